@@ -1,0 +1,1 @@
+//! The machine as one read-only value.

@@ -1,0 +1,6 @@
+//! plumb.
+#![forbid(unsafe_code)]
+mod host;
+mod stats;
+
+fn main() {}
