@@ -1,1 +1,5 @@
 //! The machine as one read-only value.
+
+/// The machine (being built).
+#[derive(Clone, Debug)]
+pub struct Host {}

@@ -1,1 +1,17 @@
-//! r
+//! The record of a plumb run: the only published types.
+//!
+//! A run is append-only JSON Lines, one [`event::Event`] a line; [`codec`] writes and reads it,
+//! [`run::Run`] is what a reader gets. No I/O happens here beyond `Read` and `Write`.
+#![forbid(unsafe_code)]
+
+pub mod case;
+pub mod codec;
+pub mod event;
+pub mod key;
+pub mod metric;
+pub mod quantity;
+pub mod run;
+pub mod unit;
+
+/// Version of the record's format. A reader refuses records with a higher one.
+pub const FORMAT: u32 = 1;

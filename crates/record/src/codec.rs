@@ -1,0 +1,126 @@
+//! Reading and writing records.
+
+use crate::FORMAT;
+use crate::event::Event;
+use crate::run::Run;
+use std::io::{self, BufRead, Write};
+use thiserror::Error;
+
+/// Why a record cannot be read.
+#[derive(Debug, Error)]
+pub enum ReadError {
+    /// The reader itself failed.
+    #[error("cannot read it: {0}")]
+    Io(#[from] io::Error),
+    /// The first line is no header.
+    #[error("it is not a plumb record: its first line is no header event")]
+    NotARecord,
+    /// Nothing in it.
+    #[error("it is empty: the run ended before its header was written")]
+    Empty,
+    /// Written by a later plumb.
+    #[error("its format is {found}, this plumb knows up to {FORMAT}: read it with a newer plumb")]
+    Newer {
+        /// Format found.
+        found: u64,
+    },
+    /// A line in the middle is broken.
+    #[error(
+        "line {line} is corrupt ({reason}); cut the file before that line to keep what precedes it"
+    )]
+    Corrupt {
+        /// Line number, from 1.
+        line: usize,
+        /// What the parser says.
+        reason: String,
+    },
+}
+
+/// A record that was read.
+#[derive(Debug)]
+pub struct Recording {
+    /// The run, up to the last whole line.
+    pub run: Run,
+    /// Length of the whole lines, in bytes: where a resume continues.
+    pub whole_bytes: u64,
+    /// Whether a torn last line was left out.
+    pub torn: bool,
+}
+
+/// Reads a record. A torn last line (a killed writer's) is left out and told; anything else that
+/// does not parse is an error.
+///
+/// # Errors
+/// See [`ReadError`].
+pub fn read(mut reader: impl BufRead) -> Result<Recording, ReadError> {
+    let mut run: Option<Run> = None;
+    let (mut whole_bytes, mut line_number) = (0_u64, 0_usize);
+    let mut line = Vec::new();
+    let mut torn = false;
+    loop {
+        line.clear();
+        let length = reader.read_until(b'\n', &mut line)?;
+        if length == 0 {
+            break;
+        }
+        line_number += 1;
+        let ended = line.last() == Some(&b'\n');
+        let parsed = parse(&line, line_number);
+        match (&mut run, parsed) {
+            // Without its newline a line may have lost its end even if what is there parses.
+            (Some(_), _) if !ended => {
+                torn = true;
+                break;
+            }
+            (Some(run), Ok(event)) => run.push(event),
+            (None, Ok(Event::Header(header))) => run = Some(Run::new(*header)),
+            (None, Ok(_)) => return Err(ReadError::NotARecord),
+            (_, Err(error)) => return Err(error),
+        }
+        whole_bytes += length as u64;
+    }
+    match run {
+        Some(run) => Ok(Recording {
+            run,
+            whole_bytes,
+            torn,
+        }),
+        None => Err(ReadError::Empty),
+    }
+}
+
+fn parse(line: &[u8], number: usize) -> Result<Event, ReadError> {
+    if number == 1 {
+        check_header(line)?;
+    }
+    serde_json::from_slice(line).map_err(|error| ReadError::Corrupt {
+        line: number,
+        reason: error.to_string(),
+    })
+}
+
+/// The first line must be a header of a known format; only `event` and `format` are looked at, so
+/// that a newer header is refused as newer and not as corrupt.
+fn check_header(line: &[u8]) -> Result<(), ReadError> {
+    let header: serde_json::Value =
+        serde_json::from_slice(line).map_err(|_| ReadError::NotARecord)?;
+    if header.get("event").and_then(|event| event.as_str()) != Some("header") {
+        return Err(ReadError::NotARecord);
+    }
+    match header.get("format").and_then(serde_json::Value::as_u64) {
+        Some(found) if found > u64::from(FORMAT) => Err(ReadError::Newer { found }),
+        Some(_) => Ok(()),
+        None => Err(ReadError::NotARecord),
+    }
+}
+
+/// Appends one event as a line and flushes it: what was measured survives the writer.
+///
+/// # Errors
+/// What the writer reports.
+pub fn write(writer: &mut impl Write, event: &Event) -> io::Result<()> {
+    let mut line = serde_json::to_vec(event)?;
+    line.push(b'\n');
+    writer.write_all(&line)?;
+    writer.flush()
+}

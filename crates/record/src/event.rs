@@ -1,0 +1,579 @@
+//! The events of a run, in the order in which they may be written: one line of JSON each.
+
+use crate::case::Order;
+use crate::key::{CaseId, Value};
+use crate::metric::Metric;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One line of a record.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// First line: what measured, on what, when.
+    Header(Box<Header>),
+    /// Second line: what would be measured.
+    Plan(Box<Plan>),
+    /// A prediction, before the first sample of its case.
+    Prediction(PredictionEvent),
+    /// One round of a series ended, with what its environment did.
+    Round(Round),
+    /// Raw samples of one metric of one case in one round.
+    Samples(Samples),
+    /// A distribution of events, where there are too many to list.
+    Histogram(Histogram),
+    /// Rows over time: timelines, gap lists, once-a-second series.
+    Trace(Trace),
+    /// A value that several cases give together.
+    Derived(Derived),
+    /// How a case ended: always written, also for skipped and failed ones.
+    Outcome(Outcome),
+    /// The run was resumed here.
+    Segment(Segment),
+    /// Last line.
+    Footer(Footer),
+}
+
+/// What measured, on what machine, when and how.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// [`crate::FORMAT`] of the writer.
+    pub format: u32,
+    /// Version of plumb.
+    pub plumb: String,
+    /// Compiler that built it.
+    pub rustc: String,
+    /// `release` or `debug`.
+    pub profile: String,
+    /// Target triple.
+    pub target: String,
+    /// Target features the binary was built with.
+    pub target_features: String,
+    /// Name of the run: time and host.
+    pub run: String,
+    /// Start, RFC 3339 in UTC.
+    pub started: String,
+    /// Seed of every random order.
+    pub seed: u64,
+    /// What was asked for.
+    pub options: Options,
+    /// Identity of the machine: of what does not change from boot to boot.
+    pub identity: String,
+    /// The machine, as the host room describes it.
+    pub host: serde_json::Value,
+    /// The environment: kernel, mitigations, governor, load … by name.
+    pub environment: BTreeMap<String, String>,
+    /// The clocks.
+    pub calibration: Calibration,
+}
+
+/// The options of a run: the ones that a resume must repeat.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Options {
+    /// Selectors as typed; empty means everything the site allows.
+    pub selectors: Vec<String>,
+    /// `quick`, `standard` or `thorough`.
+    pub preset: String,
+    /// Hard limit of the measuring time, in seconds.
+    pub budget_s: f64,
+    /// Goal for the relative half width of an interval, as a ratio.
+    pub precision: f64,
+    /// `ID.PARAM=VALUE` and `host.FACT=VALUE` settings, as typed.
+    pub set: Vec<String>,
+    /// CPUs asked for; empty means chosen by plumb.
+    pub cpus: Vec<usize>,
+    /// Where fs experiments may write.
+    pub dir: Option<String>,
+}
+
+/// The clocks and what they cost (METHOD §1).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Calibration {
+    /// `tsc`, `cntvct` or `clock_gettime`.
+    pub source: String,
+    /// Counter frequency in Hz (10^9 where the source is `clock_gettime`).
+    pub counter_hz: f64,
+    /// Half width of the counter frequency's interval, as a ratio.
+    pub counter_error: f64,
+    /// Counter frequency of each calibration window, in Hz.
+    pub windows_hz: Vec<f64>,
+    /// Smallest step of the clock, in ns.
+    pub resolution_ns: f64,
+    /// Cost of an empty fenced start/end pair, in ns.
+    pub pair_cost_ns: f64,
+    /// Whether `clock_gettime` falls back to a system call.
+    pub vdso_falls_back: bool,
+    /// Core clock, in Hz.
+    pub core_hz: f64,
+    /// `perf` or `chains`.
+    pub core_source: String,
+    /// Multiply chain over rotate chain, in cycles per multiply; null if not within 1 % of an
+    /// integer 3 to 6.
+    pub multiply_cycles: Option<f64>,
+    /// CPU on which this was measured.
+    pub cpu: usize,
+    /// What was found on the way.
+    pub notes: Vec<String>,
+}
+
+/// What a run is going to do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Experiments in catalogue order.
+    pub experiments: Vec<PlannedExperiment>,
+    /// Stages: labels of series that are measured together, in dependency order.
+    pub stages: Vec<Vec<String>>,
+    /// Rounds after which looks for stopping are taken.
+    pub looks: Vec<u32>,
+    /// Expected measuring time, in seconds.
+    pub eta_s: f64,
+}
+
+/// An experiment in the plan, with all that a report needs to show it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlannedExperiment {
+    /// `family.file`.
+    pub id: String,
+    /// Title.
+    pub title: String,
+    /// The manual (Markdown).
+    pub manual: String,
+    /// Metrics.
+    pub metrics: Vec<Metric>,
+    /// Names of the parameters that make up a case, in the card's order, with their docs.
+    pub params: Vec<(String, String)>,
+    /// How a report shows it.
+    pub view: View,
+    /// How it is repeated.
+    pub repeat: Repeat,
+    /// Whether it may share a pass.
+    pub isolation: Isolation,
+    /// Experiments whose figures it uses.
+    pub after: Vec<String>,
+    /// Its series; empty if it is skipped.
+    pub series: Vec<PlannedSeries>,
+    /// Cases whose figures `derive` may yield.
+    pub derived: Vec<CaseId>,
+    /// Why it is not measured at all.
+    pub skipped: Option<Absence>,
+}
+
+/// A series in the plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlannedSeries {
+    /// Name within the experiment.
+    pub name: String,
+    /// Cases.
+    pub cases: Vec<CaseId>,
+    /// Order of the cases.
+    pub order: Order,
+    /// Settings.
+    pub settings: BTreeMap<String, Value>,
+    /// Stated cost of one round, in seconds.
+    pub round_cost_s: f64,
+}
+
+/// How an experiment is repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Repeat {
+    /// Fresh rounds until the precision goal, the looks or the budget end it.
+    Rounds,
+    /// One time; intervals come from its blocks.
+    Once {
+        /// How long it takes, in seconds.
+        duration_s: f64,
+    },
+    /// One time through a growing parameter; intervals come from blocks.
+    Sweep,
+}
+
+/// Whether a series may be interleaved with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Isolation {
+    /// In passes with the others.
+    Shared,
+    /// Last in its stage, never interleaved.
+    Alone,
+}
+
+/// How a report shows an experiment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum View {
+    /// A row per case.
+    Table,
+    /// A metric over a numeric parameter, a line per rest of the case.
+    Line {
+        /// Parameter on the horizontal axis.
+        over: String,
+        /// Metric on the vertical axis.
+        metric: String,
+        /// Logarithmic horizontal axis.
+        log_x: bool,
+        /// Logarithmic vertical axis.
+        log_y: bool,
+    },
+    /// Rows by one parameter, columns by another.
+    Matrix {
+        /// Parameter of the rows.
+        rows: String,
+        /// Parameter of the columns.
+        columns: String,
+        /// Metric in the cells.
+        metric: String,
+    },
+    /// A trace over time.
+    Timeline {
+        /// `Trace::kind` to show.
+        trace: String,
+    },
+    /// A bar per case.
+    Bars {
+        /// Metric as the bar's length.
+        metric: String,
+    },
+}
+
+/// A reason for absence, and the way out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Absence {
+    /// Why there is no figure.
+    pub reason: String,
+    /// What would be needed, where something would help.
+    pub needed: Option<String>,
+}
+
+/// Where a prediction comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PredictionKind {
+    /// From the hardware description alone, written in planning.
+    Prior,
+    /// From earlier figures of the same run, written at the start of the stage.
+    Derived,
+}
+
+/// A prediction as an event.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PredictionEvent {
+    /// Experiment id.
+    pub experiment: String,
+    /// Case.
+    pub case: CaseId,
+    /// Metric.
+    pub metric: String,
+    /// Prior or derived.
+    pub of: PredictionKind,
+    /// The prediction.
+    #[serde(flatten)]
+    pub prediction: Prediction,
+    /// What the case's symbols resolved to when this was written.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub at: BTreeMap<String, Value>,
+}
+
+/// What was expected, and from what.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Prediction {
+    /// The interval, in the metric's unit; null where nothing can be said.
+    pub range: Option<Range>,
+    /// One sentence with the inputs and their sources; for an unknown, why it is unknown.
+    pub because: String,
+    /// A limit that no correct figure passes.
+    pub bound: Option<Bound>,
+}
+
+/// A predicted interval in the metric's unit: about nine figures in ten should lie inside.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Range {
+    /// Lower end.
+    pub low: f64,
+    /// Best single guess.
+    pub likely: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+/// The rule of a bound: `constant x product(input ^ exponent)` over quantities that were measured
+/// in the same round (METHOD §5).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Bound {
+    /// Which side is impossible.
+    pub side: Side,
+    /// Architectural constant.
+    pub constant: f64,
+    /// Names of same-round quantities (`core_hz` …) with their exponents.
+    pub inputs: Vec<(String, i32)>,
+    /// Relative uncertainty of the rule.
+    pub uncertainty: f64,
+    /// The rule in words.
+    pub rule: String,
+    /// From a guessed clock, a table or a nominal rate: passing it only warns.
+    pub warns_only: bool,
+}
+
+/// Which side of a bound is impossible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// No correct value lies below.
+    AtLeast,
+    /// No correct value lies above.
+    AtMost,
+}
+
+/// How a round ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "status", content = "reason")]
+pub enum RoundStatus {
+    /// Its samples count.
+    Ok,
+    /// Nothing of it counts: the worker died, an end failed, a check failed.
+    Void(String),
+}
+
+/// One round of a series. Its samples are the events between the previous round event and this.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Round {
+    /// Series label, `experiment/name`.
+    pub series: String,
+    /// Round number, from 1.
+    pub n: u32,
+    /// Segment of the run, from 0.
+    pub segment: u32,
+    /// Seconds since the start of the segment.
+    pub at_s: f64,
+    /// Length of the measured window, in ns.
+    pub window_ns: f64,
+    /// How it ended.
+    #[serde(flatten)]
+    pub status: RoundStatus,
+    /// CPUs that measured.
+    pub cpus: Vec<usize>,
+    /// Changes of the environment over the round, by name and unit last: `steal_ns`,
+    /// `throttled_ns`, `involuntary_switches`, `migrations`, `interrupts`, `major_faults`,
+    /// `planned_switches`, `load_1m`, `psi_cpu_some_ns`, `core_hz_before`, `core_hz_after` …
+    pub environment: BTreeMap<String, f64>,
+    /// Why this round counts as disturbed; empty if it does not.
+    pub disturbed: Vec<String>,
+}
+
+/// What one raw value is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "of")]
+pub enum Raw {
+    /// Each value is one event, in the metric's unit.
+    Event {
+        /// The values.
+        values: Vec<f64>,
+    },
+    /// ABBA quartets: sums of the two short and of the two long batches, in ns. A sample is
+    /// `(two_n - n) / (2 k)` ns per operation, never clamped.
+    Quartets {
+        /// Operations in the short batch.
+        k: u64,
+        /// Sum of the two batches of `k`, in ns, per quartet.
+        n: Vec<f64>,
+        /// Sum of the two batches of `2 k`, in ns, per quartet.
+        two_n: Vec<f64>,
+        /// Quartets voided by their reference chains.
+        voids: u32,
+    },
+    /// Each value covers a batch or block of `k` operations, in the metric's unit.
+    Batch {
+        /// Operations in the batch; 0 where the block is one of time.
+        k: u64,
+        /// The values.
+        values: Vec<f64>,
+    },
+}
+
+impl Raw {
+    /// The samples in the metric's unit (quartets: ns per operation).
+    pub fn samples(&self) -> Vec<f64> {
+        match self {
+            Raw::Event { values } | Raw::Batch { values, .. } => values.clone(),
+            Raw::Quartets { k, n, two_n, .. } => n
+                .iter()
+                .zip(two_n)
+                .map(|(short, long)| (long - short) / (2.0 * *k as f64))
+                .collect(),
+        }
+    }
+
+    /// `event` or `batch(k)`.
+    pub fn label(&self) -> String {
+        match self {
+            Raw::Event { .. } => "event".to_owned(),
+            Raw::Quartets { k, .. } | Raw::Batch { k, .. } => format!("batch({k})"),
+        }
+    }
+
+    /// Whether every value is one event.
+    pub fn is_event(&self) -> bool {
+        matches!(self, Raw::Event { .. })
+    }
+}
+
+/// Raw samples of one metric of one case in one round.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Samples {
+    /// Series label.
+    pub series: String,
+    /// Round number.
+    pub round: u32,
+    /// Case.
+    pub case: CaseId,
+    /// Metric.
+    pub metric: String,
+    /// The values.
+    #[serde(flatten)]
+    pub raw: Raw,
+    /// Core clock over the case's window, in Hz; null with the reason in `notes` where it moved.
+    pub core_hz: Option<f64>,
+    /// Same-round quantities that bounds may use, by name with the unit last.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub quantities: BTreeMap<String, f64>,
+    /// What the case's symbols resolved to in this round (CPU, page share …).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub at: BTreeMap<String, Value>,
+    /// What a reader of the figure must know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// A distribution of events as sparse HDR buckets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Histogram {
+    /// Series label.
+    pub series: String,
+    /// Round number.
+    pub round: u32,
+    /// Case.
+    pub case: CaseId,
+    /// Metric.
+    pub metric: String,
+    /// One bucket unit, in the metric's unit.
+    pub scale: f64,
+    /// (bucket value in `scale`, count), ascending.
+    pub buckets: Vec<(u64, u64)>,
+    /// Events above the largest bucket.
+    pub above: u64,
+}
+
+/// Rows over time, at most 100,000.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Trace {
+    /// Series label.
+    pub series: String,
+    /// Round number.
+    pub round: u32,
+    /// Case.
+    pub case: CaseId,
+    /// What the rows are: `timeline`, `gaps`, `series` …
+    pub kind: String,
+    /// Column names, unit last.
+    pub columns: Vec<String>,
+    /// The rows.
+    pub rows: Vec<Vec<f64>>,
+    /// Rows that did not fit.
+    pub dropped: u64,
+}
+
+/// Rows that a trace may hold.
+pub const TRACE_ROWS_MAX: usize = 100_000;
+
+/// A value that several cases give together, with the interval of 200 resamples.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Derived {
+    /// Experiment id.
+    pub experiment: String,
+    /// Case.
+    pub case: CaseId,
+    /// Metric.
+    pub metric: String,
+    /// Value from the estimates.
+    pub value: f64,
+    /// 95 % interval of the resamples.
+    pub ci: Option<(f64, f64)>,
+    /// Share of the resamples in which it was present; under 0.8 it is uncertain.
+    pub presence: f64,
+    /// What was found with it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub at: BTreeMap<String, Value>,
+    /// What a reader must know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// How a case ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Ending {
+    /// There are figures.
+    Measured,
+    /// It was not measured, for a known reason.
+    Skipped,
+    /// It should have been measured.
+    Failed,
+}
+
+/// The outcome of a case (of the whole experiment where `case` is null).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Experiment id.
+    pub experiment: String,
+    /// Case; null for the whole experiment.
+    pub case: Option<CaseId>,
+    /// How it ended.
+    pub outcome: Ending,
+    /// Why, for skipped and failed; why no further rounds were made, for measured.
+    pub reason: Option<String>,
+}
+
+/// A resumed part of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Segment {
+    /// Number, from 1.
+    pub n: u32,
+    /// When it began, RFC 3339 in UTC.
+    pub started: String,
+    /// The environment then.
+    pub environment: BTreeMap<String, String>,
+    /// The clocks then.
+    pub calibration: Calibration,
+}
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum End {
+    /// The plan was done.
+    Complete,
+    /// The budget ended looks that were still wanted.
+    Budget,
+    /// A signal ended it.
+    Interrupted,
+}
+
+/// The last line of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Footer {
+    /// When it ended, RFC 3339 in UTC.
+    pub finished: String,
+    /// Seconds since the start of the last segment.
+    pub elapsed_s: f64,
+    /// Why it ended.
+    pub end: End,
+    /// Change of the counter's frequency since calibration, as a ratio; null where unmeasured.
+    pub counter_drift: Option<f64>,
+    /// The estimate shown after the first pass, in seconds since the start.
+    pub eta_after_first_pass_s: Option<f64>,
+    /// Processor time of the session itself, in seconds.
+    pub session_cpu_s: f64,
+    /// Peak resident memory of the session, in bytes.
+    pub session_peak_bytes: u64,
+}

@@ -1,0 +1,209 @@
+//! The identity of a figure: experiment, case and metric, all symbolic and host-independent.
+
+use schemars::JsonSchema;
+use serde::de::{MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+
+/// A parameter's value: an integer in base units (bytes, count, ns) or a symbol.
+#[derive(
+    Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(untagged)]
+pub enum Value {
+    /// An integer in base units.
+    Int(u64),
+    /// A symbol such as `huge`, `L2` or `all`.
+    Text(String),
+}
+
+impl Value {
+    /// The integer, if it is one.
+    pub fn int(&self) -> Option<u64> {
+        match self {
+            Value::Int(value) => Some(*value),
+            Value::Text(_) => None,
+        }
+    }
+
+    /// The symbol, if it is one.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Value::Int(_) => None,
+            Value::Text(text) => Some(text),
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Int(value) => write!(out, "{value}"),
+            Value::Text(text) => out.write_str(text),
+        }
+    }
+}
+
+impl From<u64> for Value {
+    fn from(value: u64) -> Self {
+        Value::Int(value)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Value::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Value::Text(text)
+    }
+}
+
+/// The symbolic parameters of a case, in the card's order. Written as a JSON object, or as the
+/// canonical text `pattern=random,pages=huge,footprint=65536`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CaseId(pub Vec<(String, Value)>);
+
+impl CaseId {
+    /// An empty identity: an experiment's only case.
+    pub fn new() -> Self {
+        CaseId(Vec::new())
+    }
+
+    /// Adds one parameter, builder style.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.0.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// The value of a parameter.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.0
+            .iter()
+            .find(|(have, _)| have == name)
+            .map(|(_, value)| value)
+    }
+
+    /// An integer parameter.
+    pub fn int(&self, name: &str) -> Option<u64> {
+        self.get(name).and_then(Value::int)
+    }
+
+    /// A symbolic parameter.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.get(name).and_then(Value::text)
+    }
+}
+
+impl fmt::Display for CaseId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, (name, value)) in self.0.iter().enumerate() {
+            let comma = if at == 0 { "" } else { "," };
+            write!(out, "{comma}{name}={value}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for CaseId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (name, value) in &self.0 {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for CaseId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder;
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = CaseId;
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("an object of parameters")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<CaseId, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(CaseId(entries))
+            }
+        }
+        deserializer.deserialize_map(InOrder)
+    }
+}
+
+impl JsonSchema for CaseId {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Case".into()
+    }
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        <std::collections::BTreeMap<String, Value>>::json_schema(generator)
+    }
+}
+
+/// A figure's key.
+#[derive(
+    Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+pub struct Key {
+    /// Experiment id, `family.file`.
+    pub experiment: String,
+    /// The case's symbolic parameters.
+    pub case: CaseId,
+    /// Metric name.
+    pub metric: String,
+}
+
+impl Key {
+    /// A key from its parts.
+    pub fn new(experiment: &str, case: &CaseId, metric: &str) -> Self {
+        Key {
+            experiment: experiment.to_owned(),
+            case: case.clone(),
+            metric: metric.to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.case.0.is_empty() {
+            write!(out, "{} {}", self.experiment, self.metric)
+        } else {
+            write!(out, "{}:{} {}", self.experiment, self.case, self.metric)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CaseId, Key};
+
+    #[test]
+    fn a_case_keeps_its_order_through_json() {
+        let case = CaseId::new()
+            .with("pattern", "random")
+            .with("footprint", 65536)
+            .with("a", "b");
+        let json = serde_json::to_string(&case).expect("serialises");
+        assert_eq!(json, r#"{"pattern":"random","footprint":65536,"a":"b"}"#);
+        let back: CaseId = serde_json::from_str(&json).expect("parses");
+        assert_eq!(back, case);
+        assert_eq!(back.to_string(), "pattern=random,footprint=65536,a=b");
+        assert_eq!(back.int("footprint"), Some(65536));
+        assert_eq!(back.text("footprint"), None);
+        let key = Key::new("memory.latency", &case, "latency");
+        assert_eq!(
+            key.to_string(),
+            "memory.latency:pattern=random,footprint=65536,a=b latency"
+        );
+    }
+}

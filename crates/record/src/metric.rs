@@ -1,0 +1,96 @@
+//! What a case yields.
+
+use crate::unit::Unit;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// Which direction is an improvement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// Smaller is better: latencies.
+    Lower,
+    /// Larger is better: rates.
+    Higher,
+    /// Neither: sizes, frequencies, descriptions.
+    None,
+}
+
+/// What decides a metric: it sets default spreads and the goal for prediction widths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Processor and memory hardware.
+    Hardware,
+    /// The operating system's services.
+    Os,
+    /// Devices and links.
+    Io,
+}
+
+impl Kind {
+    /// Default between-run standard deviation of the log ratio, until three stored runs of the
+    /// machine give a measured one (METHOD §3): 1.5 % hardware, 4 % os and io.
+    pub fn default_between_run_sd(self) -> f64 {
+        match self {
+            Kind::Hardware => 0.015,
+            Kind::Os | Kind::Io => 0.04,
+        }
+    }
+}
+
+/// A metric: static in a card, owned in a plan that was read back.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Metric {
+    /// Name; it says per what (`latency_per_block`), never the unit.
+    pub name: Cow<'static, str>,
+    /// One line: what it is.
+    pub doc: Cow<'static, str>,
+    /// Unit in files.
+    pub unit: Unit,
+    /// Direction of improvement.
+    pub better: Better,
+    /// Class.
+    pub kind: Kind,
+    /// Yielded by `derive` from several cases, not by samples.
+    pub derived: bool,
+}
+
+impl Metric {
+    /// A measured metric for a static card.
+    pub const fn new(
+        name: &'static str,
+        doc: &'static str,
+        unit: Unit,
+        better: Better,
+        kind: Kind,
+    ) -> Self {
+        Metric {
+            name: Cow::Borrowed(name),
+            doc: Cow::Borrowed(doc),
+            unit,
+            better,
+            kind,
+            derived: false,
+        }
+    }
+
+    /// A metric that `derive` yields from several cases.
+    pub const fn derived(
+        name: &'static str,
+        doc: &'static str,
+        unit: Unit,
+        better: Better,
+        kind: Kind,
+    ) -> Self {
+        Metric {
+            name: Cow::Borrowed(name),
+            doc: Cow::Borrowed(doc),
+            unit,
+            better,
+            kind,
+            derived: true,
+        }
+    }
+}

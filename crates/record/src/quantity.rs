@@ -1,0 +1,235 @@
+//! Quantities as people write and read them. Only rendering scales; files hold base units.
+
+use crate::unit::Unit;
+
+/// Parses a size or count in base units: `4096`, `4KiB`, `1.5MiB`, `2GB`. Binary prefixes are
+/// powers of 1024, decimal ones of 1000; a bare `K`, `M` or `G` is refused as ambiguous.
+///
+/// # Errors
+/// What is wrong with the text, and what to type.
+pub fn parse_integer(text: &str) -> Result<u64, String> {
+    let (number, suffix) = split(text)?;
+    let factor = match suffix {
+        "" | "B" => 1.0,
+        "KiB" => 1024.0,
+        "MiB" => 1024.0 * 1024.0,
+        "GiB" => 1024.0 * 1024.0 * 1024.0,
+        "TiB" => 1024.0_f64.powi(4),
+        "kB" | "KB" => 1e3,
+        "MB" => 1e6,
+        "GB" => 1e9,
+        "TB" => 1e12,
+        _ => {
+            return Err(format!(
+                "`{text}` has no known suffix: type for example 4096, 4KiB or 4kB"
+            ));
+        }
+    };
+    let value = number * factor;
+    if value < 0.0 || value.fract() != 0.0 || value > 9.0e15 {
+        return Err(format!("`{text}` is not a whole number of bytes or counts"));
+    }
+    Ok(value as u64)
+}
+
+/// Parses a duration in seconds: `500ms`, `20s`, `6m`, `1h`, `1.5h`. A bare number is refused.
+///
+/// # Errors
+/// What is wrong with the text, and what to type.
+pub fn parse_duration_s(text: &str) -> Result<f64, String> {
+    let (number, suffix) = split(text)?;
+    let factor = match suffix {
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => {
+            return Err(format!(
+                "`{text}` is no duration: type for example 90s, 6m or 1h"
+            ));
+        }
+    };
+    if number <= 0.0 {
+        return Err(format!("`{text}` is not a positive duration"));
+    }
+    Ok(number * factor)
+}
+
+/// Parses a fact as a data sheet gives it: `550MB/s`, `4.2GHz`, `80ns`, `8`, into the base unit.
+///
+/// # Errors
+/// What is wrong with the text, and what to type.
+pub fn parse_fact(text: &str, unit: Unit) -> Result<f64, String> {
+    let (number, suffix) = split(text)?;
+    let (prefix, base) = suffix
+        .strip_suffix(unit.text())
+        .map_or((suffix, false), |prefix| (prefix, true));
+    let factor = match (unit, prefix) {
+        (Unit::Ns, "") => Some(1.0),
+        (Unit::Ns, "us" | "µs") => Some(1e3),
+        (Unit::Ns, "ms") => Some(1e6),
+        (Unit::Ns, "s") => Some(1e9),
+        (_, "") => Some(1.0),
+        (Unit::B | Unit::BPerS, "Ki") => Some(1024.0),
+        (Unit::B | Unit::BPerS, "Mi") => Some(1024.0 * 1024.0),
+        (Unit::B | Unit::BPerS, "Gi") => Some(1024.0_f64.powi(3)),
+        (_, "k" | "K") if base => Some(1e3),
+        (_, "M") if base => Some(1e6),
+        (_, "G") if base => Some(1e9),
+        (_, "T") if base => Some(1e12),
+        _ => None,
+    };
+    factor
+        .map(|factor| number * factor)
+        .filter(|value| value.is_finite())
+        .ok_or_else(|| format!("`{text}` is no quantity in {unit}: type a number with that unit, for example 2{}{unit}", if unit == Unit::Ns { "" } else { "M" }))
+}
+
+fn split(text: &str) -> Result<(f64, &str), String> {
+    let text = text.trim();
+    let end = text
+        .find(|letter: char| !(letter.is_ascii_digit() || letter == '.'))
+        .unwrap_or(text.len());
+    let number: f64 = text[..end]
+        .parse()
+        .map_err(|_| format!("`{text}` does not start with a number"))?;
+    Ok((number, text[end..].trim_start()))
+}
+
+/// A value for people: scaled, with its unit: `91.2 ns`, `1.25 GB/s`, `64 KiB`, `12.3 %`.
+pub fn render(value: f64, unit: Unit) -> String {
+    if !value.is_finite() {
+        return "-".to_owned();
+    }
+    match unit {
+        Unit::Ns => scaled(value, &[(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")]),
+        Unit::NsPerOp => scaled(value, &[(1e6, "ms/op"), (1e3, "µs/op"), (1.0, "ns/op")]),
+        Unit::B => render_bytes(value),
+        Unit::BPerS => scaled(
+            value,
+            &[(1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")],
+        ),
+        Unit::OpPerS => scaled(
+            value,
+            &[
+                (1e9, "Gop/s"),
+                (1e6, "Mop/s"),
+                (1e3, "kop/s"),
+                (1.0, "op/s"),
+            ],
+        ),
+        Unit::FlopPerS => scaled(
+            value,
+            &[
+                (1e12, "Tflop/s"),
+                (1e9, "Gflop/s"),
+                (1e6, "Mflop/s"),
+                (1.0, "flop/s"),
+            ],
+        ),
+        Unit::Hz => scaled(
+            value,
+            &[(1e9, "GHz"), (1e6, "MHz"), (1e3, "kHz"), (1.0, "Hz")],
+        ),
+        Unit::Ratio => digits(value),
+        Unit::Cycle => format!("{} cycles", digits(value)),
+        Unit::Count => digits(value),
+        Unit::NsPerB => format!("{} ns/B", digits(value)),
+    }
+}
+
+/// Bytes with binary prefixes, exact where they are whole: `512 B`, `64 KiB`, `1.5 MiB`.
+pub fn render_bytes(value: f64) -> String {
+    scaled(
+        value,
+        &[
+            (1024.0_f64.powi(3), "GiB"),
+            (1024.0 * 1024.0, "MiB"),
+            (1024.0, "KiB"),
+            (1.0, "B"),
+        ],
+    )
+}
+
+fn scaled(value: f64, steps: &[(f64, &str)]) -> String {
+    let (factor, name) = steps
+        .iter()
+        .find(|(factor, _)| value.abs() >= *factor)
+        .or(steps.last())
+        .copied()
+        .unwrap_or((1.0, ""));
+    format!("{} {name}", digits(value / factor))
+}
+
+/// Three to four significant digits, without an exponent in the usual range.
+pub fn digits(value: f64) -> String {
+    let size = value.abs();
+    if (value.fract() == 0.0 && size < 1e6) || size >= 100.0 {
+        format!("{value:.0}")
+    } else if size >= 10.0 {
+        format!("{value:.1}")
+    } else if size >= 0.01 {
+        format!("{value:.2}")
+    } else {
+        format!("{value:.2e}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{parse_duration_s, parse_fact, parse_integer, render};
+    use crate::unit::Unit;
+
+    #[test]
+    fn integers() {
+        for (text, value) in [
+            ("512", 512),
+            ("4KiB", 4096),
+            ("1.5MiB", 1_572_864),
+            ("2kB", 2000),
+            ("1 GiB", 1 << 30),
+        ] {
+            assert_eq!(parse_integer(text), Ok(value), "{text}");
+        }
+        for text in ["", "x", "4K", "-1", "0.3", "1e3", "99999999TiB"] {
+            assert!(parse_integer(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn durations() {
+        assert_eq!(parse_duration_s("90s"), Ok(90.0));
+        assert_eq!(parse_duration_s("1.5h"), Ok(5400.0));
+        for text in ["90", "s", "0s", "5 parsec"] {
+            assert!(parse_duration_s(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn facts() {
+        assert_eq!(parse_fact("550MB/s", Unit::BPerS), Ok(550e6));
+        assert_eq!(parse_fact("4.2GHz", Unit::Hz), Ok(4.2e9));
+        assert_eq!(parse_fact("80ns", Unit::Ns), Ok(80.0));
+        assert_eq!(parse_fact("12 ms", Unit::Ns), Ok(12e6));
+        assert_eq!(parse_fact("32GiB", Unit::B), Ok(32.0 * 1024.0_f64.powi(3)));
+        assert_eq!(parse_fact("8", Unit::Count), Ok(8.0));
+        for text in ["fast", "4.2Gflop", "3 apples"] {
+            assert!(parse_fact(text, Unit::Hz).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn rendering() {
+        for (value, unit, text) in [
+            (91.24, Unit::Ns, "91.2 ns"),
+            (1234.0, Unit::Ns, "1.23 µs"),
+            (0.5, Unit::Ns, "0.50 ns"),
+            (65536.0, Unit::B, "64 KiB"),
+            (3.2e9, Unit::Hz, "3.20 GHz"),
+            (-4.0, Unit::Ns, "-4 ns"),
+            (f64::NAN, Unit::Ns, "-"),
+        ] {
+            assert_eq!(render(value, unit), text);
+        }
+    }
+}

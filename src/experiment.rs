@@ -1,0 +1,485 @@
+//! The contract: what an experiment is. Everything a user sees of one follows from its file.
+
+use crate::host::Host;
+use crate::link::Endpoint;
+use crate::measure::{Bench, FarEnd};
+use anyhow::Result;
+use record::case::{Case, Series};
+use record::event::{Absence, Bound, Isolation, Prediction, Range, Repeat, View};
+use record::key::{CaseId, Key, Value};
+use record::metric::Metric;
+use record::unit::Unit;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+/// A family: a named list of experiments.
+pub struct Family {
+    /// Name, the first half of its experiments' ids.
+    pub name: &'static str,
+    /// One line about it.
+    pub about: &'static str,
+    /// Shown and run only when named: experiments that exist to try the way through.
+    pub hidden: bool,
+    /// Its experiments.
+    pub experiments: &'static [&'static dyn Experiment],
+}
+
+/// Declares a family: its modules and its list from one line per experiment. Each module is a
+/// file that exports `EXPERIMENT`.
+#[macro_export]
+macro_rules! family {
+    ($name:literal, $about:literal, hidden: $hidden:literal, [$($module:ident),* $(,)?]) => {
+        $(pub mod $module;)*
+        /// The family's list.
+        pub static FAMILY: $crate::experiment::Family = $crate::experiment::Family {
+            name: $name,
+            about: $about,
+            hidden: $hidden,
+            experiments: &[$(&$module::EXPERIMENT),*],
+        };
+    };
+}
+
+/// Static data about an experiment.
+pub struct Card {
+    /// `family.file`.
+    pub id: &'static str,
+    /// One line.
+    pub title: &'static str,
+    /// What its cases yield.
+    pub metrics: &'static [Metric],
+    /// Its parameters: those of a case, in canonical order, then settings.
+    pub params: &'static [Param],
+    /// Experiments whose figures its sizes or predictions use.
+    pub after: &'static [&'static str],
+    /// How it is repeated.
+    pub repeat: Repeat,
+    /// Whether it shares passes.
+    pub isolation: Isolation,
+    /// What it cannot do without.
+    pub needs: &'static [Need],
+    /// How a report shows it.
+    pub view: ViewCard,
+}
+
+/// [`View`] as static data.
+#[derive(Clone, Copy, Debug)]
+pub enum ViewCard {
+    /// A row per case.
+    Table,
+    /// A metric over a numeric parameter.
+    Line {
+        /// Parameter on the horizontal axis.
+        over: &'static str,
+        /// Metric on the vertical axis.
+        metric: &'static str,
+        /// Logarithmic horizontal axis.
+        log_x: bool,
+        /// Logarithmic vertical axis.
+        log_y: bool,
+    },
+    /// Rows by one parameter, columns by another.
+    Matrix {
+        /// Parameter of the rows.
+        rows: &'static str,
+        /// Parameter of the columns.
+        columns: &'static str,
+        /// Metric in the cells.
+        metric: &'static str,
+    },
+    /// A trace over time.
+    Timeline {
+        /// Kind of the trace.
+        trace: &'static str,
+    },
+    /// A bar per case.
+    Bars {
+        /// Metric as the length.
+        metric: &'static str,
+    },
+}
+
+impl ViewCard {
+    /// The owned form for the plan.
+    pub fn view(self) -> View {
+        match self {
+            ViewCard::Table => View::Table,
+            ViewCard::Line {
+                over,
+                metric,
+                log_x,
+                log_y,
+            } => View::Line {
+                over: over.to_owned(),
+                metric: metric.to_owned(),
+                log_x,
+                log_y,
+            },
+            ViewCard::Matrix {
+                rows,
+                columns,
+                metric,
+            } => View::Matrix {
+                rows: rows.to_owned(),
+                columns: columns.to_owned(),
+                metric: metric.to_owned(),
+            },
+            ViewCard::Timeline { trace } => View::Timeline {
+                trace: trace.to_owned(),
+            },
+            ViewCard::Bars { metric } => View::Bars {
+                metric: metric.to_owned(),
+            },
+        }
+    }
+}
+
+/// What an experiment cannot do without; missing ones are skips with a reason, in planning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Effective user 0.
+    Root,
+    /// A far end other than loopback.
+    Peer,
+    /// A writable directory on a real file system.
+    Directory,
+    /// More than one NUMA node.
+    Numa,
+    /// More than one allowed CPU.
+    TwoCpus,
+    /// An architecture (`x86_64`, `aarch64`).
+    Arch(&'static str),
+}
+
+/// A parameter: of the case's identity, or a setting of the apparatus.
+pub struct Param {
+    /// Name.
+    pub name: &'static str,
+    /// One line: what it is, and for defaults that depend on the machine, how they are chosen.
+    pub doc: &'static str,
+    /// What values it takes.
+    pub domain: Domain,
+    /// Default per preset (quick, standard, thorough) as a user would type it: `1,2,4`. `auto`
+    /// where the experiment chooses from the machine. A rehearsal takes quick's.
+    pub defaults: [&'static str; 3],
+    /// Part of the case's identity, or a setting.
+    pub role: Role,
+}
+
+/// Whether a parameter names a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Part of the case's identity.
+    Case,
+    /// A setting that all cases of a series share; one value.
+    Setting,
+}
+
+/// The values a parameter takes.
+#[derive(Clone, Copy, Debug)]
+pub enum Domain {
+    /// One of these symbols.
+    Symbols(&'static [&'static str]),
+    /// An integer in base units (given with its unit), both ends included.
+    Integer {
+        /// Smallest.
+        low: u64,
+        /// Largest.
+        high: u64,
+        /// Unit: [`Unit::B`], [`Unit::Count`] or [`Unit::Ns`].
+        unit: Unit,
+    },
+    /// A symbol of these, or an integer in the range.
+    Either(&'static [&'static str], u64, u64, Unit),
+}
+
+/// How much to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preset {
+    /// Seconds, one round of the smallest parameters: proves the way, its figures mean nothing.
+    Rehearsal,
+    /// About a minute.
+    Quick,
+    /// About six minutes.
+    Standard,
+    /// About an hour: everything listed.
+    Thorough,
+}
+
+impl Preset {
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Preset::Rehearsal => "rehearsal",
+            Preset::Quick => "quick",
+            Preset::Standard => "standard",
+            Preset::Thorough => "thorough",
+        }
+    }
+}
+
+/// The parameters of one experiment, defaults and `--set` applied and checked against the card.
+#[derive(Clone, Debug)]
+pub struct Params {
+    /// The preset in force.
+    pub preset: Preset,
+    /// Every parameter's values; `auto` defaults are the one symbol `auto`.
+    pub values: BTreeMap<&'static str, Vec<Value>>,
+}
+
+impl Params {
+    /// The values of a parameter of the card; empty only for a name that the card lacks.
+    pub fn get(&self, name: &str) -> &[Value] {
+        self.values.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// The values, unless the experiment is to choose them.
+    pub fn chosen(&self, name: &str) -> Option<&[Value]> {
+        let values = self.get(name);
+        (values != [Value::from("auto")]).then_some(values)
+    }
+
+    /// The symbols of a parameter.
+    pub fn texts(&self, name: &str) -> Vec<&str> {
+        self.get(name).iter().filter_map(Value::text).collect()
+    }
+
+    /// The integers of a parameter.
+    pub fn ints(&self, name: &str) -> Vec<u64> {
+        self.get(name).iter().filter_map(Value::int).collect()
+    }
+}
+
+/// What an experiment may know of where it would run.
+pub struct Site {
+    /// The machine.
+    pub host: Host,
+    /// The far end's machine, where there is one.
+    pub peer: Option<Host>,
+    /// Facts of the directory for files.
+    pub dir: Option<DirFacts>,
+    /// CPUs to measure on, the quietest first.
+    pub cpus: Vec<usize>,
+    /// Memory that an experiment may touch, in bytes.
+    pub memory_bytes: u64,
+    /// Measuring time that each case of a round may take, in ns.
+    pub case_ns: u64,
+}
+
+/// What is known of the directory for files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirFacts {
+    /// Path.
+    pub path: std::path::PathBuf,
+    /// File system type.
+    pub file_system: String,
+    /// Free bytes.
+    pub free_bytes: u64,
+}
+
+/// Why an experiment or case is absent, and what would help.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skip {
+    /// Reason.
+    pub reason: String,
+    /// Way out, where there is one.
+    pub needed: Option<String>,
+}
+
+impl Skip {
+    /// A skip that nothing on this machine would help.
+    pub fn because(reason: impl Into<String>) -> Self {
+        Skip {
+            reason: reason.into(),
+            needed: None,
+        }
+    }
+
+    /// Adds what would help.
+    #[must_use]
+    pub fn needs(mut self, needed: impl Into<String>) -> Self {
+        self.needed = Some(needed.into());
+        self
+    }
+}
+
+impl From<Skip> for Absence {
+    fn from(skip: Skip) -> Self {
+        Absence {
+            reason: skip.reason,
+            needed: skip.needed,
+        }
+    }
+}
+
+/// What a session plans for one experiment.
+#[derive(Clone, Debug, Default)]
+pub struct Offer {
+    /// The series to measure.
+    pub series: Vec<Series>,
+    /// Cases that this site does not allow, each with its reason.
+    pub skipped: Vec<(CaseId, Skip)>,
+    /// Cases whose figures `derive` may yield.
+    pub derived: Vec<CaseId>,
+}
+
+/// Figures of earlier stages, or nothing in planning.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    values: BTreeMap<Key, f64>,
+}
+
+impl Known {
+    /// Adds a figure in its metric's unit.
+    pub fn insert(&mut self, key: Key, value: f64) {
+        self.values.insert(key, value);
+    }
+
+    /// A figure by its parts.
+    pub fn get(&self, experiment: &str, case: &CaseId, metric: &str) -> Option<f64> {
+        self.values
+            .get(&Key::new(experiment, case, metric))
+            .copied()
+    }
+
+    /// All figures, in key order.
+    pub fn iter(&self) -> impl Iterator<Item = (&Key, f64)> {
+        self.values.iter().map(|(key, value)| (key, *value))
+    }
+
+    /// All figures of an experiment's metric with their cases, in case order.
+    pub fn of<'known>(
+        &'known self,
+        experiment: &'known str,
+        metric: &'known str,
+    ) -> impl Iterator<Item = (&'known CaseId, f64)> {
+        self.values
+            .iter()
+            .filter(move |(key, _)| key.experiment == experiment && key.metric == metric)
+            .map(|(key, value)| (&key.case, *value))
+    }
+}
+
+/// A value that `derive` found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DerivedValue {
+    /// Case: one of the offer's `derived`.
+    pub case: CaseId,
+    /// Metric: a derived one of the card.
+    pub metric: &'static str,
+    /// Value in the metric's unit.
+    pub value: f64,
+    /// What was found with it; taken from the estimates, not from the resamples.
+    pub at: BTreeMap<String, Value>,
+    /// What a reader must know.
+    pub notes: Vec<String>,
+}
+
+impl DerivedValue {
+    /// A bare value.
+    pub fn new(case: CaseId, metric: &'static str, value: f64) -> Self {
+        DerivedValue {
+            case,
+            metric,
+            value,
+            at: BTreeMap::new(),
+            notes: Vec::new(),
+        }
+    }
+}
+
+/// An interval in the metric's unit, or the reason why nothing can be said.
+pub fn predicted(low: f64, likely: f64, high: f64, because: impl Into<String>) -> Prediction {
+    Prediction {
+        range: Some(Range { low, likely, high }),
+        because: because.into(),
+        bound: None,
+    }
+}
+
+/// Nothing can be predicted, and why.
+pub fn unknown(because: impl Into<String>) -> Prediction {
+    Prediction {
+        range: None,
+        because: because.into(),
+        bound: None,
+    }
+}
+
+/// Attaches a bound to a prediction.
+pub fn bounded(prediction: Prediction, bound: Bound) -> Prediction {
+    Prediction {
+        bound: Some(bound),
+        ..prediction
+    }
+}
+
+/// An experiment: a question with a method. One file implements it.
+pub trait Experiment: Sync {
+    /// Its static data.
+    fn card(&self) -> &'static Card;
+
+    /// Its manual: the header of its own file.
+    fn manual(&self) -> &'static str;
+
+    /// What would be measured here. Pure; sizes stay symbolic.
+    ///
+    /// # Errors
+    /// The reason why nothing of it can be measured here.
+    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip>;
+
+    /// Stated cost of one round.
+    fn round_cost(&self, site: &Site, series: &Series) -> Duration;
+
+    /// Fixes sizes at the start of the stage, and says from what.
+    ///
+    /// # Errors
+    /// The reason why the series cannot be measured after all.
+    fn resolve(&self, _site: &Site, _known: &Known, series: Series) -> Result<Series, Skip> {
+        Ok(series)
+    }
+
+    /// What a metric of a case should be. Without `known` this is the prior, which every case has
+    /// (an unknown says why); with it the derived prediction, `None` where earlier figures add
+    /// nothing. Called for measured metrics of measured cases and derived metrics of derived ones.
+    fn predict(
+        &self,
+        site: &Site,
+        known: Option<&Known>,
+        case: &Case,
+        metric: &Metric,
+    ) -> Option<Prediction>;
+
+    /// Makes, once per stage, the files that rounds only read; returns them for the journal.
+    ///
+    /// # Errors
+    /// Why they could not be made.
+    fn prepare(&self, _series: &Series, _dir: &Path) -> Result<Vec<std::path::PathBuf>> {
+        Ok(Vec::new())
+    }
+
+    /// One round of the whole series, cases in the order given.
+    ///
+    /// # Errors
+    /// Why the round does not count.
+    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()>;
+
+    /// The far end of a two-ended experiment.
+    ///
+    /// # Errors
+    /// Why the round does not count.
+    fn serve(&self, _series: &Series, _far: &mut FarEnd) -> Result<()> {
+        anyhow::bail!("this experiment has no far end")
+    }
+
+    /// Whether `measure` talks to a far end.
+    fn two_ended(&self) -> bool {
+        false
+    }
+
+    /// What the figures say together. `values` are this experiment's, `known` the earlier ones'.
+    fn derive(&self, _site: &Site, _known: &Known, _values: &Known) -> Vec<DerivedValue> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,101 @@
+//! Frames and message types between the session and its workers, near and far; no I/O policy.
+
+pub mod frame;
+
+use record::case::Series;
+use record::event::{Calibration, Histogram, Samples, Trace};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Where the far end listens, and what a data connection must say first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Endpoint {
+    /// Address as the near end must connect to it; one per listening socket.
+    pub addrs: Vec<String>,
+    /// One-time token.
+    pub token: String,
+}
+
+/// Which moments a calibration should take its time over.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CalibrateOrder {
+    /// CPU to pin to.
+    pub cpu: usize,
+    /// Windows of the counter's calibration.
+    pub windows: u32,
+    /// Length of each, in ns.
+    pub window_ns: u64,
+}
+
+/// One round of one series.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RoundOrder {
+    /// The series, sizes resolved, cases in the order in which to measure them.
+    pub series: Series,
+    /// Round number, from 1.
+    pub round: u32,
+    /// Seed for everything random in the round.
+    pub seed: u64,
+    /// CPUs to use; the first is the measuring thread's.
+    pub cpus: Vec<usize>,
+    /// The clocks.
+    pub calibration: Calibration,
+    /// Directory for files, where the experiment needs one.
+    pub dir: Option<PathBuf>,
+    /// The far end.
+    pub far: Option<Endpoint>,
+    /// Measuring time that each case may take, in ns.
+    pub case_ns: u64,
+    /// Smallest parameters everywhere: a rehearsal proves the way, not the figures.
+    pub rehearsal: bool,
+}
+
+/// From the session to a worker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum ToWorker {
+    /// Calibrate the clocks.
+    Calibrate(CalibrateOrder),
+    /// Make what the rounds of a series only read.
+    Prepare(RoundOrder),
+    /// Measure a round.
+    Round(Box<RoundOrder>),
+    /// Be the far end of a round.
+    Serve(Box<RoundOrder>),
+    /// The near end is done: drain, report counts, end.
+    Drain,
+}
+
+/// From a worker to the session. Nothing is sent while a round is timed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum FromWorker {
+    /// Result of a calibration.
+    Calibrated(Calibration),
+    /// `prepare` made these files.
+    Prepared(Vec<PathBuf>),
+    /// The far end listens.
+    Listening(Endpoint),
+    /// A long `Once` is alive: seconds of it that have passed.
+    Alive(f64),
+    /// Samples of the round.
+    Samples(Samples),
+    /// A distribution of the round.
+    Histogram(Histogram),
+    /// A trace of the round.
+    Trace(Trace),
+    /// The round is over; what the worker's own threads saw of their environment.
+    Done(Done),
+    /// The round failed: the chain of reasons, outermost first.
+    Failed(Vec<String>),
+}
+
+/// The end of a round as the worker saw it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Done {
+    /// Length of the measured window, in ns.
+    pub window_ns: f64,
+    /// CPUs that measured, read back.
+    pub cpus: Vec<usize>,
+    /// Deltas of the environment over the window, by name, unit last.
+    pub environment: BTreeMap<String, f64>,
+}
