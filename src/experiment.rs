@@ -1,7 +1,6 @@
 //! The contract: what an experiment is. Everything a user sees of one follows from its file.
 
 use crate::host::Host;
-use crate::link::Endpoint;
 use crate::measure::{Bench, FarEnd};
 use anyhow::Result;
 use record::case::{Case, Series};

@@ -57,7 +57,7 @@ pub enum ToWorker {
     /// Calibrate the clocks.
     Calibrate(CalibrateOrder),
     /// Make what the rounds of a series only read.
-    Prepare(RoundOrder),
+    Prepare(Box<RoundOrder>),
     /// Measure a round.
     Round(Box<RoundOrder>),
     /// Be the far end of a round.
