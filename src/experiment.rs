@@ -388,6 +388,15 @@ impl DerivedValue {
     }
 }
 
+/// The `//!` header of a source file, as Markdown.
+pub fn manual_of(source: &str) -> String {
+    source
+        .lines()
+        .map_while(|line| line.strip_prefix("//!"))
+        .map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line)))
+        .collect()
+}
+
 /// An interval in the metric's unit, or the reason why nothing can be said.
 pub fn predicted(low: f64, likely: f64, high: f64, because: impl Into<String>) -> Prediction {
     Prediction {
@@ -419,8 +428,13 @@ pub trait Experiment: Sync {
     /// Its static data.
     fn card(&self) -> &'static Card;
 
-    /// Its manual: the header of its own file.
-    fn manual(&self) -> &'static str;
+    /// The text of its own file: `include_str!`.
+    fn source(&self) -> &'static str;
+
+    /// Its manual (Markdown): the header of its own file.
+    fn manual(&self) -> String {
+        manual_of(self.source())
+    }
 
     /// What would be measured here. Pure; sizes stay symbolic.
     ///

@@ -1,1 +1,424 @@
-//! Room: session.
+//! The session: a plan becomes events. It does not measure; workers do.
+
+pub mod child;
+pub mod derive;
+pub mod live;
+pub mod params;
+pub mod passes;
+pub mod plan;
+pub mod round;
+pub mod select;
+pub mod site;
+pub mod worker;
+
+use crate::experiment::{Known, Site};
+use crate::session::child::Interrupted;
+use crate::session::live::{Live, Stop};
+use crate::session::plan::{Planned, Work};
+use anyhow::{Context, Result};
+use record::case::Case;
+use record::event::{
+    Calibration, End, Ending, Event, Footer, Header, Options, Outcome, PredictionEvent,
+    PredictionKind, Segment,
+};
+use record::key::CaseId;
+use record::run::Run;
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant, SystemTime};
+
+/// All that a run is made from.
+pub struct Setup {
+    /// Where it runs.
+    pub site: Site,
+    /// What it does.
+    pub planned: Planned,
+    /// What was asked for.
+    pub options: Options,
+    /// Seed of every random order.
+    pub seed: u64,
+    /// Name of the run.
+    pub name: String,
+    /// Measuring time.
+    pub budget: Duration,
+    /// Calibration windows and their length.
+    pub calibration: (u32, Duration),
+}
+
+/// What is being done, for a progress display.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// Series label.
+    pub series: String,
+    /// Cases in it.
+    pub cases: usize,
+    /// Round that starts.
+    pub round: u32,
+    /// Round of the next look.
+    pub look: u32,
+    /// Expected time until the run ends.
+    pub left: Duration,
+    /// Time since the segment began.
+    pub elapsed: Duration,
+}
+
+/// Who is told what happens. Nothing is told while a round is timed.
+pub trait Observer {
+    /// An event happened; it is to be stored.
+    ///
+    /// # Errors
+    /// It could not be stored: the run ends.
+    fn event(&mut self, event: &Event) -> Result<()>;
+
+    /// A round starts.
+    fn progress(&mut self, progress: &Progress);
+}
+
+/// A run under way.
+pub struct Session<'run> {
+    setup: &'run Setup,
+    observer: &'run mut dyn Observer,
+    stop: &'run AtomicBool,
+    run: Run,
+    calibration: Calibration,
+    segment: u32,
+    started: Instant,
+    spent_before: Duration,
+    rng: fastrand::Rng,
+    eta_after_first_pass: Option<Duration>,
+    /// Labels measured so far, with their experiments.
+    measured: Vec<(String, String)>,
+}
+
+/// Runs a plan; with `resumed`, continues that run.
+///
+/// # Errors
+/// The clocks cannot be calibrated, or an event cannot be stored. What fails inside a round is an
+/// outcome, not an error; an interruption ends the run cleanly with [`End::Interrupted`].
+pub fn run(
+    setup: &Setup,
+    observer: &mut dyn Observer,
+    stop: &AtomicBool,
+    resumed: Option<Run>,
+) -> Result<Run> {
+    let started = Instant::now();
+    let calibration = round::calibrate(setup, stop)
+        .context("the clocks cannot be calibrated, so nothing can be measured")?;
+    let environment = crate::host::environment::tags(&setup.site.host);
+    let (first, run, segment) = match resumed {
+        Some(run) => {
+            let n = u32::try_from(run.segments.len() + 1).unwrap_or(u32::MAX);
+            let segment = Segment {
+                n,
+                started: now(),
+                environment,
+                calibration: calibration.clone(),
+            };
+            (Event::Segment(segment), run, n)
+        }
+        None => {
+            let header = header(setup, environment, &calibration)?;
+            (Event::Header(Box::new(header.clone())), Run::new(header), 0)
+        }
+    };
+    let spent_before = spent(&run);
+    let mut session = Session {
+        rng: fastrand::Rng::with_seed(setup.seed ^ u64::from(segment)),
+        setup,
+        observer,
+        stop,
+        run,
+        calibration,
+        segment,
+        started,
+        spent_before,
+        eta_after_first_pass: None,
+        measured: Vec::new(),
+    };
+    session.emit(first)?;
+    if segment == 0 {
+        session.announce()?;
+    }
+    let end = session.stages()?;
+    session.footer(end)?;
+    Ok(session.run)
+}
+
+/// Now, RFC 3339 in UTC.
+fn now() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}
+
+/// Measuring time of the segments so far.
+fn spent(run: &Run) -> Duration {
+    let last = |segment: u32| {
+        run.rounds
+            .iter()
+            .filter(|round| round.segment == segment)
+            .map(|round| round.at_s)
+            .fold(0.0, f64::max)
+    };
+    let segments = u32::try_from(run.segments.len()).unwrap_or(0);
+    Duration::from_secs_f64((0..=segments).map(last).sum())
+}
+
+fn header(
+    setup: &Setup,
+    environment: BTreeMap<String, String>,
+    calibration: &Calibration,
+) -> Result<Header> {
+    Ok(Header {
+        format: record::FORMAT,
+        plumb: env!("CARGO_PKG_VERSION").to_owned(),
+        rustc: env!("PLUMB_RUSTC").to_owned(),
+        profile: env!("PLUMB_PROFILE").to_owned(),
+        target: env!("PLUMB_TARGET").to_owned(),
+        target_features: env!("PLUMB_TARGET_FEATURES").to_owned(),
+        run: setup.name.clone(),
+        started: now(),
+        seed: setup.seed,
+        options: setup.options.clone(),
+        identity: setup.site.host.identity.id.clone(),
+        host: serde_json::to_value(&setup.site.host).context("the host does not serialise")?,
+        environment,
+        calibration: calibration.clone(),
+    })
+}
+
+impl<'run> Session<'run> {
+    fn emit(&mut self, event: Event) -> Result<()> {
+        self.observer.event(&event).context("the record cannot be written")?;
+        self.run.push(event);
+        Ok(())
+    }
+
+    /// The plan, the prior of every case, and what is skipped: all before the first sample.
+    fn announce(&mut self) -> Result<()> {
+        let setup = self.setup;
+        self.emit(Event::Plan(Box::new(setup.planned.plan.clone())))?;
+        for work in &setup.planned.work {
+            self.predict(work, &work.series.cases, None)?;
+        }
+        for (experiment, derived) in derived_cases(setup) {
+            self.predict_derived(experiment, &derived, None)?;
+        }
+        for (card, case, skip) in &setup.planned.skipped {
+            let reason = match &skip.needed {
+                Some(needed) => format!("{} (needed: {needed})", skip.reason),
+                None => skip.reason.clone(),
+            };
+            self.outcome(card.id, case.clone(), Ending::Skipped, Some(reason))?;
+        }
+        Ok(())
+    }
+
+    fn predict(&mut self, work: &Work, cases: &[Case], known: Option<&Known>) -> Result<()> {
+        let card = work.experiment.card();
+        for case in cases {
+            for metric in card.metrics.iter().filter(|metric| !metric.derived) {
+                self.predict_one(work.experiment, case, metric, known)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn predict_derived(
+        &mut self,
+        experiment: &'static dyn crate::experiment::Experiment,
+        cases: &[CaseId],
+        known: Option<&Known>,
+    ) -> Result<()> {
+        for case in cases {
+            let case = Case::new(case.clone());
+            for metric in experiment.card().metrics.iter().filter(|metric| metric.derived) {
+                self.predict_one(experiment, &case, metric, known)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn predict_one(
+        &mut self,
+        experiment: &'static dyn crate::experiment::Experiment,
+        case: &Case,
+        metric: &record::metric::Metric,
+        known: Option<&Known>,
+    ) -> Result<()> {
+        let of = match known {
+            None => PredictionKind::Prior,
+            Some(_) => PredictionKind::Derived,
+        };
+        let Some(prediction) = experiment.predict(&self.setup.site, known, case, metric) else {
+            return Ok(());
+        };
+        self.emit(Event::Prediction(PredictionEvent {
+            experiment: experiment.card().id.to_owned(),
+            case: case.id.clone(),
+            metric: metric.name.to_string(),
+            of,
+            prediction,
+            at: case.at.clone(),
+        }))
+    }
+
+    fn outcome(
+        &mut self,
+        experiment: &str,
+        case: Option<CaseId>,
+        outcome: Ending,
+        reason: Option<String>,
+    ) -> Result<()> {
+        self.emit(Event::Outcome(Outcome {
+            experiment: experiment.to_owned(),
+            case,
+            outcome,
+            reason,
+        }))
+    }
+
+    fn stages(&mut self) -> Result<End> {
+        let setup = self.setup;
+        let last = setup.planned.work.iter().map(|work| work.stage).max().unwrap_or(0);
+        let mut end = End::Complete;
+        for stage in 0..=last {
+            let works: Vec<&Work> =
+                setup.planned.work.iter().filter(|work| work.stage == stage).collect();
+            match self.stage(stage, &works)? {
+                Stop::Interrupted => return Ok(End::Interrupted),
+                Stop::Budget => end = End::Budget,
+                Stop::Done => {}
+            }
+        }
+        Ok(end)
+    }
+
+    fn stage(&mut self, stage: usize, works: &[&'run Work]) -> Result<Stop> {
+        let known = derive::estimates(
+            &self.run,
+            self.measured.iter().map(|(experiment, label)| (experiment.as_str(), label.as_str())),
+        );
+        let mut lives = Vec::new();
+        for work in works {
+            if let Some(live) = self.open(work, &known)? {
+                lives.push(live);
+            }
+        }
+        if stage > 0 && !known.is_empty() {
+            self.predict_from(&lives, &known)?;
+        }
+        let stopped = self.measure(stage, &mut lives)?;
+        for live in &lives {
+            self.measured.push((live.work.series.experiment.clone(), live.series.label()));
+        }
+        self.derive_all(works)?;
+        for live in &lives {
+            self.close(live, stopped)?;
+        }
+        Ok(stopped)
+    }
+
+    /// Resolves a series and counts what an earlier segment already measured of it.
+    fn open(&mut self, work: &'run Work, known: &Known) -> Result<Option<Live<'run>>> {
+        let resolved = work.experiment.resolve(&self.setup.site, known, work.series.clone());
+        match resolved {
+            Ok(series) => Ok(Some(Live::new(work, series, &self.run))),
+            Err(skip) => {
+                for case in &work.series.cases {
+                    self.outcome(
+                        &work.series.experiment,
+                        Some(case.id.clone()),
+                        Ending::Skipped,
+                        Some(skip.reason.clone()),
+                    )?;
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    fn predict_from(&mut self, lives: &[Live<'run>], known: &Known) -> Result<()> {
+        for live in lives.iter().filter(|live| live.ok == 0) {
+            self.predict(live.work, &live.series.cases, Some(known))?;
+        }
+        for (experiment, derived) in derived_cases(self.setup) {
+            let here = lives.iter().any(|live| {
+                live.ok == 0 && live.work.series.experiment == experiment.card().id
+            });
+            if here {
+                self.predict_derived(experiment, &derived, Some(known))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn derive_all(&mut self, works: &[&'run Work]) -> Result<()> {
+        let mut ids: Vec<&str> = works.iter().map(|work| work.experiment.card().id).collect();
+        ids.dedup();
+        for id in ids {
+            let Some(work) = works.iter().find(|work| work.experiment.card().id == id) else {
+                continue;
+            };
+            let site = &self.setup.site;
+            let found =
+                derive::derive(&self.run, work.experiment, site, &self.measured, self.setup.seed);
+            for derived in found {
+                self.emit(Event::Derived(derived))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, live: &Live<'run>, stopped: Stop) -> Result<()> {
+        let (ending, reason) = live.ending(stopped);
+        for case in &live.series.cases {
+            self.outcome(
+                &live.series.experiment,
+                Some(case.id.clone()),
+                ending,
+                Some(reason.clone()),
+            )?;
+        }
+        Ok(())
+    }
+
+    fn footer(&mut self, end: End) -> Result<()> {
+        let drift = if end == End::Interrupted {
+            None
+        } else {
+            round::counter_drift(self.setup, &self.calibration, self.stop)
+        };
+        let usage = metal::process::rusage_self();
+        let footer = Footer {
+            finished: now(),
+            elapsed_s: self.started.elapsed().as_secs_f64(),
+            end,
+            counter_drift: drift,
+            eta_after_first_pass_s: self.eta_after_first_pass.map(|eta| eta.as_secs_f64()),
+            session_cpu_s: (usage.utime_ns + usage.stime_ns) as f64 * 1e-9,
+            session_peak_bytes: usage.maxrss,
+        };
+        self.emit(Event::Footer(footer))
+    }
+}
+
+/// Experiments of the plan with the cases that they may derive.
+fn derived_cases(
+    setup: &Setup,
+) -> Vec<(&'static dyn crate::experiment::Experiment, Vec<CaseId>)> {
+    setup
+        .planned
+        .plan
+        .experiments
+        .iter()
+        .filter(|planned| !planned.derived.is_empty())
+        .filter_map(|planned| {
+            let work = setup.planned.work.iter().find(|work| work.series.experiment == planned.id)?;
+            Some((work.experiment, planned.derived.clone()))
+        })
+        .collect()
+}
+
+/// Whether an error says that a signal asked to end.
+fn is_interrupt(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| cause.is::<Interrupted>())
+}

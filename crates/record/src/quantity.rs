@@ -32,29 +32,6 @@ pub fn parse_integer(text: &str) -> Result<u64, String> {
     Ok(value as u64)
 }
 
-/// Parses a duration in seconds: `500ms`, `20s`, `6m`, `1h`, `1.5h`. A bare number is refused.
-///
-/// # Errors
-/// What is wrong with the text, and what to type.
-pub fn parse_duration_s(text: &str) -> Result<f64, String> {
-    let (number, suffix) = split(text)?;
-    let factor = match suffix {
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "m" | "min" => 60.0,
-        "h" => 3600.0,
-        _ => {
-            return Err(format!(
-                "`{text}` is no duration: type for example 90s, 6m or 1h"
-            ));
-        }
-    };
-    if number <= 0.0 {
-        return Err(format!("`{text}` is not a positive duration"));
-    }
-    Ok(number * factor)
-}
-
 /// Parses a fact as a data sheet gives it: `550MB/s`, `4.2GHz`, `80ns`, `8`, into the base unit.
 ///
 /// # Errors
@@ -177,7 +154,7 @@ pub fn digits(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{parse_duration_s, parse_fact, parse_integer, render};
+    use super::{parse_fact, parse_integer, render};
     use crate::unit::Unit;
 
     #[test]
@@ -193,15 +170,6 @@ mod tests {
         }
         for text in ["", "x", "4K", "-1", "0.3", "1e3", "99999999TiB"] {
             assert!(parse_integer(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn durations() {
-        assert_eq!(parse_duration_s("90s"), Ok(90.0));
-        assert_eq!(parse_duration_s("1.5h"), Ok(5400.0));
-        for text in ["90", "s", "0s", "5 parsec"] {
-            assert!(parse_duration_s(text).is_err(), "{text}");
         }
     }
 

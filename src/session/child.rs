@@ -1,0 +1,131 @@
+//! A worker as the session sees it: a child in its own process group that gets one order.
+
+use crate::link::frame::{receive, send};
+use crate::link::{FromWorker, ToWorker};
+use anyhow::{Context, Result, bail};
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// A killed child that is not reaped in this time is abandoned: it hangs in the kernel.
+const REAP_TIME: Duration = Duration::from_secs(2);
+/// Text kept of a dying worker's last words.
+const LAST_WORDS_MAX: u64 = 4096;
+
+/// A signal asked the session to end.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted")]
+pub struct Interrupted;
+
+/// A worker process. Dropping it kills its whole group.
+pub struct Worker {
+    child: Child,
+}
+
+impl Worker {
+    /// Starts a worker: this same binary.
+    ///
+    /// # Errors
+    /// It could not be started.
+    pub fn start() -> Result<Self> {
+        let child = Command::new("/proc/self/exe")
+            .arg0("plumb")
+            .arg("worker")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .context("cannot start a worker from /proc/self/exe")?;
+        Ok(Worker { child })
+    }
+
+    /// Sends an order.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    pub fn order(&mut self, message: &ToWorker) -> Result<()> {
+        let stdin = self.child.stdin.as_mut().context("the worker's input is closed")?;
+        send(stdin, message).context("the worker does not read")
+    }
+
+    /// Waits for the next message: one blocking read with a deadline.
+    ///
+    /// # Errors
+    /// [`Interrupted`], the deadline passed, or the worker died (with its status and last words).
+    pub fn next(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<FromWorker> {
+        let stdout = self.child.stdout.as_mut().context("the worker's output is closed")?;
+        loop {
+            if stop.load(Ordering::Relaxed) {
+                bail!(Interrupted);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            match metal::wait::readable(stdout.as_fd(), left) {
+                Ok(true) => break,
+                Ok(false) => bail!("the worker did not answer in time and was ended"),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error).context("cannot wait for the worker"),
+            }
+        }
+        match receive(stdout) {
+            Ok(Some(message)) => Ok(message),
+            Ok(None) => bail!(self.last_words()),
+            Err(error) => Err(error).with_context(|| self.last_words()),
+        }
+    }
+
+    /// The process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn last_words(&mut self) -> String {
+        self.kill_group();
+        let status = match self.reap() {
+            Some(status) => status.to_string(),
+            None => "not reaped".to_owned(),
+        };
+        let mut said = String::new();
+        if let Some(stderr) = self.child.stderr.as_mut() {
+            // What cannot be read is not worth another error.
+            let _ = stderr.take(LAST_WORDS_MAX).read_to_string(&mut said);
+        }
+        let said = said.lines().map(str::trim).filter(|line| !line.is_empty());
+        let said: Vec<&str> = said.filter(|line| !line.starts_with("note:")).collect();
+        if said.is_empty() {
+            format!("the worker ended without a result ({status})")
+        } else {
+            format!("the worker ended without a result ({status}): {}", said.join(" "))
+        }
+    }
+
+    fn kill_group(&self) {
+        if let Ok(group) = i32::try_from(self.child.id()) {
+            // The group may already be gone.
+            let _ = metal::process::kill_group(group);
+        }
+    }
+
+    fn reap(&mut self) -> Option<std::process::ExitStatus> {
+        let deadline = Instant::now() + REAP_TIME;
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return Some(status),
+                Ok(None) if Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                Ok(None) | Err(_) => return None,
+            }
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.kill_group();
+        self.reap();
+    }
+}

@@ -1,0 +1,310 @@
+//! A plan: a selection resolved against one site.
+
+use crate::experiment::{Card, Experiment, Family, Need, Offer, Params, Preset, Site, Skip};
+use crate::session::params::Settings;
+use crate::session::select::{Selection, domain_text};
+use record::case::Series;
+use record::event::{Absence, Isolation, Plan, PlannedExperiment, PlannedSeries, Repeat};
+use record::key::CaseId;
+use std::time::Duration;
+use thiserror::Error;
+
+/// A selection that leaves nothing to measure.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error("{0}")]
+pub struct NothingToDo(pub String);
+
+/// Starting a worker and having it warm up, per round.
+pub const ROUND_OVERHEAD: Duration = Duration::from_millis(60);
+
+/// A series to measure.
+pub struct Work {
+    /// Whose it is.
+    pub experiment: &'static dyn Experiment,
+    /// The series, sizes symbolic until its stage.
+    pub series: Series,
+    /// Stage.
+    pub stage: usize,
+    /// Stated cost of one round, overhead included.
+    pub cost: Duration,
+}
+
+impl Work {
+    /// Whether it is measured one time only.
+    pub fn once(&self) -> bool {
+        self.experiment.card().repeat != Repeat::Rounds
+    }
+
+    /// Whether it must not be interleaved.
+    pub fn alone(&self) -> bool {
+        self.experiment.card().isolation == Isolation::Alone
+    }
+}
+
+/// What a run is going to do, for the record and for the session.
+pub struct Planned {
+    /// The plan event.
+    pub plan: Plan,
+    /// The series, in catalogue order.
+    pub work: Vec<Work>,
+    /// Cases that this site does not allow.
+    pub skipped: Vec<(&'static Card, Option<CaseId>, Skip)>,
+}
+
+/// Rounds after which looks are taken, per preset (METHOD §3).
+pub fn looks(preset: Preset) -> &'static [u32] {
+    match preset {
+        Preset::Rehearsal => &[1],
+        Preset::Quick => &[6, 9],
+        Preset::Standard => &[6, 9, 12],
+        Preset::Thorough => &[6, 9, 12, 15, 17, 20],
+    }
+}
+
+/// Default measuring time of a preset.
+pub fn default_budget(preset: Preset) -> Duration {
+    Duration::from_secs(match preset {
+        Preset::Rehearsal | Preset::Quick => 60,
+        Preset::Standard => 360,
+        Preset::Thorough => 3600,
+    })
+}
+
+/// Measuring time of one case in one round.
+pub fn case_ns(preset: Preset) -> u64 {
+    match preset {
+        Preset::Rehearsal => 200_000,
+        Preset::Quick | Preset::Standard => 12_000_000,
+        Preset::Thorough => 25_000_000,
+    }
+}
+
+/// Resolves a selection against a site.
+///
+/// # Errors
+/// Nothing is left to measure, with the reason.
+pub fn plan(
+    families: &'static [&'static Family],
+    selection: &Selection,
+    settings: &Settings,
+    preset: Preset,
+    budget: Duration,
+    site: &Site,
+) -> Result<Planned, NothingToDo> {
+    let chosen: Vec<(&'static Family, &'static dyn Experiment)> = families
+        .iter()
+        .flat_map(|family| family.experiments.iter().map(move |e| (*family, *e)))
+        .filter(|(family, experiment)| selection.wants(family, experiment.card()))
+        .collect();
+    let levels = levels(&chosen);
+    let mut planned = Planned {
+        plan: Plan {
+            experiments: Vec::new(),
+            stages: vec![Vec::new(); levels.iter().max().map_or(0, |last| last + 1)],
+            looks: looks(preset).to_vec(),
+            eta_s: 0.0,
+        },
+        work: Vec::new(),
+        skipped: Vec::new(),
+    };
+    for ((family, experiment), stage) in chosen.into_iter().zip(levels) {
+        let params = settings.params(experiment.card(), preset);
+        let offer = offer(family, experiment, selection, &params, site)?;
+        planned.add(experiment, offer, stage, site);
+    }
+    if planned.work.is_empty() && planned.skipped.is_empty() {
+        return Err(NothingToDo(
+            "the selectors leave no experiment: `plumb list` names them all".to_owned(),
+        ));
+    }
+    planned.plan.stages.retain(|stage| !stage.is_empty());
+    planned.plan.eta_s = stated_eta(&planned.work, looks(preset), budget).as_secs_f64();
+    Ok(planned)
+}
+
+impl Planned {
+    fn add(
+        &mut self,
+        experiment: &'static dyn Experiment,
+        offer: Result<Offer, Skip>,
+        stage: usize,
+        site: &Site,
+    ) {
+        let card = experiment.card();
+        let mut entry = PlannedExperiment {
+            id: card.id.to_owned(),
+            title: card.title.to_owned(),
+            manual: experiment.manual(),
+            metrics: card.metrics.to_vec(),
+            params: card
+                .params
+                .iter()
+                .filter(|param| param.role == crate::experiment::Role::Case)
+                .map(|param| (param.name.to_owned(), param.doc.to_owned()))
+                .collect(),
+            view: card.view.view(),
+            repeat: card.repeat,
+            isolation: card.isolation,
+            after: card.after.iter().map(|id| (*id).to_owned()).collect(),
+            series: Vec::new(),
+            derived: Vec::new(),
+            skipped: None,
+        };
+        match offer {
+            Err(skip) => {
+                entry.skipped = Some(Absence::from(skip.clone()));
+                self.skipped.push((card, None, skip));
+            }
+            Ok(offer) => {
+                entry.derived = offer.derived;
+                for (case, skip) in offer.skipped {
+                    self.skipped.push((card, Some(case), skip));
+                }
+                for series in offer.series {
+                    let cost = experiment.round_cost(site, &series) + ROUND_OVERHEAD;
+                    entry.series.push(PlannedSeries {
+                        name: series.name.clone(),
+                        cases: series.cases.iter().map(|case| case.id.clone()).collect(),
+                        order: series.order,
+                        settings: series.settings.clone(),
+                        round_cost_s: cost.as_secs_f64(),
+                    });
+                    self.plan.stages[stage].push(series.label());
+                    self.work.push(Work {
+                        experiment,
+                        series,
+                        stage,
+                        cost,
+                    });
+                }
+            }
+        }
+        self.plan.experiments.push(entry);
+    }
+}
+
+/// What of an experiment the selection leaves; the outer error is the user's, the inner the site's.
+fn offer(
+    family: &Family,
+    experiment: &'static dyn Experiment,
+    selection: &Selection,
+    params: &Params,
+    site: &Site,
+) -> Result<Result<Offer, Skip>, NothingToDo> {
+    let card = experiment.card();
+    if let Some(skip) = card.needs.iter().find_map(|need| missing(*need, site)) {
+        return Ok(Err(skip));
+    }
+    let mut offer = match experiment.series(site, params) {
+        Ok(offer) => offer,
+        Err(skip) => return Ok(Err(skip)),
+    };
+    if selection.filters(family, card) {
+        for series in &mut offer.series {
+            series
+                .cases
+                .retain(|case| selection.wants_case(family, card, &case.id));
+        }
+        offer
+            .skipped
+            .retain(|(case, _)| selection.wants_case(family, card, case));
+        offer.series.retain(|series| !series.cases.is_empty());
+        if offer.series.is_empty() && offer.skipped.is_empty() {
+            return Err(NothingToDo(format!(
+                "no case of {} passes the filter with this preset: `plumb plan {}` shows its cases, \
+                 `--set {}.PARAM=VALUE` makes others ({})",
+                card.id,
+                card.id,
+                card.id,
+                card.params
+                    .iter()
+                    .map(|param| format!("{}: {}", param.name, domain_text(&param.domain)))
+                    .collect::<Vec<_>>()
+                    .join("; ")
+            )));
+        }
+    }
+    Ok(Ok(offer))
+}
+
+fn missing(need: Need, site: &Site) -> Option<Skip> {
+    match need {
+        Need::Root => (site.host.kernel.euid != Some(0))
+            .then(|| Skip::because("it needs root").needs("run it as root")),
+        Need::Peer => site
+            .peer
+            .is_none()
+            .then(|| Skip::because("no far end was given").needs("--peer URL")),
+        Need::Directory => site.dir.is_none().then(|| {
+            Skip::because("no directory for files").needs("--dir DIR on a real file system")
+        }),
+        Need::Numa => (site.host.numa.nodes.len() < 2).then(|| Skip::because("one NUMA node")),
+        Need::TwoCpus => (site.cpus.len() < 2).then(|| {
+            Skip::because("only one CPU is allowed here").needs("--cpu with at least two CPUs")
+        }),
+        Need::Arch(arch) => (std::env::consts::ARCH != arch)
+            .then(|| Skip::because(format!("it exists on {arch} only"))),
+    }
+}
+
+/// Stages are the topological levels of `after` among the chosen; the clock family, when chosen,
+/// is level 0 alone.
+fn levels(chosen: &[(&Family, &'static dyn Experiment)]) -> Vec<usize> {
+    let clocks = chosen.iter().any(|(family, _)| family.name == "clock");
+    let mut levels: Vec<usize> = chosen
+        .iter()
+        .map(|(family, _)| usize::from(clocks && family.name != "clock"))
+        .collect();
+    // The graph has no cycle (a law): as many sweeps as experiments reach the fixed point.
+    for _ in 0..chosen.len() {
+        for (at, (family, experiment)) in chosen.iter().enumerate() {
+            if family.name == "clock" {
+                continue;
+            }
+            let below = chosen
+                .iter()
+                .zip(&levels)
+                .filter(|((_, other), _)| experiment.card().after.contains(&other.card().id))
+                .map(|(_, level)| level + 1)
+                .max();
+            levels[at] = levels[at].max(below.unwrap_or(0));
+        }
+    }
+    levels
+}
+
+/// Expected time: everything that is measured one time, and as many passes as the last look wants
+/// and the budget allows, but at least up to the first look.
+pub fn stated_eta(work: &[Work], looks: &[u32], budget: Duration) -> Duration {
+    let sum = |once: bool| -> Duration {
+        work.iter().filter(|work| work.once() == once).map(|work| work.cost).sum()
+    };
+    let (once, pass) = (sum(true), sum(false));
+    let first = looks.first().copied().unwrap_or(1);
+    let last = looks.last().copied().unwrap_or(1);
+    let least = once + pass * first;
+    (once + pass * last).min(budget.max(least))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::levels;
+    use crate::experiments::FAMILIES;
+
+    #[test]
+    fn clock_is_alone_in_stage_0_and_dependencies_come_first() {
+        let chosen: Vec<_> = FAMILIES
+            .iter()
+            .flat_map(|family| family.experiments.iter().map(move |e| (*family, *e)))
+            .collect();
+        let levels = levels(&chosen);
+        for ((family, experiment), level) in chosen.iter().zip(&levels) {
+            assert_eq!(family.name == "clock", *level == 0, "{}", experiment.card().id);
+            for ((_, other), below) in chosen.iter().zip(&levels) {
+                if experiment.card().after.contains(&other.card().id) {
+                    assert!(below < level, "{} before {}", other.card().id, experiment.card().id);
+                }
+            }
+        }
+    }
+}
