@@ -6,21 +6,22 @@
 
 pub(crate) mod autocorrelation;
 pub(crate) mod blocks;
-//Xpub(crate) mod compare;
+pub(crate) mod compare;
 pub(crate) mod dip;
 pub(crate) mod disturbed;
 pub(crate) mod estimate;
-//Xpub(crate) mod histogram;
+pub(crate) mod histogram;
 pub(crate) mod interval;
 pub(crate) mod modes;
 pub(crate) mod moments;
 pub(crate) mod outlier;
 pub(crate) mod quantile;
 pub(crate) mod resample;
-//Xpub(crate) mod slope;
+pub(crate) mod slope;
 pub(crate) mod stop;
-//Xpub(crate) mod trend;
+pub(crate) mod trend;
 
-//Xmod coverage;
+#[cfg(test)]
+mod coverage;
 #[cfg(test)]
 mod draw;
