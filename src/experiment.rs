@@ -271,10 +271,8 @@ pub struct Site {
 pub struct DirFacts {
     /// Path.
     pub path: std::path::PathBuf,
-    /// File system type.
+    /// File system type; empty where the mounts do not tell.
     pub file_system: String,
-    /// Free bytes.
-    pub free_bytes: u64,
 }
 
 /// Why an experiment or case is absent, and what would help.

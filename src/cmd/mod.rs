@@ -1,1 +1,98 @@
-//! Room: cmd.
+//! The command line: a file per subcommand, its arguments and its `run`.
+
+mod completions;
+mod doctor;
+mod explain;
+mod list;
+mod output;
+mod plan;
+mod report;
+mod run;
+mod runs;
+mod site;
+mod worker;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+use thiserror::Error;
+
+/// Measures what the operations of this machine cost, predicts every figure first, and writes the
+/// result as a lab report.
+#[derive(Parser)]
+#[command(name = "plumb", version, propagate_version = true, max_term_width = 100)]
+#[command(after_help = "Exit codes: 0 fine; 1 a finding (doctor); 2 usage; 3 the run failed; 4 interrupted, resumable.")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Run(run::Args),
+    Plan(plan::Args),
+    List(list::Args),
+    Explain(explain::Args),
+    Report(report::Args),
+    Runs(runs::Args),
+    Doctor(doctor::Args),
+    Completions(completions::Args),
+    #[command(hide = true)]
+    Man(completions::ManArgs),
+    #[command(hide = true)]
+    Worker(worker::Args),
+}
+
+/// Why a command did not end well; each has its exit code.
+#[derive(Debug, Error)]
+pub enum Failure {
+    /// What was typed cannot be meant.
+    #[error("{0}")]
+    Usage(String),
+    /// It was meant and did not work.
+    #[error("{0:#}")]
+    Failed(#[from] anyhow::Error),
+    /// It worked, and found something.
+    #[error("")]
+    Finding,
+    /// A signal ended it; the hint says how to go on.
+    #[error("{0}")]
+    Interrupted(String),
+}
+
+impl Failure {
+    fn code(&self) -> u8 {
+        match self {
+            Failure::Finding => 1,
+            Failure::Usage(_) => 2,
+            Failure::Failed(_) => 3,
+            Failure::Interrupted(_) => 4,
+        }
+    }
+}
+
+/// Parses the command line and does what it says.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Command::Run(args) => run::run(args),
+        Command::Plan(args) => plan::run(args),
+        Command::List(args) => list::run(args),
+        Command::Explain(args) => explain::run(args),
+        Command::Report(args) => report::run(args),
+        Command::Runs(args) => runs::run(args),
+        Command::Doctor(args) => doctor::run(args),
+        Command::Completions(args) => completions::run(args),
+        Command::Man(args) => completions::man(args),
+        Command::Worker(args) => worker::run(args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            let text = failure.to_string();
+            if !text.is_empty() {
+                output::diagnose(&format!("plumb: {text}"));
+            }
+            ExitCode::from(failure.code())
+        }
+    }
+}

@@ -13,6 +13,7 @@ mod cache;
 mod cgroup;
 mod choose;
 pub mod counters;
+pub mod environment;
 mod cpu;
 mod cpulist;
 mod dmi;

@@ -34,6 +34,7 @@ impl Worker {
         let child = Command::new("/proc/self/exe")
             .arg0("plumb")
             .arg("worker")
+            .arg(std::process::id().to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -103,10 +104,8 @@ impl Worker {
     }
 
     fn kill_group(&self) {
-        if let Ok(group) = i32::try_from(self.child.id()) {
-            // The group may already be gone.
-            let _ = metal::process::kill_group(group);
-        }
+        // The group may already be gone.
+        let _ = metal::process::kill_group(self.child.id());
     }
 
     fn reap(&mut self) -> Option<std::process::ExitStatus> {

@@ -12,8 +12,8 @@ use std::io::{Read, Write};
 ///
 /// # Errors
 /// The session cannot be read or written; failures of the order itself are its answer.
-pub fn serve(mut input: impl Read, mut output: impl Write) -> Result<()> {
-    metal::process::die_with_parent().context("cannot tie the worker to its session")?;
+pub fn serve(parent: u32, mut input: impl Read, mut output: impl Write) -> Result<()> {
+    metal::process::die_with_parent(parent).context("cannot tie the worker to its session")?;
     let Some(order) = receive::<ToWorker>(&mut input)? else {
         return Ok(());
     };

@@ -17,6 +17,7 @@ pub(crate) mod moments;
 pub(crate) mod outlier;
 pub(crate) mod quantile;
 pub(crate) mod resample;
+pub mod rounds;
 pub(crate) mod slope;
 pub(crate) mod stop;
 pub(crate) mod trend;

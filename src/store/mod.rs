@@ -1,1 +1,190 @@
-//! Room: store.
+//! Runs on disk: append-only JSON Lines, one file a run.
+
+use anyhow::{Context, Result, anyhow, bail};
+use record::codec::{self, Recording};
+use record::event::Event;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader};
+use std::path::{Path, PathBuf};
+
+/// The directory where runs are kept.
+pub struct Store {
+    dir: PathBuf,
+}
+
+impl Store {
+    /// `$PLUMB_STORE`, else `$XDG_DATA_HOME/plumb`, else `~/.local/share/plumb`, else `plumb-runs`
+    /// in the current directory.
+    pub fn here() -> Self {
+        let var = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let dir = var("PLUMB_STORE")
+            .map(PathBuf::from)
+            .or_else(|| var("XDG_DATA_HOME").map(|home| Path::new(&home).join("plumb")))
+            .or_else(|| var("HOME").map(|home| Path::new(&home).join(".local/share/plumb")))
+            .unwrap_or_else(|| PathBuf::from("plumb-runs"));
+        Store { dir }
+    }
+
+    /// Where a new run of a name goes.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(format!("{name}.jsonl"))
+    }
+
+    /// The names of the stored runs, oldest first: names begin with the time.
+    ///
+    /// # Errors
+    /// The directory exists and cannot be read.
+    pub fn names(&self) -> Result<Vec<String>> {
+        let entries = match std::fs::read_dir(&self.dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot list {}", self.dir.display()));
+            }
+        };
+        let mut names: Vec<String> = entries
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .filter_map(|name| name.strip_suffix(".jsonl").map(str::to_owned))
+            .collect();
+        names.sort();
+        Ok(names)
+    }
+
+    /// The file of a run: a path, a unique prefix of a stored name, or `last`.
+    ///
+    /// # Errors
+    /// No such run, or several.
+    pub fn find(&self, run: &str) -> Result<PathBuf> {
+        let path = Path::new(run);
+        if run.contains('/') || run.ends_with(".jsonl") {
+            if path.is_file() {
+                return Ok(path.to_owned());
+            }
+            bail!("there is no file {run}; `plumb runs` lists the stored runs");
+        }
+        let names = self.names()?;
+        if run == "last" {
+            return names.last().map(|name| self.path(name)).ok_or_else(|| {
+                anyhow!("no run is stored in {} yet; `plumb run` makes one", self.dir.display())
+            });
+        }
+        let fits: Vec<&String> = names.iter().filter(|name| name.starts_with(run)).collect();
+        match fits.as_slice() {
+            [one] => Ok(self.path(one)),
+            [] => bail!("no stored run begins with `{run}`; `plumb runs` lists them"),
+            [first, .., last] => bail!(
+                "{} stored runs begin with `{run}`, from {first} to {last}; type more of the name",
+                fits.len()
+            ),
+        }
+    }
+}
+
+/// A record that is being written.
+#[derive(Debug)]
+pub struct RecordFile {
+    file: File,
+    path: PathBuf,
+    unstarted: bool,
+}
+
+impl RecordFile {
+    /// Makes the file of a new run; it must not exist.
+    ///
+    /// # Errors
+    /// It exists, or cannot be written.
+    pub fn create(path: &Path) -> Result<Self> {
+        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            std::fs::create_dir_all(parent)
+                .with_context(|| format!("cannot make the directory {}", parent.display()))?;
+        }
+        let file = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .open(path)
+            .with_context(|| format!("cannot write the record {}", path.display()))?;
+        Ok(RecordFile { file, path: path.to_owned(), unstarted: true })
+    }
+
+    /// Opens the file of a run to continue it, and cuts a torn last line.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn resume(path: &Path, recording: &Recording) -> Result<Self> {
+        let file = OpenOptions::new()
+            .append(true)
+            .open(path)
+            .and_then(|file| file.set_len(recording.whole_bytes).map(|()| file))
+            .with_context(|| format!("cannot continue the record {}", path.display()))?;
+        Ok(RecordFile { file, path: path.to_owned(), unstarted: false })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Appends and flushes one event.
+    ///
+    /// # Errors
+    /// It cannot be written: disk full, device gone.
+    pub fn append(&mut self, event: &Event) -> Result<()> {
+        self.unstarted = false;
+        codec::write(&mut self.file, event)
+            .with_context(|| format!("cannot write the record {}", self.path.display()))
+    }
+}
+
+impl Drop for RecordFile {
+    fn drop(&mut self) {
+        // A run that never began leaves nothing behind.
+        if self.unstarted {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Reads a record.
+///
+/// # Errors
+/// It cannot be read, with what it is instead.
+pub fn read(path: &Path) -> Result<Recording> {
+    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    codec::read(BufReader::new(file))
+        .map_err(|error| anyhow!("{} is no readable record: {error}", path.display()))
+}
+
+/// Writes a whole file, or nothing: through a temporary file beside it.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write_whole(path: &Path, contents: &[u8]) -> Result<()> {
+    let name = path.file_name().and_then(|name| name.to_str()).with_context(|| {
+        format!("{} names no file; type a file name", path.display())
+    })?;
+    let beside = path.with_file_name(format!(".{name}.{}.part", std::process::id()));
+    std::fs::write(&beside, contents)
+        .and_then(|()| std::fs::rename(&beside, path))
+        .map_err(|error| {
+            // The half-written one must not stay; that it may not exist is no further news.
+            let _ = std::fs::remove_file(&beside);
+            anyhow!("cannot write {}: {error}", path.display())
+        })
+}
+
+/// Checks, before anything is measured, that a file can be written later.
+///
+/// # Errors
+/// It cannot.
+pub fn check_writable(path: &Path) -> Result<()> {
+    if path.is_dir() {
+        bail!("{} is a directory; type a file name in it", path.display());
+    }
+    let name = path.file_name().and_then(|name| name.to_str()).with_context(|| {
+        format!("{} names no file; type a file name", path.display())
+    })?;
+    let beside = path.with_file_name(format!(".{name}.{}.part", std::process::id()));
+    File::create(&beside)
+        .and_then(|_| std::fs::remove_file(&beside))
+        .map_err(|error| anyhow!("cannot write {}: {error}; name another file", path.display()))
+}

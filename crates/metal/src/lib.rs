@@ -22,5 +22,6 @@ pub mod process;
 pub mod raw;
 pub mod ring;
 pub mod signal;
+pub mod wait;
 
 mod arch;

@@ -1,0 +1,30 @@
+//! What reaches the user: results on standard output, diagnostics on standard error.
+
+use std::io::{self, IsTerminal, Write};
+
+/// Prints a result. A reader that has gone away is no error.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(anyhow::anyhow!("cannot write the result: {error}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints a diagnostic; one that cannot be printed has nowhere else to go.
+pub fn diagnose(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Whether standard output takes colours.
+pub fn colours() -> bool {
+    let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    io::stdout().is_terminal() && !plain
+}
+
+/// Width of the terminal in columns; 100 where there is none.
+pub fn width() -> usize {
+    terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0).max(60))
+}

@@ -1,0 +1,16 @@
+//! `plumb worker`: the child that measures; the session starts it.
+
+use crate::cmd::Failure;
+use crate::session::worker;
+use std::io;
+
+/// Measures one order from standard input; started by a session, not by hand.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Process id of the session
+    parent: u32,
+}
+
+pub fn run(args: Args) -> Result<(), Failure> {
+    Ok(worker::serve(args.parent, io::stdin().lock(), io::stdout().lock())?)
+}

@@ -1,0 +1,123 @@
+//! Where a run takes place: the machine, the CPUs and the memory it may use.
+
+use crate::experiment::{DirFacts, Preset, Site};
+use crate::host::counters::Snapshot;
+use crate::host::{Host, Root, choose_cpu, format_cpus, parse_cpus};
+use crate::session::plan::case_ns;
+use record::quantity::render_bytes;
+use std::path::Path;
+use thiserror::Error;
+
+/// A CPU or directory that cannot be used, with what to type instead.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error("{0}")]
+pub struct BadSite(pub String);
+
+/// Share of the available memory that an experiment may touch: the rest keeps the machine from
+/// reclaiming while it is measured.
+const MEMORY_SHARE: f64 = 0.8;
+
+/// The site on this machine.
+///
+/// # Errors
+/// A CPU of `--cpu` is offline, forbidden or absent; the directory of `--dir` cannot be written.
+pub fn site(
+    host: Host,
+    root: &Root,
+    cpus: Option<&str>,
+    dir: Option<&Path>,
+    preset: Preset,
+) -> Result<Site, BadSite> {
+    let cpus = match cpus {
+        Some(list) => asked_cpus(&host, list)?,
+        None => quiet_cpus(&host, root),
+    };
+    let memory_bytes = host
+        .memory_ceiling_bytes()
+        .map_or(0, |ceiling| (ceiling as f64 * MEMORY_SHARE) as u64);
+    let dir = dir.map(|dir| dir_facts(&host, dir)).transpose()?;
+    Ok(Site {
+        peer: None,
+        dir,
+        cpus,
+        memory_bytes,
+        case_ns: case_ns(preset),
+        host,
+    })
+}
+
+/// All allowed CPUs, the one that takes the fewest interrupts first.
+fn quiet_cpus(host: &Host, root: &Root) -> Vec<usize> {
+    let allowed = allowed(host);
+    let interrupts = Snapshot::read(root, &allowed);
+    let quietest = choose_cpu(host, &interrupts);
+    quietest
+        .into_iter()
+        .chain(allowed.into_iter().filter(|cpu| Some(*cpu) != quietest))
+        .collect()
+}
+
+fn allowed(host: &Host) -> Vec<usize> {
+    host.cpu
+        .cpus
+        .iter()
+        .filter(|cpu| cpu.online && cpu.allowed)
+        .map(|cpu| cpu.id)
+        .collect()
+}
+
+fn asked_cpus(host: &Host, list: &str) -> Result<Vec<usize>, BadSite> {
+    let usable = format!("usable here: --cpu {}", format_cpus(&allowed(host)));
+    let well_formed = list
+        .chars()
+        .all(|letter| letter.is_ascii_digit() || letter == ',' || letter == '-');
+    let asked = parse_cpus(list);
+    if asked.is_empty() || !well_formed {
+        return Err(BadSite(format!("`--cpu {list}` is no list of CPUs, such as 1 or 0,2-3; {usable}")));
+    }
+    for id in &asked {
+        let why = match host.cpu.cpus.iter().find(|cpu| cpu.id == *id) {
+            None => "does not exist",
+            Some(cpu) if !cpu.online => "is offline",
+            Some(cpu) if !cpu.allowed => "is forbidden to this process (affinity or cpuset)",
+            Some(_) => continue,
+        };
+        return Err(BadSite(format!("CPU {id} {why}; {usable}")));
+    }
+    Ok(asked)
+}
+
+fn dir_facts(host: &Host, dir: &Path) -> Result<DirFacts, BadSite> {
+    let shown = dir.display();
+    let path = dir
+        .canonicalize()
+        .map_err(|error| BadSite(format!("--dir {shown}: {error}; name a directory that exists")))?;
+    // Only writing tells whether one may write: permissions, read-only mounts and quotas differ.
+    let probe = path.join(format!(".plumb-probe-{}", std::process::id()));
+    std::fs::write(&probe, b"plumb")
+        .and_then(|()| std::fs::remove_file(&probe))
+        .map_err(|error| BadSite(format!("--dir {shown} cannot be written: {error}; name another directory")))?;
+    let mount = host
+        .block
+        .mounts
+        .iter()
+        .filter(|mount| path.starts_with(&mount.target))
+        .max_by_key(|mount| mount.target.len());
+    Ok(DirFacts {
+        file_system: mount.map(|mount| mount.fs.clone()).unwrap_or_default(),
+        path,
+    })
+}
+
+/// Says in words why a footprint does not fit; for experiments' skips.
+pub fn does_not_fit(bytes: u64, site: &Site) -> String {
+    let limit = match site.host.limits.memory_left_bytes {
+        Some(left) if Some(left) == site.host.memory_ceiling_bytes() => "the cgroup's memory limit leaves",
+        _ => "the machine has available",
+    };
+    format!(
+        "it needs {}, and {limit} {} (four fifths of it are used at most)",
+        render_bytes(bytes as f64),
+        render_bytes(site.memory_bytes as f64 / MEMORY_SHARE),
+    )
+}
