@@ -149,7 +149,13 @@ mod tests {
     #[test]
     fn the_counter_moves_forward_by_every_way_to_read_it() {
         let mut before = ticks_start();
-        for read in [ticks_start, ticks_end, ticks_fenced, ticks_rdtscp, ticks_raw] {
+        for read in [
+            ticks_start,
+            ticks_end,
+            ticks_fenced,
+            ticks_rdtscp,
+            ticks_raw,
+        ] {
             let now = read();
             let after = ticks_end();
             assert!(before <= now && now <= after, "{before} {now} {after}");

@@ -133,7 +133,10 @@ mod tests {
     #[test]
     fn no_leaf_is_asked_twice_and_lists_begin_at_zero() {
         let leaves = leaves();
-        let asked: HashSet<_> = leaves.iter().map(|leaf| (leaf.leaf, leaf.subleaf)).collect();
+        let asked: HashSet<_> = leaves
+            .iter()
+            .map(|leaf| (leaf.leaf, leaf.subleaf))
+            .collect();
         assert_eq!(asked.len(), leaves.len());
         for &(leaf, subleaf) in &asked {
             assert!(subleaf == 0 || asked.contains(&(leaf, subleaf - 1)));

@@ -219,7 +219,10 @@ impl Mapping {
             return Err(io::Error::last_os_error());
         }
         let mut nodes = BTreeMap::new();
-        for node in status.into_iter().filter_map(|node| usize::try_from(node).ok()) {
+        for node in status
+            .into_iter()
+            .filter_map(|node| usize::try_from(node).ok())
+        {
             *nodes.entry(node).or_insert(0) += 1;
         }
         Ok(nodes)
@@ -315,11 +318,7 @@ fn reserve(bytes: usize, align: usize, guard: usize) -> io::Result<NonNull<u8>> 
         if after > 0 {
             libc::munmap((start + bytes + guard) as *mut _, after);
         }
-        libc::mprotect(
-            start as *mut _,
-            bytes,
-            libc::PROT_READ | libc::PROT_WRITE,
-        )
+        libc::mprotect(start as *mut _, bytes, libc::PROT_READ | libc::PROT_WRITE)
     };
     if result != 0 {
         let error = io::Error::last_os_error();
