@@ -193,6 +193,16 @@ pub enum Domain {
     Either(&'static [&'static str], u64, u64, Unit),
 }
 
+impl Domain {
+    /// The unit of its integers.
+    pub fn unit(&self) -> Option<Unit> {
+        match self {
+            Domain::Symbols(_) => None,
+            Domain::Integer { unit, .. } | Domain::Either(_, _, _, unit) => Some(*unit),
+        }
+    }
+}
+
 /// How much to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
@@ -331,6 +341,11 @@ impl Known {
     /// Adds a figure in its metric's unit.
     pub fn insert(&mut self, key: Key, value: f64) {
         self.values.insert(key, value);
+    }
+
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
     }
 
     /// A figure by its parts.

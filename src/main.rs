@@ -1,6 +1,6 @@
-//! plumb measures what the operations of a machine cost.
+//! plumb measures what the operations of a machine cost, predicts every figure before it measures
+//! it, and writes the result as a lab report.
 #![forbid(unsafe_code)]
-#![expect(dead_code, reason = "rooms are being joined")]
 
 mod analysis;
 mod cmd;
@@ -15,4 +15,6 @@ mod session;
 mod stats;
 mod store;
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    cmd::main()
+}

@@ -21,10 +21,19 @@ pub fn run(args: Args) -> Result<(), Failure> {
         ))
     })?;
     let card = experiment.card();
-    let mut text = format!("# {}: {}\n\n{}\n## Values of the parameters\n\n", card.id, card.title, experiment.manual());
+    let mut text = format!(
+        "# {}: {}\n\n{}\n## Values of the parameters\n\n",
+        card.id,
+        card.title,
+        experiment.manual()
+    );
     for param in card.params {
         let [quick, standard, thorough] = param.defaults;
-        let role = if param.role == Role::Setting { "setting" } else { "case" };
+        let role = if param.role == Role::Setting {
+            "setting"
+        } else {
+            "case"
+        };
         text.push_str(&format!(
             "- `{}` ({role}): {}; takes {}; quick {quick}, standard {standard}, thorough {thorough}\n",
             param.name,
@@ -35,7 +44,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
     text.push_str("\n## Metrics\n\n");
     for metric in card.metrics {
         let derived = if metric.derived { ", derived" } else { "" };
-        text.push_str(&format!("- `{}` ({}{derived}): {}\n", metric.name, metric.unit, metric.doc));
+        text.push_str(&format!(
+            "- `{}` ({}{derived}): {}\n",
+            metric.name, metric.unit, metric.doc
+        ));
     }
     Ok(output::print(&text)?)
 }

@@ -20,6 +20,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
             text.push_str(&format!("  {:<18} {}\n", card.id, card.title));
         }
     }
-    text.push_str("\n`plumb explain ID` prints an experiment's manual, `plumb plan` what would run here.\n");
+    text.push_str(
+        "\n`plumb explain ID` prints an experiment's manual, `plumb plan` what would run here.\n",
+    );
     Ok(output::print(&text)?)
 }

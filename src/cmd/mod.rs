@@ -19,8 +19,15 @@ use thiserror::Error;
 /// Measures what the operations of this machine cost, predicts every figure first, and writes the
 /// result as a lab report.
 #[derive(Parser)]
-#[command(name = "plumb", version, propagate_version = true, max_term_width = 100)]
-#[command(after_help = "Exit codes: 0 fine; 1 a finding (doctor); 2 usage; 3 the run failed; 4 interrupted, resumable.")]
+#[command(
+    name = "plumb",
+    version,
+    propagate_version = true,
+    max_term_width = 100
+)]
+#[command(
+    after_help = "Exit codes: 0 fine; 1 a finding (doctor); 2 usage; 3 the run failed; 4 interrupted, resumable."
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -22,7 +22,11 @@ pub fn run(_: Args) -> Result<(), Failure> {
                     Some(End::Interrupted) => "interrupted; resumable",
                     None => "killed or under way; resumable",
                 };
-                format!("{:<9} {} rounds, {end}", run.header.options.preset, run.rounds.len())
+                format!(
+                    "{:<9} {} rounds, {end}",
+                    run.header.options.preset,
+                    run.rounds.len()
+                )
             }
             Err(error) => format!("{error:#}"),
         };

@@ -12,5 +12,9 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<(), Failure> {
-    Ok(worker::serve(args.parent, io::stdin().lock(), io::stdout().lock())?)
+    Ok(worker::serve(
+        args.parent,
+        io::stdin().lock(),
+        io::stdout().lock(),
+    )?)
 }

@@ -21,8 +21,14 @@ pub fn tags(host: &Host) -> BTreeMap<String, String> {
         ("hypervisor", hypervisor(host)),
         ("container", kernel.container.runtime.clone()),
         ("microcode", host.cpu.microcode.clone()),
-        ("governor", frequency.and_then(|frequency| frequency.governor.clone())),
-        ("frequency_driver", frequency.and_then(|frequency| frequency.driver.clone())),
+        (
+            "governor",
+            frequency.and_then(|frequency| frequency.governor.clone()),
+        ),
+        (
+            "frequency_driver",
+            frequency.and_then(|frequency| frequency.driver.clone()),
+        ),
         ("turbo", yes(host.cpu.turbo.enabled)),
         ("smt", yes(host.cpu.smt_active)),
         ("idle_driver", host.cpu.idle_driver.clone()),
@@ -37,16 +43,24 @@ pub fn tags(host: &Host) -> BTreeMap<String, String> {
         ("cgroup_memory_limit_bytes", bytes(host.limits.memory_bytes)),
         (
             "cgroup_cpu_quota",
-            host.limits.cpu_quota.map(|quota| format!("{} µs per {} µs", quota.quota_us, quota.period_us)),
+            host.limits
+                .cpu_quota
+                .map(|quota| format!("{} µs per {} µs", quota.quota_us, quota.period_us)),
         ),
         ("load_1m", kernel.load.map(|load| format!("{:.2}", load[0]))),
         (
             "cpu_pressure_avg10_percent",
-            kernel.pressure.cpu_some.map(|line| format!("{:.2}", line.avg10_percent)),
+            kernel
+                .pressure
+                .cpu_some
+                .map(|line| format!("{:.2}", line.avg10_percent)),
         ),
         ("nmi_watchdog", yes(kernel.nmi_watchdog)),
         ("seccomp", kernel.seccomp.map(|mode| mode.to_string())),
-        ("perf_event_paranoid", kernel.perf_event_paranoid.map(|level| level.to_string())),
+        (
+            "perf_event_paranoid",
+            kernel.perf_event_paranoid.map(|level| level.to_string()),
+        ),
         ("euid", kernel.euid.map(|euid| euid.to_string())),
     ];
     let mitigations: Vec<(String, String)> = kernel
@@ -58,7 +72,12 @@ pub fn tags(host: &Host) -> BTreeMap<String, String> {
         .numa
         .nodes
         .iter()
-        .filter_map(|node| Some((format!("node{}_free_bytes", node.id), node.free_bytes?.to_string())))
+        .filter_map(|node| {
+            Some((
+                format!("node{}_free_bytes", node.id),
+                node.free_bytes?.to_string(),
+            ))
+        })
         .collect();
     tags.retain(|(_, value)| value.is_some());
     tags.into_iter()
@@ -71,7 +90,12 @@ pub fn tags(host: &Host) -> BTreeMap<String, String> {
 fn hypervisor(host: &Host) -> Option<String> {
     let guest = &host.kernel.virtualisation;
     match guest.is_guest {
-        Some(true) => Some(guest.hypervisor.clone().unwrap_or_else(|| "unknown".to_owned())),
+        Some(true) => Some(
+            guest
+                .hypervisor
+                .clone()
+                .unwrap_or_else(|| "unknown".to_owned()),
+        ),
         Some(false) => Some("none".to_owned()),
         None => None,
     }

@@ -42,18 +42,29 @@ pub(crate) struct Outside {
 }
 
 impl Outside {
-    /// This machine, as far as the standard library and `/proc/self` tell. `cpuid`,
-    /// `coarse_clock_ns`, `clock_ns` and `has_perf` need instructions or system calls, which only
-    /// the instruments may make: hand a fuller value to [`Root::live`].
+    /// This machine.
     pub(crate) fn live() -> Outside {
+        use metal::clock::{Clock, getres_ns};
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
         Outside {
             arch: Some(std::env::consts::ARCH.to_string()),
+            cpuid: metal::cpuid::leaves()
+                .into_iter()
+                .map(|leaf| CpuidLeaf {
+                    leaf: leaf.leaf,
+                    subleaf: leaf.subleaf,
+                    eax: leaf.eax,
+                    ebx: leaf.ebx,
+                    ecx: leaf.ecx,
+                    edx: leaf.edx,
+                })
+                .collect(),
             allowed: allowed_cpus(&status),
-            euid: effective_uid(&status),
-            page_bytes: kernel_page_bytes(&smaps),
-            ..Outside::default()
+            euid: Some(metal::process::geteuid()),
+            page_bytes: u64::try_from(metal::memory::base_page_bytes()).ok(),
+            coarse_clock_ns: Some(getres_ns(Clock::MONOTONIC_COARSE)),
+            clock_ns: Some(getres_ns(Clock::MONOTONIC)),
+            has_perf: Some(metal::counter::CycleCounter::open().is_some()),
         }
     }
 
@@ -121,19 +132,6 @@ fn allowed_cpus(status: &str) -> Vec<usize> {
     list.map(parse_cpus).unwrap_or_default()
 }
 
-fn effective_uid(status: &str) -> Option<u32> {
-    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
-    ids.split_whitespace().nth(1)?.parse().ok()
-}
-
-fn kernel_page_bytes(smaps: &str) -> Option<u64> {
-    let line = smaps
-        .lines()
-        .find_map(|line| line.strip_prefix("KernelPageSize:"))?;
-    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
-    Some(kib * 1024)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,11 +140,6 @@ mod tests {
     fn status_lines_are_read() {
         let status = "Name:\tx\nUid:\t1000\t1001\t1002\t1003\nCpus_allowed_list:\t0-2,1030\n";
         assert_eq!(allowed_cpus(status), [0, 1, 2, 1030]);
-        assert_eq!(effective_uid(status), Some(1001));
-        assert_eq!(
-            kernel_page_bytes("Size: 8 kB\nKernelPageSize:       64 kB\n"),
-            Some(65536)
-        );
     }
 
     #[test]

@@ -49,7 +49,11 @@ impl Worker {
     /// # Errors
     /// The worker is gone.
     pub fn order(&mut self, message: &ToWorker) -> Result<()> {
-        let stdin = self.child.stdin.as_mut().context("the worker's input is closed")?;
+        let stdin = self
+            .child
+            .stdin
+            .as_mut()
+            .context("the worker's input is closed")?;
         send(stdin, message).context("the worker does not read")
     }
 
@@ -58,7 +62,11 @@ impl Worker {
     /// # Errors
     /// [`Interrupted`], the deadline passed, or the worker died (with its status and last words).
     pub fn next(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<FromWorker> {
-        let stdout = self.child.stdout.as_mut().context("the worker's output is closed")?;
+        let stdout = self
+            .child
+            .stdout
+            .as_mut()
+            .context("the worker's output is closed")?;
         loop {
             if stop.load(Ordering::Relaxed) {
                 bail!(Interrupted);
@@ -99,7 +107,10 @@ impl Worker {
         if said.is_empty() {
             format!("the worker ended without a result ({status})")
         } else {
-            format!("the worker ended without a result ({status}): {}", said.join(" "))
+            format!(
+                "the worker ended without a result ({status}): {}",
+                said.join(" ")
+            )
         }
     }
 

@@ -17,7 +17,10 @@ struct Table {
 }
 
 /// Estimates of every figure that is there so far, measured and derived.
-pub fn estimates<'label>(run: &Run, labels: impl Iterator<Item = (&'label str, &'label str)>) -> Known {
+pub fn estimates<'label>(
+    run: &Run,
+    labels: impl Iterator<Item = (&'label str, &'label str)>,
+) -> Known {
     let mut known = Known::default();
     for (experiment, label) in labels {
         for ((case, metric), rounds) in values(run, experiment, label) {
@@ -38,7 +41,10 @@ pub fn estimates<'label>(run: &Run, labels: impl Iterator<Item = (&'label str, &
 fn estimate_of(rounds: &[Valued]) -> Option<f64> {
     let rounds: Vec<RoundValue> = rounds
         .iter()
-        .map(|valued| RoundValue { value: valued.value, disturbed: valued.disturbed })
+        .map(|valued| RoundValue {
+            value: valued.value,
+            disturbed: valued.disturbed,
+        })
         .collect();
     estimate(&rounds, Better::None, 0.0).map(|estimate| estimate.value)
 }
@@ -60,7 +66,11 @@ pub fn derive(
         .map(|(of, label)| table(run, of, label))
         .filter(|table| !table.keys.is_empty())
         .collect();
-    if !tables.iter().flat_map(|table| &table.keys).any(|key| key.experiment == id) {
+    if !tables
+        .iter()
+        .flat_map(|table| &table.keys)
+        .any(|key| key.experiment == id)
+    {
         return Vec::new();
     }
     let series: Vec<resample::Series> = tables.iter().map(|table| table.rounds.clone()).collect();
@@ -68,7 +78,12 @@ pub fn derive(
         .derived
         .iter()
         .filter(|derived| derived.experiment != id)
-        .map(|derived| (Key::new(&derived.experiment, &derived.case, &derived.metric), derived.value))
+        .map(|derived| {
+            (
+                Key::new(&derived.experiment, &derived.case, &derived.metric),
+                derived.value,
+            )
+        })
         .collect();
     let mut first: Option<Vec<DerivedValue>> = None;
     let found = resample::derived(&series, seed, |medians| {
@@ -79,7 +94,11 @@ pub fn derive(
         for (table, medians) in tables.iter().zip(medians) {
             for (key, median) in table.keys.iter().zip(medians) {
                 if let Some(value) = median {
-                    let of = if key.experiment == id { &mut own } else { &mut known };
+                    let of = if key.experiment == id {
+                        &mut own
+                    } else {
+                        &mut known
+                    };
                     of.insert(key.clone(), *value);
                 }
             }
@@ -111,7 +130,9 @@ pub fn derive(
                 case: value.case,
                 metric: value.metric.to_owned(),
                 value: value.value,
-                ci: resampled.interval.map(|interval| (interval.low, interval.high)),
+                ci: resampled
+                    .interval
+                    .map(|interval| (interval.low, interval.high)),
                 presence: resampled.presence,
                 at: value.at,
                 notes,
@@ -134,12 +155,21 @@ fn table(run: &Run, experiment: &str, label: &str) -> Table {
         .filter(|(_, disturbed)| quiet < resample::LEAST_ROUNDS || !**disturbed)
         .map(|(round, _)| *round)
         .collect();
-    let mut table = Table { keys: Vec::new(), rounds: Vec::new() };
+    let mut table = Table {
+        keys: Vec::new(),
+        rounds: Vec::new(),
+    };
     for ((case, metric), valued) in figures {
-        let by_round: BTreeMap<u32, f64> =
-            valued.iter().map(|valued| (valued.round, valued.value)).collect();
+        let by_round: BTreeMap<u32, f64> = valued
+            .iter()
+            .map(|valued| (valued.round, valued.value))
+            .collect();
         table.keys.push(Key::new(experiment, &case, &metric));
-        table.rounds.push(used.iter().map(|round| by_round.get(round).copied()).collect());
+        table.rounds.push(
+            used.iter()
+                .map(|round| by_round.get(round).copied())
+                .collect(),
+        );
     }
     table
 }

@@ -52,7 +52,11 @@ impl<'run> Live<'run> {
         let count = |rounds: usize| u32::try_from(rounds).unwrap_or(u32::MAX);
         Live {
             work,
-            ok: count(of_series().filter(|round| round.status == RoundStatus::Ok).count()),
+            ok: count(
+                of_series()
+                    .filter(|round| round.status == RoundStatus::Ok)
+                    .count(),
+            ),
             tried: of_series().map(|round| round.n).max().unwrap_or(0),
             series,
             finished: None,
@@ -76,7 +80,11 @@ impl<'run> Live<'run> {
 
     /// What a round costs: observed where it was, else as stated.
     pub fn cost(&self) -> Duration {
-        if self.timed == 0 { self.work.cost } else { self.spent / self.timed }
+        if self.timed == 0 {
+            self.work.cost
+        } else {
+            self.spent / self.timed
+        }
     }
 
     /// Takes the end of a round.
@@ -113,7 +121,10 @@ impl<'run> Live<'run> {
         let precise = figures.values().all(|rounds| {
             let rounds: Vec<RoundValue> = rounds
                 .iter()
-                .map(|valued| RoundValue { value: valued.value, disturbed: valued.disturbed })
+                .map(|valued| RoundValue {
+                    value: valued.value,
+                    disturbed: valued.disturbed,
+                })
                 .collect();
             estimate(&rounds, Better::None, 0.0).is_some_and(|estimate| {
                 let interval = estimate.interval;
@@ -121,7 +132,11 @@ impl<'run> Live<'run> {
             })
         });
         if precise && !figures.is_empty() {
-            self.finished = Some(format!("precise to {:.1} % after {} rounds", goal * 100.0, self.ok));
+            self.finished = Some(format!(
+                "precise to {:.1} % after {} rounds",
+                goal * 100.0,
+                self.ok
+            ));
         }
     }
 
@@ -130,10 +145,18 @@ impl<'run> Live<'run> {
         if self.ok == 0 {
             let reason = match (&self.last_void, stopped) {
                 (Some(reason), _) => reason.clone(),
-                (None, Stop::Interrupted) => "the run was interrupted before its first round".to_owned(),
-                (None, _) => "the budget ended before its first round; give more with --budget".to_owned(),
+                (None, Stop::Interrupted) => {
+                    "the run was interrupted before its first round".to_owned()
+                }
+                (None, _) => {
+                    "the budget ended before its first round; give more with --budget".to_owned()
+                }
             };
-            let ending = if self.last_void.is_some() { Ending::Failed } else { Ending::Skipped };
+            let ending = if self.last_void.is_some() {
+                Ending::Failed
+            } else {
+                Ending::Skipped
+            };
             return (ending, reason);
         }
         let reason = match (&self.finished, stopped) {

@@ -178,7 +178,7 @@ fn header(
         started: now(),
         seed: setup.seed,
         options: setup.options.clone(),
-        identity: setup.site.host.identity.id.clone(),
+        identity: setup.site.host.identity.hash.clone(),
         host: serde_json::to_value(&setup.site.host).context("the host does not serialise")?,
         environment,
         calibration: calibration.clone(),
@@ -187,7 +187,9 @@ fn header(
 
 impl<'run> Session<'run> {
     fn emit(&mut self, event: Event) -> Result<()> {
-        self.observer.event(&event).context("the record cannot be written")?;
+        self.observer
+            .event(&event)
+            .context("the record cannot be written")?;
         self.run.push(event);
         Ok(())
     }
@@ -230,7 +232,12 @@ impl<'run> Session<'run> {
     ) -> Result<()> {
         for case in cases {
             let case = Case::new(case.clone());
-            for metric in experiment.card().metrics.iter().filter(|metric| metric.derived) {
+            for metric in experiment
+                .card()
+                .metrics
+                .iter()
+                .filter(|metric| metric.derived)
+            {
                 self.predict_one(experiment, &case, metric, known)?;
             }
         }
@@ -278,11 +285,21 @@ impl<'run> Session<'run> {
 
     fn stages(&mut self) -> Result<End> {
         let setup = self.setup;
-        let last = setup.planned.work.iter().map(|work| work.stage).max().unwrap_or(0);
+        let last = setup
+            .planned
+            .work
+            .iter()
+            .map(|work| work.stage)
+            .max()
+            .unwrap_or(0);
         let mut end = End::Complete;
         for stage in 0..=last {
-            let works: Vec<&Work> =
-                setup.planned.work.iter().filter(|work| work.stage == stage).collect();
+            let works: Vec<&Work> = setup
+                .planned
+                .work
+                .iter()
+                .filter(|work| work.stage == stage)
+                .collect();
             match self.stage(stage, &works)? {
                 Stop::Interrupted => return Ok(End::Interrupted),
                 Stop::Budget => end = End::Budget,
@@ -295,7 +312,9 @@ impl<'run> Session<'run> {
     fn stage(&mut self, stage: usize, works: &[&'run Work]) -> Result<Stop> {
         let known = derive::estimates(
             &self.run,
-            self.measured.iter().map(|(experiment, label)| (experiment.as_str(), label.as_str())),
+            self.measured
+                .iter()
+                .map(|(experiment, label)| (experiment.as_str(), label.as_str())),
         );
         let mut lives = Vec::new();
         for work in works {
@@ -308,7 +327,8 @@ impl<'run> Session<'run> {
         }
         let stopped = self.measure(stage, &mut lives)?;
         for live in &lives {
-            self.measured.push((live.work.series.experiment.clone(), live.series.label()));
+            self.measured
+                .push((live.work.series.experiment.clone(), live.series.label()));
         }
         self.derive_all(works)?;
         for live in &lives {
@@ -319,7 +339,9 @@ impl<'run> Session<'run> {
 
     /// Resolves a series and counts what an earlier segment already measured of it.
     fn open(&mut self, work: &'run Work, known: &Known) -> Result<Option<Live<'run>>> {
-        let resolved = work.experiment.resolve(&self.setup.site, known, work.series.clone());
+        let resolved = work
+            .experiment
+            .resolve(&self.setup.site, known, work.series.clone());
         match resolved {
             Ok(series) => Ok(Some(Live::new(work, series, &self.run))),
             Err(skip) => {
@@ -341,9 +363,9 @@ impl<'run> Session<'run> {
             self.predict(live.work, &live.series.cases, Some(known))?;
         }
         for (experiment, derived) in derived_cases(self.setup) {
-            let here = lives.iter().any(|live| {
-                live.ok == 0 && live.work.series.experiment == experiment.card().id
-            });
+            let here = lives
+                .iter()
+                .any(|live| live.ok == 0 && live.work.series.experiment == experiment.card().id);
             if here {
                 self.predict_derived(experiment, &derived, Some(known))?;
             }
@@ -359,8 +381,13 @@ impl<'run> Session<'run> {
                 continue;
             };
             let site = &self.setup.site;
-            let found =
-                derive::derive(&self.run, work.experiment, site, &self.measured, self.setup.seed);
+            let found = derive::derive(
+                &self.run,
+                work.experiment,
+                site,
+                &self.measured,
+                self.setup.seed,
+            );
             for derived in found {
                 self.emit(Event::Derived(derived))?;
             }
@@ -402,9 +429,7 @@ impl<'run> Session<'run> {
 }
 
 /// Experiments of the plan with the cases that they may derive.
-fn derived_cases(
-    setup: &Setup,
-) -> Vec<(&'static dyn crate::experiment::Experiment, Vec<CaseId>)> {
+fn derived_cases(setup: &Setup) -> Vec<(&'static dyn crate::experiment::Experiment, Vec<CaseId>)> {
     setup
         .planned
         .plan
@@ -412,7 +437,11 @@ fn derived_cases(
         .iter()
         .filter(|planned| !planned.derived.is_empty())
         .filter_map(|planned| {
-            let work = setup.planned.work.iter().find(|work| work.series.experiment == planned.id)?;
+            let work = setup
+                .planned
+                .work
+                .iter()
+                .find(|work| work.series.experiment == planned.id)?;
             Some((work.experiment, planned.derived.clone()))
         })
         .collect()

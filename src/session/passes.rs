@@ -31,10 +31,15 @@ impl<'run> Session<'run> {
         };
         for (once, alone) in [(true, false), (false, false), (true, true), (false, true)] {
             let groups: Vec<Vec<usize>> = {
-                let all: Vec<usize> =
-                    (0..lives.len()).filter(|at| is(&lives[*at], once, alone)).collect();
+                let all: Vec<usize> = (0..lives.len())
+                    .filter(|at| is(&lives[*at], once, alone))
+                    .collect();
                 // What must be alone is never interleaved: each is a group of its own.
-                if alone { all.into_iter().map(|at| vec![at]).collect() } else { vec![all] }
+                if alone {
+                    all.into_iter().map(|at| vec![at]).collect()
+                } else {
+                    vec![all]
+                }
             };
             for group in groups.into_iter().filter(|group| !group.is_empty()) {
                 let looks: &[u32] = if once { &[1] } else { &looks };
@@ -91,8 +96,11 @@ impl<'run> Session<'run> {
         stage: usize,
     ) -> Result<Stop> {
         loop {
-            let mut behind: Vec<usize> =
-                group.iter().copied().filter(|at| lives[*at].wants(target)).collect();
+            let mut behind: Vec<usize> = group
+                .iter()
+                .copied()
+                .filter(|at| lives[*at].wants(target))
+                .collect();
             if behind.is_empty() {
                 return Ok(Stop::Done);
             }
@@ -127,7 +135,11 @@ impl<'run> Session<'run> {
             match round::measure(self.setup, &self.calibration, live, n, seed, self.stop) {
                 Ok((events, ended)) => (events, RoundStatus::Ok, ended),
                 Err(error) if is_interrupt(&error) => return Ok(false),
-                Err(error) => (Vec::new(), RoundStatus::Void(format!("{error:#}")), Ended::default()),
+                Err(error) => (
+                    Vec::new(),
+                    RoundStatus::Void(format!("{error:#}")),
+                    Ended::default(),
+                ),
             };
         for event in events {
             self.emit(event)?;

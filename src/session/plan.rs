@@ -142,6 +142,11 @@ impl Planned {
                 .filter(|param| param.role == crate::experiment::Role::Case)
                 .map(|param| (param.name.to_owned(), param.doc.to_owned()))
                 .collect(),
+            units: card
+                .params
+                .iter()
+                .filter_map(|param| Some((param.name.to_owned(), param.domain.unit()?)))
+                .collect(),
             view: card.view.view(),
             repeat: card.repeat,
             isolation: card.isolation,
@@ -277,7 +282,10 @@ fn levels(chosen: &[(&Family, &'static dyn Experiment)]) -> Vec<usize> {
 /// and the budget allows, but at least up to the first look.
 pub fn stated_eta(work: &[Work], looks: &[u32], budget: Duration) -> Duration {
     let sum = |once: bool| -> Duration {
-        work.iter().filter(|work| work.once() == once).map(|work| work.cost).sum()
+        work.iter()
+            .filter(|work| work.once() == once)
+            .map(|work| work.cost)
+            .sum()
     };
     let (once, pass) = (sum(true), sum(false));
     let first = looks.first().copied().unwrap_or(1);
@@ -299,10 +307,20 @@ mod tests {
             .collect();
         let levels = levels(&chosen);
         for ((family, experiment), level) in chosen.iter().zip(&levels) {
-            assert_eq!(family.name == "clock", *level == 0, "{}", experiment.card().id);
+            assert_eq!(
+                family.name == "clock",
+                *level == 0,
+                "{}",
+                experiment.card().id
+            );
             for ((_, other), below) in chosen.iter().zip(&levels) {
                 if experiment.card().after.contains(&other.card().id) {
-                    assert!(below < level, "{} before {}", other.card().id, experiment.card().id);
+                    assert!(
+                        below < level,
+                        "{} before {}",
+                        other.card().id,
+                        experiment.card().id
+                    );
                 }
             }
         }

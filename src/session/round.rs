@@ -42,7 +42,12 @@ pub fn counter_drift(setup: &Setup, then: &Calibration, stop: &AtomicBool) -> Op
 }
 
 fn first_cpu(setup: &Setup) -> Result<usize> {
-    setup.site.cpus.first().copied().context("no CPU is allowed")
+    setup
+        .site
+        .cpus
+        .first()
+        .copied()
+        .context("no CPU is allowed")
 }
 
 /// Measures one round: its events, and what the workers saw of their environment.
@@ -80,15 +85,20 @@ pub fn measure(
     };
     let endpoint = far.as_ref().map(|(_, endpoint)| endpoint.clone());
     let mut near = Worker::start()?;
-    near.order(&ToWorker::Round(Box::new(RoundOrder { far: endpoint, ..order })))?;
+    near.order(&ToWorker::Round(Box::new(RoundOrder {
+        far: endpoint,
+        ..order
+    })))?;
     let (mut events, mut ended) = collect(&mut near, Instant::now() + patience, stop)?;
     if let Some((mut worker, _)) = far {
         worker.order(&ToWorker::Drain)?;
-        let (more, far) = collect(&mut worker, Instant::now() + LINK_TIME, stop)
-            .context("the far end failed")?;
+        let (more, far) =
+            collect(&mut worker, Instant::now() + LINK_TIME, stop).context("the far end failed")?;
         events.extend(more);
         let of_far = far.environment.into_iter();
-        ended.environment.extend(of_far.map(|(name, value)| (format!("far_{name}"), value)));
+        ended
+            .environment
+            .extend(of_far.map(|(name, value)| (format!("far_{name}"), value)));
     }
     Ok((events, ended))
 }
@@ -111,7 +121,10 @@ fn prepare(order: &RoundOrder, patience: Duration, stop: &AtomicBool) -> Result<
 fn far_end(order: &RoundOrder, stop: &AtomicBool) -> Result<(Worker, Endpoint)> {
     let mut worker = Worker::start().context("the far end cannot be started")?;
     worker.order(&ToWorker::Serve(Box::new(order.clone())))?;
-    match worker.next(Instant::now() + LINK_TIME, stop).context("the far end failed")? {
+    match worker
+        .next(Instant::now() + LINK_TIME, stop)
+        .context("the far end failed")?
+    {
         FromWorker::Listening(endpoint) => Ok((worker, endpoint)),
         FromWorker::Failed(chain) => bail!("the far end failed: {}", chain.join(": ")),
         other => bail!("the far end answered with {other:?} before it listened"),
@@ -119,7 +132,11 @@ fn far_end(order: &RoundOrder, stop: &AtomicBool) -> Result<(Worker, Endpoint)> 
 }
 
 /// Takes messages until the round is over.
-fn collect(worker: &mut Worker, mut deadline: Instant, stop: &AtomicBool) -> Result<(Vec<Event>, Ended)> {
+fn collect(
+    worker: &mut Worker,
+    mut deadline: Instant,
+    stop: &AtomicBool,
+) -> Result<(Vec<Event>, Ended)> {
     let mut events = Vec::new();
     let patience = deadline.saturating_duration_since(Instant::now());
     loop {

@@ -60,7 +60,12 @@ impl Selection {
         let meant = |rule: &&Rule| rule.matches(family, card) && rule.passes(case);
         let mut positive = self.rules.iter().filter(|rule| !rule.negated).peekable();
         let asked = positive.peek().is_none() || positive.any(|rule| meant(&rule));
-        asked && !self.rules.iter().filter(|rule| rule.negated).any(|rule| meant(&rule))
+        asked
+            && !self
+                .rules
+                .iter()
+                .filter(|rule| rule.negated)
+                .any(|rule| meant(&rule))
     }
 
     /// Whether a selector names parameters of this experiment's cases.
@@ -88,9 +93,9 @@ impl Allowed {
     fn admits(&self, value: &Value) -> bool {
         match self {
             Allowed::Exactly(wanted) => wanted == value,
-            Allowed::Between(low, high) => {
-                value.int().is_some_and(|value| (*low..=*high).contains(&value))
-            }
+            Allowed::Between(low, high) => value
+                .int()
+                .is_some_and(|value| (*low..=*high).contains(&value)),
         }
     }
 }
@@ -175,7 +180,11 @@ fn parse_allowed(text: &str, name: &str, card: &Card) -> Result<Allowed, BadSele
     };
     if let Some((low, high)) = text.split_once("..") {
         let end = |text: &str, default| {
-            if text.is_empty() { Ok(default) } else { parse_integer(text).map_err(BadSelector) }
+            if text.is_empty() {
+                Ok(default)
+            } else {
+                parse_integer(text).map_err(BadSelector)
+            }
         };
         return Ok(Allowed::Between(end(low, 0)?, end(high, u64::MAX)?));
     }
@@ -194,9 +203,12 @@ fn case_params(card: &Card) -> Vec<&'static str> {
 
 /// `; did you mean …?` for the nearest ids, or nothing.
 pub fn near(text: &str, families: &[&Family]) -> String {
-    let names = families.iter().filter(|family| !family.hidden).flat_map(|family| {
-        std::iter::once(family.name).chain(family.experiments.iter().map(|e| e.card().id))
-    });
+    let names = families
+        .iter()
+        .filter(|family| !family.hidden)
+        .flat_map(|family| {
+            std::iter::once(family.name).chain(family.experiments.iter().map(|e| e.card().id))
+        });
     nearest(text, names)
 }
 
@@ -274,10 +286,18 @@ mod tests {
     #[test]
     fn selectors_choose_experiments() {
         check(&[], &["clock.read", "memory.latency"], &["selftest.echo"]);
-        check(&["clock"], &["clock.read", "clock.rate"], &["memory.latency"]);
+        check(
+            &["clock"],
+            &["clock.read", "clock.rate"],
+            &["memory.latency"],
+        );
         check(&["selftest.echo"], &["selftest.echo"], &["clock.read"]);
         check(&["*.r*"], &["clock.read", "clock.rate"], &["clock.loop"]);
-        check(&["!clock"], &["memory.latency"], &["clock.read", "selftest.echo"]);
+        check(
+            &["!clock"],
+            &["memory.latency"],
+            &["clock.read", "selftest.echo"],
+        );
         check(&["clock", "!clock.rate"], &["clock.read"], &["clock.rate"]);
     }
 
@@ -285,10 +305,17 @@ mod tests {
     fn filters_choose_cases() {
         let texts = ["memory.latency:pattern=random,footprint=4KiB|1MiB..2MiB".to_owned()];
         let selection = Selection::parse(&texts, FAMILIES).expect("good");
-        let family = FAMILIES.iter().find(|f| f.name == "memory").expect("it is there");
-        let card = crate::experiments::find("memory.latency").expect("it is there").card();
+        let family = FAMILIES
+            .iter()
+            .find(|f| f.name == "memory")
+            .expect("it is there");
+        let card = crate::experiments::find("memory.latency")
+            .expect("it is there")
+            .card();
         let case = |pattern: &str, footprint: u64| {
-            CaseId::new().with("pattern", pattern).with("footprint", footprint)
+            CaseId::new()
+                .with("pattern", pattern)
+                .with("footprint", footprint)
         };
         for (case, wanted) in [
             (case("random", 4096), true),

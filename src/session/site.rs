@@ -73,7 +73,9 @@ fn asked_cpus(host: &Host, list: &str) -> Result<Vec<usize>, BadSite> {
         .all(|letter| letter.is_ascii_digit() || letter == ',' || letter == '-');
     let asked = parse_cpus(list);
     if asked.is_empty() || !well_formed {
-        return Err(BadSite(format!("`--cpu {list}` is no list of CPUs, such as 1 or 0,2-3; {usable}")));
+        return Err(BadSite(format!(
+            "`--cpu {list}` is no list of CPUs, such as 1 or 0,2-3; {usable}"
+        )));
     }
     for id in &asked {
         let why = match host.cpu.cpus.iter().find(|cpu| cpu.id == *id) {
@@ -89,14 +91,20 @@ fn asked_cpus(host: &Host, list: &str) -> Result<Vec<usize>, BadSite> {
 
 fn dir_facts(host: &Host, dir: &Path) -> Result<DirFacts, BadSite> {
     let shown = dir.display();
-    let path = dir
-        .canonicalize()
-        .map_err(|error| BadSite(format!("--dir {shown}: {error}; name a directory that exists")))?;
+    let path = dir.canonicalize().map_err(|error| {
+        BadSite(format!(
+            "--dir {shown}: {error}; name a directory that exists"
+        ))
+    })?;
     // Only writing tells whether one may write: permissions, read-only mounts and quotas differ.
     let probe = path.join(format!(".plumb-probe-{}", std::process::id()));
     std::fs::write(&probe, b"plumb")
         .and_then(|()| std::fs::remove_file(&probe))
-        .map_err(|error| BadSite(format!("--dir {shown} cannot be written: {error}; name another directory")))?;
+        .map_err(|error| {
+            BadSite(format!(
+                "--dir {shown} cannot be written: {error}; name another directory"
+            ))
+        })?;
     let mount = host
         .block
         .mounts
@@ -112,7 +120,9 @@ fn dir_facts(host: &Host, dir: &Path) -> Result<DirFacts, BadSite> {
 /// Says in words why a footprint does not fit; for experiments' skips.
 pub fn does_not_fit(bytes: u64, site: &Site) -> String {
     let limit = match site.host.limits.memory_left_bytes {
-        Some(left) if Some(left) == site.host.memory_ceiling_bytes() => "the cgroup's memory limit leaves",
+        Some(left) if Some(left) == site.host.memory_ceiling_bytes() => {
+            "the cgroup's memory limit leaves"
+        }
         _ => "the machine has available",
     };
     format!(

@@ -27,7 +27,9 @@ pub fn serve(parent: u32, mut input: impl Read, mut output: impl Write) -> Resul
         ToWorker::Drain => Err(anyhow::anyhow!("nothing to drain: no round was ordered")),
     };
     let messages = answered.unwrap_or_else(|error| {
-        vec![FromWorker::Failed(error.chain().map(ToString::to_string).collect())]
+        vec![FromWorker::Failed(
+            error.chain().map(ToString::to_string).collect(),
+        )]
     });
     for message in messages {
         send(&mut output, &message)?;
@@ -41,7 +43,10 @@ fn find(order: &RoundOrder) -> Result<&'static dyn Experiment> {
 }
 
 fn prepare(order: RoundOrder) -> Result<Vec<FromWorker>> {
-    let dir = order.dir.clone().context("no directory for files was given")?;
+    let dir = order
+        .dir
+        .clone()
+        .context("no directory for files was given")?;
     let files = find(&order)?.prepare(&order.series, &dir)?;
     Ok(vec![FromWorker::Prepared(files)])
 }
@@ -64,7 +69,11 @@ fn round(order: RoundOrder) -> Result<Vec<FromWorker>> {
     Ok(messages)
 }
 
-fn far_end(order: RoundOrder, input: &mut impl Read, output: &mut impl Write) -> Result<Vec<FromWorker>> {
+fn far_end(
+    order: RoundOrder,
+    input: &mut impl Read,
+    output: &mut impl Write,
+) -> Result<Vec<FromWorker>> {
     let experiment = find(&order)?;
     let series = order.series.clone();
     let mut far = FarEnd::new(order, input, output)?;

@@ -41,6 +41,21 @@ pub(crate) enum Reason {
     CoreClock(f64),
 }
 
+impl std::fmt::Display for Reason {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Reason::Steal(share) => write!(out, "{:.1} % steal", share * 100.0),
+            Reason::Throttled(share) => write!(out, "{:.1} % throttled", share * 100.0),
+            Reason::Migrations(count) => write!(out, "{count} migrations"),
+            Reason::MajorFaults(count) => write!(out, "{count} major faults"),
+            Reason::Switches(rate) => write!(out, "{rate:.1} involuntary switches per 10 ms"),
+            Reason::CoreClock(change) => {
+                write!(out, "core clock changed by {:.1} %", change * 100.0)
+            }
+        }
+    }
+}
+
 /// Share of the window above which steal or throttling disturbs.
 const STOLEN_SHARE: f64 = 0.005;
 /// Involuntary switches beyond the planned ones, per 10 ms, above which they disturb.

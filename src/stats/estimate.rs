@@ -6,20 +6,10 @@ use super::modes::{Mode, modes};
 use super::moments::Moments;
 use super::outlier::{Outliers, outliers};
 use super::quantile::median;
+use record::metric::Better;
 
 /// Undisturbed rounds that suffice to leave the disturbed ones out.
 pub(crate) const LEAST_UNDISTURBED: usize = 6;
-
-/// Which direction is the better one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Better {
-    /// Times, costs.
-    Lower,
-    /// Rates, bandwidths.
-    Higher,
-    /// Neither, such as a size that was detected.
-    None,
-}
 
 /// What one round said about one metric of one case.
 #[derive(Debug, Clone, Copy, PartialEq)]

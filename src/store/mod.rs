@@ -65,7 +65,10 @@ impl Store {
         let names = self.names()?;
         if run == "last" {
             return names.last().map(|name| self.path(name)).ok_or_else(|| {
-                anyhow!("no run is stored in {} yet; `plumb run` makes one", self.dir.display())
+                anyhow!(
+                    "no run is stored in {} yet; `plumb run` makes one",
+                    self.dir.display()
+                )
             });
         }
         let fits: Vec<&String> = names.iter().filter(|name| name.starts_with(run)).collect();
@@ -94,7 +97,10 @@ impl RecordFile {
     /// # Errors
     /// It exists, or cannot be written.
     pub fn create(path: &Path) -> Result<Self> {
-        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        if let Some(parent) = path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+        {
             std::fs::create_dir_all(parent)
                 .with_context(|| format!("cannot make the directory {}", parent.display()))?;
         }
@@ -103,7 +109,11 @@ impl RecordFile {
             .create_new(true)
             .open(path)
             .with_context(|| format!("cannot write the record {}", path.display()))?;
-        Ok(RecordFile { file, path: path.to_owned(), unstarted: true })
+        Ok(RecordFile {
+            file,
+            path: path.to_owned(),
+            unstarted: true,
+        })
     }
 
     /// Opens the file of a run to continue it, and cuts a torn last line.
@@ -116,7 +126,11 @@ impl RecordFile {
             .open(path)
             .and_then(|file| file.set_len(recording.whole_bytes).map(|()| file))
             .with_context(|| format!("cannot continue the record {}", path.display()))?;
-        Ok(RecordFile { file, path: path.to_owned(), unstarted: false })
+        Ok(RecordFile {
+            file,
+            path: path.to_owned(),
+            unstarted: false,
+        })
     }
 
     /// Where it is.
@@ -159,9 +173,10 @@ pub fn read(path: &Path) -> Result<Recording> {
 /// # Errors
 /// It cannot be written.
 pub fn write_whole(path: &Path, contents: &[u8]) -> Result<()> {
-    let name = path.file_name().and_then(|name| name.to_str()).with_context(|| {
-        format!("{} names no file; type a file name", path.display())
-    })?;
+    let name = path
+        .file_name()
+        .and_then(|name| name.to_str())
+        .with_context(|| format!("{} names no file; type a file name", path.display()))?;
     let beside = path.with_file_name(format!(".{name}.{}.part", std::process::id()));
     std::fs::write(&beside, contents)
         .and_then(|()| std::fs::rename(&beside, path))
@@ -180,11 +195,17 @@ pub fn check_writable(path: &Path) -> Result<()> {
     if path.is_dir() {
         bail!("{} is a directory; type a file name in it", path.display());
     }
-    let name = path.file_name().and_then(|name| name.to_str()).with_context(|| {
-        format!("{} names no file; type a file name", path.display())
-    })?;
+    let name = path
+        .file_name()
+        .and_then(|name| name.to_str())
+        .with_context(|| format!("{} names no file; type a file name", path.display()))?;
     let beside = path.with_file_name(format!(".{name}.{}.part", std::process::id()));
     File::create(&beside)
         .and_then(|_| std::fs::remove_file(&beside))
-        .map_err(|error| anyhow!("cannot write {}: {error}; name another file", path.display()))
+        .map_err(|error| {
+            anyhow!(
+                "cannot write {}: {error}; name another file",
+                path.display()
+            )
+        })
 }

@@ -82,8 +82,8 @@ pub struct Options {
     pub precision: f64,
     /// `ID.PARAM=VALUE` and `host.FACT=VALUE` settings, as typed.
     pub set: Vec<String>,
-    /// CPUs asked for; empty means chosen by plumb.
-    pub cpus: Vec<usize>,
+    /// CPUs asked for, as typed; null where plumb chose.
+    pub cpus: Option<String>,
     /// Where fs experiments may write.
     pub dir: Option<String>,
 }

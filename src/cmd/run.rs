@@ -1,0 +1,269 @@
+//! `plumb run`: measure.
+
+use crate::cmd::report::{Render, render};
+use crate::cmd::site::Choice;
+use crate::cmd::{Failure, output};
+use crate::session::{self, Observer, Progress, Setup};
+use crate::store::{self, RecordFile, Store};
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+use record::case::Order;
+use record::event::{End, Ending, Event, Plan};
+use record::run::Run;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, SystemTime};
+
+/// Measures, and prints the report.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    choice: Choice,
+    /// File for the record [default: a new one in the store]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Continue an interrupted or killed run, with the options it was started with
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["selectors", "preset", "budget", "precision", "seed", "set", "cpu", "dir", "out"])]
+    resume: Option<String>,
+    /// Also write the report as one HTML page
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+    /// Print the flat result as JSON instead of the report
+    #[arg(long)]
+    json: bool,
+}
+
+pub fn run(args: Args) -> Result<(), Failure> {
+    if args.choice.host_tree.is_some() {
+        return Err(Failure::Usage(
+            "a recorded machine can be planned for, not measured: use `plumb plan`".to_owned(),
+        ));
+    }
+    if let Some(page) = &args.report {
+        store::check_writable(page)
+            .map_err(|error| Failure::Usage(format!("--report: {error:#}")))?;
+    }
+    let (setup, file, resumed) = match &args.resume {
+        Some(run) => resume(run)?,
+        None => start(&args)?,
+    };
+    let path = file.path().to_owned();
+    let stop = stop_flag()?;
+    let mut sink = Sink {
+        file,
+        bar: progress_bar(),
+    };
+    output::diagnose(&format!(
+        "plumb: {} series, expected time {}; the record is {}",
+        setup.planned.work.len(),
+        told(Duration::from_secs_f64(setup.planned.plan.eta_s)),
+        path.display()
+    ));
+    let run = session::run(&setup, &mut sink, &stop, resumed);
+    sink.bar.finish_and_clear();
+    let run = run?;
+    if let Some(page) = &args.report {
+        store::write_whole(page, render(&run, Render::Html)?.as_bytes())?;
+    }
+    let shown = if args.json {
+        Render::Json
+    } else {
+        Render::Terminal
+    };
+    output::print(&render(&run, shown)?)?;
+    verdict(&run, &path)
+}
+
+/// A new run: its file is made before anything is measured.
+fn start(args: &Args) -> Result<(Setup, RecordFile, Option<Run>), Failure> {
+    let name = run_name();
+    let setup = args.choice.setup(name.clone())?;
+    let path = args
+        .out
+        .clone()
+        .unwrap_or_else(|| Store::here().path(&name));
+    let file = RecordFile::create(&path).map_err(|error| {
+        let way_out = if path.exists() {
+            "name another file with --out, or continue it with --resume"
+        } else {
+            "name a writable file with --out"
+        };
+        Failure::Usage(format!("{error:#}; {way_out}"))
+    })?;
+    Ok((setup, file, None))
+}
+
+fn resume(name: &str) -> Result<(Setup, RecordFile, Option<Run>), Failure> {
+    let usage = |error: anyhow::Error| Failure::Usage(format!("{error:#}"));
+    let path = Store::here().find(name).map_err(usage)?;
+    let recording = store::read(&path).map_err(usage)?;
+    let run = &recording.run;
+    if matches!(
+        run.footer.as_ref().map(|footer| footer.end),
+        Some(End::Complete | End::Budget)
+    ) {
+        return Err(Failure::Usage(format!(
+            "{} is complete; `plumb report {name}` shows it, `plumb run` measures anew",
+            path.display()
+        )));
+    }
+    let setup = Choice::of(&run.header.options, run.header.seed)?.setup(run.header.run.clone())?;
+    let identity = &setup.site.host.identity.hash;
+    if *identity != run.header.identity {
+        return Err(Failure::Usage(format!(
+            "{} was measured on another machine (identity {}, here {identity}); resume it there, or `plumb run` here",
+            path.display(),
+            run.header.identity
+        )));
+    }
+    let Some(plan) = &run.plan else {
+        return Err(Failure::Usage(format!(
+            "{} was killed before its plan was written: nothing was measured; start a new `plumb run`",
+            path.display()
+        )));
+    };
+    if let Some(difference) = difference(plan, &setup.planned.plan) {
+        return Err(Failure::Usage(format!(
+            "{} has another plan than this plumb makes here ({difference}); start a new `plumb run`",
+            path.display()
+        )));
+    }
+    let file = RecordFile::resume(&path, &recording)?;
+    Ok((setup, file, Some(recording.run)))
+}
+
+/// Where two plans differ in what they measure, stated costs aside.
+fn difference(then: &Plan, now: &Plan) -> Option<String> {
+    let series = |plan: &Plan| -> Vec<(String, Order, Vec<String>)> {
+        plan.experiments
+            .iter()
+            .flat_map(|planned| {
+                planned.series.iter().map(|series| {
+                    let cases = series.cases.iter().map(ToString::to_string).collect();
+                    (
+                        format!("{}/{}", planned.id, series.name),
+                        series.order,
+                        cases,
+                    )
+                })
+            })
+            .collect()
+    };
+    let (then, now) = (series(then), series(now));
+    if then.len() != now.len() {
+        return Some(format!("{} series then, {} now", then.len(), now.len()));
+    }
+    then.iter().zip(&now).find(|(then, now)| then != now).map(
+        |((label, _, cases), (_, _, fresh))| {
+            format!("{label}: {} cases then, {} now", cases.len(), fresh.len())
+        },
+    )
+}
+
+/// Time and host: names sort by time.
+fn run_name() -> String {
+    let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let time = time.trim_end_matches('Z').replace(':', "-");
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host: String = host
+        .trim()
+        .chars()
+        .map(|letter| {
+            if letter.is_ascii_alphanumeric() {
+                letter
+            } else {
+                '-'
+            }
+        })
+        .collect();
+    format!("{time}-{}", if host.is_empty() { "host" } else { &host })
+}
+
+/// Set by the first SIGINT or SIGTERM; a second one ends plumb at once.
+fn stop_flag() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // Order matters: the shutdown looks at the flag before this signal has set it.
+        signal_hook::flag::register_conditional_shutdown(signal, 4, Arc::clone(&stop))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+            .context("cannot handle signals")?;
+    }
+    Ok(stop)
+}
+
+/// The exit code of a run, with a hint where one helps.
+fn verdict(run: &Run, path: &Path) -> Result<(), Failure> {
+    if run
+        .footer
+        .as_ref()
+        .is_some_and(|footer| footer.end == End::Interrupted)
+    {
+        return Err(Failure::Interrupted(format!(
+            "interrupted; what was measured is in the record. Continue with: plumb run --resume {}",
+            path.display()
+        )));
+    }
+    let experiments = run.plan.iter().flat_map(|plan| &plan.experiments);
+    let failed: Vec<&str> = experiments
+        .filter(|planned| {
+            let mut outcomes = run
+                .outcomes
+                .iter()
+                .filter(|outcome| {
+                    outcome.experiment == planned.id && outcome.outcome != Ending::Skipped
+                })
+                .peekable();
+            outcomes.peek().is_some() && outcomes.all(|outcome| outcome.outcome == Ending::Failed)
+        })
+        .map(|planned| planned.id.as_str())
+        .collect();
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::Failed(anyhow::anyhow!(
+            "every case of {} failed; the report says why",
+            failed.join(", ")
+        )))
+    }
+}
+
+/// Stores events and shows progress.
+struct Sink {
+    file: RecordFile,
+    bar: ProgressBar,
+}
+
+impl Observer for Sink {
+    fn event(&mut self, event: &Event) -> Result<()> {
+        self.file.append(event)
+    }
+
+    fn progress(&mut self, progress: &Progress) {
+        let whole = progress.elapsed + progress.left;
+        self.bar.set_length(whole.as_secs().max(1));
+        self.bar.set_position(progress.elapsed.as_secs());
+        self.bar.set_message(format!(
+            "{} ({} cases), round {} of {}, {} left",
+            progress.series,
+            progress.cases,
+            progress.round,
+            progress.look,
+            told(progress.left)
+        ));
+        // Drawn here and never by a timer: no thread wakes while a round is timed.
+        self.bar.tick();
+    }
+}
+
+/// On a terminal only; indicatif hides it elsewhere.
+fn progress_bar() -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:24} {percent:>3}% {wide_msg}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(1).with_style(style)
+}
+
+fn told(duration: Duration) -> String {
+    humantime::format_duration(Duration::from_secs(duration.as_secs_f64().ceil() as u64))
+        .to_string()
+}

@@ -1,0 +1,167 @@
+//! What `run` and `plan` share: from arguments to a plan.
+
+use crate::cmd::Failure;
+use crate::experiment::Preset;
+use crate::experiments::FAMILIES;
+use crate::host::{Host, Outside, Root};
+use crate::session::params::Settings;
+use crate::session::plan::{self, Planned};
+use crate::session::select::Selection;
+use crate::session::site;
+use crate::session::{Setup, plan::default_budget};
+use record::event::Options;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What to measure, and how long.
+#[derive(clap::Args, Clone)]
+pub struct Choice {
+    /// What to measure: family, id, id:param=v1,v2|lo..hi, glob, !negation; all by default
+    #[arg(value_name = "SELECTOR")]
+    pub selectors: Vec<String>,
+    /// How much: about 1, 6 or 60 minutes on two CPUs
+    #[arg(long, value_enum, default_value_t = PresetName::Standard)]
+    pub preset: PresetName,
+    /// Measuring time at most, for example 90s or 10m [default: the preset's]
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    pub budget: Option<Duration>,
+    /// Goal for the half width of the intervals, in percent of the figure
+    #[arg(long, value_name = "PCT", default_value = "2", value_parser = percent)]
+    pub precision: f64,
+    /// Seed of every random order [default: from the clock]
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// A parameter (ID.PARAM=V1,V2 or lo..hi) or a fact as a data sheet gives it (host.FACT=VALUE)
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub set: Vec<String>,
+    /// CPUs to measure on, for example 1 or 2-5 [default: the quietest first]
+    #[arg(long, value_name = "LIST")]
+    pub cpu: Option<String>,
+    /// Directory where experiments may write files
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Plan for a recorded machine (a directory with proc/ and sys/, or tree.txt) instead of this one
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub host_tree: Option<PathBuf>,
+}
+
+/// The presets on the command line.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PresetName {
+    /// One round of the least: proves the way, its figures mean nothing
+    #[value(hide = true)]
+    Rehearsal,
+    /// About a minute
+    Quick,
+    /// About six minutes
+    Standard,
+    /// About an hour: everything listed
+    Thorough,
+}
+
+impl From<PresetName> for Preset {
+    fn from(name: PresetName) -> Self {
+        match name {
+            PresetName::Rehearsal => Preset::Rehearsal,
+            PresetName::Quick => Preset::Quick,
+            PresetName::Standard => Preset::Standard,
+            PresetName::Thorough => Preset::Thorough,
+        }
+    }
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('%').parse::<f64>() {
+        Ok(value) if (0.01..=100.0).contains(&value) => Ok(value),
+        _ => Err("type a percentage from 0.01 to 100, for example 2".to_owned()),
+    }
+}
+
+impl Choice {
+    /// As it stands in the record.
+    fn options(&self) -> Options {
+        let preset = Preset::from(self.preset);
+        Options {
+            selectors: self.selectors.clone(),
+            preset: preset.name().to_owned(),
+            budget_s: self.budget.unwrap_or(default_budget(preset)).as_secs_f64(),
+            precision: self.precision / 100.0,
+            set: self.set.clone(),
+            cpus: self.cpu.clone(),
+            dir: self.dir.as_ref().map(|dir| dir.display().to_string()),
+        }
+    }
+
+    /// The choice that a record was made with.
+    pub fn of(options: &Options, seed: u64) -> Result<Self, Failure> {
+        let preset =
+            <PresetName as clap::ValueEnum>::from_str(&options.preset, false).map_err(|_| {
+                Failure::Usage(format!(
+                    "the record's preset `{}` is unknown to this plumb",
+                    options.preset
+                ))
+            })?;
+        Ok(Choice {
+            selectors: options.selectors.clone(),
+            preset,
+            budget: Some(Duration::from_secs_f64(options.budget_s)),
+            precision: options.precision * 100.0,
+            seed: Some(seed),
+            set: options.set.clone(),
+            cpu: options.cpus.clone(),
+            dir: options.dir.as_ref().map(PathBuf::from),
+            host_tree: None,
+        })
+    }
+
+    /// Resolves the choice against the machine.
+    pub fn setup(&self, name: String) -> Result<Setup, Failure> {
+        let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
+        let preset = Preset::from(self.preset);
+        let selection = Selection::parse(&self.selectors, FAMILIES).map_err(|e| usage(&e))?;
+        let settings = Settings::parse(&self.set, FAMILIES).map_err(|e| usage(&e))?;
+        let root = root(self.host_tree.as_deref())?;
+        let mut host = Host::read(&root);
+        for (fact, value) in &settings.facts {
+            host.given.set(fact, value).map_err(|e| usage(&e))?;
+        }
+        let site = site::site(
+            host,
+            &root,
+            self.cpu.as_deref(),
+            self.dir.as_deref(),
+            preset,
+        )
+        .map_err(|e| usage(&e))?;
+        let options = self.options();
+        let budget = Duration::from_secs_f64(options.budget_s);
+        let planned: Planned = plan::plan(FAMILIES, &selection, &settings, preset, budget, &site)
+            .map_err(|e| usage(&e))?;
+        Ok(Setup {
+            site,
+            planned,
+            options,
+            seed: self.seed.unwrap_or_else(|| fastrand::u64(..)),
+            name,
+            budget,
+            calibration: calibration(preset),
+        })
+    }
+}
+
+/// Windows of the counter's calibration: at least ten; their length sets its error.
+fn calibration(preset: Preset) -> (u32, Duration) {
+    match preset {
+        Preset::Rehearsal => (10, Duration::from_millis(1)),
+        Preset::Quick => (10, Duration::from_millis(20)),
+        Preset::Standard | Preset::Thorough => (10, Duration::from_millis(50)),
+    }
+}
+
+/// This machine, or a recorded one.
+pub fn root(tree: Option<&Path>) -> Result<Root, Failure> {
+    match tree {
+        None => Ok(Root::live(Outside::live())),
+        Some(dir) => Root::at(dir).map_err(|error| Failure::Usage(format!("{error:#}"))),
+    }
+}

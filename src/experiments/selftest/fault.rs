@@ -1,0 +1,103 @@
+//! ## Question
+//! Does what goes wrong inside a round cost that round, and is it told?
+//!
+//! ## Method
+//! The round fails in the way that the parameter names.
+//!
+//! ## Prediction
+//! Unknown: a round that fails has no figure.
+//!
+//! ## Parameters
+//! `fault`: `none`, an error, a panic, a worker that ends itself, or the same in the first round only.
+//!
+//! ## Reading the result
+//! Every fault but `none` and `first` gives a failed case with its reason.
+//!
+//! ## Pitfalls
+//! None.
+//!
+//! ## Sources
+//! DESIGN §4.2.
+
+use crate::experiment::{
+    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, predicted, unknown,
+};
+use crate::measure::Bench;
+use anyhow::{Result, bail};
+use record::case::{Case, Order, Series};
+use record::event::{Isolation, Prediction, Repeat};
+use record::key::CaseId;
+use record::metric::{Better, Kind, Metric};
+use record::unit::Unit;
+use std::time::Duration;
+
+/// The experiment.
+pub struct Fault;
+/// For the family's list.
+pub const EXPERIMENT: Fault = Fault;
+
+static CARD: Card = Card {
+    id: "selftest.fault",
+    title: "Rounds that go wrong",
+    metrics: &[Metric::new("answer", "42", Unit::Count, Better::None, Kind::Os)],
+    params: &[Param {
+        name: "fault",
+        doc: "what goes wrong",
+        domain: Domain::Symbols(&["none", "error", "panic", "exit", "first"]),
+        defaults: ["none", "none", "none"],
+        role: Role::Case,
+    }],
+    after: &[],
+    repeat: Repeat::Rounds,
+    isolation: Isolation::Shared,
+    needs: &[],
+    view: ViewCard::Table,
+};
+
+impl Experiment for Fault {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("fault.rs")
+    }
+
+    fn series(&self, _site: &Site, params: &Params) -> Result<Offer, Skip> {
+        let series = |fault: &str| Series {
+            experiment: CARD.id.to_owned(),
+            name: fault.to_owned(),
+            order: Order::Fixed,
+            cases: vec![Case::new(CaseId::new().with("fault", fault))],
+            settings: Default::default(),
+        };
+        Ok(Offer {
+            series: params.texts("fault").into_iter().map(series).collect(),
+            ..Offer::default()
+        })
+    }
+
+    fn round_cost(&self, _site: &Site, _series: &Series) -> Duration {
+        Duration::from_millis(10)
+    }
+
+    fn predict(&self, _site: &Site, known: Option<&Known>, case: &Case, _metric: &Metric) -> Option<Prediction> {
+        known.is_none().then(|| match case.text("fault") {
+            Some("none" | "first") => predicted(42.0, 42.0, 42.0, "it is known"),
+            _ => unknown("the round fails"),
+        })
+    }
+
+    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        let first = bench.order().round == 1;
+        match series.cases[0].text("fault") {
+            Some("error") => bail!("asked to fail"),
+            Some("panic") => panic!("asked to panic"),
+            Some("exit") => std::process::exit(7),
+            Some("first") if first => bail!("asked to fail in the first round"),
+            _ => {}
+        }
+        bench.record(&series.cases[0], "answer", vec![42.0])?;
+        Ok(())
+    }
+}

@@ -1,0 +1,102 @@
+//! ## Question
+//! Are files made once per stage, found by every round, and gone after the run?
+//!
+//! ## Method
+//! `prepare` writes a file; each round reads it and times a block.
+//!
+//! ## Prediction
+//! A cached read: 100 ns to 1 ms.
+//!
+//! ## Parameters
+//! None.
+//!
+//! ## Reading the result
+//! The directory is empty again after the run, however it ended.
+//!
+//! ## Pitfalls
+//! The read comes from the page cache: it is no measurement of a disk.
+//!
+//! ## Sources
+//! DESIGN §3, §6.
+
+use crate::experiment::{
+    Card, Experiment, Known, Need, Offer, Params, Site, Skip, ViewCard, predicted,
+};
+use crate::measure::Bench;
+use anyhow::{Context, Result, ensure};
+use record::case::{Case, Order, Series};
+use record::event::{Isolation, Prediction, Repeat};
+use record::key::CaseId;
+use record::metric::{Better, Kind, Metric};
+use record::unit::Unit;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The experiment.
+pub struct OneFile;
+/// For the family's list.
+pub const EXPERIMENT: OneFile = OneFile;
+
+static CARD: Card = Card {
+    id: "selftest.file",
+    title: "A file that rounds only read",
+    metrics: &[Metric::new("read", "one read of 4 KiB", Unit::Ns, Better::Lower, Kind::Io)],
+    params: &[],
+    after: &[],
+    repeat: Repeat::Rounds,
+    isolation: Isolation::Shared,
+    needs: &[Need::Directory],
+    view: ViewCard::Table,
+};
+
+const NAME: &str = "selftest-file";
+
+impl Experiment for OneFile {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("file.rs")
+    }
+
+    fn series(&self, _site: &Site, _params: &Params) -> Result<Offer, Skip> {
+        Ok(Offer {
+            series: vec![Series {
+                experiment: CARD.id.to_owned(),
+                name: String::new(),
+                order: Order::Fixed,
+                cases: vec![Case::new(CaseId::new())],
+                settings: Default::default(),
+            }],
+            ..Offer::default()
+        })
+    }
+
+    fn round_cost(&self, _site: &Site, _series: &Series) -> Duration {
+        Duration::from_millis(20)
+    }
+
+    fn predict(&self, _site: &Site, known: Option<&Known>, _case: &Case, _metric: &Metric) -> Option<Prediction> {
+        known.is_none().then(|| predicted(100.0, 3e3, 1e6, "a system call and a copy of 4 KiB"))
+    }
+
+    fn prepare(&self, _series: &Series, dir: &Path) -> Result<Vec<PathBuf>> {
+        let path = dir.join(NAME);
+        std::fs::write(&path, [0x5a; 4096]).context("cannot write the file")?;
+        Ok(vec![path])
+    }
+
+    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        let path = bench.dir().context("no directory was given")?.join(NAME);
+        let mut reads = Vec::new();
+        for _ in 0..8 {
+            let start = Instant::now();
+            let bytes = std::fs::read(&path).context("the prepared file is gone")?;
+            reads.push(start.elapsed().as_nanos() as f64);
+            ensure!(bytes.len() == 4096, "the prepared file has {} bytes", bytes.len());
+        }
+        bench.record(&series.cases[0], "read", reads)?;
+        Ok(())
+    }
+}
