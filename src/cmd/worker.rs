@@ -2,7 +2,6 @@
 
 use crate::cmd::Failure;
 use crate::session::worker;
-use std::io;
 
 /// Measures one order from standard input; started by a session, not by hand.
 #[derive(clap::Args)]
@@ -12,9 +11,5 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<(), Failure> {
-    Ok(worker::serve(
-        args.parent,
-        io::stdin().lock(),
-        io::stdout().lock(),
-    )?)
+    Ok(worker::serve(args.parent)?)
 }

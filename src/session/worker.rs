@@ -6,15 +6,15 @@ use crate::link::frame::{receive, send};
 use crate::link::{FromWorker, RoundOrder, ToWorker};
 use crate::measure::{self, Bench, FarEnd};
 use anyhow::{Context, Result, bail};
-use std::io::{Read, Write};
+use std::io::{self, Write};
 
-/// Serves one order and returns.
+/// Serves one order from standard input and returns.
 ///
 /// # Errors
 /// The session cannot be read or written; failures of the order itself are its answer.
-pub fn serve(parent: u32, mut input: impl Read, mut output: impl Write) -> Result<()> {
+pub fn serve(parent: u32) -> Result<()> {
     metal::process::die_with_parent(parent).context("cannot tie the worker to its session")?;
-    let Some(order) = receive::<ToWorker>(&mut input)? else {
+    let Some(order) = receive::<ToWorker>(&mut io::stdin().lock())? else {
         return Ok(());
     };
     let answered = match order {
@@ -23,7 +23,7 @@ pub fn serve(parent: u32, mut input: impl Read, mut output: impl Write) -> Resul
         }
         ToWorker::Prepare(order) => prepare(*order),
         ToWorker::Round(order) => round(*order),
-        ToWorker::Serve(order) => far_end(*order, &mut input, &mut output),
+        ToWorker::Serve(order) => far_end(*order),
         ToWorker::Drain => Err(anyhow::anyhow!("nothing to drain: no round was ordered")),
     };
     let messages = answered.unwrap_or_else(|error| {
@@ -31,10 +31,11 @@ pub fn serve(parent: u32, mut input: impl Read, mut output: impl Write) -> Resul
             error.chain().map(ToString::to_string).collect(),
         )]
     });
+    let mut output = io::BufWriter::new(io::stdout().lock());
     for message in messages {
         send(&mut output, &message)?;
     }
-    Ok(())
+    Ok(output.flush()?)
 }
 
 fn find(order: &RoundOrder) -> Result<&'static dyn Experiment> {
@@ -54,34 +55,34 @@ fn prepare(order: RoundOrder) -> Result<Vec<FromWorker>> {
 fn round(order: RoundOrder) -> Result<Vec<FromWorker>> {
     let experiment = find(&order)?;
     let series = order.series.clone();
-    let mut bench = Bench::new(order)?;
+    let mut bench = Bench::new(order)?.speaking_to(io::stdout());
     experiment
         .measure(&series, &mut bench)
         .with_context(|| format!("a round of {} failed", series.label()))?;
-    let (samples, histograms, traces, done) = bench.finish()?;
-    if samples.is_empty() && traces.is_empty() {
+    let written = bench.finish()?;
+    if written.0.is_empty() && written.2.is_empty() {
         bail!("the round of {} gave no samples", series.label());
     }
-    let mut messages: Vec<FromWorker> = samples.into_iter().map(FromWorker::Samples).collect();
-    messages.extend(histograms.into_iter().map(FromWorker::Histogram));
-    messages.extend(traces.into_iter().map(FromWorker::Trace));
-    messages.push(FromWorker::Done(done));
-    Ok(messages)
+    Ok(messages(written))
 }
 
-fn far_end(
-    order: RoundOrder,
-    input: &mut impl Read,
-    output: &mut impl Write,
-) -> Result<Vec<FromWorker>> {
+fn far_end(order: RoundOrder) -> Result<Vec<FromWorker>> {
     let experiment = find(&order)?;
     let series = order.series.clone();
-    let mut far = FarEnd::new(order, input, output)?;
+    let mut far = FarEnd::new(order, io::stdin(), io::stdout())?;
     experiment
         .serve(&series, &mut far)
         .with_context(|| format!("the far end of {} failed", series.label()))?;
-    let (samples, done) = far.finish()?;
-    let mut messages: Vec<FromWorker> = samples.into_iter().map(FromWorker::Samples).collect();
-    messages.push(FromWorker::Done(done));
-    Ok(messages)
+    Ok(messages(far.finish()))
+}
+
+fn messages((samples, histograms, traces, done): measure::Written) -> Vec<FromWorker> {
+    let samples = samples.into_iter().map(FromWorker::Samples);
+    let histograms = histograms.into_iter().map(FromWorker::Histogram);
+    let traces = traces.into_iter().map(FromWorker::Trace);
+    samples
+        .chain(histograms)
+        .chain(traces)
+        .chain([FromWorker::Done(done)])
+        .collect()
 }

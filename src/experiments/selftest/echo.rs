@@ -128,7 +128,7 @@ impl Experiment for Echo {
         Ok(())
     }
 
-    fn serve(&self, series: &Series, far: &mut FarEnd<'_>) -> Result<()> {
+    fn serve(&self, series: &Series, far: &mut FarEnd) -> Result<()> {
         let listener = TcpListener::bind("127.0.0.1:0").context("cannot listen on loopback")?;
         let token = far.publish(vec![listener.local_addr()?.to_string()])?;
         for case in far.order().series.cases.clone() {

@@ -1,6 +1,6 @@
 //! Experiments that try the way through: every kind that the contract knows, in miniature.
 
-family! {
+crate::family! {
     "selftest",
     "the way through, in miniature: its figures mean nothing",
     hidden: true,
