@@ -113,6 +113,7 @@ fn the_first_call_of_a_child_takes_time_and_leaves_no_child() {
 }
 
 #[test]
+#[expect(clippy::zombie_processes, reason = "wait_for_success reaps them")]
 fn an_unsuccessful_child_is_an_error() {
     for (program, succeeds) in [("true", true), ("false", false)] {
         let child = Command::new(program).spawn().unwrap();
