@@ -107,7 +107,8 @@ pub fn vdso_clock_gettime(clock: Clock) -> u64 {
     nanoseconds(time)
 }
 
-/// A clock in ns by the system call, never the vDSO.
+/// A clock in ns by the system call, never the vDSO; 0 where a sandbox forbids
+/// it.
 #[inline]
 pub fn syscall_clock_gettime(clock: Clock) -> u64 {
     raw::clock_gettime(clock).map_or(0, nanoseconds)

@@ -71,8 +71,8 @@ impl Mapping {
     /// No page is there before it is touched.
     ///
     /// # Errors
-    /// `bytes` is 0 or too large, or huge pages are asked of a kernel that has
-    /// none. Whether huge pages were given is seen by [`Mapping::huge_share`]
+    /// `bytes` is 0, or more than the kernel would ever give; or huge pages are
+    /// asked of a kernel that has none. Whether huge pages were given is seen by [`Mapping::huge_share`]
     /// after the first touch.
     pub fn new(bytes: usize, pages: Pages) -> io::Result<Mapping> {
         let huge = huge_page_bytes();
@@ -297,7 +297,7 @@ fn reserve(bytes: usize, align: usize, guard: usize) -> io::Result<NonNull<u8>> 
             std::ptr::null_mut(),
             whole,
             libc::PROT_NONE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
             -1,
             0,
         )
@@ -392,3 +392,6 @@ fn accept_invalid(result: io::Result<()>) -> io::Result<()> {
 fn invalid(text: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, text.into())
 }
+
+#[cfg(test)]
+mod tests;

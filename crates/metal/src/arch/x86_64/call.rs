@@ -16,17 +16,17 @@ use core::arch::naked_asm;
 
 /// The arguments; aligned to a line so that all of one call share one or two.
 #[repr(align(64))]
-struct Constants<T>([T; 12]);
+pub(super) struct Constants<T>([T; 12]);
 
-static F32_CONSTANTS: Constants<f32> = Constants([
+pub(super) static F32_CONSTANTS: Constants<f32> = Constants([
     1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0,
 ]);
-static F64_CONSTANTS: Constants<f64> = Constants([
+pub(super) static F64_CONSTANTS: Constants<f64> = Constants([
     1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0,
 ]);
 
 /// The structure that is passed by value: three words, too big for registers.
-static STRUCTURE: [u64; 3] = [1, 2, 3];
+pub(super) static STRUCTURE: [u64; 3] = [1, 2, 3];
 
 /// Bytes of stack arguments, kept a multiple of 16 as the convention demands.
 const fn stack_bytes(arguments: usize, in_registers: usize) -> usize {
@@ -277,7 +277,7 @@ pub(crate) unsafe extern "C" fn calls_indirect(n: u64) -> u64 {
 
 /// What a procedure linkage table jumps through: the address, in data, as the
 /// dynamic linker leaves it after binding.
-static LINKAGE_SLOT: unsafe extern "C" fn() = callee_i64::<1, false>;
+pub(super) static LINKAGE_SLOT: unsafe extern "C" fn() = callee_i64::<1, false>;
 
 /// An entry of a procedure linkage table.
 #[unsafe(naked)]
