@@ -146,7 +146,7 @@ fn long_enough(operations: u64, batch_ns: f64) -> Batch {
 /// times as many.
 fn grown(operations: u64, batch_ns: f64, goal_ns: f64) -> u64 {
     let factor = (1.1 * goal_ns / batch_ns.max(1.0)).clamp(1.0, GROWTH_MAX);
-    let next = (operations as f64 * factor).ceil() as u64;
+    let next = (operations as f64 * factor).round() as u64;
     next.max(operations + 1).min(OPERATIONS_MAX)
 }
 
