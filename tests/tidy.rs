@@ -15,19 +15,49 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("predict", &["experiment", "host", "record"]),
     (
         "experiments",
-        &["experiment", "measure", "predict", "host", "stats", "record", "link", "metal"],
+        &[
+            "experiment",
+            "measure",
+            "predict",
+            "host",
+            "stats",
+            "record",
+            "link",
+            "metal",
+        ],
     ),
     (
         "session",
-        &["experiment", "experiments", "host", "measure", "stats", "record", "link", "metal"],
+        &[
+            "experiment",
+            "experiments",
+            "host",
+            "measure",
+            "stats",
+            "record",
+            "link",
+            "metal",
+        ],
     ),
     ("analysis", &["record", "stats"]),
     ("report", &["analysis", "record"]),
 ];
 
 const ROOMS: &[&str] = &[
-    "stats", "host", "link", "store", "measure", "experiment", "predict", "experiments", "session",
-    "analysis", "report", "cmd", "metal", "record",
+    "stats",
+    "host",
+    "link",
+    "store",
+    "measure",
+    "experiment",
+    "predict",
+    "experiments",
+    "session",
+    "analysis",
+    "report",
+    "cmd",
+    "metal",
+    "record",
 ];
 
 /// Lines that a source file may have.
@@ -68,26 +98,38 @@ fn rooms_import_by_the_table() {
         let first = relative.iter().next().unwrap().to_str().unwrap();
         let room = first.trim_end_matches(".rs");
         let Some(allowed) = table.get(room) else {
-            assert!(["cmd", "main"].contains(&room), "room {room} is missing in the table");
+            assert!(
+                ["cmd", "main"].contains(&room),
+                "room {room} is missing in the table"
+            );
             continue;
         };
         let text = fs::read_to_string(&file).unwrap();
         for (number, line) in body(&text).lines().enumerate() {
             for other in ROOMS.iter().filter(|other| **other != room) {
                 let imports = if ["metal", "record"].contains(other) {
-                    line.contains(&format!("{other}::")) && !line.contains(&format!("::{other}::"))
+                    line.contains(&format!("{other}::"))
+                        && !line.contains(&format!("::{other}::"))
                         && !line.contains(&format!("_{other}::"))
                 } else {
                     line.contains(&format!("crate::{other}::"))
                 };
                 let comment = line.trim_start().starts_with("//");
                 if imports && !comment && !allowed.contains(other) {
-                    wrong.push(format!("{}:{}: {room} imports {other}", relative.display(), number + 1));
+                    wrong.push(format!(
+                        "{}:{}: {room} imports {other}",
+                        relative.display(),
+                        number + 1
+                    ));
                 }
             }
         }
     }
-    assert!(wrong.is_empty(), "arrows point one way (DESIGN §2):\n{}", wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "arrows point one way (DESIGN §2):\n{}",
+        wrong.join("\n")
+    );
 }
 
 #[test]
@@ -105,7 +147,9 @@ fn every_experiment_file_is_listed() {
             }
             let listed = list.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '#'));
             assert!(
-                listed.map(|word| word.trim_start_matches("r#")).any(|word| word == name),
+                listed
+                    .map(|word| word.trim_start_matches("r#"))
+                    .any(|word| word == name),
                 "{} is not in its family's list",
                 file.display()
             );
@@ -124,14 +168,21 @@ fn files_are_not_long() {
             }
         }
     }
-    assert!(long.is_empty(), "over {LINES_MAX} lines:\n{}", long.join("\n"));
+    assert!(
+        long.is_empty(),
+        "over {LINES_MAX} lines:\n{}",
+        long.join("\n")
+    );
 }
 
 #[test]
 fn unsafe_is_in_metal_only() {
     for (dir, file) in [("src", "main.rs"), ("crates/record/src", "lib.rs")] {
         let text = fs::read_to_string(root().join(dir).join(file)).unwrap();
-        assert!(text.contains("#![forbid(unsafe_code)]"), "{dir}/{file} forbids unsafe code");
+        assert!(
+            text.contains("#![forbid(unsafe_code)]"),
+            "{dir}/{file} forbids unsafe code"
+        );
     }
 }
 
@@ -140,14 +191,24 @@ fn no_room_has_a_name_that_says_nothing() {
     for dir in ["src", "crates"] {
         for file in sources(&root().join(dir)) {
             let name = file.file_stem().unwrap().to_str().unwrap();
-            assert!(!["util", "utils", "common", "helpers", "misc"].contains(&name), "{}", file.display());
+            assert!(
+                !["util", "utils", "common", "helpers", "misc"].contains(&name),
+                "{}",
+                file.display()
+            );
         }
     }
 }
 
 #[test]
 fn nothing_is_left_unfinished() {
-    let marks = ["todo!(", "unimplemented!(", "FIX\u{4d}E", "TO\u{44}O", "#[ign\u{6f}re"];
+    let marks = [
+        "todo!(",
+        "unimplemented!(",
+        "FIX\u{4d}E",
+        "TO\u{44}O",
+        "#[ign\u{6f}re",
+    ];
     for dir in ["src", "crates"] {
         for file in sources(&root().join(dir)) {
             let text = fs::read_to_string(&file).unwrap();

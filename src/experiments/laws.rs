@@ -14,7 +14,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-const PRESETS: [Preset; 4] = [Preset::Rehearsal, Preset::Quick, Preset::Standard, Preset::Thorough];
+const PRESETS: [Preset; 4] = [
+    Preset::Rehearsal,
+    Preset::Quick,
+    Preset::Standard,
+    Preset::Thorough,
+];
 
 const HEADINGS: [&str; 7] = [
     "## Question",
@@ -44,7 +49,8 @@ fn sites(preset: Preset) -> Vec<(String, Site)> {
         }
         let root = Root::at(&dir).unwrap();
         let name = dir.file_name().unwrap().to_string_lossy().into_owned();
-        let site = crate::session::site::site(Host::read(&root), &root, None, None, preset).unwrap();
+        let site =
+            crate::session::site::site(Host::read(&root), &root, None, None, preset).unwrap();
         assert_eq!(site.case_ns, case_ns(preset));
         sites.push((name, site));
     }
@@ -77,11 +83,18 @@ fn ids_are_family_and_file_and_unique() {
 fn manuals_have_all_headings_in_order() {
     for (_, experiment) in all() {
         let manual = experiment.manual();
-        let found: Vec<&str> = manual.lines().filter(|line| line.starts_with("## ")).collect();
+        let found: Vec<&str> = manual
+            .lines()
+            .filter(|line| line.starts_with("## "))
+            .collect();
         assert_eq!(found, HEADINGS, "{}", experiment.card().id);
         for section in manual.split("## ").skip(1) {
             let text = section.split_once('\n').map_or("", |(_, text)| text);
-            assert!(text.trim().len() > 4, "{}: {section} is empty", experiment.card().id);
+            assert!(
+                text.trim().len() > 4,
+                "{}: {section} is empty",
+                experiment.card().id
+            );
         }
     }
 }
@@ -100,9 +113,17 @@ fn parameters_are_documented_used_and_their_defaults_are_in_range() {
             );
             for default in param.defaults {
                 let parsed = parse_values(default, param);
-                assert!(parsed.is_ok(), "{}.{}: {default}: {parsed:?}", card.id, param.name);
+                assert!(
+                    parsed.is_ok(),
+                    "{}.{}: {default}: {parsed:?}",
+                    card.id,
+                    param.name
+                );
             }
-            let uses = experiment.source().matches(&format!("\"{}\"", param.name)).count();
+            let uses = experiment
+                .source()
+                .matches(&format!("\"{}\"", param.name))
+                .count();
             assert!(uses >= 2, "{}.{} is never used", card.id, param.name);
         }
         assert!(!card.metrics.is_empty() && !card.title.is_empty());
@@ -114,11 +135,18 @@ fn dependencies_exist_and_form_no_circle() {
     fn depth(id: &str, above: usize) -> usize {
         assert!(above < 20, "{id} depends on itself");
         let card = find(id).expect("a dependency exists").card();
-        card.after.iter().map(|id| depth(id, above + 1)).max().unwrap_or(above)
+        card.after
+            .iter()
+            .map(|id| depth(id, above + 1))
+            .max()
+            .unwrap_or(above)
     }
     for (family, experiment) in all() {
         depth(experiment.card().id, 0);
-        assert!(family.name != "clock" || experiment.card().after.is_empty(), "clock is stage 0 alone");
+        assert!(
+            family.name != "clock" || experiment.card().after.is_empty(),
+            "clock is stage 0 alone"
+        );
     }
 }
 
@@ -127,7 +155,9 @@ fn cases_use_the_card_s_parameters_in_its_order() {
     for preset in PRESETS {
         for (host, site) in sites(preset) {
             for (_, experiment) in all() {
-                let Some(offer) = offer(experiment, &site, preset) else { continue };
+                let Some(offer) = offer(experiment, &site, preset) else {
+                    continue;
+                };
                 check_cases(&host, experiment, &offer);
             }
         }
@@ -143,22 +173,49 @@ fn check_cases(host: &str, experiment: &dyn Experiment, offer: &Offer) {
         .map(|param| param.name)
         .collect();
     let (mut seen, mut labels) = (BTreeSet::new(), BTreeSet::new());
-    assert!(!offer.series.is_empty(), "{host}: {} offers nothing and gives no reason", card.id);
+    assert!(
+        !offer.series.is_empty(),
+        "{host}: {} offers nothing and gives no reason",
+        card.id
+    );
     for series in &offer.series {
         assert_eq!(series.experiment, card.id);
-        assert!(labels.insert(series.label()), "{host}: series {} twice", series.label());
-        assert!(!series.cases.is_empty(), "{host}: series {} is empty", series.label());
+        assert!(
+            labels.insert(series.label()),
+            "{host}: series {} twice",
+            series.label()
+        );
+        assert!(
+            !series.cases.is_empty(),
+            "{host}: series {} is empty",
+            series.label()
+        );
         for case in &series.cases {
             let mut rest = names.iter();
             for (name, value) in &case.id.0 {
-                assert!(rest.any(|have| have == name), "{host}: {} {}: {name} is out of order", card.id, case.id);
+                assert!(
+                    rest.any(|have| have == name),
+                    "{host}: {} {}: {name} is out of order",
+                    card.id,
+                    case.id
+                );
                 let param = card.params.iter().find(|param| param.name == name).unwrap();
                 if let Domain::Symbols(symbols) = param.domain {
                     let text = value.text().expect("a symbol");
-                    assert!(symbols.contains(&text), "{host}: {} {}: {text}", card.id, case.id);
+                    assert!(
+                        symbols.contains(&text),
+                        "{host}: {} {}: {text}",
+                        card.id,
+                        case.id
+                    );
                 }
             }
-            assert!(seen.insert(case.id.to_string()), "{host}: {} {} twice", card.id, case.id);
+            assert!(
+                seen.insert(case.id.to_string()),
+                "{host}: {} {} twice",
+                card.id,
+                case.id
+            );
         }
     }
 }
@@ -168,15 +225,29 @@ fn every_case_has_a_sane_prior() {
     for preset in [Preset::Quick, Preset::Thorough] {
         for (host, site) in sites(preset) {
             for (_, experiment) in all() {
-                let Some(offer) = offer(experiment, &site, preset) else { continue };
-                let metrics = |derived| experiment.card().metrics.iter().filter(move |m: &&Metric| m.derived == derived);
+                let Some(offer) = offer(experiment, &site, preset) else {
+                    continue;
+                };
+                let metrics = |derived| {
+                    experiment
+                        .card()
+                        .metrics
+                        .iter()
+                        .filter(move |m: &&Metric| m.derived == derived)
+                };
                 for case in offer.series.iter().flat_map(|series| &series.cases) {
-                    metrics(false).for_each(|metric| check_prior(&host, experiment, &site, case, metric));
+                    metrics(false)
+                        .for_each(|metric| check_prior(&host, experiment, &site, case, metric));
                 }
                 for case in offer.derived.iter().cloned().map(Case::new) {
                     let predicted = metrics(true)
                         .filter(|metric| experiment.predict(&site, None, &case, metric).is_some());
-                    assert!(predicted.count() >= 1, "{host}: {} {} has no prior", experiment.card().id, case.id);
+                    assert!(
+                        predicted.count() >= 1,
+                        "{host}: {} {} has no prior",
+                        experiment.card().id,
+                        case.id
+                    );
                 }
             }
         }
@@ -184,16 +255,30 @@ fn every_case_has_a_sane_prior() {
 }
 
 fn check_prior(host: &str, experiment: &dyn Experiment, site: &Site, case: &Case, metric: &Metric) {
-    let about = format!("{host}: {} {} {}", experiment.card().id, case.id, metric.name);
+    let about = format!(
+        "{host}: {} {} {}",
+        experiment.card().id,
+        case.id,
+        metric.name
+    );
     let prediction = experiment.predict(site, None, case, metric);
     let prediction = prediction.unwrap_or_else(|| panic!("{about}: silence is not allowed"));
     assert!(prediction.because.len() > 3, "{about}: because of what?");
     if let Some(range) = prediction.range {
-        assert!(range.low.is_finite() && range.high.is_finite(), "{about}: {range:?}");
-        assert!(range.low <= range.likely && range.likely <= range.high, "{about}: {range:?}");
+        assert!(
+            range.low.is_finite() && range.high.is_finite(),
+            "{about}: {range:?}"
+        );
+        assert!(
+            range.low <= range.likely && range.likely <= range.high,
+            "{about}: {range:?}"
+        );
     }
     if let Some(bound) = prediction.bound {
-        assert!(bound.constant.is_finite() && bound.uncertainty >= 0.0, "{about}: {bound:?}");
+        assert!(
+            bound.constant.is_finite() && bound.uncertainty >= 0.0,
+            "{about}: {bound:?}"
+        );
     }
 }
 
@@ -214,7 +299,11 @@ fn presets_keep_their_time_on_every_recorded_host() {
                 "{host}: {} takes {least:?} for six rounds of everything, three quarters of {budget:?} are allowed",
                 preset.name()
             );
-            assert!(planned.plan.eta_s <= budget.as_secs_f64(), "{host}: {}", planned.plan.eta_s);
+            assert!(
+                planned.plan.eta_s <= budget.as_secs_f64(),
+                "{host}: {}",
+                planned.plan.eta_s
+            );
         }
     }
 }
@@ -234,7 +323,14 @@ fn a_filter_that_passes_nothing_is_told() {
     let selection = Selection::parse(&["selftest.echo:messages=3".to_owned()], FAMILIES).unwrap();
     let settings = Settings::default();
     let (_, site) = &sites[0];
-    let nothing = plan(FAMILIES, &selection, &settings, Preset::Quick, Duration::from_secs(9), site);
+    let nothing = plan(
+        FAMILIES,
+        &selection,
+        &settings,
+        Preset::Quick,
+        Duration::from_secs(9),
+        site,
+    );
     assert!(nothing.is_err_and(|error| error.to_string().contains("messages")));
     let _: CaseId = CaseId::new();
 }

@@ -18,7 +18,7 @@ mod surroundings;
 mod tests;
 mod warp;
 
-pub(crate) use bench::Bench;
+pub(crate) use bench::{Bench, Written};
 pub(crate) use calibrate::calibrate;
 pub(crate) use clock::Clock;
 pub(crate) use core_clock::{CoreClock, Windows};
