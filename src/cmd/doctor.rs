@@ -1,11 +1,425 @@
 //! `plumb doctor`: what would disturb a measurement here, and what to do about it.
 
+use crate::cmd::site::root;
 use crate::cmd::{Failure, output};
+use crate::host::counters::Snapshot;
+use crate::host::{Host, Root, format_cpus};
+use record::quantity::render_bytes;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
-/// Shows what would disturb a measurement here, and what to do about each.
+/// Shows what would disturb a measurement here, and what to do about each; exit code 1 if
+/// something does.
 #[derive(clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// How long to watch the machine for steal and busy CPUs
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = humantime::parse_duration)]
+    watch: Duration,
+    /// Judge a recorded machine instead of this one
+    #[arg(long, value_name = "DIR", hide = true)]
+    host_tree: Option<PathBuf>,
+}
 
-pub fn run(_: Args) -> Result<(), Failure> {
-    Ok(output::print("")?)
+/// What one check says.
+#[derive(Debug, PartialEq, Eq)]
+enum Said {
+    /// It does not disturb.
+    Fine(String),
+    /// It disturbs.
+    Disturbs(String),
+    /// It belongs to the machine: it disturbs, and nothing can be done from here.
+    Inherent(String),
+    /// The machine does not tell.
+    Unknown,
+}
+
+/// A check: what it is about, how it judges, and what to do where it disturbs.
+struct Check {
+    name: &'static str,
+    judge: fn(&Host, &Watched) -> Said,
+    /// What it does to figures.
+    effect: &'static str,
+    /// What to do about it.
+    remedy: &'static str,
+}
+
+/// What was seen while watching.
+#[derive(Debug, Default)]
+struct Watched {
+    time: Duration,
+    delta: Snapshot,
+}
+
+use Said::{Disturbs, Fine, Inherent, Unknown};
+
+const CHECKS: &[Check] = &[
+    Check {
+        name: "governor",
+        judge: governor,
+        effect: "the clock follows the load: first samples run slower than later ones",
+        remedy: "cpupower frequency-set -g performance",
+    },
+    Check {
+        name: "turbo",
+        judge: |host, _| match host.cpu.turbo.enabled {
+            Some(true) => Disturbs("allowed".to_owned()),
+            Some(false) => Fine("switched off".to_owned()),
+            None => Unknown,
+        },
+        effect: "the clock depends on heat and on what other cores do",
+        remedy: "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo, or echo 0 > /sys/devices/system/cpu/cpufreq/boost",
+    },
+    Check {
+        name: "transparent huge pages",
+        judge: |host, _| match host.memory.thp.enabled.as_deref() {
+            Some("madvise") => Fine("on request (madvise)".to_owned()),
+            Some("always") => Disturbs("always".to_owned()),
+            Some("never") => Disturbs("never".to_owned()),
+            _ => Unknown,
+        },
+        effect: "always: khugepaged changes pages under a running experiment; never: no huge-page figures",
+        remedy: "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
+    },
+    Check {
+        name: "NUMA balancing",
+        judge: |host, _| match (host.memory.numa_balancing, host.numa.nodes.len()) {
+            (_, 0 | 1) => Fine("one node".to_owned()),
+            (Some(true), _) => Disturbs("on".to_owned()),
+            (Some(false), _) => Fine("off".to_owned()),
+            (None, _) => Unknown,
+        },
+        effect: "pages are unmapped to see who uses them, and migrate",
+        remedy: "sysctl kernel.numa_balancing=0",
+    },
+    Check {
+        name: "steal",
+        judge: steal,
+        effect: "the hypervisor runs others in our time: long tails, shifted means",
+        remedy: "ask for a dedicated host or dedicated CPUs; measure at a quieter hour",
+    },
+    Check {
+        name: "CPU quota",
+        judge: |host, watched| match host.limits.cpu_quota {
+            None => Fine("none".to_owned()),
+            Some(quota) => Disturbs(format!(
+                "{} µs per {} µs{}",
+                quota.quota_us,
+                quota.period_us,
+                match watched.delta.throttled_periods {
+                    Some(periods @ 1..) => format!(", throttled {periods} times while watched"),
+                    _ => String::new(),
+                }
+            )),
+        },
+        effect: "the group stops for the rest of a period once its quota is used",
+        remedy: "start plumb in a group without cpu.max (v2) or cpu.cfs_quota_us (v1), or ask for whole CPUs",
+    },
+    Check {
+        name: "busy CPUs",
+        judge: busy,
+        effect: "others share caches, memory and clock budget, or the CPU itself",
+        remedy: "stop what runs there, or measure on idle CPUs with --cpu",
+    },
+    Check {
+        name: "hypervisor",
+        judge: |host, _| {
+            let guest = &host.kernel.virtualisation;
+            match guest.is_guest {
+                Some(true) => Inherent(
+                    guest
+                        .hypervisor
+                        .clone()
+                        .unwrap_or_else(|| "a virtual machine".to_owned()),
+                ),
+                Some(false) => Fine("bare metal".to_owned()),
+                None => Unknown,
+            }
+        },
+        effect: "nested paging, exits and invisible neighbours; topology and caches may be made up",
+        remedy: "figures hold for this instance; measure on bare metal for the processor's own",
+    },
+    Check {
+        name: "clock source",
+        judge: clock_source,
+        effect: "reading the time costs a system call or a trap",
+        remedy: "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource, if it is available",
+    },
+    Check {
+        name: "counter",
+        judge: |host, _| match (host.cpu.constant_counter, host.cpu.nonstop_counter) {
+            (Some(true), Some(true)) => Fine("constant, does not stop".to_owned()),
+            (None, _) | (_, None) => Unknown,
+            _ => Inherent("its rate changes or it stops".to_owned()),
+        },
+        effect: "short times cannot be read from the counter; clock_gettime is used instead",
+        remedy: "nothing: the processor is made so",
+    },
+    Check {
+        name: "swap",
+        judge: |host, _| match (host.memory.swap_total_bytes, host.memory.swap_used_bytes) {
+            (Some(0), _) => Fine("none".to_owned()),
+            (Some(_), Some(0)) => Fine("unused".to_owned()),
+            (Some(_), Some(used)) => Disturbs(format!("{} in use", render_bytes(used as f64))),
+            _ => Unknown,
+        },
+        effect: "pages may come back from a device in the middle of a round",
+        remedy: "free memory, then swapoff -a && swapon -a",
+    },
+    Check {
+        name: "same-page merging",
+        judge: |host, _| match host.memory.ksm.running {
+            Some(true) => Disturbs("running".to_owned()),
+            Some(false) => Fine("off".to_owned()),
+            None => Unknown,
+        },
+        effect: "ksmd scans memory and merges equal pages",
+        remedy: "echo 0 > /sys/kernel/mm/ksm/run",
+    },
+    Check {
+        name: "SMT",
+        judge: |host, _| match host.cpu.smt_active {
+            Some(true) => Disturbs("active".to_owned()),
+            Some(false) if host.kernel.virtualisation.is_guest == Some(true) => Inherent(
+                "not shown to this virtual machine; its CPUs may be hardware threads".to_owned(),
+            ),
+            Some(false) => Fine("off".to_owned()),
+            None => Unknown,
+        },
+        effect: "whatever runs on a sibling shares the core's ports and caches",
+        remedy: "keep siblings idle, or echo off > /sys/devices/system/cpu/smt/control",
+    },
+    Check {
+        name: "cycle counter",
+        judge: |host, _| match host.kernel.has_perf {
+            Some(true) => Fine("perf_event_open counts cycles".to_owned()),
+            Some(false) => Inherent("none: the core clock comes from timed chains".to_owned()),
+            None => Unknown,
+        },
+        effect: "figures in cycles rest on chains around each window instead of a counter",
+        remedy: "sysctl kernel.perf_event_paranoid=1, or give the virtual machine a PMU",
+    },
+];
+
+pub fn run(args: Args) -> Result<(), Failure> {
+    let root = root(args.host_tree.as_deref())?;
+    let host = Host::read(&root);
+    let watched = match args.host_tree {
+        Some(_) => Watched::default(),
+        None => watch(&host, &root, args.watch),
+    };
+    let mut text = String::new();
+    let mut disturbing = 0;
+    for check in CHECKS {
+        match (check.judge)(&host, &watched) {
+            Fine(state) => text.push_str(&line("ok", check.name, &state)),
+            Unknown => text.push_str(&line("?", check.name, "this machine does not tell")),
+            Inherent(state) => {
+                text.push_str(&line("note", check.name, &state));
+                text.push_str(&format!("{:26}{}; {}\n", "", check.effect, check.remedy));
+            }
+            Disturbs(state) => {
+                disturbing += 1;
+                text.push_str(&line("WARN", check.name, &state));
+                text.push_str(&format!(
+                    "{:26}{}\n{:26}do: {}\n",
+                    "", check.effect, "", check.remedy
+                ));
+            }
+        }
+    }
+    text.push_str(&match disturbing {
+        0 => "\nnothing that can be changed from here would disturb a measurement\n".to_owned(),
+        1 => "\n1 thing would disturb a measurement\n".to_owned(),
+        n => format!("\n{n} things would disturb a measurement\n"),
+    });
+    output::print(&text)?;
+    if disturbing > 0 {
+        Err(Failure::Finding)
+    } else {
+        Ok(())
+    }
+}
+
+fn line(mark: &str, name: &str, state: &str) -> String {
+    format!("{mark:>4}  {name:<18}  {state}\n")
+}
+
+fn watch(host: &Host, root: &Root, time: Duration) -> Watched {
+    let cpus = host.cpu.usable();
+    let (before, began) = (Snapshot::read(root, &cpus), Instant::now());
+    std::thread::sleep(time);
+    let delta = Snapshot::read(root, &cpus).delta(&before);
+    Watched {
+        time: began.elapsed(),
+        delta,
+    }
+}
+
+fn governor(host: &Host, _: &Watched) -> Said {
+    let governors: Vec<&str> = host
+        .cpu
+        .cpus
+        .iter()
+        .filter(|cpu| cpu.online && cpu.allowed)
+        .filter_map(|cpu| cpu.frequency.governor.as_deref())
+        .collect();
+    match governors
+        .iter()
+        .find(|governor| **governor != "performance")
+    {
+        Some(other) => Disturbs((*other).to_owned()),
+        None if governors.is_empty() => Unknown,
+        None => Fine("performance".to_owned()),
+    }
+}
+
+/// Share of the watched time above which steal is told (METHOD §4).
+const STEAL_SHARE: f64 = 0.005;
+/// Share of the watched time above which a CPU counts as busy.
+const BUSY_SHARE: f64 = 0.1;
+
+fn steal(_: &Host, watched: &Watched) -> Said {
+    let time_ns = watched.time.as_nanos() as f64 * watched.delta.cpus.len() as f64;
+    match watched.delta.steal_ns() {
+        Some(stolen) if time_ns > 0.0 => {
+            let share = stolen as f64 / time_ns;
+            let text = format!("{:.1} % while watched", share * 100.0);
+            if share > STEAL_SHARE {
+                Disturbs(text)
+            } else {
+                Fine(text)
+            }
+        }
+        _ => Unknown,
+    }
+}
+
+fn busy(_: &Host, watched: &Watched) -> Said {
+    let time_ns = watched.time.as_nanos() as f64;
+    if time_ns == 0.0 || watched.delta.cpus.is_empty() {
+        return Unknown;
+    }
+    let busy: Vec<usize> = watched
+        .delta
+        .cpus
+        .iter()
+        .filter(|(_, cpu)| {
+            cpu.busy_ns
+                .is_some_and(|busy| busy as f64 > BUSY_SHARE * time_ns)
+        })
+        .map(|(id, _)| *id)
+        .collect();
+    if busy.is_empty() {
+        Fine(format!("none of {}", watched.delta.cpus.len()))
+    } else {
+        Disturbs(format!(
+            "CPU {} of {}",
+            format_cpus(&busy),
+            watched.delta.cpus.len()
+        ))
+    }
+}
+
+fn clock_source(host: &Host, _: &Watched) -> Said {
+    match host.kernel.clock_source.current.as_deref() {
+        None => Unknown,
+        Some(
+            source @ ("tsc" | "arch_sys_counter" | "kvm-clock" | "hyperv_clocksource_tsc_page"),
+        ) => Fine(source.to_owned()),
+        Some(source) => Disturbs(source.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CHECKS, Said, Watched};
+    use crate::host::counters::{CpuCounters, Snapshot};
+    use crate::host::{Host, Root};
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    fn check(name: &str, tree: &str) -> Said {
+        let host = Host::read(&Root::tree(tree));
+        let judge = CHECKS
+            .iter()
+            .find(|check| check.name == name)
+            .unwrap()
+            .judge;
+        judge(&host, &Watched::default())
+    }
+
+    #[test]
+    fn each_disturbance_is_seen_and_its_absence_too() {
+        let governor = "== sys/devices/system/cpu/online\n0\n== facts.txt\nallowed=0\n== sys/devices/system/cpu/cpu0/cpufreq/scaling_governor\n";
+        for (name, tree, said) in [
+            (
+                "governor",
+                format!("{governor}powersave\n"),
+                Said::Disturbs("powersave".into()),
+            ),
+            (
+                "governor",
+                format!("{governor}performance\n"),
+                Said::Fine("performance".into()),
+            ),
+            ("governor", String::new(), Said::Unknown),
+            (
+                "transparent huge pages",
+                "== sys/kernel/mm/transparent_hugepage/enabled\n[always] madvise never\n".into(),
+                Said::Disturbs("always".into()),
+            ),
+            (
+                "clock source",
+                "== sys/devices/system/clocksource/clocksource0/current_clocksource\nhpet\n".into(),
+                Said::Disturbs("hpet".into()),
+            ),
+            (
+                "clock source",
+                "== sys/devices/system/clocksource/clocksource0/current_clocksource\ntsc\n".into(),
+                Said::Fine("tsc".into()),
+            ),
+            (
+                "swap",
+                "== proc/meminfo\nSwapTotal: 8 kB\nSwapFree: 4 kB\n".into(),
+                Said::Disturbs("4 KiB in use".into()),
+            ),
+            (
+                "swap",
+                "== proc/meminfo\nSwapTotal: 0 kB\nSwapFree: 0 kB\n".into(),
+                Said::Fine("none".into()),
+            ),
+            (
+                "same-page merging",
+                "== sys/kernel/mm/ksm/run\n1\n".into(),
+                Said::Disturbs("running".into()),
+            ),
+        ] {
+            assert_eq!(check(name, &tree), said, "{name}: {tree}");
+        }
+    }
+
+    #[test]
+    fn steal_and_busy_cpus_are_shares_of_the_watched_time() {
+        let cpu = |steal_ms: u64, busy_ms: u64| CpuCounters {
+            steal_ns: Some(steal_ms * 1_000_000),
+            busy_ns: Some(busy_ms * 1_000_000),
+            ..CpuCounters::default()
+        };
+        let watched = Watched {
+            time: Duration::from_secs(1),
+            delta: Snapshot {
+                cpus: BTreeMap::from([(0, cpu(0, 10)), (1, cpu(30, 400))]),
+                ..Snapshot::default()
+            },
+        };
+        let host = Host::read(&Root::tree(""));
+        assert_eq!(
+            super::steal(&host, &watched),
+            Said::Disturbs("1.5 % while watched".into())
+        );
+        assert_eq!(
+            super::busy(&host, &watched),
+            Said::Disturbs("CPU 1 of 2".into())
+        );
+    }
 }

@@ -35,6 +35,8 @@ pub(crate) struct Snapshot {
 pub(crate) struct CpuCounters {
     /// Time the hypervisor ran something else.
     pub steal_ns: Option<u64>,
+    /// Time it was neither idle nor waiting for I/O, steal included.
+    pub busy_ns: Option<u64>,
     /// Device interrupts (numbered lines of `/proc/interrupts`).
     pub device_interrupts: Option<u64>,
     /// Local timer interrupts.
@@ -79,6 +81,7 @@ impl Snapshot {
             let then = earlier.cpus.get(&id)?;
             let delta = CpuCounters {
                 steal_ns: since(now.steal_ns, then.steal_ns),
+                busy_ns: since(now.busy_ns, then.busy_ns),
                 device_interrupts: since(now.device_interrupts, then.device_interrupts),
                 timer_interrupts: since(now.timer_interrupts, then.timer_interrupts),
                 other_interrupts: since(now.other_interrupts, then.other_interrupts),
@@ -117,7 +120,7 @@ fn per_cpu(root: &Root, cpus: &[usize]) -> BTreeMap<usize, CpuCounters> {
         .iter()
         .map(|&cpu| (cpu, CpuCounters::default()))
         .collect();
-    read_steal(&root.read("proc/stat").unwrap_or_default(), &mut found);
+    read_times(&root.read("proc/stat").unwrap_or_default(), &mut found);
     read_interrupts(
         &root.read("proc/interrupts").unwrap_or_default(),
         &mut found,
@@ -127,7 +130,7 @@ fn per_cpu(root: &Root, cpus: &[usize]) -> BTreeMap<usize, CpuCounters> {
 
 /// `cpu3 user nice system idle iowait irq softirq steal guest guest_nice`, in ticks of USER_HZ,
 /// which is 100 on every architecture that plumb supports, whatever the kernel's HZ.
-fn read_steal(stat: &str, found: &mut BTreeMap<usize, CpuCounters>) {
+fn read_times(stat: &str, found: &mut BTreeMap<usize, CpuCounters>) {
     const TICK_NS: u64 = 10_000_000;
     for line in stat.lines() {
         let Some(rest) = line.strip_prefix("cpu") else {
@@ -142,8 +145,13 @@ fn read_steal(stat: &str, found: &mut BTreeMap<usize, CpuCounters>) {
         let Some(counters) = id.and_then(|id| found.get_mut(&id)) else {
             continue;
         };
-        let ticks = words.nth(7).and_then(|word| word.parse::<u64>().ok());
-        counters.steal_ns = ticks.and_then(|ticks| ticks.checked_mul(TICK_NS));
+        let ticks: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
+        counters.steal_ns = ticks.get(7).and_then(|ticks| ticks.checked_mul(TICK_NS));
+        // Fields 8 and 9 (guest time) are contained in 0 and 1.
+        counters.busy_ns = ticks.get(..8).and_then(|ticks| {
+            let busy: u64 = [0, 1, 2, 5, 6, 7].iter().map(|at| ticks[*at]).sum();
+            busy.checked_mul(TICK_NS)
+        });
     }
 }
 

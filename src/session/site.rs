@@ -48,7 +48,7 @@ pub fn site(
 
 /// All allowed CPUs, the one that takes the fewest interrupts first.
 fn quiet_cpus(host: &Host, root: &Root) -> Vec<usize> {
-    let allowed = allowed(host);
+    let allowed = host.cpu.usable();
     let interrupts = Snapshot::read(root, &allowed);
     let quietest = choose_cpu(host, &interrupts);
     quietest
@@ -57,17 +57,8 @@ fn quiet_cpus(host: &Host, root: &Root) -> Vec<usize> {
         .collect()
 }
 
-fn allowed(host: &Host) -> Vec<usize> {
-    host.cpu
-        .cpus
-        .iter()
-        .filter(|cpu| cpu.online && cpu.allowed)
-        .map(|cpu| cpu.id)
-        .collect()
-}
-
 fn asked_cpus(host: &Host, list: &str) -> Result<Vec<usize>, BadSite> {
-    let usable = format!("usable here: --cpu {}", format_cpus(&allowed(host)));
+    let usable = format!("usable here: --cpu {}", format_cpus(&host.cpu.usable()));
     let well_formed = list
         .chars()
         .all(|letter| letter.is_ascii_digit() || letter == ',' || letter == '-');
