@@ -144,7 +144,8 @@ impl Bench {
         mut body: impl FnMut(u64) -> Result<()>,
     ) -> Result<&mut Samples> {
         let clock = self.around.clock;
-        let context = || format!("timing {metric} of {}", self.order.series.experiment);
+        let experiment = &self.order.series.experiment;
+        let context = || format!("timing {metric} of {experiment}:{}", case.id);
         self.around.before_case();
         let batch = quartet::search(clock, &self.goal, &mut body).with_context(context)?;
         let quartets = quartet::quartets(
