@@ -14,3 +14,6 @@ pub use call::{ArgumentType, CallKind, Frame, MAX_ARGUMENTS, call, call_sum};
 pub use chain::{chain_add, chain_multiply, chain_rotate, multiplied, rotated};
 pub use clock_read::{ClockRead, clock_read};
 pub use repeat::{LOOP_UNROLLING, loop_empty, loop_unrolled, loop_volatile};
+
+#[cfg(test)]
+pub(crate) use call::loop_of;

@@ -71,8 +71,8 @@ impl Mapping {
     /// No page is there before it is touched.
     ///
     /// # Errors
-    /// `bytes` is 0 or too large, or huge pages are asked of a kernel that has
-    /// none. Whether huge pages were given is seen by [`Mapping::huge_share`]
+    /// `bytes` is 0, or more than the kernel would ever give; or huge pages are
+    /// asked of a kernel that has none. Whether huge pages were given is seen by [`Mapping::huge_share`]
     /// after the first touch.
     pub fn new(bytes: usize, pages: Pages) -> io::Result<Mapping> {
         let huge = huge_page_bytes();
@@ -219,7 +219,10 @@ impl Mapping {
             return Err(io::Error::last_os_error());
         }
         let mut nodes = BTreeMap::new();
-        for node in status.into_iter().filter_map(|node| usize::try_from(node).ok()) {
+        for node in status
+            .into_iter()
+            .filter_map(|node| usize::try_from(node).ok())
+        {
             *nodes.entry(node).or_insert(0) += 1;
         }
         Ok(nodes)
@@ -294,7 +297,7 @@ fn reserve(bytes: usize, align: usize, guard: usize) -> io::Result<NonNull<u8>> 
             std::ptr::null_mut(),
             whole,
             libc::PROT_NONE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
             -1,
             0,
         )
@@ -315,11 +318,7 @@ fn reserve(bytes: usize, align: usize, guard: usize) -> io::Result<NonNull<u8>> 
         if after > 0 {
             libc::munmap((start + bytes + guard) as *mut _, after);
         }
-        libc::mprotect(
-            start as *mut _,
-            bytes,
-            libc::PROT_READ | libc::PROT_WRITE,
-        )
+        libc::mprotect(start as *mut _, bytes, libc::PROT_READ | libc::PROT_WRITE)
     };
     if result != 0 {
         let error = io::Error::last_os_error();
@@ -393,3 +392,6 @@ fn accept_invalid(result: io::Result<()>) -> io::Result<()> {
 fn invalid(text: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, text.into())
 }
+
+#[cfg(test)]
+mod tests;

@@ -54,9 +54,8 @@ pub fn set_affinity(cpus: &[usize]) -> io::Result<()> {
     let set = words_of(cpus)?;
     // SAFETY: the pointer and the length in bytes are those of `set`; 0 is the
     // calling thread.
-    let result = unsafe {
-        libc::sched_setaffinity(0, size_of_val(set.as_slice()), set.as_ptr().cast())
-    };
+    let result =
+        unsafe { libc::sched_setaffinity(0, size_of_val(set.as_slice()), set.as_ptr().cast()) };
     if result != 0 {
         let error = io::Error::last_os_error();
         return Err(match allowed() {

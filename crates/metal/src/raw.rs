@@ -11,6 +11,10 @@ use std::sync::atomic::AtomicU32;
 use crate::arch;
 use crate::clock::Clock;
 
+mod uring;
+
+pub use uring::UringNop;
+
 /// Number of the process.
 #[inline]
 pub fn getpid() -> u32 {
@@ -242,13 +246,7 @@ pub fn munmap(region: Region) -> io::Result<()> {
 impl Drop for Region {
     fn drop(&mut self) {
         // SAFETY: as in `munmap`, which does not come here.
-        unsafe {
-            arch::syscall2(
-                libc::SYS_munmap,
-                self.start.as_ptr() as usize,
-                self.bytes,
-            )
-        };
+        unsafe { arch::syscall2(libc::SYS_munmap, self.start.as_ptr() as usize, self.bytes) };
     }
 }
 
@@ -276,9 +274,8 @@ pub fn futex_wake(word: &AtomicU32, count: u32) -> io::Result<usize> {
 /// Those of epoll_create1(2).
 pub fn epoll_create() -> io::Result<OwnedFd> {
     // SAFETY: a flag only.
-    let fd = result(unsafe {
-        arch::syscall1(libc::SYS_epoll_create1, libc::EPOLL_CLOEXEC as usize)
-    })?;
+    let fd =
+        result(unsafe { arch::syscall1(libc::SYS_epoll_create1, libc::EPOLL_CLOEXEC as usize) })?;
     // SAFETY: the kernel has just opened it for us.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
@@ -375,10 +372,6 @@ fn result(value: isize) -> io::Result<usize> {
         Ok(value as usize)
     }
 }
-
-mod uring;
-
-pub use uring::UringNop;
 
 #[cfg(test)]
 mod tests;

@@ -143,8 +143,7 @@ impl Ring {
         }
         for slot in self.slots..slots {
             let before = predecessor(seed, slot);
-            let after = self.next(before);
-            self.link(slot, after);
+            self.copy_link(before, slot);
             self.link(before, slot);
         }
         self.slots = self.slots.max(slots);
@@ -162,10 +161,9 @@ impl Ring {
             return Err(invalid("a ring has at least one slot"));
         }
         for slot in (slots..self.slots).rev() {
-            let after = self.next(slot);
-            self.link(predecessor(seed, slot), after);
+            self.copy_link(slot, predecessor(seed, slot));
             if self.position == slot {
-                self.position = after;
+                self.position = self.next(slot);
             }
         }
         self.slots = self.slots.min(slots);
@@ -311,6 +309,16 @@ impl Ring {
         words[1] = (next * stride) as u64;
     }
 
+    /// Lets slot `to` lead where slot `from` leads.
+    #[inline]
+    fn copy_link(&mut self, from: usize, to: usize) {
+        let stride = self.slot_bytes / WORD_BYTES;
+        let words = self.mapping.words_mut();
+        let [pointer, index] = [words[from * stride], words[from * stride + 1]];
+        words[to * stride] = pointer;
+        words[to * stride + 1] = index;
+    }
+
     #[inline]
     fn next(&self, slot: usize) -> usize {
         let stride = self.slot_bytes / WORD_BYTES;
@@ -358,7 +366,7 @@ fn mixed(seed: u64, counter: u64) -> u64 {
 /// Scales 64 random bits to 0..`bound`; the bias is below `bound` / 2^64.
 #[inline]
 fn below(random: u64, bound: usize) -> usize {
-    (u128::from(random) * bound as u128 >> 64) as usize
+    ((u128::from(random) * bound as u128) >> 64) as usize
 }
 
 fn invalid(text: impl Into<String>) -> io::Error {

@@ -1,6 +1,6 @@
 //! Procedure calls.
 
-use crate::arch;
+use crate::arch::{self, Loop};
 
 /// The most arguments that a [`CallKind::Direct`] may have.
 pub const MAX_ARGUMENTS: usize = 12;
@@ -56,7 +56,7 @@ pub enum CallKind {
 /// sum, or 1 if it has none. Returns [`call_sum`]`(kind, n)`; `None` if there
 /// are more than [`MAX_ARGUMENTS`].
 pub fn call(kind: CallKind, n: u64) -> Option<u64> {
-    let calls = arch::call_loop(kind)?;
+    let calls = loop_of(kind)?;
     // SAFETY: the loop calls its own callee and keeps the calling convention.
     Some(unsafe { calls(n) })
 }
@@ -81,6 +81,43 @@ pub fn call_sum(kind: CallKind, n: u64) -> u64 {
         CallKind::Struct => 1 + 2 + 3,
     };
     returned.wrapping_mul(n)
+}
+
+/// The instance of a generic loop for a number of arguments.
+macro_rules! instance {
+    ($loop:ident, $arguments:expr, $spilled:literal, [$($count:literal)*]) => {
+        match $arguments {
+            $($count => Some(arch::$loop::<$count, $spilled> as Loop),)*
+            _ => None,
+        }
+    };
+    ($loop:ident, $arguments:expr, $frame:expr) => {
+        match $frame {
+            Frame::Registers => {
+                instance!($loop, $arguments, false, [0 1 2 3 4 5 6 7 8 9 10 11 12])
+            }
+            Frame::Spilled => instance!($loop, $arguments, true, [0 1 2 3 4 5 6 7 8 9 10 11 12]),
+        }
+    };
+}
+
+/// The loop for a kind of call; `None` above [`MAX_ARGUMENTS`].
+pub(crate) fn loop_of(kind: CallKind) -> Option<Loop> {
+    match kind {
+        CallKind::Direct {
+            arguments,
+            argument,
+            frame,
+        } => match argument {
+            ArgumentType::I32 => instance!(calls_i32, arguments, frame),
+            ArgumentType::I64 => instance!(calls_i64, arguments, frame),
+            ArgumentType::F32 => instance!(calls_f32, arguments, frame),
+            ArgumentType::F64 => instance!(calls_f64, arguments, frame),
+        },
+        CallKind::Indirect => Some(arch::calls_indirect),
+        CallKind::Plt => Some(arch::calls_linkage),
+        CallKind::Struct => Some(arch::calls_structure),
+    }
 }
 
 #[cfg(test)]

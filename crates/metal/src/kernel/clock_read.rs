@@ -55,9 +55,7 @@ pub fn clock_read(kind: ClockRead, n: u64) -> Option<u64> {
         return Some(unsafe { reads(n) });
     }
     let last = match kind {
-        ClockRead::ClockGettimeVdso => {
-            repeat(n, || clock::vdso_clock_gettime(Clock::MONOTONIC))
-        }
+        ClockRead::ClockGettimeVdso => repeat(n, || clock::vdso_clock_gettime(Clock::MONOTONIC)),
         ClockRead::ClockGettimeSyscall => {
             repeat(n, || clock::syscall_clock_gettime(Clock::MONOTONIC))
         }

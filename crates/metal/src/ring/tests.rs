@@ -77,7 +77,10 @@ fn every_cycle_of_four_slots_is_equally_likely() {
     }
     assert_eq!(seen.len(), 6);
     // Five standard deviations of a count with mean 1000.
-    assert!(seen.values().all(|&count| (856..=1144).contains(&count)), "{seen:?}");
+    assert!(
+        seen.values().all(|&count| (856..=1144).contains(&count)),
+        "{seen:?}"
+    );
 }
 
 #[test]
@@ -88,7 +91,11 @@ fn a_walk_of_n_loads_is_n_steps_and_goes_on_where_it_stopped() {
     let mut steps = 0;
     for n in [0, 1, 2, 31, 32, 33, 999, 1000, 1001, 4096] {
         steps += n;
-        assert_eq!(ring.chase_pointer(n as u64), order[steps % 1000], "{n} loads");
+        assert_eq!(
+            ring.chase_pointer(n as u64),
+            order[steps % 1000],
+            "{n} loads"
+        );
         steps += n;
         assert_eq!(ring.chase_index(n as u64), order[steps % 1000], "{n} loads");
     }
@@ -114,8 +121,7 @@ fn strided_rings_go_by_address() {
     assert!(ring.verify());
     assert_eq!(ring.chase_pointer(17), 1);
     assert!(ring.grow_to(20).is_err() && ring.shrink_to(2).is_err());
-    let mut ring =
-        Ring::strided(ring.into_mapping(), 4096, 16, Direction::Backward).unwrap();
+    let mut ring = Ring::strided(ring.into_mapping(), 4096, 16, Direction::Backward).unwrap();
     assert_eq!(order(&ring), (0..256).rev().collect::<Vec<_>>());
     assert!(ring.verify());
     assert_eq!(ring.chase_index(1), 254);
@@ -134,7 +140,10 @@ fn a_page_is_finished_before_the_next_and_nothing_is_in_order() {
     pages.dedup();
     assert_eq!(pages.len(), 11, "{pages:?}");
     assert!(!pages.is_sorted());
-    let forward = order.windows(2).filter(|pair| pair[1] == pair[0] + 1).count();
+    let forward = order
+        .windows(2)
+        .filter(|pair| pair[1] == pair[0] + 1)
+        .count();
     assert!(forward < order.len() / 10, "{forward} of {}", order.len());
     let tiny = Ring::page_random(ring.into_mapping(), 512, 64, 9).unwrap();
     assert_eq!(tiny.visits(), 8);

@@ -14,22 +14,19 @@
 
 use core::arch::naked_asm;
 
-use crate::arch::Loop;
-use crate::kernel::{ArgumentType, CallKind, Frame};
-
 /// The arguments; aligned to a line so that all of one call share one or two.
 #[repr(align(64))]
-struct Constants<T>([T; 12]);
+pub(super) struct Constants<T>([T; 12]);
 
-static F32_CONSTANTS: Constants<f32> = Constants([
+pub(super) static F32_CONSTANTS: Constants<f32> = Constants([
     1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0,
 ]);
-static F64_CONSTANTS: Constants<f64> = Constants([
+pub(super) static F64_CONSTANTS: Constants<f64> = Constants([
     1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0,
 ]);
 
 /// The structure that is passed by value: three words, too big for registers.
-static STRUCTURE: [u64; 3] = [1, 2, 3];
+pub(super) static STRUCTURE: [u64; 3] = [1, 2, 3];
 
 /// Bytes of stack arguments, kept a multiple of 16 as the convention demands.
 const fn stack_bytes(arguments: usize, in_registers: usize) -> usize {
@@ -119,7 +116,7 @@ macro_rules! integer_call {
         }
 
         #[unsafe(naked)]
-        pub(super) unsafe extern "C" fn $caller<const ARGUMENTS: usize, const SPILLED: bool>(
+        pub(crate) unsafe extern "C" fn $caller<const ARGUMENTS: usize, const SPILLED: bool>(
             n: u64,
         ) -> u64 {
             call_turns!(
@@ -207,7 +204,7 @@ macro_rules! floating_call {
         }
 
         #[unsafe(naked)]
-        pub(super) unsafe extern "C" fn $caller<const ARGUMENTS: usize, const SPILLED: bool>(
+        pub(crate) unsafe extern "C" fn $caller<const ARGUMENTS: usize, const SPILLED: bool>(
             n: u64,
         ) -> u64 {
             call_turns!(
@@ -269,7 +266,7 @@ floating_call!(calls_f64, callee_f64, F64_CONSTANTS, "movsd", "addsd", 8, "qword
 
 /// One i64 argument in a register, through a register that holds the address.
 #[unsafe(naked)]
-pub(super) unsafe extern "C" fn calls_indirect(n: u64) -> u64 {
+pub(crate) unsafe extern "C" fn calls_indirect(n: u64) -> u64 {
     call_turns!(
         "lea r13, [rip + {callee}]",
         "mov edi, 1\ncall r13\nadd rbx, rax\n",
@@ -280,7 +277,7 @@ pub(super) unsafe extern "C" fn calls_indirect(n: u64) -> u64 {
 
 /// What a procedure linkage table jumps through: the address, in data, as the
 /// dynamic linker leaves it after binding.
-static LINKAGE_SLOT: unsafe extern "C" fn() = callee_i64::<1, false>;
+pub(super) static LINKAGE_SLOT: unsafe extern "C" fn() = callee_i64::<1, false>;
 
 /// An entry of a procedure linkage table.
 #[unsafe(naked)]
@@ -290,7 +287,7 @@ pub(super) unsafe extern "C" fn linkage_stub() {
 
 /// One i64 argument in a register, through `linkage_stub`.
 #[unsafe(naked)]
-pub(super) unsafe extern "C" fn calls_linkage(n: u64) -> u64 {
+pub(crate) unsafe extern "C" fn calls_linkage(n: u64) -> u64 {
     call_turns!(
         "",
         "mov edi, 1\ncall {stub}\nadd rbx, rax\n",
@@ -312,7 +309,7 @@ pub(super) unsafe extern "C" fn callee_structure() {
 
 /// A structure of 24 bytes by value: copied to the stack for each call.
 #[unsafe(naked)]
-pub(super) unsafe extern "C" fn calls_structure(n: u64) -> u64 {
+pub(crate) unsafe extern "C" fn calls_structure(n: u64) -> u64 {
     call_turns!(
         "lea r13, [rip + {structure}]",
         concat!(
@@ -328,39 +325,4 @@ pub(super) unsafe extern "C" fn calls_structure(n: u64) -> u64 {
         structure = sym STRUCTURE,
         callee = sym callee_structure,
     )
-}
-
-/// The instance of a generic loop for a number of arguments; `None` above 12.
-macro_rules! for_arguments {
-    ($arguments:expr, $loop:ident, $spilled:literal, [$($count:literal)*]) => {
-        match $arguments {
-            $($count => Some($loop::<$count, $spilled> as Loop),)*
-            _ => None,
-        }
-    };
-    ($arguments:expr, $loop:ident, $frame:expr) => {
-        match $frame {
-            Frame::Registers => for_arguments!($arguments, $loop, false, [0 1 2 3 4 5 6 7 8 9 10 11 12]),
-            Frame::Spilled => for_arguments!($arguments, $loop, true, [0 1 2 3 4 5 6 7 8 9 10 11 12]),
-        }
-    };
-}
-
-/// The loop for a kind of call; `None` for more than 12 arguments.
-pub(crate) fn call_loop(kind: CallKind) -> Option<Loop> {
-    match kind {
-        CallKind::Direct {
-            arguments,
-            argument,
-            frame,
-        } => match argument {
-            ArgumentType::I32 => for_arguments!(arguments, calls_i32, frame),
-            ArgumentType::I64 => for_arguments!(arguments, calls_i64, frame),
-            ArgumentType::F32 => for_arguments!(arguments, calls_f32, frame),
-            ArgumentType::F64 => for_arguments!(arguments, calls_f64, frame),
-        },
-        CallKind::Indirect => Some(calls_indirect),
-        CallKind::Plt => Some(calls_linkage),
-        CallKind::Struct => Some(calls_structure),
-    }
 }
