@@ -1,0 +1,123 @@
+//! What happened to the worker around a round, read before and after it (METHOD §4).
+//!
+//! Counters that this kernel or container hides are absent, never zero.
+
+use crate::host::counters::Snapshot as Counters;
+use crate::host::{Outside, Root};
+use metal::process::{self, Usage};
+use std::collections::BTreeMap;
+
+/// Counters at one moment: of the process, of the calling thread, and of some CPUs.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Snapshot {
+    usage: Usage,
+    counters: Counters,
+}
+
+impl Snapshot {
+    /// Reads the counters. Costs some file reads: never inside a timed window.
+    pub(crate) fn read(cpus: &[usize]) -> Self {
+        // The counters are all in files.
+        let root = Root::live(Outside::default());
+        Snapshot {
+            usage: process::rusage_self(),
+            counters: Counters::read(&root, cpus),
+        }
+    }
+
+    /// What changed since `earlier`, and the load now, by the names of
+    /// [`record::event::Round::environment`]. Counters of several CPUs are summed: compare them
+    /// with the window times the number of CPUs.
+    pub(crate) fn since(&self, earlier: &Snapshot) -> BTreeMap<String, f64> {
+        let (now, then) = (&self.usage, &earlier.usage);
+        let counters = self.counters.delta(&earlier.counters);
+        let per_cpu = !counters.cpus.is_empty();
+        let ns = |us: Option<u64>| us.map(|us| us * 1000);
+        [
+            ("voluntary_switches", now.nvcsw.checked_sub(then.nvcsw)),
+            ("involuntary_switches", now.nivcsw.checked_sub(then.nivcsw)),
+            ("major_faults", now.majflt.checked_sub(then.majflt)),
+            ("minor_faults", now.minflt.checked_sub(then.minflt)),
+            ("user_ns", now.utime_ns.checked_sub(then.utime_ns)),
+            ("system_ns", now.stime_ns.checked_sub(then.stime_ns)),
+            ("run_delay_ns", counters.run_delay_ns),
+            ("migrations", counters.migrations),
+            ("steal_ns", counters.steal_ns().filter(|_| per_cpu)),
+            ("interrupts", counters.interrupts().filter(|_| per_cpu)),
+            ("throttled_ns", counters.throttled_ns),
+            ("psi_cpu_some_ns", ns(counters.cpu_pressure_us)),
+            ("psi_memory_some_ns", ns(counters.memory_pressure_us)),
+            ("psi_io_some_ns", ns(counters.io_pressure_us)),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value? as f64)))
+        .chain(counters.load.map(|load| ("load_1m", load)))
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Snapshot;
+    use crate::host::Root;
+    use crate::host::counters::Snapshot as Counters;
+    use metal::process::Usage;
+
+    fn snapshot(tree: &str, usage: Usage) -> Snapshot {
+        Snapshot {
+            usage,
+            counters: Counters::read(&Root::tree(tree), &[2]),
+        }
+    }
+
+    #[test]
+    fn changes_have_their_names_and_units_and_absent_counters_stay_absent() {
+        let before = snapshot(
+            "== proc/stat\ncpu2 1 0 2 3 4 5 6 7 0 0\n\
+             == proc/pressure/cpu\nsome avg10=0 avg60=0 avg300=0 total=10\n",
+            Usage {
+                nivcsw: 3,
+                utime_ns: 1000,
+                ..Usage::default()
+            },
+        );
+        let after = snapshot(
+            "== proc/stat\ncpu2 1 0 2 3 4 5 6 9 0 0\n== proc/loadavg\n0.50 0.4 0.3 1/2 3\n\
+             == proc/pressure/cpu\nsome avg10=0 avg60=0 avg300=0 total=14\n\
+             == proc/thread-self/schedstat\n5 600 7\n",
+            Usage {
+                nivcsw: 5,
+                utime_ns: 4000,
+                ..Usage::default()
+            },
+        );
+        let changes = after.since(&before);
+        for (name, change) in [
+            ("involuntary_switches", Some(2.0)),
+            ("voluntary_switches", Some(0.0)),
+            ("user_ns", Some(3000.0)),
+            ("steal_ns", Some(2e7)),
+            ("psi_cpu_some_ns", Some(4000.0)),
+            ("load_1m", Some(0.5)),
+            // Read only after the round: no change can be told.
+            ("run_delay_ns", None),
+            ("migrations", None),
+            ("interrupts", None),
+            ("throttled_ns", None),
+        ] {
+            assert_eq!(changes.get(name).copied(), change, "{name}");
+        }
+    }
+
+    #[test]
+    fn faults_of_this_process_are_seen() {
+        let before = Snapshot::read(&[]);
+        let mut touched = vec![0_u8; 4 << 20];
+        touched.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
+        std::hint::black_box(&touched);
+        let changes = Snapshot::read(&[]).since(&before);
+        assert!(changes["minor_faults"] >= 1.0, "{changes:?}");
+        assert!(!changes.contains_key("steal_ns"), "no CPU was asked for");
+    }
+}
