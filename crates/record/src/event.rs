@@ -3,6 +3,7 @@
 use crate::case::Order;
 use crate::key::{CaseId, Value};
 use crate::metric::Metric;
+use crate::unit::Unit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -143,6 +144,9 @@ pub struct PlannedExperiment {
     pub metrics: Vec<Metric>,
     /// Names of the parameters that make up a case, in the card's order, with their docs.
     pub params: Vec<(String, String)>,
+    /// Units of those parameters that are integers, for rendering.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub units: BTreeMap<String, Unit>,
     /// How a report shows it.
     pub view: View,
     /// How it is repeated.

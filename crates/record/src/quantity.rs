@@ -96,69 +96,59 @@ fn split(text: &str) -> Result<(f64, &str), String> {
     Ok((number, text[end..].trim_start()))
 }
 
-/// A value for people: scaled, with its unit: `91.2 ns`, `1.25 GB/s`, `64 KiB`, `12.3 %`.
+/// A value for people: scaled, with its unit: `91.2 ns`, `1.25 GB/s`, `64 KiB`, `3.20 GHz`.
 pub fn render(value: f64, unit: Unit) -> String {
     if !value.is_finite() {
         return "-".to_owned();
     }
-    match unit {
-        Unit::Ns => scaled(value, &[(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")]),
-        Unit::NsPerOp => scaled(value, &[(1e6, "ms/op"), (1e3, "µs/op"), (1.0, "ns/op")]),
-        Unit::B => render_bytes(value),
-        Unit::BPerS => scaled(
-            value,
-            &[(1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")],
-        ),
-        Unit::OpPerS => scaled(
-            value,
-            &[
-                (1e9, "Gop/s"),
-                (1e6, "Mop/s"),
-                (1e3, "kop/s"),
-                (1.0, "op/s"),
-            ],
-        ),
-        Unit::FlopPerS => scaled(
-            value,
-            &[
-                (1e12, "Tflop/s"),
-                (1e9, "Gflop/s"),
-                (1e6, "Mflop/s"),
-                (1.0, "flop/s"),
-            ],
-        ),
-        Unit::Hz => scaled(
-            value,
-            &[(1e9, "GHz"), (1e6, "MHz"), (1e3, "kHz"), (1.0, "Hz")],
-        ),
-        Unit::Ratio => digits(value),
-        Unit::Cycle => format!("{} cycles", digits(value)),
-        Unit::Count => digits(value),
-        Unit::NsPerB => format!("{} ns/B", digits(value)),
-    }
+    let (factor, name) = scale(value, unit);
+    format!("{} {name}", digits(value / factor))
+        .trim_end()
+        .to_owned()
 }
 
 /// Bytes with binary prefixes, exact where they are whole: `512 B`, `64 KiB`, `1.5 MiB`.
 pub fn render_bytes(value: f64) -> String {
-    scaled(
-        value,
-        &[
-            (1024.0_f64.powi(3), "GiB"),
-            (1024.0 * 1024.0, "MiB"),
-            (1024.0, "KiB"),
-            (1.0, "B"),
-        ],
-    )
+    render(value, Unit::B)
 }
 
-fn scaled(value: f64, steps: &[(f64, &str)]) -> String {
-    let (factor, name) = steps
+/// The scale in which people read a value of this size: how many base units one scaled unit has,
+/// and its name (empty for ratios and counts).
+pub fn scale(value: f64, unit: Unit) -> (f64, &'static str) {
+    const KI: f64 = 1024.0;
+    let steps: &[(f64, &str)] = match unit {
+        Unit::Ns => &[(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")],
+        Unit::NsPerOp => &[(1e6, "ms/op"), (1e3, "µs/op"), (1.0, "ns/op")],
+        Unit::B => &[
+            (KI * KI * KI, "GiB"),
+            (KI * KI, "MiB"),
+            (KI, "KiB"),
+            (1.0, "B"),
+        ],
+        Unit::BPerS => &[(1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")],
+        Unit::OpPerS => &[
+            (1e9, "Gop/s"),
+            (1e6, "Mop/s"),
+            (1e3, "kop/s"),
+            (1.0, "op/s"),
+        ],
+        Unit::FlopPerS => &[
+            (1e12, "Tflop/s"),
+            (1e9, "Gflop/s"),
+            (1e6, "Mflop/s"),
+            (1.0, "flop/s"),
+        ],
+        Unit::Hz => &[(1e9, "GHz"), (1e6, "MHz"), (1e3, "kHz"), (1.0, "Hz")],
+        Unit::Ratio | Unit::Count => &[(1.0, "")],
+        Unit::Cycle => &[(1.0, "cycles")],
+        Unit::NsPerB => &[(1.0, "ns/B")],
+    };
+    steps
         .iter()
         .find(|(factor, _)| value.abs() >= *factor)
         .or(steps.last())
         .copied()
-        .unwrap_or((1.0, ""));
-    format!("{} {name}", digits(value / factor))
+        .unwrap_or((1.0, ""))
 }
 
 /// Three to four significant digits, without an exponent in the usual range.
