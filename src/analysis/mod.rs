@@ -4,12 +4,22 @@
 //! findings, health) reads figures and the run; nothing here measures or formats for a medium.
 
 pub(crate) mod bound;
+pub(crate) mod causes;
+mod checks;
 mod derived;
 mod distribution;
+mod facts;
 pub(crate) mod figure;
+pub(crate) mod findings;
+pub(crate) mod health;
 mod index;
 mod measured;
 mod notes;
+#[cfg(test)]
+pub(crate) mod sample;
+pub(crate) mod score;
+#[cfg(test)]
+mod tests;
 pub(crate) mod verdict;
 
 use crate::stats::estimate::RoundValue;
