@@ -8,7 +8,9 @@ pub(crate) const STEPS_PER_UNIT: f64 = 1000.0;
 
 /// Greatest value kept, in units: 2^56 steps, 20 hours where the unit is ns. Greater ones are
 /// counted as beyond, never folded into the last bucket.
-pub(crate) const GREATEST: f64 = (1_u64 << 56) as f64 / STEPS_PER_UNIT;
+pub(crate) const GREATEST: f64 = GREATEST_STEPS as f64 / STEPS_PER_UNIT;
+
+const GREATEST_STEPS: u64 = (1 << 56) - 1;
 
 /// Greatest relative error of a percentile: half a bucket of three significant digits, for
 /// values of at least one unit; below that also half a step (0.0005 units).
@@ -57,11 +59,9 @@ pub(crate) struct BadBucket {
 impl Histogram {
     /// An empty histogram.
     pub(crate) fn new() -> Self {
-        let greatest = 1_u64 << 56;
         let mut buckets = Hdr::new_with_bounds(1, 2, 3)
             .expect("bounds 1..2 and three digits are within what HDR allows");
         buckets.auto(true);
-        debug_assert!(GREATEST * STEPS_PER_UNIT <= greatest as f64);
         Self {
             buckets,
             counts: Sparse {
@@ -78,10 +78,13 @@ impl Histogram {
     pub(crate) fn record(&mut self, value: f64) {
         if value.is_nan() || value < 0.0 {
             self.counts.invalid += 1;
-        } else if value > GREATEST {
+            return;
+        }
+        // The conversion saturates: infinity is beyond too.
+        let steps = (value * STEPS_PER_UNIT).round() as u64;
+        if steps > GREATEST_STEPS {
             self.counts.beyond += 1;
         } else {
-            let steps = (value * STEPS_PER_UNIT).round() as u64;
             self.buckets
                 .record(steps)
                 .expect("a resizing histogram takes every value up to 2^56 steps");
@@ -208,7 +211,7 @@ impl Histogram {
         for &(value, count) in &sparse.buckets {
             let bad = BadBucket { value, count };
             total = total.checked_add(count).ok_or(bad)?;
-            if value > 1 << 56 || count == 0 {
+            if value > GREATEST_STEPS || count == 0 {
                 return Err(bad);
             }
             histogram.buckets.record_n(value, count).map_err(|_| bad)?;
@@ -263,6 +266,22 @@ mod tests {
         }
         assert_eq!(histogram.quantiles(&[0.5]), [Percentile::At(0.25)]);
         assert_eq!(histogram.mean(), Some(0.25));
+    }
+
+    #[test]
+    fn the_greatest_value_is_kept_and_the_next_is_beyond() {
+        let mut histogram = Histogram::new();
+        histogram.record(GREATEST * 0.999_999);
+        histogram.record(GREATEST * 1.001);
+        let Percentile::At(found) = histogram.quantiles(&[0.5])[0] else {
+            panic!("the first of two events is not beyond");
+        };
+        assert!((found / GREATEST - 1.0).abs() < 0.001, "{found}");
+        assert_eq!(histogram.beyond(), 1);
+        let mut read = Histogram::from_sparse(&histogram.sparse()).unwrap();
+        assert_eq!(read.sparse(), histogram.sparse());
+        read.merge(&histogram);
+        assert_eq!(read.count(), 4);
     }
 
     #[test]

@@ -27,8 +27,8 @@ pub(crate) struct Derived {
     /// Its value on the rounds as they are.
     pub(crate) value: f64,
     /// 2.5 % to 97.5 % percentile of its values on the resamples that have it; `None` where a
-    /// series has fewer than [`LEAST_ROUNDS`] rounds. The confidence is nominal: simulated
-    /// coverage stands in the tests.
+    /// series has fewer than [`LEAST_ROUNDS`] rounds. The confidence is nominal: in simulation a
+    /// ratio of two medians is covered in 91 % of cases with 6 rounds, 95 % with 9 and more.
     pub(crate) interval: Option<Interval>,
     /// Share of the resamples in which it exists.
     pub(crate) presence: f64,
@@ -185,7 +185,7 @@ mod tests {
     fn rounds_without_a_value_are_left_out() {
         let s: Series = vec![vec![Some(1.0), None, Some(3.0)]];
         assert_eq!(
-            medians(&[s.clone()], &[vec![0, 1, 2]]),
+            medians(std::slice::from_ref(&s), &[vec![0, 1, 2]]),
             vec![vec![Some(2.0)]]
         );
         assert_eq!(medians(&[s], &[vec![1, 1, 1]]), vec![vec![None]]);

@@ -1,4 +1,9 @@
 //! When rounds suffice.
+//!
+//! Looking repeatedly costs coverage, for a case stops sooner where its interval is narrow by
+//! luck. Simulated (see `coverage`): over all cases intervals still cover at least 92 % at every
+//! deviation; over those that stopped at least 90 % up to a deviation of 1.25 goals where looks
+//! go to 12 or 20, and up to one goal where they end at 9; less for noisier cases that stopped.
 
 use super::interval::Interval;
 
