@@ -257,7 +257,7 @@ fn findings_name_what_a_reader_must_see() {
             "os.syscall",
             "impossible: 2 of 2 undisturbed rounds lie below",
         ),
-        (Severity::Warning, "run", "drifted by 71.0 ppm"),
+        (Severity::Warning, "run", "drifted by 71"),
         (
             Severity::Warning,
             "os.syscall",
