@@ -49,7 +49,6 @@ struct FlatFigure {
     /// Symbolic parameters.
     case: CaseId,
     /// What they resolved to.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     at: BTreeMap<String, Value>,
     /// How it ended. A value beyond its bound is `failed`, with the value still given.
     outcome: Ending,
@@ -63,7 +62,6 @@ struct FlatFigure {
     #[serde(flatten)]
     measured: Option<FlatMetric>,
     /// What a reader must know.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
 }
 

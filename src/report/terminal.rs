@@ -72,7 +72,7 @@ fn of_block(block: &Block, look: Look) -> Vec<String> {
         Block::Subheading(text) => vec![bold(text, look)],
         Block::KeyValues(pairs) => key_values(pairs, look),
         Block::Table(table) => of_table(table, look),
-        Block::Plot(plot) => braille::draw(plot, look.width.min(96))
+        Block::Plot(plot) => braille::draw(plot, look.width.min(96) - 2)
             .map(|lines| lines.into_iter().map(|line| format!("  {line}")).collect())
             .unwrap_or_default(),
         Block::Notes(notes) => notes
