@@ -161,7 +161,7 @@ fn of_rounds(run: &Run) -> Vec<Finding> {
         all.push(finding(
             Severity::Warning,
             series,
-            format!("{count} rounds do not count: {}", listed(&reasons)),
+            format!("{}: {}", uncounted(count), listed(&reasons)),
         ));
     }
     let health = health(run);
@@ -183,6 +183,13 @@ fn of_rounds(run: &Run) -> Vec<Finding> {
         ));
     }
     all
+}
+
+fn uncounted(count: usize) -> String {
+    match count {
+        1 => "one round does not count".to_owned(),
+        _ => format!("{count} rounds do not count"),
+    }
 }
 
 fn by_experiment(figures: &[Figure]) -> Vec<Vec<&Figure>> {
@@ -294,7 +301,7 @@ fn missed(run: &Run, about: &str, group: &[&Figure]) -> Vec<Finding> {
             let text = format!(
                 "{} of {judged} figures {} (most: {}, {} times the predicted end); {causes}",
                 figures.len(),
-                phrase(verdict),
+                phrase(verdict, figures.len()),
                 name(worst),
                 digits(factor)
             );
@@ -303,11 +310,14 @@ fn missed(run: &Run, about: &str, group: &[&Figure]) -> Vec<Finding> {
         .collect()
 }
 
-fn phrase(verdict: Verdict) -> String {
-    match verdict {
-        Verdict::Above | Verdict::Below => format!("lie {}", verdict.text()),
-        _ => format!("are {}", verdict.text()),
-    }
+fn phrase(verdict: Verdict, count: usize) -> String {
+    let verb = match (verdict, count) {
+        (Verdict::Above | Verdict::Below, 1) => "lies",
+        (Verdict::Above | Verdict::Below, _) => "lie",
+        (_, 1) => "is",
+        _ => "are",
+    };
+    format!("{verb} {}", verdict.text())
 }
 
 /// How a figure missed its prediction, and by what factor of the nearer end.

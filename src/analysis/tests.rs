@@ -261,7 +261,7 @@ fn findings_name_what_a_reader_must_see() {
         (
             Severity::Warning,
             "os.syscall",
-            "1 rounds do not count: the worker died of signal 9",
+            "one round does not count: the worker died of signal 9",
         ),
         (Severity::Note, "os.pipe", "one figure has two modes"),
         (Severity::Note, "run", "the time budget ended"),

@@ -33,7 +33,11 @@ pub(crate) fn draw(plot: &Plot, width: usize) -> Option<Vec<String>> {
         axis.unit
             .map_or_else(|| digits(value), |unit| render(value, unit))
     };
-    let (top, bottom) = (label(ys.1, &plot.y), label(ys.0, &plot.y));
+    let (mut top, mut bottom) = (label(ys.1, &plot.y), label(ys.0, &plot.y));
+    if top == bottom {
+        // Closer than rendering shows: in base units, unrounded.
+        (top, bottom) = (ys.1.to_string(), ys.0.to_string());
+    }
     let margin = top.chars().count().max(bottom.chars().count());
     let columns = width
         .checked_sub(margin + 2)

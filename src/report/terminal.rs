@@ -14,6 +14,9 @@ pub(crate) struct Look {
     pub(crate) colours: bool,
 }
 
+/// Sections shown last, where they stay in view; a page has them first.
+const LAST: [&str; 2] = ["findings", "score"];
+
 /// Narrowest layout; a narrower terminal wraps lines itself.
 const LEAST_WIDTH: usize = 60;
 
@@ -32,7 +35,7 @@ const END_MARK: char = '\u{2060}';
 const BOLD: &str = "\u{1b}[1m";
 const RESET: &str = "\u{1b}[0m";
 
-/// The text, ending in a newline. Findings and score come last, where they stay in view.
+/// The text, ending in a newline.
 pub(crate) fn render(document: &Document, look: Look) -> String {
     let look = Look {
         width: look.width.clamp(LEAST_WIDTH, MOST_WIDTH),
@@ -40,7 +43,9 @@ pub(crate) fn render(document: &Document, look: Look) -> String {
     };
     let mut lines = vec![bold(&document.title, look)];
     lines.extend(wrapped(&document.summary, look.width, ""));
-    for section in &document.sections {
+    let is_last = |section: &&Section| LAST.contains(&section.id.as_str());
+    let (last, first): (Vec<&Section>, Vec<&Section>) = document.sections.iter().partition(is_last);
+    for section in first.into_iter().chain(last) {
         lines.extend(of_section(section, look));
     }
     let mut text = String::new();

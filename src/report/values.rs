@@ -70,15 +70,31 @@ pub(crate) fn of_figure(figure: &Figure) -> Option<Shown> {
     Some(shown(figure.value?, figure.ci, metric.unit))
 }
 
-/// A predicted interval, `60 – 120 ns`, both ends in the scale of the upper one.
+/// A predicted interval, `60 – 120 ns`: both ends in the scale of the upper one and to the same
+/// place.
 pub(crate) fn range(range: &Range, unit: Unit) -> String {
     let (factor, name) = scale(range.high, unit);
-    let ends = format!(
-        "{} – {}",
-        digits(range.low / factor),
-        digits(range.high / factor)
-    );
-    format!("{ends} {name}").trim_end().to_owned()
+    let (low, high) = (range.low / factor, range.high / factor);
+    let is_whole = low.fract() == 0.0 && high.fract() == 0.0;
+    let places = match low.abs().max(high.abs() / 10.0) {
+        _ if is_whole => 0,
+        size if size >= 100.0 => 0,
+        size if size >= 10.0 => 1,
+        size if size >= 0.01 || size == 0.0 => 2,
+        _ => {
+            return format!("{} – {} {name}", digits(low), digits(high))
+                .trim_end()
+                .to_owned();
+        }
+    };
+    format!("{low:.places$} – {high:.places$} {name}")
+        .trim_end()
+        .to_owned()
+}
+
+/// A frequency to the megahertz, as clocks are told.
+pub(crate) fn clock(hz: f64) -> String {
+    format!("{:.3} GHz", hz / 1e9)
 }
 
 /// Cycles with as many digits as make sense: tenths below a thousand.

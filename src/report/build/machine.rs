@@ -1,6 +1,7 @@
 //! The machine, as the run's header describes it, and its environment.
 
 use crate::report::document::{Audience, Block, Cell, Column, Row, Section, Table};
+use crate::report::values;
 use record::quantity::{digits, render_bytes};
 use record::run::Run;
 use serde_json::Value;
@@ -148,10 +149,10 @@ fn details(facts: &Facts) -> Option<String> {
 fn clock(run: &Run) -> Option<String> {
     let clocks = &run.header.calibration;
     Some(format!(
-        "core {} GHz ({}), counter {} GHz ({}), one cycle {} ns",
-        digits(clocks.core_hz / 1e9),
+        "core {} ({}), counter {} ({}), one cycle {} ns",
+        values::clock(clocks.core_hz),
         clocks.core_source,
-        digits(clocks.counter_hz / 1e9),
+        values::clock(clocks.counter_hz),
         clocks.source,
         digits(1e9 / clocks.core_hz)
     ))

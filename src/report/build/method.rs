@@ -2,7 +2,7 @@
 
 use crate::analysis::health::{Health, health};
 use crate::report::document::{Audience, Block, Section};
-use crate::report::values::percent;
+use crate::report::values::{clock, percent};
 use record::quantity::{digits, render};
 use record::run::Run;
 use record::unit::Unit;
@@ -48,7 +48,7 @@ fn calibration(run: &Run) -> Vec<(String, String)> {
             format!(
                 "{}: {} ± {} ppm over {} windows",
                 clocks.source,
-                render(clocks.counter_hz, Unit::Hz),
+                clock(clocks.counter_hz),
                 digits(clocks.counter_error * 1e6),
                 clocks.windows_hz.len()
             ),
@@ -62,7 +62,7 @@ fn calibration(run: &Run) -> Vec<(String, String)> {
             "core clock",
             format!(
                 "{} on CPU {} ({}; {multiply})",
-                render(clocks.core_hz, Unit::Hz),
+                clock(clocks.core_hz),
                 clocks.cpu,
                 clocks.core_source
             ),
@@ -138,7 +138,7 @@ fn disturbance(health: &Health) -> Vec<(String, String)> {
     if let Some((low, high)) = health.core_hz {
         pairs.push(pair(
             "core clock around rounds",
-            format!("{} to {}", render(low, Unit::Hz), render(high, Unit::Hz)),
+            format!("{} to {}", clock(low), clock(high)),
         ));
     }
     pairs

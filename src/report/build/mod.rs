@@ -20,7 +20,12 @@ use record::run::Run;
 pub(crate) fn build(run: &Run) -> Document {
     let figures = figures(run);
     let findings = findings(run, &figures);
-    let mut sections = vec![machine::section(run), method::section(run)];
+    let mut sections = vec![
+        overview::findings(&findings),
+        overview::score_section(&figures),
+        machine::section(run),
+        method::section(run),
+    ];
     for planned in run.plan.iter().flat_map(|plan| &plan.experiments) {
         let own: Vec<&Figure> = figures
             .iter()
@@ -29,8 +34,6 @@ pub(crate) fn build(run: &Run) -> Document {
         sections.push(experiment::section(run, planned, &own));
     }
     sections.push(overview::all_figures(&figures));
-    sections.push(overview::findings(&findings));
-    sections.push(overview::score_section(&figures));
     sections.push(machine::environment(run));
     Document {
         title: format!("Lab report: {}", run.header.run),

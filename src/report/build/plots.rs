@@ -60,7 +60,7 @@ fn line(
     let figures = with_value(figures, metric);
     let (_, of, _) = *figures.first()?;
     let unit_x = planned.units.get(over).copied();
-    let mut lines: BTreeMap<String, Vec<(Point, Option<Point>)>> = BTreeMap::new();
+    let mut lines: BTreeMap<CaseId, Vec<(Point, Option<Point>)>> = BTreeMap::new();
     for (figure, of, value) in &figures {
         let Some(x) = figure.case.int(over) else {
             continue;
@@ -79,21 +79,17 @@ fn line(
             hover: hover(figure, of, &values::parameter(&x.into(), unit_x)),
         };
         lines
-            .entry(CaseId(rest).to_string())
+            .entry(CaseId(rest))
             .or_default()
             .push((point, predicted(figure, x as f64)));
     }
     let count = lines.len();
+    let names = names(lines.keys(), metric);
     let mut series = Vec::new();
-    for (name, mut points) in lines {
+    for (name, mut points) in names.into_iter().zip(lines.into_values()) {
         points.sort_by(|a, b| a.0.x.total_cmp(&b.0.x));
         let (points, band): (Vec<Point>, Vec<Option<Point>>) = points.into_iter().unzip();
         let band: Vec<Point> = band.into_iter().flatten().collect();
-        let name = if name.is_empty() {
-            metric.to_owned()
-        } else {
-            name
-        };
         if count <= BANDS && band.len() > 1 {
             series.push(Series {
                 name: format!("predicted, {name}"),
@@ -114,6 +110,29 @@ fn line(
         series,
         markers: markers(run, planned, unit_x),
     })
+}
+
+/// Names of lines: the values of what differs between them.
+fn names<'a>(cases: impl Iterator<Item = &'a CaseId>, metric: &str) -> Vec<String> {
+    let cases: Vec<&CaseId> = cases.collect();
+    let differs = |name: &str| {
+        cases
+            .iter()
+            .any(|case| case.get(name) != cases[0].get(name))
+    };
+    let name = |case: &&CaseId| {
+        let values: Vec<String> = case
+            .0
+            .iter()
+            .filter(|(name, _)| differs(name))
+            .map(|(_, value)| value.to_string())
+            .collect();
+        match values.is_empty() {
+            true => metric.replace('_', " "),
+            false => values.join(", "),
+        }
+    };
+    cases.iter().map(name).collect()
 }
 
 /// Sizes along a byte axis: levels that the run found and levels that the machine states.
@@ -241,11 +260,31 @@ fn timeline(run: &Run, planned: &PlannedExperiment, kind: &str) -> Option<Plot> 
     });
     Some(Plot {
         title: format!("{}: {kind}", planned.id),
-        x: axis(x, None, false),
-        y: axis(y, None, false),
+        x: column_axis(x),
+        y: column_axis(y),
         series: series.collect(),
         markers: Vec::new(),
     })
+}
+
+/// The axis of a trace's column, whose name ends in its unit; seconds stay seconds.
+fn column_axis(name: &str) -> Axis {
+    const UNITS: &[(&str, Unit)] = &[
+        ("_ns", Unit::Ns),
+        ("_hz", Unit::Hz),
+        ("_bytes", Unit::B),
+        ("_bytes_per_s", Unit::BPerS),
+        ("_op_per_s", Unit::OpPerS),
+        ("_flop_per_s", Unit::FlopPerS),
+    ];
+    let found = UNITS
+        .iter()
+        .find_map(|(suffix, unit)| Some((name.strip_suffix(suffix)?, *unit)));
+    match (found, name.strip_suffix("_s")) {
+        (Some((label, unit)), _) => axis(label, Some(unit), false),
+        (None, Some(label)) => axis(&format!("{label} (s)"), None, false),
+        (None, None) => axis(name, None, false),
+    }
 }
 
 /// Rows as points; of too many, each stretch's least and greatest, so that spikes stay.

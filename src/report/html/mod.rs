@@ -4,7 +4,7 @@
 mod manual;
 mod plot;
 
-use super::document::{Audience, Block, Cell, Document, Row, Section, Table, Tone};
+use super::document::{Audience, Block, Cell, Column, Document, Row, Section, Table, Tone};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
@@ -173,18 +173,21 @@ fn of_row(table: &Table, row: &Row) -> Markup {
     html! {
         tr {
             @for (column, cell) in table.columns.iter().zip(&row.cells) {
-                td .number[column.is_number] class=[tone(cell)] { (cell.text) }
+                td class=[class(column, cell)] { (cell.text) }
             }
         }
     }
 }
 
-fn tone(cell: &Cell) -> Option<&'static str> {
-    match cell.tone {
+fn class(column: &Column, cell: &Cell) -> Option<String> {
+    let number = column.is_number.then_some("number");
+    let tone = match cell.tone {
         Tone::Plain => None,
         Tone::Good => Some("good"),
         Tone::Warn => Some("warn"),
         Tone::Bad => Some("bad"),
         Tone::Muted => Some("muted"),
-    }
+    };
+    let classes: Vec<&str> = number.into_iter().chain(tone).collect();
+    (!classes.is_empty()).then(|| classes.join(" "))
 }

@@ -2,7 +2,7 @@
 
 use crate::report::document::{Axis, Plot, Series, Shape};
 use maud::{Markup, PreEscaped, html};
-use record::quantity::render;
+use record::quantity::{render, scale};
 use record::unit::Unit;
 use serde_json::{Value, json};
 
@@ -121,8 +121,8 @@ fn log_ticks(low: f64, high: f64, unit: Unit) -> Vec<(f64, String)> {
     ticks.into_iter().step_by(step).map(label).collect()
 }
 
-/// About six round values.
-fn linear_ticks(low: f64, high: f64) -> Vec<f64> {
+/// About six round values, with the digits that tell them apart.
+fn linear_ticks(low: f64, high: f64, unit: Unit) -> Vec<(f64, String)> {
     let raw = (high - low) / 6.0;
     let power = 10_f64.powf(raw.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0]
@@ -130,8 +130,18 @@ fn linear_ticks(low: f64, high: f64) -> Vec<f64> {
         .into_iter()
         .find(|step| *step >= raw)
         .unwrap_or(raw);
+    let (factor, name) = scale(high.abs().max(low.abs()), unit);
+    let places = usize::try_from(-(step / factor).log10().floor() as i64).unwrap_or(0);
     let (first, last) = ((low / step).floor() as i64, (high / step).ceil() as i64);
-    (first..=last).map(|count| count as f64 * step).collect()
+    let label = |at: f64| {
+        format!("{:.places$} {name}", at / factor)
+            .trim_end()
+            .to_owned()
+    };
+    (first..=last)
+        .map(|count| count as f64 * step)
+        .map(|at| (at, label(at)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -152,6 +162,11 @@ mod tests {
             ["1 ns", "2 ns", "5 ns", "10 ns", "20 ns", "50 ns", "100 ns"]
         );
         assert!(log_ticks(1024.0, 2_f64.powi(40), Unit::B).len() <= 12);
-        assert_eq!(linear_ticks(0.0, 9.0), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
+        assert_eq!(
+            labels(linear_ticks(0.0, 9.0, Unit::Ns)),
+            ["0 ns", "2 ns", "4 ns", "6 ns", "8 ns", "10 ns"]
+        );
+        let near = labels(linear_ticks(2.444_998e9, 2.445_001e9, Unit::Hz));
+        assert_eq!(near[..2], ["2.4449980 GHz", "2.4449985 GHz"]);
     }
 }

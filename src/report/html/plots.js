@@ -73,7 +73,7 @@
   function axis(data) {
     const ticks = data.at.length ? { tickmode: "array", tickvals: data.at, ticktext: data.text } : {};
     return { ...ticks, title: { text: data.label, standoff: 12 }, type: data.log ? "log" : "-",
-      gridcolor: style("--grid"), linecolor: style("--line"), zerolinecolor: style("--line"),
+      gridcolor: style("--grid"), linecolor: style("--line"), zeroline: false,
       ticks: "outside", tickcolor: style("--line"), automargin: true };
   }
 
@@ -90,15 +90,16 @@
     }
     return {
       autosize: true, height: bars ? Math.max(220, 60 + 26 * plot.series[0].x.length) : 440,
-      margin: { l: 70, r: 24, t: plot.markers.length ? 58 : 16, b: 56 },
+      margin: { l: 70, r: 24, t: plot.markers.length ? 82 : 34, b: 56 },
       font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: style("--text") },
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       xaxis: axis(plot.x), yaxis: { ...axis(plot.y), ...(bars ? { type: "category", autorange: "reversed" } : {}) },
       hovermode: "closest", showlegend: !bars,
       hoverlabel: { bgcolor: style("--raised"), bordercolor: style("--line"), font: { color: style("--text") } },
-      legend: { orientation: "h", y: -0.2, yanchor: "top" }, shapes,
+      modebar: { bgcolor: "rgba(0,0,0,0)", color: style("--muted"), activecolor: style("--accent") },
+      legend: { orientation: "h", y: -0.2, yanchor: "top", itemsizing: "constant" }, shapes,
       annotations: plot.markers.map((marker) => ({ x: place(marker.at), xanchor: "center", yref: "paper",
-        y: marker.measured ? 1.11 : 1.045, yanchor: "middle", showarrow: false, font: { size: 11,
+        y: 1, yshift: marker.measured ? 30 : 13, yanchor: "middle", showarrow: false, font: { size: 11,
           color: style(marker.measured ? "--marker" : "--muted") },
         text: marker.measured ? `${marker.label} detected` : `${marker.label} stated` })),
     };
