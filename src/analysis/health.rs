@@ -1,0 +1,93 @@
+//! How quiet the machine was while it was measured.
+
+use record::event::{Round, RoundStatus};
+use record::run::Run;
+use std::collections::BTreeMap;
+
+/// A summary over all rounds of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Health {
+    /// Rounds that count.
+    pub(crate) rounds: usize,
+    /// Rounds that do not.
+    pub(crate) void: usize,
+    /// Rounds that count and were disturbed.
+    pub(crate) disturbed: usize,
+    /// Disturbed rounds by reason, the most frequent first; a round may have several.
+    pub(crate) reasons: Vec<(String, usize)>,
+    /// Time given away by the hypervisor over the windows, as a share.
+    pub(crate) steal: Option<f64>,
+    /// Time throttled over the windows, as a share.
+    pub(crate) throttled: Option<f64>,
+    /// Least and greatest core clock seen around rounds, in Hz.
+    pub(crate) core_hz: Option<(f64, f64)>,
+}
+
+impl Health {
+    /// Disturbed rounds over rounds that count.
+    pub(crate) fn disturbed_share(&self) -> Option<f64> {
+        (self.rounds > 0).then(|| self.disturbed as f64 / self.rounds as f64)
+    }
+}
+
+/// Summarises the rounds.
+pub(crate) fn health(run: &Run) -> Health {
+    let counting: Vec<&Round> = run
+        .rounds
+        .iter()
+        .filter(|round| round.status == RoundStatus::Ok)
+        .collect();
+    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+    for round in &counting {
+        for reason in &round.disturbed {
+            *reasons.entry(kind(reason)).or_default() += 1;
+        }
+    }
+    let mut reasons: Vec<(String, usize)> = reasons.into_iter().collect();
+    reasons.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    Health {
+        rounds: counting.len(),
+        void: run.rounds.len() - counting.len(),
+        disturbed: counting
+            .iter()
+            .filter(|round| !round.disturbed.is_empty())
+            .count(),
+        reasons,
+        steal: share(&counting, "steal_ns"),
+        throttled: share(&counting, "throttled_ns"),
+        core_hz: core_hz(&counting),
+    }
+}
+
+/// A reason without its size: the words before the first number.
+fn kind(reason: &str) -> String {
+    let end = reason
+        .find(|letter: char| letter.is_ascii_digit() || matches!(letter, ':' | '(' | '-'))
+        .unwrap_or(reason.len());
+    let words = reason[..end].trim();
+    if words.is_empty() { reason } else { words }.to_owned()
+}
+
+fn share(rounds: &[&Round], counter: &str) -> Option<f64> {
+    let (mut part, mut whole) = (0.0, 0.0);
+    for round in rounds {
+        if let Some(value) = round.environment.get(counter) {
+            part += value;
+            whole += round.window_ns;
+        }
+    }
+    (whole > 0.0).then(|| part / whole)
+}
+
+fn core_hz(rounds: &[&Round]) -> Option<(f64, f64)> {
+    rounds
+        .iter()
+        .flat_map(|round| {
+            ["core_hz_before", "core_hz_after"].map(|name| round.environment.get(name))
+        })
+        .flatten()
+        .fold(None, |range, hz| match range {
+            None => Some((*hz, *hz)),
+            Some((low, high)) => Some((f64::min(low, *hz), f64::max(high, *hz))),
+        })
+}
