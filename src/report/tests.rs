@@ -175,6 +175,25 @@ fn text_of_a_run_cannot_break_out_of_the_page() {
 }
 
 #[test]
+fn a_matrix_has_a_row_and_a_column_per_value() {
+    let mut run = sample::run();
+    let plan = run.plan.as_mut().unwrap();
+    let latency = plan
+        .experiments
+        .iter_mut()
+        .find(|planned| planned.id == "memory.latency")
+        .unwrap();
+    latency.view = record::event::View::Matrix {
+        rows: "footprint".into(),
+        columns: "pages".into(),
+        metric: "latency".into(),
+    };
+    let text = markdown::render(&build(&run));
+    assert!(text.contains("| footprint \\\\ pages | huge |"), "{text}");
+    assert!(text.contains("| 128 MiB | 94.9 ns |"));
+}
+
+#[test]
 fn a_run_killed_before_its_plan_is_still_a_report() {
     let run = Run::new(sample::header());
     let document = build(&run);

@@ -1,6 +1,6 @@
 //! One experiment's section: question, table, plot, discussion.
 
-use super::plots;
+use super::{matrix, plots};
 use crate::analysis::causes;
 use crate::analysis::figure::{Figure, Judged};
 use crate::analysis::findings::Severity;
@@ -86,6 +86,14 @@ fn tables(planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<Table> {
         .collect();
     let derived: Vec<&Figure> = figures.iter().filter(is_derived).copied().collect();
     let mut tables = Vec::new();
+    if let View::Matrix {
+        rows,
+        columns,
+        metric,
+    } = &planned.view
+    {
+        tables.extend(matrix::table(planned, &measured, rows, columns, metric));
+    }
     if !measured.is_empty() {
         tables.push(table(planned, &measured, "Measured"));
     }

@@ -2,6 +2,7 @@
 
 mod experiment;
 mod machine;
+mod matrix;
 mod method;
 mod overview;
 mod plots;

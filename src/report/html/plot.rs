@@ -85,10 +85,9 @@ fn extent(
 fn axis(axis: &Axis, extent: Option<(f64, f64)>) -> Value {
     let ticks = match (axis.unit, extent) {
         (Some(unit), Some((low, high))) if axis.is_log && low > 0.0 => log_ticks(low, high, unit),
-        (Some(unit), Some((low, high))) if !axis.is_log && high > low => linear_ticks(low, high)
-            .into_iter()
-            .map(|at| (at, render(at, unit)))
-            .collect(),
+        (Some(unit), Some((low, high))) if !axis.is_log && high > low => {
+            linear_ticks(low, high, unit)
+        }
         _ => Vec::new(),
     };
     // Rounding must not label two ticks alike.
