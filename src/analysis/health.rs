@@ -59,13 +59,23 @@ pub(crate) fn health(run: &Run) -> Health {
     }
 }
 
-/// A reason without its size: the words before the first number.
+/// A reason without its size: the first words that are no number and lead to none.
 fn kind(reason: &str) -> String {
-    let end = reason
-        .find(|letter: char| letter.is_ascii_digit() || matches!(letter, ':' | '(' | '-'))
-        .unwrap_or(reason.len());
-    let words = reason[..end].trim();
-    if words.is_empty() { reason } else { words }.to_owned()
+    let is_number = |word: &&str| {
+        let word = word.trim_start_matches(['-', '+', '(']);
+        word.starts_with(|letter: char| letter.is_ascii_digit()) || word == "%"
+    };
+    let leads_on = |word: &str| matches!(word, "by" | "per" | "of" | "for" | "above");
+    let words: Vec<&str> = reason
+        .split_whitespace()
+        .skip_while(is_number)
+        .take_while(|word| !is_number(word) && !leads_on(word))
+        .map(|word| word.trim_end_matches([':', ',']))
+        .collect();
+    match words.is_empty() {
+        true => reason.to_owned(),
+        false => words.join(" "),
+    }
 }
 
 fn share(rounds: &[&Round], counter: &str) -> Option<f64> {
@@ -90,4 +100,22 @@ fn core_hz(rounds: &[&Round]) -> Option<(f64, f64)> {
             None => Some((*hz, *hz)),
             Some((low, high)) => Some((f64::min(low, *hz), f64::max(high, *hz))),
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::kind;
+
+    #[test]
+    fn reasons_lose_their_size() {
+        for (reason, expected) in [
+            ("steal 1.8 % of the window", "steal"),
+            ("2.7 involuntary switches per 10 ms", "involuntary switches"),
+            ("core clock changed by -2.3 %", "core clock changed"),
+            ("3 major faults", "major faults"),
+            ("7", "7"),
+        ] {
+            assert_eq!(kind(reason), expected);
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use super::braille;
 use super::document::{Audience, Block, Cell, Document, Section, Table, Tone};
 use crate::analysis::findings::Severity;
-use comfy_table::{CellAlignment, ContentArrangement, Table as Grid, presets};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table as Grid, presets};
 
 /// How to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,9 @@ const LAST: [&str; 2] = ["findings", "score"];
 
 /// Narrowest layout; a narrower terminal wraps lines itself.
 const LEAST_WIDTH: usize = 60;
+
+/// Width from which quantities are never wrapped.
+const ROOMY: usize = 90;
 
 /// Widest layout: wider lines are hard to read.
 const MOST_WIDTH: usize = 160;
@@ -132,6 +135,10 @@ fn of_table(table: &Table, look: Look) -> Vec<String> {
             drawn.set_padding((if at == 0 { 2 } else { 1 }, 1));
             if column.is_number {
                 drawn.set_cell_alignment(CellAlignment::Right);
+                // Quantities never wrap; words make room for them.
+                if look.width >= ROOMY {
+                    drawn.set_constraint(ColumnConstraint::ContentWidth);
+                }
             }
         }
     }

@@ -9,6 +9,9 @@ use record::unit::Unit;
 /// Digits shown of a value that is known better than any reader needs.
 const MOST_DIGITS: i32 = 7;
 
+/// Decimal places that are ever shown.
+const MOST_PLACES: usize = 9;
+
 /// A value and its interval in one scale.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Shown {
@@ -76,20 +79,25 @@ pub(crate) fn range(range: &Range, unit: Unit) -> String {
     let (factor, name) = scale(range.high, unit);
     let (low, high) = (range.low / factor, range.high / factor);
     let is_whole = low.fract() == 0.0 && high.fract() == 0.0;
-    let places = match low.abs().max(high.abs() / 10.0) {
-        _ if is_whole => 0,
-        size if size >= 100.0 => 0,
-        size if size >= 10.0 => 1,
-        size if size >= 0.01 || size == 0.0 => 2,
-        _ => {
-            return format!("{} – {} {name}", digits(low), digits(high))
-                .trim_end()
-                .to_owned();
-        }
+    let size = low.abs().max(high.abs() / 10.0);
+    let magnitude = if size > 0.0 {
+        size.log10().floor() as i32
+    } else {
+        0
     };
-    format!("{low:.places$} – {high:.places$} {name}")
-        .trim_end()
-        .to_owned()
+    let digits = if size < 1.0 { 1 } else { 2 };
+    let fewest = if is_whole {
+        0
+    } else {
+        usize::try_from(digits - magnitude).unwrap_or(0)
+    };
+    let text = |places: usize| (format!("{low:.places$}"), format!("{high:.places$}"));
+    // A narrow range gets the digits that tell its ends apart.
+    let (low, high) = (fewest..=MOST_PLACES)
+        .map(text)
+        .find(|(low, high)| low != high)
+        .unwrap_or_else(|| text(fewest));
+    format!("{low} – {high} {name}").trim_end().to_owned()
 }
 
 /// A frequency to the megahertz, as clocks are told.
@@ -97,9 +105,11 @@ pub(crate) fn clock(hz: f64) -> String {
     format!("{:.3} GHz", hz / 1e9)
 }
 
-/// Cycles with as many digits as make sense: tenths below a thousand.
+/// Cycles with as many digits as make sense: tenths below a thousand, hundredths below one.
 pub(crate) fn cycles(cycles: f64) -> String {
-    if cycles.abs() < 1000.0 {
+    if cycles.abs() < 1.0 {
+        format!("{cycles:.2}")
+    } else if cycles.abs() < 1000.0 {
         format!("{cycles:.1}")
     } else {
         format!("{cycles:.0}")
@@ -194,6 +204,11 @@ mod tests {
         };
         assert_eq!(range(&of(600.0, 1200.0), Unit::Ns), "0.60 – 1.20 µs");
         assert_eq!(range(&of(0.8, 0.95), Unit::Ratio), "0.80 – 0.95");
+        assert_eq!(
+            range(&of(0.999_995, 1.000_005), Unit::Ratio),
+            "0.99999 – 1.00001"
+        );
+        assert_eq!(range(&of(0.007_98, 0.02), Unit::Ns), "0.0080 – 0.0200 ns");
         assert_eq!(cycles(4.04), "4.0");
     }
 }

@@ -24,14 +24,14 @@ pub(crate) fn figure(plot: &Plot) -> Markup {
 fn data(plot: &Plot) -> Value {
     let bars = plot.series.iter().any(|series| series.shape == Shape::Bars);
     // Bars lie: their lengths run along the horizontal axis.
-    let x = extent(plot, |point| {
+    let x = extent(plot, plot.x.is_log, |point| {
         if bars {
             vec![0.0, point.y]
         } else {
             vec![point.x]
         }
     });
-    let y = extent(plot, |point| {
+    let y = extent(plot, plot.y.is_log, |point| {
         let (low, high) = point.ends.unwrap_or((point.y, point.y));
         vec![point.y, low, high]
     });
@@ -69,13 +69,14 @@ fn series(series: &Series) -> Value {
 
 fn extent(
     plot: &Plot,
+    is_log: bool,
     get: impl Fn(&crate::report::document::Point) -> Vec<f64>,
 ) -> Option<(f64, f64)> {
     plot.series
         .iter()
         .flat_map(|series| &series.points)
         .flat_map(get)
-        .filter(|value| value.is_finite())
+        .filter(|value| value.is_finite() && (!is_log || *value > 0.0))
         .fold(None, |range, value| match range {
             None => Some((value, value)),
             Some((low, high)) => Some((f64::min(low, value), f64::max(high, value))),
