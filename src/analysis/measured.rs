@@ -8,7 +8,7 @@ use super::notes;
 use super::verdict::{Verdict, judge};
 use crate::stats::autocorrelation;
 use crate::stats::blocks::{LEAST_BLOCKS, MOST_BLOCKS, within_run};
-use crate::stats::estimate::{Better as Direction, Estimate, RoundValue, estimate};
+use crate::stats::estimate::{Estimate, RoundValue, estimate};
 use crate::stats::interval::{Interval as Ends, median_order};
 use crate::stats::quantile::median;
 use record::event::{
@@ -96,7 +96,7 @@ fn of_metric(
         true => run.header.calibration.resolution_ns,
         false => 0.0,
     };
-    let estimate = estimate(&values, direction(metric.better), resolution)?;
+    let estimate = estimate(&values, metric.better, resolution)?;
     let used: Vec<&RoundSamples> = rounds
         .samples
         .iter()
@@ -166,14 +166,6 @@ fn is_event(rounds: &[(RoundSamples, f64)]) -> bool {
     rounds.iter().all(|(round, _)| {
         !round.histograms.is_empty() || round.samples.iter().all(|samples| samples.raw.is_event())
     })
-}
-
-fn direction(better: Better) -> Direction {
-    match better {
-        Better::Lower => Direction::Lower,
-        Better::Higher => Direction::Higher,
-        Better::None => Direction::None,
-    }
 }
 
 /// What the symbols resolved to; where rounds differ, all values in order of appearance.

@@ -64,18 +64,24 @@ pub fn read(mut reader: impl BufRead) -> Result<Recording, ReadError> {
             break;
         }
         line_number += 1;
-        let ended = line.last() == Some(&b'\n');
-        let parsed = parse(&line, line_number);
-        match (&mut run, parsed) {
-            // Without its newline a line may have lost its end even if what is there parses.
-            (Some(_), _) if !ended => {
-                torn = true;
-                break;
+        // Without its newline a line may have lost its end even if what is there parses.
+        if line.last() != Some(&b'\n') {
+            if run.is_none() && !begins_header(&line) {
+                return Err(ReadError::NotARecord);
             }
-            (Some(run), Ok(event)) => run.push(event),
-            (None, Ok(Event::Header(header))) => run = Some(Run::new(*header)),
-            (None, Ok(_)) => return Err(ReadError::NotARecord),
-            (_, Err(error)) => return Err(error),
+            torn = true;
+            break;
+        }
+        match (&mut run, parse(&line, line_number)?) {
+            (Some(_), Event::Header(_)) => {
+                return Err(ReadError::Corrupt {
+                    line: line_number,
+                    reason: "another record's header follows here".to_owned(),
+                });
+            }
+            (Some(run), event) => run.push(event),
+            (None, Event::Header(header)) => run = Some(Run::new(*header)),
+            (None, _) => return Err(ReadError::NotARecord),
         }
         whole_bytes += length as u64;
     }
@@ -87,6 +93,13 @@ pub fn read(mut reader: impl BufRead) -> Result<Recording, ReadError> {
         }),
         None => Err(ReadError::Empty),
     }
+}
+
+/// Whether a first line without its end is the beginning of a header as [`write`] writes it.
+fn begins_header(line: &[u8]) -> bool {
+    let start = br#"{"event":"header","#;
+    let length = line.len().min(start.len());
+    line[..length] == start[..length]
 }
 
 fn parse(line: &[u8], number: usize) -> Result<Event, ReadError> {
@@ -117,9 +130,19 @@ fn check_header(line: &[u8]) -> Result<(), ReadError> {
 /// Appends one event as a line and flushes it: what was measured survives the writer.
 ///
 /// # Errors
-/// What the writer reports.
+/// What the writer reports, or an event that would not come back the same: JSON has no number that
+/// is not finite. Nothing is written then, so that the record stays readable.
 pub fn write(writer: &mut impl Write, event: &Event) -> io::Result<()> {
     let mut line = serde_json::to_vec(event)?;
+    // A number that is not finite becomes `null`, which is also how an absent value is written.
+    if line.windows(4).any(|part| part == b"null")
+        && serde_json::from_slice::<Event>(&line).ok().as_ref() != Some(event)
+    {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("a number in this event is not finite: {event:?}"),
+        ));
+    }
     line.push(b'\n');
     writer.write_all(&line)?;
     writer.flush()
