@@ -15,7 +15,7 @@ use record::event::{
     Ending, PlannedExperiment, PlannedSeries, Prediction, PredictionKind, Raw, Repeat,
 };
 use record::key::{CaseId, Key, Value};
-use record::metric::{Better, Metric};
+use record::metric::Metric;
 use record::run::Run;
 use record::unit::Unit;
 use std::collections::BTreeMap;
