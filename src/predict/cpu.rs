@@ -38,6 +38,12 @@ pub(crate) fn is_guest(site: &Site) -> bool {
 
 /// The core clock in Hz before anything is measured, and from what.
 pub(crate) fn core_clock(site: &Site) -> (Range, String) {
+    if let Some(hz) = site.host.given.value("cpu.max_hz") {
+        return (
+            range(0.7 * hz, 0.97 * hz, 1.05 * hz),
+            format!("core clock at most {} (given)", ghz(hz)),
+        );
+    }
     if is_guest(site) {
         return match counter_hz(site) {
             Some((hz, from)) => (

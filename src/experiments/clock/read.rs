@@ -358,7 +358,7 @@ fn smallest_steps(pairs: u64, mut step: impl FnMut() -> u64) -> Option<Vec<u64>>
 mod tests {
     use super::{EXPERIMENT, NAMES, exists, smallest_steps};
     use crate::experiment::{Experiment, Preset};
-    use crate::experiments::tests::{check, params, sites};
+    use crate::experiments::tests::{check, params, sites, smoke};
     use crate::host::Arch;
     use metal::kernel::ClockRead;
 
@@ -415,5 +415,10 @@ mod tests {
         });
         assert_eq!(steps, Some(vec![3; super::STEP_EVENTS]));
         assert_eq!(smallest_steps(10, || 0), None);
+    }
+
+    #[test]
+    fn it_measures() {
+        assert!(!smoke(&EXPERIMENT).is_empty());
     }
 }
