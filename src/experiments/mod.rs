@@ -1,8 +1,8 @@
 //! The catalogue: one directory per family, one file per experiment.
 
-pub mod clock;
-pub mod cpu;
-pub mod os;
+pub(crate) mod clock;
+pub(crate) mod cpu;
+pub(crate) mod os;
 #[cfg(test)]
 pub(crate) mod tests;
 

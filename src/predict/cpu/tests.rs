@@ -60,6 +60,7 @@ fn every_design_gets_an_ordered_interval_of_every_law() {
             CounterRead::Fenced,
             CounterRead::Ordered,
             CounterRead::Pair,
+            CounterRead::Window,
             CounterRead::CpuidPair,
         ] {
             assert_ordered(&counter_read(&site, read));
