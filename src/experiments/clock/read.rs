@@ -276,7 +276,7 @@ fn resolution(site: &Site, read: ClockRead, cost: Estimate) -> Prediction {
         ClockRead::CpuidPair => counter_read(site, CounterRead::Ordered),
         _ => cost,
     };
-    let cost = shown.widened(1.3, 1.3, "a step is what passes between two reads");
+    let cost = shown.widened(1.1, 1.15, "a step is what passes between two reads");
     if site.host.cpu.arch == Arch::Aarch64 {
         return cost
             .widened(
