@@ -3,31 +3,45 @@
 
 use super::FAMILIES;
 use crate::experiment::{Card, Experiment, Offer, Params, Preset, Site};
-use crate::host::{Arch, Core};
+use crate::host::{Core, Host, Root};
+use crate::link::{CalibrateOrder, RoundOrder};
+use crate::measure::{Bench, calibrate};
 use crate::predict::tests::bare_site;
 use crate::session::params::Settings;
 use record::case::Case;
+use record::event::Samples;
 use record::key::CaseId;
 use record::metric::Metric;
 use std::collections::BTreeSet;
+use std::path::Path;
 
-/// Machines that tell nothing, that are virtual, and that are of the other architecture.
+/// A machine that tells nothing, one of the reports, and the recorded ones (a virtual machine, two
+/// sockets, hybrid cores, Arm).
 pub(crate) fn sites() -> Vec<Site> {
-    let silent = bare_site();
-    let mut guest = bare_site();
-    guest.host.kernel.virtualisation.is_guest = Some(true);
-    guest.host.cpu.cpuid_frequency.hypervisor_tsc_hz = Some(2_600_000_000);
-    guest.host.cpu.microarchitecture.core = Core::GoldenCove;
-    let mut bare = bare_site();
-    bare.host.kernel.virtualisation.is_guest = Some(false);
-    bare.host.cpu.model_name = Some("Intel(R) Core(TM) i7-3770K CPU @ 3.50GHz".to_owned());
-    bare.host.cpu.microarchitecture.core = Core::IvyBridge;
-    bare.host.kernel.release = Some("3.2.0-54-generic".to_owned());
-    let mut arm = bare_site();
-    arm.host.cpu.arch = Arch::Aarch64;
-    arm.host.cpu.microarchitecture.core = Core::NeoverseN1;
-    arm.host.kernel.release = Some("6.1.0-18-arm64".to_owned());
-    vec![silent, guest, bare, arm]
+    let mut old = bare_site();
+    old.host.kernel.virtualisation.is_guest = Some(false);
+    old.host.cpu.model_name = Some("Intel(R) Core(TM) i7-3770K CPU @ 3.50GHz".to_owned());
+    old.host.cpu.microarchitecture.core = Core::IvyBridge;
+    old.host.kernel.release = Some("3.2.0-54-generic".to_owned());
+    let names = [
+        "vm-granite-rapids",
+        "epyc-7763-2s",
+        "alder-lake-hybrid",
+        "graviton3",
+    ];
+    let mut sites = vec![bare_site(), old];
+    sites.extend(names.map(recorded));
+    sites
+}
+
+/// A recorded machine.
+pub(crate) fn recorded(name: &str) -> Site {
+    let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hosts");
+    let root = Root::at(&hosts.join(name)).expect("the recorded host is in the repository");
+    Site {
+        host: Host::read(&root),
+        ..bare_site()
+    }
 }
 
 /// The parameters of a card: its defaults for a preset, some of them replaced.
@@ -116,4 +130,64 @@ fn check_prior(experiment: &dyn Experiment, site: &Site, case: &Case, metric: &M
             case.id
         );
     }
+}
+
+/// One rehearsal of everything that an experiment offers on a machine like the first recorded one,
+/// on this one. Every measured metric that has a prediction must get samples.
+pub(crate) fn smoke(experiment: &dyn Experiment) -> Vec<Samples> {
+    // A thread of its own, because the bench pins it.
+    std::thread::scope(|scope| {
+        let work = scope.spawn(|| rehearse(experiment));
+        work.join().expect("does not panic")
+    })
+}
+
+fn rehearse(experiment: &dyn Experiment) -> Vec<Samples> {
+    let site = recorded("vm-granite-rapids");
+    let card = experiment.card();
+    let cpu = metal::place::allowed().expect("CPUs")[0];
+    let calibration = calibrate(&CalibrateOrder {
+        cpu,
+        windows: 10,
+        window_ns: 200_000,
+    })
+    .expect("the clocks run");
+    let offer = experiment
+        .series(&site, &params(card, Preset::Rehearsal, &[]))
+        .unwrap_or_else(|skip| panic!("{}: {}", card.id, skip.reason));
+    let mut all = Vec::new();
+    for series in offer.series {
+        let order = RoundOrder {
+            series: series.clone(),
+            round: 1,
+            seed: 1,
+            cpus: vec![cpu],
+            calibration: calibration.clone(),
+            dir: None,
+            far: None,
+            case_ns: 200_000,
+            rehearsal: true,
+        };
+        let mut bench = Bench::new(order).expect("the CPU is allowed");
+        experiment
+            .measure(&series, &mut bench)
+            .unwrap_or_else(|error| panic!("{}: {error:#}", series.label()));
+        let (samples, ..) = bench.finish().expect("nothing is sent");
+        for case in &series.cases {
+            for metric in card.metrics.iter().filter(|metric| !metric.derived) {
+                let told = experiment
+                    .predict(&site, None, case, metric)
+                    .is_some_and(|prediction| prediction.range.is_some());
+                let mut of = samples
+                    .iter()
+                    .filter(|samples| samples.case == case.id && samples.metric == metric.name);
+                let values = of.next().map(|samples| samples.raw.samples());
+                assert!(of.next().is_none(), "{} {}: twice", case.id, metric.name);
+                let some = values.is_some_and(|values| !values.is_empty());
+                assert_eq!(some, told, "{} {} {}", card.id, case.id, metric.name);
+            }
+        }
+        all.extend(samples);
+    }
+    all
 }

@@ -5,8 +5,8 @@
 //! quadrature: the sum of two intervals is narrower than the sum of their ends. No law knows a
 //! machine by its name, and an input that nobody told widens the interval and is named.
 
-pub mod cpu;
-pub mod os;
+pub(crate) mod cpu;
+pub(crate) mod os;
 
 use crate::experiment::predicted;
 use record::event::{Prediction, Range};

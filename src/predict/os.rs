@@ -7,7 +7,7 @@
 
 use super::{Estimate, difference, product, range, sum};
 use crate::experiment::{Known, Site};
-use crate::host::Arch;
+use crate::host::{Arch, Host};
 use crate::predict::cpu;
 use record::event::Range;
 use record::key::CaseId;
@@ -177,87 +177,130 @@ fn sandbox(site: &Site) -> Option<(f64, f64, String)> {
         .then(|| (1.0, 1.5, "a seccomp filter runs at every call".to_owned()))
 }
 
-/// Cycles that mitigations add to an entry and exit, from the kernel's own words.
-fn mitigations(site: &Site) -> Vec<(&'static str, Range)> {
-    let host = &site.host;
-    let says = |vulnerability: &str, word: &str| {
-        host.kernel
-            .mitigations
-            .get(vulnerability)
-            .is_some_and(|text| text.contains(word))
-    };
-    let ibrs_only = says("spectre_v2", "IBRS")
-        && !says("spectre_v2", "Enhanced")
-        && !says("spectre_v2", "Mitigation: Automatic");
-    let buffers = [
-        "mds",
-        "tsx_async_abort",
-        "mmio_stale_data",
-        "reg_file_data_sampling",
-        "tsa",
-    ];
-    let pti = says("meltdown", "PTI");
-    let pcid = host.cpu.flags.iter().any(|flag| flag == "pcid");
-    [
-        // Garloff's table (imagefactory.otc.t-systems.com, SpecExLeak) has 150 -> 600 with PCID
-        // and twice that without.
-        (
-            pti && pcid,
-            "page-table isolation with PCID",
-            range(180.0, 400.0, 650.0),
-        ),
-        (
-            pti && !pcid,
-            "page-table isolation without PCID",
-            range(350.0, 850.0, 1600.0),
-        ),
-        (
-            ibrs_only || says("retbleed", "IBRS") && !says("retbleed", "Enhanced"),
-            "IBRS written at entry and exit",
-            range(120.0, 420.0, 1500.0),
-        ),
-        (
-            says("spectre_v2", "Retpoline"),
-            "retpolines",
-            range(8.0, 30.0, 70.0),
-        ),
-        (
-            says("retbleed", "untrained return thunk"),
-            "untrained returns",
-            range(50.0, 140.0, 320.0),
-        ),
-        (
-            says("spec_rstack_overflow", "Safe RET") || says("spec_rstack_overflow", "safe RET"),
-            "safe returns",
-            range(20.0, 70.0, 180.0),
-        ),
-        (
-            says("retbleed", "IBPB")
-                || says("spec_rstack_overflow", "IBPB")
-                    && !says("spec_rstack_overflow", "on VMEXIT"),
-            "IBPB at entry",
-            range(1000.0, 3000.0, 9000.0),
-        ),
-        (
-            buffers.iter().any(|name| says(name, "Clear CPU buffers")),
-            "buffers cleared at exit",
-            range(40.0, 180.0, 520.0),
-        ),
-        (
-            says("spectre_v2", "BHI: SW loop"),
-            "branch history cleared",
-            range(40.0, 120.0, 260.0),
-        ),
-        (
-            says("indirect_target_selection", "thunks"),
-            "aligned thunks",
-            range(2.0, 12.0, 40.0),
-        ),
-    ]
-    .into_iter()
-    .filter(|(applies, _, _)| *applies)
-    .map(|(_, name, cycles)| (name, cycles))
-    .collect()
+/// What the kernel says about its vulnerabilities.
+struct Words<'host>(&'host Host);
+
+impl Words<'_> {
+    /// Whether the text about a vulnerability has this word anywhere.
+    fn says(&self, vulnerability: &str, word: &str) -> bool {
+        let text = self.0.kernel.mitigations.get(vulnerability);
+        text.is_some_and(|text| text.contains(word))
+    }
+
+    /// Whether its first clause has. That is the mode; later clauses name other things by the same
+    /// words (`Mitigation: Retpolines; …; PBRSB-eIBRS: Not affected; BHI: Retpoline`).
+    fn mode(&self, vulnerability: &str, word: &str) -> bool {
+        let text = self.0.kernel.mitigations.get(vulnerability);
+        let clause = text.and_then(|text| text.split(';').next());
+        clause.is_some_and(|clause| clause.contains(word))
+    }
+
+    /// IBRS by writing a register at each entry and exit, as processors without the enhanced or
+    /// automatic kind need it.
+    fn writes_ibrs(&self, vulnerability: &str) -> bool {
+        self.mode(vulnerability, "IBRS")
+            && !self.mode(vulnerability, "Enhanced")
+            && !self.mode(vulnerability, "Automatic")
+    }
+
+    fn isolates_tables(&self) -> bool {
+        self.mode("meltdown", "PTI")
+    }
+
+    fn has_pcid(&self) -> bool {
+        self.0.cpu.flags.iter().any(|flag| flag == "pcid")
+    }
+
+    fn barrier_at_entry(&self) -> bool {
+        self.mode("retbleed", "IBPB")
+            || self.mode("spec_rstack_overflow", "IBPB")
+                && !self.mode("spec_rstack_overflow", "VMEXIT")
+    }
+
+    fn clears_buffers(&self) -> bool {
+        const NAMES: [&str; 5] = [
+            "mds",
+            "tsx_async_abort",
+            "mmio_stale_data",
+            "reg_file_data_sampling",
+            "tsa",
+        ];
+        NAMES
+            .iter()
+            .any(|name| self.mode(name, "Clear CPU buffers"))
+    }
+}
+
+/// A mitigation: whether it is in force, its name, and the cycles that it adds to an entry and
+/// exit.
+type Mitigation = (fn(&Words) -> bool, &'static str, Range);
+
+/// Page-table isolation from K. Garloff's table (SpecExLeak: 150 cycles of `getppid` become 600
+/// with PCID, twice that without); the others from the kernel's own descriptions
+/// (Documentation/admin-guide/hw-vuln) and the measurements in their commit messages.
+static MITIGATIONS: &[Mitigation] = &[
+    (
+        |words| words.isolates_tables() && words.has_pcid(),
+        "page-table isolation with PCID",
+        range(180.0, 400.0, 650.0),
+    ),
+    (
+        |words| words.isolates_tables() && !words.has_pcid(),
+        "page-table isolation without PCID",
+        range(350.0, 850.0, 1600.0),
+    ),
+    (
+        |words| words.writes_ibrs("spectre_v2") || words.writes_ibrs("retbleed"),
+        "IBRS written at entry and exit",
+        range(120.0, 420.0, 1500.0),
+    ),
+    (
+        |words| words.mode("spectre_v2", "etpoline"),
+        "retpolines",
+        range(8.0, 30.0, 70.0),
+    ),
+    (
+        |words| words.mode("retbleed", "untrained return thunk"),
+        "untrained returns",
+        range(50.0, 140.0, 320.0),
+    ),
+    (
+        |words| {
+            words.mode("spec_rstack_overflow", "Safe RET")
+                || words.mode("spec_rstack_overflow", "safe RET")
+        },
+        "safe returns",
+        range(20.0, 70.0, 180.0),
+    ),
+    (
+        |words| words.barrier_at_entry(),
+        "IBPB at entry",
+        range(1000.0, 3000.0, 9000.0),
+    ),
+    (
+        |words| words.clears_buffers(),
+        "buffers cleared at exit",
+        range(40.0, 180.0, 520.0),
+    ),
+    (
+        |words| words.says("spectre_v2", "BHI: SW loop"),
+        "branch history cleared",
+        range(40.0, 120.0, 260.0),
+    ),
+    (
+        |words| words.mode("indirect_target_selection", "thunks"),
+        "aligned thunks",
+        range(2.0, 12.0, 40.0),
+    ),
+];
+
+/// The mitigations in force with the cycles that they add.
+fn mitigations(site: &Site) -> impl Iterator<Item = (&'static str, Range)> {
+    let words = Words(&site.host);
+    MITIGATIONS
+        .iter()
+        .filter(move |(applies, _, _)| applies(&words))
+        .map(|(_, name, cycles)| (*name, *cycles))
 }
 
 /// A system call with its service, in ns per call (per pair for [`Service::Map`]).
@@ -377,7 +420,7 @@ pub(crate) fn ring_nop(site: &Site, known: Option<&Known>, depth: u64) -> Estima
         share * entry.range.likely,
         share * entry.range.high,
     );
-    let cycles = range(70.0, 160.0, 320.0);
+    let cycles = range(85.0, 160.0, 280.0);
     Estimate {
         range: sum(ways, service_ns(site, known, cycles)),
         because: format!(
@@ -390,13 +433,13 @@ pub(crate) fn ring_nop(site: &Site, known: Option<&Known>, depth: u64) -> Estima
 /// The first system call of a child just made, in ns, with the two clock reads around it.
 pub(crate) fn first_call_of_child(site: &Site, known: Option<&Known>) -> Estimate {
     let entry = entry(site, known);
-    let cold = range(20.0, 110.0, 1200.0);
-    let pair = cpu::counter_read(site, cpu::CounterRead::Pair);
+    let cold = range(20.0, 110.0, 700.0);
+    let pair = cpu::counter_read(site, cpu::CounterRead::Window);
     Estimate {
         range: sum(sum(entry.range, service_ns(site, known, cold)), pair.range),
         because: format!(
             "{}; software: {:.0} to {:.0} cycles because the child runs on cold caches and \
-             predictors, and the pair of clock reads around it, {:.0} ns",
+             predictors, and the window's own {:.0} ns",
             entry.because, cold.low, cold.high, pair.range.likely
         ),
     }

@@ -161,7 +161,7 @@ impl Experiment for Loop {
 mod tests {
     use super::EXPERIMENT;
     use crate::experiment::{Experiment, Preset};
-    use crate::experiments::tests::{check, sites};
+    use crate::experiments::tests::{check, sites, smoke};
     use record::event::Side;
 
     #[test]
@@ -193,5 +193,10 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn it_measures() {
+        assert!(!smoke(&EXPERIMENT).is_empty());
     }
 }

@@ -9,11 +9,11 @@
 //!
 //! Ten windows, each a block. At both ends of a window the counter and CLOCK_MONOTONIC_RAW are read
 //! together: of 25 attempts the one in which two counter reads around the clock read lie closest,
-//! so that the ends are known to tens of ns. Within the window chains of about 50 µs run, rotate
-//! (1 cycle a step) and multiply in turn, each checked by its result. The core clock of a block is
-//! the upper mode of its rotate chains: interrupts only make a chain longer, so the densest third
-//! of the values, counted from the fast end, is the undisturbed clock. Multiply over rotate must
-//! lie within 1 % of an integer from 3 to 6; else the figure carries a note.
+//! so that the ends are known to tens of ns. Within the window plumb looks at the core clock without
+//! pause, as it does around every other figure: 20 chains of about 50 µs, rotate (1 cycle a step)
+//! and multiply in turn, upper mode; where the kernel allows a cycle counter, that. Multiply over
+//! rotate must lie within 1 % of an integer from 3 to 6. A block's core clock is the median of the
+//! looks in which they agree.
 //!
 //! ## Prediction
 //!
@@ -50,12 +50,12 @@ use crate::experiment::{
     Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, predicted,
     unknown,
 };
-use crate::measure::Bench;
+use crate::measure::{Bench, CoreClock, Windows};
 use crate::predict::Estimate;
 use crate::predict::cpu::{core_clock, core_ratio, counter_clock};
-use anyhow::{Context, Result, ensure};
+use crate::stats::quantile::median;
+use anyhow::{Context, Result};
 use metal::clock::{monotonic_raw_ns, ticks_end, ticks_start};
-use metal::kernel::{chain_multiply, chain_rotate, multiplied, rotated};
 use record::case::{Case, Order, Series};
 use record::event::{Isolation, Prediction, Repeat};
 use record::key::{CaseId, Value};
@@ -69,8 +69,6 @@ pub(crate) static EXPERIMENT: Rate = Rate;
 /// `clock.rate`.
 pub(crate) struct Rate;
 
-/// Length of one chain, in ns.
-const CHAIN_NS: f64 = 50_000.0;
 /// Attempts to read counter and clock together.
 const ANCHOR_ATTEMPTS: usize = 25;
 /// Counter against clock, as kernels accept it.
@@ -218,47 +216,39 @@ impl Experiment for Rate {
             false => windows(series),
         };
         let calibration = bench.calibration().clone();
-        let chains = Chains::sized(calibration.core_hz);
+        let looks = match bench.order().rehearsal {
+            true => Windows::REHEARSAL,
+            false => Windows::FULL,
+        };
+        let mut core = CoreClock::new(bench.clock(), looks);
         let mut blocks = Vec::new();
         let mut start = Anchor::now();
         for done in 1..=windows {
-            let block = chains.block(start, window_ns)?;
+            let block = block(&mut core, start, window_ns)?;
             start = block.end;
             blocks.push(block);
             bench.alive((window_ns * done) as f64 / 1e9);
         }
-        let values = |of: &dyn Fn(&Block) -> f64| blocks.iter().map(of).collect::<Vec<_>>();
+        let values = |of: fn(&Block) -> f64| blocks.iter().map(of).collect::<Vec<_>>();
+        let counter = values(|block| block.counter_hz);
+        // Where the run's clock is not the counter, its calibration says nothing about drift.
         if calibration.source != "clock_gettime" {
-            bench.record_batches(
-                case,
-                "drift",
-                0,
-                values(&|block| block.counter_hz / calibration.counter_hz),
-            )?;
+            let drift = counter.iter().map(|hz| hz / calibration.counter_hz);
+            bench.record_batches(case, "drift", 0, drift.collect())?;
         }
-        bench.record_batches(
-            case,
-            "counter_frequency",
-            0,
-            values(&|block| block.counter_hz),
-        )?;
-        bench.record_batches(
-            case,
-            "core_ratio",
-            0,
-            values(&|block| block.cycles_per_tick),
-        )?;
-        let core = bench.record_batches(
-            case,
-            "core_frequency",
-            0,
-            values(&|block| block.cycles_per_tick * block.counter_hz),
-        )?;
-        let odd = blocks.iter().filter(|block| !block.agrees()).count();
-        if odd > 0 {
-            core.notes.push(format!(
-                "in {odd} of {windows} windows multiply over rotate was no integer from 3 to 6: \
-                 the core clock moved within them, or this core's chains are not what they seem"
+        bench.record_batches(case, "counter_frequency", 0, counter)?;
+        let ratio = values(|block| block.core_hz / block.counter_hz);
+        bench.record_batches(case, "core_ratio", 0, ratio)?;
+        let samples =
+            bench.record_batches(case, "core_frequency", 0, values(|block| block.core_hz))?;
+        let source = Value::from(core.source());
+        samples.at.insert("source".to_owned(), source);
+        let disagreed = blocks.iter().map(|block| block.disagreed).fold(0.0, f64::max);
+        if disagreed > 0.0 {
+            samples.notes.push(format!(
+                "in up to {:.0} % of a window's looks multiply over rotate was no integer from 3 to \
+                 6: the core clock moved within them",
+                100.0 * disagreed
             ));
         }
         Ok(())
@@ -302,88 +292,36 @@ impl Anchor {
 struct Block {
     end: Anchor,
     counter_hz: f64,
-    /// Core cycles per tick, by the rotate chains.
-    cycles_per_tick: f64,
-    /// Cycles of a multiplication, if a rotation takes one.
-    multiply_cycles: f64,
+    core_hz: f64,
+    /// Share of the looks at the core clock in which the chains disagreed.
+    disagreed: f64,
 }
 
-impl Block {
-    /// Whether the two chains agree about the clock.
-    fn agrees(&self) -> bool {
-        let whole = self.multiply_cycles.round();
-        (3.0..=6.0).contains(&whole) && (self.multiply_cycles / whole - 1.0).abs() <= 0.01
+/// Looks at the core clock from `start` until `window_ns` have passed.
+fn block(core: &mut CoreClock, start: Anchor, window_ns: u64) -> Result<Block> {
+    let (mut agreed, mut rotations) = (Vec::new(), Vec::new());
+    while rotations.is_empty() || monotonic_raw_ns() < start.ns + window_ns {
+        let look = core.estimate();
+        agreed.extend(look.hz);
+        rotations.push(look.rotate_hz.context("a chain took no time")?);
     }
-}
-
-/// Chains of about [`CHAIN_NS`], rotate and multiply.
-#[derive(Clone, Copy, Debug)]
-struct Chains {
-    rotations: u64,
-    multiplications: u64,
-}
-
-impl Chains {
-    /// Lengths for a core clock, which need not be exact.
-    fn sized(core_hz: f64) -> Chains {
-        let cycles = (core_hz * CHAIN_NS / 1e9).clamp(10_000.0, 1_000_000.0);
-        Chains {
-            rotations: cycles as u64,
-            multiplications: cycles as u64 / 4,
-        }
-    }
-
-    /// Runs chains from `start` until `window_ns` have passed.
-    fn block(self, start: Anchor, window_ns: u64) -> Result<Block> {
-        let (mut rotate, mut multiply) = (Vec::new(), Vec::new());
-        while monotonic_raw_ns() < start.ns + window_ns || rotate.is_empty() {
-            let before = ticks_start();
-            let turned = chain_rotate(self.rotations);
-            let between = ticks_end();
-            let product = chain_multiply(self.multiplications);
-            let after = ticks_end();
-            ensure!(
-                turned == rotated(self.rotations) && product == multiplied(self.multiplications),
-                "a chain gave a wrong result"
-            );
-            rotate.push(self.rotations as f64 / between.wrapping_sub(before) as f64);
-            multiply.push(self.multiplications as f64 / after.wrapping_sub(between) as f64);
-        }
-        let end = Anchor::now();
-        let cycles_per_tick = upper_mode(rotate);
-        Ok(Block {
-            end,
-            counter_hz: end.ticks.wrapping_sub(start.ticks) as f64 * 1e9
-                / (end.ns - start.ns) as f64,
-            cycles_per_tick,
-            multiply_cycles: cycles_per_tick / upper_mode(multiply),
-        })
-    }
-}
-
-/// Middle of the densest third of the values; of equally dense ones (within a tenth), the upper.
-/// `values` is not empty.
-fn upper_mode(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let third = values.len().div_ceil(3).max(1);
-    let spread = |window: &[f64]| window[window.len() - 1] - window[0];
-    let narrowest = values
-        .windows(third)
-        .map(spread)
-        .fold(f64::INFINITY, f64::min);
-    let enough = (1.1 * narrowest).max(narrowest + 1e-4 * values[values.len() - 1]);
-    values
-        .windows(third)
-        .rev()
-        .find(|window| spread(window) <= enough)
-        .map_or(values[values.len() - 1], |window| window[window.len() / 2])
+    let end = Anchor::now();
+    let disagreed = 1.0 - agreed.len() as f64 / rotations.len() as f64;
+    let looks = if agreed.is_empty() { rotations } else { agreed };
+    Ok(Block {
+        end,
+        counter_hz: end.ticks.wrapping_sub(start.ticks) as f64 * 1e9 / (end.ns - start.ns) as f64,
+        core_hz: median(&looks).context("no look at the core clock")?,
+        disagreed,
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Anchor, Block, Chains, EXPERIMENT, upper_mode};
+    use super::{Anchor, EXPERIMENT, REHEARSAL, block};
     use crate::experiment::{Experiment, Preset};
-    use crate::experiments::tests::{check, sites};
+    use crate::experiments::tests::{check, sites, smoke};
+    use crate::measure::{Clock, CoreClock, Windows};
     use std::time::Duration;
 
     #[test]
@@ -399,41 +337,19 @@ mod tests {
     }
 
     #[test]
-    fn the_upper_mode_is_the_undisturbed_clock() {
-        let mut values = vec![1.30, 1.3001, 1.2999, 1.30, 1.2998, 1.3, 1.3];
-        values.extend([1.1, 0.9, 1.25, 0.4]);
-        assert!((upper_mode(values) - 1.3).abs() < 1e-3);
-        // Two clocks, equally often: the upper one.
-        let values = [1.2, 1.2, 1.2, 1.2, 1.4, 1.4, 1.4, 1.4].to_vec();
-        assert!((upper_mode(values) - 1.4).abs() < 1e-9);
-        // One lucky reading is no mode.
-        let values = [1.2, 1.2001, 1.2, 1.1999, 1.2, 1.9].to_vec();
-        assert!((upper_mode(values) - 1.2).abs() < 1e-3);
-        assert_eq!(upper_mode(vec![5.0]), 5.0);
-    }
-
-    #[test]
-    fn chains_agree_when_a_multiplication_takes_whole_cycles() {
-        let agrees = |multiply_cycles| {
-            Block {
-                end: Anchor { ticks: 0, ns: 0 },
-                counter_hz: 1e9,
-                cycles_per_tick: 1.0,
-                multiply_cycles,
-            }
-            .agrees()
-        };
-        assert!(agrees(3.02) && agrees(4.96) && agrees(6.0));
-        assert!(!agrees(3.2) && !agrees(2.0) && !agrees(7.0));
-    }
-
-    #[test]
     fn a_block_is_as_long_as_asked_and_its_ends_move_on() {
+        let mut core = CoreClock::new(Clock::Monotonic, Windows::REHEARSAL);
         let start = Anchor::now();
-        let block = Chains::sized(3e9)
-            .block(start, 1_000_000)
-            .expect("chains are right");
-        assert!(block.end.ns - start.ns >= 1_000_000);
-        assert!(block.counter_hz > 1e6 && block.cycles_per_tick > 0.0);
+        let first = block(&mut core, start, 1_000_000).expect("chains run");
+        assert!(first.end.ns - start.ns >= 1_000_000);
+        let second = block(&mut core, first.end, 1).expect("one look at least");
+        assert!(second.end.ns > first.end.ns && second.end.ticks > first.end.ticks);
+        assert!(second.counter_hz > 1e6 && second.core_hz > 1e6);
+    }
+
+    #[test]
+    fn it_measures() {
+        let samples = smoke(&EXPERIMENT);
+        assert!(samples.iter().all(|samples| samples.raw.samples().len() as u64 == REHEARSAL.1));
     }
 }

@@ -270,9 +270,13 @@ fn resolution(site: &Site, read: ClockRead, cost: Estimate) -> Prediction {
     if read == ClockRead::Time {
         return unknown("unknown here: time() steps once a second, longer than a round");
     }
-    // A start lies after its own fence and an end before its own, so half of a pair may show; no
-    // read shows less than a tick of 1 ns (0.2 ns for the counter itself).
-    let cost = cost.widened(2.5, 1.3, "a step is at least what passes between two reads");
+    // A pair's fences and its `cpuid` stand outside of what its two reads show.
+    let shown = match read {
+        ClockRead::FencedPair => counter_read(site, CounterRead::Window),
+        ClockRead::CpuidPair => counter_read(site, CounterRead::Ordered),
+        _ => cost,
+    };
+    let cost = shown.widened(1.1, 1.15, "a step is what passes between two reads");
     if site.host.cpu.arch == Arch::Aarch64 {
         return cost
             .widened(
@@ -358,7 +362,7 @@ fn smallest_steps(pairs: u64, mut step: impl FnMut() -> u64) -> Option<Vec<u64>>
 mod tests {
     use super::{EXPERIMENT, NAMES, exists, smallest_steps};
     use crate::experiment::{Experiment, Preset};
-    use crate::experiments::tests::{check, params, sites};
+    use crate::experiments::tests::{check, params, sites, smoke};
     use crate::host::Arch;
     use metal::kernel::ClockRead;
 
@@ -415,5 +419,10 @@ mod tests {
         });
         assert_eq!(steps, Some(vec![3; super::STEP_EVENTS]));
         assert_eq!(smallest_steps(10, || 0), None);
+    }
+
+    #[test]
+    fn it_measures() {
+        assert!(!smoke(&EXPERIMENT).is_empty());
     }
 }

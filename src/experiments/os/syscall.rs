@@ -64,7 +64,7 @@ use crate::experiment::{
     Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, unknown,
 };
 use crate::host::Arch;
-use crate::measure::Bench;
+use crate::measure::{Bench, Clock};
 use crate::predict::os::{self, Service};
 use crate::predict::{Estimate, around};
 use anyhow::{Context, Result, bail, ensure};
@@ -391,6 +391,10 @@ fn measure_uring(series: &Series, bench: &mut Bench) -> Result<()> {
 
 fn measure_child(series: &Series, bench: &mut Bench) -> Result<()> {
     let case = series.cases.first().context("one case")?;
+    ensure!(
+        matches!(bench.clock(), Clock::Counter { .. }),
+        "a child reads the counter, which cannot be trusted here"
+    );
     let until = monotonic_raw_ns() + bench.order().case_ns;
     let least = if bench.order().rehearsal {
         REHEARSAL_CHILDREN

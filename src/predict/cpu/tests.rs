@@ -60,6 +60,7 @@ fn every_design_gets_an_ordered_interval_of_every_law() {
             CounterRead::Fenced,
             CounterRead::Ordered,
             CounterRead::Pair,
+            CounterRead::Window,
             CounterRead::CpuidPair,
         ] {
             assert_ordered(&counter_read(&site, read));
@@ -99,6 +100,14 @@ fn the_clock_follows_what_is_stated_and_says_from_where() {
     fixed.host.cpu.cpus[0].frequency.base_hz = Some(3_000_000_000);
     fixed.host.cpu.turbo.enabled = Some(false);
     assert_eq!(core_clock(&fixed).0.likely, 3e9);
+
+    fixed
+        .host
+        .given
+        .set("cpu.max_hz", "5GHz")
+        .expect("a fact of the host");
+    let (given, from) = core_clock(&fixed);
+    assert!(given.high == 5.25e9 && from.contains("given"), "{from}");
 }
 
 #[test]

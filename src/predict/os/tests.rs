@@ -124,6 +124,11 @@ fn every_mitigation_costs_and_is_named() {
         let because = entry(&mitigated(&[(name, text)]), None).because;
         assert!(because.contains(word), "{because}");
     }
+    // Words of later clauses are not the mode.
+    let retpolines = likely(&[("spectre_v2", "Mitigation: Retpolines")]);
+    let clauses =
+        "Mitigation: Retpolines; STIBP: disabled; PBRSB-eIBRS: Not affected; BHI: Retpoline";
+    assert_eq!(likely(&[("spectre_v2", clauses)]), retpolines);
     let enhanced = likely(&[(
         "spectre_v2",
         "Mitigation: Enhanced / Automatic IBRS; IBPB: conditional",

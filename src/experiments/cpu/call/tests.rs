@@ -1,6 +1,6 @@
 use super::*;
 use crate::experiment::Preset;
-use crate::experiments::tests::{check, params, sites};
+use crate::experiments::tests::{check, params, recorded, sites, smoke};
 use record::key::Key;
 
 #[test]
@@ -104,7 +104,7 @@ fn the_line_is_derived_per_type_and_frame_from_direct_calls_only() {
 
 #[test]
 fn the_derived_prediction_needs_the_measured_clock_and_is_narrower() {
-    let site = &sites()[1];
+    let site = &recorded("vm-granite-rapids");
     let case = Case::new(case_id("direct", "i64", "registers", 4));
     let mut known = Known::default();
     assert!(
@@ -124,4 +124,9 @@ fn the_derived_prediction_needs_the_measured_clock_and_is_narrower() {
         range.high / range.low
     };
     assert!(width(Some(&known)) < width(None));
+}
+
+#[test]
+fn it_measures() {
+    assert!(!smoke(&EXPERIMENT).is_empty());
 }

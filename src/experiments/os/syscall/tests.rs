@@ -1,6 +1,6 @@
 use super::*;
 use crate::experiment::Preset;
-use crate::experiments::tests::{check, params, sites};
+use crate::experiments::tests::{check, params, recorded, sites, smoke};
 use crate::host::Rlimit;
 use record::key::Key;
 
@@ -23,7 +23,7 @@ fn what_a_site_lacks_is_skipped_with_its_reason() {
             .expect("something is always measurable");
         offer.skipped.iter().map(|(id, _)| id.to_string()).collect()
     };
-    let mut site = sites().remove(1);
+    let mut site = recorded("vm-granite-rapids");
     assert!(skips(&site).is_empty());
     site.host.kernel.release = Some("4.19.0-26-amd64".to_owned());
     assert_eq!(skips(&site), ["call=uring_nop"]);
@@ -47,7 +47,7 @@ fn releases_are_read() {
 
 #[test]
 fn the_derived_prediction_comes_from_what_clock_read_measured() {
-    let site = &sites()[1];
+    let site = &recorded("vm-granite-rapids");
     let of = |call: &str, known: &Known| {
         let case = Case::new(CaseId::new().with("call", call));
         EXPERIMENT.predict(site, Some(known), &case, &CARD.metrics[0])
@@ -90,4 +90,9 @@ fn pools_are_opened_and_closed_whole() {
     // Other tests of this process open files too, but not as many as a pool that was left open.
     assert!(descriptors() < before + 16);
     assert!(Pools::new(0).is_err());
+}
+
+#[test]
+fn it_measures() {
+    assert!(!smoke(&EXPERIMENT).is_empty());
 }
