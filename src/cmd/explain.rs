@@ -15,7 +15,7 @@ pub struct Args {
 pub fn run(args: Args) -> Result<(), Failure> {
     let experiment = find(&args.id).ok_or_else(|| {
         Failure::Usage(format!(
-            "no experiment is called `{}`{}: `plumb list` names them all",
+            "no experiment is called `{}`{} `plumb list` names them all",
             args.id,
             near(&args.id, FAMILIES)
         ))

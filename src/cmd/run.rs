@@ -3,12 +3,13 @@
 use crate::cmd::report::{Format, render};
 use crate::cmd::site::Choice;
 use crate::cmd::{Failure, output};
+use crate::session::live::OVER_BUDGET;
 use crate::session::{self, Observer, Progress, Setup};
+use crate::store::journal::{self, WorkDir};
 use crate::store::{self, RecordFile, Store};
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
-use record::case::Order;
-use record::event::{End, Ending, Event, Plan};
+use record::event::{End, Ending, Event, Plan, PlannedSeries};
 use record::run::Run;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,12 +45,25 @@ pub fn run(args: Args) -> Result<(), Failure> {
         store::check_writable(page)
             .map_err(|error| Failure::Usage(format!("--report: {error:#}")))?;
     }
-    let (setup, file, resumed) = match &args.resume {
-        Some(run) => resume(run)?,
-        None => start(&args)?,
+    // From here on a signal ends the run cleanly.
+    let stop = stop_flag()?;
+    let store = Store::here();
+    for told in journal::recover(&store) {
+        output::diagnose(&format!("plumb: {told}"));
+    }
+    let (mut setup, file, resumed) = match &args.resume {
+        Some(run) => resume(&store, run)?,
+        None => start(&store, &args)?,
     };
     let path = file.path().to_owned();
-    let stop = stop_flag()?;
+    if args.report.as_deref().is_some_and(|page| same(page, &path)) {
+        return Err(Failure::Usage(format!(
+            "--report {} is the record itself; name another file",
+            path.display()
+        )));
+    }
+    let work = work_dir(&store, &mut setup)?;
+    let continued = resumed.is_some();
     let mut sink = Sink {
         file,
         bar: progress_bar(),
@@ -62,7 +76,15 @@ pub fn run(args: Args) -> Result<(), Failure> {
     ));
     let run = session::run(&setup, &mut sink, &stop, resumed);
     sink.bar.finish_and_clear();
-    let run = run?;
+    if let Some(Err(error)) = work.map(WorkDir::remove) {
+        output::diagnose(&format!("plumb: {error:#}; the next run tries again"));
+    }
+    let run = match run {
+        Err(error) if session::is_interrupt(&error) => {
+            return Err(Failure::Interrupted(interrupted_early(&path, continued)));
+        }
+        run => run?,
+    };
     if let Some(page) = &args.report {
         store::write_whole(page, render(&run, Format::Html, output::look()).as_bytes())?;
     }
@@ -76,15 +98,12 @@ pub fn run(args: Args) -> Result<(), Failure> {
 }
 
 /// A new run: its file is made before anything is measured.
-fn start(args: &Args) -> Result<(Setup, RecordFile, Option<Run>), Failure> {
-    let name = run_name();
+fn start(store: &Store, args: &Args) -> Result<(Setup, RecordFile, Option<Run>), Failure> {
+    let name = store.free_name(&run_name());
     let setup = args.choice.setup(name.clone())?;
-    let path = args
-        .out
-        .clone()
-        .unwrap_or_else(|| Store::here().path(&name));
+    let path = args.out.clone().unwrap_or_else(|| store.path(&name));
     let file = RecordFile::create(&path).map_err(|error| {
-        let way_out = if path.exists() {
+        let way_out = if path.is_file() {
             "name another file with --out, or continue it with --resume"
         } else {
             "name a writable file with --out"
@@ -94,10 +113,10 @@ fn start(args: &Args) -> Result<(Setup, RecordFile, Option<Run>), Failure> {
     Ok((setup, file, None))
 }
 
-fn resume(name: &str) -> Result<(Setup, RecordFile, Option<Run>), Failure> {
+fn resume(store: &Store, name: &str) -> Result<(Setup, RecordFile, Option<Run>), Failure> {
     let usage = |error: anyhow::Error| Failure::Usage(format!("{error:#}"));
-    let path = Store::here().find(name).map_err(usage)?;
-    let recording = store::read(&path).map_err(usage)?;
+    let path = store.find(name).map_err(usage)?;
+    let (file, recording) = RecordFile::resume(&path).map_err(usage)?;
     let run = &recording.run;
     if matches!(
         run.footer.as_ref().map(|footer| footer.end),
@@ -129,23 +148,43 @@ fn resume(name: &str) -> Result<(Setup, RecordFile, Option<Run>), Failure> {
             path.display()
         )));
     }
-    let file = RecordFile::resume(&path, &recording)?;
     Ok((setup, file, Some(recording.run)))
 }
 
-/// Where two plans differ in what they measure, stated costs aside.
+/// The run's own directory below the one of `--dir`; experiments write nowhere else.
+fn work_dir(store: &Store, setup: &mut Setup) -> Result<Option<WorkDir>> {
+    let Some(dir) = &mut setup.site.dir else {
+        return Ok(None);
+    };
+    let work = WorkDir::make(store, &dir.path, &setup.name)?;
+    dir.path = work.path().to_owned();
+    Ok(Some(work))
+}
+
+/// Whether two paths, the second of a file that exists, name one file.
+fn same(one: &Path, other: &Path) -> bool {
+    one.canonicalize()
+        .is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
+}
+
+/// Where two plans differ in what they measure and how often, stated costs aside.
 fn difference(then: &Plan, now: &Plan) -> Option<String> {
-    let series = |plan: &Plan| -> Vec<(String, Order, Vec<String>)> {
+    if then.looks != now.looks {
+        return Some(format!(
+            "looks after {:?} rounds then, {:?} now",
+            then.looks, now.looks
+        ));
+    }
+    let series = |plan: &Plan| -> Vec<(String, PlannedSeries)> {
         plan.experiments
             .iter()
             .flat_map(|planned| {
                 planned.series.iter().map(|series| {
-                    let cases = series.cases.iter().map(ToString::to_string).collect();
-                    (
-                        format!("{}/{}", planned.id, series.name),
-                        series.order,
-                        cases,
-                    )
+                    let alike = PlannedSeries {
+                        round_cost_s: 0.0,
+                        ..series.clone()
+                    };
+                    (format!("{}/{}", planned.id, series.name), alike)
                 })
             })
             .collect()
@@ -154,11 +193,19 @@ fn difference(then: &Plan, now: &Plan) -> Option<String> {
     if then.len() != now.len() {
         return Some(format!("{} series then, {} now", then.len(), now.len()));
     }
-    then.iter().zip(&now).find(|(then, now)| then != now).map(
-        |((label, _, cases), (_, _, fresh))| {
-            format!("{label}: {} cases then, {} now", cases.len(), fresh.len())
-        },
-    )
+    then.iter()
+        .zip(&now)
+        .find(|(then, now)| then != now)
+        .map(|((label, then), (fresh, now))| {
+            if label != fresh {
+                format!("{label} then, {fresh} now")
+            } else if then.settings != now.settings {
+                format!("{label} has other settings")
+            } else {
+                let (then, now) = (then.cases.len(), now.cases.len());
+                format!("{label}: {then} cases then, {now} now, or others")
+            }
+        })
 }
 
 /// Time and host: names sort by time.
@@ -192,6 +239,29 @@ fn stop_flag() -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
+/// What to say when a signal came before the first event.
+fn interrupted_early(path: &Path, continued: bool) -> String {
+    if continued {
+        format!(
+            "interrupted before anything more was measured. Continue with: plumb run --resume {}",
+            quoted(path)
+        )
+    } else {
+        "interrupted before anything was measured; nothing is left behind".to_owned()
+    }
+}
+
+/// A path as a shell takes it back.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:,@%".contains(letter);
+    if text.chars().all(plain) {
+        text
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
 /// The exit code of a run, with a hint where one helps.
 fn verdict(run: &Run, path: &Path) -> Result<(), Failure> {
     if run
@@ -201,8 +271,21 @@ fn verdict(run: &Run, path: &Path) -> Result<(), Failure> {
     {
         return Err(Failure::Interrupted(format!(
             "interrupted; what was measured is in the record. Continue with: plumb run --resume {}",
-            path.display()
+            quoted(path)
         )));
+    }
+    let unreached = run
+        .outcomes
+        .iter()
+        .filter(|outcome| {
+            let reason = outcome.reason.as_deref().unwrap_or_default();
+            outcome.outcome == Ending::Skipped && reason.starts_with(OVER_BUDGET)
+        })
+        .count();
+    if unreached > 0 {
+        output::diagnose(&format!(
+            "plumb: the budget ended before {unreached} cases had a round; give more with --budget"
+        ));
     }
     let experiments = run.plan.iter().flat_map(|plan| &plan.experiments);
     let failed: Vec<&str> = experiments

@@ -23,13 +23,13 @@ pub struct Choice {
     #[arg(long, value_enum, default_value_t = PresetName::Standard)]
     pub preset: PresetName,
     /// Measuring time at most, for example 90s or 10m [default: the preset's]
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = budget)]
     pub budget: Option<Duration>,
     /// Goal for the half width of the intervals, in percent of the figure
     #[arg(long, value_name = "PCT", default_value = "2", value_parser = percent)]
     pub precision: f64,
     /// Seed of every random order [default: from the clock]
-    #[arg(long)]
+    #[arg(long, value_parser = seed)]
     pub seed: Option<u64>,
     /// A parameter (ID.PARAM=V1,V2 or lo..hi) or a fact as a data sheet gives it (host.FACT=VALUE)
     #[arg(long, value_name = "NAME=VALUE")]
@@ -77,6 +77,22 @@ fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Longest budget: what is longer was not meant.
+const BUDGET_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+
+fn budget(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(budget) if budget > Duration::ZERO && budget <= BUDGET_MAX => Ok(budget),
+        Ok(_) => Err("type a duration above 0s and up to 30days, for example 10m".to_owned()),
+        Err(error) => Err(format!("{error}: type a duration, for example 90s or 10m")),
+    }
+}
+
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse()
+        .map_err(|_| "type a whole number from 0 to 18446744073709551615".to_owned())
+}
+
 impl Choice {
     /// As it stands in the record.
     fn options(&self) -> Options {
@@ -88,7 +104,11 @@ impl Choice {
             precision: self.precision / 100.0,
             set: self.set.clone(),
             cpus: self.cpu.clone(),
-            dir: self.dir.as_ref().map(|dir| dir.display().to_string()),
+            // Absolute, so that a resume from another directory finds it.
+            dir: self.dir.as_ref().map(|dir| {
+                let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
+                dir.display().to_string()
+            }),
         }
     }
 
@@ -101,10 +121,19 @@ impl Choice {
                     options.preset
                 ))
             })?;
+        let budget = Duration::try_from_secs_f64(options.budget_s)
+            .ok()
+            .filter(|budget| *budget <= BUDGET_MAX)
+            .ok_or_else(|| {
+                Failure::Usage(format!(
+                    "the record's budget of {} s is none; it is damaged: start a new `plumb run`",
+                    options.budget_s
+                ))
+            })?;
         Ok(Choice {
             selectors: options.selectors.clone(),
             preset,
-            budget: Some(Duration::from_secs_f64(options.budget_s)),
+            budget: Some(budget),
             precision: options.precision * 100.0,
             seed: Some(seed),
             set: options.set.clone(),

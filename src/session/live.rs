@@ -13,6 +13,9 @@ use std::time::Duration;
 /// Void rounds in a row after which a series has failed.
 const VOID_IN_ROW_MAX: u32 = 3;
 
+/// How the reason of a case begins that the budget left without a round.
+pub const OVER_BUDGET: &str = "the budget ended before its first round";
+
 /// Why a stage ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
@@ -148,9 +151,7 @@ impl<'run> Live<'run> {
                 (None, Stop::Interrupted) => {
                     "the run was interrupted before its first round".to_owned()
                 }
-                (None, _) => {
-                    "the budget ended before its first round; give more with --budget".to_owned()
-                }
+                (None, _) => format!("{OVER_BUDGET}; give more with --budget"),
             };
             let ending = if self.last_void.is_some() {
                 Ending::Failed

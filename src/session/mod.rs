@@ -21,7 +21,7 @@ use record::event::{
     Calibration, End, Ending, Event, Footer, Header, Options, Outcome, PredictionEvent,
     PredictionKind, Segment,
 };
-use record::key::CaseId;
+use record::key::{CaseId, Key};
 use record::run::Run;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -136,9 +136,7 @@ pub fn run(
         measured: Vec::new(),
     };
     session.emit(first)?;
-    if segment == 0 {
-        session.announce()?;
-    }
+    session.announce()?;
     let end = session.stages()?;
     session.footer(end)?;
     Ok(session.run)
@@ -159,7 +157,8 @@ fn spent(run: &Run) -> Duration {
             .fold(0.0, f64::max)
     };
     let segments = u32::try_from(run.segments.len()).unwrap_or(0);
-    Duration::from_secs_f64((0..=segments).map(last).sum())
+    // A time that is none comes from a damaged record: then the budget is spent.
+    Duration::try_from_secs_f64((0..=segments).map(last).sum()).unwrap_or(Duration::MAX)
 }
 
 fn header(
@@ -194,10 +193,13 @@ impl<'run> Session<'run> {
         Ok(())
     }
 
-    /// The plan, the prior of every case, and what is skipped: all before the first sample.
+    /// The plan, the prior of every case, and what is skipped: all before the first sample. A
+    /// resumed run may have been killed in the midst of it; what is there is not said again.
     fn announce(&mut self) -> Result<()> {
         let setup = self.setup;
-        self.emit(Event::Plan(Box::new(setup.planned.plan.clone())))?;
+        if self.run.plan.is_none() {
+            self.emit(Event::Plan(Box::new(setup.planned.plan.clone())))?;
+        }
         for work in &setup.planned.work {
             self.predict(work, &work.series.cases, None)?;
         }
@@ -205,6 +207,10 @@ impl<'run> Session<'run> {
             self.predict_derived(experiment, &derived, None)?;
         }
         for (card, case, skip) in &setup.planned.skipped {
+            let told = |outcome: &Outcome| outcome.experiment == card.id && outcome.case == *case;
+            if self.run.outcomes.iter().any(told) {
+                continue;
+            }
             let reason = match &skip.needed {
                 Some(needed) => format!("{} (needed: {needed})", skip.reason),
                 None => skip.reason.clone(),
@@ -255,6 +261,10 @@ impl<'run> Session<'run> {
             None => PredictionKind::Prior,
             Some(_) => PredictionKind::Derived,
         };
+        let key = Key::new(experiment.card().id, &case.id, &metric.name);
+        if known.is_none() && self.run.prediction(&key, of).is_some() {
+            return Ok(());
+        }
         let Some(prediction) = experiment.predict(&self.setup.site, known, case, metric) else {
             return Ok(());
         };
@@ -301,12 +311,25 @@ impl<'run> Session<'run> {
                 .filter(|work| work.stage == stage)
                 .collect();
             match self.stage(stage, &works)? {
-                Stop::Interrupted => return Ok(End::Interrupted),
+                Stop::Interrupted => {
+                    self.leave(stage)?;
+                    return Ok(End::Interrupted);
+                }
                 Stop::Budget => end = End::Budget,
                 Stop::Done => {}
             }
         }
         Ok(end)
+    }
+
+    /// Every case has an outcome, also those of the stages that a signal left out.
+    fn leave(&mut self, stage: usize) -> Result<()> {
+        let setup = self.setup;
+        for work in setup.planned.work.iter().filter(|work| work.stage > stage) {
+            let live = Live::new(work, work.series.clone(), &self.run);
+            self.close(&live, Stop::Interrupted)?;
+        }
+        Ok(())
     }
 
     fn stage(&mut self, stage: usize, works: &[&'run Work]) -> Result<Stop> {
@@ -448,6 +471,6 @@ fn derived_cases(setup: &Setup) -> Vec<(&'static dyn crate::experiment::Experime
 }
 
 /// Whether an error says that a signal asked to end.
-fn is_interrupt(error: &anyhow::Error) -> bool {
+pub fn is_interrupt(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| cause.is::<Interrupted>())
 }

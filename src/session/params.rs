@@ -5,6 +5,7 @@ use crate::session::select::{domain_text, near, nearest};
 use record::key::Value;
 use record::quantity::parse_integer;
 use record::unit::Unit;
+use std::collections::BTreeSet;
 use thiserror::Error;
 
 /// A setting that cannot be meant, with what to type instead.
@@ -46,7 +47,7 @@ impl Settings {
                 .find(|card| card.id == id)
                 .ok_or_else(|| {
                     BadSetting(format!(
-                        "`{text}`: no experiment is called `{id}`{}",
+                        "`{text}`: no experiment is called `{id}`{} `plumb list` names them all",
                         near(id, families)
                     ))
                 })?;
@@ -97,7 +98,7 @@ fn default_values(param: &Param, preset: Preset) -> Vec<Value> {
 /// # Errors
 /// Why a value is outside the parameter's domain, and what the domain is.
 pub fn parse_values(text: &str, param: &Param) -> Result<Vec<Value>, String> {
-    if text == "auto" {
+    if text == "auto" && param.defaults.contains(&"auto") {
         return Ok(vec![Value::from("auto")]);
     }
     let mut values = Vec::new();
@@ -116,6 +117,9 @@ pub fn parse_values(text: &str, param: &Param) -> Result<Vec<Value>, String> {
             None => values.push(parse_value(token, param)?),
         }
     }
+    // A case that is named twice is one case.
+    let mut seen = BTreeSet::new();
+    values.retain(|value| seen.insert(value.clone()));
     if param.role == Role::Setting && values.len() != 1 {
         return Err(format!(
             "`{text}` gives {} values where one is meant",
@@ -132,7 +136,8 @@ pub fn parse_values(text: &str, param: &Param) -> Result<Vec<Value>, String> {
 pub fn parse_value(token: &str, param: &Param) -> Result<Value, String> {
     let value = match param.domain {
         Domain::Symbols(_) => Value::from(token),
-        Domain::Integer { unit, .. } => integer(token, unit)?,
+        Domain::Integer { unit, .. } => integer(token, unit)
+            .map_err(|reason| format!("{reason}: it takes {}", domain_text(&param.domain)))?,
         Domain::Either(symbols, _, _, _) if symbols.contains(&token) => Value::from(token),
         Domain::Either(symbols, _, _, unit) => integer(token, unit)
             .map_err(|reason| format!("{reason}, or one of {}", symbols.join(", ")))?,
@@ -178,7 +183,7 @@ fn find_param<'card>(card: &'card Card, name: &str) -> Result<&'card Param, BadS
         .ok_or_else(|| {
             let names: Vec<&str> = card.params.iter().map(|param| param.name).collect();
             BadSetting(format!(
-                "{} has no parameter `{name}`{}: it has {}",
+                "{} has no parameter `{name}`{} it has {}",
                 card.id,
                 nearest(name, names.iter().copied()),
                 names.join(", ")

@@ -76,7 +76,8 @@ impl<'run> Session<'run> {
                 }
             }
             for at in group {
-                if !lives[*at].work.once() && lives[*at].ok >= look {
+                // A resumed series that went past this look has not ended at it.
+                if !lives[*at].work.once() && lives[*at].ok == look {
                     lives[*at].look(&self.run, self.setup.options.precision);
                 }
             }
@@ -160,7 +161,7 @@ impl<'run> Session<'run> {
     }
 
     fn elapsed(&self) -> Duration {
-        self.spent_before + self.started.elapsed()
+        self.spent_before.saturating_add(self.started.elapsed())
     }
 
     /// Whether `more` further passes of the group fit the budget, with the first looks of what
@@ -173,7 +174,7 @@ impl<'run> Session<'run> {
             .map(Live::cost)
             .sum();
         let reserved = self.later(stage, false) + self.unstarted(lives);
-        self.elapsed() + cost * more + reserved <= self.setup.budget
+        self.elapsed().saturating_add(cost * more + reserved) <= self.setup.budget
     }
 
     /// Stated cost of the stages to come, up to the first look or to the last.

@@ -127,7 +127,7 @@ fn rule(text: &str, families: &[&Family]) -> Result<Rule, BadSelector> {
         .collect();
     let Some(first) = matched.first() else {
         return Err(BadSelector(format!(
-            "no experiment or family is called `{pattern}`{}: `plumb list` names them all",
+            "no experiment or family is called `{pattern}`{} `plumb list` names them all",
             near(pattern, families)
         )));
     };
@@ -201,25 +201,27 @@ fn case_params(card: &Card) -> Vec<&'static str> {
         .collect()
 }
 
-/// `; did you mean …?` for the nearest ids, or nothing.
+/// `; did you mean …?` for the nearest ids, or a colon. Hidden families are near to their own names.
 pub fn near(text: &str, families: &[&Family]) -> String {
     let names = families
         .iter()
-        .filter(|family| !family.hidden)
+        .filter(|family| !family.hidden || text.starts_with(family.name))
         .flat_map(|family| {
             std::iter::once(family.name).chain(family.experiments.iter().map(|e| e.card().id))
         });
     nearest(text, names)
 }
 
-/// `; did you mean …?` for the nearest of some names, or nothing.
+/// `; did you mean …?` for the nearest of some names, or a colon.
 pub fn nearest<'name>(text: &str, names: impl Iterator<Item = &'name str>) -> String {
     names
         .map(|name| (strsim::jaro_winkler(text, name), name))
         .filter(|(likeness, _)| *likeness > 0.75)
         .max_by(|one, other| one.0.total_cmp(&other.0))
-        .map(|(_, name)| format!("; did you mean `{name}`?"))
-        .unwrap_or_default()
+        .map_or_else(
+            || ":".to_owned(),
+            |(_, name)| format!("; did you mean `{name}`?"),
+        )
 }
 
 /// Shell-like matching with `*` and `?`.

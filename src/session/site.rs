@@ -59,11 +59,13 @@ fn quiet_cpus(host: &Host, root: &Root) -> Vec<usize> {
 
 fn asked_cpus(host: &Host, list: &str) -> Result<Vec<usize>, BadSite> {
     let usable = format!("usable here: --cpu {}", format_cpus(&host.cpu.usable()));
-    let well_formed = list
-        .chars()
-        .all(|letter| letter.is_ascii_digit() || letter == ',' || letter == '-');
+    // The kernel's lists are read leniently, what is typed is not: no piece may be passed over.
+    let well_formed = |piece: &str| {
+        let digits = piece.chars().all(|c| c.is_ascii_digit() || c == '-');
+        digits && !parse_cpus(piece).is_empty()
+    };
     let asked = parse_cpus(list);
-    if asked.is_empty() || !well_formed {
+    if !list.split(',').all(well_formed) {
         return Err(BadSite(format!(
             "`--cpu {list}` is no list of CPUs, such as 1 or 0,2-3; {usable}"
         )));

@@ -1,9 +1,11 @@
 //! Runs on disk: append-only JSON Lines, one file a run.
 
+pub mod journal;
+
 use anyhow::{Context, Result, anyhow, bail};
 use record::codec::{self, Recording};
 use record::event::Event;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
@@ -50,7 +52,16 @@ impl Store {
         Ok(names)
     }
 
-    /// The file of a run: a path, a unique prefix of a stored name, or `last`.
+    /// A name for a new run that is not taken: two runs may begin in the same second.
+    pub fn free_name(&self, name: &str) -> String {
+        let numbered = (2_u32..).map(|number| format!("{name}-{number}"));
+        std::iter::once(name.to_owned())
+            .chain(numbered)
+            .find(|name| !self.path(name).exists())
+            .unwrap_or_else(|| name.to_owned())
+    }
+
+    /// The file of a run: a path, a stored name or a unique prefix of one, or `last`.
     ///
     /// # Errors
     /// No such run, or several.
@@ -71,9 +82,14 @@ impl Store {
                 )
             });
         }
-        let fits: Vec<&String> = names.iter().filter(|name| name.starts_with(run)).collect();
+        let fits: Vec<&String> = names
+            .iter()
+            .filter(|name| !run.is_empty() && name.starts_with(run))
+            .collect();
         match fits.as_slice() {
             [one] => Ok(self.path(one)),
+            [whole, ..] if *whole == run => Ok(self.path(whole)),
+            [] if path.is_file() => Ok(path.to_owned()),
             [] => bail!("no stored run begins with `{run}`; `plumb runs` lists them"),
             [first, .., last] => bail!(
                 "{} stored runs begin with `{run}`, from {first} to {last}; type more of the name",
@@ -83,12 +99,14 @@ impl Store {
     }
 }
 
-/// A record that is being written.
+/// A record that is being written. Its lock keeps a second writer away.
 #[derive(Debug)]
 pub struct RecordFile {
     file: File,
     path: PathBuf,
     unstarted: bool,
+    /// Length at which a torn last line is cut before the first event is appended.
+    cut: Option<u64>,
 }
 
 impl RecordFile {
@@ -109,28 +127,34 @@ impl RecordFile {
             .create_new(true)
             .open(path)
             .with_context(|| format!("cannot write the record {}", path.display()))?;
+        lock(&file, path)?;
         Ok(RecordFile {
             file,
             path: path.to_owned(),
             unstarted: true,
+            cut: None,
         })
     }
 
-    /// Opens the file of a run to continue it, and cuts a torn last line.
+    /// Opens the file of a run to continue it, and reads it. Nothing in it changes before the first
+    /// event is appended.
     ///
     /// # Errors
-    /// It cannot be written.
-    pub fn resume(path: &Path, recording: &Recording) -> Result<Self> {
+    /// It cannot be read or written, or another plumb is writing it.
+    pub fn resume(path: &Path) -> Result<(Self, Recording)> {
         let file = OpenOptions::new()
             .append(true)
             .open(path)
-            .and_then(|file| file.set_len(recording.whole_bytes).map(|()| file))
             .with_context(|| format!("cannot continue the record {}", path.display()))?;
-        Ok(RecordFile {
+        lock(&file, path)?;
+        let recording = read(path)?;
+        let record = RecordFile {
             file,
             path: path.to_owned(),
             unstarted: false,
-        })
+            cut: recording.torn.then_some(recording.whole_bytes),
+        };
+        Ok((record, recording))
     }
 
     /// Where it is.
@@ -144,7 +168,9 @@ impl RecordFile {
     /// It cannot be written: disk full, device gone.
     pub fn append(&mut self, event: &Event) -> Result<()> {
         self.unstarted = false;
-        codec::write(&mut self.file, event)
+        let cut = self.cut.take();
+        cut.map_or(Ok(()), |length| self.file.set_len(length))
+            .and_then(|()| codec::write(&mut self.file, event))
             .with_context(|| format!("cannot write the record {}", self.path.display()))
     }
 }
@@ -158,6 +184,17 @@ impl Drop for RecordFile {
     }
 }
 
+fn lock(file: &File, path: &Path) -> Result<()> {
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => bail!(
+            "{} is being written by another plumb; wait for its end",
+            path.display()
+        ),
+        // A file system without locks cannot tell; it must not forbid to measure.
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
+    }
+}
+
 /// Reads a record.
 ///
 /// # Errors
@@ -168,22 +205,24 @@ pub fn read(path: &Path) -> Result<Recording> {
         .map_err(|error| anyhow!("{} is no readable record: {error}", path.display()))
 }
 
-/// Writes a whole file, or nothing: through a temporary file beside it.
+/// Writes a whole file, or nothing: through a temporary file beside it. A device or pipe is written
+/// as it is, a link stays a link.
 ///
 /// # Errors
 /// It cannot be written.
 pub fn write_whole(path: &Path, contents: &[u8]) -> Result<()> {
-    let name = path
-        .file_name()
-        .and_then(|name| name.to_str())
-        .with_context(|| format!("{} names no file; type a file name", path.display()))?;
-    let beside = path.with_file_name(format!(".{name}.{}.part", std::process::id()));
+    let cannot = |error: io::Error| anyhow!("cannot write {}: {error}", path.display());
+    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    if is_special(&target) {
+        return std::fs::write(&target, contents).map_err(cannot);
+    }
+    let beside = beside(&target)?;
     std::fs::write(&beside, contents)
-        .and_then(|()| std::fs::rename(&beside, path))
+        .and_then(|()| std::fs::rename(&beside, &target))
         .map_err(|error| {
             // The half-written one must not stay; that it may not exist is no further news.
             let _ = std::fs::remove_file(&beside);
-            anyhow!("cannot write {}: {error}", path.display())
+            cannot(error)
         })
 }
 
@@ -192,14 +231,14 @@ pub fn write_whole(path: &Path, contents: &[u8]) -> Result<()> {
 /// # Errors
 /// It cannot.
 pub fn check_writable(path: &Path) -> Result<()> {
-    if path.is_dir() {
+    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    if target.is_dir() {
         bail!("{} is a directory; type a file name in it", path.display());
     }
-    let name = path
-        .file_name()
-        .and_then(|name| name.to_str())
-        .with_context(|| format!("{} names no file; type a file name", path.display()))?;
-    let beside = path.with_file_name(format!(".{name}.{}.part", std::process::id()));
+    if is_special(&target) {
+        return Ok(());
+    }
+    let beside = beside(&target)?;
     File::create(&beside)
         .and_then(|_| std::fs::remove_file(&beside))
         .map_err(|error| {
@@ -208,4 +247,18 @@ pub fn check_writable(path: &Path) -> Result<()> {
                 path.display()
             )
         })
+}
+
+/// A device, a pipe or a socket: renaming over one would destroy it.
+fn is_special(path: &Path) -> bool {
+    path.metadata()
+        .is_ok_and(|facts| !facts.is_file() && !facts.is_dir())
+}
+
+fn beside(path: &Path) -> Result<PathBuf> {
+    let name = path
+        .file_name()
+        .and_then(|name| name.to_str())
+        .with_context(|| format!("{} names no file; type a file name", path.display()))?;
+    Ok(path.with_file_name(format!(".{name}.{}.part", std::process::id())))
 }
