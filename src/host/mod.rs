@@ -1,5 +1,112 @@
 //! The machine as one read-only value.
+//!
+//! [`Host::read`] looks at the machine once, through a [`Root`]: the live `/proc` and `/sys`, or a
+//! recorded tree. What no file tells comes in one small struct, [`Outside`], which a recorded tree
+//! replaces too, so the same code reads this machine and a machine that nobody here owns.
+//!
+//! Every fact is an `Option` where a machine may not tell it: containers hide files, hypervisors
+//! mask CPUID, old kernels lack directories. Reading never fails and never panics; absence is an
+//! answer.
 
-/// The machine (being built).
-#[derive(Clone, Debug)]
-pub struct Host {}
+mod block;
+mod cache;
+mod cgroup;
+mod choose;
+pub mod counters;
+mod cpu;
+mod cpulist;
+mod dmi;
+pub mod given;
+mod identity;
+mod kernel;
+mod limits;
+mod memory;
+mod net;
+mod numa;
+mod outside;
+mod root;
+#[cfg(test)]
+mod tests;
+mod tlb;
+
+use serde::{Deserialize, Serialize};
+
+pub use block::{Block, Disk, Mount, PcieLink};
+pub use cache::{Cache, CacheKind, Caches, WritePolicy};
+pub use choose::choose_cpu;
+pub use cpu::{
+    Arch, Core, CoreKind, Cpu, CpuClass, CpuidFrequency, Distance, Frequency, IdleState, LogicalCpu,
+    Microarchitecture, Turbo,
+};
+pub use cpulist::{format_cpus, parse_cpus};
+pub use dmi::Dimm;
+pub use given::Given;
+pub use identity::Identity;
+pub use kernel::{ClockSource, Container, Kernel, Pressure, PressureLine, Virtualisation};
+pub use limits::{CpuQuota, Limits, Rlimit};
+pub use memory::{HugePagePool, Ksm, Memory, TransparentHugePages};
+pub use net::{Interface, Net};
+pub use numa::{Node, Numa};
+pub use outside::{CpuidLeaf, Outside};
+pub use root::Root;
+pub use tlb::{Tlb, TlbKind};
+
+/// One machine, as its kernel, its firmware and its user describe it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Host {
+    /// Processor: model, features, topology, clock.
+    pub cpu: Cpu,
+    /// Caches and TLBs.
+    pub cache: Caches,
+    /// Memory nodes and their distances.
+    pub numa: Numa,
+    /// Main memory and how the kernel manages it.
+    pub memory: Memory,
+    /// Network interfaces and socket settings.
+    pub net: Net,
+    /// Disks and mounted file systems.
+    pub block: Block,
+    /// Kernel, distribution, hypervisor, container, settings that disturb or protect.
+    pub kernel: Kernel,
+    /// What this process may use: control groups, resource limits.
+    pub limits: Limits,
+    /// Facts given by the user with `--set host.<path>=value`.
+    pub given: Given,
+    /// What does not change from boot to boot.
+    pub identity: Identity,
+}
+
+impl Host {
+    /// Reads the machine under `root`. What `root` does not tell is `None` or empty.
+    pub fn read(root: &Root) -> Host {
+        let outside = root.outside();
+        let mut cpu = cpu::read(root, &outside);
+        let cache = cache::read(root, &outside, &cpu);
+        cpu.settle(&cache, &outside);
+        let kernel = kernel::read(root, &outside);
+        let memory = memory::read(root, &outside);
+        let identity = identity::of(root, &outside, &cpu, &cache, &memory, &kernel);
+        Host {
+            numa: numa::read(root, &cpu),
+            net: net::read(root),
+            block: block::read(root),
+            limits: limits::read(root, &outside, &cpu),
+            given: Given::default(),
+            cpu,
+            cache,
+            memory,
+            kernel,
+            identity,
+        }
+    }
+
+    /// Bytes that plumb may take at most: the smaller of `MemAvailable` and what is left under the
+    /// tightest control group limit. `None` when the machine tells neither.
+    pub fn memory_ceiling_bytes(&self) -> Option<u64> {
+        let available = self.memory.available_bytes;
+        match (available, self.limits.memory_left_bytes) {
+            (Some(machine), Some(group)) => Some(machine.min(group)),
+            (machine, group) => machine.or(group),
+        }
+    }
+}

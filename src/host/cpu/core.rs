@@ -1,0 +1,85 @@
+//! Core designs.
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! cores {
+    ($($variant:ident = $name:literal,)*) => {
+        /// A core design: what prediction tables are keyed by. Serialised by its usual name.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum Core {
+            $(#[doc = $name] #[serde(rename = $name)] $variant,)*
+        }
+
+        impl Core {
+            /// Every design that plumb knows, in order of maker and age.
+            pub const ALL: &[Core] = &[$(Core::$variant,)*];
+
+            /// Usual name.
+            pub fn name(self) -> &'static str {
+                match self { $(Core::$variant => $name,)* }
+            }
+        }
+    };
+}
+
+cores! {
+    Unknown = "unknown",
+    Core2 = "Core 2",
+    Nehalem = "Nehalem",
+    Westmere = "Westmere",
+    SandyBridge = "Sandy Bridge",
+    IvyBridge = "Ivy Bridge",
+    Haswell = "Haswell",
+    Broadwell = "Broadwell",
+    SkylakeClient = "Skylake",
+    SkylakeServer = "Skylake-SP",
+    PalmCove = "Palm Cove",
+    SunnyCove = "Sunny Cove",
+    WillowCove = "Willow Cove",
+    CypressCove = "Cypress Cove",
+    GoldenCove = "Golden Cove",
+    RaptorCove = "Raptor Cove",
+    RedwoodCove = "Redwood Cove",
+    LionCove = "Lion Cove",
+    Silvermont = "Silvermont",
+    Goldmont = "Goldmont",
+    Tremont = "Tremont",
+    Gracemont = "Gracemont",
+    Crestmont = "Crestmont",
+    Skymont = "Skymont",
+    Bulldozer = "Bulldozer",
+    Zen = "Zen",
+    Zen2 = "Zen 2",
+    Zen3 = "Zen 3",
+    Zen4 = "Zen 4",
+    Zen5 = "Zen 5",
+    CortexA53 = "Cortex-A53",
+    CortexA55 = "Cortex-A55",
+    CortexA57 = "Cortex-A57",
+    CortexA72 = "Cortex-A72",
+    CortexA73 = "Cortex-A73",
+    CortexA75 = "Cortex-A75",
+    CortexA76 = "Cortex-A76",
+    CortexA77 = "Cortex-A77",
+    CortexA78 = "Cortex-A78",
+    CortexA510 = "Cortex-A510",
+    CortexA710 = "Cortex-A710",
+    CortexA715 = "Cortex-A715",
+    CortexX1 = "Cortex-X1",
+    CortexX2 = "Cortex-X2",
+    CortexX3 = "Cortex-X3",
+    NeoverseN1 = "Neoverse-N1",
+    NeoverseN2 = "Neoverse-N2",
+    NeoverseN3 = "Neoverse-N3",
+    NeoverseV1 = "Neoverse-V1",
+    NeoverseV2 = "Neoverse-V2",
+    NeoverseV3 = "Neoverse-V3",
+    AmpereOne = "Ampere-1",
+    ThunderX2 = "ThunderX2",
+    Tsv110 = "TSV110",
+    A64fx = "A64FX",
+    AppleIcestorm = "Icestorm",
+    AppleFirestorm = "Firestorm",
+    AppleBlizzard = "Blizzard",
+    AppleAvalanche = "Avalanche",
+}

@@ -1,0 +1,155 @@
+//! What the reader obtains from elsewhere than files below `/proc` and `/sys`.
+
+use super::{Root, parse_cpus};
+
+/// One CPUID leaf as the processor answered it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuidLeaf {
+    /// Input EAX.
+    pub leaf: u32,
+    /// Input ECX.
+    pub subleaf: u32,
+    /// Answer.
+    pub eax: u32,
+    /// Answer.
+    pub ebx: u32,
+    /// Answer.
+    pub ecx: u32,
+    /// Answer.
+    pub edx: u32,
+}
+
+/// Facts that no file tells, or that files tell about this process only. A recorded tree replaces
+/// all of them (`cpuid.txt` and `facts.txt`).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outside {
+    /// Architecture, as Rust spells it (`x86_64`, `aarch64`).
+    pub arch: Option<String>,
+    /// CPUID leaves of the first CPU; empty on Arm and where nobody asked.
+    pub cpuid: Vec<CpuidLeaf>,
+    /// CPUs this process may run on, ascending; empty when unknown.
+    pub allowed: Vec<usize>,
+    /// Effective user id.
+    pub euid: Option<u32>,
+    /// Base page.
+    pub page_bytes: Option<u64>,
+    /// Resolution of `CLOCK_MONOTONIC_COARSE`: one tick.
+    pub coarse_clock_ns: Option<u64>,
+    /// Resolution of `CLOCK_MONOTONIC`.
+    pub clock_ns: Option<u64>,
+    /// A hardware counter can be opened with perf_event_open.
+    pub has_perf: Option<bool>,
+}
+
+impl Outside {
+    /// This machine, as far as the standard library and `/proc/self` tell. `cpuid`,
+    /// `coarse_clock_ns`, `clock_ns` and `has_perf` need instructions or system calls, which only
+    /// the instruments may make: hand a fuller value to [`Root::live`].
+    pub fn live() -> Outside {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
+        Outside {
+            arch: Some(std::env::consts::ARCH.to_string()),
+            allowed: allowed_cpus(&status),
+            euid: effective_uid(&status),
+            page_bytes: kernel_page_bytes(&smaps),
+            ..Outside::default()
+        }
+    }
+
+    /// A recorded machine: `cpuid.txt` (one leaf a line, six hexadecimal numbers: leaf, subleaf,
+    /// EAX, EBX, ECX, EDX; `#` starts a comment) and `facts.txt` (`key=value` lines: `arch`,
+    /// `allowed`, `euid`, `page_bytes`, `coarse_clock_ns`, `clock_ns`, `has_perf`). Lines that do
+    /// not parse are left out.
+    pub fn recorded(root: &Root) -> Outside {
+        let cpuid = root.read("cpuid.txt").unwrap_or_default();
+        let facts = root.read("facts.txt").unwrap_or_default();
+        let fact = |key: &str| {
+            facts.lines().find_map(|line| {
+                let (name, value) = line.split_once('=')?;
+                (name.trim() == key).then(|| value.trim().to_string())
+            })
+        };
+        let number = |key: &str| fact(key)?.parse::<u64>().ok();
+        Outside {
+            arch: fact("arch"),
+            cpuid: cpuid.lines().filter_map(parse_leaf).collect(),
+            allowed: fact("allowed").map(|list| parse_cpus(&list)).unwrap_or_default(),
+            euid: number("euid").and_then(|id| u32::try_from(id).ok()),
+            page_bytes: number("page_bytes"),
+            coarse_clock_ns: number("coarse_clock_ns"),
+            clock_ns: number("clock_ns"),
+            has_perf: fact("has_perf").and_then(|text| text.parse().ok()),
+        }
+    }
+
+    /// The answer to one CPUID question; `None` when it was not asked.
+    pub fn leaf(&self, leaf: u32, subleaf: u32) -> Option<CpuidLeaf> {
+        self.cpuid.iter().copied().find(|answer| answer.leaf == leaf && answer.subleaf == subleaf)
+    }
+}
+
+fn parse_leaf(line: &str) -> Option<CpuidLeaf> {
+    let line = line.split('#').next()?;
+    let numbers: Vec<u32> = line
+        .split_whitespace()
+        .map(|word| u32::from_str_radix(word, 16))
+        .collect::<Result<_, _>>()
+        .ok()?;
+    match numbers[..] {
+        [leaf, subleaf, eax, ebx, ecx, edx] => Some(CpuidLeaf { leaf, subleaf, eax, ebx, ecx, edx }),
+        _ => None,
+    }
+}
+
+fn allowed_cpus(status: &str) -> Vec<usize> {
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    list.map(parse_cpus).unwrap_or_default()
+}
+
+fn effective_uid(status: &str) -> Option<u32> {
+    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    ids.split_whitespace().nth(1)?.parse().ok()
+}
+
+fn kernel_page_bytes(smaps: &str) -> Option<u64> {
+    let line = smaps.lines().find_map(|line| line.strip_prefix("KernelPageSize:"))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn status_lines_are_read() {
+        let status = "Name:\tx\nUid:\t1000\t1001\t1002\t1003\nCpus_allowed_list:\t0-2,1030\n";
+        assert_eq!(allowed_cpus(status), [0, 1, 2, 1030]);
+        assert_eq!(effective_uid(status), Some(1001));
+        assert_eq!(kernel_page_bytes("Size: 8 kB\nKernelPageSize:       64 kB\n"), Some(65536));
+    }
+
+    #[test]
+    fn a_recorded_tree_replaces_everything() {
+        let root = Root::tree(
+            "== cpuid.txt\n4 1 1 2 3 ffffffff # L1I\nbroken\n== facts.txt\narch=aarch64\nallowed=1,3\n\
+             euid=7\npage_bytes=65536\ncoarse_clock_ns=4000000\nclock_ns=1\nhas_perf=false\n",
+        );
+        let outside = Outside::recorded(&root);
+        assert_eq!(outside.cpuid.len(), 1);
+        assert_eq!(outside.leaf(4, 1).map(|leaf| leaf.edx), Some(u32::MAX));
+        assert_eq!(outside.leaf(4, 0), None);
+        assert_eq!(outside.allowed, [1, 3]);
+        assert_eq!(outside.euid, Some(7));
+        assert_eq!(outside.coarse_clock_ns, Some(4_000_000));
+        assert_eq!(outside.has_perf, Some(false));
+    }
+
+    #[test]
+    fn this_machine_says_where_it_may_run() {
+        let outside = Outside::live();
+        assert!(!outside.allowed.is_empty());
+        assert!(outside.euid.is_some());
+    }
+}
