@@ -1,1 +1,3 @@
 //! Pure statistics.
+
+pub mod ladder;
