@@ -1,0 +1,33 @@
+//! One file per architecture with the same list of functions. The list below
+//! is what the rest of the crate may call, so an architecture that lacks one
+//! does not compile. Assembly is nowhere else.
+
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+
+#[cfg(target_arch = "aarch64")]
+use aarch64 as machine;
+#[cfg(target_arch = "x86_64")]
+use x86_64 as machine;
+
+// Ticks of the counter, and what the machine says about its rate.
+pub(crate) use machine::{
+    counter_hz_hint, ticks_cpuid, ticks_end, ticks_fenced, ticks_raw, ticks_rdtscp, ticks_start,
+};
+// The system call instruction.
+pub(crate) use machine::{syscall0, syscall1, syscall2, syscall3, syscall4, syscall6};
+// Timed bodies: `n` operations, exactly, in a loop that no compiler touched.
+pub(crate) use machine::{
+    CLOCK_READS, chain_add, chain_multiply, chain_rotate, chase_index, chase_pointer, clock_loop,
+    loop_empty, loop_unrolled, loop_volatile,
+};
+// Calls; those by type are generic over the number of arguments (0 to 12) and
+// over whether the callee spills them.
+pub(crate) use machine::{
+    calls_f32, calls_f64, calls_i32, calls_i64, calls_indirect, calls_linkage, calls_structure,
+};
+
+/// A timed body that is only repeated: returns what its documentation says.
+pub(crate) type Loop = unsafe extern "C" fn(n: u64) -> u64;

@@ -1,0 +1,158 @@
+//! x86-64: counter reads, system calls, and the timed bodies in `timed` and
+//! `call`.
+
+mod call;
+#[cfg(test)]
+mod tests;
+mod timed;
+
+use core::arch::asm;
+use core::arch::x86_64::__cpuid;
+
+pub(crate) use call::{
+    calls_f32, calls_f64, calls_i32, calls_i64, calls_indirect, calls_linkage, calls_structure,
+};
+pub(crate) use timed::{
+    CLOCK_READS, chain_add, chain_multiply, chain_rotate, chase_index, chase_pointer, clock_loop,
+    loop_empty, loop_unrolled, loop_volatile,
+};
+
+/// Joins the two halves that the counter instructions leave in edx and eax.
+#[inline(always)]
+fn join(high: u32, low: u32) -> u64 {
+    u64::from(high) << 32 | u64::from(low)
+}
+
+/// `lfence; rdtsc; lfence`.
+#[inline(always)]
+pub(crate) fn ticks_start() -> u64 {
+    let (high, low): (u32, u32);
+    // SAFETY: reads a register pair and waits; no `nomem`, so that the compiler
+    // moves no access to memory across it.
+    unsafe {
+        asm!("lfence", "rdtsc", "lfence", out("edx") high, out("eax") low, options(nostack, preserves_flags));
+    }
+    join(high, low)
+}
+
+/// `rdtscp; lfence`.
+#[inline(always)]
+pub(crate) fn ticks_end() -> u64 {
+    let (high, low): (u32, u32);
+    // SAFETY: as in `ticks_start`; rdtscp also writes the CPU's number to ecx.
+    unsafe {
+        asm!("rdtscp", "lfence", out("edx") high, out("eax") low, out("ecx") _, options(nostack, preserves_flags));
+    }
+    join(high, low)
+}
+
+/// `rdtsc`.
+#[inline(always)]
+pub(crate) fn ticks_raw() -> u64 {
+    let (high, low): (u32, u32);
+    // SAFETY: reads a register pair.
+    unsafe {
+        asm!("rdtsc", out("edx") high, out("eax") low, options(nostack, preserves_flags));
+    }
+    join(high, low)
+}
+
+/// `lfence; rdtsc`.
+#[inline(always)]
+pub(crate) fn ticks_fenced() -> u64 {
+    let (high, low): (u32, u32);
+    // SAFETY: as in `ticks_start`.
+    unsafe {
+        asm!("lfence", "rdtsc", out("edx") high, out("eax") low, options(nostack, preserves_flags));
+    }
+    join(high, low)
+}
+
+/// `rdtscp`.
+#[inline(always)]
+pub(crate) fn ticks_rdtscp() -> u64 {
+    let (high, low): (u32, u32);
+    // SAFETY: as in `ticks_end`.
+    unsafe {
+        asm!("rdtscp", out("edx") high, out("eax") low, out("ecx") _, options(nostack, preserves_flags));
+    }
+    join(high, low)
+}
+
+/// `cpuid; rdtsc`.
+#[inline(always)]
+pub(crate) fn ticks_cpuid() -> Option<u64> {
+    let (high, low): (u32, u32);
+    // SAFETY: leaf 0 exists on every x86-64 processor; rbx, which the compiler
+    // reserves, is put back.
+    unsafe {
+        asm!(
+            "mov {kept}, rbx",
+            "xor eax, eax",
+            "cpuid",
+            "mov rbx, {kept}",
+            "rdtsc",
+            kept = out(reg) _,
+            out("edx") high,
+            out("eax") low,
+            out("ecx") _,
+            options(nostack),
+        );
+    }
+    Some(join(high, low))
+}
+
+/// The rate of the counter as the hypervisor (leaf 0x40000010, kHz; VMware's
+/// convention, which KVM, Xen and others follow) or the processor (leaf 0x15)
+/// states it.
+pub(crate) fn counter_hz_hint() -> Option<u64> {
+    const HYPERVISOR_BIT: u32 = 1 << 31;
+    if __cpuid(1).ecx & HYPERVISOR_BIT != 0 && __cpuid(0x4000_0000).eax >= 0x4000_0010 {
+        let khz = __cpuid(0x4000_0010).eax;
+        if khz != 0 {
+            return Some(u64::from(khz) * 1000);
+        }
+    }
+    if __cpuid(0).eax < 0x15 {
+        return None;
+    }
+    let ratio = __cpuid(0x15);
+    if ratio.eax == 0 || ratio.ebx == 0 || ratio.ecx == 0 {
+        return None;
+    }
+    Some(u64::from(ratio.ecx) * u64::from(ratio.ebx) / u64::from(ratio.eax))
+}
+
+macro_rules! system_call {
+    ($name:ident, $($argument:ident in $register:tt),*) => {
+        /// The system call instruction; returns the kernel's value, negative
+        /// error numbers included.
+        ///
+        /// # Safety
+        /// The arguments must be right for the call `number`.
+        #[inline(always)]
+        pub(crate) unsafe fn $name(number: i64 $(, $argument: usize)*) -> isize {
+            let result: isize;
+            // SAFETY: the caller answers for the arguments. The kernel clobbers
+            // rcx and r11 and keeps the other registers; it may write memory.
+            unsafe {
+                asm!(
+                    "syscall",
+                    inlateout("rax") number as isize => result,
+                    $(in($register) $argument,)*
+                    lateout("rcx") _,
+                    lateout("r11") _,
+                    options(nostack),
+                );
+            }
+            result
+        }
+    };
+}
+
+system_call!(syscall0,);
+system_call!(syscall1, a in "rdi");
+system_call!(syscall2, a in "rdi", b in "rsi");
+system_call!(syscall3, a in "rdi", b in "rsi", c in "rdx");
+system_call!(syscall4, a in "rdi", b in "rsi", c in "rdx", d in "r10");
+system_call!(syscall6, a in "rdi", b in "rsi", c in "rdx", d in "r10", e in "r8", f in "r9");

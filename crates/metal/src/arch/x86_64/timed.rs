@@ -1,0 +1,203 @@
+//! Chains, loops, ring walks and clock reads. Loop heads stand on 64-byte
+//! boundaries; `n` that is no multiple of the unrolling ends in a loop of
+//! single steps, so `n` is always exact.
+
+use core::arch::naked_asm;
+
+use crate::arch::Loop;
+use crate::kernel::ClockRead;
+
+/// A chain of `n` dependent steps on rax, 32 a turn; rdx is the operand.
+macro_rules! chain {
+    ($(#[$doc:meta])* $name:ident, $step:literal) => {
+        $(#[$doc])*
+        #[unsafe(naked)]
+        pub(crate) unsafe extern "C" fn $name(n: u64, value: u64, operand: u64) -> u64 {
+            naked_asm!(
+                "mov rax, rsi",
+                "mov rcx, rdi",
+                "shr rcx, 5",
+                "jz 3f",
+                ".p2align 6",
+                "2:",
+                ".rept 32",
+                $step,
+                ".endr",
+                "dec rcx",
+                "jnz 2b",
+                "3:",
+                "and edi, 31",
+                "jz 5f",
+                "4:",
+                $step,
+                "dec edi",
+                "jnz 4b",
+                "5:",
+                "ret",
+            )
+        }
+    };
+}
+
+chain!(
+    /// value = value * operand, modulo 2^64.
+    chain_multiply, "imul rax, rdx"
+);
+chain!(
+    /// value = value rotated right by 7; no operand.
+    chain_rotate, "ror rax, 7"
+);
+chain!(
+    /// value = value + operand; two registers, because newer cores eliminate
+    /// the addition of a small constant at rename.
+    chain_add, "add rax, rdx"
+);
+chain!(
+    /// value = the pointer at value; no operand.
+    chase_pointer, "mov rax, qword ptr [rax]"
+);
+chain!(
+    /// value = word 1 + value of the words at operand.
+    chase_index, "mov rax, qword ptr [rdx + 8 * rax + 8]"
+);
+
+/// Counts a register to `n`: one addition and one fused compare and branch a
+/// turn. Returns the counter.
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn loop_empty(n: u64) -> u64 {
+    naked_asm!(
+        "xor eax, eax",
+        "test rdi, rdi",
+        "jz 3f",
+        ".p2align 6",
+        "2:",
+        "add rax, 1",
+        "cmp rax, rdi",
+        "jne 2b",
+        "3:",
+        "ret",
+    )
+}
+
+/// Counts a word of the stack to `n`, as unoptimised code does. Returns the
+/// counter.
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn loop_volatile(n: u64) -> u64 {
+    naked_asm!(
+        "mov qword ptr [rsp - 8], 0",
+        "xor eax, eax",
+        "test rdi, rdi",
+        "jz 3f",
+        ".p2align 6",
+        "2:",
+        "add qword ptr [rsp - 8], 1",
+        "mov rax, qword ptr [rsp - 8]",
+        "cmp rax, rdi",
+        "jne 2b",
+        "3:",
+        "ret",
+    )
+}
+
+/// Counts a register to `n` by 16s, then by ones: the loop control that is
+/// left of 16 empty bodies when they are unrolled. Returns the counter.
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn loop_unrolled(n: u64) -> u64 {
+    naked_asm!(
+        "xor eax, eax",
+        "mov rcx, rdi",
+        "and rcx, -16",
+        "jz 3f",
+        ".p2align 6",
+        "2:",
+        "add rax, 16",
+        "cmp rax, rcx",
+        "jne 2b",
+        "3:",
+        "cmp rax, rdi",
+        "je 5f",
+        "4:",
+        "add rax, 1",
+        "cmp rax, rdi",
+        "jne 4b",
+        "5:",
+        "ret",
+    )
+}
+
+/// `n` reads of a clock, eight a turn. Each read leaves its value in edx:eax
+/// and may clobber rbx and rcx. Returns the last reading, 0 when `n` is 0.
+macro_rules! clock_reads {
+    ($name:ident, $step:expr) => {
+        #[unsafe(naked)]
+        pub(super) unsafe extern "C" fn $name(n: u64) -> u64 {
+            naked_asm!(
+                "push rbx",
+                "mov r8, rdi",
+                "xor eax, eax",
+                "xor edx, edx",
+                "shr r8, 3",
+                "jz 3f",
+                ".p2align 6",
+                "2:",
+                ".rept 8",
+                $step,
+                ".endr",
+                "dec r8",
+                "jnz 2b",
+                "3:",
+                "and edi, 7",
+                "jz 5f",
+                "4:",
+                $step,
+                "dec edi",
+                "jnz 4b",
+                "5:",
+                "shl rdx, 32",
+                "or rax, rdx",
+                "pop rbx",
+                "ret",
+            )
+        }
+    };
+}
+
+clock_reads!(reads_rdtsc, "rdtsc");
+clock_reads!(reads_lfence_rdtsc, "lfence\nrdtsc");
+clock_reads!(reads_rdtscp, "rdtscp");
+clock_reads!(reads_fenced_pair, "lfence\nrdtsc\nlfence\nrdtscp\nlfence");
+// The pair of Intel's white paper on cycle counting (324264): the second cpuid
+// keeps later instructions out, and its results must not replace the reading.
+clock_reads!(
+    reads_cpuid_pair,
+    concat!(
+        "xor eax, eax\ncpuid\nrdtsc\n",
+        "rdtscp\nmov r9d, eax\nmov r10d, edx\n",
+        "xor eax, eax\ncpuid\nmov eax, r9d\nmov edx, r10d"
+    )
+);
+
+/// The clock reads of this architecture.
+pub(crate) const CLOCK_READS: &[ClockRead] = &[
+    ClockRead::Rdtsc,
+    ClockRead::LfenceRdtsc,
+    ClockRead::Rdtscp,
+    ClockRead::FencedPair,
+    ClockRead::CpuidPair,
+    ClockRead::ClockGettimeVdso,
+    ClockRead::ClockGettimeSyscall,
+    ClockRead::Time,
+    ClockRead::Instant,
+];
+
+/// The loop of a read that is an instruction here; none for the others.
+pub(crate) fn clock_loop(kind: ClockRead) -> Option<Loop> {
+    match kind {
+        ClockRead::Rdtsc => Some(reads_rdtsc),
+        ClockRead::LfenceRdtsc => Some(reads_lfence_rdtsc),
+        ClockRead::Rdtscp => Some(reads_rdtscp),
+        ClockRead::FencedPair => Some(reads_fenced_pair),
+        ClockRead::CpuidPair => Some(reads_cpuid_pair),
+        _ => None,
+    }
+}

@@ -1,0 +1,147 @@
+//! The processor's description of itself, as raw values, so that a host can be
+//! recorded and read again elsewhere.
+
+/// One leaf of CPUID and what it returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Leaf {
+    /// Value of eax that was asked.
+    pub leaf: u32,
+    /// Value of ecx that was asked; 0 for leaves without subleaves.
+    pub subleaf: u32,
+    /// The answer.
+    pub eax: u32,
+    /// The answer.
+    pub ebx: u32,
+    /// The answer.
+    pub ecx: u32,
+    /// The answer.
+    pub edx: u32,
+}
+
+/// All standard, hypervisor and extended leaves that describe the CPU which the
+/// calling thread is on: identity, features, caches, TLBs, topology, counter
+/// and clock rates. Pin first where CPUs differ. Empty on aarch64.
+#[cfg(target_arch = "x86_64")]
+pub fn leaves() -> Vec<Leaf> {
+    x86_64::leaves()
+}
+
+/// Empty: aarch64 describes itself in system registers, which the kernel
+/// publishes in sysfs.
+#[cfg(target_arch = "aarch64")]
+pub fn leaves() -> Vec<Leaf> {
+    Vec::new()
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86_64 {
+    use std::arch::x86_64::__cpuid_count;
+
+    use super::Leaf;
+
+    const HYPERVISOR: u32 = 0x4000_0000;
+    const EXTENDED: u32 = 0x8000_0000;
+    /// The last leaves that are kept of each range, whatever is claimed.
+    const LAST_STANDARD: u32 = 0x24;
+    const LAST_HYPERVISOR: u32 = 0x4000_0010;
+    const LAST_EXTENDED: u32 = 0x8000_0026;
+    /// Bit of leaf 1's ecx that says that the hypervisor range exists.
+    const HYPERVISOR_BIT: u32 = 1 << 31;
+    /// Subleaves that are asked at most where a list does not end.
+    const MOST_SUBLEAVES: u32 = 64;
+
+    pub(super) fn leaves() -> Vec<Leaf> {
+        let mut leaves = Vec::new();
+        range(&mut leaves, 0, LAST_STANDARD);
+        if ask(1, 0).ecx & HYPERVISOR_BIT != 0 {
+            range(&mut leaves, HYPERVISOR, LAST_HYPERVISOR);
+        }
+        range(&mut leaves, EXTENDED, LAST_EXTENDED);
+        leaves
+    }
+
+    /// The leaves from `first` to the highest that it claims, at most `last`.
+    fn range(leaves: &mut Vec<Leaf>, first: u32, last: u32) {
+        let highest = ask(first, 0).eax;
+        if highest < first {
+            return;
+        }
+        for leaf in first..=highest.min(last) {
+            for subleaf in 0..MOST_SUBLEAVES {
+                let answer = ask(leaf, subleaf);
+                leaves.push(answer);
+                if !continues(answer, leaves) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Whether a leaf has a subleaf after this answer. A list that ends with
+    /// an empty entry keeps that entry, as its end.
+    fn continues(answer: Leaf, leaves: &[Leaf]) -> bool {
+        /// The number of the last subleaf is in eax of subleaf 0.
+        fn counted(answer: Leaf, leaves: &[Leaf]) -> bool {
+            let head = leaves.len() - 1 - answer.subleaf as usize;
+            answer.subleaf < leaves[head].eax
+        }
+        match answer.leaf {
+            // Caches: the type is in the low five bits.
+            0x4 | 0x8000_001d => answer.eax & 0x1f != 0,
+            // Topology: the type of the level.
+            0xb | 0x1f | 0x8000_0026 => answer.ecx >> 8 & 0xff != 0,
+            // Features and TLBs.
+            0x7 | 0x14 | 0x17 | 0x18 | 0x1d | 0x20 => counted(answer, leaves),
+            // Sizes of the register state; resource control.
+            0xd | 0xf | 0x10 | 0x12 => answer.subleaf < 2,
+            _ => false,
+        }
+    }
+
+    fn ask(leaf: u32, subleaf: u32) -> Leaf {
+        let answer = __cpuid_count(leaf, subleaf);
+        Leaf {
+            leaf,
+            subleaf,
+            eax: answer.eax,
+            ebx: answer.ebx,
+            ecx: answer.ecx,
+            edx: answer.edx,
+        }
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn the_vendor_can_be_read_back() {
+        let leaves = leaves();
+        let first = leaves[0];
+        let vendor: Vec<u8> = [first.ebx, first.edx, first.ecx]
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .collect();
+        let vendor = String::from_utf8(vendor).unwrap();
+        let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap();
+        assert!(cpuinfo.contains(&vendor), "{vendor}");
+    }
+
+    #[test]
+    fn no_leaf_is_asked_twice_and_lists_begin_at_zero() {
+        let leaves = leaves();
+        let asked: HashSet<_> = leaves
+            .iter()
+            .map(|leaf| (leaf.leaf, leaf.subleaf))
+            .collect();
+        assert_eq!(asked.len(), leaves.len());
+        for &(leaf, subleaf) in &asked {
+            assert!(subleaf == 0 || asked.contains(&(leaf, subleaf - 1)));
+        }
+        assert!(asked.contains(&(0x8000_0000, 0)) && asked.contains(&(1, 0)));
+        assert!(leaves.len() < 400);
+    }
+}

@@ -1,0 +1,129 @@
+//! Reads of clocks, many in a row.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use crate::arch;
+use crate::clock::{self, Clock};
+
+/// A way to read the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ClockRead {
+    /// `rdtsc` (x86-64).
+    Rdtsc,
+    /// `lfence; rdtsc` (x86-64).
+    LfenceRdtsc,
+    /// `rdtscp` (x86-64).
+    Rdtscp,
+    /// A start and an end of a timed window, [`clock::ticks_start`] and
+    /// [`clock::ticks_end`]: two reads, counted as one.
+    FencedPair,
+    /// `cpuid; rdtsc` and `rdtscp; cpuid` (x86-64): two reads, counted as one.
+    /// A virtual machine traps each `cpuid`.
+    CpuidPair,
+    /// `clock_gettime(CLOCK_MONOTONIC)` of the C library, which the kernel
+    /// serves from the vDSO where the clock source allows it.
+    ClockGettimeVdso,
+    /// The same by the system call.
+    ClockGettimeSyscall,
+    /// `time()` of the C library, which takes it from the vDSO.
+    Time,
+    /// [`Instant::now`].
+    Instant,
+    /// `mrs cntvct_el0` (aarch64).
+    Cntvct,
+    /// `isb; mrs cntvct_el0` (aarch64).
+    CntvctIsb,
+}
+
+impl ClockRead {
+    /// The reads that this architecture has.
+    pub fn available() -> &'static [ClockRead] {
+        arch::CLOCK_READS
+    }
+}
+
+/// Reads a clock `n` times in a row and returns the last reading: ticks of the
+/// counter, ns of `CLOCK_MONOTONIC`, s of `time`, ns of `Instant` since the
+/// call; 0 if `n` is 0. `None` if this architecture has no such read.
+///
+/// Reads that are instructions stand eight to a turn in a loop in assembly;
+/// for the others the loop is small beside a call.
+pub fn clock_read(kind: ClockRead, n: u64) -> Option<u64> {
+    if let Some(reads) = arch::clock_loop(kind) {
+        // SAFETY: reads the counter; keeps the calling convention.
+        return Some(unsafe { reads(n) });
+    }
+    let last = match kind {
+        ClockRead::ClockGettimeVdso => repeat(n, || clock::vdso_clock_gettime(Clock::MONOTONIC)),
+        ClockRead::ClockGettimeSyscall => {
+            repeat(n, || clock::syscall_clock_gettime(Clock::MONOTONIC))
+        }
+        ClockRead::Time => repeat(n, clock::time_vdso),
+        ClockRead::Instant => {
+            let start = Instant::now();
+            let mut last = start;
+            for _ in 0..n {
+                last = black_box(Instant::now());
+            }
+            (last - start).as_nanos() as u64
+        }
+        _ => return None,
+    };
+    Some(last)
+}
+
+#[inline(always)]
+fn repeat(n: u64, read: impl Fn() -> u64) -> u64 {
+    let mut last = 0;
+    for _ in 0..n {
+        last = black_box(read());
+    }
+    last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IN_TICKS: [ClockRead; 7] = [
+        ClockRead::Rdtsc,
+        ClockRead::LfenceRdtsc,
+        ClockRead::Rdtscp,
+        ClockRead::FencedPair,
+        ClockRead::CpuidPair,
+        ClockRead::Cntvct,
+        ClockRead::CntvctIsb,
+    ];
+
+    #[test]
+    fn the_last_reading_lies_between_a_reading_before_and_one_after() {
+        for &kind in ClockRead::available() {
+            for n in [1, 7, 8, 9, 20] {
+                let instant = Instant::now();
+                let now = || match kind {
+                    _ if IN_TICKS.contains(&kind) => clock::ticks_start(),
+                    ClockRead::Time => clock::time_vdso(),
+                    ClockRead::Instant => instant.elapsed().as_nanos() as u64,
+                    _ => clock::monotonic_ns(),
+                };
+                let before = if kind == ClockRead::Instant { 0 } else { now() };
+                let last = clock_read(kind, n).unwrap();
+                let after = now();
+                assert!(
+                    before <= last && last <= after,
+                    "{kind:?}: {before} {last} {after}"
+                );
+            }
+            assert_eq!(clock_read(kind, 0), Some(0), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn reads_of_another_architecture_are_refused() {
+        for kind in IN_TICKS {
+            let here = ClockRead::available().contains(&kind);
+            assert_eq!(clock_read(kind, 1).is_some(), here, "{kind:?}");
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Where and with what priority the calling thread runs.
+//!
+//! CPU sets are as long as the kernel needs them, so nothing ends at the C
+//! library's 1024 CPUs.
+
+use std::io;
+use std::marker::PhantomData;
+
+/// CPUs in one word of a kernel CPU set.
+const WORD_BITS: usize = u64::BITS as usize;
+/// The longest CPU set that is tried: far above any kernel's limit.
+const MOST_WORDS: usize = 1 << 16;
+
+/// Proof that the calling thread is pinned to one CPU. It cannot be sent to
+/// another thread; it does not undo the pinning when dropped.
+#[derive(Debug)]
+pub struct Pinned {
+    cpu: usize,
+    of_this_thread: PhantomData<*mut ()>,
+}
+
+impl Pinned {
+    /// The CPU.
+    pub fn cpu(&self) -> usize {
+        self.cpu
+    }
+}
+
+/// Pins the calling thread to `cpu` and verifies by `getcpu` that it runs
+/// there.
+///
+/// # Errors
+/// The CPU does not exist, is offline or outside the cpuset (the message names
+/// the allowed ones); or the thread was found elsewhere afterwards.
+pub fn pin(cpu: usize) -> io::Result<Pinned> {
+    set_affinity(&[cpu])?;
+    let found = current_cpu();
+    if found != cpu {
+        return Err(io::Error::other(format!(
+            "pinned to CPU {cpu}, but running on CPU {found}"
+        )));
+    }
+    Ok(Pinned {
+        cpu,
+        of_this_thread: PhantomData,
+    })
+}
+
+/// Restricts the calling thread to `cpus` and reads the restriction back.
+///
+/// # Errors
+/// No CPU of the list may be used, or the kernel dropped some of them.
+pub fn set_affinity(cpus: &[usize]) -> io::Result<()> {
+    let set = words_of(cpus)?;
+    // SAFETY: the pointer and the length in bytes are those of `set`; 0 is the
+    // calling thread.
+    let result =
+        unsafe { libc::sched_setaffinity(0, size_of_val(set.as_slice()), set.as_ptr().cast()) };
+    if result != 0 {
+        let error = io::Error::last_os_error();
+        return Err(match allowed() {
+            Ok(allowed) => io::Error::new(
+                error.kind(),
+                format!("cannot run on CPUs {cpus:?} (allowed: {allowed:?}): {error}"),
+            ),
+            Err(_) => error,
+        });
+    }
+    let granted = allowed()?;
+    let missing: Vec<_> = cpus.iter().filter(|cpu| !granted.contains(cpu)).collect();
+    if missing.is_empty() {
+        Ok(())
+    } else {
+        Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("CPUs {missing:?} are offline or outside the cpuset"),
+        ))
+    }
+}
+
+/// The CPUs that the calling thread may run on, in ascending order.
+///
+/// # Errors
+/// Those of `sched_getaffinity`.
+pub fn allowed() -> io::Result<Vec<usize>> {
+    let mut set = vec![0u64; 16];
+    loop {
+        // The system call, because the C library's wrapper hides how many bytes
+        // the kernel wrote.
+        // SAFETY: the pointer and the length in bytes are those of `set`.
+        let written = unsafe {
+            libc::syscall(
+                libc::SYS_sched_getaffinity,
+                0,
+                size_of_val(set.as_slice()),
+                set.as_mut_ptr(),
+            )
+        };
+        if written >= 0 {
+            return Ok(cpus_of(&set[..written as usize / size_of::<u64>()]));
+        }
+        let error = io::Error::last_os_error();
+        // EINVAL: the kernel has more CPUs than the set has bits.
+        if error.raw_os_error() != Some(libc::EINVAL) || set.len() >= MOST_WORDS {
+            return Err(error);
+        }
+        set.resize(set.len() * 2, 0);
+    }
+}
+
+/// The CPU that the calling thread is on.
+pub fn current_cpu() -> usize {
+    getcpu().0
+}
+
+/// The NUMA node that the calling thread is on.
+pub fn current_node() -> usize {
+    getcpu().1
+}
+
+/// Sets the nice value of the calling thread, -20 (first) to 19.
+///
+/// # Errors
+/// No permission (below the present value, without CAP_SYS_NICE).
+pub fn nice(value: i32) -> io::Result<()> {
+    // SAFETY: plain values; on Linux process 0 is the calling thread.
+    check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, value) })
+}
+
+/// Puts the calling thread under SCHED_FIFO with `priority` 1 to 99; children
+/// start as normal ones. The kernel throttles such threads (by default 50 ms
+/// of each second).
+///
+/// # Errors
+/// No permission, or a priority out of range.
+pub fn fifo(priority: i32) -> io::Result<()> {
+    schedule(libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, priority)
+}
+
+/// Puts the calling thread back under the normal scheduler.
+///
+/// # Errors
+/// Those of `sched_setscheduler`.
+pub fn normal() -> io::Result<()> {
+    schedule(libc::SCHED_OTHER, 0)
+}
+
+fn schedule(policy: i32, priority: i32) -> io::Result<()> {
+    // SAFETY: an all-zero sched_param is a valid one.
+    let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+    parameters.sched_priority = priority;
+    // SAFETY: `parameters` is ours; 0 is the calling thread.
+    check(unsafe { libc::sched_setscheduler(0, policy, &parameters) })
+}
+
+/// CPU and node, from the kernel.
+fn getcpu() -> (usize, usize) {
+    let (mut cpu, mut node) = (0u32, 0u32);
+    // SAFETY: two integers of ours; the third argument is unused since 2.6.24.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_getcpu,
+            &mut cpu,
+            &mut node,
+            std::ptr::null_mut::<u8>(),
+        )
+    };
+    assert_eq!(result, 0, "getcpu fails only for bad pointers");
+    (cpu as usize, node as usize)
+}
+
+fn words_of(cpus: &[usize]) -> io::Result<Vec<u64>> {
+    let highest = cpus.iter().max().copied().unwrap_or(0);
+    if highest / WORD_BITS >= MOST_WORDS {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("CPU {highest} is above any CPU number that a kernel can have"),
+        ));
+    }
+    let mut words = vec![0u64; highest / WORD_BITS + 1];
+    for cpu in cpus {
+        words[cpu / WORD_BITS] |= 1 << (cpu % WORD_BITS);
+    }
+    Ok(words)
+}
+
+fn cpus_of(words: &[u64]) -> Vec<usize> {
+    (0..words.len() * WORD_BITS)
+        .filter(|cpu| words[cpu / WORD_BITS] >> (cpu % WORD_BITS) & 1 == 1)
+        .collect()
+}
+
+fn check(result: i32) -> io::Result<()> {
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Affinity is a property of the thread: each check gets its own.
+    fn in_thread(check: fn()) {
+        std::thread::spawn(check).join().unwrap();
+    }
+
+    #[test]
+    fn sets_of_any_length_keep_their_members() {
+        for cpus in [vec![0], vec![63, 64], vec![1, 1023, 1024, 5000]] {
+            assert_eq!(cpus_of(&words_of(&cpus).unwrap()), cpus);
+        }
+        assert!(words_of(&[usize::MAX]).is_err());
+    }
+
+    #[test]
+    fn a_pinned_thread_is_where_it_was_sent() {
+        in_thread(|| {
+            for cpu in allowed().unwrap() {
+                // Restriction to one CPU also takes the others from the
+                // allowed ones, so each gets its own thread.
+                std::thread::spawn(move || {
+                    assert_eq!(pin(cpu).unwrap().cpu(), cpu);
+                    assert_eq!(current_cpu(), cpu);
+                    assert_eq!(allowed().unwrap(), [cpu]);
+                })
+                .join()
+                .unwrap();
+            }
+        });
+    }
+
+    #[test]
+    fn a_cpu_that_does_not_exist_is_refused_with_the_allowed_ones() {
+        in_thread(|| {
+            let before = allowed().unwrap();
+            for cpu in [5_000, 100_000, usize::MAX] {
+                pin(cpu).unwrap_err();
+            }
+            let error = pin(5_000).unwrap_err().to_string();
+            assert!(error.contains(&format!("allowed: {before:?}")), "{error}");
+            assert!(set_affinity(&[before[0], 5_000]).is_err());
+        });
+    }
+
+    #[test]
+    fn nodes_and_priorities_are_those_of_the_thread() {
+        in_thread(|| {
+            assert!(current_node() < 1024);
+            nice(5).unwrap();
+            // SAFETY: plain values.
+            assert_eq!(unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }, 5);
+            assert!(fifo(1000).is_err());
+            normal().unwrap();
+        });
+    }
+}

@@ -1,0 +1,227 @@
+//! Processes: who ends with whom, what they used, and the first system call of
+//! a child.
+
+use std::io;
+
+use crate::{clock, signal};
+
+/// What the calling thread or process used so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Page faults served without a device.
+    pub minflt: u64,
+    /// Page faults that read from a device.
+    pub majflt: u64,
+    /// Voluntary context switches (it waited).
+    pub nvcsw: u64,
+    /// Involuntary context switches (it was preempted).
+    pub nivcsw: u64,
+    /// CPU time in user mode, ns, to the microsecond.
+    pub utime_ns: u64,
+    /// CPU time in the kernel, ns, to the microsecond.
+    pub stime_ns: u64,
+    /// Largest resident size of the process, bytes.
+    pub maxrss: u64,
+}
+
+/// Usage of the calling thread.
+pub fn rusage_thread() -> Usage {
+    usage(libc::RUSAGE_THREAD)
+}
+
+/// Usage of the process, all threads.
+pub fn rusage_self() -> Usage {
+    usage(libc::RUSAGE_SELF)
+}
+
+/// Has the kernel kill this process when its parent ends (strictly: when the
+/// parent's thread that made it ends), and says whether the parent `parent_pid`
+/// is still there: it may have ended before this call. Every child must call
+/// it anew.
+///
+/// # Errors
+/// The parent has already ended, so this process should end too.
+pub fn die_with_parent(parent_pid: u32) -> io::Result<()> {
+    // SAFETY: plain values.
+    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) })?;
+    let parent = crate::raw::getppid();
+    if parent != parent_pid {
+        return Err(io::Error::other(format!(
+            "the parent {parent_pid} has ended; the parent is now {parent}"
+        )));
+    }
+    Ok(())
+}
+
+/// Puts this process in a new process group, whose number is its own.
+///
+/// # Errors
+/// Those of setpgid(2): it leads a session.
+pub fn new_group() -> io::Result<()> {
+    // SAFETY: plain values.
+    check(unsafe { libc::setpgid(0, 0) })
+}
+
+/// Kills (SIGKILL) all processes of the group that `pid` leads.
+///
+/// # Errors
+/// No such group, or one of another user. Numbers below 2 are refused.
+pub fn kill_group(pid: u32) -> io::Result<()> {
+    let group = one_process(pid)?;
+    // SAFETY: plain values.
+    check(unsafe { libc::kill(-group, libc::SIGKILL) })
+}
+
+/// Sends `signal` (0: only asks) to the process `pid`.
+///
+/// # Errors
+/// No such process, or one of another user. Numbers below 2 are refused.
+pub fn kill(pid: u32, signal: i32) -> io::Result<()> {
+    let pid = one_process(pid)?;
+    // SAFETY: plain values.
+    check(unsafe { libc::kill(pid, signal) })
+}
+
+/// Empties the calling thread's signal mask, which a child inherits.
+///
+/// # Errors
+/// Those of `pthread_sigmask`.
+pub fn reset_signal_mask() -> io::Result<()> {
+    signal::unblock_all()
+}
+
+/// Effective user; 0 is root.
+pub fn geteuid() -> u32 {
+    // SAFETY: no arguments; cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+/// Ticks that the first system call of a fresh child takes, R1's way around a
+/// cached `getpid`: the child is made as vfork makes it (it shares the memory,
+/// the parent waits), keeps the parent's CPU set, and times one raw `getpid`.
+/// Its number and its exit status are checked.
+///
+/// # Errors
+/// Those of clone(2) and waitpid(2); a child that answered with another number
+/// or ended otherwise than by its own exit.
+pub fn first_syscall_in_vfork_child() -> io::Result<u64> {
+    /// What the child leaves in the memory that it shares.
+    struct Answer {
+        ticks: u64,
+        pid: u32,
+    }
+
+    extern "C" fn child(answer: *mut libc::c_void) -> libc::c_int {
+        let start = clock::ticks_start();
+        let pid = crate::raw::getpid();
+        let end = clock::ticks_end();
+        // SAFETY: the parent's `Answer`; the parent waits and does not use it.
+        unsafe {
+            *answer.cast::<Answer>() = Answer {
+                ticks: end.wrapping_sub(start),
+                pid,
+            };
+        }
+        // The C library's clone ends the child by the raw exit call, so nothing
+        // of the parent's exit handlers runs.
+        0
+    }
+
+    /// Stack of the child, aligned as both conventions demand.
+    #[repr(align(64))]
+    struct Stack([u8; 16 * 1024]);
+
+    let mut stack = Box::new(Stack([0; 16 * 1024]));
+    let mut answer = Answer { ticks: 0, pid: 0 };
+    // SAFETY: one past the end of the array is a valid address of it.
+    let top = unsafe { stack.0.as_mut_ptr().add(stack.0.len()) };
+    // SAFETY: the child runs on its own stack and writes `answer` while this
+    // thread is suspended (CLONE_VFORK); both outlive it.
+    let pid = unsafe {
+        libc::clone(
+            child,
+            top.cast(),
+            libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD,
+            (&raw mut answer).cast(),
+        )
+    };
+    if pid < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    wait_for_success(pid)?;
+    // SAFETY: a plain read that the compiler may not replace by the value from
+    // before the child ran.
+    let answer = unsafe { (&raw const answer).read_volatile() };
+    if answer.pid != pid as u32 {
+        return Err(io::Error::other(format!(
+            "the child {pid} says that it is process {}",
+            answer.pid
+        )));
+    }
+    Ok(answer.ticks)
+}
+
+/// Reaps a child and checks that it exited with status 0.
+fn wait_for_success(pid: libc::pid_t) -> io::Result<()> {
+    let mut status = 0;
+    loop {
+        // SAFETY: `status` is ours.
+        let reaped = unsafe { libc::waitpid(pid, &mut status, 0) };
+        if reaped == pid {
+            break;
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    if libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0 {
+        return Ok(());
+    }
+    Err(io::Error::other(format!(
+        "the child {pid} ended with wait status {status:#x}"
+    )))
+}
+
+fn usage(whose: libc::c_int) -> Usage {
+    // SAFETY: an all-zero rusage is a valid one.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is ours; both values of `whose` exist, so it cannot fail.
+    unsafe { libc::getrusage(whose, &mut usage) };
+    let nanoseconds =
+        |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
+    Usage {
+        minflt: usage.ru_minflt as u64,
+        majflt: usage.ru_majflt as u64,
+        nvcsw: usage.ru_nvcsw as u64,
+        nivcsw: usage.ru_nivcsw as u64,
+        utime_ns: nanoseconds(usage.ru_utime),
+        stime_ns: nanoseconds(usage.ru_stime),
+        maxrss: usage.ru_maxrss as u64 * 1024,
+    }
+}
+
+/// The number as the kernel takes it. 0, -1 and other negative numbers would
+/// mean whole groups or every process, 1 is init.
+fn one_process(pid: u32) -> io::Result<libc::pid_t> {
+    libc::pid_t::try_from(pid)
+        .ok()
+        .filter(|&pid| pid > 1)
+        .ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("{pid} is no process to send a signal to"),
+            )
+        })
+}
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+#[cfg(test)]
+mod tests;

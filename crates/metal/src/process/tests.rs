@@ -1,0 +1,150 @@
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, Stdio};
+
+use super::*;
+use crate::memory::{Mapping, Pages, base_page_bytes};
+
+fn cat() -> Command {
+    let mut command = Command::new("cat");
+    command.stdin(Stdio::piped()).stdout(Stdio::null());
+    command
+}
+
+#[test]
+fn faults_are_counted_one_for_each_touched_page() {
+    let mut mapping = Mapping::new(100 * base_page_bytes(), Pages::Base).unwrap();
+    let before = rusage_thread();
+    mapping.touch();
+    let after = rusage_thread();
+    // The tables of the touched pages may be faulted in besides.
+    assert!((100..110).contains(&(after.minflt - before.minflt)));
+    assert!(rusage_self().minflt >= after.minflt);
+    assert!(rusage_self().maxrss >= mapping.bytes() as u64);
+}
+
+#[test]
+fn times_are_cpu_times() {
+    let before = rusage_thread();
+    let start = clock::monotonic_ns();
+    while rusage_thread().utime_ns + rusage_thread().stime_ns == before.utime_ns + before.stime_ns {
+        assert!(clock::monotonic_ns() - start < 5_000_000_000, "no CPU time");
+    }
+}
+
+#[test]
+fn a_child_that_is_killed_ends_by_that_signal() {
+    let mut child = cat().spawn().unwrap();
+    kill(child.id(), 0).unwrap();
+    kill(child.id(), libc::SIGTERM).unwrap();
+    assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));
+    assert!(kill(child.id(), 0).is_err());
+}
+
+#[test]
+fn a_group_is_killed_whole() {
+    let mut leader = cat();
+    // SAFETY: setpgid is a plain system call, allowed between fork and exec.
+    unsafe { leader.pre_exec(new_group) };
+    let mut leader = leader.spawn().unwrap();
+    let mut member = cat().process_group(leader.id() as i32).spawn().unwrap();
+    kill_group(leader.id()).unwrap();
+    assert_eq!(leader.wait().unwrap().signal(), Some(libc::SIGKILL));
+    assert_eq!(member.wait().unwrap().signal(), Some(libc::SIGKILL));
+}
+
+#[test]
+fn numbers_that_mean_more_than_one_process_are_refused() {
+    for pid in [0, 1, u32::MAX, i32::MAX as u32 + 1] {
+        assert_eq!(
+            kill(pid, 0).unwrap_err().kind(),
+            io::ErrorKind::InvalidInput
+        );
+        assert_eq!(
+            kill_group(pid).unwrap_err().kind(),
+            io::ErrorKind::InvalidInput
+        );
+    }
+}
+
+#[test]
+fn a_child_with_another_parent_is_told_so() {
+    let parent = std::process::id();
+    let run = |claimed: u32| {
+        let mut command = Command::new("true");
+        // SAFETY: prctl and getppid are plain system calls; an error value is
+        // allocated only where the child is about to end.
+        unsafe {
+            command.pre_exec(move || {
+                die_with_parent(claimed).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))
+            })
+        };
+        command.status()
+    };
+    assert!(run(parent).unwrap().success());
+    let error = run(parent + 1).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::ESRCH));
+}
+
+#[test]
+fn a_child_ends_with_its_parent() {
+    // The thread that makes the child counts as its parent: when it ends, the
+    // kernel kills the child.
+    let parent = std::process::id();
+    let mut child = std::thread::spawn(move || {
+        let mut command = cat();
+        // SAFETY: as above.
+        unsafe { command.pre_exec(move || die_with_parent(parent)) };
+        command.spawn().unwrap()
+    })
+    .join()
+    .unwrap();
+    assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+}
+
+#[test]
+fn the_first_call_of_a_child_takes_time_and_leaves_no_child() {
+    for _ in 0..3 {
+        let ticks = first_syscall_in_vfork_child().unwrap();
+        // A second at any counter's rate.
+        assert!(ticks < 10_000_000_000, "{ticks}");
+        #[cfg(target_arch = "x86_64")]
+        assert!(ticks > 10, "{ticks}");
+    }
+}
+
+#[test]
+#[expect(clippy::zombie_processes, reason = "wait_for_success reaps them")]
+fn an_unsuccessful_child_is_an_error() {
+    for (program, succeeds) in [("true", true), ("false", false)] {
+        let child = Command::new(program).spawn().unwrap();
+        let pid = child.id() as libc::pid_t;
+        assert_eq!(wait_for_success(pid).is_ok(), succeeds, "{program}");
+    }
+    let child = cat().spawn().unwrap();
+    kill(child.id(), libc::SIGKILL).unwrap();
+    assert!(wait_for_success(child.id() as libc::pid_t).is_err());
+}
+
+#[test]
+fn the_mask_is_emptied() {
+    std::thread::spawn(|| {
+        signal::block(&[libc::SIGUSR1]).unwrap();
+        reset_signal_mask().unwrap();
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let blocked = status.lines().find(|line| line.starts_with("SigBlk:"));
+        assert_eq!(blocked, Some("SigBlk:\t0000000000000000"));
+    })
+    .join()
+    .unwrap();
+}
+
+#[test]
+fn the_effective_user_is_the_kernels() {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("Uid:"))
+        .unwrap();
+    let effective = line.split_whitespace().nth(2).unwrap();
+    assert_eq!(effective, geteuid().to_string());
+}

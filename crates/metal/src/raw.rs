@@ -1,0 +1,377 @@
+//! System calls by their instruction: no cached answers, no `errno`, no
+//! cancellation points. Each function makes exactly one system call.
+
+use std::ffi::CStr;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU32;
+
+use crate::arch;
+use crate::clock::Clock;
+
+mod uring;
+
+pub use uring::UringNop;
+
+/// Number of the process.
+#[inline]
+pub fn getpid() -> u32 {
+    // SAFETY: no arguments; cannot fail.
+    (unsafe { arch::syscall0(libc::SYS_getpid) }) as u32
+}
+
+/// Number of the parent.
+#[inline]
+pub fn getppid() -> u32 {
+    // SAFETY: no arguments; cannot fail.
+    (unsafe { arch::syscall0(libc::SYS_getppid) }) as u32
+}
+
+/// Time of a clock.
+///
+/// # Errors
+/// None for the clocks that [`Clock`] names, unless a sandbox forbids the call.
+#[inline]
+pub fn clock_gettime(clock: Clock) -> io::Result<libc::timespec> {
+    let mut time = MaybeUninit::<libc::timespec>::uninit();
+    // SAFETY: the kernel writes one timespec to `time`.
+    result(unsafe {
+        arch::syscall2(
+            libc::SYS_clock_gettime,
+            clock.id() as usize,
+            time.as_mut_ptr() as usize,
+        )
+    })?;
+    // SAFETY: the call succeeded, so it was written.
+    Ok(unsafe { time.assume_init() })
+}
+
+/// Wall time in s; `None` on aarch64, which has no such call.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub fn time() -> Option<u64> {
+    // SAFETY: a null pointer asks for the returned value only.
+    Some(unsafe { arch::syscall1(libc::SYS_time, 0) } as u64)
+}
+
+/// Wall time in s; `None` on aarch64, which has no such call.
+#[cfg(target_arch = "aarch64")]
+#[inline]
+pub fn time() -> Option<u64> {
+    None
+}
+
+/// Opens `path`, relative to `directory` or to the current one, with the
+/// kernel's `flags` (`O_CLOEXEC` is added). A file that `O_CREAT` makes is the
+/// owner's alone.
+///
+/// # Errors
+/// Those of openat(2).
+#[inline]
+pub fn openat(directory: Option<BorrowedFd>, path: &CStr, flags: i32) -> io::Result<OwnedFd> {
+    const MODE: usize = 0o600;
+    // SAFETY: `path` ends in a zero byte; the directory is open or AT_FDCWD.
+    let fd = result(unsafe {
+        arch::syscall4(
+            libc::SYS_openat,
+            descriptor(directory),
+            path.as_ptr() as usize,
+            (flags | libc::O_CLOEXEC) as usize,
+            MODE,
+        )
+    })?;
+    // SAFETY: the kernel has just opened it for us.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// Closes `fd`.
+///
+/// # Errors
+/// Those of close(2); the descriptor is closed all the same.
+#[inline]
+pub fn close(fd: OwnedFd) -> io::Result<()> {
+    // SAFETY: we own it, and `into_raw_fd` keeps it from being closed again.
+    result(unsafe { arch::syscall1(libc::SYS_close, fd.into_raw_fd() as usize) })?;
+    Ok(())
+}
+
+/// What the kernel knows about an open file.
+///
+/// # Errors
+/// Those of fstat(2).
+#[inline]
+pub fn fstat(fd: BorrowedFd) -> io::Result<libc::stat> {
+    let mut status = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: the kernel writes one stat to `status`, whose layout the C
+    // library takes over unchanged on both architectures.
+    result(unsafe {
+        arch::syscall2(
+            libc::SYS_fstat,
+            fd.as_raw_fd() as usize,
+            status.as_mut_ptr() as usize,
+        )
+    })?;
+    // SAFETY: the call succeeded, so it was written.
+    Ok(unsafe { status.assume_init() })
+}
+
+/// What the kernel knows about the file at `path`, links followed.
+///
+/// # Errors
+/// Those of newfstatat(2).
+#[inline]
+pub fn newfstatat(directory: Option<BorrowedFd>, path: &CStr) -> io::Result<libc::stat> {
+    let mut status = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: as in `fstat`; `path` ends in a zero byte.
+    result(unsafe {
+        arch::syscall4(
+            libc::SYS_newfstatat,
+            descriptor(directory),
+            path.as_ptr() as usize,
+            status.as_mut_ptr() as usize,
+            0,
+        )
+    })?;
+    // SAFETY: the call succeeded, so it was written.
+    Ok(unsafe { status.assume_init() })
+}
+
+/// Reads into `buffer`; returns bytes.
+///
+/// # Errors
+/// Those of read(2).
+#[inline]
+pub fn read(fd: BorrowedFd, buffer: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: the kernel writes at most `buffer.len()` bytes to `buffer`.
+    result(unsafe {
+        arch::syscall3(
+            libc::SYS_read,
+            fd.as_raw_fd() as usize,
+            buffer.as_mut_ptr() as usize,
+            buffer.len(),
+        )
+    })
+}
+
+/// Writes `buffer`; returns bytes.
+///
+/// # Errors
+/// Those of write(2).
+#[inline]
+pub fn write(fd: BorrowedFd, buffer: &[u8]) -> io::Result<usize> {
+    // SAFETY: the kernel reads at most `buffer.len()` bytes from `buffer`.
+    result(unsafe {
+        arch::syscall3(
+            libc::SYS_write,
+            fd.as_raw_fd() as usize,
+            buffer.as_ptr() as usize,
+            buffer.len(),
+        )
+    })
+}
+
+/// Reads into `buffer` from byte `offset` on; returns bytes.
+///
+/// # Errors
+/// Those of pread(2).
+#[inline]
+pub fn pread64(fd: BorrowedFd, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    // SAFETY: as in `read`.
+    result(unsafe {
+        arch::syscall4(
+            libc::SYS_pread64,
+            fd.as_raw_fd() as usize,
+            buffer.as_mut_ptr() as usize,
+            buffer.len(),
+            offset as usize,
+        )
+    })
+}
+
+/// Lets another thread run on this CPU, if one waits.
+///
+/// # Errors
+/// None, unless a sandbox forbids the call.
+#[inline]
+pub fn sched_yield() -> io::Result<()> {
+    // SAFETY: no arguments.
+    result(unsafe { arch::syscall0(libc::SYS_sched_yield) })?;
+    Ok(())
+}
+
+/// Anonymous memory of [`mmap`], to be given to [`munmap`].
+#[derive(Debug)]
+pub struct Region {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+/// Maps `bytes` of private anonymous memory, not touched.
+///
+/// # Errors
+/// Those of mmap(2).
+#[inline]
+pub fn mmap(bytes: usize) -> io::Result<Region> {
+    // SAFETY: a fresh mapping at an address of the kernel's choice.
+    let start = result(unsafe {
+        arch::syscall6(
+            libc::SYS_mmap,
+            0,
+            bytes,
+            (libc::PROT_READ | libc::PROT_WRITE) as usize,
+            (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize,
+            usize::MAX,
+            0,
+        )
+    })?;
+    let start = NonNull::new(start as *mut u8).expect("a mapping is not at address 0");
+    Ok(Region { start, bytes })
+}
+
+/// Unmaps a region.
+///
+/// # Errors
+/// Those of munmap(2).
+#[inline]
+pub fn munmap(region: Region) -> io::Result<()> {
+    let (start, bytes) = (region.start, region.bytes);
+    std::mem::forget(region);
+    // SAFETY: the region is ours and is not used again.
+    result(unsafe { arch::syscall2(libc::SYS_munmap, start.as_ptr() as usize, bytes) })?;
+    Ok(())
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: as in `munmap`, which does not come here.
+        unsafe { arch::syscall2(libc::SYS_munmap, self.start.as_ptr() as usize, self.bytes) };
+    }
+}
+
+/// Wakes at most `count` threads of this process that wait on `word`; returns
+/// how many there were.
+///
+/// # Errors
+/// Those of futex(2).
+#[inline]
+pub fn futex_wake(word: &AtomicU32, count: u32) -> io::Result<usize> {
+    // SAFETY: the word is valid, and waking does not access it.
+    result(unsafe {
+        arch::syscall3(
+            libc::SYS_futex,
+            word.as_ptr() as usize,
+            (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize,
+            count as usize,
+        )
+    })
+}
+
+/// Makes an epoll set.
+///
+/// # Errors
+/// Those of epoll_create1(2).
+pub fn epoll_create() -> io::Result<OwnedFd> {
+    // SAFETY: a flag only.
+    let fd =
+        result(unsafe { arch::syscall1(libc::SYS_epoll_create1, libc::EPOLL_CLOEXEC as usize) })?;
+    // SAFETY: the kernel has just opened it for us.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// Adds `fd` to an epoll set, for reading, level-triggered.
+///
+/// # Errors
+/// Those of epoll_ctl(2).
+pub fn epoll_add(epoll: BorrowedFd, fd: BorrowedFd) -> io::Result<()> {
+    let event = libc::epoll_event {
+        events: libc::EPOLLIN as u32,
+        u64: fd.as_raw_fd() as u64,
+    };
+    // SAFETY: the kernel reads one event.
+    result(unsafe {
+        arch::syscall4(
+            libc::SYS_epoll_ctl,
+            epoll.as_raw_fd() as usize,
+            libc::EPOLL_CTL_ADD as usize,
+            fd.as_raw_fd() as usize,
+            &raw const event as usize,
+        )
+    })?;
+    Ok(())
+}
+
+/// Waits at most `timeout_ms` (0: not at all, -1: for ever) for descriptors of
+/// an epoll set; returns how many are ready, 8 at most. aarch64 has only
+/// epoll_pwait, which is called there.
+///
+/// # Errors
+/// Those of epoll_wait(2).
+#[inline]
+pub fn epoll_wait(epoll: BorrowedFd, timeout_ms: i32) -> io::Result<usize> {
+    const EVENTS: usize = 8;
+    let mut events = MaybeUninit::<[libc::epoll_event; EVENTS]>::uninit();
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the kernel writes at most EVENTS events to `events`.
+    let ready = unsafe {
+        arch::syscall4(
+            libc::SYS_epoll_wait,
+            epoll.as_raw_fd() as usize,
+            events.as_mut_ptr() as usize,
+            EVENTS,
+            timeout_ms as usize,
+        )
+    };
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as above; without a signal mask.
+    let ready = unsafe {
+        arch::syscall6(
+            libc::SYS_epoll_pwait,
+            epoll.as_raw_fd() as usize,
+            events.as_mut_ptr() as usize,
+            EVENTS,
+            timeout_ms as usize,
+            0,
+            0,
+        )
+    };
+    result(ready)
+}
+
+/// Bytes that wait to be read, by `ioctl(FIONREAD)`.
+///
+/// # Errors
+/// Those of ioctl(2): not a pipe, socket or terminal.
+#[inline]
+pub fn ioctl_fionread(fd: BorrowedFd) -> io::Result<usize> {
+    let mut waiting = 0i32;
+    // SAFETY: the kernel writes one integer to `waiting`.
+    result(unsafe {
+        arch::syscall3(
+            libc::SYS_ioctl,
+            fd.as_raw_fd() as usize,
+            libc::FIONREAD as usize,
+            &raw mut waiting as usize,
+        )
+    })?;
+    Ok(waiting as usize)
+}
+
+#[inline(always)]
+fn descriptor(directory: Option<BorrowedFd>) -> usize {
+    directory.map_or(libc::AT_FDCWD, |fd| fd.as_raw_fd()) as usize
+}
+
+/// The kernel returns error numbers as -1 to -4095.
+#[inline(always)]
+fn result(value: isize) -> io::Result<usize> {
+    if (-4095..0).contains(&value) {
+        Err(io::Error::from_raw_os_error(-value as i32))
+    } else {
+        Ok(value as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests;

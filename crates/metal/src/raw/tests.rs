@@ -1,0 +1,186 @@
+use std::ffi::CString;
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use super::*;
+
+/// A file of its own for each user, removed on drop.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str, content: &[u8]) -> Scratch {
+        let name = format!("metal-{}-{name}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::File::create(&path)
+            .unwrap()
+            .write_all(content)
+            .unwrap();
+        Scratch(path)
+    }
+
+    fn path(&self) -> CString {
+        CString::new(self.0.as_os_str().as_bytes()).unwrap()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        std::fs::remove_file(&self.0).unwrap();
+    }
+}
+
+fn error(result: io::Result<impl Sized>) -> i32 {
+    result.err().unwrap().raw_os_error().unwrap()
+}
+
+#[test]
+fn numbers_of_processes_are_the_librarys() {
+    assert_eq!(getpid(), std::process::id());
+    assert_eq!(getppid(), std::os::unix::process::parent_id());
+}
+
+#[test]
+fn a_file_is_opened_read_stated_and_closed() {
+    let scratch = Scratch::new("read", b"0123456789");
+    let file = openat(None, &scratch.path(), libc::O_RDONLY).unwrap();
+    let mut buffer = [0; 4];
+    assert_eq!(read(file.as_fd(), &mut buffer).unwrap(), 4);
+    assert_eq!(&buffer, b"0123");
+    assert_eq!(pread64(file.as_fd(), &mut buffer, 7).unwrap(), 3);
+    assert_eq!(&buffer, b"7893");
+    assert_eq!(read(file.as_fd(), &mut buffer).unwrap(), 4);
+    assert_eq!(&buffer, b"4567");
+    let by_descriptor = fstat(file.as_fd()).unwrap();
+    let by_path = newfstatat(None, &scratch.path()).unwrap();
+    assert_eq!(by_descriptor.st_size, 10);
+    assert_eq!(by_path.st_ino, by_descriptor.st_ino);
+    assert_eq!(by_path.st_mode & libc::S_IFMT, libc::S_IFREG);
+    let number = file.as_raw_fd();
+    close(file).unwrap();
+    // SAFETY: asks for the flags of a number, open or not.
+    let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
+    // Another thread may have been given the number meanwhile; then it is not
+    // this file.
+    if flags >= 0 {
+        let link = std::fs::read_link(format!("/proc/self/fd/{number}"));
+        assert_ne!(link.ok(), Some(scratch.0.clone()));
+    }
+}
+
+#[test]
+fn paths_may_be_relative_to_a_directory() {
+    let scratch = Scratch::new("relative", b"x");
+    let directory = CString::new(scratch.0.parent().unwrap().as_os_str().as_bytes()).unwrap();
+    let name = CString::new(scratch.0.file_name().unwrap().as_bytes()).unwrap();
+    let directory = openat(None, &directory, libc::O_RDONLY | libc::O_DIRECTORY).unwrap();
+    let file = openat(Some(directory.as_fd()), &name, libc::O_WRONLY).unwrap();
+    assert_eq!(write(file.as_fd(), b"yz").unwrap(), 2);
+    assert_eq!(
+        newfstatat(Some(directory.as_fd()), &name).unwrap().st_size,
+        2
+    );
+    assert_eq!(std::fs::read(&scratch.0).unwrap(), b"yz");
+}
+
+#[test]
+fn descriptors_are_closed_on_exec() {
+    let file = openat(None, c"/dev/null", libc::O_WRONLY).unwrap();
+    // SAFETY: asks for the flags of a descriptor that is open.
+    let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFD) };
+    assert_eq!(flags & libc::FD_CLOEXEC, libc::FD_CLOEXEC);
+}
+
+#[test]
+fn errors_are_the_kernels() {
+    assert_eq!(error(openat(None, c"/no/such/file", 0)), libc::ENOENT);
+    assert_eq!(error(newfstatat(None, c"/no/such/file")), libc::ENOENT);
+    let null = openat(None, c"/dev/null", libc::O_WRONLY).unwrap();
+    assert_eq!(error(read(null.as_fd(), &mut [0])), libc::EBADF);
+    assert_eq!(error(ioctl_fionread(null.as_fd())), libc::ENOTTY);
+    assert_eq!(error(mmap(0)), libc::EINVAL);
+    assert_eq!(write(null.as_fd(), b"a").unwrap(), 1);
+}
+
+#[test]
+fn only_the_last_page_of_numbers_is_an_error() {
+    assert!(result(-4095).is_err() && result(-1).is_err());
+    assert_eq!(result(-4096).unwrap(), usize::MAX - 4095);
+    assert_eq!(result(0).unwrap(), 0);
+}
+
+#[test]
+fn a_region_is_mapped_and_unmapped() {
+    let mapped = |address: usize| {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        maps.lines().any(|line| {
+            let (low, high) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
+            let low = usize::from_str_radix(low, 16).unwrap();
+            (low..usize::from_str_radix(high, 16).unwrap()).contains(&address)
+        })
+    };
+    // Large enough that no other thread's allocation takes the place of any of
+    // its middle at once.
+    let region = mmap(1 << 26).unwrap();
+    let middle = region.start.as_ptr() as usize + (1 << 25);
+    assert!(mapped(middle));
+    munmap(region).unwrap();
+    assert!(!mapped(middle));
+    drop(mmap(4096).unwrap());
+}
+
+#[test]
+fn waiting_bytes_and_ready_descriptors_are_counted() {
+    let (reader, mut writer) = io::pipe().unwrap();
+    let epoll = epoll_create().unwrap();
+    epoll_add(epoll.as_fd(), reader.as_fd()).unwrap();
+    assert_eq!(epoll_wait(epoll.as_fd(), 0).unwrap(), 0);
+    assert_eq!(ioctl_fionread(reader.as_fd()).unwrap(), 0);
+    writer.write_all(b"abc").unwrap();
+    assert_eq!(epoll_wait(epoll.as_fd(), -1).unwrap(), 1);
+    assert_eq!(ioctl_fionread(reader.as_fd()).unwrap(), 3);
+}
+
+#[test]
+fn nobody_waits_and_yielding_succeeds() {
+    assert_eq!(futex_wake(&AtomicU32::new(0), 1).unwrap(), 0);
+    sched_yield().unwrap();
+}
+
+#[test]
+fn a_waiting_thread_is_woken_once() {
+    let word = AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // SAFETY: waits while the word is 0; no time limit.
+            unsafe {
+                libc::syscall(
+                    libc::SYS_futex,
+                    word.as_ptr(),
+                    libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+                    0,
+                    std::ptr::null::<libc::timespec>(),
+                )
+            };
+        });
+        while futex_wake(&word, 1).unwrap() == 0 {
+            std::thread::yield_now();
+        }
+    });
+    assert_eq!(futex_wake(&word, 1).unwrap(), 0);
+}
+
+#[test]
+fn every_nop_of_every_batch_completes() {
+    let Ok(mut ring) = UringNop::new(8) else {
+        // Forbidden here; then the kernel says so for every depth.
+        assert!(UringNop::new(1).is_err());
+        return;
+    };
+    assert_eq!(ring.depth(), 8);
+    for n in [0, 1, 7, 8, 9, 100] {
+        assert_eq!(ring.submit_nops(n).unwrap(), n);
+    }
+    assert!(UringNop::new(0).is_err());
+}

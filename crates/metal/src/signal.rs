@@ -1,0 +1,108 @@
+//! Dispositions of signals and the calling thread's mask.
+
+use std::io;
+
+/// Ignores `signal` in the whole process, for example `SIGPIPE`.
+///
+/// # Errors
+/// No such signal, or one that cannot be ignored.
+pub fn ignore(signal: i32) -> io::Result<()> {
+    dispose(signal, libc::SIG_IGN)
+}
+
+/// Gives `signal` back its default action.
+///
+/// # Errors
+/// As [`ignore`].
+pub fn restore(signal: i32) -> io::Result<()> {
+    dispose(signal, libc::SIG_DFL)
+}
+
+/// Adds `signals` to the calling thread's mask.
+///
+/// # Errors
+/// No such signal.
+pub fn block(signals: &[i32]) -> io::Result<()> {
+    mask(libc::SIG_BLOCK, signals)
+}
+
+/// Takes `signals` from the calling thread's mask.
+///
+/// # Errors
+/// No such signal.
+pub fn unblock(signals: &[i32]) -> io::Result<()> {
+    mask(libc::SIG_UNBLOCK, signals)
+}
+
+/// Empties the calling thread's mask, which a child inherits.
+///
+/// # Errors
+/// Those of `pthread_sigmask`.
+pub fn unblock_all() -> io::Result<()> {
+    mask(libc::SIG_SETMASK, &[])
+}
+
+fn dispose(signal: i32, action: libc::sighandler_t) -> io::Result<()> {
+    // SAFETY: SIG_IGN and SIG_DFL run no code of ours.
+    if unsafe { libc::signal(signal, action) } == libc::SIG_ERR {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+fn mask(how: i32, signals: &[i32]) -> io::Result<()> {
+    // SAFETY: an all-zero set is a valid place to make a set in.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `set` is ours.
+    unsafe { libc::sigemptyset(&mut set) };
+    for &signal in signals {
+        // SAFETY: as above; a bad number is refused.
+        if unsafe { libc::sigaddset(&mut set, signal) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    // SAFETY: `set` is ours; the old mask is not asked for.
+    match unsafe { libc::pthread_sigmask(how, &set, std::ptr::null_mut()) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process;
+
+    #[test]
+    fn an_ignored_signal_does_not_end_the_process() {
+        ignore(libc::SIGUSR1).unwrap();
+        process::kill(std::process::id(), libc::SIGUSR1).unwrap();
+        restore(libc::SIGUSR1).unwrap();
+        assert!(ignore(libc::SIGKILL).is_err());
+        assert!(ignore(1000).is_err());
+    }
+
+    #[test]
+    fn a_blocked_signal_waits_and_can_be_unblocked() {
+        let blocked = |signal| {
+            // SAFETY: an all-zero set is a valid place to receive the mask in.
+            let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+            // SAFETY: asks for the present mask only; `set` is ours.
+            unsafe {
+                libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut set);
+                libc::sigismember(&set, signal) == 1
+            }
+        };
+        std::thread::spawn(move || {
+            block(&[libc::SIGUSR2, libc::SIGHUP]).unwrap();
+            assert!(blocked(libc::SIGUSR2) && blocked(libc::SIGHUP));
+            unblock(&[libc::SIGUSR2]).unwrap();
+            assert!(!blocked(libc::SIGUSR2) && blocked(libc::SIGHUP));
+            unblock_all().unwrap();
+            assert!(!blocked(libc::SIGHUP));
+            assert!(block(&[1000]).is_err());
+        })
+        .join()
+        .unwrap();
+    }
+}
