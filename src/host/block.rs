@@ -6,7 +6,7 @@ use super::Root;
 
 /// Storage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Block {
+pub(crate) struct Block {
     /// Disks that have a size, by name. Partitions are not disks; loop and zram devices are.
     pub disks: Vec<Disk>,
     /// Mounted file systems, in mount order; `proc`, `sysfs` and their kind are left out.
@@ -15,7 +15,7 @@ pub struct Block {
 
 /// One block device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Disk {
+pub(crate) struct Disk {
     /// `nvme0n1`.
     pub name: String,
     /// Model, as the device names itself.
@@ -54,7 +54,7 @@ pub struct Disk {
 
 /// Link of a PCIe device, now and at best.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PcieLink {
+pub(crate) struct PcieLink {
     /// Transfers per second per lane, in billions, now.
     pub gts: f64,
     /// Lanes, now.
@@ -67,7 +67,7 @@ pub struct PcieLink {
 
 /// One mounted file system.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Mount {
+pub(crate) struct Mount {
     /// Device or remote name.
     pub source: String,
     /// Where it is mounted.
@@ -80,5 +80,215 @@ pub struct Mount {
     pub number: String,
 }
 
-pub(super) fn read(_: &Root) -> Block { Block::default() }
-pub(super) fn pcie_link(_: &Root, _: &str) -> Option<PcieLink> { None }
+impl Block {
+    /// The mount that holds `path` (absolute): the longest mount point that is a prefix of it; of
+    /// several mounts on one point the last.
+    pub(crate) fn mount_of(&self, path: &str) -> Option<&Mount> {
+        let holds = |target: &str| {
+            target == "/"
+                || path
+                    .strip_prefix(target)
+                    .is_some_and(|r| r.is_empty() || r.starts_with('/'))
+        };
+        // max_by_key returns the last of equal elements, as a later mount hides an earlier one.
+        self.mounts
+            .iter()
+            .filter(|m| holds(&m.target))
+            .max_by_key(|m| m.target.len())
+    }
+
+    /// The disk below a mount; `None` for network file systems, overlays, tmpfs, btrfs subvolumes.
+    pub(crate) fn disk_of(&self, mount: &Mount) -> Option<&Disk> {
+        self.disks.iter().find(|disk| {
+            disk.number.as_deref() == Some(&mount.number) || disk.partitions.contains(&mount.number)
+        })
+    }
+}
+
+pub(super) fn read(root: &Root) -> Block {
+    const DIR: &str = "sys/block";
+    let names = root.list(DIR).into_iter();
+    let mountinfo = root.read("proc/self/mountinfo").unwrap_or_default();
+    Block {
+        disks: names
+            .filter_map(|name| disk(root, &format!("{DIR}/{name}"), name))
+            .collect(),
+        mounts: mountinfo.lines().filter_map(parse_mount).collect(),
+    }
+}
+
+fn disk(root: &Root, dir: &str, name: String) -> Option<Disk> {
+    // Always in units of 512 bytes, whatever the logical block (include/linux/blk_types.h).
+    let sectors: u64 = root.number(&format!("{dir}/size"))?;
+    if sectors == 0 {
+        return None;
+    }
+    let queue = |field: &str| root.number::<u64>(&format!("{dir}/queue/{field}"));
+    let parts = root
+        .list(dir)
+        .into_iter()
+        .filter(|part| part.starts_with(&name));
+    let model = root.line(&format!("{dir}/device/model"));
+    Some(Disk {
+        model,
+        rotational: queue("rotational").map(|flag| flag != 0),
+        size_bytes: sectors.checked_mul(512)?,
+        scheduler: root.selected(&format!("{dir}/queue/scheduler")),
+        write_cache: root.line(&format!("{dir}/queue/write_cache")),
+        fua: queue("fua").map(|flag| flag != 0),
+        read_ahead_bytes: queue("read_ahead_kb").and_then(|kib| kib.checked_mul(1024)),
+        logical_block_bytes: queue("logical_block_size"),
+        physical_block_bytes: queue("physical_block_size"),
+        queue_requests: queue("nr_requests"),
+        driver: driver(root, dir),
+        is_virtual: !root.exists(&format!("{dir}/device")),
+        number: root.line(&format!("{dir}/dev")),
+        partitions: parts
+            .filter_map(|part| root.line(&format!("{dir}/{part}/dev")))
+            .collect(),
+        node: disk_node(root, dir),
+        // An NVMe disk's device is its controller, whose device is the PCIe function.
+        pcie: pcie_link(root, &format!("{dir}/device/device"))
+            .or_else(|| pcie_link(root, &format!("{dir}/device"))),
+        name,
+    })
+}
+
+fn driver(root: &Root, dir: &str) -> Option<String> {
+    let direct = root.link_name(&format!("{dir}/device/driver"));
+    direct.or_else(|| root.link_name(&format!("{dir}/device/device/driver")))
+}
+
+fn disk_node(root: &Root, dir: &str) -> Option<usize> {
+    let direct = root.number(&format!("{dir}/device/numa_node"));
+    direct.or_else(|| root.number(&format!("{dir}/device/device/numa_node")))
+}
+
+/// Link of the PCIe function at `device`; `None` where there is none.
+pub(super) fn pcie_link(root: &Root, device: &str) -> Option<PcieLink> {
+    // `16.0 GT/s PCIe`; `Unknown` where the function has no link of its own.
+    let speed = |field: &str| {
+        let text = root.line(&format!("{device}/{field}"))?;
+        text.split_whitespace().next()?.parse::<f64>().ok()
+    };
+    let width = |field: &str| {
+        root.number::<u32>(&format!("{device}/{field}"))
+            .filter(|&w| w > 0)
+    };
+    Some(PcieLink {
+        gts: speed("current_link_speed")?,
+        width: width("current_link_width")?,
+        max_gts: speed("max_link_speed"),
+        max_width: width("max_link_width"),
+    })
+}
+
+/// One line of mountinfo: `36 35 98:0 /root /target rw,noatime shared:1 - ext3 /dev/x rw,errors=y`
+/// (Documentation/filesystems/proc.rst, section 3.5).
+fn parse_mount(line: &str) -> Option<Mount> {
+    const PSEUDO: &[&str] = &[
+        "proc",
+        "sysfs",
+        "devpts",
+        "cgroup",
+        "cgroup2",
+        "securityfs",
+        "debugfs",
+        "tracefs",
+        "pstore",
+        "bpf",
+        "configfs",
+        "fusectl",
+        "mqueue",
+        "hugetlbfs",
+        "autofs",
+        "binfmt_misc",
+        "efivarfs",
+        "nsfs",
+        "rpc_pipefs",
+        "selinuxfs",
+        "devtmpfs",
+    ];
+    let (before, after) = line.split_once(" - ")?;
+    let before: Vec<&str> = before.split(' ').collect();
+    let mut after = after.split(' ');
+    let (fs, source) = (after.next()?, after.next()?);
+    if PSEUDO.contains(&fs) {
+        return None;
+    }
+    let mut options: Vec<&str> = before.get(5)?.split(',').collect();
+    for option in after
+        .next()
+        .unwrap_or("")
+        .split(',')
+        .filter(|option| !option.is_empty())
+    {
+        if !options.contains(&option) {
+            options.push(option);
+        }
+    }
+    Some(Mount {
+        source: unescape(source),
+        target: unescape(before.get(4)?),
+        fs: fs.to_string(),
+        options: options.join(","),
+        number: before.get(2)?.to_string(),
+    })
+}
+
+/// The kernel writes space, tab, newline and backslash as `\040` and so on.
+fn unescape(text: &str) -> String {
+    let octal = [
+        ("\\040", " "),
+        ("\\011", "\t"),
+        ("\\012", "\n"),
+        ("\\134", "\\"),
+    ];
+    octal.iter().fold(text.to_string(), |text, (code, sign)| {
+        text.replace(code, sign)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "22 1 253:0 / / rw,relatime - ext4 /dev/vda1 rw,errors=remount-ro\n\
+        23 22 0:20 / /proc rw - proc proc rw\n\
+        24 22 0:33 / /data\\040one rw,noatime shared:5 master:2 - xfs /dev/sdb1 rw,noatime\n\
+        25 22 8:17 / /data\\040one/x rw - ext4 /dev/sdb2 rw\n\
+        26 22 8:18 / /data\\040one/x rw - ext4 /dev/sdb3 rw\n";
+
+    #[test]
+    fn the_longest_and_latest_mount_wins() {
+        let block = Block {
+            disks: vec![],
+            mounts: MOUNTS.lines().filter_map(parse_mount).collect(),
+        };
+        let source = |path: &str| block.mount_of(path).map(|mount| mount.source.as_str());
+        assert_eq!(source("/data one/file"), Some("/dev/sdb1"));
+        assert_eq!(source("/data one/x/y"), Some("/dev/sdb3"));
+        assert_eq!(source("/data onerous"), Some("/dev/vda1"));
+        assert_eq!(block.mounts.len(), 4);
+        assert_eq!(block.mounts[1].options, "rw,noatime");
+    }
+
+    #[test]
+    fn a_disk_is_found_by_its_partition() {
+        let root = Root::tree(
+            "== sys/block/sdb/size\n100\n== sys/block/sdb/dev\n8:16\n== sys/block/sdb/sdb3/dev\n8:18\n\
+             == sys/block/sdb/sdb2/dev\n8:17\n== sys/block/loop0/size\n0\n",
+        )
+        .with("proc/self/mountinfo", MOUNTS);
+        let block = read(&root);
+        assert_eq!(block.disks.len(), 1);
+        assert_eq!(block.disks[0].size_bytes, 51200);
+        let mount = block.mount_of("/data one/x").expect("it is mounted");
+        assert_eq!(
+            block.disk_of(mount).map(|disk| disk.name.as_str()),
+            Some("sdb")
+        );
+        let rootfs = block.mount_of("/").expect("it is mounted");
+        assert_eq!(block.disk_of(rootfs), None);
+    }
+}

@@ -1,1 +1,215 @@
-//! Control groups, versions 1 and 2.
+//! Control groups, versions 1 and 2: where this process's groups are mounted and what they allow.
+
+use super::Root;
+use super::limits::CpuQuota;
+
+/// One group of this process, innermost first within its hierarchy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Group {
+    /// 1 or 2.
+    pub(super) version: u32,
+    /// Controllers of the hierarchy (version 1); empty for version 2.
+    pub(super) controllers: Vec<String>,
+    /// Directory under the root, without a leading slash.
+    pub(super) dir: String,
+}
+
+/// Groups of this process and all their ancestors that are visible here, innermost first.
+///
+/// `/proc/self/cgroup` names the group relative to the root of the cgroup namespace or of the
+/// hierarchy; mountinfo tells which part of the hierarchy is mounted where. In a container without
+/// a namespace of its own the mount shows only the container's subtree: the mount's root is cut
+/// from the group's path.
+pub(super) fn groups(root: &Root) -> Vec<Group> {
+    let membership = root.read("proc/self/cgroup").unwrap_or_default();
+    let mounts = root.read("proc/self/mountinfo").unwrap_or_default();
+    let mounts: Vec<GroupMount> = mounts.lines().filter_map(parse_mount).collect();
+    membership
+        .lines()
+        .filter_map(parse_member)
+        .flat_map(|member| ancestors(&member, &mounts))
+        .collect()
+}
+
+struct Member {
+    controllers: Vec<String>,
+    path: String,
+}
+
+struct GroupMount {
+    version: u32,
+    options: Vec<String>,
+    /// Which group of the hierarchy the mount point shows.
+    shows: String,
+    point: String,
+}
+
+/// `4:memory:/user.slice`, `1:name=systemd:/`, `0::/user.slice`.
+fn parse_member(line: &str) -> Option<Member> {
+    let mut fields = line.splitn(3, ':');
+    let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+    let names = controllers.split(',').filter(|name| !name.is_empty());
+    Some(Member {
+        controllers: names.map(str::to_string).collect(),
+        path: path.trim().to_string(),
+    })
+}
+
+fn parse_mount(line: &str) -> Option<GroupMount> {
+    let (before, after) = line.split_once(" - ")?;
+    let before: Vec<&str> = before.split(' ').collect();
+    let after: Vec<&str> = after.split(' ').collect();
+    let version = match *after.first()? {
+        "cgroup" => 1,
+        "cgroup2" => 2,
+        _ => return None,
+    };
+    Some(GroupMount {
+        version,
+        options: after.get(2)?.split(',').map(str::to_string).collect(),
+        shows: before.get(3)?.to_string(),
+        point: before.get(4)?.trim_start_matches('/').to_string(),
+    })
+}
+
+fn ancestors(member: &Member, mounts: &[GroupMount]) -> Vec<Group> {
+    let version = if member.controllers.is_empty() { 2 } else { 1 };
+    let mount = mounts.iter().find(|mount| {
+        mount.version == version && member.controllers.iter().all(|c| mount.options.contains(c))
+    });
+    let Some(mount) = mount else {
+        return Vec::new();
+    };
+    let below = match member.path.strip_prefix(mount.shows.trim_end_matches('/')) {
+        Some(rest) if rest.is_empty() || rest.starts_with('/') => rest,
+        // Outside what is mounted (`/../..` of a foreign namespace): only the mount's own group.
+        _ => "",
+    };
+    let below = if below.contains("..") { "" } else { below };
+    let mut dir = format!("{}{}", mount.point, below.trim_end_matches('/'));
+    let mut found = Vec::new();
+    loop {
+        found.push(Group {
+            version,
+            controllers: member.controllers.clone(),
+            dir: dir.clone(),
+        });
+        if dir.len() <= mount.point.len() {
+            return found;
+        }
+        dir.truncate(dir.rfind('/').unwrap_or(0));
+    }
+}
+
+impl Group {
+    fn controls(&self, name: &str) -> bool {
+        self.version == 2 || self.controllers.iter().any(|controller| controller == name)
+    }
+
+    /// Memory limit in bytes; `None` when there is none. Version 1 has no word for "no limit": the
+    /// kernel then shows the largest page-aligned number.
+    pub(super) fn memory_limit(&self, root: &Root) -> Option<u64> {
+        const NO_LIMIT: u64 = 1 << 62;
+        if !self.controls("memory") {
+            return None;
+        }
+        let file = if self.version == 2 {
+            "memory.max"
+        } else {
+            "memory.limit_in_bytes"
+        };
+        root.number::<u64>(&format!("{}/{file}", self.dir))
+            .filter(|&limit| limit < NO_LIMIT)
+    }
+
+    /// Memory in use that the kernel cannot drop at once: usage without the inactive file pages.
+    pub(super) fn memory_used(&self, root: &Root) -> Option<u64> {
+        let (file, inactive) = match self.version {
+            2 => ("memory.current", "inactive_file "),
+            _ => ("memory.usage_in_bytes", "total_inactive_file "),
+        };
+        let usage: u64 = root.number(&format!("{}/{file}", self.dir))?;
+        let stat = root
+            .read(&format!("{}/memory.stat", self.dir))
+            .unwrap_or_default();
+        let droppable = stat
+            .lines()
+            .find_map(|line| line.strip_prefix(inactive)?.parse().ok());
+        Some(usage.saturating_sub(droppable.unwrap_or(0)))
+    }
+
+    /// CPU quota; `None` when there is none.
+    pub(super) fn quota(&self, root: &Root) -> Option<CpuQuota> {
+        if !self.controls("cpu") {
+            return None;
+        }
+        let (quota, period) = if self.version == 2 {
+            let text = root.line(&format!("{}/cpu.max", self.dir))?;
+            let (quota, period) = text.split_once(' ')?;
+            (quota.parse::<u64>().ok()?, period.parse().ok()?)
+        } else {
+            // -1 is no quota and does not parse as unsigned.
+            let quota = root.number::<u64>(&format!("{}/cpu.cfs_quota_us", self.dir))?;
+            (
+                quota,
+                root.number(&format!("{}/cpu.cfs_period_us", self.dir))?,
+            )
+        };
+        (period > 0).then_some(CpuQuota {
+            quota_us: quota,
+            period_us: period,
+        })
+    }
+
+    /// CPUs that the group may use.
+    pub(super) fn cpuset(&self, root: &Root) -> Option<Vec<usize>> {
+        if !self.controls("cpuset") {
+            return None;
+        }
+        let names: &[&str] = match self.version {
+            2 => &["cpuset.cpus.effective"],
+            _ => &["cpuset.effective_cpus", "cpuset.cpus"],
+        };
+        let lists = names
+            .iter()
+            .filter_map(|name| root.cpus(&format!("{}/{name}", self.dir)));
+        lists.into_iter().find(|cpus| !cpus.is_empty())
+    }
+
+    /// The file that counts throttling, if the group has one.
+    pub(super) fn throttling_file(&self, root: &Root) -> Option<String> {
+        if !self.controls("cpu") {
+            return None;
+        }
+        let path = format!("{}/cpu.stat", self.dir);
+        root.read(&path)?.contains("nr_throttled").then_some(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subtree_mount_is_cut_from_the_path() {
+        let root = Root::tree(
+            "== proc/self/cgroup\n0::/kube/pod1/c1\n== proc/self/mountinfo\n\
+             30 20 0:26 /kube/pod1 /sys/fs/cgroup ro - cgroup2 cgroup rw,nsdelegate\n",
+        );
+        let dirs: Vec<String> = groups(&root).into_iter().map(|group| group.dir).collect();
+        assert_eq!(dirs, ["sys/fs/cgroup/c1", "sys/fs/cgroup"]);
+    }
+
+    #[test]
+    fn a_path_outside_the_mount_leaves_the_mount_itself() {
+        for path in ["/../other", "/elsewhere"] {
+            let root = Root::tree(&format!(
+                "== proc/self/cgroup\n0::{path}\n== proc/self/mountinfo\n\
+                 30 20 0:26 /a /sys/fs/cgroup ro - cgroup2 cgroup rw\n"
+            ));
+            let found = groups(&root);
+            assert_eq!(found.len(), 1);
+            assert_eq!(found[0].dir, "sys/fs/cgroup");
+        }
+    }
+}

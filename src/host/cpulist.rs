@@ -2,7 +2,7 @@
 
 /// Parses a CPU list into ascending numbers without repeats. `0-7:2/4` (the kernel's stride form)
 /// is understood; pieces that are no list are left out, as are ranges of more than a million CPUs.
-pub fn parse_cpus(text: &str) -> Vec<usize> {
+pub(crate) fn parse_cpus(text: &str) -> Vec<usize> {
     let mut cpus: Vec<usize> = text.trim().split(',').flat_map(parse_piece).collect();
     cpus.sort_unstable();
     cpus.dedup();
@@ -26,22 +26,30 @@ fn parse_piece(piece: &str) -> Vec<usize> {
     if high < low || high - low >= LIMIT {
         return Vec::new();
     }
-    let Some(stride) = stride else { return (low..=high).collect() };
-    let numbers = stride.split_once('/').map(|(used, group)| (used.parse::<usize>(), group.parse::<usize>()));
+    let Some(stride) = stride else {
+        return (low..=high).collect();
+    };
+    let numbers = stride
+        .split_once('/')
+        .map(|(used, group)| (used.parse::<usize>(), group.parse::<usize>()));
     match numbers {
-        Some((Ok(used), Ok(group))) if group > 0 => {
-            (low..=high).filter(|cpu| (cpu - low) % group < used).collect()
-        }
+        Some((Ok(used), Ok(group))) if group > 0 => (low..=high)
+            .filter(|cpu| (cpu - low) % group < used)
+            .collect(),
         _ => Vec::new(),
     }
 }
 
 /// Writes ascending CPU numbers as the kernel does: `0-3,8`.
-pub fn format_cpus(cpus: &[usize]) -> String {
+pub(crate) fn format_cpus(cpus: &[usize]) -> String {
     let mut text = String::new();
     let mut rest = cpus;
     while let Some((&first, _)) = rest.split_first() {
-        let run = rest.iter().enumerate().take_while(|&(n, &cpu)| cpu == first + n).count();
+        let run = rest
+            .iter()
+            .enumerate()
+            .take_while(|&(n, &cpu)| cpu == first + n)
+            .count();
         if !text.is_empty() {
             text.push(',');
         }

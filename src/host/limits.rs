@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::cgroup;
+use super::cgroup::{self, Group};
 use super::{Cpu, Outside, Root};
 
 /// Limits of this process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// Control group versions in use: `v1`, `v2` or `hybrid`.
     pub cgroup: Option<String>,
     /// Tightest memory limit over the hierarchy; `None` when there is none.
@@ -32,7 +32,7 @@ pub struct Limits {
 
 /// A CPU quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CpuQuota {
+pub(crate) struct CpuQuota {
     /// CPU time per period.
     pub quota_us: u64,
     /// Period.
@@ -41,11 +41,89 @@ pub struct CpuQuota {
 
 /// A resource limit; `None` is unlimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rlimit {
+pub(crate) struct Rlimit {
     /// Enforced now.
     pub soft: Option<u64>,
     /// Ceiling for `soft`.
     pub hard: Option<u64>,
 }
 
-pub(super) fn read(_: &Root, _: &Outside, _: &Cpu) -> Limits { Limits::default() }
+pub(super) fn read(root: &Root, outside: &Outside, cpu: &Cpu) -> Limits {
+    let groups = cgroup::groups(root);
+    let mut memory: Vec<(u64, Option<u64>)> = groups
+        .iter()
+        .filter_map(|group| Some((group.memory_limit(root)?, group.memory_used(root))))
+        .collect();
+    let left = memory
+        .iter()
+        .map(|(limit, used)| limit.saturating_sub(used.unwrap_or(0)))
+        .min();
+    memory.sort_by_key(|&(limit, _)| limit);
+    let quotas = groups.iter().filter_map(|group| group.quota(root));
+    let cpu_quota = quotas.min_by(|a, b| a.cpus().total_cmp(&b.cpus()));
+    let limits = root.read("proc/self/limits").unwrap_or_default();
+    Limits {
+        cgroup: version(&groups),
+        memory_bytes: memory.first().map(|&(limit, _)| limit),
+        memory_used_bytes: memory.first().and_then(|&(_, used)| used),
+        memory_left_bytes: left,
+        cpu_quota,
+        cpuset: groups.iter().find_map(|group| group.cpuset(root)),
+        throttling_files: groups
+            .iter()
+            .filter_map(|group| group.throttling_file(root))
+            .collect(),
+        locked_memory: rlimit(&limits, "Max locked memory"),
+        open_files: rlimit(&limits, "Max open files"),
+        effective_cpus: effective_cpus(outside, cpu, cpu_quota),
+    }
+}
+
+impl CpuQuota {
+    /// CPUs' worth of time.
+    pub(crate) fn cpus(&self) -> f64 {
+        self.quota_us as f64 / self.period_us as f64
+    }
+}
+
+fn version(groups: &[Group]) -> Option<String> {
+    let has = |version: u32| groups.iter().any(|group| group.version == version);
+    let name = match (has(1), has(2)) {
+        (true, true) => "hybrid",
+        (true, false) => "v1",
+        (false, true) => "v2",
+        (false, false) => return None,
+    };
+    Some(name.to_string())
+}
+
+fn effective_cpus(outside: &Outside, cpu: &Cpu, quota: Option<CpuQuota>) -> Option<f64> {
+    let usable = cpu
+        .cpus
+        .iter()
+        .filter(|one| one.online && one.allowed)
+        .count();
+    let usable = if usable > 0 {
+        usable
+    } else {
+        outside.allowed.len()
+    };
+    if usable == 0 {
+        return None;
+    }
+    Some(quota.map_or(usable as f64, |quota| quota.cpus().min(usable as f64)))
+}
+
+/// `Max open files            1024                 524288               files`
+fn rlimit(limits: &str, name: &str) -> Option<Rlimit> {
+    let rest = limits.lines().find_map(|line| line.strip_prefix(name))?;
+    let mut words = rest.split_whitespace();
+    let mut bound = || match words.next()? {
+        "unlimited" => Some(None),
+        number => Some(Some(number.parse().ok()?)),
+    };
+    Some(Rlimit {
+        soft: bound()?,
+        hard: bound()?,
+    })
+}

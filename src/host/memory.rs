@@ -7,7 +7,7 @@ use super::{Outside, Root};
 
 /// Main memory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Memory {
+pub(crate) struct Memory {
     /// `MemTotal`.
     pub total_bytes: Option<u64>,
     /// `MemAvailable`.
@@ -46,7 +46,7 @@ pub struct Memory {
 
 /// Transparent huge pages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct TransparentHugePages {
+pub(crate) struct TransparentHugePages {
     /// `always`, `madvise` or `never`.
     pub enabled: Option<String>,
     /// When a fault compacts memory for a huge page.
@@ -63,7 +63,7 @@ pub struct TransparentHugePages {
 
 /// One `hugetlb` pool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct HugePagePool {
+pub(crate) struct HugePagePool {
     /// Page size.
     pub page_bytes: u64,
     /// Pages in the pool.
@@ -74,11 +74,84 @@ pub struct HugePagePool {
 
 /// Same-page merging.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ksm {
+pub(crate) struct Ksm {
     /// Runs now.
     pub running: Option<bool>,
     /// Pages merged away.
     pub sharing_pages: Option<u64>,
 }
 
-pub(super) fn read(_: &Root, _: &Outside) -> Memory { Memory::default() }
+pub(super) fn read(root: &Root, outside: &Outside) -> Memory {
+    let meminfo = root.read("proc/meminfo").unwrap_or_default();
+    let swap_total = bytes_of(&meminfo, "SwapTotal:");
+    let swap_free = bytes_of(&meminfo, "SwapFree:");
+    Memory {
+        total_bytes: bytes_of(&meminfo, "MemTotal:"),
+        available_bytes: bytes_of(&meminfo, "MemAvailable:"),
+        free_bytes: bytes_of(&meminfo, "MemFree:"),
+        dirty_bytes: bytes_of(&meminfo, "Dirty:"),
+        swap_total_bytes: swap_total,
+        swap_used_bytes: swap_total
+            .zip(swap_free)
+            .map(|(total, free)| total.saturating_sub(free)),
+        page_bytes: outside.page_bytes,
+        thp: transparent(root),
+        huge_pages: pools(root),
+        ksm: Ksm {
+            running: root
+                .number::<u32>("sys/kernel/mm/ksm/run")
+                .map(|mode| mode == 1),
+            sharing_pages: root.number("sys/kernel/mm/ksm/pages_sharing"),
+        },
+        overcommit: root.number("proc/sys/vm/overcommit_memory"),
+        swappiness: root.number("proc/sys/vm/swappiness"),
+        dirty_ratio_percent: root.number("proc/sys/vm/dirty_ratio"),
+        dirty_background_ratio_percent: root.number("proc/sys/vm/dirty_background_ratio"),
+        zswap: root
+            .line("sys/module/zswap/parameters/enabled")
+            .map(|text| text == "Y"),
+        numa_balancing: root
+            .number::<u32>("proc/sys/kernel/numa_balancing")
+            .map(|mode| mode != 0),
+        dimms: dmi::dimms(root),
+    }
+}
+
+/// A line of `/proc/meminfo` in bytes (`Hugepagesize:    2048 kB`).
+fn bytes_of(meminfo: &str, name: &str) -> Option<u64> {
+    let value = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
+    let kib: u64 = value.split_whitespace().next()?.parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+fn transparent(root: &Root) -> TransparentHugePages {
+    const DIR: &str = "sys/kernel/mm/transparent_hugepage";
+    let khugepaged = |name: &str| root.number::<u64>(&format!("{DIR}/khugepaged/{name}"));
+    TransparentHugePages {
+        enabled: root.selected(&format!("{DIR}/enabled")),
+        defrag: root.selected(&format!("{DIR}/defrag")),
+        shmem_enabled: root.selected(&format!("{DIR}/shmem_enabled")),
+        khugepaged_defrag: khugepaged("defrag").map(|on| on != 0),
+        khugepaged_sleep_ms: khugepaged("scan_sleep_millisecs"),
+        page_bytes: root.number(&format!("{DIR}/hpage_pmd_size")),
+    }
+}
+
+fn pools(root: &Root) -> Vec<HugePagePool> {
+    const DIR: &str = "sys/kernel/mm/hugepages";
+    let pool = |name: &String| {
+        let kib: u64 = name
+            .strip_prefix("hugepages-")?
+            .strip_suffix("kB")?
+            .parse()
+            .ok()?;
+        Some(HugePagePool {
+            page_bytes: kib.checked_mul(1024)?,
+            total: root.number(&format!("{DIR}/{name}/nr_hugepages"))?,
+            free: root.number(&format!("{DIR}/{name}/free_hugepages"))?,
+        })
+    };
+    let mut pools: Vec<HugePagePool> = root.list(DIR).iter().filter_map(pool).collect();
+    pools.sort_by_key(|pool| pool.page_bytes);
+    pools
+}

@@ -8,15 +8,16 @@
 //! mask CPUID, old kernels lack directories. Reading never fails and never panics; absence is an
 //! answer.
 
+mod around;
 mod block;
 mod cache;
 mod cgroup;
 mod choose;
-pub mod counters;
+pub(crate) mod counters;
 mod cpu;
 mod cpulist;
 mod dmi;
-pub mod given;
+pub(crate) mod given;
 mod identity;
 mod kernel;
 mod limits;
@@ -31,29 +32,29 @@ mod tlb;
 
 use serde::{Deserialize, Serialize};
 
-pub use block::{Block, Disk, Mount, PcieLink};
-pub use cache::{Cache, CacheKind, Caches, WritePolicy};
-pub use choose::choose_cpu;
-pub use cpu::{
-    Arch, Core, CoreKind, Cpu, CpuClass, CpuidFrequency, Distance, Frequency, IdleState, LogicalCpu,
-    Microarchitecture, Turbo,
+pub(crate) use block::{Block, Disk, Mount, PcieLink};
+pub(crate) use cache::{Cache, CacheKind, Caches, WritePolicy};
+pub(crate) use choose::choose_cpu;
+pub(crate) use cpu::{
+    Arch, Core, CoreKind, Cpu, CpuClass, CpuidFrequency, Distance, Frequency, IdleState,
+    LogicalCpu, Microarchitecture, Turbo,
 };
-pub use cpulist::{format_cpus, parse_cpus};
-pub use dmi::Dimm;
-pub use given::Given;
-pub use identity::Identity;
-pub use kernel::{ClockSource, Container, Kernel, Pressure, PressureLine, Virtualisation};
-pub use limits::{CpuQuota, Limits, Rlimit};
-pub use memory::{HugePagePool, Ksm, Memory, TransparentHugePages};
-pub use net::{Interface, Net};
-pub use numa::{Node, Numa};
-pub use outside::{CpuidLeaf, Outside};
-pub use root::Root;
-pub use tlb::{Tlb, TlbKind};
+pub(crate) use cpulist::{format_cpus, parse_cpus};
+pub(crate) use dmi::Dimm;
+pub(crate) use given::Given;
+pub(crate) use identity::Identity;
+pub(crate) use kernel::{ClockSource, Container, Kernel, Pressure, PressureLine, Virtualisation};
+pub(crate) use limits::{CpuQuota, Limits, Rlimit};
+pub(crate) use memory::{HugePagePool, Ksm, Memory, TransparentHugePages};
+pub(crate) use net::{Interface, Net};
+pub(crate) use numa::{Node, Numa};
+pub(crate) use outside::{CpuidLeaf, Outside};
+pub(crate) use root::Root;
+pub(crate) use tlb::{Tlb, TlbKind};
 
 /// One machine, as its kernel, its firmware and its user describe it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Host {
+pub(crate) struct Host {
     /// Processor: model, features, topology, clock.
     pub cpu: Cpu,
     /// Caches and TLBs.
@@ -78,11 +79,11 @@ pub struct Host {
 
 impl Host {
     /// Reads the machine under `root`. What `root` does not tell is `None` or empty.
-    pub fn read(root: &Root) -> Host {
+    pub(crate) fn read(root: &Root) -> Host {
         let outside = root.outside();
         let mut cpu = cpu::read(root, &outside);
         let cache = cache::read(root, &outside, &cpu);
-        cpu.settle(&cache, &outside);
+        cpu.settle(root, &cache);
         let kernel = kernel::read(root, &outside);
         let memory = memory::read(root, &outside);
         let identity = identity::of(root, &outside, &cpu, &cache, &memory, &kernel);
@@ -102,7 +103,7 @@ impl Host {
 
     /// Bytes that plumb may take at most: the smaller of `MemAvailable` and what is left under the
     /// tightest control group limit. `None` when the machine tells neither.
-    pub fn memory_ceiling_bytes(&self) -> Option<u64> {
+    pub(crate) fn memory_ceiling_bytes(&self) -> Option<u64> {
         let available = self.memory.available_bytes;
         match (available, self.limits.memory_left_bytes) {
             (Some(machine), Some(group)) => Some(machine.min(group)),

@@ -6,14 +6,14 @@ use super::{Cpu, Root};
 
 /// Memory nodes and their distances.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Numa {
+pub(crate) struct Numa {
     /// Online nodes, ascending by number. Empty when the kernel has no NUMA support.
     pub nodes: Vec<Node>,
 }
 
 /// One memory node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Node {
+pub(crate) struct Node {
     /// The kernel's number.
     pub id: usize,
     /// Its CPUs (online ones, as the kernel lists them).
@@ -28,4 +28,48 @@ pub struct Node {
     pub memory_only: bool,
 }
 
-pub(super) fn read(_: &Root, _: &Cpu) -> Numa { Numa::default() }
+pub(super) fn read(root: &Root, cpu: &Cpu) -> Numa {
+    const DIR: &str = "sys/devices/system/node";
+    let online = root
+        .cpus(&format!("{DIR}/online"))
+        .filter(|nodes| !nodes.is_empty());
+    let ids = online.unwrap_or_else(|| root.numbered(DIR, "node"));
+    let nodes = ids
+        .into_iter()
+        .map(|id| node(root, cpu, &format!("{DIR}/node{id}"), id))
+        .collect();
+    Numa { nodes }
+}
+
+fn node(root: &Root, cpu: &Cpu, dir: &str, id: usize) -> Node {
+    let listed = root.cpus(&format!("{dir}/cpulist"));
+    let cpus = listed.unwrap_or_else(|| {
+        cpu.cpus
+            .iter()
+            .filter(|one| one.node == Some(id) && one.online)
+            .map(|one| one.id)
+            .collect()
+    });
+    let meminfo = root.read(&format!("{dir}/meminfo")).unwrap_or_default();
+    let distances = root.line(&format!("{dir}/distance")).unwrap_or_default();
+    Node {
+        id,
+        total_bytes: node_bytes(&meminfo, "MemTotal:"),
+        free_bytes: node_bytes(&meminfo, "MemFree:"),
+        distances: distances
+            .split_whitespace()
+            .filter_map(|word| word.parse().ok())
+            .collect(),
+        memory_only: cpus.is_empty(),
+        cpus,
+    }
+}
+
+/// `Node 0 MemTotal:       24684084 kB`
+fn node_bytes(meminfo: &str, name: &str) -> Option<u64> {
+    let value = meminfo
+        .lines()
+        .find_map(|line| Some(line.split_once(name)?.1))?;
+    let kib: u64 = value.split_whitespace().next()?.parse().ok()?;
+    kib.checked_mul(1024)
+}

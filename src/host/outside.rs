@@ -4,7 +4,7 @@ use super::{Root, parse_cpus};
 
 /// One CPUID leaf as the processor answered it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CpuidLeaf {
+pub(crate) struct CpuidLeaf {
     /// Input EAX.
     pub leaf: u32,
     /// Input ECX.
@@ -22,7 +22,7 @@ pub struct CpuidLeaf {
 /// Facts that no file tells, or that files tell about this process only. A recorded tree replaces
 /// all of them (`cpuid.txt` and `facts.txt`).
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outside {
+pub(crate) struct Outside {
     /// Architecture, as Rust spells it (`x86_64`, `aarch64`).
     pub arch: Option<String>,
     /// CPUID leaves of the first CPU; empty on Arm and where nobody asked.
@@ -45,7 +45,7 @@ impl Outside {
     /// This machine, as far as the standard library and `/proc/self` tell. `cpuid`,
     /// `coarse_clock_ns`, `clock_ns` and `has_perf` need instructions or system calls, which only
     /// the instruments may make: hand a fuller value to [`Root::live`].
-    pub fn live() -> Outside {
+    pub(crate) fn live() -> Outside {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
         Outside {
@@ -61,7 +61,7 @@ impl Outside {
     /// EAX, EBX, ECX, EDX; `#` starts a comment) and `facts.txt` (`key=value` lines: `arch`,
     /// `allowed`, `euid`, `page_bytes`, `coarse_clock_ns`, `clock_ns`, `has_perf`). Lines that do
     /// not parse are left out.
-    pub fn recorded(root: &Root) -> Outside {
+    pub(crate) fn recorded(root: &Root) -> Outside {
         let cpuid = root.read("cpuid.txt").unwrap_or_default();
         let facts = root.read("facts.txt").unwrap_or_default();
         let fact = |key: &str| {
@@ -74,7 +74,9 @@ impl Outside {
         Outside {
             arch: fact("arch"),
             cpuid: cpuid.lines().filter_map(parse_leaf).collect(),
-            allowed: fact("allowed").map(|list| parse_cpus(&list)).unwrap_or_default(),
+            allowed: fact("allowed")
+                .map(|list| parse_cpus(&list))
+                .unwrap_or_default(),
             euid: number("euid").and_then(|id| u32::try_from(id).ok()),
             page_bytes: number("page_bytes"),
             coarse_clock_ns: number("coarse_clock_ns"),
@@ -84,8 +86,11 @@ impl Outside {
     }
 
     /// The answer to one CPUID question; `None` when it was not asked.
-    pub fn leaf(&self, leaf: u32, subleaf: u32) -> Option<CpuidLeaf> {
-        self.cpuid.iter().copied().find(|answer| answer.leaf == leaf && answer.subleaf == subleaf)
+    pub(crate) fn leaf(&self, leaf: u32, subleaf: u32) -> Option<CpuidLeaf> {
+        self.cpuid
+            .iter()
+            .copied()
+            .find(|answer| answer.leaf == leaf && answer.subleaf == subleaf)
     }
 }
 
@@ -97,13 +102,22 @@ fn parse_leaf(line: &str) -> Option<CpuidLeaf> {
         .collect::<Result<_, _>>()
         .ok()?;
     match numbers[..] {
-        [leaf, subleaf, eax, ebx, ecx, edx] => Some(CpuidLeaf { leaf, subleaf, eax, ebx, ecx, edx }),
+        [leaf, subleaf, eax, ebx, ecx, edx] => Some(CpuidLeaf {
+            leaf,
+            subleaf,
+            eax,
+            ebx,
+            ecx,
+            edx,
+        }),
         _ => None,
     }
 }
 
 fn allowed_cpus(status: &str) -> Vec<usize> {
-    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let list = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     list.map(parse_cpus).unwrap_or_default()
 }
 
@@ -113,7 +127,9 @@ fn effective_uid(status: &str) -> Option<u32> {
 }
 
 fn kernel_page_bytes(smaps: &str) -> Option<u64> {
-    let line = smaps.lines().find_map(|line| line.strip_prefix("KernelPageSize:"))?;
+    let line = smaps
+        .lines()
+        .find_map(|line| line.strip_prefix("KernelPageSize:"))?;
     let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
     Some(kib * 1024)
 }
@@ -127,7 +143,10 @@ mod tests {
         let status = "Name:\tx\nUid:\t1000\t1001\t1002\t1003\nCpus_allowed_list:\t0-2,1030\n";
         assert_eq!(allowed_cpus(status), [0, 1, 2, 1030]);
         assert_eq!(effective_uid(status), Some(1001));
-        assert_eq!(kernel_page_bytes("Size: 8 kB\nKernelPageSize:       64 kB\n"), Some(65536));
+        assert_eq!(
+            kernel_page_bytes("Size: 8 kB\nKernelPageSize:       64 kB\n"),
+            Some(65536)
+        );
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::cpulist::parse_cpus;
 /// A place from which `proc/…`, `sys/…` and a few files of `etc/` and `run/` can be read. Paths are
 /// relative, without a leading slash.
 #[derive(Clone, Debug)]
-pub struct Root {
+pub(crate) struct Root {
     place: Place,
     outside: Option<Outside>,
 }
@@ -30,8 +30,11 @@ enum Entry {
 
 impl Root {
     /// This machine. `outside` tells what files do not; [`Outside::live`] where nobody knows more.
-    pub fn live(outside: Outside) -> Root {
-        Root { place: Place::Directory(PathBuf::from("/")), outside: Some(outside) }
+    pub(crate) fn live(outside: Outside) -> Root {
+        Root {
+            place: Place::Directory(PathBuf::from("/")),
+            outside: Some(outside),
+        }
     }
 
     /// A recorded machine: a directory that holds `proc/`, `sys/`, `cpuid.txt` and `facts.txt`, or
@@ -39,15 +42,22 @@ impl Root {
     ///
     /// # Errors
     /// When `dir` is no directory or its `tree.txt` cannot be read.
-    pub fn at(dir: &Path) -> Result<Root> {
+    pub(crate) fn at(dir: &Path) -> Result<Root> {
         let archive = dir.join("tree.txt");
         if archive.is_file() {
             let text = std::fs::read_to_string(&archive)
                 .with_context(|| format!("cannot read the recorded host {}", archive.display()))?;
             return Ok(Root::tree(&text));
         }
-        anyhow::ensure!(dir.is_dir(), "{} is no recorded host: not a directory", dir.display());
-        Ok(Root { place: Place::Directory(dir.to_path_buf()), outside: None })
+        anyhow::ensure!(
+            dir.is_dir(),
+            "{} is no recorded host: not a directory",
+            dir.display()
+        );
+        Ok(Root {
+            place: Place::Directory(dir.to_path_buf()),
+            outside: None,
+        })
     }
 
     /// A recorded machine in one text. What comes before the first header is a comment. Headers:
@@ -59,7 +69,7 @@ impl Root {
     ///
     /// A PATH with one or more `{LIST}` (as `cpu{0-63,128-191}`) names one file per number, all with
     /// the same contents (`==`) or the n-th with the n-th line (`=*`).
-    pub fn tree(text: &str) -> Root {
+    pub(crate) fn tree(text: &str) -> Root {
         let mut entries = BTreeMap::new();
         let mut header: Option<&str> = None;
         let mut body: Vec<&str> = Vec::new();
@@ -73,16 +83,20 @@ impl Root {
             }
         }
         store(&mut entries, header, &body);
-        Root { place: Place::Archive(entries), outside: None }
+        Root {
+            place: Place::Archive(entries),
+            outside: None,
+        }
     }
 
     /// A text file, lossily decoded; `None` when it is missing or not readable.
-    pub fn read(&self, path: &str) -> Option<String> {
-        self.read_bytes(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    pub(crate) fn read(&self, path: &str) -> Option<String> {
+        self.read_bytes(path)
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// A file's bytes; `None` when it is missing or not readable.
-    pub fn read_bytes(&self, path: &str) -> Option<Vec<u8>> {
+    pub(crate) fn read_bytes(&self, path: &str) -> Option<Vec<u8>> {
         match &self.place {
             Place::Directory(dir) => std::fs::read(dir.join(path)).ok(),
             Place::Archive(entries) => match entries.get(path)? {
@@ -93,33 +107,34 @@ impl Root {
     }
 
     /// A file's contents without surrounding white space; `None` when missing or empty.
-    pub fn line(&self, path: &str) -> Option<String> {
+    pub(crate) fn line(&self, path: &str) -> Option<String> {
         let text = self.read(path)?;
         let text = text.trim();
         (!text.is_empty()).then(|| text.to_string())
     }
 
     /// A file that holds one number.
-    pub fn number<N: std::str::FromStr>(&self, path: &str) -> Option<N> {
+    pub(crate) fn number<N: std::str::FromStr>(&self, path: &str) -> Option<N> {
         self.line(path)?.parse().ok()
     }
 
     /// A file that holds a CPU list (`0-3,8`); an empty file is an empty list.
-    pub fn cpus(&self, path: &str) -> Option<Vec<usize>> {
+    pub(crate) fn cpus(&self, path: &str) -> Option<Vec<usize>> {
         self.read(path).map(|text| parse_cpus(&text))
     }
 
     /// A file that holds words with the selected one in brackets (`always [madvise] never`), or the
     /// only word.
-    pub fn selected(&self, path: &str) -> Option<String> {
+    pub(crate) fn selected(&self, path: &str) -> Option<String> {
         let text = self.line(path)?;
-        let bracketed =
-            text.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
+        let bracketed = text
+            .split_whitespace()
+            .find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
         Some(bracketed.unwrap_or(&text).to_string())
     }
 
     /// Names in a directory, numbers in names in numeric order; empty when it is missing.
-    pub fn list(&self, path: &str) -> Vec<String> {
+    pub(crate) fn list(&self, path: &str) -> Vec<String> {
         let mut names: Vec<String> = match &self.place {
             Place::Directory(dir) => match std::fs::read_dir(dir.join(path)) {
                 Ok(items) => items
@@ -142,7 +157,7 @@ impl Root {
     }
 
     /// Numbered entries `PREFIX<number>` of a directory, ascending by number.
-    pub fn numbered(&self, path: &str, prefix: &str) -> Vec<usize> {
+    pub(crate) fn numbered(&self, path: &str, prefix: &str) -> Vec<usize> {
         let mut numbers: Vec<usize> = self
             .list(path)
             .iter()
@@ -153,11 +168,13 @@ impl Root {
     }
 
     /// Target text of a symbolic link.
-    pub fn link(&self, path: &str) -> Option<String> {
+    pub(crate) fn link(&self, path: &str) -> Option<String> {
         match &self.place {
-            Place::Directory(dir) => {
-                std::fs::read_link(dir.join(path)).ok()?.into_os_string().into_string().ok()
-            }
+            Place::Directory(dir) => std::fs::read_link(dir.join(path))
+                .ok()?
+                .into_os_string()
+                .into_string()
+                .ok(),
             Place::Archive(entries) => match entries.get(path)? {
                 Entry::Link(target) => Some(target.clone()),
                 Entry::File(_) => None,
@@ -166,30 +183,35 @@ impl Root {
     }
 
     /// Last component of a link's target: how sysfs names drivers.
-    pub fn link_name(&self, path: &str) -> Option<String> {
+    pub(crate) fn link_name(&self, path: &str) -> Option<String> {
         self.link(path)?.rsplit('/').next().map(str::to_string)
     }
 
     /// Whether a file, link or directory is there.
-    pub fn exists(&self, path: &str) -> bool {
+    pub(crate) fn exists(&self, path: &str) -> bool {
         match &self.place {
             Place::Directory(dir) => dir.join(path).exists(),
             Place::Archive(entries) => {
                 let prefix = format!("{path}/");
                 entries.contains_key(path)
-                    || entries.range(prefix.clone()..).next().is_some_and(|(n, _)| n.starts_with(&prefix))
+                    || entries
+                        .range(prefix.clone()..)
+                        .next()
+                        .is_some_and(|(n, _)| n.starts_with(&prefix))
             }
         }
     }
 
     /// What no file tells: given to [`Root::live`], or recorded.
-    pub fn outside(&self) -> Outside {
-        self.outside.clone().unwrap_or_else(|| Outside::recorded(self))
+    pub(crate) fn outside(&self) -> Outside {
+        self.outside
+            .clone()
+            .unwrap_or_else(|| Outside::recorded(self))
     }
 
     /// Paths of all files and links of an archive; empty for a directory.
     #[cfg(test)]
-    pub fn paths(&self) -> Vec<String> {
+    pub(crate) fn paths(&self) -> Vec<String> {
         match &self.place {
             Place::Directory(_) => Vec::new(),
             Place::Archive(entries) => entries.keys().cloned().collect(),
@@ -198,7 +220,7 @@ impl Root {
 
     /// The archive without one file.
     #[cfg(test)]
-    pub fn without(&self, path: &str) -> Root {
+    pub(crate) fn without(&self, path: &str) -> Root {
         let mut root = self.clone();
         if let Place::Archive(entries) = &mut root.place {
             entries.remove(path);
@@ -208,7 +230,7 @@ impl Root {
 
     /// The archive with one file replaced or added.
     #[cfg(test)]
-    pub fn with(&self, path: &str, contents: &str) -> Root {
+    pub(crate) fn with(&self, path: &str, contents: &str) -> Root {
         let mut root = self.clone();
         if let Place::Archive(entries) = &mut root.place {
             entries.insert(path.to_string(), Entry::File(contents.as_bytes().to_vec()));
@@ -246,16 +268,26 @@ fn store(entries: &mut BTreeMap<String, Entry>, header: Option<&str>, body: &[&s
 
 /// `a{0-1}b{2,4}` -> `a0b2`, `a0b4`, `a1b2`, `a1b4`.
 fn expand(path: &str) -> Vec<String> {
-    let Some((before, rest)) = path.split_once('{') else { return vec![path.to_string()] };
-    let Some((list, after)) = rest.split_once('}') else { return vec![path.to_string()] };
+    let Some((before, rest)) = path.split_once('{') else {
+        return vec![path.to_string()];
+    };
+    let Some((list, after)) = rest.split_once('}') else {
+        return vec![path.to_string()];
+    };
     let tails = expand(after);
     let heads = parse_cpus(list);
-    heads.iter().flat_map(|n| tails.iter().map(move |tail| format!("{before}{n}{tail}"))).collect()
+    heads
+        .iter()
+        .flat_map(|n| tails.iter().map(move |tail| format!("{before}{n}{tail}")))
+        .collect()
 }
 
 fn hex_bytes(body: &[&str]) -> Vec<u8> {
-    let digits: Vec<u8> =
-        body.iter().flat_map(|line| line.bytes()).filter(u8::is_ascii_hexdigit).collect();
+    let digits: Vec<u8> = body
+        .iter()
+        .flat_map(|line| line.bytes())
+        .filter(u8::is_ascii_hexdigit)
+        .collect();
     digits
         .chunks_exact(2)
         .filter_map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
@@ -264,8 +296,12 @@ fn hex_bytes(body: &[&str]) -> Vec<u8> {
 
 /// Splits a name so that numbers compare as numbers: `cpu10` after `cpu9`.
 fn natural_key(name: &str) -> (&str, u64, &str) {
-    let start = name.find(|c: char| c.is_ascii_digit()).unwrap_or(name.len());
-    let digits = name[start..].find(|c: char| !c.is_ascii_digit()).unwrap_or(name.len() - start);
+    let start = name
+        .find(|c: char| c.is_ascii_digit())
+        .unwrap_or(name.len());
+    let digits = name[start..]
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(name.len() - start);
     let number = name[start..start + digits].parse().unwrap_or(0);
     (&name[..start], number, &name[start + digits..])
 }

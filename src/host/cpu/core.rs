@@ -6,16 +6,16 @@ macro_rules! cores {
     ($($variant:ident = $name:literal,)*) => {
         /// A core design: what prediction tables are keyed by. Serialised by its usual name.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        pub enum Core {
+        pub(crate) enum Core {
             $(#[doc = $name] #[serde(rename = $name)] $variant,)*
         }
 
         impl Core {
             /// Every design that plumb knows, in order of maker and age.
-            pub const ALL: &[Core] = &[$(Core::$variant,)*];
+            pub(crate) const ALL: &[Core] = &[$(Core::$variant,)*];
 
             /// Usual name.
-            pub fn name(self) -> &'static str {
+            pub(crate) fn name(self) -> &'static str {
                 match self { $(Core::$variant => $name,)* }
             }
         }
@@ -82,4 +82,39 @@ cores! {
     AppleFirestorm = "Firestorm",
     AppleBlizzard = "Blizzard",
     AppleAvalanche = "Avalanche",
+}
+
+impl Core {
+    /// The design that shares a hybrid Intel chip with this big core.
+    pub(super) fn small_partner(self) -> Core {
+        match self {
+            Core::SunnyCove => Core::Tremont,
+            Core::GoldenCove | Core::RaptorCove => Core::Gracemont,
+            Core::RedwoodCove => Core::Crestmont,
+            Core::LionCove => Core::Skymont,
+            _ => Core::Unknown,
+        }
+    }
+
+    /// Sizes of the private L2 that products of this design have, in KiB; empty where L2 is shared,
+    /// optional or the table does not say. Sources: the makers' optimisation manuals and product
+    /// briefs.
+    pub(super) fn l2_kib(self) -> &'static [u64] {
+        match self {
+            Core::Nehalem | Core::Westmere | Core::SandyBridge | Core::IvyBridge => &[256],
+            Core::Haswell | Core::Broadwell | Core::SkylakeClient | Core::PalmCove => &[256],
+            Core::SkylakeServer => &[1024],
+            Core::SunnyCove => &[512, 1280],
+            Core::WillowCove => &[1280],
+            Core::CypressCove => &[512],
+            Core::GoldenCove => &[1280, 2048],
+            Core::RaptorCove | Core::RedwoodCove => &[2048],
+            Core::LionCove => &[2560, 3072],
+            Core::Zen | Core::Zen2 | Core::Zen3 => &[512],
+            Core::Zen4 | Core::Zen5 => &[1024],
+            Core::NeoverseV1 => &[1024],
+            Core::NeoverseN1 => &[512, 1024],
+            _ => &[],
+        }
+    }
 }

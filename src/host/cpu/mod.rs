@@ -9,15 +9,15 @@ mod topology;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::core::Core;
-pub use self::guess::Microarchitecture;
+pub(crate) use self::core::Core;
+pub(crate) use self::guess::Microarchitecture;
 use super::cache::{CacheKind, Caches};
 use super::{Outside, Root};
 
 /// Instruction set architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Arch {
+pub(crate) enum Arch {
     /// 64-bit x86.
     #[serde(rename = "x86_64")]
     X86_64,
@@ -27,7 +27,7 @@ pub enum Arch {
 
 /// The processor or processors of a machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Cpu {
+pub(crate) struct Cpu {
     /// Architecture.
     pub arch: Arch,
     /// `GenuineIntel`, `AuthenticAMD`, or the implementer's name on Arm (`Arm`, `Ampere`).
@@ -75,7 +75,7 @@ pub struct Cpu {
 
 /// One CPU as the scheduler counts them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LogicalCpu {
+pub(crate) struct LogicalCpu {
     /// The kernel's number.
     pub id: usize,
     /// Whether it runs now.
@@ -110,7 +110,7 @@ pub struct LogicalCpu {
 /// Kind of core on a hybrid machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum CoreKind {
+pub(crate) enum CoreKind {
     /// All cores of this machine are alike.
     Uniform,
     /// Big core.
@@ -123,12 +123,12 @@ pub enum CoreKind {
 
 /// CPUs that are alike.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CpuClass {
+pub(crate) struct CpuClass {
     /// Which kind.
     pub kind: CoreKind,
     /// Core design.
     pub core: Core,
-    /// Their numbers, ascending.
+    /// Numbers of its online CPUs, ascending.
     pub cpus: Vec<usize>,
     /// Highest frequency of the class.
     pub max_hz: Option<u64>,
@@ -136,7 +136,7 @@ pub struct CpuClass {
 
 /// Frequency scaling of one CPU. All in hertz.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Frequency {
+pub(crate) struct Frequency {
     /// Guaranteed (base) frequency.
     pub base_hz: Option<u64>,
     /// Hardware minimum.
@@ -157,14 +157,14 @@ pub struct Frequency {
 
 /// Boost state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Turbo {
+pub(crate) struct Turbo {
     /// `Some(true)` when boost is allowed.
     pub enabled: Option<bool>,
 }
 
 /// Frequencies that CPUID states (leaves 15h, 16h, 40000010h).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct CpuidFrequency {
+pub(crate) struct CpuidFrequency {
     /// TSC frequency from leaf 15h (crystal × ratio).
     pub tsc_hz: Option<u64>,
     /// Core crystal clock from leaf 15h.
@@ -181,7 +181,7 @@ pub struct CpuidFrequency {
 
 /// One idle state of `cpuidle`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct IdleState {
+pub(crate) struct IdleState {
     /// `POLL`, `C1`, `C6`, …
     pub name: String,
     /// Exit latency.
@@ -195,7 +195,7 @@ pub struct IdleState {
 /// How far apart two CPUs are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Distance {
+pub(crate) enum Distance {
     /// The same CPU.
     Same,
     /// Two CPUs of one core.
@@ -209,10 +209,156 @@ pub enum Distance {
     OtherSocket,
 }
 
-pub(super) fn read(_: &Root, _: &Outside) -> Cpu {
-    Cpu { arch: Arch::X86_64, vendor: None, family: None, model: None, stepping: None, model_name: None, flags: vec![], cpuid_features: vec![], microcode: None, midr: None,
-    microarchitecture: Microarchitecture { core: Core::Unknown, platform: None, by_model: None, evidence: vec![], contradiction: None }, classes: vec![], cpus: vec![], turbo: Turbo::default(), cpuid_frequency: CpuidFrequency::default(), constant_counter: None, nonstop_counter: None, counter_known_frequency: None, smt_active: None, idle_driver: None, idle_states: vec![] }
+/// Everything but what caches tell; [`Cpu::settle`] adds that.
+pub(super) fn read(root: &Root, outside: &Outside) -> Cpu {
+    let info = model::parse(&root.read("proc/cpuinfo").unwrap_or_default());
+    let arch = arch(outside, &info);
+    let mut cpus = topology::cpus(root, outside, &info);
+    frequency::fill(root, &info, &mut cpus);
+    if arch == Arch::Aarch64 {
+        arm::fill_midr(root, &info, &mut cpus);
+    }
+    let midr = cpus.iter().find_map(|cpu| cpu.midr);
+    let part = midr.map(arm::part);
+    let signature = outside.leaf(1, 0).map(|leaf| model::signature(leaf.eax));
+    let flags = model::flags(&info);
+    let has = |name: &str| flags.iter().any(|flag| flag == name);
+    let known = |name: &str| (!flags.is_empty()).then(|| has(name));
+    let arm_only = |value: bool| (arch == Arch::Aarch64).then_some(value);
+    Cpu {
+        arch,
+        vendor: info
+            .first("vendor_id")
+            .or_else(|| Some(arm::vendor(midr?).to_string())),
+        family: info
+            .first_number("cpu family")
+            .or(signature.map(|s| s.family)),
+        model: info.first_number("model").or(signature.map(|s| s.model)),
+        stepping: info
+            .first_number("stepping")
+            .or(signature.map(|s| s.stepping))
+            .or_else(|| midr.map(|midr| (midr & 0xf) as u32)),
+        model_name: info
+            .first("model name")
+            .or_else(|| model::brand(outside))
+            .or_else(|| Some(part.as_ref()?.name.to_string())),
+        cpuid_features: model::cpuid_features(outside),
+        microcode: info.first("microcode"),
+        midr,
+        microarchitecture: Microarchitecture::unknown(),
+        classes: Vec::new(),
+        turbo: frequency::turbo(root),
+        cpuid_frequency: frequency::cpuid(outside),
+        constant_counter: arm_only(true).or_else(|| known("constant_tsc")),
+        nonstop_counter: arm_only(true).or_else(|| known("nonstop_tsc")),
+        counter_known_frequency: arm_only(true).or_else(|| known("tsc_known_freq")),
+        smt_active: topology::smt_active(root, &cpus),
+        idle_driver: root
+            .line("sys/devices/system/cpu/cpuidle/current_driver")
+            .filter(|name| name != "none"),
+        idle_states: frequency::idle_states(root, &cpus),
+        flags,
+        cpus,
+    }
 }
-impl Cpu { pub(super) fn settle(&mut self, _: &Caches, _: &Outside) {} 
-    /// Distance class of two CPUs; `None` when the machine does not tell.
-    pub fn distance(&self, _a: usize, _b: usize) -> Option<Distance> { None } }
+
+/// The recorded fact, else what `/proc/cpuinfo` looks like.
+fn arch(outside: &Outside, info: &model::CpuInfo) -> Arch {
+    match outside.arch.as_deref() {
+        Some("aarch64") => Arch::Aarch64,
+        Some("x86_64") => Arch::X86_64,
+        _ if info.first("CPU implementer").is_some() => Arch::Aarch64,
+        _ => Arch::X86_64,
+    }
+}
+
+impl Cpu {
+    /// Adds what caches tell: last-level groups, the core design, classes of CPUs.
+    pub(super) fn settle(&mut self, root: &Root, caches: &Caches) {
+        topology::fill_llc(&mut self.cpus, caches);
+        let kinds = topology::kinds(root, self);
+        for cpu in &mut self.cpus {
+            cpu.kind = kinds.get(&cpu.id).copied().unwrap_or(CoreKind::Uniform);
+        }
+        self.microarchitecture = guess::guess(self, caches);
+        self.classes = topology::classes(self);
+    }
+
+    /// One CPU by number.
+    pub(crate) fn cpu(&self, id: usize) -> Option<&LogicalCpu> {
+        // Numbers are ascending, and on most machines equal to the position.
+        match self.cpus.get(id) {
+            Some(cpu) if cpu.id == id => Some(cpu),
+            _ => self.cpus.iter().find(|cpu| cpu.id == id),
+        }
+    }
+
+    /// CPUs that this process may use now, ascending.
+    pub(crate) fn usable(&self) -> Vec<usize> {
+        self.cpus
+            .iter()
+            .filter(|cpu| cpu.online && cpu.allowed)
+            .map(|cpu| cpu.id)
+            .collect()
+    }
+
+    /// Online cores: CPUs that are the first of their core.
+    pub(crate) fn cores(&self) -> usize {
+        let first = |cpu: &&LogicalCpu| {
+            cpu.smt_siblings
+                .first()
+                .is_none_or(|&lowest| lowest == cpu.id)
+        };
+        self.cpus
+            .iter()
+            .filter(|cpu| cpu.online)
+            .filter(first)
+            .count()
+    }
+
+    /// Sockets that have an online CPU; `None` when no CPU tells its socket.
+    pub(crate) fn packages(&self) -> Option<usize> {
+        let named = self
+            .cpus
+            .iter()
+            .filter(|cpu| cpu.online)
+            .filter_map(|cpu| cpu.package);
+        let distinct: std::collections::BTreeSet<i64> = named.collect();
+        (!distinct.is_empty()).then_some(distinct.len())
+    }
+
+    /// Whether `/proc/cpuinfo` or CPUID names a feature.
+    pub(crate) fn has(&self, feature: &str) -> bool {
+        let named = |list: &[String]| list.iter().any(|name| name == feature);
+        named(&self.flags) || named(&self.cpuid_features)
+    }
+
+    /// Distance class of two CPUs; `None` when the machine does not tell (unknown or offline CPU,
+    /// no topology).
+    pub(crate) fn distance(&self, a: usize, b: usize) -> Option<Distance> {
+        let (one, other) = (self.cpu(a)?, self.cpu(b)?);
+        if a == b {
+            return Some(Distance::Same);
+        }
+        if one.smt_siblings.contains(&b) {
+            return Some(Distance::SmtSibling);
+        }
+        if one.llc_group.is_some() && one.llc_group == other.llc_group {
+            return Some(Distance::SharedLlc);
+        }
+        match (one.package?, other.package?) {
+            (p, q) if p == q => Some(Distance::SameSocket),
+            _ => Some(Distance::OtherSocket),
+        }
+    }
+
+    /// Highest frequency that the machine states for any CPU: the frequency driver, else CPUID 16h.
+    pub(crate) fn max_hz(&self) -> Option<u64> {
+        let scaled = self
+            .cpus
+            .iter()
+            .filter_map(|cpu| cpu.frequency.max_hz)
+            .max();
+        scaled.or(self.cpuid_frequency.max_hz)
+    }
+}
