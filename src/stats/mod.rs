@@ -1,3 +1,28 @@
-//! Pure statistics.
+//! Pure statistics: values in, values out; no clock, no files, no globals.
+//!
+//! Rounds are the unit of replication: an [`estimate`] is the median of round values with an
+//! exact [`interval`]; [`stop`] says when rounds suffice, [`disturbed`] which rounds count, and
+//! [`compare`] whether two runs differ. All values must be finite; units are the caller's.
 
-pub mod ladder;
+pub(crate) mod autocorrelation;
+pub(crate) mod blocks;
+pub(crate) mod compare;
+pub(crate) mod dip;
+pub(crate) mod disturbed;
+pub(crate) mod estimate;
+pub(crate) mod histogram;
+pub(crate) mod interval;
+pub(crate) mod ladder;
+pub(crate) mod modes;
+pub(crate) mod moments;
+pub(crate) mod outlier;
+pub(crate) mod quantile;
+pub(crate) mod resample;
+pub(crate) mod slope;
+pub(crate) mod stop;
+pub(crate) mod trend;
+
+#[cfg(test)]
+mod coverage;
+#[cfg(test)]
+mod draw;

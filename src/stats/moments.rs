@@ -1,0 +1,132 @@
+//! Mean, deviation and extremes in one stable pass.
+
+/// Count, mean, spread and extremes of the values pushed so far, by Welford's recurrence: no sum
+/// of squares that could overflow or cancel, however long the run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Moments {
+    count: u64,
+    mean: f64,
+    squares: f64,
+    min: f64,
+    max: f64,
+}
+
+impl Moments {
+    /// No values yet.
+    pub(crate) fn new() -> Self {
+        Self {
+            count: 0,
+            mean: 0.0,
+            squares: 0.0,
+            min: f64::INFINITY,
+            max: f64::NEG_INFINITY,
+        }
+    }
+
+    /// The moments of all values.
+    pub(crate) fn of(values: &[f64]) -> Self {
+        let mut moments = Self::new();
+        for &value in values {
+            moments.push(value);
+        }
+        moments
+    }
+
+    /// Adds one value.
+    pub(crate) fn push(&mut self, value: f64) {
+        self.count += 1;
+        let before = value - self.mean;
+        self.mean += before / self.count as f64;
+        self.squares += before * (value - self.mean);
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+    }
+
+    /// Adds all values that `other` has seen (Chan, Golub and LeVeque 1979).
+    pub(crate) fn merge(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        let count = self.count + other.count;
+        let apart = other.mean - self.mean;
+        let weight = other.count as f64 / count as f64;
+        self.squares += other.squares + apart * apart * self.count as f64 * weight;
+        self.mean += apart * weight;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        self.count = count;
+    }
+
+    /// How many values.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The arithmetic mean; `None` without values.
+    pub(crate) fn mean(&self) -> Option<f64> {
+        (self.count > 0).then_some(self.mean)
+    }
+
+    /// The unbiased sample variance (divisor n - 1); `None` below two values.
+    pub(crate) fn variance(&self) -> Option<f64> {
+        (self.count > 1).then(|| self.squares / (self.count - 1) as f64)
+    }
+
+    /// The square root of [`Moments::variance`].
+    pub(crate) fn stddev(&self) -> Option<f64> {
+        self.variance().map(f64::sqrt)
+    }
+
+    /// The smallest value; `None` without values.
+    pub(crate) fn min(&self) -> Option<f64> {
+        (self.count > 0).then_some(self.min)
+    }
+
+    /// The largest value; `None` without values.
+    pub(crate) fn max(&self) -> Option<f64> {
+        (self.count > 0).then_some(self.max)
+    }
+}
+
+/// The arithmetic mean; `None` without values.
+pub(crate) fn mean(values: &[f64]) -> Option<f64> {
+    Moments::of(values).mean()
+}
+
+/// The sample standard deviation (divisor n - 1); `None` below two values.
+pub(crate) fn stddev(values: &[f64]) -> Option<f64> {
+    Moments::of(values).stddev()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn survives_a_large_offset() {
+        // The textbook sum of squares loses every digit of this variance of 30.
+        let moments = Moments::of(&[1e9 + 4.0, 1e9 + 7.0, 1e9 + 13.0, 1e9 + 16.0]);
+        assert_eq!(moments.mean(), Some(1e9 + 10.0));
+        assert_eq!(moments.variance(), Some(30.0));
+    }
+
+    #[test]
+    fn merging_equals_pushing() {
+        let values: Vec<f64> = (0..100).map(|i| f64::from(i * i % 37)).collect();
+        let whole = Moments::of(&values);
+        let mut merged = Moments::of(&values[..13]);
+        merged.merge(&Moments::new());
+        merged.merge(&Moments::of(&values[13..]));
+        assert_eq!(merged.count(), whole.count());
+        let (a, b) = (merged.variance().unwrap(), whole.variance().unwrap());
+        assert!((a - b).abs() < 1e-9 * b, "{a} {b}");
+        assert_eq!((merged.min(), merged.max()), (whole.min(), whole.max()));
+    }
+
+    #[test]
+    fn too_few_values_have_no_deviation() {
+        assert_eq!(mean(&[]), None);
+        assert_eq!(stddev(&[1.0]), None);
+        assert_eq!(Moments::new().max(), None);
+    }
+}
