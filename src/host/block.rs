@@ -20,7 +20,7 @@ pub(crate) struct Disk {
     pub name: String,
     /// Model, as the device names itself.
     pub model: Option<String>,
-    /// Spins.
+    /// Spins, as the driver states it; virtual disks (`virtio_blk`) claim it without spinning.
     pub rotational: Option<bool>,
     /// Capacity.
     pub size_bytes: u64,
@@ -129,6 +129,7 @@ fn disk(root: &Root, dir: &str, name: String) -> Option<Disk> {
         .into_iter()
         .filter(|part| part.starts_with(&name));
     let model = root.line(&format!("{dir}/device/model"));
+    let below = below(root, dir);
     Some(Disk {
         model,
         rotational: queue("rotational").map(|flag| flag != 0),
@@ -140,28 +141,31 @@ fn disk(root: &Root, dir: &str, name: String) -> Option<Disk> {
         logical_block_bytes: queue("logical_block_size"),
         physical_block_bytes: queue("physical_block_size"),
         queue_requests: queue("nr_requests"),
-        driver: driver(root, dir),
+        driver: below
+            .iter()
+            .find_map(|at| root.link_name(&format!("{at}/driver"))),
         is_virtual: !root.exists(&format!("{dir}/device")),
         number: root.line(&format!("{dir}/dev")),
         partitions: parts
             .filter_map(|part| root.line(&format!("{dir}/{part}/dev")))
             .collect(),
-        node: disk_node(root, dir),
-        // An NVMe disk's device is its controller, whose device is the PCIe function.
-        pcie: pcie_link(root, &format!("{dir}/device/device"))
-            .or_else(|| pcie_link(root, &format!("{dir}/device"))),
+        node: below
+            .iter()
+            .find_map(|at| root.number(&format!("{at}/numa_node"))),
+        pcie: below.iter().find_map(|at| pcie_link(root, at)),
         name,
     })
 }
 
-fn driver(root: &Root, dir: &str) -> Option<String> {
-    let direct = root.link_name(&format!("{dir}/device/driver"));
-    direct.or_else(|| root.link_name(&format!("{dir}/device/device/driver")))
-}
-
-fn disk_node(root: &Root, dir: &str) -> Option<usize> {
-    let direct = root.number(&format!("{dir}/device/numa_node"));
-    direct.or_else(|| root.number(&format!("{dir}/device/device/numa_node")))
+/// Devices below a disk, nearest first. An NVMe disk's device is its controller, or with native
+/// multipath a subsystem that lists controllers; the controller's device is the PCIe function.
+fn below(root: &Root, dir: &str) -> Vec<String> {
+    let device = format!("{dir}/device");
+    let mut found = vec![device.clone(), format!("{device}/device")];
+    if let Some(controller) = root.numbered(&device, "nvme").first() {
+        found.push(format!("{device}/nvme{controller}/device"));
+    }
+    found
 }
 
 /// Link of the PCIe function at `device`; `None` where there is none.
@@ -271,6 +275,16 @@ mod tests {
         assert_eq!(source("/data onerous"), Some("/dev/vda1"));
         assert_eq!(block.mounts.len(), 4);
         assert_eq!(block.mounts[1].options, "rw,noatime");
+    }
+
+    #[test]
+    fn a_multipath_disk_shows_its_link() {
+        let root = Root::tree(
+            "== sys/block/nvme1n1/size\n8\n== sys/block/nvme1n1/device/nvme1/device/current_link_speed\n\
+             8.0 GT/s PCIe\n== sys/block/nvme1n1/device/nvme1/device/current_link_width\n4\n",
+        );
+        let link = read(&root).disks[0].pcie.expect("it has one");
+        assert_eq!((link.gts, link.width, link.max_width), (8.0, 4, None));
     }
 
     #[test]

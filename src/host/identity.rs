@@ -62,18 +62,24 @@ pub(super) fn of(
     Identity { hash, parts }
 }
 
-/// Hash of the features. CPUID leaves 1 (ECX, EDX) and 7 where they are known, because a newer
-/// kernel prints more flags for the same processor; bits that the system switches are masked:
-/// OSXSAVE (leaf 1 ECX 27), the APIC's (leaf 1 EDX 9) and OSPKE (leaf 7 ECX 4).
+/// Hash of the features: CPUID leaves 1 (ECX, EDX) and 7 where they are known, because a newer
+/// kernel prints more flags for the same processor. Left out are bits that the system switches and
+/// bits that microcode updates add or take away.
 fn features(outside: &Outside, cpu: &Cpu) -> Option<String> {
+    const OSXSAVE: u32 = 1 << 27;
+    const APIC: u32 = 1 << 9;
+    const OSPKE: u32 = 1 << 4;
+    const HLE_RTM: u32 = 1 << 4 | 1 << 11;
+    // SRBDS_CTRL, MD_CLEAR, RTM_ALWAYS_ABORT, TSX_FORCE_ABORT, and the speculation controls.
+    const MITIGATIONS: u32 = 1 << 9 | 1 << 10 | 1 << 11 | 1 << 13 | 0x3f << 26;
     let mut bytes = Vec::new();
     if let (Some(one), Some(seven)) = (outside.leaf(1, 0), outside.leaf(7, 0)) {
         let words = [
-            one.ecx & !(1 << 27),
-            one.edx & !(1 << 9),
-            seven.ebx,
-            seven.ecx & !(1 << 4),
-            seven.edx,
+            one.ecx & !OSXSAVE,
+            one.edx & !APIC,
+            seven.ebx & !HLE_RTM,
+            seven.ecx & !OSPKE,
+            seven.edx & !MITIGATIONS,
         ];
         bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
     } else {
@@ -106,6 +112,19 @@ mod tests {
         assert_eq!(fnv1a(b""), 0xcbf2_9ce4_8422_2325);
         assert_eq!(fnv1a(b"a"), 0xaf63_dc4c_8601_ec8c);
         assert_eq!(fnv1a(b"foobar"), 0x8594_4171_f739_67e8);
+    }
+
+    #[test]
+    fn microcode_does_not_make_another_machine() {
+        let hash = |leaves: &str| {
+            let root = Root::tree(&format!("== cpuid.txt\n{leaves}"));
+            crate::host::Host::read(&root).identity.hash
+        };
+        let before = hash("1 0 0 0 fffa3203 1f8bfbff\n7 0 2 f1bf2ffb 1a415f46 23c14010\n");
+        let patched = hash("1 0 0 0 fffa3203 1f8bfbff\n7 0 2 f1bf27eb 1a415f46 afc14610\n");
+        assert_eq!(before, patched);
+        let other = hash("1 0 0 0 fffa3203 1f8bfbff\n7 0 2 f1be2ffb 1a415f46 23c14010\n");
+        assert_ne!(before, other);
     }
 
     #[test]

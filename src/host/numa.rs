@@ -18,7 +18,7 @@ pub(crate) struct Node {
     pub id: usize,
     /// Its CPUs (online ones, as the kernel lists them).
     pub cpus: Vec<usize>,
-    /// Memory.
+    /// Memory. With deferred initialisation it may be below the machine's total.
     pub total_bytes: Option<u64>,
     /// Free memory at the time of reading.
     pub free_bytes: Option<u64>,

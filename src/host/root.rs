@@ -218,14 +218,18 @@ impl Root {
         }
     }
 
-    /// The archive without one file.
+    /// Replaces one file of an archive by `contents`, or drops it, while `look` looks.
     #[cfg(test)]
-    pub(crate) fn without(&self, path: &str) -> Root {
-        let mut root = self.clone();
-        if let Place::Archive(entries) = &mut root.place {
-            entries.remove(path);
-        }
-        root
+    pub(crate) fn torn(&mut self, path: &str, contents: Option<&str>, look: impl FnOnce(&Root)) {
+        let replace = |root: &mut Root, entry: Option<Entry>| match (&mut root.place, entry) {
+            (Place::Archive(entries), Some(entry)) => entries.insert(path.to_string(), entry),
+            (Place::Archive(entries), None) => entries.remove(path),
+            (Place::Directory(_), _) => None,
+        };
+        let torn = contents.map(|text| Entry::File(text.as_bytes().to_vec()));
+        let whole = replace(self, torn);
+        look(self);
+        replace(self, whole);
     }
 
     /// The archive with one file replaced or added.
@@ -324,7 +328,9 @@ mod tests {
         assert_eq!(root.read_bytes("sys/raw"), Some(vec![0, 0xff, 0x1a]));
         assert_eq!(root.line("sys/empty"), None);
         assert!(root.exists("sys/cpu1") && root.exists("sys/cpu1/n") && !root.exists("sys/cpu2"));
-        assert!(!root.without("sys/raw").exists("sys/raw"));
+        let mut torn = root.clone();
+        torn.torn("sys/raw", None, |root| assert!(!root.exists("sys/raw")));
+        assert_eq!(torn.read_bytes("sys/raw"), root.read_bytes("sys/raw"));
     }
 
     #[test]

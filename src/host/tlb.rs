@@ -92,40 +92,68 @@ fn structure(leaf: CpuidLeaf) -> Vec<Tlb> {
         .collect()
 }
 
-/// Descriptor bytes of leaf 2 that stand for TLBs (Intel SDM 2A, table 3-12). `ways` 0 stands for
-/// fully associative.
-const DESCRIPTORS: &[(u8, u32, TlbKind, &[u64], u32, u32)] = &[
-    (0x01, 1, TlbKind::Instruction, &[4 * KIB], 32, 4),
-    (0x03, 1, TlbKind::Data, &[4 * KIB], 64, 4),
-    (0x4f, 1, TlbKind::Instruction, &[4 * KIB], 32, 0),
-    (0x55, 1, TlbKind::Instruction, &[2 * MIB, 4 * MIB], 7, 0),
-    (0x57, 1, TlbKind::Data, &[4 * KIB], 16, 4),
-    (0x59, 1, TlbKind::Data, &[4 * KIB], 16, 0),
-    (0x5a, 1, TlbKind::Data, &[2 * MIB, 4 * MIB], 32, 4),
-    (0x61, 1, TlbKind::Instruction, &[4 * KIB], 48, 0),
-    (0x63, 1, TlbKind::Data, &[2 * MIB, 4 * MIB], 32, 4),
-    (0x63, 1, TlbKind::Data, &[GIB], 4, 4),
-    (0x64, 1, TlbKind::Data, &[4 * KIB], 512, 4),
-    (0x6a, 1, TlbKind::Data, &[4 * KIB], 64, 8),
-    (0x6b, 1, TlbKind::Data, &[4 * KIB], 256, 8),
-    (0x6c, 1, TlbKind::Data, &[2 * MIB, 4 * MIB], 128, 8),
-    (0x6d, 1, TlbKind::Data, &[GIB], 16, 0),
-    (0x76, 1, TlbKind::Instruction, &[2 * MIB, 4 * MIB], 8, 0),
-    (0xa0, 1, TlbKind::Data, &[4 * KIB], 32, 0),
-    (0xb0, 1, TlbKind::Instruction, &[4 * KIB], 128, 4),
-    (0xb2, 1, TlbKind::Instruction, &[4 * KIB], 64, 4),
-    (0xb3, 1, TlbKind::Data, &[4 * KIB], 128, 4),
-    (0xb4, 1, TlbKind::Data, &[4 * KIB], 256, 4),
-    (0xb5, 1, TlbKind::Instruction, &[4 * KIB], 64, 8),
-    (0xb6, 1, TlbKind::Instruction, &[4 * KIB], 128, 8),
-    (0xba, 1, TlbKind::Data, &[4 * KIB], 64, 4),
-    (0xc0, 1, TlbKind::Data, &[4 * KIB, 4 * MIB], 8, 4),
-    (0xc1, 2, TlbKind::Unified, &[4 * KIB, 2 * MIB], 1024, 8),
-    (0xc2, 1, TlbKind::Data, &[4 * KIB, 2 * MIB], 16, 4),
-    (0xc3, 2, TlbKind::Unified, &[4 * KIB, 2 * MIB], 1536, 6),
-    (0xc3, 2, TlbKind::Unified, &[GIB], 16, 4),
-    (0xc4, 1, TlbKind::Data, &[2 * MIB, 4 * MIB], 32, 4),
-    (0xca, 2, TlbKind::Unified, &[4 * KIB], 512, 4),
+/// A descriptor byte of leaf 2 that stands for a TLB.
+struct Descriptor {
+    byte: u8,
+    level: u32,
+    kind: TlbKind,
+    pages: &'static [u64],
+    entries: u32,
+    /// 0 stands for fully associative.
+    ways: u32,
+}
+
+const fn row(
+    byte: u8,
+    level: u32,
+    kind: TlbKind,
+    pages: &'static [u64],
+    entries: u32,
+    ways: u32,
+) -> Descriptor {
+    Descriptor {
+        byte,
+        level,
+        kind,
+        pages,
+        entries,
+        ways,
+    }
+}
+
+/// Intel SDM 2A, table 3-12 (byte, level, kind, pages, entries, ways).
+const DESCRIPTORS: &[Descriptor] = &[
+    row(0x01, 1, TlbKind::Instruction, &[4 * KIB], 32, 4),
+    row(0x03, 1, TlbKind::Data, &[4 * KIB], 64, 4),
+    row(0x4f, 1, TlbKind::Instruction, &[4 * KIB], 32, 0),
+    row(0x55, 1, TlbKind::Instruction, &[2 * MIB, 4 * MIB], 7, 0),
+    row(0x57, 1, TlbKind::Data, &[4 * KIB], 16, 4),
+    row(0x59, 1, TlbKind::Data, &[4 * KIB], 16, 0),
+    row(0x5a, 1, TlbKind::Data, &[2 * MIB, 4 * MIB], 32, 4),
+    row(0x61, 1, TlbKind::Instruction, &[4 * KIB], 48, 0),
+    row(0x63, 1, TlbKind::Data, &[2 * MIB, 4 * MIB], 32, 4),
+    row(0x63, 1, TlbKind::Data, &[GIB], 4, 4),
+    row(0x64, 1, TlbKind::Data, &[4 * KIB], 512, 4),
+    row(0x6a, 1, TlbKind::Data, &[4 * KIB], 64, 8),
+    row(0x6b, 1, TlbKind::Data, &[4 * KIB], 256, 8),
+    row(0x6c, 1, TlbKind::Data, &[2 * MIB, 4 * MIB], 128, 8),
+    row(0x6d, 1, TlbKind::Data, &[GIB], 16, 0),
+    row(0x76, 1, TlbKind::Instruction, &[2 * MIB, 4 * MIB], 8, 0),
+    row(0xa0, 1, TlbKind::Data, &[4 * KIB], 32, 0),
+    row(0xb0, 1, TlbKind::Instruction, &[4 * KIB], 128, 4),
+    row(0xb2, 1, TlbKind::Instruction, &[4 * KIB], 64, 4),
+    row(0xb3, 1, TlbKind::Data, &[4 * KIB], 128, 4),
+    row(0xb4, 1, TlbKind::Data, &[4 * KIB], 256, 4),
+    row(0xb5, 1, TlbKind::Instruction, &[4 * KIB], 64, 8),
+    row(0xb6, 1, TlbKind::Instruction, &[4 * KIB], 128, 8),
+    row(0xba, 1, TlbKind::Data, &[4 * KIB], 64, 4),
+    row(0xc0, 1, TlbKind::Data, &[4 * KIB, 4 * MIB], 8, 4),
+    row(0xc1, 2, TlbKind::Unified, &[4 * KIB, 2 * MIB], 1024, 8),
+    row(0xc2, 1, TlbKind::Data, &[4 * KIB, 2 * MIB], 16, 4),
+    row(0xc3, 2, TlbKind::Unified, &[4 * KIB, 2 * MIB], 1536, 6),
+    row(0xc3, 2, TlbKind::Unified, &[GIB], 16, 4),
+    row(0xc4, 1, TlbKind::Data, &[2 * MIB, 4 * MIB], 32, 4),
+    row(0xca, 2, TlbKind::Unified, &[4 * KIB], 512, 4),
 ];
 
 fn from_leaf_2(outside: &Outside) -> Vec<Tlb> {
@@ -140,16 +168,14 @@ fn from_leaf_2(outside: &Outside) -> Vec<Tlb> {
         .flat_map(|word| word.to_le_bytes())
         .filter(|&byte| byte != 0)
     {
-        for &(_, level, kind, pages, entries, ways) in
-            DESCRIPTORS.iter().filter(|row| row.0 == byte)
-        {
-            let ways = Some(if ways == 0 { entries } else { ways });
-            found.extend(pages.iter().map(|&page_bytes| Tlb {
-                level,
-                kind,
+        for row in DESCRIPTORS.iter().filter(|row| row.byte == byte) {
+            let ways = if row.ways == 0 { row.entries } else { row.ways };
+            found.extend(row.pages.iter().map(|&page_bytes| Tlb {
+                level: row.level,
+                kind: row.kind,
                 page_bytes,
-                entries,
-                ways,
+                entries: row.entries,
+                ways: Some(ways),
                 source: "2h".to_string(),
             }));
         }
@@ -220,7 +246,7 @@ fn from_amd(outside: &Outside) -> Vec<Tlb> {
 fn coded_ways(code: u32) -> Option<u32> {
     match code {
         0 => Some(0),
-        1 | 2 | 3 | 4 => Some(code),
+        1..=4 => Some(code),
         5 => Some(6),
         6 => Some(8),
         8 => Some(16),

@@ -23,7 +23,17 @@ pub struct Leaf {
 /// and clock rates. Pin first where CPUs differ. Empty on aarch64.
 #[cfg(target_arch = "x86_64")]
 pub fn leaves() -> Vec<Leaf> {
-    x86_64::leaves()
+    x86_64::leaves(|leaf, subleaf| {
+        let answer = std::arch::x86_64::__cpuid_count(leaf, subleaf);
+        Leaf {
+            leaf,
+            subleaf,
+            eax: answer.eax,
+            ebx: answer.ebx,
+            ecx: answer.ecx,
+            edx: answer.edx,
+        }
+    })
 }
 
 /// Empty: aarch64 describes itself in system registers, which the kernel
@@ -35,8 +45,6 @@ pub fn leaves() -> Vec<Leaf> {
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64 {
-    use std::arch::x86_64::__cpuid_count;
-
     use super::Leaf;
 
     const HYPERVISOR: u32 = 0x4000_0000;
@@ -50,18 +58,19 @@ mod x86_64 {
     /// Subleaves that are asked at most where a list does not end.
     const MOST_SUBLEAVES: u32 = 64;
 
-    pub(super) fn leaves() -> Vec<Leaf> {
+    /// The leaves of the processor that `ask` asks for a leaf and a subleaf.
+    pub(super) fn leaves(ask: impl Fn(u32, u32) -> Leaf) -> Vec<Leaf> {
         let mut leaves = Vec::new();
-        range(&mut leaves, 0, LAST_STANDARD);
+        range(&ask, &mut leaves, 0, LAST_STANDARD);
         if ask(1, 0).ecx & HYPERVISOR_BIT != 0 {
-            range(&mut leaves, HYPERVISOR, LAST_HYPERVISOR);
+            range(&ask, &mut leaves, HYPERVISOR, LAST_HYPERVISOR);
         }
-        range(&mut leaves, EXTENDED, LAST_EXTENDED);
+        range(&ask, &mut leaves, EXTENDED, LAST_EXTENDED);
         leaves
     }
 
     /// The leaves from `first` to the highest that it claims, at most `last`.
-    fn range(leaves: &mut Vec<Leaf>, first: u32, last: u32) {
+    fn range(ask: &impl Fn(u32, u32) -> Leaf, leaves: &mut Vec<Leaf>, first: u32, last: u32) {
         let highest = ask(first, 0).eax;
         if highest < first {
             return;
@@ -97,18 +106,6 @@ mod x86_64 {
             _ => false,
         }
     }
-
-    fn ask(leaf: u32, subleaf: u32) -> Leaf {
-        let answer = __cpuid_count(leaf, subleaf);
-        Leaf {
-            leaf,
-            subleaf,
-            eax: answer.eax,
-            ebx: answer.ebx,
-            ecx: answer.ecx,
-            edx: answer.edx,
-        }
-    }
 }
 
 #[cfg(all(test, target_arch = "x86_64"))]
@@ -142,6 +139,57 @@ mod tests {
             assert!(subleaf == 0 || asked.contains(&(leaf, subleaf - 1)));
         }
         assert!(asked.contains(&(0x8000_0000, 0)) && asked.contains(&(1, 0)));
-        assert!(leaves.len() < 400);
+    }
+
+    #[test]
+    fn caches_are_told_apart() {
+        let caches: Vec<_> = leaves()
+            .into_iter()
+            .filter(|leaf| leaf.leaf == 4 && leaf.eax & 0x1f != 0)
+            .collect();
+        let kinds: HashSet<_> = caches.iter().map(|cache| cache.eax & 0xff).collect();
+        assert_eq!(kinds.len(), caches.len(), "level and type: {caches:x?}");
+    }
+
+    /// A processor with three caches, two levels of topology, two subleaves of
+    /// features, and nothing else.
+    fn small(hypervisor: bool) -> impl Fn(u32, u32) -> Leaf {
+        move |leaf, subleaf| {
+            let (eax, ecx) = match (leaf, subleaf) {
+                (0, _) => (0xb, 0),
+                (1, _) => (0, u32::from(hypervisor) << 31),
+                (4, 0..3) => (subleaf + 1, 0),
+                (7, 0) => (1, 0),
+                (0xb, 0..2) => (0, (subleaf + 1) << 8),
+                (0x4000_0000, _) => (0x4000_0001, 0),
+                (0x8000_0000, _) => (0x8000_0001, 0),
+                _ => (0, 0),
+            };
+            Leaf {
+                leaf,
+                subleaf,
+                eax,
+                ebx: 0,
+                ecx,
+                edx: 0,
+            }
+        }
+    }
+
+    #[test]
+    fn lists_end_where_the_processor_ends_them() {
+        let count = |leaves: &[Leaf], leaf| leaves.iter().filter(|one| one.leaf == leaf).count();
+        let leaves = x86_64::leaves(small(true));
+        // The empty entry that ends a list is kept; a counted list has none.
+        for (leaf, expected) in [(0, 1), (4, 4), (7, 2), (0xb, 3), (2, 1), (0xc, 0)] {
+            assert_eq!(count(&leaves, leaf), expected, "leaf {leaf:#x}");
+        }
+        assert_eq!(count(&leaves, 0x4000_0001), 1);
+        assert_eq!(count(&leaves, 0x4000_0002), 0);
+        assert_eq!(count(&leaves, 0x8000_0001), 1);
+        assert_eq!(count(&leaves, 0x8000_0002), 0);
+        let without = x86_64::leaves(small(false));
+        assert_eq!(count(&without, 0x4000_0000), 0);
+        assert_eq!(without.len() + 2, leaves.len());
     }
 }

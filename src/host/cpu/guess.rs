@@ -60,7 +60,7 @@ pub(super) fn guess(cpu: &Cpu, caches: &Caches) -> Microarchitecture {
     let mut doubts = Vec::new();
     let mut core = by_model.unwrap_or(by_features);
     let mut platform = platform.map(str::to_string);
-    if let Some(model_core) = by_model.filter(|&named| exceeds(by_features, named)) {
+    if let Some(model_core) = by_model.filter(|&named| exceeds(cpu, by_features, named)) {
         doubts.push(format!(
             "the model number says {}, features and caches say {}",
             model_core.name(),
@@ -112,22 +112,14 @@ fn arm_guess(cpu: &Cpu) -> Microarchitecture {
 }
 
 /// Whether features prove a later design than the model number names. Designs of one line are
-/// declared in order of age; the small cores follow the big ones and lack 512-bit vectors, which is
-/// what the feature ladder's big designs from Skylake-SP on prove or share with no small core.
-fn exceeds(by_features: Core, by_model: Core) -> bool {
+/// declared in order of age. No small core has 512-bit vectors.
+fn exceeds(cpu: &Cpu, by_features: Core, by_model: Core) -> bool {
     let small = Core::Silvermont..=Core::Skymont;
     match (small.contains(&by_features), small.contains(&by_model)) {
-        (false, true) => proves_wide_vectors(by_features),
+        (false, true) => cpu.has("avx512f"),
         (true, false) => false,
         _ => by_features > by_model,
     }
-}
-
-fn proves_wide_vectors(core: Core) -> bool {
-    matches!(
-        core,
-        Core::SkylakeServer | Core::SunnyCove | Core::WillowCove
-    )
 }
 
 fn sizes(cpu: &Cpu, caches: &Caches) -> Sizes {
@@ -318,4 +310,91 @@ fn amd_model(family: u32, model: u32) -> (Option<Core>, Option<&'static str>) {
         _ => return (None, None),
     };
     (Some(core), (!platform.is_empty()).then_some(platform))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::{Host, Root};
+
+    /// A machine with one CPU; sizes in KiB of L1i and L2.
+    fn guessed(
+        family: u32,
+        model: u32,
+        vendor: &str,
+        flags: &str,
+        l1i: u32,
+        l2: u32,
+    ) -> Microarchitecture {
+        let index = |n: u32, level: u32, kind: &str, kib: u32| {
+            let dir = format!("sys/devices/system/cpu/cpu0/cache/index{n}");
+            format!("== {dir}/level\n{level}\n== {dir}/type\n{kind}\n== {dir}/size\n{kib}K\n")
+        };
+        let tree = format!(
+            "== proc/cpuinfo\nprocessor : 0\nvendor_id : {vendor}\ncpu family : {family}\nmodel : {model}\n\
+             stepping : 1\nflags : {flags}\n{}{}",
+            index(1, 1, "Instruction", l1i),
+            index(2, 2, "Unified", l2)
+        );
+        Host::read(&Root::tree(&tree)).cpu.microarchitecture
+    }
+
+    #[test]
+    fn hidden_features_do_not_refute_the_model() {
+        let found = guessed(
+            6,
+            0x8f,
+            "GenuineIntel",
+            "avx avx2 rdseed clflushopt",
+            32,
+            2048,
+        );
+        assert_eq!((found.core, found.contradiction), (Core::GoldenCove, None));
+        assert_eq!(found.platform.as_deref(), Some("Sapphire Rapids"));
+    }
+
+    #[test]
+    fn the_real_rocket_lake_is_not_doubted() {
+        let flags = "avx avx2 rdseed clflushopt avx512f avx512_bitalg avx512_vbmi2";
+        let found = guessed(6, 0xa7, "GenuineIntel", flags, 32, 512);
+        assert_eq!((found.core, found.contradiction), (Core::CypressCove, None));
+    }
+
+    #[test]
+    fn an_invented_cache_is_doubted_and_the_model_kept() {
+        let found = guessed(
+            6,
+            0x55,
+            "GenuineIntel",
+            "avx avx2 clflushopt avx512f",
+            32,
+            4096,
+        );
+        assert_eq!(found.core, Core::SkylakeServer);
+        assert!(
+            found
+                .contradiction
+                .is_some_and(|doubt| doubt.contains("4096 KiB"))
+        );
+    }
+
+    #[test]
+    fn features_decide_where_the_model_is_not_known() {
+        let intel = |flags: &str, l1i, l2| guessed(6, 0xfe, "GenuineIntel", flags, l1i, l2).core;
+        assert_eq!(
+            intel("avx avx2 rdseed clflushopt avx_vnni", 64, 2048),
+            Core::RedwoodCove
+        );
+        assert_eq!(
+            intel("avx avx2 rdseed clflushopt avx_vnni", 32, 2048),
+            Core::RaptorCove
+        );
+        assert_eq!(intel("avx avx2", 32, 256), Core::Haswell);
+        assert_eq!(intel("", 32, 256), Core::Unknown);
+        let amd = guessed(0x1b, 1, "AuthenticAMD", "sha_ni vaes avx512f", 32, 1024);
+        assert_eq!((amd.core, amd.by_model), (Core::Zen4, None));
+        let masked = guessed(0x17, 0x31, "AuthenticAMD", "sha_ni vaes avx512f", 32, 1024);
+        assert_eq!(masked.core, Core::Zen4);
+        assert!(masked.contradiction.is_some());
+    }
 }

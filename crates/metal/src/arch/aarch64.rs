@@ -2,6 +2,8 @@
 //! `call`.
 
 mod call;
+#[cfg(test)]
+mod tests;
 mod timed;
 
 use core::arch::asm;

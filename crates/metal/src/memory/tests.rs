@@ -122,6 +122,8 @@ fn a_dropped_mapping_is_gone_with_its_guards() {
         low <= middle && middle < high
     };
     assert!(!maps().lines().any(holds));
+    let left = format!("{guard:x}-{:x} ---p", guard + base_page_bytes());
+    assert!(!maps().contains(&left));
 }
 
 #[test]

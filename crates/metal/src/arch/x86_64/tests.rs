@@ -232,6 +232,11 @@ fn an_empty_loop_is_its_control_and_nothing_else() {
     let body = timed::loop_unrolled as *const ();
     let by_16 = lines(&["add rax,0x10", "cmp rax,rcx", "jne"], 1);
     check_loops("unrolled", address_of(body), &[], &by_16, Some(&turn));
+    let whole = texts(&decoded(address_of(body)), &[]);
+    assert!(
+        whole.contains(&"and rcx,0xfffffffffffffff0".to_owned()),
+        "{whole:?}"
+    );
 
     let body = timed::loop_volatile as *const ();
     let turn = lines(

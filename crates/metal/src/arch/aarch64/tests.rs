@@ -1,0 +1,268 @@
+//! The machine code of every timed body, read from memory as words. The
+//! expected words are those of GNU as, not of the assembler that made the code.
+
+use super::timed;
+use crate::arch::Loop;
+use crate::kernel::{ArgumentType, CallKind, ClockRead, Frame, MAX_ARGUMENTS, loop_of};
+
+const RET: u32 = 0xd65f_03c0;
+const ISB: u32 = 0xd503_3fdf;
+const MRS_X1_CNTVCT: u32 = 0xd53b_e041;
+const SUBS_X0_1: u32 = 0xf100_0400;
+const ADD_X19_X0: u32 = 0x8b00_0273;
+const ADD_D24_D0: u32 = 0x5ee0_8718;
+const MOV_W0_1: u32 = 0x5280_0020;
+const BLR_X21: u32 = 0xd63f_02a0;
+const BR_X17: u32 = 0xd61f_0220;
+
+/// The words of a function up to its return or its jump through x17.
+fn words(address: usize) -> Vec<u32> {
+    let mut words = vec![];
+    loop {
+        // SAFETY: every body ends in one of the two, so this stays inside it.
+        let word = unsafe { (address as *const u32).add(words.len()).read() };
+        words.push(word);
+        if word == RET || word == BR_X17 {
+            return words;
+        }
+        assert!(words.len() < 5000, "{address:#x} has no end");
+    }
+}
+
+/// How many words a conditional branch goes back, if it does.
+fn back(word: u32) -> Option<usize> {
+    let conditional = word & 0xff00_0010 == 0x5400_0000;
+    let offset = ((word << 8) as i32) >> 13;
+    (conditional && offset < 0).then_some(-offset as usize)
+}
+
+/// The loops of a body without their branches, in order, and where they start.
+fn turns(body: &[u32]) -> Vec<(usize, &[u32])> {
+    body.iter()
+        .enumerate()
+        .filter_map(|(end, &word)| {
+            let start = end - back(word)?;
+            Some((start, &body[start..end]))
+        })
+        .collect()
+}
+
+fn check_loops(name: &str, body: *const (), turn: &[u32], single: Option<&[u32]>) {
+    let code = words(body as usize);
+    let turns = turns(&code);
+    assert_eq!(turns.len(), 1 + usize::from(single.is_some()), "{name}");
+    assert_eq!(turns[0].1, turn, "{name}");
+    let head = body as usize + turns[0].0 * 4;
+    assert_eq!(head % 64, 0, "{name} is not aligned");
+    if let Some(single) = single {
+        assert_eq!(turns[1].1, single, "{name}, one by one");
+    }
+}
+
+#[test]
+fn a_turn_of_a_chain_is_32_steps_and_a_branch() {
+    let chains: [(&str, *const (), u32); 5] = [
+        ("multiply", timed::chain_multiply as _, 0x9b02_7c21),
+        ("rotate", timed::chain_rotate as _, 0x93c1_1c21),
+        ("add", timed::chain_add as _, 0x8b02_0021),
+        ("pointer", timed::chase_pointer as _, 0xf940_0021),
+        ("index", timed::chase_index as _, 0xf861_7841),
+    ];
+    for (name, body, step) in chains {
+        let mut turn = [step].repeat(32);
+        turn.push(0xf100_0463);
+        check_loops(name, body, &turn, Some(&[step, SUBS_X0_1]));
+    }
+}
+
+#[test]
+fn an_empty_loop_is_its_control_and_nothing_else() {
+    let by_one = [0x9100_0421, 0xeb00_003f];
+    let by_16 = [0x9100_4021, 0xeb02_003f];
+    check_loops("empty", timed::loop_empty as _, &by_one, None);
+    check_loops("unrolled", timed::loop_unrolled as _, &by_16, Some(&by_one));
+    let (load, store) = (0xf940_07e1, 0xf900_07e1);
+    let volatile = [load, by_one[0], store, load, by_one[1]];
+    check_loops("volatile", timed::loop_volatile as _, &volatile, None);
+}
+
+#[test]
+fn a_turn_of_clock_reads_is_eight_reads_with_their_fences() {
+    let reads: [(ClockRead, &[u32]); 3] = [
+        (ClockRead::Cntvct, &[MRS_X1_CNTVCT]),
+        (ClockRead::CntvctIsb, &[ISB, MRS_X1_CNTVCT]),
+        (
+            ClockRead::FencedPair,
+            &[ISB, MRS_X1_CNTVCT, ISB, ISB, MRS_X1_CNTVCT, ISB],
+        ),
+    ];
+    for (kind, step) in reads {
+        let mut turn = step.repeat(8);
+        turn.push(0xf100_0442);
+        let mut single = step.to_vec();
+        single.push(SUBS_X0_1);
+        let body = timed::clock_loop(kind).unwrap() as *const ();
+        check_loops(&format!("{kind:?}"), body, &turn, Some(&single));
+    }
+}
+
+#[test]
+fn fences_stand_beside_the_reads_of_the_counter() {
+    #[inline(never)]
+    fn start() -> u64 {
+        super::ticks_start()
+    }
+    #[inline(never)]
+    fn end() -> u64 {
+        super::ticks_end()
+    }
+    #[inline(never)]
+    fn raw() -> u64 {
+        super::ticks_raw()
+    }
+    let expected: [(&str, *const (), &str); 3] = [
+        ("start", start as _, "isb mrs isb"),
+        ("end", end as _, "isb mrs isb"),
+        ("raw", raw as _, "mrs"),
+    ];
+    for (name, function, expected) in expected {
+        let found: Vec<(usize, &str)> = words(function as usize)
+            .into_iter()
+            .enumerate()
+            .filter_map(|(at, word)| match word {
+                ISB => Some((at, "isb")),
+                // Into any register.
+                _ if word & !0x1f == MRS_X1_CNTVCT & !0x1f => Some((at, "mrs")),
+                _ => None,
+            })
+            .collect();
+        let order: Vec<&str> = found.iter().map(|&(_, text)| text).collect();
+        assert_eq!(order.join(" "), expected, "{name}");
+        assert_eq!(
+            found[found.len() - 1].0 - found[0].0 + 1,
+            found.len(),
+            "{name}"
+        );
+    }
+}
+
+/// Where a `bl` at `address` goes.
+fn target(word: u32, address: usize) -> Option<usize> {
+    let offset = (((word << 6) as i32) >> 6) as isize * 4;
+    (word >> 26 == 0b10_0101).then(|| address.wrapping_add_signed(offset))
+}
+
+/// Checks that a turn is eight times the same call of `length` words that ends
+/// by adding the result, and one such call in the second loop; returns the
+/// callee, if the call is a `bl`.
+fn check_calls(name: &str, calls: Loop, length: usize, sum: u32) -> Option<usize> {
+    let body = words(calls as usize);
+    let turns = turns(&body);
+    assert_eq!(turns.len(), 2, "{name}");
+    let (start, turn) = turns[0];
+    assert_eq!(
+        (calls as usize + start * 4) % 64,
+        0,
+        "{name} is not aligned"
+    );
+    // The last word counts.
+    assert_eq!(turn.len(), 8 * length + 1, "{name}");
+    let single = &turns[1].1[..length];
+    assert_eq!(turns[1].1.len(), length + 1, "{name}");
+    let mut callees = vec![];
+    let calls_of = |start: usize, words: &[u32]| -> Vec<Option<usize>> {
+        let address = |at: usize| calls as usize + (start + at) * 4;
+        (0..words.len())
+            .map(|at| target(words[at], address(at)))
+            .collect()
+    };
+    for (index, call) in turn[..8 * length].chunks(length).enumerate() {
+        assert_eq!(call[length - 1], sum, "{name}");
+        let targets = calls_of(start + index * length, call);
+        callees.extend(targets.iter().flatten().copied());
+        for (at, (&word, &expected)) in call.iter().zip(single).enumerate() {
+            assert!(
+                targets[at].is_some() || word == expected,
+                "{name}: word {at}"
+            );
+        }
+    }
+    callees.extend(calls_of(turns[1].0, single).into_iter().flatten());
+    let direct = !single.contains(&BLR_X21);
+    assert_eq!(callees.len(), if direct { 9 } else { 0 }, "{name}");
+    callees.dedup();
+    assert!(callees.len() <= 1, "{name} calls several procedures");
+    callees.first().copied()
+}
+
+#[test]
+fn every_direct_call_is_its_arguments_the_call_and_a_sum() {
+    for argument in [
+        ArgumentType::I32,
+        ArgumentType::I64,
+        ArgumentType::F32,
+        ArgumentType::F64,
+    ] {
+        let sum = match argument {
+            ArgumentType::I32 | ArgumentType::I64 => ADD_X19_X0,
+            ArgumentType::F32 | ArgumentType::F64 => ADD_D24_D0,
+        };
+        for arguments in 0..=MAX_ARGUMENTS {
+            let in_registers = arguments.min(8);
+            let on_stack = arguments - in_registers;
+            let adjusts = if on_stack > 0 { 2 } else { 0 };
+            for frame in [Frame::Registers, Frame::Spilled] {
+                let kind = CallKind::Direct {
+                    arguments,
+                    argument,
+                    frame,
+                };
+                let name = format!("{kind:?}");
+                let length = in_registers + 2 * on_stack + adjusts + 2;
+                let callee = check_calls(&name, loop_of(kind).unwrap(), length, sum).unwrap();
+                let adds = in_registers.saturating_sub(1) + 2 * on_stack;
+                let expected = match (frame, arguments) {
+                    (Frame::Registers, 0) => 2,
+                    (Frame::Spilled, 0) => 4,
+                    (Frame::Registers, _) => adds + 1,
+                    // A frame and its end, stores, the first load, and a load
+                    // with each addition.
+                    (Frame::Spilled, _) => {
+                        2 + in_registers + 1 + 2 * (in_registers - 1) + 2 * on_stack + 1
+                    }
+                };
+                assert_eq!(words(callee).len(), expected, "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_other_calls_take_the_way_that_they_are_named_after() {
+    let plain = check_calls(
+        "direct",
+        loop_of(CallKind::Direct {
+            arguments: 1,
+            argument: ArgumentType::I64,
+            frame: Frame::Registers,
+        })
+        .unwrap(),
+        3,
+        ADD_X19_X0,
+    )
+    .unwrap();
+    let indirect = loop_of(CallKind::Indirect).unwrap();
+    assert_eq!(check_calls("indirect", indirect, 3, ADD_X19_X0), None);
+    let turn = &words(indirect as usize);
+    assert_eq!(turns(turn)[0].1[..3], [MOV_W0_1, BLR_X21, ADD_X19_X0]);
+
+    let linkage = loop_of(CallKind::Plt).unwrap();
+    let stub = check_calls("linkage", linkage, 3, ADD_X19_X0).unwrap();
+    assert_ne!(stub, plain);
+    let stub = words(stub);
+    assert_eq!((stub.len(), stub[3]), (4, BR_X17));
+
+    let structure = loop_of(CallKind::Struct).unwrap();
+    let callee = check_calls("structure", structure, 9, ADD_X19_X0).unwrap();
+    assert_eq!(words(callee).len(), 5);
+}

@@ -1,0 +1,332 @@
+//! What an experiment measures with.
+
+use super::book::{Book, to_tenth_ns};
+use super::clock::Clock;
+use super::crew::Crew;
+use super::quartet::{self, Batch, Goal, Quartets};
+use super::surroundings::{CoreOverCase, Surroundings};
+use super::warp::{self, Offset};
+use crate::link::{Done, Endpoint, FromWorker, RoundOrder, frame};
+use crate::stats::trend;
+use anyhow::{Context, Result};
+use record::case::Case;
+use record::event::{Calibration, Histogram, Raw, Samples, Trace};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// A sign of life is sent no more often.
+const ALIVE_EVERY: Duration = Duration::from_secs(1);
+
+/// One round of one series in a worker.
+pub(crate) struct Bench {
+    order: RoundOrder,
+    goal: Goal,
+    book: Book,
+    around: Surroundings,
+    offsets: BTreeMap<(usize, usize), Offset>,
+    voice: Option<Voice>,
+}
+
+/// What a round wrote down, and what happened around it.
+pub(crate) type Written = (Vec<Samples>, Vec<Histogram>, Vec<Trace>, Done);
+
+/// Where signs of life go.
+struct Voice {
+    writer: Box<dyn Write + Send>,
+    last: Instant,
+    outcome: io::Result<()>,
+}
+
+impl Bench {
+    /// Begins a round: pins the calling thread to the order's first CPU, asks for the highest
+    /// priority, spins until the core is warm (at most 50 ms), takes the core clock and reads the
+    /// environment. The round's window begins here.
+    ///
+    /// # Errors
+    /// The CPU cannot be pinned to.
+    pub(crate) fn new(order: RoundOrder) -> Result<Self> {
+        let around = Surroundings::enter(&order)?;
+        Ok(Bench {
+            goal: Goal::new(&order.calibration, order.case_ns, order.rehearsal),
+            book: Book::new(&order),
+            around,
+            offsets: BTreeMap::new(),
+            voice: None,
+            order,
+        })
+    }
+
+    /// Has [`Bench::alive`] send its signs to `writer`; without one they are not sent.
+    #[must_use]
+    pub(crate) fn speaking_to(mut self, writer: impl Write + Send + 'static) -> Self {
+        self.voice = Some(Voice {
+            writer: Box::new(writer),
+            last: Instant::now(),
+            outcome: Ok(()),
+        });
+        self
+    }
+
+    /// Ends the round: what it wrote down, and what happened around it.
+    ///
+    /// # Errors
+    /// A sign of life could not be sent.
+    pub(crate) fn finish(self) -> Result<Written> {
+        let done = self.around.leave();
+        if let Some(voice) = self.voice {
+            voice.outcome.context("sending a sign of life")?;
+        }
+        let book = self.book;
+        Ok((book.samples, book.histograms, book.traces, done))
+    }
+
+    /// The order of this round: series, seed, CPUs, calibration.
+    pub(crate) fn order(&self) -> &RoundOrder {
+        &self.order
+    }
+
+    /// CPU of the measuring thread.
+    pub(crate) fn cpu(&self) -> usize {
+        self.order.cpus.first().copied().unwrap_or(0)
+    }
+
+    /// What was found out about the clocks.
+    pub(crate) fn calibration(&self) -> &Calibration {
+        &self.order.calibration
+    }
+
+    /// The clock for windows of the experiment's own: one start, one end, length in ns.
+    pub(crate) fn clock(&self) -> Clock {
+        self.around.clock
+    }
+
+    /// The far end.
+    pub(crate) fn far(&self) -> Option<&Endpoint> {
+        self.order.far.as_ref()
+    }
+
+    /// Directory for files.
+    pub(crate) fn dir(&self) -> Option<&Path> {
+        self.order.dir.as_deref()
+    }
+
+    /// Times `body(n)`, which does its operation exactly `n` times: batches grow until METHOD §2
+    /// is met, then ABBA quartets of n against 2n for the case's time. Returns the samples (ns per
+    /// operation) so that facts of the case can be added.
+    ///
+    /// # Errors
+    /// A length that is not finite.
+    pub(crate) fn time(
+        &mut self,
+        case: &Case,
+        metric: &str,
+        mut body: impl FnMut(u64),
+    ) -> Result<&mut Samples> {
+        self.try_time(case, metric, move |operations| {
+            body(operations);
+            Ok(())
+        })
+    }
+
+    /// Like [`Bench::time`], for bodies that can fail.
+    ///
+    /// # Errors
+    /// The first error of the body; nothing of the case is written down then.
+    pub(crate) fn try_time(
+        &mut self,
+        case: &Case,
+        metric: &str,
+        mut body: impl FnMut(u64) -> Result<()>,
+    ) -> Result<&mut Samples> {
+        let clock = self.around.clock;
+        let context = || format!("timing {metric} of {}", self.order.series.experiment);
+        self.around.before_case();
+        let batch = quartet::search(clock, &self.goal, &mut body).with_context(context)?;
+        let quartets = quartet::quartets(
+            clock,
+            &self.goal,
+            &self.around.core,
+            batch.operations,
+            &mut body,
+        )
+        .with_context(context)?;
+        let core = self.around.after_case(&case.id);
+        self.write_quartets(case, metric, batch, quartets, core)
+    }
+
+    fn write_quartets(
+        &mut self,
+        case: &Case,
+        metric: &str,
+        batch: Batch,
+        mut quartets: Quartets,
+        core: CoreOverCase,
+    ) -> Result<&mut Samples> {
+        let mut notes = notes_of(batch, &quartets, &self.goal);
+        let warm_up = cold_quartets(&quartets.samples(batch.operations), self.goal.quartets_min);
+        quartets.discard(warm_up);
+        let tenths = |values: Vec<f64>| values.into_iter().map(to_tenth_ns).collect();
+        let raw = Raw::Quartets {
+            k: batch.operations,
+            n: tenths(quartets.n),
+            two_n: tenths(quartets.two_n),
+            voids: quartets.voids,
+        };
+        let core_hz = noted(core, &mut notes);
+        let samples = self.book.add(case, metric, raw, core_hz)?;
+        let quantities = &mut samples.quantities;
+        quantities.insert("warmup_quartets".to_owned(), warm_up as f64);
+        samples.notes.extend(notes);
+        Ok(samples)
+    }
+
+    /// Records single events in the metric's unit. The clock's resolution and the cost of an
+    /// empty pair stand beside them, for percentiles that are near. More than 20,000 are thinned
+    /// beside a histogram of all.
+    ///
+    /// # Errors
+    /// A value that is not finite.
+    pub(crate) fn record(
+        &mut self,
+        case: &Case,
+        metric: &str,
+        values: Vec<f64>,
+    ) -> Result<&mut Samples> {
+        let mut notes = Vec::new();
+        let core_hz = noted(self.around.after_case(&case.id), &mut notes);
+        let samples = self.book.events(case, metric, values, core_hz)?;
+        samples.notes.extend(notes);
+        Ok(samples)
+    }
+
+    /// Records values that each cover a batch of `k` operations (0: a block of time).
+    ///
+    /// # Errors
+    /// A value that is not finite.
+    pub(crate) fn record_batches(
+        &mut self,
+        case: &Case,
+        metric: &str,
+        k: u64,
+        values: Vec<f64>,
+    ) -> Result<&mut Samples> {
+        let mut notes = Vec::new();
+        let core_hz = noted(self.around.after_case(&case.id), &mut notes);
+        let samples = self.book.batches(case, metric, k, values, core_hz)?;
+        samples.notes.extend(notes);
+        Ok(samples)
+    }
+
+    /// Records rows over time.
+    ///
+    /// # Errors
+    /// A row that has not one value per column.
+    pub(crate) fn trace(
+        &mut self,
+        case: &Case,
+        kind: &str,
+        columns: &[&str],
+        rows: Vec<Vec<f64>>,
+    ) -> Result<&mut Trace> {
+        self.book.trace(case, kind, columns, rows)
+    }
+
+    /// A crew on `cpus` (one thread for each entry) with a shared window of `window_ns`. Counters
+    /// that are too far apart for such a window give way to `CLOCK_MONOTONIC`.
+    ///
+    /// # Errors
+    /// No CPUs, or the clocks of two of them could not be compared.
+    pub(crate) fn crew(&mut self, cpus: &[usize], window_ns: f64) -> Result<Crew> {
+        let first = *cpus.first().context("a crew needs a CPU")?;
+        let mut clock = self.around.clock;
+        for cpu in cpus.iter().filter(|cpu| **cpu != first) {
+            if !self.offset(first, *cpu)?.allows(window_ns) {
+                clock = Clock::Monotonic;
+            }
+        }
+        self.around.use_cpus(cpus);
+        Ok(Crew::new(
+            clock,
+            cpus.to_vec(),
+            window_ns,
+            self.order.rehearsal,
+        ))
+    }
+
+    /// How far the clocks of two CPUs may be apart; exchanged once per round.
+    ///
+    /// # Errors
+    /// The CPUs are the same, or one cannot be had.
+    pub(crate) fn offset(&mut self, first: usize, second: usize) -> Result<Offset> {
+        if let Some(known) = self.offsets.get(&(first, second)) {
+            return Ok(*known);
+        }
+        let offset = warp::offset(self.around.clock, first, second, warp::EXCHANGES)
+            .with_context(|| format!("comparing the clocks of CPUs {first} and {second}"))?;
+        self.offsets.insert((first, second), offset);
+        Ok(offset)
+    }
+
+    /// Ticks of the counter to ns.
+    pub(crate) fn ns(&self, ticks: u64) -> f64 {
+        self.around.clock.ns(ticks)
+    }
+
+    /// A long `Once` says that it lives, at most once a second, between its blocks.
+    pub(crate) fn alive(&mut self, seconds: f64) {
+        if let Some(voice) = &mut self.voice
+            && voice.outcome.is_ok()
+            && voice.last.elapsed() >= ALIVE_EVERY
+        {
+            voice.outcome = frame::send(&mut voice.writer, &FromWorker::Alive(seconds));
+            voice.last = Instant::now();
+        }
+    }
+
+    /// Switches the case makes on purpose (they do not disturb).
+    pub(crate) fn planned_switches(&mut self, count: u64) {
+        self.around.plan_switches(count);
+    }
+}
+
+/// The core clock, or a note why there is none.
+fn noted(core: CoreOverCase, notes: &mut Vec<String>) -> Option<f64> {
+    core.map_err(|reason| notes.push(reason)).ok()
+}
+
+/// How many leading quartets belong to the warm-up. A series that has not settled by its half, or
+/// that would keep fewer than `least`, is left whole: then it is not a warm-up that it shows.
+fn cold_quartets(samples: &[f64], least: usize) -> usize {
+    let warm_up = trend::warm_up(samples);
+    if warm_up.settled && samples.len() - warm_up.discard >= least {
+        warm_up.discard
+    } else {
+        0
+    }
+}
+
+/// What a reader must know of how the case was timed.
+fn notes_of(batch: Batch, quartets: &Quartets, goal: &Goal) -> Vec<String> {
+    let mut notes = Vec::new();
+    if batch.capped {
+        notes.push(format!(
+            "the batch search ended at its cap: {} operations take {:.0} ns, {:.0} ns are asked for",
+            batch.operations, batch.batch_ns, goal.least_ns
+        ));
+    }
+    if quartets.void_ones {
+        notes.push(format!(
+            "all {} quartets are void (the core clock moved around each) and stand here as they are",
+            quartets.voids
+        ));
+    } else if quartets.n.len() < quartets.wanted {
+        notes.push(format!(
+            "only {} quartets of at least {} are not void",
+            quartets.n.len(),
+            quartets.wanted
+        ));
+    }
+    notes
+}

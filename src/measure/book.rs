@@ -1,0 +1,197 @@
+//! What a round writes down: samples, distributions and traces, in the record's form.
+
+use crate::link::RoundOrder;
+use crate::stats::histogram::{Histogram as Distribution, STEPS_PER_UNIT};
+use anyhow::{Result, bail};
+use record::case::Case;
+use record::event::{Histogram, Raw, Samples, TRACE_ROWS_MAX, Trace};
+use std::collections::BTreeMap;
+
+/// More events of one metric in one round are thinned, beside their histogram.
+pub(crate) const EVENTS_MAX: usize = 20_000;
+/// Significant digits that a recorded value keeps.
+const DIGITS: i32 = 7;
+
+/// The pages of one round.
+#[derive(Debug)]
+pub(crate) struct Book {
+    series: String,
+    round: u32,
+    resolution_ns: f64,
+    pair_ns: f64,
+    /// Samples so far.
+    pub(crate) samples: Vec<Samples>,
+    /// Distributions so far.
+    pub(crate) histograms: Vec<Histogram>,
+    /// Traces so far.
+    pub(crate) traces: Vec<Trace>,
+}
+
+impl Book {
+    /// An empty book of a round.
+    pub(crate) fn new(order: &RoundOrder) -> Self {
+        Book {
+            series: order.series.label(),
+            round: order.round,
+            resolution_ns: order.calibration.resolution_ns,
+            pair_ns: order.calibration.pair_cost_ns,
+            samples: Vec::with_capacity(order.series.cases.len()),
+            histograms: Vec::new(),
+            traces: Vec::new(),
+        }
+    }
+
+    /// Writes raw values down as they are.
+    ///
+    /// # Errors
+    /// A value that is not finite.
+    pub(crate) fn add(
+        &mut self,
+        case: &Case,
+        metric: &str,
+        raw: Raw,
+        core_hz: Option<f64>,
+    ) -> Result<&mut Samples> {
+        let (Raw::Event { values } | Raw::Batch { values, .. } | Raw::Quartets { n: values, .. }) =
+            &raw;
+        if let Some(value) = values.iter().find(|value| !value.is_finite()) {
+            bail!("{metric} of {}: a value is {value}", case.id);
+        }
+        let mut quantities = BTreeMap::new();
+        if let Some(hz) = core_hz {
+            quantities.insert("core_hz".to_owned(), hz);
+        }
+        self.samples.push(Samples {
+            series: self.series.clone(),
+            round: self.round,
+            case: case.id.clone(),
+            metric: metric.to_owned(),
+            raw,
+            core_hz,
+            quantities,
+            at: case.at.clone(),
+            notes: Vec::new(),
+        });
+        Ok(self.samples.last_mut().expect("one was just added"))
+    }
+
+    /// Writes events down; above [`EVENTS_MAX`] as a histogram and every k-th of them. The clock's
+    /// resolution and cost stand in the quantities, so that analysis can mark what is near them.
+    ///
+    /// # Errors
+    /// A value that is not finite.
+    pub(crate) fn events(
+        &mut self,
+        case: &Case,
+        metric: &str,
+        values: Vec<f64>,
+        core_hz: Option<f64>,
+    ) -> Result<&mut Samples> {
+        let count = values.len();
+        let mut note = None;
+        let mut kept = values;
+        if count > EVENTS_MAX {
+            let step = count.div_ceil(EVENTS_MAX);
+            note = Some(self.distribution(case, metric, &kept, step));
+            kept = kept.into_iter().step_by(step).collect();
+        }
+        kept.iter_mut().for_each(|value| *value = shortened(*value));
+        let (resolution_ns, pair_ns) = (self.resolution_ns, self.pair_ns);
+        let samples = self.add(case, metric, Raw::Event { values: kept }, core_hz)?;
+        let quantities = &mut samples.quantities;
+        quantities.insert("resolution_ns".to_owned(), resolution_ns);
+        quantities.insert("pair_ns".to_owned(), pair_ns);
+        samples.notes.extend(note);
+        Ok(samples)
+    }
+
+    /// Adds a histogram of all events; says how the list beside it is thinned.
+    fn distribution(&mut self, case: &Case, metric: &str, values: &[f64], step: usize) -> String {
+        let mut all = Distribution::new();
+        values.iter().for_each(|value| all.record(*value));
+        let sparse = all.sparse();
+        let count = values.len();
+        self.histograms.push(Histogram {
+            series: self.series.clone(),
+            round: self.round,
+            case: case.id.clone(),
+            metric: metric.to_owned(),
+            scale: 1.0 / STEPS_PER_UNIT,
+            buckets: sparse.buckets,
+            above: sparse.beyond,
+        });
+        let mut note =
+            format!("{count} events: every {step}th is listed, all are in the histogram");
+        if sparse.invalid > 0 {
+            note.push_str(&format!(", except {} that are negative", sparse.invalid));
+        }
+        note
+    }
+
+    /// Writes values down that each cover a batch of `k` operations (0: a block of time).
+    ///
+    /// # Errors
+    /// A value that is not finite.
+    pub(crate) fn batches(
+        &mut self,
+        case: &Case,
+        metric: &str,
+        k: u64,
+        values: Vec<f64>,
+        core_hz: Option<f64>,
+    ) -> Result<&mut Samples> {
+        let values = values.into_iter().map(shortened).collect();
+        self.add(case, metric, Raw::Batch { k, values }, core_hz)
+    }
+
+    /// Writes rows down, at most [`TRACE_ROWS_MAX`]; the rest is counted as dropped.
+    ///
+    /// # Errors
+    /// A row whose length is not that of `columns`.
+    pub(crate) fn trace(
+        &mut self,
+        case: &Case,
+        kind: &str,
+        columns: &[&str],
+        mut rows: Vec<Vec<f64>>,
+    ) -> Result<&mut Trace> {
+        if let Some(row) = rows.iter().find(|row| row.len() != columns.len()) {
+            bail!(
+                "trace {kind} of {}: a row of {} values for {} columns",
+                case.id,
+                row.len(),
+                columns.len()
+            );
+        }
+        let dropped = rows.len().saturating_sub(TRACE_ROWS_MAX) as u64;
+        rows.truncate(TRACE_ROWS_MAX);
+        self.traces.push(Trace {
+            series: self.series.clone(),
+            round: self.round,
+            case: case.id.clone(),
+            kind: kind.to_owned(),
+            columns: columns.iter().map(|name| (*name).to_owned()).collect(),
+            rows,
+            dropped,
+        });
+        Ok(self.traces.last_mut().expect("one was just added"))
+    }
+}
+
+/// A value to seven significant digits, more than any clock here has; whole numbers stay exact.
+fn shortened(value: f64) -> f64 {
+    if value.fract() == 0.0 || !value.is_finite() {
+        return value;
+    }
+    let factor = 10_f64.powi(DIGITS - 1 - value.abs().log10().floor() as i32);
+    if factor.is_normal() {
+        (value * factor).round() / factor
+    } else {
+        value
+    }
+}
+
+/// A time in ns to 0.1 ns, as quartets store it.
+pub(crate) fn to_tenth_ns(ns: f64) -> f64 {
+    (ns * 10.0).round() / 10.0
+}

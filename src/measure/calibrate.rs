@@ -1,0 +1,321 @@
+//! What the clocks of this machine are and what they cost (METHOD §1).
+
+use super::clock::{CLOCK_GETTIME, Clock};
+use super::core_clock::{CoreClock, Windows};
+use crate::link::CalibrateOrder;
+use crate::stats::interval::median_order;
+use crate::stats::quantile::median;
+use anyhow::{Context, Result, bail};
+use metal::clock;
+use metal::place;
+use record::event::Calibration;
+use std::hint::black_box;
+
+/// METHOD §1: the counter is calibrated over at least so many windows.
+const WINDOWS_MIN: u32 = 10;
+/// Shortest window: below it the uncertainty of the two edges is above 100 ppm.
+const WINDOW_NS_MIN: u64 = 200_000;
+/// Attempts at each edge of a window; the tightest counts.
+const EDGE_ATTEMPTS: usize = 32;
+/// Empty pairs and neighbouring reads that are looked at.
+const READS: usize = 4096;
+/// The vDSO falls back where its read takes more than this share of a system call's.
+const FALLBACK_SHARE: f64 = 0.6;
+/// Attempts to get the chains to agree.
+const CORE_ATTEMPTS: usize = 5;
+/// Windows whose rates lie further apart than this (as a ratio) are told.
+const SPREAD_NOTED: f64 = 50e-6;
+
+/// Calibrates the clocks on `order.cpu`, to which the calling thread is pinned afterwards.
+/// Takes about `windows x window_ns` and 10 ms.
+///
+/// # Errors
+/// The CPU cannot be pinned to; a clock stands still.
+pub(crate) fn calibrate(order: &CalibrateOrder) -> Result<Calibration> {
+    place::pin(order.cpu).with_context(|| format!("pinning to CPU {}", order.cpu))?;
+    let mut notes = Vec::new();
+    let windows = order.windows.max(WINDOWS_MIN);
+    let windows_hz = counter_windows(windows, order.window_ns.max(WINDOW_NS_MIN))?;
+    let counter_hz = median(&windows_hz).context("no window of the counter")?;
+    let counter_error = median_order(&windows_hz)
+        .map(|interval| interval.half_width() / counter_hz)
+        .context("ten windows always have an interval")?;
+    let trust = counter_trust();
+    let source = match &trust {
+        Ok(name) => (*name).to_owned(),
+        Err(reason) => {
+            notes.push(format!("time is clock_gettime: {reason}"));
+            CLOCK_GETTIME.to_owned()
+        }
+    };
+    note_spread(&windows_hz, counter_hz, &mut notes);
+    let clock = if trust.is_ok() {
+        Clock::Counter {
+            tick_ns: 1e9 / counter_hz,
+        }
+    } else {
+        Clock::Monotonic
+    };
+    let vdso_falls_back = vdso_falls_back()?;
+    if vdso_falls_back {
+        notes.push("clock_gettime falls back to a system call".to_owned());
+    }
+    let mut calibration = Calibration {
+        source,
+        counter_hz,
+        counter_error,
+        windows_hz,
+        resolution_ns: resolution_ns(clock)?,
+        pair_cost_ns: pair_cost_ns(clock),
+        vdso_falls_back,
+        core_hz: 0.0,
+        core_source: String::new(),
+        multiply_cycles: None,
+        cpu: order.cpu,
+        notes,
+    };
+    if clock == Clock::Monotonic {
+        calibration.counter_hz = 1e9;
+        calibration.counter_error = 0.0;
+    }
+    core_into(&mut calibration, clock)?;
+    Ok(calibration)
+}
+
+/// The core clock; where the chains never agree, the rotate chain's rate with a note.
+fn core_into(calibration: &mut Calibration, clock: Clock) -> Result<()> {
+    let mut core = CoreClock::new(clock, Windows::FULL);
+    core.source().clone_into(&mut calibration.core_source);
+    let mut last = core.estimate();
+    for _ in 1..CORE_ATTEMPTS {
+        if last.hz.is_some() {
+            break;
+        }
+        last = core.estimate();
+    }
+    calibration.multiply_cycles = last.multiply_cycles;
+    match (last.hz, last.rotate_hz) {
+        (Some(hz), _) => calibration.core_hz = hz,
+        (None, Some(hz)) => {
+            calibration.core_hz = hz;
+            calibration.notes.push(format!(
+                "core clock from the rotate chain alone: {}",
+                last.reason.unwrap_or_default()
+            ));
+        }
+        (None, None) => bail!(
+            "the core clock cannot be told on CPU {}: {}",
+            calibration.cpu,
+            last.reason.unwrap_or_default()
+        ),
+    }
+    Ok(())
+}
+
+/// The counter's name where it may tell time, else the reason why it may not. Constant and
+/// non-stop is bit 8 of CPUID 0x80000007 (Intel SDM 18.17.1, AMD APM 3 E.4.6); a kernel that no
+/// longer lists `tsc` has seen it drift or stop. The Arm counter is both by architecture
+/// (Arm ARM D11.1).
+fn counter_trust() -> Result<&'static str, &'static str> {
+    if cfg!(target_arch = "aarch64") {
+        return Ok("cntvct");
+    }
+    let invariant = metal::cpuid::leaves()
+        .iter()
+        .any(|leaf| leaf.leaf == 0x8000_0007 && leaf.edx >> 8 & 1 == 1);
+    if !invariant {
+        return Err("the processor does not say that its counter is constant and non-stop");
+    }
+    let sources = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
+    match std::fs::read_to_string(sources) {
+        Ok(sources) if !sources.contains("tsc") => {
+            Err("the kernel does not offer the counter as a clock source")
+        }
+        _ => Ok("tsc"),
+    }
+}
+
+/// The counter's rate over each of `count` adjoining windows, in Hz.
+fn counter_windows(count: u32, window_ns: u64) -> Result<Vec<f64>> {
+    let mut rates = Vec::with_capacity(count as usize);
+    let mut from = edge();
+    for _ in 0..count {
+        while clock::monotonic_raw_ns() < from.raw_ns + window_ns {}
+        let to = edge();
+        if to.ticks <= from.ticks || to.raw_ns <= from.raw_ns {
+            bail!("the counter or CLOCK_MONOTONIC_RAW stands still");
+        }
+        rates.push((to.ticks - from.ticks) as f64 * 1e9 / (to.raw_ns - from.raw_ns) as f64);
+        from = to;
+    }
+    Ok(rates)
+}
+
+/// The same moment on both clocks.
+#[derive(Clone, Copy)]
+struct Edge {
+    ticks: u64,
+    raw_ns: u64,
+}
+
+/// Both clocks at once: the kernel's read between two of the counter's, the tightest of several.
+fn edge() -> Edge {
+    let mut best = (
+        u64::MAX,
+        Edge {
+            ticks: 0,
+            raw_ns: 0,
+        },
+    );
+    for _ in 0..EDGE_ATTEMPTS {
+        let before = clock::ticks_start();
+        let raw_ns = clock::monotonic_raw_ns();
+        let after = clock::ticks_end();
+        let gap = after.saturating_sub(before);
+        if gap < best.0 {
+            let ticks = before + gap / 2;
+            best = (gap, Edge { ticks, raw_ns });
+        }
+    }
+    best.1
+}
+
+/// Says so where the windows disagree by more than a run may drift.
+fn note_spread(windows_hz: &[f64], counter_hz: f64, notes: &mut Vec<String>) {
+    let low = windows_hz.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = windows_hz.iter().copied().fold(0.0, f64::max);
+    let spread = (high - low) / counter_hz;
+    if spread > SPREAD_NOTED {
+        notes.push(format!(
+            "calibration windows of the counter spread over {:.0} ppm",
+            spread * 1e6
+        ));
+    }
+}
+
+/// Smallest step of the clock, in ns.
+///
+/// # Errors
+/// The clock stands still.
+pub(crate) fn resolution_ns(clock: Clock) -> Result<f64> {
+    let mut reads = vec![0; READS];
+    // A clock coarser than its own read repeats itself; the window is long enough for its steps.
+    for attempt in 0..64 {
+        for read in &mut reads {
+            *read = black_box(clock.end());
+        }
+        if let Some(step) = smallest_step(&reads) {
+            return Ok(clock.ns(step));
+        }
+        if attempt == 63 {
+            break;
+        }
+    }
+    bail!("the clock stands still over {} reads", 64 * READS)
+}
+
+/// Smallest step of a clock from neighbouring reads. A clock that repeats itself is coarser than
+/// its read: its smallest difference is the step. One that never does is finer: all differences
+/// are multiples of the step, so it is their greatest common divisor (processors count by their
+/// clock multiplier, 20 to 40 ticks at a time).
+fn smallest_step(reads: &[u64]) -> Option<u64> {
+    let differences = || reads.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
+    if differences().any(|difference| difference == 0) {
+        return differences().filter(|difference| *difference > 0).min();
+    }
+    differences()
+        .reduce(greatest_common_divisor)
+        .filter(|step| *step > 0)
+}
+
+fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+/// What an empty window reads, in ns: the median of many, in batches, so that a step coarser than
+/// the pair does not round it to nothing.
+pub(crate) fn pair_cost_ns(clock: Clock) -> f64 {
+    const PAIRS: usize = 64;
+    let mut costs = Vec::with_capacity(READS / PAIRS);
+    for _ in 0..READS / PAIRS {
+        let mut sum_ns = 0.0;
+        for _ in 0..PAIRS {
+            let start = clock.start();
+            let end = clock.end();
+            sum_ns += clock.between_ns(black_box(start), black_box(end));
+        }
+        costs.push(sum_ns / PAIRS as f64);
+    }
+    median(&costs).unwrap_or(0.0)
+}
+
+/// Whether `clock_gettime` of the C library costs what the system call does.
+fn vdso_falls_back() -> Result<bool> {
+    let cost_ns = |read: fn(clock::Clock) -> u64| {
+        let mut costs = [0.0; 9];
+        for cost in &mut costs {
+            let start = clock::ticks_start();
+            for _ in 0..100 {
+                black_box(read(clock::Clock::MONOTONIC));
+            }
+            *cost = clock::ticks_end().saturating_sub(start) as f64;
+        }
+        median(&costs)
+    };
+    let vdso = cost_ns(clock::vdso_clock_gettime).context("nine costs have a median")?;
+    let call = cost_ns(clock::syscall_clock_gettime).context("nine costs have a median")?;
+    Ok(vdso > FALLBACK_SHARE * call)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{calibrate, note_spread, smallest_step};
+    use crate::link::CalibrateOrder;
+
+    #[test]
+    fn steps_of_coarse_and_fine_clocks() {
+        for (reads, step) in [
+            (vec![0, 0, 0, 41, 41, 82, 82], Some(41)),
+            (vec![0, 36, 108, 144, 252], Some(36)),
+            (vec![0, 21, 44, 65], Some(1)),
+            (vec![7, 7, 7], None),
+            (vec![7], None),
+        ] {
+            assert_eq!(smallest_step(&reads), step, "{reads:?}");
+        }
+    }
+
+    #[test]
+    fn windows_that_disagree_are_told() {
+        let mut notes = Vec::new();
+        note_spread(&[2e9, 2.00001e9], 2e9, &mut notes);
+        assert!(notes.is_empty());
+        note_spread(&[2e9, 2.001e9], 2e9, &mut notes);
+        assert!(notes[0].contains("500 ppm"), "{notes:?}");
+    }
+
+    #[test]
+    fn this_machine_has_a_calibration_of_plausible_shape() {
+        // Structure only; a thread of its own, because it is pinned afterwards.
+        let calibration = std::thread::spawn(|| {
+            let cpu = metal::place::allowed().expect("CPUs")[0];
+            calibrate(&CalibrateOrder {
+                cpu,
+                windows: 1,
+                window_ns: 0,
+            })
+        })
+        .join()
+        .expect("does not panic")
+        .expect("calibrates");
+        assert_eq!(calibration.windows_hz.len(), 10);
+        assert!((1e6..2e10).contains(&calibration.counter_hz));
+        assert!(calibration.resolution_ns > 0.0);
+        assert!(calibration.pair_cost_ns >= 0.0);
+        assert!((1e8..2e10).contains(&calibration.core_hz));
+        assert!(["tsc", "cntvct", "clock_gettime"].contains(&calibration.source.as_str()));
+    }
+}

@@ -1,0 +1,497 @@
+//! Pinned threads that work at the same time: they are made, warmed up and started together, and
+//! what they did counts only while all of them were at it.
+
+use super::clock::Clock;
+use super::core_clock::{CoreClock, Windows};
+use anyhow::{Context, Result, anyhow, bail};
+use metal::place;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+
+/// The common start lies so far ahead of the moment at which all are ready, in ns.
+const LEAD_NS: f64 = 50e3;
+/// Warm-up as a share of the window.
+const WARM_UP_SHARE: f64 = 0.1;
+/// Points of a progress log: 8 KiB, a small part of any first-level cache.
+const POINTS: usize = 512;
+/// Spins between yields while waiting for the others.
+const SPINS: u32 = 1000;
+
+/// Threads to come, one per entry of `cpus`; a CPU may stand there twice.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Crew {
+    clock: Clock,
+    cpus: Vec<usize>,
+    window_ns: f64,
+    windows: Windows,
+}
+
+/// What a crew did in its shared window.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Shared {
+    /// Length of the window in which every member worked, in ns.
+    pub(crate) window_ns: f64,
+    /// That length as a share of the one asked for; below 1 where a member started late.
+    pub(crate) overlap: f64,
+    /// The clock was `CLOCK_MONOTONIC`, because the counters are too far apart.
+    pub(crate) kernel_clock: bool,
+    /// The members, in the order of the CPUs.
+    pub(crate) members: Vec<Member>,
+}
+
+impl Shared {
+    /// What all members did in the shared window, in units of their steps.
+    pub(crate) fn units(&self) -> f64 {
+        self.members.iter().map(|member| member.units).sum()
+    }
+
+    /// Units per second of all members together.
+    pub(crate) fn rate(&self) -> f64 {
+        self.units() * 1e9 / self.window_ns
+    }
+}
+
+/// What one member did.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Member {
+    /// CPU, read back after the window.
+    pub(crate) cpu: usize,
+    /// Units in the shared window; a step that lies across its edge counts in proportion.
+    pub(crate) units: f64,
+    /// Core clock just before the start, in Hz.
+    pub(crate) core_hz_before: Option<f64>,
+    /// Core clock just after the end, in Hz, while the others still run.
+    pub(crate) core_hz_after: Option<f64>,
+    /// How late it began, in ns.
+    pub(crate) late_ns: f64,
+}
+
+/// Where the threads meet.
+struct Meeting {
+    clock: Clock,
+    window_ticks: u64,
+    size: usize,
+    enlisted: AtomicUsize,
+    ready: AtomicUsize,
+    /// Tick of the common start, 0 until all are ready.
+    start: AtomicU64,
+    past_end: AtomicUsize,
+    gone: AtomicUsize,
+    failed: AtomicBool,
+}
+
+/// A member's own account of the window.
+struct Account {
+    log: Log,
+    start: u64,
+    cpu: usize,
+    core_hz_before: Option<f64>,
+    core_hz_after: Option<f64>,
+}
+
+impl Crew {
+    /// A crew on `cpus` that works for `window_ns`. `clock` must be comparable between them.
+    pub(crate) fn new(clock: Clock, cpus: Vec<usize>, window_ns: f64, rehearsal: bool) -> Self {
+        Crew {
+            clock,
+            cpus,
+            window_ns,
+            windows: if rehearsal {
+                Windows::REHEARSAL
+            } else {
+                Windows::FULL
+            },
+        }
+    }
+
+    /// Runs the crew. `enlist(i)` is called on member i's thread, pinned to its CPU: it makes the
+    /// apparatus there (so that pages are first touched where they are used) and returns the
+    /// step. A step does a piece of work, of 10 µs or more, and returns its units (bytes,
+    /// operations). All members keep stepping until every one is past the end.
+    ///
+    /// # Errors
+    /// The first error of any member, or members that were never at work together.
+    pub(crate) fn run<S: FnMut() -> Result<u64>>(
+        &self,
+        enlist: impl Fn(usize) -> Result<S> + Sync,
+    ) -> Result<Shared> {
+        if self.cpus.is_empty() {
+            bail!("a crew needs a CPU");
+        }
+        let meeting = Meeting::new(
+            self.clock,
+            self.clock.ticks(self.window_ns),
+            self.cpus.len(),
+        );
+        let accounts: Vec<Result<Account>> = thread::scope(|scope| {
+            let (meeting, enlist) = (&meeting, &enlist);
+            let threads: Vec<_> = self
+                .cpus
+                .iter()
+                .enumerate()
+                .map(|(index, cpu)| {
+                    scope.spawn(move || {
+                        let work = || self.member(index, *cpu, meeting, enlist);
+                        let account = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+                            Err(anyhow!("member {index} of the crew panicked"))
+                        });
+                        if account.is_err() {
+                            meeting.failed.store(true, Ordering::Release);
+                        }
+                        account
+                    })
+                })
+                .collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().expect("panics are caught inside"))
+                .collect()
+        });
+        self.settle(accounts)
+    }
+
+    /// One member from its first to its last instruction.
+    fn member<S: FnMut() -> Result<u64>>(
+        &self,
+        index: usize,
+        cpu: usize,
+        meeting: &Meeting,
+        enlist: impl Fn(usize) -> Result<S>,
+    ) -> Result<Account> {
+        place::pin(cpu).with_context(|| format!("pinning member {index} to CPU {cpu}"))?;
+        // Best effort, as for the measuring thread.
+        let _ = place::nice(-20);
+        let mut core = CoreClock::new(self.clock, self.windows);
+        let mut log = Log::with_room(POINTS);
+        let mut step = enlist(index).with_context(|| format!("making member {index}"))?;
+        meeting.gather(&meeting.enlisted)?;
+        let warm_until = self.clock.end() + self.clock.ticks(WARM_UP_SHARE * self.window_ns);
+        while self.clock.end() < warm_until {
+            step()?;
+        }
+        let core_hz_before = core.estimate().hz;
+        let start = meeting.start()?;
+        let end = start + meeting.window_ticks;
+        while self.clock.end() < start {
+            std::hint::spin_loop();
+        }
+        meeting.work(&mut log, end, &mut step)?;
+        let core_hz_after = core.estimate().hz;
+        meeting.gone.fetch_add(1, Ordering::AcqRel);
+        // The rest of the load stays until the last has taken its core clock.
+        while !meeting.is_over(&meeting.gone) {
+            step()?;
+        }
+        Ok(Account {
+            log,
+            start,
+            cpu: place::current_cpu(),
+            core_hz_before,
+            core_hz_after,
+        })
+    }
+
+    /// The shared window: from the last member's start to the common end.
+    fn settle(&self, accounts: Vec<Result<Account>>) -> Result<Shared> {
+        let mut first_error = None;
+        let mut members = Vec::with_capacity(accounts.len());
+        for account in accounts {
+            match account {
+                Ok(account) => members.push(account),
+                // The others end because one did; that one's reason is the reason.
+                Err(error) if error.is::<OtherFailed>() => {
+                    first_error.get_or_insert(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if let Some(error) = first_error {
+            return Err(error);
+        }
+        let start = members.first().map_or(0, |member| member.start);
+        let end = start + self.clock.ticks(self.window_ns);
+        let from = members
+            .iter()
+            .map(|member| member.log.first_tick())
+            .max()
+            .unwrap_or(end);
+        if from >= end {
+            bail!(
+                "the crew on CPUs {:?} was never at work together: a member began after the end",
+                self.cpus
+            );
+        }
+        let window_ns = self.clock.ns(end - from);
+        Ok(Shared {
+            window_ns,
+            overlap: window_ns / self.window_ns,
+            kernel_clock: self.clock == Clock::Monotonic,
+            members: members
+                .iter()
+                .map(|member| Member {
+                    cpu: member.cpu,
+                    units: member.log.between(from, end),
+                    core_hz_before: member.core_hz_before,
+                    core_hz_after: member.core_hz_after,
+                    late_ns: self.clock.between_ns(start, member.log.first_tick()),
+                })
+                .collect(),
+        })
+    }
+}
+
+/// Another member failed, so this one ended.
+#[derive(Debug, thiserror::Error)]
+#[error("another member of the crew failed")]
+struct OtherFailed;
+
+impl Meeting {
+    fn new(clock: Clock, window_ticks: u64, size: usize) -> Self {
+        Meeting {
+            clock,
+            window_ticks,
+            size,
+            enlisted: AtomicUsize::new(0),
+            ready: AtomicUsize::new(0),
+            start: AtomicU64::new(0),
+            past_end: AtomicUsize::new(0),
+            gone: AtomicUsize::new(0),
+            failed: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether all have passed a gate, or one failed.
+    fn is_over(&self, gate: &AtomicUsize) -> bool {
+        gate.load(Ordering::Acquire) >= self.size || self.failed.load(Ordering::Acquire)
+    }
+
+    /// Waits awake until all have come to a gate.
+    fn gather(&self, gate: &AtomicUsize) -> Result<()> {
+        gate.fetch_add(1, Ordering::AcqRel);
+        let mut spins = 0;
+        while !self.is_over(gate) {
+            spins += 1;
+            if spins % SPINS == 0 {
+                // Members that share a CPU wait for each other.
+                thread::yield_now();
+            }
+            std::hint::spin_loop();
+        }
+        if self.failed.load(Ordering::Acquire) {
+            return Err(OtherFailed.into());
+        }
+        Ok(())
+    }
+
+    /// Waits until all are ready, and returns the common start tick; the first to see it sets it.
+    fn start(&self) -> Result<u64> {
+        self.gather(&self.ready)?;
+        let ahead = self.clock.end() + self.clock.ticks(LEAD_NS);
+        let set = self
+            .start
+            .compare_exchange(0, ahead, Ordering::AcqRel, Ordering::Acquire);
+        Ok(set.map_or_else(|others| others, |_| ahead))
+    }
+
+    /// Steps until every member is past the end; the log ends with the first step past it.
+    fn work(&self, log: &mut Log, end: u64, step: &mut impl FnMut() -> Result<u64>) -> Result<()> {
+        let mut units = 0;
+        let mut is_past = false;
+        log.push(self.clock.start(), units);
+        loop {
+            units += step()?;
+            if !is_past {
+                let now = self.clock.end();
+                if now >= end {
+                    log.push_last(now, units);
+                    is_past = true;
+                    self.past_end.fetch_add(1, Ordering::AcqRel);
+                } else {
+                    log.push(now, units);
+                }
+            }
+            if self.failed.load(Ordering::Acquire) {
+                return Err(OtherFailed.into());
+            }
+            if is_past && self.is_over(&self.past_end) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Progress over time: (tick, units so far), thinned by half whenever it is full.
+struct Log {
+    points: Vec<(u64, u64)>,
+    /// Every so many points are kept.
+    stride: usize,
+    skipped: usize,
+}
+
+impl Log {
+    /// An empty log that never holds more than `room` (at least 4) points, nor allocates again.
+    fn with_room(room: usize) -> Self {
+        Log {
+            points: Vec::with_capacity(room.max(4)),
+            stride: 1,
+            skipped: 0,
+        }
+    }
+
+    /// Adds a point, if it is its turn.
+    fn push(&mut self, tick: u64, units: u64) {
+        if !self.points.is_empty() {
+            self.skipped += 1;
+            if self.skipped < self.stride {
+                return;
+            }
+        }
+        self.skipped = 0;
+        self.push_last(tick, units);
+    }
+
+    /// Adds a point out of turn.
+    fn push_last(&mut self, tick: u64, units: u64) {
+        if self.points.len() == self.points.capacity() {
+            let mut index = 0;
+            self.points.retain(|_| {
+                index += 1;
+                index % 2 == 1
+            });
+            self.stride *= 2;
+        }
+        self.points.push((tick, units));
+    }
+
+    /// Tick of the first point; the last possible tick if there is none.
+    fn first_tick(&self) -> u64 {
+        self.points.first().map_or(u64::MAX, |(tick, _)| *tick)
+    }
+
+    /// Units between two ticks; linear between points.
+    fn between(&self, from: u64, to: u64) -> f64 {
+        self.at(to) - self.at(from)
+    }
+
+    fn at(&self, tick: u64) -> f64 {
+        let above = self.points.partition_point(|(at, _)| *at < tick);
+        let units = |index: usize| self.points[index].1 as f64;
+        if self.points.is_empty() {
+            return 0.0;
+        }
+        if above == 0 {
+            return units(0);
+        }
+        if above == self.points.len() {
+            return units(above - 1);
+        }
+        let (low, high) = (self.points[above - 1].0, self.points[above].0);
+        let share = (tick - low) as f64 / (high - low) as f64;
+        units(above - 1) + share * (units(above) - units(above - 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Crew, Log, POINTS};
+    use crate::measure::clock::Clock;
+    use anyhow::{Result, bail};
+
+    #[test]
+    fn a_log_interpolates_and_holds_still_outside() {
+        let mut log = Log::with_room(8);
+        for (tick, units) in [(100, 0), (200, 10), (300, 30)] {
+            log.push(tick, units);
+        }
+        assert_eq!(log.between(100, 300), 30.0);
+        assert_eq!(log.between(150, 250), 15.0);
+        assert_eq!(log.between(0, 1000), 30.0);
+        assert_eq!(log.between(300, 300), 0.0);
+        assert_eq!(Log::with_room(4).between(0, 9), 0.0);
+    }
+
+    #[test]
+    fn a_full_log_is_thinned_without_losing_the_line() {
+        let mut log = Log::with_room(POINTS);
+        for point in 0..100_000_u64 {
+            log.push(1000 + 10 * point, 3 * point);
+        }
+        log.push_last(1000 + 10 * 100_000, 3 * 100_000);
+        assert!(log.points.len() <= POINTS && log.points.len() > POINTS / 4);
+        assert_eq!(log.points.capacity(), POINTS);
+        assert!(log.points.is_sorted());
+        assert!((log.between(1000, 1_001_000) - 300_000.0).abs() < 1e-6);
+        assert!((log.between(251_000, 501_000) - 75_000.0).abs() < 1e-6);
+    }
+
+    fn crew(cpus: Vec<usize>) -> Crew {
+        Crew::new(Clock::Monotonic, cpus, 2e6, true)
+    }
+
+    fn allowed() -> Vec<usize> {
+        let mut cpus = metal::place::allowed().expect("CPUs");
+        cpus.truncate(2);
+        cpus
+    }
+
+    #[test]
+    fn every_member_works_on_its_cpu_in_the_shared_window() {
+        let cpus = allowed();
+        // A busy machine may take a CPU away for a whole window; more than one attempt.
+        let shared = (0..10)
+            .find_map(|_| {
+                crew(cpus.clone())
+                    .run(|_| {
+                        Ok(|| {
+                            std::hint::black_box(metal::kernel::chain_add(10_000));
+                            Ok(10_000)
+                        })
+                    })
+                    .ok()
+            })
+            .expect("one of ten windows is shared");
+        let found: Vec<usize> = shared.members.iter().map(|member| member.cpu).collect();
+        assert_eq!(found, cpus);
+        assert!(shared.kernel_clock);
+        assert!(shared.overlap > 0.0 && shared.overlap <= 1.0, "{shared:?}");
+        assert!(shared.members.iter().all(|member| member.units > 0.0));
+        assert!(shared.rate() > 0.0);
+    }
+
+    #[test]
+    fn one_members_reason_ends_all_at_every_stage() {
+        let cpus = allowed();
+        let reason = |stage: &'static str| {
+            let outcome = crew(cpus.clone()).run(|index| {
+                if stage == "panic" && index == 0 {
+                    panic!("a panic that the crew must survive");
+                }
+                if stage == "enlist" && index == 0 {
+                    bail!("no apparatus");
+                }
+                let mut steps = 0;
+                Ok(move || -> Result<u64> {
+                    steps += 1;
+                    if stage == "step" && index == 0 && steps == 3 {
+                        bail!("third step");
+                    }
+                    std::hint::black_box(metal::kernel::chain_add(1000));
+                    Ok(1)
+                })
+            });
+            format!("{:#}", outcome.expect_err("member 0 fails"))
+        };
+        assert!(reason("enlist").contains("no apparatus"));
+        assert!(reason("step").contains("third step"));
+        assert!(reason("panic").contains("member 0 of the crew panicked"));
+    }
+
+    #[test]
+    fn a_crew_of_nobody_or_nowhere_is_refused() {
+        let step = |_| Ok(|| Ok(1));
+        crew(vec![]).run(step).expect_err("nobody");
+        let nowhere = crew(vec![100_000]).run(step).expect_err("nowhere");
+        assert!(format!("{nowhere:#}").contains("100000"), "{nowhere:#}");
+    }
+}

@@ -1,0 +1,118 @@
+//! What the far end of a two-ended experiment works with.
+
+use super::bench::Written;
+use super::book::Book;
+use super::surroundings::Surroundings;
+use crate::link::{Endpoint, FromWorker, RoundOrder, ToWorker, frame};
+use anyhow::{Context, Result, bail};
+use record::case::Case;
+use record::event::Samples;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{Read, Write};
+
+/// Bytes of a token before they are written in hexadecimal.
+const TOKEN_BYTES: usize = 16;
+
+/// One round at the far end.
+pub(crate) struct FarEnd {
+    order: RoundOrder,
+    book: Book,
+    around: Surroundings,
+    reader: Box<dyn Read + Send>,
+    writer: Box<dyn Write + Send>,
+}
+
+impl FarEnd {
+    /// Begins a round at the far end, in the same surroundings as [`super::Bench::new`]. Frames
+    /// of the session come from `reader` and go to `writer`.
+    ///
+    /// # Errors
+    /// The CPU cannot be pinned to.
+    pub(crate) fn new(
+        order: RoundOrder,
+        reader: impl Read + Send + 'static,
+        writer: impl Write + Send + 'static,
+    ) -> Result<Self> {
+        let around = Surroundings::enter(&order)?;
+        Ok(FarEnd {
+            book: Book::new(&order),
+            around,
+            reader: Box::new(reader),
+            writer: Box::new(writer),
+            order,
+        })
+    }
+
+    /// Ends the round: what arrived, and what happened around it.
+    pub(crate) fn finish(self) -> Written {
+        let done = self.around.leave();
+        let book = self.book;
+        (book.samples, book.histograms, book.traces, done)
+    }
+
+    /// The order of this round.
+    pub(crate) fn order(&self) -> &RoundOrder {
+        &self.order
+    }
+
+    /// Tells the near end where to connect; returns the token each data connection must say first.
+    ///
+    /// # Errors
+    /// The kernel gives no random bytes, or the session cannot be told.
+    pub(crate) fn publish(&mut self, addrs: Vec<String>) -> Result<String> {
+        let token = token()?;
+        let endpoint = Endpoint {
+            addrs,
+            token: token.clone(),
+        };
+        frame::send(&mut self.writer, &FromWorker::Listening(endpoint))
+            .context("telling the session where the far end listens")?;
+        Ok(token)
+    }
+
+    /// Waits until the near end is done.
+    ///
+    /// # Errors
+    /// The session is gone, or says something else.
+    pub(crate) fn drained(&mut self) -> Result<()> {
+        let message = frame::receive::<ToWorker>(&mut self.reader)
+            .context("waiting for the near end to be done")?;
+        match message {
+            Some(ToWorker::Drain) => Ok(()),
+            Some(_) => bail!("the session gave another order while the far end was serving"),
+            None => bail!("the session ended while the far end was serving"),
+        }
+    }
+
+    /// Records what arrived here, as [`super::Bench::record`] does.
+    ///
+    /// # Errors
+    /// A value that is not finite.
+    pub(crate) fn record(
+        &mut self,
+        case: &Case,
+        metric: &str,
+        values: Vec<f64>,
+    ) -> Result<&mut Samples> {
+        self.book.events(case, metric, values, None)
+    }
+
+    /// Switches that serving makes on purpose.
+    pub(crate) fn planned_switches(&mut self, count: u64) {
+        self.around.plan_switches(count);
+    }
+}
+
+/// A one-time token from the kernel's random bytes, in hexadecimal.
+fn token() -> Result<String> {
+    let mut bytes = [0; TOKEN_BYTES];
+    File::open("/dev/urandom")
+        .and_then(|mut source| source.read_exact(&mut bytes))
+        .context("reading /dev/urandom for a token")?;
+    let mut token = String::with_capacity(2 * TOKEN_BYTES);
+    for byte in bytes {
+        write!(token, "{byte:02x}").context("writing a token")?;
+    }
+    Ok(token)
+}

@@ -1,0 +1,237 @@
+//! What stands around a round and around each case of it: the CPU, the warm-up, the core clock
+//! before and after, the environment's counters.
+
+use super::clock::Clock;
+use super::core_clock::{CoreClock, Estimate, Windows};
+use super::environment::Snapshot;
+use crate::link::{Done, RoundOrder};
+use crate::stats::quantile::median;
+use anyhow::{Context, Result};
+use metal::kernel::chain_rotate;
+use metal::place;
+use record::key::CaseId;
+use std::collections::BTreeSet;
+use std::hint::black_box;
+
+/// Reference chains of the warm-up are this long, in ns.
+const CHAIN_NS: f64 = 10e3;
+/// Chains in a block; the core is warm when two neighbouring blocks agree.
+const BLOCK_CHAINS: usize = 100;
+/// Relative difference of two blocks' medians within which they agree.
+const AGREEMENT: f64 = 0.002;
+/// The warm-up gives up after this time.
+const WARM_UP_NS_MAX: f64 = 50e6;
+/// The same in a rehearsal, whose blocks are ten times as short.
+const REHEARSAL_NS_MAX: f64 = 1e6;
+/// An estimate of the core clock serves again so long, in ns.
+const FRESH_NS: f64 = 1e6;
+/// Relative difference of before and after above which a case has no core clock.
+const CORE_TOLERANCE: f64 = 0.01;
+
+/// The core clock over a case: its mean, or the reason why there is none.
+pub(crate) type CoreOverCase = Result<f64, String>;
+
+/// A round's surroundings, from the warm-up on.
+pub(crate) struct Surroundings {
+    /// The clock of the round.
+    pub(crate) clock: Clock,
+    /// The core clock of the measuring thread.
+    pub(crate) core: CoreClock,
+    cpus: Vec<usize>,
+    used: BTreeSet<usize>,
+    /// The last estimate and when it ended, in ticks.
+    last: (Estimate, u64),
+    last_case: Option<(CaseId, CoreOverCase)>,
+    first_hz: Option<f64>,
+    before: Snapshot,
+    begin: u64,
+    warm_up_ns: f64,
+    planned_switches: u64,
+}
+
+impl Surroundings {
+    /// Pins the calling thread to the order's first CPU, asks for the highest priority, warms the
+    /// core up and reads the counters.
+    ///
+    /// # Errors
+    /// There is no CPU in the order, or it cannot be pinned to.
+    pub(crate) fn enter(order: &RoundOrder) -> Result<Self> {
+        let cpu = *order.cpus.first().context("the order names no CPU")?;
+        place::pin(cpu).with_context(|| format!("pinning to CPU {cpu}"))?;
+        // Best effort: without the right to it, the priority stays as it is.
+        let _ = place::nice(-20);
+        let clock = Clock::of(&order.calibration);
+        let windows = if order.rehearsal {
+            Windows::REHEARSAL
+        } else {
+            Windows::FULL
+        };
+        let mut core = CoreClock::new(clock, windows);
+        let warm_up_ns = warm_up(clock, &core, order.rehearsal);
+        let first = core.estimate();
+        let first_hz = first.hz;
+        let before = Snapshot::read(&order.cpus);
+        let begin = clock.start();
+        Ok(Surroundings {
+            clock,
+            core,
+            cpus: order.cpus.clone(),
+            used: BTreeSet::from([cpu]),
+            last: (first, begin),
+            last_case: None,
+            first_hz,
+            before,
+            begin,
+            warm_up_ns,
+            planned_switches: 0,
+        })
+    }
+
+    /// Counts switches that are no disturbance.
+    pub(crate) fn plan_switches(&mut self, count: u64) {
+        self.planned_switches += count;
+    }
+
+    /// Counts CPUs that measured beside the first.
+    pub(crate) fn use_cpus(&mut self, cpus: &[usize]) {
+        self.used.extend(cpus);
+    }
+
+    /// Takes the core clock before a case, unless the last estimate ended under a millisecond ago.
+    pub(crate) fn before_case(&mut self) {
+        self.last_case = None;
+        if !self.is_fresh() {
+            self.take();
+        }
+    }
+
+    /// Takes the core clock after a case and compares it with the one before. Figures that are
+    /// recorded one after another for the same case share one answer.
+    pub(crate) fn after_case(&mut self, case: &CaseId) -> CoreOverCase {
+        if let Some((last, answer)) = &self.last_case
+            && last == case
+            && self.is_fresh()
+        {
+            return answer.clone();
+        }
+        let before = self.last.0.clone();
+        self.take();
+        let answer = over_case(&before, &self.last.0);
+        self.last_case = Some((case.clone(), answer.clone()));
+        answer
+    }
+
+    fn is_fresh(&self) -> bool {
+        self.clock.between_ns(self.last.1, self.clock.end()) < FRESH_NS
+    }
+
+    fn take(&mut self) {
+        let estimate = self.core.estimate();
+        self.last = (estimate, self.clock.end());
+    }
+
+    /// Ends the window and says what happened in it.
+    pub(crate) fn leave(mut self) -> Done {
+        let window_ns = self.clock.between_ns(self.begin, self.clock.end());
+        let mut environment = Snapshot::read(&self.cpus).since(&self.before);
+        self.before_case();
+        for (name, value) in [
+            ("core_hz_before", self.first_hz),
+            ("core_hz_after", self.last.0.hz),
+            ("window_ns", Some(window_ns)),
+            ("warm_up_ns", Some(self.warm_up_ns)),
+            ("planned_switches", Some(self.planned_switches as f64)),
+        ] {
+            if let Some(value) = value {
+                environment.insert(name.to_owned(), value);
+            }
+        }
+        self.used.insert(place::current_cpu());
+        Done {
+            window_ns,
+            cpus: self.used.into_iter().collect(),
+            environment,
+        }
+    }
+}
+
+/// The mean of before and after where both exist and agree within 1 %.
+fn over_case(before: &Estimate, after: &Estimate) -> CoreOverCase {
+    let told = |estimate: &Estimate, when: &str| {
+        estimate.hz.ok_or_else(|| {
+            let reason = estimate.reason.as_deref().unwrap_or("unknown");
+            format!("no core clock {when} the case: {reason}")
+        })
+    };
+    let (before_hz, after_hz) = (told(before, "before")?, told(after, "after")?);
+    if (after_hz - before_hz).abs() > CORE_TOLERANCE * before_hz.min(after_hz) {
+        return Err(format!(
+            "the core clock moved over the case: {:.3} GHz before, {:.3} GHz after",
+            before_hz / 1e9,
+            after_hz / 1e9
+        ));
+    }
+    Ok(f64::midpoint(before_hz, after_hz))
+}
+
+/// Spins until two neighbouring blocks of reference chains take the same time, and says how long
+/// that took, in ns.
+fn warm_up(clock: Clock, core: &CoreClock, rehearsal: bool) -> f64 {
+    let (chains, limit_ns) = if rehearsal {
+        (BLOCK_CHAINS / 10, REHEARSAL_NS_MAX)
+    } else {
+        (BLOCK_CHAINS, WARM_UP_NS_MAX)
+    };
+    let steps = core.rotations(CHAIN_NS);
+    let mut lengths = vec![0.0; chains];
+    let mut last: Option<f64> = None;
+    let begin = clock.start();
+    loop {
+        for length in &mut lengths {
+            let start = clock.start();
+            black_box(chain_rotate(black_box(steps)));
+            *length = clock.between_ns(start, clock.end());
+        }
+        let now = median(&lengths);
+        let agree = last
+            .zip(now)
+            .is_some_and(|(last, now)| (now - last).abs() <= AGREEMENT * last.min(now));
+        let spent_ns = clock.between_ns(begin, clock.end());
+        if agree || spent_ns >= limit_ns {
+            return spent_ns;
+        }
+        last = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::over_case;
+    use crate::measure::core_clock::Estimate;
+
+    fn estimate(hz: Option<f64>) -> Estimate {
+        Estimate {
+            hz,
+            rotate_hz: Some(3e9),
+            multiply_cycles: None,
+            reason: hz.is_none().then(|| "chains disagree".to_owned()),
+        }
+    }
+
+    #[test]
+    fn a_core_clock_that_moved_or_is_unknown_is_null_with_its_reason() {
+        let over = |before, after| over_case(&estimate(before), &estimate(after));
+        assert_eq!(over(Some(3.00e9), Some(3.02e9)), Ok(3.01e9));
+        let moved = over(Some(3.0e9), Some(3.1e9)).expect_err("moved");
+        assert!(
+            moved.contains("3.000 GHz before, 3.100 GHz after"),
+            "{moved}"
+        );
+        over(Some(3.1e9), Some(3.0e9)).expect_err("moved down");
+        let unknown = over(Some(3.0e9), None).expect_err("unknown");
+        assert!(
+            unknown.contains("after the case: chains disagree"),
+            "{unknown}"
+        );
+    }
+}

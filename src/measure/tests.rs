@@ -1,0 +1,296 @@
+//! The bench from outside: whole rounds of synthetic bodies. Structure only, nothing here depends
+//! on how fast or quiet the machine is.
+
+use super::clock::CLOCK_GETTIME;
+use super::{Bench, FarEnd};
+use crate::link::{FromWorker, RoundOrder, ToWorker, frame};
+use record::case::{Case, Order, Series};
+use record::event::{Calibration, Raw};
+use record::key::CaseId;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+fn order() -> RoundOrder {
+    RoundOrder {
+        series: Series {
+            experiment: "cpu.synthetic".to_owned(),
+            name: "one".to_owned(),
+            order: Order::Fixed,
+            cases: vec![case()],
+            settings: BTreeMap::new(),
+        },
+        round: 3,
+        seed: 1,
+        cpus: vec![metal::place::allowed().expect("CPUs")[0]],
+        calibration: Calibration {
+            source: CLOCK_GETTIME.to_owned(),
+            counter_hz: 1e9,
+            counter_error: 0.0,
+            windows_hz: Vec::new(),
+            resolution_ns: 1.0,
+            pair_cost_ns: 10.0,
+            vdso_falls_back: false,
+            core_hz: 3e9,
+            core_source: "chains".to_owned(),
+            multiply_cycles: None,
+            cpu: 0,
+            notes: Vec::new(),
+        },
+        dir: None,
+        far: None,
+        case_ns: 1_000_000,
+        rehearsal: true,
+    }
+}
+
+fn case() -> Case {
+    Case::new(CaseId::new().with("size", 4))
+}
+
+/// Runs `work` with a bench on a thread of its own, because the bench pins it.
+fn with_bench<T: Send>(work: impl FnOnce(Bench) -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        scope
+            .spawn(|| work(Bench::new(order()).expect("a bench")))
+            .join()
+            .expect("does not panic")
+    })
+}
+
+#[test]
+fn a_rotation_takes_about_a_cycle() {
+    let (samples, _, _, done) = with_bench(|mut bench| {
+        bench
+            .time(&case(), "step", |n| {
+                std::hint::black_box(metal::kernel::chain_rotate(n));
+            })
+            .expect("times");
+        bench.finish().expect("finishes")
+    });
+    assert_eq!(samples.len(), 1);
+    let samples = &samples[0];
+    assert_eq!(samples.series, "cpu.synthetic/one");
+    assert_eq!((samples.round, &samples.case), (3, &case().id));
+    let values = samples.raw.samples();
+    assert!(!values.is_empty());
+    if let Some(hz) = samples.core_hz {
+        assert_eq!(samples.quantities.get("core_hz"), Some(&hz));
+        let mut cycles: Vec<f64> = values.iter().map(|ns| ns * hz / 1e9).collect();
+        cycles.sort_by(f64::total_cmp);
+        // Wide, because other work shares the machine; a factor of two would still be found.
+        let middle = cycles[cycles.len() / 2];
+        assert!((0.5..2.0).contains(&middle), "{cycles:?}");
+    } else {
+        assert!(!samples.notes.is_empty());
+    }
+    assert_eq!(done.cpus, order().cpus);
+    assert!(done.window_ns > 0.0);
+}
+
+#[test]
+fn a_body_gets_n_and_n_operations_are_done() {
+    let mut total = 0;
+    let samples = with_bench(|mut bench| {
+        bench
+            .time(&case(), "step", |n| {
+                // A ladder of n: each call does exactly what it was asked for.
+                assert_eq!(metal::kernel::chain_add(n), n);
+                total += n;
+            })
+            .expect("times")
+            .clone()
+    });
+    let Raw::Quartets { k, n, two_n, voids } = samples.raw else {
+        panic!("not quartets: {:?}", samples.raw);
+    };
+    assert_eq!(n.len(), two_n.len());
+    let kept = n.len() as f64 + samples.quantities["warmup_quartets"];
+    assert!(kept >= 2.0 || voids > 0);
+    // All operations are the search's and six times k for each quartet, void or not.
+    assert!(total as f64 >= 6.0 * k as f64 * kept);
+}
+
+#[test]
+fn a_body_that_takes_no_time_ends_with_a_note() {
+    let samples = with_bench(|mut bench| {
+        bench
+            .time(&case(), "nothing", |_| ())
+            .expect("times")
+            .clone()
+    });
+    let values = samples.raw.samples();
+    assert!(values.iter().all(|ns| ns.abs() < 1.0), "{values:?}");
+    let notes = samples.notes.join("\n");
+    assert!(
+        notes.contains("the batch search ended at its cap"),
+        "{notes}"
+    );
+}
+
+#[test]
+fn the_first_error_of_a_body_is_told_and_nothing_is_written() {
+    let (error, samples) = with_bench(|mut bench| {
+        let mut calls = 0;
+        let error = bench
+            .try_time(&case(), "open", |_| {
+                calls += 1;
+                anyhow::bail!("no more files")
+            })
+            .expect_err("fails");
+        assert_eq!(calls, 1);
+        (error, bench.finish().expect("finishes").0)
+    });
+    let chain = format!("{error:#}");
+    assert!(chain.contains("timing open of cpu.synthetic"), "{chain}");
+    assert!(chain.contains("no more files"), "{chain}");
+    assert!(samples.is_empty());
+}
+
+#[test]
+fn events_keep_their_clock_and_many_are_thinned_beside_their_histogram() {
+    let (samples, histograms, _, _) = with_bench(|mut bench| {
+        let case = case();
+        bench
+            .record(&case, "gap", vec![1.0 / 3.0, 1e9 + 1.0])
+            .expect("records");
+        let many = (0..50_000).map(f64::from).collect();
+        bench.record(&case, "gap", many).expect("records");
+        bench
+            .record_batches(&case, "rate", 7, vec![2.5])
+            .expect("records");
+        bench
+            .record(&case, "gap", vec![f64::NAN])
+            .expect_err("no number");
+        bench.finish().expect("finishes")
+    });
+    let few = &samples[0];
+    assert_eq!(
+        few.raw,
+        Raw::Event {
+            values: vec![0.333_333_3, 1e9 + 1.0]
+        }
+    );
+    assert_eq!(few.quantities["resolution_ns"], 1.0);
+    assert_eq!(few.quantities["pair_ns"], 10.0);
+    let thinned = samples[1].raw.samples();
+    assert_eq!(thinned.len(), 50_000_usize.div_ceil(3));
+    assert_eq!(thinned[..3], [0.0, 3.0, 6.0]);
+    let notes = samples[1].notes.join("\n");
+    assert!(notes.contains("every 3th"), "{notes}");
+    assert_eq!(histograms.len(), 1);
+    let counted: u64 = histograms[0].buckets.iter().map(|(_, count)| count).sum();
+    assert_eq!(counted + histograms[0].above, 50_000);
+    let (last, _) = histograms[0].buckets.last().expect("buckets");
+    let greatest = *last as f64 * histograms[0].scale;
+    assert!((greatest / 49_999.0 - 1.0).abs() < 0.001, "{greatest}");
+    assert_eq!(samples[2].raw.label(), "batch(7)");
+    assert_eq!(samples.len(), 3);
+}
+
+#[test]
+fn a_trace_is_cut_at_its_limit_and_its_rows_are_checked() {
+    with_bench(|mut bench| {
+        let rows = vec![vec![1.0, 2.0]; 100_005];
+        let columns = ["at_ns", "gap_ns"];
+        let trace = bench
+            .trace(&case(), "gaps", &columns, rows)
+            .expect("traces");
+        assert_eq!((trace.rows.len(), trace.dropped), (100_000, 5));
+        bench
+            .trace(&case(), "gaps", &columns, vec![vec![1.0]])
+            .expect_err("a short row");
+    });
+}
+
+#[test]
+fn a_round_tells_what_happened_around_it() {
+    let done = with_bench(|mut bench| {
+        bench.planned_switches(5);
+        bench.planned_switches(2);
+        bench.finish().expect("finishes").3
+    });
+    let environment = &done.environment;
+    assert_eq!(environment["planned_switches"], 7.0);
+    assert_eq!(environment["window_ns"], done.window_ns);
+    for name in [
+        "involuntary_switches",
+        "voluntary_switches",
+        "major_faults",
+        "minor_faults",
+    ] {
+        assert!(environment[name] >= 0.0, "{name}");
+    }
+    for name in ["core_hz_before", "core_hz_after"] {
+        if let Some(hz) = environment.get(name) {
+            assert!((1e8..2e10).contains(hz), "{name} {hz}");
+        }
+    }
+}
+
+/// A pipe end that others can look into.
+#[derive(Clone, Default)]
+struct Wire(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Wire {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("not poisoned").extend(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn the_far_end_publishes_waits_and_reports() {
+    let mut session = Vec::new();
+    frame::send(&mut session, &ToWorker::Drain).expect("sends");
+    let wire = Wire::default();
+    let (writer, reader) = (wire.clone(), io::Cursor::new(session));
+    let (token, samples) = std::thread::spawn(move || {
+        let mut far = FarEnd::new(order(), reader, writer).expect("a far end");
+        let token = far
+            .publish(vec!["127.0.0.1:9".to_owned()])
+            .expect("publishes");
+        far.drained().expect("drains");
+        far.record(&case(), "arrived", vec![3.0]).expect("records");
+        // The session is gone: no second drain.
+        far.drained().expect_err("end of stream");
+        (token, far.finish().0)
+    })
+    .join()
+    .expect("does not panic");
+    let bytes = wire.0.lock().expect("not poisoned").clone();
+    let said = frame::receive::<FromWorker>(&mut bytes.as_slice()).expect("a frame");
+    let Some(FromWorker::Listening(endpoint)) = said else {
+        panic!("not listening: {said:?}");
+    };
+    assert_eq!(endpoint.addrs, ["127.0.0.1:9"]);
+    assert_eq!(endpoint.token, token);
+    assert_eq!(token.len(), 32);
+    assert_eq!(samples[0].metric, "arrived");
+}
+
+#[test]
+fn a_sign_of_life_is_sent_at_most_once_a_second() {
+    let wire = Wire::default();
+    let writer = wire.clone();
+    with_bench(move |bench| {
+        let mut bench = bench.speaking_to(writer);
+        for _ in 0..100 {
+            bench.alive(0.5);
+        }
+        bench.finish().expect("finishes");
+    });
+    assert!(wire.0.lock().expect("not poisoned").is_empty());
+}
+
+#[test]
+fn an_order_without_a_cpu_is_refused() {
+    let nowhere = RoundOrder {
+        cpus: Vec::new(),
+        ..order()
+    };
+    assert!(Bench::new(nowhere).is_err());
+}
