@@ -127,3 +127,47 @@ fn rlimit(limits: &str, name: &str) -> Option<Rlimit> {
         hard: bound()?,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::Host;
+
+    #[test]
+    fn every_ancestor_binds() {
+        // The inner group has the tighter limit, the outer one less room and the tighter quota.
+        let root = Root::tree(
+            "== proc/self/cgroup\n0::/a/b\n== proc/self/mountinfo\n1 2 0:1 / /cg rw - cgroup2 c rw\n\
+             == cg/a/b/memory.max\n4000\n== cg/a/b/memory.current\n1000\n== cg/a/b/cpu.max\n300000 100000\n\
+             == cg/a/memory.max\n8000\n== cg/a/memory.current\n7900\n== cg/a/cpu.max\n50000 100000\n\
+             == facts.txt\nallowed=0-7\n",
+        );
+        let limits = Host::read(&root).limits;
+        assert_eq!(
+            (limits.memory_bytes, limits.memory_used_bytes),
+            (Some(4000), Some(1000))
+        );
+        assert_eq!(limits.memory_left_bytes, Some(100));
+        assert_eq!(limits.effective_cpus, Some(0.5));
+    }
+
+    #[test]
+    fn resource_limits() {
+        let text = "Max open files            1024    524288   files\nMax locked memory   8   unlimited  bytes\n";
+        assert_eq!(
+            rlimit(text, "Max open files"),
+            Some(Rlimit {
+                soft: Some(1024),
+                hard: Some(524_288)
+            })
+        );
+        assert_eq!(
+            rlimit(text, "Max locked memory"),
+            Some(Rlimit {
+                soft: Some(8),
+                hard: None
+            })
+        );
+        assert_eq!(rlimit(text, "Max cpu time"), None);
+    }
+}
