@@ -2,6 +2,7 @@
 
 pub(crate) mod clock;
 pub(crate) mod cpu;
+pub(crate) mod memory;
 pub(crate) mod os;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -9,7 +10,12 @@ pub(crate) mod tests;
 use crate::experiment::{Experiment, Family};
 
 /// Every family, in the order of the catalogue.
-pub static FAMILIES: &[&Family] = &[&clock::FAMILY, &cpu::FAMILY, &os::FAMILY];
+pub static FAMILIES: &[&Family] = &[
+    &clock::FAMILY,
+    &cpu::FAMILY,
+    &os::FAMILY,
+    &memory::FAMILY,
+];
 
 /// The experiment of an id.
 pub fn find(id: &str) -> Option<&'static dyn Experiment> {

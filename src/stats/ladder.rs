@@ -6,26 +6,26 @@
 
 /// One rung: what was measured at one footprint.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rung {
+pub(crate) struct Rung {
     /// Footprint in bytes, positive.
-    pub size: f64,
+    pub(crate) size: f64,
     /// Value, positive.
-    pub value: f64,
+    pub(crate) value: f64,
 }
 
 /// A stretch of the ladder on which the value hardly depends on the footprint.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plateau {
+pub(crate) struct Plateau {
     /// Index of its first rung.
-    pub first: usize,
+    pub(crate) first: usize,
     /// Index of its last rung.
-    pub last: usize,
+    pub(crate) last: usize,
     /// Value: the median over its longest flat segment (the earliest of equals).
-    pub value: f64,
+    pub(crate) value: f64,
     /// Footprint at which one access in ten is served by what comes next: where the ladder has
     /// risen by a tenth of the way to the next plateau, or to its own highest later rung where it
     /// ends on a slope. `None` for a plateau that reaches the ladder's end.
-    pub edge: Option<f64>,
+    pub(crate) edge: Option<f64>,
 }
 
 /// Rungs whose values lie this close together (standard deviation of the log) count as one
@@ -46,7 +46,7 @@ const EDGE_MISSES: f64 = 0.1;
 /// Change points come from optimal partitioning (Jackson et al. 2005) of the log values into
 /// constant segments, with the noise taken from second differences and a floor of 3 %; segments
 /// shorter than half an octave are slopes, neighbours less than a factor 1.5 apart are one plateau.
-pub fn plateaus(rungs: &[Rung]) -> Vec<Plateau> {
+pub(crate) fn plateaus(rungs: &[Rung]) -> Vec<Plateau> {
     if rungs.len() < 2 {
         return Vec::new();
     }
@@ -198,7 +198,7 @@ fn median(values: &[f64]) -> f64 {
 
 /// Gives each edge the name of the described size nearest to it within a factor of two; a name is
 /// given once, to the nearest edge. `None`: nothing described lies that near.
-pub fn names<'size>(
+pub(crate) fn names<'size>(
     edges: &[Option<f64>],
     described: &[(&'size str, f64)],
 ) -> Vec<Option<&'size str>> {
@@ -223,18 +223,18 @@ pub fn names<'size>(
 
 /// A rung that lies below its predecessor by more than both half widths and 3 %.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Fall {
+pub(crate) struct Fall {
     /// Footprint of the higher rung.
-    pub from: f64,
+    pub(crate) from: f64,
     /// Footprint of the lower rung, the next larger one.
-    pub to: f64,
+    pub(crate) to: f64,
     /// Lower value over higher value, below 1.
-    pub ratio: f64,
+    pub(crate) ratio: f64,
 }
 
 /// Where a ladder of random accesses falls: it cannot, so such rungs disprove the measurement
 /// (METHOD §6). Rungs are in ascending order of size; `half_widths` are those of their intervals.
-pub fn falls(rungs: &[Rung], half_widths: &[f64]) -> Vec<Fall> {
+pub(crate) fn falls(rungs: &[Rung], half_widths: &[f64]) -> Vec<Fall> {
     let width = |at: usize| half_widths.get(at).copied().unwrap_or(0.0);
     let fall = |at: usize| {
         let (here, next) = (rungs[at], rungs[at + 1]);
@@ -250,20 +250,20 @@ pub fn falls(rungs: &[Rung], half_widths: &[f64]) -> Vec<Fall> {
 
 /// A value that grows in proportion to the step and then stays.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ramp {
+pub(crate) struct Ramp {
     /// Step at which the growth ends: the smallest at which every access meets a new unit.
-    pub knee: f64,
+    pub(crate) knee: f64,
     /// Value of an access that finds its unit present.
-    pub hit: f64,
+    pub(crate) hit: f64,
     /// Value of an access that does not.
-    pub miss: f64,
+    pub(crate) miss: f64,
 }
 
 /// Fits `hit + (miss - hit) min(1, step / knee)` with the knee at one of the steps measured, by
 /// least squares of relative errors. `None` where fewer than four steps were measured, where the
 /// knee would be the first or the last step (then nothing shows that it is one), where a miss costs
 /// less than 1.2 hits, or where the fit is off by more than 10 % anywhere.
-pub fn saturation(steps: &[Rung]) -> Option<Ramp> {
+pub(crate) fn saturation(steps: &[Rung]) -> Option<Ramp> {
     if steps.len() < 4 {
         return None;
     }
@@ -319,22 +319,22 @@ fn line(rungs: &[Rung], shape: impl Fn(f64) -> f64) -> Option<(f64, f64)> {
 
 /// What accesses cost more than on a reference ladder.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Excess {
+pub(crate) struct Excess {
     /// Footprint in bytes.
-    pub size: f64,
+    pub(crate) size: f64,
     /// Value minus the reference's.
-    pub value: f64,
+    pub(crate) value: f64,
     /// Standard deviation to weigh it by (of any common scale).
-    pub sd: f64,
+    pub(crate) sd: f64,
 }
 
 /// A structure of finite reach that is looked up at random.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Reach {
+pub(crate) struct Reach {
     /// Bytes it covers.
-    pub size: f64,
+    pub(crate) size: f64,
     /// Cost of an access that it does not cover.
-    pub cost: f64,
+    pub(crate) cost: f64,
 }
 
 /// Fits `sum of cost (1 - size / footprint)` over at most two structures: under random accesses a
@@ -342,7 +342,7 @@ pub struct Reach {
 /// weighted squares, reaches on a grid of eighths of an octave, costs not negative. A structure is
 /// kept only where it lowers the sum of squares to a third. Ascending by size; empty where nothing
 /// stands out of the noise.
-pub fn reaches(points: &[Excess]) -> Vec<Reach> {
+pub(crate) fn reaches(points: &[Excess]) -> Vec<Reach> {
     if points.len() < 6 {
         return Vec::new();
     }
@@ -391,7 +391,7 @@ fn single(points: &[Excess], size: f64) -> Option<(f64, f64)> {
         yy += y * y;
     }
     let cost = xy / xx;
-    (xx > 0.0 && cost > 0.0).then(|| (cost, yy - cost * xy))
+    (xx > 0.0 && cost > 0.0).then_some((cost, yy - cost * xy))
 }
 
 fn pair(points: &[Excess], inner: f64, outer: f64) -> Option<((f64, f64), f64)> {
