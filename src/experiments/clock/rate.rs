@@ -299,19 +299,24 @@ struct Block {
 
 /// Looks at the core clock from `start` until `window_ns` have passed.
 fn block(core: &mut CoreClock, start: Anchor, window_ns: u64) -> Result<Block> {
-    let (mut agreed, mut rotations) = (Vec::new(), Vec::new());
-    while rotations.is_empty() || monotonic_raw_ns() < start.ns + window_ns {
+    let (mut agreed, mut rotations, mut taken) = (Vec::new(), Vec::new(), 0_u32);
+    while taken == 0 || monotonic_raw_ns() < start.ns + window_ns {
         let look = core.estimate();
+        taken += 1;
         agreed.extend(look.hz);
-        rotations.push(look.rotate_hz.context("a chain took no time")?);
+        rotations.extend(look.rotate_hz);
     }
     let end = Anchor::now();
-    let disagreed = 1.0 - agreed.len() as f64 / rotations.len() as f64;
-    let looks = if agreed.is_empty() { rotations } else { agreed };
+    let disagreed = 1.0 - agreed.len() as f64 / f64::from(taken);
+    let looks = if agreed.is_empty() {
+        rotations
+    } else {
+        agreed
+    };
     Ok(Block {
         end,
         counter_hz: end.ticks.wrapping_sub(start.ticks) as f64 * 1e9 / (end.ns - start.ns) as f64,
-        core_hz: median(&looks).context("no look at the core clock")?,
+        core_hz: median(&looks).context("in a whole window no two chains agree on a rate: others use this CPU")?,
         disagreed,
     })
 }
