@@ -10,10 +10,10 @@
 //! A loopback round trip on one machine: 2 µs to 1 ms. The count is exact.
 //!
 //! ## Parameters
-//! `messages`: how many are sent in a round.
+//! `messages`: how many are sent in a round. `far`: whether the far end serves, or fails after it.
 //!
 //! ## Reading the result
-//! `received` must equal `messages`, or the round is void.
+//! `received` must equal `messages`, or the round is void. So it is when the far end fails.
 //!
 //! ## Pitfalls
 //! The figures depend on where the scheduler puts both ends; they are no measurement of a network.
@@ -28,7 +28,7 @@ use crate::measure::{Bench, FarEnd};
 use anyhow::{Context, Result, ensure};
 use record::case::{Case, Order, Series};
 use record::event::{Isolation, Prediction, Repeat};
-use record::key::CaseId;
+use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
 use std::io::{Read, Write};
@@ -53,6 +53,12 @@ static CARD: Card = Card {
         domain: Domain::Integer { low: 1, high: 10_000, unit: Unit::Count },
         defaults: ["50", "50", "50"],
         role: Role::Case,
+    }, Param {
+        name: "far",
+        doc: "whether the far end serves, or fails after it",
+        domain: Domain::Symbols(&["serves", "fails"]),
+        defaults: ["serves", "serves", "serves"],
+        role: Role::Setting,
     }],
     after: &[],
     repeat: Repeat::Rounds,
@@ -85,7 +91,11 @@ impl Experiment for Echo {
                 name: String::new(),
                 order: Order::Shuffled,
                 cases: params.ints("messages").into_iter().map(case).collect(),
-                settings: Default::default(),
+                settings: params
+                    .texts("far")
+                    .into_iter()
+                    .map(|far| ("far".to_owned(), far.into()))
+                    .collect(),
             }],
             ..Offer::default()
         })
@@ -152,6 +162,8 @@ impl Experiment for Echo {
             );
         }
         far.drained()?;
+        let fails = series.settings.get("far").and_then(Value::text) == Some("fails");
+        ensure!(!fails, "the far end was asked to fail");
         debug_assert_eq!(series.experiment, CARD.id);
         Ok(())
     }
