@@ -428,6 +428,19 @@ pub fn unknown(because: impl Into<String>) -> Prediction {
     }
 }
 
+/// Warm-up and core clock around the window of one case.
+const CASE_OVERHEAD: Duration = Duration::from_millis(3);
+
+/// Start of a worker, its calibration and its end.
+const WORKER_OVERHEAD: Duration = Duration::from_millis(30);
+
+/// The cost of a round whose cases each take the case time: what most experiments state.
+pub(crate) fn shared_round_cost(site: &Site, series: &Series) -> Duration {
+    let case = Duration::from_nanos(site.case_ns) + CASE_OVERHEAD;
+    let cases = u32::try_from(series.cases.len()).unwrap_or(u32::MAX);
+    case.saturating_mul(cases).saturating_add(WORKER_OVERHEAD)
+}
+
 /// Attaches a bound to a prediction.
 pub fn bounded(prediction: Prediction, bound: Bound) -> Prediction {
     Prediction {

@@ -1,1 +1,100 @@
-//! Room: analysis.
+//! What a run says: pure functions of a [`Run`]; no clock, no paths, no way to fail.
+//!
+//! [`figures`] is the base: a [`Figure`] per planned case and metric. Everything else (score,
+//! findings, health) reads figures and the run; nothing here measures or formats for a medium.
+
+pub(crate) mod bound;
+pub(crate) mod causes;
+mod checks;
+mod derived;
+mod distribution;
+mod facts;
+pub(crate) mod figure;
+pub(crate) mod findings;
+pub(crate) mod health;
+mod index;
+mod measured;
+mod notes;
+#[cfg(test)]
+pub(crate) mod sample;
+pub(crate) mod score;
+#[cfg(test)]
+mod tests;
+pub(crate) mod verdict;
+
+use crate::stats::estimate::RoundValue;
+use figure::Figure;
+use index::Index;
+use record::event::{Ending, Outcome, PlannedExperiment};
+use record::key::Key;
+use record::run::Run;
+use std::collections::{BTreeMap, HashSet};
+
+/// Every figure of a run in plan order: per planned case and metric, then derived ones, then what
+/// was skipped or failed without any value. Empty for a run that was killed before its plan.
+pub(crate) fn figures(run: &Run) -> Vec<Figure> {
+    let Some(plan) = &run.plan else {
+        return Vec::new();
+    };
+    let index = Index::of(run);
+    let mut figures = Vec::new();
+    for experiment in &plan.experiments {
+        figures.extend(of_experiment(run, &index, experiment));
+    }
+    figures
+}
+
+/// The round values from which each measured figure is estimated, in round order: what
+/// resampling draws from. Figures without rounds are left out.
+pub(crate) fn round_values(figures: &[Figure]) -> BTreeMap<Key, Vec<RoundValue>> {
+    figures
+        .iter()
+        .filter(|figure| !figure.rounds.is_empty())
+        .filter_map(|figure| {
+            let rounds = figure.rounds.iter().map(|round| RoundValue {
+                value: round.value,
+                disturbed: round.disturbed,
+            });
+            Some((figure.key()?, rounds.collect()))
+        })
+        .collect()
+}
+
+fn of_experiment(run: &Run, index: &Index, experiment: &PlannedExperiment) -> Vec<Figure> {
+    if let Some(absence) = &experiment.skipped {
+        let mut figure = Figure::absent(&experiment.id, Ending::Skipped, absence.reason.clone());
+        figure.needed.clone_from(&absence.needed);
+        return vec![figure];
+    }
+    let mut figures = Vec::new();
+    let mut planned = HashSet::new();
+    for series in &experiment.series {
+        for case in &series.cases {
+            planned.insert(case);
+            figures.extend(measured::of_case(run, index, experiment, series, case));
+        }
+    }
+    figures.extend(derived::of_experiment(run, experiment));
+    planned.extend(&experiment.derived);
+    let unplanned = |outcome: &&Outcome| {
+        outcome.experiment == experiment.id
+            && outcome.outcome != Ending::Measured
+            && outcome
+                .case
+                .as_ref()
+                .map_or(figures.is_empty(), |case| !planned.contains(case))
+    };
+    let absent: Vec<Figure> = run
+        .outcomes
+        .iter()
+        .filter(unplanned)
+        .map(|outcome| {
+            let reason = outcome.reason.clone().unwrap_or_default();
+            let mut figure = Figure::absent(&experiment.id, outcome.outcome, reason);
+            figure.case = outcome.case.clone().unwrap_or_default();
+            figure
+        })
+        .collect();
+    figures.extend(absent);
+    figures
+}

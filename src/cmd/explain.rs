@@ -1,7 +1,7 @@
 //! `plumb explain`: an experiment's manual.
 
 use crate::cmd::{Failure, output};
-use crate::experiment::Role;
+use crate::experiment::{Experiment, Role};
 use crate::experiments::{FAMILIES, find};
 use crate::session::select::{domain_text, near};
 
@@ -20,24 +20,36 @@ pub fn run(args: Args) -> Result<(), Failure> {
             near(&args.id, FAMILIES)
         ))
     })?;
+    Ok(output::print(&page(experiment))?)
+}
+
+/// The manual of an experiment with what its card says.
+fn page(experiment: &dyn Experiment) -> String {
     let card = experiment.card();
     let mut text = format!(
-        "# {}: {}\n\n{}\n## Values of the parameters\n\n",
+        "# {}: {}\n\n{}\n## Values\n\n",
         card.id,
         card.title,
         experiment.manual()
     );
+    if card.params.is_empty() {
+        text.push_str("It takes no parameters.\n");
+    }
     for param in card.params {
         let [quick, standard, thorough] = param.defaults;
-        let role = if param.role == Role::Setting {
-            "setting"
+        let role = match param.role {
+            Role::Setting => "a setting",
+            Role::Case => "names cases",
+        };
+        let defaults = if quick == standard && standard == thorough {
+            format!("default {quick}")
         } else {
-            "case"
+            format!("default {quick} in quick, {standard} in standard, {thorough} in thorough")
         };
         text.push_str(&format!(
-            "- `{}` ({role}): {}; takes {}; quick {quick}, standard {standard}, thorough {thorough}\n",
+            "- `{}` ({role}): {}. It takes {}; {defaults}.\n",
             param.name,
-            param.doc,
+            param.doc.trim_end_matches('.'),
             domain_text(&param.domain),
         ));
     }
@@ -45,9 +57,41 @@ pub fn run(args: Args) -> Result<(), Failure> {
     for metric in card.metrics {
         let derived = if metric.derived { ", derived" } else { "" };
         text.push_str(&format!(
-            "- `{}` ({}{derived}): {}\n",
-            metric.name, metric.unit, metric.doc
+            "- `{}` ({}{derived}): {}.\n",
+            metric.name,
+            metric.unit,
+            metric.doc.trim_end_matches('.')
         ));
     }
-    Ok(output::print(&text)?)
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::page;
+    use crate::experiments::FAMILIES;
+    use std::path::Path;
+
+    /// docs/EXPERIMENTS.md is the manuals of all experiments; `UPDATE_DOCS=1` rewrites it.
+    #[test]
+    fn manual_page_is_current() {
+        let mut text =
+            "<!-- Made from the sources: UPDATE_DOCS=1 cargo test --bin plumb manual_page -->\n\n"
+                .to_owned();
+        for family in FAMILIES.iter().filter(|family| !family.hidden) {
+            for experiment in family.experiments {
+                text.push_str(&page(*experiment));
+                text.push('\n');
+            }
+        }
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/EXPERIMENTS.md");
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(&path, &text).unwrap();
+        }
+        let have = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            have == text,
+            "docs/EXPERIMENTS.md is stale: UPDATE_DOCS=1 cargo test --bin plumb manual_page"
+        );
+    }
 }

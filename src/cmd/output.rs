@@ -1,5 +1,6 @@
 //! What reaches the user: results on standard output, diagnostics on standard error.
 
+use crate::report::terminal::Look;
 use std::io::{self, IsTerminal, Write};
 
 /// Prints a result. A reader that has gone away is no error.
@@ -18,13 +19,12 @@ pub fn diagnose(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Whether standard output takes colours.
-pub fn colours() -> bool {
+/// How a report looks on standard output: 100 columns where it is no terminal, colours only where it
+/// is one and `NO_COLOR` does not forbid them.
+pub fn look() -> Look {
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    io::stdout().is_terminal() && !plain
-}
-
-/// Width of the terminal in columns; 100 where there is none.
-pub fn width() -> usize {
-    terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0).max(60))
+    Look {
+        width: terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0)),
+        colours: io::stdout().is_terminal() && !plain,
+    }
 }

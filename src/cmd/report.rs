@@ -1,22 +1,83 @@
-//! `plumb report`.
-use crate::cmd::Failure;
+//! `plumb report`: a stored run as a lab report.
+
+use crate::cmd::{Failure, output};
+use crate::report::build::build;
+use crate::report::{csv, html, json, markdown, openmetrics, terminal};
+use crate::store::{self, Store};
 use record::run::Run;
+use std::path::PathBuf;
 
 /// Renders a stored run.
 #[derive(clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Run: a unique prefix of its name, `last`, or a path to its record
+    #[arg(default_value = "last")]
+    run: String,
+    /// What to render it as
+    #[arg(long, value_enum, default_value_t = Format::Terminal)]
+    format: Format,
+    /// File to write [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Print the JSON Schema of the flat result instead
+    #[arg(long, conflicts_with_all = ["format", "output"])]
+    schema: bool,
+}
 
-#[derive(Clone, Copy)]
-pub enum Render {
+/// What a run can be rendered as.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Text for this terminal
     Terminal,
+    /// One self-contained page
     Html,
+    /// Markdown
+    Markdown,
+    /// A row per figure
+    Csv,
+    /// The flat result
     Json,
+    /// `OpenMetrics` text
+    Openmetrics,
 }
 
-pub fn render(_: &Run, _: Render) -> anyhow::Result<String> {
-    Ok(String::new())
+/// A run in a format.
+pub fn render(run: &Run, format: Format, look: terminal::Look) -> String {
+    match format {
+        Format::Terminal => terminal::render(&build(run), look),
+        Format::Html => html::render(&build(run)),
+        Format::Markdown => markdown::render(&build(run)),
+        Format::Csv => csv::render(run),
+        Format::Json => json::render(run),
+        Format::Openmetrics => openmetrics::render(run),
+    }
 }
 
-pub fn run(_: Args) -> Result<(), Failure> {
-    Ok(())
+pub fn run(args: Args) -> Result<(), Failure> {
+    if args.schema {
+        let schema = serde_json::to_string_pretty(&json::schema())
+            .map_err(|error| anyhow::anyhow!("the schema cannot be printed: {error}"))?;
+        return Ok(output::print(&format!("{schema}\n"))?);
+    }
+    let usage = |error: anyhow::Error| Failure::Usage(format!("{error:#}"));
+    let path = Store::here().find(&args.run).map_err(usage)?;
+    let recording = store::read(&path).map_err(usage)?;
+    if recording.torn {
+        output::diagnose(&format!(
+            "plumb: the last line of {} is torn (its writer was killed) and left out",
+            path.display()
+        ));
+    }
+    let look = match args.output {
+        None => output::look(),
+        Some(_) => terminal::Look {
+            width: 100,
+            colours: false,
+        },
+    };
+    let text = render(&recording.run, args.format, look);
+    match &args.output {
+        None => Ok(output::print(&text)?),
+        Some(file) => store::write_whole(file, text.as_bytes()).map_err(usage),
+    }
 }

@@ -1,6 +1,6 @@
 //! `plumb run`: measure.
 
-use crate::cmd::report::{Render, render};
+use crate::cmd::report::{Format, render};
 use crate::cmd::site::Choice;
 use crate::cmd::{Failure, output};
 use crate::session::live::OVER_BUDGET;
@@ -86,14 +86,14 @@ pub fn run(args: Args) -> Result<(), Failure> {
         run => run?,
     };
     if let Some(page) = &args.report {
-        store::write_whole(page, render(&run, Render::Html)?.as_bytes())?;
+        store::write_whole(page, render(&run, Format::Html, output::look()).as_bytes())?;
     }
     let shown = if args.json {
-        Render::Json
+        Format::Json
     } else {
-        Render::Terminal
+        Format::Terminal
     };
-    output::print(&render(&run, shown)?)?;
+    output::print(&render(&run, shown, output::look()))?;
     verdict(&run, &path)
 }
 

@@ -1,13 +1,18 @@
 //! The catalogue: one directory per family, one file per experiment.
 
+pub mod clock;
+pub mod cpu;
 #[cfg(test)]
 mod laws;
+pub mod os;
 pub mod selftest;
+#[cfg(test)]
+pub(crate) mod tests;
 
 use crate::experiment::{Experiment, Family};
 
 /// Every family, in the order of the catalogue.
-pub static FAMILIES: &[&Family] = &[&selftest::FAMILY];
+pub static FAMILIES: &[&Family] = &[&clock::FAMILY, &cpu::FAMILY, &os::FAMILY, &selftest::FAMILY];
 
 /// The experiment of an id.
 pub fn find(id: &str) -> Option<&'static dyn Experiment> {

@@ -7,6 +7,7 @@ use super::quartet::{self, Batch, Goal, Quartets};
 use super::surroundings::{CoreOverCase, Surroundings};
 use super::warp::{self, Offset};
 use crate::link::{Done, Endpoint, FromWorker, RoundOrder, frame};
+use crate::stats::quantile::median;
 use crate::stats::trend;
 use anyhow::{Context, Result};
 use record::case::Case;
@@ -18,6 +19,8 @@ use std::time::{Duration, Instant};
 
 /// A sign of life is sent no more often.
 const ALIVE_EVERY: Duration = Duration::from_secs(1);
+/// Values among which the warm-up's change point is searched, at most.
+const CHANGE_POINTS_OF: usize = 64;
 
 /// One round of one series in a worker.
 pub(crate) struct Bench {
@@ -35,7 +38,7 @@ pub(crate) type Written = (Vec<Samples>, Vec<Histogram>, Vec<Trace>, Done);
 /// Where signs of life go.
 struct Voice {
     writer: Box<dyn Write + Send>,
-    last: Instant,
+    last: Option<Instant>,
     outcome: io::Result<()>,
 }
 
@@ -63,7 +66,7 @@ impl Bench {
     pub(crate) fn speaking_to(mut self, writer: impl Write + Send + 'static) -> Self {
         self.voice = Some(Voice {
             writer: Box::new(writer),
-            last: Instant::now(),
+            last: None,
             outcome: Ok(()),
         });
         self
@@ -141,7 +144,8 @@ impl Bench {
         mut body: impl FnMut(u64) -> Result<()>,
     ) -> Result<&mut Samples> {
         let clock = self.around.clock;
-        let context = || format!("timing {metric} of {}", self.order.series.experiment);
+        let experiment = &self.order.series.experiment;
+        let context = || format!("timing {metric} of {experiment}:{}", case.id);
         self.around.before_case();
         let batch = quartet::search(clock, &self.goal, &mut body).with_context(context)?;
         let quartets = quartet::quartets(
@@ -278,10 +282,10 @@ impl Bench {
     pub(crate) fn alive(&mut self, seconds: f64) {
         if let Some(voice) = &mut self.voice
             && voice.outcome.is_ok()
-            && voice.last.elapsed() >= ALIVE_EVERY
+            && voice.last.is_none_or(|last| last.elapsed() >= ALIVE_EVERY)
         {
             voice.outcome = frame::send(&mut voice.writer, &FromWorker::Alive(seconds));
-            voice.last = Instant::now();
+            voice.last = Some(Instant::now());
         }
     }
 
@@ -298,10 +302,15 @@ fn noted(core: CoreOverCase, notes: &mut Vec<String>) -> Option<f64> {
 
 /// How many leading quartets belong to the warm-up. A series that has not settled by its half, or
 /// that would keep fewer than `least`, is left whole: then it is not a warm-up that it shows.
+/// Long series are looked at as medians of neighbours, because the search for change points takes
+/// longer than the quartets otherwise.
 fn cold_quartets(samples: &[f64], least: usize) -> usize {
-    let warm_up = trend::warm_up(samples);
-    if warm_up.settled && samples.len() - warm_up.discard >= least {
-        warm_up.discard
+    let size = samples.len().div_ceil(CHANGE_POINTS_OF).max(1);
+    let medians: Vec<f64> = samples.chunks(size).filter_map(median).collect();
+    let warm_up = trend::warm_up(&medians);
+    let cold = warm_up.discard * size;
+    if warm_up.settled && cold + least <= samples.len() {
+        cold
     } else {
         0
     }
@@ -329,4 +338,36 @@ fn notes_of(batch: Batch, quartets: &Quartets, goal: &Goal) -> Vec<String> {
         ));
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cold_quartets;
+
+    /// A level with a little unevenness, after `cold` values of twice that level.
+    fn series(cold: usize, count: usize) -> Vec<f64> {
+        (0..count)
+            .map(|at| {
+                let level = if at < cold { 2.0 } else { 1.0 };
+                level + 0.001 * (at * 7 % 11) as f64
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_cold_start_is_discarded_and_nothing_else() {
+        for (cold, count) in [(0, 40), (10, 60), (40, 400)] {
+            let found = cold_quartets(&series(cold, count), 6);
+            // To one group of neighbours.
+            assert!(
+                (cold..cold + 7).contains(&found) || found == cold,
+                "{cold}: {found}"
+            );
+        }
+        // Most of it cold: that is a change, not a warm-up.
+        assert_eq!(cold_quartets(&series(300, 400), 6), 0);
+        // Too few would be left.
+        assert_eq!(cold_quartets(&series(3, 8), 6), 0);
+        assert_eq!(cold_quartets(&[], 6), 0);
+    }
 }

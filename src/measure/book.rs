@@ -120,8 +120,7 @@ impl Book {
             buckets: sparse.buckets,
             above: sparse.beyond,
         });
-        let mut note =
-            format!("{count} events: every {step}th is listed, all are in the histogram");
+        let mut note = format!("{count} events: one in {step} is listed, all are in the histogram");
         if sparse.invalid > 0 {
             note.push_str(&format!(", except {} that are negative", sparse.invalid));
         }

@@ -9,7 +9,7 @@ use metal::counter::CycleCounter;
 use metal::kernel::{chain_multiply, chain_rotate};
 use std::hint::black_box;
 
-/// Windows of an estimate and their length.
+/// Windows of one look at the clock, and their length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Windows {
     /// How many, rotations and multiplications together.
@@ -46,6 +46,8 @@ pub(crate) struct Estimate {
 
 /// Relative distance from an integer that multiply over rotate may have.
 const INTEGER_TOLERANCE: f64 = 0.01;
+/// Looks of an estimate, where earlier ones tell nothing.
+const LOOKS: usize = 3;
 /// Relative width of a mode.
 const MODE_WIDTH: f64 = 0.005;
 
@@ -58,6 +60,7 @@ pub(crate) struct CoreClock {
     guess_hz: f64,
     rates: Vec<f64>,
     multiply_rates: Vec<f64>,
+    counted_rates: Vec<f64>,
 }
 
 impl CoreClock {
@@ -69,8 +72,9 @@ impl CoreClock {
             windows,
             counter: CycleCounter::open(),
             guess_hz: 3e9,
-            rates: Vec::with_capacity(windows.count),
-            multiply_rates: Vec::with_capacity(windows.count),
+            rates: Vec::with_capacity(LOOKS * windows.count),
+            multiply_rates: Vec::with_capacity(LOOKS * windows.count),
+            counted_rates: Vec::with_capacity(LOOKS * windows.count),
         };
         // A first look at the rate: the median of a few short chains.
         let mut first = [0.0; 5];
@@ -96,19 +100,35 @@ impl CoreClock {
         ((ns * self.guess_hz / 1e9) as u64).max(64)
     }
 
-    /// One estimate: about `count x window_ns`. Allocates nothing.
+    /// One estimate: about `count x window_ns`, and up to three times that where the windows do
+    /// not agree at first. Allocates nothing.
     pub(crate) fn estimate(&mut self) -> Estimate {
         self.rates.clear();
         self.multiply_rates.clear();
-        let mut counted_hz = [0.0_f64; 64];
-        let mut counted = 0;
-        let steps = self.rotations(self.windows.window_ns);
+        self.counted_rates.clear();
+        let mut estimate = self.look();
+        for _ in 1..LOOKS {
+            if estimate.hz.is_some() {
+                break;
+            }
+            estimate = self.look();
+        }
+        if let Some(hz) = estimate.rotate_hz {
+            self.guess_hz = hz;
+        }
+        estimate
+    }
+
+    /// Adds the windows of one look and judges all so far.
+    fn look(&mut self) -> Estimate {
+        let rotations = self.rotations(self.windows.window_ns);
         // Cores of the last fifteen years multiply in 3 to 6 cycles; 4 keeps the length.
-        let multiplications = (steps / 4).max(16);
+        let multiplications = (rotations / 4).max(16);
         for window in 0..self.windows.count {
+            let rotates = window % 2 == 0;
             let before = self.counter.as_ref().and_then(CycleCounter::read);
-            let (steps, start, end) = if window % 2 == 0 {
-                timed(self.clock, chain_rotate, steps)
+            let (steps, start, end) = if rotates {
+                timed(self.clock, chain_rotate, rotations)
             } else {
                 timed(self.clock, chain_multiply, multiplications)
             };
@@ -117,25 +137,24 @@ impl CoreClock {
             if window_ns <= 0.0 {
                 continue;
             }
-            let rate = steps as f64 * 1e9 / window_ns;
-            if window % 2 == 0 {
-                self.rates.push(rate);
+            let per_second = |count: u64| count as f64 * 1e9 / window_ns;
+            if rotates {
+                self.rates.push(per_second(steps));
             } else {
-                self.multiply_rates.push(rate);
+                self.multiply_rates.push(per_second(steps));
             }
-            if let (Some(before), Some(after)) = (before, after)
-                && counted < counted_hz.len()
+            if let Some(cycles) = before
+                .zip(after)
+                .and_then(|(from, to)| to.checked_sub(from))
             {
-                counted_hz[counted] = after.saturating_sub(before) as f64 * 1e9 / window_ns;
-                counted += 1;
+                self.counted_rates.push(per_second(cycles));
             }
         }
-        let counted = (counted > 0).then_some(&mut counted_hz[..counted]);
-        let estimate = judge(&mut self.rates, &mut self.multiply_rates, counted);
-        if let Some(hz) = estimate.rotate_hz {
-            self.guess_hz = hz;
-        }
-        estimate
+        let counted = self
+            .counter
+            .is_some()
+            .then_some(&mut self.counted_rates[..]);
+        judge(&mut self.rates, &mut self.multiply_rates, counted)
     }
 
     /// Rate of `steps` rotations, in Hz.

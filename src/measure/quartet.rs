@@ -33,6 +33,8 @@ const QUARTETS_MIN_REHEARSAL: usize = 2;
 const PATIENCE: f64 = 3.0;
 /// Reference chains around a quartet, in ns.
 const REFERENCE_NS: f64 = 10e3;
+/// A reference chain is at least so many of the clock's steps: half of the tolerance.
+const REFERENCE_STEPS: f64 = 200.0;
 /// Relative difference of the two above which the quartet is void.
 const REFERENCE_TOLERANCE: f64 = 0.01;
 
@@ -47,6 +49,8 @@ pub(crate) struct Goal {
     pub(crate) case_ns: f64,
     /// Quartets at least.
     pub(crate) quartets_min: usize,
+    /// Length of a reference chain, in ns.
+    pub(crate) reference_ns: f64,
 }
 
 impl Goal {
@@ -61,6 +65,7 @@ impl Goal {
             batch_ns: filling_ns.max(least_ns),
             least_ns,
             case_ns,
+            reference_ns: REFERENCE_NS.max(REFERENCE_STEPS * calibration.resolution_ns),
             quartets_min: if rehearsal {
                 QUARTETS_MIN_REHEARSAL
             } else {
@@ -215,8 +220,7 @@ pub(crate) fn quartets(
     operations: u64,
     body: &mut impl FnMut(u64) -> Result<()>,
 ) -> Result<Quartets> {
-    let resolution_ns = goal.least_ns / RESOLUTION_FACTOR;
-    let steps = core.rotations(REFERENCE_NS.max(resolution_ns));
+    let steps = core.rotations(goal.reference_ns);
     let mut good = Quartets::with_room(goal.quartets_min);
     let mut void = Quartets::with_room(goal.quartets_min);
     let reference = |steps: u64| {
@@ -285,6 +289,7 @@ mod tests {
         least_ns: 1e3,
         case_ns: 1e6,
         quartets_min: 6,
+        reference_ns: 1e4,
     };
 
     #[test]
@@ -294,6 +299,7 @@ mod tests {
             least_ns: 1e18,
             case_ns: 1e18,
             quartets_min: 6,
+            reference_ns: 1e4,
         };
         let mut calls = 0;
         let batch = search(Clock::Monotonic, &goal, &mut |_| {
@@ -313,6 +319,7 @@ mod tests {
             least_ns: 1e18,
             case_ns: 0.0,
             quartets_min: 6,
+            reference_ns: 1e4,
         };
         let mut calls = 0;
         let batch = search(Clock::Monotonic, &goal, &mut |_| {

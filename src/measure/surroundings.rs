@@ -37,7 +37,6 @@ pub(crate) struct Surroundings {
     pub(crate) clock: Clock,
     /// The core clock of the measuring thread.
     pub(crate) core: CoreClock,
-    cpus: Vec<usize>,
     used: BTreeSet<usize>,
     /// The last estimate and when it ended, in ticks.
     last: (Estimate, u64),
@@ -75,7 +74,6 @@ impl Surroundings {
         Ok(Surroundings {
             clock,
             core,
-            cpus: order.cpus.clone(),
             used: BTreeSet::from([cpu]),
             last: (first, begin),
             last_case: None,
@@ -133,7 +131,10 @@ impl Surroundings {
     /// Ends the window and says what happened in it.
     pub(crate) fn leave(mut self) -> Done {
         let window_ns = self.clock.between_ns(self.begin, self.clock.end());
-        let mut environment = Snapshot::read(&self.cpus).since(&self.before);
+        self.used.insert(place::current_cpu());
+        // Only CPUs that measured count: steal on an idle one disturbs nothing.
+        let used: Vec<usize> = self.used.iter().copied().collect();
+        let mut environment = Snapshot::read(&used).since(&self.before);
         self.before_case();
         for (name, value) in [
             ("core_hz_before", self.first_hz),
@@ -146,10 +147,9 @@ impl Surroundings {
                 environment.insert(name.to_owned(), value);
             }
         }
-        self.used.insert(place::current_cpu());
         Done {
             window_ns,
-            cpus: self.used.into_iter().collect(),
+            cpus: used,
             environment,
         }
     }

@@ -60,32 +60,32 @@ fn with_bench<T: Send>(work: impl FnOnce(Bench) -> T + Send) -> T {
 
 #[test]
 fn a_rotation_takes_about_a_cycle() {
-    let (samples, _, _, done) = with_bench(|mut bench| {
-        bench
-            .time(&case(), "step", |n| {
-                std::hint::black_box(metal::kernel::chain_rotate(n));
-            })
-            .expect("times");
-        bench.finish().expect("finishes")
+    let samples = with_bench(|mut bench| {
+        // Other work shares the machine: attempts, and limits that only a wrong factor passes.
+        for _ in 0..20 {
+            bench
+                .time(&case(), "step", |n| {
+                    std::hint::black_box(metal::kernel::chain_rotate(n));
+                })
+                .expect("times");
+        }
+        bench.finish().expect("finishes").0
     });
-    assert_eq!(samples.len(), 1);
-    let samples = &samples[0];
-    assert_eq!(samples.series, "cpu.synthetic/one");
-    assert_eq!((samples.round, &samples.case), (3, &case().id));
-    let values = samples.raw.samples();
-    assert!(!values.is_empty());
-    if let Some(hz) = samples.core_hz {
-        assert_eq!(samples.quantities.get("core_hz"), Some(&hz));
-        let mut cycles: Vec<f64> = values.iter().map(|ns| ns * hz / 1e9).collect();
-        cycles.sort_by(f64::total_cmp);
-        // Wide, because other work shares the machine; a factor of two would still be found.
-        let middle = cycles[cycles.len() / 2];
-        assert!((0.5..2.0).contains(&middle), "{cycles:?}");
-    } else {
-        assert!(!samples.notes.is_empty());
+    assert_eq!(samples.len(), 20);
+    let mut cycles = Vec::new();
+    for samples in &samples {
+        assert_eq!(samples.series, "cpu.synthetic/one");
+        assert_eq!((samples.round, &samples.case), (3, &case().id));
+        let values = samples.raw.samples();
+        assert!(!values.is_empty());
+        assert_eq!(samples.quantities.get("core_hz"), samples.core_hz.as_ref());
+        match samples.core_hz {
+            Some(hz) => cycles.extend(values.iter().map(|ns| ns * hz / 1e9)),
+            None => assert!(!samples.notes.is_empty()),
+        }
     }
-    assert_eq!(done.cpus, order().cpus);
-    assert!(done.window_ns > 0.0);
+    let plausible = cycles.iter().any(|cycles| (0.8..1.25).contains(cycles));
+    assert!(plausible || cycles.is_empty(), "{cycles:?}");
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn events_keep_their_clock_and_many_are_thinned_beside_their_histogram() {
     assert_eq!(thinned.len(), 50_000_usize.div_ceil(3));
     assert_eq!(thinned[..3], [0.0, 3.0, 6.0]);
     let notes = samples[1].notes.join("\n");
-    assert!(notes.contains("every 3th"), "{notes}");
+    assert!(notes.contains("one in 3 is listed"), "{notes}");
     assert_eq!(histograms.len(), 1);
     let counted: u64 = histograms[0].buckets.iter().map(|(_, count)| count).sum();
     assert_eq!(counted + histograms[0].above, 50_000);
@@ -213,6 +213,8 @@ fn a_round_tells_what_happened_around_it() {
     let environment = &done.environment;
     assert_eq!(environment["planned_switches"], 7.0);
     assert_eq!(environment["window_ns"], done.window_ns);
+    assert!(done.window_ns > 0.0);
+    assert_eq!(done.cpus, order().cpus);
     for name in [
         "involuntary_switches",
         "voluntary_switches",
@@ -273,7 +275,7 @@ fn the_far_end_publishes_waits_and_reports() {
 }
 
 #[test]
-fn a_sign_of_life_is_sent_at_most_once_a_second() {
+fn a_sign_of_life_is_sent_but_not_for_every_block() {
     let wire = Wire::default();
     let writer = wire.clone();
     with_bench(move |bench| {
@@ -283,7 +285,14 @@ fn a_sign_of_life_is_sent_at_most_once_a_second() {
         }
         bench.finish().expect("finishes");
     });
-    assert!(wire.0.lock().expect("not poisoned").is_empty());
+    let bytes = wire.0.lock().expect("not poisoned").clone();
+    let mut reader = bytes.as_slice();
+    let mut signs = 0;
+    while let Some(sign) = frame::receive::<FromWorker>(&mut reader).expect("a frame") {
+        assert_eq!(sign, FromWorker::Alive(0.5));
+        signs += 1;
+    }
+    assert!((1..100).contains(&signs), "{signs}");
 }
 
 #[test]

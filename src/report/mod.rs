@@ -1,1 +1,15 @@
-//! Room: report.
+//! The lab report: a [`document`] built from a run, and renderers of it; JSON, CSV and OpenMetrics
+//! render the figures themselves. Only this room scales values.
+
+mod braille;
+pub(crate) mod build;
+pub(crate) mod csv;
+pub(crate) mod document;
+pub(crate) mod html;
+pub(crate) mod json;
+pub(crate) mod markdown;
+pub(crate) mod openmetrics;
+pub(crate) mod terminal;
+#[cfg(test)]
+mod tests;
+mod values;

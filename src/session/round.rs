@@ -168,7 +168,8 @@ pub fn disturbances(ended: &Ended) -> Vec<String> {
     let read = |name: &str| ended.environment.get(name).copied();
     let count = |name: &str| read(name).unwrap_or(0.0).max(0.0) as u64;
     let deltas = Deltas {
-        window_ns: ended.window_ns,
+        // Steal is summed over the CPUs that measured.
+        window_ns: ended.window_ns * ended.cpus.len().max(1) as f64,
         steal_ns: read("steal_ns").unwrap_or(0.0),
         throttled_ns: read("throttled_ns").unwrap_or(0.0),
         migrations: count("migrations"),

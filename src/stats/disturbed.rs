@@ -41,17 +41,16 @@ pub(crate) enum Reason {
     CoreClock(f64),
 }
 
+/// Words first, then the size: readers that count reasons go by the words.
 impl std::fmt::Display for Reason {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Reason::Steal(share) => write!(out, "{:.1} % steal", share * 100.0),
-            Reason::Throttled(share) => write!(out, "{:.1} % throttled", share * 100.0),
-            Reason::Migrations(count) => write!(out, "{count} migrations"),
-            Reason::MajorFaults(count) => write!(out, "{count} major faults"),
-            Reason::Switches(rate) => write!(out, "{rate:.1} involuntary switches per 10 ms"),
-            Reason::CoreClock(change) => {
-                write!(out, "core clock changed by {:.1} %", change * 100.0)
-            }
+            Reason::Steal(share) => write!(out, "steal {:.1} %", share * 100.0),
+            Reason::Throttled(share) => write!(out, "throttled {:.1} %", share * 100.0),
+            Reason::Migrations(count) => write!(out, "migrations {count}"),
+            Reason::MajorFaults(count) => write!(out, "major faults {count}"),
+            Reason::Switches(rate) => write!(out, "involuntary switches {rate:.1} per 10 ms"),
+            Reason::CoreClock(change) => write!(out, "core clock change {:.1} %", change * 100.0),
         }
     }
 }

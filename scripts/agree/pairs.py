@@ -1,0 +1,58 @@
+"""Paired comparison of plumb with a rival: alternating ABBA, ratio pair by pair (METHOD 7)."""
+import json
+import math
+import os
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PLUMB = os.environ.get("PLUMB", os.path.join(ROOT, "target", "release", "plumb"))
+
+
+def plumb(selector, metric, cpu, preset="quick", extra=()):
+    """One plumb run of one case: the figure's value."""
+    command = [PLUMB, "run", selector, "--preset", preset, "--cpu", str(cpu), "--json",
+               "--out", f"/tmp/plumb-agree-{os.getpid()}.jsonl", *extra]
+    try:
+        out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    finally:
+        if os.path.exists(command[command.index("--out") + 1]):
+            os.remove(command[command.index("--out") + 1])
+    figures = [f for f in json.loads(out)["figures"] if f.get("metric") == metric]
+    if len(figures) != 1 or figures[0]["outcome"] != "measured":
+        sys.exit(f"{selector}: expected one measured {metric}, got {figures}")
+    return figures[0]["value"]
+
+
+def interval(ratios):
+    """Exact order-statistic interval of the median, at least 95 %."""
+    values, n = sorted(ratios), len(ratios)
+    rank = 0
+    tail = lambda k: sum(math.comb(n, i) for i in range(k + 1)) / 2**n
+    while rank + 1 < n / 2 and 1 - 2 * tail(rank + 1) >= 0.95:
+        rank += 1
+    if 1 - 2 * tail(rank) < 0.95:
+        return None
+    return values[rank], values[n - 1 - rank]
+
+
+def median(values):
+    values = sorted(values)
+    half = len(values) // 2
+    return values[half] if len(values) % 2 else (values[half - 1] + values[half]) / 2
+
+
+def compare(name, ours, theirs, unit, pairs=9):
+    """Runs A B, B A, A B …; prints both and the ratio ours / theirs with its interval."""
+    ratios = []
+    for pair in range(pairs):
+        if pair % 2 == 0:
+            a, b = ours(), theirs()
+        else:
+            b, a = theirs(), ours()
+        ratios.append(a / b)
+        print(f"  pair {pair + 1}: plumb {a:.4g} {unit}, rival {b:.4g} {unit}, ratio {a / b:.3f}", flush=True)
+    low_high = interval(ratios)
+    text = "none below six pairs" if low_high is None else f"[{low_high[0]:.3f}, {low_high[1]:.3f}]"
+    print(f"{name}: ratio {median(ratios):.3f}, 95 % interval {text}, {pairs} pairs")
+    return median(ratios), low_high

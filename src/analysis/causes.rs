@@ -1,0 +1,218 @@
+//! Candidate causes of a missed prediction, read from the environment: a table of conditions.
+//! They are candidates, not proofs; a text says what the condition does to a figure.
+
+use super::facts::{Fact, Test};
+use super::figure::Figure;
+use super::index::experiment_of;
+use super::verdict::Verdict;
+use record::event::{Round, RoundStatus};
+use record::run::Run;
+
+/// A condition with what it does.
+struct Cause {
+    /// Prefixes of the ids of experiments that it can touch; empty means all.
+    touches: &'static [&'static str],
+    /// Verdicts that it can explain.
+    explains: &'static [Verdict],
+    /// The condition.
+    fact: Fact,
+    /// The cause, as a clause.
+    text: &'static str,
+}
+
+const SLOWER: &[Verdict] = &[Verdict::Slower];
+const FASTER: &[Verdict] = &[Verdict::Faster];
+const EITHER: &[Verdict] = &[
+    Verdict::Slower,
+    Verdict::Faster,
+    Verdict::Above,
+    Verdict::Below,
+];
+const NOISE: &[Verdict] = &[Verdict::Slower, Verdict::Above];
+
+/// System calls, faults and switches: what crosses into the kernel.
+const KERNEL: &[&str] = &["os.", "memory.fault", "fs.", "net.", "clock.read"];
+/// What misses caches or TLBs.
+const MEMORY: &[&str] = &["memory.", "os.process", "os.switch", "fs."];
+
+const CAUSES: &[Cause] = &[
+    Cause {
+        touches: &[],
+        explains: NOISE,
+        fact: Fact::Share("steal_ns", 0.005),
+        text: "the hypervisor gave time to others during its rounds (steal)",
+    },
+    Cause {
+        touches: &[],
+        explains: NOISE,
+        fact: Fact::Share("throttled_ns", 0.005),
+        text: "the control group's CPU quota throttled its rounds",
+    },
+    Cause {
+        touches: &[],
+        explains: SLOWER,
+        fact: Fact::ClockMoved(0.02),
+        text: "the core clock moved during a round (turbo, power or heat limit)",
+    },
+    Cause {
+        touches: &[],
+        explains: NOISE,
+        fact: Fact::Sum("migrations", 0.0),
+        text: "the measuring thread was migrated",
+    },
+    Cause {
+        touches: &["memory.", "fs.", "os."],
+        explains: NOISE,
+        fact: Fact::Sum("major_faults", 0.0),
+        text: "pages had to be read from a device during its rounds",
+    },
+    Cause {
+        touches: KERNEL,
+        explains: SLOWER,
+        fact: Fact::Host("/kernel/mitigations", Test::Contains("PTI")),
+        text: "page-table isolation is on: every entry and exit switches page tables",
+    },
+    Cause {
+        touches: KERNEL,
+        explains: SLOWER,
+        fact: Fact::Host("/kernel/mitigations", Test::Contains("Mitigation")),
+        text: "speculation mitigations are on: kernel entry, exit and indirect calls cost more",
+    },
+    Cause {
+        touches: KERNEL,
+        explains: SLOWER,
+        fact: Fact::Host("/kernel/seccomp", Test::MoreThan(0.0)),
+        text: "a seccomp filter looks at every system call",
+    },
+    Cause {
+        touches: &[
+            "os.switch",
+            "os.process",
+            "os.thread",
+            "net.",
+            "noise.",
+            "clock.read",
+        ],
+        explains: EITHER,
+        fact: Fact::Host("/kernel/virtualisation/is_guest", Test::Is("true")),
+        text: "virtual machine: interrupts, idle and timer accesses may exit to the hypervisor",
+    },
+    Cause {
+        touches: MEMORY,
+        explains: SLOWER,
+        fact: Fact::Host("/kernel/virtualisation/is_guest", Test::Is("true")),
+        text: "nested paging: a TLB miss walks two page tables",
+    },
+    Cause {
+        touches: &["cpu.", "clock.", "memory.", "os."],
+        explains: FASTER,
+        fact: Fact::ClockAboveCounter(0.1),
+        text: "the core runs well above the counter's nominal rate (turbo)",
+    },
+    Cause {
+        touches: &[],
+        explains: SLOWER,
+        fact: Fact::Host("/cpu/cpus/0/frequency/governor", Test::Is("powersave")),
+        text: "the frequency governor is powersave",
+    },
+    Cause {
+        touches: &[],
+        explains: SLOWER,
+        fact: Fact::Host("/cpu/cpus/0/frequency/governor", Test::Is("ondemand")),
+        text: "the frequency governor raises the clock only after some load (ondemand)",
+    },
+    Cause {
+        touches: &[],
+        explains: SLOWER,
+        fact: Fact::Host("/cpu/turbo/enabled", Test::Is("false")),
+        text: "turbo is switched off",
+    },
+    Cause {
+        touches: &["memory."],
+        explains: SLOWER,
+        fact: Fact::Host("/memory/thp/enabled", Test::Is("never")),
+        text: "transparent huge pages are off: large footprints miss the TLB",
+    },
+    Cause {
+        touches: &["memory.", "os.process"],
+        explains: EITHER,
+        fact: Fact::Host("/memory/thp/enabled", Test::Is("always")),
+        text: "transparent huge pages are always on and khugepaged may change pages meanwhile",
+    },
+    Cause {
+        touches: &["memory."],
+        explains: SLOWER,
+        fact: Fact::Host("/memory/numa_balancing", Test::Is("true")),
+        text: "automatic NUMA balancing unmaps pages to see who uses them",
+    },
+    Cause {
+        touches: &["memory."],
+        explains: SLOWER,
+        fact: Fact::Host("/memory/ksm/running", Test::Is("true")),
+        text: "same-page merging (KSM) scans memory",
+    },
+    Cause {
+        touches: &["memory.", "fs."],
+        explains: SLOWER,
+        fact: Fact::Host("/memory/swap_used_bytes", Test::MoreThan(0.0)),
+        text: "swap is in use",
+    },
+    Cause {
+        touches: &["cpu.", "memory.", "os.", "noise."],
+        explains: NOISE,
+        fact: Fact::Host("/cpu/smt_active", Test::Is("true")),
+        text: "SMT is active: whatever runs on the sibling shares the core",
+    },
+    Cause {
+        touches: &[],
+        explains: NOISE,
+        fact: Fact::Host("/limits/cpu_quota", Test::Present),
+        text: "a CPU quota is set for this control group",
+    },
+    Cause {
+        touches: &["clock.", "os.syscall", "noise."],
+        explains: SLOWER,
+        fact: Fact::Host("/kernel/clock_source/current", Test::IsNot("tsc")),
+        text: "the kernel's clock source is not the TSC",
+    },
+    Cause {
+        touches: &["noise.", "os.schedule", "os.switch"],
+        explains: EITHER,
+        fact: Fact::Host("/kernel/container/runtime", Test::Present),
+        text: "it ran inside a container, beside others under one kernel",
+    },
+];
+
+/// Candidate causes of a figure's missed prediction, the measured ones first; empty for a figure
+/// that was not missed.
+pub(crate) fn of(run: &Run, figure: &Figure) -> Vec<&'static str> {
+    let Some(verdict) = figure.shown_prediction().and_then(|judged| judged.verdict) else {
+        return Vec::new();
+    };
+    let rounds = rounds_of(run, figure);
+    CAUSES
+        .iter()
+        .filter(|cause| cause.explains.contains(&verdict))
+        .filter(|cause| touches(cause, &figure.experiment))
+        .filter(|cause| cause.fact.holds(run, &rounds))
+        .map(|cause| cause.text)
+        .collect()
+}
+
+fn touches(cause: &Cause, experiment: &str) -> bool {
+    cause.touches.is_empty()
+        || cause
+            .touches
+            .iter()
+            .any(|prefix| experiment.starts_with(prefix))
+}
+
+/// The rounds of the figure's experiment that share its numbers.
+fn rounds_of<'run>(run: &'run Run, figure: &Figure) -> Vec<&'run Round> {
+    run.rounds
+        .iter()
+        .filter(|round| round.status == RoundStatus::Ok)
+        .filter(|round| experiment_of(&round.series) == figure.experiment)
+        .filter(|round| figure.rounds.iter().any(|point| point.n == round.n))
+        .collect()
+}

@@ -1,0 +1,102 @@
+//! Questions to the recorded machine and to the environment of rounds, as data.
+
+use record::event::Round;
+use record::run::Run;
+use serde_json::Value;
+
+/// A condition that a recorded run meets or not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fact {
+    /// A fact of the machine, by JSON pointer into the header's `host`.
+    Host(&'static str, Test),
+    /// An environment entry of the header, by name.
+    Environment(&'static str, Test),
+    /// A counter of the rounds, summed and divided by the windows, exceeds this share.
+    Share(&'static str, f64),
+    /// A counter of the rounds, summed, exceeds this.
+    Sum(&'static str, f64),
+    /// Core clock before and after the windows differ by more than this ratio in some round.
+    ClockMoved(f64),
+    /// The core clock lies above the counter's rate by more than this ratio.
+    ClockAboveCounter(f64),
+}
+
+/// What a value must be; an absent value meets nothing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Test {
+    /// This text (a boolean as `true` or `false`).
+    Is(&'static str),
+    /// Any text but this.
+    IsNot(&'static str),
+    /// A number above this.
+    MoreThan(f64),
+    /// An object of texts (or one text) in which some text contains this.
+    Contains(&'static str),
+    /// Present and not null.
+    Present,
+}
+
+impl Fact {
+    /// Whether the run, or the given rounds of it, meet the condition.
+    pub(crate) fn holds(self, run: &Run, rounds: &[&Round]) -> bool {
+        match self {
+            Fact::Host(pointer, test) => run
+                .header
+                .host
+                .pointer(pointer)
+                .is_some_and(|value| test.holds(value)),
+            Fact::Environment(name, test) => run
+                .header
+                .environment
+                .get(name)
+                .is_some_and(|text| test.holds(&Value::String(text.clone()))),
+            Fact::Share(counter, share) => {
+                let windows: f64 = rounds.iter().map(|round| round.window_ns).sum();
+                windows > 0.0 && sum(rounds, counter) / windows > share
+            }
+            Fact::Sum(counter, least) => sum(rounds, counter) > least,
+            Fact::ClockMoved(ratio) => rounds.iter().any(|round| {
+                let clock = |name| round.environment.get(name).copied();
+                clock("core_hz_before")
+                    .zip(clock("core_hz_after"))
+                    .is_some_and(|(before, after)| {
+                        (after - before).abs() > ratio * before.min(after)
+                    })
+            }),
+            Fact::ClockAboveCounter(ratio) => {
+                let clocks = &run.header.calibration;
+                clocks.source != "clock_gettime"
+                    && clocks.core_hz > clocks.counter_hz * (1.0 + ratio)
+            }
+        }
+    }
+}
+
+fn sum(rounds: &[&Round], counter: &str) -> f64 {
+    rounds
+        .iter()
+        .filter_map(|round| round.environment.get(counter))
+        .sum()
+}
+
+impl Test {
+    fn holds(self, value: &Value) -> bool {
+        let text = || match value {
+            Value::String(text) => Some(text.clone()),
+            Value::Bool(is) => Some(is.to_string()),
+            _ => None,
+        };
+        match self {
+            Test::Is(wanted) => text().is_some_and(|text| text == wanted),
+            Test::IsNot(other) => text().is_some_and(|text| text != other),
+            Test::MoreThan(least) => value.as_f64().is_some_and(|number| number > least),
+            Test::Contains(part) => match value {
+                Value::Object(entries) => entries
+                    .values()
+                    .any(|entry| entry.as_str().is_some_and(|text| text.contains(part))),
+                _ => text().is_some_and(|text| text.contains(part)),
+            },
+            Test::Present => !value.is_null(),
+        }
+    }
+}

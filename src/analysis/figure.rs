@@ -1,0 +1,207 @@
+//! A figure: a metric's value of one case with everything that must be shown beside it.
+
+use super::bound::BoundCheck;
+use super::verdict::Verdict;
+use record::event::{Ending, Prediction};
+use record::key::{CaseId, Key, Value};
+use record::metric::Metric;
+use std::collections::BTreeMap;
+
+/// One case's metric, or a case or experiment that has no figure and why. All quantities are in
+/// the metric's unit unless they say otherwise.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Figure {
+    /// Experiment id.
+    pub(crate) experiment: String,
+    /// Case; empty for an absent experiment and for an experiment's only case.
+    pub(crate) case: CaseId,
+    /// What the case's symbols resolved to.
+    pub(crate) at: BTreeMap<String, Value>,
+    /// The metric; `None` where a whole case or experiment is absent.
+    pub(crate) metric: Option<Metric>,
+    /// How it ended. A figure that passes a bound is failed, although it has a value.
+    pub(crate) outcome: Ending,
+    /// Why it was skipped or failed; for measured ones, why no further rounds were made.
+    pub(crate) reason: Option<String>,
+    /// What would help a skipped one.
+    pub(crate) needed: Option<String>,
+    /// Prediction from the hardware description.
+    pub(crate) prior: Option<Judged>,
+    /// Prediction from earlier figures of the run.
+    pub(crate) derived: Option<Judged>,
+    /// The bound of either prediction, evaluated per round.
+    pub(crate) bound: Option<BoundCheck>,
+    /// The estimate.
+    pub(crate) value: Option<f64>,
+    /// Its interval.
+    pub(crate) ci: Option<(f64, f64)>,
+    /// Real confidence of the interval, 0..1.
+    pub(crate) confidence: Option<f64>,
+    /// What the interval speaks of.
+    pub(crate) interval: Interval,
+    /// The value in core cycles, for times.
+    pub(crate) cycles: Option<f64>,
+    /// Why a time has no value in cycles.
+    pub(crate) no_cycles: Option<String>,
+    /// The distribution behind the estimate; `None` for derived figures.
+    pub(crate) stats: Option<Stats>,
+    /// Round by round; empty for derived figures.
+    pub(crate) rounds: Vec<RoundPoint>,
+    /// What a reader must know.
+    pub(crate) notes: Vec<String>,
+}
+
+/// What an interval speaks of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Interval {
+    /// Fresh repetitions: exact order statistics of round values.
+    Rounds,
+    /// Blocks of one repetition (`Once`, `Sweep`): says nothing about a second one.
+    WithinRun,
+    /// Resamples of the rounds of several cases (derived figures).
+    Resamples,
+}
+
+impl Interval {
+    /// The spelling in files.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Interval::Rounds => "rounds",
+            Interval::WithinRun => "within-run",
+            Interval::Resamples => "resamples",
+        }
+    }
+}
+
+/// A prediction and what became of it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Judged {
+    /// The prediction.
+    pub(crate) prediction: Prediction,
+    /// `None` without a range or without a value.
+    pub(crate) verdict: Option<Verdict>,
+}
+
+/// One round's value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct RoundPoint {
+    /// Round number.
+    pub(crate) n: u32,
+    /// Segment of the run.
+    pub(crate) segment: u32,
+    /// Median of the round's samples.
+    pub(crate) value: f64,
+    /// Whether counters say that the round was disturbed.
+    pub(crate) disturbed: bool,
+    /// Core clock over the case's window, in Hz.
+    pub(crate) core_hz: Option<f64>,
+}
+
+/// The distribution of samples of the rounds used, and the rounds' own summary.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Stats {
+    /// `event` or `batch(k)`: what one sample is.
+    pub(crate) of: String,
+    /// Rounds that count.
+    pub(crate) rounds: usize,
+    /// Of these, disturbed.
+    pub(crate) disturbed: usize,
+    /// Rounds on which the value rests.
+    pub(crate) used: usize,
+    /// Whether disturbed rounds had to be used.
+    pub(crate) used_disturbed: bool,
+    /// Samples in the rounds used.
+    pub(crate) samples: u64,
+    /// Arithmetic mean of the samples.
+    pub(crate) mean: f64,
+    /// Sample standard deviation; `None` for one sample.
+    pub(crate) stddev: Option<f64>,
+    /// Least sample.
+    pub(crate) min: f64,
+    /// Median sample.
+    pub(crate) p50: f64,
+    /// 90th percentile.
+    pub(crate) p90: f64,
+    /// 99th percentile.
+    pub(crate) p99: f64,
+    /// Greatest sample.
+    pub(crate) max: f64,
+    /// Samples beyond a modified z of 3.5.
+    pub(crate) outliers: u64,
+    /// Mean of the others.
+    pub(crate) mean_without_outliers: Option<f64>,
+    /// The modes, ascending; more than one where the dip test says so.
+    pub(crate) modes: Vec<ModeShare>,
+    /// The better extreme of the rounds; `None` where neither direction is better.
+    pub(crate) best_round: Option<f64>,
+    /// Median of all rounds.
+    pub(crate) median_all: f64,
+    /// Median of the undisturbed rounds.
+    pub(crate) median_undisturbed: Option<f64>,
+}
+
+/// A mode of the samples.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct ModeShare {
+    /// Median of its samples.
+    pub(crate) centre: f64,
+    /// Share of the samples, 0..1.
+    pub(crate) share: f64,
+}
+
+impl Figure {
+    /// An experiment or case without any value.
+    pub(crate) fn absent(experiment: &str, outcome: Ending, reason: String) -> Self {
+        Figure {
+            experiment: experiment.to_owned(),
+            case: CaseId::new(),
+            at: BTreeMap::new(),
+            metric: None,
+            outcome,
+            reason: Some(reason),
+            needed: None,
+            prior: None,
+            derived: None,
+            bound: None,
+            value: None,
+            ci: None,
+            confidence: None,
+            interval: Interval::Rounds,
+            cycles: None,
+            no_cycles: None,
+            stats: None,
+            rounds: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// The key; `None` for what has no metric.
+    pub(crate) fn key(&self) -> Option<Key> {
+        let metric = self.metric.as_ref()?;
+        Some(Key::new(&self.experiment, &self.case, &metric.name))
+    }
+
+    /// The key as text, else as much of it as there is.
+    pub(crate) fn label(&self) -> String {
+        match (self.key(), self.case.0.is_empty()) {
+            (Some(key), _) => key.to_string(),
+            (None, true) => self.experiment.clone(),
+            (None, false) => format!("{}:{}", self.experiment, self.case),
+        }
+    }
+
+    /// The first half of the experiment's id.
+    pub(crate) fn family(&self) -> &str {
+        self.experiment.split('.').next().unwrap_or_default()
+    }
+
+    /// Half of the interval's width.
+    pub(crate) fn half_width(&self) -> Option<f64> {
+        self.ci.map(|(low, high)| (high - low) / 2.0)
+    }
+
+    /// The prediction to show first: the prior, else the derived one.
+    pub(crate) fn shown_prediction(&self) -> Option<&Judged> {
+        self.prior.as_ref().or(self.derived.as_ref())
+    }
+}

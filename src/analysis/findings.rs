@@ -1,0 +1,368 @@
+//! What a reader of a run should look at, worst first.
+
+use super::causes;
+use super::checks;
+use super::figure::Figure;
+use super::health::health;
+use super::verdict::Verdict;
+use record::event::{End, Ending, RoundStatus};
+use record::quantity::{digits, render};
+use record::run::Run;
+use std::collections::BTreeMap;
+
+/// Drift of the counter that marks a run, as a ratio.
+const DRIFT: f64 = 50e-6;
+
+/// Labels that one finding lists before it only counts.
+const LISTED: usize = 3;
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Severity {
+    /// A figure or the run is wrong or missing.
+    Error,
+    /// A figure may mislead.
+    Warning,
+    /// Worth knowing.
+    Note,
+}
+
+impl Severity {
+    /// The spelling in files and reports.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Note => "note",
+        }
+    }
+}
+
+/// Something to look at.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Finding {
+    /// How much it matters.
+    pub(crate) severity: Severity,
+    /// Experiment id, or `run`.
+    pub(crate) about: String,
+    /// The finding.
+    pub(crate) text: String,
+}
+
+/// All findings of a run, errors first, otherwise in the order of the report.
+pub(crate) fn findings(run: &Run, figures: &[Figure]) -> Vec<Finding> {
+    let mut all = Vec::new();
+    all.extend(of_run(run));
+    all.extend(of_rounds(run));
+    for group in by_experiment(figures) {
+        all.extend(of_group(run, &group));
+    }
+    for (about, text) in checks::failed(figures) {
+        all.push(finding(Severity::Error, &about, text));
+    }
+    all.sort_by_key(|finding| finding.severity);
+    all
+}
+
+fn finding(severity: Severity, about: &str, text: impl Into<String>) -> Finding {
+    Finding {
+        severity,
+        about: about.to_owned(),
+        text: text.into(),
+    }
+}
+
+fn of_run(run: &Run) -> Vec<Finding> {
+    let about_run = |severity, text: String| finding(severity, "run", text);
+    let mut all = Vec::new();
+    if run.plan.is_none() {
+        all.push(about_run(
+            Severity::Error,
+            "it ended before its plan was written".to_owned(),
+        ));
+    }
+    match &run.footer {
+        None => all.push(about_run(
+            Severity::Warning,
+            "it has no last line: it was killed, or still runs; figures rest on what was written"
+                .to_owned(),
+        )),
+        Some(footer) => {
+            all.extend(end(footer.end));
+            if let Some(drift) = footer.counter_drift.filter(|drift| drift.abs() > DRIFT) {
+                all.push(about_run(
+                    Severity::Warning,
+                    format!(
+                        "the counter's frequency drifted by {} ppm during the run (more than 50)",
+                        digits(drift * 1e6)
+                    ),
+                ));
+            }
+        }
+    }
+    let clocks = &run.header.calibration;
+    if clocks.vdso_falls_back {
+        all.push(about_run(
+            Severity::Warning,
+            "reading the clock makes a system call here: event times contain it".to_owned(),
+        ));
+    }
+    if clocks.core_source == "chains" && clocks.multiply_cycles.is_none() {
+        all.push(about_run(
+            Severity::Warning,
+            "the core clock could not be confirmed (multiply over rotate is no integer): figures \
+             in cycles are doubtful"
+                .to_owned(),
+        ));
+    }
+    if run.header.profile == "debug" {
+        all.push(about_run(
+            Severity::Warning,
+            "it was made by a debug build: loops around the timed kernels are not optimised"
+                .to_owned(),
+        ));
+    }
+    if !run.segments.is_empty() {
+        all.push(about_run(
+            Severity::Note,
+            format!("it was resumed {} times", run.segments.len()),
+        ));
+    }
+    all
+}
+
+fn end(end: End) -> Option<Finding> {
+    match end {
+        End::Complete => None,
+        End::Budget => Some(finding(
+            Severity::Note,
+            "run",
+            "the time budget ended rounds that the precision goal still wanted",
+        )),
+        End::Interrupted => Some(finding(
+            Severity::Warning,
+            "run",
+            "it was interrupted; it can be resumed",
+        )),
+    }
+}
+
+fn of_rounds(run: &Run) -> Vec<Finding> {
+    let mut all = Vec::new();
+    let mut void: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for round in &run.rounds {
+        if let RoundStatus::Void(reason) = &round.status {
+            void.entry(&round.series).or_default().push(reason);
+        }
+    }
+    for (series, mut reasons) in void {
+        let count = reasons.len();
+        reasons.dedup();
+        all.push(finding(
+            Severity::Warning,
+            series,
+            format!("{}: {}", uncounted(count), listed(&reasons)),
+        ));
+    }
+    let health = health(run);
+    if health.disturbed > 0 {
+        let reasons: Vec<String> = health
+            .reasons
+            .iter()
+            .map(|(reason, count)| format!("{reason} in {count}"))
+            .collect();
+        all.push(finding(
+            Severity::Note,
+            "run",
+            format!(
+                "{} of {} rounds were disturbed ({})",
+                health.disturbed,
+                health.rounds,
+                reasons.join(", ")
+            ),
+        ));
+    }
+    all
+}
+
+fn uncounted(count: usize) -> String {
+    match count {
+        1 => "one round does not count".to_owned(),
+        _ => format!("{count} rounds do not count"),
+    }
+}
+
+fn by_experiment(figures: &[Figure]) -> Vec<Vec<&Figure>> {
+    figures
+        .chunk_by(|a, b| a.experiment == b.experiment)
+        .map(|chunk| chunk.iter().collect())
+        .collect()
+}
+
+fn of_group(run: &Run, group: &[&Figure]) -> Vec<Finding> {
+    let Some(about) = group.first().map(|figure| figure.experiment.as_str()) else {
+        return Vec::new();
+    };
+    let mut all = Vec::new();
+    for figure in group
+        .iter()
+        .filter(|figure| figure.outcome == Ending::Failed)
+    {
+        let reason = figure.reason.as_deref().unwrap_or("no reason was given");
+        all.push(finding(
+            Severity::Error,
+            about,
+            format!("{} failed: {reason}", name(figure)),
+        ));
+    }
+    for figure in group {
+        if let Some(note) = figure
+            .notes
+            .iter()
+            .find(|note| note.starts_with("suspicious"))
+        {
+            all.push(finding(
+                Severity::Warning,
+                about,
+                format!("{} is {note}", name(figure)),
+            ));
+        }
+    }
+    all.extend(noted(about, group));
+    all.extend(missed(run, about, group));
+    all
+}
+
+/// One finding per kind of note that several figures may carry.
+fn noted(about: &str, group: &[&Figure]) -> Vec<Finding> {
+    let kinds = [
+        (
+            "disturbed:",
+            ["rests", "rest"],
+            "on disturbed rounds",
+            Severity::Warning,
+        ),
+        ("two modes", ["has", "have"], "two modes", Severity::Note),
+        ("uncertain", ["is", "are"], "uncertain", Severity::Note),
+    ];
+    kinds
+        .into_iter()
+        .filter_map(|(start, [one, many], what, severity)| {
+            let names: Vec<String> = group
+                .iter()
+                .filter(|figure| figure.notes.iter().any(|note| note.starts_with(start)))
+                .map(|figure| name(figure))
+                .collect();
+            let subject = match names.len() {
+                0 => return None,
+                1 => format!("one figure {one}"),
+                count => format!("{count} figures {many}"),
+            };
+            let text = format!("{subject} {what}: {}", listed(&names));
+            Some(finding(severity, about, text))
+        })
+        .collect()
+}
+
+/// One finding per direction in which the experiment's predictions were missed, with candidate
+/// causes.
+fn missed(run: &Run, about: &str, group: &[&Figure]) -> Vec<Finding> {
+    let mut missed: BTreeMap<Verdict, Vec<(&Figure, f64)>> = BTreeMap::new();
+    for figure in group {
+        if let Some((verdict, factor)) = miss(figure) {
+            missed.entry(verdict).or_default().push((figure, factor));
+        }
+    }
+    let judged = group
+        .iter()
+        .filter(|figure| {
+            figure
+                .shown_prediction()
+                .is_some_and(|judged| judged.verdict.is_some())
+        })
+        .count();
+    missed
+        .into_iter()
+        .filter_map(|(verdict, mut figures)| {
+            figures.sort_by(|a, b| b.1.total_cmp(&a.1));
+            let (worst, factor) = *figures.first()?;
+            let mut causes: Vec<&str> = Vec::new();
+            for (figure, _) in &figures {
+                for cause in causes::of(run, figure) {
+                    if !causes.contains(&cause) {
+                        causes.push(cause);
+                    }
+                }
+            }
+            let causes = match causes.is_empty() {
+                true => "nothing in the recorded environment explains it".to_owned(),
+                false => format!("candidate causes: {}", causes.join("; ")),
+            };
+            let text = format!(
+                "{} of {judged} figures {} (most: {}, {} times the predicted end); {causes}",
+                figures.len(),
+                phrase(verdict, figures.len()),
+                name(worst),
+                digits(factor)
+            );
+            Some(finding(Severity::Note, about, text))
+        })
+        .collect()
+}
+
+fn phrase(verdict: Verdict, count: usize) -> String {
+    let verb = match (verdict, count) {
+        (Verdict::Above | Verdict::Below, 1) => "lies",
+        (Verdict::Above | Verdict::Below, _) => "lie",
+        (_, 1) => "is",
+        _ => "are",
+    };
+    format!("{verb} {}", verdict.text())
+}
+
+/// How a figure missed its prediction, and by what factor of the nearer end.
+fn miss(figure: &Figure) -> Option<(Verdict, f64)> {
+    let judged = figure.shown_prediction()?;
+    let verdict = judged.verdict?;
+    if matches!(verdict, Verdict::Within | Verdict::Impossible) {
+        return None;
+    }
+    let (range, value) = (judged.prediction.range?, figure.value?);
+    let end = if value > range.high {
+        range.high
+    } else {
+        range.low
+    };
+    let factor = if value > end {
+        value / end
+    } else {
+        end / value
+    };
+    Some((verdict, factor))
+}
+
+/// Case and metric with the value: what a reader needs to find it.
+fn name(figure: &Figure) -> String {
+    let metric = figure.metric.as_ref();
+    let value = metric
+        .zip(figure.value)
+        .map(|(metric, value)| render(value, metric.unit));
+    let mut parts = Vec::new();
+    if !figure.case.0.is_empty() {
+        parts.push(figure.case.to_string());
+    }
+    parts.extend(metric.map(|metric| metric.name.to_string()));
+    if parts.is_empty() {
+        parts.push("it".to_owned());
+    }
+    parts.extend(value);
+    parts.join(" ")
+}
+
+fn listed<T: AsRef<str>>(names: &[T]) -> String {
+    let shown: Vec<&str> = names.iter().take(LISTED).map(AsRef::as_ref).collect();
+    match names.len() - shown.len() {
+        0 => shown.join("; "),
+        more => format!("{}; and {more} more", shown.join("; ")),
+    }
+}

@@ -1,0 +1,121 @@
+//! How quiet the machine was while it was measured.
+
+use record::event::{Round, RoundStatus};
+use record::run::Run;
+use std::collections::BTreeMap;
+
+/// A summary over all rounds of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Health {
+    /// Rounds that count.
+    pub(crate) rounds: usize,
+    /// Rounds that do not.
+    pub(crate) void: usize,
+    /// Rounds that count and were disturbed.
+    pub(crate) disturbed: usize,
+    /// Disturbed rounds by reason, the most frequent first; a round may have several.
+    pub(crate) reasons: Vec<(String, usize)>,
+    /// Time given away by the hypervisor over the windows, as a share.
+    pub(crate) steal: Option<f64>,
+    /// Time throttled over the windows, as a share.
+    pub(crate) throttled: Option<f64>,
+    /// Least and greatest core clock seen around rounds, in Hz.
+    pub(crate) core_hz: Option<(f64, f64)>,
+}
+
+impl Health {
+    /// Disturbed rounds over rounds that count.
+    pub(crate) fn disturbed_share(&self) -> Option<f64> {
+        (self.rounds > 0).then(|| self.disturbed as f64 / self.rounds as f64)
+    }
+}
+
+/// Summarises the rounds.
+pub(crate) fn health(run: &Run) -> Health {
+    let counting: Vec<&Round> = run
+        .rounds
+        .iter()
+        .filter(|round| round.status == RoundStatus::Ok)
+        .collect();
+    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+    for round in &counting {
+        for reason in &round.disturbed {
+            *reasons.entry(kind(reason)).or_default() += 1;
+        }
+    }
+    let mut reasons: Vec<(String, usize)> = reasons.into_iter().collect();
+    reasons.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    Health {
+        rounds: counting.len(),
+        void: run.rounds.len() - counting.len(),
+        disturbed: counting
+            .iter()
+            .filter(|round| !round.disturbed.is_empty())
+            .count(),
+        reasons,
+        steal: share(&counting, "steal_ns"),
+        throttled: share(&counting, "throttled_ns"),
+        core_hz: core_hz(&counting),
+    }
+}
+
+/// A reason without its size: the first words that are no number and lead to none.
+fn kind(reason: &str) -> String {
+    let is_number = |word: &&str| {
+        let word = word.trim_start_matches(['-', '+', '(']);
+        word.starts_with(|letter: char| letter.is_ascii_digit()) || word == "%"
+    };
+    let leads_on = |word: &str| matches!(word, "by" | "per" | "of" | "for" | "above");
+    let words: Vec<&str> = reason
+        .split_whitespace()
+        .skip_while(is_number)
+        .take_while(|word| !is_number(word) && !leads_on(word))
+        .map(|word| word.trim_end_matches([':', ',']))
+        .collect();
+    match words.is_empty() {
+        true => reason.to_owned(),
+        false => words.join(" "),
+    }
+}
+
+fn share(rounds: &[&Round], counter: &str) -> Option<f64> {
+    let (mut part, mut whole) = (0.0, 0.0);
+    for round in rounds {
+        if let Some(value) = round.environment.get(counter) {
+            part += value;
+            whole += round.window_ns;
+        }
+    }
+    (whole > 0.0).then(|| part / whole)
+}
+
+fn core_hz(rounds: &[&Round]) -> Option<(f64, f64)> {
+    rounds
+        .iter()
+        .flat_map(|round| {
+            ["core_hz_before", "core_hz_after"].map(|name| round.environment.get(name))
+        })
+        .flatten()
+        .fold(None, |range, hz| match range {
+            None => Some((*hz, *hz)),
+            Some((low, high)) => Some((f64::min(low, *hz), f64::max(high, *hz))),
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::kind;
+
+    #[test]
+    fn reasons_lose_their_size() {
+        for (reason, expected) in [
+            ("steal 1.8 % of the window", "steal"),
+            ("2.7 involuntary switches per 10 ms", "involuntary switches"),
+            ("core clock changed by -2.3 %", "core clock changed"),
+            ("3 major faults", "major faults"),
+            ("7", "7"),
+        ] {
+            assert_eq!(kind(reason), expected);
+        }
+    }
+}

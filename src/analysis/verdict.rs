@@ -1,0 +1,97 @@
+//! What became of a prediction.
+
+use record::event::Range;
+use record::metric::Better;
+use record::unit::Unit;
+
+/// How a value lies to what was predicted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Verdict {
+    /// Inside the interval, ends included.
+    Within,
+    /// Outside on the good side, for times and rates.
+    Faster,
+    /// Outside on the bad side, for times and rates.
+    Slower,
+    /// Above the interval, where speed is no word for it (sizes, counts, shares).
+    Above,
+    /// Below the interval, likewise.
+    Below,
+    /// Beyond a bound that no correct figure passes.
+    Impossible,
+}
+
+/// Every verdict with its spelling in files and reports.
+pub(crate) const VERDICTS: &[(Verdict, &str)] = &[
+    (Verdict::Within, "within"),
+    (Verdict::Faster, "faster than predicted"),
+    (Verdict::Slower, "slower than predicted"),
+    (Verdict::Above, "above prediction"),
+    (Verdict::Below, "below prediction"),
+    (Verdict::Impossible, "impossible"),
+];
+
+impl Verdict {
+    /// The spelling in files and reports.
+    pub(crate) fn text(self) -> &'static str {
+        VERDICTS
+            .iter()
+            .find(|(verdict, _)| *verdict == self)
+            .map_or("", |(_, text)| text)
+    }
+}
+
+/// The verdict of a value; ends of the range are inside.
+pub(crate) fn judge(value: f64, range: &Range, unit: Unit, better: Better) -> Verdict {
+    if value >= range.low && value <= range.high {
+        return Verdict::Within;
+    }
+    let above = value > range.high;
+    let is_speed = unit.is_time()
+        || matches!(
+            unit,
+            Unit::Cycle | Unit::BPerS | Unit::OpPerS | Unit::FlopPerS | Unit::Hz | Unit::NsPerB
+        );
+    match (is_speed, better) {
+        (true, Better::Lower) if above => Verdict::Slower,
+        (true, Better::Lower) => Verdict::Faster,
+        (true, Better::Higher) if above => Verdict::Faster,
+        (true, Better::Higher) => Verdict::Slower,
+        _ if above => Verdict::Above,
+        _ => Verdict::Below,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Verdict, judge};
+    use record::event::Range;
+    use record::metric::Better;
+    use record::unit::Unit;
+
+    #[test]
+    fn words_respect_the_better_direction() {
+        let range = Range {
+            low: 10.0,
+            likely: 15.0,
+            high: 20.0,
+        };
+        for (value, unit, better, expected) in [
+            (10.0, Unit::Ns, Better::Lower, Verdict::Within),
+            (20.0, Unit::Ns, Better::Lower, Verdict::Within),
+            (9.9, Unit::Ns, Better::Lower, Verdict::Faster),
+            (20.1, Unit::Ns, Better::Lower, Verdict::Slower),
+            (20.1, Unit::BPerS, Better::Higher, Verdict::Faster),
+            (9.9, Unit::BPerS, Better::Higher, Verdict::Slower),
+            (9.9, Unit::Hz, Better::None, Verdict::Below),
+            (21.0, Unit::B, Better::None, Verdict::Above),
+            (21.0, Unit::Ratio, Better::Lower, Verdict::Above),
+        ] {
+            assert_eq!(
+                judge(value, &range, unit, better),
+                expected,
+                "{value} {unit}"
+            );
+        }
+    }
+}

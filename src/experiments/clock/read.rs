@@ -1,0 +1,428 @@
+//! What does it cost to read a clock, and how fine is what it shows?
+//!
+//! ## Question
+//!
+//! Every timed figure starts and ends with a clock read. What does one read cost, by each way that
+//! this machine has, and what is the smallest step that it can show?
+//!
+//! ## Method
+//!
+//! `cost`: n reads in a row against 2n, in ABBA quartets; the difference is n reads without the
+//! loop around them. Reads that are instructions stand eight to a turn in assembly, so they
+//! overlap as far as the processor lets them: this is the cost to a program that reads often, not
+//! the time from the read to its result.
+//!
+//! `resolution`: two reads back to back, at least a hundred times; the event is the smallest
+//! difference that is not zero, in 32 repetitions. The reads stand inline where they are
+//! instructions. Of `fenced_pair` and `cpuid_pair` the difference is that of start and end. The
+//! step of `time` is a second by definition and is not waited for.
+//!
+//! ## Prediction
+//!
+//! Instructions: cycles from published instruction tables for this core design, at the core clock
+//! that cpufreq or CPUID states; a virtual machine has a wider clock and traps `cpuid`. vDSO: an
+//! ordered counter read and the kernel's arithmetic, if the clock source is one that the vDSO can
+//! read. System call: entry and exit by the mitigations in force, and the kernel's own read.
+//!
+//! ## Parameters
+//!
+//! - `clock`: `rdtsc`, `lfence_rdtsc`, `rdtscp`, `fenced_pair` (start and end as plumb times its
+//!   own windows), `cpuid_pair` (the pipeline flush of R1 at both ends), `clock_gettime_vdso`,
+//!   `clock_gettime_syscall`, `time` (C library), `instant` (Rust's), and on aarch64 `cntvct` and
+//!   `cntvct_isb`. Pairs are two reads, counted as one operation.
+//!
+//! ## Reading the result
+//!
+//! A window shorter than a thousand times `cost` of `fenced_pair` should not be trusted. If
+//! `clock_gettime_vdso` costs about what `clock_gettime_syscall` costs, the vDSO falls back to the
+//! system call. A `cpuid_pair` of microseconds is the hypervisor's trap. A `resolution` near the
+//! cost means that the clock is finer than a read of it takes; one far above it is the clock's own
+//! grain.
+//!
+//! ## Pitfalls
+//!
+//! Counter ticks are not core cycles. Unordered reads move by tens of cycles against the code that
+//! they should bracket. The reports read `time` and called it a system call: the library answers
+//! it from memory (SLIPS, R0).
+//!
+//! ## Sources
+//!
+//! R0, R1 and R2 "measurement overhead"; G. Paoloni, "How to Benchmark Code Execution Times on
+//! Intel IA-32 and IA-64", Intel 324264; A. Fog's instruction tables; uops.info.
+
+use crate::experiment::{
+    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, unknown,
+};
+use crate::host::Arch;
+use crate::measure::Bench;
+use crate::predict::cpu::{CounterRead, counter_read};
+use crate::predict::{Estimate, os};
+use anyhow::{Context, Result};
+use metal::clock::{
+    Clock, syscall_clock_gettime, ticks_cpuid, ticks_end, ticks_fenced, ticks_raw, ticks_rdtscp,
+    ticks_start, vdso_clock_gettime,
+};
+use metal::kernel::{ClockRead, clock_read};
+use record::case::{Case, Order, Series};
+use record::event::{Isolation, Prediction, Repeat};
+use record::key::CaseId;
+use record::metric::{Better, Kind, Metric};
+use record::unit::Unit;
+use std::collections::BTreeMap;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+/// The experiment.
+pub(crate) static EXPERIMENT: ReadClock = ReadClock;
+
+/// `clock.read`.
+pub(crate) struct ReadClock;
+
+/// Repetitions of the search for the smallest step.
+const STEP_EVENTS: usize = 32;
+/// Pairs of reads in each, at least.
+const STEP_PAIRS: u64 = 100;
+/// The same where each read traps to a hypervisor.
+const TRAPPED_STEP_PAIRS: u64 = 4;
+/// Pairs of reads in each, at most: a clock that stands still for longer shows no step.
+const STEP_PAIRS_MAX: u64 = 200_000;
+
+const NAMES: &[(&str, ClockRead)] = &[
+    ("rdtsc", ClockRead::Rdtsc),
+    ("lfence_rdtsc", ClockRead::LfenceRdtsc),
+    ("rdtscp", ClockRead::Rdtscp),
+    ("cntvct", ClockRead::Cntvct),
+    ("cntvct_isb", ClockRead::CntvctIsb),
+    ("fenced_pair", ClockRead::FencedPair),
+    ("cpuid_pair", ClockRead::CpuidPair),
+    ("clock_gettime_vdso", ClockRead::ClockGettimeVdso),
+    ("clock_gettime_syscall", ClockRead::ClockGettimeSyscall),
+    ("time", ClockRead::Time),
+    ("instant", ClockRead::Instant),
+];
+
+static CARD: Card = Card {
+    id: "clock.read",
+    title: "Cost and resolution of reading a clock",
+    metrics: &[
+        Metric::new(
+            "cost",
+            "one read of the clock, among others like it",
+            Unit::Ns,
+            Better::Lower,
+            Kind::Hardware,
+        ),
+        Metric::new(
+            "resolution",
+            "smallest step between back-to-back reads",
+            Unit::Ns,
+            Better::Lower,
+            Kind::Hardware,
+        ),
+    ],
+    params: &[Param {
+        name: "clock",
+        doc: "way to read the time; auto: all that the architecture has, in quick the ones that programs use",
+        domain: Domain::Symbols(&[
+            "auto",
+            "rdtsc",
+            "lfence_rdtsc",
+            "rdtscp",
+            "cntvct",
+            "cntvct_isb",
+            "fenced_pair",
+            "cpuid_pair",
+            "clock_gettime_vdso",
+            "clock_gettime_syscall",
+            "time",
+            "instant",
+        ]),
+        defaults: [
+            "rdtsc,cntvct,fenced_pair,clock_gettime_vdso,clock_gettime_syscall,time,instant",
+            "auto",
+            "auto",
+        ],
+        role: Role::Case,
+    }],
+    after: &[],
+    repeat: Repeat::Rounds,
+    isolation: Isolation::Shared,
+    needs: &[],
+    view: ViewCard::Table,
+};
+
+impl Experiment for ReadClock {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("read.rs")
+    }
+
+    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+        let arch = site.host.cpu.arch;
+        let mut offer = Offer::default();
+        let mut cases = Vec::new();
+        let asked = params.chosen("clock").map(|_| params.texts("clock"));
+        for (name, read) in NAMES {
+            if asked.as_ref().is_some_and(|asked| !asked.contains(name)) {
+                continue;
+            }
+            let id = CaseId::new().with("clock", *name);
+            if exists(*read, arch) {
+                cases.push(Case::new(id));
+            } else if asked.is_some() {
+                let why = format!("`{name}` is an instruction of the other architecture");
+                offer.skipped.push((id, Skip::because(why)));
+            }
+        }
+        if !cases.is_empty() {
+            offer.series.push(Series {
+                experiment: CARD.id.to_owned(),
+                name: String::new(),
+                order: Order::Shuffled,
+                cases,
+                settings: BTreeMap::new(),
+            });
+        }
+        Ok(offer)
+    }
+
+    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
+        crate::experiment::shared_round_cost(site, series)
+    }
+
+    fn predict(
+        &self,
+        site: &Site,
+        known: Option<&Known>,
+        case: &Case,
+        metric: &Metric,
+    ) -> Option<Prediction> {
+        if known.is_some() {
+            return None;
+        }
+        let clock = case.text("clock").unwrap_or_default();
+        let Some((_, read)) = NAMES.iter().find(|(name, _)| *name == clock) else {
+            return Some(unknown(format!("unknown: no clock is called `{clock}`")));
+        };
+        let cost = cost(site, *read);
+        Some(match metric.name.as_ref() {
+            "cost" => cost.prediction(),
+            _ => resolution(site, *read, cost),
+        })
+    }
+
+    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        for case in &series.cases {
+            let clock = case.text("clock").unwrap_or_default();
+            let (_, read) = *NAMES
+                .iter()
+                .find(|(name, _)| *name == clock)
+                .with_context(|| format!("no clock is called `{clock}`"))?;
+            clock_read(read, 1).with_context(|| format!("this processor has no `{clock}`"))?;
+            bench.time(case, "cost", |n| {
+                black_box(clock_read(read, n));
+            })?;
+            if let Some(steps) = steps(read, bench) {
+                bench.record(case, "resolution", steps)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether an architecture has this way to read the time.
+fn exists(read: ClockRead, arch: Arch) -> bool {
+    match read {
+        ClockRead::Rdtsc | ClockRead::LfenceRdtsc | ClockRead::Rdtscp | ClockRead::CpuidPair => {
+            arch == Arch::X86_64
+        }
+        ClockRead::Cntvct | ClockRead::CntvctIsb => arch == Arch::Aarch64,
+        ClockRead::FencedPair
+        | ClockRead::ClockGettimeVdso
+        | ClockRead::ClockGettimeSyscall
+        | ClockRead::Time
+        | ClockRead::Instant => true,
+    }
+}
+
+/// What one read should cost, in ns.
+fn cost(site: &Site, read: ClockRead) -> Estimate {
+    match read {
+        ClockRead::Rdtsc | ClockRead::Cntvct => counter_read(site, CounterRead::Plain),
+        ClockRead::LfenceRdtsc => counter_read(site, CounterRead::Fenced),
+        ClockRead::Rdtscp | ClockRead::CntvctIsb => counter_read(site, CounterRead::Ordered),
+        ClockRead::FencedPair => counter_read(site, CounterRead::Pair),
+        ClockRead::CpuidPair => counter_read(site, CounterRead::CpuidPair),
+        ClockRead::ClockGettimeVdso => os::clock_by_library(site, None),
+        ClockRead::Instant => {
+            os::clock_by_library(site, None).and("Rust's Instant adds only a check")
+        }
+        ClockRead::ClockGettimeSyscall => os::clock_by_call(site, None),
+        ClockRead::Time => os::seconds_by_library(site, None),
+    }
+}
+
+/// The smallest step should be what passes during a read, unless the clock's grain is coarser.
+fn resolution(site: &Site, read: ClockRead, cost: Estimate) -> Prediction {
+    if read == ClockRead::Time {
+        return unknown("unknown here: time() steps once a second, longer than a round");
+    }
+    // A pair's fences and its `cpuid` stand outside of what its two reads show.
+    let shown = match read {
+        ClockRead::FencedPair => counter_read(site, CounterRead::Window),
+        ClockRead::CpuidPair => counter_read(site, CounterRead::Ordered),
+        _ => cost,
+    };
+    let cost = shown.widened(1.1, 1.15, "a step is what passes between two reads");
+    if site.host.cpu.arch == Arch::Aarch64 {
+        return cost
+            .widened(
+                1.0,
+                4.0,
+                "Arm's counter may tick only every 1 to 52 ns, which no file tells",
+            )
+            .prediction();
+    }
+    cost.prediction()
+}
+
+/// Smallest steps between back-to-back reads, in ns; `None` where they cannot be had in ns or do
+/// not come within a round.
+fn steps(read: ClockRead, bench: &Bench) -> Option<Vec<f64>> {
+    let in_ticks = |steps: Option<Vec<u64>>| {
+        // Where the run's clock is not the counter, nothing tells the length of a tick.
+        let counter = bench.calibration().source != "clock_gettime";
+        steps
+            .filter(|_| counter)
+            .map(|steps| steps.into_iter().map(|ticks| bench.ns(ticks)).collect())
+    };
+    let in_ns = |steps: Option<Vec<u64>>| -> Option<Vec<f64>> {
+        Some(steps?.into_iter().map(|ns| ns as f64).collect())
+    };
+    match read {
+        ClockRead::Rdtsc | ClockRead::Cntvct => {
+            in_ticks(smallest_steps(STEP_PAIRS, || between(ticks_raw)))
+        }
+        ClockRead::LfenceRdtsc | ClockRead::CntvctIsb => {
+            in_ticks(smallest_steps(STEP_PAIRS, || between(ticks_fenced)))
+        }
+        ClockRead::Rdtscp => in_ticks(smallest_steps(STEP_PAIRS, || between(ticks_rdtscp))),
+        ClockRead::FencedPair => in_ticks(smallest_steps(STEP_PAIRS, || {
+            let start = ticks_start();
+            ticks_end().wrapping_sub(start)
+        })),
+        ClockRead::CpuidPair => in_ticks(smallest_steps(TRAPPED_STEP_PAIRS, || {
+            let start = ticks_cpuid().unwrap_or_default();
+            ticks_rdtscp().wrapping_sub(start)
+        })),
+        ClockRead::ClockGettimeVdso => in_ns(smallest_steps(STEP_PAIRS, || {
+            between(|| vdso_clock_gettime(Clock::MONOTONIC))
+        })),
+        ClockRead::ClockGettimeSyscall => in_ns(smallest_steps(STEP_PAIRS, || {
+            between(|| syscall_clock_gettime(Clock::MONOTONIC))
+        })),
+        ClockRead::Instant => in_ns(smallest_steps(STEP_PAIRS, || {
+            let start = Instant::now();
+            Instant::now().duration_since(start).as_nanos() as u64
+        })),
+        ClockRead::Time => None,
+    }
+}
+
+/// Two reads back to back.
+#[inline(always)]
+fn between(read: impl Fn() -> u64) -> u64 {
+    let start = read();
+    read().wrapping_sub(start)
+}
+
+/// The smallest non-zero step of at least `pairs` pairs of reads, several times over; `None` where
+/// a search ends without any. Unordered reads may run backwards: those steps do not count.
+fn smallest_steps(pairs: u64, mut step: impl FnMut() -> u64) -> Option<Vec<u64>> {
+    (0..STEP_EVENTS)
+        .map(|_| {
+            let mut smallest = u64::MAX;
+            let mut done = 0;
+            while done < pairs || (smallest == u64::MAX && done < STEP_PAIRS_MAX) {
+                let ticks = step();
+                if ticks != 0 && ticks < 1 << 63 {
+                    smallest = smallest.min(ticks);
+                }
+                done += 1;
+            }
+            (smallest != u64::MAX).then_some(smallest)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EXPERIMENT, NAMES, exists, smallest_steps};
+    use crate::experiment::{Experiment, Preset};
+    use crate::experiments::tests::{check, params, sites, smoke};
+    use crate::host::Arch;
+    use metal::kernel::ClockRead;
+
+    #[test]
+    fn it_keeps_the_laws_of_the_catalogue() {
+        for site in sites() {
+            for preset in [Preset::Quick, Preset::Standard, Preset::Thorough] {
+                check(&EXPERIMENT, &site, preset);
+            }
+        }
+    }
+
+    #[test]
+    fn names_match_the_reads_that_this_machine_has() {
+        let here = if cfg!(target_arch = "x86_64") {
+            Arch::X86_64
+        } else {
+            Arch::Aarch64
+        };
+        for (name, read) in NAMES {
+            assert_eq!(
+                exists(*read, here),
+                ClockRead::available().contains(read),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_clock_of_the_other_architecture_is_a_skip_only_when_asked_for() {
+        for mut site in sites() {
+            site.host.cpu.arch = Arch::X86_64;
+            let everything = EXPERIMENT
+                .series(&site, &params(EXPERIMENT.card(), Preset::Standard, &[]))
+                .expect("always measurable");
+            assert!(everything.skipped.is_empty());
+            assert_eq!(everything.series[0].cases.len(), 9);
+            let asked = params(
+                EXPERIMENT.card(),
+                Preset::Standard,
+                &[("clock", "cntvct,rdtsc")],
+            );
+            let offer = EXPERIMENT.series(&site, &asked).expect("always measurable");
+            assert_eq!((offer.series[0].cases.len(), offer.skipped.len()), (1, 1));
+        }
+    }
+
+    #[test]
+    fn the_smallest_step_is_found_and_a_clock_that_stands_still_ends_the_search() {
+        let mut turn = 0u64;
+        let steps = smallest_steps(10, || {
+            turn += 1;
+            [0, 7, 3, u64::MAX][(turn % 4) as usize]
+        });
+        assert_eq!(steps, Some(vec![3; super::STEP_EVENTS]));
+        assert_eq!(smallest_steps(10, || 0), None);
+    }
+
+    #[test]
+    fn it_measures() {
+        assert!(!smoke(&EXPERIMENT).is_empty());
+    }
+}

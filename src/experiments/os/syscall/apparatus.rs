@@ -1,0 +1,185 @@
+//! What the system calls work on: files, a pipe, an epoll set, pools of descriptors.
+
+use crate::measure::Bench;
+use anyhow::{Context, Result, bail, ensure};
+use metal::clock::{
+    Clock, monotonic_raw_ns, syscall_clock_gettime, time_syscall, time_vdso, vdso_clock_gettime,
+};
+use metal::raw;
+use record::case::Case;
+use std::fs::{File, OpenOptions};
+use std::hint::black_box;
+use std::io::{PipeReader, PipeWriter};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::AtomicU32;
+
+/// Bytes of the page that is read and of the area that is mapped.
+const PAGE_BYTES: usize = 4096;
+
+/// The apparatus of the calls that are simply repeated.
+pub(super) struct Calls {
+    zero: File,
+    null: File,
+    program: File,
+    page: Vec<u8>,
+    word: AtomicU32,
+    epoll: OwnedFd,
+    reader: PipeReader,
+    /// Kept open: a pipe without a writer is ready for reading.
+    _writer: PipeWriter,
+}
+
+impl Calls {
+    /// Opens everything.
+    ///
+    /// # Errors
+    /// What could not be opened.
+    pub(super) fn new() -> Result<Calls> {
+        let program = File::open("/proc/self/exe").context("plumb's own program file")?;
+        let (reader, writer) = std::io::pipe().context("a pipe")?;
+        let epoll = raw::epoll_create().context("an epoll set")?;
+        raw::epoll_add(epoll.as_fd(), reader.as_fd()).context("a pipe in an epoll set")?;
+        Ok(Calls {
+            zero: File::open("/dev/zero").context("/dev/zero")?,
+            null: OpenOptions::new()
+                .write(true)
+                .open("/dev/null")
+                .context("/dev/null")?,
+            program,
+            page: vec![1; PAGE_BYTES],
+            word: AtomicU32::new(0),
+            epoll,
+            reader,
+            _writer: writer,
+        })
+    }
+
+    /// Times one of the calls. Each has a loop of its own, into which the call is inlined.
+    ///
+    /// # Errors
+    /// The call failed or did not do what it should; there is no such call.
+    pub(super) fn time(&mut self, bench: &mut Bench, case: &Case, call: &str) -> Result<()> {
+        let Calls {
+            zero,
+            null,
+            program,
+            page,
+            word,
+            epoll,
+            reader,
+            ..
+        } = self;
+        match call {
+            "getpid" => read(bench, case, raw::getpid),
+            "getppid" => read(bench, case, raw::getppid),
+            "clock_gettime_vdso" => read(bench, case, || vdso_clock_gettime(Clock::MONOTONIC)),
+            "clock_gettime_raw" => read(bench, case, || syscall_clock_gettime(Clock::MONOTONIC)),
+            "time_vdso" => read(bench, case, time_vdso),
+            "time_raw" => read(bench, case, time_syscall),
+            "stat" => serve(bench, case, 0, || {
+                raw::newfstatat(None, c"/dev/null").map(|_| 0)
+            }),
+            "read_zero" => serve(bench, case, 1, || raw::read(zero.as_fd(), &mut page[..1])),
+            "write_null" => serve(bench, case, 1, || raw::write(null.as_fd(), &page[..1])),
+            "pread_cached" => serve(bench, case, PAGE_BYTES, || {
+                raw::pread64(program.as_fd(), page, 0)
+            }),
+            "sched_yield" => serve(bench, case, 0, || raw::sched_yield().map(|()| 0)),
+            "mmap_munmap" => serve(bench, case, 0, || {
+                raw::munmap(raw::mmap(PAGE_BYTES)?).map(|()| 0)
+            }),
+            "futex_wake" => serve(bench, case, 0, || raw::futex_wake(word, 1)),
+            "epoll_wait" => serve(bench, case, 0, || raw::epoll_wait(epoll.as_fd(), 0)),
+            "ioctl" => serve(bench, case, 0, || raw::ioctl_fionread(reader.as_fd())),
+            _ => bail!("there is no such call"),
+        }
+    }
+}
+
+/// Times a call that cannot fail.
+fn read<T>(bench: &mut Bench, case: &Case, once: impl Fn() -> T) -> Result<()> {
+    bench.time(case, "latency", |n| {
+        for _ in 0..n {
+            black_box(once());
+        }
+    })?;
+    Ok(())
+}
+
+/// Times a call that must return `expected` each time.
+fn serve(
+    bench: &mut Bench,
+    case: &Case,
+    expected: usize,
+    mut once: impl FnMut() -> std::io::Result<usize>,
+) -> Result<()> {
+    bench.try_time(case, "latency", |n| {
+        for _ in 0..n {
+            let returned = once()?;
+            ensure!(
+                returned == expected,
+                "it returned {returned}, not {expected}"
+            );
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// Descriptors that are opened in one go and closed in one go.
+pub(super) struct Pools {
+    open: Vec<OwnedFd>,
+    short: usize,
+}
+
+impl Pools {
+    /// Pools of `short` and twice as many. The descriptor table has grown when this returns.
+    ///
+    /// # Errors
+    /// So many files may not be open.
+    pub(super) fn new(short: usize) -> Result<Pools> {
+        ensure!(short > 0, "a pool of no descriptors");
+        let mut pools = Pools {
+            open: Vec::with_capacity(2 * short),
+            short,
+        };
+        pools.once(2 * short)?;
+        Ok(pools)
+    }
+
+    /// A quartet of pools: short, long, long, short. Returns ns per open and per close, each the
+    /// difference of the long and the short pools.
+    ///
+    /// # Errors
+    /// Those of open(2) and close(2).
+    pub(super) fn quartet(&mut self) -> Result<(f64, f64)> {
+        let (short, long) = (self.short, 2 * self.short);
+        let [first, second, third, fourth] = [
+            self.once(short)?,
+            self.once(long)?,
+            self.once(long)?,
+            self.once(short)?,
+        ];
+        let per_call = |of: fn((u64, u64)) -> u64| {
+            let longs = of(second) as f64 + of(third) as f64;
+            let shorts = of(first) as f64 + of(fourth) as f64;
+            (longs - shorts) / long as f64
+        };
+        Ok((per_call(|(open, _)| open), per_call(|(_, close)| close)))
+    }
+
+    /// Opens `count` descriptors and closes them; ns of both.
+    fn once(&mut self, count: usize) -> Result<(u64, u64)> {
+        let start = monotonic_raw_ns();
+        for _ in 0..count {
+            let fd = raw::openat(None, c"/dev/null", 0).context("open of /dev/null")?;
+            self.open.push(fd);
+        }
+        let opened = monotonic_raw_ns();
+        for fd in self.open.drain(..) {
+            raw::close(fd).context("close of /dev/null")?;
+        }
+        let closed = monotonic_raw_ns();
+        Ok((opened - start, closed - opened))
+    }
+}

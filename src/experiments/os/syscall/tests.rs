@@ -1,0 +1,98 @@
+use super::*;
+use crate::experiment::Preset;
+use crate::experiments::tests::{check, params, recorded, sites, smoke};
+use crate::host::Rlimit;
+use record::key::Key;
+
+#[test]
+fn it_keeps_the_laws_of_the_catalogue() {
+    for site in sites() {
+        for preset in [Preset::Quick, Preset::Standard] {
+            let offer = check(&EXPERIMENT, &site, preset);
+            let cases: usize = offer.series.iter().map(|series| series.cases.len()).sum();
+            assert_eq!(cases + offer.skipped.len(), 19);
+        }
+    }
+}
+
+#[test]
+fn what_a_site_lacks_is_skipped_with_its_reason() {
+    let skips = |site: &Site| -> Vec<String> {
+        let offer = EXPERIMENT
+            .series(site, &params(&CARD, Preset::Quick, &[]))
+            .expect("something is always measurable");
+        offer.skipped.iter().map(|(id, _)| id.to_string()).collect()
+    };
+    let mut site = recorded("vm-granite-rapids");
+    assert!(skips(&site).is_empty());
+    site.host.kernel.release = Some("4.19.0-26-amd64".to_owned());
+    assert_eq!(skips(&site), ["call=uring_nop"]);
+    site.host.kernel.release = Some("6.1".to_owned());
+    site.host.limits.open_files = Some(Rlimit {
+        soft: Some(256),
+        hard: Some(4096),
+    });
+    assert_eq!(skips(&site), ["call=open", "call=close"]);
+    site.host.limits.open_files = None;
+    site.host.cpu.arch = Arch::Aarch64;
+    assert_eq!(skips(&site), ["call=time_raw"]);
+}
+
+#[test]
+fn releases_are_read() {
+    assert_eq!(version("6.18.44-fc-v669"), Some((6, 18)));
+    assert_eq!(version("5.1-rc2"), Some((5, 1)));
+    assert_eq!(version("linux"), None);
+}
+
+#[test]
+fn the_derived_prediction_comes_from_what_clock_read_measured() {
+    let site = &recorded("vm-granite-rapids");
+    let of = |call: &str, known: &Known| {
+        let case = Case::new(CaseId::new().with("call", call));
+        EXPERIMENT.predict(site, Some(known), &case, &CARD.metrics[0])
+    };
+    let mut known = Known::default();
+    assert!(of("getpid", &known).is_none());
+    for (clock, ns) in [
+        ("clock_gettime_syscall", 135.0),
+        ("clock_gettime_vdso", 18.0),
+    ] {
+        let id = CaseId::new().with("clock", clock);
+        known.insert(Key::new("clock.read", &id, "cost"), ns);
+    }
+    known.insert(
+        Key::new("clock.rate", &CaseId::new(), "core_frequency"),
+        3.6e9,
+    );
+    let null = of("getpid", &known).expect("told").range.expect("told");
+    assert!(null.low > 50.0 && null.high < 135.0, "{null:?}");
+    let same = of("clock_gettime_vdso", &known)
+        .expect("told")
+        .range
+        .expect("told");
+    assert_eq!(same.likely, 18.0);
+    // Not measured: nothing to derive from.
+    assert!(of("time_vdso", &known).is_none());
+}
+
+#[test]
+fn pools_are_opened_and_closed_whole() {
+    let descriptors = || {
+        std::fs::read_dir("/proc/self/fd")
+            .expect("proc is mounted")
+            .count()
+    };
+    let before = descriptors();
+    let mut pools = Pools::new(8).expect("8 files may be open");
+    let (open, close) = pools.quartet().expect("and closed");
+    assert!(open.is_finite() && close.is_finite());
+    // Other tests of this process open files too, but not as many as a pool that was left open.
+    assert!(descriptors() < before + 16);
+    assert!(Pools::new(0).is_err());
+}
+
+#[test]
+fn it_measures() {
+    assert!(!smoke(&EXPERIMENT).is_empty());
+}

@@ -1,0 +1,193 @@
+//! What every experiment keeps, whatever it measures: one `check` for their tests, and the sites
+//! on which it is asked.
+
+use super::FAMILIES;
+use crate::experiment::{Card, Experiment, Offer, Params, Preset, Site};
+use crate::host::{Core, Host, Root};
+use crate::link::{CalibrateOrder, RoundOrder};
+use crate::measure::{Bench, calibrate};
+use crate::predict::tests::bare_site;
+use crate::session::params::Settings;
+use record::case::Case;
+use record::event::Samples;
+use record::key::CaseId;
+use record::metric::Metric;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// A machine that tells nothing, one of the reports, and the recorded ones (a virtual machine, two
+/// sockets, hybrid cores, Arm).
+pub(crate) fn sites() -> Vec<Site> {
+    let mut old = bare_site();
+    old.host.kernel.virtualisation.is_guest = Some(false);
+    old.host.cpu.model_name = Some("Intel(R) Core(TM) i7-3770K CPU @ 3.50GHz".to_owned());
+    old.host.cpu.microarchitecture.core = Core::IvyBridge;
+    old.host.kernel.release = Some("3.2.0-54-generic".to_owned());
+    let names = [
+        "vm-granite-rapids",
+        "epyc-7763-2s",
+        "alder-lake-hybrid",
+        "graviton3",
+    ];
+    let mut sites = vec![bare_site(), old];
+    sites.extend(names.map(recorded));
+    sites
+}
+
+/// A recorded machine.
+pub(crate) fn recorded(name: &str) -> Site {
+    let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hosts");
+    let root = Root::at(&hosts.join(name)).expect("the recorded host is in the repository");
+    Site {
+        host: Host::read(&root),
+        ..bare_site()
+    }
+}
+
+/// The parameters of a card: its defaults for a preset, some of them replaced.
+pub(crate) fn params(card: &'static Card, preset: Preset, set: &[(&str, &str)]) -> Params {
+    let texts: Vec<String> = set
+        .iter()
+        .map(|(name, value)| format!("{}.{name}={value}", card.id))
+        .collect();
+    Settings::parse(&texts, FAMILIES)
+        .unwrap()
+        .params(card, preset)
+}
+
+/// Asserts what holds for every experiment at every site, and returns what it offers there.
+pub(crate) fn check(experiment: &dyn Experiment, site: &Site, preset: Preset) -> Offer {
+    let card = experiment.card();
+    let offer = experiment
+        .series(site, &params(card, preset, &[]))
+        .unwrap_or_else(|skip| panic!("{}: {}", card.id, skip.reason));
+    let mut seen = BTreeSet::new();
+    for series in &offer.series {
+        assert_eq!(series.experiment, card.id);
+        assert!(!series.cases.is_empty(), "{}", series.label());
+        assert!(!experiment.round_cost(site, series).is_zero());
+        for case in &series.cases {
+            assert!(
+                seen.insert(case.id.clone()),
+                "{}: {} twice",
+                card.id,
+                case.id
+            );
+            check_names(card, &case.id);
+            for metric in card.metrics.iter().filter(|metric| !metric.derived) {
+                check_prior(experiment, site, case, metric);
+            }
+        }
+    }
+    for id in &offer.derived {
+        check_names(card, id);
+        for metric in card.metrics.iter().filter(|metric| metric.derived) {
+            check_prior(experiment, site, &Case::new(id.clone()), metric);
+        }
+    }
+    for (id, skip) in &offer.skipped {
+        assert!(
+            !seen.contains(id) && !skip.reason.is_empty(),
+            "{}: {id}",
+            card.id
+        );
+    }
+    offer
+}
+
+/// Parameters of a case are the card's, in the card's order.
+fn check_names(card: &Card, id: &CaseId) {
+    let places: Vec<_> =
+        id.0.iter()
+            .map(|(name, _)| card.params.iter().position(|param| param.name == name))
+            .collect();
+    assert!(
+        places.iter().all(Option::is_some) && places.is_sorted(),
+        "{}: {id}",
+        card.id
+    );
+}
+
+fn check_prior(experiment: &dyn Experiment, site: &Site, case: &Case, metric: &Metric) {
+    let prediction = experiment
+        .predict(site, None, case, metric)
+        .unwrap_or_else(|| {
+            panic!(
+                "{} {}: no prior of {}",
+                experiment.card().id,
+                case.id,
+                metric.name
+            )
+        });
+    assert!(!prediction.because.is_empty());
+    if let Some(range) = prediction.range {
+        let ordered = range.low <= range.likely && range.likely <= range.high;
+        let finite = range.low.is_finite() && range.high.is_finite();
+        assert!(
+            ordered && finite,
+            "{} {}: {range:?}",
+            experiment.card().id,
+            case.id
+        );
+    }
+}
+
+/// One rehearsal of everything that an experiment offers on a machine like the first recorded one,
+/// on this one. Every measured metric that has a prediction must get samples.
+pub(crate) fn smoke(experiment: &dyn Experiment) -> Vec<Samples> {
+    // A thread of its own, because the bench pins it.
+    std::thread::scope(|scope| {
+        let work = scope.spawn(|| rehearse(experiment));
+        work.join().expect("does not panic")
+    })
+}
+
+fn rehearse(experiment: &dyn Experiment) -> Vec<Samples> {
+    let site = recorded("vm-granite-rapids");
+    let card = experiment.card();
+    let cpu = metal::place::allowed().expect("CPUs")[0];
+    let calibration = calibrate(&CalibrateOrder {
+        cpu,
+        windows: 10,
+        window_ns: 200_000,
+    })
+    .expect("the clocks run");
+    let offer = experiment
+        .series(&site, &params(card, Preset::Rehearsal, &[]))
+        .unwrap_or_else(|skip| panic!("{}: {}", card.id, skip.reason));
+    let mut all = Vec::new();
+    for series in offer.series {
+        let order = RoundOrder {
+            series: series.clone(),
+            round: 1,
+            seed: 1,
+            cpus: vec![cpu],
+            calibration: calibration.clone(),
+            dir: None,
+            far: None,
+            case_ns: 200_000,
+            rehearsal: true,
+        };
+        let mut bench = Bench::new(order).expect("the CPU is allowed");
+        experiment
+            .measure(&series, &mut bench)
+            .unwrap_or_else(|error| panic!("{}: {error:#}", series.label()));
+        let (samples, ..) = bench.finish().expect("nothing is sent");
+        for case in &series.cases {
+            for metric in card.metrics.iter().filter(|metric| !metric.derived) {
+                let told = experiment
+                    .predict(&site, None, case, metric)
+                    .is_some_and(|prediction| prediction.range.is_some());
+                let mut of = samples
+                    .iter()
+                    .filter(|samples| samples.case == case.id && samples.metric == metric.name);
+                let values = of.next().map(|samples| samples.raw.samples());
+                assert!(of.next().is_none(), "{} {}: twice", case.id, metric.name);
+                let some = values.is_some_and(|values| !values.is_empty());
+                assert_eq!(some, told, "{} {} {}", card.id, case.id, metric.name);
+            }
+        }
+        all.extend(samples);
+    }
+    all
+}

@@ -1,0 +1,272 @@
+//! The machine, as the run's header describes it, and its environment.
+
+use crate::report::document::{Audience, Block, Cell, Column, Row, Section, Table};
+use crate::report::values;
+use record::quantity::{digits, render_bytes};
+use record::run::Run;
+use serde_json::Value;
+
+/// Description of the machine.
+pub(crate) fn section(run: &Run) -> Section {
+    let facts = Facts(&run.header.host);
+    let pairs = [
+        ("processor", processor(&facts)),
+        ("processor details", details(&facts)),
+        ("clock", clock(run)),
+        ("memory", memory(&facts)),
+        ("system", system(&facts)),
+        ("machine", virtualisation(&facts)),
+        ("identity", Some(run.header.identity.clone())),
+    ];
+    let pairs = pairs
+        .into_iter()
+        .filter_map(|(name, text)| Some((name.to_owned(), text.filter(|text| !text.is_empty())?)))
+        .collect();
+    let caches = caches(&facts);
+    let mut blocks = vec![(Audience::Everyone, Block::KeyValues(pairs))];
+    if !caches.rows.is_empty() {
+        let line = caches
+            .rows
+            .iter()
+            .map(|row| format!("{} {}", row.cells[0].text, row.cells[1].text))
+            .collect::<Vec<_>>()
+            .join(", ");
+        let pair = vec![("caches".to_owned(), line)];
+        blocks.push((Audience::Terminal, Block::KeyValues(pair)));
+        blocks.push((Audience::Page, Block::Table(caches)));
+    }
+    blocks.extend(dimms(&facts).map(|table| (Audience::Page, Block::Table(table))));
+    Section {
+        id: "machine".to_owned(),
+        heading: "Machine".to_owned(),
+        blocks,
+    }
+}
+
+/// Everything the environment said, by name.
+pub(crate) fn environment(run: &Run) -> Section {
+    let mut pairs: Vec<(String, String)> = run
+        .header
+        .environment
+        .iter()
+        .map(|(name, text)| (name.clone(), text.clone()))
+        .collect();
+    if let Some(Value::Object(mitigations)) = run.header.host.pointer("/kernel/mitigations") {
+        pairs.extend(mitigations.iter().filter_map(|(name, text)| {
+            Some((format!("mitigation {name}"), text.as_str()?.to_owned()))
+        }));
+    }
+    let mut blocks = vec![(Audience::Page, Block::KeyValues(pairs))];
+    for segment in &run.segments {
+        let text = format!("Segment {} began {}.", segment.n, segment.started);
+        blocks.push((Audience::Page, Block::Paragraph(text)));
+    }
+    Section {
+        id: "environment".to_owned(),
+        heading: "Environment".to_owned(),
+        blocks,
+    }
+}
+
+/// Caches that hold data, as (name, bytes): what the machine states about its levels.
+pub(crate) fn stated_levels(run: &Run) -> Vec<(String, f64)> {
+    let facts = Facts(&run.header.host);
+    let mut levels: Vec<(String, f64)> = facts
+        .list("/cache/levels")
+        .iter()
+        .filter(|cache| cache["kind"] != "instruction")
+        .filter_map(|cache| {
+            Some((
+                format!("L{}", cache["level"].as_u64()?),
+                cache["size_bytes"].as_f64()?,
+            ))
+        })
+        .collect();
+    levels.dedup();
+    levels
+}
+
+/// The host's JSON; what is absent is `None`.
+struct Facts<'a>(&'a Value);
+
+impl Facts<'_> {
+    fn text(&self, pointer: &str) -> Option<String> {
+        match self.0.pointer(pointer)? {
+            Value::String(text) => Some(text.clone()),
+            Value::Number(number) => Some(number.to_string()),
+            _ => None,
+        }
+    }
+
+    fn number(&self, pointer: &str) -> Option<f64> {
+        self.0.pointer(pointer)?.as_f64()
+    }
+
+    fn list(&self, pointer: &str) -> &[Value] {
+        self.0
+            .pointer(pointer)
+            .and_then(Value::as_array)
+            .map_or(&[], Vec::as_slice)
+    }
+}
+
+fn joined(parts: &[Option<String>]) -> Option<String> {
+    let parts: Vec<&str> = parts.iter().flatten().map(String::as_str).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+fn processor(facts: &Facts) -> Option<String> {
+    let cpus = facts.list("/cpu/cpus");
+    let online = cpus.iter().filter(|cpu| cpu["online"] == true).count();
+    let mut packages: Vec<&Value> = cpus.iter().map(|cpu| &cpu["package"]).collect();
+    packages.sort_by_key(|package| package.as_i64());
+    packages.dedup();
+    let count = (online > 0).then(|| {
+        format!(
+            "{online} CPUs in {} socket{}",
+            packages.len(),
+            if packages.len() == 1 { "" } else { "s" }
+        )
+    });
+    let model = facts
+        .text("/cpu/model_name")
+        .or_else(|| facts.text("/cpu/arch"));
+    joined(&[model, count])
+}
+
+fn details(facts: &Facts) -> Option<String> {
+    let labelled = |label: &str, pointer| facts.text(pointer).map(|text| format!("{label} {text}"));
+    joined(&[
+        facts.text("/cpu/vendor"),
+        facts.text("/cpu/microarchitecture/name"),
+        labelled("family", "/cpu/family"),
+        labelled("model", "/cpu/model"),
+        labelled("stepping", "/cpu/stepping"),
+        labelled("microcode", "/cpu/microcode"),
+    ])
+}
+
+fn clock(run: &Run) -> Option<String> {
+    let clocks = &run.header.calibration;
+    Some(format!(
+        "core {} ({}), counter {} ({}), one cycle {} ns",
+        values::clock(clocks.core_hz),
+        clocks.core_source,
+        values::clock(clocks.counter_hz),
+        clocks.source,
+        digits(1e9 / clocks.core_hz)
+    ))
+}
+
+fn memory(facts: &Facts) -> Option<String> {
+    let bytes = |pointer: &str, label: &str| {
+        facts
+            .number(pointer)
+            .map(|bytes| format!("{}{label}", render_bytes(bytes)))
+    };
+    let nodes = facts.list("/numa/nodes").len();
+    joined(&[
+        bytes("/memory/total_bytes", ""),
+        bytes("/memory/available_bytes", " available"),
+        (nodes > 1).then(|| format!("{nodes} NUMA nodes")),
+        facts
+            .text("/memory/thp/enabled")
+            .map(|mode| format!("transparent huge pages {mode}")),
+    ])
+}
+
+fn system(facts: &Facts) -> Option<String> {
+    joined(&[
+        facts.text("/kernel/distribution"),
+        facts
+            .text("/kernel/release")
+            .map(|release| format!("Linux {release}")),
+        facts.text("/kernel/hz").map(|hz| format!("HZ {hz}")),
+        facts
+            .text("/kernel/clock_source/current")
+            .map(|source| format!("clock source {source}")),
+    ])
+}
+
+fn virtualisation(facts: &Facts) -> Option<String> {
+    let guest = facts.0.pointer("/kernel/virtualisation/is_guest") == Some(&Value::Bool(true));
+    joined(&[
+        guest.then(|| match facts.text("/kernel/virtualisation/hypervisor") {
+            Some(name) => format!("virtual machine ({name})"),
+            None => "virtual machine".to_owned(),
+        }),
+        facts
+            .text("/kernel/container/runtime")
+            .map(|name| format!("container ({name})")),
+        facts.text("/kernel/virtualisation/system_vendor"),
+        facts.text("/kernel/virtualisation/product"),
+    ])
+}
+
+fn caches(facts: &Facts) -> Table {
+    let rows = facts.list("/cache/levels").iter().filter_map(|cache| {
+        let kind = match cache["kind"].as_str()? {
+            "data" => "d",
+            "instruction" => "i",
+            _ => "",
+        };
+        let number = |name: &str| cache[name].as_u64().map(|number| number.to_string());
+        Some(Row::of(vec![
+            Cell::plain(format!("L{}{kind}", cache["level"].as_u64()?)),
+            Cell::plain(render_bytes(cache["size_bytes"].as_f64()?)),
+            Cell::plain(
+                number("ways").map_or_else(|| "-".to_owned(), |ways| format!("{ways}-way")),
+            ),
+            Cell::plain(
+                number("line_bytes").map_or_else(|| "-".to_owned(), |line| format!("{line} B")),
+            ),
+            Cell::plain(cache["write_policy"].as_str().unwrap_or("-")),
+            Cell::plain(number("sharers").unwrap_or_else(|| "-".to_owned())),
+        ]))
+    });
+    Table {
+        caption: "Caches, as the machine states them".to_owned(),
+        columns: vec![
+            Column::text("cache"),
+            Column::number("size"),
+            Column::number("associativity"),
+            Column::number("line"),
+            Column::text("write policy"),
+            Column::number("CPUs sharing one"),
+        ],
+        rows: rows.collect(),
+    }
+}
+
+/// Memory modules: whatever scalar facts the firmware tells of each.
+fn dimms(facts: &Facts) -> Option<Table> {
+    let dimms: Vec<&serde_json::Map<String, Value>> = facts
+        .list("/memory/dimms")
+        .iter()
+        .filter_map(Value::as_object)
+        .collect();
+    let names: Vec<&String> = dimms.first()?.keys().collect();
+    let cell = |value: &Value| match value {
+        Value::Null => Cell::plain("-"),
+        Value::String(text) => Cell::plain(text.clone()),
+        other => Cell::plain(other.to_string()),
+    };
+    Some(Table {
+        caption: "Memory modules, as the firmware states them".to_owned(),
+        columns: names
+            .iter()
+            .map(|name| Column::text(&name.replace('_', " ")))
+            .collect(),
+        rows: dimms
+            .iter()
+            .map(|dimm| {
+                Row::of(
+                    names
+                        .iter()
+                        .map(|name| cell(dimm.get(*name).unwrap_or(&Value::Null)))
+                        .collect(),
+                )
+            })
+            .collect(),
+    })
+}

@@ -1,0 +1,78 @@
+//! A metric by two parameters: rows by one, columns by the other.
+
+use super::experiment::verdict;
+use crate::analysis::figure::Figure;
+use crate::report::document::{Cell, Column, Row, Table, Tone};
+use crate::report::values;
+use record::event::PlannedExperiment;
+use record::key::Value;
+
+/// The table; `None` where no figure has both parameters. Cases that differ in further parameters
+/// share a cell, one value after the other.
+pub(crate) fn table(
+    planned: &PlannedExperiment,
+    figures: &[&Figure],
+    rows: &str,
+    columns: &str,
+    metric: &str,
+) -> Option<Table> {
+    let of_metric: Vec<&Figure> = figures
+        .iter()
+        .filter(|figure| figure.metric.as_ref().is_some_and(|of| of.name == metric))
+        .copied()
+        .collect();
+    let row_values = distinct(&of_metric, rows);
+    let column_values = distinct(&of_metric, columns);
+    if row_values.is_empty() || column_values.is_empty() {
+        return None;
+    }
+    let label =
+        |name: &str, value: &Value| values::parameter(value, planned.units.get(name).copied());
+    let mut heads = vec![Column::text(&format!("{rows} \\ {columns}"))];
+    heads.extend(
+        column_values
+            .iter()
+            .map(|value| Column::number(&label(columns, value))),
+    );
+    let rows = row_values.iter().map(|row| {
+        let mut cells = vec![Cell::plain(label(rows, row))];
+        cells.extend(column_values.iter().map(|column| {
+            let is_here = |figure: &&&Figure| {
+                figure.case.get(rows) == Some(*row) && figure.case.get(columns) == Some(*column)
+            };
+            cell(of_metric.iter().filter(is_here).copied())
+        }));
+        Row::of(cells)
+    });
+    Some(Table {
+        caption: metric.replace('_', " "),
+        columns: heads,
+        rows: rows.collect(),
+    })
+}
+
+fn distinct<'a>(figures: &[&'a Figure], name: &str) -> Vec<&'a Value> {
+    let mut values: Vec<&Value> = Vec::new();
+    for value in figures.iter().filter_map(|figure| figure.case.get(name)) {
+        if !values.contains(&value) {
+            values.push(value);
+        }
+    }
+    values
+}
+
+/// The values of one cell, with the tone of the worst.
+fn cell<'a>(figures: impl Iterator<Item = &'a Figure>) -> Cell {
+    let (mut texts, mut tone) = (Vec::new(), Tone::Plain);
+    for figure in figures {
+        texts.push(values::of_figure(figure).map_or_else(|| "-".to_owned(), |shown| shown.value));
+        let own = verdict(figure).tone;
+        if own == Tone::Bad || (own == Tone::Warn && tone != Tone::Bad) {
+            tone = own;
+        }
+    }
+    match texts.is_empty() {
+        true => Cell::toned("-", Tone::Muted),
+        false => Cell::toned(texts.join(" / "), tone),
+    }
+}

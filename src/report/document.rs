@@ -1,0 +1,231 @@
+//! A report without a format: sections of blocks that every renderer shows in its own way.
+
+use crate::analysis::findings::Severity;
+
+/// A report.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Document {
+    /// Title.
+    pub(crate) title: String,
+    /// What was done and how it came out, in a few sentences.
+    pub(crate) summary: String,
+    /// Sections in reading order.
+    pub(crate) sections: Vec<Section>,
+}
+
+/// A section.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Section {
+    /// Unique in the document: `memory.latency`, `machine`.
+    pub(crate) id: String,
+    /// Heading.
+    pub(crate) heading: String,
+    /// Blocks with who sees them.
+    pub(crate) blocks: Vec<(Audience, Block)>,
+}
+
+/// Who sees a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Audience {
+    /// Every reader.
+    Everyone,
+    /// Only readers of a whole report: not the terminal.
+    Page,
+    /// Only the terminal, which has less room.
+    Terminal,
+}
+
+/// A piece of a section.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Block {
+    /// Running text.
+    Paragraph(String),
+    /// A heading below the section's.
+    Subheading(String),
+    /// Names with values.
+    KeyValues(Vec<(String, String)>),
+    /// A table.
+    Table(Table),
+    /// A plot.
+    Plot(Plot),
+    /// Remarks, each of some severity.
+    Notes(Vec<(Severity, String)>),
+    /// An experiment's manual, in Markdown.
+    Manual(String),
+}
+
+/// A table; cells are rendered text.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Table {
+    /// What it shows; may be empty.
+    pub(crate) caption: String,
+    /// Columns.
+    pub(crate) columns: Vec<Column>,
+    /// Rows.
+    pub(crate) rows: Vec<Row>,
+}
+
+/// A column.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Column {
+    /// Heading, with the unit where cells have none.
+    pub(crate) heading: String,
+    /// Whether cells are quantities, set flush right.
+    pub(crate) is_number: bool,
+}
+
+/// A row; as many cells as there are columns.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Row {
+    /// Cells.
+    pub(crate) cells: Vec<Cell>,
+    /// Left out where room is short: one of many rungs of a ladder.
+    pub(crate) is_spare: bool,
+}
+
+/// A cell.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Cell {
+    /// Text.
+    pub(crate) text: String,
+    /// How it is meant.
+    pub(crate) tone: Tone,
+}
+
+/// How a text is meant; colours follow from it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Tone {
+    /// Nothing special.
+    #[default]
+    Plain,
+    /// As it should be.
+    Good,
+    /// Look at it.
+    Warn,
+    /// Wrong.
+    Bad,
+    /// Aside.
+    Muted,
+}
+
+/// A plot. Values are in base units; axes say how to label them.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Plot {
+    /// What it shows.
+    pub(crate) title: String,
+    /// Horizontal axis.
+    pub(crate) x: Axis,
+    /// Vertical axis.
+    pub(crate) y: Axis,
+    /// Lines, dots or bars.
+    pub(crate) series: Vec<Series>,
+    /// Vertical lines with labels.
+    pub(crate) markers: Vec<Marker>,
+}
+
+/// An axis.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Axis {
+    /// What it shows.
+    pub(crate) label: String,
+    /// Unit of the values.
+    pub(crate) unit: Option<record::unit::Unit>,
+    /// Logarithmic.
+    pub(crate) is_log: bool,
+}
+
+/// Points that belong together.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Series {
+    /// Name in the legend.
+    pub(crate) name: String,
+    /// How they are drawn.
+    pub(crate) shape: Shape,
+    /// The points.
+    pub(crate) points: Vec<Point>,
+}
+
+/// How a series is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Points joined by a line, with their intervals.
+    Line,
+    /// Single points with their intervals.
+    Dots,
+    /// Horizontal bars, a named category each.
+    Bars,
+    /// The intervals alone, as a band: what was predicted.
+    Band,
+    /// The intervals alone, a bar each: what was predicted.
+    Ranges,
+}
+
+/// A point.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Point {
+    /// Horizontal value; for bars the position.
+    pub(crate) x: f64,
+    /// Vertical value; for bars the length.
+    pub(crate) y: f64,
+    /// Interval of `y`.
+    pub(crate) ends: Option<(f64, f64)>,
+    /// What a reader sees who points at it; for bars the category.
+    pub(crate) hover: String,
+}
+
+/// A vertical line.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Marker {
+    /// Where, on the horizontal axis.
+    pub(crate) at: f64,
+    /// What it is.
+    pub(crate) label: String,
+    /// Found by this run, or stated by the machine.
+    pub(crate) is_measured: bool,
+}
+
+impl Column {
+    /// A column of text.
+    pub(crate) fn text(heading: &str) -> Self {
+        Column {
+            heading: heading.to_owned(),
+            is_number: false,
+        }
+    }
+
+    /// A column of quantities.
+    pub(crate) fn number(heading: &str) -> Self {
+        Column {
+            heading: heading.to_owned(),
+            is_number: true,
+        }
+    }
+}
+
+impl Row {
+    /// A row that is always shown.
+    pub(crate) fn of(cells: Vec<Cell>) -> Self {
+        Row {
+            cells,
+            is_spare: false,
+        }
+    }
+}
+
+impl Cell {
+    /// A plain cell.
+    pub(crate) fn plain(text: impl Into<String>) -> Self {
+        Cell {
+            text: text.into(),
+            tone: Tone::Plain,
+        }
+    }
+
+    /// A cell with a tone.
+    pub(crate) fn toned(text: impl Into<String>, tone: Tone) -> Self {
+        Cell {
+            text: text.into(),
+            tone,
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Goldens of every format on the synthetic run. `UPDATE_GOLDENS=1` rewrites them.
+
+use super::build::build;
+use super::terminal::{self, Look};
+use super::{csv, html, json, markdown, openmetrics};
+use crate::analysis::sample;
+use record::run::Run;
+use std::path::Path;
+
+const PLAIN: Look = Look {
+    width: 100,
+    colours: false,
+};
+
+/// Compares with `src/report/testdata/<name>`, or rewrites it.
+fn check(name: &str, found: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("src/report/testdata")
+        .join(name);
+    if std::env::var_os("UPDATE_GOLDENS").is_some() {
+        std::fs::write(&path, found).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    for (at, (found, expected)) in found.lines().zip(expected.lines()).enumerate() {
+        assert_eq!(
+            found,
+            expected,
+            "{name}, line {}; UPDATE_GOLDENS=1 rewrites it",
+            at + 1
+        );
+    }
+    assert_eq!(
+        found.lines().count(),
+        expected.lines().count(),
+        "{name}: lines"
+    );
+}
+
+#[test]
+fn terminal_golden() {
+    let text = terminal::render(&build(&sample::run()), PLAIN);
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 100),
+        "{text}"
+    );
+    assert!(!text.contains('\u{1b}') && !text.contains('\u{2060}'));
+    check("terminal.txt", &text);
+}
+
+#[test]
+fn terminal_colours_only_where_asked() {
+    let look = Look {
+        colours: true,
+        ..PLAIN
+    };
+    let text = terminal::render(&build(&sample::run()), look);
+    assert!(text.contains("\u{1b}[31mimpossible"));
+    for line in text.lines() {
+        let opened = line.matches("\u{1b}[").count();
+        let closed = line.matches("\u{1b}[0m").count();
+        assert_eq!(opened, 2 * closed, "{line:?}");
+    }
+}
+
+#[test]
+fn a_narrow_terminal_is_kept() {
+    let look = Look { width: 60, ..PLAIN };
+    let text = terminal::render(&build(&sample::run()), look);
+    for line in text.lines() {
+        assert!(
+            line.chars().count() <= 60 || !line.trim().contains(' '),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn markdown_golden() {
+    check("report.md", &markdown::render(&build(&sample::run())));
+}
+
+#[test]
+fn csv_golden() {
+    let text = csv::render(&sample::run());
+    let mut reader = ::csv::Reader::from_reader(text.as_bytes());
+    let rows = reader.records().collect::<Result<Vec<_>, _>>().unwrap();
+    assert_eq!(rows.len(), crate::analysis::figures(&sample::run()).len());
+    check("figures.csv", &text);
+}
+
+#[test]
+fn json_golden_meets_its_schema() {
+    let text = json::render(&sample::run());
+    let schema = json::schema();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let mut value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let errors: Vec<String> = validator
+        .iter_errors(&value)
+        .map(|error| error.to_string())
+        .collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+    check("result.json", &text);
+    value["figures"][0]["outcome"] = "maybe".into();
+    assert!(
+        !validator.is_valid(&value),
+        "the schema refuses an unknown outcome"
+    );
+}
+
+#[test]
+fn openmetrics_golden() {
+    let text = openmetrics::render(&sample::run());
+    assert!(text.ends_with("# EOF\n"));
+    check("metrics.txt", &text);
+}
+
+#[test]
+fn the_page_needs_nothing_else() {
+    let page = html::render(&build(&sample::run()));
+    let shell: String = match page.split_once("<script id=\"plotly\"") {
+        Some((before, after)) => {
+            let (library, after) = after.split_once("</script>").unwrap();
+            assert!(
+                library.len() > 1_000_000 && library.len() < 2_500_000,
+                "{}",
+                library.len()
+            );
+            format!("{before}{after}")
+        }
+        None => panic!("no plotting library in the page"),
+    };
+    assert!(!shell.contains("src="), "nothing is fetched");
+    for (at, _) in shell.match_indices("href=") {
+        assert!(
+            shell[at..].starts_with("href=\"#"),
+            "{}",
+            &shell[at..at + 40]
+        );
+    }
+    assert!(!shell.contains("http://") && !shell.contains("https://"));
+    for part in [
+        "default-src 'none'",
+        "L2 512 KiB",
+        "\"measured\":true",
+        "impossible",
+        "<noscript>",
+    ] {
+        assert!(shell.contains(part), "{part}");
+    }
+    if let Some(path) = std::env::var_os("PLUMB_PAGE") {
+        std::fs::write(path, page).unwrap();
+    }
+}
+
+#[test]
+fn text_of_a_run_cannot_break_out_of_the_page() {
+    let mut header = sample::header();
+    header
+        .environment
+        .insert("kernel".into(), "<script>alert(1)</script>".into());
+    let mut run = Run::new(header);
+    for event in sample::events() {
+        run.push(event);
+    }
+    let mut document = build(&run);
+    document
+        .sections
+        .retain(|section| section.id == "environment");
+    let page = html::render(&document);
+    assert!(page.contains("&lt;script&gt;alert(1)"));
+    assert!(
+        !page.contains("<script"),
+        "a page without plots carries no script"
+    );
+}
+
+#[test]
+fn a_matrix_has_a_row_and_a_column_per_value() {
+    let mut run = sample::run();
+    let plan = run.plan.as_mut().unwrap();
+    let latency = plan
+        .experiments
+        .iter_mut()
+        .find(|planned| planned.id == "memory.latency")
+        .unwrap();
+    latency.view = record::event::View::Matrix {
+        rows: "footprint".into(),
+        columns: "pages".into(),
+        metric: "latency".into(),
+    };
+    let text = markdown::render(&build(&run));
+    assert!(text.contains("| footprint \\\\ pages | huge |"), "{text}");
+    assert!(text.contains("| 128 MiB | 94.9 ns |"));
+}
+
+#[test]
+fn a_run_killed_before_its_plan_is_still_a_report() {
+    let run = Run::new(sample::header());
+    let document = build(&run);
+    let text = terminal::render(&document, PLAIN);
+    assert!(
+        text.contains("it ended before its plan was written"),
+        "{text}"
+    );
+    assert!(markdown::render(&document).contains("## Machine"));
+    assert!(json::render(&run).contains("\"figures\": []"));
+}
