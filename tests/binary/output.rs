@@ -2,6 +2,7 @@
 //! terminals only.
 
 use crate::plumb::{Answer, Here, answer};
+use serde_json::Value;
 
 const REHEARSAL: [&str; 4] = ["run", "selftest.fault", "--preset", "rehearsal"];
 
@@ -37,6 +38,27 @@ fn progress_is_for_terminals() {
     );
     assert!(piped.err.contains("the record is"), "{piped:?}");
     assert!(!piped.out.contains("the record is"), "{piped:?}");
+}
+
+#[test]
+fn json_is_all_that_stands_on_standard_output() {
+    let here = Here::new();
+    let answer = here.plumb(&[&REHEARSAL[..], &["--json", "--report", "page.html"]].concat());
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let result: Value = serde_json::from_str(&answer.out).expect("one JSON document");
+    let figures = result["figures"].as_array().unwrap();
+    assert_eq!(figures.len(), 1);
+    assert_eq!(figures[0]["experiment"], "selftest.fault");
+    assert_eq!(figures[0]["value"], 42.0);
+    assert!(answer.err.contains("the record is"), "{answer:?}");
+    let page = std::fs::read_to_string(here.path("page.html")).unwrap();
+    assert!(page.trim_end().ends_with("</html>"), "the page is whole");
+    let mut left = here.entries(".");
+    left.sort();
+    assert_eq!(left, ["page.html", "store"]);
+    // The stored record gives the same result again.
+    let again = here.plumb(&["report", "--format", "json"]);
+    assert_eq!(serde_json::from_str::<Value>(&again.out).unwrap(), result);
 }
 
 #[test]

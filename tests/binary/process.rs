@@ -194,9 +194,15 @@ fn a_run_under_way_keeps_its_record_and_its_directory_to_itself() {
 fn a_record_that_cannot_grow_ends_the_run_and_stays_readable() {
     let here = Here::new();
     let plumb = env!("CARGO_BIN_EXE_plumb");
-    let run = format!("{plumb} run selftest.sweep selftest.fault --preset rehearsal");
-    // Twenty blocks of 1 KiB hold the header and the plan, not the whole record.
-    let limited = format!("trap '' XFSZ; ulimit -f 20; exec {run} --out run.jsonl");
+    let run = "run selftest.sweep selftest.fault --preset rehearsal --out";
+    let whole = here.plumb(&format!("{run} whole.jsonl").split(' ').collect::<Vec<_>>());
+    assert_eq!(whole.code, Some(0), "{whole:?}");
+    // Room for the header and the plan, and little more.
+    let text = std::fs::read_to_string(here.path("whole.jsonl")).unwrap();
+    let planned: usize = text.split_inclusive('\n').take(2).map(str::len).sum();
+    let blocks = planned / 1024 + 2;
+    assert!(text.len() > blocks * 1024, "the limit is met");
+    let limited = format!("trap '' XFSZ; ulimit -f {blocks}; exec {plumb} {run} run.jsonl");
     let output = here.other("bash").args(["-c", &limited]).output().unwrap();
     let answer = crate::plumb::answer(output);
     assert_eq!(answer.code, Some(3), "{answer:?}");
@@ -205,10 +211,12 @@ fn a_record_that_cannot_grow_ends_the_run_and_stays_readable() {
         "{answer:?}"
     );
     let before = std::fs::metadata(here.path("run.jsonl")).unwrap().len();
-    assert_eq!(before, 20 * 1024, "the limit was met");
+    assert_eq!(before, blocks as u64 * 1024, "a line is torn");
     let resumed = here.plumb(&["run", "--resume", "run.jsonl"]);
     assert_eq!(resumed.code, Some(0), "{resumed:?}");
     let events = events(&here.path("run.jsonl"));
     assert_eq!(end(&events), "complete");
-    assert_eq!(rounds(&events, "selftest.fault/none").0, 1);
+    for series in ["selftest.sweep", "selftest.fault/none"] {
+        assert_eq!(rounds(&events, series), (1, 0), "{series}");
+    }
 }

@@ -17,9 +17,13 @@ fn killed(here: &Here) -> PathBuf {
     let answer = here.plumb(&[&args[..], &["--seed", "1", "--out", "run.jsonl"]].concat());
     assert_eq!(answer.code, Some(0), "{answer:?}");
     let record = here.path("run.jsonl");
-    let lines: Vec<Value> = events(&record);
-    let kept = lines.iter().rposition(|event| is(event, "round")).unwrap() + 1;
-    write(&record, &lines[..kept]);
+    let text = fs::read_to_string(&record).unwrap();
+    let last = events(&record)
+        .iter()
+        .rposition(|event| is(event, "round"))
+        .unwrap();
+    let kept: String = text.split_inclusive('\n').take(last + 1).collect();
+    fs::write(&record, kept).unwrap();
     record
 }
 
@@ -40,38 +44,31 @@ fn a_record_is_readable_wherever_it_was_cut() {
         .filter(|at| bytes[at - 1] == b'\n')
         .collect();
     fs::create_dir(here.path("store")).unwrap();
-    let mut wanted = Vec::new();
-    let mut keep = |name: String, cut: usize| {
-        fs::write(here.path(&format!("store/{name}.jsonl")), &bytes[..cut]).unwrap();
+    let mut cuts = vec![0, 1];
+    for end in &ends {
+        // Before and after the newline, and within the next line.
+        cuts.extend([end - 1, *end, end + 1, end + 9, end + 40]);
+    }
+    cuts.retain(|cut| *cut <= bytes.len());
+    let name = |cut: usize| format!("cut-{cut:06}");
+    for cut in &cuts {
+        let file = here.path(&format!("store/{}.jsonl", name(*cut)));
+        fs::write(file, &bytes[..*cut]).unwrap();
+    }
+    let runs = here.plumb(&["runs"]);
+    assert_eq!(runs.code, Some(0), "{runs:?}");
+    for cut in cuts {
         let whole = ends.iter().filter(|end| **end <= cut).count();
-        let lines = bytes[..cut].split(|byte| *byte == b'\n').take(whole);
-        let rounds = lines
-            .filter(|line| line.starts_with(b"{\"at_s\"") || is_round(line))
-            .count();
+        let lines = bytes.split(|byte| *byte == b'\n').take(whole);
+        let rounds = lines.filter(|line| is_round(line)).count();
         let about = if whole == 0 {
             "it is empty: the run ended before its header was written".to_owned()
         } else {
             format!("{rounds} rounds, killed or under way; resumable")
         };
-        wanted.push((name, about));
-    };
-    for (line, end) in ends.iter().enumerate() {
-        keep(format!("whole-{line:02}"), *end);
-        keep(format!("short-{line:02}"), end - 1);
-        keep(format!("torn-{line:02}"), end + 1 + 7 * line.min(1));
-        if *end + 9 > bytes.len() {
-            break;
-        }
-    }
-    let runs = here.plumb(&["runs"]);
-    assert_eq!(runs.code, Some(0), "{runs:?}");
-    assert!(wanted.len() > 15);
-    for (name, about) in wanted {
-        let line = runs
-            .out
-            .lines()
-            .find(|line| line.starts_with(&format!("{name} ")));
-        let line = line.unwrap_or_else(|| panic!("{name} is not listed"));
+        let mut lines = runs.out.lines();
+        let line = lines.find(|line| line.starts_with(&format!("{} ", name(cut))));
+        let line = line.unwrap_or_else(|| panic!("the cut at {cut} is not listed"));
         assert!(line.ends_with(&about), "{line} should end: {about}");
     }
 }

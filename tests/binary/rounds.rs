@@ -169,6 +169,10 @@ fn what_always_fails_is_a_failed_case_and_all_of_it_a_failed_run() {
     assert_eq!(end(&events), "complete");
     for (fault, part) in [
         ("error", "asked to fail"),
+        (
+            "panic",
+            "internal error at src/experiments/selftest/fault.rs",
+        ),
         ("panic", "asked to panic"),
         ("exit", "exit status: 7"),
     ] {
@@ -268,29 +272,62 @@ fn the_seed_sets_the_order() {
 #[test]
 fn the_budget_ends_a_run_and_says_so() {
     let here = Here::new();
+    let set = ["--set", "selftest.pulse.duration=1s", "--budget", "1s"];
+    let args = [
+        "run",
+        "selftest.pulse",
+        "selftest.sweep",
+        "--preset",
+        "rehearsal",
+    ];
+    let answer = here.plumb(&[&args[..], &set].concat());
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    assert!(
+        answer.err.contains("before 5 cases had a round"),
+        "{answer:?}"
+    );
+    assert!(answer.err.contains("give more with --budget"), "{answer:?}");
+    let events = crate::plumb::events(&here.record());
+    assert_eq!(end(&events), "budget");
+    // A round that began is not cut short; the stage after it has no time left.
+    assert_eq!(rounds(&events, "selftest.pulse"), (1, 0));
+    assert_eq!(rounds(&events, "selftest.sweep"), (0, 0));
+    let over = |outcome: &&Value| text(outcome, "reason").contains("--budget");
+    assert_eq!(of(&events, "outcome").into_iter().filter(over).count(), 5);
+}
+
+#[test]
+fn what_must_be_alone_is_measured_although_others_have_no_time_for_another_look() {
+    let here = Here::new();
     let args = [
         "selftest.echo",
         "selftest.pulse",
         "--preset",
         "quick",
-        "--budget",
-        "600ms",
+        "--precision",
+        "0.01",
     ];
-    let answer = here.plumb(&[&["run"], &args[..]].concat());
-    assert_eq!(answer.code, Some(0), "{answer:?}");
-    assert!(
-        answer.err.contains("before 1 cases had a round"),
-        "{answer:?}"
-    );
-    assert!(answer.err.contains("--budget"), "{answer:?}");
-    let events = crate::plumb::events(&here.record());
+    let set = [
+        "--set",
+        "selftest.pulse.duration=2500ms",
+        "--budget",
+        "2500ms",
+    ];
+    let events = here.measure(&[&args[..], &set].concat());
     assert_eq!(end(&events), "budget");
-    assert!(rounds(&events, "selftest.echo").0 < 6);
-    let outcomes = of(&events, "outcome");
-    let pulse = outcomes
-        .iter()
-        .find(|outcome| outcome["experiment"] == "selftest.pulse")
-        .unwrap();
-    assert_eq!(pulse["outcome"], "skipped");
-    assert!(text(pulse, "reason").contains("budget"), "{pulse}");
+    // Its time is reserved before the seventh round of the others.
+    assert_eq!(rounds(&events, "selftest.echo"), (6, 0));
+    assert_eq!(rounds(&events, "selftest.pulse"), (1, 0));
+    let reason = |id: &str| {
+        let outcomes = of(&events, "outcome");
+        let of_id = outcomes
+            .into_iter()
+            .find(|outcome| outcome["experiment"] == id);
+        text(of_id.unwrap(), "reason").to_owned()
+    };
+    assert_eq!(
+        reason("selftest.echo"),
+        "the budget ended it after 6 rounds"
+    );
+    assert_eq!(reason("selftest.pulse"), "measured one time");
 }
