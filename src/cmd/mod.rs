@@ -13,6 +13,7 @@ mod site;
 mod worker;
 
 use clap::{Parser, Subcommand};
+use std::panic;
 use std::process::ExitCode;
 use thiserror::Error;
 
@@ -79,8 +80,25 @@ impl Failure {
 
 /// Parses the command line and does what it says.
 pub fn main() -> ExitCode {
+    panic::set_hook(Box::new(|fault| output::diagnose(&internal_error(fault))));
     let cli = Cli::parse();
-    let result = match cli.command {
+    // What unwinds has been told by the hook; it has cleaned up on its way here.
+    let result = panic::catch_unwind(|| dispatch(cli.command));
+    match result {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(failure)) => {
+            let text = failure.to_string();
+            if !text.is_empty() {
+                output::diagnose(&format!("plumb: {text}"));
+            }
+            ExitCode::from(failure.code())
+        }
+        Err(_) => ExitCode::from(INTERNAL),
+    }
+}
+
+fn dispatch(command: Command) -> Result<(), Failure> {
+    match command {
         Command::Run(args) => run::run(args),
         Command::Plan(args) => plan::run(args),
         Command::List(args) => list::run(args),
@@ -91,15 +109,22 @@ pub fn main() -> ExitCode {
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => completions::man(args),
         Command::Worker(args) => worker::run(args),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            let text = failure.to_string();
-            if !text.is_empty() {
-                output::diagnose(&format!("plumb: {text}"));
-            }
-            ExitCode::from(failure.code())
-        }
+    }
+}
+
+/// Exit code of a fault of plumb itself: the run failed.
+const INTERNAL: u8 = 3;
+
+/// A fault of plumb itself, in words that help to report it. A worker's are kept by its session as
+/// the reason of the void round.
+fn internal_error(fault: &panic::PanicHookInfo<'_>) -> String {
+    let said = fault.payload_as_str().unwrap_or("no reason was given");
+    match fault.location() {
+        Some(at) => format!(
+            "plumb: internal error at {}:{}: {said}",
+            at.file(),
+            at.line()
+        ),
+        None => format!("plumb: internal error: {said}"),
     }
 }

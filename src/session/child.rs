@@ -2,7 +2,7 @@
 
 use crate::link::frame::{receive, send};
 use crate::link::{FromWorker, ToWorker};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
@@ -54,7 +54,8 @@ impl Worker {
             .stdin
             .as_mut()
             .context("the worker's input is closed")?;
-        send(stdin, message).context("the worker does not read")
+        // One that died before it read is told as one that died later: by its end.
+        send(stdin, message).map_err(|_| anyhow!(self.last_words()))
     }
 
     /// Waits for the next message: one blocking read with a deadline.

@@ -143,6 +143,17 @@ impl<'run> Live<'run> {
         }
     }
 
+    /// After the last look, at `last` rounds: nothing more is planned.
+    pub fn last_look(&mut self, last: u32) {
+        if self.finished.is_none() && self.ok >= last {
+            self.finished = Some(if self.work.once() {
+                "measured one time".to_owned()
+            } else {
+                format!("last look after {} rounds", self.ok)
+            });
+        }
+    }
+
     /// How its cases ended, and why.
     pub fn ending(&self, stopped: Stop) -> (Ending, String) {
         if self.ok == 0 {
@@ -169,7 +180,7 @@ impl<'run> Live<'run> {
             ),
             (None, Stop::Interrupted) => format!("interrupted after {} rounds", self.ok),
             (None, Stop::Budget) => format!("the budget ended it after {} rounds", self.ok),
-            (None, Stop::Done) => format!("last look after {} rounds", self.ok),
+            (None, Stop::Done) => format!("ended after {} rounds", self.ok),
         };
         (Ending::Measured, reason)
     }

@@ -26,6 +26,7 @@ impl<'run> Session<'run> {
     pub(super) fn measure(&mut self, stage: usize, lives: &mut [Live<'run>]) -> Result<Stop> {
         let looks = self.setup.planned.plan.looks.clone();
         let first = looks.first().copied().unwrap_or(1);
+        let mut end = Stop::Done;
         let is = |live: &Live<'_>, once: bool, alone: bool| {
             live.work.once() == once && live.work.alone() == alone
         };
@@ -46,11 +47,13 @@ impl<'run> Session<'run> {
                 let first = if once { 1 } else { first };
                 match self.passes(stage, lives, &group, looks, first)? {
                     Stop::Done => {}
-                    stopped => return Ok(stopped),
+                    // The time for the first looks of the groups to come was reserved.
+                    Stop::Budget => end = Stop::Budget,
+                    Stop::Interrupted => return Ok(Stop::Interrupted),
                 }
             }
         }
-        Ok(Stop::Done)
+        Ok(end)
     }
 
     fn passes(
@@ -82,6 +85,9 @@ impl<'run> Session<'run> {
                 }
             }
             from = look;
+        }
+        for at in group {
+            lives[*at].last_look(from);
         }
         Ok(Stop::Done)
     }

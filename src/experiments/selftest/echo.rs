@@ -10,10 +10,10 @@
 //! A loopback round trip on one machine: 2 µs to 1 ms. The count is exact.
 //!
 //! ## Parameters
-//! `messages`: how many are sent in a round.
+//! `messages`: how many are sent in a round. `far`: whether the far end serves, or fails after it.
 //!
 //! ## Reading the result
-//! `received` must equal `messages`, or the round is void.
+//! `received` must equal `messages`, or the round is void. So it is when the far end fails.
 //!
 //! ## Pitfalls
 //! The figures depend on where the scheduler puts both ends; they are no measurement of a network.
@@ -28,7 +28,7 @@ use crate::measure::{Bench, FarEnd};
 use anyhow::{Context, Result, ensure};
 use record::case::{Case, Order, Series};
 use record::event::{Isolation, Prediction, Repeat};
-use record::key::CaseId;
+use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
 use std::io::{Read, Write};
@@ -44,16 +44,41 @@ static CARD: Card = Card {
     id: "selftest.echo",
     title: "Two ends: messages that come back",
     metrics: &[
-        Metric::new("round_trip", "send to return of one message", Unit::Ns, Better::Lower, Kind::Os),
-        Metric::new("received", "messages that the far end saw", Unit::Count, Better::None, Kind::Os),
+        Metric::new(
+            "round_trip",
+            "send to return of one message",
+            Unit::Ns,
+            Better::Lower,
+            Kind::Os,
+        ),
+        Metric::new(
+            "received",
+            "messages that the far end saw",
+            Unit::Count,
+            Better::None,
+            Kind::Os,
+        ),
     ],
-    params: &[Param {
-        name: "messages",
-        doc: "messages sent in a round",
-        domain: Domain::Integer { low: 1, high: 10_000, unit: Unit::Count },
-        defaults: ["50", "50", "50"],
-        role: Role::Case,
-    }],
+    params: &[
+        Param {
+            name: "messages",
+            doc: "messages sent in a round",
+            domain: Domain::Integer {
+                low: 1,
+                high: 10_000,
+                unit: Unit::Count,
+            },
+            defaults: ["50", "50", "50"],
+            role: Role::Case,
+        },
+        Param {
+            name: "far",
+            doc: "whether the far end serves, or fails after it",
+            domain: Domain::Symbols(&["serves", "fails"]),
+            defaults: ["serves", "serves", "serves"],
+            role: Role::Setting,
+        },
+    ],
     after: &[],
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
@@ -85,7 +110,11 @@ impl Experiment for Echo {
                 name: String::new(),
                 order: Order::Shuffled,
                 cases: params.ints("messages").into_iter().map(case).collect(),
-                settings: Default::default(),
+                settings: params
+                    .texts("far")
+                    .into_iter()
+                    .map(|far| ("far".to_owned(), far.into()))
+                    .collect(),
             }],
             ..Offer::default()
         })
@@ -95,14 +124,25 @@ impl Experiment for Echo {
         Duration::from_millis(100) * u32::try_from(series.cases.len()).unwrap_or(1)
     }
 
-    fn predict(&self, _site: &Site, known: Option<&Known>, case: &Case, metric: &Metric) -> Option<Prediction> {
+    fn predict(
+        &self,
+        _site: &Site,
+        known: Option<&Known>,
+        case: &Case,
+        metric: &Metric,
+    ) -> Option<Prediction> {
         if known.is_some() {
             return None;
         }
         let messages = case.int("messages").unwrap_or(0) as f64;
         Some(match metric.name.as_ref() {
             "received" => predicted(messages, messages, messages, "every message sent arrives"),
-            _ => predicted(2e3, 3e4, 1e6, "two system calls and a switch at each end, wherever the ends run"),
+            _ => predicted(
+                2e3,
+                3e4,
+                1e6,
+                "two system calls and a switch at each end, wherever the ends run",
+            ),
         })
     }
 
@@ -121,7 +161,10 @@ impl Experiment for Echo {
                 let mut back = [0_u8; 8];
                 stream.read_exact(&mut back)?;
                 trips.push(start.elapsed().as_nanos() as f64);
-                ensure!(u64::from_le_bytes(back) == message, "another message came back");
+                ensure!(
+                    u64::from_le_bytes(back) == message,
+                    "another message came back"
+                );
             }
             bench.record(case, "round_trip", trips)?;
         }
@@ -137,7 +180,10 @@ impl Experiment for Echo {
             stream.set_read_timeout(Some(PATIENCE))?;
             let mut said = vec![0_u8; token.len()];
             stream.read_exact(&mut said)?;
-            ensure!(said == token.as_bytes(), "a connection without the token was refused");
+            ensure!(
+                said == token.as_bytes(),
+                "a connection without the token was refused"
+            );
             let mut received = 0_u64;
             let mut message = [0_u8; 8];
             while stream.read_exact(&mut message).is_ok() {
@@ -152,6 +198,8 @@ impl Experiment for Echo {
             );
         }
         far.drained()?;
+        let fails = series.settings.get("far").and_then(Value::text) == Some("fails");
+        ensure!(!fails, "the far end was asked to fail");
         debug_assert_eq!(series.experiment, CARD.id);
         Ok(())
     }

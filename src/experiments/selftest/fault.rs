@@ -20,7 +20,8 @@
 //! DESIGN §4.2.
 
 use crate::experiment::{
-    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, predicted, unknown,
+    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, predicted,
+    unknown,
 };
 use crate::measure::Bench;
 use anyhow::{Result, bail};
@@ -39,7 +40,13 @@ pub const EXPERIMENT: Fault = Fault;
 static CARD: Card = Card {
     id: "selftest.fault",
     title: "Rounds that go wrong",
-    metrics: &[Metric::new("answer", "42", Unit::Count, Better::None, Kind::Os)],
+    metrics: &[Metric::new(
+        "answer",
+        "42",
+        Unit::Count,
+        Better::None,
+        Kind::Os,
+    )],
     params: &[Param {
         name: "fault",
         doc: "what goes wrong",
@@ -81,7 +88,13 @@ impl Experiment for Fault {
         Duration::from_millis(10)
     }
 
-    fn predict(&self, _site: &Site, known: Option<&Known>, case: &Case, _metric: &Metric) -> Option<Prediction> {
+    fn predict(
+        &self,
+        _site: &Site,
+        known: Option<&Known>,
+        case: &Case,
+        _metric: &Metric,
+    ) -> Option<Prediction> {
         known.is_none().then(|| match case.text("fault") {
             Some("none" | "first") => predicted(42.0, 42.0, 42.0, "it is known"),
             _ => unknown("the round fails"),

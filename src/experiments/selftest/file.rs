@@ -40,7 +40,13 @@ pub const EXPERIMENT: OneFile = OneFile;
 static CARD: Card = Card {
     id: "selftest.file",
     title: "A file that rounds only read",
-    metrics: &[Metric::new("read", "one read of 4 KiB", Unit::Ns, Better::Lower, Kind::Io)],
+    metrics: &[Metric::new(
+        "read",
+        "one read of 4 KiB",
+        Unit::Ns,
+        Better::Lower,
+        Kind::Io,
+    )],
     params: &[],
     after: &[],
     repeat: Repeat::Rounds,
@@ -77,8 +83,16 @@ impl Experiment for OneFile {
         Duration::from_millis(20)
     }
 
-    fn predict(&self, _site: &Site, known: Option<&Known>, _case: &Case, _metric: &Metric) -> Option<Prediction> {
-        known.is_none().then(|| predicted(100.0, 3e3, 1e6, "a system call and a copy of 4 KiB"))
+    fn predict(
+        &self,
+        _site: &Site,
+        known: Option<&Known>,
+        _case: &Case,
+        _metric: &Metric,
+    ) -> Option<Prediction> {
+        known
+            .is_none()
+            .then(|| predicted(100.0, 3e3, 1e6, "a system call and a copy of 4 KiB"))
     }
 
     fn prepare(&self, _series: &Series, dir: &Path) -> Result<Vec<PathBuf>> {
@@ -94,7 +108,11 @@ impl Experiment for OneFile {
             let start = Instant::now();
             let bytes = std::fs::read(&path).context("the prepared file is gone")?;
             reads.push(start.elapsed().as_nanos() as f64);
-            ensure!(bytes.len() == 4096, "the prepared file has {} bytes", bytes.len());
+            ensure!(
+                bytes.len() == 4096,
+                "the prepared file has {} bytes",
+                bytes.len()
+            );
         }
         bench.record(&series.cases[0], "read", reads)?;
         Ok(())

@@ -41,11 +41,21 @@ pub const EXPERIMENT: Pulse = Pulse;
 static CARD: Card = Card {
     id: "selftest.pulse",
     title: "Once, alone: a rate over time",
-    metrics: &[Metric::new("rate", "rotations per second", Unit::OpPerS, Better::Higher, Kind::Hardware)],
+    metrics: &[Metric::new(
+        "rate",
+        "rotations per second",
+        Unit::OpPerS,
+        Better::Higher,
+        Kind::Hardware,
+    )],
     params: &[Param {
         name: "duration",
         doc: "how long it takes",
-        domain: Domain::Integer { low: 100_000_000, high: 60_000_000_000, unit: Unit::Ns },
+        domain: Domain::Integer {
+            low: 100_000_000,
+            high: 60_000_000_000,
+            unit: Unit::Ns,
+        },
         defaults: ["200ms", "500ms", "2s"],
         role: Role::Setting,
     }],
@@ -86,8 +96,16 @@ impl Experiment for Pulse {
         Duration::from_nanos(series.setting("duration").unwrap_or(0))
     }
 
-    fn predict(&self, _site: &Site, known: Option<&Known>, _case: &Case, _metric: &Metric) -> Option<Prediction> {
-        known.is_none().then(|| predicted(2e8, 3e9, 8e9, "one rotation a cycle, at any clock there is"))
+    fn predict(
+        &self,
+        _site: &Site,
+        known: Option<&Known>,
+        _case: &Case,
+        _metric: &Metric,
+    ) -> Option<Prediction> {
+        known
+            .is_none()
+            .then(|| predicted(2e8, 3e9, 8e9, "one rotation a cycle, at any clock there is"))
     }
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {

@@ -21,8 +21,8 @@
 //! DESIGN §3.
 
 use crate::experiment::{
-    Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard,
-    predicted,
+    Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip,
+    ViewCard, predicted,
 };
 use crate::measure::Bench;
 use anyhow::Result;
@@ -43,12 +43,22 @@ static CARD: Card = Card {
     title: "A sweep with a made-up step",
     metrics: &[
         Metric::new("cost", "made-up cost", Unit::Ns, Better::Lower, Kind::Os),
-        Metric::derived("knee", "largest size before the step", Unit::B, Better::None, Kind::Os),
+        Metric::derived(
+            "knee",
+            "largest size before the step",
+            Unit::B,
+            Better::None,
+            Kind::Os,
+        ),
     ],
     params: &[Param {
         name: "size",
         doc: "sizes swept",
-        domain: Domain::Integer { low: 1, high: 1 << 40, unit: Unit::B },
+        domain: Domain::Integer {
+            low: 1,
+            high: 1 << 40,
+            unit: Unit::B,
+        },
         defaults: ["1KiB..16KiB", "1KiB..64KiB", "1KiB..1MiB"],
         role: Role::Case,
     }],
@@ -56,7 +66,12 @@ static CARD: Card = Card {
     repeat: Repeat::Sweep,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Line { over: "size", metric: "cost", log_x: true, log_y: false },
+    view: ViewCard::Line {
+        over: "size",
+        metric: "cost",
+        log_x: true,
+        log_y: false,
+    },
 };
 
 const STEP_AT: u64 = 4096;
@@ -99,12 +114,23 @@ impl Experiment for Sweep {
         Ok(series)
     }
 
-    fn predict(&self, _site: &Site, known: Option<&Known>, case: &Case, metric: &Metric) -> Option<Prediction> {
+    fn predict(
+        &self,
+        _site: &Site,
+        known: Option<&Known>,
+        case: &Case,
+        metric: &Metric,
+    ) -> Option<Prediction> {
         if known.is_some_and(|known| known.of("selftest.pulse", "rate").next().is_none()) {
             return None;
         }
         Some(match (metric.name.as_ref(), case.int("size")) {
-            ("knee", _) => predicted(STEP_AT as f64, STEP_AT as f64, STEP_AT as f64, "the step is made up"),
+            ("knee", _) => predicted(
+                STEP_AT as f64,
+                STEP_AT as f64,
+                STEP_AT as f64,
+                "the step is made up",
+            ),
             (_, Some(size)) if size > STEP_AT => predicted(2.5, 3.0, 3.5, "above the made-up step"),
             _ => predicted(0.5, 1.0, 1.5, "below the made-up step"),
         })
@@ -114,7 +140,9 @@ impl Experiment for Sweep {
         for case in &series.cases {
             let above = case.int("size") > case.int("step");
             let level = if above { 3.0 } else { 1.0 };
-            let blocks = (0..12).map(|block| level + 0.01 * f64::from(block % 3)).collect();
+            let blocks = (0..12)
+                .map(|block| level + 0.01 * f64::from(block % 3))
+                .collect();
             bench.record_batches(case, "cost", 1, blocks)?;
         }
         Ok(())

@@ -1,0 +1,380 @@
+//! Bad input: each a clear message that names what to type instead, the right exit code, and nothing
+//! half-written.
+
+use crate::plumb::{Here, answer};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+
+/// Each is refused with exit code 2 and all parts of its message, and leaves nothing behind.
+fn refused(cases: &[(&[&str], &[&str])]) {
+    for (args, parts) in cases {
+        let here = Here::new();
+        let answer = here.plumb(args);
+        assert_eq!(answer.code, Some(2), "{args:?}: {answer:?}");
+        assert_eq!(answer.out, "", "{args:?} prints no result");
+        for part in *parts {
+            assert!(
+                answer.err.contains(part),
+                "{args:?} lacks `{part}`: {}",
+                answer.err
+            );
+        }
+        assert!(
+            here.entries(".").is_empty(),
+            "{args:?} leaves {:?}",
+            here.entries(".")
+        );
+    }
+}
+
+#[test]
+fn selectors() {
+    refused(&[
+        (
+            &["run", "selftest.ecko"],
+            &["`selftest.ecko`", "did you mean `selftest.echo`?"],
+        ),
+        (
+            &["plan", "selftest.ecko"],
+            &["did you mean `selftest.echo`?"],
+        ),
+        (
+            &["explain", "selftest.ecko"],
+            &["did you mean `selftest.echo`?", "plumb list"],
+        ),
+        (&["run", "nonsense"], &["`nonsense`", "plumb list"]),
+        (&["run", ""], &["plumb list"]),
+        (&["run", "!*"], &["leave no experiment", "plumb list"]),
+        (
+            &["run", "selftest.echo:"],
+            &["selftest.echo:messages=VALUE"],
+        ),
+        (&["run", "selftest.echo:messages="], &["it takes 1..10000"]),
+        (
+            &["run", "selftest.echo:message=5"],
+            &["no case parameter `message`", "it has messages"],
+        ),
+        (
+            &["run", "selftest.echo:messages=7"],
+            &["no case", "plumb plan selftest.echo", "--set"],
+        ),
+        (
+            &["run", "selftest:messages=5"],
+            &["name one", "selftest.echo:messages=5"],
+        ),
+        (
+            &["run", "selftest.fault:fault=flood"],
+            &["`flood`", "none, error, panic"],
+        ),
+    ]);
+}
+
+#[test]
+fn options() {
+    let set = |what| ["run", "selftest", "--set", what];
+    refused(&[
+        (
+            &["run", "--preset", "fast"],
+            &["fast", "quick, standard, thorough"],
+        ),
+        (&set("messages"), &["ID.PARAM=VALUE"]),
+        (&set("messages=5"), &["ID.PARAM=VALUE"]),
+        (
+            &set("selftest.ecko.messages=5"),
+            &["did you mean `selftest.echo`?"],
+        ),
+        (
+            &set("selftest.echo.mesages=5"),
+            &["did you mean `messages`?", "it has messages"],
+        ),
+        (
+            &set("selftest.echo.messages=0"),
+            &["out of range", "1..10000"],
+        ),
+        (&set("selftest.echo.messages=many"), &["it takes 1..10000"]),
+        (&set("selftest.echo.messages=auto"), &["it takes 1..10000"]),
+        (&set("selftest.echo.messages=9..3"), &["low..high"]),
+        (
+            &set("selftest.fault.fault=flood"),
+            &["none, error, panic, exit, first"],
+        ),
+        (&set("selftest.pulse.duration=99h"), &["out of range"]),
+        (&set("selftest.pulse.duration=soon"), &["20s"]),
+        (&set("selftest.pulse.duration=1s,2s"), &["one is meant"]),
+        (
+            &set("host.cpu.speed=4GHz"),
+            &["host.cpu.speed", "host.cpu.max_hz"],
+        ),
+        (&set("host.cpu.max_hz=fast"), &["4.2GHz"]),
+        (&["run", "--budget", "soon"], &["--budget", "10m"]),
+        (&["run", "--budget", "0s"], &["--budget", "10m"]),
+        (
+            &["run", "--budget", "18446744073709551615s"],
+            &["--budget", "30days"],
+        ),
+        (
+            &["run", "--precision", "0"],
+            &["--precision", "for example 2"],
+        ),
+        (
+            &["run", "--precision", "NaN"],
+            &["--precision", "for example 2"],
+        ),
+        (&["run", "--seed", "dice"], &["--seed", "whole number"]),
+        (
+            &["run", "--resume", "last", "--seed", "1"],
+            &["--resume", "--seed"],
+        ),
+        (&["mesure"], &["mesure", "--help"]),
+    ]);
+}
+
+#[test]
+fn cpus() {
+    let cpu = |list| ["run", "selftest", "--cpu", list];
+    refused(&[
+        (&cpu("9999"), &["CPU 9999 does not exist", "--cpu 0"]),
+        (&cpu("0,9999"), &["CPU 9999 does not exist"]),
+        (&cpu("first"), &["no list of CPUs", "0,2-3"]),
+        (&cpu(""), &["no list of CPUs"]),
+        (&cpu("0,3-2"), &["no list of CPUs"]),
+        (&cpu("0,"), &["no list of CPUs"]),
+        (&cpu("0-99999999999"), &["no list of CPUs"]),
+    ]);
+}
+
+#[test]
+fn a_cpu_that_this_process_may_not_use() {
+    let here = Here::new();
+    let plumb = env!("CARGO_BIN_EXE_plumb");
+    let allowed = fs::read_to_string("/proc/self/status").unwrap();
+    let allowed = allowed
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let text = allowed.unwrap().trim();
+    let ends: Vec<&str> = text.split([',', '-']).collect();
+    let (first, last) = (ends[0], ends[ends.len() - 1]);
+    if first == last {
+        // One CPU only: there is none that could be forbidden.
+        return;
+    }
+    let tied = |cpu: &str| {
+        let mut taskset = here.other("taskset");
+        let args = [
+            "run",
+            "selftest.fault",
+            "--preset",
+            "rehearsal",
+            "--cpu",
+            cpu,
+        ];
+        answer(
+            taskset
+                .args(["-c", first, plumb])
+                .args(args)
+                .output()
+                .unwrap(),
+        )
+    };
+    let refused = tied(last);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(
+        refused.err.contains(&format!("CPU {last} is forbidden")),
+        "{refused:?}"
+    );
+    assert!(
+        refused
+            .err
+            .contains(&format!("usable here: --cpu {first}\n")),
+        "{refused:?}"
+    );
+    assert_eq!(tied(first).code, Some(0));
+}
+
+#[test]
+fn directories() {
+    let here = Here::new();
+    fs::write(here.path("file"), "").unwrap();
+    for (dir, part) in [
+        ("absent", "exists"),
+        ("file", "another directory"),
+        ("/proc", "/proc"),
+    ] {
+        let answer = here.plumb(&["run", "selftest", "--dir", dir]);
+        assert_eq!(answer.code, Some(2), "{dir}: {answer:?}");
+        assert!(answer.err.contains("--dir"), "{dir}: {answer:?}");
+        assert!(answer.err.contains(part), "{dir}: {answer:?}");
+    }
+    assert_eq!(here.entries("."), ["file"]);
+    let plan = here.plumb(&["plan", "selftest.file"]);
+    assert!(
+        plan.out
+            .contains("skipped: no directory for files; it needs --dir"),
+        "{plan:?}"
+    );
+}
+
+#[test]
+fn outputs_that_cannot_be_written_are_told_before_anything_is_measured() {
+    let here = Here::new();
+    fs::write(here.path("file"), "kept").unwrap();
+    let dir = here.make_dir("dir");
+    for (option, target, part) in [
+        ("--out", "file", "name another file with --out"),
+        ("--out", dir.as_str(), "name a writable file with --out"),
+        (
+            "--out",
+            "file/record.jsonl",
+            "name a writable file with --out",
+        ),
+        (
+            "--out",
+            "/proc/record.jsonl",
+            "name a writable file with --out",
+        ),
+        ("--report", "file/page.html", "name another file"),
+        ("--report", "absent/page.html", "name another file"),
+        ("--report", "/proc/page.html", "name another file"),
+        ("--report", dir.as_str(), "type a file name in it"),
+    ] {
+        let answer = here.plumb(&["run", "selftest", option, target]);
+        assert_eq!(answer.code, Some(2), "{option} {target}: {answer:?}");
+        let named = target.split('/').find(|part| !part.is_empty()).unwrap();
+        assert!(answer.err.contains(named), "{option} {target}: {answer:?}");
+        assert!(answer.err.contains(part), "{option} {target}: {answer:?}");
+    }
+    let mut left = here.entries(".");
+    left.sort();
+    assert_eq!(left, ["dir", "file"]);
+    assert_eq!(fs::read_to_string(here.path("file")).unwrap(), "kept");
+    assert!(here.entries("dir").is_empty());
+}
+
+#[test]
+fn a_report_does_not_replace_the_record_or_a_device() {
+    let here = Here::new();
+    let record = here.path("run.jsonl");
+    let fault = ["run", "selftest.fault", "--preset", "rehearsal"];
+    let onto_itself = ["--out", "run.jsonl", "--report", "./run.jsonl"];
+    let refused = here.plumb(&[&fault[..], &onto_itself].concat());
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.err.contains("is the record itself"), "{refused:?}");
+    assert!(!record.exists(), "a run that never began leaves nothing");
+    // A symbolic link to a device: the device is written, neither it nor the link is replaced.
+    std::os::unix::fs::symlink("/dev/null", here.path("sink")).unwrap();
+    let written = here.plumb(&[&fault[..], &["--report", "sink"]].concat());
+    assert_eq!(written.code, Some(0), "{written:?}");
+    assert!(here.path("sink").symlink_metadata().unwrap().is_symlink());
+    let mode = fs::metadata("/dev/null").unwrap();
+    assert!(!mode.is_file() && mode.permissions().mode() & 0o222 != 0);
+}
+
+#[test]
+fn names_of_runs() {
+    let here = Here::new();
+    let resume = |run| here.plumb(&["run", "--resume", run]);
+    for (run, part) in [
+        ("last", "`plumb run` makes one"),
+        ("2031", "plumb runs"),
+        ("", "plumb runs"),
+        ("./absent.jsonl", "there is no file ./absent.jsonl"),
+    ] {
+        let answer = resume(run);
+        assert_eq!(answer.code, Some(2), "{run}: {answer:?}");
+        assert!(answer.err.contains(part), "{run}: {answer:?}");
+    }
+    fs::create_dir(here.path("store")).unwrap();
+    for name in ["2031-01", "2031-02", "2031-02-2"] {
+        fs::write(here.path(&format!("store/{name}.jsonl")), "").unwrap();
+    }
+    let many = resume("2031");
+    assert!(
+        many.err.contains("3 stored runs begin with `2031`"),
+        "{many:?}"
+    );
+    // A whole name is meant although another begins with it.
+    for (run, part) in [("2031-02", "2031-02.jsonl"), ("last", "2031-02-2.jsonl")] {
+        let one = resume(run);
+        assert_eq!(one.code, Some(2), "{one:?}");
+        assert!(
+            one.err.contains(part) && one.err.contains("empty"),
+            "{one:?}"
+        );
+    }
+}
+
+#[test]
+fn what_is_no_record_is_named_and_kept() {
+    let here = Here::new();
+    let newer = "{\"event\":\"header\",\"format\":99}\n";
+    for (contents, part) in [
+        (
+            &b"\x7fELF\x02\x01\x01\x00\xff\xfe\n\x00"[..],
+            "not a plumb record",
+        ),
+        (b"", "it is empty"),
+        (b"\n", "not a plumb record"),
+        (b"{\"figures\":[]}\n", "not a plumb record"),
+        (b"hello\n", "not a plumb record"),
+        (newer.as_bytes(), "newer plumb"),
+        (
+            b"{\"event\":\"header\",\"format\":1,\"run\":7}\n",
+            "line 1 is corrupt",
+        ),
+    ] {
+        fs::write(here.path("it.jsonl"), contents).unwrap();
+        let answer = here.plumb(&["run", "--resume", "it.jsonl"]);
+        assert_eq!(answer.code, Some(2), "{answer:?}");
+        assert!(answer.err.contains("it.jsonl"), "{answer:?}");
+        assert!(answer.err.contains(part), "lacks `{part}`: {answer:?}");
+        assert_eq!(
+            fs::read(here.path("it.jsonl")).unwrap(),
+            contents,
+            "nothing is lost"
+        );
+    }
+    let directory = here.plumb(&["run", "--resume", "/"]);
+    assert_eq!(directory.code, Some(2), "{directory:?}");
+}
+
+#[test]
+fn a_worker_is_not_for_hands() {
+    let here = Here::new();
+    let answer = here.plumb(&["worker", "1"]);
+    assert_eq!(answer.code, Some(3), "{answer:?}");
+    assert!(answer.err.contains("session"), "{answer:?}");
+    let recorded = here.plumb(&["run", "--host-tree", "/"]);
+    assert_eq!(recorded.code, Some(2), "{recorded:?}");
+    assert!(recorded.err.contains("plumb plan"), "{recorded:?}");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    for args in [
+        &["list", "--all"][..],
+        &["explain", "selftest.echo"],
+        &["--help"],
+        &["man"],
+    ] {
+        let here = Here::new();
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command: Command = here.command(args);
+        let answer = answer(command.stdout(Stdio::from(writer)).output().unwrap());
+        assert_eq!(answer.code, Some(0), "{args:?}: {answer:?}");
+        assert_eq!(answer.err, "", "{args:?}");
+    }
+}
+
+#[test]
+fn a_result_that_cannot_be_written_is_an_error() {
+    let here = Here::new();
+    let full = fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let answer = answer(here.command(&["list"]).stdout(full).output().unwrap());
+    assert_eq!(answer.code, Some(3), "{answer:?}");
+    assert!(answer.err.contains("cannot write the result"), "{answer:?}");
+}

@@ -1,0 +1,9 @@
+//! The built binary, end to end: bad input, processes that die, records that are continued.
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+mod input;
+mod output;
+mod plumb;
+mod process;
+mod resume;
+mod rounds;

@@ -1,0 +1,72 @@
+//! What goes where: results on standard output, the rest on standard error, colours and progress on
+//! terminals only.
+
+use crate::plumb::{Answer, Here, answer};
+use serde_json::Value;
+
+const REHEARSAL: [&str; 4] = ["run", "selftest.fault", "--preset", "rehearsal"];
+
+/// Runs it on a terminal of its own.
+fn on_a_terminal(here: &Here, args: &[&str], no_color: Option<&str>) -> Answer {
+    let line = format!("{} {}", env!("CARGO_BIN_EXE_plumb"), args.join(" "));
+    let mut script = here.other("script");
+    script
+        .args(["-qec", &line, "/dev/null"])
+        .env("TERM", "xterm-256color");
+    if let Some(value) = no_color {
+        script.env("NO_COLOR", value);
+    }
+    answer(script.output().unwrap())
+}
+
+#[test]
+fn progress_is_for_terminals() {
+    let here = Here::new();
+    let seen = on_a_terminal(&here, &REHEARSAL, None);
+    assert_eq!(seen.code, Some(0), "{seen:?}");
+    assert!(
+        seen.out
+            .contains("selftest.fault/none (1 cases), round 1 of 1"),
+        "{seen:?}"
+    );
+    let piped = here.plumb(&REHEARSAL);
+    assert_eq!(piped.code, Some(0), "{piped:?}");
+    assert!(!piped.err.contains("round 1 of 1"), "{piped:?}");
+    assert!(
+        !piped.err.contains('\u{1b}') && !piped.out.contains('\u{1b}'),
+        "{piped:?}"
+    );
+    assert!(piped.err.contains("the record is"), "{piped:?}");
+    assert!(!piped.out.contains("the record is"), "{piped:?}");
+}
+
+#[test]
+fn json_is_all_that_stands_on_standard_output() {
+    let here = Here::new();
+    let answer = here.plumb(&[&REHEARSAL[..], &["--json", "--report", "page.html"]].concat());
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let result: Value = serde_json::from_str(&answer.out).expect("one JSON document");
+    let figures = result["figures"].as_array().unwrap();
+    assert_eq!(figures.len(), 1);
+    assert_eq!(figures[0]["experiment"], "selftest.fault");
+    assert_eq!(figures[0]["value"], 42.0);
+    assert!(answer.err.contains("the record is"), "{answer:?}");
+    let page = std::fs::read_to_string(here.path("page.html")).unwrap();
+    assert!(page.trim_end().ends_with("</html>"), "the page is whole");
+    let mut left = here.entries(".");
+    left.sort();
+    assert_eq!(left, ["page.html", "store"]);
+    // The stored record gives the same result again.
+    let again = here.plumb(&["report", "--format", "json"]);
+    assert_eq!(serde_json::from_str::<Value>(&again.out).unwrap(), result);
+}
+
+#[test]
+fn colours_are_for_terminals_that_want_them() {
+    let here = Here::new();
+    let coloured = |answer: &Answer| answer.out.contains("\u{1b}[");
+    let args = ["run", "--preset", "fast"];
+    assert!(coloured(&on_a_terminal(&here, &args, None)));
+    assert!(!coloured(&on_a_terminal(&here, &args, Some("1"))));
+    assert!(!here.plumb(&args).err.contains('\u{1b}'));
+}

@@ -1,0 +1,220 @@
+//! Running the built binary in a directory of its own, and reading the records that it writes.
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// No step of a test waits longer; none is expected to come near it.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A directory with a store of its own.
+pub struct Here {
+    dir: TempDir,
+}
+
+/// What the binary answered.
+#[derive(Debug)]
+pub struct Answer {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+impl Here {
+    pub fn new() -> Self {
+        Here {
+            dir: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// A new directory, as text for an argument.
+    pub fn make_dir(&self, name: &str) -> String {
+        fs::create_dir(self.path(name)).unwrap();
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    /// The binary with this store, in this directory, with nothing to read.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.other(env!("CARGO_BIN_EXE_plumb"));
+        command.args(args);
+        command
+    }
+
+    /// Another program under the same conditions.
+    pub fn other(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command
+            .env("PLUMB_STORE", self.path("store"))
+            .env_remove("NO_COLOR")
+            .current_dir(self.dir.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs it to its end; a panic's text is never an answer.
+    pub fn plumb(&self, args: &[&str]) -> Answer {
+        answer(self.command(args).output().unwrap())
+    }
+
+    /// Runs a measurement that must end well, and returns its record.
+    pub fn measure(&self, args: &[&str]) -> Vec<Value> {
+        let answer = self.plumb(&[&["run"], args].concat());
+        assert_eq!(answer.code, Some(0), "{args:?}: {answer:?}");
+        events(&self.record())
+    }
+
+    /// The records in the store.
+    pub fn records(&self) -> Vec<PathBuf> {
+        let Ok(entries) = fs::read_dir(self.path("store")) else {
+            return Vec::new();
+        };
+        let mut records: Vec<PathBuf> = entries
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|ending| ending == "jsonl"))
+            .collect();
+        records.sort();
+        records
+    }
+
+    /// The last record of the store.
+    pub fn record(&self) -> PathBuf {
+        self.records().pop().expect("a run was stored")
+    }
+
+    /// The last record once it is there and has an event that fits.
+    pub fn wait_for(&self, fits: impl Fn(&Value) -> bool) {
+        wait("an event in the record", || {
+            let record = self.records().pop()?;
+            let text = fs::read_to_string(record).ok()?;
+            let lines = text
+                .split_inclusive('\n')
+                .filter(|line| line.ends_with('\n'));
+            lines
+                .map(|line| serde_json::from_str(line).unwrap())
+                .any(|event| fits(&event))
+                .then_some(())
+        });
+    }
+
+    /// Entries of a directory.
+    pub fn entries(&self, name: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.path(name)).into_iter().flatten();
+        entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect()
+    }
+}
+
+pub fn answer(output: Output) -> Answer {
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("what is printed is UTF-8");
+    let answer = Answer {
+        code: output.status.code(),
+        out: text(output.stdout),
+        err: text(output.stderr),
+    };
+    for printed in [&answer.out, &answer.err] {
+        assert!(!printed.contains("panicked at"), "{answer:?}");
+        assert!(!printed.contains("RUST_BACKTRACE"), "{answer:?}");
+    }
+    answer
+}
+
+/// The events of a record, each line of which must parse.
+pub fn events(record: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(record).unwrap();
+    assert!(
+        text.ends_with('\n'),
+        "{} ends with a line",
+        record.display()
+    );
+    text.lines()
+        .map(|line| serde_json::from_str(line).expect("a line of JSON"))
+        .collect()
+}
+
+/// Events of a kind.
+pub fn of<'run>(events: &'run [Value], kind: &str) -> Vec<&'run Value> {
+    events.iter().filter(|event| is(event, kind)).collect()
+}
+
+pub fn is(event: &Value, kind: &str) -> bool {
+    event["event"] == kind
+}
+
+/// Numbers of rounds of a series that count, and that do not.
+pub fn rounds(events: &[Value], series: &str) -> (usize, usize) {
+    let of_series: Vec<&Value> = of(events, "round")
+        .into_iter()
+        .filter(|round| round["series"] == series)
+        .collect();
+    let ok = of_series
+        .iter()
+        .filter(|round| round["status"] == "ok")
+        .count();
+    (ok, of_series.len() - ok)
+}
+
+/// How the run ended.
+pub fn end(events: &[Value]) -> &str {
+    let footer = events.last().expect("a record has events");
+    assert!(is(footer, "footer"), "the last event is {footer}");
+    footer["end"].as_str().unwrap()
+}
+
+/// Sends a signal, by the shell's own `kill`.
+pub fn signal(name: &str, pid: u32) {
+    let sent = Command::new("sh")
+        .args(["-c", &format!("kill -{name} {pid}")])
+        .status()
+        .unwrap();
+    assert!(sent.success(), "kill -{name} {pid}");
+}
+
+/// The live workers of a session: they carry its process id as their argument. A zombie has none.
+pub fn workers(session: u32) -> Vec<u32> {
+    let line = format!("plumb\0worker\0{session}\0");
+    fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|pid: &u32| {
+            fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|have| have == line.as_bytes())
+        })
+        .collect()
+}
+
+/// A worker of a session, once there is one.
+pub fn wait_for_worker(session: u32) -> u32 {
+    wait("a worker", || workers(session).first().copied())
+}
+
+/// Workers die with their session, but not in the same instant.
+pub fn no_worker_stays(session: u32) {
+    wait("the last worker's end", || {
+        workers(session).is_empty().then_some(())
+    });
+}
+
+/// Waits for the end of a child and takes what it printed.
+pub fn ended(child: Child) -> Answer {
+    answer(child.wait_with_output().unwrap())
+}
+
+fn wait<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = ready() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

@@ -1,0 +1,222 @@
+//! Processes that are interrupted or killed: what they leave, and what they take along.
+
+use crate::plumb::{
+    Here, end, ended, events, is, no_worker_stays, of, rounds, signal, wait_for_worker,
+};
+use serde_json::Value;
+
+/// Longer than any test: these rounds are ended, not waited for.
+const ENDLESS: &str = "selftest.pulse.duration=60s";
+
+fn plan_is_written(event: &Value) -> bool {
+    is(event, "plan")
+}
+
+#[test]
+fn a_killed_worker_costs_one_round() {
+    let here = Here::new();
+    let set = "selftest.pulse.duration=400ms";
+    let args = [
+        "run",
+        "selftest.pulse",
+        "--preset",
+        "rehearsal",
+        "--set",
+        set,
+    ];
+    let session = here.command(&args).spawn().unwrap();
+    // Once the plan stands, the calibration's worker is gone: the next one measures.
+    here.wait_for(plan_is_written);
+    signal("KILL", wait_for_worker(session.id()));
+    let answer = ended(session);
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let events = events(&here.record());
+    assert_eq!(end(&events), "complete");
+    assert_eq!(rounds(&events, "selftest.pulse"), (1, 1));
+    let void = of(&events, "round")[0];
+    assert_eq!(void["status"], "void");
+    assert!(
+        void["reason"].as_str().unwrap().contains("signal: 9"),
+        "{void}"
+    );
+    assert_eq!(of(&events, "outcome")[0]["outcome"], "measured");
+}
+
+#[test]
+fn a_signal_ends_a_run_cleanly() {
+    for name in ["INT", "TERM"] {
+        let here = Here::new();
+        let dir = here.make_dir("files");
+        let args = [
+            "run",
+            "selftest",
+            "--preset",
+            "rehearsal",
+            "--dir",
+            &dir,
+            "--set",
+            ENDLESS,
+        ];
+        let session = here.command(&args).spawn().unwrap();
+        let pid = session.id();
+        // Everything of the first stage but the endless round is measured.
+        here.wait_for(|event| is(event, "round") && event["series"] == "selftest.file");
+        here.wait_for(|event| is(event, "round") && event["series"] == "selftest.echo");
+        here.wait_for(|event| is(event, "round") && event["series"] == "selftest.fault/none");
+        wait_for_worker(pid);
+        signal(name, pid);
+        let answer = ended(session);
+        assert_eq!(answer.code, Some(4), "{name}: {answer:?}");
+        let hint = format!("plumb run --resume {}", here.record().display());
+        assert!(answer.err.contains(&hint), "{name}: {answer:?}");
+        no_worker_stays(pid);
+        let events = events(&here.record());
+        assert_eq!(end(&events), "interrupted", "{name}");
+        assert_eq!(rounds(&events, "selftest.echo"), (1, 0), "{name}");
+        assert_eq!(rounds(&events, "selftest.pulse"), (0, 0), "{name}");
+        // Every case has its outcome, also those of the stage that was not reached.
+        let outcomes = of(&events, "outcome");
+        let reached = |id: &str| {
+            let mut of_id = outcomes
+                .iter()
+                .filter(|outcome| outcome["experiment"] == id);
+            of_id.all(|outcome| outcome["outcome"] == "measured")
+        };
+        assert!(
+            reached("selftest.echo") && reached("selftest.file"),
+            "{name}: {outcomes:?}"
+        );
+        assert!(
+            !reached("selftest.pulse") && !reached("selftest.sweep"),
+            "{name}"
+        );
+        assert_eq!(outcomes.len(), 1 + 1 + 5 + 1 + 1 + 1, "{name}");
+        assert!(
+            here.entries("files").is_empty(),
+            "{name}: {:?}",
+            here.entries("files")
+        );
+        assert!(here.entries("store/journal").is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn a_signal_before_the_first_event_leaves_nothing() {
+    let here = Here::new();
+    // The standard preset calibrates for half a second at least.
+    let args = ["run", "selftest.fault", "--preset", "standard"];
+    let session = here.command(&args).spawn().unwrap();
+    wait_for_worker(session.id());
+    signal("INT", session.id());
+    let answer = ended(session);
+    assert_eq!(answer.code, Some(4), "{answer:?}");
+    assert!(
+        answer.err.contains("before anything was measured"),
+        "{answer:?}"
+    );
+    assert!(here.records().is_empty(), "{:?}", here.records());
+}
+
+#[test]
+fn a_killed_session_leaves_a_readable_record_and_no_stray_child() {
+    let here = Here::new();
+    let dir = here.make_dir("files");
+    let args = [
+        "selftest.file",
+        "selftest.pulse",
+        "--preset",
+        "rehearsal",
+        "--set",
+        ENDLESS,
+    ];
+    let args = [&["run", "--dir", &dir], &args[..]].concat();
+    let mut session = here.command(&args).spawn().unwrap();
+    here.wait_for(|event| is(event, "round") && event["series"] == "selftest.file");
+    wait_for_worker(session.id());
+    signal("KILL", session.id());
+    session.wait().unwrap();
+    no_worker_stays(session.id());
+    let runs = here.plumb(&["runs"]);
+    assert!(
+        runs.out
+            .contains("1 rounds, killed or under way; resumable"),
+        "{runs:?}"
+    );
+    events(&here.record());
+
+    // Its directory stays until the next run begins, which removes that one and nothing else.
+    let left = here.entries("files");
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert!(left[0].starts_with("plumb-"), "{left:?}");
+    std::fs::write(here.path("files/precious"), "").unwrap();
+    let next = here.plumb(&["run", "selftest.fault", "--preset", "rehearsal"]);
+    assert_eq!(next.code, Some(0), "{next:?}");
+    assert!(
+        next.err
+            .contains(&format!("{}, which a killed run left", left[0])),
+        "{next:?}"
+    );
+    assert_eq!(here.entries("files"), ["precious"]);
+    assert!(here.entries("store/journal").is_empty());
+}
+
+#[test]
+fn a_run_under_way_keeps_its_record_and_its_directory_to_itself() {
+    let here = Here::new();
+    let dir = here.make_dir("files");
+    let args = [
+        "selftest.file",
+        "selftest.pulse",
+        "--preset",
+        "rehearsal",
+        "--set",
+        ENDLESS,
+    ];
+    let args = [&["run", "--dir", &dir, "--out", "run.jsonl"], &args[..]].concat();
+    let session = here.command(&args).spawn().unwrap();
+    wait_for_worker(session.id());
+    let other = here.plumb(&["run", "selftest.fault", "--preset", "rehearsal"]);
+    assert_eq!(other.code, Some(0), "{other:?}");
+    assert!(!other.err.contains("removed"), "{other:?}");
+    assert_eq!(here.entries("files").len(), 1);
+    let second = here.plumb(&["run", "--resume", "run.jsonl"]);
+    assert_eq!(second.code, Some(2), "{second:?}");
+    assert!(
+        second.err.contains("being written by another plumb"),
+        "{second:?}"
+    );
+    signal("INT", session.id());
+    assert_eq!(ended(session).code, Some(4));
+    assert!(here.entries("files").is_empty());
+}
+
+#[test]
+fn a_record_that_cannot_grow_ends_the_run_and_stays_readable() {
+    let here = Here::new();
+    let plumb = env!("CARGO_BIN_EXE_plumb");
+    let run = "run selftest.sweep selftest.fault --preset rehearsal --out";
+    let whole = here.plumb(&format!("{run} whole.jsonl").split(' ').collect::<Vec<_>>());
+    assert_eq!(whole.code, Some(0), "{whole:?}");
+    // Room for the header and the plan, and little more.
+    let text = std::fs::read_to_string(here.path("whole.jsonl")).unwrap();
+    let planned: usize = text.split_inclusive('\n').take(2).map(str::len).sum();
+    let blocks = planned / 1024 + 2;
+    assert!(text.len() > blocks * 1024, "the limit is met");
+    let limited = format!("trap '' XFSZ; ulimit -f {blocks}; exec {plumb} {run} run.jsonl");
+    let output = here.other("bash").args(["-c", &limited]).output().unwrap();
+    let answer = crate::plumb::answer(output);
+    assert_eq!(answer.code, Some(3), "{answer:?}");
+    assert!(
+        answer.err.contains("cannot write the record run.jsonl"),
+        "{answer:?}"
+    );
+    let before = std::fs::metadata(here.path("run.jsonl")).unwrap().len();
+    assert_eq!(before, blocks as u64 * 1024, "a line is torn");
+    let resumed = here.plumb(&["run", "--resume", "run.jsonl"]);
+    assert_eq!(resumed.code, Some(0), "{resumed:?}");
+    let events = events(&here.path("run.jsonl"));
+    assert_eq!(end(&events), "complete");
+    for series in ["selftest.sweep", "selftest.fault/none"] {
+        assert_eq!(rounds(&events, series), (1, 0), "{series}");
+    }
+}

@@ -1,0 +1,298 @@
+//! Records that were cut, damaged or edited, and runs that are continued.
+
+use crate::plumb::{Answer, Here, end, ended, events, is, of, rounds, signal, wait_for_worker};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A run of two series that was killed after its last round, before its outcomes.
+fn killed(here: &Here) -> PathBuf {
+    let args = [
+        "run",
+        "selftest.echo",
+        "selftest.fault",
+        "--preset",
+        "rehearsal",
+    ];
+    let answer = here.plumb(&[&args[..], &["--seed", "1", "--out", "run.jsonl"]].concat());
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let record = here.path("run.jsonl");
+    let text = fs::read_to_string(&record).unwrap();
+    let last = events(&record)
+        .iter()
+        .rposition(|event| is(event, "round"))
+        .unwrap();
+    let kept: String = text.split_inclusive('\n').take(last + 1).collect();
+    fs::write(&record, kept).unwrap();
+    record
+}
+
+fn write(record: &Path, events: &[Value]) {
+    let lines: String = events.iter().map(|event| format!("{event}\n")).collect();
+    fs::write(record, lines).unwrap();
+}
+
+fn resume(here: &Here) -> Answer {
+    here.plumb(&["run", "--resume", "run.jsonl"])
+}
+
+#[test]
+fn a_record_is_readable_wherever_it_was_cut() {
+    let here = Here::new();
+    let bytes = fs::read(killed(&here)).unwrap();
+    let ends: Vec<usize> = (1..=bytes.len())
+        .filter(|at| bytes[at - 1] == b'\n')
+        .collect();
+    fs::create_dir(here.path("store")).unwrap();
+    let mut cuts = vec![0, 1];
+    for end in &ends {
+        // Before and after the newline, and within the next line.
+        cuts.extend([end - 1, *end, end + 1, end + 9, end + 40]);
+    }
+    cuts.retain(|cut| *cut <= bytes.len());
+    let name = |cut: usize| format!("cut-{cut:06}");
+    for cut in &cuts {
+        let file = here.path(&format!("store/{}.jsonl", name(*cut)));
+        fs::write(file, &bytes[..*cut]).unwrap();
+    }
+    let runs = here.plumb(&["runs"]);
+    assert_eq!(runs.code, Some(0), "{runs:?}");
+    for cut in cuts {
+        let whole = ends.iter().filter(|end| **end <= cut).count();
+        let lines = bytes.split(|byte| *byte == b'\n').take(whole);
+        let rounds = lines.filter(|line| is_round(line)).count();
+        let about = if whole == 0 {
+            "it is empty: the run ended before its header was written".to_owned()
+        } else {
+            format!("{rounds} rounds, killed or under way; resumable")
+        };
+        let mut lines = runs.out.lines();
+        let line = lines.find(|line| line.starts_with(&format!("{} ", name(cut))));
+        let line = line.unwrap_or_else(|| panic!("the cut at {cut} is not listed"));
+        assert!(line.ends_with(&about), "{line} should end: {about}");
+    }
+}
+
+fn is_round(line: &[u8]) -> bool {
+    serde_json::from_slice::<Value>(line).is_ok_and(|event| is(&event, "round"))
+}
+
+#[test]
+fn a_torn_line_is_cut_and_what_is_missing_is_measured() {
+    let here = Here::new();
+    let record = killed(&here);
+    let whole = events(&record);
+    // The last round and its samples are lost: the kill came in the midst of them.
+    let last = whole.iter().rposition(|event| is(event, "round")).unwrap();
+    let lost = whole[last]["series"].as_str().unwrap().to_owned();
+    write(&record, &whole[..last]);
+    let torn = &whole[last].to_string()[..40];
+    let before = fs::read_to_string(&record).unwrap();
+    fs::write(&record, format!("{before}{torn}")).unwrap();
+
+    let answer = resume(&here);
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let after = fs::read_to_string(&record).unwrap();
+    assert!(after.starts_with(&before), "nothing whole is lost");
+    assert!(after[before.len()..].starts_with("{\"event\":\"segment\""));
+    let events = events(&record);
+    assert_eq!(end(&events), "complete");
+    let segments = of(&events, "segment");
+    assert_eq!((segments.len(), &segments[0]["n"]), (1, &json!(1)));
+    assert!(segments[0]["calibration"]["counter_hz"].as_f64().unwrap() > 0.0);
+    for series in ["selftest.echo", "selftest.fault/none"] {
+        assert_eq!(rounds(&events, series), (1, 0), "{series}");
+        let of_series = of(&events, "round");
+        let round = of_series
+            .iter()
+            .find(|round| round["series"] == series)
+            .unwrap();
+        assert_eq!(round["segment"], i32::from(series == lost), "{series}");
+    }
+    let outcomes = of(&events, "outcome");
+    assert_eq!(outcomes.len(), 2);
+    assert!(
+        outcomes
+            .iter()
+            .all(|outcome| outcome["outcome"] == "measured")
+    );
+    let again = resume(&here);
+    assert_eq!(again.code, Some(2), "{again:?}");
+    assert!(again.err.contains("is complete"), "{again:?}");
+}
+
+#[test]
+fn what_a_kill_kept_from_being_said_is_said_before_the_first_sample() {
+    let here = Here::new();
+    let record = killed(&here);
+    let whole = events(&record);
+    let plan = whole.iter().position(|event| is(event, "plan")).unwrap();
+    // One prediction of three is there.
+    write(&record, &whole[..plan + 2]);
+    assert_eq!(resume(&here).code, Some(0));
+    let events = events(&record);
+    let predictions = of(&events, "prediction");
+    assert_eq!(predictions.len(), 3, "each once: {predictions:?}");
+    let first = events
+        .iter()
+        .position(|event| is(event, "samples"))
+        .unwrap();
+    let last = events
+        .iter()
+        .rposition(|event| is(event, "prediction"))
+        .unwrap();
+    assert!(last < first);
+    assert_eq!(end(&events), "complete");
+}
+
+#[test]
+fn an_interrupted_run_comes_to_the_rounds_it_would_have_had() {
+    let here = Here::new();
+    let args = [
+        "run",
+        "selftest.echo",
+        "--preset",
+        "quick",
+        "--precision",
+        "0.01",
+    ];
+    let session = here.command(&args).spawn().unwrap();
+    here.wait_for(|event| is(event, "round") && event["n"] == 2);
+    wait_for_worker(session.id());
+    signal("INT", session.id());
+    let first = ended(session);
+    assert_eq!(first.code, Some(4), "{first:?}");
+    let measured = rounds(&events(&here.record()), "selftest.echo").0;
+    assert!((2..9).contains(&measured), "{measured}");
+    let second = here.plumb(&["run", "--resume", "last"]);
+    assert_eq!(second.code, Some(0), "{second:?}");
+    let events = events(&here.record());
+    assert_eq!(rounds(&events, "selftest.echo"), (9, 0));
+    let numbers: Vec<u64> = of(&events, "round")
+        .iter()
+        .filter_map(|r| r["n"].as_u64())
+        .collect();
+    assert_eq!(numbers, (1..=9).collect::<Vec<u64>>(), "numbers go on");
+    let ends: Vec<&Value> = of(&events, "footer")
+        .iter()
+        .map(|footer| &footer["end"])
+        .collect();
+    assert_eq!(ends, ["interrupted", "complete"]);
+}
+
+/// Edits the header, resumes, and expects a refusal that leaves the file as it is.
+fn refuses(pointer: &str, value: Value, part: &str) {
+    let here = Here::new();
+    let record = killed(&here);
+    let mut whole = events(&record);
+    *whole[0].pointer_mut(pointer).unwrap() = value;
+    write(&record, &whole);
+    fs::write(
+        &record,
+        [fs::read(&record).unwrap(), b"{\"torn".to_vec()].concat(),
+    )
+    .unwrap();
+    let before = fs::read(&record).unwrap();
+    let answer = resume(&here);
+    assert_eq!(answer.code, Some(2), "{pointer}: {answer:?}");
+    assert!(
+        answer.err.contains(part),
+        "{pointer} lacks `{part}`: {answer:?}"
+    );
+    assert_eq!(
+        fs::read(&record).unwrap(),
+        before,
+        "{pointer}: nothing is touched"
+    );
+}
+
+#[test]
+fn another_machine_is_refused() {
+    refuses("/identity", json!("0123456789abcdef"), "another machine");
+}
+
+#[test]
+fn a_newer_format_is_refused() {
+    refuses("/format", json!(2), "read it with a newer plumb");
+}
+
+#[test]
+fn another_plan_is_refused() {
+    refuses(
+        "/options/selectors",
+        json!(["selftest.echo"]),
+        "another plan",
+    );
+    refuses("/options/preset", json!("quick"), "looks after");
+    refuses(
+        "/options/set",
+        json!(["selftest.echo.messages=7"]),
+        "another plan",
+    );
+    refuses(
+        "/options/set",
+        json!(["selftest.echo.far=fails"]),
+        "other settings",
+    );
+}
+
+#[test]
+fn damaged_options_are_refused() {
+    refuses("/options/budget_s", json!(-1.0), "budget");
+    refuses("/options/budget_s", json!(1e300), "budget");
+    refuses("/options/preset", json!("hasty"), "`hasty` is unknown");
+    refuses(
+        "/options/selectors",
+        json!(["selftest.ecko"]),
+        "did you mean",
+    );
+}
+
+#[test]
+fn damage_in_the_middle_is_told_with_its_line() {
+    let here = Here::new();
+    let record = killed(&here);
+    let whole = fs::read_to_string(&record).unwrap();
+    let lines: Vec<&str> = whole.lines().collect();
+    for damage in [
+        "",
+        "{}",
+        "{\"event\":\"round\"}",
+        "\u{0}\u{0}\u{0}",
+        lines[0],
+    ] {
+        let mut damaged = lines.clone();
+        damaged[3] = damage;
+        let text = damaged.join("\n") + "\n";
+        fs::write(&record, &text).unwrap();
+        let answer = resume(&here);
+        assert_eq!(answer.code, Some(2), "{damage}: {answer:?}");
+        assert!(
+            answer.err.contains("line 4 is corrupt"),
+            "{damage}: {answer:?}"
+        );
+        assert!(
+            answer.err.contains("cut the file before that line"),
+            "{answer:?}"
+        );
+        assert_eq!(
+            fs::read_to_string(&record).unwrap(),
+            text,
+            "nothing is lost"
+        );
+    }
+}
+
+#[test]
+fn a_time_that_is_none_spends_the_budget() {
+    let here = Here::new();
+    let record = killed(&here);
+    let mut whole = events(&record);
+    let last = whole.len() - 1;
+    whole[last]["at_s"] = json!(1e300);
+    whole.remove(last - 1);
+    write(&record, &whole);
+    let answer = resume(&here);
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    assert_eq!(rounds(&events(&record), "selftest.echo").0, 1);
+}
