@@ -243,7 +243,10 @@ impl Experiment for Rate {
             bench.record_batches(case, "core_frequency", 0, values(|block| block.core_hz))?;
         let source = Value::from(core.source());
         samples.at.insert("source".to_owned(), source);
-        let disagreed = blocks.iter().map(|block| block.disagreed).fold(0.0, f64::max);
+        let disagreed = blocks
+            .iter()
+            .map(|block| block.disagreed)
+            .fold(0.0, f64::max);
         if disagreed > 0.0 {
             samples.notes.push(format!(
                 "in up to {:.0} % of a window's looks multiply over rotate was no integer from 3 to \
@@ -308,15 +311,12 @@ fn block(core: &mut CoreClock, start: Anchor, window_ns: u64) -> Result<Block> {
     }
     let end = Anchor::now();
     let disagreed = 1.0 - agreed.len() as f64 / f64::from(taken);
-    let looks = if agreed.is_empty() {
-        rotations
-    } else {
-        agreed
-    };
+    let looks = if agreed.is_empty() { rotations } else { agreed };
     Ok(Block {
         end,
         counter_hz: end.ticks.wrapping_sub(start.ticks) as f64 * 1e9 / (end.ns - start.ns) as f64,
-        core_hz: median(&looks).context("in a whole window no two chains agree on a rate: others use this CPU")?,
+        core_hz: median(&looks)
+            .context("in a whole window no two chains agree on a rate: others use this CPU")?,
         disagreed,
     })
 }
@@ -355,6 +355,10 @@ mod tests {
     #[test]
     fn it_measures() {
         let samples = smoke(&EXPERIMENT);
-        assert!(samples.iter().all(|samples| samples.raw.samples().len() as u64 == REHEARSAL.1));
+        assert!(
+            samples
+                .iter()
+                .all(|samples| samples.raw.samples().len() as u64 == REHEARSAL.1)
+        );
     }
 }

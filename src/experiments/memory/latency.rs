@@ -315,7 +315,9 @@ impl Experiment for Latency {
             // Asked for by name, so each is answered for.
             let wanted = Choice::new(site, params, true).points();
             let huge = wanted.into_iter().filter(|point| !point.base);
-            offer.skipped.extend(huge.map(|point| (point.id(), skip.clone())));
+            offer
+                .skipped
+                .extend(huge.map(|point| (point.id(), skip.clone())));
         }
         let mut points = Vec::new();
         for point in Choice::new(site, params, no_huge.is_none()).points() {
@@ -354,7 +356,11 @@ impl Experiment for Latency {
             };
             linked += slots;
         }
-        let touch_ns = if is_guest(site) { TOUCH_GUEST_NS } else { TOUCH_NS };
+        let touch_ns = if is_guest(site) {
+            TOUCH_GUEST_NS
+        } else {
+            TOUCH_NS
+        };
         ns += largest as f64 * touch_ns;
         ns += (linked + largest / slot) as f64 * LINK_NS;
         Duration::from_nanos(ns as u64)
@@ -375,18 +381,29 @@ impl Experiment for Latency {
                 let estimate = memory::load_latency(site, known, point.access());
                 Some(bounded(estimate.prediction(), memory::least_load(site)))
             }
-            (name, None) => Some(predict_derived(site, known, &case.id, name)),
+            (name, None) => predict_derived(site, known, &case.id, name),
             _ => None,
         }
     }
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
-        let points: Vec<Point> = series.cases.iter().filter_map(|case| Point::of(&case.id)).collect();
-        ensure!(points.len() == series.cases.len(), "a case of {} is no walk", series.label());
+        let points: Vec<Point> = series
+            .cases
+            .iter()
+            .filter_map(|case| Point::of(&case.id))
+            .collect();
+        ensure!(
+            points.len() == series.cases.len(),
+            "a case of {} is no walk",
+            series.label()
+        );
         let largest = points.iter().map(|point| point.footprint).max();
         let largest = largest.context("a series without cases")?;
         let base = points[0].base;
-        ensure!(points.iter().all(|point| point.base == base), "a series has one kind of pages");
+        ensure!(
+            points.iter().all(|point| point.base == base),
+            "a series has one kind of pages"
+        );
 
         let pages = if base { Pages::Base } else { Pages::Huge };
         let mut mapping = Mapping::new(usize::try_from(largest)?, pages)
@@ -425,11 +442,22 @@ struct Round {
 
 impl Round {
     /// The random ring, grown and shrunk from case to case.
-    fn ladder(&self, mapping: Mapping, series: &Series, points: &[Point], bench: &mut Bench) -> Result<()> {
+    fn ladder(
+        &self,
+        mapping: Mapping,
+        series: &Series,
+        points: &[Point],
+        bench: &mut Bench,
+    ) -> Result<()> {
         let mut ring = Ring::new(mapping, self.slot, bench.order().seed)?;
         for (case, point) in series.cases.iter().zip(points) {
             let slots = usize::try_from(point.footprint)? / self.slot;
-            ensure!(slots >= 2, "{} hold no ring of slots of {} bytes", point.footprint, self.slot);
+            ensure!(
+                slots >= 2,
+                "{} hold no ring of slots of {} bytes",
+                point.footprint,
+                self.slot
+            );
             if slots > ring.slots() {
                 ring.grow_to(slots)?;
             } else {
@@ -441,7 +469,13 @@ impl Round {
     }
 
     /// Walks in other orders, each linked anew in the same memory.
-    fn walks(&self, mut mapping: Mapping, series: &Series, points: &[Point], bench: &mut Bench) -> Result<()> {
+    fn walks(
+        &self,
+        mut mapping: Mapping,
+        series: &Series,
+        points: &[Point],
+        bench: &mut Bench,
+    ) -> Result<()> {
         let seed = bench.order().seed;
         for (case, point) in series.cases.iter().zip(points) {
             let footprint = usize::try_from(point.footprint)?;
@@ -489,8 +523,14 @@ impl Round {
         };
         let at = &mut samples.at;
         at.insert("slots".to_owned(), Value::from(ring.slots() as u64));
-        at.insert("huge_share".to_owned(), Value::from(render(self.huge_share, Unit::Ratio)));
-        at.insert("warmed".to_owned(), Value::from(if warm { "yes" } else { "no" }));
+        at.insert(
+            "huge_share".to_owned(),
+            Value::from(render(self.huge_share, Unit::Ratio)),
+        );
+        at.insert(
+            "warmed".to_owned(),
+            Value::from(if warm { "yes" } else { "no" }),
+        );
         Ok(())
     }
 }
@@ -507,17 +547,24 @@ fn sweep(ring: &Ring) {
 
 /// The share of huge pages, verified to be what was asked for.
 fn verified_share(mapping: &Mapping) -> Result<f64> {
-    let share = mapping.huge_share().context("reading the pages of the mapping")?;
+    let share = mapping
+        .huge_share()
+        .context("reading the pages of the mapping")?;
     match mapping.pages() {
         Pages::Base => {
-            ensure!(share == 0.0, "base pages were asked for, and {share:.3} of them are huge");
+            ensure!(
+                share == 0.0,
+                "base pages were asked for, and {share:.3} of them are huge"
+            );
             Ok(share)
         }
         Pages::Huge if share >= HUGE_SHARE_LEAST => Ok(share),
         Pages::Huge => {
             // Fragmented memory at the first touch; the kernel may gather them when asked.
             let collapsed = mapping.collapse();
-            let share = mapping.huge_share().context("reading the pages of the mapping")?;
+            let share = mapping
+                .huge_share()
+                .context("reading the pages of the mapping")?;
             ensure!(
                 share >= HUGE_SHARE_LEAST,
                 "huge pages were asked for, and only {share:.3} of the memory is in them ({})",
@@ -531,13 +578,13 @@ fn verified_share(mapping: &Mapping) -> Result<f64> {
     }
 }
 
-/// What a derived figure should be; unknown for a metric that the case does not have.
+/// What a derived figure should be; nothing for a metric that the case does not have.
 fn predict_derived(
     site: &Site,
     known: Option<&Known>,
     case: &CaseId,
     metric: &str,
-) -> Prediction {
+) -> Option<Prediction> {
     let level = case.text("level");
     let tlb = case.text("tlb");
     let estimate = match (metric, level, tlb) {
@@ -548,12 +595,12 @@ fn predict_derived(
         ("tlb_miss", _, Some(tlb)) => Ok(memory::tlb_miss(site, known, tlb)),
         ("line_size", None, None) => Ok(memory::line_size(site)),
         ("prefetch_gain", None, None) => Ok(memory::prefetch_gain(site, 64.0 * MIB as f64)),
-        _ => Err(format!("unknown: {metric} is no figure of this case")),
+        _ => return None,
     };
-    match estimate {
+    Some(match estimate {
         Ok(estimate) => estimate.prediction(),
         Err(why) => unknown(why),
-    }
+    })
 }
 
 #[cfg(test)]

@@ -57,7 +57,9 @@ impl Pattern {
     }
 
     fn of(name: &str) -> Option<Pattern> {
-        Pattern::ALL.into_iter().find(|pattern| pattern.name() == name)
+        Pattern::ALL
+            .into_iter()
+            .find(|pattern| pattern.name() == name)
     }
 
     /// Whether the distance of slots is part of the case's identity.
@@ -130,7 +132,9 @@ impl Point {
             ));
         }
         if self.pattern == Pattern::FourQuarter && !footprint.is_multiple_of(4 * GRAIN_BYTES) {
-            return Some(format!("{footprint} bytes are not four quarters of whole lines"));
+            return Some(format!(
+                "{footprint} bytes are not four quarters of whole lines"
+            ));
         }
         let stride = self.stride?;
         if stride < 16 || !stride.is_multiple_of(8) {
@@ -140,7 +144,9 @@ impl Point {
             ));
         }
         if self.pattern == Pattern::PageRandom && !page_bytes.is_multiple_of(stride) {
-            return Some(format!("slots of {stride} bytes do not fill a page of {page_bytes}"));
+            return Some(format!(
+                "slots of {stride} bytes do not fill a page of {page_bytes}"
+            ));
         }
         (footprint / stride < LEAST_SLOTS).then(|| {
             format!("{footprint} bytes hold less than {LEAST_SLOTS} slots, {stride} bytes apart")
@@ -221,7 +227,13 @@ impl Choice {
         }
         points.extend(self.line_sweep());
         points.sort_by_key(|point| {
-            (point.base, point.footprint, point.index, point.pattern, point.stride)
+            (
+                point.base,
+                point.footprint,
+                point.index,
+                point.pattern,
+                point.stride,
+            )
         });
         points.dedup();
         points
@@ -243,7 +255,13 @@ impl Choice {
             None => self.footprints(pattern, departs[1], departures),
         };
         let strides = self.strides(pattern);
-        let point = |footprint, stride| Point { pattern, stride, index, base, footprint };
+        let point = |footprint, stride| Point {
+            pattern,
+            stride,
+            index,
+            base,
+            footprint,
+        };
         let chosen_by_user = given.is_some() || self.strides.is_some();
         footprints
             .into_iter()
@@ -258,7 +276,9 @@ impl Choice {
             (Preset::Rehearsal, 0) => vec![4 * KIB, 64 * KIB],
             (Preset::Rehearsal, _) => vec![64 * KIB],
             (Preset::Quick, _) => {
-                let top = self.last_cache.map_or(u64::MAX, |last| last.saturating_mul(4));
+                let top = self
+                    .last_cache
+                    .map_or(u64::MAX, |last| last.saturating_mul(4));
                 let exact = top.min(256 * MIB);
                 rungs(2, 1 << exact.ilog2())
             }
@@ -349,9 +369,8 @@ pub(super) fn settings(site: &Site, params: &Params) -> Result<BTreeMap<String, 
 pub(super) fn without_huge_pages(site: &Site) -> Option<Skip> {
     match site.host.memory.thp.enabled.as_deref() {
         Some("never") => Some(
-            Skip::because("transparent huge pages are switched off").needs(
-                "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled (as root)",
-            ),
+            Skip::because("transparent huge pages are switched off")
+                .needs("echo madvise > /sys/kernel/mm/transparent_hugepage/enabled (as root)"),
         ),
         Some(_) => None,
         None => Some(
@@ -368,8 +387,15 @@ pub(super) fn not_here(site: &Site, point: Point) -> Option<Skip> {
     if let Some(contradiction) = point.contradiction(page) {
         return Some(Skip::because(contradiction));
     }
-    let page = if point.base { page } else { memory.thp.page_bytes.unwrap_or(2 * MIB) };
-    let needed = point.footprint.checked_next_multiple_of(page).unwrap_or(u64::MAX);
+    let page = if point.base {
+        page
+    } else {
+        memory.thp.page_bytes.unwrap_or(2 * MIB)
+    };
+    let needed = point
+        .footprint
+        .checked_next_multiple_of(page)
+        .unwrap_or(u64::MAX);
     (needed > site.memory_bytes).then(|| {
         let bytes = |bytes: u64| render(bytes as f64, Unit::B);
         Skip::because(format!(
@@ -394,7 +420,11 @@ pub(super) fn series_of(points: &[Point], settings: &BTreeMap<String, Value>) ->
         Series {
             experiment: ID.to_owned(),
             name: format!("{group}-{}", if base { "base" } else { "huge" }),
-            order: if random { Order::Ladder } else { Order::Shuffled },
+            order: if random {
+                Order::Ladder
+            } else {
+                Order::Shuffled
+            },
             cases: cases.collect(),
             settings: settings.clone(),
         }

@@ -111,24 +111,39 @@ fn levels(site: &Site, known: &Known, points: &[(Point, f64)]) -> Vec<DerivedVal
         ]);
         latency.notes = notes.remove(name).unwrap_or_default();
         if pages == "base" {
-            latency.notes.push("on base pages: misses of the TLBs are part of it".to_owned());
+            latency
+                .notes
+                .push("on base pages: misses of the TLBs are part of it".to_owned());
         }
         found.push(latency);
         if let Some(hz) = measured_core_hz(known) {
             let cycles = plateau.value * hz / 1e9;
-            found.push(DerivedValue::new(case.clone(), "level_latency_cycles", cycles));
+            found.push(DerivedValue::new(
+                case.clone(),
+                "level_latency_cycles",
+                cycles,
+            ));
         }
         if let Some(edge) = plateau.edge.filter(|_| name != MEMORY) {
-            found.push(DerivedValue::new(case, "level_size", edge));
+            let mut size = DerivedValue::new(case, "level_size", edge);
+            size.cell = cell(edge, rungs.iter().map(|rung| rung.size));
+            found.push(size);
         }
     }
     found
 }
 
-type Named<'name> = (
-    Vec<Option<&'name str>>,
-    BTreeMap<&'name str, Vec<String>>,
-);
+/// The neighbouring footprints that a position lies between.
+fn cell(position: f64, sizes: impl Iterator<Item = f64> + Clone) -> Option<(f64, f64)> {
+    let below = sizes
+        .clone()
+        .filter(|size| *size <= position)
+        .reduce(f64::max)?;
+    let above = sizes.filter(|size| *size >= position).reduce(f64::min)?;
+    Some((below, above))
+}
+
+type Named<'name> = (Vec<Option<&'name str>>, BTreeMap<&'name str, Vec<String>>);
 
 /// Names for plateaus: the described size nearest to the edge within a factor of two; main memory
 /// for a last plateau on a ladder that goes to twice the last cache. On one that goes less far, the
@@ -146,7 +161,10 @@ fn named<'name>(
     let mut notes: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     let top = rungs[rungs.len() - 1].size;
     let (last_name, last_size) = described[described.len() - 1];
-    let open = plateaus.len().checked_sub(1).filter(|&at| edges[at].is_none());
+    let open = plateaus
+        .len()
+        .checked_sub(1)
+        .filter(|&at| edges[at].is_none());
     if let Some(at) = open {
         if top >= 2.0 * last_size {
             names[at] = Some(MEMORY);
@@ -167,7 +185,11 @@ fn named<'name>(
         if names[at].is_some() {
             continue;
         }
-        let near = names[..at].iter().rev().chain(&names[at..]).find_map(|name| *name);
+        let near = names[..at]
+            .iter()
+            .rev()
+            .chain(&names[at..])
+            .find_map(|name| *name);
         let Some(near) = near else { continue };
         let where_to = plateau.edge.map_or_else(
             || format!("to the ladder's end at {}", render(top, Unit::B)),
@@ -201,22 +223,31 @@ fn line_size(points: &[(Point, f64)]) -> Option<DerivedValue> {
             });
         }
     }
-    let ((_, _, footprint), steps) = sweeps
-        .iter_mut()
-        .max_by_key(|((base, index, footprint), steps)| {
-            (steps.len(), !base, !index, std::cmp::Reverse(*footprint))
-        })?;
+    let ((_, _, footprint), steps) =
+        sweeps
+            .iter_mut()
+            .max_by_key(|((base, index, footprint), steps)| {
+                (steps.len(), !base, !index, std::cmp::Reverse(*footprint))
+            })?;
     steps.sort_by(|a, b| a.size.total_cmp(&b.size));
     let ramp = ladder::saturation(steps)?;
     let mut found = DerivedValue::new(CaseId::new(), "line_size", ramp.knee);
-    found.at.insert("footprint".to_owned(), Value::from(*footprint));
+    found
+        .at
+        .insert("footprint".to_owned(), Value::from(*footprint));
     Some(found)
 }
 
 /// Random over forward by one line, at the largest footprint that has both.
 fn prefetch_gain(points: &[(Point, f64)]) -> Option<DerivedValue> {
     let at = |pattern, stride, footprint| {
-        let wanted = Point { pattern, stride, index: false, base: false, footprint };
+        let wanted = Point {
+            pattern,
+            stride,
+            index: false,
+            base: false,
+            footprint,
+        };
         let found = points.iter().find(|(point, _)| *point == wanted);
         found.map(|(_, ns)| *ns).filter(|ns| *ns > 0.0)
     };
@@ -227,7 +258,8 @@ fn prefetch_gain(points: &[(Point, f64)]) -> Option<DerivedValue> {
     };
     let (footprint, ratio) = points.iter().filter_map(both).max_by_key(|found| found.0)?;
     let mut gain = DerivedValue::new(CaseId::new(), "prefetch_gain", ratio);
-    gain.at.insert("footprint".to_owned(), Value::from(footprint));
+    gain.at
+        .insert("footprint".to_owned(), Value::from(footprint));
     Some(gain)
 }
 
@@ -273,7 +305,9 @@ fn translation(site: &Site, points: &[(Point, f64)]) -> Vec<DerivedValue> {
     let mut found = Vec::new();
     for (reach, name) in reaches.iter().zip(names) {
         let Some(name) = name else { continue };
-        found.push(DerivedValue::new(tlb_case(name), "tlb_reach", reach.size));
+        let mut size = DerivedValue::new(tlb_case(name), "tlb_reach", reach.size);
+        size.cell = cell(reach.size, excess.iter().map(|excess| excess.size));
+        found.push(size);
         found.push(DerivedValue::new(tlb_case(name), "tlb_miss", reach.cost));
     }
     found

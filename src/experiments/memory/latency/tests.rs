@@ -33,14 +33,23 @@ fn offer(site: &Site, preset: Preset, set: &[(&str, &str)]) -> Result<Offer, Ski
 }
 
 fn points(offer: &Offer, series: &str) -> Vec<Point> {
-    let cases = offer.series.iter().filter(|have| have.name == series).flat_map(|have| &have.cases);
+    let cases = offer
+        .series
+        .iter()
+        .filter(|have| have.name == series)
+        .flat_map(|have| &have.cases);
     cases.filter_map(|case| Point::of(&case.id)).collect()
 }
 
 #[test]
 fn what_every_experiment_keeps_it_keeps_everywhere() {
     for site in sites() {
-        for preset in [Preset::Rehearsal, Preset::Quick, Preset::Standard, Preset::Thorough] {
+        for preset in [
+            Preset::Rehearsal,
+            Preset::Quick,
+            Preset::Standard,
+            Preset::Thorough,
+        ] {
             check(&EXPERIMENT, &site, preset);
         }
     }
@@ -49,7 +58,11 @@ fn what_every_experiment_keeps_it_keeps_everywhere() {
 #[test]
 fn a_rehearsal_measures_every_case() {
     let samples = smoke(&EXPERIMENT);
-    assert!(samples.iter().all(|samples| samples.at.contains_key("huge_share")));
+    assert!(
+        samples
+            .iter()
+            .all(|samples| samples.at.contains_key("huge_share"))
+    );
     let slots = |samples: &Samples| samples.at.get("slots").and_then(Value::int);
     assert!(samples.iter().all(|samples| slots(samples) >= Some(64)));
 }
@@ -61,7 +74,10 @@ fn quick_is_the_ladder_on_huge_pages_alone() {
     assert_eq!(offer.series[0].order, Order::Ladder);
     let ladder = points(&offer, "random-huge");
     assert_eq!(ladder.len(), 20);
-    assert_eq!((ladder[0].footprint, ladder[19].footprint), (512, 256 * MIB));
+    assert_eq!(
+        (ladder[0].footprint, ladder[19].footprint),
+        (512, 256 * MIB)
+    );
     assert_eq!(
         offer.series[0].cases[0].id.to_string(),
         "pattern=random,load=pointer,pages=huge,footprint=512"
@@ -72,7 +88,9 @@ fn quick_is_the_ladder_on_huge_pages_alone() {
 #[test]
 fn quick_ends_at_four_times_a_smaller_last_cache() {
     let offer = offer(&site(HOSTS[1]), Preset::Quick, &[]).expect("an offer");
-    let top = points(&offer, "random-huge").last().map(|point| point.footprint);
+    let top = points(&offer, "random-huge")
+        .last()
+        .map(|point| point.footprint);
     // 30 MiB in sysfs: the power of two at or below 120 MiB.
     assert_eq!(top, Some(64 * MIB));
 }
@@ -81,7 +99,8 @@ fn quick_ends_at_four_times_a_smaller_last_cache() {
 fn standard_has_what_the_catalogue_lists() {
     let offer = offer(&site(GUEST), Preset::Standard, &[]).expect("an offer");
     let huge = points(&offer, "random-huge");
-    let (index, ladder): (Vec<Point>, Vec<Point>) = huge.iter().copied().partition(|point| point.index);
+    let (index, ladder): (Vec<Point>, Vec<Point>) =
+        huge.iter().copied().partition(|point| point.index);
     assert_eq!((ladder.len(), index.len()), (85, 9));
     assert_eq!(ladder[84].footprint, GIB);
     assert_eq!(index[8].footprint, 64 * MIB);
@@ -89,7 +108,11 @@ fn standard_has_what_the_catalogue_lists() {
     assert_eq!(base.len(), 39);
     assert_eq!(base[38].footprint, 256 * MIB);
     // Every rung on base pages has its partner on huge ones.
-    assert!(base.iter().all(|point| ladder.iter().any(|other| other.footprint == point.footprint)));
+    assert!(base.iter().all(|point| {
+        ladder
+            .iter()
+            .any(|other| other.footprint == point.footprint)
+    }));
     let walks = points(&offer, "walks-huge");
     let of = |pattern| walks.iter().filter(move |point| point.pattern == pattern);
     assert_eq!(of(Pattern::FourQuarter).count(), 9);
@@ -101,7 +124,18 @@ fn standard_has_what_the_catalogue_lists() {
     let total: usize = offer.series.iter().map(|series| series.cases.len()).sum();
     assert_eq!(total, 85 + 9 + 39 + 9 + 52 + 14);
     let labels: Vec<String> = offer.derived.iter().map(CaseId::to_string).collect();
-    assert_eq!(labels, ["level=L1", "level=L2", "level=L3", "level=DRAM", "tlb=L1", "tlb=L2", ""]);
+    assert_eq!(
+        labels,
+        [
+            "level=L1",
+            "level=L2",
+            "level=L3",
+            "level=DRAM",
+            "tlb=L1",
+            "tlb=L2",
+            ""
+        ]
+    );
 }
 
 #[test]
@@ -122,14 +156,33 @@ fn a_rehearsal_is_tiny_and_tries_every_way() {
 
 #[test]
 fn what_memory_does_not_allow_is_skipped_with_the_limit() {
-    let small = Site { memory_bytes: 100 * MIB, ..site(GUEST) };
+    let small = Site {
+        memory_bytes: 100 * MIB,
+        ..site(GUEST)
+    };
     let offered = offer(&small, Preset::Standard, &[]).expect("an offer");
     let (_, skip) = &offered.skipped[0];
-    assert!(skip.reason.contains("100 MiB may be touched"), "{}", skip.reason);
-    assert!(offered.skipped.iter().all(|(case, _)| case.int("footprint") > Some(64 * MIB)));
-    let nothing = Site { memory_bytes: MIB, ..site(GUEST) };
+    assert!(
+        skip.reason.contains("100 MiB may be touched"),
+        "{}",
+        skip.reason
+    );
+    assert!(
+        offered
+            .skipped
+            .iter()
+            .all(|(case, _)| case.int("footprint") > Some(64 * MIB))
+    );
+    let nothing = Site {
+        memory_bytes: MIB,
+        ..site(GUEST)
+    };
     let skip = offer(&nothing, Preset::Quick, &[]).expect_err("huge pages are larger");
-    assert!(skip.reason.contains("1 MiB may be touched"), "{}", skip.reason);
+    assert!(
+        skip.reason.contains("1 MiB may be touched"),
+        "{}",
+        skip.reason
+    );
 }
 
 #[test]
@@ -141,20 +194,36 @@ fn what_is_typed_wrongly_is_answered_with_what_to_type() {
     };
     assert!(reason(&[("footprint", "1000")]).contains("type 1024"));
     assert!(reason(&[("footprint", "1TiB")]).contains("16 GiB may be touched"));
-    let far = [("pattern", "forward"), ("stride", "4096"), ("footprint", "8192")];
+    let far = [
+        ("pattern", "forward"),
+        ("stride", "4096"),
+        ("footprint", "8192"),
+    ];
     assert!(reason(&far).contains("less than 4 slots"));
-    let odd = [("pattern", "page-random"), ("stride", "24"), ("footprint", "8192")];
+    let odd = [
+        ("pattern", "page-random"),
+        ("stride", "24"),
+        ("footprint", "8192"),
+    ];
     assert!(reason(&odd).contains("do not fill a page"));
     assert!(reason(&[("slot", "17")]).contains("slot=64"));
 }
 
 #[test]
 fn what_is_typed_is_what_is_offered() {
-    let set = [("pattern", "forward,random"), ("load", "index"), ("footprint", "4KiB,65536")];
+    let set = [
+        ("pattern", "forward,random"),
+        ("load", "index"),
+        ("footprint", "4KiB,65536"),
+    ];
     let offer = offer(&site(GUEST), Preset::Quick, &set).expect("an offer");
     let walks = points(&offer, "walks-huge");
     assert_eq!(walks.len(), 2);
-    assert!(walks.iter().all(|point| point.index && point.stride == Some(64)));
+    assert!(
+        walks
+            .iter()
+            .all(|point| point.index && point.stride == Some(64))
+    );
     assert_eq!(points(&offer, "random-huge").len(), 2);
 }
 
@@ -167,7 +236,12 @@ fn without_huge_pages_base_pages_are_the_reference() {
     assert_eq!(points(&quick, "random-base").len(), 20);
     let standard = offer(&none, Preset::Standard, &[]).expect("an offer");
     assert_eq!(points(&standard, "random-base").len(), 85 + 9);
-    assert!(standard.skipped.iter().all(|(case, _)| case.text("pages") == Some("huge")));
+    assert!(
+        standard
+            .skipped
+            .iter()
+            .all(|(case, _)| case.text("pages") == Some("huge"))
+    );
     assert!(!standard.skipped.is_empty());
 }
 
@@ -175,7 +249,10 @@ fn without_huge_pages_base_pages_are_the_reference() {
 fn everything_offered_is_predicted_on_every_host() {
     let metric = |name: &str| {
         let metrics = EXPERIMENT.card().metrics.iter();
-        metrics.clone().find(|metric| metric.name == name).expect("a metric of the card")
+        metrics
+            .clone()
+            .find(|metric| metric.name == name)
+            .expect("a metric of the card")
     };
     for tree in HOSTS {
         let site = site(tree);
@@ -191,7 +268,11 @@ fn everything_offered_is_predicted_on_every_host() {
             assert_eq!(bound.inputs, [("core_hz".to_owned(), -1)]);
         }
         for (case, name) in offer.derived.iter().flat_map(|case| {
-            let metrics = EXPERIMENT.card().metrics.iter().filter(|metric| metric.derived);
+            let metrics = EXPERIMENT
+                .card()
+                .metrics
+                .iter()
+                .filter(|metric| metric.derived);
             metrics.map(move |metric| (case, metric.name.as_ref()))
         }) {
             let prior = EXPERIMENT.predict(&site, None, &Case::new(case.clone()), metric(name));
@@ -201,8 +282,8 @@ fn everything_offered_is_predicted_on_every_host() {
                 "tlb_reach" | "tlb_miss" => case.get("tlb").is_some(),
                 _ => case.0.is_empty(),
             };
-            let prior = prior.expect("a prior, if only an unknown");
-            assert_eq!(prior.range.is_some(), belongs, "{case} {name}");
+            let told = prior.is_some_and(|prior| prior.range.is_some());
+            assert_eq!(told, belongs, "{case} {name}");
         }
         // Nothing earlier is known that would narrow anything.
         let case = &offer.series[0].cases[0];
@@ -215,7 +296,10 @@ fn everything_offered_is_predicted_on_every_host() {
 fn a_standard_round_states_less_than_its_share_of_a_minute() {
     let site = site(GUEST);
     let offer = offer(&site, Preset::Standard, &[]).expect("an offer");
-    let cost = offer.series.iter().map(|series| EXPERIMENT.round_cost(&site, series));
+    let cost = offer
+        .series
+        .iter()
+        .map(|series| EXPERIMENT.round_cost(&site, series));
     let seconds: f64 = cost.map(|cost| cost.as_secs_f64()).sum();
     assert!((4.0..10.0).contains(&seconds), "{seconds}");
 }
@@ -257,27 +341,45 @@ fn hierarchy(levels: &'static [(f64, f64)], memory: f64) -> impl Fn(f64) -> f64 
 const K: f64 = 1024.0;
 const M: f64 = 1024.0 * 1024.0;
 
-fn value<'found>(found: &'found [DerivedValue], case: &str, metric: &str) -> Option<&'found DerivedValue> {
+fn value<'found>(
+    found: &'found [DerivedValue],
+    case: &str,
+    metric: &str,
+) -> Option<&'found DerivedValue> {
     let wanted = |value: &&DerivedValue| value.case.to_string() == case && value.metric == metric;
     found.iter().find(wanted)
 }
 
 fn near(found: &[DerivedValue], case: &str, metric: &str, expected: f64, factor: f64) {
-    let got = value(found, case, metric).unwrap_or_else(|| panic!("no {case} {metric}")).value;
+    let got = value(found, case, metric)
+        .unwrap_or_else(|| panic!("no {case} {metric}"))
+        .value;
     let ratio = got / expected;
-    assert!(1.0 / factor < ratio && ratio < factor, "{case} {metric}: {got}, not {expected}");
+    assert!(
+        1.0 / factor < ratio && ratio < factor,
+        "{case} {metric}: {got}, not {expected}"
+    );
 }
 
 #[test]
 fn a_plain_hierarchy_is_found_whole() {
     let levels = &[(48.0 * K, 1.4), (1280.0 * K, 4.4), (30.0 * M, 22.0)];
     let site = site(HOSTS[1]);
-    let tlbs = |size: f64| 2.2 * (1.0 - 384.0 * K / size).max(0.0) + 12.0 * (1.0 - 8.0 * M / size).max(0.0);
+    let tlbs = |size: f64| {
+        2.2 * (1.0 - 384.0 * K / size).max(0.0) + 12.0 * (1.0 - 8.0 * M / size).max(0.0)
+    };
     let values = figures(&site, hierarchy(levels, 90.0), tlbs);
     let mut known = Known::default();
-    known.insert(Key::new("clock.rate", &CaseId::new(), "core_frequency"), 3.57e9);
+    known.insert(
+        Key::new("clock.rate", &CaseId::new(), "core_frequency"),
+        3.57e9,
+    );
     let found = EXPERIMENT.derive(&site, &known, &values);
-    for (name, size, ns) in [("L1", 48.0 * K, 1.4), ("L2", 1280.0 * K, 4.4), ("L3", 30.0 * M, 22.0)] {
+    for (name, size, ns) in [
+        ("L1", 48.0 * K, 1.4),
+        ("L2", 1280.0 * K, 4.4),
+        ("L3", 30.0 * M, 22.0),
+    ] {
         near(&found, &format!("level={name}"), "level_latency", ns, 1.05);
         near(&found, &format!("level={name}"), "level_size", size, 1.3);
     }
@@ -286,22 +388,36 @@ fn a_plain_hierarchy_is_found_whole() {
     assert!(value(&found, "level=DRAM", "level_size").is_none());
     near(&found, "", "line_size", 64.0, 1.001);
     near(&found, "", "prefetch_gain", 14.0, 1.4);
-    let offered = offer(&site, Preset::Standard, &[]).expect("an offer").derived;
+    let offered = offer(&site, Preset::Standard, &[])
+        .expect("an offer")
+        .derived;
     assert!(found.iter().all(|value| offered.contains(&value.case)));
-    assert!(found.iter().all(|value| value.notes.is_empty()), "{found:?}");
+    assert!(
+        found.iter().all(|value| value.notes.is_empty()),
+        "{found:?}"
+    );
 }
 
 #[test]
 fn translation_is_found_where_base_pages_cost_more() {
     let levels = &[(48.0 * K, 1.4), (2.0 * M, 4.4)];
     let site = site(GUEST);
-    let tlbs = |size: f64| 2.2 * (1.0 - 384.0 * K / size).max(0.0) + 12.0 * (1.0 - 8.0 * M / size).max(0.0);
-    let found = EXPERIMENT.derive(&site, &Known::default(), &figures(&site, hierarchy(levels, 90.0), tlbs));
+    let tlbs = |size: f64| {
+        2.2 * (1.0 - 384.0 * K / size).max(0.0) + 12.0 * (1.0 - 8.0 * M / size).max(0.0)
+    };
+    let found = EXPERIMENT.derive(
+        &site,
+        &Known::default(),
+        &figures(&site, hierarchy(levels, 90.0), tlbs),
+    );
     near(&found, "tlb=L2", "tlb_reach", 8.0 * M, 1.5);
     near(&found, "tlb=L2", "tlb_miss", 12.0, 1.3);
     let same = figures(&site, hierarchy(levels, 90.0), |_| 0.0);
     let found = EXPERIMENT.derive(&site, &Known::default(), &same);
-    assert!(found.iter().all(|value| value.case.get("tlb").is_none()), "{found:?}");
+    assert!(
+        found.iter().all(|value| value.case.get("tlb").is_none()),
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -314,21 +430,30 @@ fn a_guest_with_part_of_the_last_cache_gets_a_note_and_no_wrong_name() {
     near(&found, "level=L2", "level_latency", 4.45, 1.05);
     near(&found, "level=DRAM", "level_latency", 170.0, 1.1);
     assert!(value(&found, "level=L3", "level_latency").is_none());
-    let notes = &value(&found, "level=L2", "level_latency").expect("an L2").notes;
+    let notes = &value(&found, "level=L2", "level_latency")
+        .expect("an L2")
+        .notes;
     assert!(notes[0].contains("none of the caches"), "{notes:?}");
 }
 
 #[test]
 fn a_ladder_that_ends_inside_the_last_cache_says_so() {
     let levels = &[(48.0 * K, 1.4), (2.0 * M, 4.45)];
-    let site = Site { memory_bytes: 300 * MIB, ..site(GUEST) };
+    let site = Site {
+        memory_bytes: 300 * MIB,
+        ..site(GUEST)
+    };
     let found = EXPERIMENT.derive(
         &site,
         &Known::default(),
         &figures(&site, hierarchy(levels, 25.0), |_| 0.0),
     );
     let last = value(&found, "level=L3", "level_latency").expect("the last plateau");
-    assert!(last.notes[0].contains("below twice the 480 MiB of L3"), "{:?}", last.notes);
+    assert!(
+        last.notes[0].contains("below twice the 480 MiB of L3"),
+        "{:?}",
+        last.notes
+    );
     assert!(value(&found, "level=L3", "level_size").is_none());
     assert!(value(&found, "level=DRAM", "level_latency").is_none());
 }
@@ -351,7 +476,10 @@ fn a_level_that_is_missing_is_not_shifted() {
 #[test]
 fn too_few_rungs_show_nothing() {
     let site = site(GUEST);
-    assert_eq!(EXPERIMENT.derive(&site, &Known::default(), &Known::default()), []);
+    assert_eq!(
+        EXPERIMENT.derive(&site, &Known::default(), &Known::default()),
+        []
+    );
     let few = offer(&site, Preset::Quick, &[("footprint", "512,1024")]).expect("an offer");
     assert!(few.derived.is_empty());
 }
