@@ -64,6 +64,10 @@ pub struct Card {
 
 /// [`View`] as static data.
 #[derive(Clone, Copy, Debug)]
+#[expect(
+    dead_code,
+    reason = "views of experiments that follow; reports know them all"
+)]
 pub enum ViewCard {
     /// A row per case.
     Table,
@@ -136,6 +140,10 @@ impl ViewCard {
 
 /// What an experiment cannot do without; missing ones are skips with a reason, in planning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(
+    dead_code,
+    reason = "needs of experiments that follow; the plan knows them all"
+)]
 pub enum Need {
     /// Effective user 0.
     Root,
@@ -353,11 +361,6 @@ impl Known {
         self.values
             .get(&Key::new(experiment, case, metric))
             .copied()
-    }
-
-    /// All figures, in key order.
-    pub fn iter(&self) -> impl Iterator<Item = (&Key, f64)> {
-        self.values.iter().map(|(key, value)| (key, *value))
     }
 
     /// All figures of an experiment's metric with their cases, in case order.

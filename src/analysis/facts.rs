@@ -9,8 +9,6 @@ use serde_json::Value;
 pub(crate) enum Fact {
     /// A fact of the machine, by JSON pointer into the header's `host`.
     Host(&'static str, Test),
-    /// An environment entry of the header, by name.
-    Environment(&'static str, Test),
     /// A counter of the rounds, summed and divided by the windows, exceeds this share.
     Share(&'static str, f64),
     /// A counter of the rounds, summed, exceeds this.
@@ -45,11 +43,6 @@ impl Fact {
                 .host
                 .pointer(pointer)
                 .is_some_and(|value| test.holds(value)),
-            Fact::Environment(name, test) => run
-                .header
-                .environment
-                .get(name)
-                .is_some_and(|text| test.holds(&Value::String(text.clone()))),
             Fact::Share(counter, share) => {
                 let windows: f64 = rounds.iter().map(|round| round.window_ns).sum();
                 windows > 0.0 && sum(rounds, counter) / windows > share

@@ -22,13 +22,11 @@ pub(crate) mod score;
 mod tests;
 pub(crate) mod verdict;
 
-use crate::stats::estimate::RoundValue;
 use figure::Figure;
 use index::Index;
 use record::event::{Ending, Outcome, PlannedExperiment};
-use record::key::Key;
 use record::run::Run;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 /// Every figure of a run in plan order: per planned case and metric, then derived ones, then what
 /// was skipped or failed without any value. Empty for a run that was killed before its plan.
@@ -42,22 +40,6 @@ pub(crate) fn figures(run: &Run) -> Vec<Figure> {
         figures.extend(of_experiment(run, &index, experiment));
     }
     figures
-}
-
-/// The round values from which each measured figure is estimated, in round order: what
-/// resampling draws from. Figures without rounds are left out.
-pub(crate) fn round_values(figures: &[Figure]) -> BTreeMap<Key, Vec<RoundValue>> {
-    figures
-        .iter()
-        .filter(|figure| !figure.rounds.is_empty())
-        .filter_map(|figure| {
-            let rounds = figure.rounds.iter().map(|round| RoundValue {
-                value: round.value,
-                disturbed: round.disturbed,
-            });
-            Some((figure.key()?, rounds.collect()))
-        })
-        .collect()
 }
 
 fn of_experiment(run: &Run, index: &Index, experiment: &PlannedExperiment) -> Vec<Figure> {

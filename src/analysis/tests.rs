@@ -1,12 +1,12 @@
 //! Analysis of the synthetic run.
 
 use super::figure::{Figure, Interval};
+use super::figures;
 use super::findings::{Severity, findings};
 use super::health::health;
 use super::sample;
 use super::score::score;
 use super::verdict::Verdict;
-use super::{figures, round_values};
 use record::event::{Ending, Event, PredictionKind, Raw, RoundStatus};
 use record::key::{CaseId, Key};
 use record::run::Run;
@@ -317,14 +317,6 @@ fn health_sums_rounds_by_reason() {
     assert_eq!((health.rounds, health.void, health.disturbed), (19, 1, 4));
     assert_eq!(health.reasons, [("steal".to_owned(), 4)]);
     assert!(health.steal.unwrap() > 0.003);
-}
-
-#[test]
-fn round_values_are_what_resampling_needs() {
-    let values = round_values(&figures(&sample::run()));
-    let rounds = &values[&Key::new("os.syscall", &sample::call("read"), "latency")];
-    assert_eq!(rounds.len(), 6);
-    assert_eq!(rounds.iter().filter(|round| round.disturbed).count(), 4);
 }
 
 #[test]

@@ -9,49 +9,44 @@
 //! answer.
 
 mod around;
-mod block;
-mod cache;
+pub mod block;
+pub mod cache;
 mod cgroup;
 mod choose;
 pub(crate) mod counters;
-mod cpu;
+pub mod cpu;
 mod cpulist;
 mod dmi;
 pub mod environment;
 pub(crate) mod given;
 mod identity;
-mod kernel;
-mod limits;
-mod memory;
-mod net;
-mod numa;
+pub mod kernel;
+pub mod limits;
+pub mod memory;
+pub mod net;
+pub mod numa;
 mod outside;
 mod root;
 #[cfg(test)]
 mod tests;
-mod tlb;
+pub mod tlb;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use block::{Block, Disk, Mount, PcieLink};
-pub(crate) use cache::{Cache, CacheKind, Caches, WritePolicy};
+pub(crate) use block::Block;
+pub(crate) use cache::Caches;
 pub(crate) use choose::choose_cpu;
-pub(crate) use cpu::{
-    Arch, Core, CoreKind, Cpu, CpuClass, CpuidFrequency, Distance, Frequency, IdleState,
-    LogicalCpu, Microarchitecture, Turbo,
-};
+pub(crate) use cpu::{Arch, Core, CoreKind, Cpu, LogicalCpu};
 pub(crate) use cpulist::{format_cpus, parse_cpus};
-pub(crate) use dmi::Dimm;
 pub(crate) use given::Given;
 pub(crate) use identity::Identity;
-pub(crate) use kernel::{ClockSource, Container, Kernel, Pressure, PressureLine, Virtualisation};
-pub(crate) use limits::{CpuQuota, Limits, Rlimit};
-pub(crate) use memory::{HugePagePool, Ksm, Memory, TransparentHugePages};
-pub(crate) use net::{Interface, Net};
-pub(crate) use numa::{Node, Numa};
+pub(crate) use kernel::Kernel;
+pub(crate) use limits::Limits;
+pub(crate) use memory::Memory;
+pub(crate) use net::Net;
+pub(crate) use numa::Numa;
 pub(crate) use outside::{CpuidLeaf, Outside};
 pub(crate) use root::Root;
-pub(crate) use tlb::{Tlb, TlbKind};
 
 /// One machine, as its kernel, its firmware and its user describe it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
+use super::cache::{CacheKind, WritePolicy};
 use super::counters::Snapshot;
+use super::cpu::{CpuidFrequency, Distance};
 use super::*;
 
 const HOSTS: &[&str] = &[

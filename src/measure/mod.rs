@@ -22,6 +22,4 @@ pub(crate) use bench::{Bench, Written};
 pub(crate) use calibrate::calibrate;
 pub(crate) use clock::Clock;
 pub(crate) use core_clock::{CoreClock, Windows};
-pub(crate) use crew::{Crew, Member, Shared};
 pub(crate) use far::FarEnd;
-pub(crate) use warp::Offset;

@@ -11,7 +11,7 @@ use crate::experiment::{Known, Site};
 use crate::host::{Arch, Core, LogicalCpu};
 pub(crate) use call::{CallWork, call, call_line, line};
 use cores::{CoreCosts, costs};
-use record::event::{Bound, Prediction, Range, Side};
+use record::event::{Bound, Range, Side};
 use record::key::CaseId;
 
 /// Taken branches per cycle that no core reaches. The fastest published designs take two; a
@@ -210,11 +210,6 @@ pub(crate) fn time_of(
         range,
         because: format!("{because} at {from}"),
     }
-}
-
-/// A prediction in ns from `low`, `likely` and `high` core cycles.
-pub(crate) fn cycles(site: &Site, low: f64, likely: f64, high: f64, because: &str) -> Prediction {
-    time_of(site, None, range(low, likely, high), because).prediction()
 }
 
 /// The costs of the measuring core, and how to name their source.

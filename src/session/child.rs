@@ -87,11 +87,6 @@ impl Worker {
         }
     }
 
-    /// The process id.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
     fn last_words(&mut self) -> String {
         self.kill_group();
         let status = match self.reap() {

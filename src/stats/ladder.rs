@@ -221,33 +221,6 @@ pub(crate) fn names<'size>(
     given
 }
 
-/// A rung that lies below its predecessor by more than both half widths and 3 %.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Fall {
-    /// Footprint of the higher rung.
-    pub(crate) from: f64,
-    /// Footprint of the lower rung, the next larger one.
-    pub(crate) to: f64,
-    /// Lower value over higher value, below 1.
-    pub(crate) ratio: f64,
-}
-
-/// Where a ladder of random accesses falls: it cannot, so such rungs disprove the measurement
-/// (METHOD §6). Rungs are in ascending order of size; `half_widths` are those of their intervals.
-pub(crate) fn falls(rungs: &[Rung], half_widths: &[f64]) -> Vec<Fall> {
-    let width = |at: usize| half_widths.get(at).copied().unwrap_or(0.0);
-    let fall = |at: usize| {
-        let (here, next) = (rungs[at], rungs[at + 1]);
-        let allowed = width(at) + width(at + 1) + 0.03 * here.value;
-        (here.value - next.value > allowed).then(|| Fall {
-            from: here.size,
-            to: next.size,
-            ratio: next.value / here.value,
-        })
-    };
-    (1..rungs.len()).filter_map(|at| fall(at - 1)).collect()
-}
-
 /// A value that grows in proportion to the step and then stays.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ramp {

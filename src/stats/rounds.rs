@@ -2,7 +2,7 @@
 
 use crate::stats::quantile;
 use record::event::{Repeat, Samples};
-use record::key::{CaseId, Key};
+use record::key::CaseId;
 use record::run::Run;
 use std::collections::BTreeMap;
 
@@ -55,9 +55,4 @@ pub fn values(run: &Run, experiment: &str, label: &str) -> BTreeMap<(CaseId, Str
 /// The value of a round: the median of its samples. `None` where it has none.
 pub fn round_value(samples: &Samples) -> Option<f64> {
     quantile::median(&samples.raw.samples())
-}
-
-/// The series labels of an experiment in a run, with the figures' keys of each.
-pub fn key(experiment: &str, figure: &(CaseId, String)) -> Key {
-    Key::new(experiment, &figure.0, &figure.1)
 }

@@ -105,7 +105,7 @@ mod derive;
 
 use crate::experiment::{
     Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip,
-    ViewCard, bounded, unknown,
+    ViewCard, bounded,
 };
 use crate::measure::Bench;
 use crate::predict::cpu::{is_guest, measured_core_hz};
@@ -116,7 +116,7 @@ use metal::memory::{Mapping, Pages};
 use metal::ring::{Direction, Ring};
 use record::case::{Case, Series};
 use record::event::{Isolation, Prediction, Repeat};
-use record::key::{CaseId, Value};
+use record::key::Value;
 use record::metric::{Better, Kind, Metric};
 use record::quantity::render;
 use record::unit::Unit;
@@ -381,7 +381,7 @@ impl Experiment for Latency {
                 let estimate = memory::load_latency(site, known, point.access());
                 Some(bounded(estimate.prediction(), memory::least_load(site)))
             }
-            (name, None) => predict_derived(site, known, &case.id, name),
+            (name, None) => derive::predict(site, known, &case.id, name),
             _ => None,
         }
     }
@@ -576,31 +576,6 @@ fn verified_share(mapping: &Mapping) -> Result<f64> {
             Ok(share)
         }
     }
-}
-
-/// What a derived figure should be; nothing for a metric that the case does not have.
-fn predict_derived(
-    site: &Site,
-    known: Option<&Known>,
-    case: &CaseId,
-    metric: &str,
-) -> Option<Prediction> {
-    let level = case.text("level");
-    let tlb = case.text("tlb");
-    let estimate = match (metric, level, tlb) {
-        ("level_latency", Some(level), _) => memory::level_latency(site, known, level),
-        ("level_latency_cycles", Some(level), _) => memory::level_cycles(site, known, level),
-        ("level_size", Some(level), _) => memory::level_size(site, level),
-        ("tlb_reach", _, Some(tlb)) => Ok(memory::tlb_reach(site, tlb)),
-        ("tlb_miss", _, Some(tlb)) => Ok(memory::tlb_miss(site, known, tlb)),
-        ("line_size", None, None) => Ok(memory::line_size(site)),
-        ("prefetch_gain", None, None) => Ok(memory::prefetch_gain(site, 64.0 * MIB as f64)),
-        _ => return None,
-    };
-    Some(match estimate {
-        Ok(estimate) => estimate.prediction(),
-        Err(why) => unknown(why),
-    })
 }
 
 #[cfg(test)]

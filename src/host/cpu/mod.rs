@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::core::Core;
 pub(crate) use self::guess::Microarchitecture;
-use super::cache::{CacheKind, Caches};
+use super::cache::Caches;
 use super::{Outside, Root};
 
 /// Instruction set architecture.

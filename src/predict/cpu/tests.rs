@@ -1,5 +1,6 @@
 use super::*;
-use crate::host::{CoreKind, CpuClass, Frequency};
+use crate::host::CoreKind;
+use crate::host::cpu::{CpuClass, Frequency};
 use crate::predict::tests::bare_site;
 use record::key::Key;
 

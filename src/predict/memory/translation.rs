@@ -2,7 +2,7 @@
 
 use super::{Access, Hierarchy, LINE, Walk};
 use crate::experiment::{Known, Site};
-use crate::host::{Tlb, TlbKind};
+use crate::host::tlb::{Tlb, TlbKind};
 use crate::predict::cpu::{best_core_clock, is_guest};
 use crate::predict::{Estimate, inverse, product, range};
 use record::event::Range;

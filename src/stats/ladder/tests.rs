@@ -1,4 +1,4 @@
-use super::{Excess, Rung, falls, names, plateaus, reaches, saturation};
+use super::{Excess, Rung, names, plateaus, reaches, saturation};
 
 const KIB: f64 = 1024.0;
 const MIB: f64 = 1024.0 * KIB;
@@ -160,22 +160,6 @@ fn a_name_is_given_once_and_within_a_factor_of_two() {
         names(&edges, &described),
         [Some("L1"), None, None, Some("L3"), None]
     );
-}
-
-#[test]
-fn falls_are_seen_beyond_the_intervals_and_three_percent() {
-    let rungs = |values: &[f64]| -> Vec<Rung> {
-        let rung = |(at, &value): (usize, &f64)| Rung {
-            size: (at + 1) as f64,
-            value,
-        };
-        values.iter().enumerate().map(rung).collect()
-    };
-    assert_eq!(falls(&rungs(&[10.0, 9.75, 20.0]), &[0.0; 3]), []);
-    assert_eq!(falls(&rungs(&[10.0, 9.0, 20.0]), &[0.4, 0.4, 0.0]), []);
-    let found = falls(&rungs(&[10.0, 9.0, 20.0]), &[0.3, 0.3, 0.0]);
-    assert_eq!(found.len(), 1);
-    assert_eq!((found[0].from, found[0].to), (1.0, 2.0));
 }
 
 fn steps(values: &[(f64, f64)]) -> Vec<Rung> {

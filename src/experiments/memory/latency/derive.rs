@@ -2,10 +2,11 @@
 
 use super::ID;
 use super::cases::{Pattern, Point};
-use crate::experiment::{DerivedValue, Known, Site};
+use crate::experiment::{DerivedValue, Known, Site, unknown};
 use crate::predict::cpu::measured_core_hz;
-use crate::predict::memory::{MEMORY, described_levels, described_reaches};
+use crate::predict::memory::{self, MEMORY, described_levels, described_reaches};
 use crate::stats::ladder::{self, Excess, Plateau, Rung};
+use record::event::Prediction;
 use record::key::{CaseId, Value};
 use record::quantity::render;
 use record::unit::Unit;
@@ -14,6 +15,7 @@ use std::collections::BTreeMap;
 /// A ladder with fewer rungs shows no levels.
 const LEAST_RUNGS: usize = 8;
 const LINE_STRIDE: u64 = 64;
+const MIB: u64 = 1 << 20;
 /// Names of the translation levels.
 pub(super) const TLBS: [&str; 2] = ["L1", "L2"];
 
@@ -328,4 +330,29 @@ fn by_size(sizes: &[Option<f64>], page_bytes: f64) -> Vec<Option<&'static str>> 
         *first = None;
     }
     names
+}
+
+/// What a derived figure should be; nothing for a metric that the case does not have.
+pub(super) fn predict(
+    site: &Site,
+    known: Option<&Known>,
+    case: &CaseId,
+    metric: &str,
+) -> Option<Prediction> {
+    let level = case.text("level");
+    let tlb = case.text("tlb");
+    let estimate = match (metric, level, tlb) {
+        ("level_latency", Some(level), _) => memory::level_latency(site, known, level),
+        ("level_latency_cycles", Some(level), _) => memory::level_cycles(site, known, level),
+        ("level_size", Some(level), _) => memory::level_size(site, level),
+        ("tlb_reach", _, Some(tlb)) => Ok(memory::tlb_reach(site, tlb)),
+        ("tlb_miss", _, Some(tlb)) => Ok(memory::tlb_miss(site, known, tlb)),
+        ("line_size", None, None) => Ok(memory::line_size(site)),
+        ("prefetch_gain", None, None) => Ok(memory::prefetch_gain(site, 64.0 * MIB as f64)),
+        _ => return None,
+    };
+    Some(match estimate {
+        Ok(estimate) => estimate.prediction(),
+        Err(why) => unknown(why),
+    })
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::experiment::Preset;
 use crate::experiments::tests::{check, params, recorded, sites, smoke};
-use crate::host::Rlimit;
+use crate::host::limits::Rlimit;
 use record::key::Key;
 
 #[test]
