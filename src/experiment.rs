@@ -382,6 +382,9 @@ pub struct DerivedValue {
     pub metric: &'static str,
     /// Value in the metric's unit.
     pub value: f64,
+    /// For a position: the grid cell that it was found in. Its interval is never narrower, however
+    /// well the resamples agree.
+    pub cell: Option<(f64, f64)>,
     /// What was found with it; taken from the estimates, not from the resamples.
     pub at: BTreeMap<String, Value>,
     /// What a reader must know.
@@ -395,6 +398,7 @@ impl DerivedValue {
             case,
             metric,
             value,
+            cell: None,
             at: BTreeMap::new(),
             notes: Vec::new(),
         }

@@ -99,6 +99,21 @@ fn manuals_have_all_headings_in_order() {
     }
 }
 
+/// An experiment's file and the parts in the directory of its name.
+fn whole_source(experiment: &dyn Experiment) -> String {
+    let path = experiment.card().id.replace('.', "/");
+    let parts = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("src/experiments")
+        .join(path);
+    let mut text = experiment.source().to_owned();
+    if let Ok(files) = std::fs::read_dir(parts) {
+        for file in files {
+            text += &std::fs::read_to_string(file.unwrap().path()).unwrap();
+        }
+    }
+    text
+}
+
 #[test]
 fn parameters_are_documented_used_and_their_defaults_are_in_range() {
     for (_, experiment) in all() {
@@ -120,8 +135,7 @@ fn parameters_are_documented_used_and_their_defaults_are_in_range() {
                     param.name
                 );
             }
-            let uses = experiment
-                .source()
+            let uses = whole_source(experiment)
                 .matches(&format!("\"{}\"", param.name))
                 .count();
             assert!(uses >= 2, "{}.{} is never used", card.id, param.name);

@@ -4,6 +4,7 @@ pub mod clock;
 pub mod cpu;
 #[cfg(test)]
 mod laws;
+pub mod memory;
 pub mod os;
 pub mod selftest;
 #[cfg(test)]
@@ -12,7 +13,13 @@ pub(crate) mod tests;
 use crate::experiment::{Experiment, Family};
 
 /// Every family, in the order of the catalogue.
-pub static FAMILIES: &[&Family] = &[&clock::FAMILY, &cpu::FAMILY, &os::FAMILY, &selftest::FAMILY];
+pub static FAMILIES: &[&Family] = &[
+    &clock::FAMILY,
+    &cpu::FAMILY,
+    &os::FAMILY,
+    &memory::FAMILY,
+    &selftest::FAMILY,
+];
 
 /// The experiment of an id.
 pub fn find(id: &str) -> Option<&'static dyn Experiment> {

@@ -81,9 +81,15 @@ pub(crate) fn check(experiment: &dyn Experiment, site: &Site, preset: Preset) ->
     }
     for id in &offer.derived {
         check_names(card, id);
-        for metric in card.metrics.iter().filter(|metric| metric.derived) {
-            check_prior(experiment, site, &Case::new(id.clone()), metric);
-        }
+        // A derived case has some of the derived metrics, and each that it has is predicted.
+        let case = Case::new(id.clone());
+        let metrics = card.metrics.iter().filter(|metric| metric.derived);
+        let told = metrics.filter(|metric| experiment.predict(site, None, &case, metric).is_some());
+        assert_ne!(
+            told.map(|metric| check_prior(experiment, site, &case, metric))
+                .count(),
+            0
+        );
     }
     for (id, skip) in &offer.skipped {
         assert!(

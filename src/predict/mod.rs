@@ -6,6 +6,7 @@
 //! machine by its name, and an input that nobody told widens the interval and is named.
 
 pub(crate) mod cpu;
+pub(crate) mod memory;
 pub(crate) mod os;
 
 use crate::experiment::predicted;

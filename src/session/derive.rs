@@ -130,9 +130,10 @@ pub fn derive(
                 case: value.case,
                 metric: value.metric.to_owned(),
                 value: value.value,
-                ci: resampled
-                    .interval
-                    .map(|interval| (interval.low, interval.high)),
+                ci: resampled.interval.map(|interval| match value.cell {
+                    Some((low, high)) => (interval.low.min(low), interval.high.max(high)),
+                    None => (interval.low, interval.high),
+                }),
                 presence: resampled.presence,
                 at: value.at,
                 notes,

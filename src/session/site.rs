@@ -4,7 +4,6 @@ use crate::experiment::{DirFacts, Preset, Site};
 use crate::host::counters::Snapshot;
 use crate::host::{Host, Root, choose_cpu, format_cpus, parse_cpus};
 use crate::session::plan::case_ns;
-use record::quantity::render_bytes;
 use std::path::Path;
 use thiserror::Error;
 
@@ -108,19 +107,4 @@ fn dir_facts(host: &Host, dir: &Path) -> Result<DirFacts, BadSite> {
         file_system: mount.map(|mount| mount.fs.clone()).unwrap_or_default(),
         path,
     })
-}
-
-/// Says in words why a footprint does not fit; for experiments' skips.
-pub fn does_not_fit(bytes: u64, site: &Site) -> String {
-    let limit = match site.host.limits.memory_left_bytes {
-        Some(left) if Some(left) == site.host.memory_ceiling_bytes() => {
-            "the cgroup's memory limit leaves"
-        }
-        _ => "the machine has available",
-    };
-    format!(
-        "it needs {}, and {limit} {} (four fifths of it are used at most)",
-        render_bytes(bytes as f64),
-        render_bytes(site.memory_bytes as f64 / MEMORY_SHARE),
-    )
 }

@@ -12,6 +12,7 @@ pub(crate) mod disturbed;
 pub(crate) mod estimate;
 pub(crate) mod histogram;
 pub(crate) mod interval;
+pub(crate) mod ladder;
 pub(crate) mod modes;
 pub(crate) mod moments;
 pub(crate) mod outlier;

@@ -243,7 +243,10 @@ impl Experiment for Rate {
             bench.record_batches(case, "core_frequency", 0, values(|block| block.core_hz))?;
         let source = Value::from(core.source());
         samples.at.insert("source".to_owned(), source);
-        let disagreed = blocks.iter().map(|block| block.disagreed).fold(0.0, f64::max);
+        let disagreed = blocks
+            .iter()
+            .map(|block| block.disagreed)
+            .fold(0.0, f64::max);
         if disagreed > 0.0 {
             samples.notes.push(format!(
                 "in up to {:.0} % of a window's looks multiply over rotate was no integer from 3 to \
@@ -299,19 +302,21 @@ struct Block {
 
 /// Looks at the core clock from `start` until `window_ns` have passed.
 fn block(core: &mut CoreClock, start: Anchor, window_ns: u64) -> Result<Block> {
-    let (mut agreed, mut rotations) = (Vec::new(), Vec::new());
-    while rotations.is_empty() || monotonic_raw_ns() < start.ns + window_ns {
+    let (mut agreed, mut rotations, mut taken) = (Vec::new(), Vec::new(), 0_u32);
+    while taken == 0 || monotonic_raw_ns() < start.ns + window_ns {
         let look = core.estimate();
+        taken += 1;
         agreed.extend(look.hz);
-        rotations.push(look.rotate_hz.context("a chain took no time")?);
+        rotations.extend(look.rotate_hz);
     }
     let end = Anchor::now();
-    let disagreed = 1.0 - agreed.len() as f64 / rotations.len() as f64;
+    let disagreed = 1.0 - agreed.len() as f64 / f64::from(taken);
     let looks = if agreed.is_empty() { rotations } else { agreed };
     Ok(Block {
         end,
         counter_hz: end.ticks.wrapping_sub(start.ticks) as f64 * 1e9 / (end.ns - start.ns) as f64,
-        core_hz: median(&looks).context("no look at the core clock")?,
+        core_hz: median(&looks)
+            .context("in a whole window no two chains agree on a rate: others use this CPU")?,
         disagreed,
     })
 }
@@ -350,6 +355,10 @@ mod tests {
     #[test]
     fn it_measures() {
         let samples = smoke(&EXPERIMENT);
-        assert!(samples.iter().all(|samples| samples.raw.samples().len() as u64 == REHEARSAL.1));
+        assert!(
+            samples
+                .iter()
+                .all(|samples| samples.raw.samples().len() as u64 == REHEARSAL.1)
+        );
     }
 }

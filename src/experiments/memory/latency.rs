@@ -1,0 +1,607 @@
+//! How long a load takes whose address is the value of the load before, over footprints from a
+//! handful of lines to a gibibyte.
+//!
+//! ## Question
+//! What does each level of the memory hierarchy answer in, how large is it, how long is a line, how
+//! much do the prefetchers hide, and what do the TLBs cover and cost?
+//!
+//! ## Method
+//! Slots of one line each are linked into one cycle over a footprint, and the measuring thread walks
+//! it: every address is the value of the load before, so n loads take n latencies. A slot holds the
+//! address of the next slot and its index; `load` says which of them is walked by. Walks go on where
+//! the one before stopped; they are timed as n against 2n loads in ABBA quartets.
+//!
+//! - `random`: a cycle drawn uniformly, grown slot by slot by Sattolo's method inside out, which
+//!   leaves one whole cycle after every insertion. A round allocates once, touches all of it on the
+//!   measuring CPU, and grows the ring from case to case; in even rounds it takes the insertions back
+//!   from case to case, so that footprints come downwards.
+//! - `page-random`: base pages in random order, all slots of a page in random order before the next.
+//! - `forward`, `backward`: in the order of addresses, `stride` bytes apart.
+//! - `four-quarter`: R0's walk, the same line of each quarter of the footprint in turn.
+//!
+//! Huge pages are asked for by madvise and verified in smaps: a round with less than 95 % of them is
+//! void, as is one with any huge page where base pages were asked for. The huge series keeps small
+//! footprints in the same huge mapping.
+//!
+//! Up to twice the last cache a footprint is warmed by one load of every line in the order of
+//! addresses (a whole walk of the ring would take 0.2 s and more for each of the largest); larger
+//! ones are not, since nothing of them would stay. Then the ring is walked for up to 65,536 loads,
+//! because a sweep drives the page tables out of the caches and the first random loads behind it
+//! would time that (a quarter more at 1 GiB in a virtual machine). Once a round the ring is walked with a count
+//! for every footprint up to 1 MiB and for the largest up to 64 MiB: as many slots as were linked,
+//! and back at the start. Above that the insertion rule, which is tested, stands for it.
+//!
+//! The session gives six or more such rounds, each with a new process and mapping, so that the
+//! placement of pages is part of the interval.
+//!
+//! **Derived.** *Levels* are the plateaus of the random ladder on huge pages (on base pages where
+//! there are none): change points of its logarithm by optimal partitioning, segments of half an
+//! octave or more, neighbours less than a factor 1.5 apart taken as one. A level's latency is the
+//! median of its longest flat segment; its size is where one load in ten already costs the next
+//! level. It takes the name of the cache that sysfs or CPUID describes within a factor of two; any
+//! other plateau is a note beside its neighbour. *Line size*: slots of a page at random, 16 to 512
+//! bytes apart, in a footprint between the first and the second cache; the time grows with the
+//! distance until every load meets a new line. Strides forward cannot show it: prefetchers fetch
+//! pairs of lines, so their time goes on growing after the line. *Prefetch gain*: random over forward
+//! by 64 bytes, at the largest footprint with both. *TLB reach and miss*: what base pages cost more
+//! than huge ones, fitted by `cost x (1 - reach / footprint)`, the misses of a table of that reach
+//! under random loads, away from the edges of the caches and up to 32 times the second cache: beyond,
+//! the page tables themselves miss it.
+//!
+//! ## Prediction
+//! Load-to-use cycles of the core design (published tables) over the core clock; sizes from sysfs or
+//! CPUID; main memory by its generation behind the last cache. Between two levels, shares of hits
+//! blend them. A virtual machine may get a part of the last cache only, and shares the memory. Base
+//! pages add misses of the TLBs by their entries. Walks in order show a share of the random time,
+//! the rest of which prefetchers hide. Once `clock.rate` has measured the core clock, cycles are
+//! turned into ns by that. Bound: no x86-64 core answers a dependent load in under 3 cycles.
+//!
+//! ## Parameters
+//! - `pattern`, `load`, `pages`: as above. In `quick` and `standard` a walk departs from the first of
+//!   each list in one of them at most; `thorough` has all combinations. A rehearsal has one of each.
+//! - `stride`: distance of slots of `page-random`, `forward` and `backward`; `auto` is 64 for
+//!   `page-random`, and for the others 64, 256 and 512 (the reports'), in `thorough` 16 to 4096.
+//! - `footprint`: bytes walked over, whole lines of 64 bytes. `auto`: the random pointer ladder four
+//!   to the octave up to 1 GiB, on base pages two to the octave up to 256 MiB, others one to two
+//!   octaves up to 64 MiB; `quick` one to the octave up to four times the last cache, at most 256 MiB.
+//! - `level`, `tlb`: name derived figures; there is nothing to set.
+//! - `slot` (setting): distance of slots of the random ring; `auto` is the line. Twice the line keeps
+//!   a prefetcher of line pairs from helping; then half of the lines of a footprint are used.
+//! - `warm` (setting): largest footprint that is warmed; `auto` is twice the last cache.
+//!
+//! ## Reading the result
+//! Flat stretches are levels; the step between two lies where the inner one is full. The random
+//! pointer ladder on huge pages is *the* latency; `forward` is what a scan sees. A step inside a
+//! level on huge pages, near 4 KiB times the entries of the TLB, means that a hypervisor backs the
+//! guest by base pages: then base pages cost no more than huge ones, no TLB is derived, and the TLB's
+//! cost is in the ladder. A last level much smaller than described is the part that the guest gets.
+//! A random ladder cannot fall: if it does by more than both half widths and 3 %, something other
+//! than the footprint changed.
+//!
+//! ## Pitfalls
+//! - Prefetchers: a uniformly drawn cycle has no stride. The prefetcher of line pairs brings a
+//!   neighbour that is as likely the next slot as any other: it costs bandwidth, not latency. With
+//!   `slot=128` it can bring nothing of the ring; on a core of 2024 that changes no rung by more than
+//!   the rounds differ, apart from the edges, which move out because half as many lines are walked.
+//! - Page placement: base pages of a cache indexed physically collide by chance, so edges are soft
+//!   and differ from round to round; huge pages make them sharp.
+//! - 4 KiB aliasing does not arise: there are no stores in the timed walk.
+//! - Zero page, merging, swap: every word is written with values that differ before anything is
+//!   linked; the mapping is not mergeable; major faults disturb a round.
+//! - First touch on the measuring CPU; pinned before.
+//! - Core clock: taken around each case; cycles are never counter ticks.
+//! - Last cache per slice, per guest, per class of service: the ladder finds what there is.
+//! - Memory limits: footprints beyond what may be touched are skipped with the limit's size.
+//!
+//! ## Sources
+//! L. McVoy and C. Staelin, "lmbench: Portable Tools for Performance Analysis" (USENIX 1996),
+//! lat_mem_rd; S. Sattolo, "An algorithm to generate a random cyclic permutation" (1986); R. Saavedra
+//! and A. Smith, "Measuring Cache and TLB Performance and Their Effect on Benchmark Runtimes" (1995);
+//! B. Jackson et al., "An algorithm for optimal partitioning of data on an interval" (2005); reports
+//! R0 (strides 64, 256, 512; four quarters), R1 (array index), R2.
+
+mod cases;
+mod derive;
+
+use crate::experiment::{
+    Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip,
+    ViewCard, bounded, unknown,
+};
+use crate::measure::Bench;
+use crate::predict::cpu::{is_guest, measured_core_hz};
+use crate::predict::memory;
+use anyhow::{Context, Result, bail, ensure};
+use cases::{Choice, PATTERNS, Pattern, Point, not_here, series_of, settings, without_huge_pages};
+use metal::memory::{Mapping, Pages};
+use metal::ring::{Direction, Ring};
+use record::case::{Case, Series};
+use record::event::{Isolation, Prediction, Repeat};
+use record::key::{CaseId, Value};
+use record::metric::{Better, Kind, Metric};
+use record::quantity::render;
+use record::unit::Unit;
+use std::hint::black_box;
+use std::time::Duration;
+
+const ID: &str = "memory.latency";
+const MIB: u64 = 1 << 20;
+/// Rings up to this are walked with a count every time …
+const ALWAYS_VERIFIED: u64 = MIB;
+/// … and the largest case up to this once a round.
+const VERIFIED_MOST: u64 = 64 * MIB;
+/// Share of a mapping that huge pages hold at least for it to count as one of huge pages.
+const HUGE_SHARE_LEAST: f64 = 0.95;
+/// Loads of the walk itself before it is timed, at most: they bring back the page tables, which a
+/// sweep of data drives out of the caches.
+const WARM_LOADS: u64 = 1 << 16;
+/// What the round's cost is stated from, in ns: touching a byte first (in a guest the hypervisor
+/// finds the memory then), linking a slot, loading a line in order, a load that misses all caches,
+/// and what a case takes around its timed window.
+const TOUCH_NS: f64 = 0.4;
+const TOUCH_GUEST_NS: f64 = 2.0;
+const LINK_NS: f64 = 25.0;
+const SWEEP_NS: f64 = 4.0;
+const MISS_NS: f64 = 150.0;
+const CASE_NS: f64 = 3e6;
+/// Footprints beyond this are taken to miss all caches.
+const MISSES_FROM: u64 = 8 * MIB;
+
+/// The experiment.
+pub(crate) static EXPERIMENT: Latency = Latency;
+
+/// Load-to-use latency over footprints.
+pub(crate) struct Latency;
+
+const METRICS: &[Metric] = &[
+    Metric::new(
+        "latency",
+        "Time of one load whose address is the load before",
+        Unit::Ns,
+        Better::Lower,
+        Kind::Hardware,
+    ),
+    Metric::derived(
+        "level_latency",
+        "Latency of a level: its plateau on the random ladder",
+        Unit::Ns,
+        Better::Lower,
+        Kind::Hardware,
+    ),
+    Metric::derived(
+        "level_latency_cycles",
+        "Latency of a level in core cycles, by clock.rate's core clock",
+        Unit::Cycle,
+        Better::Lower,
+        Kind::Hardware,
+    ),
+    Metric::derived(
+        "level_size",
+        "Footprint at which one load in ten misses a level",
+        Unit::B,
+        Better::None,
+        Kind::Hardware,
+    ),
+    Metric::derived(
+        "line_size",
+        "Distance from which on every load meets a new line",
+        Unit::B,
+        Better::None,
+        Kind::Hardware,
+    ),
+    Metric::derived(
+        "prefetch_gain",
+        "Random over forward latency at one line a step",
+        Unit::Ratio,
+        Better::Higher,
+        Kind::Hardware,
+    ),
+    Metric::derived(
+        "tlb_reach",
+        "Bytes of base pages that a TLB covers",
+        Unit::B,
+        Better::None,
+        Kind::Hardware,
+    ),
+    Metric::derived(
+        "tlb_miss",
+        "What a load costs more that misses a TLB",
+        Unit::Ns,
+        Better::Lower,
+        Kind::Hardware,
+    ),
+];
+
+const EVERY_PATTERN: &str = "random,page-random,forward,backward,four-quarter";
+
+static CARD: Card = Card {
+    id: ID,
+    title: "Load latency over footprints",
+    metrics: METRICS,
+    params: &[
+        Param {
+            name: "pattern",
+            doc: "Order of the walk; auto: random, in a rehearsal one of each",
+            domain: Domain::Symbols(PATTERNS),
+            defaults: ["auto", EVERY_PATTERN, EVERY_PATTERN],
+            role: Role::Case,
+        },
+        Param {
+            name: "stride",
+            doc: "Distance of slots of page-random, forward and backward; auto: as the manual says",
+            domain: Domain::Either(&["auto"], 16, MIB, Unit::B),
+            defaults: ["auto", "auto", "auto"],
+            role: Role::Case,
+        },
+        Param {
+            name: "load",
+            doc: "Walks by pointer or by array index; auto: pointer, in a rehearsal one of each",
+            domain: Domain::Symbols(&["auto", "pointer", "index"]),
+            defaults: ["auto", "pointer,index", "pointer,index"],
+            role: Role::Case,
+        },
+        Param {
+            name: "pages",
+            doc: "Huge or base pages; auto: huge where there are any, in a rehearsal both",
+            domain: Domain::Symbols(&["auto", "huge", "base"]),
+            defaults: ["auto", "huge,base", "huge,base"],
+            role: Role::Case,
+        },
+        Param {
+            name: "footprint",
+            doc: "Bytes walked over, whole lines of 64; auto: as the manual says, up to the memory \
+                  that may be touched",
+            domain: Domain::Either(&["auto"], 128, 1 << 42, Unit::B),
+            defaults: ["auto", "auto", "auto"],
+            role: Role::Case,
+        },
+        Param {
+            name: "level",
+            doc: "Of derived figures: the level of the hierarchy; nothing to set",
+            domain: Domain::Symbols(&["auto", "L1", "L2", "L3", "L4", "DRAM"]),
+            defaults: ["auto", "auto", "auto"],
+            role: Role::Case,
+        },
+        Param {
+            name: "tlb",
+            doc: "Of derived figures: the level of the data TLB; nothing to set",
+            domain: Domain::Symbols(&["auto", "L1", "L2"]),
+            defaults: ["auto", "auto", "auto"],
+            role: Role::Case,
+        },
+        Param {
+            name: "slot",
+            doc: "Distance of slots of the random ring; auto: a line of the first cache",
+            domain: Domain::Either(&["auto"], 16, 4096, Unit::B),
+            defaults: ["auto", "auto", "auto"],
+            role: Role::Setting,
+        },
+        Param {
+            name: "warm",
+            doc: "Largest footprint that is loaded once before it is timed; auto: twice the last \
+                  cache, 64 MiB where none is described",
+            domain: Domain::Either(&["auto"], 0, 1 << 42, Unit::B),
+            defaults: ["auto", "auto", "auto"],
+            role: Role::Setting,
+        },
+    ],
+    after: &["clock.rate"],
+    repeat: Repeat::Rounds,
+    isolation: Isolation::Shared,
+    needs: &[],
+    view: ViewCard::Line {
+        over: "footprint",
+        metric: "latency",
+        log_x: true,
+        log_y: true,
+    },
+};
+
+impl Experiment for Latency {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("latency.rs")
+    }
+
+    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+        let settings = settings(site, params)?;
+        let no_huge = without_huge_pages(site);
+        let mut offer = Offer::default();
+        if let Some(skip) = &no_huge
+            && params.chosen("pages").is_some()
+        {
+            // Asked for by name, so each is answered for.
+            let wanted = Choice::new(site, params, true).points();
+            let huge = wanted.into_iter().filter(|point| !point.base);
+            offer
+                .skipped
+                .extend(huge.map(|point| (point.id(), skip.clone())));
+        }
+        let mut points = Vec::new();
+        for point in Choice::new(site, params, no_huge.is_none()).points() {
+            match not_here(site, point) {
+                Some(skip) => offer.skipped.push((point.id(), skip)),
+                None => points.push(point),
+            }
+        }
+        if points.is_empty() {
+            let first = offer.skipped.into_iter().next().map(|(_, skip)| skip);
+            return Err(first.unwrap_or_else(|| Skip::because("no walk was asked for")));
+        }
+        offer.derived = derive::cases(site, &points);
+        offer.series = series_of(&points, &settings);
+        Ok(offer)
+    }
+
+    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
+        let warm = series.setting("warm").unwrap_or(0);
+        let slot = series.setting("slot").unwrap_or(64);
+        let points = series.cases.iter().filter_map(|case| Point::of(&case.id));
+        let (mut ns, mut largest, mut linked) = (0.0, 0, 0);
+        for point in points {
+            ns += site.case_ns as f64 + CASE_NS;
+            if point.footprint <= warm {
+                ns += point.footprint as f64 / 64.0 * SWEEP_NS;
+            }
+            if point.footprint > MISSES_FROM {
+                ns += WARM_LOADS as f64 * MISS_NS;
+            }
+            largest = largest.max(point.footprint);
+            // A walk links its own ring; the random one grows to its largest case only once.
+            let slots = match point.pattern {
+                Pattern::Random => 0,
+                _ => point.footprint / point.stride.unwrap_or(slot),
+            };
+            linked += slots;
+        }
+        let touch_ns = if is_guest(site) {
+            TOUCH_GUEST_NS
+        } else {
+            TOUCH_NS
+        };
+        ns += largest as f64 * touch_ns;
+        ns += (linked + largest / slot) as f64 * LINK_NS;
+        Duration::from_nanos(ns as u64)
+    }
+
+    fn predict(
+        &self,
+        site: &Site,
+        known: Option<&Known>,
+        case: &Case,
+        metric: &Metric,
+    ) -> Option<Prediction> {
+        if known.is_some_and(|known| measured_core_hz(known).is_none()) {
+            return None;
+        }
+        match (metric.name.as_ref(), Point::of(&case.id)) {
+            ("latency", Some(point)) => {
+                let estimate = memory::load_latency(site, known, point.access());
+                Some(bounded(estimate.prediction(), memory::least_load(site)))
+            }
+            (name, None) => predict_derived(site, known, &case.id, name),
+            _ => None,
+        }
+    }
+
+    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        let points: Vec<Point> = series
+            .cases
+            .iter()
+            .filter_map(|case| Point::of(&case.id))
+            .collect();
+        ensure!(
+            points.len() == series.cases.len(),
+            "a case of {} is no walk",
+            series.label()
+        );
+        let largest = points.iter().map(|point| point.footprint).max();
+        let largest = largest.context("a series without cases")?;
+        let base = points[0].base;
+        ensure!(
+            points.iter().all(|point| point.base == base),
+            "a series has one kind of pages"
+        );
+
+        let pages = if base { Pages::Base } else { Pages::Huge };
+        let mut mapping = Mapping::new(usize::try_from(largest)?, pages)
+            .with_context(|| format!("mapping {}", render(largest as f64, Unit::B)))?;
+        mapping.touch();
+        let round = Round {
+            huge_share: verified_share(&mapping)?,
+            slot: usize::try_from(series.setting("slot").unwrap_or(64))?,
+            warm: series.setting("warm").unwrap_or(0),
+            verified: points
+                .iter()
+                .map(|point| point.footprint)
+                .filter(|footprint| *footprint <= VERIFIED_MOST)
+                .max(),
+        };
+        if points[0].pattern == Pattern::Random {
+            round.ladder(mapping, series, &points, bench)
+        } else {
+            round.walks(mapping, series, &points, bench)
+        }
+    }
+
+    fn derive(&self, site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
+        derive::derive(site, known, values)
+    }
+}
+
+/// One round's apparatus.
+struct Round {
+    huge_share: f64,
+    slot: usize,
+    warm: u64,
+    /// The largest footprint whose ring is walked with a count.
+    verified: Option<u64>,
+}
+
+impl Round {
+    /// The random ring, grown and shrunk from case to case.
+    fn ladder(
+        &self,
+        mapping: Mapping,
+        series: &Series,
+        points: &[Point],
+        bench: &mut Bench,
+    ) -> Result<()> {
+        let mut ring = Ring::new(mapping, self.slot, bench.order().seed)?;
+        for (case, point) in series.cases.iter().zip(points) {
+            let slots = usize::try_from(point.footprint)? / self.slot;
+            ensure!(
+                slots >= 2,
+                "{} hold no ring of slots of {} bytes",
+                point.footprint,
+                self.slot
+            );
+            if slots > ring.slots() {
+                ring.grow_to(slots)?;
+            } else {
+                ring.shrink_to(slots)?;
+            }
+            self.time(&mut ring, case, *point, bench)?;
+        }
+        Ok(())
+    }
+
+    /// Walks in other orders, each linked anew in the same memory.
+    fn walks(
+        &self,
+        mut mapping: Mapping,
+        series: &Series,
+        points: &[Point],
+        bench: &mut Bench,
+    ) -> Result<()> {
+        let seed = bench.order().seed;
+        for (case, point) in series.cases.iter().zip(points) {
+            let footprint = usize::try_from(point.footprint)?;
+            let stride = match point.stride {
+                Some(stride) => usize::try_from(stride)?,
+                None => self.slot,
+            };
+            let mut ring = match point.pattern {
+                Pattern::Random => bail!("the random ring has a series of its own"),
+                Pattern::PageRandom => Ring::page_random(mapping, footprint, stride, seed),
+                Pattern::Forward => Ring::strided(mapping, footprint, stride, Direction::Forward),
+                Pattern::Backward => Ring::strided(mapping, footprint, stride, Direction::Backward),
+                Pattern::FourQuarter => Ring::four_quarter(mapping, footprint, stride),
+            }
+            .with_context(|| format!("linking the walk of {}", case.id))?;
+            self.time(&mut ring, case, *point, bench)?;
+            mapping = ring.into_mapping();
+        }
+        Ok(())
+    }
+
+    fn time(&self, ring: &mut Ring, case: &Case, point: Point, bench: &mut Bench) -> Result<()> {
+        if point.footprint <= ALWAYS_VERIFIED || self.verified == Some(point.footprint) {
+            let visits = ring.visits();
+            ensure!(
+                visits == ring.slots(),
+                "the walk of {} visits {visits} of {} slots",
+                case.id,
+                ring.slots()
+            );
+        }
+        let warm = point.footprint <= self.warm;
+        if warm {
+            sweep(ring);
+        }
+        ring.chase_pointer(WARM_LOADS.min(ring.slots() as u64));
+        let samples = if point.index {
+            bench.time(case, "latency", |n| {
+                ring.chase_index(n);
+            })?
+        } else {
+            bench.time(case, "latency", |n| {
+                ring.chase_pointer(n);
+            })?
+        };
+        let at = &mut samples.at;
+        at.insert("slots".to_owned(), Value::from(ring.slots() as u64));
+        at.insert(
+            "huge_share".to_owned(),
+            Value::from(render(self.huge_share, Unit::Ratio)),
+        );
+        at.insert(
+            "warmed".to_owned(),
+            Value::from(if warm { "yes" } else { "no" }),
+        );
+        Ok(())
+    }
+}
+
+/// Loads every slot of a ring once, in the order of addresses.
+fn sweep(ring: &Ring) {
+    let words = &ring.mapping().words()[..ring.footprint() / 8];
+    let sum = words
+        .iter()
+        .step_by(ring.slot_bytes() / 8)
+        .fold(0_u64, |sum, word| sum.wrapping_add(*word));
+    black_box(sum);
+}
+
+/// The share of huge pages, verified to be what was asked for.
+fn verified_share(mapping: &Mapping) -> Result<f64> {
+    let share = mapping
+        .huge_share()
+        .context("reading the pages of the mapping")?;
+    match mapping.pages() {
+        Pages::Base => {
+            ensure!(
+                share == 0.0,
+                "base pages were asked for, and {share:.3} of them are huge"
+            );
+            Ok(share)
+        }
+        Pages::Huge if share >= HUGE_SHARE_LEAST => Ok(share),
+        Pages::Huge => {
+            // Fragmented memory at the first touch; the kernel may gather them when asked.
+            let collapsed = mapping.collapse();
+            let share = mapping
+                .huge_share()
+                .context("reading the pages of the mapping")?;
+            ensure!(
+                share >= HUGE_SHARE_LEAST,
+                "huge pages were asked for, and only {share:.3} of the memory is in them ({})",
+                match collapsed {
+                    Ok(()) => "gathered as far as the kernel could".to_owned(),
+                    Err(error) => format!("gathering them failed: {error}"),
+                }
+            );
+            Ok(share)
+        }
+    }
+}
+
+/// What a derived figure should be; nothing for a metric that the case does not have.
+fn predict_derived(
+    site: &Site,
+    known: Option<&Known>,
+    case: &CaseId,
+    metric: &str,
+) -> Option<Prediction> {
+    let level = case.text("level");
+    let tlb = case.text("tlb");
+    let estimate = match (metric, level, tlb) {
+        ("level_latency", Some(level), _) => memory::level_latency(site, known, level),
+        ("level_latency_cycles", Some(level), _) => memory::level_cycles(site, known, level),
+        ("level_size", Some(level), _) => memory::level_size(site, level),
+        ("tlb_reach", _, Some(tlb)) => Ok(memory::tlb_reach(site, tlb)),
+        ("tlb_miss", _, Some(tlb)) => Ok(memory::tlb_miss(site, known, tlb)),
+        ("line_size", None, None) => Ok(memory::line_size(site)),
+        ("prefetch_gain", None, None) => Ok(memory::prefetch_gain(site, 64.0 * MIB as f64)),
+        _ => return None,
+    };
+    Some(match estimate {
+        Ok(estimate) => estimate.prediction(),
+        Err(why) => unknown(why),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,485 @@
+use super::cases::{Pattern, Point};
+use super::{EXPERIMENT, ID, without_huge_pages};
+use crate::experiment::{DerivedValue, Experiment, Known, Offer, Preset, Site, Skip};
+use crate::experiments::tests::{check, params, sites, smoke};
+use crate::host::{Host, Root};
+use record::case::{Case, Order};
+use record::event::Samples;
+use record::key::{CaseId, Key, Value};
+
+const GUEST: &str = include_str!("../../../../tests/hosts/vm-granite-rapids/tree.txt");
+const HOSTS: [&str; 4] = [
+    GUEST,
+    include_str!("../../../../tests/hosts/alder-lake-hybrid/tree.txt"),
+    include_str!("../../../../tests/hosts/epyc-7763-2s/tree.txt"),
+    include_str!("../../../../tests/hosts/graviton3/tree.txt"),
+];
+const GIB: u64 = 1 << 30;
+const MIB: u64 = 1 << 20;
+
+fn site(tree: &str) -> Site {
+    Site {
+        host: Host::read(&Root::tree(tree)),
+        peer: None,
+        dir: None,
+        cpus: vec![0],
+        memory_bytes: 16 * GIB,
+        case_ns: 20_000_000,
+    }
+}
+
+fn offer(site: &Site, preset: Preset, set: &[(&str, &str)]) -> Result<Offer, Skip> {
+    EXPERIMENT.series(site, &params(EXPERIMENT.card(), preset, set))
+}
+
+fn points(offer: &Offer, series: &str) -> Vec<Point> {
+    let cases = offer
+        .series
+        .iter()
+        .filter(|have| have.name == series)
+        .flat_map(|have| &have.cases);
+    cases.filter_map(|case| Point::of(&case.id)).collect()
+}
+
+#[test]
+fn what_every_experiment_keeps_it_keeps_everywhere() {
+    for site in sites() {
+        for preset in [
+            Preset::Rehearsal,
+            Preset::Quick,
+            Preset::Standard,
+            Preset::Thorough,
+        ] {
+            check(&EXPERIMENT, &site, preset);
+        }
+    }
+}
+
+#[test]
+fn a_rehearsal_measures_every_case() {
+    let samples = smoke(&EXPERIMENT);
+    assert!(
+        samples
+            .iter()
+            .all(|samples| samples.at.contains_key("huge_share"))
+    );
+    let slots = |samples: &Samples| samples.at.get("slots").and_then(Value::int);
+    assert!(samples.iter().all(|samples| slots(samples) >= Some(64)));
+}
+
+#[test]
+fn quick_is_the_ladder_on_huge_pages_alone() {
+    let offer = offer(&site(GUEST), Preset::Quick, &[]).expect("an offer");
+    assert_eq!(offer.series.len(), 1);
+    assert_eq!(offer.series[0].order, Order::Ladder);
+    let ladder = points(&offer, "random-huge");
+    assert_eq!(ladder.len(), 20);
+    assert_eq!(
+        (ladder[0].footprint, ladder[19].footprint),
+        (512, 256 * MIB)
+    );
+    assert_eq!(
+        offer.series[0].cases[0].id.to_string(),
+        "pattern=random,load=pointer,pages=huge,footprint=512"
+    );
+    assert!(offer.skipped.is_empty());
+}
+
+#[test]
+fn quick_ends_at_four_times_a_smaller_last_cache() {
+    let offer = offer(&site(HOSTS[1]), Preset::Quick, &[]).expect("an offer");
+    let top = points(&offer, "random-huge")
+        .last()
+        .map(|point| point.footprint);
+    // 30 MiB in sysfs: the power of two at or below 120 MiB.
+    assert_eq!(top, Some(64 * MIB));
+}
+
+#[test]
+fn standard_has_what_the_catalogue_lists() {
+    let offer = offer(&site(GUEST), Preset::Standard, &[]).expect("an offer");
+    let huge = points(&offer, "random-huge");
+    let (index, ladder): (Vec<Point>, Vec<Point>) =
+        huge.iter().copied().partition(|point| point.index);
+    assert_eq!((ladder.len(), index.len()), (85, 9));
+    assert_eq!(ladder[84].footprint, GIB);
+    assert_eq!(index[8].footprint, 64 * MIB);
+    let base = points(&offer, "random-base");
+    assert_eq!(base.len(), 39);
+    assert_eq!(base[38].footprint, 256 * MIB);
+    // Every rung on base pages has its partner on huge ones.
+    assert!(base.iter().all(|point| {
+        ladder
+            .iter()
+            .any(|other| other.footprint == point.footprint)
+    }));
+    let walks = points(&offer, "walks-huge");
+    let of = |pattern| walks.iter().filter(move |point| point.pattern == pattern);
+    assert_eq!(of(Pattern::FourQuarter).count(), 9);
+    // 1 KiB has no room for four steps of 512 bytes.
+    assert_eq!(of(Pattern::Forward).count(), 26);
+    assert_eq!(of(Pattern::Backward).count(), 26);
+    // The sweep for the line size, 256 KiB here, shares one case with the curve.
+    assert_eq!(of(Pattern::PageRandom).count(), 9 + 5);
+    let total: usize = offer.series.iter().map(|series| series.cases.len()).sum();
+    assert_eq!(total, 85 + 9 + 39 + 9 + 52 + 14);
+    let labels: Vec<String> = offer.derived.iter().map(CaseId::to_string).collect();
+    assert_eq!(
+        labels,
+        [
+            "level=L1",
+            "level=L2",
+            "level=L3",
+            "level=DRAM",
+            "tlb=L1",
+            "tlb=L2",
+            ""
+        ]
+    );
+}
+
+#[test]
+fn a_rehearsal_is_tiny_and_tries_every_way() {
+    let offer = offer(&site(GUEST), Preset::Rehearsal, &[]).expect("an offer");
+    let all: Vec<Point> = offer
+        .series
+        .iter()
+        .flat_map(|series| series.cases.iter().filter_map(|case| Point::of(&case.id)))
+        .collect();
+    assert!(all.len() <= 10 && all.iter().all(|point| point.footprint <= 64 * 1024));
+    assert!(all.iter().any(|point| point.index) && all.iter().any(|point| point.base));
+    let mut patterns: Vec<Pattern> = all.iter().map(|point| point.pattern).collect();
+    patterns.sort();
+    patterns.dedup();
+    assert_eq!(patterns.len(), 5);
+}
+
+#[test]
+fn what_memory_does_not_allow_is_skipped_with_the_limit() {
+    let small = Site {
+        memory_bytes: 100 * MIB,
+        ..site(GUEST)
+    };
+    let offered = offer(&small, Preset::Standard, &[]).expect("an offer");
+    let (_, skip) = &offered.skipped[0];
+    assert!(
+        skip.reason.contains("100 MiB may be touched"),
+        "{}",
+        skip.reason
+    );
+    assert!(
+        offered
+            .skipped
+            .iter()
+            .all(|(case, _)| case.int("footprint") > Some(64 * MIB))
+    );
+    let nothing = Site {
+        memory_bytes: MIB,
+        ..site(GUEST)
+    };
+    let skip = offer(&nothing, Preset::Quick, &[]).expect_err("huge pages are larger");
+    assert!(
+        skip.reason.contains("1 MiB may be touched"),
+        "{}",
+        skip.reason
+    );
+}
+
+#[test]
+fn what_is_typed_wrongly_is_answered_with_what_to_type() {
+    let site = site(GUEST);
+    let reason = |set: &[(&str, &str)]| match offer(&site, Preset::Quick, set) {
+        Err(skip) => skip.reason,
+        Ok(offer) => panic!("{set:?} is offered: {:?}", offer.series),
+    };
+    assert!(reason(&[("footprint", "1000")]).contains("type 1024"));
+    assert!(reason(&[("footprint", "1TiB")]).contains("16 GiB may be touched"));
+    let far = [
+        ("pattern", "forward"),
+        ("stride", "4096"),
+        ("footprint", "8192"),
+    ];
+    assert!(reason(&far).contains("less than 4 slots"));
+    let odd = [
+        ("pattern", "page-random"),
+        ("stride", "24"),
+        ("footprint", "8192"),
+    ];
+    assert!(reason(&odd).contains("do not fill a page"));
+    assert!(reason(&[("slot", "17")]).contains("slot=64"));
+}
+
+#[test]
+fn what_is_typed_is_what_is_offered() {
+    let set = [
+        ("pattern", "forward,random"),
+        ("load", "index"),
+        ("footprint", "4KiB,65536"),
+    ];
+    let offer = offer(&site(GUEST), Preset::Quick, &set).expect("an offer");
+    let walks = points(&offer, "walks-huge");
+    assert_eq!(walks.len(), 2);
+    assert!(
+        walks
+            .iter()
+            .all(|point| point.index && point.stride == Some(64))
+    );
+    assert_eq!(points(&offer, "random-huge").len(), 2);
+}
+
+#[test]
+fn without_huge_pages_base_pages_are_the_reference() {
+    let none = site("");
+    assert!(without_huge_pages(&none).is_some());
+    let quick = offer(&none, Preset::Quick, &[]).expect("an offer");
+    assert!(quick.skipped.is_empty());
+    assert_eq!(points(&quick, "random-base").len(), 20);
+    let standard = offer(&none, Preset::Standard, &[]).expect("an offer");
+    assert_eq!(points(&standard, "random-base").len(), 85 + 9);
+    assert!(
+        standard
+            .skipped
+            .iter()
+            .all(|(case, _)| case.text("pages") == Some("huge"))
+    );
+    assert!(!standard.skipped.is_empty());
+}
+
+#[test]
+fn everything_offered_is_predicted_on_every_host() {
+    let metric = |name: &str| {
+        let metrics = EXPERIMENT.card().metrics.iter();
+        metrics
+            .clone()
+            .find(|metric| metric.name == name)
+            .expect("a metric of the card")
+    };
+    for tree in HOSTS {
+        let site = site(tree);
+        let offer = offer(&site, Preset::Standard, &[]).expect("an offer");
+        for case in offer.series.iter().flat_map(|series| &series.cases) {
+            let prediction = EXPERIMENT
+                .predict(&site, None, case, metric("latency"))
+                .expect("a prior");
+            let range = prediction.range.expect("an interval");
+            assert!(0.0 < range.low && range.low <= range.likely && range.likely <= range.high);
+            assert!(range.high.is_finite() && !prediction.because.is_empty());
+            let bound = prediction.bound.expect("a bound");
+            assert_eq!(bound.inputs, [("core_hz".to_owned(), -1)]);
+        }
+        for (case, name) in offer.derived.iter().flat_map(|case| {
+            let metrics = EXPERIMENT
+                .card()
+                .metrics
+                .iter()
+                .filter(|metric| metric.derived);
+            metrics.map(move |metric| (case, metric.name.as_ref()))
+        }) {
+            let prior = EXPERIMENT.predict(&site, None, &Case::new(case.clone()), metric(name));
+            let belongs = match name {
+                "level_size" => case.text("level").is_some_and(|level| level != "DRAM"),
+                "level_latency" | "level_latency_cycles" => case.get("level").is_some(),
+                "tlb_reach" | "tlb_miss" => case.get("tlb").is_some(),
+                _ => case.0.is_empty(),
+            };
+            let told = prior.is_some_and(|prior| prior.range.is_some());
+            assert_eq!(told, belongs, "{case} {name}");
+        }
+        // Nothing earlier is known that would narrow anything.
+        let case = &offer.series[0].cases[0];
+        let derived = EXPERIMENT.predict(&site, Some(&Known::default()), case, metric("latency"));
+        assert_eq!(derived, None);
+    }
+}
+
+#[test]
+fn a_standard_round_states_less_than_its_share_of_a_minute() {
+    let site = site(GUEST);
+    let offer = offer(&site, Preset::Standard, &[]).expect("an offer");
+    let cost = offer
+        .series
+        .iter()
+        .map(|series| EXPERIMENT.round_cost(&site, series));
+    let seconds: f64 = cost.map(|cost| cost.as_secs_f64()).sum();
+    assert!((4.0..10.0).contains(&seconds), "{seconds}");
+}
+
+/// Figures of a hierarchy on the cases of the standard preset.
+fn figures(site: &Site, random: impl Fn(f64) -> f64, base_adds: impl Fn(f64) -> f64) -> Known {
+    let offer = offer(site, Preset::Standard, &[]).expect("an offer");
+    let mut known = Known::default();
+    for case in offer.series.iter().flat_map(|series| &series.cases) {
+        let point = Point::of(&case.id).expect("a walk");
+        let size = point.footprint as f64;
+        let mut ns = match (point.pattern, point.stride) {
+            (Pattern::Random, _) => random(size),
+            (Pattern::PageRandom, Some(stride)) => {
+                1.4 + (random(size) - 1.4) * (stride as f64 / 64.0).min(1.0)
+            }
+            _ => 1.4 + 0.05 * (random(size) - 1.4),
+        };
+        if point.base {
+            ns += base_adds(size);
+        }
+        known.insert(Key::new(ID, &case.id, "latency"), ns);
+    }
+    known
+}
+
+fn hierarchy(levels: &'static [(f64, f64)], memory: f64) -> impl Fn(f64) -> f64 {
+    move |size| {
+        let (mut covered, mut total) = (0.0, 0.0);
+        for (capacity, ns) in levels {
+            let share = (capacity / size).min(1.0).powi(3).max(covered);
+            total += (share - covered) * ns;
+            covered = share;
+        }
+        total + (1.0 - covered) * memory
+    }
+}
+
+const K: f64 = 1024.0;
+const M: f64 = 1024.0 * 1024.0;
+
+fn value<'found>(
+    found: &'found [DerivedValue],
+    case: &str,
+    metric: &str,
+) -> Option<&'found DerivedValue> {
+    let wanted = |value: &&DerivedValue| value.case.to_string() == case && value.metric == metric;
+    found.iter().find(wanted)
+}
+
+fn near(found: &[DerivedValue], case: &str, metric: &str, expected: f64, factor: f64) {
+    let got = value(found, case, metric)
+        .unwrap_or_else(|| panic!("no {case} {metric}"))
+        .value;
+    let ratio = got / expected;
+    assert!(
+        1.0 / factor < ratio && ratio < factor,
+        "{case} {metric}: {got}, not {expected}"
+    );
+}
+
+#[test]
+fn a_plain_hierarchy_is_found_whole() {
+    let levels = &[(48.0 * K, 1.4), (1280.0 * K, 4.4), (30.0 * M, 22.0)];
+    let site = site(HOSTS[1]);
+    let tlbs = |size: f64| {
+        2.2 * (1.0 - 384.0 * K / size).max(0.0) + 12.0 * (1.0 - 8.0 * M / size).max(0.0)
+    };
+    let values = figures(&site, hierarchy(levels, 90.0), tlbs);
+    let mut known = Known::default();
+    known.insert(
+        Key::new("clock.rate", &CaseId::new(), "core_frequency"),
+        3.57e9,
+    );
+    let found = EXPERIMENT.derive(&site, &known, &values);
+    for (name, size, ns) in [
+        ("L1", 48.0 * K, 1.4),
+        ("L2", 1280.0 * K, 4.4),
+        ("L3", 30.0 * M, 22.0),
+    ] {
+        near(&found, &format!("level={name}"), "level_latency", ns, 1.05);
+        near(&found, &format!("level={name}"), "level_size", size, 1.3);
+    }
+    near(&found, "level=DRAM", "level_latency", 90.0, 1.1);
+    near(&found, "level=L1", "level_latency_cycles", 5.0, 1.02);
+    assert!(value(&found, "level=DRAM", "level_size").is_none());
+    near(&found, "", "line_size", 64.0, 1.001);
+    near(&found, "", "prefetch_gain", 14.0, 1.4);
+    let offered = offer(&site, Preset::Standard, &[])
+        .expect("an offer")
+        .derived;
+    assert!(found.iter().all(|value| offered.contains(&value.case)));
+    assert!(
+        found.iter().all(|value| value.notes.is_empty()),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn translation_is_found_where_base_pages_cost_more() {
+    let levels = &[(48.0 * K, 1.4), (2.0 * M, 4.4)];
+    let site = site(GUEST);
+    let tlbs = |size: f64| {
+        2.2 * (1.0 - 384.0 * K / size).max(0.0) + 12.0 * (1.0 - 8.0 * M / size).max(0.0)
+    };
+    let found = EXPERIMENT.derive(
+        &site,
+        &Known::default(),
+        &figures(&site, hierarchy(levels, 90.0), tlbs),
+    );
+    near(&found, "tlb=L2", "tlb_reach", 8.0 * M, 1.5);
+    near(&found, "tlb=L2", "tlb_miss", 12.0, 1.3);
+    let same = figures(&site, hierarchy(levels, 90.0), |_| 0.0);
+    let found = EXPERIMENT.derive(&site, &Known::default(), &same);
+    assert!(
+        found.iter().all(|value| value.case.get("tlb").is_none()),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_guest_with_part_of_the_last_cache_gets_a_note_and_no_wrong_name() {
+    // 480 MiB described, 8 MiB given: as recorded there.
+    let levels = &[(48.0 * K, 1.4), (2.0 * M, 4.45), (9.0 * M, 38.0)];
+    let site = site(GUEST);
+    let values = figures(&site, hierarchy(levels, 170.0), |_| 0.0);
+    let found = EXPERIMENT.derive(&site, &Known::default(), &values);
+    near(&found, "level=L2", "level_latency", 4.45, 1.05);
+    near(&found, "level=DRAM", "level_latency", 170.0, 1.1);
+    assert!(value(&found, "level=L3", "level_latency").is_none());
+    let notes = &value(&found, "level=L2", "level_latency")
+        .expect("an L2")
+        .notes;
+    assert!(notes[0].contains("none of the caches"), "{notes:?}");
+}
+
+#[test]
+fn a_ladder_that_ends_inside_the_last_cache_says_so() {
+    let levels = &[(48.0 * K, 1.4), (2.0 * M, 4.45)];
+    let site = Site {
+        memory_bytes: 300 * MIB,
+        ..site(GUEST)
+    };
+    let found = EXPERIMENT.derive(
+        &site,
+        &Known::default(),
+        &figures(&site, hierarchy(levels, 25.0), |_| 0.0),
+    );
+    let last = value(&found, "level=L3", "level_latency").expect("the last plateau");
+    assert!(
+        last.notes[0].contains("below twice the 480 MiB of L3"),
+        "{:?}",
+        last.notes
+    );
+    assert!(value(&found, "level=L3", "level_size").is_none());
+    assert!(value(&found, "level=DRAM", "level_latency").is_none());
+}
+
+#[test]
+fn a_level_that_is_missing_is_not_shifted() {
+    // The second cache does not show: its neighbours keep their names.
+    let levels = &[(48.0 * K, 1.4), (30.0 * M, 22.0)];
+    let site = site(HOSTS[1]);
+    let found = EXPERIMENT.derive(
+        &site,
+        &Known::default(),
+        &figures(&site, hierarchy(levels, 90.0), |_| 0.0),
+    );
+    assert!(value(&found, "level=L2", "level_latency").is_none());
+    near(&found, "level=L3", "level_latency", 22.0, 1.05);
+    near(&found, "level=DRAM", "level_latency", 90.0, 1.1);
+}
+
+#[test]
+fn too_few_rungs_show_nothing() {
+    let site = site(GUEST);
+    assert_eq!(
+        EXPERIMENT.derive(&site, &Known::default(), &Known::default()),
+        []
+    );
+    let few = offer(&site, Preset::Quick, &[("footprint", "512,1024")]).expect("an offer");
+    assert!(few.derived.is_empty());
+}

@@ -1,0 +1,151 @@
+//! Address translation: what base pages cost by the entries of the TLBs.
+
+use super::{Access, Hierarchy, LINE, Walk};
+use crate::experiment::{Known, Site};
+use crate::host::{Tlb, TlbKind};
+use crate::predict::cpu::{best_core_clock, is_guest};
+use crate::predict::{Estimate, inverse, product, range};
+use record::event::Range;
+use record::quantity::render;
+use record::unit::Unit;
+
+/// What address translation adds to a load, in ns.
+pub(super) fn added(site: &Site, hierarchy: &Hierarchy, access: Access) -> Range {
+    let guest = is_guest(site);
+    if !access.base_pages && !guest {
+        return range(0.0, 0.0, 0.0);
+    }
+    let page = page_bytes(site);
+    let new_pages = match access.walk {
+        Walk::Random => 1.0,
+        Walk::PageRandom { stride } | Walk::Strided { stride } => (stride / page).min(1.0),
+        Walk::FourQuarter => LINE / page,
+    };
+    let mut total = range(0.0, 0.0, 0.0);
+    for name in ["L1", "L2"] {
+        let reach = reach(site, name).0;
+        let cost = product(miss_cycles(site, name), inverse(1e9, hierarchy.clock));
+        let misses = |bytes: f64| (1.0 - bytes / access.footprint).max(0.0) * new_pages;
+        total.low += cost.low * misses(reach.high);
+        total.likely += cost.likely * misses(reach.likely);
+        total.high += cost.high * misses(reach.low);
+    }
+    // Page tables take 8 B for a page, in a guest twice; beyond 32 times the second cache its data
+    // leave them too little of it.
+    let share = (1.0 - 32.0 * hierarchy.private_bytes() / access.footprint).max(0.0) * new_pages;
+    let behind = if guest {
+        hierarchy.levels.last()
+    } else {
+        hierarchy.level("L3")
+    };
+    let behind = behind.map_or(range(0.0, 0.0, 0.0), |level| level.ns);
+    total.likely += 0.4 * share * behind.likely;
+    total.high += share * behind.high;
+    if access.base_pages {
+        return total;
+    }
+    // A hypervisor that backs a guest by base pages makes huge ones of the guest no better.
+    range(0.0, 0.5 * total.likely, total.high)
+}
+
+fn page_bytes(site: &Site) -> f64 {
+    site.host.memory.page_bytes.unwrap_or(4096) as f64
+}
+
+/// What a load costs more that misses a TLB, in core cycles: the second level's answer, or a walk
+/// of up to four tables, in a guest of up to twenty-four.
+fn miss_cycles(site: &Site, tlb: &str) -> Range {
+    match tlb {
+        "L1" => range(4.0, 7.0, 12.0),
+        _ if is_guest(site) => range(10.0, 40.0, 180.0),
+        _ => range(10.0, 25.0, 75.0),
+    }
+}
+
+/// Bytes that a TLB covers with base pages; where CPUID does not tell, any of the common sizes.
+fn reach(site: &Site, tlb: &str) -> (Range, String) {
+    let page = page_bytes(site);
+    match told_tlb(site, tlb) {
+        Some(tlb) => {
+            let bytes = f64::from(tlb.entries) * page;
+            let because = format!(
+                "{} entries (CPUID leaf {}) x {} pages",
+                tlb.entries,
+                tlb.source,
+                render(page, Unit::B)
+            );
+            (range(0.6 * bytes, bytes, 1.35 * bytes), because)
+        }
+        None => {
+            let entries = if tlb == "L1" {
+                range(32.0, 64.0, 128.0)
+            } else {
+                range(512.0, 1536.0, 4096.0)
+            };
+            let because = format!(
+                "nothing tells the entries, so {} to {} x {} pages",
+                entries.low,
+                entries.high,
+                render(page, Unit::B)
+            );
+            (
+                range(
+                    entries.low * page,
+                    entries.likely * page,
+                    entries.high * page,
+                ),
+                because,
+            )
+        }
+    }
+}
+
+/// Reaches in bytes of the data TLBs that CPUID describes, by level name.
+pub(crate) fn described_reaches(site: &Site) -> Vec<(&'static str, f64)> {
+    let told =
+        |name| told_tlb(site, name).map(|tlb| (name, f64::from(tlb.entries) * page_bytes(site)));
+    ["L1", "L2"].into_iter().filter_map(told).collect()
+}
+
+/// The largest data TLB of a level for base pages.
+fn told_tlb<'site>(site: &'site Site, name: &str) -> Option<&'site Tlb> {
+    let page = page_bytes(site);
+    let level = if name == "L1" { 1 } else { 2 };
+    let data = |have: &&Tlb| {
+        let kind = matches!(have.kind, TlbKind::Data | TlbKind::Load | TlbKind::Unified);
+        have.level == level && kind && have.page_bytes as f64 == page
+    };
+    site.host
+        .cache
+        .tlbs
+        .iter()
+        .filter(data)
+        .max_by_key(|have| have.entries)
+}
+
+/// Bytes that the data TLB of a level (`L1`, `L2`) covers with base pages.
+pub(crate) fn tlb_reach(site: &Site, tlb: &str) -> Estimate {
+    let (range, because) = reach(site, tlb);
+    Estimate {
+        range,
+        because: format!("base hardware: {because}; software: the page size"),
+    }
+}
+
+/// What a load costs more that misses the TLB of a level (`L1`, `L2`), in ns.
+pub(crate) fn tlb_miss(site: &Site, known: Option<&Known>, tlb: &str) -> Estimate {
+    let (clock, from) = best_core_clock(site, known);
+    let cycles = miss_cycles(site, tlb);
+    let what = match (tlb, is_guest(site)) {
+        ("L1", _) => "an answer of the second level",
+        (_, true) => "a nested walk of up to 24 loads",
+        (_, false) => "a walk of up to four loads, the upper ones cached",
+    };
+    Estimate {
+        range: product(cycles, inverse(1e9, clock)),
+        because: format!(
+            "base hardware: {what}, {} to {} cycles; {from}; software: the page size",
+            cycles.low, cycles.high
+        ),
+    }
+}
