@@ -262,3 +262,20 @@ fn beside(path: &Path) -> Result<PathBuf> {
         .with_context(|| format!("{} names no file; type a file name", path.display()))?;
     Ok(path.with_file_name(format!(".{name}.{}.part", std::process::id())))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Store;
+
+    #[test]
+    fn a_name_that_is_taken_is_numbered() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = Store {
+            dir: dir.path().to_owned(),
+        };
+        for name in ["run", "run-2", "run-3"] {
+            assert_eq!(store.free_name("run"), name);
+            std::fs::write(store.path(name), "").expect("writes");
+        }
+    }
+}

@@ -180,6 +180,35 @@ fn an_interrupted_run_comes_to_the_rounds_it_would_have_had() {
     assert_eq!(ends, ["interrupted", "complete"]);
 }
 
+#[test]
+fn a_look_that_was_passed_is_not_taken_again() {
+    let here = Here::new();
+    // The answer is always the same: the goal is met whenever a look is taken.
+    let args = [
+        "run",
+        "selftest.fault",
+        "--preset",
+        "quick",
+        "--out",
+        "run.jsonl",
+    ];
+    assert_eq!(here.plumb(&args).code, Some(0));
+    let record = here.path("run.jsonl");
+    let mut whole = events(&record);
+    let last = whole.iter().rposition(|event| is(event, "round")).unwrap();
+    whole.truncate(last + 1);
+    // A seventh round: the look at six had not ended the series.
+    let mut seventh = whole[last - 1..].to_vec();
+    seventh[0]["round"] = json!(7);
+    seventh[1]["n"] = json!(7);
+    whole.extend(seventh);
+    write(&record, &whole);
+    assert_eq!(rounds(&whole, "selftest.fault/none"), (7, 0));
+    let answer = resume(&here);
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    assert_eq!(rounds(&events(&record), "selftest.fault/none"), (9, 0));
+}
+
 /// Edits the header, resumes, and expects a refusal that leaves the file as it is.
 fn refuses(pointer: &str, value: Value, part: &str) {
     let here = Here::new();
