@@ -97,7 +97,7 @@ fn not_found(
         .outcome(&experiment.id, case)
         .and_then(|outcome| outcome.reason.clone())
         .unwrap_or_else(|| match has_samples {
-            true => "not found in the measured figures".to_owned(),
+            true => "not found".to_owned(),
             false => "there are no figures to find it in".to_owned(),
         });
     let mut figure = Figure::absent(&experiment.id, Ending::Skipped, reason);

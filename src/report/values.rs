@@ -56,13 +56,11 @@ fn places(value: f64, half_width: f64) -> usize {
     let wanted = if half_width > 0.0 {
         let first = half_width / 10_f64.powi(magnitude(half_width));
         -magnitude(half_width) + i32::from(first < 3.0)
+    } else if value.fract() == 0.0 {
+        0
     } else {
         // Every round gave the same: four digits.
-        if value == 0.0 {
-            0
-        } else {
-            3 - magnitude(value)
-        }
+        3 - magnitude(value)
     };
     usize::try_from(wanted.min(most).clamp(0, 9)).unwrap_or(0)
 }

@@ -224,21 +224,32 @@ pub fn nearest<'name>(text: &str, names: impl Iterator<Item = &'name str>) -> St
         )
 }
 
-/// Shell-like matching with `*` and `?`.
+/// Shell-like matching with `*` and `?`: on a mismatch, the last `*` takes one letter more.
 fn glob(pattern: &str, text: &str) -> bool {
-    match pattern.chars().next() {
-        None => text.is_empty(),
-        Some('*') => {
-            let rest = &pattern[1..];
-            (0..=text.len())
-                .filter(|at| text.is_char_boundary(*at))
-                .any(|at| glob(rest, &text[at..]))
+    let (pattern, text): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), text.chars().collect());
+    let (mut at, mut read) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while read < text.len() {
+        match pattern.get(at) {
+            Some('*') => {
+                star = Some((at, read));
+                at += 1;
+            }
+            Some(letter) if *letter == '?' || *letter == text[read] => {
+                at += 1;
+                read += 1;
+            }
+            _ => {
+                let Some((place, taken)) = star else {
+                    return false;
+                };
+                star = Some((place, taken + 1));
+                (at, read) = (place + 1, taken + 1);
+            }
         }
-        Some(letter) => text.chars().next().is_some_and(|have| {
-            (letter == '?' || letter == have)
-                && glob(&pattern[letter.len_utf8()..], &text[have.len_utf8()..])
-        }),
     }
+    pattern[at..].iter().all(|letter| *letter == '*')
 }
 
 /// The domain of a parameter in words.

@@ -48,10 +48,32 @@ pub(crate) fn modes(values: &[f64], resolution: f64) -> Vec<Mode> {
         return whole(&sorted);
     };
     let (low, high) = sorted.split_at(at);
+    if !are_apart(low, high) {
+        return whole(&sorted);
+    }
     [low, high]
         .iter()
         .filter_map(|part| mode(part, sorted.len()))
         .collect()
+}
+
+/// Ashman's D over 2: the distance of the medians is more than twice the root mean square of the
+/// parts' spreads (Ashman, Bird and Zepf 1994, here with spreads from the median absolute
+/// deviation). The dip of a tight peak with far tails is significant too, but its tail, being
+/// wider than it is far, is no mode.
+fn are_apart(low: &[f64], high: &[f64]) -> bool {
+    const ASHMAN_D: f64 = 2.0;
+    let centre_and_spread = |part: &[f64]| {
+        let centre = median_of_sorted(part)?;
+        let away: Vec<f64> = part.iter().map(|value| (value - centre).abs()).collect();
+        // 1.4826: the spread of a normal sample from its median absolute deviation.
+        Some((centre, 1.4826 * median_of_sorted(&sorted(&away))?))
+    };
+    let (Some(low), Some(high)) = (centre_and_spread(low), centre_and_spread(high)) else {
+        return false;
+    };
+    let spread = f64::midpoint(low.1 * low.1, high.1 * high.1).sqrt();
+    high.0 - low.0 > ASHMAN_D * spread
 }
 
 fn mode(part: &[f64], of: usize) -> Option<Mode> {

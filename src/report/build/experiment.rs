@@ -1,6 +1,6 @@
 //! One experiment's section: question, table, plot, discussion.
 
-use super::{matrix, plots};
+use super::{groups, matrix, plots};
 use crate::analysis::causes;
 use crate::analysis::figure::{Figure, Judged};
 use crate::analysis::findings::Severity;
@@ -12,7 +12,7 @@ use record::key::Value;
 use record::run::Run;
 
 /// Rows above which a ladder's table is thinned where room is short.
-const MANY_ROWS: usize = 24;
+pub(super) const MANY_ROWS: usize = 24;
 
 /// The section of an experiment and its figures.
 pub(crate) fn section(run: &Run, planned: &PlannedExperiment, figures: &[&Figure]) -> Section {
@@ -34,7 +34,7 @@ pub(crate) fn section(run: &Run, planned: &PlannedExperiment, figures: &[&Figure
         blocks.extend(
             tables(planned, figures)
                 .into_iter()
-                .map(|table| (Audience::Everyone, Block::Table(table))),
+                .map(|(audience, table)| (audience, Block::Table(table))),
         );
         let notes = discussion(run, figures);
         if !notes.is_empty() {
@@ -76,7 +76,7 @@ fn question(manual: &str) -> Option<String> {
 
 /// A table per metric class: measured cases first, derived figures in their own table, absent
 /// cases last.
-fn tables(planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<Table> {
+fn tables(planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<(Audience, Table)> {
     let is_derived =
         |figure: &&&Figure| figure.metric.as_ref().is_some_and(|metric| metric.derived);
     let measured: Vec<&Figure> = figures
@@ -92,18 +92,27 @@ fn tables(planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<Table> {
         metric,
     } = &planned.view
     {
-        tables.extend(matrix::table(planned, &measured, rows, columns, metric));
+        let matrix = matrix::table(planned, &measured, rows, columns, metric);
+        tables.extend(matrix.into_iter().map(|table| (Audience::Everyone, table)));
     }
     if !measured.is_empty() {
-        tables.push(table(planned, &measured, "Measured"));
+        let whole = table(planned, &measured, "Measured");
+        match groups::tables(planned, &measured) {
+            None => tables.push((Audience::Everyone, whole)),
+            Some(short) => {
+                tables.push((Audience::Page, whole));
+                tables.extend(short.into_iter().map(|table| (Audience::Terminal, table)));
+            }
+        }
     }
     if !derived.is_empty() {
-        tables.push(table(planned, &derived, "Derived from several cases"));
+        let table = table(planned, &derived, "Derived from several cases");
+        tables.push((Audience::Everyone, table));
     }
     tables
 }
 
-fn table(planned: &PlannedExperiment, figures: &[&Figure], what: &str) -> Table {
+pub(super) fn table(planned: &PlannedExperiment, figures: &[&Figure], what: &str) -> Table {
     let (fixed, varying) = parameters(figures);
     let several_metrics = figures
         .iter()

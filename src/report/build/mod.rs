@@ -1,6 +1,7 @@
 //! From a run to its document.
 
 mod experiment;
+mod groups;
 mod machine;
 mod matrix;
 mod method;
