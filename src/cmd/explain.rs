@@ -5,22 +5,27 @@ use crate::experiment::{Experiment, Role};
 use crate::experiments::{FAMILIES, find};
 use crate::session::select::{domain_text, near};
 
-/// Prints the manual of an experiment: question, method, prediction, parameters, pitfalls, sources.
+/// Prints the manual of an experiment (or of a family's): question, method, prediction, parameters, pitfalls, sources.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Experiment, for example memory.latency
+    /// Experiment or family, for example memory.latency
     id: String,
 }
 
 pub fn run(args: Args) -> Result<(), Failure> {
-    let experiment = find(&args.id).ok_or_else(|| {
-        Failure::Usage(format!(
-            "no experiment is called `{}`{} `plumb list` names them all",
-            args.id,
-            near(&args.id, FAMILIES)
-        ))
-    })?;
-    Ok(output::print(&page(experiment))?)
+    let family = FAMILIES.iter().find(|family| family.name == args.id);
+    let pages: Vec<String> = match (find(&args.id), family) {
+        (Some(experiment), _) => vec![page(experiment)],
+        (None, Some(family)) => family.experiments.iter().map(|e| page(*e)).collect(),
+        (None, None) => {
+            return Err(Failure::Usage(format!(
+                "no experiment or family is called `{}`{} `plumb list` names them all",
+                args.id,
+                near(&args.id, FAMILIES)
+            )));
+        }
+    };
+    Ok(output::print(&pages.join("\n"))?)
 }
 
 /// The manual of an experiment with what its card says.

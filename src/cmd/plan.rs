@@ -45,7 +45,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
                 ));
             }
             None => text.push_str(&format!(
-                "  {cases} cases in {} series, {} a round\n",
+                "  {} in {} series, {} a round\n",
+                counted(cases, "case"),
                 planned.series.len(),
                 render(cost * 1e9, record::unit::Unit::Ns)
             )),
@@ -94,14 +95,18 @@ pub fn run(args: Args) -> Result<(), Failure> {
         plan.looks.last().copied().unwrap_or(1),
     );
     text.push_str(&format!(
-        "\n{} series in {} stages, {} to {} rounds of each; expected time {}\n",
+        "\n{} series in {}, {} to {} rounds of each; expected time {}\n",
         setup.planned.work.len(),
-        plan.stages.len(),
+        counted(plan.stages.len(), "stage"),
         rounds.0,
         rounds.1,
         humantime::format_duration(Duration::from_secs(plan.eta_s.ceil() as u64)),
     ));
     Ok(output::print(&text)?)
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 fn site_text(setup: &Setup) -> String {

@@ -101,6 +101,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
 fn start(store: &Store, args: &Args) -> Result<(Setup, RecordFile, Option<Run>), Failure> {
     let name = store.free_name(&run_name());
     let setup = args.choice.setup(name.clone())?;
+    nothing_left(&setup)?;
     let path = args.out.clone().unwrap_or_else(|| store.path(&name));
     let file = RecordFile::create(&path).map_err(|error| {
         let way_out = if path.is_file() {
@@ -111,6 +112,26 @@ fn start(store: &Store, args: &Args) -> Result<(Setup, RecordFile, Option<Run>),
         Failure::Usage(format!("{error:#}; {way_out}"))
     })?;
     Ok((setup, file, None))
+}
+
+/// A selection of which this machine allows nothing is no run; the reasons say what would help.
+fn nothing_left(setup: &Setup) -> Result<(), Failure> {
+    if !setup.planned.work.is_empty() {
+        return Ok(());
+    }
+    let mut reasons: Vec<String> = Vec::new();
+    for (card, _, skip) in &setup.planned.skipped {
+        let needed = skip.needed.as_ref().map(|needed| format!("; {needed}"));
+        let reason = format!("{}: {}{}", card.id, skip.reason, needed.unwrap_or_default());
+        if !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    }
+    reasons.truncate(3);
+    Err(Failure::Usage(format!(
+        "nothing that was selected can be measured here: {}",
+        reasons.join("; ")
+    )))
 }
 
 fn resume(store: &Store, name: &str) -> Result<(Setup, RecordFile, Option<Run>), Failure> {

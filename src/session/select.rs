@@ -172,10 +172,18 @@ fn parse_allowed(text: &str, name: &str, card: &Card) -> Result<Allowed, BadSele
         .iter()
         .find(|param| param.name == name && param.role == Role::Case)
     else {
+        let setting = card.params.iter().any(|param| param.name == name);
+        let way_out = match case_params(card).join(", ") {
+            _ if setting => format!(
+                "`{name}` is a setting, not a part of its cases: type --set {}.{name}={text}",
+                card.id
+            ),
+            names if names.is_empty() => "its one case has none".to_owned(),
+            names => format!("it has {names}"),
+        };
         return Err(BadSelector(format!(
-            "{} has no case parameter `{name}`: it has {}",
-            card.id,
-            case_params(card).join(", ")
+            "{} has no case parameter `{name}`: {way_out}",
+            card.id
         )));
     };
     if let Some((low, high)) = text.split_once("..") {

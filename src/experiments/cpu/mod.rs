@@ -1,5 +1,5 @@
 //! The processor: what its instructions and its procedure calls cost.
 
-crate::family!("cpu", "calls, arithmetic and what the cores exchange", hidden: false, [
+crate::family!("cpu", "what the processor core does: procedure calls", hidden: false, [
     call,
 ]);

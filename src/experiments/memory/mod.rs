@@ -2,7 +2,7 @@
 
 crate::family!(
     "memory",
-    "Latency, bandwidth, nodes and faults of main memory and its caches",
+    "main memory and its caches: load latency, levels, translation",
     hidden: false,
     [latency]
 );

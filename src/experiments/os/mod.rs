@@ -1,5 +1,5 @@
 //! The operating system's services.
 
-crate::family!("os", "system calls, processes, threads, switches", hidden: false, [
+crate::family!("os", "what the kernel's basic services cost: system calls", hidden: false, [
     syscall,
 ]);
