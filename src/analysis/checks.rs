@@ -30,48 +30,61 @@ const LADDERS: &[Ladder] = &[Ladder {
 /// What a ladder may fall beyond both half widths, as a ratio.
 const FALL: f64 = 0.03;
 
-/// Texts of failed checks, each with the experiment that it is about.
-pub(crate) fn failed(figures: &[Figure]) -> Vec<(String, String)> {
-    LADDERS
+/// Fails the figures that a check disproves, with the reason. Rounds are not repeated for it: a fall
+/// shows only once the estimates of two cases are there.
+pub(crate) fn apply(figures: &mut [Figure]) {
+    let disproved: Vec<(usize, String)> = LADDERS
         .iter()
         .flat_map(|ladder| falls(ladder, figures))
-        .collect()
+        .collect();
+    for (at, reason) in disproved {
+        figures[at].outcome = Ending::Failed;
+        figures[at].reason = Some(reason);
+    }
 }
 
-/// The rungs of each ladder: cases that differ only in the parameter, ascending.
-fn falls(ladder: &Ladder, figures: &[Figure]) -> Vec<(String, String)> {
-    let mut rails: BTreeMap<String, Vec<(u64, &Figure)>> = BTreeMap::new();
-    for figure in figures.iter().filter(|figure| is_rung(ladder, figure)) {
-        if let Some(at) = figure.case.int(ladder.along) {
+/// The rungs that lie too far below the highest one before them, by index; a ladder is the cases
+/// that differ only in the parameter, ascending.
+fn falls(ladder: &Ladder, figures: &[Figure]) -> Vec<(usize, String)> {
+    let mut rails: BTreeMap<String, Vec<(u64, usize)>> = BTreeMap::new();
+    for (at, figure) in figures.iter().enumerate() {
+        if let Some(along) = figure
+            .case
+            .int(ladder.along)
+            .filter(|_| is_rung(ladder, figure))
+        {
             rails
                 .entry(rest(&figure.case, ladder.along))
                 .or_default()
-                .push((at, figure));
+                .push((along, at));
         }
     }
-    let mut texts = Vec::new();
-    for (rest, mut rungs) in rails {
-        rungs.sort_by_key(|(at, _)| *at);
-        for pair in rungs.windows(2) {
-            if let [(from, low), (to, high)] = pair
-                && let Some(fall) = fall(low, high)
+    let mut found = Vec::new();
+    for rungs in rails.values_mut() {
+        rungs.sort_unstable();
+        let mut highest: Option<usize> = None;
+        for (_, at) in rungs {
+            let rung = &figures[*at];
+            if let Some(before) = highest.map(|highest| &figures[highest])
+                && let Some(fall) = fall(before, rung)
             {
-                texts.push((
-                    ladder.experiment.to_owned(),
-                    format!(
-                        "the ladder ({rest}) falls by {:.1} % from {}={from} to {to} ({} to {}), \
-                         more than both half widths and 3 %: {}",
-                        fall * 100.0,
-                        ladder.along,
-                        rendered(low),
-                        rendered(high),
-                        ladder.why
-                    ),
-                ));
+                let text = format!(
+                    "it lies {:.1} % below {}={} ({} after {}), more than both half widths and 3 %: {}",
+                    fall * 100.0,
+                    ladder.along,
+                    before.case.int(ladder.along).unwrap_or(0),
+                    rendered(rung),
+                    rendered(before),
+                    ladder.why
+                );
+                found.push((*at, text));
+            }
+            if highest.is_none_or(|highest| figures[highest].value < rung.value) {
+                highest = Some(*at);
             }
         }
     }
-    texts
+    found
 }
 
 fn is_rung(ladder: &Ladder, figure: &Figure) -> bool {

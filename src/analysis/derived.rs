@@ -54,7 +54,7 @@ fn of_value(
     figure.interval = Interval::Resamples;
     figure.value = Some(derived.value).filter(|value| value.is_finite());
     figure.ci = derived.ci;
-    figure.confidence = derived.ci.map(|_| 0.95);
+    figure.confidence = derived.confidence;
     figure.at.clone_from(&derived.at);
     figure.notes.extend(derived.notes.iter().cloned());
     if derived.presence < CERTAIN {

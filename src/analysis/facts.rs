@@ -44,7 +44,10 @@ impl Fact {
                 .pointer(pointer)
                 .is_some_and(|value| test.holds(value)),
             Fact::Share(counter, share) => {
-                let windows: f64 = rounds.iter().map(|round| round.window_ns).sum();
+                let windows: f64 = rounds
+                    .iter()
+                    .map(|round| round.window_ns * round.cpus.len().max(1) as f64)
+                    .sum();
                 windows > 0.0 && sum(rounds, counter) / windows > share
             }
             Fact::Sum(counter, least) => sum(rounds, counter) > least,

@@ -1,7 +1,6 @@
 //! What a reader of a run should look at, worst first.
 
 use super::causes;
-use super::checks;
 use super::figure::Figure;
 use super::health::health;
 use super::verdict::Verdict;
@@ -56,9 +55,6 @@ pub(crate) fn findings(run: &Run, figures: &[Figure]) -> Vec<Finding> {
     all.extend(of_rounds(run));
     for group in by_experiment(figures) {
         all.extend(of_group(run, &group));
-    }
-    for (about, text) in checks::failed(figures) {
-        all.push(finding(Severity::Error, &about, text));
     }
     all.sort_by_key(|finding| finding.severity);
     all

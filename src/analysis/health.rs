@@ -83,7 +83,7 @@ fn share(rounds: &[&Round], counter: &str) -> Option<f64> {
     for round in rounds {
         if let Some(value) = round.environment.get(counter) {
             part += value;
-            whole += round.window_ns;
+            whole += round.window_ns * round.cpus.len().max(1) as f64;
         }
     }
     (whole > 0.0).then(|| part / whole)

@@ -6,7 +6,6 @@ use super::figure::{Figure, Interval, Judged, ModeShare, RoundPoint, Stats};
 use super::index::{Index, RoundSamples, series_label};
 use super::notes;
 use super::verdict::{Verdict, judge};
-use crate::stats::autocorrelation;
 use crate::stats::blocks::{LEAST_BLOCKS, MOST_BLOCKS, within_run};
 use crate::stats::estimate::{Estimate, RoundValue, estimate};
 use crate::stats::interval::{Interval as Ends, median_order};
@@ -339,13 +338,17 @@ fn of_blocks(
         .iter()
         .flat_map(|round| &round.samples)
         .all(|samples| matches!(samples.raw, Raw::Batch { k: 0, .. }));
-    let count = samples.len();
-    if are_blocks
-        && (LEAST_BLOCKS..=MOST_BLOCKS).contains(&count)
-        && autocorrelation::time(samples).is_none()
-    {
-        let note = format!("interval from {count} blocks, taken as independent");
-        return (median(samples), median_order(samples), Some(note));
+    if are_blocks && samples.len() >= LEAST_BLOCKS {
+        // Neighbours are joined: fewer, longer blocks depend less on each other.
+        let joined: Vec<f64> = samples
+            .chunks(samples.len().div_ceil(MOST_BLOCKS))
+            .filter_map(median)
+            .collect();
+        let note = format!(
+            "interval from {} blocks of time, taken as independent: too few to show their memory",
+            joined.len()
+        );
+        return (median(&joined), median_order(&joined), Some(note));
     }
     let note = "no interval: the samples are too few, or drift too much, for six independent \
                 blocks";

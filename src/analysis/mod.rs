@@ -39,6 +39,7 @@ pub(crate) fn figures(run: &Run) -> Vec<Figure> {
     for experiment in &plan.experiments {
         figures.extend(of_experiment(run, &index, experiment));
     }
+    checks::apply(&mut figures);
     figures
 }
 

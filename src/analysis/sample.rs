@@ -107,6 +107,7 @@ pub(crate) fn header() -> Header {
         run: "2026-11-21T10-00-00-lab".into(),
         started: "2026-11-21T10:00:00Z".into(),
         seed: 42,
+        cpus: vec![1, 0],
         options: Options {
             preset: "standard".into(),
             budget_s: 360.0,
@@ -512,6 +513,7 @@ fn rate_round() -> Vec<Event> {
 fn derived() -> Vec<Event> {
     let value = |name: &str, metric: &str, value: f64, presence: f64| {
         Event::Derived(Derived {
+            confidence: Some(0.91),
             experiment: "memory.latency".into(),
             case: level(name),
             metric: metric.into(),

@@ -148,7 +148,8 @@ fn resume(store: &Store, name: &str) -> Result<(Setup, RecordFile, Option<Run>),
             path.display()
         )));
     }
-    let setup = Choice::of(&run.header.options, run.header.seed)?.setup(run.header.run.clone())?;
+    let mut setup =
+        Choice::of(&run.header.options, run.header.seed)?.setup(run.header.run.clone())?;
     let identity = &setup.site.host.identity.hash;
     if *identity != run.header.identity {
         return Err(Failure::Usage(format!(
@@ -169,6 +170,15 @@ fn resume(store: &Store, name: &str) -> Result<(Setup, RecordFile, Option<Run>),
             path.display()
         )));
     }
+    // The quietest CPU of today may be another one: a run stays where it began.
+    let usable = setup.site.host.cpu.usable();
+    if let Some(gone) = run.header.cpus.iter().find(|cpu| !usable.contains(cpu)) {
+        return Err(Failure::Usage(format!(
+            "{} was measured on CPU {gone}, which this process may not use now; allow it, or start a new `plumb run`",
+            path.display()
+        )));
+    }
+    setup.site.cpus.clone_from(&run.header.cpus);
     Ok((setup, file, Some(recording.run)))
 }
 

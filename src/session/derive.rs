@@ -118,13 +118,6 @@ pub fn derive(
         .into_iter()
         .filter_map(|value| {
             let resampled = found.get(&(value.case.clone(), value.metric))?;
-            let mut notes = value.notes;
-            if resampled.uncertain() {
-                notes.push(format!(
-                    "uncertain: present in {:.0} % of the resamples",
-                    resampled.presence * 100.0
-                ));
-            }
             Some(Derived {
                 experiment: id.to_owned(),
                 case: value.case,
@@ -135,8 +128,9 @@ pub fn derive(
                     None => (interval.low, interval.high),
                 }),
                 presence: resampled.presence,
+                confidence: resampled.interval.map(|interval| interval.confidence),
                 at: value.at,
-                notes,
+                notes: value.notes,
             })
         })
         .collect()

@@ -11,7 +11,7 @@ pub mod select;
 pub mod site;
 pub mod worker;
 
-use crate::experiment::{Known, Site};
+use crate::experiment::{Card, Known, Site};
 use crate::session::child::Interrupted;
 use crate::session::live::{Live, Stop};
 use crate::session::plan::{Planned, Work};
@@ -177,6 +177,7 @@ fn header(
         started: now(),
         seed: setup.seed,
         options: setup.options.clone(),
+        cpus: setup.site.cpus.clone(),
         identity: setup.site.host.identity.hash.clone(),
         host: serde_json::to_value(&setup.site.host).context("the host does not serialise")?,
         environment,
@@ -408,7 +409,7 @@ impl<'run> Session<'run> {
                 &self.run,
                 work.experiment,
                 site,
-                &self.measured,
+                &self.known_to(work.experiment.card()),
                 self.setup.seed,
             );
             for derived in found {
@@ -416,6 +417,29 @@ impl<'run> Session<'run> {
             }
         }
         Ok(())
+    }
+
+    /// The measured series that an experiment's `derive` may use: its own and those of what it comes
+    /// after, directly or not.
+    fn known_to(&self, card: &Card) -> Vec<(String, String)> {
+        let mut ids = vec![card.id];
+        let mut at = 0;
+        while let Some(id) = ids.get(at).copied() {
+            at += 1;
+            let after = self
+                .setup
+                .planned
+                .work
+                .iter()
+                .find(|work| work.experiment.card().id == id);
+            for id in after.map_or(&[][..], |work| work.experiment.card().after) {
+                if !ids.contains(id) {
+                    ids.push(id);
+                }
+            }
+        }
+        let of_these = |(experiment, _): &&(String, String)| ids.contains(&experiment.as_str());
+        self.measured.iter().filter(of_these).cloned().collect()
     }
 
     fn close(&mut self, live: &Live<'run>, stopped: Stop) -> Result<()> {

@@ -59,6 +59,8 @@ pub struct Header {
     pub seed: u64,
     /// What was asked for.
     pub options: Options,
+    /// CPUs to measure on, the measuring thread's first; a resume keeps them.
+    pub cpus: Vec<usize>,
     /// Identity of the machine: of what does not change from boot to boot.
     pub identity: String,
     /// The machine, as the host room describes it.
@@ -501,8 +503,10 @@ pub struct Derived {
     pub metric: String,
     /// Value from the estimates.
     pub value: f64,
-    /// 95 % interval of the resamples.
+    /// Interval of the resamples.
     pub ci: Option<(f64, f64)>,
+    /// Simulated confidence of that interval, for the number of rounds it rests on.
+    pub confidence: Option<f64>,
     /// Share of the resamples in which it was present; under 0.8 it is uncertain.
     pub presence: f64,
     /// What was found with it.

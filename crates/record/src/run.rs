@@ -89,6 +89,8 @@ impl Run {
                 // What a killed segment left without its round event counts for nothing.
                 self.pending = Pending::default();
                 self.footer = None;
+                // Every stage derives again; what an unfinished one derived must not outlive it.
+                self.derived.clear();
                 self.segments.push(segment);
             }
             Event::Footer(footer) => self.footer = Some(footer),

@@ -121,6 +121,7 @@ fn header() -> impl Strategy<Value = Event> {
     )
         .prop_map(|(text, seed, options, host, environment, calibration)| {
             Event::Header(Box::new(Header {
+                cpus: vec![1, 0],
                 format: record::FORMAT,
                 plumb: text.clone(),
                 rustc: text.clone(),
@@ -351,6 +352,7 @@ fn concluding() -> impl Strategy<Value = Event> {
     let derived = (text(), case(), number(), ci, by_name(value()), texts()).prop_map(
         |(word, case, value, ci, at, notes)| {
             Event::Derived(Derived {
+                confidence: Some(0.91),
                 experiment: word.clone(),
                 case,
                 metric: word,
