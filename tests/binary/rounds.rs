@@ -331,3 +331,35 @@ fn what_must_be_alone_is_measured_although_others_have_no_time_for_another_look(
     );
     assert_eq!(reason("selftest.pulse"), "measured one time");
 }
+
+#[test]
+fn a_rehearsal_of_the_whole_catalogue_passes() {
+    let here = Here::new();
+    let answer = here.plumb(&["run", "--preset", "rehearsal", "--json"]);
+    assert_eq!(answer.code, Some(0), "{}", answer.err);
+    let flat: Value = serde_json::from_str(&answer.out).unwrap();
+    let figures = flat["figures"].as_array().unwrap();
+    for id in [
+        "clock.read",
+        "clock.rate",
+        "clock.loop",
+        "cpu.call",
+        "os.syscall",
+        "memory.latency",
+    ] {
+        let of = |figure: &&Value| figure["experiment"] == id;
+        assert!(
+            figures
+                .iter()
+                .filter(of)
+                .any(|figure| figure["outcome"] == "measured"),
+            "{id}"
+        );
+        let failed: Vec<&Value> = figures
+            .iter()
+            .filter(of)
+            .filter(|figure| figure["outcome"] == "failed")
+            .collect();
+        assert!(failed.is_empty(), "{failed:#?}");
+    }
+}
