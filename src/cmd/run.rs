@@ -358,7 +358,7 @@ impl Observer for Sink {
         self.bar.set_length(whole.as_secs().max(1));
         self.bar.set_position(progress.elapsed.as_secs());
         self.bar.set_message(format!(
-            "{} ({} cases), round {} of {}, {} left",
+            "{} ({}), round {} of {}, {} left",
             progress.series,
             progress.cases,
             progress.round,

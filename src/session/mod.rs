@@ -50,8 +50,8 @@ pub struct Setup {
 pub struct Progress {
     /// Series label.
     pub series: String,
-    /// Cases in it.
-    pub cases: usize,
+    /// Its case, or how many it has.
+    pub cases: String,
     /// Round that starts.
     pub round: u32,
     /// Round of the next look.

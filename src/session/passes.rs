@@ -130,7 +130,11 @@ impl<'run> Session<'run> {
         let n = live.tried;
         self.observer.progress(&Progress {
             series: live.series.label(),
-            cases: live.series.cases.len(),
+            cases: match live.series.cases.as_slice() {
+                [only] if !only.id.0.is_empty() => only.id.to_string(),
+                [_] => "one case".to_owned(),
+                cases => format!("{} cases", cases.len()),
+            },
             round: live.ok + 1,
             look,
             left,

@@ -5,6 +5,7 @@ mod manual;
 mod plot;
 
 use super::document::{Audience, Block, Cell, Column, Document, Row, Section, Table, Tone};
+use crate::analysis::findings::Severity;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
@@ -18,6 +19,9 @@ const SCRIPT: &str = include_str!("plots.js");
 /// Nothing may be fetched: the page could not phone home if it wanted to.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
     img-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'";
+
+/// Notes above which a list of nothing but notes starts folded.
+const MANY_NOTES: usize = 5;
 
 /// Rows above which a table starts folded: its plot and summary say the same in less room.
 const MANY_ROWS: usize = 24;
@@ -130,15 +134,32 @@ fn of_block(block: &Block) -> Markup {
             },
             Block::Table(table) => (of_table(table)),
             Block::Plot(plot) => (plot::figure(plot)),
-            Block::Notes(notes) => ul.notes {
-                @for (severity, text) in notes {
-                    li class=(severity.text()) { span.severity { (severity.text()) } (text) }
-                }
-            },
+            Block::Notes(notes) => (of_notes(notes)),
             Block::Manual(text) => details {
                 summary { "Manual of this experiment" }
                 div.manual { (manual::render(text)) }
             },
+        }
+    }
+}
+
+/// Remarks; many that are no more than notes start folded.
+fn of_notes(notes: &[(Severity, String)]) -> Markup {
+    let list = html! {
+        ul.notes {
+            @for (severity, text) in notes {
+                li class=(severity.text()) { span.severity { (severity.text()) } (text) }
+            }
+        }
+    };
+    let only_notes = notes
+        .iter()
+        .all(|(severity, _)| *severity == Severity::Note);
+    html! {
+        @if only_notes && notes.len() > MANY_NOTES {
+            details { summary { (notes.len()) " notes" } (list) }
+        } @else {
+            (list)
         }
     }
 }
