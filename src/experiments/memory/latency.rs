@@ -49,7 +49,7 @@
 //! the page tables themselves miss it.
 //!
 //! ## Prediction
-//! Load-to-use cycles of the core design (published tables) over the core clock; sizes from sysfs or
+//! Load-to-use cycles of the core design (plumb's table) over the core clock; sizes from sysfs or
 //! CPUID; main memory by its generation behind the last cache. Between two levels, shares of hits
 //! blend them. A virtual machine may get a part of the last cache only, and shares the memory. Base
 //! pages add misses of the TLBs by their entries. Walks in order show a share of the random time,

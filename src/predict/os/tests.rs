@@ -124,11 +124,16 @@ fn every_mitigation_costs_and_is_named() {
         let because = entry(&mitigated(&[(name, text)]), None).because;
         assert!(because.contains(word), "{because}");
     }
-    // Words of later clauses are not the mode.
+    // Words of later clauses are not the mode, whichever way the kernel parts them.
     let retpolines = likely(&[("spectre_v2", "Mitigation: Retpolines")]);
     let clauses =
         "Mitigation: Retpolines; STIBP: disabled; PBRSB-eIBRS: Not affected; BHI: Retpoline";
     assert_eq!(likely(&[("spectre_v2", clauses)]), retpolines);
+    let commas =
+        "Mitigation: Retpolines, IBPB: conditional, IBRS_FW, STIBP: always-on, RSB filling";
+    assert_eq!(likely(&[("spectre_v2", commas)]), retpolines);
+    let open = "Vulnerable: eIBRS with unprivileged eBPF";
+    assert_eq!(likely(&[("spectre_v2", open)]), none);
     let enhanced = likely(&[(
         "spectre_v2",
         "Mitigation: Enhanced / Automatic IBRS; IBPB: conditional",
