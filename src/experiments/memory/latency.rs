@@ -98,7 +98,8 @@
 //! lat_mem_rd; S. Sattolo, "An algorithm to generate a random cyclic permutation" (1986); R. Saavedra
 //! and A. Smith, "Measuring Cache and TLB Performance and Their Effect on Benchmark Runtimes" (1995);
 //! B. Jackson et al., "An algorithm for optimal partitioning of data on an interval" (2005); reports
-//! R0 (strides 64, 256, 512; four quarters), R1 (array index), R2.
+//! R0 (strides 64, 256, 512; four quarters), R1 (array index), R2. The cycles of core designs are
+//! written from memory of usual values, not looked up row by row.
 
 mod cases;
 mod derive;

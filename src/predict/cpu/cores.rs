@@ -5,7 +5,8 @@
 //! forwarding and the counter instructions stand in A. Fog, "Instruction tables" and "The
 //! microarchitecture of Intel, AMD and VIA CPUs" (agner.org), A. Abel's uops.info, and the software
 //! optimisation guides of Intel, AMD and Arm. The row of Redwood Cove was adjusted on one virtual
-//! machine. Cycles are core cycles.
+//! machine. Looked up: width, store and load ports of ThunderX2 and the width of Cortex-A57 (LLVM's
+//! AArch64SchedThunderX2T99.td and AArch64SchedA57.td). Cycles are core cycles.
 
 use crate::host::Core;
 use crate::predict::range;

@@ -1,4 +1,5 @@
 use super::*;
+use crate::experiments::tests::recorded;
 use crate::predict::tests::bare_site;
 use record::key::Key;
 
@@ -139,6 +140,15 @@ fn every_mitigation_costs_and_is_named() {
         "Mitigation: Enhanced / Automatic IBRS; IBPB: conditional",
     )]);
     assert_eq!(enhanced, none);
+}
+
+#[test]
+fn a_kernel_that_parts_clauses_by_commas_is_read_right() {
+    let because = entry(&recorded("epyc-7763-2s"), None).because;
+    assert!(
+        because.contains("retpolines") && !because.contains("IBRS"),
+        "{because}"
+    );
 }
 
 #[test]
