@@ -75,6 +75,13 @@ pub(crate) fn core_clock(site: &Site) -> (Range, String) {
             range(0.7 * hz, 0.97 * hz, 1.05 * hz),
             format!("core clock at most {} ({from})", ghz(hz)),
         ),
+        Some(Stated::Beyond(hz)) => (
+            range(0.95 * hz, 1.25 * hz, 1.7 * hz),
+            format!(
+                "core clock between {} ({from}) and 1.7 times that: nothing tells how far it boosts",
+                ghz(hz)
+            ),
+        ),
         None => (
             range(1.2e9, 2.8e9, 5.5e9),
             "core clock unknown: neither cpufreq nor CPUID states one".to_owned(),
@@ -87,6 +94,8 @@ enum Stated {
     Fixed(f64),
     /// It goes up to there.
     AtMost(f64),
+    /// It boosts beyond, nothing tells how far.
+    Beyond(f64),
 }
 
 fn stated_core_clock(site: &Site) -> (Option<Stated>, &'static str) {
@@ -110,11 +119,14 @@ fn stated_core_clock(site: &Site) -> (Option<Stated>, &'static str) {
             return (Some(Stated::Fixed(hz as f64)), "cpufreq's base, boost off");
         }
         if let Some(hz) = frequency.max_hz {
-            let ceiling = frequency
-                .ceiling_hz
-                .filter(|ceiling| !names_boost(frequency, cpu.turbo.enabled, *ceiling))
-                .unwrap_or(hz);
-            return (Some(Stated::AtMost(hz.min(ceiling) as f64)), "cpufreq");
+            let boosts = |state_hz| names_boost(frequency, cpu.turbo.enabled, state_hz);
+            let lowered = frequency.ceiling_hz.filter(|ceiling| !boosts(*ceiling));
+            let stated = match lowered {
+                Some(ceiling) => Stated::AtMost(hz.min(ceiling) as f64),
+                None if boosts(hz) => Stated::Beyond(hz as f64),
+                None => Stated::AtMost(hz as f64),
+            };
+            return (Some(stated), "cpufreq");
         }
     }
     let class_hz = site.cpus.first().and_then(|id| {
@@ -132,12 +144,12 @@ fn stated_core_clock(site: &Site) -> (Option<Stated>, &'static str) {
     (nominal, "1.25 times the nominal clock in the model's name")
 }
 
-/// Whether a ceiling is acpi-cpufreq's name for all that the core can do: the fastest state of its
-/// table is the base clock, and with boost on the core goes beyond it by itself.
-fn names_boost(frequency: &Frequency, boost: Option<bool>, ceiling_hz: u64) -> bool {
-    let at_base = frequency
-        .base_hz
-        .is_some_and(|base| ceiling_hz.abs_diff(base) <= base / 100);
+/// Whether a frequency is acpi-cpufreq's name for all that the core can do: the fastest state of its
+/// table is the base clock, and with boost on the core goes beyond it by itself. Where no base clock
+/// is told, neither is the boost, and the maximum is that state.
+fn names_boost(frequency: &Frequency, boost: Option<bool>, state_hz: u64) -> bool {
+    let fastest = frequency.base_hz.or(frequency.max_hz);
+    let at_base = fastest.is_some_and(|base| state_hz.abs_diff(base) <= base / 100);
     at_base && boost == Some(true) && frequency.driver.as_deref() == Some("acpi-cpufreq")
 }
 

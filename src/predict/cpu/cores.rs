@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_reviewers_corrected_stay_so() {
+    fn narrow_and_wide_designs_have_rows_of_their_own() {
         for (core, width) in [
             (Core::Silvermont, 2.0),
             (Core::Goldmont, 3.0),

@@ -161,6 +161,12 @@ fn boost_goes_beyond_the_fastest_state_that_acpi_cpufreq_names() {
     assert_eq!(off, 2.45e9);
     let lowered = likely(|site| site.host.cpu.cpus[0].frequency.ceiling_hz = Some(2_000_000_000));
     assert_eq!(lowered, 0.97 * 2e9);
+    // A kernel without CPPC knows nothing beyond the table.
+    let table = likely(|site| {
+        let frequency = &mut site.host.cpu.cpus[0].frequency;
+        (frequency.base_hz, frequency.max_hz) = (None, Some(2_450_000_000));
+    });
+    assert!(table > 2.6e9, "{table}");
 }
 
 #[test]
