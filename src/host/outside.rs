@@ -37,6 +37,8 @@ pub(crate) struct Outside {
     pub coarse_clock_ns: Option<u64>,
     /// Resolution of `CLOCK_MONOTONIC`.
     pub clock_ns: Option<u64>,
+    /// Rate that Arm's counter states of itself (CNTFRQ_EL0); on x86-64 CPUID tells.
+    pub counter_hz: Option<u64>,
     /// A hardware counter can be opened with perf_event_open.
     pub has_perf: Option<bool>,
 }
@@ -64,14 +66,15 @@ impl Outside {
             page_bytes: u64::try_from(metal::memory::base_page_bytes()).ok(),
             coarse_clock_ns: Some(getres_ns(Clock::MONOTONIC_COARSE)),
             clock_ns: Some(getres_ns(Clock::MONOTONIC)),
+            counter_hz: metal::clock::counter_hz_hint().filter(|_| cfg!(target_arch = "aarch64")),
             has_perf: Some(metal::counter::CycleCounter::open().is_some()),
         }
     }
 
     /// A recorded machine: `cpuid.txt` (one leaf a line, six hexadecimal numbers: leaf, subleaf,
     /// EAX, EBX, ECX, EDX; `#` starts a comment) and `facts.txt` (`key=value` lines: `arch`,
-    /// `allowed`, `euid`, `page_bytes`, `coarse_clock_ns`, `clock_ns`, `has_perf`). Lines that do
-    /// not parse are left out.
+    /// `allowed`, `euid`, `page_bytes`, `coarse_clock_ns`, `clock_ns`, `counter_hz`, `has_perf`).
+    /// Lines that do not parse are left out.
     pub(crate) fn recorded(root: &Root) -> Outside {
         let cpuid = root.read("cpuid.txt").unwrap_or_default();
         let facts = root.read("facts.txt").unwrap_or_default();
@@ -92,6 +95,7 @@ impl Outside {
             page_bytes: number("page_bytes"),
             coarse_clock_ns: number("coarse_clock_ns"),
             clock_ns: number("clock_ns"),
+            counter_hz: number("counter_hz"),
             has_perf: fact("has_perf").and_then(|text| text.parse().ok()),
         }
     }
@@ -146,7 +150,7 @@ mod tests {
     fn a_recorded_tree_replaces_everything() {
         let root = Root::tree(
             "== cpuid.txt\n4 1 1 2 3 ffffffff # L1I\nbroken\n== facts.txt\narch=aarch64\nallowed=1,3\n\
-             euid=7\npage_bytes=65536\ncoarse_clock_ns=4000000\nclock_ns=1\nhas_perf=false\n",
+             euid=7\npage_bytes=65536\ncoarse_clock_ns=4000000\nclock_ns=1\ncounter_hz=25000000\nhas_perf=false\n",
         );
         let outside = Outside::recorded(&root);
         assert_eq!(outside.cpuid.len(), 1);
@@ -155,6 +159,7 @@ mod tests {
         assert_eq!(outside.allowed, [1, 3]);
         assert_eq!(outside.euid, Some(7));
         assert_eq!(outside.coarse_clock_ns, Some(4_000_000));
+        assert_eq!(outside.counter_hz, Some(25_000_000));
         assert_eq!(outside.has_perf, Some(false));
     }
 

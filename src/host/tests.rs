@@ -265,6 +265,7 @@ fn graviton3() {
     assert_eq!(host.cpu.classes.len(), 1);
     assert_eq!(host.cpu.classes[0].kind, CoreKind::Uniform);
     assert_eq!(host.cpu.constant_counter, Some(true));
+    assert_eq!(host.cpu.counter_hz, Some(1_050_000_000));
     let expected = [
         (1, CacheKind::Data, 64, 4, 64, 1),
         (1, CacheKind::Instruction, 64, 4, 64, 1),

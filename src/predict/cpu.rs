@@ -8,14 +8,15 @@ mod cores;
 
 use super::{Estimate, around, inverse, product, range, sum};
 use crate::experiment::{Known, Site};
+use crate::host::cpu::Frequency;
 use crate::host::{Arch, Core, LogicalCpu};
 pub(crate) use call::{CallWork, call, call_line, line};
 use cores::{CoreCosts, costs};
 use record::event::{Bound, Range, Side};
 use record::key::CaseId;
 
-/// Taken branches per cycle that no core reaches. The fastest published designs take two; a
-/// figure beyond four means that the body did not run.
+/// Taken branches per cycle that no core reaches. The fastest known designs take two; a figure
+/// beyond four means that the body did not run.
 const TAKEN_PER_CYCLE_MAX: f64 = 4.0;
 
 /// What the measuring CPU is: its design and its own scaling.
@@ -47,7 +48,9 @@ pub(crate) fn core_clock(site: &Site) -> (Range, String) {
         );
     }
     if is_guest(site) {
-        return match counter_hz(site) {
+        // Arm's counter has a crystal's rate, which says nothing of the core.
+        let nominal = counter_hz(site).filter(|_| site.host.cpu.arch == Arch::X86_64);
+        return match nominal {
             Some((hz, from)) => (
                 range(hz, 1.25 * hz, 1.6 * hz),
                 format!(
@@ -72,6 +75,13 @@ pub(crate) fn core_clock(site: &Site) -> (Range, String) {
             range(0.7 * hz, 0.97 * hz, 1.05 * hz),
             format!("core clock at most {} ({from})", ghz(hz)),
         ),
+        Some(Stated::Beyond(hz)) => (
+            range(0.95 * hz, 1.25 * hz, 1.7 * hz),
+            format!(
+                "core clock between {} ({from}) and 1.7 times that: nothing tells how far it boosts",
+                ghz(hz)
+            ),
+        ),
         None => (
             range(1.2e9, 2.8e9, 5.5e9),
             "core clock unknown: neither cpufreq nor CPUID states one".to_owned(),
@@ -84,6 +94,8 @@ enum Stated {
     Fixed(f64),
     /// It goes up to there.
     AtMost(f64),
+    /// It boosts beyond, nothing tells how far.
+    Beyond(f64),
 }
 
 fn stated_core_clock(site: &Site) -> (Option<Stated>, &'static str) {
@@ -107,8 +119,14 @@ fn stated_core_clock(site: &Site) -> (Option<Stated>, &'static str) {
             return (Some(Stated::Fixed(hz as f64)), "cpufreq's base, boost off");
         }
         if let Some(hz) = frequency.max_hz {
-            let ceiling = frequency.ceiling_hz.unwrap_or(hz);
-            return (Some(Stated::AtMost(hz.min(ceiling) as f64)), "cpufreq");
+            let boosts = |state_hz| names_boost(frequency, cpu.turbo.enabled, state_hz);
+            let lowered = frequency.ceiling_hz.filter(|ceiling| !boosts(*ceiling));
+            let stated = match lowered {
+                Some(ceiling) => Stated::AtMost(hz.min(ceiling) as f64),
+                None if boosts(hz) => Stated::Beyond(hz as f64),
+                None => Stated::AtMost(hz as f64),
+            };
+            return (Some(stated), "cpufreq");
         }
     }
     let class_hz = site.cpus.first().and_then(|id| {
@@ -124,6 +142,15 @@ fn stated_core_clock(site: &Site) -> (Option<Stated>, &'static str) {
     }
     let nominal = nominal_hz(site).map(|hz| Stated::AtMost(1.25 * hz));
     (nominal, "1.25 times the nominal clock in the model's name")
+}
+
+/// Whether a frequency is acpi-cpufreq's name for all that the core can do: the fastest state of its
+/// table is the base clock, and with boost on the core goes beyond it by itself. Where no base clock
+/// is told, neither is the boost, and the maximum is that state.
+fn names_boost(frequency: &Frequency, boost: Option<bool>, state_hz: u64) -> bool {
+    let fastest = frequency.base_hz.or(frequency.max_hz);
+    let at_base = fastest.is_some_and(|base| state_hz.abs_diff(base) <= base / 100);
+    at_base && boost == Some(true) && frequency.driver.as_deref() == Some("acpi-cpufreq")
 }
 
 /// The clock that the model's name ends with (`… @ 3.50GHz`).
@@ -144,7 +171,7 @@ fn counter_hz(site: &Site) -> Option<(f64, &'static str)> {
         .or(cpu.cpus.first())
         .and_then(|cpu| cpu.frequency.current_hz);
     if cpu.arch == Arch::Aarch64 {
-        return None;
+        return cpu.counter_hz.map(|hz| (hz as f64, "CNTFRQ_EL0"));
     }
     stated
         .hypervisor_tsc_hz
@@ -173,7 +200,7 @@ pub(crate) fn counter_clock(site: &Site) -> Result<Estimate, String> {
             format!("base hardware: the counter runs at the nominal rate, {} ({from}); software: none", ghz(hz)),
         )),
         None if site.host.cpu.arch == Arch::Aarch64 => {
-            Err("unknown: the rate of Arm's counter is the firmware's choice, 19.2 MHz to 1 GHz, and stands in no file".to_owned())
+            Err("unknown: the rate of Arm's counter is the firmware's choice, 19.2 MHz to 1 GHz, and CNTFRQ_EL0 was not read".to_owned())
         }
         None => Err("unknown: neither CPUID, the model's name nor cpufreq states a nominal rate".to_owned()),
     }
@@ -216,13 +243,10 @@ pub(crate) fn time_of(
 fn core_costs(site: &Site) -> (CoreCosts, String) {
     let core = core(site);
     match costs(core) {
-        (costs, true) => (
-            costs,
-            format!("{} by published instruction tables", core.name()),
-        ),
+        (costs, true) => (costs, format!("{} by plumb's table", core.name())),
         (costs, false) => (
             costs,
-            "an unknown core design, so any of the published ones".to_owned(),
+            "an unknown core design, so any in plumb's table".to_owned(),
         ),
     }
 }

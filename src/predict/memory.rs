@@ -264,9 +264,12 @@ fn main_memory(site: &Site, by_core: Range, kind_by_core: &str) -> (Range, Strin
 
 fn because(site: &Site, sure: bool, kind: &str, clock: &str, described: bool) -> String {
     let design = if sure {
-        format!("published load-to-use cycles of {}", core(site).name())
+        format!(
+            "load-to-use cycles of {} by plumb's table",
+            core(site).name()
+        )
     } else {
-        "an unknown core design, so any published load-to-use cycles".to_owned()
+        "an unknown core design, so any load-to-use cycles in plumb's table".to_owned()
     };
     let sizes = match (described, &site.host.cache.source) {
         (false, _) => "cache sizes unknown".to_owned(),
@@ -455,12 +458,16 @@ pub(crate) fn line_size(site: &Site) -> Estimate {
         .levels
         .iter()
         .any(|cache| cache.kind != CacheKind::Instruction && cache.line_bytes.is_some());
-    let factor = if told { 1.0 } else { 2.0 };
+    // The sweep's distances double: its knee lies within one of them, and prefetched pairs of lines
+    // or a wrong description within the same. Lines that nobody describes may be four times as long.
+    let above = if told { 2.0 } else { 4.0 };
     Estimate::new(
-        line / factor,
+        line / 2.0,
         line,
-        line * factor,
-        format!("base hardware: {line} B, {from}; software: none"),
+        line * above,
+        format!(
+            "base hardware: {line} B, {from}, seen to a doubling of the distance; software: none"
+        ),
     )
 }
 

@@ -1,9 +1,10 @@
 //! Laws of the kernel's services: a system call is its way in and out, which the mitigations
 //! decide, and the service itself.
 //!
-//! Services are counted in core cycles, so that they scale with the clock. They were taken on
-//! Linux 6.x on several cores, checked against what `perf bench syscall` and the published kernels
-//! show; the intervals cover older kernels and common configurations.
+//! Services are counted in core cycles, so that they scale with the clock. They are starting values
+//! for Linux 6.x, adjusted on one virtual machine and otherwise written from memory of usual figures
+//! (`perf bench syscall`, lmbench), not measured kernel by kernel; the intervals are meant to cover
+//! older kernels, other cores and common configurations.
 
 use super::{Estimate, difference, product, range, sum};
 use crate::experiment::{Known, Site};
@@ -188,10 +189,11 @@ impl Words<'_> {
     }
 
     /// Whether its first clause has. That is the mode; later clauses name other things by the same
-    /// words (`Mitigation: Retpolines; …; PBRSB-eIBRS: Not affected; BHI: Retpoline`).
+    /// words (`Mitigation: Retpolines; …; PBRSB-eIBRS: Not affected; BHI: Retpoline`). Kernels before
+    /// 6.9 part the clauses by commas (`Mitigation: Retpolines, …, IBRS_FW, …`).
     fn mode(&self, vulnerability: &str, word: &str) -> bool {
         let text = self.0.kernel.mitigations.get(vulnerability);
-        let clause = text.and_then(|text| text.split(';').next());
+        let clause = text.and_then(|text| text.split([';', ',']).next());
         clause.is_some_and(|clause| clause.contains(word))
     }
 
@@ -199,6 +201,7 @@ impl Words<'_> {
     /// automatic kind need it.
     fn writes_ibrs(&self, vulnerability: &str) -> bool {
         self.mode(vulnerability, "IBRS")
+            && !self.mode(vulnerability, "eIBRS")
             && !self.mode(vulnerability, "Enhanced")
             && !self.mode(vulnerability, "Automatic")
     }
@@ -235,9 +238,10 @@ impl Words<'_> {
 /// exit.
 type Mitigation = (fn(&Words) -> bool, &'static str, Range);
 
-/// Page-table isolation from K. Garloff's table (SpecExLeak: 150 cycles of `getppid` become 600
-/// with PCID, twice that without); the others from the kernel's own descriptions
-/// (Documentation/admin-guide/hw-vuln) and the measurements in their commit messages.
+/// Which words mean what is the kernel's documentation (admin-guide/hw-vuln). The cycles are written
+/// from memory of usual values, of K. Garloff's table (SpecExLeak: 150 cycles of `getppid` become 600
+/// with page-table isolation and PCID, twice that without) and of the kernel's commit messages, not
+/// looked up one by one; the intervals are meant to cover that.
 static MITIGATIONS: &[Mitigation] = &[
     (
         |words| words.isolates_tables() && words.has_pcid(),

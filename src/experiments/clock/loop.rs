@@ -36,7 +36,8 @@
 //!
 //! ## Sources
 //!
-//! R0, R1 and R2 "loop overhead"; A. Fog, "The microarchitecture of Intel, AMD and VIA CPUs".
+//! R0, R1 and R2 "loop overhead". The table of core designs is written from memory of usual values
+//! (A. Fog, "The microarchitecture of Intel, AMD and VIA CPUs"; uops.info), not looked up row by row.
 
 use crate::experiment::{
     Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, bounded,

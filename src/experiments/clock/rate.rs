@@ -17,7 +17,7 @@
 //!
 //! ## Prediction
 //!
-//! Counter: the rate that CPUID, the model's name or cpufreq states. Core: cpufreq's or CPUID's
+//! Counter: the rate that CPUID, the model's name or cpufreq states, on Arm CNTFRQ_EL0. Core: cpufreq's or CPUID's
 //! maximum less what load takes; in a virtual machine 1 to 1.6 times the counter. Drift: a kernel
 //! holds its counter within 50 ppm.
 //!

@@ -19,17 +19,19 @@
 //!
 //! ## Prediction
 //!
-//! Instructions: cycles from published instruction tables for this core design, at the core clock
-//! that cpufreq or CPUID states; a virtual machine has a wider clock and traps `cpuid`. vDSO: an
+//! Instructions: cycles by plumb's table of core designs, at the core clock that cpufreq or CPUID
+//! states; a virtual machine has a wider clock and traps `cpuid`. vDSO: an
 //! ordered counter read and the kernel's arithmetic, if the clock source is one that the vDSO can
-//! read. System call: entry and exit by the mitigations in force, and the kernel's own read.
+//! read. System call: entry and exit by the mitigations in force, and the kernel's own read. A step
+//! of Arm's counter is whole ticks of the rate in CNTFRQ_EL0.
 //!
 //! ## Parameters
 //!
 //! - `clock`: `rdtsc`, `lfence_rdtsc`, `rdtscp`, `fenced_pair` (start and end as plumb times its
 //!   own windows), `cpuid_pair` (the pipeline flush of R1 at both ends), `clock_gettime_vdso`,
 //!   `clock_gettime_syscall`, `time` (C library), `instant` (Rust's), and on aarch64 `cntvct` and
-//!   `cntvct_isb`. Pairs are two reads, counted as one operation.
+//!   `cntvct_isb`. Pairs are two reads, counted as one operation. `auto` is all that the architecture
+//!   has; in `quick` without the variants `lfence_rdtsc`, `rdtscp`, `cpuid_pair` and `cntvct_isb`.
 //!
 //! ## Reading the result
 //!
@@ -48,14 +50,16 @@
 //! ## Sources
 //!
 //! R0, R1 and R2 "measurement overhead"; G. Paoloni, "How to Benchmark Code Execution Times on
-//! Intel IA-32 and IA-64", Intel 324264; A. Fog's instruction tables; uops.info.
+//! Intel IA-32 and IA-64", Intel 324264. The table of cycles is written from memory of usual values
+//! (A. Fog's instruction tables, uops.info), not looked up row by row.
 
 use crate::experiment::{
-    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, unknown,
+    Card, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip, ViewCard,
+    unknown,
 };
 use crate::host::Arch;
 use crate::measure::Bench;
-use crate::predict::cpu::{CounterRead, counter_read};
+use crate::predict::cpu::{CounterRead, counter_clock, counter_read};
 use crate::predict::{Estimate, os};
 use anyhow::{Context, Result};
 use metal::clock::{
@@ -64,9 +68,10 @@ use metal::clock::{
 };
 use metal::kernel::{ClockRead, clock_read};
 use record::case::{Case, Order, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::{Isolation, Prediction, Range, Repeat};
 use record::key::CaseId;
 use record::metric::{Better, Kind, Metric};
+use record::quantity::render;
 use record::unit::Unit;
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -101,6 +106,14 @@ const NAMES: &[(&str, ClockRead)] = &[
     ("instant", ClockRead::Instant),
 ];
 
+/// What `auto` leaves out of `quick`: other orders of the same instruction.
+const NOT_IN_QUICK: [ClockRead; 4] = [
+    ClockRead::LfenceRdtsc,
+    ClockRead::Rdtscp,
+    ClockRead::CntvctIsb,
+    ClockRead::CpuidPair,
+];
+
 static CARD: Card = Card {
     id: "clock.read",
     title: "Cost and resolution of reading a clock",
@@ -110,14 +123,14 @@ static CARD: Card = Card {
             "one read of the clock, among others like it",
             Unit::Ns,
             Better::Lower,
-            Kind::Hardware,
+            Kind::Os,
         ),
         Metric::new(
             "resolution",
             "smallest step between back-to-back reads",
             Unit::Ns,
             Better::Lower,
-            Kind::Hardware,
+            Kind::Os,
         ),
     ],
     params: &[Param {
@@ -137,11 +150,7 @@ static CARD: Card = Card {
             "time",
             "instant",
         ]),
-        defaults: [
-            "rdtsc,cntvct,fenced_pair,clock_gettime_vdso,clock_gettime_syscall,time,instant",
-            "auto",
-            "auto",
-        ],
+        defaults: ["auto"; 3],
         role: Role::Case,
     }],
     after: &[],
@@ -165,16 +174,26 @@ impl Experiment for ReadClock {
         let mut offer = Offer::default();
         let mut cases = Vec::new();
         let asked = params.chosen("clock").map(|_| params.texts("clock"));
+        let short = matches!(params.preset, Preset::Quick | Preset::Rehearsal);
+        let cpu = &site.host.cpu;
+        let lacks_rdtscp = arch == Arch::X86_64 && !cpu.flags.is_empty() && !cpu.has("rdtscp");
         for (name, read) in NAMES {
-            if asked.as_ref().is_some_and(|asked| !asked.contains(name)) {
+            let wanted = match &asked {
+                Some(asked) => asked.contains(name),
+                None => exists(*read, arch) && !(short && NOT_IN_QUICK.contains(read)),
+            };
+            if !wanted {
                 continue;
             }
             let id = CaseId::new().with("clock", *name);
-            if exists(*read, arch) {
-                cases.push(Case::new(id));
-            } else if asked.is_some() {
+            if !exists(*read, arch) {
                 let why = format!("`{name}` is an instruction of the other architecture");
                 offer.skipped.push((id, Skip::because(why)));
+            } else if lacks_rdtscp && needs_rdtscp(*read) {
+                let why = format!("`{name}` needs rdtscp, which this processor does not have");
+                offer.skipped.push((id, Skip::because(why)));
+            } else {
+                cases.push(Case::new(id));
             }
         }
         if !cases.is_empty() {
@@ -248,6 +267,14 @@ fn exists(read: ClockRead, arch: Arch) -> bool {
     }
 }
 
+/// Whether a way to read the time on x86-64 contains `rdtscp`, which processors before 2008 lack.
+fn needs_rdtscp(read: ClockRead) -> bool {
+    matches!(
+        read,
+        ClockRead::Rdtscp | ClockRead::FencedPair | ClockRead::CpuidPair
+    )
+}
+
 /// What one read should cost, in ns.
 fn cost(site: &Site, read: ClockRead) -> Estimate {
     match read {
@@ -278,15 +305,40 @@ fn resolution(site: &Site, read: ClockRead, cost: Estimate) -> Prediction {
     };
     let cost = shown.widened(1.1, 1.15, "a step is what passes between two reads");
     if site.host.cpu.arch == Arch::Aarch64 {
-        return cost
-            .widened(
-                1.0,
-                4.0,
-                "Arm's counter may tick only every 1 to 52 ns, which no file tells",
-            )
-            .prediction();
+        return of_ticks(site, read, cost).prediction();
     }
     cost.prediction()
+}
+
+/// A step of Arm's counter: the least number of ticks that is not zero, so one tick where a read is
+/// faster than that. What the kernel or the library tells is cut to whole ns.
+fn of_ticks(site: &Site, read: ClockRead, step: Estimate) -> Estimate {
+    let Ok(counter) = counter_clock(site) else {
+        return step.widened(
+            1.0,
+            4.0,
+            "Arm's counter may tick only every 1 to 52 ns, and nothing tells how often",
+        );
+    };
+    let tick_ns = 1e9 / counter.range.likely;
+    let Range { low, likely, high } = step.range;
+    // Two reads a fraction of a tick apart fall into one tick or into two: the smallest step is a
+    // whole number of ticks, never less than one.
+    let whole = |ns: f64| (ns / tick_ns).floor().max(1.0) * tick_ns;
+    let told_in_ticks = matches!(
+        read,
+        ClockRead::Cntvct | ClockRead::CntvctIsb | ClockRead::FencedPair
+    );
+    let (low, likely, high) = if told_in_ticks {
+        (0.98 * whole(low), whole(likely), 1.02 * whole(high))
+    } else {
+        let down = |ns: f64| whole(ns).floor().max(1.0);
+        (down(low), down(likely), whole(high).ceil())
+    };
+    Estimate::new(low, likely, high, step.because).and(&format!(
+        "a step is whole ticks of {} (CNTFRQ_EL0)",
+        render(tick_ns, Unit::Ns)
+    ))
 }
 
 /// Smallest steps between back-to-back reads, in ns; `None` where they cannot be had in ns or do
@@ -359,70 +411,4 @@ fn smallest_steps(pairs: u64, mut step: impl FnMut() -> u64) -> Option<Vec<u64>>
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{EXPERIMENT, NAMES, exists, smallest_steps};
-    use crate::experiment::{Experiment, Preset};
-    use crate::experiments::tests::{check, params, sites, smoke};
-    use crate::host::Arch;
-    use metal::kernel::ClockRead;
-
-    #[test]
-    fn it_keeps_the_laws_of_the_catalogue() {
-        for site in sites() {
-            for preset in [Preset::Quick, Preset::Standard, Preset::Thorough] {
-                check(&EXPERIMENT, &site, preset);
-            }
-        }
-    }
-
-    #[test]
-    fn names_match_the_reads_that_this_machine_has() {
-        let here = if cfg!(target_arch = "x86_64") {
-            Arch::X86_64
-        } else {
-            Arch::Aarch64
-        };
-        for (name, read) in NAMES {
-            assert_eq!(
-                exists(*read, here),
-                ClockRead::available().contains(read),
-                "{name}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_clock_of_the_other_architecture_is_a_skip_only_when_asked_for() {
-        for mut site in sites() {
-            site.host.cpu.arch = Arch::X86_64;
-            let everything = EXPERIMENT
-                .series(&site, &params(EXPERIMENT.card(), Preset::Standard, &[]))
-                .expect("always measurable");
-            assert!(everything.skipped.is_empty());
-            assert_eq!(everything.series[0].cases.len(), 9);
-            let asked = params(
-                EXPERIMENT.card(),
-                Preset::Standard,
-                &[("clock", "cntvct,rdtsc")],
-            );
-            let offer = EXPERIMENT.series(&site, &asked).expect("always measurable");
-            assert_eq!((offer.series[0].cases.len(), offer.skipped.len()), (1, 1));
-        }
-    }
-
-    #[test]
-    fn the_smallest_step_is_found_and_a_clock_that_stands_still_ends_the_search() {
-        let mut turn = 0u64;
-        let steps = smallest_steps(10, || {
-            turn += 1;
-            [0, 7, 3, u64::MAX][(turn % 4) as usize]
-        });
-        assert_eq!(steps, Some(vec![3; super::STEP_EVENTS]));
-        assert_eq!(smallest_steps(10, || 0), None);
-    }
-
-    #[test]
-    fn it_measures() {
-        assert!(!smoke(&EXPERIMENT).is_empty());
-    }
-}
+mod tests;

@@ -50,7 +50,8 @@
 //! ## Sources
 //!
 //! R0 (with float and double), R1, R2 "procedure call overhead"; System V ABI, AMD64 supplement;
-//! Procedure Call Standard for the Arm 64-bit Architecture.
+//! Procedure Call Standard for the Arm 64-bit Architecture. Widths and ports of core designs are
+//! written from memory of usual values (A. Fog, uops.info, Arm's guides), not looked up row by row.
 
 use crate::experiment::{
     Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip,
@@ -58,6 +59,7 @@ use crate::experiment::{
 };
 use crate::host::Arch;
 use crate::measure::Bench;
+use crate::predict::Estimate;
 use crate::predict::cpu::{self, CallWork, call_line, line, taken_branches_bound};
 use anyhow::{Context, Result, ensure};
 use metal::kernel::{ArgumentType, CallKind, Frame, call, call_sum};
@@ -235,7 +237,9 @@ impl Experiment for Call {
             return match metric.name.as_ref() {
                 "slope" => Some(slope.prediction()),
                 // The clock does not bend a line.
-                _ => known.is_none().then(|| linearity.prediction()),
+                _ => known
+                    .is_none()
+                    .then(|| linearity.map_or_else(unknown, Estimate::prediction)),
             };
         }
         let Some(kind) = kind(&case.id) else {

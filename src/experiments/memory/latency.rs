@@ -49,7 +49,7 @@
 //! the page tables themselves miss it.
 //!
 //! ## Prediction
-//! Load-to-use cycles of the core design (published tables) over the core clock; sizes from sysfs or
+//! Load-to-use cycles of the core design (plumb's table) over the core clock; sizes from sysfs or
 //! CPUID; main memory by its generation behind the last cache. Between two levels, shares of hits
 //! blend them. A virtual machine may get a part of the last cache only, and shares the memory. Base
 //! pages add misses of the TLBs by their entries. Walks in order show a share of the random time,
@@ -98,7 +98,8 @@
 //! lat_mem_rd; S. Sattolo, "An algorithm to generate a random cyclic permutation" (1986); R. Saavedra
 //! and A. Smith, "Measuring Cache and TLB Performance and Their Effect on Benchmark Runtimes" (1995);
 //! B. Jackson et al., "An algorithm for optimal partitioning of data on an interval" (2005); reports
-//! R0 (strides 64, 256, 512; four quarters), R1 (array index), R2.
+//! R0 (strides 64, 256, 512; four quarters), R1 (array index), R2. The cycles of core designs are
+//! written from memory of usual values, not looked up row by row.
 
 mod cases;
 mod derive;

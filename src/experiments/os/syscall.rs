@@ -56,7 +56,8 @@
 //! ## Sources
 //!
 //! R0, R1 and R2 "system call overhead"; lmbench `lat_syscall`; K. Garloff's measurements of KPTI,
-//! IBRS and retpolines (SpecExLeak); Linux `tools/perf/bench/syscall.c`.
+//! IBRS and retpolines (SpecExLeak); Linux `tools/perf/bench/syscall.c`. The cycles of services and
+//! mitigations are written from memory of such figures, not looked up one by one.
 
 mod apparatus;
 

@@ -58,6 +58,8 @@ pub(crate) struct Cpu {
     pub turbo: Turbo,
     /// Frequencies that CPUID states.
     pub cpuid_frequency: CpuidFrequency,
+    /// Rate of the counter by CNTFRQ_EL0 (Arm); `None` on x86, where `cpuid_frequency` tells.
+    pub counter_hz: Option<u64>,
     /// TSC ticks at a constant rate in all P-states (`constant_tsc`); always true of the Arm
     /// generic timer.
     pub constant_counter: Option<bool>,
@@ -249,6 +251,9 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Cpu {
         classes: Vec::new(),
         turbo: frequency::turbo(root),
         cpuid_frequency: frequency::cpuid(outside),
+        counter_hz: outside
+            .counter_hz
+            .filter(|&hz| hz > 0 && arch == Arch::Aarch64),
         constant_counter: arm_only(true).or_else(|| known("constant_tsc")),
         nonstop_counter: arm_only(true).or_else(|| known("nonstop_tsc")),
         counter_known_frequency: arm_only(true).or_else(|| known("tsc_known_freq")),

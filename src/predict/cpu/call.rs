@@ -52,12 +52,12 @@ pub(crate) fn call(site: &Site, known: Option<&Known>, work: CallWork) -> Estima
 }
 
 /// Slope in ns per argument and linearity (R²) of a straight line through calls of 0, 1, 2 …
-/// arguments, given the work of each.
+/// arguments, given the work of each; in place of the linearity the reason where placement decides it.
 pub(crate) fn call_line(
     site: &Site,
     known: Option<&Known>,
     works: &[CallWork],
-) -> (Estimate, Estimate) {
+) -> (Estimate, Result<Estimate, String>) {
     let points: Vec<(f64, f64)> = works
         .iter()
         .enumerate()
@@ -84,17 +84,16 @@ pub(crate) fn call_line(
         because,
     );
     let linearity = match slope > 1.5 * placement {
-        true => Estimate::new(
+        true => Ok(Estimate::new(
             0.3,
             0.85,
             1.0,
             "base hardware: the arguments outweigh the call and cost alike; software: none",
-        ),
-        false => Estimate::new(
-            0.0,
-            0.4,
-            1.0,
-            "base hardware: the arguments hide behind the call itself, so that placement decides; software: none",
+        )),
+        false => Err(
+            "unknown: the arguments hide behind the call itself, so that the placement of the code \
+             decides whether a line explains anything"
+                .to_owned(),
         ),
     };
     (slopes, linearity)

@@ -1,4 +1,5 @@
 use super::*;
+use crate::experiments::tests::recorded;
 use crate::host::CoreKind;
 use crate::host::cpu::{CpuClass, Frequency};
 use crate::predict::tests::bare_site;
@@ -137,7 +138,59 @@ fn the_counter_takes_the_best_statement_there_is() {
     host.host.cpu.cpuid_frequency.tsc_hz = Some(3_499_000_000);
     assert_eq!(counter_clock(&host).expect("by leaf").range.likely, 3.499e9);
     host.host.cpu.arch = Arch::Aarch64;
-    assert!(counter_clock(&host).is_err());
+    assert!(counter_clock(&host).is_err() && core_ratio(&host).is_err());
+    host.host.cpu.counter_hz = Some(25_000_000);
+    let told = counter_clock(&host).expect("by the register");
+    assert!(told.range.likely == 25e6 && told.because.contains("CNTFRQ_EL0"));
+    // A crystal's rate says nothing of a guest's core.
+    host.host.kernel.virtualisation.is_guest = Some(true);
+    assert!(core_clock(&host).0.low > 1e9);
+}
+
+#[test]
+fn boost_goes_beyond_the_fastest_state_that_acpi_cpufreq_names() {
+    let epyc = recorded("epyc-7763-2s");
+    let (clock, from) = core_clock(&epyc);
+    assert!((3.4e9..3.6e9).contains(&clock.likely), "{clock:?} {from}");
+    let likely = |change: fn(&mut Site)| {
+        let mut epyc = recorded("epyc-7763-2s");
+        change(&mut epyc);
+        core_clock(&epyc).0.likely
+    };
+    let off = likely(|site| site.host.cpu.turbo.enabled = Some(false));
+    assert_eq!(off, 2.45e9);
+    let lowered = likely(|site| site.host.cpu.cpus[0].frequency.ceiling_hz = Some(2_000_000_000));
+    assert_eq!(lowered, 0.97 * 2e9);
+    // A kernel without CPPC knows nothing beyond the table.
+    let table = likely(|site| {
+        let frequency = &mut site.host.cpu.cpus[0].frequency;
+        (frequency.base_hz, frequency.max_hz) = (None, Some(2_450_000_000));
+    });
+    assert!(table > 2.6e9, "{table}");
+}
+
+#[test]
+fn graviton3_tells_its_counter() {
+    let graviton = recorded("graviton3");
+    let counter = counter_clock(&graviton).expect("CNTFRQ_EL0");
+    assert_eq!(counter.range.likely, 1.05e9);
+}
+
+#[test]
+fn a_line_that_placement_decides_has_no_predicted_fit() {
+    let site = site(Core::Haswell, boosting(4_000_000_000));
+    let work = |instructions, stores| CallWork {
+        instructions,
+        stores,
+        loads: 1.0,
+        ..CallWork::default()
+    };
+    let hidden: Vec<CallWork> = (0..8).map(|_| work(2.0, 1.0)).collect();
+    let (_, fit) = call_line(&site, None, &hidden);
+    assert!(fit.is_err_and(|why| why.contains("placement")));
+    let shown: Vec<CallWork> = (0..8).map(|n| work(2.0, 1.0 + f64::from(n))).collect();
+    let (_, fit) = call_line(&site, None, &shown);
+    assert!(fit.expect("stores add up").range.low > 0.0);
 }
 
 #[test]

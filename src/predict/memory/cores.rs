@@ -1,11 +1,11 @@
 //! Load-to-use latencies of core designs in core cycles, for a pointer in a general register.
 //!
-//! Sources: Intel 64 and IA-32 Architectures Optimization Reference Manual (cache parameter tables);
-//! AMD Software Optimization Guides for families 10h to 1Ah; Arm software optimisation guides and
-//! technical reference manuals; A. Fog, "The microarchitecture of Intel, AMD and VIA CPUs"; measured
-//! ladders published by chipsandcheese.com and 7-cpu.com. Where they disagree, the interval covers
-//! them. A shared cache is told twice: beside few cores on a ring or in one complex, and behind the
-//! mesh of a many-core part.
+//! Written from memory of the usual published values, not looked up row by row; the intervals are
+//! meant to cover that, and where such values disagree. They stand in Intel's optimisation reference
+//! manual, AMD's optimisation guides, Arm's optimisation guides and reference manuals, A. Fog, "The
+//! microarchitecture of Intel, AMD and VIA CPUs", and ladders measured by chipsandcheese.com and
+//! 7-cpu.com. The row of Redwood Cove was adjusted on one virtual machine. A shared cache is told
+//! twice: beside few cores on a ring or in one complex, and behind the mesh of a many-core part.
 
 use crate::host::Core;
 use crate::predict::range;

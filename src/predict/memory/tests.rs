@@ -1,6 +1,6 @@
 use super::{
-    Access, LEVELS, Walk, described_levels, least_load, level_cycles, level_latency, level_size,
-    load_latency, prefetch_gain, tlb_miss, tlb_reach,
+    Access, LEVELS, Walk, described_levels, described_reaches, least_load, level_cycles,
+    level_latency, level_size, line_size, load_latency, prefetch_gain, tlb_miss, tlb_reach,
 };
 use crate::experiment::{Known, Site};
 use crate::host::{Host, Root};
@@ -147,6 +147,32 @@ fn a_guest_on_a_big_cache_is_told_that_it_may_have_little_of_it() {
 }
 
 #[test]
+fn second_level_tlbs_that_hold_base_pages_add_up_and_first_level_ones_do_not() {
+    // Alder Lake: two second-level structures of 1024, 4K with 2M/4M and 4K with 1G; at the first
+    // level 96 entries for loads and 16 for stores.
+    let alder_lake = site(HOSTS[0]);
+    let reaches = described_reaches(&alder_lake);
+    assert_eq!(
+        reaches,
+        [("L1", 96.0 * 4096.0), ("L2", 2048.0 * 4096.0)],
+        "{reaches:?}"
+    );
+    assert_eq!(tlb_reach(&alder_lake, "L2").range.likely, 2048.0 * 4096.0);
+    let because = tlb_reach(&alder_lake, "L2").because;
+    assert!(
+        because.contains("2048 entries (CPUID leaf 18h)"),
+        "{because}"
+    );
+}
+
+#[test]
+fn the_line_can_miss_by_a_step_of_the_sweep() {
+    let told = line_size(&site(HOSTS[1])).range;
+    assert_eq!((told.low, told.likely, told.high), (32.0, 64.0, 128.0));
+    assert_eq!(line_size(&bare_site()).range.high, 256.0);
+}
+
+#[test]
 fn levels_that_nobody_describes_are_unknown() {
     let site = bare_site();
     assert!(level_size(&site, "L2").is_err());
@@ -155,7 +181,7 @@ fn levels_that_nobody_describes_are_unknown() {
 }
 
 #[test]
-fn the_bound_is_below_every_published_first_level() {
+fn the_bound_is_below_every_first_level() {
     for site in sites() {
         let bound = least_load(&site);
         let least = level_cycles(&site, None, "L1").expect("an L1").range.low;

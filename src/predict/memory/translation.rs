@@ -66,12 +66,10 @@ fn miss_cycles(site: &Site, tlb: &str) -> Range {
 fn reach(site: &Site, tlb: &str) -> (Range, String) {
     let page = page_bytes(site);
     match told_tlb(site, tlb) {
-        Some(tlb) => {
-            let bytes = f64::from(tlb.entries) * page;
+        Some((entries, source)) => {
+            let bytes = entries * page;
             let because = format!(
-                "{} entries (CPUID leaf {}) x {} pages",
-                tlb.entries,
-                tlb.source,
+                "{entries} entries (CPUID leaf {source}) x {} pages",
                 render(page, Unit::B)
             );
             (range(0.6 * bytes, bytes, 1.35 * bytes), because)
@@ -102,25 +100,32 @@ fn reach(site: &Site, tlb: &str) -> (Range, String) {
 
 /// Reaches in bytes of the data TLBs that CPUID describes, by level name.
 pub(crate) fn described_reaches(site: &Site) -> Vec<(&'static str, f64)> {
-    let told =
-        |name| told_tlb(site, name).map(|tlb| (name, f64::from(tlb.entries) * page_bytes(site)));
+    let told = |name| told_tlb(site, name).map(|(entries, _)| (name, entries * page_bytes(site)));
     ["L1", "L2"].into_iter().filter_map(told).collect()
 }
 
-/// The largest data TLB of a level for base pages.
-fn told_tlb<'site>(site: &'site Site, name: &str) -> Option<&'site Tlb> {
+/// Entries of a level that translate loads of base pages, and the leaf that told. The second level
+/// may be several structures of different page sizes, which share the base pages between them; a
+/// first level's are told apart by what they serve, so the largest that serves loads counts.
+fn told_tlb<'site>(site: &'site Site, name: &str) -> Option<(f64, &'site str)> {
     let page = page_bytes(site);
     let level = if name == "L1" { 1 } else { 2 };
-    let data = |have: &&Tlb| {
-        let kind = matches!(have.kind, TlbKind::Data | TlbKind::Load | TlbKind::Unified);
-        have.level == level && kind && have.page_bytes as f64 == page
-    };
-    site.host
+    let tlbs: Vec<&Tlb> = site
+        .host
         .cache
         .tlbs
         .iter()
-        .filter(data)
-        .max_by_key(|have| have.entries)
+        .filter(|have| have.level == level && have.page_bytes as f64 == page)
+        .collect();
+    let loads = |tlb: &&&Tlb| matches!(tlb.kind, TlbKind::Data | TlbKind::Load | TlbKind::Unified);
+    let largest = tlbs.iter().filter(loads).max_by_key(|tlb| tlb.entries)?;
+    let together = |tlb: &&&Tlb| matches!(tlb.kind, TlbKind::Data | TlbKind::Unified);
+    let sum: u32 = tlbs.iter().filter(together).map(|tlb| tlb.entries).sum();
+    let entries = match level {
+        1 => largest.entries,
+        _ => sum.max(largest.entries),
+    };
+    Some((f64::from(entries), &largest.source))
 }
 
 /// Bytes that the data TLB of a level (`L1`, `L2`) covers with base pages.

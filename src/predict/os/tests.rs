@@ -1,4 +1,5 @@
 use super::*;
+use crate::experiments::tests::recorded;
 use crate::predict::tests::bare_site;
 use record::key::Key;
 
@@ -124,16 +125,30 @@ fn every_mitigation_costs_and_is_named() {
         let because = entry(&mitigated(&[(name, text)]), None).because;
         assert!(because.contains(word), "{because}");
     }
-    // Words of later clauses are not the mode.
+    // Words of later clauses are not the mode, whichever way the kernel parts them.
     let retpolines = likely(&[("spectre_v2", "Mitigation: Retpolines")]);
     let clauses =
         "Mitigation: Retpolines; STIBP: disabled; PBRSB-eIBRS: Not affected; BHI: Retpoline";
     assert_eq!(likely(&[("spectre_v2", clauses)]), retpolines);
+    let commas =
+        "Mitigation: Retpolines, IBPB: conditional, IBRS_FW, STIBP: always-on, RSB filling";
+    assert_eq!(likely(&[("spectre_v2", commas)]), retpolines);
+    let open = "Vulnerable: eIBRS with unprivileged eBPF";
+    assert_eq!(likely(&[("spectre_v2", open)]), none);
     let enhanced = likely(&[(
         "spectre_v2",
         "Mitigation: Enhanced / Automatic IBRS; IBPB: conditional",
     )]);
     assert_eq!(enhanced, none);
+}
+
+#[test]
+fn a_kernel_that_parts_clauses_by_commas_is_read_right() {
+    let because = entry(&recorded("epyc-7763-2s"), None).because;
+    assert!(
+        because.contains("retpolines") && !because.contains("IBRS"),
+        "{because}"
+    );
 }
 
 #[test]

@@ -342,6 +342,8 @@ pub(super) fn predict(
     let level = case.text("level");
     let tlb = case.text("tlb");
     let estimate = match (metric, level, tlb) {
+        // What is behind the last cache has no edge to find.
+        ("level_size", Some(MEMORY), _) => return None,
         ("level_latency", Some(level), _) => memory::level_latency(site, known, level),
         ("level_latency_cycles", Some(level), _) => memory::level_cycles(site, known, level),
         ("level_size", Some(level), _) => memory::level_size(site, level),

@@ -56,6 +56,21 @@ fn what_every_experiment_keeps_it_keeps_everywhere() {
 }
 
 #[test]
+fn main_memory_has_a_latency_and_no_size() {
+    for tree in HOSTS {
+        let site = site(tree);
+        let case = Case::new(super::derive::level_case("DRAM"));
+        let told = |name: &str| {
+            let metrics = &EXPERIMENT.card().metrics;
+            let metric = metrics.iter().find(|metric| metric.name == name);
+            EXPERIMENT.predict(&site, None, &case, metric.expect("in the card"))
+        };
+        assert!(told("level_size").is_none());
+        assert!(told("level_latency").is_some_and(|prior| prior.range.is_some()));
+    }
+}
+
+#[test]
 fn a_rehearsal_measures_every_case() {
     let samples = smoke(&EXPERIMENT);
     assert!(
