@@ -8,6 +8,8 @@
 pub(crate) mod cpu;
 pub(crate) mod memory;
 pub(crate) mod os;
+#[cfg(test)]
+mod published;
 
 use crate::experiment::predicted;
 use record::event::{Prediction, Range};
