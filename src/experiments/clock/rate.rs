@@ -54,7 +54,7 @@ use crate::measure::{Bench, CoreClock, Windows};
 use crate::predict::Estimate;
 use crate::predict::cpu::{core_clock, core_ratio, counter_clock};
 use crate::stats::quantile::median;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use metal::clock::{monotonic_raw_ns, ticks_end, ticks_start};
 use record::case::{Case, Order, Series};
 use record::event::{Isolation, Prediction, Repeat};
@@ -224,7 +224,7 @@ impl Experiment for Rate {
         let mut blocks = Vec::new();
         let mut start = Anchor::now();
         for done in 1..=windows {
-            let block = block(&mut core, start, window_ns)?;
+            let block = block(&mut core, start, window_ns);
             start = block.end;
             blocks.push(block);
             bench.alive((window_ns * done) as f64 / 1e9);
@@ -237,10 +237,20 @@ impl Experiment for Rate {
             bench.record_batches(case, "drift", 0, drift.collect())?;
         }
         bench.record_batches(case, "counter_frequency", 0, counter)?;
-        let ratio = values(|block| block.core_hz / block.counter_hz);
+        let core_of = |of: fn(f64, &Block) -> f64| -> Vec<f64> {
+            let known = blocks
+                .iter()
+                .filter_map(|block| Some((block.core_hz?, block)));
+            known.map(|(core_hz, block)| of(core_hz, block)).collect()
+        };
+        let ratio = core_of(|core_hz, block| core_hz / block.counter_hz);
+        ensure!(
+            !ratio.is_empty(),
+            "in no window do the chains agree on a core clock: others use this CPU"
+        );
         bench.record_batches(case, "core_ratio", 0, ratio)?;
         let samples =
-            bench.record_batches(case, "core_frequency", 0, values(|block| block.core_hz))?;
+            bench.record_batches(case, "core_frequency", 0, core_of(|core_hz, _| core_hz))?;
         let source = Value::from(core.source());
         samples.at.insert("source".to_owned(), source);
         let disagreed = blocks
@@ -295,30 +305,27 @@ impl Anchor {
 struct Block {
     end: Anchor,
     counter_hz: f64,
-    core_hz: f64,
+    /// Of the looks in which the chains agreed; none where others used the CPU all the time.
+    core_hz: Option<f64>,
     /// Share of the looks at the core clock in which the chains disagreed.
     disagreed: f64,
 }
 
 /// Looks at the core clock from `start` until `window_ns` have passed.
-fn block(core: &mut CoreClock, start: Anchor, window_ns: u64) -> Result<Block> {
-    let (mut agreed, mut rotations, mut taken) = (Vec::new(), Vec::new(), 0_u32);
+fn block(core: &mut CoreClock, start: Anchor, window_ns: u64) -> Block {
+    let (mut agreed, mut taken) = (Vec::new(), 0_u32);
     while taken == 0 || monotonic_raw_ns() < start.ns + window_ns {
-        let look = core.estimate();
         taken += 1;
-        agreed.extend(look.hz);
-        rotations.extend(look.rotate_hz);
+        agreed.extend(core.estimate().hz);
     }
     let end = Anchor::now();
     let disagreed = 1.0 - agreed.len() as f64 / f64::from(taken);
-    let looks = if agreed.is_empty() { rotations } else { agreed };
-    Ok(Block {
+    Block {
         end,
         counter_hz: end.ticks.wrapping_sub(start.ticks) as f64 * 1e9 / (end.ns - start.ns) as f64,
-        core_hz: median(&looks)
-            .context("in a whole window no two chains agree on a rate: others use this CPU")?,
+        core_hz: median(&agreed),
         disagreed,
-    })
+    }
 }
 
 #[cfg(test)]
@@ -345,11 +352,11 @@ mod tests {
     fn a_block_is_as_long_as_asked_and_its_ends_move_on() {
         let mut core = CoreClock::new(Clock::Monotonic, Windows::REHEARSAL);
         let start = Anchor::now();
-        let first = block(&mut core, start, 1_000_000).expect("chains run");
+        let first = block(&mut core, start, 1_000_000);
         assert!(first.end.ns - start.ns >= 1_000_000);
-        let second = block(&mut core, first.end, 1).expect("one look at least");
+        let second = block(&mut core, first.end, 1);
         assert!(second.end.ns > first.end.ns && second.end.ticks > first.end.ticks);
-        assert!(second.counter_hz > 1e6 && second.core_hz > 1e6);
+        assert!(second.counter_hz > 1e6 && second.core_hz.is_none_or(|hz| hz > 1e6));
     }
 
     #[test]

@@ -341,6 +341,11 @@ pub(super) fn predict(
 ) -> Option<Prediction> {
     let level = case.text("level");
     let tlb = case.text("tlb");
+    // Sizes and ratios come from the description alone: a measured clock adds nothing to them.
+    let timed = ["level_latency", "level_latency_cycles", "tlb_miss"].contains(&metric);
+    if known.is_some() && !timed {
+        return None;
+    }
     let estimate = match (metric, level, tlb) {
         // What is behind the last cache has no edge to find.
         ("level_size", Some(MEMORY), _) => return None,
