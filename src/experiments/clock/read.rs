@@ -171,7 +171,10 @@ impl Experiment for ReadClock {
             }
             let id = CaseId::new().with("clock", *name);
             if exists(*read, arch) {
-                cases.push(Case::new(id));
+                match lacks_rdtscp(site, *read) {
+                    Some(skip) => offer.skipped.push((id, skip)),
+                    None => cases.push(Case::new(id)),
+                }
             } else if asked.is_some() {
                 let why = format!("`{name}` is an instruction of the other architecture");
                 offer.skipped.push((id, Skip::because(why)));
@@ -246,6 +249,15 @@ fn exists(read: ClockRead, arch: Arch) -> bool {
         | ClockRead::Time
         | ClockRead::Instant => true,
     }
+}
+
+/// Why a read that executes `rdtscp` cannot be made here. A host without any flags tells nothing:
+/// there the round would fail.
+fn lacks_rdtscp(site: &Site, read: ClockRead) -> Option<Skip> {
+    let cpu = &site.host.cpu;
+    let told = cpu.arch == Arch::X86_64 && !cpu.flags.is_empty();
+    let lacks = told && !cpu.flags.iter().any(|flag| flag == "rdtscp");
+    (lacks && read.needs_rdtscp()).then(|| Skip::because("this processor has no rdtscp"))
 }
 
 /// What one read should cost, in ns.
@@ -395,6 +407,7 @@ mod tests {
     fn a_clock_of_the_other_architecture_is_a_skip_only_when_asked_for() {
         for mut site in sites() {
             site.host.cpu.arch = Arch::X86_64;
+            site.host.cpu.flags.clear();
             let everything = EXPERIMENT
                 .series(&site, &params(EXPERIMENT.card(), Preset::Standard, &[]))
                 .expect("always measurable");
@@ -407,6 +420,25 @@ mod tests {
             );
             let offer = EXPERIMENT.series(&site, &asked).expect("always measurable");
             assert_eq!((offer.series[0].cases.len(), offer.skipped.len()), (1, 1));
+        }
+    }
+
+    #[test]
+    fn reads_by_rdtscp_are_skipped_where_the_processor_has_none() {
+        for mut site in sites() {
+            site.host.cpu.arch = Arch::X86_64;
+            site.host.cpu.flags = vec!["fpu".to_owned(), "tsc".to_owned()];
+            let everything = params(EXPERIMENT.card(), Preset::Standard, &[]);
+            let offer = EXPERIMENT
+                .series(&site, &everything)
+                .expect("others are left");
+            let skipped: Vec<_> = offer.skipped.iter().map(|(id, _)| id.to_string()).collect();
+            let expected: &[&str] = if cfg!(target_arch = "x86_64") {
+                &["clock=rdtscp", "clock=fenced_pair", "clock=cpuid_pair"]
+            } else {
+                &[]
+            };
+            assert_eq!(skipped, expected);
         }
     }
 
