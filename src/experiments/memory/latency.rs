@@ -19,11 +19,11 @@
 //! - `forward`, `backward`: in the order of addresses, `stride` bytes apart.
 //! - `four-quarter`: R0's walk, the same line of each quarter of the footprint in turn.
 //!
-//! Huge pages are asked for by madvise and verified in smaps: a round with less than 95 % of them is
-//! void, as is one with any huge page where base pages were asked for. Where there are several
-//! memory nodes, the memory is bound to the measuring CPU's before it is touched, and a round is void
-//! if any sampled page is elsewhere. The huge series keeps small
-//! footprints in the same huge mapping.
+//! Huge pages are asked for by madvise and verified in smaps: a round with less than 95 % of them
+//! is void, as is one with any huge page where base pages were asked for. Where there are several
+//! memory nodes, the memory is bound to the measuring CPU's before it is touched, and a round is
+//! void if any sampled page is elsewhere. The huge series keeps small footprints in the same huge
+//! mapping.
 //!
 //! Up to twice the last cache a footprint is warmed by one load of every line in the order of
 //! addresses (a whole walk of the ring would take 0.2 s and more for each of the largest); larger
@@ -43,12 +43,12 @@
 //! level. It takes the name of the cache that sysfs or CPUID describes within a factor of two; any
 //! other plateau is a note beside its neighbour. *Line size*: slots of a page at random, 16 to 512
 //! bytes apart, in 128 KiB, which lie between the first and the second cache (else the look is
-//! skipped); the time grows with the distance until every load meets a new line. Strides forward cannot show it: prefetchers fetch
-//! pairs of lines, so their time goes on growing after the line. *Prefetch gain*: random over forward
-//! by 64 bytes, at the largest footprint with both. *TLB reach and miss*: what base pages cost more
-//! than huge ones, fitted by `cost x (1 - reach / footprint)`, the misses of a table of that reach
-//! under random loads, away from the edges of the caches and up to 32 times the second cache: beyond,
-//! the page tables themselves miss it.
+//! skipped); the time grows with the distance until every load meets a new line. Strides forward
+//! cannot show it: prefetchers fetch pairs of lines, so their time goes on growing after the line.
+//! *Prefetch gain*: random over forward by 64 bytes, at the largest footprint with both. *TLB reach
+//! and miss*: what base pages cost more than huge ones, fitted by `cost x (1 - reach / footprint)`,
+//! the misses of a table of that reach under random loads, away from the edges of the caches and up
+//! to 32 times the second cache: beyond, the page tables themselves miss it.
 //!
 //! ## Prediction
 //! Load-to-use cycles of the core design (published tables) over the core clock; sizes from sysfs or
@@ -63,10 +63,12 @@
 //!   each list in one of them at most; `thorough` has all combinations. A rehearsal has one of each.
 //! - `stride`: distance of slots of `page-random`, `forward` and `backward`; `auto` is 64 for
 //!   `page-random`, and for the others 64, 256 and 512 (the reports'), in `thorough` 16 to 4096.
-//! - `footprint`: bytes walked over, whole lines of 64 bytes. `auto`: the random pointer ladder four
-//!   to the octave up to 1 GiB, on base pages two to the octave up to 256 MiB, others one to two
-//!   octaves up to 64 MiB; `thorough` every random ladder four to the octave and every other walk
-//!   two to the octave, all up to 1 GiB (four for all would take the whole hour); `quick` one to the octave up to four times the last cache, at most 256 MiB.
+//! - `footprint`: bytes walked over, whole lines of 64 bytes. `auto`: the random pointer ladder
+//!   four to the octave up to 1 GiB, on base pages two to the octave up to 256 MiB, others one to
+//!   two octaves up to 64 MiB; `thorough` every random ladder four to the octave and every other
+//!   walk two to the octave, all up to 1 GiB (six rounds with four for all would take two thirds of
+//!   the hour and more); `quick` one to the octave up to four times the last cache, at most 256
+//!   MiB.
 //! - `level`, `tlb`: name derived figures; there is nothing to set.
 //! - `slot` (setting): distance of slots of the random ring; `auto` is the line. Twice the line keeps
 //!   a prefetcher of line pairs from helping; then half of the lines of a footprint are used.
