@@ -346,7 +346,7 @@ fn check_prior(host: &str, experiment: &dyn Experiment, site: &Site, case: &Case
 
 #[test]
 fn presets_keep_their_time_on_every_recorded_host() {
-    for preset in [Preset::Quick, Preset::Standard] {
+    for preset in [Preset::Quick, Preset::Standard, Preset::Thorough] {
         let budget = default_budget(preset);
         for (host, site) in sites(preset) {
             let (selection, settings) = (Selection::default(), Settings::default());

@@ -9,7 +9,7 @@ use super::warp::{self, Offset};
 use crate::link::{Done, Endpoint, FromWorker, RoundOrder, frame};
 use crate::stats::quantile::median;
 use crate::stats::trend;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use record::case::Case;
 use record::event::{Calibration, Histogram, Raw, Samples, Trace};
 use std::collections::BTreeMap;
@@ -221,6 +221,49 @@ impl Bench {
         let samples = self.book.batches(case, metric, k, values, core_hz)?;
         samples.notes.extend(notes);
         Ok(samples)
+    }
+
+    /// Records quartets that the experiment timed itself, in the order `k`, `2 k`, `2 k`, `k`: per
+    /// quartet the sum of the two short batches in `n` and of the two long ones in `two_n`, in ns.
+    /// `voids` of others were left out, because their reference chains ([`Bench::reference`]) differ.
+    ///
+    /// # Errors
+    /// A value that is not finite, lists of different lengths, or batches of no operations.
+    pub(crate) fn record_quartets(
+        &mut self,
+        case: &Case,
+        metric: &str,
+        k: u64,
+        n: Vec<f64>,
+        two_n: Vec<f64>,
+        voids: u32,
+    ) -> Result<&mut Samples> {
+        ensure!(
+            k > 0 && n.len() == two_n.len(),
+            "{metric} of {}: {} sums of {k} operations and {} of twice as many",
+            case.id,
+            n.len(),
+            two_n.len()
+        );
+        let mut notes = Vec::new();
+        let core_hz = noted(self.around.after_case(&case.id), &mut notes);
+        let tenths = |values: Vec<f64>| values.into_iter().map(to_tenth_ns).collect();
+        let raw = Raw::Quartets {
+            k,
+            n: tenths(n),
+            two_n: tenths(two_n),
+            voids,
+        };
+        let samples = self.book.add(case, metric, raw, core_hz)?;
+        samples.notes.extend(notes);
+        Ok(samples)
+    }
+
+    /// Runs one reference chain and returns its length in ns. It stands before and after a quartet
+    /// that the experiment times itself; [`voids`](super::voids) compares the two.
+    pub(crate) fn reference(&self) -> f64 {
+        let steps = self.around.core.rotations(self.goal.reference_ns);
+        quartet::reference(self.around.clock, steps)
     }
 
     /// Records rows over time.

@@ -54,7 +54,12 @@ impl Book {
     ) -> Result<&mut Samples> {
         let (Raw::Event { values } | Raw::Batch { values, .. } | Raw::Quartets { n: values, .. }) =
             &raw;
-        if let Some(value) = values.iter().find(|value| !value.is_finite()) {
+        let others: &[f64] = match &raw {
+            Raw::Quartets { two_n, .. } => two_n,
+            _ => &[],
+        };
+        let mut all = values.iter().chain(others);
+        if let Some(value) = all.find(|value| !value.is_finite()) {
             bail!("{metric} of {}: a value is {value}", case.id);
         }
         let mut quantities = BTreeMap::new();

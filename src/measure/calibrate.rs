@@ -7,6 +7,7 @@ use crate::stats::interval::median_order;
 use crate::stats::quantile::median;
 use anyhow::{Context, Result, bail};
 use metal::clock;
+use metal::cpuid::Leaf;
 use metal::place;
 use record::event::Calibration;
 use std::hint::black_box;
@@ -115,20 +116,31 @@ fn core_into(calibration: &mut Calibration, clock: Clock) -> Result<()> {
 /// The counter's name where it may tell time, else the reason why it may not. Constant and
 /// non-stop is bit 8 of CPUID 0x80000007 (Intel SDM 18.17.1, AMD APM 3 E.4.6); a kernel that no
 /// longer lists `tsc` has seen it drift or stop. The Arm counter is both by architecture
-/// (Arm ARM D11.1).
+/// (Arm ARM D11.1). Windows end by `rdtscp`, bit 27 of edx of leaf 0x80000001.
 fn counter_trust() -> Result<&'static str, &'static str> {
     if cfg!(target_arch = "aarch64") {
         return Ok("cntvct");
     }
-    let invariant = metal::cpuid::leaves()
-        .iter()
-        .any(|leaf| leaf.leaf == 0x8000_0007 && leaf.edx >> 8 & 1 == 1);
-    if !invariant {
+    let sources = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
+    let sources = std::fs::read_to_string(sources).ok();
+    tsc_trust(&metal::cpuid::leaves(), sources.as_deref())
+}
+
+/// [`counter_trust`] of an x86-64 processor by its leaves and the kernel's clock sources, where it
+/// lists any.
+fn tsc_trust(leaves: &[Leaf], sources: Option<&str>) -> Result<&'static str, &'static str> {
+    let says = |number: u32, bit: u32| {
+        let mut leaves = leaves.iter();
+        leaves.any(|leaf| leaf.leaf == number && leaf.edx >> bit & 1 == 1)
+    };
+    if !says(0x8000_0001, 27) {
+        return Err("the processor has no rdtscp, which ends timed windows");
+    }
+    if !says(0x8000_0007, 8) {
         return Err("the processor does not say that its counter is constant and non-stop");
     }
-    let sources = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
-    match std::fs::read_to_string(sources) {
-        Ok(sources) if !sources.contains("tsc") => {
+    match sources {
+        Some(sources) if !sources.contains("tsc") => {
             Err("the kernel does not offer the counter as a clock source")
         }
         _ => Ok("tsc"),
@@ -170,7 +182,8 @@ fn edge() -> Edge {
     for _ in 0..EDGE_ATTEMPTS {
         let before = clock::ticks_start();
         let raw_ns = clock::monotonic_raw_ns();
-        let after = clock::ticks_end();
+        // Not `ticks_end`: the processor may lack its instruction, which is not decided yet.
+        let after = clock::ticks_start();
         let gap = after.saturating_sub(before);
         if gap < best.0 {
             let ticks = before + gap / 2;
@@ -261,7 +274,8 @@ fn vdso_falls_back() -> Result<bool> {
             for _ in 0..100 {
                 black_box(read(clock::Clock::MONOTONIC));
             }
-            *cost = clock::ticks_end().saturating_sub(start) as f64;
+            // As in `edge`.
+            *cost = clock::ticks_start().saturating_sub(start) as f64;
         }
         median(&costs)
     };
@@ -272,8 +286,37 @@ fn vdso_falls_back() -> Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use super::{calibrate, note_spread, smallest_step};
+    use super::{calibrate, note_spread, smallest_step, tsc_trust};
     use crate::link::CalibrateOrder;
+    use metal::cpuid::Leaf;
+
+    #[test]
+    fn the_counter_tells_time_only_where_everything_about_it_is_said() {
+        let leaf = |leaf, edx| Leaf {
+            leaf,
+            subleaf: 0,
+            eax: 0,
+            ebx: 0,
+            ecx: 0,
+            edx,
+        };
+        let (rdtscp, invariant) = (leaf(0x8000_0001, 1 << 27), leaf(0x8000_0007, 1 << 8));
+        for (leaves, sources, reason) in [
+            (vec![rdtscp, invariant], Some("tsc kvm-clock"), None),
+            (vec![rdtscp, invariant], None, None),
+            (vec![leaf(0x8000_0001, 0), invariant], None, Some("rdtscp")),
+            (vec![invariant], None, Some("rdtscp")),
+            (vec![rdtscp, leaf(0x8000_0007, 0)], None, Some("constant")),
+            (vec![rdtscp, invariant], Some("hpet"), Some("clock source")),
+        ] {
+            let trust = tsc_trust(&leaves, sources);
+            match (trust, reason) {
+                (Ok(name), None) => assert_eq!(name, "tsc"),
+                (Err(told), Some(reason)) => assert!(told.contains(reason), "{told}"),
+                (trust, reason) => panic!("{trust:?}, not {reason:?}"),
+            }
+        }
+    }
 
     #[test]
     fn steps_of_coarse_and_fine_clocks() {

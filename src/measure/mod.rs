@@ -23,3 +23,4 @@ pub(crate) use calibrate::calibrate;
 pub(crate) use clock::Clock;
 pub(crate) use core_clock::{CoreClock, Windows};
 pub(crate) use far::FarEnd;
+pub(crate) use quartet::voids;

@@ -201,8 +201,17 @@ impl Quartets {
     }
 }
 
+/// Length in ns of a reference chain of so many steps. Never inlined, as [`timed`].
+#[inline(never)]
+pub(crate) fn reference(clock: Clock, steps: u64) -> f64 {
+    let steps = black_box(steps);
+    let start = clock.start();
+    black_box(chain_rotate(steps));
+    clock.between_ns(start, clock.end())
+}
+
 /// Whether reference chains of these lengths void the quartet between them.
-fn voids(before_ns: f64, after_ns: f64) -> bool {
+pub(crate) fn voids(before_ns: f64, after_ns: f64) -> bool {
     (after_ns - before_ns).abs() > REFERENCE_TOLERANCE * before_ns.min(after_ns)
 }
 
@@ -223,26 +232,16 @@ pub(crate) fn quartets(
     let steps = core.rotations(goal.reference_ns);
     let mut good = Quartets::with_room(goal.quartets_min);
     let mut void = Quartets::with_room(goal.quartets_min);
-    let reference = |steps: u64| {
-        timed(
-            clock,
-            &mut |steps| {
-                black_box(chain_rotate(steps));
-                Ok(())
-            },
-            steps,
-        )
-    };
-    reference(steps)?;
+    reference(clock, steps);
     let begin = clock.start();
-    let mut before_ns = reference(steps)?;
+    let mut before_ns = reference(clock, steps);
     let mut attempts: usize = 0;
     loop {
         let first_ns = timed(clock, body, operations)?;
         let second_ns = timed(clock, body, 2 * operations)?;
         let third_ns = timed(clock, body, 2 * operations)?;
         let fourth_ns = timed(clock, body, operations)?;
-        let after_ns = reference(steps)?;
+        let after_ns = reference(clock, steps);
         let kept = if voids(before_ns, after_ns) {
             good.voids = good.voids.saturating_add(1);
             &mut void

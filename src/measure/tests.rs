@@ -189,6 +189,38 @@ fn events_keep_their_clock_and_many_are_thinned_beside_their_histogram() {
 }
 
 #[test]
+fn quartets_of_an_experiment_are_recorded_as_both_sums() {
+    let (samples, ..) = with_bench(|mut bench| {
+        let case = case();
+        let (n, two_n) = (vec![300.04, 310.0], vec![500.06, 530.0]);
+        bench
+            .record_quartets(&case, "open", 10, n, two_n, 3)
+            .expect("records");
+        for (k, n, two_n) in [
+            (10, vec![1.0], vec![]),
+            (0, vec![1.0], vec![2.0]),
+            (10, vec![1.0], vec![f64::NAN]),
+            (10, vec![f64::INFINITY], vec![1.0]),
+        ] {
+            let refused = bench.record_quartets(&case, "open", k, n, two_n, 0);
+            assert!(refused.is_err(), "{refused:?}");
+        }
+        assert!(bench.reference() > 0.0);
+        bench.finish().expect("finishes")
+    });
+    assert_eq!(samples.len(), 1);
+    assert_eq!(
+        samples[0].raw,
+        Raw::Quartets {
+            k: 10,
+            n: vec![300.0, 310.0],
+            two_n: vec![500.1, 530.0],
+            voids: 3
+        }
+    );
+}
+
+#[test]
 fn a_trace_is_cut_at_its_limit_and_its_rows_are_checked() {
     with_bench(|mut bench| {
         let rows = vec![vec![1.0, 2.0]; 100_005];

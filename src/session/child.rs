@@ -15,6 +15,10 @@ const REAP_TIME: Duration = Duration::from_secs(2);
 /// Text kept of a dying worker's last words.
 const LAST_WORDS_MAX: u64 = 4096;
 
+/// Signals whose handlers set the session's flag. The session has one thread, so that they come to
+/// the one that waits.
+const STOPPING: [i32; 2] = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
+
 /// A signal asked the session to end.
 #[derive(Debug, thiserror::Error)]
 #[error("interrupted")]
@@ -69,14 +73,16 @@ impl Worker {
             .as_mut()
             .context("the worker's output is closed")?;
         loop {
-            if stop.load(Ordering::Relaxed) {
-                bail!(Interrupted);
-            }
             let left = deadline.saturating_duration_since(Instant::now());
-            match metal::wait::readable(stdout.as_fd(), left) {
+            let stopped = || stop.load(Ordering::Relaxed);
+            match metal::wait::readable_unless(stdout.as_fd(), left, &STOPPING, stopped) {
                 Ok(true) => break,
                 Ok(false) => bail!("the worker did not answer in time and was ended"),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                    if stopped() {
+                        bail!(Interrupted);
+                    }
+                }
                 Err(error) => return Err(error).context("cannot wait for the worker"),
             }
         }
@@ -89,12 +95,14 @@ impl Worker {
 
     fn last_words(&mut self) -> String {
         self.kill_group();
-        let status = match self.reap() {
+        let reaped = self.reap();
+        let status = match reaped {
             Some(status) => status.to_string(),
             None => "not reaped".to_owned(),
         };
         let mut said = String::new();
-        if let Some(stderr) = self.child.stderr.as_mut() {
+        // One that hangs in the kernel holds its end open: reading would hang as well.
+        if let Some(stderr) = self.child.stderr.as_mut().filter(|_| reaped.is_some()) {
             // What cannot be read is not worth another error.
             let _ = stderr.take(LAST_WORDS_MAX).read_to_string(&mut said);
         }

@@ -469,7 +469,9 @@ impl<'run> Session<'run> {
             counter_drift: drift,
             eta_after_first_pass_s: self.eta_after_first_pass.map(|eta| eta.as_secs_f64()),
             session_cpu_s: (usage.utime_ns + usage.stime_ns) as f64 * 1e-9,
-            session_peak_bytes: usage.maxrss,
+            // Not `ru_maxrss` where it can be helped: it survives exec, so that it would tell the
+            // peak of whatever started plumb.
+            session_peak_bytes: metal::process::peak_resident_bytes().unwrap_or(usage.maxrss),
         };
         self.emit(Event::Footer(footer))
     }

@@ -14,7 +14,8 @@ use x86_64 as machine;
 
 // Ticks of the counter, and what the machine says about its rate.
 pub(crate) use machine::{
-    counter_hz_hint, ticks_cpuid, ticks_end, ticks_fenced, ticks_raw, ticks_rdtscp, ticks_start,
+    counter_hz_hint, has_rdtscp, ticks_cpuid, ticks_end, ticks_fenced, ticks_raw, ticks_rdtscp,
+    ticks_start,
 };
 // The system call instruction.
 pub(crate) use machine::{syscall0, syscall1, syscall2, syscall3, syscall4, syscall6};

@@ -4,6 +4,8 @@
 //! nothing before the window runs inside it, nothing of the window runs after
 //! it. Ticks are not core cycles.
 
+use std::sync::OnceLock;
+
 use crate::arch;
 use crate::raw;
 
@@ -43,8 +45,18 @@ pub fn ticks_start() -> u64 {
     arch::ticks_start()
 }
 
+/// Whether [`ticks_end`] and [`ticks_rdtscp`] may be called: processors before
+/// 2007 and some emulators have no `rdtscp`, and the instruction ends the
+/// process there. Always so on aarch64.
+pub fn has_ticks_end() -> bool {
+    static HAS: OnceLock<bool> = OnceLock::new();
+    // Asked once: a virtual machine traps each `cpuid`.
+    *HAS.get_or_init(arch::has_rdtscp)
+}
+
 /// Ticks at the end of a window (`rdtscp; lfence`; aarch64 `isb; mrs
-/// cntvct_el0; isb`).
+/// cntvct_el0; isb`). Only where [`has_ticks_end`] says so; elsewhere
+/// [`ticks_start`] ends a window too, with one fence more inside.
 #[inline(always)]
 pub fn ticks_end() -> u64 {
     arch::ticks_end()
@@ -62,7 +74,8 @@ pub fn ticks_fenced() -> u64 {
     arch::ticks_fenced()
 }
 
-/// Ticks after all before it, by `rdtscp` (aarch64: as [`ticks_fenced`]).
+/// Ticks after all before it, by `rdtscp` (aarch64: as [`ticks_fenced`]). Only
+/// where [`has_ticks_end`] says so.
 #[inline(always)]
 pub fn ticks_rdtscp() -> u64 {
     arch::ticks_rdtscp()

@@ -118,6 +118,23 @@ pub fn current_node() -> usize {
     getcpu().1
 }
 
+/// How many memory nodes are online; 1 where the kernel knows of none.
+pub fn online_nodes() -> usize {
+    let online = std::fs::read_to_string("/sys/devices/system/node/online");
+    online.map_or(1, |list| count_of(&list).max(1))
+}
+
+/// How many numbers a list as `0-1,4` has; what cannot be read counts nothing.
+fn count_of(list: &str) -> usize {
+    let parts = list.trim().split(',');
+    let counts = parts.filter_map(|part| {
+        let (low, high) = part.split_once('-').unwrap_or((part, part));
+        let (low, high): (usize, usize) = (low.parse().ok()?, high.parse().ok()?);
+        high.checked_sub(low).map(|more| more + 1)
+    });
+    counts.sum()
+}
+
 /// Sets the nice value of the calling thread, -20 (first) to 19.
 ///
 /// # Errors
@@ -243,6 +260,20 @@ mod tests {
             assert!(error.contains(&format!("allowed: {before:?}")), "{error}");
             assert!(set_affinity(&[before[0], 5_000]).is_err());
         });
+    }
+
+    #[test]
+    fn nodes_are_counted_from_the_kernels_list() {
+        for (list, count) in [
+            ("0\n", 1),
+            ("0-1\n", 2),
+            ("0-1,4,6-7", 5),
+            ("", 0),
+            ("x", 0),
+        ] {
+            assert_eq!(count_of(list), count, "{list:?}");
+        }
+        assert!(online_nodes() >= 1);
     }
 
     #[test]

@@ -20,7 +20,8 @@ pub struct Usage {
     pub utime_ns: u64,
     /// CPU time in the kernel, ns, to the microsecond.
     pub stime_ns: u64,
-    /// Largest resident size of the process, bytes.
+    /// Largest resident size of the process, bytes. It survives exec: where the program that
+    /// started this one was larger, it is that one's. See [`peak_resident_bytes`].
     pub maxrss: u64,
 }
 
@@ -32,6 +33,22 @@ pub fn rusage_thread() -> Usage {
 /// Usage of the process, all threads.
 pub fn rusage_self() -> Usage {
     usage(libc::RUSAGE_SELF)
+}
+
+/// Largest resident size of this process since its exec, in bytes, as `VmHWM` of
+/// /proc/self/status; `None` where that cannot be read. The kernel counts it per address space,
+/// which exec replaces, whereas `ru_maxrss` keeps the peak of the program before.
+pub fn peak_resident_bytes() -> Option<u64> {
+    peak_of(&std::fs::read_to_string("/proc/self/status").ok()?)
+}
+
+/// The peak in a text as /proc/self/status is.
+fn peak_of(status: &str) -> Option<u64> {
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
 }
 
 /// Has the kernel kill this process when its parent ends (strictly: when the
@@ -102,7 +119,7 @@ pub fn geteuid() -> u32 {
 /// Its number and its exit status are checked.
 ///
 /// # Errors
-/// Those of clone(2) and waitpid(2); a child that answered with another number
+/// A processor without [`clock::ticks_end`]; those of clone(2) and waitpid(2); a child that answered with another number
 /// or ended otherwise than by its own exit.
 pub fn first_syscall_in_vfork_child() -> io::Result<u64> {
     /// What the child leaves in the memory that it shares.
@@ -131,6 +148,12 @@ pub fn first_syscall_in_vfork_child() -> io::Result<u64> {
     #[repr(align(64))]
     struct Stack([u8; 16 * 1024]);
 
+    if !clock::has_ticks_end() {
+        return Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "the child ends its window by rdtscp, which this processor lacks",
+        ));
+    }
     let mut stack = Box::new(Stack([0; 16 * 1024]));
     let mut answer = Answer { ticks: 0, pid: 0 };
     // SAFETY: one past the end of the array is a valid address of it.

@@ -2,7 +2,10 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr;
 use std::time::Duration;
+
+use crate::signal;
 
 /// Waits until `fd` is readable (or at its end). `Ok(false)` after the time is over; an interrupting
 /// signal is an error of kind `Interrupted`, so that the caller can look at its flags.
@@ -27,9 +30,82 @@ pub fn readable(fd: BorrowedFd<'_>, timeout: Duration) -> io::Result<bool> {
     }
 }
 
+/// Like [`readable`], but looks at a flag that a handler of `signals` sets, and loses none of them
+/// between the look and the wait: they are blocked in the calling thread from before `stopped` is
+/// asked and let through by the wait itself (ppoll(2)). An error of kind `Interrupted` means that
+/// `stopped` said so or that a signal came; the caller looks again. The process must handle the
+/// signals, and no other thread of it may take them.
+///
+/// # Errors
+/// `Interrupted`, what ppoll(2) reports, or a signal that does not exist.
+pub fn readable_unless(
+    fd: BorrowedFd<'_>,
+    timeout: Duration,
+    signals: &[i32],
+    stopped: impl FnOnce() -> bool,
+) -> io::Result<bool> {
+    let blocked = Blocked::new(signals)?;
+    if stopped() {
+        return Err(io::ErrorKind::Interrupted.into());
+    }
+    let mut poll = libc::pollfd {
+        fd: fd.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let timeout = libc::timespec {
+        tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: timeout.subsec_nanos().into(),
+    };
+    // SAFETY: one valid pollfd, a timespec and a mask, which outlive the call.
+    let ready = unsafe {
+        libc::ppoll(
+            &raw mut poll,
+            1,
+            &raw const timeout,
+            &raw const blocked.before,
+        )
+    };
+    match ready {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(false),
+        _ => Ok(true),
+    }
+}
+
+/// Signals that the calling thread does not take until this is dropped.
+struct Blocked {
+    /// The mask before.
+    before: libc::sigset_t,
+}
+
+impl Blocked {
+    fn new(signals: &[i32]) -> io::Result<Blocked> {
+        // SAFETY: an all-zero set is a valid place to receive a mask in.
+        let mut before: libc::sigset_t = unsafe { std::mem::zeroed() };
+        // SAFETY: without a set the call changes nothing and writes the present mask.
+        match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), &raw mut before) } {
+            0 => {}
+            error => return Err(io::Error::from_raw_os_error(error)),
+        }
+        signal::block(signals)?;
+        Ok(Blocked { before })
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        // SAFETY: the mask is the one that the kernel gave. It cannot fail: the way of setting it
+        // exists.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, ptr::null_mut())
+        };
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::readable;
+    use super::{readable, readable_unless};
     use std::io::Write;
     use std::os::fd::AsFd;
     use std::time::Duration;
@@ -43,6 +119,41 @@ mod tests {
         let (reader, writer) = io_pipe();
         drop(writer);
         assert!(readable(reader.as_fd(), Duration::from_secs(5)).expect("polls"));
+    }
+
+    extern "C" fn noted(_: libc::c_int) {}
+
+    #[test]
+    fn a_signal_between_the_look_and_the_wait_ends_the_wait() {
+        let (reader, mut writer) = io_pipe();
+        let handler = noted as extern "C" fn(libc::c_int);
+        // SAFETY: the handler does nothing; no other test uses this signal.
+        unsafe { libc::signal(libc::SIGWINCH, handler as libc::sighandler_t) };
+        let signals = [libc::SIGWINCH];
+        let raised = || {
+            // SAFETY: sends the calling thread a signal that it handles.
+            unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGWINCH) };
+            false
+        };
+        // With the signal handled before the wait, all of this time would pass.
+        let waited = readable_unless(reader.as_fd(), Duration::from_secs(3), &signals, raised);
+        assert_eq!(
+            waited.expect_err("interrupted").kind(),
+            std::io::ErrorKind::Interrupted
+        );
+        // The mask is as before, so this one is handled before the look.
+        raised();
+        let now = readable_unless(reader.as_fd(), Duration::ZERO, &signals, || false);
+        assert!(!now.expect("polls"));
+        let told = readable_unless(reader.as_fd(), Duration::ZERO, &signals, || true);
+        assert_eq!(
+            told.expect_err("stopped").kind(),
+            std::io::ErrorKind::Interrupted
+        );
+        writer.write_all(b"x").expect("writes");
+        let ready = readable_unless(reader.as_fd(), Duration::from_secs(5), &signals, || false);
+        assert!(ready.expect("polls"));
+        assert!(readable_unless(reader.as_fd(), Duration::ZERO, &[1000], || false).is_err());
     }
 
     fn io_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {

@@ -55,7 +55,7 @@ use crate::predict::Estimate;
 use crate::predict::cpu::{core_clock, core_ratio, counter_clock};
 use crate::stats::quantile::median;
 use anyhow::{Context, Result, ensure};
-use metal::clock::{monotonic_raw_ns, ticks_end, ticks_start};
+use metal::clock::{monotonic_raw_ns, ticks_start};
 use record::case::{Case, Order, Series};
 use record::event::{Isolation, Prediction, Repeat};
 use record::key::{CaseId, Value};
@@ -290,7 +290,8 @@ impl Anchor {
         for _ in 0..ANCHOR_ATTEMPTS {
             let before = ticks_start();
             let ns = monotonic_raw_ns();
-            let apart = ticks_end().wrapping_sub(before);
+            // Not `ticks_end`, whose instruction not every processor has.
+            let apart = ticks_start().wrapping_sub(before);
             if apart < best.0 {
                 let ticks = before + apart / 2;
                 best = (apart, Anchor { ticks, ns });

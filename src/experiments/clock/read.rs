@@ -189,7 +189,7 @@ impl Experiment for ReadClock {
             if !exists(*read, arch) {
                 let why = format!("`{name}` is an instruction of the other architecture");
                 offer.skipped.push((id, Skip::because(why)));
-            } else if lacks_rdtscp && needs_rdtscp(*read) {
+            } else if lacks_rdtscp && read.needs_rdtscp() {
                 let why = format!("`{name}` needs rdtscp, which this processor does not have");
                 offer.skipped.push((id, Skip::because(why)));
             } else {
@@ -265,14 +265,6 @@ fn exists(read: ClockRead, arch: Arch) -> bool {
         | ClockRead::Time
         | ClockRead::Instant => true,
     }
-}
-
-/// Whether a way to read the time on x86-64 contains `rdtscp`, which processors before 2008 lack.
-fn needs_rdtscp(read: ClockRead) -> bool {
-    matches!(
-        read,
-        ClockRead::Rdtscp | ClockRead::FencedPair | ClockRead::CpuidPair
-    )
 }
 
 /// What one read should cost, in ns.

@@ -19,9 +19,11 @@
 //! - `forward`, `backward`: in the order of addresses, `stride` bytes apart.
 //! - `four-quarter`: R0's walk, the same line of each quarter of the footprint in turn.
 //!
-//! Huge pages are asked for by madvise and verified in smaps: a round with less than 95 % of them is
-//! void, as is one with any huge page where base pages were asked for. The huge series keeps small
-//! footprints in the same huge mapping.
+//! Huge pages are asked for by madvise and verified in smaps: a round with less than 95 % of them
+//! is void, as is one with any huge page where base pages were asked for. Where there are several
+//! memory nodes, the memory is bound to the measuring CPU's before it is touched, and a round is
+//! void if any sampled page is elsewhere. The huge series keeps small footprints in the same huge
+//! mapping.
 //!
 //! Up to twice the last cache a footprint is warmed by one load of every line in the order of
 //! addresses (a whole walk of the ring would take 0.2 s and more for each of the largest); larger
@@ -40,13 +42,13 @@
 //! median of its longest flat segment; its size is where one load in ten already costs the next
 //! level. It takes the name of the cache that sysfs or CPUID describes within a factor of two; any
 //! other plateau is a note beside its neighbour. *Line size*: slots of a page at random, 16 to 512
-//! bytes apart, in a footprint between the first and the second cache; the time grows with the
-//! distance until every load meets a new line. Strides forward cannot show it: prefetchers fetch
-//! pairs of lines, so their time goes on growing after the line. *Prefetch gain*: random over forward
-//! by 64 bytes, at the largest footprint with both. *TLB reach and miss*: what base pages cost more
-//! than huge ones, fitted by `cost x (1 - reach / footprint)`, the misses of a table of that reach
-//! under random loads, away from the edges of the caches and up to 32 times the second cache: beyond,
-//! the page tables themselves miss it.
+//! bytes apart, in 128 KiB, which lie between the first and the second cache (else the look is
+//! skipped); the time grows with the distance until every load meets a new line. Strides forward
+//! cannot show it: prefetchers fetch pairs of lines, so their time goes on growing after the line.
+//! *Prefetch gain*: random over forward by 64 bytes, at the largest footprint with both. *TLB reach
+//! and miss*: what base pages cost more than huge ones, fitted by `cost x (1 - reach / footprint)`,
+//! the misses of a table of that reach under random loads, away from the edges of the caches and up
+//! to 32 times the second cache: beyond, the page tables themselves miss it.
 //!
 //! ## Prediction
 //! Load-to-use cycles of the core design (plumb's table) over the core clock; sizes from sysfs or
@@ -61,9 +63,12 @@
 //!   each list in one of them at most; `thorough` has all combinations. A rehearsal has one of each.
 //! - `stride`: distance of slots of `page-random`, `forward` and `backward`; `auto` is 64 for
 //!   `page-random`, and for the others 64, 256 and 512 (the reports'), in `thorough` 16 to 4096.
-//! - `footprint`: bytes walked over, whole lines of 64 bytes. `auto`: the random pointer ladder four
-//!   to the octave up to 1 GiB, on base pages two to the octave up to 256 MiB, others one to two
-//!   octaves up to 64 MiB; `quick` one to the octave up to four times the last cache, at most 256 MiB.
+//! - `footprint`: bytes walked over, whole lines of 64 bytes. `auto`: the random pointer ladder
+//!   four to the octave up to 1 GiB, on base pages two to the octave up to 256 MiB, others one to
+//!   two octaves up to 64 MiB; `thorough` every random ladder four to the octave and every other
+//!   walk two to the octave, all up to 1 GiB (six rounds with four for all would take two thirds of
+//!   the hour and more); `quick` one to the octave up to four times the last cache, at most 256
+//!   MiB.
 //! - `level`, `tlb`: name derived figures; there is nothing to set.
 //! - `slot` (setting): distance of slots of the random ring; `auto` is the line. Twice the line keeps
 //!   a prefetcher of line pairs from helping; then half of the lines of a footprint are used.
@@ -103,6 +108,7 @@
 
 mod cases;
 mod derive;
+mod place;
 
 use crate::experiment::{
     Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip,
@@ -130,8 +136,6 @@ const MIB: u64 = 1 << 20;
 const ALWAYS_VERIFIED: u64 = MIB;
 /// … and the largest case up to this once a round.
 const VERIFIED_MOST: u64 = 64 * MIB;
-/// Share of a mapping that huge pages hold at least for it to count as one of huge pages.
-const HUGE_SHARE_LEAST: f64 = 0.95;
 /// Loads of the walk itself before it is timed, at most: they bring back the page tables, which a
 /// sweep of data drives out of the caches.
 const WARM_LOADS: u64 = 1 << 16;
@@ -320,8 +324,10 @@ impl Experiment for Latency {
                 .skipped
                 .extend(huge.map(|point| (point.id(), skip.clone())));
         }
+        let choice = Choice::new(site, params, no_huge.is_none());
+        offer.skipped.extend(choice.skipped());
         let mut points = Vec::new();
-        for point in Choice::new(site, params, no_huge.is_none()).points() {
+        for point in choice.points() {
             match not_here(site, point) {
                 Some(skip) => offer.skipped.push((point.id(), skip)),
                 None => points.push(point),
@@ -407,11 +413,12 @@ impl Experiment for Latency {
         );
 
         let pages = if base { Pages::Base } else { Pages::Huge };
-        let mut mapping = Mapping::new(usize::try_from(largest)?, pages)
-            .with_context(|| format!("mapping {}", render(largest as f64, Unit::B)))?;
-        mapping.touch();
+        let placed = place::place(largest, pages)?;
+        let mapping = placed.mapping;
         let round = Round {
-            huge_share: verified_share(&mapping)?,
+            huge_share: placed.huge_share,
+            node: placed.node,
+            notes: placed.notes,
             slot: usize::try_from(series.setting("slot").unwrap_or(64))?,
             warm: series.setting("warm").unwrap_or(0),
             verified: points
@@ -435,6 +442,10 @@ impl Experiment for Latency {
 /// One round's apparatus.
 struct Round {
     huge_share: f64,
+    /// Node of the measuring CPU and, verified, of the memory.
+    node: usize,
+    /// Of the memory.
+    notes: Vec<String>,
     slot: usize,
     warm: u64,
     /// The largest footprint whose ring is walked with a count.
@@ -522,7 +533,9 @@ impl Round {
                 ring.chase_pointer(n);
             })?
         };
+        samples.notes.extend(self.notes.iter().cloned());
         let at = &mut samples.at;
+        at.insert("node".to_owned(), Value::from(self.node as u64));
         at.insert("slots".to_owned(), Value::from(ring.slots() as u64));
         at.insert(
             "huge_share".to_owned(),
@@ -544,39 +557,6 @@ fn sweep(ring: &Ring) {
         .step_by(ring.slot_bytes() / 8)
         .fold(0_u64, |sum, word| sum.wrapping_add(*word));
     black_box(sum);
-}
-
-/// The share of huge pages, verified to be what was asked for.
-fn verified_share(mapping: &Mapping) -> Result<f64> {
-    let share = mapping
-        .huge_share()
-        .context("reading the pages of the mapping")?;
-    match mapping.pages() {
-        Pages::Base => {
-            ensure!(
-                share == 0.0,
-                "base pages were asked for, and {share:.3} of them are huge"
-            );
-            Ok(share)
-        }
-        Pages::Huge if share >= HUGE_SHARE_LEAST => Ok(share),
-        Pages::Huge => {
-            // Fragmented memory at the first touch; the kernel may gather them when asked.
-            let collapsed = mapping.collapse();
-            let share = mapping
-                .huge_share()
-                .context("reading the pages of the mapping")?;
-            ensure!(
-                share >= HUGE_SHARE_LEAST,
-                "huge pages were asked for, and only {share:.3} of the memory is in them ({})",
-                match collapsed {
-                    Ok(()) => "gathered as far as the kernel could".to_owned(),
-                    Err(error) => format!("gathering them failed: {error}"),
-                }
-            );
-            Ok(share)
-        }
-    }
 }
 
 #[cfg(test)]

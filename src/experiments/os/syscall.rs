@@ -13,8 +13,9 @@
 //! Calls are repeated, n against 2n in ABBA quartets. Four are different:
 //!
 //! - `open` and `close` cannot be repeated alone. A pool of descriptors is opened and then closed,
-//!   each in one go with the clock read around it, in pools of k, 2k, 2k and k; a value is the
-//!   difference of the long and the short pools over 2k, so that the clock and the loop fall out.
+//!   each in one go with the clock read around it, in pools of k, 2k, 2k and k between reference
+//!   chains. Recorded are the sums of the short and of the long pools, as for every other quartet;
+//!   their difference over 2k is the figure, so that the clock and the loop fall out.
 //!   The first pool of a round, in which the descriptor table grows, is not timed.
 //! - `uring_nop` submits `depth` empty operations with one call and waits for them; the figure is
 //!   per operation.
@@ -65,11 +66,11 @@ use crate::experiment::{
     Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, unknown,
 };
 use crate::host::Arch;
-use crate::measure::{Bench, Clock};
+use crate::measure::{Bench, Clock, voids};
 use crate::predict::os::{self, Service};
 use crate::predict::{Estimate, around};
 use anyhow::{Context, Result, bail, ensure};
-use apparatus::{Calls, Pools};
+use apparatus::{Calls, Pools, Quartet};
 use metal::clock::monotonic_raw_ns;
 use metal::{process, raw};
 use record::case::{Case, Order, Series};
@@ -354,25 +355,53 @@ fn measure_calls(series: &Series, bench: &mut Bench) -> Result<()> {
 
 fn measure_descriptors(series: &Series, bench: &mut Bench) -> Result<()> {
     let pool = usize::try_from(series.setting("pool").unwrap_or(POOL))?;
-    // Both figures come from the same pools, so their cases share the time.
-    let cases = series.cases.len() as u64;
-    let until = monotonic_raw_ns() + bench.order().case_ns * cases;
-    let mut pools = Pools::new(pool)?;
-    let (mut opens, mut closes) = (Vec::new(), Vec::new());
-    while opens.len() < 2 || (monotonic_raw_ns() < until && !bench.order().rehearsal) {
-        let (open, close) = pools.quartet()?;
-        opens.push(open);
-        closes.push(close);
-    }
+    let (quartets, voids) = pool_quartets(pool, series.cases.len() as u64, bench)?;
     for case in &series.cases {
-        let values = match case.text("call") {
-            Some("open") => std::mem::take(&mut opens),
-            Some("close") => std::mem::take(&mut closes),
+        let of = match case.text("call") {
+            Some("open") => |quartet: &Quartet| quartet.open,
+            Some("close") => |quartet: &Quartet| quartet.close,
             other => bail!("{other:?} opens and closes nothing"),
         };
-        bench.record_batches(case, "latency", pool as u64, values)?;
+        let (n, two_n) = quartets.iter().map(of).unzip();
+        let samples = bench.record_quartets(case, "latency", pool as u64, n, two_n, voids)?;
+        if voids as usize >= quartets.len() {
+            samples.notes.push(format!(
+                "{voids} quartets are void (the core clock moved around each), {} stand here",
+                quartets.len()
+            ));
+        }
     }
     Ok(())
+}
+
+/// Quartets of pools for the time of `cases` cases, which share it, because both figures come from
+/// the same pools; and how many were void by the reference chains around them. Where too few are
+/// good the time is tripled, and where none is the void ones are given.
+fn pool_quartets(pool: usize, cases: u64, bench: &Bench) -> Result<(Vec<Quartet>, u32)> {
+    let time_ns = bench.order().case_ns * cases;
+    let least = if bench.order().rehearsal { 2 } else { 6 };
+    let mut pools = Pools::new(pool)?;
+    let (mut good, mut void) = (Vec::new(), Vec::new());
+    bench.reference();
+    let begin = monotonic_raw_ns();
+    let mut before_ns = bench.reference();
+    loop {
+        let quartet = pools.quartet()?;
+        let after_ns = bench.reference();
+        if voids(before_ns, after_ns) {
+            void.push(quartet);
+        } else {
+            good.push(quartet);
+        }
+        before_ns = after_ns;
+        let patience = if good.len() < least { 3 } else { 1 };
+        let over = monotonic_raw_ns() - begin > patience * time_ns;
+        if good.len() + void.len() >= least && (over || bench.order().rehearsal) {
+            break;
+        }
+    }
+    let voids = u32::try_from(void.len())?;
+    Ok((if good.is_empty() { void } else { good }, voids))
 }
 
 fn measure_uring(series: &Series, bench: &mut Bench) -> Result<()> {
@@ -410,8 +439,8 @@ fn measure_child(series: &Series, bench: &mut Bench) -> Result<()> {
     {
         ticks.push(process::first_syscall_in_vfork_child().context("a child of vfork")?);
     }
-    // The parent waits for each child and the child takes its CPU.
-    bench.planned_switches(2 * ticks.len() as u64 + 2);
+    // The parent's waits are voluntary switches, and the children's are not its own: none of the
+    // involuntary ones is planned.
     let values = ticks.iter().map(|ticks| bench.ns(*ticks)).collect();
     bench.record(case, "latency", values)?;
     Ok(())

@@ -28,6 +28,11 @@ pub(crate) fn ticks_start() -> u64 {
     ticks
 }
 
+/// Always: the reads that x86-64 makes by `rdtscp` are made without it here.
+pub(crate) fn has_rdtscp() -> bool {
+    true
+}
+
 /// `isb; mrs cntvct_el0; isb`.
 #[inline(always)]
 pub(crate) fn ticks_end() -> u64 {

@@ -79,6 +79,12 @@ pub(crate) fn ticks_rdtscp() -> u64 {
     join(high, low)
 }
 
+/// Whether the processor has `rdtscp`: bit 27 of edx of leaf 0x80000001.
+pub(crate) fn has_rdtscp() -> bool {
+    const IDENTITY: u32 = 0x8000_0001;
+    __cpuid(0x8000_0000).eax >= IDENTITY && __cpuid(IDENTITY).edx >> 27 & 1 == 1
+}
+
 /// `cpuid; rdtsc`.
 #[inline(always)]
 pub(crate) fn ticks_cpuid() -> Option<u64> {

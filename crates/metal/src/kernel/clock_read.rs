@@ -1,6 +1,7 @@
 //! Reads of clocks, many in a row.
 
 use std::hint::black_box;
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use crate::arch;
@@ -37,21 +38,41 @@ pub enum ClockRead {
 }
 
 impl ClockRead {
-    /// The reads that this architecture has.
+    /// The reads that this processor has.
     pub fn available() -> &'static [ClockRead] {
-        arch::CLOCK_READS
+        static HERE: OnceLock<Vec<ClockRead>> = OnceLock::new();
+        HERE.get_or_init(|| usable(clock::has_ticks_end()).collect())
     }
+
+    /// Whether the read executes `rdtscp`, which not every x86-64 processor has.
+    pub fn needs_rdtscp(self) -> bool {
+        cfg!(target_arch = "x86_64")
+            && matches!(
+                self,
+                ClockRead::Rdtscp | ClockRead::FencedPair | ClockRead::CpuidPair
+            )
+    }
+}
+
+/// The reads of this architecture on a processor with or without `rdtscp`.
+fn usable(has_rdtscp: bool) -> impl Iterator<Item = ClockRead> {
+    let reads = arch::CLOCK_READS.iter().copied();
+    reads.filter(move |read| has_rdtscp || !read.needs_rdtscp())
 }
 
 /// Reads a clock `n` times in a row and returns the last reading: ticks of the
 /// counter, ns of `CLOCK_MONOTONIC`, s of `time`, ns of `Instant` since the
-/// call; 0 if `n` is 0. `None` if this architecture has no such read.
+/// call; 0 if `n` is 0. `None` if this processor has no such read.
 ///
 /// Reads that are instructions stand eight to a turn in a loop in assembly;
 /// for the others the loop is small beside a call.
 pub fn clock_read(kind: ClockRead, n: u64) -> Option<u64> {
+    if kind.needs_rdtscp() && !clock::has_ticks_end() {
+        return None;
+    }
     if let Some(reads) = arch::clock_loop(kind) {
-        // SAFETY: reads the counter; keeps the calling convention.
+        // SAFETY: reads the counter by instructions that the processor has; keeps the calling
+        // convention.
         return Some(unsafe { reads(n) });
     }
     let last = match kind {
@@ -117,6 +138,24 @@ mod tests {
             }
             assert_eq!(clock_read(kind, 0), Some(0), "{kind:?}");
         }
+    }
+
+    #[test]
+    fn without_rdtscp_its_reads_are_left_out_and_no_others() {
+        let with: Vec<ClockRead> = usable(true).collect();
+        assert_eq!(with, arch::CLOCK_READS);
+        let without: Vec<ClockRead> = usable(false).collect();
+        let gone = with.iter().filter(|read| !without.contains(read));
+        let expected: &[ClockRead] = if cfg!(target_arch = "x86_64") {
+            &[
+                ClockRead::Rdtscp,
+                ClockRead::FencedPair,
+                ClockRead::CpuidPair,
+            ]
+        } else {
+            &[]
+        };
+        assert!(gone.eq(expected));
     }
 
     #[test]

@@ -23,6 +23,26 @@ fn faults_are_counted_one_for_each_touched_page() {
 }
 
 #[test]
+fn the_peak_is_that_of_this_address_space() {
+    assert_eq!(
+        peak_of("VmPeak:\t  900 kB\nVmHWM:\t    1234 kB\nVmRSS:\t 7 kB\n"),
+        Some(1234 * 1024)
+    );
+    assert_eq!(peak_of("VmHWM:\t x kB\n"), None);
+    assert_eq!(peak_of("VmRSS:\t 7 kB\n"), None);
+    let mut mapping = Mapping::new(64 << 20, Pages::Base).unwrap();
+    mapping.touch();
+    assert!(peak_resident_bytes().unwrap() >= 64 << 20);
+    // A child that this process starts takes the peak over into its rusage, but not here.
+    let child = Command::new("grep")
+        .args(["VmHWM", "/proc/self/status"])
+        .output()
+        .unwrap();
+    let told = peak_of(&String::from_utf8(child.stdout).unwrap()).unwrap();
+    assert!((1..64 << 20).contains(&told), "{told}");
+}
+
+#[test]
 fn times_are_cpu_times() {
     let before = rusage_thread();
     let start = clock::monotonic_ns();

@@ -23,6 +23,9 @@ const STRIDES: [u64; 9] = [16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
 const NAMED_STRIDES: [u64; 3] = [64, 256, 512];
 /// Distances of slots over which the line size is looked for.
 const LINE_STRIDES: [u64; 6] = [16, 32, 64, 128, 256, 512];
+/// Footprint of that look: the same on every machine, so that keys agree. Nearly every first cache
+/// is less than half of it and nearly every second one larger.
+const LINE_FOOTPRINT: u64 = 128 * KIB;
 
 /// The order of a walk, as a symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -164,8 +167,8 @@ pub(super) struct Choice {
     footprints: Option<Vec<u64>>,
     /// Bytes of the last cache; none where nothing describes it.
     last_cache: Option<u64>,
-    /// Footprint between the first and the second cache.
-    between: u64,
+    /// Why the line size cannot be looked for here, if it cannot.
+    no_line: Option<Skip>,
 }
 
 impl Choice {
@@ -210,7 +213,7 @@ impl Choice {
             strides: ints("stride"),
             footprints: ints("footprint"),
             last_cache: levels.last().map(|level| level.1),
-            between: between_caches(&levels),
+            no_line: no_line(&levels),
         }
     }
 
@@ -225,7 +228,9 @@ impl Choice {
                 }
             }
         }
-        points.extend(self.line_sweep());
+        if self.no_line.is_none() {
+            points.extend(self.line_sweep());
+        }
         points.sort_by_key(|point| {
             (
                 point.base,
@@ -285,10 +290,8 @@ impl Choice {
             (Preset::Standard, 0) if random => rungs(8, GIB),
             (Preset::Standard, _) if random && !load_departs => rungs(4, 256 * MIB),
             (Preset::Standard, _) => rungs(1, 64 * MIB),
-            (Preset::Thorough, _) if random && !load_departs => rungs(8, GIB),
-            (Preset::Thorough, _) if random => rungs(4, 256 * MIB),
-            (Preset::Thorough, 0 | 1) => rungs(2, 64 * MIB),
-            (Preset::Thorough, _) => rungs(1, 64 * MIB),
+            (Preset::Thorough, _) if random => rungs(8, GIB),
+            (Preset::Thorough, _) => rungs(4, GIB),
         }
     }
 
@@ -307,6 +310,18 @@ impl Choice {
         strides.iter().copied().map(Some).collect()
     }
 
+    /// Cases of the look for the line size that this machine does not allow, with the reason.
+    pub(super) fn skipped(&self) -> Vec<(CaseId, Skip)> {
+        let Some(skip) = &self.no_line else {
+            return Vec::new();
+        };
+        let points = self.points();
+        let gone = self.line_sweep().into_iter();
+        gone.filter(|point| !points.contains(point))
+            .map(|point| (point.id(), skip.clone()))
+            .collect()
+    }
+
     /// Slots at growing distances in one footprint between the first and the second cache.
     fn line_sweep(&self) -> Vec<Point> {
         let wanted = matches!(self.preset, Preset::Standard | Preset::Thorough)
@@ -322,19 +337,29 @@ impl Choice {
             stride: Some(stride),
             index,
             base,
-            footprint: self.between,
+            footprint: LINE_FOOTPRINT,
         };
         LINE_STRIDES.into_iter().map(point).collect()
     }
 }
 
-/// A power of two between the first and the second cache: four times the first, which is too much
-/// for it, and at most half the second.
-fn between_caches(levels: &[(&'static str, u64)]) -> u64 {
-    let first = levels.first().map_or(32 * KIB, |level| level.1);
-    let second = levels.get(1).map_or(256 * KIB, |level| level.1);
-    let most = 1 << (second / 2).max(2 * KIB).ilog2();
-    (4 * first).next_power_of_two().min(most)
+/// Why [`LINE_FOOTPRINT`] does not lie between the first and the second cache, where both are
+/// described: too large by half for the one, and small enough for the other.
+pub(super) fn no_line(levels: &[(&'static str, u64)]) -> Option<Skip> {
+    let [(first, first_bytes), (second, second_bytes), ..] = *levels else {
+        return None;
+    };
+    let between = 2 * first_bytes <= LINE_FOOTPRINT && LINE_FOOTPRINT < second_bytes;
+    (!between).then(|| {
+        let bytes = |bytes: u64| render(bytes as f64, Unit::B);
+        Skip::because(format!(
+            "the line size is looked for at {}, which is not between twice {first} ({}) and \
+             {second} ({})",
+            bytes(LINE_FOOTPRINT),
+            bytes(first_bytes),
+            bytes(second_bytes)
+        ))
+    })
 }
 
 /// Footprints from `top` down to 512 B, so many to two octaves, ascending, in whole lines.

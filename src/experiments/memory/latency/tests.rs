@@ -1,4 +1,4 @@
-use super::cases::{Pattern, Point};
+use super::cases::{Pattern, Point, no_line};
 use super::{EXPERIMENT, ID, without_huge_pages};
 use crate::experiment::{DerivedValue, Experiment, Known, Offer, Preset, Site, Skip};
 use crate::experiments::tests::{check, params, sites, smoke};
@@ -6,6 +6,7 @@ use crate::host::{Host, Root};
 use record::case::{Case, Order};
 use record::event::Samples;
 use record::key::{CaseId, Key, Value};
+use std::collections::BTreeSet;
 
 const GUEST: &str = include_str!("../../../../tests/hosts/vm-granite-rapids/tree.txt");
 const HOSTS: [&str; 4] = [
@@ -73,11 +74,11 @@ fn main_memory_has_a_latency_and_no_size() {
 #[test]
 fn a_rehearsal_measures_every_case() {
     let samples = smoke(&EXPERIMENT);
-    assert!(
-        samples
+    assert!(samples.iter().all(|samples| {
+        ["huge_share", "node"]
             .iter()
-            .all(|samples| samples.at.contains_key("huge_share"))
-    );
+            .all(|fact| samples.at.contains_key(*fact))
+    }));
     let slots = |samples: &Samples| samples.at.get("slots").and_then(Value::int);
     assert!(samples.iter().all(|samples| slots(samples) >= Some(64)));
 }
@@ -134,10 +135,10 @@ fn standard_has_what_the_catalogue_lists() {
     // 1 KiB has no room for four steps of 512 bytes.
     assert_eq!(of(Pattern::Forward).count(), 26);
     assert_eq!(of(Pattern::Backward).count(), 26);
-    // The sweep for the line size, 256 KiB here, shares one case with the curve.
-    assert_eq!(of(Pattern::PageRandom).count(), 9 + 5);
+    // The look for the line size, at 128 KiB, shares no case with the curve.
+    assert_eq!(of(Pattern::PageRandom).count(), 9 + 6);
     let total: usize = offer.series.iter().map(|series| series.cases.len()).sum();
-    assert_eq!(total, 85 + 9 + 39 + 9 + 52 + 14);
+    assert_eq!(total, 85 + 9 + 39 + 9 + 52 + 15);
     let labels: Vec<String> = offer.derived.iter().map(CaseId::to_string).collect();
     assert_eq!(
         labels,
@@ -151,6 +152,91 @@ fn standard_has_what_the_catalogue_lists() {
             ""
         ]
     );
+}
+
+#[test]
+fn thorough_has_every_combination_up_to_a_gibibyte() {
+    let offer = offer(&site(GUEST), Preset::Thorough, &[]).expect("an offer");
+    for (pages, base) in [("huge", false), ("base", true)] {
+        let random = points(&offer, &format!("random-{pages}"));
+        let walks = points(&offer, &format!("walks-{pages}"));
+        for index in [false, true] {
+            let loads = |point: &&Point| point.index == index && point.base == base;
+            assert_eq!(random.iter().filter(loads).count(), 85);
+            let of = |pattern, stride| {
+                let of = walks.iter().filter(loads).filter(move |point: &&Point| {
+                    point.pattern == pattern && point.stride == stride
+                });
+                (of.clone().count(), of.map(|point| point.footprint).max())
+            };
+            assert_eq!(of(Pattern::FourQuarter, None).1, Some(GIB));
+            for pattern in [Pattern::Forward, Pattern::Backward] {
+                for shift in 4..=12 {
+                    // Four slots and more, two footprints to the octave.
+                    let stride = 1_u64 << shift;
+                    let octaves = (GIB / (4 * stride).max(512)).ilog2() as usize;
+                    assert_eq!(of(pattern, Some(stride)), (2 * octaves + 1, Some(GIB)));
+                }
+            }
+            // The look for the line size, at 128 KiB, is on the curve.
+            assert_eq!(of(Pattern::PageRandom, Some(64)), (2 * 21 + 1, Some(GIB)));
+        }
+    }
+}
+
+/// Every key that a site measures or says why not.
+fn answered(site: &Site) -> (BTreeSet<String>, Vec<(CaseId, Skip)>) {
+    let offer = offer(site, Preset::Standard, &[]).expect("an offer");
+    let cases = offer.series.iter().flat_map(|series| &series.cases);
+    let offered = cases.map(|case| case.id.to_string());
+    let skipped = offer.skipped.iter().map(|(id, _)| id.to_string());
+    (offered.chain(skipped).collect(), offer.skipped)
+}
+
+#[test]
+fn keys_are_the_same_on_all_hosts() {
+    let (common, skipped) = answered(&site(GUEST));
+    assert!(skipped.is_empty());
+    for (at, tree) in HOSTS.into_iter().enumerate() {
+        let mut site = site(tree);
+        assert!(without_huge_pages(&site).is_none());
+        let (keys, skipped) = answered(&site);
+        assert_eq!((keys, skipped.len()), (common.clone(), 0), "host {at}");
+        // Less memory and other caches: the same keys, some with a reason.
+        site.memory_bytes = 100 * MIB;
+        for cache in &mut site.host.cache.levels {
+            cache.size_bytes *= 4;
+        }
+        let (keys, skipped) = answered(&site);
+        assert_eq!(keys, common, "host {at}");
+        let about = |text: &str| {
+            let about = skipped
+                .iter()
+                .filter(|(_, skip)| skip.reason.contains(text));
+            about.count()
+        };
+        assert_eq!(about("the line size is looked for at 128 KiB"), 6);
+        assert_eq!(about("100 MiB may be touched") + 6, skipped.len());
+    }
+}
+
+#[test]
+fn the_line_size_is_looked_for_between_the_first_two_caches() {
+    let k = 1024;
+    for (levels, possible) in [
+        (
+            vec![("L1", 32 * k), ("L2", 256 * k), ("L3", 8192 * k)],
+            true,
+        ),
+        (vec![("L1", 64 * k), ("L2", 1024 * k)], true),
+        (vec![("L1", 65 * k), ("L2", 1024 * k)], false),
+        (vec![("L1", 128 * k), ("L2", 16384 * k)], false),
+        (vec![("L1", 32 * k), ("L2", 128 * k)], false),
+        (vec![("L1", 128 * k)], true),
+        (vec![], true),
+    ] {
+        assert_eq!(no_line(&levels).is_none(), possible, "{levels:?}");
+    }
 }
 
 #[test]

@@ -126,6 +126,28 @@ fn serve(
     Ok(())
 }
 
+/// Lengths of one quartet of pools, in ns: the sums of the two short and of the two long pools.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Quartet {
+    pub(super) open: (f64, f64),
+    pub(super) close: (f64, f64),
+}
+
+impl Quartet {
+    /// From opening and closing a short, a long, a long and a short pool.
+    pub(super) fn of([first, second, third, fourth]: [(u64, u64); 4]) -> Quartet {
+        let sums = |of: fn((u64, u64)) -> u64| {
+            let short = of(first) + of(fourth);
+            let long = of(second) + of(third);
+            (short as f64, long as f64)
+        };
+        Quartet {
+            open: sums(|(open, _)| open),
+            close: sums(|(_, close)| close),
+        }
+    }
+}
+
 /// Descriptors that are opened in one go and closed in one go.
 pub(super) struct Pools {
     open: Vec<OwnedFd>,
@@ -147,25 +169,18 @@ impl Pools {
         Ok(pools)
     }
 
-    /// A quartet of pools: short, long, long, short. Returns ns per open and per close, each the
-    /// difference of the long and the short pools.
+    /// A quartet of pools: short, long, long, short.
     ///
     /// # Errors
     /// Those of open(2) and close(2).
-    pub(super) fn quartet(&mut self) -> Result<(f64, f64)> {
+    pub(super) fn quartet(&mut self) -> Result<Quartet> {
         let (short, long) = (self.short, 2 * self.short);
-        let [first, second, third, fourth] = [
+        Ok(Quartet::of([
             self.once(short)?,
             self.once(long)?,
             self.once(long)?,
             self.once(short)?,
-        ];
-        let per_call = |of: fn((u64, u64)) -> u64| {
-            let longs = of(second) as f64 + of(third) as f64;
-            let shorts = of(first) as f64 + of(fourth) as f64;
-            (longs - shorts) / long as f64
-        };
-        Ok((per_call(|(open, _)| open), per_call(|(_, close)| close)))
+        ]))
     }
 
     /// Opens `count` descriptors and closes them; ns of both.

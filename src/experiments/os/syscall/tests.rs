@@ -2,6 +2,7 @@ use super::*;
 use crate::experiment::Preset;
 use crate::experiments::tests::{check, params, recorded, sites, smoke};
 use crate::host::limits::Rlimit;
+use record::event::{Raw, Samples};
 use record::key::Key;
 
 #[test]
@@ -85,14 +86,30 @@ fn pools_are_opened_and_closed_whole() {
     };
     let before = descriptors();
     let mut pools = Pools::new(8).expect("8 files may be open");
-    let (open, close) = pools.quartet().expect("and closed");
-    assert!(open.is_finite() && close.is_finite());
+    let quartet = pools.quartet().expect("and closed");
+    assert!(quartet.open.0 >= 0.0 && quartet.close.1 >= 0.0);
     // Other tests of this process open files too, but not as many as a pool that was left open.
     assert!(descriptors() < before + 16);
     assert!(Pools::new(0).is_err());
 }
 
 #[test]
-fn it_measures() {
-    assert!(!smoke(&EXPERIMENT).is_empty());
+fn a_quartet_of_pools_keeps_both_sums() {
+    let quartet = Quartet::of([(1, 10), (20, 200), (300, 3000), (4000, 40_000)]);
+    assert_eq!(quartet.open, (4001.0, 320.0));
+    assert_eq!(quartet.close, (40_010.0, 3200.0));
+}
+
+#[test]
+fn it_measures_and_pools_are_recorded_as_quartets() {
+    let samples = smoke(&EXPERIMENT);
+    for call in ["open", "close"] {
+        let of_call = |samples: &&Samples| samples.case.text("call") == Some(call);
+        let samples = samples.iter().find(of_call).expect("measured");
+        let Raw::Quartets { k, n, two_n, .. } = &samples.raw else {
+            panic!("{call} is {:?}", samples.raw);
+        };
+        assert_eq!((*k, n.len()), (POOL, two_n.len()));
+        assert!(n.len() >= 2 && n.iter().chain(two_n).all(|sum| *sum > 0.0));
+    }
 }

@@ -1,0 +1,185 @@
+//! The memory of a round: on the node of the measuring CPU and in the pages that were asked for,
+//! both verified.
+
+use anyhow::{Context, Result, bail, ensure};
+use metal::memory::{Mapping, Pages};
+use metal::place::{current_node, online_nodes};
+use record::quantity::render;
+use record::unit::Unit;
+use std::collections::BTreeMap;
+use std::io;
+
+/// Share of a mapping that huge pages hold at least for it to count as one of huge pages.
+const HUGE_SHARE_LEAST: f64 = 0.95;
+
+/// Memory that was touched and verified.
+pub(super) struct Placed {
+    pub(super) mapping: Mapping,
+    /// Share of it in huge pages.
+    pub(super) huge_share: f64,
+    /// Node of the measuring CPU; the memory's too, unless a note says that nobody could tell.
+    pub(super) node: usize,
+    /// What could not be asked of the kernel.
+    pub(super) notes: Vec<String>,
+}
+
+/// Maps `bytes`, has them placed on the node of the CPU that the caller is pinned to, touches and
+/// verifies them. With one node nothing is bound or asked.
+///
+/// # Errors
+/// No such memory, pages of another kind, or pages on another node.
+pub(super) fn place(bytes: u64, pages: Pages) -> Result<Placed> {
+    let mut mapping = Mapping::new(usize::try_from(bytes)?, pages)
+        .with_context(|| format!("mapping {}", render(bytes as f64, Unit::B)))?;
+    let node = current_node();
+    let several = online_nodes() > 1;
+    let mut notes = Vec::new();
+    if several {
+        let bound = allowed(mapping.bind(node), "binding memory to a node", &mut notes);
+        bound.with_context(|| format!("binding memory to node {node} of the measuring CPU"))?;
+    }
+    mapping.touch();
+    let huge_share = verified_share(&mapping)?;
+    if several {
+        let nodes = allowed(mapping.nodes(), "asking for the node of a page", &mut notes);
+        if let Some(nodes) = nodes.context("asking for the nodes of the memory")? {
+            local(&nodes, node)?;
+        }
+    }
+    Ok(Placed {
+        mapping,
+        huge_share,
+        node,
+        notes,
+    })
+}
+
+/// What was answered; `None` with a note where the kernel lacks or a sandbox forbids the call.
+fn allowed<T>(answer: io::Result<T>, what: &str, notes: &mut Vec<String>) -> io::Result<Option<T>> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied
+            ) =>
+        {
+            notes.push(format!("{what} is not possible here: {error}"));
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Demands that all pages are on `node`.
+///
+/// # Errors
+/// Some are elsewhere, or none is anywhere.
+fn local(nodes: &BTreeMap<usize, usize>, node: usize) -> Result<()> {
+    let all: usize = nodes.values().sum();
+    ensure!(all > 0, "no page of the memory is on any node");
+    let elsewhere = nodes.iter().find(|(other, _)| **other != node);
+    if let Some((other, pages)) = elsewhere {
+        bail!(
+            "the measuring CPU is on node {node}, and {pages} of {all} sampled pages are on node \
+             {other}"
+        );
+    }
+    Ok(())
+}
+
+/// The share of huge pages, verified to be what was asked for.
+fn verified_share(mapping: &Mapping) -> Result<f64> {
+    let share = mapping
+        .huge_share()
+        .context("reading the pages of the mapping")?;
+    match mapping.pages() {
+        Pages::Base => {
+            ensure!(
+                share == 0.0,
+                "base pages were asked for, and {share:.3} of them are huge"
+            );
+            Ok(share)
+        }
+        Pages::Huge if share >= HUGE_SHARE_LEAST => Ok(share),
+        Pages::Huge => {
+            // Fragmented memory at the first touch; the kernel may gather them when asked.
+            let collapsed = mapping.collapse();
+            let share = mapping
+                .huge_share()
+                .context("reading the pages of the mapping")?;
+            ensure!(
+                share >= HUGE_SHARE_LEAST,
+                "huge pages were asked for, and only {share:.3} of the memory is in them ({})",
+                match collapsed {
+                    Ok(()) => "gathered as far as the kernel could".to_owned(),
+                    Err(error) => format!("gathering them failed: {error}"),
+                }
+            );
+            Ok(share)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{allowed, local, place};
+    use metal::memory::Pages;
+    use std::collections::BTreeMap;
+    use std::io;
+
+    #[test]
+    fn pages_on_another_node_fail_the_round_and_name_both() {
+        local(&BTreeMap::from([(1, 4096)]), 1).expect("all local");
+        let error = local(&BTreeMap::from([(1, 4000), (3, 96)]), 1).expect_err("some are not");
+        let text = error.to_string();
+        assert!(text.contains("node 1") && text.contains("node 3"), "{text}");
+        assert!(text.contains("96 of 4096"), "{text}");
+        local(&BTreeMap::from([(0, 7)]), 1).expect_err("all elsewhere");
+        local(&BTreeMap::new(), 0).expect_err("nowhere");
+    }
+
+    #[test]
+    fn only_what_is_absent_or_forbidden_is_a_note() {
+        let answer = |code| io::Result::<()>::Err(io::Error::from_raw_os_error(code));
+        let mut notes = Vec::new();
+        for code in [libc_errors::ENOSYS, libc_errors::EPERM] {
+            assert_eq!(
+                allowed(answer(code), "asking", &mut notes).expect("a note"),
+                None
+            );
+        }
+        assert_eq!(notes.len(), 2);
+        allowed(answer(libc_errors::EINVAL), "asking", &mut notes).expect_err("no such node");
+        assert_eq!(
+            allowed(Ok(3), "asking", &mut notes).expect("an answer"),
+            Some(3)
+        );
+        assert_eq!(notes.len(), 2);
+    }
+
+    /// Numbers of Linux's errors, the same on both architectures.
+    mod libc_errors {
+        pub(super) const EPERM: i32 = 1;
+        pub(super) const EINVAL: i32 = 22;
+        pub(super) const ENOSYS: i32 = 38;
+    }
+
+    #[test]
+    fn memory_is_placed_where_the_thread_is() {
+        let placed = std::thread::spawn(|| {
+            let cpu = metal::place::allowed().expect("CPUs")[0];
+            metal::place::pin(cpu).expect("allowed");
+            let placed = place(1 << 20, Pages::Base).expect("a MiB");
+            assert_eq!(placed.node, metal::place::current_node());
+            placed
+        })
+        .join()
+        .expect("does not panic");
+        assert_eq!(placed.huge_share, 0.0);
+        assert!(placed.mapping.bytes() >= 1 << 20);
+        if let Ok(nodes) = placed.mapping.nodes() {
+            assert_eq!(nodes.keys().copied().collect::<Vec<_>>(), [placed.node]);
+        }
+    }
+}
