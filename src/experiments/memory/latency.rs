@@ -65,10 +65,9 @@
 //!   `page-random`, and for the others 64, 256 and 512 (the reports'), in `thorough` 16 to 4096.
 //! - `footprint`: bytes walked over, whole lines of 64 bytes. `auto`: the random pointer ladder
 //!   four to the octave up to 1 GiB, on base pages two to the octave up to 256 MiB, others one to
-//!   two octaves up to 64 MiB; `thorough` every random ladder four to the octave and every other
-//!   walk two to the octave, all up to 1 GiB (six rounds with four for all would take two thirds of
-//!   the hour and more); `quick` one to the octave up to four times the last cache, at most 256
-//!   MiB.
+//!   two octaves up to 64 MiB; `thorough` every walk four to the octave up to 1 GiB, six rounds of
+//!   which take two thirds of the hour and more; `quick` one to the octave up to four times the
+//!   last cache, at most 256 MiB.
 //! - `level`, `tlb`: name derived figures; there is nothing to set.
 //! - `slot` (setting): distance of slots of the random ring; `auto` is the line. Twice the line keeps
 //!   a prefetcher of line pairs from helping; then half of the lines of a footprint are used.

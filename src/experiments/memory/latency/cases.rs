@@ -290,8 +290,7 @@ impl Choice {
             (Preset::Standard, 0) if random => rungs(8, GIB),
             (Preset::Standard, _) if random && !load_departs => rungs(4, 256 * MIB),
             (Preset::Standard, _) => rungs(1, 64 * MIB),
-            (Preset::Thorough, _) if random => rungs(8, GIB),
-            (Preset::Thorough, _) => rungs(4, GIB),
+            (Preset::Thorough, _) => rungs(8, GIB),
         }
     }
 
