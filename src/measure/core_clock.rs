@@ -95,6 +95,11 @@ impl CoreClock {
         }
     }
 
+    /// The fastest rotation of the last estimate's windows, in Hz: what is left where no two agree.
+    pub(crate) fn fastest_hz(&self) -> f64 {
+        self.rates.iter().copied().fold(self.guess_hz, f64::max)
+    }
+
     /// Steps of the rotate chain that take about `ns`.
     pub(crate) fn rotations(&self, ns: f64) -> u64 {
         ((ns * self.guess_hz / 1e9) as u64).max(64)

@@ -23,8 +23,8 @@ pub(crate) const OPERATIONS_MAX: u64 = 1 << 40;
 const STEPS_MAX: u32 = 60;
 /// A step multiplies by no more than this: a first call that was too short to tell says little.
 const GROWTH_MAX: f64 = 10.0;
-/// Quartets of a case: no interval needs more, and few enough to keep the record small.
-pub(crate) const QUARTETS_MAX: usize = 400;
+/// Quartets of a case: a round's median needs no more, and a thorough run has thousands of cases.
+pub(crate) const QUARTETS_MAX: usize = 100;
 /// Quartets of a case at least.
 const QUARTETS_MIN: usize = 6;
 /// The same in a rehearsal.

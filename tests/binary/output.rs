@@ -26,7 +26,7 @@ fn progress_is_for_terminals() {
     assert_eq!(seen.code, Some(0), "{seen:?}");
     assert!(
         seen.out
-            .contains("selftest.fault/none (1 cases), round 1 of 1"),
+            .contains("selftest.fault/none (fault=none), round 1 of 1"),
         "{seen:?}"
     );
     let piped = here.plumb(&REHEARSAL);
