@@ -105,11 +105,29 @@ fn tables(planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<(Audience, Ta
             }
         }
     }
-    if !derived.is_empty() {
-        let table = table(planned, &derived, "Derived from several cases");
+    for alike in by_parameters(&derived) {
+        let table = table(planned, &alike, "Derived from several cases");
         tables.push((Audience::Everyone, table));
     }
     tables
+}
+
+/// Figures in groups whose cases have the same parameters, so that no table has empty columns.
+fn by_parameters<'figures>(figures: &[&'figures Figure]) -> Vec<Vec<&'figures Figure>> {
+    let names = |figure: &Figure| -> Vec<String> {
+        figure.case.0.iter().map(|(name, _)| name.clone()).collect()
+    };
+    let mut groups: Vec<Vec<&Figure>> = Vec::new();
+    for figure in figures {
+        match groups
+            .iter_mut()
+            .find(|group| names(group[0]) == names(figure))
+        {
+            Some(group) => group.push(figure),
+            None => groups.push(vec![figure]),
+        }
+    }
+    groups
 }
 
 pub(super) fn table(planned: &PlannedExperiment, figures: &[&Figure], what: &str) -> Table {
