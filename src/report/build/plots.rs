@@ -221,11 +221,12 @@ fn bars(planned: &PlannedExperiment, figures: &[&Figure], metric: &str) -> Optio
     let points = figures
         .iter()
         .enumerate()
-        .map(|(at, (figure, _, value))| Point {
+        .map(|(at, (figure, of, value))| Point {
             x: at as f64,
             y: *value,
             ends: figure.ci,
-            hover: figure.case.to_string(),
+            // The page takes the bar's name from before the colon.
+            hover: hover(figure, of, &figure.case.to_string()),
         });
     Some(Plot {
         title: format!("{}: {metric}", planned.id),

@@ -143,23 +143,28 @@ fn of_block(block: &Block) -> Markup {
     }
 }
 
-/// Remarks; many that are no more than notes start folded.
+/// Remarks: what is more than a note stands open, many notes start folded.
 fn of_notes(notes: &[(Severity, String)]) -> Markup {
-    let list = html! {
-        ul.notes {
-            @for (severity, text) in notes {
-                li class=(severity.text()) { span.severity { (severity.text()) } (text) }
+    let list = |notes: &[&(Severity, String)]| {
+        html! {
+            @if !notes.is_empty() {
+                ul.notes {
+                    @for (severity, text) in notes {
+                        li class=(severity.text()) { span.severity { (severity.text()) } (text) }
+                    }
+                }
             }
         }
     };
-    let only_notes = notes
+    let (plain, urgent): (Vec<_>, Vec<_>) = notes
         .iter()
-        .all(|(severity, _)| *severity == Severity::Note);
+        .partition(|(severity, _)| *severity == Severity::Note);
     html! {
-        @if only_notes && notes.len() > MANY_NOTES {
-            details { summary { (notes.len()) " notes" } (list) }
+        (list(&urgent))
+        @if plain.len() > MANY_NOTES {
+            details { summary { (plain.len()) " notes" } (list(&plain)) }
         } @else {
-            (list)
+            (list(&plain))
         }
     }
 }

@@ -55,7 +55,7 @@
             marker: { size: 0.1, color: style("--range") },
             error_y: { ...interval(series, "y"), thickness: 5, width: 0, color: style("--range") } }];
         case "bars":
-          return [{ ...common, type: "bar", orientation: "h", x: series.y, y: series.hover,
+          return [{ ...common, type: "bar", textposition: "none", orientation: "h", x: series.y, y: series.hover.map((text) => text.split(": ")[0]),
             marker: { color: colour }, error_x: { ...interval(series, "y"), color: style("--text") } }];
         case "dots":
           return [{ ...common, x: series.x, y: series.y, mode: "markers", marker: { size: 7, color: colour } }];
@@ -88,8 +88,10 @@
       shapes.push({ type: "line", xref: "paper", x0: 0, x1: 1, y0: 1, y1: 1, layer: "below",
         line: { width: 1, color: style("--muted") } });
     }
+    // A long legend needs room of its own, or it is laid over the axis.
+    const many = plot.series.length > 9;
     return {
-      autosize: true, height: bars ? Math.max(220, 60 + 26 * plot.series[0].x.length) : 440,
+      autosize: true, height: bars ? Math.max(220, 60 + 26 * plot.series[0].x.length) : many ? 600 : 440,
       margin: { l: 70, r: 24, t: plot.markers.length ? 82 : 34, b: 56 },
       font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: style("--text") },
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
@@ -97,7 +99,7 @@
       hovermode: "closest", showlegend: !bars,
       hoverlabel: { bgcolor: style("--raised"), bordercolor: style("--line"), font: { color: style("--text") } },
       modebar: { bgcolor: "rgba(0,0,0,0)", color: style("--muted"), activecolor: style("--accent") },
-      legend: { orientation: "h", y: -0.2, yanchor: "top", itemsizing: "constant" }, shapes,
+      legend: { orientation: "h", y: many ? -0.28 : -0.2, yanchor: "top", itemsizing: "constant" }, shapes,
       annotations: plot.markers.map((marker) => ({ x: place(marker.at), xanchor: "center", yref: "paper",
         y: 1, yshift: marker.measured ? 30 : 13, yanchor: "middle", showarrow: false, font: { size: 11,
           color: style(marker.measured ? "--marker" : "--muted") },
