@@ -106,10 +106,11 @@ fn rest(case: &CaseId, without: &str) -> String {
     CaseId(rest.cloned().collect()).to_string()
 }
 
-/// The relative fall from one rung to the next, if it is more than noise explains.
+/// The relative fall from one rung to a later one, if it is more than noise explains; nothing where
+/// either has no interval, for then nobody knows the noise.
 fn fall(low: &Figure, high: &Figure) -> Option<f64> {
     let (before, after) = (low.value?, high.value?);
-    let slack = low.half_width().unwrap_or(0.0) + high.half_width().unwrap_or(0.0);
+    let slack = low.half_width()? + high.half_width()?;
     (before - after > slack + FALL * before).then(|| (before - after) / before)
 }
 
