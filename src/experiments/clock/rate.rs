@@ -89,7 +89,7 @@ static CARD: Card = Card {
         ),
         Metric::new(
             "core_frequency",
-            "cycles of the core per second of CLOCK_MONOTONIC_RAW, under load",
+            "cycles of the core per second of the run's calibrated clock, under load",
             Unit::Hz,
             Better::Higher,
             Kind::Hardware,

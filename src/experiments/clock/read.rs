@@ -7,10 +7,11 @@
 //!
 //! ## Method
 //!
-//! `cost`: n reads in a row against 2n, in ABBA quartets; the difference is n reads without the
-//! loop around them. Reads that are instructions stand eight to a turn in assembly, so they
+//! `cost`: n reads in a row against 2n, in ABBA quartets; the difference is n reads without what
+//! starts and ends a batch. Reads that are instructions stand eight to a turn in assembly, so they
 //! overlap as far as the processor lets them: this is the cost to a program that reads often, not
-//! the time from the read to its result.
+//! the time from the read to its result. Reads by the library stand one to a turn, and each holds
+//! its share of the turn, about a cycle: of `time` that is a visible part.
 //!
 //! `resolution`: two reads back to back, at least a hundred times; the event is the smallest
 //! difference that is not zero, in 32 repetitions. The reads stand inline where they are
