@@ -335,8 +335,6 @@ pub struct Offer {
     pub series: Vec<Series>,
     /// Cases that this site does not allow, each with its reason.
     pub skipped: Vec<(CaseId, Skip)>,
-    /// Cases whose figures `derive` may yield.
-    pub derived: Vec<CaseId>,
 }
 
 /// Figures of earlier stages, or nothing in planning.
@@ -379,7 +377,7 @@ impl Known {
 /// A value that `derive` found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DerivedValue {
-    /// Case: one of the offer's `derived`.
+    /// Case: one of `derivable`.
     pub case: CaseId,
     /// Metric: a derived one of the card.
     pub metric: &'static str,
@@ -474,6 +472,11 @@ pub trait Experiment: Sync {
     /// # Errors
     /// The reason why nothing of it can be measured here.
     fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip>;
+
+    /// Cases whose figures `derive` may yield from these series: those that a selection left. Pure.
+    fn derivable(&self, _site: &Site, _series: &[Series]) -> Vec<CaseId> {
+        Vec::new()
+    }
 
     /// Stated cost of one round.
     fn round_cost(&self, site: &Site, series: &Series) -> Duration;

@@ -301,7 +301,11 @@ fn every_case_has_a_sane_prior() {
                     metrics(false)
                         .for_each(|metric| check_prior(&host, experiment, &site, case, metric));
                 }
-                for case in offer.derived.iter().cloned().map(Case::new) {
+                for case in experiment
+                    .derivable(&site, &offer.series)
+                    .into_iter()
+                    .map(Case::new)
+                {
                     let predicted = metrics(true)
                         .filter(|metric| experiment.predict(&site, None, &case, metric).is_some());
                     assert!(

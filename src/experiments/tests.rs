@@ -79,8 +79,8 @@ pub(crate) fn check(experiment: &dyn Experiment, site: &Site, preset: Preset) ->
             }
         }
     }
-    for id in &offer.derived {
-        check_names(card, id);
+    for id in experiment.derivable(site, &offer.series) {
+        check_names(card, &id);
         // A derived case has some of the derived metrics, and each that it has is predicted.
         let case = Case::new(id.clone());
         let metrics = card.metrics.iter().filter(|metric| metric.derived);

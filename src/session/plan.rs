@@ -161,7 +161,7 @@ impl Planned {
                 self.skipped.push((card, None, skip));
             }
             Ok(offer) => {
-                entry.derived = offer.derived;
+                entry.derived = experiment.derivable(site, &offer.series);
                 for (case, skip) in offer.skipped {
                     self.skipped.push((card, Some(case), skip));
                 }

@@ -363,3 +363,18 @@ fn a_rehearsal_of_the_whole_catalogue_passes() {
         assert!(failed.is_empty(), "{failed:#?}");
     }
 }
+
+#[test]
+fn what_a_filter_leaves_announces_only_what_it_can_give() {
+    let here = Here::new();
+    let plan = |selector: &str| {
+        here.plumb(&["plan", "--preset", "quick", "-v", selector])
+            .out
+    };
+    assert!(plan("memory.latency").contains("level=L1 level_latency"));
+    let one = plan("memory.latency:footprint=4KiB");
+    assert!(
+        one.contains("footprint=4096 latency") && !one.contains("level="),
+        "{one}"
+    );
+}

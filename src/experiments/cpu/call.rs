@@ -170,12 +170,8 @@ impl Experiment for Call {
     }
 
     fn series(&self, _site: &Site, params: &Params) -> Result<Offer, Skip> {
-        let (mut cases, mut derived) = (Vec::new(), Vec::new());
+        let mut cases = Vec::new();
         let arguments = params.ints("arguments");
-        let on_line = arguments
-            .iter()
-            .filter(|count| LINE_ARGUMENTS.contains(*count))
-            .count();
         for way in params.texts("call") {
             if way != "direct" {
                 cases.push(Case::new(case_id(way, "i64", "registers", 1)));
@@ -185,9 +181,6 @@ impl Experiment for Call {
                 for frame in params.texts("frame") {
                     let of = |count: &u64| Case::new(case_id(way, argument, frame, *count));
                     cases.extend(arguments.iter().map(of));
-                    if on_line >= 3 {
-                        derived.push(line_id(argument, frame));
-                    }
                 }
             }
         }
@@ -200,8 +193,29 @@ impl Experiment for Call {
                 settings: BTreeMap::new(),
             }],
             skipped: Vec::new(),
-            derived,
         })
+    }
+
+    fn derivable(&self, _site: &Site, series: &[Series]) -> Vec<CaseId> {
+        let mut lines: Vec<(CaseId, usize)> = Vec::new();
+        for case in series.iter().flat_map(|series| &series.cases) {
+            let (Some("direct"), Some(argument), Some(frame), Some(count)) = (
+                case.text("call"),
+                case.text("type"),
+                case.text("frame"),
+                case.int("arguments"),
+            ) else {
+                continue;
+            };
+            let line = line_id(argument, frame);
+            let on_line = usize::from(LINE_ARGUMENTS.contains(&count));
+            match lines.iter_mut().find(|(have, _)| *have == line) {
+                Some((_, points)) => *points += on_line,
+                None => lines.push((line, on_line)),
+            }
+        }
+        let shown = lines.into_iter().filter(|(_, points)| *points >= 3);
+        shown.map(|(line, _)| line).collect()
     }
 
     fn round_cost(&self, site: &Site, series: &Series) -> Duration {

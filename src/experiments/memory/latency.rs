@@ -122,7 +122,7 @@ use metal::memory::{Mapping, Pages};
 use metal::ring::{Direction, Ring};
 use record::case::{Case, Series};
 use record::event::{Isolation, Prediction, Repeat};
-use record::key::Value;
+use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric};
 use record::quantity::render;
 use record::unit::Unit;
@@ -336,9 +336,14 @@ impl Experiment for Latency {
             let first = offer.skipped.into_iter().next().map(|(_, skip)| skip);
             return Err(first.unwrap_or_else(|| Skip::because("no walk was asked for")));
         }
-        offer.derived = derive::cases(site, &points);
         offer.series = series_of(&points, &settings);
         Ok(offer)
+    }
+
+    fn derivable(&self, site: &Site, series: &[Series]) -> Vec<CaseId> {
+        let cases = series.iter().flat_map(|series| &series.cases);
+        let points: Vec<Point> = cases.filter_map(|case| Point::of(&case.id)).collect();
+        derive::cases(site, &points)
     }
 
     fn round_cost(&self, site: &Site, series: &Series) -> Duration {

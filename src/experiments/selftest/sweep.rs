@@ -99,8 +99,16 @@ impl Experiment for Sweep {
                 CaseId::new().with("size", 1_u64 << 41),
                 Skip::because("it is there to be skipped"),
             )],
-            derived: vec![CaseId::new()],
         })
+    }
+
+    fn derivable(&self, _site: &Site, series: &[Series]) -> Vec<CaseId> {
+        let sizes: usize = series.iter().map(|series| series.cases.len()).sum();
+        if sizes > 1 {
+            vec![CaseId::new()]
+        } else {
+            Vec::new()
+        }
     }
 
     fn round_cost(&self, _site: &Site, _series: &Series) -> Duration {

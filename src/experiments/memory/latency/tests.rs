@@ -113,7 +113,8 @@ fn quick_ends_at_four_times_a_smaller_last_cache() {
 
 #[test]
 fn standard_has_what_the_catalogue_lists() {
-    let offer = offer(&site(GUEST), Preset::Standard, &[]).expect("an offer");
+    let site = site(GUEST);
+    let offer = offer(&site, Preset::Standard, &[]).expect("an offer");
     let huge = points(&offer, "random-huge");
     let (index, ladder): (Vec<Point>, Vec<Point>) =
         huge.iter().copied().partition(|point| point.index);
@@ -139,7 +140,11 @@ fn standard_has_what_the_catalogue_lists() {
     assert_eq!(of(Pattern::PageRandom).count(), 9 + 6);
     let total: usize = offer.series.iter().map(|series| series.cases.len()).sum();
     assert_eq!(total, 85 + 9 + 39 + 9 + 52 + 15);
-    let labels: Vec<String> = offer.derived.iter().map(CaseId::to_string).collect();
+    let labels: Vec<String> = EXPERIMENT
+        .derivable(&site, &offer.series)
+        .iter()
+        .map(CaseId::to_string)
+        .collect();
     assert_eq!(
         labels,
         [
@@ -368,7 +373,8 @@ fn everything_offered_is_predicted_on_every_host() {
             let bound = prediction.bound.expect("a bound");
             assert_eq!(bound.inputs, [("core_hz".to_owned(), -1)]);
         }
-        for (case, name) in offer.derived.iter().flat_map(|case| {
+        let derivable = EXPERIMENT.derivable(&site, &offer.series);
+        for (case, name) in derivable.iter().flat_map(|case| {
             let metrics = EXPERIMENT
                 .card()
                 .metrics
@@ -489,9 +495,8 @@ fn a_plain_hierarchy_is_found_whole() {
     assert!(value(&found, "level=DRAM", "level_size").is_none());
     near(&found, "", "line_size", 64.0, 1.001);
     near(&found, "", "prefetch_gain", 14.0, 1.4);
-    let offered = offer(&site, Preset::Standard, &[])
-        .expect("an offer")
-        .derived;
+    let offered = offer(&site, Preset::Standard, &[]).expect("an offer");
+    let offered = EXPERIMENT.derivable(&site, &offered.series);
     assert!(found.iter().all(|value| offered.contains(&value.case)));
     assert!(
         found.iter().all(|value| value.notes.is_empty()),
@@ -582,5 +587,5 @@ fn too_few_rungs_show_nothing() {
         []
     );
     let few = offer(&site, Preset::Quick, &[("footprint", "512,1024")]).expect("an offer");
-    assert!(few.derived.is_empty());
+    assert!(EXPERIMENT.derivable(&site, &few.series).is_empty());
 }
