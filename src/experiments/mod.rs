@@ -6,6 +6,7 @@ pub mod cpu;
 mod laws;
 pub mod memory;
 pub mod os;
+pub(crate) mod pair;
 pub mod selftest;
 #[cfg(test)]
 pub(crate) mod tests;

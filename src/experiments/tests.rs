@@ -2,7 +2,7 @@
 //! on which it is asked.
 
 use super::FAMILIES;
-use crate::experiment::{Card, Experiment, Offer, Params, Preset, Site};
+use crate::experiment::{Card, Experiment, Known, Offer, Params, Preset, Site};
 use crate::host::{Core, Host, Root};
 use crate::link::{CalibrateOrder, RoundOrder};
 use crate::measure::{Bench, calibrate};
@@ -38,8 +38,10 @@ pub(crate) fn sites() -> Vec<Site> {
 pub(crate) fn recorded(name: &str) -> Site {
     let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hosts");
     let root = Root::at(&hosts.join(name)).expect("the recorded host is in the repository");
+    let host = Host::read(&root);
     Site {
-        host: Host::read(&root),
+        cpus: host.cpu.usable(),
+        host,
         ..bare_site()
     }
 }
@@ -149,9 +151,12 @@ pub(crate) fn smoke(experiment: &dyn Experiment) -> Vec<Samples> {
 }
 
 fn rehearse(experiment: &dyn Experiment) -> Vec<Samples> {
-    let site = recorded("vm-granite-rapids");
+    let mut site = recorded("vm-granite-rapids");
     let card = experiment.card();
-    let cpu = metal::place::allowed().expect("CPUs")[0];
+    let mut cpus = metal::place::allowed().expect("CPUs");
+    cpus.truncate(2);
+    let cpu = cpus[0];
+    site.cpus.clone_from(&cpus);
     let calibration = calibrate(&CalibrateOrder {
         cpu,
         windows: 10,
@@ -163,11 +168,14 @@ fn rehearse(experiment: &dyn Experiment) -> Vec<Samples> {
         .unwrap_or_else(|skip| panic!("{}: {}", card.id, skip.reason));
     let mut all = Vec::new();
     for series in offer.series {
+        let series = experiment
+            .resolve(&site, &Known::default(), series)
+            .unwrap_or_else(|skip| panic!("{}: {}", card.id, skip.reason));
         let order = RoundOrder {
             series: series.clone(),
             round: 1,
             seed: 1,
-            cpus: vec![cpu],
+            cpus: cpus.clone(),
             calibration: calibration.clone(),
             dir: None,
             far: None,

@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use block::Block;
 pub(crate) use cache::Caches;
 pub(crate) use choose::choose_cpu;
-pub(crate) use cpu::{Arch, Core, CoreKind, Cpu, LogicalCpu};
+pub(crate) use cpu::{Arch, Core, CoreKind, Cpu, Distance, LogicalCpu};
 pub(crate) use cpulist::{format_cpus, parse_cpus};
 pub(crate) use given::Given;
 pub(crate) use identity::Identity;

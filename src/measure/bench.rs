@@ -332,6 +332,12 @@ impl Bench {
         }
     }
 
+    /// Counts CPUs that measured beside the first, for what the environment of the round says; a
+    /// crew does so by itself.
+    pub(crate) fn use_cpus(&mut self, cpus: &[usize]) {
+        self.around.use_cpus(cpus);
+    }
+
     /// Switches the case makes on purpose (they do not disturb).
     pub(crate) fn planned_switches(&mut self, count: u64) {
         self.around.plan_switches(count);

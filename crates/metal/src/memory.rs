@@ -9,6 +9,10 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
+mod shared;
+
+pub use shared::{SharedWords, WORDS_PER_LINE};
+
 /// Pages that are asked about at most in one [`Mapping::nodes`].
 const MOST_SAMPLED_PAGES: usize = 4096;
 /// Increment of the filling pattern: odd, so that 2^64 words differ.

@@ -5,6 +5,10 @@ use std::io;
 
 use crate::{clock, signal};
 
+mod child;
+
+pub use child::{Child, Ending};
+
 /// What the calling thread or process used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -186,24 +190,12 @@ pub fn first_syscall_in_vfork_child() -> io::Result<u64> {
 
 /// Reaps a child and checks that it exited with status 0.
 fn wait_for_success(pid: libc::pid_t) -> io::Result<()> {
-    let mut status = 0;
-    loop {
-        // SAFETY: `status` is ours.
-        let reaped = unsafe { libc::waitpid(pid, &mut status, 0) };
-        if reaped == pid {
-            break;
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
-        }
+    match child::reap(pid)? {
+        Ending::Exited(0) => Ok(()),
+        ending => Err(io::Error::other(format!(
+            "the child {pid} ended: {ending:?}"
+        ))),
     }
-    if libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0 {
-        return Ok(());
-    }
-    Err(io::Error::other(format!(
-        "the child {pid} ended with wait status {status:#x}"
-    )))
 }
 
 fn usage(whose: libc::c_int) -> Usage {

@@ -1,0 +1,92 @@
+//! Words that a process shares with the children that it forks.
+
+use std::io;
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
+
+use super::{base_page_bytes, invalid};
+
+/// Words of a cache line of 64 bytes: words that two parties write should lie this far apart (twice
+/// this, where the processor fetches lines in pairs).
+pub const WORDS_PER_LINE: usize = 8;
+
+/// Shared anonymous memory, zero at first, as atomic words; children made after it see it too.
+/// Unmapped on drop.
+#[derive(Debug)]
+pub struct SharedWords {
+    start: NonNull<AtomicU64>,
+    words: usize,
+    bytes: usize,
+}
+
+// SAFETY: it owns its mapping, and its words are atomic.
+unsafe impl Send for SharedWords {}
+// SAFETY: as above.
+unsafe impl Sync for SharedWords {}
+
+impl SharedWords {
+    /// At least `words` words, in whole base pages, all touched.
+    ///
+    /// # Errors
+    /// Those of mmap(2); `words` is 0 or too large.
+    pub fn new(words: usize) -> io::Result<SharedWords> {
+        let bytes = words
+            .checked_mul(size_of::<AtomicU64>())
+            .and_then(|bytes| bytes.checked_next_multiple_of(base_page_bytes()))
+            .filter(|&bytes| bytes > 0 && bytes < isize::MAX as usize)
+            .ok_or_else(|| invalid(format!("cannot share {words} words")))?;
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_POPULATE,
+                -1,
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast())
+            .ok_or_else(|| io::Error::other("the kernel mapped at address 0"))?;
+        Ok(SharedWords {
+            start,
+            words,
+            bytes,
+        })
+    }
+}
+
+impl Deref for SharedWords {
+    type Target = [AtomicU64];
+
+    fn deref(&self) -> &[AtomicU64] {
+        // SAFETY: the mapping holds so many aligned words, zero or written, for as long as `self`.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.words) }
+    }
+}
+
+impl Drop for SharedWords {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours and nobody holds a reference to it.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SharedWords;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn words_are_zero_aligned_and_as_many_as_asked() {
+        let words = SharedWords::new(1000).expect("maps");
+        assert_eq!(words.len(), 1000);
+        assert_eq!(words.as_ptr().addr() % 4096, 0);
+        assert!(words.iter().all(|word| word.load(Ordering::Relaxed) == 0));
+        SharedWords::new(0).expect_err("no words");
+    }
+}
