@@ -353,10 +353,9 @@ fn write(case: &Case, bench: &mut Bench, cpus: [usize; 2], played: game::Played)
     let quartets = played.quartets();
     let (n, two_n) = quartets.sums.into_iter().unzip();
     let samples = bench.record_quartets(case, "transfer", played.k, n, two_n, quartets.voids)?;
-    samples.at.insert(
-        "instruction".to_owned(),
-        Value::from(metal::line::method()),
-    );
+    samples
+        .at
+        .insert("instruction".to_owned(), Value::from(metal::line::method()));
     if let Some((low, high)) = played.line_spread() {
         samples.quantities.insert("line_low".to_owned(), low);
         samples.quantities.insert("line_high".to_owned(), high);

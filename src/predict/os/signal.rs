@@ -3,10 +3,10 @@
 //!
 //! Cycles of kernel work are written from memory of usual figures (lmbench's `lat_sig` prints about
 //! 0.1 to 0.3 µs for `install`, 0.5 to 1.5 µs for `catch` and 0.3 to 1 µs for `prot` on machines of
-//! the last fifteen years), adjusted on one virtual machine, not looked up kernel by kernel. The size
-//! of the frame follows from the features: XSAVE's areas of x87 and SSE (576 bytes), AVX (256),
-//! AVX-512 (1600), protection keys (8); AMX's tiles (8 KiB) only where a process asked for them. Arm's
-//! frame reserves 4 KiB, of which 528 bytes are the vector registers; SVE adds its own.
+//! the last fifteen years), not looked up kernel by kernel. The size of the frame follows from the
+//! features: XSAVE's areas of x87 and SSE (576 bytes), AVX (256), AVX-512 (1600), protection keys (8);
+//! AMX's tiles (8 KiB) only where a process asked for them. Arm's frame reserves 4 KiB, of which 528
+//! bytes are the vector registers; SVE adds its own.
 
 use super::{entry, service_ns};
 use crate::experiment::{Known, Site};

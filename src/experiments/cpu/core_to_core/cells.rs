@@ -18,11 +18,7 @@ pub(super) fn cpus(id: &CaseId) -> Option<[usize; 2]> {
 }
 
 /// The cells that the parameters ask for, and why some are absent.
-pub(super) fn cells(
-    site: &Site,
-    params: &Params,
-    skipped: &mut Vec<(CaseId, Skip)>,
-) -> Vec<Case> {
+pub(super) fn cells(site: &Site, params: &Params, skipped: &mut Vec<(CaseId, Skip)>) -> Vec<Case> {
     let mut cpus = site.cpus.clone();
     cpus.sort_unstable();
     cpus.dedup();
@@ -48,7 +44,11 @@ pub(super) fn cells(
             None => cases.push(Case::new(id)),
         }
     }
-    debug_assert!(cases.iter().all(|case| cpus_differ(&case.id)), "{}", CARD.id);
+    debug_assert!(
+        cases.iter().all(|case| cpus_differ(&case.id)),
+        "{}",
+        CARD.id
+    );
     cases
 }
 
@@ -58,7 +58,9 @@ fn cpus_differ(id: &CaseId) -> bool {
 
 /// All ordered pairs of different CPUs.
 fn product(from: &[u64], to: &[u64]) -> Vec<[u64; 2]> {
-    let rows = from.iter().flat_map(|from| to.iter().map(|to| [*from, *to]));
+    let rows = from
+        .iter()
+        .flat_map(|from| to.iter().map(|to| [*from, *to]));
     rows.filter(|[from, to]| from != to).collect()
 }
 
@@ -91,7 +93,10 @@ fn sample(
         for anchor in spread(cpus, ANCHORS) {
             for other in cpus.iter().filter(|other| **other != anchor) {
                 let pair = [anchor.min(*other), anchor.max(*other)];
-                classes.entry(class(anchor, *other)).or_default().insert(pair);
+                classes
+                    .entry(class(anchor, *other))
+                    .or_default()
+                    .insert(pair);
             }
         }
     }

@@ -175,7 +175,9 @@ impl Game {
             let died = |_| Err(anyhow!("a party panicked"));
             (
                 first.join().unwrap_or_else(died),
-                second.join().unwrap_or_else(|_| Err(anyhow!("a party panicked"))),
+                second
+                    .join()
+                    .unwrap_or_else(|_| Err(anyhow!("a party panicked"))),
             )
         });
         // Where both failed, the second's reason is why the first heard nothing.
@@ -408,7 +410,9 @@ impl Timing {
             let is_late = with_next_ns > self.line_ns;
             let is_too_late = with_next_ns > PATIENCE_FACTOR * self.line_ns;
             let enough = line.good.len() >= self.quartets_min;
-            if tries >= self.quartets_max || (enough && is_late) || (tries >= self.quartets_min && is_too_late)
+            if tries >= self.quartets_max
+                || (enough && is_late)
+                || (tries >= self.quartets_min && is_too_late)
             {
                 return Ok(line);
             }

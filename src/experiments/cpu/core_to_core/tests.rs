@@ -1,6 +1,8 @@
 use super::*;
 use crate::experiment::Preset;
 use crate::experiments::tests::{check, params, recorded, sites, smoke};
+use crate::link::{CalibrateOrder, RoundOrder};
+use crate::measure::calibrate;
 use record::event::Raw;
 use record::key::Key;
 
@@ -35,7 +37,10 @@ fn both_directions_of_every_pair_are_cases() {
     assert_eq!(standard.len(), 4, "{standard:?}");
     for (home, id) in ["first", "second"].into_iter().zip(classes) {
         let expected = CaseId::new().with("pair", "llc").with("home", home);
-        assert!(standard.contains(&expected.to_string()), "{id}: {standard:?}");
+        assert!(
+            standard.contains(&expected.to_string()),
+            "{id}: {standard:?}"
+        );
     }
     for cell in [[0_u64, 1], [1, 0]] {
         let expected = CaseId::new().with("from", cell[0]).with("to", cell[1]);
@@ -74,7 +79,10 @@ fn what_cannot_be_is_a_skip_with_its_reason() {
     let offer = |site: &Site, set: &[(&str, &str)]| {
         EXPERIMENT.series(site, &params(&CARD, Preset::Standard, set))
     };
-    let found = offer(&site, &[("pair", "same,remote"), ("from", "0"), ("to", "7")]);
+    let found = offer(
+        &site,
+        &[("pair", "same,remote"), ("from", "0"), ("to", "7")],
+    );
     let found = found.expect("an offer of nothing");
     assert!(found.series.is_empty());
     let reasons: Vec<&str> = found
@@ -86,7 +94,14 @@ fn what_cannot_be_is_a_skip_with_its_reason() {
     assert!(reasons[2].contains("remote"), "{reasons:?}");
     assert!(reasons[4].contains("CPU 7"), "{reasons:?}");
     let one = offer(&site, &[("from", "1")]).expect("an offer");
-    assert!(ids(&one).contains(&CaseId::new().with("from", 1_u64).with("to", 0_u64).to_string()));
+    assert!(
+        ids(&one).contains(
+            &CaseId::new()
+                .with("from", 1_u64)
+                .with("to", 0_u64)
+                .to_string()
+        )
+    );
     site.cpus.truncate(1);
     let skip = offer(&site, &[]).expect_err("one CPU");
     assert!(skip.needed.is_some());
@@ -95,9 +110,7 @@ fn what_cannot_be_is_a_skip_with_its_reason() {
 #[test]
 fn the_derived_prediction_follows_the_measured_clock_only_where_the_cost_does() {
     let site = recorded("epyc-7763-2s");
-    let case = |pair: &str| {
-        Case::new(CaseId::new().with("pair", pair).with("home", "first"))
-    };
+    let case = |pair: &str| Case::new(CaseId::new().with("pair", pair).with("home", "first"));
     let mut known = Known::default();
     let of = |pair: &str, known: &Known| {
         EXPERIMENT.predict(&site, Some(known), &case(pair), &CARD.metrics[0])
@@ -127,5 +140,78 @@ fn it_measures_and_the_turns_add_up() {
         // A busy machine voids some; each line had a quartet.
         assert!(n.len() + *voids as usize >= LINES as usize, "{}", n.len());
         assert!(samples.at.contains_key("instruction"));
+    }
+}
+
+/// Plays on a bench of its own, on a thread of its own, because the bench pins it.
+fn play(game: Game, cpu: usize) -> Result<game::Played> {
+    let work = move || {
+        let order = RoundOrder {
+            series: Series {
+                experiment: CARD.id.to_owned(),
+                name: CLASSES.to_owned(),
+                order: Order::Fixed,
+                cases: Vec::new(),
+                settings: Default::default(),
+            },
+            round: 1,
+            seed: 1,
+            cpus: vec![cpu],
+            calibration: calibrate(&CalibrateOrder {
+                cpu,
+                windows: 10,
+                window_ns: 200_000,
+            })?,
+            dir: None,
+            far: None,
+            case_ns: 200_000,
+            rehearsal: true,
+        };
+        game.play(&Bench::new(order)?)
+    };
+    std::thread::spawn(work).join().expect("does not panic")
+}
+
+#[test]
+fn a_party_that_cannot_come_ends_the_game_with_its_reason() {
+    let cpu = metal::place::allowed().expect("CPUs")[0];
+    for (cpus, reason) in [
+        ([cpu, 100_000], "100000"),
+        ([100_000, cpu], "100000"),
+        ([cpu, cpu], "itself"),
+    ] {
+        let game = Game {
+            cpus,
+            home: Home::Second,
+            lines: 2,
+            case_ns: 1e5,
+        };
+        let error = play(game, cpu).expect_err("no such game");
+        assert!(format!("{error:#}").contains(reason), "{error:#}");
+    }
+}
+
+#[test]
+fn every_line_is_timed_and_pages_of_either_home_count() {
+    let allowed = metal::place::allowed().expect("CPUs");
+    let [first, second, ..] = allowed[..] else {
+        return;
+    };
+    for home in [Home::First, Home::Second] {
+        let game = Game {
+            cpus: [second, first],
+            home,
+            lines: 3,
+            case_ns: 3e5,
+        };
+        let played = play(game, first).expect("two CPUs");
+        let quartets = played.quartets();
+        assert!(quartets.sums.len() + quartets.voids as usize >= 3);
+        assert!(
+            quartets
+                .sums
+                .iter()
+                .all(|(n, two_n)| *n > 0.0 && *two_n > 0.0)
+        );
     }
 }
