@@ -64,10 +64,6 @@ pub struct Card {
 
 /// [`View`] as static data.
 #[derive(Clone, Copy, Debug)]
-#[expect(
-    dead_code,
-    reason = "views of experiments that follow; reports know them all"
-)]
 pub enum ViewCard {
     /// A row per case.
     Table,

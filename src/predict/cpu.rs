@@ -4,6 +4,7 @@
 //! clock: [`core_clock`], which is the measured one once `clock.rate` is known.
 
 mod call;
+pub(crate) mod coherence;
 mod cores;
 
 use super::{Estimate, around, inverse, product, range, sum};

@@ -30,5 +30,10 @@ pub(crate) use machine::{
     calls_f32, calls_f64, calls_i32, calls_i64, calls_indirect, calls_linkage, calls_structure,
 };
 
+// A line that two threads hand to each other.
+pub(crate) use machine::{line_method, line_turns};
+// Stores that fault, and the way past them.
+pub(crate) use machine::{fault_stores, step_over};
+
 /// A timed body that is only repeated: returns what its documentation says.
 pub(crate) type Loop = unsafe extern "C" fn(n: u64) -> u64;

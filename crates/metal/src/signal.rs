@@ -1,5 +1,9 @@
 //! Dispositions of signals and the calling thread's mask.
 
+mod deliver;
+
+pub use deliver::{Catcher, Faults};
+
 use std::io;
 
 /// Ignores `signal` in the whole process, for example `SIGPIPE`.

@@ -1,6 +1,8 @@
 //! The machine code of every timed body, read from memory as words. The
 //! expected words are those of GNU as, not of the assembler that made the code.
 
+mod parties;
+
 use super::timed;
 use crate::arch::Loop;
 use crate::kernel::{ArgumentType, CallKind, ClockRead, Frame, MAX_ARGUMENTS, loop_of};
