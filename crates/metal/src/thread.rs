@@ -1,6 +1,7 @@
 //! Threads that are made to be timed: by the C library, on a stack that it keeps or on one that is
 //! mapped for them, or by clone(2) alone. All are joined, whichever way the maker goes on.
 
+use std::cell::UnsafeCell;
 use std::io;
 use std::ptr;
 use std::sync::Arc;
@@ -12,8 +13,10 @@ use crate::arch;
 use crate::place;
 
 mod area;
+mod stress;
 
 use area::Area;
+use stress::RobustList;
 
 /// Stack of a thread made by clone(2) alone, which reads a clock and ends.
 const BARE_STACK_BYTES: usize = 64 * 1024;
@@ -41,6 +44,15 @@ pub enum Stack {
     Fresh,
     /// clone(2) without the library, on one stack that stays: what the kernel does for a thread.
     Bare,
+}
+
+/// What threads that live together do beside waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Work {
+    /// Nothing.
+    Nothing,
+    /// The system calls of a thread of `stress-ng --pthread`, about forty, before and after.
+    Stress,
 }
 
 /// How to read a clock at the start and at the end of a window, in ticks of its own.
@@ -152,12 +164,15 @@ impl Maker {
     /// EAGAIN: the user's limit on processes (RLIMIT_NPROC; root is exempt), the cgroup's pids.max,
     /// kernel.threads-max or memory for stacks is reached; those made so far are joined. A thread
     /// did not run. Bare threads share one stack and cannot live together.
-    pub fn together(&mut self, count: u64) -> io::Result<()> {
+    pub fn together(&mut self, count: u64, work: Work) -> io::Result<()> {
         if self.stack == Stack::Bare && count > 1 {
             return Err(invalid("bare threads share one stack"));
         }
         let mut body = Body::new(no_clock);
         body.waits = true;
+        if work == Work::Stress {
+            body.lists = (0..count).map(|_| RobustList::cell()).collect();
+        }
         let body = body;
         let mut running = Vec::with_capacity(count as usize);
         for index in 0..count {
@@ -278,7 +293,13 @@ struct Body {
     tells_cpu: bool,
     /// 1 once threads that wait may end.
     gate: AtomicU32,
+    /// One for each thread that works as the rival's; empty where none does.
+    lists: Vec<UnsafeCell<RobustList>>,
 }
+
+// SAFETY: the lists are the only part that is neither atomic nor constant, and each is taken by one
+// thread alone: the one that counted itself as that list's.
+unsafe impl Sync for Body {}
 
 impl Body {
     fn new(now: fn() -> u64) -> Body {
@@ -289,6 +310,7 @@ impl Body {
             waits: false,
             tells_cpu: false,
             gate: AtomicU32::new(0),
+            lists: Vec::new(),
         }
     }
 
@@ -301,9 +323,17 @@ impl Body {
             let cpu = place::current_cpu() as u64;
             self.first.store(cpu, Ordering::Relaxed);
         }
-        self.ran.fetch_add(1, Ordering::Relaxed);
+        let number = self.ran.fetch_add(1, Ordering::Relaxed);
+        let list = self.lists.get(number as usize);
+        if let Some(list) = list {
+            // SAFETY: this thread alone has that number, and the body outlives it.
+            unsafe { stress::before(&mut *list.get()) };
+        }
         while self.waits && self.gate.load(Ordering::Acquire) == 0 {
             wait_while(&self.gate, 0, libc::FUTEX_PRIVATE_FLAG);
+        }
+        if list.is_some() {
+            stress::after();
         }
     }
 

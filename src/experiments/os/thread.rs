@@ -37,7 +37,8 @@
 //!
 //! A `count` of threads in sequence is one window around all of them, as R0, R1 and R2 timed it: no
 //! clock is read in between. Of threads `alive` together all are made first; each waits at a futex
-//! until the last is made; then all are let go and joined. Both give the mean per thread.
+//! until the last is made; then all are let go and joined. Both give the mean per thread; the CPU time
+//! of the process over them (`cpu_time_per_thread_ns`) stands beside it, which holds no waiting.
 //!
 //! ## Prediction
 //!
@@ -56,6 +57,8 @@
 //! - `count`: threads in one sequence, with the maker, on cached stacks.
 //! - `alive`: threads alive together, with the maker, on the library's stacks: all but the few that
 //!   it keeps are fresh. `none` leaves these cases out.
+//! - `work`: what threads alive together do: `none`, or `stress`, the system calls that a thread of
+//!   `stress-ng --pthread` makes (version 0.15.06), before the gate and after it.
 //! - `stack_bytes`: size of every stack but the bare one, guard included.
 //!
 //! ## Reading the result
@@ -71,9 +74,11 @@
 //!
 //! ## Pitfalls
 //!
-//! Tools differ by the stack's cache, by the size and number of threads alive together, and by what
-//! their threads do: those of `stress-ng --pthread` make some thirty system calls each and sleep, so
-//! its rate is no create and join. A limit on processes (`ulimit -u`, pids.max of the cgroup,
+//! Tools differ by the stack's cache, by the number of threads alive together, and by what their
+//! threads do: those of `stress-ng --pthread` make about 45 system calls each, open files of /proc,
+//! sleep a millisecond and replace the head of their robust list by a copy, so that the kernel goes
+//! round in it 2048 times at their exit. Its rate is no create and join; `work=stress` is what it
+//! measures. A limit on processes (`ulimit -u`, pids.max of the cgroup,
 //! kernel.threads-max) ends the round with EAGAIN; root is exempt from the first alone. Transparent
 //! huge pages may back a fresh stack on kernels before 6.7: its first touch then clears 2 MiB. An
 //! idle CPU's sleep state dominates `first_instruction` across CPUs, and a virtual machine adds an
@@ -98,7 +103,7 @@ use crate::measure::{Bench, Clock};
 use crate::predict::os::thread::{self as law, Moment};
 use anyhow::{Context, Result, bail, ensure};
 use metal::clock::{self, monotonic_raw_ns};
-use metal::thread::{self, Life, Maker, Stack, Watch};
+use metal::thread::{self, Life, Maker, Stack, Watch, Work};
 use record::case::{Case, Series};
 use record::event::{Isolation, Prediction, Repeat};
 use record::metric::{Better, Kind, Metric};
@@ -178,6 +183,14 @@ static CARD: Card = Card {
             doc: "threads alive together: all are made, then all are joined",
             domain: Domain::Either(&["none"], 1, 1_000_000, Unit::Count),
             defaults: ["none", "1024", "1,1024"],
+            role: Role::Case,
+        },
+        Param {
+            name: "work",
+            doc: "what threads alive together do beside waiting: none, or the system calls of a \
+                  thread of `stress-ng --pthread`",
+            domain: Domain::Symbols(&["none", "stress"]),
+            defaults: ["none", "none", "none,stress"],
             role: Role::Case,
         },
         Param {
@@ -411,8 +424,12 @@ fn measure_batches(case: &Case, bytes: usize, bench: &mut Bench) -> Result<()> {
         _ => bail!("{} is neither a sequence nor a crowd", case.id),
     };
     let (mut maker, _) = maker(case, bytes, bench)?;
+    let work = match case.text("work") {
+        Some("stress") => Work::Stress,
+        _ => Work::Nothing,
+    };
     let window = |maker: &mut Maker| match together {
-        true => maker.together(count),
+        true => maker.together(count, work),
         false => maker.in_sequence(count),
     };
     let clock = bench.clock();
@@ -424,20 +441,25 @@ fn measure_batches(case: &Case, bytes: usize, bench: &mut Bench) -> Result<()> {
         early += u64::from(began_early(&maker.one(watch(clock))?));
     }
     let mut values = Vec::new();
+    let used_ns = clock::syscall_clock_gettime(clock::Clock::PROCESS_CPU);
     let until = monotonic_raw_ns() + bench.order().case_ns;
     while values.is_empty() || (monotonic_raw_ns() < until && values.len() < BATCHES_MOST) {
         let start = clock.start();
         window(&mut maker)?;
         values.push(clock.between_ns(start, clock.end()) / count as f64);
     }
+    let used_ns = clock::syscall_clock_gettime(clock::Clock::PROCESS_CPU) - used_ns;
+    let used_per_thread_ns = used_ns as f64 / (values.len() as u64 * count) as f64;
     let threads = (values.len() as u64 + u64::from(together)) * count;
     let preempted = threads * early / TRIALS as u64;
     let threads_ns: f64 = values.iter().sum::<f64>() * count as f64;
     let slices = if together { threads_ns / SLICE_NS } else { 0.0 };
     bench.planned_switches(preempted + slices.ceil() as u64);
-    bench
+    let samples = bench
         .record_batches(case, "create_join", count, values)
         .context("threads in one window")?;
+    let quantities = &mut samples.quantities;
+    quantities.insert("cpu_time_per_thread_ns".to_owned(), used_per_thread_ns);
     Ok(())
 }
 

@@ -42,6 +42,8 @@ pub(crate) enum Company {
     Sequence,
     /// So many, all made before the first may end.
     Crowd(u64),
+    /// The same, of threads that each do what those of `stress-ng --pthread` do.
+    Stress(u64),
 }
 
 /// A moment of a thread's life, after the call that makes it.
@@ -74,6 +76,10 @@ const COLD_TASK: Range = range(8_000.0, 35_000.0, 140_000.0);
 /// What ended threads leave to be freed later, which a mean holds and a median of lives does not.
 const DEFERRED: Range = range(400.0, 3_500.0, 14_000.0);
 
+/// The calls of a thread of `stress-ng --pthread`, and their services: three files of /proc opened,
+/// signals asked about, 2048 entries of a robust list followed.
+const STRESS_CALLS: f64 = 45.0;
+const STRESS: Range = range(60_000.0, 220_000.0, 800_000.0);
 /// Stacks of 8 MiB that glibc keeps: 40 MiB.
 const KEPT: u64 = 5;
 
@@ -230,7 +236,7 @@ impl<'site> Prices<'site> {
         if is_mapped(thread) {
             total = sum(total, product(self.map, range(0.4, 1.0, 3.0)));
         }
-        if matches!(thread.company, Company::Crowd(_)) {
+        if crowd(thread).is_some() {
             // It waits at the gate: one more wait, wake-up and switch.
             let gate = sum(self.ways(1.0), self.wake);
             total = sum(total, sum(gate, self.hand_over(thread.pair)));
@@ -241,6 +247,10 @@ impl<'site> Prices<'site> {
         match thread.company {
             Company::Alone => total,
             Company::Sequence | Company::Crowd(_) => sum(total, self.kernel(DEFERRED)),
+            Company::Stress(_) => {
+                let calls = sum(self.ways(STRESS_CALLS), self.kernel(STRESS));
+                sum(sum(total, self.kernel(DEFERRED)), calls)
+            }
         }
     }
 }
@@ -293,9 +303,17 @@ fn is_mapped(thread: Thread<'_>) -> bool {
     thread.stack == Stack::Fresh || is_cold(thread)
 }
 
+/// How many live together.
+fn crowd(thread: Thread<'_>) -> Option<u64> {
+    match thread.company {
+        Company::Crowd(alive) | Company::Stress(alive) => Some(alive),
+        Company::Alone | Company::Sequence => None,
+    }
+}
+
 /// Whether more live together than caches of tasks and stacks hold.
 fn is_cold(thread: Thread<'_>) -> bool {
-    matches!(thread.company, Company::Crowd(alive) if alive > KEPT)
+    crowd(thread).is_some_and(|alive| alive > KEPT)
 }
 
 /// What is done until a moment.
@@ -307,10 +325,7 @@ fn parts(thread: Thread<'_>, moment: Moment) -> String {
     if thread.stack != Stack::Bare {
         parts.push("two changes of the signal mask".to_owned());
     }
-    let crowd = match thread.company {
-        Company::Crowd(alive) => Some(alive),
-        _ => None,
-    };
+    let crowd = crowd(thread);
     if thread.stack == Stack::Fresh || crowd.is_some_and(|alive| alive > KEPT) {
         parts.push("a stack mapped, guarded and first touched".to_owned());
     }
@@ -331,6 +346,9 @@ fn parts(thread: Thread<'_>, moment: Moment) -> String {
     }
     if crowd.is_some_and(|alive| alive > KEPT) {
         parts.push("descriptors and kernel stacks from no cache".to_owned());
+    }
+    if matches!(thread.company, Company::Stress(_)) {
+        parts.push(format!("{STRESS_CALLS} more calls"));
     }
     if thread.company != Company::Alone {
         parts.push("what is freed later".to_owned());

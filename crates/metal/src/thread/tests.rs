@@ -1,4 +1,4 @@
-use super::{Life, Maker, Stack, Watch, limit};
+use super::{Life, Maker, Stack, Watch, Work, limit};
 use crate::{clock, place};
 
 const STACKS: [Stack; 3] = [Stack::Cached, Stack::Fresh, Stack::Bare];
@@ -37,10 +37,11 @@ fn sequences_and_crowds_run_every_thread() {
         let mut maker = Maker::new(stack, 64 * 1024, None).unwrap();
         maker.in_sequence(50).unwrap();
         if stack == Stack::Bare {
-            maker.together(2).expect_err("one stack");
-            maker.together(1).unwrap();
+            maker.together(2, Work::Nothing).expect_err("one stack");
+            maker.together(1, Work::Nothing).unwrap();
         } else {
-            maker.together(100).unwrap();
+            maker.together(100, Work::Nothing).unwrap();
+            maker.together(100, Work::Stress).unwrap();
         }
         maker.in_sequence(0).unwrap();
     }
@@ -94,7 +95,9 @@ fn a_limit_that_is_reached_is_an_error_and_no_thread_is_left() {
             libc::setrlimit(libc::RLIMIT_AS, &room);
         }
         let mut maker = Maker::new(Stack::Cached, STACK_BYTES, None).unwrap();
-        let error = maker.together(1000).expect_err("8 stacks have room");
+        let error = maker
+            .together(1000, Work::Nothing)
+            .expect_err("8 stacks have room");
         let told = error.to_string();
         // Joined threads leave the list of tasks a moment after their joiner goes on.
         let mut tries = 0;

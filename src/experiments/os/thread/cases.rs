@@ -11,6 +11,8 @@ use std::time::Duration;
 /// What a thread in a sequence and in a crowd is planned with, in ns.
 const SEQUENCE_NS: u64 = 25_000;
 const CROWD_NS: u64 = 60_000;
+/// The same with the rival's calls.
+const STRESS_NS: u64 = 250_000;
 
 /// The series here: single lives, sequences, crowds.
 pub(super) fn offer(site: &Site, params: &Params) -> Offer {
@@ -44,7 +46,20 @@ pub(super) fn offer(site: &Site, params: &Params) -> Offer {
         "sequence",
         many("count", with_maker().with("stack", "cached")),
     );
-    add("crowd", many("alive", with_maker()));
+    let mut crowds = Vec::new();
+    for work in params.texts("work") {
+        for case in many("alive", with_maker()) {
+            match (work, case.int("alive")) {
+                ("none", _) => crowds.push(case),
+                // Alone, a thread that sleeps a millisecond leaves its CPU idle.
+                (_, Some(alive)) if alive > 1 => {
+                    crowds.push(Case::new(case.id.with("work", work)));
+                }
+                _ => {}
+            }
+        }
+    }
+    add("crowd", crowds);
     offer.skipped = skipped;
     offer
 }
@@ -85,6 +100,7 @@ pub(super) fn round_cost(site: &Site, series: &Series) -> Duration {
         .map(|case| match (case.int("count"), case.int("alive")) {
             (Some(count), _) => count.saturating_mul(SEQUENCE_NS),
             // Once more, before those that are timed.
+            (_, Some(count)) if case.text("work").is_some() => count.saturating_mul(2 * STRESS_NS),
             (_, Some(count)) => count.saturating_mul(2 * CROWD_NS),
             _ => 0,
         })
@@ -101,6 +117,7 @@ pub(super) fn thread_of(case: &Case) -> Thread<'_> {
     };
     let company = match (case.int("count"), case.int("alive")) {
         (Some(_), _) => Company::Sequence,
+        (_, Some(alive)) if case.text("work").is_some() => Company::Stress(alive),
         (_, Some(alive)) => Company::Crowd(alive),
         _ => Company::Alone,
     };

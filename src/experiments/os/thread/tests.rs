@@ -44,10 +44,11 @@ fn presets_choose_what_their_time_allows() {
         "pair=same,stack=cached,count=100000",
         "pair=same,alive=1",
         "pair=same,alive=1024",
+        "pair=same,alive=1024,work=stress",
     ] {
         assert!(thorough.contains(case), "{case}: {thorough:?}");
     }
-    assert_eq!(thorough.len(), 9);
+    assert_eq!(thorough.len(), 10);
 }
 
 #[test]

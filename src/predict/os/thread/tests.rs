@@ -92,6 +92,7 @@ fn a_library_a_stack_and_company_cost() {
     assert!(cached < company(Company::Sequence));
     assert!(company(Company::Crowd(1)) < company(Company::Crowd(1024)));
     assert!(fresh < company(Company::Crowd(1024)));
+    assert!(company(Company::Crowd(1024)) < company(Company::Stress(1024)));
 }
 
 #[test]
