@@ -394,8 +394,8 @@ impl Running<'_> {
     fn end(&mut self) -> io::Result<()> {
         match self.thread.take() {
             None => Ok(()),
-            // SAFETY: the thread was made joinable and is joined once.
             Some(Handle::Library(thread)) => {
+                // SAFETY: the thread was made joinable and is joined once.
                 outcome(unsafe { libc::pthread_join(thread, ptr::null_mut()) })
             }
             Some(Handle::Bare(bare)) => {

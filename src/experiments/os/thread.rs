@@ -367,6 +367,16 @@ fn clock_of(
     Ok((clock, Some(offset.bound_ns())))
 }
 
+/// The end of a metric's window.
+type End = fn(&Life) -> u64;
+
+/// The metrics of one thread's life.
+const MOMENTS: [(&str, End); 3] = [
+    ("return", |life| life.returned),
+    ("first_instruction", |life| life.first),
+    ("create_join", |life| life.joined),
+];
+
 fn measure_events(case: &Case, bytes: usize, bench: &mut Bench) -> Result<()> {
     let rehearsal = bench.order().rehearsal;
     let (mut maker, cpus) = maker(case, bytes, bench)?;
@@ -387,12 +397,7 @@ fn measure_events(case: &Case, bytes: usize, bench: &mut Bench) -> Result<()> {
     if cpus[0] == cpus[1] {
         bench.planned_switches(early as u64);
     }
-    let moments: [(&str, fn(&Life) -> u64); 3] = [
-        ("return", |life| life.returned),
-        ("first_instruction", |life| life.first),
-        ("create_join", |life| life.joined),
-    ];
-    for (metric, moment) in moments {
+    for (metric, moment) in MOMENTS {
         let values = lives
             .iter()
             .map(|life| clock.between_ns(life.call, moment(life)));
