@@ -7,7 +7,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use metal::place;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 
 /// The common start lies so far ahead of the moment at which all are ready, in ns.
 const LEAD_NS: f64 = 50e3;
@@ -17,6 +17,10 @@ const WARM_UP_SHARE: f64 = 0.1;
 const POINTS: usize = 512;
 /// Spins between yields while waiting for the others.
 const SPINS: u32 = 1000;
+
+/// What keeps a thread from being made.
+pub(super) const LIMITS: &str = "the limit on this user's processes (`ulimit -u`), the control group's \
+                                 pids.max, kernel.threads-max or memory";
 
 /// Threads to come, one per entry of `cpus`; a CPU may stand there twice.
 #[derive(Clone, Debug, PartialEq)]
@@ -131,7 +135,7 @@ impl Crew {
                 .iter()
                 .enumerate()
                 .map(|(index, cpu)| {
-                    scope.spawn(move || {
+                    let member = move || {
                         let work = || self.member(index, *cpu, meeting, enlist);
                         let account = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
                             Err(anyhow!("member {index} of the crew panicked"))
@@ -140,13 +144,18 @@ impl Crew {
                             meeting.failed.store(true, Ordering::Release);
                         }
                         account
-                    })
+                    };
+                    let made = thread::Builder::new().spawn_scoped(scope, member);
+                    if made.is_err() {
+                        meeting.failed.store(true, Ordering::Release);
+                    }
+                    made.with_context(|| format!("making member {index} of the crew: {LIMITS}"))
                 })
                 .collect();
-            threads
-                .into_iter()
-                .map(|thread| thread.join().expect("panics are caught inside"))
-                .collect()
+            let join = |thread: Result<ScopedJoinHandle<'_, _>>| {
+                thread.and_then(|thread| thread.join().expect("panics are caught inside"))
+            };
+            threads.into_iter().map(join).collect()
         });
         self.settle(accounts)
     }

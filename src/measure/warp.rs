@@ -1,6 +1,7 @@
 //! How far the counters of two CPUs are apart: no later than what light in the caches allows.
 
 use super::clock::Clock;
+use super::crew::LIMITS;
 use anyhow::{Context, Result, bail};
 use metal::place;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -58,7 +59,8 @@ pub(crate) fn offset(
     let forth = Mailbox(AtomicU64::new(0));
     let back = Mailbox(AtomicU64::new(0));
     let (least_back, least_forth) = thread::scope(|scope| {
-        let far = scope.spawn(|| {
+        let make = || format!("making a thread: {LIMITS}");
+        let far = thread::Builder::new().spawn_scoped(scope, || {
             place::pin(second).with_context(|| format!("pinning to CPU {second}"))?;
             let mut least = i64::MAX;
             for _ in 0..exchanges {
@@ -67,7 +69,7 @@ pub(crate) fn offset(
             }
             Ok::<_, anyhow::Error>(least)
         });
-        let near = scope.spawn(|| {
+        let near = thread::Builder::new().spawn_scoped(scope, || {
             place::pin(first).with_context(|| format!("pinning to CPU {first}"))?;
             let mut least = i64::MAX;
             for _ in 0..exchanges {
@@ -76,8 +78,11 @@ pub(crate) fn offset(
             }
             Ok::<_, anyhow::Error>(least)
         });
-        let near = near.join().expect("the exchange does not panic");
-        let far = far.join().expect("the exchange does not panic");
+        // A far end that is left alone gives up after its patience.
+        let near = near.with_context(make)?.join();
+        let near = near.expect("the exchange does not panic");
+        let far = far.with_context(make)?.join();
+        let far = far.expect("the exchange does not panic");
         Ok::<_, anyhow::Error>((near?, far?))
     })?;
     Ok(bound(clock, least_forth, least_back))

@@ -7,6 +7,7 @@
 //! older kernels, other cores and common configurations.
 
 pub(crate) mod signal;
+pub(crate) mod thread;
 
 use super::{Estimate, difference, product, range, sum};
 use crate::experiment::{Known, Site};

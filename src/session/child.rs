@@ -44,6 +44,12 @@ impl Worker {
             .stderr(Stdio::piped())
             .process_group(0)
             .spawn()
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::WouldBlock => anyhow::Error::new(error).context(
+                    "no more processes may be made (`ulimit -u`, or pids.max of the control group)",
+                ),
+                _ => error.into(),
+            })
             .context("cannot start a worker from /proc/self/exe")?;
         Ok(Worker { child })
     }

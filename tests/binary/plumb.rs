@@ -92,7 +92,7 @@ impl Here {
 
     /// The last record once it is there and has an event that fits.
     pub fn wait_for(&self, fits: impl Fn(&Value) -> bool) {
-        wait("an event in the record", || {
+        wait_for("an event in the record", || {
             let record = self.records().pop()?;
             let text = fs::read_to_string(record).ok()?;
             let lines = text
@@ -193,12 +193,12 @@ pub fn workers(session: u32) -> Vec<u32> {
 
 /// A worker of a session, once there is one.
 pub fn wait_for_worker(session: u32) -> u32 {
-    wait("a worker", || workers(session).first().copied())
+    wait_for("a worker", || workers(session).first().copied())
 }
 
 /// Workers die with their session, but not in the same instant.
 pub fn no_worker_stays(session: u32) {
-    wait("the last worker's end", || {
+    wait_for("the last worker's end", || {
         workers(session).is_empty().then_some(())
     });
 }
@@ -208,7 +208,8 @@ pub fn ended(child: Child) -> Answer {
     answer(child.wait_with_output().unwrap())
 }
 
-fn wait<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
+/// Asks until there is an answer.
+pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = ready() {

@@ -23,6 +23,7 @@ pub mod process;
 pub mod raw;
 pub mod ring;
 pub mod signal;
+pub mod thread;
 pub mod wait;
 
 mod arch;

@@ -186,7 +186,8 @@ fn getcpu() -> (usize, usize) {
     (cpu as usize, node as usize)
 }
 
-fn words_of(cpus: &[usize]) -> io::Result<Vec<u64>> {
+/// A kernel CPU set, as long as its highest member needs.
+pub(crate) fn words_of(cpus: &[usize]) -> io::Result<Vec<u64>> {
     let highest = cpus.iter().max().copied().unwrap_or(0);
     if highest / WORD_BITS >= MOST_WORDS {
         return Err(io::Error::new(

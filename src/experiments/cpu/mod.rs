@@ -1,6 +1,6 @@
-//! The processor: what its instructions and its procedure calls cost.
+//! The processor: what its instructions, its procedure calls and its caches' hand-overs cost, and what it does at most.
 
-crate::family!("cpu", "what the processor core does: procedure calls, hand-over of cache lines", hidden: false, [
+crate::family!("cpu", "what the processor core does: procedure calls, peak and sustained rates, linear algebra, instructions, hand-over of cache lines", hidden: false, [
     call,
     core_to_core,
 ]);

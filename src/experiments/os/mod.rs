@@ -1,6 +1,7 @@
 //! The operating system's services.
 
-crate::family!("os", "what the kernel's basic services cost: system calls, signals", hidden: false, [
-    signal,
+crate::family!("os", "what the kernel's basic services cost: system calls, processes, threads, switches, messages, signals", hidden: false, [
     syscall,
+    thread,
+    signal,
 ]);
