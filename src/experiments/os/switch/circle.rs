@@ -36,6 +36,8 @@ pub(super) struct Plan {
     pub(super) kind: Kind,
     /// CPU of each party, the measuring one's first.
     pub(super) cpus: Vec<usize>,
+    /// Under SCHED_BATCH: a party that is woken does not take the CPU from the one that woke it.
+    pub(super) patient: bool,
     /// Bytes that each party sums when it gets the token, in whole lines of 64.
     pub(super) working_set: u64,
 }
@@ -121,6 +123,24 @@ pub(super) struct Circle {
     array: Vec<Line>,
     others: Others,
     handovers: u64,
+    _patience: Option<Patience>,
+}
+
+/// The calling thread is under SCHED_BATCH until this is dropped.
+struct Patience;
+
+impl Patience {
+    fn new() -> Result<Patience> {
+        place::batch().context("SCHED_BATCH")?;
+        Ok(Patience)
+    }
+}
+
+impl Drop for Patience {
+    fn drop(&mut self) {
+        // The way back needs no right, and a round that could not go back ends with its worker.
+        let _ = place::normal();
+    }
 }
 
 impl Circle {
@@ -142,6 +162,8 @@ impl Circle {
             Kind::Processes => Scope::Machine,
             Kind::Threads => Scope::Process,
         };
+        // The others inherit it.
+        let patience = plan.patient.then(Patience::new).transpose()?;
         let board = Arc::new(Board(SharedWords::new(STRIDE * (size + 1))?));
         let mut ends: Vec<Option<Ends>> = token::circle(plan.via, size, scope)?
             .into_iter()
@@ -162,6 +184,7 @@ impl Circle {
             board,
             others,
             handovers: 0,
+            _patience: patience,
         };
         drop(ends);
         circle.gather()?;
@@ -203,18 +226,30 @@ impl Circle {
     fn lap(&mut self) -> Result<()> {
         black_box(sum(&self.array));
         self.ends.send()?;
+        self.close_lap()
+    }
+
+    /// The same where the others may rest.
+    fn first_lap(&mut self) -> Result<()> {
+        black_box(sum(&self.array));
+        self.ends.rouse_and_send()?;
+        self.close_lap()
+    }
+
+    #[inline]
+    fn close_lap(&mut self) -> Result<()> {
         self.ends.receive()?;
         self.handovers += self.plan.cpus.len() as u64;
         Ok(())
     }
 
-    /// Sends the token around `laps` times.
+    /// Sends the token around `laps` times, at least once.
     ///
     /// # Errors
     /// A party is gone.
     pub(super) fn laps(&mut self, laps: u64) -> Result<()> {
-        self.ends.rouse()?;
-        for _ in 0..laps {
+        self.first_lap()?;
+        for _ in 1..laps {
             self.lap()?;
         }
         self.settle()
@@ -250,9 +285,8 @@ impl Circle {
     /// # Errors
     /// A party is gone, or not on its CPU.
     pub(super) fn switches(&mut self) -> Result<Switches> {
-        self.ends.rouse()?;
         self.board.order(Command::Report);
-        self.lap()?;
+        self.first_lap()?;
         self.board.report(0);
         let handovers = self.handovers;
         self.board.order(Command::Run);
@@ -282,9 +316,8 @@ impl Circle {
     /// # Errors
     /// One did not end well.
     pub(super) fn end(mut self) -> Result<()> {
-        self.ends.rouse()?;
         self.board.order(Command::End);
-        self.lap()?;
+        self.first_lap()?;
         match self.others {
             Others::Processes(children) => {
                 for child in children {

@@ -201,6 +201,7 @@ fn on_circle<T: Send>(
                 via,
                 kind,
                 cpus,
+                patient: size > 2 || via == Via::Yield,
                 working_set: 4096,
             };
             let mut circle = Circle::form(&plan).expect("forms");
@@ -246,6 +247,7 @@ fn a_party_that_cannot_be_pinned_is_told_at_once() {
             via: Via::Futex,
             kind: Parties::Processes,
             cpus,
+            patient: false,
             working_set: 0,
         };
         Circle::form(&plan)

@@ -170,16 +170,21 @@ impl Ends {
         matches!(self, Ends::Yield(_))
     }
 
-    /// Lets a party that rests go on.
-    pub(super) fn rouse(&self) -> io::Result<()> {
-        if let Ends::Yield(words) = self {
-            words.shared[words.rest].store(0, Ordering::Release);
-            futex_wake_one(&words.shared[words.rest], Scope::Machine)?;
-        }
-        Ok(())
+    /// Hands the token over to a party that may rest. The wake-up may take the CPU from the caller or
+    /// not; as the token is there before it, one switch does in either case.
+    ///
+    /// # Errors
+    /// Those of [`Ends::send`].
+    pub(super) fn rouse_and_send(&self) -> io::Result<()> {
+        let Ends::Yield(words) = self else {
+            return self.send();
+        };
+        words.set_outbox();
+        words.shared[words.rest].store(0, Ordering::Release);
+        futex_wake_one(&words.shared[words.rest], Scope::Machine).map(|_| ())
     }
 
-    /// Announces that the party which gets the command to rest is to do so until [`Ends::rouse`].
+    /// Announces that the party which gets the command to rest is to do so until roused.
     pub(super) fn before_rest(&self) {
         if let Ends::Yield(words) = self {
             words.shared[words.rest].store(1, Ordering::Release);
