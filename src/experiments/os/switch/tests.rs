@@ -4,6 +4,7 @@ use crate::host::limits::Rlimit;
 use record::event::Raw;
 use record::key::Key;
 use record::key::Value;
+use std::os::fd::AsFd;
 
 #[test]
 fn it_keeps_the_laws_of_the_catalogue_and_its_allotment() {
@@ -294,4 +295,41 @@ fn it_measures_both_sides_and_their_difference() {
             told.range.is_some()
         });
     assert_eq!(ranges.collect::<Vec<_>>(), [true, false, false]);
+}
+
+#[test]
+fn no_party_outlives_a_worker_that_is_killed() {
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    let worker = metal::process::Child::fork(|| {
+        let cpu = metal::place::current_cpu();
+        if metal::place::pin(cpu).is_err() {
+            return 1;
+        }
+        let plan = Plan {
+            via: Via::Pipe,
+            kind: Parties::Processes,
+            cpus: vec![cpu; 8],
+            patient: true,
+            working_set: 0,
+        };
+        let Ok(mut circle) = Circle::form(&plan) else {
+            return 1;
+        };
+        if std::io::Write::write_all(&mut writer, b"x").is_err() {
+            return 1;
+        }
+        while circle.laps(1).is_ok() {}
+        1
+    })
+    .expect("forks");
+    drop(writer);
+    let mut byte = [0; 2];
+    let mut read = || metal::raw::read(reader.as_fd(), &mut byte).expect("reads");
+    assert_eq!(read(), 1, "the circle runs");
+    // Dropping kills it, as the session kills a worker.
+    drop(worker);
+    // Every party has the pipe's other end: its end of file means that the last one is gone.
+    let gone = metal::wait::readable(reader.as_fd(), Duration::from_secs(30)).expect("polls");
+    assert!(gone, "a party is left");
+    assert_eq!(read(), 0);
 }

@@ -252,14 +252,18 @@ fn quartet(clock: Clock, n: u64, body: &mut impl FnMut(u64) -> Result<()>) -> Re
     Ok((first + fourth, second + third))
 }
 
-/// Doubles n until a batch lasts `goal_ns`, twice; the cap ends it for every body.
+/// Doubles n until the shortest of three batches lasts `goal_ns`: one that others lengthened must not
+/// end the search. The cap ends it for every body.
 fn search(clock: Clock, goal_ns: f64, body: &mut impl FnMut(u64) -> Result<()>) -> Result<u64> {
     let mut n = 1;
-    while n < BATCH_MAX {
-        if batch(clock, n, body)? >= goal_ns && batch(clock, n, body)? >= goal_ns {
-            break;
+    'next: while n < BATCH_MAX {
+        for _ in 0..3 {
+            if batch(clock, n, body)? < goal_ns {
+                n *= 2;
+                continue 'next;
+            }
         }
-        n *= 2;
+        break;
     }
     Ok(n)
 }
