@@ -6,6 +6,7 @@
 
 use super::{Service, Words, entry, service_ns, system_call};
 use crate::experiment::{Known, Site};
+use crate::host::Arch;
 use crate::predict::{Estimate, around, cpu, product, range, sum};
 use record::event::Range;
 use record::key::CaseId;
@@ -176,6 +177,10 @@ fn on_one_cpu(site: &Site, known: Option<&Known>, of: &Mechanism) -> Estimate {
         cycles = sum(cycles, range(60.0, 350.0, 1600.0));
         because += ", another address space and its misses in the TLB";
     }
+    if let Some(why) = emptied_tlb(site, of) {
+        cycles = sum(cycles, range(250.0, 1700.0, 6000.0));
+        because += &format!(", which is emptied ({why})");
+    }
     if Words(&site.host).says("spectre_v2", "IBPB: always-on") && of.processes {
         cycles = sum(cycles, range(1000.0, 3000.0, 9000.0));
         because += ", IBPB at each change of process";
@@ -190,13 +195,33 @@ fn on_one_cpu(site: &Site, known: Option<&Known>, of: &Mechanism) -> Estimate {
     }
 }
 
+/// Address spaces that x86 kernels keep apart in one CPU's TLB: TLB_NR_DYN_ASIDS of
+/// arch/x86/include/asm/tlbflush.h.
+const ADDRESS_SPACES: u64 = 6;
+
+/// Why the TLB holds nothing of a process when it comes back.
+fn emptied_tlb(site: &Site, of: &Mechanism) -> Option<&'static str> {
+    let flags = &site.host.cpu.flags;
+    if !of.processes || site.host.cpu.arch != Arch::X86_64 {
+        return None;
+    }
+    if of.size > ADDRESS_SPACES {
+        return Some("Linux keeps six address spaces apart");
+    }
+    (!flags.is_empty() && flags.iter().all(|flag| flag != "pcid")).then_some("without PCID")
+}
+
+/// Lines that the kernel and the process itself touch in a turn, stack and tables among them.
+const OWN_LINES: Range = range(20.0, 60.0, 200.0);
+
 /// Adds what it takes to get a ring's arrays back.
 fn refilled(site: &Site, known: Option<&Known>, of: &Mechanism, switch: Estimate) -> Estimate {
-    let lines = of.working_set.div_ceil(64);
-    if lines == 0 {
+    if of.size <= 2 && of.working_set == 0 {
         return switch;
     }
-    let all = of.size.saturating_mul(of.working_set);
+    let lines = of.working_set.div_ceil(64);
+    let own_bytes = 64 * OWN_LINES.likely as u64;
+    let all = of.size.saturating_mul(of.working_set + own_bytes);
     let cpu = site.cpus.first().copied().unwrap_or(0);
     let size = |level| {
         site.host
@@ -216,13 +241,14 @@ fn refilled(site: &Site, known: Option<&Known>, of: &Mechanism, switch: Estimate
         (None, None, None) => (range(0.05, 5.0, 150.0), "caches of unknown size"),
         _ => (range(1.0, 20.0, 200.0), "memory in part"),
     };
-    let refill = cpu::time_of(site, known, scaled(per_line, lines as f64), "");
+    let fetched = sum(scaled(per_line, lines as f64), product(per_line, OWN_LINES));
+    let refill = cpu::time_of(site, known, fetched, "");
     Estimate {
         range: sum(switch.range, refill.range),
         because: format!(
-            "{}; {lines} lines fetched again from {from}, where the {} arrays are, {:.1} to {:.0} \
-             cycles each beyond the hot one's",
-            switch.because, of.size, per_line.low, per_line.high
+            "{}; {lines} lines of the array and about {:.0} others fetched again from {from}, where \
+             those of {} processes are, {:.1} to {:.0} cycles each beyond the hot ones",
+            switch.because, OWN_LINES.likely, of.size, per_line.low, per_line.high
         ),
     }
 }

@@ -159,7 +159,8 @@ fn the_derived_prediction_comes_from_what_os_syscall_measured() {
         full[0] > empty[0] && full[1] > empty[1],
         "{empty:?} {full:?}"
     );
-    assert_eq!(empty, [one_party.likely, switch.likely]);
+    // More processes than the processor keeps apart in its TLB.
+    assert!(empty[0] == one_party.likely && empty[1] > 1.3 * switch.likely);
 }
 
 #[test]

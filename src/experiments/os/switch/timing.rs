@@ -2,7 +2,7 @@
 
 use super::circle::{Circle, Switches};
 use crate::measure::{Bench, Clock, voids};
-use anyhow::{Error, Result, ensure};
+use anyhow::{Result, ensure};
 use metal::clock::monotonic_raw_ns;
 use record::case::Case;
 use std::hint::black_box;
@@ -72,33 +72,28 @@ impl Timed {
     }
 }
 
-/// Times a case and writes its three figures down.
+/// Times a case between two accounts of the scheduler's.
 ///
 /// # Errors
-/// A party is gone, or the scheduler's count says that other things happened than hand-overs.
-pub(super) fn measure(circle: &mut Circle, case: &Case, bench: &mut Bench) -> Result<()> {
+/// A party is gone.
+pub(super) fn time(circle: &mut Circle, bench: &mut Bench) -> Result<(Timed, Counted)> {
     let before = circle.switches()?;
-    let timed = time(circle, bench)?;
-    let after = circle.switches()?;
-    let counted = Counted::between(&before, &after);
+    let timed = turns(circle, bench)?;
+    let counted = Counted::between(&before, &circle.switches()?);
     bench.planned_switches(counted.planned_here());
-    // Where the law is broken the figures are not those of hand-overs. A rehearsal's mean nothing,
-    // and its few may well be lost on a busy machine.
-    let broken = counted.check();
-    if !bench.order().rehearsal {
-        broken?;
-        return record(case, bench, timed, &counted, None);
-    }
-    record(case, bench, timed, &counted, broken.err())
+    Ok((timed, counted))
 }
 
-fn record(
-    case: &Case,
-    bench: &mut Bench,
-    timed: Timed,
-    counted: &Counted,
-    broken: Option<Error>,
-) -> Result<()> {
+/// Writes the three figures of a case down, if the scheduler says that hand-overs were measured.
+///
+/// # Errors
+/// It says that other things happened. In a rehearsal that is a note: its figures mean nothing, and
+/// its few hand-overs may well be lost on a busy machine.
+pub(super) fn write(case: &Case, bench: &mut Bench, timed: Timed, counted: &Counted) -> Result<()> {
+    let broken = match (counted.check(), bench.order().rehearsal) {
+        (Err(error), false) => return Err(error),
+        (outcome, _) => outcome.err(),
+    };
     let k = timed.laps * timed.size;
     let differences = timed.differences();
     let voids = timed.voids;
@@ -172,7 +167,7 @@ impl Counted {
 }
 
 /// Runs both quartets in turn for the case's time, which of them first changing each time.
-fn time(circle: &mut Circle, bench: &Bench) -> Result<Timed> {
+fn turns(circle: &mut Circle, bench: &Bench) -> Result<Timed> {
     let clock = bench.clock();
     let case_ns = bench.order().case_ns as f64;
     let calibration = bench.calibration();
