@@ -8,6 +8,7 @@
 
 pub(crate) mod signal;
 pub(crate) mod thread;
+pub(crate) mod switch;
 
 use super::{Estimate, difference, product, range, sum};
 use crate::experiment::{Known, Site};

@@ -29,6 +29,8 @@ pub(crate) use machine::{
 pub(crate) use machine::{
     calls_f32, calls_f64, calls_i32, calls_i64, calls_indirect, calls_linkage, calls_structure,
 };
+// The sum of an array.
+pub(crate) use machine::sum_lines;
 
 // A line that two threads hand to each other.
 pub(crate) use machine::{line_method, line_turns};

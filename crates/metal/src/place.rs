@@ -162,6 +162,15 @@ pub fn normal() -> io::Result<()> {
     schedule(libc::SCHED_OTHER, 0)
 }
 
+/// Puts the calling thread under SCHED_BATCH, which needs no right: when it is woken it does not take
+/// the CPU from whoever runs. Children and threads inherit it; [`normal`] undoes it.
+///
+/// # Errors
+/// Those of `sched_setscheduler`.
+pub fn batch() -> io::Result<()> {
+    schedule(libc::SCHED_BATCH, 0)
+}
+
 fn schedule(policy: i32, priority: i32) -> io::Result<()> {
     // SAFETY: an all-zero sched_param is a valid one.
     let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
@@ -285,7 +294,12 @@ mod tests {
             // SAFETY: plain values.
             assert_eq!(unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }, 5);
             assert!(fifo(1000).is_err());
+            batch().unwrap();
+            // SAFETY: plain values.
+            assert_eq!(unsafe { libc::sched_getscheduler(0) }, libc::SCHED_BATCH);
             normal().unwrap();
+            // SAFETY: plain values.
+            assert_eq!(unsafe { libc::sched_getscheduler(0) }, libc::SCHED_OTHER);
         });
     }
 }

@@ -7,6 +7,7 @@ use crate::{clock, signal};
 
 mod child;
 
+pub(crate) use child::reap;
 pub use child::{Child, Ending};
 
 /// What the calling thread or process used so far.
@@ -190,7 +191,7 @@ pub fn first_syscall_in_vfork_child() -> io::Result<u64> {
 
 /// Reaps a child and checks that it exited with status 0.
 fn wait_for_success(pid: libc::pid_t) -> io::Result<()> {
-    match child::reap(pid)? {
+    match reap(pid)? {
         Ending::Exited(0) => Ok(()),
         ending => Err(io::Error::other(format!(
             "the child {pid} ended: {ending:?}"

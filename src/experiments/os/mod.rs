@@ -3,5 +3,6 @@
 crate::family!("os", "what the kernel's basic services cost: system calls, processes, threads, switches, messages, signals", hidden: false, [
     syscall,
     thread,
+    switch,
     signal,
 ]);

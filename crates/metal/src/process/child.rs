@@ -99,7 +99,7 @@ impl Drop for Child {
 }
 
 /// Reaps a child.
-pub(super) fn reap(pid: libc::pid_t) -> io::Result<Ending> {
+pub(crate) fn reap(pid: libc::pid_t) -> io::Result<Ending> {
     let mut status = 0;
     loop {
         // SAFETY: `status` is ours.

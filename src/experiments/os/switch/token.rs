@@ -1,0 +1,243 @@
+//! Ways of a token from one party to the next.
+
+use anyhow::{Context, Result, bail};
+use metal::handover::{Scope, eventfd, futex_wait, futex_wake_one};
+use metal::memory::{SharedWords, WORDS_PER_LINE};
+use metal::raw;
+use std::io::{self, PipeReader, PipeWriter};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Bytes that go through a pipe for a token, as with `perf bench sched pipe` and lat_ctx.
+const PIPE_BYTES: usize = 4;
+/// Bytes that an eventfd takes and gives.
+const EVENT_BYTES: usize = 8;
+/// Words that two parties write lie this far apart: two lines, which some processors fetch together.
+pub(super) const STRIDE: usize = 2 * WORDS_PER_LINE;
+
+/// By what the token goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Via {
+    Pipe,
+    Futex,
+    Eventfd,
+    Yield,
+}
+
+impl Via {
+    /// Of a case's symbol; a ring's is a pipe.
+    pub(super) fn of(symbol: &str) -> Result<Via> {
+        Ok(match symbol {
+            "pipe" | "ring" => Via::Pipe,
+            "futex" => Via::Futex,
+            "eventfd" => Via::Eventfd,
+            "yield" => Via::Yield,
+            _ => bail!("nothing goes via `{symbol}`"),
+        })
+    }
+}
+
+/// One party's two ends: where the token comes from and where it goes to.
+pub(super) enum Ends {
+    /// A write makes the next party's read return.
+    Pipe(PipeReader, PipeWriter),
+    /// The same by counters.
+    Eventfd(OwnedFd, OwnedFd),
+    /// A word of one's own is set, and a wait on it ended.
+    Futex(Words, Scope),
+    /// A word of one's own is set, and the CPU left to whoever wants it.
+    Yield(Words),
+}
+
+/// A party's words in shared memory.
+pub(super) struct Words {
+    shared: Arc<SharedWords>,
+    /// Set when the token comes.
+    inbox: usize,
+    /// The next party's inbox.
+    outbox: usize,
+    /// Set while the party that yields is to be blocked.
+    rest: usize,
+}
+
+/// The ends of `size` parties in a circle: party i hands over to party i + 1, the last to the first.
+///
+/// # Errors
+/// Descriptors are short.
+pub(super) fn circle(via: Via, size: usize, scope: Scope) -> Result<Vec<Ends>> {
+    // One inbox for each, and a word to rest on.
+    let shared = Arc::new(SharedWords::new(STRIDE * (size + 1))?);
+    let words = |index: usize| Words {
+        shared: Arc::clone(&shared),
+        inbox: STRIDE * index,
+        outbox: STRIDE * ((index + 1) % size),
+        rest: STRIDE * size,
+    };
+    let ends = match via {
+        Via::Futex => (0..size)
+            .map(|index| Ends::Futex(words(index), scope))
+            .collect(),
+        Via::Yield => (0..size).map(|index| Ends::Yield(words(index))).collect(),
+        Via::Pipe => {
+            let (readers, mut writers) = many(size, io::pipe)?;
+            writers.rotate_left(1);
+            let both = readers.into_iter().zip(writers);
+            both.map(|(from, to)| Ends::Pipe(from, to)).collect()
+        }
+        Via::Eventfd => {
+            let (readers, mut writers) = many(size, || {
+                let event = eventfd()?;
+                Ok((event.try_clone()?, event))
+            })?;
+            writers.rotate_left(1);
+            let both = readers.into_iter().zip(writers);
+            both.map(|(from, to)| Ends::Eventfd(from, to)).collect()
+        }
+    };
+    Ok(ends)
+}
+
+/// `size` pairs of descriptors.
+fn many<R, W>(size: usize, make: impl Fn() -> io::Result<(R, W)>) -> Result<(Vec<R>, Vec<W>)> {
+    let (mut readers, mut writers) = (Vec::new(), Vec::new());
+    for index in 0..size {
+        let (reader, writer) =
+            make().with_context(|| format!("descriptors {} of {size}", index + 1))?;
+        readers.push(reader);
+        writers.push(writer);
+    }
+    Ok((readers, writers))
+}
+
+impl Ends {
+    /// Hands the token over.
+    ///
+    /// # Errors
+    /// Those of the system call; the next party is gone.
+    #[inline]
+    pub(super) fn send(&self) -> io::Result<()> {
+        match self {
+            Ends::Pipe(_, to) => whole(raw::write(to.as_fd(), &[1; PIPE_BYTES])?, PIPE_BYTES),
+            Ends::Eventfd(_, to) => {
+                let one = 1_u64.to_ne_bytes();
+                whole(raw::write(to.as_fd(), &one)?, EVENT_BYTES)
+            }
+            Ends::Futex(words, scope) => {
+                words.set_outbox();
+                futex_wake_one(&words.shared[words.outbox], *scope).map(|_| ())
+            }
+            Ends::Yield(words) => {
+                words.set_outbox();
+                raw::sched_yield()
+            }
+        }
+    }
+
+    /// Waits for the token.
+    ///
+    /// # Errors
+    /// Those of the system call; the party before is gone.
+    #[inline]
+    pub(super) fn receive(&self) -> io::Result<()> {
+        match self {
+            Ends::Pipe(from, _) => {
+                let mut token = [0; PIPE_BYTES];
+                whole(read_on(from.as_fd(), &mut token)?, PIPE_BYTES)
+            }
+            Ends::Eventfd(from, _) => {
+                let mut count = [0; EVENT_BYTES];
+                whole(read_on(from.as_fd(), &mut count)?, EVENT_BYTES)
+            }
+            Ends::Futex(words, scope) => loop {
+                // Also where the token is there already: the calls are the same in every hand-over.
+                futex_wait(&words.shared[words.inbox], 0, *scope)?;
+                if words.take_inbox() {
+                    return Ok(());
+                }
+            },
+            Ends::Yield(words) => {
+                while !words.take_inbox() {
+                    raw::sched_yield()?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether the parties would run on with nothing to do and must be put to rest.
+    pub(super) fn are_restless(&self) -> bool {
+        matches!(self, Ends::Yield(_))
+    }
+
+    /// Hands the token over to a party that may rest. The wake-up may take the CPU from the caller or
+    /// not; as the token is there before it, one switch does in either case.
+    ///
+    /// # Errors
+    /// Those of [`Ends::send`].
+    pub(super) fn rouse_and_send(&self) -> io::Result<()> {
+        let Ends::Yield(words) = self else {
+            return self.send();
+        };
+        words.set_outbox();
+        words.shared[words.rest].store(0, Ordering::Release);
+        futex_wake_one(&words.shared[words.rest], Scope::Machine).map(|_| ())
+    }
+
+    /// Announces that the party which gets the command to rest is to do so until roused.
+    pub(super) fn before_rest(&self) {
+        if let Ends::Yield(words) = self {
+            words.shared[words.rest].store(1, Ordering::Release);
+        }
+    }
+
+    /// Hands the token over and rests, which gives the CPU away.
+    pub(super) fn send_and_rest(&self) -> io::Result<()> {
+        let Ends::Yield(words) = self else {
+            return self.send();
+        };
+        words.set_outbox();
+        while words.shared[words.rest].load(Ordering::Acquire) != 0 {
+            futex_wait(&words.shared[words.rest], 1, Scope::Machine)?;
+        }
+        Ok(())
+    }
+}
+
+impl Words {
+    #[inline]
+    fn set_outbox(&self) {
+        self.shared[self.outbox].store(1, Ordering::Release);
+    }
+
+    /// Whether the token was there; it no longer is.
+    #[inline]
+    fn take_inbox(&self) -> bool {
+        let inbox = &self.shared[self.inbox];
+        let there = inbox.load(Ordering::Acquire) != 0;
+        if there {
+            inbox.store(0, Ordering::Relaxed);
+        }
+        there
+    }
+}
+
+/// A read that a signal does not end.
+fn read_on(from: BorrowedFd, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match raw::read(from, buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            outcome => return outcome,
+        }
+    }
+}
+
+fn whole(bytes: usize, expected: usize) -> io::Result<()> {
+    match bytes == expected {
+        true => Ok(()),
+        false => Err(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            format!("{bytes} bytes of a token of {expected}: the other party is gone"),
+        )),
+    }
+}
