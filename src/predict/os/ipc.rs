@@ -119,7 +119,7 @@ const COPY_NEAR: Range = range(4.0, 13.0, 36.0);
 const COPY_FAR: Range = range(1.5, 5.0, 16.0);
 
 /// One process put to sleep and another taken up, in cycles, beyond the entry and exit of the calls.
-const SWITCH: Range = range(1200.0, 2600.0, 7000.0);
+const SWITCH: Range = range(1300.0, 2500.0, 5500.0);
 /// A CPU that sleeps lightly woken until the process on it runs, in ns.
 const WAKE: Range = range(700.0, 2000.0, 7000.0);
 /// The same where the hypervisor must take the sleeping CPU up again.
@@ -179,23 +179,26 @@ pub(crate) fn bandwidth(site: &Site, known: Option<&Known>, way: Way) -> Estimat
         scaled(parts.call, parts.calls),
         sum(parts.service, parts.copies),
     );
-    let handovers = handovers(way);
+    let switches = switches(way);
     let (message, how) = if way.pair == "same" {
-        let shared = product(handovers, parts.handover);
+        let shared = product(switches, parts.handover);
         let how = format!(
             "{:.2} to {:.2} switches a message",
-            handovers.low, handovers.high
+            switches.low, switches.high
         );
         (sum(work, shared), how)
     } else {
-        // Each party has its half; they overlap where both keep busy, and wait for each other's
-        // lines and locks. At worst each message wakes the receiver.
+        // Each party has its half, and they overlap; but where one is faster it waits for the other,
+        // and must be woken: once a message where messages are small, else as buffers fill and empty.
+        let (fewest, handover) = (switches.low, parts.handover);
+        let often = if fewest < 1.0 { 1.0 } else { fewest };
         let message = Range {
             low: 0.45 * work.low,
-            likely: 0.8 * work.likely,
-            high: 1.2 * work.high + 0.5 * handovers.high.min(1.0) * parts.handover.high,
+            likely: 0.8 * work.likely + 0.5 * fewest * handover.likely,
+            high: 1.2 * work.high + often * handover.high,
         };
-        (message, "the two parties overlap".to_owned())
+        let how = format!("the parties overlap, and up to {often:.0} times one is woken");
+        (message, how)
     };
     Estimate {
         range: inverse(1e9 * way.bytes as f64, message),
@@ -206,20 +209,19 @@ pub(crate) fn bandwidth(site: &Site, known: Option<&Known>, way: Way) -> Estimat
     }
 }
 
-/// Switches for each message where both parties share a CPU: two for each buffer that fills, up to
-/// two for each message where the receiver preempts the sender at once.
-fn handovers(way: Way) -> Range {
+/// Switches for each message where both parties share a CPU: from two for each buffer that fills up
+/// to two for each message, where the receiver preempts the sender at once.
+fn switches(way: Way) -> Range {
     let pages = way.bytes as f64 / 4096.0;
     let [small, page] = way.via.service().queued;
-    let queued = if pages < 1.0 {
-        small.min(BUFFER_BYTES / way.bytes as f64).max(page)
-    } else {
-        (page / pages).max(0.0)
+    let queued = match pages < 1.0 {
+        true => small.min(BUFFER_BYTES / way.bytes as f64).max(page),
+        false => page / pages,
     };
-    let fewest = 2.0 / queued.max(1e-9);
-    let low = if queued >= 1.0 { fewest } else { 0.8 * fewest };
-    let high = if queued >= 1.0 { 2.0 } else { 4.0 * fewest };
-    range(low.min(high), (low * high).sqrt(), high)
+    let fewest = 2.0 / queued;
+    // A message longer than the buffer switches as often as it fills, or twice that.
+    let most = if queued >= 1.0 { 2.0 } else { 2.0 * fewest };
+    range(fewest, (fewest * most).sqrt(), most)
 }
 
 /// What a message's way is made of, in ns.
@@ -326,3 +328,6 @@ fn scaled(range: Range, factor: f64) -> Range {
         high: factor * range.high,
     }
 }
+
+#[cfg(test)]
+mod tests;
