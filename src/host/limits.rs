@@ -26,6 +26,8 @@ pub(crate) struct Limits {
     pub locked_memory: Option<Rlimit>,
     /// Files that may be open.
     pub open_files: Option<Rlimit>,
+    /// Largest message of a POSIX queue: `fs.mqueue.msgsize_max`.
+    pub message_bytes: Option<u64>,
     /// CPUs this process can keep busy: min(allowed online CPUs, quota).
     pub effective_cpus: Option<f64>,
 }
@@ -75,6 +77,7 @@ pub(super) fn read(root: &Root, outside: &Outside, cpu: &Cpu) -> Limits {
             .collect(),
         locked_memory: rlimit(&limits, "Max locked memory"),
         open_files: rlimit(&limits, "Max open files"),
+        message_bytes: root.number("proc/sys/fs/mqueue/msgsize_max"),
         effective_cpus: effective_cpus(outside, cpu, cpu_quota),
     }
 }

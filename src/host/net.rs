@@ -16,6 +16,8 @@ pub(crate) struct Net {
     pub receive_buffer_max_bytes: Option<u64>,
     /// `net.core.wmem_max`.
     pub send_buffer_max_bytes: Option<u64>,
+    /// `net.core.wmem_default`: the send buffer of a socket that asks for none.
+    pub send_buffer_default_bytes: Option<u64>,
     /// `net.core.busy_read`: microseconds a blocking read polls the device; 0 = off.
     pub busy_read_us: Option<u64>,
 }
@@ -59,6 +61,7 @@ pub(super) fn read(root: &Root) -> Net {
         congestion_control: root.line("proc/sys/net/ipv4/tcp_congestion_control"),
         receive_buffer_max_bytes: root.number("proc/sys/net/core/rmem_max"),
         send_buffer_max_bytes: root.number("proc/sys/net/core/wmem_max"),
+        send_buffer_default_bytes: root.number("proc/sys/net/core/wmem_default"),
         busy_read_us: root.number("proc/sys/net/core/busy_read"),
     }
 }

@@ -16,6 +16,7 @@ pub mod clock;
 pub mod counter;
 pub mod cpuid;
 pub mod handover;
+pub mod deadline;
 pub mod kernel;
 pub mod line;
 pub mod memory;

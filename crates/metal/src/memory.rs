@@ -10,8 +10,10 @@ use std::ptr::NonNull;
 use std::sync::OnceLock;
 
 mod shared;
+mod stream;
 
 pub use shared::{SharedWords, WORDS_PER_LINE};
+pub use stream::{StreamReader, StreamWriter, shared_stream};
 
 /// Pages that are asked about at most in one [`Mapping::nodes`].
 const MOST_SAMPLED_PAGES: usize = 4096;

@@ -11,8 +11,10 @@ use std::sync::atomic::AtomicU32;
 use crate::arch;
 use crate::clock::Clock;
 
+mod ipc;
 mod uring;
 
+pub use ipc::{MessageQueue, eventfd, futex_wait_shared, futex_wake_shared};
 pub use uring::UringNop;
 
 /// Number of the process.

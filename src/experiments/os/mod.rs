@@ -4,5 +4,6 @@ crate::family!("os", "what the kernel's basic services cost: system calls, proce
     syscall,
     thread,
     switch,
+    ipc,
     signal,
 ]);

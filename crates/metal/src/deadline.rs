@@ -1,0 +1,112 @@
+//! A deadline for system calls that have none of their own, at no cost while they wait.
+
+use std::io;
+use std::ptr;
+use std::sync::Once;
+use std::time::Duration;
+
+use crate::signal;
+
+/// The signal that interrupts.
+const SIGNAL: libc::c_int = libc::SIGALRM;
+/// It comes again so often: one that came just before a call began is lost on it.
+const AGAIN: Duration = Duration::from_millis(20);
+
+/// From its time on, blocking system calls of the thread that made it fail with `Interrupted`, until
+/// it is dropped. Calls that take no time limit, or that would pay for a timer at each wait, are
+/// bounded with it. It takes over SIGALRM in the process and must be dropped by the thread that made
+/// it.
+#[derive(Debug)]
+pub struct Deadline {
+    timer: libc::timer_t,
+}
+
+impl Deadline {
+    /// Interrupts the calling thread after `time`.
+    ///
+    /// # Errors
+    /// Those of timer_create(2).
+    pub fn after(time: Duration) -> io::Result<Deadline> {
+        handle()?;
+        signal::unblock(&[SIGNAL])?;
+        // SAFETY: an all-zero sigevent is a valid one.
+        let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
+        event.sigev_notify = libc::SIGEV_THREAD_ID;
+        event.sigev_signo = SIGNAL;
+        // SAFETY: no arguments; cannot fail.
+        event.sigev_notify_thread_id = unsafe { libc::gettid() };
+        let mut timer: libc::timer_t = ptr::null_mut();
+        // SAFETY: `event` and `timer` are ours.
+        check(unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, &mut timer) })?;
+        let deadline = Deadline { timer };
+        let times = libc::itimerspec {
+            it_interval: timespec(AGAIN),
+            // Zero would disarm it.
+            it_value: timespec(time.max(Duration::from_nanos(1))),
+        };
+        // SAFETY: the timer is ours, `times` outlives the call, the old times are not asked for.
+        check(unsafe { libc::timer_settime(deadline.timer, 0, &times, ptr::null_mut()) })?;
+        Ok(deadline)
+    }
+}
+
+impl Drop for Deadline {
+    fn drop(&mut self) {
+        // SAFETY: the timer is ours and is not used again.
+        unsafe { libc::timer_delete(self.timer) };
+    }
+}
+
+/// Gives the signal a handler that does nothing, once in a process: calls are interrupted, not taken
+/// up again.
+fn handle() -> io::Result<()> {
+    extern "C" fn nothing(_: libc::c_int) {}
+    static ONCE: Once = Once::new();
+    let mut outcome = Ok(());
+    ONCE.call_once(|| {
+        // SAFETY: an all-zero sigaction is a valid one: no flags (so no restarts), an empty mask.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
+        // SAFETY: the handler does nothing; the old action is not asked for.
+        outcome = check(unsafe { libc::sigaction(SIGNAL, &action, ptr::null_mut()) });
+    });
+    outcome
+}
+
+fn timespec(time: Duration) -> libc::timespec {
+    libc::timespec {
+        tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: time.subsec_nanos().into(),
+    }
+}
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Deadline;
+    use crate::raw;
+    use std::io::{ErrorKind, Write};
+    use std::os::fd::AsFd;
+    use std::time::Duration;
+
+    #[test]
+    fn a_wait_without_an_end_is_interrupted() {
+        let (reader, mut writer) = std::io::pipe().expect("a pipe");
+        {
+            let _deadline = Deadline::after(Duration::from_millis(1)).expect("is armed");
+            for _ in 0..2 {
+                let error = raw::read(reader.as_fd(), &mut [0]).expect_err("nobody writes");
+                assert_eq!(error.kind(), ErrorKind::Interrupted);
+            }
+        }
+        let _deadline = Deadline::after(Duration::from_secs(60)).expect("is armed");
+        writer.write_all(b"x").expect("writes");
+        assert_eq!(raw::read(reader.as_fd(), &mut [0]).expect("is there"), 1);
+    }
+}

@@ -1,0 +1,206 @@
+//! System calls between processes: event counters, POSIX message queues, waits on shared words.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::AtomicU32;
+
+use super::result;
+use crate::arch;
+
+/// Makes an event counter (eventfd) at 0. Writing 8 bytes adds their number to it; reading 8 bytes
+/// waits until it is not 0, returns it and sets it to 0.
+///
+/// # Errors
+/// Those of eventfd2(2).
+pub fn eventfd() -> io::Result<OwnedFd> {
+    // SAFETY: plain values.
+    let fd = result(unsafe { arch::syscall2(libc::SYS_eventfd2, 0, libc::EFD_CLOEXEC as usize) })?;
+    // SAFETY: the kernel has just opened it for us.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// Waits until the kernel is told that `word` changed, if it still is `expected`. Processes that
+/// share the word's memory can wake each other. Returns at once where it is not `expected`, and may
+/// return without a reason; the caller looks again.
+///
+/// # Errors
+/// `Interrupted` by a signal that has a handler; others of futex(2).
+#[inline]
+pub fn futex_wait_shared(word: &AtomicU32, expected: u32) -> io::Result<()> {
+    // SAFETY: the word is valid; without a time limit the fourth argument is a null pointer.
+    let waited = result(unsafe {
+        arch::syscall4(
+            libc::SYS_futex,
+            word.as_ptr() as usize,
+            libc::FUTEX_WAIT as usize,
+            expected as usize,
+            0,
+        )
+    });
+    match waited {
+        Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => Ok(()),
+        waited => waited.map(|_| ()),
+    }
+}
+
+/// Wakes at most `count` of those that wait on `word` by [`futex_wait_shared`], in any process;
+/// returns how many there were.
+///
+/// # Errors
+/// Those of futex(2).
+#[inline]
+pub fn futex_wake_shared(word: &AtomicU32, count: u32) -> io::Result<usize> {
+    // SAFETY: the word is valid, and waking does not access it.
+    result(unsafe {
+        arch::syscall3(
+            libc::SYS_futex,
+            word.as_ptr() as usize,
+            libc::FUTEX_WAKE as usize,
+            count as usize,
+        )
+    })
+}
+
+/// A POSIX message queue without a name: it is gone with its last descriptor.
+#[derive(Debug)]
+pub struct MessageQueue {
+    fd: OwnedFd,
+}
+
+impl MessageQueue {
+    /// A queue for at most `messages` messages of at most `bytes` each. It is made under `name`
+    /// (without a slash), which must be free and is removed at once.
+    ///
+    /// # Errors
+    /// Those of mq_open(2): `InvalidInput` where `bytes` or `messages` is above
+    /// `fs.mqueue.msgsize_max` or `fs.mqueue.msg_max`; `EMFILE` above the limit on bytes in queues
+    /// (RLIMIT_MSGQUEUE); `ENOSYS` where the kernel has no queues.
+    pub fn new(name: &CStr, messages: usize, bytes: usize) -> io::Result<MessageQueue> {
+        const MODE: usize = 0o600;
+        // SAFETY: an all-zero mq_attr is a valid one.
+        let mut attributes: libc::mq_attr = unsafe { std::mem::zeroed() };
+        attributes.mq_maxmsg = messages as _;
+        attributes.mq_msgsize = bytes as _;
+        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
+        // SAFETY: the name ends in a zero byte, and the kernel reads one mq_attr.
+        let fd = result(unsafe {
+            arch::syscall4(
+                libc::SYS_mq_open,
+                name.as_ptr() as usize,
+                flags as usize,
+                MODE,
+                &raw const attributes as usize,
+            )
+        })?;
+        // SAFETY: the kernel has just opened it for us.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
+        // SAFETY: the name ends in a zero byte.
+        result(unsafe { arch::syscall1(libc::SYS_mq_unlink, name.as_ptr() as usize) })?;
+        Ok(MessageQueue { fd })
+    }
+
+    /// Another descriptor of the same queue.
+    ///
+    /// # Errors
+    /// Those of fcntl(2).
+    pub fn try_clone(&self) -> io::Result<MessageQueue> {
+        Ok(MessageQueue {
+            fd: self.fd.try_clone()?,
+        })
+    }
+
+    /// Sends `message`; waits while the queue is full.
+    ///
+    /// # Errors
+    /// Those of mq_timedsend(2).
+    #[inline]
+    pub fn send(&self, message: &[u8]) -> io::Result<()> {
+        // SAFETY: the kernel reads `message.len()` bytes; priority 0, no time limit.
+        result(unsafe {
+            arch::syscall6(
+                libc::SYS_mq_timedsend,
+                self.fd.as_raw_fd() as usize,
+                message.as_ptr() as usize,
+                message.len(),
+                0,
+                0,
+                0,
+            )
+        })?;
+        Ok(())
+    }
+
+    /// Receives the oldest message into `buffer`, which must have room for the queue's largest;
+    /// waits while there is none. Returns its bytes.
+    ///
+    /// # Errors
+    /// Those of mq_timedreceive(2).
+    #[inline]
+    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        // SAFETY: the kernel writes at most `buffer.len()` bytes; no priority asked, no time limit.
+        result(unsafe {
+            arch::syscall6(
+                libc::SYS_mq_timedreceive,
+                self.fd.as_raw_fd() as usize,
+                buffer.as_mut_ptr() as usize,
+                buffer.len(),
+                0,
+                0,
+                0,
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MessageQueue, eventfd, futex_wait_shared, futex_wake_shared};
+    use crate::raw;
+    use std::ffi::CString;
+    use std::io;
+    use std::os::fd::AsFd;
+    use std::sync::atomic::AtomicU32;
+
+    #[test]
+    fn an_event_counter_adds_up_and_is_emptied_by_reading() {
+        let counter = eventfd().expect("is made");
+        for add in [3u64, 4] {
+            let bytes = add.to_ne_bytes();
+            assert_eq!(raw::write(counter.as_fd(), &bytes).expect("writes"), 8);
+        }
+        let mut bytes = [0; 8];
+        assert_eq!(raw::read(counter.as_fd(), &mut bytes).expect("reads"), 8);
+        assert_eq!(u64::from_ne_bytes(bytes), 7);
+    }
+
+    #[test]
+    fn a_wait_for_another_value_ends_at_once_and_nobody_waits() {
+        let word = AtomicU32::new(1);
+        futex_wait_shared(&word, 2).expect("returns");
+        assert_eq!(futex_wake_shared(&word, 1).expect("wakes"), 0);
+    }
+
+    #[test]
+    fn a_queue_keeps_messages_apart_and_in_order() {
+        let name = CString::new(format!("plumb-queue-{}", std::process::id())).expect("no zero");
+        let queue = match MessageQueue::new(&name, 2, 16) {
+            // Kernels and sandboxes without queues.
+            Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => return,
+            queue => queue.expect("is made"),
+        };
+        let other = queue.try_clone().expect("is cloned");
+        queue.send(b"one").expect("sends");
+        queue.send(b"second").expect("sends");
+        let mut buffer = [0; 16];
+        assert_eq!(other.receive(&mut buffer).expect("receives"), 3);
+        assert_eq!(&buffer[..3], b"one");
+        assert_eq!(other.receive(&mut buffer).expect("receives"), 6);
+        let large = queue.send(&[1; 17]).expect_err("is too large");
+        assert_eq!(large.raw_os_error(), Some(libc::EMSGSIZE));
+        // The name is free again, so nothing is left behind.
+        MessageQueue::new(&name, 2, 16).expect("is made again");
+        let none = MessageQueue::new(&name, 0, 16).expect_err("room for no message");
+        assert_eq!(none.kind(), io::ErrorKind::InvalidInput);
+    }
+}

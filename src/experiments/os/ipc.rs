@@ -1,0 +1,416 @@
+//! What does a message from one process to another cost?
+//!
+//! ## Question
+//!
+//! How long is a message on its way there and back, and how many bytes a second go one way, by each
+//! mechanism that the kernel has for it, over the size of a message and the distance of the two
+//! parties' CPUs?
+//!
+//! ## Method
+//!
+//! The second party is a child made by fork. Each party is pinned to the CPU that the case says,
+//! which is read back (the child's at its end too). Both sides use raw system calls and block where
+//! there is nothing to do; nobody spins.
+//!
+//! - `round_trip`: a message of `size` bytes goes there and one of the same size comes back. It is
+//!   not halved. n against 2n in ABBA quartets. Up to 64 KiB: more does not fit into a pipe.
+//! - `bandwidth`: one direction. Only bytes that the receiver has read count: it keeps the count in
+//!   memory that both see, and writes a byte to a pipe of its own when the batch is complete. A
+//!   batch lasts from before the first message is sent until the sender has read that byte and seen
+//!   the count; the sender blocks where the way is full. Batches are n, 2n, 2n and n messages
+//!   between reference chains, so that the start and the answer at the end fall out of the
+//!   difference. A round's value is the bytes of 2n messages over the median of its quartets'
+//!   differences: all that the messages cost both parties, not only the time in which they are read.
+//!   Half of a case's time.
+//!
+//! Each message is written whole by one party and read whole by the other, with as many calls as
+//! that takes. It holds changing data, none of it 0; its first and last byte change with every
+//! message, and the receiver checks both, inside the timed window, and looks at no others. So what
+//! is measured is one copy in and one copy out by the kernel, out of and into buffers that stay the
+//! same. By `shm_futex` the parties themselves copy (the C library's `memcpy`) into and out of a
+//! ring of 64 KiB that both map, a quarter of it at most before the other is told; the kernel is
+//! asked only to wait and to wake one who waits.
+//!
+//! Pipes and sockets have the buffers that the system gives them (a pipe 64 KiB, a socket
+//! net.core.wmem_default); queues hold 10 messages.
+//!
+//! ## Prediction
+//!
+//! A way by one CPU is two system calls with the mechanism's service, one switch from process to
+//! process, and two copies; on two CPUs the switch is the waking of an idle CPU, in a virtual
+//! machine by the hypervisor. A round trip is two such ways. Bandwidth is the bytes over calls,
+//! service, copies, and the part of a switch that falls on a message: how many messages go between
+//! two switches is the scheduler's choice, from one to a whole buffer. On two CPUs the parties
+//! overlap. The derived prediction takes the calls from os.syscall and the switch from os.switch,
+//! where those ran.
+//!
+//! ## Parameters
+//!
+//! - `via`: `pipe` (two, one each way), `unix_stream` and `unix_datagram` (sockets connected by
+//!   name), `socketpair` (UNIX stream sockets made in pairs), `eventfd` (a counter each way, 8 bytes,
+//!   no payload), `mqueue` (POSIX message queues), `shm_futex` (rings in shared memory, futexes).
+//! - `pair`: where the two parties run.
+//! - `size`: bytes of a message; `eventfd` always 8.
+//!
+//! ## Reading the result
+//!
+//! `round_trip` at 1 byte is calls and switches; what it grows by with `size` is copying. `same`
+//! against `llc` is a switch against waking another CPU: on one CPU the whole round trip is work, on
+//! two it is mostly waiting, and longer where CPUs go to sleep deeply. `socketpair` beside
+//! `unix_stream` shows that a name costs nothing once connected. `bandwidth` at small sizes is a
+//! rate of messages (bytes a second over `size`), at large ones a rate of copying.
+//!
+//! ## Pitfalls
+//!
+//! Unpinned, the scheduler decides between `same` and `llc`, and figures differ by factors: older
+//! tools report whichever happened. A single clock pair around both directions halved hides that the
+//! two differ. Counting what the sender wrote counts what lies in buffers. lmbench's `bw_pipe` and
+//! `bw_unix` move 64 KiB a call, `lat_pipe` and `lat_unix` 1 byte, unpinned. Bandwidth of messages
+//! larger than the second-level cache depends on what else is cached. A wake-up may preempt the
+//! sender or not, at the scheduler's choice, which changes bandwidth at small sizes.
+//!
+//! ## Sources
+//!
+//! L. McVoy, C. Staelin: lmbench (1996), `lat_pipe`, `lat_unix`, `bw_pipe`, `bw_unix`; man pages
+//! pipe(7), unix(7), eventfd(2), mq_overview(7), futex(2); Linux `fs/pipe.c`, `net/unix/af_unix.c`,
+//! `ipc/mqueue.c`. The futex protocol follows U. Drepper, "Futexes are tricky" (2011). Cycles of the
+//! services are written from memory of such figures, not looked up one by one.
+
+mod cases;
+mod party;
+mod peer;
+
+use crate::experiment::{
+    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, unknown,
+};
+use crate::experiments::pair;
+use crate::measure::{Bench, voids};
+use crate::predict::Estimate;
+use crate::predict::os::ipc::{self, Via, Way};
+use crate::stats::quantile::median;
+use anyhow::{Context, Result, bail, ensure};
+use cases::{shape, untold};
+use metal::clock::monotonic_raw_ns;
+use metal::place;
+use party::{Descriptors, Party, Queues, Rings};
+use peer::Peer;
+use record::case::{Case, Series};
+use record::event::{Isolation, Prediction, Repeat};
+use record::metric::{Better, Kind, Metric};
+use record::unit::Unit;
+use std::time::Duration;
+
+/// The experiment.
+pub(crate) static EXPERIMENT: Ipc = Ipc;
+
+/// `os.ipc`.
+pub(crate) struct Ipc;
+
+/// Bytes of a ring: those of a pipe.
+const RING_BYTES: usize = 64 << 10;
+/// Bandwidth takes this share of a case's time …
+const SHARE: u64 = 2;
+/// … and aims at so many quartets in it, 6 n messages each: few and long ones, because waking the
+/// other party at a batch's start and end takes tens of microseconds in a virtual machine, and never
+/// the same. Batches are no shorter than so many times what reading the clock costs or a step of it.
+const QUARTETS: usize = 4;
+const REHEARSAL_QUARTETS: usize = 2;
+const COST_FACTOR: f64 = 1000.0;
+const RESOLUTION_FACTOR: f64 = 100.0;
+/// Batches that the search for n tries, at most, and the most that n grows by in one step.
+const STEPS_MAX: u32 = 40;
+const GROWTH_MAX: f64 = 10.0;
+/// Where too many quartets are void, bandwidth may take so many times its time.
+const PATIENCE: u64 = 3;
+/// For the cost of a round: making the other party, the reference chains and the core clock of a
+/// case, and a rate of copying that large messages reach.
+const PEER_OVERHEAD: Duration = Duration::from_millis(1);
+const METRIC_OVERHEAD: Duration = Duration::from_millis(3);
+const WORKER_OVERHEAD: Duration = Duration::from_millis(30);
+const COPIED_BYTES_PER_S: f64 = 3e9;
+
+static CARD: Card = Card {
+    id: "os.ipc",
+    title: "Messages between processes",
+    metrics: &[
+        Metric::new(
+            "round_trip",
+            "a message there and one of the same size back, not halved",
+            Unit::Ns,
+            Better::Lower,
+            Kind::Os,
+        ),
+        Metric::new(
+            "bandwidth",
+            "bytes that the receiver has read, one direction",
+            Unit::BPerS,
+            Better::Higher,
+            Kind::Os,
+        ),
+    ],
+    params: &[
+        Param {
+            name: "via",
+            doc: "the mechanism; auto: those that the preset lists",
+            domain: Domain::Symbols(&[
+                "auto",
+                "pipe",
+                "unix_stream",
+                "unix_datagram",
+                "socketpair",
+                "eventfd",
+                "mqueue",
+                "shm_futex",
+            ]),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        pair::PARAM,
+        Param {
+            name: "size",
+            doc: "bytes of a message; auto: those that the preset lists for the mechanism",
+            domain: Domain::Either(&["auto"], 1, 64 << 20, Unit::B),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+    ],
+    after: &["clock.rate", "clock.read", "os.syscall"],
+    repeat: Repeat::Rounds,
+    isolation: Isolation::Shared,
+    needs: &[],
+    view: ViewCard::Table,
+};
+
+impl Experiment for Ipc {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("ipc.rs")
+    }
+
+    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+        cases::offer(site, params)
+    }
+
+    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
+        let of_case = |case: &Case| {
+            let Some((via, size)) = shape(case) else {
+                return Duration::ZERO;
+            };
+            let case_time = Duration::from_nanos(site.case_ns);
+            let least = 6.0 * (QUARTETS + 1) as f64 * size as f64 / COPIED_BYTES_PER_S;
+            let mut cost = PEER_OVERHEAD;
+            if untold(via, size, "round_trip").is_none() {
+                cost += case_time + METRIC_OVERHEAD;
+            }
+            if untold(via, size, "bandwidth").is_none() {
+                let share = case_time / SHARE as u32;
+                cost += share.max(Duration::from_secs_f64(least)) + METRIC_OVERHEAD;
+            }
+            cost
+        };
+        series.cases.iter().map(of_case).sum::<Duration>() + WORKER_OVERHEAD
+    }
+
+    fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
+        for case in &mut series.cases {
+            let symbol = case.text("pair").unwrap_or_default().to_owned();
+            pair::place(case, pair::of(site, &symbol)?);
+        }
+        Ok(series)
+    }
+
+    fn predict(
+        &self,
+        site: &Site,
+        known: Option<&Known>,
+        case: &Case,
+        metric: &Metric,
+    ) -> Option<Prediction> {
+        let told = |why: &str| known.is_none().then(|| unknown(format!("unknown: {why}")));
+        let Some((name, size)) = shape(case) else {
+            return told("no such case");
+        };
+        if let Some(why) = untold(name, size, &metric.name) {
+            return told(why);
+        }
+        let Some(via) = Via::of(name) else {
+            return told("no such mechanism");
+        };
+        if known.is_some_and(|known| !ipc::adds(known)) {
+            return None;
+        }
+        let way = Way {
+            via,
+            pair: case.text("pair").unwrap_or("other"),
+            bytes: size,
+        };
+        let estimate: Estimate = match &*metric.name {
+            "round_trip" => ipc::round_trip(site, known, way),
+            _ => ipc::bandwidth(site, known, way),
+        };
+        Some(estimate.prediction())
+    }
+
+    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        for case in &series.cases {
+            let (via, size) = shape(case).context("a case has a mechanism and a size")?;
+            let bytes = usize::try_from(size)?;
+            let measured = match via {
+                "mqueue" => exchange(bench, case, Queues::pair(bytes)?),
+                "shm_futex" => exchange(bench, case, Rings::pair(RING_BYTES)?),
+                _ => exchange(bench, case, Descriptors::pair(via)?),
+            };
+            measured.with_context(|| case.id.to_string())?;
+        }
+        Ok(())
+    }
+}
+
+/// Both figures of a case, with a party of its own.
+fn exchange<P: Party>(bench: &mut Bench, case: &Case, ends: [P; 2]) -> Result<()> {
+    let (via, size) = shape(case).context("a case has a mechanism and a size")?;
+    let [mine, theirs] = pair::cpus(case).context("the case was not resolved")?;
+    ensure!(
+        bench.cpu() == mine,
+        "the round is on CPU {}, the case on {mine}",
+        bench.cpu()
+    );
+    bench.use_cpus(&[mine, theirs]);
+    let mut peer = Peer::start(ends, usize::try_from(size)?, theirs)?;
+    let mut messages = 0;
+    if untold(via, size, "round_trip").is_none() {
+        bench.try_time(case, "round_trip", |count| {
+            messages += count;
+            peer.round_trips(count)
+        })?;
+    }
+    if untold(via, size, "bandwidth").is_none() {
+        messages += bandwidth(bench, case, &mut peer, size)?;
+    }
+    // On one CPU the receiver that a message wakes may preempt the sender: planned. On two nobody
+    // has to give way.
+    if mine == theirs {
+        bench.planned_switches(messages);
+    }
+    let found = place::current_cpu();
+    ensure!(found == mine, "moved from CPU {mine} to {found}");
+    peer.stop()
+}
+
+/// Measures and records the bandwidth; the messages that it took.
+fn bandwidth<P: Party>(
+    bench: &mut Bench,
+    case: &Case,
+    peer: &mut Peer<P>,
+    size: u64,
+) -> Result<u64> {
+    let clock = bench.clock();
+    let mut sent = 0;
+    let mut deliver = |count: u64| {
+        sent += count;
+        peer.deliver(count, clock)
+    };
+    let count = batch(bench, &mut deliver)?;
+    let (differences_ns, voids) = quartets(bench, count, &mut deliver)?;
+    // In the domain of time, where a batch that something held up errs to either side alike: as
+    // rates, differences below zero would count as the slowest ones instead of the fastest.
+    let middle_ns = median(&differences_ns).context("no quartet")?;
+    ensure!(
+        middle_ns != 0.0,
+        "{count} messages and twice as many took the same time"
+    );
+    let bytes = (2 * count * size) as f64;
+    let all = differences_ns.len();
+    let covered = 2 * count * all as u64;
+    let rate = vec![1e9 * bytes / middle_ns];
+    let samples = bench.record_batches(case, "bandwidth", covered, rate)?;
+    for (name, value) in [
+        ("quartets", all as f64),
+        ("voids", voids as f64),
+        ("batch_messages", count as f64),
+    ] {
+        samples.quantities.insert(name.to_owned(), value);
+    }
+    if voids >= all {
+        samples.notes.push(format!(
+            "{voids} quartets are void (the core clock moved around each), {all} stand here"
+        ));
+    }
+    Ok(sent)
+}
+
+/// Messages of the short batch: as many as fill the time with [`QUARTETS`].
+fn batch(bench: &Bench, deliver: &mut impl FnMut(u64) -> Result<f64>) -> Result<u64> {
+    let calibration = bench.calibration();
+    let least_ns =
+        (COST_FACTOR * calibration.pair_cost_ns).max(RESOLUTION_FACTOR * calibration.resolution_ns);
+    let share_ns = (bench.order().case_ns / SHARE) as f64;
+    let goal_ns = (share_ns / (6 * QUARTETS) as f64).max(least_ns);
+    let mut count: u64 = 1;
+    for _ in 0..STEPS_MAX {
+        let mut took_ns = deliver(count)?;
+        if took_ns >= goal_ns {
+            // Again, because the first of a length is a cold one; unless there is no time to.
+            if took_ns > goal_ns * QUARTETS as f64 {
+                return Ok(count);
+            }
+            took_ns = took_ns.min(deliver(count)?);
+            if took_ns >= goal_ns {
+                return Ok(count);
+            }
+        }
+        let factor = (1.1 * goal_ns / took_ns.max(1.0)).clamp(1.0, GROWTH_MAX);
+        count = ((count as f64 * factor).round() as u64).max(count + 1);
+    }
+    bail!("no batch of up to {count} messages lasts {goal_ns:.0} ns")
+}
+
+/// Quartets of `count`, twice as many, twice as many and `count` messages: the long ones less the
+/// short ones, in ns, and how many were void by the reference chains around them. Where none is good
+/// the void ones are given.
+fn quartets(
+    bench: &Bench,
+    count: u64,
+    deliver: &mut impl FnMut(u64) -> Result<f64>,
+) -> Result<(Vec<f64>, usize)> {
+    let rehearsal = bench.order().rehearsal;
+    let least = if rehearsal {
+        REHEARSAL_QUARTETS
+    } else {
+        QUARTETS
+    };
+    let time_ns = bench.order().case_ns / SHARE;
+    let (mut good, mut void) = (Vec::new(), Vec::new());
+    bench.reference();
+    let begin = monotonic_raw_ns();
+    let mut before_ns = bench.reference();
+    loop {
+        let [first, second, third, fourth] = [
+            deliver(count)?,
+            deliver(2 * count)?,
+            deliver(2 * count)?,
+            deliver(count)?,
+        ];
+        let difference_ns = (second + third) - (first + fourth);
+        let after_ns = bench.reference();
+        match voids(before_ns, after_ns) {
+            true => void.push(difference_ns),
+            false => good.push(difference_ns),
+        }
+        before_ns = after_ns;
+        let all = good.len() + void.len();
+        let patience = if good.len() < least { PATIENCE } else { 1 };
+        let over = monotonic_raw_ns() - begin > patience * time_ns;
+        if all >= least && (over || rehearsal) {
+            break;
+        }
+    }
+    let voids = void.len();
+    Ok((if good.is_empty() { void } else { good }, voids))
+}
+
+#[cfg(test)]
+mod tests;

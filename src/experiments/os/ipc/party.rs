@@ -1,0 +1,246 @@
+//! The mechanisms: what two parties send each other messages by.
+
+use anyhow::{Context, Result};
+use metal::memory::{StreamReader, StreamWriter, shared_stream};
+use metal::raw::{self, MessageQueue};
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
+
+/// Messages that a queue holds: the kernel's default for `fs.mqueue.msg_max`.
+const QUEUE_MESSAGES: usize = 10;
+
+/// One party's end.
+pub(super) trait Party {
+    /// Sends a whole message; waits while there is no room.
+    ///
+    /// # Errors
+    /// The other party is gone; `Interrupted` at a deadline.
+    fn send(&mut self, message: &[u8]) -> io::Result<()>;
+
+    /// Receives a whole message of the buffer's length; waits until it is there.
+    ///
+    /// # Errors
+    /// As `send`, or a message of another length.
+    fn receive(&mut self, message: &mut [u8]) -> io::Result<()>;
+}
+
+/// File descriptors.
+#[derive(Debug)]
+pub(super) struct Descriptors {
+    input: OwnedFd,
+    output: OwnedFd,
+    /// Messages are kept apart: one comes whole or not at all.
+    apart: bool,
+}
+
+impl Descriptors {
+    /// Both ends of a mechanism that is made of file descriptors.
+    ///
+    /// # Errors
+    /// It could not be made; there is none of this name.
+    pub(super) fn pair(via: &str) -> Result<[Descriptors; 2]> {
+        let ends = match via {
+            "pipe" => pipes(),
+            "unix_stream" => stream_by_name(),
+            "unix_datagram" => datagrams_by_name(),
+            "socketpair" => UnixStream::pair().and_then(|ends| both_ways(ends, false)),
+            "eventfd" => counters(),
+            _ => Err(io::ErrorKind::NotFound.into()),
+        };
+        ends.with_context(|| format!("making the {via}"))
+    }
+}
+
+impl Party for Descriptors {
+    #[inline]
+    fn send(&mut self, mut message: &[u8]) -> io::Result<()> {
+        loop {
+            let sent = raw::write(self.output.as_fd(), message)?;
+            if sent == message.len() {
+                return Ok(());
+            }
+            if self.apart || sent == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            message = &message[sent..];
+        }
+    }
+
+    #[inline]
+    fn receive(&mut self, mut message: &mut [u8]) -> io::Result<()> {
+        loop {
+            let received = raw::read(self.input.as_fd(), message)?;
+            if received == message.len() {
+                return Ok(());
+            }
+            if self.apart || received == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            message = &mut message[received..];
+        }
+    }
+}
+
+/// A pipe each way.
+fn pipes() -> io::Result<[Descriptors; 2]> {
+    let (there, back) = (io::pipe()?, io::pipe()?);
+    let end = |input: io::PipeReader, output: io::PipeWriter| Descriptors {
+        input: input.into(),
+        output: output.into(),
+        apart: false,
+    };
+    Ok([end(back.0, there.1), end(there.0, back.1)])
+}
+
+/// An event counter each way; both parties hold both.
+fn counters() -> io::Result<[Descriptors; 2]> {
+    let (there, back) = (raw::eventfd()?, raw::eventfd()?);
+    Ok([
+        Descriptors {
+            input: back.try_clone()?,
+            output: there.try_clone()?,
+            apart: true,
+        },
+        Descriptors {
+            input: there,
+            output: back,
+            apart: true,
+        },
+    ])
+}
+
+/// Connected sockets, each of which serves both ways.
+fn both_ways<S: Into<OwnedFd>>(ends: (S, S), apart: bool) -> io::Result<[Descriptors; 2]> {
+    let end = |socket: S| -> io::Result<Descriptors> {
+        let input: OwnedFd = socket.into();
+        let output = input.try_clone()?;
+        Ok(Descriptors {
+            input,
+            output,
+            apart,
+        })
+    };
+    Ok([end(ends.0)?, end(ends.1)?])
+}
+
+/// A listener with a name, to which the one side connects.
+fn stream_by_name() -> io::Result<[Descriptors; 2]> {
+    let name = address()?;
+    let listener = UnixListener::bind_addr(&name)?;
+    let first = UnixStream::connect_addr(&name)?;
+    let (second, _) = listener.accept()?;
+    both_ways((first, second), false)
+}
+
+/// Two sockets with names, each connected to the other's.
+fn datagrams_by_name() -> io::Result<[Descriptors; 2]> {
+    let names = [address()?, address()?];
+    let first = UnixDatagram::bind_addr(&names[0])?;
+    let second = UnixDatagram::bind_addr(&names[1])?;
+    first.connect_addr(&names[1])?;
+    second.connect_addr(&names[0])?;
+    both_ways((first, second), true)
+}
+
+/// A name that nobody has. It stands in no file system (Linux' abstract names), so that nothing is
+/// left behind.
+fn address() -> io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(unique())
+}
+
+fn unique() -> String {
+    format!("plumb-{}-{:016x}", std::process::id(), fastrand::u64(..))
+}
+
+/// POSIX message queues, one each way.
+#[derive(Debug)]
+pub(super) struct Queues {
+    input: MessageQueue,
+    output: MessageQueue,
+}
+
+impl Queues {
+    /// Both ends, for messages of at most `bytes`.
+    ///
+    /// # Errors
+    /// A limit of the kernel's or of the process is too low.
+    pub(super) fn pair(bytes: usize) -> Result<[Queues; 2]> {
+        let queue = || -> Result<MessageQueue> {
+            let name = CString::new(unique()).expect("no zero byte in the name");
+            MessageQueue::new(&name, QUEUE_MESSAGES, bytes).with_context(|| {
+                format!(
+                    "a queue of {QUEUE_MESSAGES} messages of {bytes} B: fs.mqueue.msgsize_max, \
+                     fs.mqueue.msg_max and `ulimit -q` limit it"
+                )
+            })
+        };
+        let (there, back) = (queue()?, queue()?);
+        Ok([
+            Queues {
+                input: back.try_clone()?,
+                output: there.try_clone()?,
+            },
+            Queues {
+                input: there,
+                output: back,
+            },
+        ])
+    }
+}
+
+impl Party for Queues {
+    #[inline]
+    fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.output.send(message)
+    }
+
+    #[inline]
+    fn receive(&mut self, message: &mut [u8]) -> io::Result<()> {
+        match self.input.receive(message)? {
+            received if received == message.len() => Ok(()),
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+}
+
+/// Rings in shared memory, one each way.
+#[derive(Debug)]
+pub(super) struct Rings {
+    input: StreamReader,
+    output: StreamWriter,
+}
+
+impl Rings {
+    /// Both ends of rings of `capacity` bytes.
+    ///
+    /// # Errors
+    /// Memory is short.
+    pub(super) fn pair(capacity: usize) -> Result<[Rings; 2]> {
+        let (there, back) = (shared_stream(capacity)?, shared_stream(capacity)?);
+        Ok([
+            Rings {
+                input: back.1,
+                output: there.0,
+            },
+            Rings {
+                input: there.1,
+                output: back.0,
+            },
+        ])
+    }
+}
+
+impl Party for Rings {
+    #[inline]
+    fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.output.write_all(message)
+    }
+
+    #[inline]
+    fn receive(&mut self, message: &mut [u8]) -> io::Result<()> {
+        self.input.read_exact(message)
+    }
+}
