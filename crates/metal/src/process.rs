@@ -6,8 +6,12 @@ use std::io;
 use crate::{clock, signal};
 
 mod child;
+mod create;
+mod program;
 
 pub use child::{Child, Ending};
+pub use create::{Moments, STATUS, Then, Watch};
+pub use program::Program;
 
 /// What the calling thread or process used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
