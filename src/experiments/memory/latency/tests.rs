@@ -177,14 +177,16 @@ fn thorough_has_every_combination_up_to_a_gibibyte() {
             assert_eq!(of(Pattern::FourQuarter, None).1, Some(GIB));
             for pattern in [Pattern::Forward, Pattern::Backward] {
                 for shift in 4..=12 {
-                    // Four slots and more, four footprints to the octave.
+                    // Four slots and more, two footprints to the octave, and two large ones.
                     let stride = 1_u64 << shift;
-                    let octaves = (GIB / (4 * stride).max(512)).ilog2() as usize;
-                    assert_eq!(of(pattern, Some(stride)), (4 * octaves + 1, Some(GIB)));
+                    let octaves = ((64 << 20) / (4 * stride).max(512)).ilog2() as usize;
+                    let footprints = 2 * octaves + 1 + 2;
+                    assert_eq!(of(pattern, Some(stride)), (footprints, Some(GIB)));
                 }
             }
             // The look for the line size, at 128 KiB, is on the curve.
-            assert_eq!(of(Pattern::PageRandom, Some(64)), (4 * 21 + 1, Some(GIB)));
+            let footprints = 2 * 17 + 1 + 2;
+            assert_eq!(of(Pattern::PageRandom, Some(64)), (footprints, Some(GIB)));
         }
     }
 }
