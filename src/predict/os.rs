@@ -6,6 +6,8 @@
 //! (`perf bench syscall`, lmbench), not measured kernel by kernel; the intervals are meant to cover
 //! older kernels, other cores and common configurations.
 
+pub(crate) mod process;
+
 use super::{Estimate, difference, product, range, sum};
 use crate::experiment::{Known, Site};
 use crate::host::{Arch, Host};
