@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 mod input;
+mod limits;
 mod output;
 mod plumb;
 mod process;

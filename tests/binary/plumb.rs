@@ -208,7 +208,8 @@ pub fn ended(child: Child) -> Answer {
     answer(child.wait_with_output().unwrap())
 }
 
-fn wait<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
+/// Waits until something is there.
+pub fn wait<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = ready() {

@@ -49,13 +49,14 @@ struct Work {
 
 /// A fork by itself: task, signals, descriptors, an address space of some dozen areas and the few
 /// hundred pages of the program itself.
-const FORK: Range = range(60e3, 190e3, 480e3);
-const FORK_REAPED: Range = range(130e3, 440e3, 1100e3);
-/// From the return into the wait, and the switch to the child.
-const TO_CHILD: Range = range(5e3, 40e3, 160e3);
+const FORK: Range = range(50e3, 140e3, 340e3);
+const FORK_REAPED: Range = range(110e3, 360e3, 850e3);
+/// From the return into the wait, the switch to the child, and the pages of its stack and of the C
+/// library's that it writes before its first act, each a fault.
+const TO_CHILD: Range = range(8e3, 70e3, 200e3);
 /// What a program adds to a fork: the old memory dropped, a file mapped; for a dynamic one also the
 /// interpreter and the libraries, mapped, faulted in and relocated.
-const EXEC_STATIC: Range = range(50e3, 190e3, 600e3);
+const EXEC_STATIC: Range = range(40e3, 140e3, 420e3);
 const EXEC_DYNAMIC: Range = range(300e3, 1700e3, 5500e3);
 
 /// The work of a call.
@@ -68,7 +69,7 @@ fn work(call: &str) -> Option<Work> {
         what,
     };
     let spawned = |reaped, what| Work {
-        returned: range(40e3, 140e3, 450e3),
+        returned: range(45e3, 150e3, 380e3),
         first: None,
         reaped,
         copies: false,
@@ -99,7 +100,7 @@ fn work(call: &str) -> Option<Work> {
             what: "a task made on the parent's memory, which stands until it has exited",
         },
         "posix_spawn_static" => spawned(
-            range(70e3, 230e3, 750e3),
+            range(75e3, 240e3, 640e3),
             "a task on the parent's memory, and a program of one page executed",
         ),
         "posix_spawn_dynamic" => spawned(
@@ -121,7 +122,7 @@ fn work(call: &str) -> Option<Work> {
 /// written; then all of it undone. A huge page has a table of its own put by for its splitting.
 fn page_cycles(huge: bool) -> (Range, Range) {
     match huge {
-        false => (range(18.0, 85.0, 230.0), range(45.0, 210.0, 520.0)),
+        false => (range(25.0, 100.0, 220.0), range(60.0, 250.0, 520.0)),
         true => (range(150.0, 1500.0, 7000.0), range(300.0, 2800.0, 14e3)),
     }
 }
