@@ -10,6 +10,7 @@ pub(crate) mod signal;
 pub(crate) mod thread;
 pub(crate) mod switch;
 pub(crate) mod ipc;
+pub(crate) mod process;
 
 use super::{Estimate, difference, product, range, sum};
 use crate::experiment::{Known, Site};

@@ -3,6 +3,7 @@
 
 mod cpu_os;
 mod input;
+mod limits;
 mod output;
 mod plumb;
 mod process;

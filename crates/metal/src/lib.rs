@@ -17,6 +17,7 @@ pub mod counter;
 pub mod cpuid;
 pub mod handover;
 pub mod deadline;
+pub mod elf;
 pub mod kernel;
 pub mod line;
 pub mod memory;

@@ -6,9 +6,13 @@ use std::io;
 use crate::{clock, signal};
 
 mod child;
+mod create;
+mod program;
 
 pub(crate) use child::reap;
 pub use child::{Child, Ending};
+pub use create::{Moments, STATUS, Then, Watch};
+pub use program::Program;
 
 /// What the calling thread or process used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

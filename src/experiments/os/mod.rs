@@ -2,6 +2,7 @@
 
 crate::family!("os", "what the kernel's basic services cost: system calls, processes, threads, switches, messages, signals", hidden: false, [
     syscall,
+    process,
     thread,
     switch,
     ipc,
