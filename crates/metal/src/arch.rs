@@ -30,5 +30,8 @@ pub(crate) use machine::{
     calls_f32, calls_f64, calls_i32, calls_i64, calls_indirect, calls_linkage, calls_structure,
 };
 
+// Single instructions: the table, the features it needs, and the branches that are guessed wrong.
+pub(crate) use machine::{BRANCH_TEXT, INSTRUCTIONS, branches, has_feature};
+
 /// A timed body that is only repeated: returns what its documentation says.
 pub(crate) type Loop = unsafe extern "C" fn(n: u64) -> u64;

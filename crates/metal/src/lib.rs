@@ -15,6 +15,7 @@ compile_error!("plumb measures Linux on x86-64 and aarch64 only");
 pub mod clock;
 pub mod counter;
 pub mod cpuid;
+pub mod instruction;
 pub mod kernel;
 pub mod memory;
 pub mod place;
