@@ -5,6 +5,7 @@
 
 mod call;
 mod cores;
+pub(crate) mod instruction;
 
 use super::{Estimate, around, inverse, product, range, sum};
 use crate::experiment::{Known, Site};

@@ -1,5 +1,6 @@
 //! The processor: what its instructions and its procedure calls cost.
 
-crate::family!("cpu", "what the processor core does: procedure calls", hidden: false, [
+crate::family!("cpu", "what the processor core does: procedure calls, instructions", hidden: false, [
     call,
+    instruction,
 ]);

@@ -141,7 +141,12 @@ fn assert_stays(bench: &mut Bench, instruction: &Instruction, body: &Body, n: u6
 
 #[test]
 fn branches_count_the_bits_that_are_set() {
-    for words in [&[][..], &[0], &[u64::MAX], &[5, 0xaaaa_aaaa_aaaa_aaaa, START]] {
+    for words in [
+        &[][..],
+        &[0],
+        &[u64::MAX],
+        &[5, 0xaaaa_aaaa_aaaa_aaaa, START],
+    ] {
         let set: u32 = words.iter().map(|word| word.count_ones()).sum();
         assert_eq!(Bench::branches(words), u64::from(set));
     }

@@ -95,7 +95,14 @@ macro_rules! kernel {
                 concat!("sub rbp, ", $operations, " * ", $repeats),
                 "jae 2b",
                 "3:",
-                concat!("add rbp, ", $operations, " * ", $repeats, " - ", $operations),
+                concat!(
+                    "add rbp, ",
+                    $operations,
+                    " * ",
+                    $repeats,
+                    " - ",
+                    $operations
+                ),
                 "jnc 5f",
                 "clc",
                 "4:",
