@@ -151,7 +151,17 @@ macro_rules! body {
     (each $kind:ident $text:literal) => {
         body!(@of $kind $text, "r8, r9, r10, r11, r12, r13, r14, r15", 1,
             concat!(".irp r, r8, r9, r10, r11, r12, r13, r14, r15\n", $text, "\n.endr"),
-            concat!(".irp r, r8\n", $text, "\n.endr"), 8, 16)
+            concat!(".irp r, r8\n", $text, "\n.endr"), 8, 32)
+    };
+    // The same, with the register's number, for addresses of its own.
+    (numbered $kind:ident $text:literal) => {
+        body!(@of $kind $text, "8, 9, 10, 11, 12, 13, 14, 15", 1,
+            concat!(".irp r, 8, 9, 10, 11, 12, 13, 14, 15\n", $text, "\n.endr"),
+            concat!(".irp r, 8\n", $text, "\n.endr"), 8, 32)
+    };
+    // What depends on nothing.
+    (many $kind:ident $text:literal) => {
+        body!(@of $kind $text, "", 1, $text, $text, 1, 128)
     };
     // Independent operations on each of the vector registers.
     (vectors $kind:ident $text:literal) => {

@@ -3,7 +3,7 @@
 use super::{Body, Instruction};
 
 instructions! {
-    nop "" { none } { one integer "nop" }
+    nop "" { none } { many integer "nop" }
     move_i64 "" { two integer "mov rbx, rax\nmov rax, rbx", "mov rbx, rax" } { each integer "mov \\r, rdx" }
     add_i64 "" { one integer "add rax, rdx" } { each integer "add \\r, rdx" }
     sub_i64 "" { one integer "sub rax, rdx" } { each integer "sub \\r, rdx" }
@@ -27,17 +27,17 @@ instructions! {
 
     add_f64 "" { one f64x2 "addsd xmm0, xmm12" } { vectors f64x2 "addsd xmm\\r, xmm12" }
     add_f32x4 "" { one f32x4 "addps xmm0, xmm12" } { vectors f32x4 "addps xmm\\r, xmm12" }
-    add_f32x8 "avx" { one f32x8 "vaddps ymm0, ymm0, ymm12" } { vectors f32x8 "vaddps ymm\\r, ymm\\r, ymm12" }
+    add_f32x8 "avx" { one f32x8 "vaddps ymm0, ymm12, ymm0" } { vectors f32x8 "vaddps ymm\\r, ymm12, ymm\\r" }
     add_f32x16 "avx512f" { one f32x16 "vaddps zmm0, zmm0, zmm12" } { vectors f32x16 "vaddps zmm\\r, zmm\\r, zmm12" }
     add_f64x2 "" { one f64x2 "addpd xmm0, xmm12" } { vectors f64x2 "addpd xmm\\r, xmm12" }
-    add_f64x4 "avx" { one f64x4 "vaddpd ymm0, ymm0, ymm12" } { vectors f64x4 "vaddpd ymm\\r, ymm\\r, ymm12" }
+    add_f64x4 "avx" { one f64x4 "vaddpd ymm0, ymm12, ymm0" } { vectors f64x4 "vaddpd ymm\\r, ymm12, ymm\\r" }
     add_f64x8 "avx512f" { one f64x8 "vaddpd zmm0, zmm0, zmm12" } { vectors f64x8 "vaddpd zmm\\r, zmm\\r, zmm12" }
     mul_f64 "" { one f64x2 "mulsd xmm0, xmm12" } { vectors f64x2 "mulsd xmm\\r, xmm12" }
     mul_f32x4 "" { one f32x4 "mulps xmm0, xmm12" } { vectors f32x4 "mulps xmm\\r, xmm12" }
-    mul_f32x8 "avx" { one f32x8 "vmulps ymm0, ymm0, ymm12" } { vectors f32x8 "vmulps ymm\\r, ymm\\r, ymm12" }
+    mul_f32x8 "avx" { one f32x8 "vmulps ymm0, ymm12, ymm0" } { vectors f32x8 "vmulps ymm\\r, ymm12, ymm\\r" }
     mul_f32x16 "avx512f" { one f32x16 "vmulps zmm0, zmm0, zmm12" } { vectors f32x16 "vmulps zmm\\r, zmm\\r, zmm12" }
     mul_f64x2 "" { one f64x2 "mulpd xmm0, xmm12" } { vectors f64x2 "mulpd xmm\\r, xmm12" }
-    mul_f64x4 "avx" { one f64x4 "vmulpd ymm0, ymm0, ymm12" } { vectors f64x4 "vmulpd ymm\\r, ymm\\r, ymm12" }
+    mul_f64x4 "avx" { one f64x4 "vmulpd ymm0, ymm12, ymm0" } { vectors f64x4 "vmulpd ymm\\r, ymm12, ymm\\r" }
     mul_f64x8 "avx512f" { one f64x8 "vmulpd zmm0, zmm0, zmm12" } { vectors f64x8 "vmulpd zmm\\r, zmm\\r, zmm12" }
     fma_f64 "fma" { one f64x4 "vfmadd213sd xmm0, xmm12, xmm13" } { vectors f64x4 "vfmadd213sd xmm\\r, xmm12, xmm13" }
     fma_f32x4 "fma" { one f32x8 "vfmadd213ps xmm0, xmm12, xmm13" } { vectors f32x8 "vfmadd213ps xmm\\r, xmm12, xmm13" }
@@ -52,10 +52,10 @@ instructions! {
     sqrt_f64 "" { one root "sqrtsd xmm0, xmm0" } { vectors root "sqrtsd xmm\\r, xmm\\r" }
 
     add_i32x4 "" { one f32x4 "paddd xmm0, xmm12" } { vectors f32x4 "paddd xmm\\r, xmm12" }
-    add_i32x8 "avx2" { one f32x8 "vpaddd ymm0, ymm0, ymm12" } { vectors f32x8 "vpaddd ymm\\r, ymm\\r, ymm12" }
+    add_i32x8 "avx2" { one f32x8 "vpaddd ymm0, ymm12, ymm0" } { vectors f32x8 "vpaddd ymm\\r, ymm12, ymm\\r" }
     add_i32x16 "avx512f" { one f32x16 "vpaddd zmm0, zmm0, zmm12" } { vectors f32x16 "vpaddd zmm\\r, zmm\\r, zmm12" }
     mul_i32x4 "sse4_1" { one f32x4 "pmulld xmm0, xmm12" } { vectors f32x4 "pmulld xmm\\r, xmm12" }
-    mul_i32x8 "avx2" { one f32x8 "vpmulld ymm0, ymm0, ymm12" } { vectors f32x8 "vpmulld ymm\\r, ymm\\r, ymm12" }
+    mul_i32x8 "avx2" { one f32x8 "vpmulld ymm0, ymm12, ymm0" } { vectors f32x8 "vpmulld ymm\\r, ymm12, ymm\\r" }
     mul_i32x16 "avx512f" { one f32x16 "vpmulld zmm0, zmm0, zmm12" } { vectors f32x16 "vpmulld zmm\\r, zmm\\r, zmm12" }
     shuffle_i8x16 "ssse3" { one f32x4 "pshufb xmm0, xmm12" } { vectors f32x4 "pshufb xmm\\r, xmm12" }
     shuffle_i8x32 "avx2" { one f32x8 "vpshufb ymm0, ymm0, ymm12" } { vectors f32x8 "vpshufb ymm\\r, ymm\\r, ymm12" }
@@ -66,7 +66,7 @@ instructions! {
     carryless_mul_u64 "pclmulqdq" { one f32x4 "pclmulqdq xmm0, xmm12, 0" } { vectors f32x4 "pclmulqdq xmm\\r, xmm12, 0" }
     to_vector_and_back "" { one integer "movq xmm0, rax\nmovq rax, xmm0" } { each integer "movq xmm0, \\r\nmovq \\r, xmm0" }
 
-    load_i64 "" { one pointer "mov rax, [rax]" } { each integer "mov \\r, [rsi]" }
+    load_i64 "" { one pointer "mov rax, [rax]" } { numbered integer "mov r\\r, [rsi+\\r*8]" }
     store_i64 "" { none } { each integer "mov [rsi+128], \\r" }
     store_and_load_i64 "" { one integer "mov [rsi+128], rax\nmov rax, [rsi+128]" } { each integer "mov [rsi+128], rdx\nmov \\r, [rsi+128]" }
     push_and_pop_i64 "" { one integer "push rax\npop rax" } { each integer "push rdx\npop \\r" }
