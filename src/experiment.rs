@@ -437,9 +437,16 @@ const WORKER_OVERHEAD: Duration = Duration::from_millis(30);
 
 /// The cost of a round whose cases each take the case time: what most experiments state.
 pub(crate) fn shared_round_cost(site: &Site, series: &Series) -> Duration {
-    let case = Duration::from_nanos(site.case_ns) + CASE_OVERHEAD;
-    let cases = u32::try_from(series.cases.len()).unwrap_or(u32::MAX);
-    case.saturating_mul(cases).saturating_add(WORKER_OVERHEAD)
+    windows_round_cost(site, series.cases.len())
+}
+
+/// The cost of a round of so many windows of the case time: cases that are timed once per metric.
+pub(crate) fn windows_round_cost(site: &Site, windows: usize) -> Duration {
+    let window = Duration::from_nanos(site.case_ns) + CASE_OVERHEAD;
+    let windows = u32::try_from(windows).unwrap_or(u32::MAX);
+    window
+        .saturating_mul(windows)
+        .saturating_add(WORKER_OVERHEAD)
 }
 
 /// Attaches a bound to a prediction.

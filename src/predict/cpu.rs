@@ -6,6 +6,7 @@
 mod call;
 pub(crate) mod coherence;
 mod cores;
+pub(crate) mod instruction;
 
 use super::{Estimate, around, inverse, product, range, sum};
 use crate::experiment::{Known, Site};

@@ -37,5 +37,8 @@ pub(crate) use machine::{line_method, line_turns};
 // Stores that fault, and the way past them.
 pub(crate) use machine::{fault_stores, step_over};
 
+// Single instructions: the table, the features it needs, and the branches that are guessed wrong.
+pub(crate) use machine::{BRANCH_TEXT, INSTRUCTIONS, branches, has_feature};
+
 /// A timed body that is only repeated: returns what its documentation says.
 pub(crate) type Loop = unsafe extern "C" fn(n: u64) -> u64;

@@ -18,6 +18,7 @@ pub mod cpuid;
 pub mod handover;
 pub mod deadline;
 pub mod elf;
+pub mod instruction;
 pub mod kernel;
 pub mod line;
 pub mod memory;

@@ -5,6 +5,7 @@ mod call;
 mod fault;
 mod line;
 mod sum;
+mod instruction;
 #[cfg(test)]
 mod tests;
 mod timed;
@@ -18,6 +19,7 @@ pub(crate) use call::{
 pub(crate) use fault::{fault_stores, step_over};
 pub(crate) use line::{line_method, line_turns};
 pub(crate) use sum::sum_lines;
+pub(crate) use instruction::{BRANCH_TEXT, INSTRUCTIONS, branches, has_feature};
 pub(crate) use timed::{
     CLOCK_READS, chain_add, chain_multiply, chain_rotate, chase_index, chase_pointer, clock_loop,
     loop_empty, loop_unrolled, loop_volatile,
