@@ -172,7 +172,7 @@ fn no_child_outlives_a_killed_worker() {
     assert_eq!(answer.code, Some(4), "{answer:?}");
     no_worker_stays(pid);
     // A child that was under way when its parent was killed ends by itself.
-    crate::plumb::wait("the last child's end", || {
+    crate::plumb::wait_for("the last child's end", || {
         fs::read_to_string(&procs).unwrap().is_empty().then_some(())
     });
 }

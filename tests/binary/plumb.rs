@@ -210,8 +210,6 @@ pub fn ended(child: Child) -> Answer {
 
 /// Asks until there is an answer.
 pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
-/// Waits until something is there.
-pub fn wait<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = ready() {
