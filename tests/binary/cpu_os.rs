@@ -95,6 +95,37 @@ fn on_one_cpu_everything_runs_and_other_pairs_are_skipped_with_a_reason() {
     }
 }
 
+#[test]
+fn threads_of_every_kind_are_measured_on_every_pair() {
+    let here = Here::new();
+    let sets = [
+        "os.thread.pair=auto",
+        "os.thread.stack=cached,fresh,bare",
+        "os.thread.count=1,100",
+        "os.thread.alive=1,50",
+        "os.thread.work=none,stress",
+    ];
+    let sets = sets.into_iter().flat_map(|set| ["--set", set]);
+    let args: Vec<&str> = ["os.thread", "--preset", "rehearsal"]
+        .into_iter()
+        .chain(sets)
+        .collect();
+    let events = here.measure(&args);
+    let mut companies = 0;
+    for outcome in outcomes(&events) {
+        assert_eq!(outcome["outcome"], "measured", "{outcome}");
+        let case = &outcome["case"];
+        companies += usize::from(!case["count"].is_null() || !case["alive"].is_null());
+    }
+    assert_eq!(companies, 2 + 3);
+    for samples in of(&events, "samples") {
+        if samples["case"]["pair"] != "same" {
+            let bound = &samples["quantities"]["clock_offset_bound_ns"];
+            assert!(bound.as_f64().is_some(), "{samples}");
+        }
+    }
+}
+
 /// A rehearsal by another user who may have so many processes.
 fn limited(here: &Here, plumb: &Path, processes: u32) -> Answer {
     let line = format!(

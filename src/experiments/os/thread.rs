@@ -35,6 +35,8 @@
 //!   thread-local storage, signal mask or guard; the join waits for the word that the kernel clears.
 //!   The lower bound of what a library could do.
 //!
+//! Page faults per thread (`faults_per_thread`) tell whether stacks were kept: none, or one and more.
+//!
 //! A `count` of threads in sequence is one window around all of them, as R0, R1 and R2 timed it: no
 //! clock is read in between. Of threads `alive` together all are made first; each waits at a futex
 //! until the last is made; then all are let go and joined. Both give the mean per thread; the CPU time
@@ -74,6 +76,10 @@
 //!
 //! ## Pitfalls
 //!
+//! Maker and thread hand the CPU over by waiting, so another process that wants it gets in between
+//! without an involuntary switch: a sequence on a busy CPU is longer and not marked disturbed, but
+//! its wall time lies above its CPU time, and a note says by how much.
+//!
 //! Tools differ by the stack's cache, by the number of threads alive together, and by what their
 //! threads do: those of `stress-ng --pthread` make about 45 system calls each, open files of /proc,
 //! sleep a millisecond and replace the head of their robust list by a copy, so that the kernel goes
@@ -103,9 +109,10 @@ use crate::measure::{Bench, Clock};
 use crate::predict::os::thread::{self as law, Moment};
 use anyhow::{Context, Result, bail, ensure};
 use metal::clock::{self, monotonic_raw_ns};
+use metal::process;
 use metal::thread::{self, Life, Maker, Stack, Watch, Work};
 use record::case::{Case, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::{Isolation, Prediction, Repeat, Samples};
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
 use std::io;
@@ -130,6 +137,9 @@ const COLD: u64 = 16;
 const TRIALS: usize = 9;
 /// Least slice of the scheduler, in ns: its base of 0.75 ms, which grows with the CPUs.
 const SLICE_NS: f64 = 0.75e6;
+/// Share of its windows without the process above which a reader is told: the kernel's own work for
+/// interrupts, and the CPU time's grain, are below.
+const OTHERS_SHARE: f64 = 0.1;
 /// Windows of one round over a sequence or a crowd, at most.
 const BATCHES_MOST: usize = 1000;
 
@@ -382,6 +392,7 @@ fn measure_events(case: &Case, bytes: usize, bench: &mut Bench) -> Result<()> {
     let (mut maker, cpus) = maker(case, bytes, bench)?;
     let (clock, bound_ns) = clock_of(&mut maker, cpus, bench)?;
     let mut lives: Vec<Life> = Vec::with_capacity(EVENTS_MOST);
+    let faults = process::rusage_self().minflt;
     let least = if rehearsal {
         REHEARSAL_EVENTS
     } else {
@@ -393,6 +404,7 @@ fn measure_events(case: &Case, bytes: usize, bench: &mut Bench) -> Result<()> {
     {
         lives.push(maker.one(watch(clock))?);
     }
+    let faults = Faults::since(faults, lives.len() as u64);
     let early = lives.iter().filter(|life| began_early(life)).count();
     if cpus[0] == cpus[1] {
         bench.planned_switches(early as u64);
@@ -406,6 +418,7 @@ fn measure_events(case: &Case, bytes: usize, bench: &mut Bench) -> Result<()> {
         samples
             .quantities
             .insert("first_before_return".to_owned(), share);
+        faults.tell(case, samples);
         if let Some(bound_ns) = bound_ns {
             samples
                 .quantities
@@ -419,6 +432,34 @@ fn measure_events(case: &Case, bytes: usize, bench: &mut Bench) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Page faults of a thread, which tell whether its stack was there before it.
+struct Faults(f64);
+
+impl Faults {
+    /// Those of so many threads since the process had `before`.
+    fn since(before: u64, threads: u64) -> Self {
+        let now = process::rusage_self().minflt;
+        Faults(now.saturating_sub(before) as f64 / threads as f64)
+    }
+
+    /// Writes them down, and whether they contradict the case.
+    fn tell(&self, case: &Case, samples: &mut Samples) {
+        let Faults(each) = *self;
+        samples
+            .quantities
+            .insert("faults_per_thread".to_owned(), each);
+        match case.text("stack") {
+            Some("cached") if each >= 1.0 => samples.notes.push(format!(
+                "{each:.1} page faults per thread: this C library does not keep the stacks of ended threads"
+            )),
+            Some("fresh") if each < 1.0 => samples.notes.push(format!(
+                "{each:.1} page faults per thread: the stacks were not fresh"
+            )),
+            _ => {}
+        }
+    }
 }
 
 /// Windows over many threads each: a sequence, or a crowd that lives together.
@@ -446,6 +487,7 @@ fn measure_batches(case: &Case, bytes: usize, bench: &mut Bench) -> Result<()> {
         early += u64::from(began_early(&maker.one(watch(clock))?));
     }
     let mut values = Vec::new();
+    let faults = process::rusage_self().minflt;
     let used_ns = clock::syscall_clock_gettime(clock::Clock::PROCESS_CPU);
     let until = monotonic_raw_ns() + bench.order().case_ns;
     while values.is_empty() || (monotonic_raw_ns() < until && values.len() < BATCHES_MOST) {
@@ -454,8 +496,10 @@ fn measure_batches(case: &Case, bytes: usize, bench: &mut Bench) -> Result<()> {
         values.push(clock.between_ns(start, clock.end()) / count as f64);
     }
     let used_ns = clock::syscall_clock_gettime(clock::Clock::PROCESS_CPU) - used_ns;
-    let used_per_thread_ns = used_ns as f64 / (values.len() as u64 * count) as f64;
-    let threads = (values.len() as u64 + u64::from(together)) * count;
+    let threads_timed = values.len() as u64 * count;
+    let faults = Faults::since(faults, threads_timed);
+    let used_per_thread_ns = used_ns as f64 / threads_timed as f64;
+    let threads = threads_timed + u64::from(together) * count;
     let preempted = threads * early / TRIALS as u64;
     let threads_ns: f64 = values.iter().sum::<f64>() * count as f64;
     let slices = if together { threads_ns / SLICE_NS } else { 0.0 };
@@ -463,6 +507,16 @@ fn measure_batches(case: &Case, bytes: usize, bench: &mut Bench) -> Result<()> {
     let samples = bench
         .record_batches(case, "create_join", count, values)
         .context("threads in one window")?;
+    faults.tell(case, samples);
+    // Maker and thread hand the CPU over by waiting, which lets others in without an involuntary
+    // switch: only the CPU time shows them.
+    let others = 1.0 - used_per_thread_ns * threads_timed as f64 / threads_ns;
+    if others > OTHERS_SHARE && work == Work::Nothing {
+        samples.notes.push(format!(
+            "other processes had the CPU for {:.0} % of the windows",
+            100.0 * others
+        ));
+    }
     let quantities = &mut samples.quantities;
     quantities.insert("cpu_time_per_thread_ns".to_owned(), used_per_thread_ns);
     Ok(())

@@ -1,7 +1,7 @@
 use super::*;
 use crate::experiment::Preset;
 use crate::experiments::tests::{check, params, recorded, sites, smoke};
-use record::event::{Raw, Samples};
+use record::event::Raw;
 use record::key::{CaseId, Key};
 use std::collections::BTreeSet;
 
@@ -150,6 +150,14 @@ fn it_measures_lives_in_order_and_sequences_whole() {
             assert!(0.0 < returned[at] && returned[at] <= joined[at]);
             assert!(0.0 < first[at] && first[at] < joined[at]);
         }
+    }
+    for (stack, kept) in [("cached", true), ("fresh", false)] {
+        let of_stack = |samples: &&Samples| {
+            samples.case.text("stack") == Some(stack) && samples.case.int("count").is_none()
+        };
+        let faults =
+            samples.iter().find(of_stack).expect("measured").quantities["faults_per_thread"];
+        assert_eq!(faults < 1.0, kept, "{stack}: {faults}");
     }
     let of_sequence = |samples: &&Samples| samples.case.int("count") == Some(1000);
     let sequence = samples.iter().find(of_sequence).expect("measured");

@@ -38,7 +38,8 @@ fn with_switch(mut known: Known, pair: &str, ns: f64) -> Known {
         .with("via", "pipe")
         .with("parties", "threads")
         .with("pair", pair);
-    known.insert(Key::new("os.switch", &id, "switch"), ns);
+    let metric = if pair == "same" { "switch" } else { "handover" };
+    known.insert(Key::new("os.switch", &id, metric), ns);
     known
 }
 
