@@ -15,8 +15,9 @@
 //! `one_party` is what the same operations cost without a switch: the measuring party writes its own
 //! pipe and reads it (futex: wakes nobody and waits for what is there; yield: yields alone; a ring:
 //! and sums its array, which stays hot). Both are timed in quartets of n against 2n, in turn in one
-//! loop, which of them first changing each time; `switch` is the difference within a turn. Its
-//! interval comes from the rounds' medians, and it is not clamped.
+//! loop, which of them first changing each time, each after an operation that is not timed; `switch`
+//! is the difference within a turn. Its interval comes from the rounds' medians, and it is not
+//! clamped.
 //!
 //! The scheduler's own count decides whether hand-overs were measured: each takes one party off its
 //! CPU once. It waits (voluntary), or it yields or is preempted by the one it woke (both count as
