@@ -21,7 +21,8 @@
 //!   between reference chains, so that the start and the answer at the end fall out of the
 //!   difference. A round's value is the bytes of 2n messages over the median of its quartets'
 //!   differences: all that the messages cost both parties, not only the time in which they are read.
-//!   Half of a case's time.
+//!   On two CPUs a quartet in which the kernel counts a switch of either party against its will is
+//!   void. Half of a case's time.
 //!
 //! Each message is written whole by one party and read whole by the other, with as many calls as
 //! that takes. It holds changing data, none of it 0; its first and last byte change with every
@@ -67,7 +68,10 @@
 //! two differ. Counting what the sender wrote counts what lies in buffers. lmbench's `bw_pipe` and
 //! `bw_unix` move 64 KiB a call, `lat_pipe` and `lat_unix` 1 byte, unpinned. Bandwidth of messages
 //! larger than the second-level cache depends on what else is cached. A wake-up may preempt the
-//! sender or not, at the scheduler's choice, which changes bandwidth at small sizes.
+//! sender or not, at the scheduler's choice, which changes bandwidth at small sizes. Bandwidth on two
+//! CPUs needs both at once: beside other work, which a high priority does not keep away where the
+//! kernel schedules by session (sched_autogroup), its differences lose their meaning and may even be
+//! negative; such values stand as they are.
 //!
 //! ## Sources
 //!
@@ -288,7 +292,7 @@ fn exchange<P: Party>(bench: &mut Bench, case: &Case, ends: [P; 2]) -> Result<()
         })?;
     }
     if untold(via, size, "bandwidth").is_none() {
-        messages += bandwidth(bench, case, &mut peer, size)?;
+        messages += bandwidth(bench, case, &mut peer, size, mine == theirs)?;
     }
     // On one CPU the receiver that a message wakes may preempt the sender: planned. On two nobody
     // has to give way.
@@ -300,18 +304,22 @@ fn exchange<P: Party>(bench: &mut Bench, case: &Case, ends: [P; 2]) -> Result<()
     peer.stop()
 }
 
-/// Measures and records the bandwidth; the messages that it took.
+/// Measures and records the bandwidth; the messages that it took. `share` says that the parties
+/// share a CPU.
 fn bandwidth<P: Party>(
     bench: &mut Bench,
     case: &Case,
     peer: &mut Peer<P>,
     size: u64,
+    share: bool,
 ) -> Result<u64> {
     let clock = bench.clock();
     let mut sent = 0;
+    // Length of a delivery, and switches that nobody planned up to its end.
     let mut deliver = |count: u64| {
         sent += count;
-        peer.deliver(count, clock)
+        let took_ns = peer.deliver(count, clock)?;
+        Ok((took_ns, if share { 0 } else { peer.switched() }))
     };
     let count = batch(bench, &mut deliver)?;
     let (differences_ns, voids) = quartets(bench, count, &mut deliver)?;
@@ -336,14 +344,15 @@ fn bandwidth<P: Party>(
     }
     if voids >= all {
         samples.notes.push(format!(
-            "{voids} quartets are void (the core clock moved around each), {all} stand here"
+            "{voids} quartets are void (the core clock moved around each, or a party was switched \
+             against its will), {all} of them stand here"
         ));
     }
     Ok(sent)
 }
 
 /// Messages of the short batch: as many as fill the time with [`QUARTETS`].
-fn batch(bench: &Bench, deliver: &mut impl FnMut(u64) -> Result<f64>) -> Result<u64> {
+fn batch(bench: &Bench, deliver: &mut impl FnMut(u64) -> Result<(f64, u64)>) -> Result<u64> {
     let calibration = bench.calibration();
     let least_ns =
         (COST_FACTOR * calibration.pair_cost_ns).max(RESOLUTION_FACTOR * calibration.resolution_ns);
@@ -351,13 +360,13 @@ fn batch(bench: &Bench, deliver: &mut impl FnMut(u64) -> Result<f64>) -> Result<
     let goal_ns = (share_ns / (6 * QUARTETS) as f64).max(least_ns);
     let mut count: u64 = 1;
     for _ in 0..STEPS_MAX {
-        let mut took_ns = deliver(count)?;
+        let mut took_ns = deliver(count)?.0;
         if took_ns >= goal_ns {
             // Again, because the first of a length is a cold one; unless there is no time to.
             if took_ns > goal_ns * QUARTETS as f64 {
                 return Ok(count);
             }
-            took_ns = took_ns.min(deliver(count)?);
+            took_ns = took_ns.min(deliver(count)?.0);
             if took_ns >= goal_ns {
                 return Ok(count);
             }
@@ -369,12 +378,12 @@ fn batch(bench: &Bench, deliver: &mut impl FnMut(u64) -> Result<f64>) -> Result<
 }
 
 /// Quartets of `count`, twice as many, twice as many and `count` messages: the long ones less the
-/// short ones, in ns, and how many were void by the reference chains around them. Where none is good
-/// the void ones are given.
+/// short ones, in ns, and how many were void: by the reference chains around them, or because a
+/// switch that nobody planned fell into them. Where none is good the void ones are given.
 fn quartets(
     bench: &Bench,
     count: u64,
-    deliver: &mut impl FnMut(u64) -> Result<f64>,
+    deliver: &mut impl FnMut(u64) -> Result<(f64, u64)>,
 ) -> Result<(Vec<f64>, usize)> {
     let rehearsal = bench.order().rehearsal;
     let least = if rehearsal {
@@ -386,20 +395,20 @@ fn quartets(
     let (mut good, mut void) = (Vec::new(), Vec::new());
     bench.reference();
     let begin = monotonic_raw_ns();
+    let (_, mut switched_before) = deliver(count)?;
     let mut before_ns = bench.reference();
     loop {
-        let [first, second, third, fourth] = [
-            deliver(count)?,
-            deliver(2 * count)?,
-            deliver(2 * count)?,
-            deliver(count)?,
-        ];
+        let (first, _) = deliver(count)?;
+        let (second, _) = deliver(2 * count)?;
+        let (third, _) = deliver(2 * count)?;
+        let (fourth, switched) = deliver(count)?;
         let difference_ns = (second + third) - (first + fourth);
         let after_ns = bench.reference();
-        match voids(before_ns, after_ns) {
+        match voids(before_ns, after_ns) || switched != switched_before {
             true => void.push(difference_ns),
             false => good.push(difference_ns),
         }
+        switched_before = switched;
         before_ns = after_ns;
         let all = good.len() + void.len();
         let patience = if good.len() < least { PATIENCE } else { 1 };

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use metal::deadline::Deadline;
 use metal::memory::{SharedWords, WORDS_PER_LINE};
 use metal::process::Child;
+use metal::process::rusage_thread;
 use metal::{place, raw};
 use std::io::{self, ErrorKind, PipeReader, PipeWriter};
 use std::os::fd::AsFd;
@@ -23,6 +24,8 @@ const TARGET: usize = 1;
 const RECEIVED: usize = 2 * WORDS_PER_LINE;
 /// … and the fault that ended it: the system's number of an error, or one of those below.
 const ERROR: usize = RECEIVED + 1;
+/// … and how often it was switched against its will until its last count was complete.
+const SWITCHED: usize = RECEIVED + 2;
 const WORDS: usize = 4 * WORDS_PER_LINE;
 
 /// A message is to be sent back.
@@ -173,6 +176,11 @@ impl<P: Party> Peer<P> {
         Ok(clock.between_ns(start, end))
     }
 
+    /// How often either party was switched against its will until the last delivery ended.
+    pub(super) fn switched(&self) -> u64 {
+        rusage_thread().nivcsw + self.board[SWITCHED].load(Ordering::Acquire)
+    }
+
     /// Ends the other party and checks how it ended.
     ///
     /// # Errors
@@ -258,6 +266,7 @@ fn answer<P: Party>(
                 received += message.bytes.len() as u64;
                 board[RECEIVED].store(received, Ordering::Release);
                 if received == board[TARGET].load(Ordering::Acquire) {
+                    board[SWITCHED].store(rusage_thread().nivcsw, Ordering::Release);
                     say()?;
                 }
             }
