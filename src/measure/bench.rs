@@ -10,7 +10,7 @@ use crate::link::{Done, Endpoint, FromWorker, RoundOrder, frame};
 use crate::stats::quantile::median;
 use crate::stats::trend;
 use anyhow::{Context, Result, ensure};
-use record::case::Case;
+use record::case::{Case, Series};
 use record::event::{Calibration, Histogram, Raw, Samples, Trace};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -333,8 +333,27 @@ impl Bench {
         }
     }
 
+    /// Measures every case by itself, in order: one that fails is measured once more, then given up
+    /// with its reason while the round goes on. A case that is given up in every round that counts
+    /// has failed.
+    pub(crate) fn each(
+        &mut self,
+        series: &Series,
+        mut measure: impl FnMut(&mut Bench, &Case) -> Result<()>,
+    ) {
+        for case in &series.cases {
+            if measure(self, case).is_ok() {
+                continue;
+            }
+            self.book.forget(&case.id);
+            if let Err(error) = measure(self, case) {
+                self.fail(case, &error);
+            }
+        }
+    }
+
     /// Gives a case up while the round goes on: what this round wrote of it is dropped, and the
-    /// reason kept. A case that fails in every round that counts has failed.
+    /// reason kept.
     pub(crate) fn fail(&mut self, case: &Case, error: &anyhow::Error) {
         self.book.fail(&case.id, format!("{error:#}"));
     }

@@ -45,11 +45,16 @@ impl Book {
         }
     }
 
-    /// Drops what is written of a case, and notes why it failed.
-    pub(crate) fn fail(&mut self, case: &CaseId, reason: String) {
+    /// Drops what is written of a case.
+    pub(crate) fn forget(&mut self, case: &CaseId) {
         self.samples.retain(|samples| samples.case != *case);
         self.histograms.retain(|histogram| histogram.case != *case);
         self.traces.retain(|trace| trace.case != *case);
+    }
+
+    /// Drops what is written of a case, and notes why it failed.
+    pub(crate) fn fail(&mut self, case: &CaseId, reason: String) {
+        self.forget(case);
         self.failed.push(FailedCase {
             case: case.clone(),
             reason,

@@ -269,21 +269,22 @@ impl Experiment for CoreToCore {
     }
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
-        for case in &series.cases {
+        let lines = usize::try_from(series.setting("lines").unwrap_or(LINES))?;
+        bench.each(series, |bench, case| {
             let (cpus, home) = parties(case)
                 .with_context(|| format!("{} was not resolved to two CPUs", case.id))?;
             let game = Game {
                 cpus,
                 home,
-                lines: usize::try_from(series.setting("lines").unwrap_or(LINES))?,
+                lines,
                 case_ns: case_ns(series, bench.order().case_ns) as f64,
             };
             bench.use_cpus(&cpus);
             let played = game
                 .play(bench)
                 .with_context(|| format!("handing lines from CPU {} to {}", cpus[0], cpus[1]))?;
-            write(case, bench, cpus, played)?;
-        }
+            write(case, bench, cpus, played)
+        });
         Ok(())
     }
 }

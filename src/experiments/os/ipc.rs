@@ -178,7 +178,7 @@ static CARD: Card = Card {
             role: Role::Case,
         },
     ],
-    after: &["clock.rate", "clock.read", "os.syscall"],
+    after: &["clock.rate", "clock.read", "os.syscall", "os.switch"],
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
@@ -259,16 +259,15 @@ impl Experiment for Ipc {
     }
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
-        for case in &series.cases {
+        bench.each(series, |bench, case| {
             let (via, size) = shape(case).context("a case has a mechanism and a size")?;
             let bytes = usize::try_from(size)?;
-            let measured = match via {
+            match via {
                 "mqueue" => exchange(bench, case, Queues::pair(bytes)?),
                 "shm_futex" => exchange(bench, case, Rings::pair(RING_BYTES)?),
                 _ => exchange(bench, case, Descriptors::pair(via)?),
-            };
-            measured.with_context(|| case.id.to_string())?;
-        }
+            }
+        });
         Ok(())
     }
 }

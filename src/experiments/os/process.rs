@@ -299,13 +299,9 @@ impl Experiment for Process {
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
         let mut parent = Parent::new(series, bench)?;
-        for case in &series.cases {
-            let call = case.text("call").unwrap_or_default();
-            match parent.measure(case, call, bench) {
-                Ok(()) => {}
-                Err(error) => bench.fail(case, &error),
-            }
-        }
+        bench.each(series, |bench, case| {
+            parent.measure(case, case.text("call").unwrap_or_default(), bench)
+        });
         Ok(())
     }
 

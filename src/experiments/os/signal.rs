@@ -165,15 +165,11 @@ impl Experiment for Signal {
     }
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
-        for case in &series.cases {
-            let operation = case.text("operation").unwrap_or_default();
-            // Each has an apparatus of its own: a case leaves nothing to the next.
-            let timed = match operation {
-                "fault" => time_faults(case, bench),
-                _ => time_signals(case, operation, bench),
-            };
-            timed.with_context(|| format!("signal operation {operation}"))?;
-        }
+        // Each has an apparatus of its own: a case leaves nothing to the next.
+        bench.each(series, |bench, case| match case.text("operation") {
+            Some("fault") => time_faults(case, bench),
+            operation => time_signals(case, operation.unwrap_or_default(), bench),
+        });
         Ok(())
     }
 }

@@ -307,16 +307,11 @@ impl Experiment for Switch {
     }
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
-        for case in &series.cases {
-            let outcome = match case.text("via") {
-                Some("first_run") => measure_first_run(case, bench),
-                _ => measure_circle(case, bench),
-            };
-            // The limits on processes, or others on the CPU, concern this case alone.
-            if let Err(error) = outcome {
-                bench.fail(case, &error);
-            }
-        }
+        // The limits on processes, or others on the CPU, concern a case alone.
+        bench.each(series, |bench, case| match case.text("via") {
+            Some("first_run") => measure_first_run(case, bench),
+            _ => measure_circle(case, bench),
+        });
         Ok(())
     }
 

@@ -215,7 +215,7 @@ static CARD: Card = Card {
             role: Role::Setting,
         },
     ],
-    after: &["os.syscall"],
+    after: &["os.syscall", "os.switch"],
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
@@ -277,14 +277,14 @@ impl Experiment for Thread {
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
         let bytes = usize::try_from(series.setting("stack_bytes").unwrap_or(STACK_BYTES))?;
-        for case in &series.cases {
+        bench.each(series, |bench, case| {
             let measured = match series.name.as_str() {
                 "single" => measure_events(case, bytes, bench),
                 "sequence" | "crowd" => measure_batches(case, bytes, bench),
                 other => bail!("os.thread has no series `{other}`"),
             };
-            measured.map_err(|error| told(error, bytes))?;
-        }
+            measured.map_err(|error| told(error, bytes))
+        });
         Ok(())
     }
 }
