@@ -57,8 +57,7 @@ impl Surroundings {
     pub(crate) fn enter(order: &RoundOrder) -> Result<Self> {
         let cpu = *order.cpus.first().context("the order names no CPU")?;
         place::pin(cpu).with_context(|| format!("pinning to CPU {cpu}"))?;
-        // Best effort: without the right to it, the priority stays as it is.
-        let _ = place::nice(-20);
+        place::first();
         let clock = Clock::of(&order.calibration);
         let windows = if order.rehearsal {
             Windows::REHEARSAL

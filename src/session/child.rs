@@ -1,4 +1,5 @@
-//! A worker as the session sees it: a child in its own process group that gets one order.
+//! A worker as the session sees it: a child in a session and process group of its own that gets
+//! one order.
 
 use crate::link::frame::{receive, send};
 use crate::link::{FromWorker, ToWorker};
@@ -35,14 +36,15 @@ impl Worker {
     /// # Errors
     /// It could not be started.
     pub fn start() -> Result<Self> {
-        let child = Command::new("/proc/self/exe")
+        let mut command = Command::new("/proc/self/exe");
+        command
             .arg0("plumb")
             .arg("worker")
             .arg(std::process::id().to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
+            .stderr(Stdio::piped());
+        let child = metal::process::in_new_session(&mut command)
             .spawn()
             .map_err(|error| match error.kind() {
                 io::ErrorKind::WouldBlock => anyhow::Error::new(error).context(

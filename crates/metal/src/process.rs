@@ -2,6 +2,8 @@
 //! a child.
 
 use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 use crate::{clock, signal};
 
@@ -79,13 +81,19 @@ pub fn die_with_parent(parent_pid: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Puts this process in a new process group, whose number is its own.
-///
-/// # Errors
-/// Those of setpgid(2): it leads a session.
-pub fn new_group() -> io::Result<()> {
-    // SAFETY: plain values.
-    check(unsafe { libc::setpgid(0, 0) })
+/// Has `command` begin a session of its own, and with it a process group whose number is the new
+/// process's. Kernels that share the CPU between sessions (`kernel.sched_autogroup_enabled`) weigh
+/// a priority only within one, so that one which stays in its parent's cannot come before others.
+pub fn in_new_session(command: &mut Command) -> &mut Command {
+    let lead = || {
+        // SAFETY: no arguments; async-signal-safe.
+        match unsafe { libc::setsid() } {
+            -1 => Err(io::Error::last_os_error()),
+            _ => Ok(()),
+        }
+    };
+    // SAFETY: the closure makes one system call, which may be made between fork and exec.
+    unsafe { command.pre_exec(lead) }
 }
 
 /// Kills (SIGKILL) all processes of the group that `pid` leads.

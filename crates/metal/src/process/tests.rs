@@ -1,3 +1,4 @@
+use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
 
@@ -61,15 +62,18 @@ fn a_child_that_is_killed_ends_by_that_signal() {
 }
 
 #[test]
-fn a_group_is_killed_whole() {
-    let mut leader = cat();
-    // SAFETY: setpgid is a plain system call, allowed between fork and exec.
-    unsafe { leader.pre_exec(new_group) };
-    let mut leader = leader.spawn().unwrap();
-    let mut member = cat().process_group(leader.id() as i32).spawn().unwrap();
+fn a_session_of_its_own_is_a_group_that_is_killed_whole() {
+    let mut leader = Command::new("sh");
+    leader.args(["-c", "sleep 1000 & echo; wait"]);
+    let mut leader = in_new_session(leader.stdout(Stdio::piped()))
+        .spawn()
+        .unwrap();
+    let mut output = leader.stdout.take().unwrap();
+    output.read_exact(&mut [0]).unwrap();
+    // The member holds the pipe open until it has ended too.
     kill_group(leader.id()).unwrap();
+    assert_eq!(output.read(&mut [0]).unwrap(), 0);
     assert_eq!(leader.wait().unwrap().signal(), Some(libc::SIGKILL));
-    assert_eq!(member.wait().unwrap().signal(), Some(libc::SIGKILL));
 }
 
 #[test]
