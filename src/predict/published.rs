@@ -98,6 +98,14 @@ static TABLES: &[Table] = &[
         experiment: "os.syscall", metric: "latency", case: "", varies: "call",
         rows: &[("first_in_child", 276.04)],
         note: "getpid in a child of vfork; the summary's estimate is another's value" },
+    Table { machine: &R1, source: "Tables VI and VII", statistic: "mean, outliers left out",
+        experiment: "os.switch", metric: "switch", case: "via=pipe,pair=same", varies: "parties",
+        rows: &[("processes", 3213.10), ("threads", 2695.23)],
+        note: "read and write by one process taken away; placement is not told" },
+    Table { machine: &R0, source: "Context switch time", statistic: "mean of 100",
+        experiment: "os.switch", metric: "handover", case: "via=pipe,pair=same", varies: "parties",
+        rows: &[("processes", 15985.0 / 2.0), ("threads", 8422.0 / 2.0)],
+        note: "what is printed is taken as a round trip, as its method says; pinned by taskset" },
     Table { machine: &R1, source: "Table VIII", statistic: "mean of 1,000,000",
         experiment: "memory.latency", metric: "level_latency", case: "", varies: "level",
         rows: &[("L1", 5.59), ("L2", 13.05), ("L3", 32.38), ("DRAM", 100.0), ("DRAM", 170.0)],
@@ -129,8 +137,8 @@ mod tests {
     use std::path::Path;
 
     /// Figures inside of [`FIGURES`]: a change of a law must not lose any.
-    const INSIDE_MIN: usize = 40;
-    const FIGURES: usize = 55;
+    const INSIDE_MIN: usize = 44;
+    const FIGURES: usize = 59;
     /// High over low, median of all: nor may intervals hold figures by growing.
     const MEDIAN_WIDTH_MAX: f64 = 2.3;
 

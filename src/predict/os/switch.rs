@@ -112,7 +112,7 @@ pub(crate) fn one_party(site: &Site, known: Option<&Known>, of: &Mechanism) -> E
 fn services(via: Via) -> (Range, &'static str) {
     match via {
         Via::Pipe => (
-            range(450.0, 950.0, 2200.0),
+            range(500.0, 950.0, 1900.0),
             "a pipe locked twice, a few bytes copied in and out, pollers looked for",
         ),
         Via::Eventfd => (
@@ -164,17 +164,17 @@ pub(crate) fn handover(site: &Site, known: Option<&Known>, of: &Mechanism) -> Es
 fn on_one_cpu(site: &Site, known: Option<&Known>, of: &Mechanism) -> Estimate {
     let (mut cycles, mut because) = match of.via {
         Via::Yield => (
-            range(350.0, 1000.0, 3500.0),
+            range(450.0, 1100.0, 2900.0),
             "software: the scheduler's choice, base hardware: the state of a thread".to_owned(),
         ),
         _ => (
-            range(800.0, 2000.0, 5500.0),
+            range(1050.0, 2100.0, 4400.0),
             "software: a wake-up and the scheduler's choice, base hardware: the state of a thread"
                 .to_owned(),
         ),
     };
     if of.processes {
-        cycles = sum(cycles, range(60.0, 350.0, 1600.0));
+        cycles = sum(cycles, range(80.0, 350.0, 1300.0));
         because += ", another address space and its misses in the TLB";
     }
     if let Some(why) = emptied_tlb(site, of) {
@@ -189,7 +189,12 @@ fn on_one_cpu(site: &Site, known: Option<&Known>, of: &Mechanism) -> Estimate {
         range: service_ns(site, known, cycles),
         because: format!("{because}, {:.0} to {:.0} cycles", cycles.low, cycles.high),
     };
-    match site.host.kernel.container.runtime.as_deref() == Some("gvisor") {
+    let kernel = &site.host.kernel;
+    let estimate = match of.processes && kernel.release.is_none() {
+        true => estimate.widened(1.0, 1.6, "a kernel of unknown age may empty the TLB"),
+        false => estimate,
+    };
+    match kernel.container.runtime.as_deref() == Some("gvisor") {
         true => estimate.widened(1.0, 40.0, "gVisor schedules by itself"),
         false => estimate,
     }
@@ -198,6 +203,9 @@ fn on_one_cpu(site: &Site, known: Option<&Known>, of: &Mechanism) -> Estimate {
 /// Address spaces that x86 kernels keep apart in one CPU's TLB: TLB_NR_DYN_ASIDS of
 /// arch/x86/include/asm/tlbflush.h.
 const ADDRESS_SPACES: u64 = 6;
+
+/// First kernel that uses PCID.
+const PCID_SINCE: (u64, u64) = (4, 14);
 
 /// Why the TLB holds nothing of a process when it comes back.
 fn emptied_tlb(site: &Site, of: &Mechanism) -> Option<&'static str> {
@@ -208,7 +216,17 @@ fn emptied_tlb(site: &Site, of: &Mechanism) -> Option<&'static str> {
     if of.size > ADDRESS_SPACES {
         return Some("Linux keeps six address spaces apart");
     }
-    (!flags.is_empty() && flags.iter().all(|flag| flag != "pcid")).then_some("without PCID")
+    if !flags.is_empty() && flags.iter().all(|flag| flag != "pcid") {
+        return Some("without PCID");
+    }
+    let release = site.host.kernel.release.as_deref().and_then(version)?;
+    (release < PCID_SINCE).then_some("by a kernel before 4.14, which has no use for PCID")
+}
+
+/// Major and minor version of a kernel release.
+fn version(release: &str) -> Option<(u64, u64)> {
+    let mut parts = release.split(|letter: char| !letter.is_ascii_digit());
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
 /// Lines that the kernel and the process itself touch in a turn, stack and tables among them.

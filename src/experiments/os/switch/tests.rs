@@ -164,6 +164,24 @@ fn the_derived_prediction_comes_from_what_os_syscall_measured() {
 }
 
 #[test]
+fn an_emptied_tlb_costs_processes_and_not_threads() {
+    let likely = |site: &Site, parties: &str| {
+        let case = Case::new(same_cpu(parties));
+        let told = EXPERIMENT.predict(site, None, &case, &CARD.metrics[2]);
+        told.and_then(|told| told.range).expect("a range").likely
+    };
+    let site = recorded("epyc-7763-2s");
+    let mut old = recorded("epyc-7763-2s");
+    old.host.kernel.release = Some("3.2.0-54-generic".to_owned());
+    let mut without = recorded("epyc-7763-2s");
+    without.host.cpu.flags.retain(|flag| flag != "pcid");
+    for changed in [old, without] {
+        assert!(likely(&changed, "processes") > 1.3 * likely(&site, "processes"));
+        assert_eq!(likely(&changed, "threads"), likely(&site, "threads"));
+    }
+}
+
+#[test]
 fn the_ratio_is_derived_from_both_switches() {
     let site = recorded("vm-granite-rapids");
     let of = |processes: f64, threads: f64| {
