@@ -48,9 +48,12 @@
 //! ## Pitfalls
 //!
 //! Newer cores remove moves, and additions of small constants, at rename: operands are registers
-//! with odd values. False dependences on the destination (bit counts of Intel before 2017) are
-//! avoided because source and destination are the same register. 512-bit code may lower the clock:
-//! the core clock is taken around each case. A dense row of branches may exceed what the predictor
+//! with odd values. Loads are from eight words of two lines, because loads of one word share a bank.
+//! False dependences on the destination (bit counts of Intel before 2017) are
+//! avoided because source and destination are the same register. 512-bit floating code lowers the
+//! clock while it runs and for some microseconds after, which the core clock taken around
+//! the case misses: its `cycles` are too many by that share (6 % on one Granite Rapids), its ns
+//! are right. A dense row of branches may exceed what the predictor
 //! keeps per line: branches stand 32 bytes apart where taken. Locked operations run on a line that
 //! no other CPU touches.
 //!

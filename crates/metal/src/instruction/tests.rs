@@ -8,6 +8,9 @@ const COUNTS: [u64; 16] = [
     0, 1, 2, 7, 8, 9, 11, 13, 31, 33, 41, 97, 127, 128, 259, 10_001,
 ];
 
+/// What one operation does to a word.
+type Step = fn(u64) -> u64;
+
 /// Integer kernels leave the sum of rax and r8 to r15 (x86-64), of x2 and x8 to x15 (aarch64),
 /// which start alike.
 fn chained(n: u64, step: impl Fn(u64) -> u64) -> u64 {
@@ -26,7 +29,7 @@ fn spread(n: u64, step: impl Fn(u64) -> u64) -> u64 {
 
 #[test]
 fn integer_bodies_do_their_operation_n_times() {
-    let steps: [(&str, fn(u64) -> u64); 9] = [
+    let steps: [(&str, Step); 9] = [
         ("add_i64", |value| value.wrapping_add(OPERAND)),
         ("sub_i64", |value| value.wrapping_sub(OPERAND)),
         ("and_i64", |value| value & OPERAND),
