@@ -196,3 +196,14 @@ fn it_measures() {
         );
     }
 }
+
+#[test]
+fn areas_that_are_added_leave_the_law_and_are_told() {
+    let site = recorded("vm-granite-rapids");
+    let offer = offered(&site, Preset::Quick, &[("areas", "170")]);
+    for series in &offer.series {
+        assert_eq!(series.setting("areas"), Some(170));
+        let told = EXPERIMENT.predict(&site, None, &series.cases[0], &CARD.metrics[0]);
+        assert!(told.expect("told").range.is_none());
+    }
+}
