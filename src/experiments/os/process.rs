@@ -13,6 +13,9 @@
 //! for the child's end returns. Parent and child run on one CPU and so read one counter. The child
 //! then exits with status 42, and any other ending (127 where an exec failed) fails the case.
 //!
+//! `in_sequence` is the case's whole time over its processes: a mean, which has what the median of
+//! `reaped` leaves out, above all the freeing of stacks and tasks that the kernel puts off (RCU).
+//!
 //! On one CPU the child runs when the parent waits, so `first_instruction` has the parent's way
 //! into the wait and one switch in it. Where the scheduler let the child run first, `return` has
 //! the child's run in it: the share of such events stands with the samples as `child_first`. After
@@ -65,8 +68,8 @@
 //!
 //! ## Reading the result
 //!
-//! `reaped` of fork at 1 MiB is what stress-ng, lmbench's `lat_proc fork` and UnixBench's `spawn`
-//! count as one operation; `fork_calls` with as many `areas` as stress-ng's parent has (some 170,
+//! `in_sequence` of fork at 1 MiB is what stress-ng, lmbench's `lat_proc fork` and UnixBench's
+//! `spawn` count as one operation; `fork_calls` with as many `areas` as stress-ng's parent has (some 170,
 //! because it links dozens of libraries) is its very operation. `first_instruction` less `return`
 //! is the first run of a new child, which R2 took for a switch between processes. `clone3` less `fork` is the C library. `return_per_page` times the
 //! resident pages is what a large server pays for each fork, and what vfork and posix_spawn save:
@@ -146,6 +149,13 @@ static CARD: Card = Card {
         Metric::new(
             "reaped",
             "from the call until the child has exited and is waited for",
+            Unit::Ns,
+            Better::Lower,
+            Kind::Os,
+        ),
+        Metric::new(
+            "in_sequence",
+            "a process that is made and reaped, in a sequence of them timed as a whole",
             Unit::Ns,
             Better::Lower,
             Kind::Os,
@@ -305,6 +315,7 @@ impl Experiment for Process {
             "return" => of(|creation| Some(creation.returned.clone())),
             "first_instruction" => of(|creation| creation.first.clone()),
             "reaped" => of(|creation| Some(creation.reaped.clone())),
+            "in_sequence" => of(|creation| Some(creation.in_sequence())),
             "process_to_thread" if sized => {
                 let bytes = case.int("resident").unwrap_or(MIB);
                 Some(law::process_to_thread(site, known, bytes)?.prediction())

@@ -36,6 +36,18 @@ pub(crate) struct Creation {
     pub reaped: Estimate,
 }
 
+impl Creation {
+    /// One of a sequence, in ns: the mean has the work that the kernel puts off beyond the reaping.
+    pub(crate) fn in_sequence(&self) -> Estimate {
+        let reaped = self.reaped.range;
+        Estimate {
+            range: range(reaped.low, 1.15 * reaped.likely, 1.6 * reaped.high),
+            because: self.reaped.because.clone(),
+        }
+        .and("and up to 60 % for what the kernel frees later")
+    }
+}
+
 /// Work in cycles until the return, from there to the child's first instruction, and until the
 /// child is reaped, without the parent's pages.
 struct Work {

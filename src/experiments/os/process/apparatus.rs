@@ -78,11 +78,17 @@ impl Parent {
         };
         self.create(call)?;
         let until = monotonic_raw_ns() + bench.order().case_ns;
-        let mut events = Vec::new();
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        let clock = bench.clock();
+        let begin = clock.start();
         while events.len() < least || (events.len() < most && monotonic_raw_ns() < until) {
             events.push(self.create(call)?);
         }
-        self.record(case, call, &events, bench)
+        let whole_ns = clock.between_ns(begin, clock.end());
+        self.record(case, call, &events, bench)?;
+        let count = events.len() as u64;
+        bench.record_batches(case, "in_sequence", count, vec![whole_ns / count as f64])?;
+        Ok(())
     }
 
     /// One process.

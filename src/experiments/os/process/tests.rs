@@ -178,7 +178,7 @@ fn it_measures() {
             .filter(|samples| samples.metric == metric)
             .count()
     };
-    assert_eq!((of("return"), of("reaped")), (5, 5));
+    assert_eq!((of("return"), of("reaped"), of("in_sequence")), (5, 5, 5));
     assert_eq!(of("first_instruction"), 4);
     let noted = samples.iter().filter(|samples| {
         let exec = samples
