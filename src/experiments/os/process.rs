@@ -13,6 +13,9 @@
 //! for the child's end returns. Parent and child run on one CPU and so read one counter. The child
 //! then exits with status 42, and any other ending (127 where an exec failed) fails the case.
 //!
+//! `in_sequence` is the case's whole time over its processes: a mean, which has what the median of
+//! `reaped` leaves out, above all the freeing of stacks and tasks that the kernel puts off (RCU).
+//!
 //! On one CPU the child runs when the parent waits, so `first_instruction` has the parent's way
 //! into the wait and one switch in it. Where the scheduler let the child run first, `return` has
 //! the child's run in it: the share of such events stands with the samples as `child_first`. After
@@ -60,10 +63,15 @@
 //!   copy tables, up to 1 GiB for every call in thorough.
 //! - `pages`: `base`, or `huge` (transparent huge pages), which auto takes for `fork` alone.
 //!
+//! - `areas`: areas of memory that the parent has at least, each of which a fork copies; how many
+//!   it had stands with the samples.
+//!
 //! ## Reading the result
 //!
-//! `reaped` of fork at 1 MiB is what stress-ng, lmbench's `lat_proc fork` and UnixBench's `spawn`
-//! count as one operation. `clone3` less `fork` is the C library. `return_per_page` times the
+//! `in_sequence` of fork at 1 MiB is what stress-ng, lmbench's `lat_proc fork` and UnixBench's
+//! `spawn` count as one operation; `fork_calls` with as many `areas` as stress-ng's parent has (some 170,
+//! because it links dozens of libraries) is its very operation. `first_instruction` less `return`
+//! is the first run of a new child, which R2 took for a switch between processes. `clone3` less `fork` is the C library. `return_per_page` times the
 //! resident pages is what a large server pays for each fork, and what vfork and posix_spawn save:
 //! theirs must not grow with `resident`. `fork_exec_dynamic` less `fork_exec_static` is the dynamic
 //! linker and the C library's mapping.
@@ -145,6 +153,13 @@ static CARD: Card = Card {
             Better::Lower,
             Kind::Os,
         ),
+        Metric::new(
+            "in_sequence",
+            "a process that is made and reaped, in a sequence of them timed as a whole",
+            Unit::Ns,
+            Better::Lower,
+            Kind::Os,
+        ),
         Metric::derived(
             "return_per_page",
             "what a page of the parent's resident memory adds to the return",
@@ -194,6 +209,17 @@ static CARD: Card = Card {
             defaults: ["base", "base", "base,huge"],
             role: Role::Case,
         },
+        Param {
+            name: "areas",
+            doc: "areas of memory (lines of /proc/self/maps) that the parent has at least; 0: its own",
+            domain: Domain::Integer {
+                low: 0,
+                high: 30_000,
+                unit: Unit::Count,
+            },
+            defaults: ["0"; 3],
+            role: Role::Setting,
+        },
     ],
     after: &["os.syscall"],
     repeat: Repeat::Rounds,
@@ -218,6 +244,7 @@ impl Experiment for Process {
 
     fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
         let mut offer = Offer::default();
+        let areas = params.ints("areas").first().copied().unwrap_or(0);
         for pages in params.texts("pages") {
             for call in params.texts("call") {
                 for bytes in sizes(params, call, pages) {
@@ -227,7 +254,7 @@ impl Experiment for Process {
                         .with("pages", pages);
                     match absent(site, call, bytes, pages) {
                         Some(skip) => offer.skipped.push((id, skip)),
-                        None => add(&mut offer, id, bytes, pages),
+                        None => add(&mut offer, id, [bytes, areas], pages),
                     }
                 }
             }
@@ -259,6 +286,11 @@ impl Experiment for Process {
             // Without the measured mapping, earlier figures add nothing.
             return None;
         }
+        if case.at.contains_key("areas") {
+            return Some(unknown(
+                "unknown: areas were added to the parent, whose number no law takes into account",
+            ));
+        }
         let metric = metric.name.as_ref();
         let huge = case.text("pages") == Some("huge");
         let call = case.text("call").unwrap_or_default();
@@ -283,6 +315,7 @@ impl Experiment for Process {
             "return" => of(|creation| Some(creation.returned.clone())),
             "first_instruction" => of(|creation| creation.first.clone()),
             "reaped" => of(|creation| Some(creation.reaped.clone())),
+            "in_sequence" => of(|creation| Some(creation.in_sequence())),
             "process_to_thread" if sized => {
                 let bytes = case.int("resident").unwrap_or(MIB);
                 Some(law::process_to_thread(site, known, bytes)?.prediction())
@@ -332,7 +365,7 @@ fn sizes(params: &Params, call: &str, pages: &str) -> Vec<u64> {
 }
 
 /// Adds a case to the series of its memory.
-fn add(offer: &mut Offer, id: CaseId, bytes: u64, pages: &str) {
+fn add(offer: &mut Offer, id: CaseId, [bytes, areas]: [u64; 2], pages: &str) {
     let name = format!("{}KiB-{pages}", bytes / 1024);
     let at = offer.series.iter().position(|series| series.name == name);
     let at = at.unwrap_or_else(|| {
@@ -342,6 +375,7 @@ fn add(offer: &mut Offer, id: CaseId, bytes: u64, pages: &str) {
             order: Order::Shuffled,
             cases: Vec::new(),
             settings: [
+                ("areas".to_owned(), areas.into()),
                 ("bytes".to_owned(), bytes.into()),
                 ("kind".to_owned(), pages.into()),
             ]
@@ -349,7 +383,11 @@ fn add(offer: &mut Offer, id: CaseId, bytes: u64, pages: &str) {
         });
         offer.series.len() - 1
     });
-    offer.series[at].cases.push(Case::new(id));
+    let mut case = Case::new(id);
+    if areas > 0 {
+        case.at.insert("areas".to_owned(), areas.into());
+    }
+    offer.series[at].cases.push(case);
 }
 
 /// Why a case cannot be measured here.

@@ -6,7 +6,7 @@
 //! meant to cover bare machines and older kernels; PREDICTIONS of the reports gave 40 to 150 µs and a
 //! page-table copy for a fork, with a factor of two either way.
 
-use super::{Service, entry, system_call};
+use super::{Service, system_call};
 use crate::experiment::{Known, Site};
 use crate::predict::{Estimate, cpu, product, range, sum};
 use record::event::Range;
@@ -34,6 +34,18 @@ pub(crate) struct Creation {
     pub first: Option<Estimate>,
     /// Until the child has been waited for.
     pub reaped: Estimate,
+}
+
+impl Creation {
+    /// One of a sequence, in ns: the mean has the work that the kernel puts off beyond the reaping.
+    pub(crate) fn in_sequence(&self) -> Estimate {
+        let reaped = self.reaped.range;
+        Estimate {
+            range: range(reaped.low, 1.15 * reaped.likely, 1.6 * reaped.high),
+            because: self.reaped.because.clone(),
+        }
+        .and("and up to 60 % for what the kernel frees later")
+    }
 }
 
 /// Work in cycles until the return, from there to the child's first instruction, and until the
@@ -304,19 +316,15 @@ fn kernel_ns(site: &Site, known: Option<&Known>, cycles: Range) -> (Range, Strin
     let expected = system_call(site, Some(known), Service::Map).range.likely;
     let ratio = measured / expected;
     // The measured mapping shares code with a fork, but not all of it.
-    let kernel = product(
-        range(0.8 * ratio, ratio, 1.25 * ratio),
-        range(1.0, 1.0, 1.0),
-    );
+    let kernel = range(0.8 * ratio, ratio, 1.25 * ratio);
     let narrowed = range(
         time.range.likely * (time.range.low / time.range.likely).powf(0.75),
         time.range.likely,
         time.range.likely * (time.range.high / time.range.likely).powf(0.75),
     );
-    let entry_ns = entry(site, Some(known)).range.likely;
     let from = format!(
-        "base hardware{}; mmap and munmap took {measured:.0} ns (measured by os.syscall, {entry_ns:.0} \
-         of each its entry), {ratio:.2} of what is usual",
+        "base hardware{}; mmap and munmap took {measured:.0} ns (measured by os.syscall), {ratio:.2} of \
+         what is usual",
         time.because
     );
     (product(narrowed, kernel), from)

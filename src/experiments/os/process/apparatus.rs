@@ -24,10 +24,14 @@ const SHELL: &std::ffi::CStr = c"/bin/sh";
 pub(super) struct Parent {
     /// Held, and not written to: what fork copies the tables of.
     _memory: Mapping,
+    /// Likewise, for their number.
+    _areas: Vec<Mapping>,
     watch: Watch,
     programs: Programs,
     /// The first fork after the memory was written, in ns until it returned.
     first_fork_ns: f64,
+    /// Areas of memory that it has.
+    areas: usize,
 }
 
 impl Parent {
@@ -43,6 +47,8 @@ impl Parent {
             _ => Pages::Base,
         };
         let memory = resident(usize::try_from(bytes)?, pages)?;
+        let least = usize::try_from(series.setting("areas").unwrap_or(0))?;
+        let areas = more_areas(least).context("areas of memory")?;
         let now = match bench.clock() {
             Clock::Counter { .. } => ticks_start,
             Clock::Monotonic => monotonic_ns,
@@ -51,6 +57,8 @@ impl Parent {
         let first = watch.fork(Then::Exit).map_err(refused::told)?;
         Ok(Parent {
             _memory: memory,
+            _areas: areas,
+            areas: count_areas().context("the worker's own areas")?,
             first_fork_ns: bench.ns(first.returned.wrapping_sub(first.called)),
             programs: Programs::default(),
             watch,
@@ -70,11 +78,17 @@ impl Parent {
         };
         self.create(call)?;
         let until = monotonic_raw_ns() + bench.order().case_ns;
-        let mut events = Vec::new();
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        let clock = bench.clock();
+        let begin = clock.start();
         while events.len() < least || (events.len() < most && monotonic_raw_ns() < until) {
             events.push(self.create(call)?);
         }
-        self.record(case, call, &events, bench)
+        let whole_ns = clock.between_ns(begin, clock.end());
+        self.record(case, call, &events, bench)?;
+        let count = events.len() as u64;
+        bench.record_batches(case, "in_sequence", count, vec![whole_ns / count as f64])?;
+        Ok(())
     }
 
     /// One process.
@@ -121,6 +135,7 @@ impl Parent {
         let samples = bench.record(case, "return", returned)?;
         let quantities = &mut samples.quantities;
         quantities.insert("first_fork_ns".to_owned(), self.first_fork_ns);
+        quantities.insert("areas".to_owned(), self.areas as f64);
         if !first.is_empty() {
             let share = early as f64 / events.len() as f64;
             quantities.insert("child_first".to_owned(), share);
@@ -163,6 +178,28 @@ fn resident(bytes: usize, pages: Pages) -> Result<Mapping> {
     Ok(memory)
 }
 
+/// Areas of memory that this process has.
+fn count_areas() -> io::Result<usize> {
+    Ok(std::fs::read_to_string("/proc/self/maps")?.lines().count())
+}
+
+/// Maps and touches pages apart from each other until this process has `least` areas.
+fn more_areas(least: usize) -> io::Result<Vec<Mapping>> {
+    let mut areas = Vec::new();
+    loop {
+        let lacking = least.saturating_sub(count_areas()?);
+        if lacking == 0 {
+            return Ok(areas);
+        }
+        // A page between two that cannot be accessed makes one area to three.
+        for _ in 0..lacking.div_ceil(3) {
+            let mut area = Mapping::new(1, Pages::Base)?;
+            area.touch();
+            areas.push(area);
+        }
+    }
+}
+
 /// What children execute, as far as it was needed.
 #[derive(Default)]
 struct Programs {
@@ -174,7 +211,7 @@ struct Programs {
 }
 
 /// Where programs can be written and executed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 enum Home {
     Memory,
     Directory(PathBuf),
@@ -262,5 +299,21 @@ impl Home {
             Home::Memory => "a file in memory (memfd)".to_owned(),
             Home::Directory(path) => format!("a file of {}", path.display()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{count_areas, more_areas};
+
+    #[test]
+    fn a_parent_has_the_areas_that_are_asked_for() {
+        let before = count_areas().expect("proc is mounted");
+        let areas = more_areas(before + 100).expect("pages can be mapped");
+        assert!((34..=100).contains(&areas.len()), "{}", areas.len());
+        let after = count_areas().expect("proc is mounted");
+        // Other tests map and unmap meanwhile.
+        assert!(after + 20 >= before + 100, "{before} {after}");
+        assert!(more_areas(0).expect("nothing to map").is_empty());
     }
 }

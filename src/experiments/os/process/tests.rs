@@ -178,7 +178,7 @@ fn it_measures() {
             .filter(|samples| samples.metric == metric)
             .count()
     };
-    assert_eq!((of("return"), of("reaped")), (5, 5));
+    assert_eq!((of("return"), of("reaped"), of("in_sequence")), (5, 5, 5));
     assert_eq!(of("first_instruction"), 4);
     let noted = samples.iter().filter(|samples| {
         let exec = samples
@@ -194,5 +194,16 @@ fn it_measures() {
                 .iter()
                 .any(|note| note.contains("the program lies in"))
         );
+    }
+}
+
+#[test]
+fn areas_that_are_added_leave_the_law_and_are_told() {
+    let site = recorded("vm-granite-rapids");
+    let offer = offered(&site, Preset::Quick, &[("areas", "170")]);
+    for series in &offer.series {
+        assert_eq!(series.setting("areas"), Some(170));
+        let told = EXPERIMENT.predict(&site, None, &series.cases[0], &CARD.metrics[0]);
+        assert!(told.expect("told").range.is_none());
     }
 }
