@@ -16,6 +16,7 @@ pub mod clock;
 pub mod counter;
 pub mod cpuid;
 pub mod kernel;
+pub mod matrix;
 pub mod memory;
 pub mod place;
 pub mod process;
