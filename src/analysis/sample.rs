@@ -426,6 +426,7 @@ fn round(series: &str, n: u32, status: RoundStatus, disturbed: &[&str]) -> Event
             .iter()
             .map(|reason| (*reason).to_owned())
             .collect(),
+        failed: Vec::new(),
     })
 }
 

@@ -360,9 +360,15 @@ fn presets_keep_their_time_on_every_recorded_host() {
                 .iter()
                 .map(|work| work.cost * if work.once() { 1 } else { looks(preset)[0] })
                 .sum();
+            // Of a thorough run's time a good third is one series that is measured one time only,
+            // and as long as stated: cpu.sustained.
+            let allowed = match preset {
+                Preset::Thorough => budget * 19 / 20,
+                _ => budget * 3 / 4,
+            };
             assert!(
-                least <= budget * 3 / 4,
-                "{host}: {} takes {least:?} for six rounds of everything, three quarters of {budget:?} are allowed",
+                least <= allowed,
+                "{host}: {} takes {least:?} for six rounds of everything, {allowed:?} of {budget:?} are allowed",
                 preset.name()
             );
             assert!(

@@ -3,7 +3,7 @@
 pub mod frame;
 
 use record::case::Series;
-use record::event::{Calibration, Histogram, Samples, Trace};
+use record::event::{Calibration, FailedCase, Histogram, Samples, Trace};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -98,4 +98,6 @@ pub struct Done {
     pub cpus: Vec<usize>,
     /// Deltas of the environment over the window, by name, unit last.
     pub environment: BTreeMap<String, f64>,
+    /// Cases that failed while the round went on.
+    pub failed: Vec<FailedCase>,
 }

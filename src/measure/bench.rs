@@ -77,11 +77,12 @@ impl Bench {
     /// # Errors
     /// A sign of life could not be sent.
     pub(crate) fn finish(self) -> Result<Written> {
-        let done = self.around.leave();
+        let mut done = self.around.leave();
         if let Some(voice) = self.voice {
             voice.outcome.context("sending a sign of life")?;
         }
         let book = self.book;
+        done.failed = book.failed;
         Ok((book.samples, book.histograms, book.traces, done))
     }
 
@@ -330,6 +331,12 @@ impl Bench {
             voice.outcome = frame::send(&mut voice.writer, &FromWorker::Alive(seconds));
             voice.last = Some(Instant::now());
         }
+    }
+
+    /// Gives a case up while the round goes on: what this round wrote of it is dropped, and the
+    /// reason kept. A case that fails in every round that counts has failed.
+    pub(crate) fn fail(&mut self, case: &Case, error: &anyhow::Error) {
+        self.book.fail(&case.id, format!("{error:#}"));
     }
 
     /// Counts CPUs that measured beside the first, for what the environment of the round says; a

@@ -4,7 +4,8 @@ use crate::link::RoundOrder;
 use crate::stats::histogram::{Histogram as Distribution, STEPS_PER_UNIT};
 use anyhow::{Result, bail};
 use record::case::Case;
-use record::event::{Histogram, Raw, Samples, TRACE_ROWS_MAX, Trace};
+use record::event::{FailedCase, Histogram, Raw, Samples, TRACE_ROWS_MAX, Trace};
+use record::key::CaseId;
 use std::collections::BTreeMap;
 
 /// More events of one metric in one round are thinned, beside their histogram.
@@ -25,6 +26,8 @@ pub(crate) struct Book {
     pub(crate) histograms: Vec<Histogram>,
     /// Traces so far.
     pub(crate) traces: Vec<Trace>,
+    /// Cases that failed.
+    pub(crate) failed: Vec<FailedCase>,
 }
 
 impl Book {
@@ -38,7 +41,19 @@ impl Book {
             samples: Vec::with_capacity(order.series.cases.len()),
             histograms: Vec::new(),
             traces: Vec::new(),
+            failed: Vec::new(),
         }
+    }
+
+    /// Drops what is written of a case, and notes why it failed.
+    pub(crate) fn fail(&mut self, case: &CaseId, reason: String) {
+        self.samples.retain(|samples| samples.case != *case);
+        self.histograms.retain(|histogram| histogram.case != *case);
+        self.traces.retain(|trace| trace.case != *case);
+        self.failed.push(FailedCase {
+            case: case.clone(),
+            reason,
+        });
     }
 
     /// Writes raw values down as they are.

@@ -151,6 +151,7 @@ impl Surroundings {
             window_ns,
             cpus: used,
             environment,
+            failed: Vec::new(),
         }
     }
 }

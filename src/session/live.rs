@@ -5,9 +5,11 @@ use crate::stats::estimate::{RoundValue, estimate};
 use crate::stats::rounds::values;
 use crate::stats::stop::reached;
 use record::case::{Order, Series};
-use record::event::{Ending, RoundStatus};
+use record::event::{Ending, FailedCase, RoundStatus};
+use record::key::CaseId;
 use record::metric::Better;
 use record::run::Run;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Void rounds in a row after which a series has failed.
@@ -43,6 +45,8 @@ pub struct Live<'run> {
     pub prepared: bool,
     void_in_row: u32,
     last_void: Option<String>,
+    /// In how many rounds that count a case failed, and why the last time.
+    failures: BTreeMap<CaseId, (u32, String)>,
     spent: Duration,
     timed: u32,
 }
@@ -53,6 +57,8 @@ impl<'run> Live<'run> {
         let label = series.label();
         let of_series = || run.rounds.iter().filter(|round| round.series == label);
         let count = |rounds: usize| u32::try_from(rounds).unwrap_or(u32::MAX);
+        let mut failures = BTreeMap::new();
+        of_series().for_each(|round| count_failures(&mut failures, &round.failed));
         Live {
             work,
             ok: count(
@@ -66,6 +72,7 @@ impl<'run> Live<'run> {
             prepared: false,
             void_in_row: 0,
             last_void: None,
+            failures,
             spent: Duration::ZERO,
             timed: 0,
         }
@@ -91,13 +98,14 @@ impl<'run> Live<'run> {
     }
 
     /// Takes the end of a round.
-    pub fn ended(&mut self, status: &RoundStatus, took: Duration) {
+    pub fn ended(&mut self, status: &RoundStatus, failed: &[FailedCase], took: Duration) {
         self.spent += took;
         self.timed += 1;
         match status {
             RoundStatus::Ok => {
                 self.ok += 1;
                 self.void_in_row = 0;
+                count_failures(&mut self.failures, failed);
             }
             RoundStatus::Void(reason) => {
                 self.void_in_row += 1;
@@ -154,8 +162,24 @@ impl<'run> Live<'run> {
         }
     }
 
-    /// How its cases ended, and why.
-    pub fn ending(&self, stopped: Stop) -> (Ending, String) {
+    /// How one of its cases ended, and why: failed, if it did in every round that counts.
+    pub fn ending_of(&self, case: &CaseId, stopped: Stop) -> (Ending, String) {
+        let (ending, reason) = self.ending(stopped);
+        match self.failures.get(case) {
+            Some((rounds, why)) if *rounds >= self.ok => (Ending::Failed, why.clone()),
+            Some((rounds, why)) => {
+                let failed = format!(
+                    "{reason}; in {rounds} of {} rounds it failed: {why}",
+                    self.ok
+                );
+                (ending, failed)
+            }
+            None => (ending, reason),
+        }
+    }
+
+    /// How its cases ended that did not fail by themselves, and why.
+    fn ending(&self, stopped: Stop) -> (Ending, String) {
         if self.ok == 0 {
             let reason = match (&self.last_void, stopped) {
                 (Some(reason), _) => reason.clone(),
@@ -183,5 +207,13 @@ impl<'run> Live<'run> {
             (None, Stop::Done) => format!("ended after {} rounds", self.ok),
         };
         (Ending::Measured, reason)
+    }
+}
+
+/// Counts the cases that failed in a round.
+fn count_failures(failures: &mut BTreeMap<CaseId, (u32, String)>, failed: &[FailedCase]) {
+    for FailedCase { case, reason } in failed {
+        let rounds = failures.get(case).map_or(0, |(rounds, _)| *rounds);
+        failures.insert(case.clone(), (rounds + 1, reason.clone()));
     }
 }

@@ -443,13 +443,13 @@ impl<'run> Session<'run> {
     }
 
     fn close(&mut self, live: &Live<'run>, stopped: Stop) -> Result<()> {
-        let (ending, reason) = live.ending(stopped);
         for case in &live.series.cases {
+            let (ending, reason) = live.ending_of(&case.id, stopped);
             self.outcome(
                 &live.series.experiment,
                 Some(case.id.clone()),
                 ending,
-                Some(reason.clone()),
+                Some(reason),
             )?;
         }
         Ok(())

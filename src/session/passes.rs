@@ -3,7 +3,7 @@
 use crate::session::live::{Live, Stop};
 use crate::session::{Progress, Session, is_interrupt, round};
 use anyhow::Result;
-use record::event::{Event, Round, RoundStatus};
+use record::event::{Event, FailedCase, Round, RoundStatus};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,8 @@ pub struct Ended {
     pub cpus: Vec<usize>,
     /// Environment deltas by name.
     pub environment: BTreeMap<String, f64>,
+    /// Cases that failed while the round went on.
+    pub failed: Vec<FailedCase>,
 }
 
 impl<'run> Session<'run> {
@@ -155,7 +157,7 @@ impl<'run> Session<'run> {
         for event in events {
             self.emit(event)?;
         }
-        live.ended(&status, began.elapsed());
+        live.ended(&status, &ended.failed, began.elapsed());
         self.emit(Event::Round(Round {
             series: live.series.label(),
             n,
@@ -166,6 +168,7 @@ impl<'run> Session<'run> {
             disturbed: round::disturbances(&ended),
             cpus: ended.cpus,
             environment: ended.environment,
+            failed: ended.failed,
         }))?;
         Ok(true)
     }

@@ -150,6 +150,7 @@ fn collect(
                     window_ns: done.window_ns,
                     cpus: done.cpus,
                     environment: done.environment,
+                    failed: done.failed,
                 };
                 return Ok((events, ended));
             }

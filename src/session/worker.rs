@@ -60,7 +60,11 @@ fn round(order: RoundOrder) -> Result<Vec<FromWorker>> {
         .measure(&series, &mut bench)
         .with_context(|| format!("a round of {} failed", series.label()))?;
     let written = bench.finish()?;
-    if written.0.is_empty() && written.2.is_empty() {
+    let (samples, _, traces, done) = &written;
+    if samples.is_empty() && traces.is_empty() {
+        if let Some(failed) = done.failed.first() {
+            bail!("{}: {}", failed.case, failed.reason);
+        }
         bail!("the round of {} gave no samples", series.label());
     }
     Ok(messages(written))

@@ -189,6 +189,28 @@ fn what_always_fails_is_a_failed_case_and_all_of_it_a_failed_run() {
 }
 
 #[test]
+fn a_case_that_fails_takes_none_of_its_series_with_it() {
+    let here = Here::new();
+    let set = "selftest.fault.fault=none,case";
+    let events = here.measure(&["selftest.fault", "--preset", "quick", "--set", set]);
+    assert_eq!(rounds(&events, "selftest.fault/none"), (6, 0));
+    assert_eq!(reasons(&events, "case"), ["one case: asked to fail"]);
+    assert!(reasons(&events, "none").is_empty());
+    let samples = samples(&events, "selftest.fault/none", "answer");
+    assert_eq!(samples.len(), 6);
+    assert!(
+        samples
+            .iter()
+            .all(|samples| samples["case"]["fault"] == "none")
+    );
+    // Alone it is all of its series, so its rounds are void.
+    let here = Here::new();
+    let args = ["run", "selftest.fault", "--preset", "rehearsal", "--set"];
+    let answer = here.plumb(&[&args[..], &["selftest.fault.fault=case"]].concat());
+    assert_eq!(answer.code, Some(3), "{answer:?}");
+}
+
+#[test]
 fn six_rounds_count_whatever_went_wrong_before() {
     let here = Here::new();
     let set = "selftest.fault.fault=first,error";

@@ -365,6 +365,18 @@ pub struct Round {
     pub environment: BTreeMap<String, f64>,
     /// Why this round counts as disturbed; empty if it does not.
     pub disturbed: Vec<String>,
+    /// Cases that failed while the round went on; they have no samples in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<FailedCase>,
+}
+
+/// A case that failed in a round that counts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FailedCase {
+    /// Case.
+    pub case: CaseId,
+    /// Why, outermost reason first.
+    pub reason: String,
 }
 
 /// What one raw value is.

@@ -7,9 +7,10 @@ use proptest::test_runner::RngSeed;
 use record::case::Order;
 use record::codec::{ReadError, read, write};
 use record::event::{
-    Absence, Bound, Calibration, Derived, End, Ending, Event, Footer, Header, Histogram, Isolation,
-    Options, Outcome, Plan, PlannedExperiment, PlannedSeries, Prediction, PredictionEvent,
-    PredictionKind, Range, Raw, Repeat, Round, RoundStatus, Samples, Segment, Side, Trace, View,
+    Absence, Bound, Calibration, Derived, End, Ending, Event, FailedCase, Footer, Header,
+    Histogram, Isolation, Options, Outcome, Plan, PlannedExperiment, PlannedSeries, Prediction,
+    PredictionEvent, PredictionKind, Range, Raw, Repeat, Round, RoundStatus, Samples, Segment,
+    Side, Trace, View,
 };
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric};
@@ -342,6 +343,13 @@ fn round() -> impl Strategy<Value = Event> {
                 status,
                 cpus: vec![0, 7],
                 environment,
+                failed: disturbed
+                    .iter()
+                    .map(|reason| FailedCase {
+                        case: CaseId::new().with("n", u64::from(n)),
+                        reason: reason.clone(),
+                    })
+                    .collect(),
                 disturbed,
             })
         })

@@ -8,7 +8,8 @@
 //! Unknown: a round that fails has no figure.
 //!
 //! ## Parameters
-//! `fault`: `none`, an error, a panic, a worker that ends itself, or the same in the first round only.
+//! `fault`: `none`, an error, a panic, a worker that ends itself, an error in the first round only,
+//! or a case that fails (`case`) while its series, that of `none`, goes on.
 //!
 //! ## Reading the result
 //! Every fault but `none` and `first` gives a failed case with its reason.
@@ -24,7 +25,7 @@ use crate::experiment::{
     unknown,
 };
 use crate::measure::Bench;
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use record::case::{Case, Order, Series};
 use record::event::{Isolation, Prediction, Repeat};
 use record::key::CaseId;
@@ -50,7 +51,7 @@ static CARD: Card = Card {
     params: &[Param {
         name: "fault",
         doc: "what goes wrong",
-        domain: Domain::Symbols(&["none", "error", "panic", "exit", "first"]),
+        domain: Domain::Symbols(&["none", "error", "panic", "exit", "first", "case"]),
         defaults: ["none", "none", "none"],
         role: Role::Case,
     }],
@@ -71,17 +72,23 @@ impl Experiment for Fault {
     }
 
     fn series(&self, _site: &Site, params: &Params) -> Result<Offer, Skip> {
-        let series = |fault: &str| Series {
-            experiment: CARD.id.to_owned(),
-            name: fault.to_owned(),
-            order: Order::Fixed,
-            cases: vec![Case::new(CaseId::new().with("fault", fault))],
-            settings: Default::default(),
-        };
-        Ok(Offer {
-            series: params.texts("fault").into_iter().map(series).collect(),
-            ..Offer::default()
-        })
+        let mut offer = Offer::default();
+        for fault in params.texts("fault") {
+            let case = Case::new(CaseId::new().with("fault", fault));
+            let name = if fault == "case" { "none" } else { fault };
+            let of_name = |series: &&mut Series| series.name == name;
+            match offer.series.iter_mut().find(of_name) {
+                Some(series) => series.cases.push(case),
+                None => offer.series.push(Series {
+                    experiment: CARD.id.to_owned(),
+                    name: name.to_owned(),
+                    order: Order::Fixed,
+                    cases: vec![case],
+                    settings: Default::default(),
+                }),
+            }
+        }
+        Ok(offer)
     }
 
     fn round_cost(&self, _site: &Site, _series: &Series) -> Duration {
@@ -103,14 +110,17 @@ impl Experiment for Fault {
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
         let first = bench.order().round == 1;
-        match series.cases[0].text("fault") {
-            Some("error") => bail!("asked to fail"),
-            Some("panic") => panic!("asked to panic"),
-            Some("exit") => std::process::exit(7),
-            Some("first") if first => bail!("asked to fail in the first round"),
-            _ => {}
+        for case in &series.cases {
+            bench.record(case, "answer", vec![42.0])?;
+            match case.text("fault") {
+                Some("error") => bail!("asked to fail"),
+                Some("panic") => panic!("asked to panic"),
+                Some("exit") => std::process::exit(7),
+                Some("first") if first => bail!("asked to fail in the first round"),
+                Some("case") => bench.fail(case, &anyhow!("asked to fail").context("one case")),
+                _ => {}
+            }
         }
-        bench.record(&series.cases[0], "answer", vec![42.0])?;
         Ok(())
     }
 }

@@ -290,7 +290,14 @@ impl Choice {
             (Preset::Standard, 0) if random => rungs(8, GIB),
             (Preset::Standard, _) if random && !load_departs => rungs(4, 256 * MIB),
             (Preset::Standard, _) => rungs(1, 64 * MIB),
-            (Preset::Thorough, _) => rungs(8, GIB),
+            (Preset::Thorough, _) if random => rungs(8, GIB),
+            // Some seventy walks: beyond the caches their curves are flat, and each large one costs
+            // what a whole small curve does.
+            (Preset::Thorough, _) => {
+                let mut sizes = rungs(4, 64 * MIB);
+                sizes.extend([256 * MIB, GIB]);
+                sizes
+            }
         }
     }
 
