@@ -9,6 +9,10 @@ use std::io;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
+mod loops;
+
+pub use loops::{SMALL, add_column, exchange, factor, solve_lower, solve_upper, subtract_columns};
+
 /// Elements of a cache line; columns begin on lines.
 const LINE_ELEMENTS: usize = 8;
 /// Columns whose distance is a multiple of this many elements (4 KiB) would all fall into the same

@@ -1,13 +1,10 @@
 //! LU factorisation of a panel with partial pivoting, and what a panel does to the columns right
 //! of it. All products are the crate's; here is the recursion that leads to them.
 
-use super::kernel;
-use metal::matrix::{View, ViewMut, subtract_product};
+use metal::matrix::{self, SMALL, View, ViewMut, subtract_product};
 
 /// Columns of a panel that are factored one by one; wider panels are halved.
 const NARROW: usize = 8;
-/// Rows of a triangle that are solved one by one; larger triangles are halved.
-const SMALL: usize = 16;
 
 /// No pivot is left: the column is zero from the diagonal down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -49,7 +46,7 @@ impl<'a> Panel<'a> {
     /// Applies the panel to a block of columns right of it: exchanges, the rows of U, and the
     /// update of what is below.
     pub(super) fn apply(&self, block: &mut ViewMut<'_>) {
-        kernel::exchange(block, self.first, &self.pivots);
+        matrix::exchange(block, self.first, &self.pivots);
         let (_, active) = block.reborrow().split_rows(self.first);
         let (_, lower) = self.columns.split_rows(self.first);
         eliminate(lower, active);
@@ -59,7 +56,7 @@ impl<'a> Panel<'a> {
     pub(super) fn solve_upper(&self, y: &mut [f64]) {
         let (_, rows) = self.columns.split_rows(self.first);
         let (diagonal, _) = rows.split_rows(self.pivots.len());
-        kernel::solve_upper(diagonal, y);
+        matrix::solve_upper(diagonal, y);
     }
 
     /// Takes the part of the unknowns of this panel off the right-hand sides of the rows `from ..`
@@ -67,7 +64,7 @@ impl<'a> Panel<'a> {
     pub(super) fn subtract(&self, from: usize, y: &mut [f64], x: &[f64]) {
         let (_, rows) = self.columns.split_rows(from);
         let (rows, _) = rows.split_rows(y.len());
-        kernel::subtract_columns(rows, y, x);
+        matrix::subtract_columns(rows, y, x);
     }
 }
 
@@ -75,20 +72,20 @@ impl<'a> Panel<'a> {
 fn factor(mut block: ViewMut<'_>, pivots: &mut [usize]) -> Result<(), Singular> {
     let columns = block.columns();
     if columns <= NARROW {
-        return kernel::factor(&mut block, pivots);
+        return matrix::factor(&mut block, pivots).map_err(|column| Singular { column });
     }
     let half = (columns / 2).next_multiple_of(NARROW);
     let (left_pivots, right_pivots) = pivots.split_at_mut(half);
     let (mut left, mut right) = block.split_columns(half);
     factor(left.reborrow(), left_pivots)?;
-    kernel::exchange(&mut right, 0, left_pivots);
+    matrix::exchange(&mut right, 0, left_pivots);
     eliminate(left.as_view(), right.reborrow());
     let (_, rest) = right.split_rows(half);
     factor(rest, right_pivots).map_err(|singular| Singular {
         column: half + singular.column,
     })?;
     right_pivots.iter_mut().for_each(|pivot| *pivot += half);
-    kernel::exchange(&mut left, half, right_pivots);
+    matrix::exchange(&mut left, half, right_pivots);
     Ok(())
 }
 
@@ -106,7 +103,7 @@ fn eliminate(lower: View<'_>, right: ViewMut<'_>) {
 fn solve_lower(triangle: View<'_>, right: &mut ViewMut<'_>) {
     let size = triangle.columns();
     if size <= SMALL {
-        return kernel::solve_lower(triangle, right);
+        return matrix::solve_lower(triangle, right);
     }
     let half = (size / 2).next_multiple_of(SMALL);
     let (left, last) = triangle.split_columns(half);
