@@ -5,6 +5,7 @@
 
 mod call;
 mod cores;
+mod linpack;
 
 use super::{Estimate, around, inverse, product, range, sum};
 use crate::experiment::{Known, Site};
@@ -12,6 +13,7 @@ use crate::host::cpu::Frequency;
 use crate::host::{Arch, Core, LogicalCpu};
 pub(crate) use call::{CallWork, call, call_line, line};
 use cores::{CoreCosts, costs};
+pub(crate) use linpack::{Solve, solve_bound, solve_operations, solve_rate};
 use record::event::{Bound, Range, Side};
 use record::key::CaseId;
 

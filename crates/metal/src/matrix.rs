@@ -60,6 +60,14 @@ impl Matrix {
             .saturating_mul(size_of::<f64>())
     }
 
+    /// The share of its touched memory that huge pages hold, 0 to 1.
+    ///
+    /// # Errors
+    /// /proc/self/smaps cannot be read.
+    pub fn huge_share(&self) -> io::Result<f64> {
+        self.memory.huge_share()
+    }
+
     /// All of it.
     pub fn view(&self) -> View<'_> {
         View {

@@ -2,4 +2,5 @@
 
 crate::family!("cpu", "what the processor core does: procedure calls", hidden: false, [
     call,
+    linpack,
 ]);

@@ -18,9 +18,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 /// Turns of waiting awake before the CPU is offered to others: threads may share one.
-const SPINS: u32 = 10_000;
-/// Products of the warm-up, each of this many rows, columns and depth.
-const WARM_UP: (usize, usize) = (8, 192);
+const SPINS: u32 = 1000;
+/// Products of the warm-up, and their most rows, columns and depth.
+const WARM_UP: (usize, usize) = (4, 192);
 
 /// A system of `n` equations with elements drawn evenly from [-0.5, 0.5).
 #[derive(Clone, Copy, Debug)]
@@ -58,10 +58,12 @@ pub(super) struct Solved {
 /// Columns of a block for `n` equations and so many threads: wide ones make better products, but
 /// fewer of them to share, and longer panels to wait for.
 pub(super) fn block_columns(n: usize, threads: usize) -> usize {
-    let wide = match n {
-        0..=767 => 32,
-        768..=1535 => 64,
-        _ => 128,
+    let wide = match (n, threads) {
+        (0..=1535, 2..) => 64,
+        (0..=767, _) => 128,
+        (768..=1535, _) => 64,
+        (1536..=2999, _) => 128,
+        _ => 192,
     };
     // Several blocks for each thread.
     let share = (n / (4 * threads.max(1))).next_multiple_of(16);
@@ -94,6 +96,11 @@ impl Solver {
             block,
             cpus: cpus.to_vec(),
         })
+    }
+
+    /// Share of the matrix that lies in huge pages; 0 where that is not told.
+    pub(super) fn huge_share(&self) -> f64 {
+        self.matrix.huge_share().unwrap_or(0.0)
     }
 
     /// Fills the memory by `fill(column, elements)` and solves.
@@ -242,7 +249,7 @@ impl<'a> Team<'a> {
                 );
             }
         }
-        warm_up()?;
+        warm_up(self.n)?;
         self.ready.fetch_add(1, Ordering::AcqRel);
         self.until(|| (self.ready.load(Ordering::Acquire) >= self.members).then_some(()))?;
         start();
@@ -332,8 +339,9 @@ impl<'a> Team<'a> {
 }
 
 /// Products of no consequence: the buffers of the crate on this thread, and the vector units.
-fn warm_up() -> Result<()> {
-    let (times, size) = WARM_UP;
+fn warm_up(n: usize) -> Result<()> {
+    let (times, most) = WARM_UP;
+    let size = n.min(most);
     let make = || Matrix::new(size, size, Pages::Base).context("memory for the warm-up");
     let (mut c, a) = (make()?, make()?);
     for _ in 0..times {
