@@ -7,6 +7,7 @@ mod call;
 pub(crate) mod coherence;
 mod cores;
 pub(crate) mod instruction;
+mod linpack;
 
 use super::{Estimate, around, inverse, product, range, sum};
 use crate::experiment::{Known, Site};
@@ -14,6 +15,7 @@ use crate::host::cpu::Frequency;
 use crate::host::{Arch, Core, LogicalCpu};
 pub(crate) use call::{CallWork, call, call_line, line};
 use cores::{CoreCosts, costs};
+pub(crate) use linpack::{Solve, solve_bound, solve_operations, solve_rate};
 use record::event::{Bound, Range, Side};
 use record::key::CaseId;
 

@@ -21,6 +21,7 @@ pub mod elf;
 pub mod instruction;
 pub mod kernel;
 pub mod line;
+pub mod matrix;
 pub mod memory;
 pub mod place;
 pub mod process;

@@ -1,0 +1,267 @@
+//! What a dense solve takes: its products at a share of the peak rate of the vector units, and for
+//! each element of the matrix some cycles that no product does (exchanges, panels, triangles).
+
+use super::{best_core_clock, told};
+use crate::experiment::{Known, Site};
+use crate::host::Arch;
+use crate::predict::{Estimate, around, inverse, product, range, sum};
+use record::event::{Bound, Range, Side};
+use record::key::CaseId;
+use std::collections::BTreeSet;
+
+/// Share of the peak that a well-made product reaches in the shapes of a factorisation. Libraries
+/// reach 0.9 in square products of thousands; here one dimension is the width of a block.
+const PRODUCT_SHARE: Range = range(0.5, 0.72, 0.92);
+/// Cycles for each element of the matrix beside the products. From runs of one core with
+/// AVX-512; on others the loops are as wide as their vectors, so the range is wide.
+const CYCLES_PER_ELEMENT: Range = range(9.0, 22.0, 50.0);
+/// Share of those cycles that threads do not divide: panels, each after the one before.
+const SERIAL_SHARE: f64 = 0.3;
+/// Threads from which memory and the way between cores begin to matter; beyond, nothing is sure.
+const MANY_THREADS: f64 = 16.0;
+
+/// A solve by threads.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Solve {
+    /// Equations.
+    pub n: u64,
+    /// Threads, on the first CPUs of the site.
+    pub threads: usize,
+    /// Blocks of columns that the threads share.
+    pub blocks: usize,
+}
+
+/// Floating-point operations of a solve as HPL counts them: `2/3 n^3 + 3/2 n^2`.
+pub(crate) fn solve_operations(n: u64) -> f64 {
+    let n = n as f64;
+    2.0 / 3.0 * n.powi(3) + 1.5 * n.powi(2)
+}
+
+/// Rate of a solve in flop/s.
+pub(crate) fn solve_rate(site: &Site, known: Option<&Known>, solve: Solve) -> Estimate {
+    let (clock, clock_from) = best_core_clock(site, known);
+    let vectors = vectors(site);
+    let (peak, peak_from) = match known.and_then(|known| measured_peak(known, vectors.width)) {
+        Some(rate) => (
+            around(rate, 0.03),
+            format!(
+                "a peak of {:.3e} flop/s a core (measured by cpu.peak)",
+                rate
+            ),
+        ),
+        None => (
+            product(vectors.per_cycle, clock),
+            format!("{} at {clock_from}", vectors.from),
+        ),
+    };
+    let cores = cores(site, solve.threads);
+    let seconds = |work: f64, rate: Range| inverse(work, rate);
+    // Blocks that do not divide evenly, and threads that wait for a panel.
+    let uneven = match solve.threads {
+        0 | 1 => range(1.0, 1.0, 1.0),
+        threads => {
+            let share = threads as f64 / solve.blocks.max(1) as f64;
+            range(1.0, 1.0 + 0.5 * share, 1.0 + 2.0 * share)
+        }
+    };
+    let operations = solve_operations(solve.n);
+    let products = product(
+        seconds(operations / cores, product(peak, PRODUCT_SHARE)),
+        uneven,
+    );
+    let elements = (solve.n as f64).powi(2) * (SERIAL_SHARE + (1.0 - SERIAL_SHARE) / cores);
+    let rest = product(seconds(elements, clock), CYCLES_PER_ELEMENT);
+    let because = format!(
+        "base hardware: {peak_from}, {cores} cores; software: products at {} of that, {} cycles \
+         for each element of the matrix beside them",
+        told(PRODUCT_SHARE),
+        told(CYCLES_PER_ELEMENT),
+    );
+    let estimate = Estimate {
+        range: inverse(operations, sum(products, rest)),
+        because,
+    };
+    spread(site, solve, estimate)
+}
+
+/// What makes the rate of several threads less sure.
+fn spread(site: &Site, solve: Solve, mut estimate: Estimate) -> Estimate {
+    if solve.threads > 1 && site.host.cpu.classes.len() > 1 {
+        estimate = estimate.widened(
+            2.0,
+            1.0,
+            "cores of several kinds, of which the slower ones hold the others up",
+        );
+    }
+    let many = solve.threads as f64 / MANY_THREADS;
+    if many > 1.0 {
+        estimate = estimate.widened(
+            1.0 + many,
+            1.0,
+            "more threads than 16, so memory and the ways between cores count in an unknown measure",
+        );
+    }
+    estimate
+}
+
+/// The rate that so many cores never pass, from their clock and vector units.
+pub(crate) fn solve_bound(site: &Site, threads: usize) -> Bound {
+    let vectors = vectors(site);
+    Bound {
+        side: Side::AtMost,
+        constant: vectors.most_per_cycle * threads as f64,
+        inputs: vec![("core_hz".to_owned(), 1)],
+        uncertainty: 0.05,
+        rule: format!(
+            "{threads} threads of {} operations a cycle at most, at the round's core clock",
+            vectors.most_per_cycle
+        ),
+        // The other cores' clocks are not known.
+        warns_only: threads > 1,
+    }
+}
+
+/// What the product's kernel has to work with on a core.
+struct Vectors {
+    /// As cpu.peak names it.
+    width: &'static str,
+    /// Operations of f64 a cycle: units x lanes x 2.
+    per_cycle: Range,
+    /// That no core passes.
+    most_per_cycle: f64,
+    from: &'static str,
+}
+
+/// The kernel that the crate takes, by the processor's flags.
+fn vectors(site: &Site) -> Vectors {
+    let cpu = &site.host.cpu;
+    let has = |flag: &str| cpu.flags.iter().any(|have| have == flag);
+    if cpu.arch == Arch::Aarch64 {
+        return Vectors {
+            width: "neon",
+            per_cycle: range(4.0, 8.0, 16.0),
+            most_per_cycle: 16.0,
+            from: "NEON: 1 to 4 units of 2 lanes with fused multiply and add",
+        };
+    }
+    if has("avx512f") {
+        Vectors {
+            width: "avx512",
+            per_cycle: range(16.0, 32.0, 32.0),
+            most_per_cycle: 32.0,
+            from: "AVX-512: 1 or 2 units of 8 lanes with fused multiply and add",
+        }
+    } else if has("fma") {
+        Vectors {
+            width: "avx2",
+            per_cycle: range(8.0, 16.0, 16.0),
+            most_per_cycle: 16.0,
+            from: "AVX2: 1 or 2 units of 4 lanes with fused multiply and add",
+        }
+    } else if cpu.flags.is_empty() {
+        Vectors {
+            width: "unknown",
+            per_cycle: range(2.0, 12.0, 32.0),
+            most_per_cycle: 32.0,
+            from: "vector units unknown: no flags are told",
+        }
+    } else {
+        Vectors {
+            width: "sse2",
+            per_cycle: range(1.0, 2.5, 4.0),
+            most_per_cycle: 8.0,
+            from: "neither AVX-512 nor FMA, so the product's plain kernel",
+        }
+    }
+}
+
+/// The peak of one thread that cpu.peak measured, in flop/s.
+fn measured_peak(known: &Known, width: &str) -> Option<f64> {
+    let case = CaseId::new()
+        .with("op", "fma")
+        .with("type", "f64")
+        .with("width", width)
+        .with("threads", 1);
+    known
+        .get("cpu.peak", &case, "rate")
+        .filter(|rate| *rate > 0.0)
+}
+
+/// Cores that so many of the site's CPUs belong to: two threads of a core share its units.
+fn cores(site: &Site, threads: usize) -> f64 {
+    let mut cores = BTreeSet::new();
+    for id in site.cpus.iter().take(threads) {
+        let cpu = site.host.cpu.cpus.iter().find(|cpu| cpu.id == *id);
+        let first = cpu.and_then(|cpu| cpu.smt_siblings.first().copied());
+        cores.insert(first.unwrap_or(*id));
+    }
+    cores.len().max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Solve, cores, solve_bound, solve_operations, solve_rate};
+    use crate::experiment::Known;
+    use crate::experiments::tests::{recorded, sites};
+    use record::key::{CaseId, Key};
+
+    fn solve(n: u64, threads: usize) -> Solve {
+        Solve {
+            n,
+            threads,
+            blocks: (n / 64) as usize,
+        }
+    }
+
+    #[test]
+    fn operations_are_as_hpl_counts_them() {
+        assert_eq!(solve_operations(3), 18.0 + 13.5);
+        assert!((solve_operations(1000) / 668.167e6 - 1.0).abs() < 1e-5);
+    }
+
+    #[test]
+    fn larger_systems_and_more_cores_are_faster_and_none_passes_the_bound() {
+        for site in sites() {
+            let rate = |n, threads| solve_rate(&site, None, solve(n, threads)).range;
+            assert!(rate(500, 1).likely < rate(4000, 1).likely);
+            let all = site.cpus.len();
+            assert!(rate(8000, all).likely >= rate(8000, 1).likely);
+            for range in [rate(64, 1), rate(500, all), rate(8000, all)] {
+                assert!(range.low > 0.0 && range.low <= range.likely && range.likely <= range.high);
+            }
+            // The bound at the fastest clock that the law thinks of.
+            let clock = crate::predict::cpu::core_clock(&site).0.high;
+            assert!(rate(8000, 1).high <= 1.05 * solve_bound(&site, 1).constant * clock);
+        }
+    }
+
+    #[test]
+    fn threads_of_a_core_are_one_core() {
+        let epyc = recorded("epyc-7763-2s");
+        assert_eq!(epyc.cpus.len(), 256);
+        assert_eq!(cores(&epyc, 256), 128.0);
+        assert_eq!(cores(&epyc, 1), 1.0);
+    }
+
+    #[test]
+    fn measured_rates_narrow_it() {
+        let site = recorded("vm-granite-rapids");
+        let mut known = Known::default();
+        let at = |known: Option<&Known>| solve_rate(&site, known, solve(2000, 1));
+        known.insert(
+            Key::new("clock.rate", &CaseId::new(), "core_frequency"),
+            3.6e9,
+        );
+        let clocked = at(Some(&known));
+        let id = CaseId::new()
+            .with("op", "fma")
+            .with("type", "f64")
+            .with("width", "avx512")
+            .with("threads", 1);
+        known.insert(Key::new("cpu.peak", &id, "rate"), 114e9);
+        let derived = at(Some(&known));
+        let width = |estimate: &crate::predict::Estimate| estimate.range.high / estimate.range.low;
+        assert!(width(&derived) < width(&clocked) && width(&clocked) < width(&at(None)));
+        assert!(derived.because.contains("cpu.peak"), "{}", derived.because);
+    }
+}
