@@ -29,6 +29,8 @@ pub(crate) use machine::{
 pub(crate) use machine::{
     calls_f32, calls_f64, calls_i32, calls_i64, calls_indirect, calls_linkage, calls_structure,
 };
+// Arithmetic at full rate.
+pub(crate) use machine::{peak_body, peak_chain};
 
 /// A timed body that is only repeated: returns what its documentation says.
 pub(crate) type Loop = unsafe extern "C" fn(n: u64) -> u64;

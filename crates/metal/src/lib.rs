@@ -17,6 +17,7 @@ pub mod counter;
 pub mod cpuid;
 pub mod kernel;
 pub mod memory;
+pub mod peak;
 pub mod place;
 pub mod process;
 pub mod raw;

@@ -2,6 +2,7 @@
 //! `call`.
 
 mod call;
+mod peak;
 #[cfg(test)]
 mod tests;
 mod timed;
@@ -11,6 +12,7 @@ use core::arch::asm;
 pub(crate) use call::{
     calls_f32, calls_f64, calls_i32, calls_i64, calls_indirect, calls_linkage, calls_structure,
 };
+pub(crate) use peak::{peak_body, peak_chain};
 pub(crate) use timed::{
     CLOCK_READS, chain_add, chain_multiply, chain_rotate, chase_index, chase_pointer, clock_loop,
     loop_empty, loop_unrolled, loop_volatile,

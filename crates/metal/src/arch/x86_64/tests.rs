@@ -365,3 +365,4 @@ fn a_raw_call_is_one_system_call_instruction() {
 }
 
 mod calls;
+mod peak;
