@@ -5,6 +5,7 @@
 
 mod call;
 mod cores;
+pub(crate) mod peak;
 
 use super::{Estimate, around, inverse, product, range, sum};
 use crate::experiment::{Known, Site};
