@@ -2,4 +2,6 @@
 
 crate::family!("cpu", "what the processor core does: procedure calls", hidden: false, [
     call,
+    peak,
+    sustained,
 ]);

@@ -1,11 +1,9 @@
 //! Laws of arithmetic at full rate: units x lanes x operations x core clock x cores.
 //!
-//! How many instructions of a kind a core design starts per cycle is a table. Intel's rows are the
-//! ports of Intel's optimisation manual (248966, appendix on each microarchitecture) and A. Abel's
-//! uops.info; AMD's those of its optimisation guides (families 17h, 19h, 1Ah); Arm's those of its
-//! guides per core. Written from memory of these, not looked up row by row; the row of Golden and
-//! Redwood Cove was found to be what one machine of Redwood Cove does, to 2 % (multiplications of
-//! integers to 7 %). A row that is `firm` gives a bound; others only an interval.
+//! What a core starts per cycle is the table in `units`. A row that is `firm` gives a bound; others
+//! only an interval, and a bound that warns.
+
+mod units;
 
 use super::{best_core_clock, is_guest};
 use crate::experiment::{Known, Site};
@@ -13,6 +11,7 @@ use crate::host::{Arch, Core};
 use crate::predict::{Estimate, product, range};
 use record::event::{Bound, Range, Side};
 use record::key::{CaseId, Value};
+use units::starts;
 
 /// Symbols of the operations.
 pub(crate) const OPS: &[&str] = &["add", "mul", "fma"];
@@ -130,176 +129,6 @@ impl Arithmetic {
     }
 }
 
-/// Instructions that start per cycle, at one vector width: floating additions, multiplications and
-/// fused ones; integer additions; multiplications of i32 and of i64.
-type Starts = [f64; 6];
-
-/// What a core design starts per cycle.
-#[derive(Clone, Copy, Debug)]
-struct Units {
-    /// Integer additions in general registers.
-    add: f64,
-    /// Integer multiplications there.
-    mul: f64,
-    /// At 16 bytes, and floating scalars.
-    narrow: Starts,
-    /// At 32 bytes.
-    middle: Starts,
-    /// At 64 bytes.
-    wide: Starts,
-    /// Products differ in how many units they have at 64 bytes: half of `wide` may be all.
-    halved: bool,
-    /// Nothing of the design starts more.
-    firm: bool,
-}
-
-const NONE: Starts = [0.0; 6];
-
-const HASWELL: Units = Units {
-    add: 4.0,
-    mul: 1.0,
-    narrow: [1.0, 2.0, 2.0, 2.0, 0.5, 0.0],
-    middle: [1.0, 2.0, 2.0, 2.0, 0.5, 0.0],
-    wide: NONE,
-    halved: false,
-    firm: true,
-};
-
-const SKYLAKE: Units = Units {
-    narrow: [2.0, 2.0, 2.0, 3.0, 1.0, 0.0],
-    middle: [2.0, 2.0, 2.0, 3.0, 1.0, 0.0],
-    wide: [2.0, 2.0, 2.0, 2.0, 1.0, 2.0 / 3.0],
-    halved: true,
-    ..HASWELL
-};
-
-const ZEN: Units = Units {
-    narrow: [2.0, 2.0, 2.0, 3.0, 1.0, 0.0],
-    middle: [1.0, 1.0, 1.0, 1.5, 0.5, 0.0],
-    firm: false,
-    ..HASWELL
-};
-
-const ARM_TWO_PIPES: Units = Units {
-    add: 3.0,
-    mul: 1.0,
-    narrow: [2.0, 2.0, 2.0, 2.0, 1.0, 0.0],
-    middle: NONE,
-    wide: NONE,
-    halved: false,
-    firm: false,
-};
-
-const ARM_FOUR_PIPES: Units = Units {
-    add: 4.0,
-    mul: 2.0,
-    narrow: [4.0, 4.0, 4.0, 4.0, 2.0, 0.0],
-    ..ARM_TWO_PIPES
-};
-
-/// What a design starts; none where nobody described it.
-fn units(core: Core) -> Option<Units> {
-    use Core::*;
-    Some(match core {
-        Core2 | Nehalem | Westmere | SandyBridge | IvyBridge => Units {
-            add: 3.0,
-            narrow: [1.0, 1.0, 0.0, 2.0, 1.0, 0.0],
-            middle: NONE,
-            firm: matches!(core, SandyBridge | IvyBridge),
-            ..HASWELL
-        },
-        Haswell | Broadwell => HASWELL,
-        SkylakeClient => Units {
-            wide: NONE,
-            ..SKYLAKE
-        },
-        SkylakeServer | PalmCove | SunnyCove | WillowCove | CypressCove => SKYLAKE,
-        GoldenCove | RaptorCove | RedwoodCove => Units {
-            add: 5.0,
-            halved: false,
-            ..SKYLAKE
-        },
-        LionCove => Units {
-            add: 6.0,
-            mul: 3.0,
-            narrow: [2.0, 2.0, 2.0, 4.0, 2.0, 0.0],
-            middle: [2.0, 2.0, 2.0, 4.0, 2.0, 0.0],
-            wide: NONE,
-            firm: false,
-            ..SKYLAKE
-        },
-        Gracemont | Crestmont => Units {
-            narrow: [2.0, 2.0, 2.0, 3.0, 1.0, 0.0],
-            middle: [1.0, 1.0, 1.0, 1.5, 0.5, 0.0],
-            firm: false,
-            ..HASWELL
-        },
-        Zen => ZEN,
-        Zen2 => Units {
-            middle: [2.0, 2.0, 2.0, 3.0, 1.0, 0.0],
-            ..ZEN
-        },
-        Zen3 | Zen4 => Units {
-            narrow: [2.0, 2.0, 2.0, 4.0, 2.0, 0.0],
-            middle: [2.0, 2.0, 2.0, 4.0, 2.0, 0.0],
-            wide: match core {
-                Zen4 => [1.0, 1.0, 1.0, 2.0, 1.0, 1.0],
-                _ => NONE,
-            },
-            firm: true,
-            ..ZEN
-        },
-        Zen5 => Units {
-            add: 6.0,
-            mul: 3.0,
-            narrow: [2.0, 2.0, 2.0, 4.0, 2.0, 0.0],
-            middle: [2.0, 2.0, 2.0, 4.0, 2.0, 0.0],
-            wide: [2.0, 2.0, 2.0, 4.0, 2.0, 2.0],
-            halved: true,
-            ..ZEN
-        },
-        CortexA76 | NeoverseN1 => ARM_TWO_PIPES,
-        CortexA77 | CortexA78 | CortexA710 | CortexA715 | NeoverseN2 | NeoverseN3 => Units {
-            add: 4.0,
-            ..ARM_TWO_PIPES
-        },
-        CortexX1 | CortexX2 | NeoverseV1 => ARM_FOUR_PIPES,
-        CortexX3 | NeoverseV2 | NeoverseV3 => Units {
-            add: 6.0,
-            ..ARM_FOUR_PIPES
-        },
-        AppleFirestorm | AppleAvalanche => Units {
-            add: 6.0,
-            ..ARM_FOUR_PIPES
-        },
-        _ => return None,
-    })
-}
-
-/// Instructions per cycle of one core, and whether no core of the design does more.
-fn starts(core: Core, arithmetic: Arithmetic) -> Option<(Range, bool)> {
-    let units = units(core)?;
-    let at = match (arithmetic.is_floating(), arithmetic.op, arithmetic.element) {
-        (true, "add", _) => 0,
-        (true, "mul", _) => 1,
-        (true, ..) => 2,
-        (false, "add", _) => 3,
-        (false, _, "i32") => 4,
-        (false, ..) => 5,
-    };
-    let likely = match arithmetic.width {
-        "scalar" if arithmetic.is_floating() => units.narrow[at],
-        "scalar" if arithmetic.op == "add" => units.add,
-        "scalar" => units.mul,
-        "avx2" => units.middle[at],
-        "avx512" => units.wide[at],
-        _ => units.narrow[at],
-    };
-    let halved = arithmetic.width == "avx512" && units.halved;
-    let low = if halved { 0.5 * likely } else { likely };
-    (likely > 0.0).then_some((range(low, likely, likely), units.firm))
-}
-
 /// The design of a CPU's core.
 fn core_of(site: &Site, cpu: usize) -> Core {
     let classes = &site.host.cpu.classes;
@@ -378,9 +207,11 @@ pub(crate) fn peak_bound(site: &Site, arithmetic: Arithmetic, threads: usize) ->
 
 /// The share of [`per_cycle`] x core clock x cores that is reached.
 pub(crate) fn peak_efficiency(site: &Site, arithmetic: Arithmetic, threads: usize) -> Estimate {
-    let halved = starts(super::core(site), arithmetic).is_some_and(|(range, _)| range.low < range.high);
+    let halved =
+        starts(super::core(site), arithmetic).is_some_and(|(range, _)| range.low < range.high);
     // Several micro-operations of one instruction do not always find their units free.
-    let composed = !arithmetic.is_floating() && arithmetic.op == "mul" && arithmetic.width != "scalar";
+    let composed =
+        !arithmetic.is_floating() && arithmetic.op == "mul" && arithmetic.width != "scalar";
     let low = match (halved, composed) {
         (true, _) => 0.47,
         (_, true) => 0.87,
@@ -527,7 +358,12 @@ pub(crate) fn sustained_rate(
     let why = "a second is the peak less what a hypervisor takes (steal) and what heat and power \
                limits take over time";
     let peak = match measured {
-        Some(rate) => Estimate::new(rate, rate, rate, "base hardware: the peak that cpu.peak measured; software: none"),
+        Some(rate) => Estimate::new(
+            rate,
+            rate,
+            rate,
+            "base hardware: the peak that cpu.peak measured; software: none",
+        ),
         None => peak_rate(site, known, arithmetic, count),
     };
     let range = match measured {
@@ -542,106 +378,4 @@ pub(crate) fn sustained_rate(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::experiments::tests::sites;
-
-    fn every() -> Vec<Arithmetic> {
-        let mut all = Vec::new();
-        for op in OPS {
-            for element in TYPES {
-                all.extend(WIDTHS.iter().map(|width| Arithmetic { op, element, width }));
-            }
-        }
-        all
-    }
-
-    #[test]
-    fn every_site_and_kernel_gets_an_ordered_interval() {
-        for site in sites() {
-            for arithmetic in every().into_iter().filter(|kernel| kernel.is_at(&site)) {
-                for threads in [1, 2, 7, 512] {
-                    for estimate in [
-                        peak_rate(&site, None, arithmetic, threads),
-                        peak_efficiency(&site, arithmetic, threads),
-                        sustained_rate(&site, None, arithmetic, &Value::from(threads as u64)),
-                    ] {
-                        let Range { low, likely, high } = estimate.range;
-                        assert!(0.0 < low && low <= likely && likely <= high, "{estimate:?}");
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn units_that_a_kernel_needs_exist_in_every_row() {
-        for core in Core::ALL {
-            for arithmetic in every() {
-                let Some((range, _)) = starts(*core, arithmetic) else {
-                    continue;
-                };
-                assert!(range.low > 0.0 && range.likely <= 6.0, "{}", core.name());
-            }
-        }
-        // The widths that a recorded machine has, its row has too.
-        for site in sites() {
-            if units(super::super::core(&site)).is_none() {
-                continue;
-            }
-            for arithmetic in every().into_iter().filter(|kernel| kernel.is_at(&site)) {
-                let row = starts(super::super::core(&site), arithmetic);
-                assert!(row.is_some(), "{arithmetic:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn threads_take_cores_before_siblings_and_more_than_all_gain_nothing() {
-        let site = crate::experiments::tests::recorded("epyc-7763-2s");
-        let cpus = thread_cpus(&site, 128);
-        assert_eq!((cpus.len(), distinct_cores(&site, &cpus)), (128, 128));
-        let all = thread_cpus(&site, 1000);
-        assert_eq!((all.len(), distinct_cores(&site, &all)), (256, 128));
-        let arithmetic = Arithmetic::chief(&site).unwrap();
-        assert_eq!(arithmetic.width, "avx2");
-        let rate = |threads| peak_rate(&site, None, arithmetic, threads).range;
-        assert_eq!(rate(256), rate(512));
-        assert_eq!(rate(128).likely, rate(256).likely);
-        assert!((rate(64).likely / rate(32).likely - 2.0).abs() < 1e-9);
-        assert_eq!(thread_count(&site, &Value::from("twice")), 512);
-        assert_eq!(thread_count(&site, &Value::from("all")), 256);
-        assert_eq!(thread_count(&site, &Value::from(3)), 3);
-    }
-
-    #[test]
-    fn a_bound_is_units_by_lanes_by_operations_of_a_known_design() {
-        let site = crate::experiments::tests::recorded("vm-granite-rapids");
-        let of = |op, element, width| {
-            let arithmetic = Arithmetic { op, element, width };
-            let bound = peak_bound(&site, arithmetic, 1).expect("known units");
-            assert_eq!(bound.inputs, [(CORES_HZ.to_owned(), 1)]);
-            bound.constant
-        };
-        assert_eq!(of("fma", "f64", "avx512"), 32.0);
-        assert_eq!(of("fma", "f32", "avx2"), 32.0);
-        assert_eq!(of("add", "i32", "sse2"), 12.0);
-        assert_eq!(of("add", "i64", "scalar"), 5.0);
-        let bare = crate::predict::tests::bare_site();
-        let scalar = Arithmetic::widest(&bare, "add", "f64").unwrap();
-        assert_eq!(peak_bound(&bare, scalar, 1), None);
-    }
-
-    #[test]
-    fn the_measured_peak_replaces_the_law() {
-        let site = crate::experiments::tests::recorded("vm-granite-rapids");
-        let (chief, all) = (Arithmetic::chief(&site).unwrap(), Value::from("all"));
-        let mut known = Known::default();
-        let case = chief.case(&all);
-        known.insert(record::key::Key::new("cpu.peak", &case, "flop_rate"), 1e11);
-        assert_eq!(measured_peak(&known, chief, &all), Some(1e11));
-        let derived = sustained_rate(&site, Some(&known), chief, &all);
-        assert!(derived.range.low < 1e11 && derived.range.high > 1e11);
-        assert!(derived.because.contains("cpu.peak measured"), "{derived:?}");
-    }
-}
+mod tests;
