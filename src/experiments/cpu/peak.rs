@@ -90,8 +90,10 @@ pub(crate) struct PeakRate;
 const CROWDED: f64 = 4.0;
 /// Warm-up and looks at the clock around a window.
 const AROUND: Duration = Duration::from_millis(6);
-/// Making, pinning and ending a thread, and comparing its clock.
-const PER_THREAD: Duration = Duration::from_micros(400);
+/// Making, pinning and ending a thread.
+const PER_THREAD: Duration = Duration::from_micros(60);
+/// Comparing the clock of a CPU with the first one's, once a round.
+const PER_CPU: Duration = Duration::from_micros(300);
 
 static CARD: Card = Card {
     id: "cpu.peak",
@@ -212,7 +214,13 @@ impl Experiment for PeakRate {
                 + AROUND
                 + PER_THREAD * u32::try_from(threads).unwrap_or(u32::MAX)
         });
-        cases.sum::<Duration>() + Duration::from_millis(30)
+        let most = series
+            .cases
+            .iter()
+            .map(|case| thread_count(site, threads_of(case)).min(site.cpus.len()))
+            .max();
+        let compared = PER_CPU * u32::try_from(most.unwrap_or(1) - 1).unwrap_or(u32::MAX);
+        cases.sum::<Duration>() + compared + Duration::from_millis(30)
     }
 
     fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
