@@ -490,6 +490,30 @@ mod tests {
     }
 
     #[test]
+    fn members_may_take_the_core_clock_their_own_way() {
+        let cpu = allowed()[0];
+        let shared = (0..10)
+            .find_map(|_| {
+                let looks = std::sync::atomic::AtomicU32::new(0);
+                let shared = crew(vec![cpu]).run_probed(|_| {
+                    let looks = &looks;
+                    let probe = move |_: &mut crate::measure::CoreClock| {
+                        Some(f64::from(
+                            looks.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
+                        ))
+                    };
+                    Ok((|| Ok(metal::kernel::chain_add(10_000)), probe))
+                });
+                shared.ok()
+            })
+            .expect("one of ten windows is held");
+        let member = &shared.members[0];
+        // One look before the window, one after.
+        assert_eq!(member.core_hz_before, Some(0.0));
+        assert_eq!(member.core_hz_after, Some(1.0));
+    }
+
+    #[test]
     fn one_members_reason_ends_all_at_every_stage() {
         let cpus = allowed();
         let reason = |stage: &'static str| {

@@ -295,7 +295,7 @@ fn start(of: Type) -> [Block; CHAINS_MAX] {
             match of {
                 Type::F32 => u64::from((1.0 + place as f32 * 0.001_031).to_bits()),
                 Type::F64 => (1.0 + place as f64 * 0.001_031).to_bits(),
-                Type::I32 => (2 * place + 1) * 0x0101_6b3d & 0xffff_ffff,
+                Type::I32 => ((2 * place + 1) * 0x0101_6b3d) & 0xffff_ffff,
                 Type::I64 => (2 * place + 1).wrapping_mul(0x0101_6b3d_9e21_7f4b),
             }
         })

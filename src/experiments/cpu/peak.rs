@@ -12,6 +12,8 @@
 //! 16 vector registers, 24 where there are 32), about 192 of them a turn, in assembly for each
 //! width; no memory, no moves, operands in registers, values that stay normal. The results of a few
 //! turns are compared with arithmetic in software in every lane, and every later run with the first.
+//! A window in which threads with CPUs of their own had less than 93 % of them (by their CPU time) is
+//! measured again, three times in all; what is kept then is told in the notes.
 //!
 //! Threads are pinned, warmed up by the same kernel, started together, and counted only while all of
 //! them work (case time; four times that where threads share CPUs). Each takes its core clock just
