@@ -132,7 +132,7 @@ impl Peak {
     }
 
     /// One chain of dependent steps at a vector width, each of which takes the
-    /// instruction's latency: multiplications of f64 or additions of i64.
+    /// instruction's latency: fused f64 (multiplied at SSE2) or additions of i64.
     /// `None` for others, and where this processor does not have it.
     pub fn chain(kernel: Kernel, instructions: u64) -> Option<Peak> {
         Some(Peak::of(kernel, arch::peak_chain(kernel)?, instructions))

@@ -349,7 +349,7 @@ fn threads(site: &Site, params: &Params, arithmetic: Arithmetic) -> Vec<Value> {
     let is_chief = Arithmetic::chief(site) == Some(arithmetic);
     let is_integer = Arithmetic::widest(site, "add", "i64") == Some(arithmetic);
     let (some, more, crowd) = match params.preset {
-        Preset::Rehearsal | Preset::Quick => (true, false, false),
+        Preset::Rehearsal | Preset::Quick => (is_chief || is_integer, false, false),
         Preset::Standard => (is_chief || is_integer, is_chief, true),
         Preset::Thorough => (true, true, true),
     };

@@ -126,7 +126,7 @@ pub(crate) fn run(
             peak.is_right(),
             "{kernel:?} computes other values than software"
         );
-        let (again, chain) = (peak.clone(), chain(kernel));
+        let (again, chain) = (peak.clone(), chains(kernel));
         let step = move || {
             ensure!(
                 peak.run(),
@@ -233,20 +233,22 @@ fn member_hz(member: &Member, is_shared: bool) -> Option<f64> {
     }
 }
 
-/// The chain by which the clock at a kernel's width is told: of multiplications, or of additions
-/// for the light ones of integers. None for scalars, whose clock the core's own chains tell.
-fn chain(kernel: Kernel) -> Option<Peak> {
+/// The chains, a short and a long one, by which the clock at a kernel's width is told: of fused
+/// operations, or of additions for the light ones of integers. None for scalars, whose clock the core's own chains tell.
+fn chains(kernel: Kernel) -> Option<[Peak; 2]> {
     let light = kernel.op == Op::Add && matches!(kernel.element, Type::I32 | Type::I64);
-    let (op, element) = match light {
-        true => (Op::Add, Type::I64),
-        false => (Op::Mul, Type::F64),
+    let (op, element) = match (light, kernel.width) {
+        (true, _) => (Op::Add, Type::I64),
+        (false, Width::Sse2) => (Op::Mul, Type::F64),
+        (false, _) => (Op::Fma, Type::F64),
     };
     let kernel = Kernel {
         op,
         element,
         width: kernel.width,
     };
-    Peak::chain(kernel, CHAIN_INSTRUCTIONS)
+    let of = |instructions| Peak::chain(kernel, instructions);
+    Some([of(CHAIN_INSTRUCTIONS)?, of(3 * CHAIN_INSTRUCTIONS)?])
 }
 
 /// The core clock under a kernel, in Hz: a core may lower it for wide instructions and raise it
@@ -256,28 +258,34 @@ fn clock_at_width(
     core: &mut CoreClock,
     clock: Clock,
     peak: &Peak,
-    chain: Option<&Peak>,
+    chains: Option<&[Peak; 2]>,
 ) -> Option<f64> {
     let scalar_hz = core.estimate().hz?;
-    let Some(chain) = chain else {
+    let Some(chains) = chains else {
         return Some(scalar_hz);
     };
-    let mut rates = [0.0; LOOKS];
-    for rate in &mut rates {
-        peak.run();
-        // The first stretch after the kernel waits for its last instructions.
-        chain.run();
-        let start = clock.start();
-        chain.run();
-        let ns = clock.between_ns(start, clock.end());
-        *rate = chain.instructions() as f64 * 1e9 / ns.max(1.0);
+    let mut times = [[f64::INFINITY; 2]; LOOKS];
+    for look in &mut times {
+        for (time_ns, chain) in look.iter_mut().zip(chains) {
+            peak.run();
+            // The first stretch after the kernel waits for its last instructions.
+            chain.run();
+            let start = clock.start();
+            chain.run();
+            *time_ns = clock.between_ns(start, clock.end());
+        }
     }
-    rates.sort_by(f64::total_cmp);
-    let fastest = rates[LOOKS - 1];
-    let agreed = rates[LOOKS - 2] >= fastest * (1.0 - AGREEMENT);
+    // What surrounds a chain goes away in the difference of two lengths.
+    let shortest = |of: usize| {
+        let mut all = times.map(|look| look[of]);
+        all.sort_by(f64::total_cmp);
+        (all[1] <= all[0] * (1.0 + AGREEMENT)).then_some(all[0])
+    };
+    let steps = chains[1].instructions() - chains[0].instructions();
+    let fastest = steps as f64 * 1e9 / (shortest(1)? - shortest(0)?).max(1.0);
     // A rate above the scalar chains' is their uncertainty; a lower clock makes the quotient larger.
     let cycles = (scalar_hz / fastest + 0.1).floor().max(1.0);
-    agreed.then_some(fastest * cycles)
+    Some(fastest * cycles)
 }
 
 #[cfg(test)]

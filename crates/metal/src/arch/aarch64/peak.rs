@@ -125,14 +125,14 @@ vector!(mul_i32_neon, mul "mul", "q", "v" ".4s");
 
 // Chains of one accumulator: what a step of them takes is a latency, by which the core's clock at
 // this width is told.
-vector!(chain_f64_neon, mul "fmul", "q", "v" ".2d", 32, "0");
+vector!(chain_f64_neon, fmla "fmla", "q", "v" ".2d", 32, "0");
 vector!(chain_i64_neon, add "add", "q", "v" ".2d", 32, "0");
 
-/// The chain at the vector width: multiplications of f64, additions of i64;
+/// The chain at the vector width: fused f64, additions of i64;
 /// none of other kinds.
 pub(crate) fn peak_chain(kernel: Kernel) -> Option<Body> {
     let run: Code = match (kernel.width, kernel.op, kernel.element) {
-        (Width::Neon, Op::Mul, Type::F64) => chain_f64_neon,
+        (Width::Neon, Op::Fma, Type::F64) => chain_f64_neon,
         (Width::Neon, Op::Add, Type::I64) => chain_i64_neon,
         _ => return None,
     };

@@ -78,7 +78,11 @@ fn a_turn_is_independent_chains_of_one_instruction() {
 fn a_turn_of_a_clock_chain_is_32_dependent_steps() {
     let mut chains = 0;
     for width in [Width::Sse2, Width::Avx2, Width::Avx512] {
-        for (op, element) in [(Op::Mul, Type::F64), (Op::Add, Type::I64)] {
+        for (op, element) in [
+            (Op::Mul, Type::F64),
+            (Op::Fma, Type::F64),
+            (Op::Add, Type::I64),
+        ] {
             let kernel = Kernel { op, element, width };
             // A processor that lacks the width has no chain of it to run.
             if let Some(body) = peak_chain(kernel) {
