@@ -80,15 +80,25 @@ fn every_experiment_offers_something_on_some_recorded_host() {
             let offers = sites
                 .iter()
                 .filter_map(|(_, site)| offer(experiment, site, preset));
-            assert_ne!(
-                offers.count(),
-                0,
+            assert!(
+                offers.count() > 0 || is_for_longer(experiment, &sites, preset),
                 "{} in {}",
                 experiment.card().id,
                 preset.name()
             );
         }
     }
+}
+
+/// Whether an experiment refers a preset that is too short for it to a longer one, everywhere.
+fn is_for_longer(experiment: &dyn Experiment, sites: &[(String, Site)], preset: Preset) -> bool {
+    let params = Settings::default().params(experiment.card(), preset);
+    preset == Preset::Quick
+        && sites.iter().all(|(_, site)| {
+            let skip = experiment.series(site, &params).err();
+            let way_out = skip.and_then(|skip| skip.needed);
+            way_out.is_some_and(|needed| needed.contains("--preset standard"))
+        })
 }
 
 /// Cases that a preset may have (DESIGN §5: quick about 120 in all, standard about 600).

@@ -120,6 +120,23 @@ impl Crew {
         &self,
         enlist: impl Fn(usize) -> Result<S> + Sync,
     ) -> Result<Shared> {
+        self.run_probed(|index| Ok((enlist(index)?, |core: &mut CoreClock| core.estimate().hz)))
+    }
+
+    /// As [`Crew::run`], with each member's own way to take the core clock (in Hz) just before and
+    /// just after the window: for work under which the core runs at another clock than under the
+    /// chains of [`CoreClock`].
+    ///
+    /// # Errors
+    /// As [`Crew::run`].
+    pub(crate) fn run_probed<S, P>(
+        &self,
+        enlist: impl Fn(usize) -> Result<(S, P)> + Sync,
+    ) -> Result<Shared>
+    where
+        S: FnMut() -> Result<u64>,
+        P: FnMut(&mut CoreClock) -> Option<f64>,
+    {
         if self.cpus.is_empty() {
             bail!("a crew needs a CPU");
         }
@@ -161,32 +178,37 @@ impl Crew {
     }
 
     /// One member from its first to its last instruction.
-    fn member<S: FnMut() -> Result<u64>>(
+    fn member<S, P>(
         &self,
         index: usize,
         cpu: usize,
         meeting: &Meeting,
-        enlist: impl Fn(usize) -> Result<S>,
-    ) -> Result<Account> {
+        enlist: impl Fn(usize) -> Result<(S, P)>,
+    ) -> Result<Account>
+    where
+        S: FnMut() -> Result<u64>,
+        P: FnMut(&mut CoreClock) -> Option<f64>,
+    {
         place::pin(cpu).with_context(|| format!("pinning member {index} to CPU {cpu}"))?;
         // Best effort, as for the measuring thread.
         let _ = place::nice(-20);
         let mut core = CoreClock::new(self.clock, self.windows);
         let mut log = Log::with_room(POINTS);
-        let mut step = enlist(index).with_context(|| format!("making member {index}"))?;
+        let (mut step, mut probe) =
+            enlist(index).with_context(|| format!("making member {index}"))?;
         meeting.gather(&meeting.enlisted)?;
         let warm_until = self.clock.end() + self.clock.ticks(WARM_UP_SHARE * self.window_ns);
         while self.clock.end() < warm_until {
             step()?;
         }
-        let core_hz_before = core.estimate().hz;
+        let core_hz_before = probe(&mut core);
         let start = meeting.start()?;
         let end = start + meeting.window_ticks;
         while self.clock.end() < start {
             std::hint::spin_loop();
         }
         meeting.work(&mut log, end, &mut step)?;
-        let core_hz_after = core.estimate().hz;
+        let core_hz_after = probe(&mut core);
         meeting.gone.fetch_add(1, Ordering::AcqRel);
         // The rest of the load stays until the last has taken its core clock.
         while !meeting.is_over(&meeting.gone) {
@@ -474,6 +496,30 @@ mod tests {
         assert!(shared.overlap > 0.0 && shared.overlap <= 1.0, "{shared:?}");
         assert!(shared.members.iter().all(|member| member.units > 0.0));
         assert!(shared.rate() > 0.0);
+    }
+
+    #[test]
+    fn members_may_take_the_core_clock_their_own_way() {
+        let cpu = allowed()[0];
+        let shared = (0..10)
+            .find_map(|_| {
+                let looks = std::sync::atomic::AtomicU32::new(0);
+                let shared = crew(vec![cpu]).run_probed(|_| {
+                    let looks = &looks;
+                    let probe = move |_: &mut crate::measure::CoreClock| {
+                        Some(f64::from(
+                            looks.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
+                        ))
+                    };
+                    Ok((|| Ok(metal::kernel::chain_add(10_000)), probe))
+                });
+                shared.ok()
+            })
+            .expect("one of ten windows is held");
+        let member = &shared.members[0];
+        // One look before the window, one after.
+        assert_eq!(member.core_hz_before, Some(0.0));
+        assert_eq!(member.core_hz_after, Some(1.0));
     }
 
     #[test]

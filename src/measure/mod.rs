@@ -22,5 +22,6 @@ pub(crate) use bench::{Bench, Written};
 pub(crate) use calibrate::calibrate;
 pub(crate) use clock::Clock;
 pub(crate) use core_clock::{CoreClock, Windows};
+pub(crate) use crew::{Member, Shared};
 pub(crate) use far::FarEnd;
 pub(crate) use quartet::voids;

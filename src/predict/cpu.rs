@@ -8,6 +8,7 @@ pub(crate) mod coherence;
 mod cores;
 pub(crate) mod instruction;
 mod linpack;
+pub(crate) mod peak;
 
 use super::{Estimate, around, inverse, product, range, sum};
 use crate::experiment::{Known, Site};

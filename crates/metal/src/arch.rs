@@ -39,6 +39,8 @@ pub(crate) use machine::{fault_stores, step_over};
 
 // Single instructions: the table, the features it needs, and the branches that are guessed wrong.
 pub(crate) use machine::{BRANCH_TEXT, INSTRUCTIONS, branches, has_feature};
+// Arithmetic at full rate.
+pub(crate) use machine::{peak_body, peak_chain};
 
 /// A timed body that is only repeated: returns what its documentation says.
 pub(crate) type Loop = unsafe extern "C" fn(n: u64) -> u64;

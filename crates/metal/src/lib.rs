@@ -23,6 +23,7 @@ pub mod kernel;
 pub mod line;
 pub mod matrix;
 pub mod memory;
+pub mod peak;
 pub mod place;
 pub mod process;
 pub mod raw;

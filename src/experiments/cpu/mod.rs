@@ -2,6 +2,8 @@
 
 crate::family!("cpu", "what the processor core does: procedure calls, peak and sustained rates, linear algebra, instructions, hand-over of cache lines", hidden: false, [
     call,
+    peak,
+    sustained,
     linpack,
     instruction,
     core_to_core,

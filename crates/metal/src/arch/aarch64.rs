@@ -6,6 +6,7 @@ mod fault;
 mod line;
 mod sum;
 mod instruction;
+mod peak;
 #[cfg(test)]
 mod tests;
 mod timed;
@@ -19,6 +20,7 @@ pub(crate) use fault::{fault_stores, step_over};
 pub(crate) use line::{line_method, line_turns};
 pub(crate) use sum::sum_lines;
 pub(crate) use instruction::{BRANCH_TEXT, INSTRUCTIONS, branches, has_feature};
+pub(crate) use peak::{peak_body, peak_chain};
 pub(crate) use timed::{
     CLOCK_READS, chain_add, chain_multiply, chain_rotate, chase_index, chase_pointer, clock_loop,
     loop_empty, loop_unrolled, loop_volatile,

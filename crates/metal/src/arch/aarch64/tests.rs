@@ -268,3 +268,5 @@ fn the_other_calls_take_the_way_that_they_are_named_after() {
     let callee = check_calls("structure", structure, 9, ADD_X19_X0).unwrap();
     assert_eq!(words(callee).len(), 5);
 }
+
+mod peak;

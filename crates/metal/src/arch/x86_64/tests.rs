@@ -367,3 +367,4 @@ fn a_raw_call_is_one_system_call_instruction() {
 mod calls;
 mod parties;
 mod instructions;
+mod peak;

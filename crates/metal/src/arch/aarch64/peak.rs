@@ -1,0 +1,188 @@
+//! Arithmetic at full rate: a turn is a row of independent instructions on
+//! registers, as often as makes 192, a subtraction and a branch.
+//!
+//! Each kernel takes the number of turns, two operands (at 0 and 64 bytes: what
+//! is multiplied by, what is added) and its accumulators, 64 bytes apart, which
+//! it loads before the loop and stores after it.
+
+use core::arch::naked_asm;
+
+use crate::peak::{Body, Code, Kernel, Op, Type, Width};
+
+/// The instruction for one accumulator, given the names of its register, of
+/// the multiplier's and of the addend's.
+macro_rules! step {
+    (add $op:literal, $acc:expr, $m:expr, $c:expr) => {
+        concat!($op, " ", $acc, ", ", $acc, ", ", $c)
+    };
+    (mul $op:literal, $acc:expr, $m:expr, $c:expr) => {
+        concat!($op, " ", $acc, ", ", $acc, ", ", $m)
+    };
+    (fmla $op:literal, $acc:expr, $m:expr, $c:expr) => {
+        concat!($op, " ", $acc, ", ", $m, ", ", $c)
+    };
+    (fmadd $op:literal, $acc:expr, $m:expr, $c:expr) => {
+        concat!($op, " ", $acc, ", ", $m, ", ", $c, ", ", $acc)
+    };
+}
+
+/// Accumulators in vector registers. `$load` names them in loads and stores
+/// (`q0`), `$kind` and `$lanes` in the step (`v0.4s`, `d0`). The low halves of
+/// v8 to v15 are the caller's.
+macro_rules! vector {
+    ($name:ident, $form:ident $op:literal, $load:literal, $kind:literal $lanes:literal, $rounds:literal, $($acc:literal)*) => {
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name(turns: u64, operands: *const u8, accumulators: *mut u8) {
+            naked_asm!(
+                "stp d8, d9, [sp, #-64]!",
+                "stp d10, d11, [sp, #16]",
+                "stp d12, d13, [sp, #32]",
+                "stp d14, d15, [sp, #48]",
+                concat!("ldr ", $load, "30, [x1]"),
+                concat!("ldr ", $load, "31, [x1, #64]"),
+                "mov x3, x2",
+                $(concat!("ldr ", $load, $acc, ", [x3], #64"),)*
+                "cbz x0, 3f",
+                ".p2align 6",
+                "2:",
+                concat!(".rept ", $rounds),
+                $(step!(
+                    $form $op,
+                    concat!($kind, $acc, $lanes),
+                    concat!($kind, "30", $lanes),
+                    concat!($kind, "31", $lanes)
+                ),)*
+                ".endr",
+                "subs x0, x0, #1",
+                "b.ne 2b",
+                "3:",
+                $(concat!("str ", $load, $acc, ", [x2], #64"),)*
+                "ldp d14, d15, [sp, #48]",
+                "ldp d12, d13, [sp, #32]",
+                "ldp d10, d11, [sp, #16]",
+                "ldp d8, d9, [sp], #64",
+                "ret",
+            )
+        }
+    };
+    // 24 chains: six units of four cycles, more than any core has so far.
+    ($name:ident, $form:ident $op:literal, $load:literal, $kind:literal $lanes:literal) => {
+        vector!($name, $form $op, $load, $kind $lanes, 8,
+            "0" "1" "2" "3" "4" "5" "6" "7" "8" "9" "10" "11" "12" "13" "14" "15" "16" "17" "18"
+            "19" "20" "21" "22" "23");
+    };
+}
+
+/// 12 chains in general registers, named by `$kind` (`w`, `x`).
+macro_rules! general {
+    ($name:ident, $op:literal, $operand:literal, $kind:literal, $($acc:literal)*) => {
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name(turns: u64, operands: *const u8, accumulators: *mut u8) {
+            naked_asm!(
+                concat!("ldr ", $kind, "1, [x1, #", $operand, "]"),
+                "mov x3, x2",
+                $(concat!("ldr ", $kind, $acc, ", [x3], #64"),)*
+                "cbz x0, 3f",
+                ".p2align 6",
+                "2:",
+                ".rept 16",
+                $(concat!($op, " ", $kind, $acc, ", ", $kind, $acc, ", ", $kind, "1"),)*
+                ".endr",
+                "subs x0, x0, #1",
+                "b.ne 2b",
+                "3:",
+                $(concat!("str ", $kind, $acc, ", [x2], #64"),)*
+                "ret",
+            )
+        }
+    };
+    ($name:ident, $op:literal, $operand:literal, $kind:literal) => {
+        general!($name, $op, $operand, $kind,
+            "4" "5" "6" "7" "8" "9" "10" "11" "12" "13" "14" "15");
+    };
+}
+
+general!(add_i32_scalar, "add", 64, "w");
+general!(add_i64_scalar, "add", 64, "x");
+general!(mul_i32_scalar, "mul", 0, "w");
+general!(mul_i64_scalar, "mul", 0, "x");
+vector!(add_f32_scalar, add "fadd", "s", "s" "");
+vector!(add_f64_scalar, add "fadd", "d", "d" "");
+vector!(mul_f32_scalar, mul "fmul", "s", "s" "");
+vector!(mul_f64_scalar, mul "fmul", "d", "d" "");
+vector!(fma_f32_scalar, fmadd "fmadd", "s", "s" "");
+vector!(fma_f64_scalar, fmadd "fmadd", "d", "d" "");
+
+vector!(add_f32_neon, add "fadd", "q", "v" ".4s");
+vector!(add_f64_neon, add "fadd", "q", "v" ".2d");
+vector!(mul_f32_neon, mul "fmul", "q", "v" ".4s");
+vector!(mul_f64_neon, mul "fmul", "q", "v" ".2d");
+vector!(fma_f32_neon, fmla "fmla", "q", "v" ".4s");
+vector!(fma_f64_neon, fmla "fmla", "q", "v" ".2d");
+vector!(add_i32_neon, add "add", "q", "v" ".4s");
+vector!(add_i64_neon, add "add", "q", "v" ".2d");
+vector!(mul_i32_neon, mul "mul", "q", "v" ".4s");
+
+// Chains of one accumulator: what a step of them takes is a latency, by which the core's clock at
+// this width is told.
+vector!(chain_f64_neon, fmla "fmla", "q", "v" ".2d", 32, "0");
+vector!(chain_i64_neon, add "add", "q", "v" ".2d", 32, "0");
+
+/// The chain at the vector width: fused f64, additions of i64;
+/// none of other kinds.
+pub(crate) fn peak_chain(kernel: Kernel) -> Option<Body> {
+    let run: Code = match (kernel.width, kernel.op, kernel.element) {
+        (Width::Neon, Op::Fma, Type::F64) => chain_f64_neon,
+        (Width::Neon, Op::Add, Type::I64) => chain_i64_neon,
+        _ => return None,
+    };
+    Some(Body {
+        run,
+        chains: 1,
+        rounds: 32,
+        ..peak_body(kernel)?
+    })
+}
+
+/// The body of a kernel; none where this architecture has no such instruction.
+/// Every 64-bit Arm of Linux has all of these.
+pub(crate) fn peak_body(kernel: Kernel) -> Option<Body> {
+    use Op::{Add, Fma, Mul};
+    use Type::{F32, F64, I32, I64};
+    let run: Code = match (kernel.width, kernel.op, kernel.element) {
+        (Width::Scalar, Add, F32) => add_f32_scalar,
+        (Width::Scalar, Add, F64) => add_f64_scalar,
+        (Width::Scalar, Add, I32) => add_i32_scalar,
+        (Width::Scalar, Add, I64) => add_i64_scalar,
+        (Width::Scalar, Mul, F32) => mul_f32_scalar,
+        (Width::Scalar, Mul, F64) => mul_f64_scalar,
+        (Width::Scalar, Mul, I32) => mul_i32_scalar,
+        (Width::Scalar, Mul, I64) => mul_i64_scalar,
+        (Width::Scalar, Fma, F32) => fma_f32_scalar,
+        (Width::Scalar, Fma, F64) => fma_f64_scalar,
+        (Width::Neon, Add, F32) => add_f32_neon,
+        (Width::Neon, Add, F64) => add_f64_neon,
+        (Width::Neon, Add, I32) => add_i32_neon,
+        (Width::Neon, Add, I64) => add_i64_neon,
+        (Width::Neon, Mul, F32) => mul_f32_neon,
+        (Width::Neon, Mul, F64) => mul_f64_neon,
+        (Width::Neon, Mul, I32) => mul_i32_neon,
+        (Width::Neon, Fma, F32) => fma_f32_neon,
+        (Width::Neon, Fma, F64) => fma_f64_neon,
+        _ => return None,
+    };
+    let (chains, rounds) = match (kernel.width, kernel.element) {
+        (Width::Scalar, I32 | I64) => (12, 16),
+        _ => (24, 8),
+    };
+    let lanes = match kernel.width {
+        Width::Scalar => 1,
+        _ => 16 / kernel.element.bytes(),
+    };
+    Some(Body {
+        run,
+        lanes,
+        chains,
+        rounds,
+    })
+}

@@ -1,0 +1,291 @@
+//! Arithmetic at full rate: a turn is a row of independent instructions on
+//! registers, as often as makes about 192, a decrement and a branch.
+//!
+//! Each kernel takes the number of turns, two operands (at 0 and 64 bytes: what
+//! is multiplied by, what is added) and its accumulators, 64 bytes apart, which
+//! it loads before the loop and stores after it.
+
+use core::arch::naked_asm;
+
+use crate::peak::{Body, Code, Kernel, Op, Type, Width};
+
+/// The instruction for one accumulator: `2` overwrites its first operand, `3`
+/// names the destination apart (VEX and EVEX).
+macro_rules! step {
+    (add2 $op:literal $acc:literal $m:literal $c:literal) => {
+        concat!($op, " ", $acc, ", ", $c)
+    };
+    (mul2 $op:literal $acc:literal $m:literal $c:literal) => {
+        concat!($op, " ", $acc, ", ", $m)
+    };
+    (add3 $op:literal $acc:literal $m:literal $c:literal) => {
+        concat!($op, " ", $acc, ", ", $acc, ", ", $c)
+    };
+    (mul3 $op:literal $acc:literal $m:literal $c:literal) => {
+        concat!($op, " ", $acc, ", ", $acc, ", ", $m)
+    };
+    (fma3 $op:literal $acc:literal $m:literal $c:literal) => {
+        concat!($op, " ", $acc, ", ", $m, ", ", $c)
+    };
+}
+
+macro_rules! vector {
+    ($name:ident, $form:ident $op:literal, $move:literal, $end:literal, $rounds:literal, $m:literal, $c:literal, $($acc:literal)*) => {
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name(turns: u64, operands: *const u8, accumulators: *mut u8) {
+            naked_asm!(
+                concat!($move, " ", $m, ", [rsi]"),
+                concat!($move, " ", $c, ", [rsi + 64]"),
+                "mov rsi, rdx",
+                $(concat!($move, " ", $acc, ", [rsi]"), "add rsi, 64",)*
+                "test rdi, rdi",
+                "jz 3f",
+                ".p2align 6",
+                "2:",
+                concat!(".rept ", $rounds),
+                $(step!($form $op $acc $m $c),)*
+                ".endr",
+                "dec rdi",
+                "jnz 2b",
+                "3:",
+                $(concat!($move, " [rdx], ", $acc), "add rdx, 64",)*
+                $end,
+                "ret",
+            )
+        }
+    };
+}
+
+/// 14 chains: of 16 registers two hold the operands.
+macro_rules! xmm {
+    ($name:ident, $form:ident $op:literal, $move:literal) => {
+        vector!($name, $form $op, $move, "", 14, "xmm14", "xmm15",
+            "xmm0" "xmm1" "xmm2" "xmm3" "xmm4" "xmm5" "xmm6" "xmm7" "xmm8" "xmm9" "xmm10" "xmm11"
+            "xmm12" "xmm13");
+    };
+}
+
+macro_rules! ymm {
+    ($name:ident, $form:ident $op:literal) => {
+        vector!($name, $form $op, "vmovups", "vzeroupper", 14, "ymm14", "ymm15",
+            "ymm0" "ymm1" "ymm2" "ymm3" "ymm4" "ymm5" "ymm6" "ymm7" "ymm8" "ymm9" "ymm10" "ymm11"
+            "ymm12" "ymm13");
+    };
+}
+
+/// 24 chains: of 32 registers, enough for any latency times units so far.
+macro_rules! zmm {
+    ($name:ident, $form:ident $op:literal) => {
+        vector!($name, $form $op, "vmovups", "vzeroupper", 8, "zmm30", "zmm31",
+            "zmm0" "zmm1" "zmm2" "zmm3" "zmm4" "zmm5" "zmm6" "zmm7" "zmm8" "zmm9" "zmm10" "zmm11"
+            "zmm12" "zmm13" "zmm14" "zmm15" "zmm16" "zmm17" "zmm18" "zmm19" "zmm20" "zmm21" "zmm22"
+            "zmm23");
+    };
+}
+
+/// 12 chains in general registers. The operands are registers, because newer
+/// cores do additions of small constants at rename.
+macro_rules! general {
+    ($name:ident, $op:literal, $operand:literal, $c:literal, $($acc:literal)*) => {
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name(turns: u64, operands: *const u8, accumulators: *mut u8) {
+            naked_asm!(
+                "push rbx",
+                "push rbp",
+                "push r12",
+                "push r13",
+                "push r14",
+                "push r15",
+                concat!("mov rcx, [rsi + ", $operand, "]"),
+                // Where the accumulators go, in the red zone: all registers are in use.
+                "mov [rsp - 8], rdx",
+                "mov rsi, rdx",
+                $(concat!("mov ", $acc, ", [rsi]"), "add rsi, 64",)*
+                "test rdi, rdi",
+                "jz 3f",
+                ".p2align 6",
+                "2:",
+                ".rept 16",
+                $(concat!($op, " ", $acc, ", ", $c),)*
+                ".endr",
+                "dec rdi",
+                "jnz 2b",
+                "3:",
+                "mov rsi, [rsp - 8]",
+                $(concat!("mov [rsi], ", $acc), "add rsi, 64",)*
+                "pop r15",
+                "pop r14",
+                "pop r13",
+                "pop r12",
+                "pop rbp",
+                "pop rbx",
+                "ret",
+            )
+        }
+    };
+    (32: $name:ident, $op:literal, $operand:literal) => {
+        general!($name, $op, $operand, "ecx", "eax" "edx" "r8d" "r9d" "r10d" "r11d" "ebx" "ebp"
+            "r12d" "r13d" "r14d" "r15d");
+    };
+    (64: $name:ident, $op:literal, $operand:literal) => {
+        general!($name, $op, $operand, "rcx", "rax" "rdx" "r8" "r9" "r10" "r11" "rbx" "rbp"
+            "r12" "r13" "r14" "r15");
+    };
+}
+
+general!(32: add_i32_scalar, "add", 64);
+general!(64: add_i64_scalar, "add", 64);
+general!(32: mul_i32_scalar, "imul", 0);
+general!(64: mul_i64_scalar, "imul", 0);
+xmm!(add_f32_scalar, add2 "addss", "movss");
+xmm!(add_f64_scalar, add2 "addsd", "movsd");
+xmm!(mul_f32_scalar, mul2 "mulss", "movss");
+xmm!(mul_f64_scalar, mul2 "mulsd", "movsd");
+xmm!(fma_f32_scalar, fma3 "vfmadd231ss", "vmovss");
+xmm!(fma_f64_scalar, fma3 "vfmadd231sd", "vmovsd");
+
+xmm!(add_f32_sse2, add2 "addps", "movups");
+xmm!(add_f64_sse2, add2 "addpd", "movups");
+xmm!(mul_f32_sse2, mul2 "mulps", "movups");
+xmm!(mul_f64_sse2, mul2 "mulpd", "movups");
+xmm!(add_i32_sse2, add2 "paddd", "movups");
+xmm!(add_i64_sse2, add2 "paddq", "movups");
+xmm!(mul_i32_sse2, mul2 "pmulld", "movups");
+
+ymm!(add_f32_avx2, add3 "vaddps");
+ymm!(add_f64_avx2, add3 "vaddpd");
+ymm!(mul_f32_avx2, mul3 "vmulps");
+ymm!(mul_f64_avx2, mul3 "vmulpd");
+ymm!(fma_f32_avx2, fma3 "vfmadd231ps");
+ymm!(fma_f64_avx2, fma3 "vfmadd231pd");
+ymm!(add_i32_avx2, add3 "vpaddd");
+ymm!(add_i64_avx2, add3 "vpaddq");
+ymm!(mul_i32_avx2, mul3 "vpmulld");
+
+zmm!(add_f32_avx512, add3 "vaddps");
+zmm!(add_f64_avx512, add3 "vaddpd");
+zmm!(mul_f32_avx512, mul3 "vmulps");
+zmm!(mul_f64_avx512, mul3 "vmulpd");
+zmm!(fma_f32_avx512, fma3 "vfmadd231ps");
+zmm!(fma_f64_avx512, fma3 "vfmadd231pd");
+zmm!(add_i32_avx512, add3 "vpaddd");
+zmm!(add_i64_avx512, add3 "vpaddq");
+zmm!(mul_i32_avx512, mul3 "vpmulld");
+zmm!(mul_i64_avx512, mul3 "vpmullq");
+
+// Chains of one accumulator: what a step of them takes is a latency, by which the core's clock at
+// this width is told. Fused ones take the same time in every unit; additions have a short cut from
+// unit to unit on some cores, and multiplications of 64 bytes take 3 cycles in one unit of Redwood
+// Cove and 4 in the other.
+vector!(chain_f64_sse2, mul2 "mulpd", "movups", "", 32, "xmm14", "xmm15", "xmm0");
+vector!(chain_i64_sse2, add2 "paddq", "movups", "", 32, "xmm14", "xmm15", "xmm0");
+vector!(chain_f64_avx2, fma3 "vfmadd231pd", "vmovups", "vzeroupper", 32, "ymm14", "ymm15", "ymm0");
+vector!(chain_i64_avx2, add3 "vpaddq", "vmovups", "vzeroupper", 32, "ymm14", "ymm15", "ymm0");
+vector!(chain_f64_avx512, fma3 "vfmadd231pd", "vmovups", "vzeroupper", 32, "zmm30", "zmm31", "zmm0");
+vector!(chain_i64_avx512, add3 "vpaddq", "vmovups", "vzeroupper", 32, "zmm30", "zmm31", "zmm0");
+
+/// The chain at a vector width: fused f64 (SSE2, which has none: multiplied),
+/// additions of i64; none of other kinds.
+pub(crate) fn peak_chain(kernel: Kernel) -> Option<Body> {
+    let run: Code = match (kernel.width, kernel.op, kernel.element) {
+        (Width::Sse2, Op::Mul, Type::F64) => chain_f64_sse2,
+        (Width::Sse2, Op::Add, Type::I64) => chain_i64_sse2,
+        (Width::Avx2, Op::Fma, Type::F64) => chain_f64_avx2,
+        (Width::Avx2, Op::Add, Type::I64) => chain_i64_avx2,
+        (Width::Avx512, Op::Fma, Type::F64) => chain_f64_avx512,
+        (Width::Avx512, Op::Add, Type::I64) => chain_i64_avx512,
+        _ => return None,
+    };
+    Some(Body {
+        run,
+        chains: 1,
+        rounds: 32,
+        ..peak_body(kernel)?
+    })
+}
+
+/// The body of a kernel; none where this architecture has no such instruction
+/// or this processor (or its kernel, which keeps the registers) lacks it.
+pub(crate) fn peak_body(kernel: Kernel) -> Option<Body> {
+    written(kernel).filter(|_| has(kernel))
+}
+
+/// A kernel's code, whether or not this processor can run it.
+pub(super) fn written(kernel: Kernel) -> Option<Body> {
+    use Op::{Add, Fma, Mul};
+    use Type::{F32, F64, I32, I64};
+    let Kernel { op, element, width } = kernel;
+    let run: Code = match (width, op, element) {
+        (Width::Scalar, Add, F32) => add_f32_scalar,
+        (Width::Scalar, Add, F64) => add_f64_scalar,
+        (Width::Scalar, Mul, F32) => mul_f32_scalar,
+        (Width::Scalar, Mul, F64) => mul_f64_scalar,
+        (Width::Scalar, Fma, F32) => fma_f32_scalar,
+        (Width::Scalar, Fma, F64) => fma_f64_scalar,
+        (Width::Scalar, Add, I32) => add_i32_scalar,
+        (Width::Scalar, Add, I64) => add_i64_scalar,
+        (Width::Scalar, Mul, I32) => mul_i32_scalar,
+        (Width::Scalar, Mul, I64) => mul_i64_scalar,
+        (Width::Sse2, Add, F32) => add_f32_sse2,
+        (Width::Sse2, Add, F64) => add_f64_sse2,
+        (Width::Sse2, Mul, F32) => mul_f32_sse2,
+        (Width::Sse2, Mul, F64) => mul_f64_sse2,
+        (Width::Sse2, Add, I32) => add_i32_sse2,
+        (Width::Sse2, Add, I64) => add_i64_sse2,
+        (Width::Sse2, Mul, I32) => mul_i32_sse2,
+        (Width::Avx2, Add, F32) => add_f32_avx2,
+        (Width::Avx2, Add, F64) => add_f64_avx2,
+        (Width::Avx2, Mul, F32) => mul_f32_avx2,
+        (Width::Avx2, Mul, F64) => mul_f64_avx2,
+        (Width::Avx2, Fma, F32) => fma_f32_avx2,
+        (Width::Avx2, Fma, F64) => fma_f64_avx2,
+        (Width::Avx2, Add, I32) => add_i32_avx2,
+        (Width::Avx2, Add, I64) => add_i64_avx2,
+        (Width::Avx2, Mul, I32) => mul_i32_avx2,
+        (Width::Avx512, Add, F32) => add_f32_avx512,
+        (Width::Avx512, Add, F64) => add_f64_avx512,
+        (Width::Avx512, Mul, F32) => mul_f32_avx512,
+        (Width::Avx512, Mul, F64) => mul_f64_avx512,
+        (Width::Avx512, Fma, F32) => fma_f32_avx512,
+        (Width::Avx512, Fma, F64) => fma_f64_avx512,
+        (Width::Avx512, Add, I32) => add_i32_avx512,
+        (Width::Avx512, Add, I64) => add_i64_avx512,
+        (Width::Avx512, Mul, I32) => mul_i32_avx512,
+        (Width::Avx512, Mul, I64) => mul_i64_avx512,
+        _ => return None,
+    };
+    let bytes = match width {
+        Width::Scalar => element.bytes(),
+        Width::Sse2 | Width::Neon => 16,
+        Width::Avx2 => 32,
+        Width::Avx512 => 64,
+    };
+    let (chains, rounds) = match (width, element) {
+        (Width::Avx512, _) => (24, 8),
+        (Width::Scalar, I32 | I64) => (12, 16),
+        _ => (14, 14),
+    };
+    Some(Body {
+        run,
+        lanes: bytes / element.bytes(),
+        chains,
+        rounds,
+    })
+}
+
+/// Whether this processor runs the kernel's instructions; the standard
+/// library's answer includes that the kernel keeps the registers.
+fn has(kernel: Kernel) -> bool {
+    let fma = kernel.op != Op::Fma || std::is_x86_feature_detected!("fma");
+    fma && match (kernel.width, kernel.op, kernel.element) {
+        (Width::Scalar, ..) => true,
+        (Width::Sse2, Op::Mul, Type::I32) => std::is_x86_feature_detected!("sse4.1"),
+        (Width::Sse2, ..) => true,
+        (Width::Avx2, ..) => std::is_x86_feature_detected!("avx2"),
+        (Width::Avx512, Op::Mul, Type::I64) => {
+            std::is_x86_feature_detected!("avx512f") && std::is_x86_feature_detected!("avx512dq")
+        }
+        (Width::Avx512, ..) => std::is_x86_feature_detected!("avx512f"),
+        (Width::Neon, ..) => false,
+    }
+}

@@ -1,0 +1,348 @@
+//! A crew at arithmetic, and the core clock while it is: what `cpu.peak` and `cpu.sustained` share.
+
+use crate::experiment::Site;
+use crate::host::{format_cpus, parse_cpus};
+use crate::measure::{Bench, Clock, CoreClock, Member, Shared};
+use crate::predict::cpu::peak::{Arithmetic, distinct_cores, per_cycle, thread_count, thread_cpus};
+use anyhow::{Context, Result, ensure};
+use metal::peak::{Kernel, Op, Peak, Type, Width};
+use metal::process::rusage_self;
+use record::case::Case;
+use record::key::Value;
+use std::time::Instant;
+
+/// Instructions of a step: 30 µs to 400 µs.
+const STEP_INSTRUCTIONS: u64 = 400_000;
+/// Instructions of a look at the clock by a chain: 3 µs to 15 µs.
+const CHAIN_INSTRUCTIONS: u64 = 12_000;
+/// Such looks, each after a step of the kernel.
+const LOOKS: usize = 5;
+/// Relative distance in which the fastest looks agree.
+const AGREEMENT: f64 = 0.005;
+/// Relative difference of a member's clocks before and after above which it has none.
+const MOVED: f64 = 0.01;
+/// Attempts at a window in which all members work, in a rehearsal and else: a busy machine may take a
+/// CPU away for the whole of a short one.
+const ATTEMPTS: [usize; 2] = [10, 3];
+/// Share of their lives that threads with CPUs of their own are on them, start and end included; an
+/// attempt with less is made again, by this counter and not by its rate.
+const HAD_SHARE: f64 = 0.93;
+/// Least window of several threads in a rehearsal, which has to work on busy machines too.
+const REHEARSAL_NS: f64 = 5e6;
+/// Share of the members whose clock must be known for the sum.
+const KNOWN_SHARE: f64 = 0.75;
+
+/// What a crew reached.
+pub(crate) struct Load {
+    /// Operations per second of all threads.
+    pub rate: f64,
+    /// Core clock at the kernel's width, mean of the members, in Hz; none where it moved.
+    pub core_hz: Option<f64>,
+    /// That, times the cores.
+    pub cores_hz: Option<f64>,
+    /// What a reader must know.
+    pub notes: Vec<String>,
+}
+
+/// Writes into a case what its symbols come to: threads, their CPUs, cores, and the operations per
+/// cycle of a core that its design is known to do.
+pub(crate) fn place(case: &mut Case, site: &Site, arithmetic: Arithmetic, threads: &Value) {
+    let count = thread_count(site, threads);
+    let cpus = thread_cpus(site, count);
+    let cores = distinct_cores(site, &cpus);
+    let at = &mut case.at;
+    at.insert("thread_count".to_owned(), Value::Int(count as u64));
+    at.insert("cpus".to_owned(), Value::Text(format_cpus(&cpus)));
+    at.insert("cores".to_owned(), Value::Int(cores as u64));
+    if let Some((operations, _)) = per_cycle(site, arithmetic, &cpus) {
+        let text = format!("{operations:.4}");
+        let text = text.trim_end_matches('0').trim_end_matches('.').to_owned();
+        at.insert("ops_per_cycle".to_owned(), Value::Text(text));
+    }
+}
+
+/// The operations per cycle of a core that the case's resolution tells.
+pub(crate) fn ops_per_cycle(case: &Case) -> Option<f64> {
+    case.at.get("ops_per_cycle")?.text()?.parse().ok()
+}
+
+/// The instrument's kernel of an instruction.
+pub(crate) fn kernel(arithmetic: Arithmetic) -> Option<Kernel> {
+    Some(Kernel {
+        op: match arithmetic.op {
+            "add" => Op::Add,
+            "mul" => Op::Mul,
+            "fma" => Op::Fma,
+            _ => return None,
+        },
+        element: match arithmetic.element {
+            "f32" => Type::F32,
+            "f64" => Type::F64,
+            "i32" => Type::I32,
+            "i64" => Type::I64,
+            _ => return None,
+        },
+        width: match arithmetic.width {
+            "scalar" => Width::Scalar,
+            "sse2" => Width::Sse2,
+            "avx2" => Width::Avx2,
+            "avx512" => Width::Avx512,
+            "neon" => Width::Neon,
+            _ => return None,
+        },
+    })
+}
+
+/// Runs a placed case's threads at the arithmetic for one shared window.
+///
+/// # Errors
+/// The processor lacks the instruction or computes other values than software does, or the threads
+/// were never at work together.
+pub(crate) fn run(
+    bench: &mut Bench,
+    case: &Case,
+    arithmetic: Arithmetic,
+    window_ns: f64,
+) -> Result<Load> {
+    let kernel = kernel(arithmetic).context("there is no such kernel")?;
+    let cpus = case.at.get("cpus").and_then(Value::text).unwrap_or("");
+    let cpus = parse_cpus(cpus);
+    ensure!(!cpus.is_empty(), "the case was not given CPUs");
+    let threads = case.int("thread_count").unwrap_or(1) as usize;
+    let assigned: Vec<usize> = cpus.iter().copied().cycle().take(threads).collect();
+    let clock = bench.clock();
+    let rehearsal = bench.order().rehearsal;
+    let window_ns = match rehearsal && threads > 1 {
+        true => window_ns.max(REHEARSAL_NS),
+        false => window_ns,
+    };
+    let crew = bench.crew(&assigned, window_ns)?;
+    let is_crowded = threads > cpus.len();
+    let switches = rusage_self().nivcsw;
+    let enlist = |_| {
+        let peak = Peak::new(kernel, STEP_INSTRUCTIONS)
+            .with_context(|| format!("this processor has no {kernel:?}"))?;
+        ensure!(
+            peak.is_right(),
+            "{kernel:?} computes other values than software"
+        );
+        let (again, chain) = (peak.clone(), chains(kernel));
+        let step = move || {
+            ensure!(
+                peak.run(),
+                "{kernel:?} computed different values in two runs"
+            );
+            Ok(peak.operations())
+        };
+        let probe = move |core: &mut CoreClock| clock_at_width(core, clock, &again, chain.as_ref());
+        Ok((step, probe))
+    };
+    let mut best: Option<(f64, Shared)> = None;
+    let mut failure = None;
+    for _ in 0..ATTEMPTS[usize::from(!rehearsal)] {
+        let (begin, before_ns) = (Instant::now(), cpu_time_ns());
+        match crew.run_probed(enlist) {
+            Ok(shared) => {
+                let had_ns = cpu_time_ns().saturating_sub(before_ns) as f64;
+                let share = had_ns / (begin.elapsed().as_nanos() as f64 * threads as f64);
+                if best.as_ref().is_none_or(|(have, _)| share > *have) {
+                    best = Some((share, shared));
+                }
+                // Where threads share CPUs, waiting is the case.
+                if is_crowded || rehearsal || share >= HAD_SHARE {
+                    break;
+                }
+            }
+            Err(error) => failure = Some(error),
+        }
+    }
+    let Some((share, shared)) = best else {
+        return Err(failure.context("no attempt was made")?);
+    };
+    if is_crowded {
+        // Members that share a CPU are switched by the scheduler: that is the case.
+        bench.planned_switches(rusage_self().nivcsw.saturating_sub(switches));
+    }
+    let mut load = settle(bench, case, &shared, is_crowded);
+    if !is_crowded && share < HAD_SHARE {
+        load.notes.push(format!(
+            "the threads had their CPUs {:.0} % of the time only: others used them",
+            100.0 * share
+        ));
+    }
+    Ok(load)
+}
+
+/// CPU time of this process so far, ended threads included, in ns.
+fn cpu_time_ns() -> u64 {
+    let usage = rusage_self();
+    usage.utime_ns + usage.stime_ns
+}
+
+/// The sum over members, and their clock.
+fn settle(bench: &Bench, case: &Case, shared: &Shared, is_crowded: bool) -> Load {
+    let cores = case.int("cores").unwrap_or(1) as f64;
+    let is_shared = is_crowded || shared.members.len() as f64 > cores;
+    let known: Vec<f64> = shared
+        .members
+        .iter()
+        .filter_map(|member| member_hz(member, is_shared))
+        .collect();
+    let enough = known.len() as f64 >= KNOWN_SHARE * shared.members.len() as f64;
+    let mut core_hz =
+        (enough && !known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64);
+    let mut notes = Vec::new();
+    if core_hz.is_none() {
+        notes.push(
+            "no core clock at this width: it moved over the window, or others used the CPU while \
+             it was taken"
+                .to_owned(),
+        );
+        if bench.order().rehearsal {
+            core_hz = Some(bench.calibration().core_hz);
+        }
+    }
+    if shared.overlap < 0.9 {
+        notes.push(format!(
+            "all threads worked together in {:.0} % of the window only",
+            100.0 * shared.overlap
+        ));
+    }
+    if shared.kernel_clock {
+        notes.push(
+            "timed by the kernel's clock: the counters of the CPUs are too far apart".to_owned(),
+        );
+    }
+    Load {
+        rate: shared.rate(),
+        core_hz,
+        cores_hz: core_hz.map(|hz| hz * cores),
+        notes,
+    }
+}
+
+/// A member's clock: the mean of before and after where they agree. Beside a sibling or on a shared
+/// CPU a chain may be delayed, never hastened: then the faster.
+fn member_hz(member: &Member, is_shared: bool) -> Option<f64> {
+    match (member.core_hz_before, member.core_hz_after) {
+        (Some(before), Some(after)) if (after / before - 1.0).abs() <= MOVED => {
+            Some(f64::midpoint(before, after))
+        }
+        (before, after) if is_shared => before.into_iter().chain(after).reduce(f64::max),
+        _ => None,
+    }
+}
+
+/// The chains, a short and a long one, by which the clock at a kernel's width is told: of fused
+/// operations, or of additions for the light ones of integers. None for scalars, whose clock the core's own chains tell.
+fn chains(kernel: Kernel) -> Option<[Peak; 2]> {
+    let light = kernel.op == Op::Add && matches!(kernel.element, Type::I32 | Type::I64);
+    let (op, element) = match (light, kernel.width) {
+        (true, _) => (Op::Add, Type::I64),
+        (false, Width::Sse2) => (Op::Mul, Type::F64),
+        (false, _) => (Op::Fma, Type::F64),
+    };
+    let kernel = Kernel {
+        op,
+        element,
+        width: kernel.width,
+    };
+    let of = |instructions| Peak::chain(kernel, instructions);
+    Some([of(CHAIN_INSTRUCTIONS)?, of(3 * CHAIN_INSTRUCTIONS)?])
+}
+
+/// The core clock under a kernel, in Hz: a core may lower it for wide instructions and raise it
+/// again microseconds later, so the scalar chains of [`CoreClock`] do not see it. A chain of the same
+/// width does: its step takes a whole number of cycles, which the scalar clock tells.
+fn clock_at_width(
+    core: &mut CoreClock,
+    clock: Clock,
+    peak: &Peak,
+    chains: Option<&[Peak; 2]>,
+) -> Option<f64> {
+    let scalar_hz = core.estimate().hz?;
+    let Some(chains) = chains else {
+        return Some(scalar_hz);
+    };
+    let mut times = [[f64::INFINITY; 2]; LOOKS];
+    for look in &mut times {
+        for (time_ns, chain) in look.iter_mut().zip(chains) {
+            peak.run();
+            // The first stretch after the kernel waits for its last instructions.
+            chain.run();
+            let start = clock.start();
+            chain.run();
+            *time_ns = clock.between_ns(start, clock.end());
+        }
+    }
+    // What surrounds a chain goes away in the difference of two lengths.
+    let shortest = |of: usize| {
+        let mut all = times.map(|look| look[of]);
+        all.sort_by(f64::total_cmp);
+        (all[1] <= all[0] * (1.0 + AGREEMENT)).then_some(all[0])
+    };
+    let steps = chains[1].instructions() - chains[0].instructions();
+    let fastest = steps as f64 * 1e9 / (shortest(1)? - shortest(0)?).max(1.0);
+    // A rate above the scalar chains' is their uncertainty; a lower clock makes the quotient larger.
+    let cycles = (scalar_hz / fastest + 0.1).floor().max(1.0);
+    Some(fastest * cycles)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{kernel, member_hz, ops_per_cycle, place};
+    use crate::experiments::tests::recorded;
+    use crate::measure::Member;
+    use crate::predict::cpu::peak::{Arithmetic, OPS, TYPES, WIDTHS};
+    use record::case::Case;
+    use record::key::{CaseId, Value};
+
+    #[test]
+    fn every_symbol_is_a_kernel() {
+        for op in OPS {
+            for element in TYPES {
+                for width in WIDTHS {
+                    let arithmetic = Arithmetic { op, element, width };
+                    let kernel = kernel(arithmetic).expect("a kernel of the instrument");
+                    let name = format!("{kernel:?}").to_lowercase();
+                    for symbol in [op, element, width] {
+                        assert!(name.contains(symbol), "{name}: {symbol}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_placed_case_tells_threads_cpus_cores_and_units() {
+        let site = recorded("epyc-7763-2s");
+        let chief = Arithmetic::chief(&site).unwrap();
+        let mut case = Case::new(CaseId::new());
+        place(&mut case, &site, chief, &Value::from("twice"));
+        assert_eq!(case.int("thread_count"), Some(512));
+        assert_eq!(case.int("cores"), Some(128));
+        assert_eq!(ops_per_cycle(&case), Some(16.0));
+        let hybrid = recorded("alder-lake-hybrid");
+        let mut case = Case::new(CaseId::new());
+        place(&mut case, &hybrid, chief, &Value::from("all"));
+        assert_eq!(ops_per_cycle(&case), None, "two designs have no one number");
+    }
+
+    #[test]
+    fn a_clock_that_moved_counts_only_beside_a_sibling() {
+        let member = |before, after| Member {
+            cpu: 0,
+            units: 1.0,
+            core_hz_before: before,
+            core_hz_after: after,
+            late_ns: 0.0,
+        };
+        let steady = member(Some(3.00e9), Some(3.02e9));
+        assert_eq!(member_hz(&steady, false), Some(3.01e9));
+        let moved = member(Some(3.0e9), Some(3.3e9));
+        assert_eq!(member_hz(&moved, false), None);
+        assert_eq!(member_hz(&moved, true), Some(3.3e9));
+        assert_eq!(member_hz(&member(Some(3e9), None), false), None);
+        assert_eq!(member_hz(&member(None, None), true), None);
+    }
+}

@@ -1,0 +1,249 @@
+//! Where a rate over time changes its level, and what moved with it.
+
+use crate::experiments::cpu::peak::load::Load;
+use crate::host::counters::Snapshot;
+use crate::stats::quantile::median;
+use crate::stats::trend::change_points;
+use record::quantity::render;
+use record::unit::Unit;
+
+/// A level lasts this many seconds at least.
+const LEAST: usize = 3;
+/// A change of level is named from this relative size on.
+const NAMED: f64 = 0.01;
+/// A counter explains a change that it moved with by this share.
+const EXPLAINS: f64 = 0.5;
+
+/// One block of the load.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Second {
+    /// Middle of the block, in s since the load began.
+    pub at_s: f64,
+    /// Operations per second.
+    pub rate: f64,
+    /// Core clock at the kernel's width, in Hz.
+    pub core_hz: Option<f64>,
+    /// Share of the CPUs' time that the hypervisor took.
+    pub steal: Option<f64>,
+    /// Share of the time in which the control group was throttled.
+    pub throttled: Option<f64>,
+}
+
+impl Second {
+    /// A block from one time to another with what the counters of `cpus` CPUs did over it.
+    pub(super) fn new(from_s: f64, to_s: f64, load: &Load, moved: &Snapshot, cpus: usize) -> Self {
+        let length_ns = (to_s - from_s).max(1e-9) * 1e9;
+        let share = |ns: Option<u64>, of: f64| Some(ns? as f64 / (length_ns * of));
+        Second {
+            at_s: f64::midpoint(from_s, to_s),
+            rate: load.rate,
+            core_hz: load.core_hz,
+            steal: share(moved.steal_ns(), cpus.max(1) as f64),
+            throttled: share(moved.throttled_ns, 1.0),
+        }
+    }
+
+    /// Its row of the trace; what is not known is 0, and the notes say so.
+    pub(super) fn row(&self) -> Vec<f64> {
+        let known = |value: Option<f64>| value.unwrap_or(0.0);
+        vec![
+            self.at_s,
+            self.rate,
+            known(self.core_hz),
+            known(self.steal),
+            known(self.throttled),
+        ]
+    }
+}
+
+/// A change of level.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Change {
+    /// When, in s since the load began.
+    pub at_s: f64,
+    /// Level before, in operations per second.
+    pub from: f64,
+    /// Level after.
+    pub to: f64,
+    /// What moved with it, in words.
+    pub cause: String,
+}
+
+impl Change {
+    /// Whether it is large enough to be named.
+    pub(super) fn is_named(&self) -> bool {
+        (self.to / self.from - 1.0).abs() >= NAMED
+    }
+
+    /// `after 312 s from 1.20 Gop/s to 1.05 Gop/s (-12.5 %): core clock 3.60 to 3.15 GHz`.
+    pub(super) fn text(&self, unit: Unit) -> String {
+        format!(
+            "after {:.1} s from {} to {} ({:+.1} %): {}",
+            self.at_s,
+            render(self.from, unit),
+            render(self.to, unit),
+            100.0 * (self.to / self.from - 1.0),
+            self.cause
+        )
+    }
+}
+
+/// The changes of level, in order.
+pub(super) fn find(seconds: &[Second]) -> Vec<Change> {
+    let rates: Vec<f64> = seconds.iter().map(|second| second.rate).collect();
+    let mut bounds = vec![0];
+    bounds.extend(change_points(&rates, LEAST));
+    bounds.push(seconds.len());
+    bounds
+        .windows(3)
+        .filter_map(|three| {
+            let (before, after) = (&seconds[three[0]..three[1]], &seconds[three[1]..three[2]]);
+            let from = level(before, |second| Some(second.rate))?;
+            let to = level(after, |second| Some(second.rate))?;
+            Some(Change {
+                at_s: f64::midpoint(before.last()?.at_s, after.first()?.at_s),
+                from,
+                to,
+                cause: cause(before, after, to / from - 1.0),
+            })
+        })
+        .collect()
+}
+
+fn level(seconds: &[Second], of: impl Fn(&Second) -> Option<f64>) -> Option<f64> {
+    median(&seconds.iter().filter_map(of).collect::<Vec<f64>>())
+}
+
+fn mean(seconds: &[Second], of: impl Fn(&Second) -> Option<f64>) -> Option<f64> {
+    let known: Vec<f64> = seconds.iter().filter_map(of).collect();
+    (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+}
+
+/// The counters that moved in the direction of a relative change by at least half its size; each
+/// explains what it explains, so there may be several.
+fn cause(before: &[Second], after: &[Second], change: f64) -> String {
+    let mut causes = Vec::new();
+    let mut untold = Vec::new();
+    // A share of time that was lost is so much less rate of what is left.
+    let mut lost = |name: &'static str, of: fn(&Second) -> Option<f64>| match (
+        mean(before, of),
+        mean(after, of),
+    ) {
+        (Some(from), Some(to)) => {
+            let effect = (1.0 - to) / (1.0 - from).max(1e-9) - 1.0;
+            if effect / change >= EXPLAINS {
+                causes.push(format!("{name} {:.1} to {:.1} %", 100.0 * from, 100.0 * to));
+            }
+        }
+        _ => untold.push(name),
+    };
+    lost("steal", |second| second.steal);
+    lost("throttling by the control group", |second| second.throttled);
+    match (
+        level(before, |second| second.core_hz),
+        level(after, |second| second.core_hz),
+    ) {
+        (Some(from), Some(to)) if (to / from - 1.0) / change >= EXPLAINS => {
+            causes.push(format!(
+                "core clock {:.2} to {:.2} GHz",
+                from / 1e9,
+                to / 1e9
+            ));
+        }
+        (Some(_), Some(_)) => {}
+        _ => untold.push("core clock"),
+    }
+    match (causes.is_empty(), untold.is_empty()) {
+        (false, _) => causes.join(", "),
+        (true, true) => {
+            "unexplained: neither steal, throttling nor the core clock moved with it".to_owned()
+        }
+        (true, false) => format!("unexplained; not known: {}", untold.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Second, find};
+    use record::unit::Unit;
+
+    /// A minute at 1e9 with a little scatter, which `change` alters from second 30 on.
+    fn minute(change: impl Fn(&mut Second)) -> Vec<Second> {
+        (0..60)
+            .map(|at| {
+                let mut second = Second {
+                    at_s: f64::from(at) + 0.5,
+                    rate: 1e9 * (1.0 + 0.001 * f64::from(at * 7 % 5)),
+                    core_hz: Some(3.6e9),
+                    steal: Some(0.0),
+                    throttled: Some(0.0),
+                };
+                if at >= 30 {
+                    change(&mut second);
+                }
+                second
+            })
+            .collect()
+    }
+
+    fn only(seconds: &[Second]) -> String {
+        let found = find(seconds);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!((found[0].at_s - 30.0).abs() < 1e-9 && found[0].is_named());
+        found[0].text(Unit::OpPerS)
+    }
+
+    #[test]
+    fn a_steady_minute_has_no_change() {
+        assert_eq!(find(&minute(|_| {})), []);
+        assert_eq!(find(&[]), []);
+    }
+
+    #[test]
+    fn what_moved_with_a_change_is_named() {
+        let clock = only(&minute(|second| {
+            second.rate *= 0.9;
+            second.core_hz = Some(3.24e9);
+        }));
+        assert!(clock.contains("core clock 3.60 to 3.24 GHz"), "{clock}");
+        assert!(
+            clock.starts_with("after 30.0 s") && clock.contains("-10.0 %"),
+            "{clock}"
+        );
+        let steal = only(&minute(|second| {
+            second.rate *= 0.8;
+            second.steal = Some(0.2);
+        }));
+        assert!(steal.contains("steal 0.0 to 20.0 %"), "{steal}");
+        let quota = only(&minute(|second| {
+            second.rate *= 0.5;
+            second.throttled = Some(0.5);
+        }));
+        assert!(quota.contains("throttling"), "{quota}");
+    }
+
+    #[test]
+    fn what_nothing_moved_with_is_unexplained() {
+        let silent = only(&minute(|second| second.rate *= 0.9));
+        assert!(silent.contains("unexplained: neither"), "{silent}");
+        // A counter that moved the other way, or by little, explains nothing.
+        let other = only(&minute(|second| {
+            second.rate *= 0.8;
+            second.core_hz = Some(3.7e9);
+            second.steal = Some(0.02);
+        }));
+        assert!(other.contains("unexplained"), "{other}");
+        let blind = only(&minute(|second| {
+            second.rate *= 0.8;
+            second.steal = None;
+        }));
+        assert!(blind.contains("not known: steal"), "{blind}");
+    }
+
+    #[test]
+    fn a_small_change_is_found_and_not_named() {
+        let seconds = minute(|second| second.rate *= 0.993);
+        let found = find(&seconds);
+        assert!(found.len() == 1 && !found[0].is_named(), "{found:?}");
+    }
+}
