@@ -282,7 +282,7 @@ impl Experiment for PeakRate {
             ensure!(cores > 0, "{} has no core", case.id);
             let cpus = case.at.get("cpus").and_then(Value::text).unwrap_or("");
             let times = window_times(threads, crate::host::parse_cpus(cpus).len());
-            let load = load::run(bench, case, arithmetic, times * case_ns)
+            let load = load::run(bench, case, arithmetic, times * case_ns, true)
                 .with_context(|| format!("measuring {}", case.id))?;
             record(bench, case, arithmetic, load)?;
         }

@@ -11,7 +11,8 @@
 //! where there is none), the kernels of cpu.peak, by one thread, four, and one per CPU. A block is a
 //! second: pinned threads warm up for a tenth of it, then count in a shared window. Each takes its
 //! core clock under the kernel before and after. The counters of the CPUs (steal, /proc/stat) and of
-//! the control group (throttling) are read between blocks. Load pauses for a few milliseconds a
+//! the control group (throttling) are read between blocks, and how much of their time the threads
+//! were on no CPU (taken by other load). Load pauses for a few milliseconds a
 //! second.
 //!
 //! Levels are found by change point (ED-PELT, at least 3 s long, correlated values penalised). Each
@@ -265,7 +266,7 @@ impl Experiment for Sustained {
         let mut before = counters(&cpus);
         for _ in 0..blocks {
             let from_s = begin.elapsed().as_secs_f64();
-            let load = load::run(bench, case, arithmetic, window_ns(block_ns))?;
+            let load = load::run(bench, case, arithmetic, window_ns(block_ns), false)?;
             let (after, to_s) = (counters(&cpus), begin.elapsed().as_secs_f64());
             let moved = after.delta(&before);
             seconds.push(Second::new(from_s, to_s, &load, &moved, cpus.len()));
@@ -295,6 +296,7 @@ fn write(
         "core_hz",
         "steal_share",
         "throttled_share",
+        "taken_share",
     ];
     let rows = seconds.iter().map(Second::row).collect();
     bench.trace(case, "series", &columns, rows)?;

@@ -40,6 +40,8 @@ pub(crate) struct Load {
     pub core_hz: Option<f64>,
     /// That, times the cores.
     pub cores_hz: Option<f64>,
+    /// Share of their lives that the threads were on a CPU.
+    pub had: f64,
     /// What a reader must know.
     pub notes: Vec<String>,
 }
@@ -93,7 +95,8 @@ pub(crate) fn kernel(arithmetic: Arithmetic) -> Option<Kernel> {
     })
 }
 
-/// Runs a placed case's threads at the arithmetic for one shared window.
+/// Runs a placed case's threads at the arithmetic for one shared window; `again` if others had the
+/// CPUs in it, as often as [`ATTEMPTS`] says.
 ///
 /// # Errors
 /// The processor lacks the instruction or computes other values than software does, or the threads
@@ -103,6 +106,7 @@ pub(crate) fn run(
     case: &Case,
     arithmetic: Arithmetic,
     window_ns: f64,
+    again: bool,
 ) -> Result<Load> {
     let kernel = kernel(arithmetic).context("there is no such kernel")?;
     let cpus = case.at.get("cpus").and_then(Value::text).unwrap_or("");
@@ -149,7 +153,7 @@ pub(crate) fn run(
                     best = Some((share, shared));
                 }
                 // Where threads share CPUs, waiting is the case.
-                if is_crowded || rehearsal || share >= HAD_SHARE {
+                if !again || is_crowded || rehearsal || share >= HAD_SHARE {
                     break;
                 }
             }
@@ -164,6 +168,7 @@ pub(crate) fn run(
         bench.planned_switches(rusage_self().nivcsw.saturating_sub(switches));
     }
     let mut load = settle(bench, case, &shared, is_crowded);
+    load.had = share.min(1.0);
     if !is_crowded && share < HAD_SHARE {
         load.notes.push(format!(
             "the threads had their CPUs {:.0} % of the time only: others used them",
@@ -217,6 +222,7 @@ fn settle(bench: &Bench, case: &Case, shared: &Shared, is_crowded: bool) -> Load
         rate: shared.rate(),
         core_hz,
         cores_hz: core_hz.map(|hz| hz * cores),
+        had: 1.0,
         notes,
     }
 }

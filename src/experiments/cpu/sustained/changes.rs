@@ -27,6 +27,8 @@ pub(super) struct Second {
     pub steal: Option<f64>,
     /// Share of the time in which the control group was throttled.
     pub throttled: Option<f64>,
+    /// Share of the threads' lives in which they were on no CPU.
+    pub taken: Option<f64>,
 }
 
 impl Second {
@@ -40,6 +42,7 @@ impl Second {
             core_hz: load.core_hz,
             steal: share(moved.steal_ns(), cpus.max(1) as f64),
             throttled: share(moved.throttled_ns, 1.0),
+            taken: Some(1.0 - load.had),
         }
     }
 
@@ -52,6 +55,7 @@ impl Second {
             known(self.core_hz),
             known(self.steal),
             known(self.throttled),
+            known(self.taken),
         ]
     }
 }
@@ -139,6 +143,7 @@ fn cause(before: &[Second], after: &[Second], change: f64) -> String {
     };
     lost("steal", |second| second.steal);
     lost("throttling by the control group", |second| second.throttled);
+    lost("other load on these CPUs", |second| second.taken);
     match (
         level(before, |second| second.core_hz),
         level(after, |second| second.core_hz),
@@ -156,7 +161,8 @@ fn cause(before: &[Second], after: &[Second], change: f64) -> String {
     match (causes.is_empty(), untold.is_empty()) {
         (false, _) => causes.join(", "),
         (true, true) => {
-            "unexplained: neither steal, throttling nor the core clock moved with it".to_owned()
+            "unexplained: neither steal, throttling, other load nor the core clock moved with it"
+                .to_owned()
         }
         (true, false) => format!("unexplained; not known: {}", untold.join(", ")),
     }
@@ -177,6 +183,7 @@ mod tests {
                     core_hz: Some(3.6e9),
                     steal: Some(0.0),
                     throttled: Some(0.0),
+                    taken: Some(0.01),
                 };
                 if at >= 30 {
                     change(&mut second);
@@ -215,6 +222,14 @@ mod tests {
             second.steal = Some(0.2);
         }));
         assert!(steal.contains("steal 0.0 to 20.0 %"), "{steal}");
+        let others = only(&minute(|second| {
+            second.rate *= 0.6;
+            second.taken = Some(0.4);
+        }));
+        assert!(
+            others.contains("other load on these CPUs 1.0 to 40.0 %"),
+            "{others}"
+        );
         let quota = only(&minute(|second| {
             second.rate *= 0.5;
             second.throttled = Some(0.5);
