@@ -136,7 +136,7 @@ static CARD: Card = Card {
             role: Role::Case,
         },
     ],
-    after: &["clock.rate"],
+    after: &["clock.rate", "cpu.peak"],
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],

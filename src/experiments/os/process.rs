@@ -221,7 +221,7 @@ static CARD: Card = Card {
             role: Role::Setting,
         },
     ],
-    after: &["os.syscall"],
+    after: &["os.syscall", "os.thread"],
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],

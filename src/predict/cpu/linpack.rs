@@ -1,17 +1,22 @@
 //! What a dense solve takes: its products at a share of the peak rate of the vector units, and for
 //! each element of the matrix some cycles that no product does (exchanges, panels, triangles).
 
+use super::peak::{Arithmetic, measured_peak, peak_rate, per_cycle, thread_cpus};
 use super::{best_core_clock, told};
 use crate::experiment::{Known, Site};
-use crate::host::Arch;
 use crate::predict::{Estimate, around, inverse, product, range, sum};
 use record::event::{Bound, Range, Side};
-use record::key::CaseId;
+use record::key::Value;
 use std::collections::BTreeSet;
 
 /// Share of the peak that a well-made product reaches in the shapes of a factorisation. Libraries
 /// reach 0.9 in square products of thousands; here one dimension is the width of a block.
 const PRODUCT_SHARE: Range = range(0.5, 0.72, 0.92);
+/// The same where there is no fused operation, of the rate of multiplications alone: additions run
+/// beside them, but the product's kernel is a plain loop then.
+const PLAIN_SHARE: Range = range(0.4, 1.1, 2.0);
+/// Operations of f64 that no core known to plumb passes in a cycle.
+const MOST_PER_CYCLE: f64 = 32.0;
 /// Cycles for each element of the matrix beside the products. From runs of one core with
 /// AVX-512; on others the loops are as wide as their vectors, so the range is wide.
 const CYCLES_PER_ELEMENT: Range = range(9.0, 22.0, 50.0);
@@ -39,20 +44,11 @@ pub(crate) fn solve_operations(n: u64) -> f64 {
 
 /// Rate of a solve in flop/s.
 pub(crate) fn solve_rate(site: &Site, known: Option<&Known>, solve: Solve) -> Estimate {
-    let (clock, clock_from) = best_core_clock(site, known);
-    let vectors = vectors(site);
-    let (peak, peak_from) = match known.and_then(|known| measured_peak(known, vectors.width)) {
-        Some(rate) => (
-            around(rate, 0.03),
-            format!(
-                "a peak of {:.3e} flop/s a core (measured by cpu.peak)",
-                rate
-            ),
-        ),
-        None => (
-            product(vectors.per_cycle, clock),
-            format!("{} at {clock_from}", vectors.from),
-        ),
+    let (clock, _) = best_core_clock(site, known);
+    let (peak, peak_from) = peak_of_one(site, known);
+    let share = match fused(site) {
+        Some(_) => PRODUCT_SHARE,
+        None => PLAIN_SHARE,
     };
     let cores = cores(site, solve.threads);
     let seconds = |work: f64, rate: Range| inverse(work, rate);
@@ -65,16 +61,13 @@ pub(crate) fn solve_rate(site: &Site, known: Option<&Known>, solve: Solve) -> Es
         }
     };
     let operations = solve_operations(solve.n);
-    let products = product(
-        seconds(operations / cores, product(peak, PRODUCT_SHARE)),
-        uneven,
-    );
+    let products = product(seconds(operations / cores, product(peak, share)), uneven);
     let elements = (solve.n as f64).powi(2) * (SERIAL_SHARE + (1.0 - SERIAL_SHARE) / cores);
     let rest = product(seconds(elements, clock), CYCLES_PER_ELEMENT);
     let because = format!(
         "base hardware: {peak_from}, {cores} cores; software: products at {} of that, {} cycles \
          for each element of the matrix beside them",
-        told(PRODUCT_SHARE),
+        told(share),
         told(CYCLES_PER_ELEMENT),
     );
     let estimate = Estimate {
@@ -106,85 +99,51 @@ fn spread(site: &Site, solve: Solve, mut estimate: Estimate) -> Estimate {
 
 /// The rate that so many cores never pass, from their clock and vector units.
 pub(crate) fn solve_bound(site: &Site, threads: usize) -> Bound {
-    let vectors = vectors(site);
+    let cpus = thread_cpus(site, threads);
+    let (constant, firm) = fused(site)
+        .and_then(|fused| per_cycle(site, fused, &cpus))
+        .unwrap_or((MOST_PER_CYCLE, false));
     Bound {
         side: Side::AtMost,
-        constant: vectors.most_per_cycle * threads as f64,
+        constant: constant * threads as f64,
         inputs: vec![("core_hz".to_owned(), 1)],
         uncertainty: 0.05,
         rule: format!(
-            "{threads} threads of {} operations a cycle at most, at the round's core clock",
-            vectors.most_per_cycle
+            "{threads} threads of {constant} operations a cycle at most, at the round's core clock"
         ),
         // The other cores' clocks are not known.
-        warns_only: threads > 1,
+        warns_only: threads > 1 || !firm,
     }
 }
 
-/// What the product's kernel has to work with on a core.
-struct Vectors {
-    /// As cpu.peak names it.
-    width: &'static str,
-    /// Operations of f64 a cycle: units x lanes x 2.
-    per_cycle: Range,
-    /// That no core passes.
-    most_per_cycle: f64,
-    from: &'static str,
+/// The fused operation on f64 at the greatest width: without one, the product's plain kernel runs.
+fn fused(site: &Site) -> Option<Arithmetic> {
+    Arithmetic::chief(site).filter(|chief| chief.op == "fma")
 }
 
-/// The kernel that the crate takes, by the processor's flags.
-fn vectors(site: &Site) -> Vectors {
-    let cpu = &site.host.cpu;
-    let has = |flag: &str| cpu.flags.iter().any(|have| have == flag);
-    if cpu.arch == Arch::Aarch64 {
-        return Vectors {
-            width: "neon",
-            per_cycle: range(4.0, 8.0, 16.0),
-            most_per_cycle: 16.0,
-            from: "NEON: 1 to 4 units of 2 lanes with fused multiply and add",
-        };
-    }
-    if has("avx512f") {
-        Vectors {
-            width: "avx512",
-            per_cycle: range(16.0, 32.0, 32.0),
-            most_per_cycle: 32.0,
-            from: "AVX-512: 1 or 2 units of 8 lanes with fused multiply and add",
-        }
-    } else if has("fma") {
-        Vectors {
-            width: "avx2",
-            per_cycle: range(8.0, 16.0, 16.0),
-            most_per_cycle: 16.0,
-            from: "AVX2: 1 or 2 units of 4 lanes with fused multiply and add",
-        }
-    } else if cpu.flags.is_empty() {
-        Vectors {
-            width: "unknown",
-            per_cycle: range(2.0, 12.0, 32.0),
-            most_per_cycle: 32.0,
-            from: "vector units unknown: no flags are told",
-        }
-    } else {
-        Vectors {
-            width: "sse2",
-            per_cycle: range(1.0, 2.5, 4.0),
-            most_per_cycle: 8.0,
-            from: "neither AVX-512 nor FMA, so the product's plain kernel",
+/// Floating-point operations of f64 per second that one thread reaches at most, and from what:
+/// cpu.peak's figure, else its law.
+fn peak_of_one(site: &Site, known: Option<&Known>) -> (Range, String) {
+    let Some(chief) = Arithmetic::chief(site) else {
+        let (clock, from) = best_core_clock(site, known);
+        let any = product(range(1.0, 4.0, MOST_PER_CYCLE), clock);
+        return (any, format!("vector units unknown, at {from}"));
+    };
+    let measured = known.and_then(|known| measured_peak(known, chief, &Value::Int(1)));
+    match measured {
+        Some(rate) => (
+            around(rate, 0.03),
+            format!("a peak of {rate:.3e} flop/s a core (measured by cpu.peak)"),
+        ),
+        None => {
+            let peak = peak_rate(site, known, chief, 1).range;
+            let from = format!(
+                "a peak of {:.3e} to {:.3e} flop/s a core (the law of cpu.peak for {} of {} at {})",
+                peak.low, peak.high, chief.op, chief.element, chief.width
+            );
+            (peak, from)
         }
     }
-}
-
-/// The peak of one thread that cpu.peak measured, in flop/s.
-fn measured_peak(known: &Known, width: &str) -> Option<f64> {
-    let case = CaseId::new()
-        .with("op", "fma")
-        .with("type", "f64")
-        .with("width", width)
-        .with("threads", 1);
-    known
-        .get("cpu.peak", &case, "rate")
-        .filter(|rate| *rate > 0.0)
 }
 
 /// Cores that so many of the site's CPUs belong to: two threads of a core share its units.
@@ -258,7 +217,7 @@ mod tests {
             .with("type", "f64")
             .with("width", "avx512")
             .with("threads", 1);
-        known.insert(Key::new("cpu.peak", &id, "rate"), 114e9);
+        known.insert(Key::new("cpu.peak", &id, "flop_rate"), 114e9);
         let derived = at(Some(&known));
         let width = |estimate: &crate::predict::Estimate| estimate.range.high / estimate.range.low;
         assert!(width(&derived) < width(&clocked) && width(&clocked) < width(&at(None)));
