@@ -3,6 +3,7 @@
 
 use super::clock::Clock;
 use super::core_clock::{CoreClock, Windows};
+use crate::stats::quantile::median;
 use anyhow::{Context, Result, anyhow, bail};
 use metal::place;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -63,6 +64,9 @@ pub(crate) struct Member {
     pub(crate) cpu: usize,
     /// Units in the shared window; a step that lies across its edge counts in proportion.
     pub(crate) units: f64,
+    /// Units per second in the median of its steps that lie in the window; none if none does. What
+    /// interrupts and other work took of fewer than half of the steps is not in it.
+    pub(crate) steady_rate: Option<f64>,
     /// Core clock just before the start, in Hz.
     pub(crate) core_hz_before: Option<f64>,
     /// Core clock just after the end, in Hz, while the others still run.
@@ -263,6 +267,10 @@ impl Crew {
                 .map(|member| Member {
                     cpu: member.cpu,
                     units: member.log.between(from, end),
+                    steady_rate: member
+                        .log
+                        .steady(from, end)
+                        .map(|per_tick| per_tick * 1e9 / self.clock.ns(1)),
                     core_hz_before: member.core_hz_before,
                     core_hz_after: member.core_hz_after,
                     late_ns: self.clock.between_ns(start, member.log.first_tick()),
@@ -405,6 +413,15 @@ impl Log {
         self.at(to) - self.at(from)
     }
 
+    /// Units per tick in the median step between two ticks.
+    fn steady(&self, from: u64, to: u64) -> Option<f64> {
+        let inside = |two: &&[(u64, u64)]| from <= two[0].0 && two[1].0 <= to;
+        let rates: Vec<f64> = (self.points.windows(2).filter(inside))
+            .map(|two| (two[1].1 - two[0].1) as f64 / (two[1].0 - two[0].0).max(1) as f64)
+            .collect();
+        median(&rates)
+    }
+
     fn at(&self, tick: u64) -> f64 {
         let above = self.points.partition_point(|(at, _)| *at < tick);
         let units = |index: usize| self.points[index].1 as f64;
@@ -440,6 +457,18 @@ mod tests {
         assert_eq!(log.between(0, 1000), 30.0);
         assert_eq!(log.between(300, 300), 0.0);
         assert_eq!(Log::with_room(4).between(0, 9), 0.0);
+    }
+
+    #[test]
+    fn the_median_step_leaves_out_what_took_the_cpu_now_and_then() {
+        let mut log = Log::with_room(8);
+        for (tick, units) in [(0, 0), (100, 50), (200, 100), (900, 150), (1000, 200)] {
+            log.push(tick, units);
+        }
+        assert_eq!(log.steady(0, 1000), Some(0.5));
+        // Only whole steps count, and of those that are there.
+        assert_eq!(log.steady(250, 950), None);
+        assert_eq!(log.steady(150, 950), Some(50.0 / 700.0));
     }
 
     #[test]

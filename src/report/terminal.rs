@@ -3,7 +3,9 @@
 use super::braille;
 use super::document::{Audience, Block, Cell, Document, Section, Table, Tone};
 use crate::analysis::findings::Severity;
-use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table as Grid, presets};
+use comfy_table::{
+    CellAlignment, ColumnConstraint, ContentArrangement, Table as Grid, Width, presets,
+};
 
 /// How to draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,6 +141,18 @@ fn of_table(table: &Table, look: Look) -> Vec<String> {
                 if look.width >= ROOMY {
                     drawn.set_constraint(ColumnConstraint::ContentWidth);
                 }
+            } else {
+                // Words are not broken: a table that is too wide all the same is the lesser evil.
+                let words = table.rows.iter().filter_map(|row| row.cells.get(at));
+                let longest = words
+                    .flat_map(|cell| cell.text.split_whitespace())
+                    .chain([column.heading.as_str()])
+                    .map(|word| word.chars().count())
+                    .max()
+                    .unwrap_or(0);
+                let padding = if at == 0 { 3 } else { 2 };
+                let least = u16::try_from(longest + padding).unwrap_or(u16::MAX);
+                drawn.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
             }
         }
     }

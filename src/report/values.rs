@@ -119,6 +119,15 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{} %", digits(share * 100.0))
 }
 
+/// The name of a figure's metric as a reader sees it, which may be broken at its words.
+pub(crate) fn metric(figure: &Figure) -> String {
+    let name = figure
+        .metric
+        .as_ref()
+        .map(|metric| metric.name.replace('_', " "));
+    name.unwrap_or_else(|| "-".to_owned())
+}
+
 /// A parameter's value; integers in its unit.
 pub(crate) fn parameter(value: &Value, unit: Option<Unit>) -> String {
     match (value, unit) {

@@ -16,7 +16,10 @@
 //! measured again, three times in all; what is kept then is told in the notes.
 //!
 //! Threads are pinned, warmed up by the same kernel, started together, and counted only while all of
-//! them work (case time; four times that where threads share CPUs). Each takes its core clock just
+//! them work (case time; four times that where threads share CPUs). The rate is that of each thread's
+//! median step (about 50 µs), added up: what the units do, without what interrupts and the hypervisor
+//! take now and then, which is in the rate of the whole window beside it (`window_rate`) and in
+//! cpu.sustained. Where threads share CPUs it is that of the window. Each thread takes its core clock just
 //! before and just after, under the kernel: a chain of the same width between runs of it, whose step
 //! takes a whole number of cycles by the scalar core clock. So the clock that wide instructions cost
 //! is in the efficiency's denominator. A fused operation counts two.
@@ -293,17 +296,19 @@ impl Experiment for PeakRate {
 /// Writes down what a crew reached, and the quantities that its bound rests on.
 fn record(bench: &mut Bench, case: &Case, arithmetic: Arithmetic, load: load::Load) -> Result<()> {
     let operations = load::ops_per_cycle(case);
+    let rate = load.steady_rate.unwrap_or(load.rate);
     if let Some((cores_hz, operations)) = load.cores_hz.zip(operations) {
-        let efficiency = load.rate / (operations * cores_hz);
+        let efficiency = rate / (operations * cores_hz);
         bench.record_batches(case, "efficiency", 0, vec![efficiency])?;
     }
-    let samples = bench.record_batches(case, arithmetic.metric(), 0, vec![load.rate])?;
-    for (name, hz) in [
+    let samples = bench.record_batches(case, arithmetic.metric(), 0, vec![rate])?;
+    for (name, value) in [
         (CORES_HZ, load.cores_hz),
         ("core_hz_at_width", load.core_hz),
+        ("window_rate", Some(load.rate)),
     ] {
-        if let Some(hz) = hz {
-            samples.quantities.insert(name.to_owned(), hz);
+        if let Some(value) = value {
+            samples.quantities.insert(name.to_owned(), value);
         }
     }
     samples.notes.extend(load.notes);

@@ -95,9 +95,9 @@ fn tables(planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<(Audience, Ta
         let matrix = matrix::table(planned, &measured, rows, columns, metric);
         tables.extend(matrix.into_iter().map(|table| (Audience::Everyone, table)));
     }
-    if !measured.is_empty() {
-        let whole = table(planned, &measured, "Measured");
-        match groups::tables(planned, &measured) {
+    for alike in by_parameters(&measured) {
+        let whole = table(planned, &alike, "Measured");
+        match groups::tables(planned, &alike) {
             None => tables.push((Audience::Everyone, whole)),
             Some(short) => {
                 tables.push((Audience::Page, whole));
@@ -170,8 +170,8 @@ pub(super) fn table(planned: &PlannedExperiment, figures: &[&Figure], what: &str
             })
             .collect();
         if several_metrics {
-            let name = figure.metric.as_ref().map_or("-", |metric| &metric.name);
-            cells.push(Cell::plain(name.to_owned()));
+            let name = values::metric(figure);
+            cells.push(Cell::plain(name));
         }
         cells.extend(quantities(figure));
         Row {

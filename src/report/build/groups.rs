@@ -9,16 +9,17 @@ use record::event::{Ending, PlannedExperiment, View};
 use record::key::{CaseId, Value};
 use record::quantity::render;
 
-/// The figures of one line: cases that differ only in the parameter along it.
+/// The figures of one line: a metric of cases that differ only in the parameter along it.
 struct Group<'figures> {
     rest: CaseId,
+    metric: String,
     figures: Vec<&'figures Figure>,
 }
 
 /// Short forms of an experiment's table of measured figures; nothing where the table is short, or
 /// is not about lines.
 pub(crate) fn tables(planned: &PlannedExperiment, figures: &[&Figure]) -> Option<Vec<Table>> {
-    let View::Line { over, metric, .. } = &planned.view else {
+    let View::Line { over, .. } = &planned.view else {
         return None;
     };
     let groups = groups(figures, over);
@@ -38,10 +39,7 @@ pub(crate) fn tables(planned: &PlannedExperiment, figures: &[&Figure]) -> Option
         } else {
             "Others"
         };
-        let caption = format!(
-            "{what}: {}, least and most along {over}",
-            metric.replace('_', " ")
-        );
+        let caption = format!("{what}: least and most along {over}");
         tables.push(summary(planned, &short, over, caption));
     }
     Some(tables)
@@ -52,10 +50,13 @@ fn groups<'figures>(figures: &[&'figures Figure], over: &str) -> Vec<Group<'figu
     for figure in figures {
         let rest = figure.case.0.iter().filter(|(name, _)| name != over);
         let rest = CaseId(rest.cloned().collect());
-        match groups.iter_mut().find(|group| group.rest == rest) {
+        let metric = values::metric(figure);
+        let same = |group: &&mut Group| group.rest == rest && group.metric == metric;
+        match groups.iter_mut().find(same) {
             Some(group) => group.figures.push(figure),
             None => groups.push(Group {
                 rest,
+                metric,
                 figures: vec![figure],
             }),
         }
@@ -72,6 +73,7 @@ fn summary(planned: &PlannedExperiment, groups: &[Group], over: &str, caption: S
     }
     let mut columns: Vec<Column> = names.iter().map(|name| Column::text(name)).collect();
     columns.extend([
+        Column::text("metric"),
         Column::number(over),
         Column::number("least"),
         Column::number("most"),
@@ -86,6 +88,7 @@ fn summary(planned: &PlannedExperiment, groups: &[Group], over: &str, caption: S
                 None => Cell::toned("-", Tone::Muted),
             })
             .collect();
+        cells.push(Cell::plain(group.metric.clone()));
         cells.extend(extremes(group, over, unit(over)));
         Row::of(cells)
     });

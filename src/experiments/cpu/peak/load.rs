@@ -11,8 +11,11 @@ use record::case::Case;
 use record::key::Value;
 use std::time::Instant;
 
-/// Instructions of a step: 30 µs to 400 µs.
-const STEP_INSTRUCTIONS: u64 = 400_000;
+/// Length of a step, in ns: long beside a clock read and the check of the results, short beside the
+/// time between two interrupts.
+const STEP_NS: f64 = 50e3;
+/// Instructions of the runs from which the length of a step is told, and how many runs.
+const TRIAL: (u64, u32) = (50_000, 3);
 /// Instructions of a look at the clock by a chain: 3 µs to 15 µs.
 const CHAIN_INSTRUCTIONS: u64 = 12_000;
 /// Such looks, each after a step of the kernel.
@@ -34,8 +37,11 @@ const KNOWN_SHARE: f64 = 0.75;
 
 /// What a crew reached.
 pub(crate) struct Load {
-    /// Operations per second of all threads.
+    /// Operations per second of all threads over the whole window.
     pub rate: f64,
+    /// The same in the median step of each thread, added up: without what interrupts and other work
+    /// take now and then. None where threads share CPUs.
+    pub steady_rate: Option<f64>,
     /// Core clock at the kernel's width, mean of the members, in Hz; none where it moved.
     pub core_hz: Option<f64>,
     /// That, times the cores.
@@ -124,8 +130,8 @@ pub(crate) fn run(
     let is_crowded = threads > cpus.len();
     let switches = rusage_self().nivcsw;
     let enlist = |_| {
-        let peak = Peak::new(kernel, STEP_INSTRUCTIONS)
-            .with_context(|| format!("this processor has no {kernel:?}"))?;
+        let peak =
+            steps(kernel, clock).with_context(|| format!("this processor has no {kernel:?}"))?;
         ensure!(
             peak.is_right(),
             "{kernel:?} computes other values than software"
@@ -178,6 +184,19 @@ pub(crate) fn run(
     Ok(load)
 }
 
+/// The kernel in runs of about [`STEP_NS`].
+fn steps(kernel: Kernel, clock: Clock) -> Option<Peak> {
+    let trial = Peak::new(kernel, TRIAL.0)?;
+    let lengths = (0..TRIAL.1).map(|_| {
+        let start = clock.start();
+        trial.run();
+        clock.between_ns(start, clock.end())
+    });
+    let shortest_ns = lengths.fold(f64::INFINITY, f64::min).max(1.0);
+    let instructions = trial.instructions() as f64 * STEP_NS / shortest_ns;
+    Peak::new(kernel, instructions as u64)
+}
+
 /// CPU time of this process so far, ended threads included, in ns.
 fn cpu_time_ns() -> u64 {
     let usage = rusage_self();
@@ -218,8 +237,10 @@ fn settle(bench: &Bench, case: &Case, shared: &Shared, is_crowded: bool) -> Load
             "timed by the kernel's clock: the counters of the CPUs are too far apart".to_owned(),
         );
     }
+    let steady = shared.members.iter().map(|member| member.steady_rate);
     Load {
         rate: shared.rate(),
+        steady_rate: (!is_crowded).then(|| steady.sum()).flatten(),
         core_hz,
         cores_hz: core_hz.map(|hz| hz * cores),
         had: 1.0,
@@ -342,6 +363,7 @@ mod tests {
             core_hz_before: before,
             core_hz_after: after,
             late_ns: 0.0,
+            steady_rate: None,
         };
         let steady = member(Some(3.00e9), Some(3.02e9));
         assert_eq!(member_hz(&steady, false), Some(3.01e9));
