@@ -52,8 +52,7 @@
 //! False dependences on the destination (bit counts of Intel before 2017) are
 //! avoided because source and destination are the same register. 512-bit floating code lowers the
 //! clock while it runs and for some microseconds after, which the core clock taken around
-//! the case misses: its `cycles` are too many by that share (6 % on one Granite Rapids), its ns
-//! are right. A dense row of branches may exceed what the predictor
+//! the case misses (6 % on one Granite Rapids): these cases have ns and no `cycles`. A dense row of branches may exceed what the predictor
 //! keeps per line: branches stand 32 bytes apart where taken. Locked operations run on a line that
 //! no other CPU touches.
 //!
@@ -73,7 +72,7 @@ use crate::experiment::{
 use crate::host::Arch;
 use crate::measure::Bench;
 use crate::predict::Estimate;
-use crate::predict::cpu::instruction::{Measure, chain_bound, instruction};
+use crate::predict::cpu::instruction::{Measure, chain_bound, instruction, is_wide};
 use crate::predict::cpu::{measured_core_hz, taken_branches_bound};
 use anyhow::{Context, Result, ensure};
 use metal::instruction::{self as body, Instruction};
@@ -278,6 +277,14 @@ fn time(
         samples
             .at
             .insert("body".to_owned(), Value::Text(body.shown()));
+        if is_wide(instruction.name) && samples.core_hz.take().is_some() {
+            samples.quantities.remove("core_hz");
+            samples.notes.push(
+                "no cycles: a core may lower its clock for 64-byte arithmetic and raise it again \
+                 before it can be read; cpu.peak reads it at that width"
+                    .to_owned(),
+            );
+        }
     }
     Ok(())
 }

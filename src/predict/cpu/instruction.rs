@@ -123,7 +123,7 @@ fn design(core: Core) -> Option<&'static str> {
 const FORWARDED_CYCLES: f64 = 6.0;
 
 /// Whether an operation is on 512 bits.
-fn is_wide(name: &str) -> bool {
+pub(crate) fn is_wide(name: &str) -> bool {
     name.ends_with("x16") && !name.contains("i8") || name.ends_with("f64x8")
 }
 
