@@ -106,6 +106,18 @@ static TABLES: &[Table] = &[
         experiment: "os.switch", metric: "handover", case: "via=pipe,pair=same", varies: "parties",
         rows: &[("processes", 15985.0 / 2.0), ("threads", 8422.0 / 2.0)],
         note: "what is printed is taken as a round trip, as its method says; pinned by taskset" },
+    Table { machine: &R0, source: "Task creation time", statistic: "mean of 1000",
+        experiment: "os.process", metric: "return", case: "call=fork,resident=1048576", varies: "pages",
+        rows: &[("base", 71146.0)], note: "the loop over 1000 forks; the parent's size is not told" },
+    Table { machine: &R0, source: "Task creation time", statistic: "mean of 100,000",
+        experiment: "os.thread", metric: "return", case: "pair=same", varies: "stack",
+        rows: &[("cached", 25805.0)], note: "threads that return at once; whether they were joined is not told" },
+    Table { machine: &R1, source: "Table IV", statistic: "mean",
+        experiment: "os.process", metric: "return", case: "call=fork,resident=1048576", varies: "pages",
+        rows: &[("base", 67226.17)], note: "the parent goes on before the child; its size is not told" },
+    Table { machine: &R1, source: "Table V", statistic: "mean",
+        experiment: "os.thread", metric: "return", case: "pair=same", varies: "stack",
+        rows: &[("cached", 9632.82)], note: "the summary has 9636.82" },
     Table { machine: &R1, source: "Table VIII", statistic: "mean of 1,000,000",
         experiment: "memory.latency", metric: "level_latency", case: "", varies: "level",
         rows: &[("L1", 5.59), ("L2", 13.05), ("L3", 32.38), ("DRAM", 100.0), ("DRAM", 170.0)],
@@ -137,8 +149,8 @@ mod tests {
     use std::path::Path;
 
     /// Figures inside of [`FIGURES`]: a change of a law must not lose any.
-    const INSIDE_MIN: usize = 44;
-    const FIGURES: usize = 59;
+    const INSIDE_MIN: usize = 48;
+    const FIGURES: usize = 63;
     /// High over low, median of all: nor may intervals hold figures by growing.
     const MEDIAN_WIDTH_MAX: f64 = 2.3;
 
