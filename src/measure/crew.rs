@@ -20,7 +20,7 @@ const POINTS: usize = 512;
 const SPINS: u32 = 1000;
 
 /// What keeps a thread from being made.
-pub(super) const LIMITS: &str = "the limit on this user's processes (`ulimit -u`), the control group's \
+pub(crate) const LIMITS: &str = "the limit on this user's processes (`ulimit -u`), the control group's \
                                  pids.max, kernel.threads-max or memory";
 
 /// Threads to come, one per entry of `cpus`; a CPU may stand there twice.
@@ -119,7 +119,8 @@ impl Crew {
     /// operations). All members keep stepping until every one is past the end.
     ///
     /// # Errors
-    /// The first error of any member, or members that were never at work together.
+    /// The first error of any member, or members that were never at work together
+    /// ([`NeverTogether`]).
     pub(crate) fn run<S: FnMut() -> Result<u64>>(
         &self,
         enlist: impl Fn(usize) -> Result<S> + Sync,
@@ -252,10 +253,10 @@ impl Crew {
             .max()
             .unwrap_or(end);
         if from >= end {
-            bail!(
-                "the crew on CPUs {:?} was never at work together: a member began after the end",
-                self.cpus
-            );
+            return Err(NeverTogether {
+                cpus: self.cpus.clone(),
+            }
+            .into());
         }
         let window_ns = self.clock.ns(end - from);
         Ok(Shared {
@@ -278,6 +279,14 @@ impl Crew {
                 .collect(),
         })
     }
+}
+
+/// A member began after the others' end: the machine was busy, and another attempt may do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the crew on CPUs {cpus:?} was never at work together: a member began after the end")]
+pub(crate) struct NeverTogether {
+    /// One entry for each member.
+    pub(crate) cpus: Vec<usize>,
 }
 
 /// Another member failed, so this one ended.
@@ -442,7 +451,7 @@ impl Log {
 
 #[cfg(test)]
 mod tests {
-    use super::{Crew, Log, POINTS};
+    use super::{Account, Crew, Log, NeverTogether, POINTS};
     use crate::measure::clock::Clock;
     use anyhow::{Result, bail};
 
@@ -577,6 +586,26 @@ mod tests {
         assert!(reason("enlist").contains("no apparatus"));
         assert!(reason("step").contains("third step"));
         assert!(reason("panic").contains("member 0 of the crew panicked"));
+    }
+
+    #[test]
+    fn members_that_were_never_together_are_told_from_those_that_failed() {
+        let account = |first_tick| {
+            let mut log = Log::with_room(4);
+            log.push(first_tick, 0);
+            Ok(Account {
+                log,
+                start: 1000,
+                cpu: 0,
+                core_hz_before: None,
+                core_hz_after: None,
+            })
+        };
+        let crew = crew(vec![0, 1]);
+        let apart = crew.settle(vec![account(1000), account(u64::MAX / 2)]);
+        assert!(apart.expect_err("one was late").is::<NeverTogether>());
+        let failed = crew.settle(vec![account(1000), Err(anyhow::anyhow!("its own reason"))]);
+        assert!(!failed.expect_err("one failed").is::<NeverTogether>());
     }
 
     #[test]
