@@ -173,7 +173,6 @@ impl Solver {
             } else {
                 drop(guard);
             }
-            // A member that only saw another fail has no reason of its own.
             let mut outcomes = vec![outcome];
             for other in others {
                 outcomes.push(other.and_then(|other| {
@@ -181,12 +180,7 @@ impl Solver {
                     joined.unwrap_or_else(|_| Err(anyhow!("a thread panicked")))
                 }));
             }
-            outcomes.sort_by_key(|outcome| match outcome {
-                Err(error) if error.is::<OtherFailed>() => 1,
-                Err(_) => 0,
-                Ok(()) => 2,
-            });
-            outcomes.into_iter().collect::<Result<()>>()?;
+            first_reason(outcomes)?;
             let mut x = Vec::with_capacity(self.n);
             for part in &team.unknowns {
                 x.extend_from_slice(part.get().context("an unknown was not found")?);
@@ -194,6 +188,16 @@ impl Solver {
             Ok(Solved { x, from, to })
         })
     }
+}
+
+/// The first error; a member that only saw another fail has no reason of its own.
+fn first_reason(mut outcomes: Vec<Result<()>>) -> Result<()> {
+    outcomes.sort_by_key(|outcome| match outcome {
+        Err(error) if error.is::<OtherFailed>() => 1,
+        Err(_) => 0,
+        Ok(()) => 2,
+    });
+    outcomes.into_iter().collect()
 }
 
 /// A block of columns of one thread.

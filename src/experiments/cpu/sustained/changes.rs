@@ -86,7 +86,7 @@ pub(super) fn untold(seconds: &[Second]) -> Vec<String> {
             return None;
         }
         Some(if unknown == seconds.len() {
-            format!("{name} is not known on this machine: `{column}` is 0 in the trace")
+            format!("{name} is not known in any block: `{column}` is 0 in the trace")
         } else {
             format!(
                 "{name} is not known in {unknown} of {} blocks: `{column}` is 0 there in the trace",
@@ -339,9 +339,7 @@ mod tests {
         let notes = untold(&seconds);
         assert_eq!(notes.len(), 2, "{notes:?}");
         assert!(notes[0].contains("1 of 60 blocks") && notes[0].contains("`core_hz`"));
-        assert!(
-            notes[1].contains("not known on this machine") && notes[1].contains("`steal_share`")
-        );
+        assert!(notes[1].contains("not known in any block") && notes[1].contains("`steal_share`"));
         assert_eq!(seconds[3].row()[2], 0.0);
     }
 
