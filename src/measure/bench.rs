@@ -3,7 +3,7 @@
 use super::book::{Book, to_tenth_ns};
 use super::clock::Clock;
 use super::crew::Crew;
-use super::quartet::{self, Batch, Goal, Quartets};
+use super::quartet::{Batch, Goal, Quartet, Timer, Turn, Turns, abba, samples};
 use super::surroundings::{CoreOverCase, Surroundings};
 use super::warp::{self, Offset};
 use crate::link::{Done, Endpoint, FromWorker, RoundOrder, frame};
@@ -149,19 +149,19 @@ impl Bench {
         metric: &str,
         mut body: impl FnMut(u64) -> Result<()>,
     ) -> Result<&mut Samples> {
-        let clock = self.around.clock;
+        let timer = self.timer();
         let experiment = &self.order.series.experiment;
         let context = || format!("timing {metric} of {experiment}:{}", case.id);
         self.around.before_case();
-        let batch = quartet::search(clock, &self.goal, &mut body).with_context(context)?;
-        let quartets = quartet::quartets(
-            clock,
-            &self.goal,
-            &self.around.core,
-            batch.operations,
-            &mut body,
-        )
-        .with_context(context)?;
+        let mut timed = |n| timer.timed(n, &mut body);
+        let batch = timer.search(&mut timed).with_context(context)?;
+        let mut turn = || {
+            Ok(Turn {
+                value: abba(batch.operations, &mut timed)?,
+                disturbed: false,
+            })
+        };
+        let quartets = timer.repeat(&mut turn).with_context(context)?;
         let core = self.around.after_case(&case.id);
         self.write_quartets(case, metric, batch, quartets, core)
     }
@@ -171,17 +171,19 @@ impl Bench {
         case: &Case,
         metric: &str,
         batch: Batch,
-        mut quartets: Quartets,
+        mut quartets: Turns<Quartet>,
         core: CoreOverCase,
     ) -> Result<&mut Samples> {
-        let mut notes = notes_of(batch, &quartets, &self.goal);
-        let warm_up = cold_quartets(&quartets.samples(batch.operations), self.goal.quartets_min);
-        quartets.discard(warm_up);
+        let mut notes = notes_of(batch, &quartets);
+        let all = samples(&quartets.kept, batch.operations);
+        let warm_up = cold_quartets(&all, self.goal.quartets_min);
+        quartets.kept.drain(..warm_up);
+        let (n, two_n) = quartets.kept.into_iter().unzip();
         let tenths = |values: Vec<f64>| values.into_iter().map(to_tenth_ns).collect();
         let raw = Raw::Quartets {
             k: batch.operations,
-            n: tenths(quartets.n),
-            two_n: tenths(quartets.two_n),
+            n: tenths(n),
+            two_n: tenths(two_n),
             voids: quartets.voids,
         };
         let core_hz = noted(core, &mut notes);
@@ -231,7 +233,7 @@ impl Bench {
 
     /// Records quartets that the experiment timed itself, in the order `k`, `2 k`, `2 k`, `k`: per
     /// quartet the sum of the two short batches in `n` and of the two long ones in `two_n`, in ns.
-    /// `voids` of others were left out, because their reference chains ([`Bench::reference`]) differ.
+    /// `voids` of others were left out ([`Timer::repeat`]).
     ///
     /// # Errors
     /// A value that is not finite, lists of different lengths, or batches of no operations.
@@ -265,11 +267,13 @@ impl Bench {
         Ok(samples)
     }
 
-    /// Runs one reference chain and returns its length in ns. It stands before and after a quartet
-    /// that the experiment times itself; [`voids`](super::voids) compares the two.
-    pub(crate) fn reference(&self) -> f64 {
-        let steps = self.around.core.rotations(self.goal.reference_ns);
-        quartet::reference(self.around.clock, steps)
+    /// For quartets that the experiment times itself, with the goal of [`Bench::time`].
+    pub(crate) fn timer(&self) -> Timer {
+        Timer {
+            clock: self.around.clock,
+            goal: self.goal,
+            reference_steps: self.around.core.rotations(self.goal.reference_ns),
+        }
     }
 
     /// Records rows over time.
@@ -401,27 +405,8 @@ fn cold_quartets(samples: &[f64], least: usize) -> usize {
 }
 
 /// What a reader must know of how the case was timed.
-fn notes_of(batch: Batch, quartets: &Quartets, goal: &Goal) -> Vec<String> {
-    let mut notes = Vec::new();
-    if batch.capped {
-        notes.push(format!(
-            "the batch search ended at its cap: {} operations take {:.0} ns, {:.0} ns are asked for",
-            batch.operations, batch.batch_ns, goal.least_ns
-        ));
-    }
-    if quartets.void_ones {
-        notes.push(format!(
-            "all {} quartets are void (the core clock moved around each) and stand here as they are",
-            quartets.voids
-        ));
-    } else if quartets.n.len() < quartets.wanted {
-        notes.push(format!(
-            "only {} quartets of at least {} are not void",
-            quartets.n.len(),
-            quartets.wanted
-        ));
-    }
-    notes
+fn notes_of(batch: Batch, quartets: &Turns<Quartet>) -> Vec<String> {
+    batch.note().into_iter().chain(quartets.note()).collect()
 }
 
 #[cfg(test)]

@@ -24,4 +24,4 @@ pub(crate) use clock::Clock;
 pub(crate) use core_clock::{CoreClock, Windows};
 pub(crate) use crew::{LIMITS, Member, NeverTogether, Shared};
 pub(crate) use far::FarEnd;
-pub(crate) use quartet::voids;
+pub(crate) use quartet::{Quartet, Timer, Turn, Turns, abba, samples};

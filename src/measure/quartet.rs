@@ -3,8 +3,7 @@
 //! what drifts linearly goes away in the order.
 
 use super::clock::Clock;
-use super::core_clock::CoreClock;
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use metal::kernel::chain_rotate;
 use record::event::Calibration;
 use std::hint::black_box;
@@ -24,7 +23,7 @@ const STEPS_MAX: u32 = 60;
 /// A step multiplies by no more than this: a first call that was too short to tell says little.
 const GROWTH_MAX: f64 = 10.0;
 /// Quartets of a case: a round's median needs no more, and a thorough run has thousands of cases.
-pub(crate) const QUARTETS_MAX: usize = 100;
+const QUARTETS_MAX: usize = 100;
 /// Quartets of a case at least.
 const QUARTETS_MIN: usize = 6;
 /// The same in a rehearsal.
@@ -38,6 +37,11 @@ const REFERENCE_STEPS: f64 = 200.0;
 /// Relative difference of the two above which the quartet is void.
 const REFERENCE_TOLERANCE: f64 = 0.01;
 
+/// Least length of a batch that METHOD §2 allows, in ns.
+fn least_ns(calibration: &Calibration) -> f64 {
+    (COST_FACTOR * calibration.pair_cost_ns).max(RESOLUTION_FACTOR * calibration.resolution_ns)
+}
+
 /// How long things may take.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Goal {
@@ -49,6 +53,8 @@ pub(crate) struct Goal {
     pub(crate) case_ns: f64,
     /// Quartets at least.
     pub(crate) quartets_min: usize,
+    /// Quartets at most.
+    pub(crate) quartets_max: usize,
     /// Length of a reference chain, in ns.
     pub(crate) reference_ns: f64,
     /// Void quartets are given where there are no others: in a rehearsal, whose figures mean nothing.
@@ -59,8 +65,7 @@ impl Goal {
     /// The goal for a case: batches as short as METHOD §2 allows, but so long that the most
     /// quartets fill the case's time, up to a quartet of a millisecond.
     pub(crate) fn new(calibration: &Calibration, case_ns: u64, rehearsal: bool) -> Self {
-        let least_ns = (COST_FACTOR * calibration.pair_cost_ns)
-            .max(RESOLUTION_FACTOR * calibration.resolution_ns);
+        let least_ns = least_ns(calibration);
         let case_ns = case_ns as f64;
         let filling_ns = (case_ns / QUARTETS_MAX as f64).min(QUARTET_NS) / QUARTET_OPERATIONS;
         Goal {
@@ -74,6 +79,15 @@ impl Goal {
             } else {
                 QUARTETS_MIN
             },
+            quartets_max: QUARTETS_MAX,
+        }
+    }
+
+    /// The same with batches of `batch_ns`, or longer where METHOD §2 asks for it.
+    pub(crate) fn with_batches(self, batch_ns: f64) -> Self {
+        Goal {
+            batch_ns: batch_ns.max(self.least_ns),
+            ..self
         }
     }
 }
@@ -85,65 +99,254 @@ pub(crate) struct Batch {
     pub(crate) operations: u64,
     /// Length at the last look, in ns.
     pub(crate) batch_ns: f64,
+    /// Length that METHOD §2 asks for, in ns.
+    pub(crate) least_ns: f64,
     /// A cap ended the search before the batch was long enough.
     pub(crate) capped: bool,
 }
 
-/// A length in ticks of one call of `body` with `operations`. Never inlined, so that n and 2n run
-/// the same code.
-#[inline(never)]
-fn timed(clock: Clock, body: &mut impl FnMut(u64) -> Result<()>, operations: u64) -> Result<f64> {
-    let operations = black_box(operations);
-    let start = clock.start();
-    let outcome = body(operations);
-    let end = clock.end();
-    outcome?;
-    Ok(clock.between_ns(start, end))
+impl Batch {
+    /// What a reader must know of it.
+    pub(crate) fn note(&self) -> Option<String> {
+        self.capped.then(|| {
+            format!(
+                "the batch search ended at its cap: {} operations take {:.0} ns, {:.0} ns are asked for",
+                self.operations, self.batch_ns, self.least_ns
+            )
+        })
+    }
 }
 
-/// Grows n until a batch lasts `goal.batch_ns`. Ends for every body: n, the steps and the time
-/// are capped. A length that suffices is looked at again, because the first call of a body is the
-/// cold one.
+/// Times batches and quartets towards a goal; to be copied into the thread that measures.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timer {
+    /// The clock of the windows.
+    pub(crate) clock: Clock,
+    /// What is aimed at.
+    pub(crate) goal: Goal,
+    /// Steps of a reference chain.
+    pub(crate) reference_steps: u64,
+}
+
+/// Sums of the two short and of the two long batches of a quartet, in ns.
+pub(crate) type Quartet = (f64, f64);
+
+/// A quartet of n, 2n, 2n, n; `body` does so many operations and says how long they took, in ns.
 ///
 /// # Errors
 /// The first error of the body.
-pub(crate) fn search(
-    clock: Clock,
-    goal: &Goal,
-    body: &mut impl FnMut(u64) -> Result<()>,
-) -> Result<Batch> {
-    let mut operations = 1;
-    let mut spent_ns = 0.0;
-    let mut batch_ns = 0.0;
-    for _ in 0..STEPS_MAX {
-        batch_ns = timed(clock, body, operations)?;
-        spent_ns += batch_ns;
-        if batch_ns >= goal.batch_ns {
-            // One that alone takes the case's time is long enough, cold or not.
-            if spent_ns + batch_ns > goal.case_ns {
-                return Ok(long_enough(operations, batch_ns));
-            }
-            let again_ns = timed(clock, body, operations)?;
-            spent_ns += again_ns;
-            batch_ns = batch_ns.min(again_ns);
-            if batch_ns >= goal.batch_ns {
-                return Ok(long_enough(operations, batch_ns));
-            }
-        }
-        if operations >= OPERATIONS_MAX || spent_ns > goal.case_ns {
-            break;
-        }
-        operations = grown(operations, batch_ns, goal.batch_ns);
-    }
-    Ok(Batch {
-        operations,
-        batch_ns,
-        capped: batch_ns < goal.least_ns,
-    })
+#[inline]
+pub(crate) fn abba(n: u64, body: &mut impl FnMut(u64) -> Result<f64>) -> Result<Quartet> {
+    let first_ns = body(n)?;
+    let second_ns = body(2 * n)?;
+    let third_ns = body(2 * n)?;
+    let fourth_ns = body(n)?;
+    Ok((first_ns + fourth_ns, second_ns + third_ns))
 }
 
-fn long_enough(operations: u64, batch_ns: f64) -> Batch {
+/// ns per operation of quartets with `k` operations in the short batch.
+pub(crate) fn samples(quartets: &[Quartet], k: u64) -> Vec<f64> {
+    let each = |(short, long): &Quartet| (long - short) / (2.0 * k as f64);
+    quartets.iter().map(each).collect()
+}
+
+/// What a turn of [`Timer::repeat`] gave.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Turn<T> {
+    /// A quartet, or what stands in its place.
+    pub(crate) value: T,
+    /// Something voids it beside the core clock.
+    pub(crate) disturbed: bool,
+}
+
+/// The turns of a case.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Turns<T> {
+    /// Those that are not void, unless `void_ones`.
+    pub(crate) kept: Vec<T>,
+    /// Turns that are void.
+    pub(crate) voids: u32,
+    /// Those of them in which something happened beside the core clock.
+    pub(crate) disturbed: u32,
+    /// The kept ones are void, because there are no others: in a rehearsal.
+    pub(crate) void_ones: bool,
+    /// Turns wanted at least.
+    pub(crate) wanted: usize,
+}
+
+impl<T> Turns<T> {
+    /// Itself, unless there are none.
+    ///
+    /// # Errors
+    /// All are void; why.
+    pub(crate) fn or_fail(self) -> Result<Self> {
+        ensure!(!self.kept.is_empty(), "{}", self.all_void());
+        Ok(self)
+    }
+
+    /// What a reader must know of them.
+    pub(crate) fn note(&self) -> Option<String> {
+        if self.void_ones {
+            return Some(format!("{}, and stand here as they are", self.all_void()));
+        }
+        (self.kept.len() < self.wanted).then(|| {
+            format!(
+                "only {} quartets of at least {} are not void",
+                self.kept.len(),
+                self.wanted
+            )
+        })
+    }
+
+    fn all_void(&self) -> String {
+        let why = match self.disturbed {
+            0 => "the core clock moved around each".to_owned(),
+            count => format!(
+                "the core clock moved around each, or a party was switched against its will ({count})"
+            ),
+        };
+        format!("all {} quartets are void ({why})", self.voids)
+    }
+}
+
+impl<T: Clone> Turns<T> {
+    /// Those of several places together. Void ones count only where all are.
+    pub(crate) fn joined(places: &[Turns<T>]) -> Turns<T> {
+        let void_ones = places.iter().all(|turns| turns.void_ones);
+        let of = |turns: &&Turns<T>| turns.void_ones == void_ones;
+        Turns {
+            kept: places
+                .iter()
+                .filter(of)
+                .flat_map(|turns| turns.kept.clone())
+                .collect(),
+            voids: places.iter().map(|turns| turns.voids).sum(),
+            disturbed: places.iter().map(|turns| turns.disturbed).sum(),
+            void_ones,
+            wanted: places.iter().map(|turns| turns.wanted).sum(),
+        }
+    }
+}
+
+impl Timer {
+    /// Length of one call of `body` with so many operations, in ns. Never inlined, so that n and 2n
+    /// run the same code.
+    ///
+    /// # Errors
+    /// Those of the body.
+    #[inline(never)]
+    pub(crate) fn timed(
+        &self,
+        operations: u64,
+        body: &mut impl FnMut(u64) -> Result<()>,
+    ) -> Result<f64> {
+        let operations = black_box(operations);
+        let start = self.clock.start();
+        let outcome = body(operations);
+        let end = self.clock.end();
+        outcome?;
+        Ok(self.clock.between_ns(start, end))
+    }
+
+    /// Grows n until a batch lasts `goal.batch_ns`; `body` says how long a batch took, in ns. Ends for
+    /// every body: n, the steps and the time are capped. A length that suffices is looked at again,
+    /// because the first call of a body is the cold one.
+    ///
+    /// # Errors
+    /// The first error of the body.
+    pub(crate) fn search(&self, body: &mut impl FnMut(u64) -> Result<f64>) -> Result<Batch> {
+        let goal = &self.goal;
+        let mut operations = 1;
+        let mut spent_ns = 0.0;
+        let mut batch_ns = 0.0;
+        for _ in 0..STEPS_MAX {
+            batch_ns = body(operations)?;
+            spent_ns += batch_ns;
+            if batch_ns >= goal.batch_ns {
+                // One that alone takes the case's time is long enough, cold or not.
+                if spent_ns + batch_ns > goal.case_ns {
+                    return Ok(long_enough(goal, operations, batch_ns));
+                }
+                let again_ns = body(operations)?;
+                spent_ns += again_ns;
+                batch_ns = batch_ns.min(again_ns);
+                if batch_ns >= goal.batch_ns {
+                    return Ok(long_enough(goal, operations, batch_ns));
+                }
+            }
+            if operations >= OPERATIONS_MAX || spent_ns > goal.case_ns {
+                break;
+            }
+            operations = grown(operations, batch_ns, goal.batch_ns);
+        }
+        Ok(Batch {
+            operations,
+            batch_ns,
+            least_ns: goal.least_ns,
+            capped: batch_ns < goal.least_ns,
+        })
+    }
+
+    /// Length of a reference chain, in ns. Never inlined, as [`Timer::timed`].
+    #[inline(never)]
+    fn reference(&self) -> f64 {
+        let steps = black_box(self.reference_steps);
+        let start = self.clock.start();
+        black_box(chain_rotate(steps));
+        self.clock.between_ns(start, self.clock.end())
+    }
+
+    /// Takes turns of a quartet each for the case's time. One reference chain stands between two:
+    /// after the one and before the other. Void ones are counted and left out; where that leaves too
+    /// few the case goes on to three times its time, and where it leaves none it has no value in this
+    /// round (a rehearsal takes the void ones). Nothing is allocated or called between the turns
+    /// except the clock.
+    ///
+    /// # Errors
+    /// The first error of a turn.
+    pub(crate) fn repeat<T>(&self, turn: &mut impl FnMut() -> Result<Turn<T>>) -> Result<Turns<T>> {
+        let goal = &self.goal;
+        let room = || Vec::with_capacity(goal.quartets_max);
+        let (mut good, mut void) = (room(), room());
+        let (mut voids, mut disturbed) = (0_u32, 0_u32);
+        self.reference();
+        let begin = self.clock.start();
+        let mut before_ns = self.reference();
+        let mut attempts: usize = 0;
+        loop {
+            let taken = turn()?;
+            let after_ns = self.reference();
+            if taken.disturbed || differ(before_ns, after_ns) {
+                voids = voids.saturating_add(1);
+                disturbed = disturbed.saturating_add(taken.disturbed.into());
+                if goal.keeps_void && void.len() < goal.quartets_max {
+                    void.push(taken.value);
+                }
+            } else {
+                good.push(taken.value);
+            }
+            before_ns = after_ns;
+            attempts += 1;
+            let elapsed_ns = self.clock.between_ns(begin, self.clock.end());
+            let with_next_ns = elapsed_ns * (attempts + 1) as f64 / attempts as f64;
+            if is_over(goal, attempts, good.len(), with_next_ns) {
+                break;
+            }
+        }
+        let void_ones = good.is_empty() && goal.keeps_void;
+        Ok(Turns {
+            kept: if void_ones { void } else { good },
+            voids,
+            disturbed,
+            void_ones,
+            wanted: goal.quartets_min,
+        })
+    }
+}
+
+fn long_enough(goal: &Goal, operations: u64, batch_ns: f64) -> Batch {
     Batch {
+        least_ns: goal.least_ns,
         operations,
         batch_ns,
         capped: false,
@@ -158,116 +361,9 @@ fn grown(operations: u64, batch_ns: f64, goal_ns: f64) -> u64 {
     next.max(operations + 1).min(OPERATIONS_MAX)
 }
 
-/// Quartets of a case: the sums of the two short and of the two long batches, in ns.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Quartets {
-    /// Sums of the two batches of n.
-    pub(crate) n: Vec<f64>,
-    /// Sums of the two batches of 2 n.
-    pub(crate) two_n: Vec<f64>,
-    /// Quartets that their reference chains voided.
-    pub(crate) voids: u32,
-    /// The quartets given are void ones, because there are no others.
-    pub(crate) void_ones: bool,
-    /// Quartets wanted at least.
-    pub(crate) wanted: usize,
-}
-
-impl Quartets {
-    fn with_room(wanted: usize) -> Self {
-        Quartets {
-            n: Vec::with_capacity(QUARTETS_MAX),
-            two_n: Vec::with_capacity(QUARTETS_MAX),
-            wanted,
-            ..Quartets::default()
-        }
-    }
-
-    fn push(&mut self, short_ns: f64, long_ns: f64) {
-        self.n.push(short_ns);
-        self.two_n.push(long_ns);
-    }
-
-    /// Drops the first `count`.
-    pub(crate) fn discard(&mut self, count: usize) {
-        self.n.drain(..count);
-        self.two_n.drain(..count);
-    }
-
-    /// The samples: ns per operation, for `k` operations in the short batch.
-    pub(crate) fn samples(&self, k: u64) -> Vec<f64> {
-        self.n
-            .iter()
-            .zip(&self.two_n)
-            .map(|(short, long)| (long - short) / (2.0 * k as f64))
-            .collect()
-    }
-}
-
-/// Length in ns of a reference chain of so many steps. Never inlined, as [`timed`].
-#[inline(never)]
-pub(crate) fn reference(clock: Clock, steps: u64) -> f64 {
-    let steps = black_box(steps);
-    let start = clock.start();
-    black_box(chain_rotate(steps));
-    clock.between_ns(start, clock.end())
-}
-
 /// Whether reference chains of these lengths void the quartet between them.
-pub(crate) fn voids(before_ns: f64, after_ns: f64) -> bool {
+fn differ(before_ns: f64, after_ns: f64) -> bool {
     (after_ns - before_ns).abs() > REFERENCE_TOLERANCE * before_ns.min(after_ns)
-}
-
-/// Runs quartets for the case's time. One reference chain stands between two quartets: after the
-/// one and before the other. Void quartets are counted and left out; where that leaves too few
-/// the case goes on to three times its time, and where it leaves none the case has no value in this round (a rehearsal takes the void ones).
-/// Nothing is allocated or called between the batches except the clock.
-///
-/// # Errors
-/// The first error of the body.
-pub(crate) fn quartets(
-    clock: Clock,
-    goal: &Goal,
-    core: &CoreClock,
-    operations: u64,
-    body: &mut impl FnMut(u64) -> Result<()>,
-) -> Result<Quartets> {
-    let steps = core.rotations(goal.reference_ns);
-    let mut good = Quartets::with_room(goal.quartets_min);
-    let mut void = Quartets::with_room(goal.quartets_min);
-    reference(clock, steps);
-    let begin = clock.start();
-    let mut before_ns = reference(clock, steps);
-    let mut attempts: usize = 0;
-    loop {
-        let first_ns = timed(clock, body, operations)?;
-        let second_ns = timed(clock, body, 2 * operations)?;
-        let third_ns = timed(clock, body, 2 * operations)?;
-        let fourth_ns = timed(clock, body, operations)?;
-        let after_ns = reference(clock, steps);
-        let kept = if voids(before_ns, after_ns) {
-            good.voids = good.voids.saturating_add(1);
-            &mut void
-        } else {
-            &mut good
-        };
-        if kept.n.len() < QUARTETS_MAX {
-            kept.push(first_ns + fourth_ns, second_ns + third_ns);
-        }
-        before_ns = after_ns;
-        attempts += 1;
-        let elapsed_ns = clock.between_ns(begin, clock.end());
-        let with_next_ns = elapsed_ns * (attempts + 1) as f64 / attempts as f64;
-        if is_over(goal, attempts, good.n.len(), with_next_ns) {
-            break;
-        }
-    }
-    if good.n.is_empty() && goal.keeps_void {
-        void.voids = good.voids;
-        void.void_ones = true;
-        return Ok(void);
-    }
-    Ok(good)
 }
 
 /// Whether the case ends now: `with_next_ns` is what it would have taken with one more quartet.
@@ -277,23 +373,40 @@ fn is_over(goal: &Goal, attempts: usize, good: usize, with_next_ns: f64) -> bool
     } else {
         goal.case_ns
     };
-    good >= QUARTETS_MAX || (attempts >= goal.quartets_min && with_next_ns > limit_ns)
+    good >= goal.quartets_max || (attempts >= goal.quartets_min && with_next_ns > limit_ns)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Goal, OPERATIONS_MAX, QUARTETS_MAX, Quartets, grown, is_over, search, voids};
+    use super::{
+        Batch, Goal, OPERATIONS_MAX, QUARTETS_MAX, Timer, Turn, Turns, abba, differ, grown,
+        is_over, samples,
+    };
     use crate::measure::clock::Clock;
-    use crate::measure::core_clock::{CoreClock, Windows};
+    use anyhow::Result;
 
     const GOAL: Goal = Goal {
         batch_ns: 2e3,
         least_ns: 1e3,
         case_ns: 1e6,
         quartets_min: 6,
+        quartets_max: QUARTETS_MAX,
         reference_ns: 1e4,
         keeps_void: true,
     };
+
+    fn timer(goal: Goal) -> Timer {
+        Timer {
+            clock: Clock::Monotonic,
+            goal,
+            reference_steps: 64,
+        }
+    }
+
+    fn search(goal: Goal, body: &mut impl FnMut(u64) -> Result<()>) -> Result<Batch> {
+        let timer = timer(goal);
+        timer.search(&mut |n| timer.timed(n, body))
+    }
 
     #[test]
     fn a_search_for_a_body_without_time_ends_at_its_cap() {
@@ -304,7 +417,7 @@ mod tests {
             ..GOAL
         };
         let mut calls = 0;
-        let batch = search(Clock::Monotonic, &goal, &mut |_| {
+        let batch = search(goal, &mut |_| {
             calls += 1;
             Ok(())
         })
@@ -323,7 +436,7 @@ mod tests {
             ..GOAL
         };
         let mut calls = 0;
-        let batch = search(Clock::Monotonic, &goal, &mut |_| {
+        let batch = search(goal, &mut |_| {
             calls += 1;
             std::hint::black_box(metal::kernel::chain_multiply(10_000));
             Ok(())
@@ -346,7 +459,7 @@ mod tests {
             case_ns: 1e9,
             ..GOAL
         };
-        let batch = search(Clock::Monotonic, &goal, &mut body).expect("ends");
+        let batch = search(goal, &mut body).expect("ends");
         assert!(
             !batch.capped && batch.batch_ns >= goal.batch_ns,
             "{batch:?}"
@@ -371,10 +484,10 @@ mod tests {
 
     #[test]
     fn a_quartet_is_void_by_its_references_only() {
-        assert!(!voids(10_000.0, 10_100.0));
-        assert!(!voids(10_100.0, 10_000.0));
-        assert!(voids(10_000.0, 10_101.0));
-        assert!(voids(10_101.0, 10_000.0));
+        assert!(!differ(10_000.0, 10_100.0));
+        assert!(!differ(10_100.0, 10_000.0));
+        assert!(differ(10_000.0, 10_101.0));
+        assert!(differ(10_101.0, 10_000.0));
     }
 
     #[test]
@@ -398,49 +511,83 @@ mod tests {
 
     #[test]
     fn samples_are_half_the_difference_per_operation_of_any_sign() {
-        let mut quartets = Quartets {
-            n: vec![300.0, 400.0, 210.0],
-            two_n: vec![500.0, 600.0, 200.0],
-            ..Quartets::default()
-        };
-        assert_eq!(quartets.samples(10), [10.0, 10.0, -0.5]);
-        quartets.discard(1);
-        assert_eq!(quartets.samples(10), [10.0, -0.5]);
+        let quartets = [(300.0, 500.0), (400.0, 600.0), (210.0, 200.0)];
+        assert_eq!(samples(&quartets, 10), [10.0, 10.0, -0.5]);
     }
 
     #[test]
     fn batches_come_as_n_2n_2n_n() {
-        let core = CoreClock::new(Clock::Monotonic, Windows::REHEARSAL);
         let mut asked = Vec::new();
-        let quartets = super::quartets(Clock::Monotonic, &GOAL, &core, 7, &mut |n| {
+        let mut body = |n| {
             asked.push(n);
-            Ok(())
-        })
-        .expect("runs");
-        let count = quartets.n.len().max(1);
-        assert!(asked.len() >= 4 * count && asked.len().is_multiple_of(4));
-        assert!(asked.chunks(4).all(|quartet| quartet == [7, 14, 14, 7]));
-        let taken = if quartets.void_ones {
-            quartets.voids as usize
-        } else {
-            count + quartets.voids as usize
+            Ok(n as f64)
         };
-        assert!(taken == asked.len() / 4 || count == QUARTETS_MAX);
-        assert_eq!(asked.iter().sum::<u64>(), 6 * 7 * (asked.len() / 4) as u64);
+        assert_eq!(abba(7, &mut body).expect("runs"), (14.0, 28.0));
+        assert_eq!(asked, [7, 14, 14, 7]);
+    }
+
+    /// Turns of which the `good`-th and later are not disturbed; the goal's time is over at once.
+    fn turns(good: u32, keeps_void: bool) -> Turns<u32> {
+        let timer = timer(Goal {
+            case_ns: 0.0,
+            keeps_void,
+            ..GOAL
+        });
+        let mut count = 0;
+        let mut turn = || {
+            count += 1;
+            Ok(Turn {
+                value: count,
+                disturbed: count < good,
+            })
+        };
+        timer.repeat(&mut turn).expect("runs")
     }
 
     #[test]
-    fn the_first_error_of_a_body_ends_everything() {
-        let core = CoreClock::new(Clock::Monotonic, Windows::REHEARSAL);
-        let mut calls = 0;
-        let mut body = |_| {
-            calls += 1;
-            if calls == 3 {
-                anyhow::bail!("third call");
-            }
-            Ok(())
+    fn void_ones_are_given_in_a_rehearsal_only() {
+        let rehearsed = turns(100, true);
+        assert!(rehearsed.void_ones && rehearsed.kept == [1, 2, 3, 4, 5, 6]);
+        assert_eq!((rehearsed.voids, rehearsed.disturbed), (6, 6));
+        assert!(rehearsed.note().expect("a note").contains("as they are"));
+        rehearsed.or_fail().expect("has some");
+        let none = turns(100, false);
+        assert!(!none.void_ones && none.kept.is_empty());
+        let error = none.or_fail().expect_err("has none").to_string();
+        assert!(error.contains("all 6 quartets are void"), "{error}");
+        assert!(error.contains("against its will (6)"), "{error}");
+    }
+
+    #[test]
+    fn good_ones_of_one_place_drive_out_void_ones_of_another() {
+        let place = |kept: &[u32], void_ones| Turns {
+            kept: kept.to_vec(),
+            voids: 1,
+            disturbed: 0,
+            void_ones,
+            wanted: 2,
         };
-        super::quartets(Clock::Monotonic, &GOAL, &core, 1, &mut body).expect_err("third call");
+        let both = Turns::joined(&[place(&[1], true), place(&[2], false), place(&[], false)]);
+        assert!(!both.void_ones && both.kept == [2] && both.voids == 3);
+        let note = both.note().expect("too few");
+        assert!(note.contains("only 1 quartets of at least 6"), "{note}");
+        let void = Turns::joined(&[place(&[1], true), place(&[2], true)]);
+        assert!(void.void_ones && void.kept == [1, 2]);
+        assert_eq!(void.note(), void.clone().or_fail().expect("some").note());
+    }
+
+    #[test]
+    fn the_first_error_of_a_turn_ends_everything() {
+        let mut calls = 0;
+        let mut turn = || -> Result<Turn<()>> {
+            calls += 1;
+            anyhow::ensure!(calls < 3, "third call");
+            Ok(Turn {
+                value: (),
+                disturbed: false,
+            })
+        };
+        timer(GOAL).repeat(&mut turn).expect_err("third call");
         assert_eq!(calls, 3);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::ptr;
-use std::sync::Once;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::signal;
@@ -39,14 +39,22 @@ impl Deadline {
         // SAFETY: `event` and `timer` are ours.
         check(unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, &mut timer) })?;
         let deadline = Deadline { timer };
+        deadline.put_off(time)?;
+        Ok(deadline)
+    }
+
+    /// Interrupts the thread that made it after `time` from now on instead.
+    ///
+    /// # Errors
+    /// Those of timer_settime(2).
+    pub fn put_off(&self, time: Duration) -> io::Result<()> {
         let times = libc::itimerspec {
             it_interval: timespec(AGAIN),
             // Zero would disarm it.
             it_value: timespec(time.max(Duration::from_nanos(1))),
         };
         // SAFETY: the timer is ours, `times` outlives the call, the old times are not asked for.
-        check(unsafe { libc::timer_settime(deadline.timer, 0, &times, ptr::null_mut()) })?;
-        Ok(deadline)
+        check(unsafe { libc::timer_settime(self.timer, 0, &times, ptr::null_mut()) })
     }
 }
 
@@ -61,16 +69,24 @@ impl Drop for Deadline {
 /// up again.
 fn handle() -> io::Result<()> {
     extern "C" fn nothing(_: libc::c_int) {}
-    static ONCE: Once = Once::new();
-    let mut outcome = Ok(());
-    ONCE.call_once(|| {
+    static OUTCOME: Outcome = Outcome::new();
+    once(&OUTCOME, || {
         // SAFETY: an all-zero sigaction is a valid one: no flags (so no restarts), an empty mask.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
         // SAFETY: the handler does nothing; the old action is not asked for.
-        outcome = check(unsafe { libc::sigaction(SIGNAL, &action, ptr::null_mut()) });
-    });
-    outcome
+        check(unsafe { libc::sigaction(SIGNAL, &action, ptr::null_mut()) })
+    })
+}
+
+/// How something went that is done once; an error by its number.
+type Outcome = OnceLock<Result<(), i32>>;
+
+/// Does something once, and says each time how it went: without the handler the signal would kill.
+fn once(outcome: &Outcome, act: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    let number = |error: io::Error| error.raw_os_error().unwrap_or(libc::EINVAL);
+    let went = *outcome.get_or_init(|| act().map_err(number));
+    went.map_err(io::Error::from_raw_os_error)
 }
 
 fn timespec(time: Duration) -> libc::timespec {
@@ -89,15 +105,15 @@ fn check(result: libc::c_int) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::Deadline;
+    use super::{Deadline, Outcome, once};
     use crate::raw;
-    use std::io::{ErrorKind, Write};
+    use std::io::{self, ErrorKind, Write};
     use std::os::fd::AsFd;
     use std::time::Duration;
 
     #[test]
     fn a_wait_without_an_end_is_interrupted() {
-        let (reader, mut writer) = std::io::pipe().expect("a pipe");
+        let (reader, mut writer) = io::pipe().expect("a pipe");
         {
             let _deadline = Deadline::after(Duration::from_millis(1)).expect("is armed");
             for _ in 0..2 {
@@ -108,5 +124,28 @@ mod tests {
         let _deadline = Deadline::after(Duration::from_secs(60)).expect("is armed");
         writer.write_all(b"x").expect("writes");
         assert_eq!(raw::read(reader.as_fd(), &mut [0]).expect("is there"), 1);
+    }
+
+    #[test]
+    fn a_deadline_is_put_off() {
+        let (reader, mut writer) = io::pipe().expect("a pipe");
+        let deadline = Deadline::after(Duration::from_secs(60)).expect("is armed");
+        deadline.put_off(Duration::from_millis(1)).expect("is set");
+        let error = raw::read(reader.as_fd(), &mut [0]).expect_err("nobody writes");
+        assert_eq!(error.kind(), ErrorKind::Interrupted);
+        deadline.put_off(Duration::from_secs(60)).expect("is set");
+        writer.write_all(b"x").expect("writes");
+        assert_eq!(raw::read(reader.as_fd(), &mut [0]).expect("is there"), 1);
+    }
+
+    #[test]
+    fn a_handler_that_could_not_be_set_is_an_error_each_time() {
+        let outcome = Outcome::new();
+        for _ in 0..2 {
+            let error = once(&outcome, || Err(io::Error::from_raw_os_error(libc::EPERM)))
+                .expect_err("was refused");
+            assert_eq!(error.raw_os_error(), Some(libc::EPERM));
+        }
+        once(&Outcome::new(), || Ok(())).expect("was set");
     }
 }

@@ -1,91 +1,12 @@
-//! Handing over to another thread or process: events, futexes between
-//! processes, the work of whoever has the token, and a child's first run.
+//! Handing over to another thread or process: the work of whoever has the token, and a child's
+//! first run.
 
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use crate::arch;
 use crate::memory::SharedWords;
 use crate::process::{Ending, reap};
-
-/// Who may wait on a futex.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// Threads of this process.
-    Process,
-    /// Whoever has the memory.
-    Machine,
-}
-
-impl Scope {
-    #[inline(always)]
-    fn flag(self) -> i32 {
-        match self {
-            Scope::Process => libc::FUTEX_PRIVATE_FLAG,
-            Scope::Machine => 0,
-        }
-    }
-}
-
-/// The kernel looks at 32 bits: the low half of a word, which lies at its address.
-const _: () = assert!(cfg!(target_endian = "little"));
-
-/// Waits until woken, if the low half of `word` is `expected`; returns at once if it is not. It may
-/// also return without reason: the caller looks at the word.
-///
-/// # Errors
-/// Those of futex(2) other than another value and a signal.
-#[inline]
-pub fn futex_wait(word: &AtomicU64, expected: u32, scope: Scope) -> io::Result<()> {
-    // SAFETY: the word is valid and aligned; without a timeout.
-    let result = unsafe {
-        arch::syscall4(
-            libc::SYS_futex,
-            word.as_ptr() as usize,
-            (libc::FUTEX_WAIT | scope.flag()) as usize,
-            expected as usize,
-            0,
-        )
-    };
-    match i32::try_from(-result) {
-        Ok(0 | libc::EAGAIN | libc::EINTR) => Ok(()),
-        Ok(error) => Err(io::Error::from_raw_os_error(error)),
-        Err(_) => Err(io::Error::other("futex(2) returned no error number")),
-    }
-}
-
-/// Wakes one that waits on `word`; returns how many there were.
-///
-/// # Errors
-/// Those of futex(2).
-#[inline]
-pub fn futex_wake_one(word: &AtomicU64, scope: Scope) -> io::Result<usize> {
-    // SAFETY: the word is valid, and waking does not access it.
-    let result = unsafe {
-        arch::syscall3(
-            libc::SYS_futex,
-            word.as_ptr() as usize,
-            (libc::FUTEX_WAKE | scope.flag()) as usize,
-            1,
-        )
-    };
-    usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result as i32))
-}
-
-/// Makes an eventfd that counts from 0; a read takes all of the count.
-///
-/// # Errors
-/// Those of eventfd(2).
-pub fn eventfd() -> io::Result<OwnedFd> {
-    // SAFETY: plain values.
-    let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel has just opened it for us.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
 
 /// A line of a working set, 64 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,12 +68,8 @@ pub fn first_run(words: &SharedWords) -> io::Result<FirstRun> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Line, Scope, eventfd, first_run, futex_wait, futex_wake_one, sum};
+    use super::{Line, first_run, sum};
     use crate::memory::SharedWords;
-    use crate::process::Child;
-    use crate::raw;
-    use std::os::fd::AsFd;
-    use std::sync::atomic::Ordering;
 
     #[test]
     fn a_sum_takes_every_word_once() {
@@ -171,46 +88,6 @@ mod tests {
                 .flat_map(|line| line.0)
                 .fold(0_u64, u64::wrapping_add);
             assert_eq!(sum(&array), expected, "{lines} lines");
-        }
-    }
-
-    #[test]
-    fn a_futex_wakes_another_process() {
-        let words = SharedWords::new(2).expect("shared memory");
-        let child = Child::fork(|| {
-            while words[0].load(Ordering::Acquire) == 0 {
-                if futex_wait(&words[0], 0, Scope::Machine).is_err() {
-                    return 1;
-                }
-            }
-            i32::from(words[0].load(Ordering::Acquire) != 7)
-        })
-        .expect("forks");
-        words[0].store(7, Ordering::Release);
-        let woken = futex_wake_one(&words[0], Scope::Machine).expect("wakes");
-        assert!(woken <= 1);
-        child.succeed().expect("saw the word");
-    }
-
-    #[test]
-    fn a_futex_with_another_value_does_not_wait_and_only_the_low_half_counts() {
-        let words = SharedWords::new(1).expect("shared memory");
-        words[0].store(5 << 32 | 3, Ordering::Release);
-        for scope in [Scope::Process, Scope::Machine] {
-            futex_wait(&words[0], 5, scope).expect("returns at once");
-            assert_eq!(futex_wake_one(&words[0], scope).expect("nobody"), 0);
-        }
-    }
-
-    #[test]
-    fn an_eventfd_gives_its_count_once() {
-        let event = eventfd().expect("an eventfd");
-        for count in [1_u64, 5] {
-            let bytes = count.to_ne_bytes();
-            assert_eq!(raw::write(event.as_fd(), &bytes).expect("writes"), 8);
-            let mut read = [0; 8];
-            assert_eq!(raw::read(event.as_fd(), &mut read).expect("reads"), 8);
-            assert_eq!(u64::from_ne_bytes(read), count);
         }
     }
 

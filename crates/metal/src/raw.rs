@@ -6,7 +6,6 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicU32;
 
 use crate::arch;
 use crate::clock::Clock;
@@ -14,7 +13,7 @@ use crate::clock::Clock;
 mod ipc;
 mod uring;
 
-pub use ipc::{MessageQueue, eventfd, futex_wait_shared, futex_wake_shared};
+pub use ipc::{MessageQueue, Scope, eventfd, futex_wait, futex_wake};
 pub use uring::UringNop;
 
 /// Number of the process.
@@ -250,24 +249,6 @@ impl Drop for Region {
         // SAFETY: as in `munmap`, which does not come here.
         unsafe { arch::syscall2(libc::SYS_munmap, self.start.as_ptr() as usize, self.bytes) };
     }
-}
-
-/// Wakes at most `count` threads of this process that wait on `word`; returns
-/// how many there were.
-///
-/// # Errors
-/// Those of futex(2).
-#[inline]
-pub fn futex_wake(word: &AtomicU32, count: u32) -> io::Result<usize> {
-    // SAFETY: the word is valid, and waking does not access it.
-    result(unsafe {
-        arch::syscall3(
-            libc::SYS_futex,
-            word.as_ptr() as usize,
-            (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as usize,
-            count as usize,
-        )
-    })
 }
 
 /// Makes an epoll set.

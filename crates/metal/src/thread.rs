@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use libc::{c_int, c_void};
 
-use crate::arch;
 use crate::place;
+use crate::raw::{Scope, futex_wait, futex_wake};
 
 mod area;
 mod stress;
@@ -330,7 +330,8 @@ impl Body {
             unsafe { stress::before(&mut *list.get()) };
         }
         while self.waits && self.gate.load(Ordering::Acquire) == 0 {
-            wait_while(&self.gate, 0, libc::FUTEX_PRIVATE_FLAG);
+            // It returns without a reason at times, and the gate is looked at again.
+            let _ = futex_wait(&self.gate, 0, Scope::Process);
         }
         if list.is_some() {
             stress::after();
@@ -340,7 +341,7 @@ impl Body {
     /// Lets threads that wait end.
     fn open(&self) {
         self.gate.store(1, Ordering::Release);
-        let _ = crate::raw::futex_wake(&self.gate, i32::MAX as u32);
+        let _ = futex_wake(&self.gate, i32::MAX as u32, Scope::Process);
     }
 
     /// Demands that so many threads ran.
@@ -403,7 +404,9 @@ impl Running<'_> {
                     match bare.tid.load(Ordering::Acquire) {
                         0 => return Ok(()),
                         // The kernel clears and wakes it as a word that processes share.
-                        tid => wait_while(&bare.tid, tid, 0),
+                        tid => {
+                            let _ = futex_wait(&bare.tid, tid, Scope::Machine);
+                        }
                     }
                 }
             }
@@ -415,21 +418,6 @@ impl Drop for Running<'_> {
     fn drop(&mut self) {
         let _ = self.end();
     }
-}
-
-/// Sleeps until somebody wakes the word, or returns at once where it is not `value`. It touches no
-/// thread-local storage, so it does not tell why it returned.
-fn wait_while(word: &AtomicU32, value: u32, private: c_int) {
-    // SAFETY: the word is valid while it is borrowed; no time-out.
-    unsafe {
-        arch::syscall4(
-            libc::SYS_futex,
-            word.as_ptr() as usize,
-            (libc::FUTEX_WAIT | private) as usize,
-            value as usize,
-            0,
-        )
-    };
 }
 
 /// Attributes of threads that are to be made.

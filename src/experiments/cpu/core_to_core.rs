@@ -351,8 +351,9 @@ fn case_ns(series: &Series, case_ns: u64) -> u64 {
 fn write(case: &Case, bench: &mut Bench, cpus: [usize; 2], played: game::Played) -> Result<()> {
     bench.planned_switches(played.switches);
     let measures_elsewhere = cpus[0] != bench.cpu();
-    let quartets = played.quartets();
-    let (n, two_n) = quartets.sums.into_iter().unzip();
+    let quartets = played.quartets().or_fail()?;
+    let notes = [played.note.clone(), quartets.note()];
+    let (n, two_n) = quartets.kept.into_iter().unzip();
     let samples = bench.record_quartets(case, "transfer", played.k, n, two_n, quartets.voids)?;
     samples
         .at
@@ -366,18 +367,7 @@ fn write(case: &Case, bench: &mut Bench, cpus: [usize; 2], played: game::Played)
         samples.core_hz = None;
         samples.quantities.remove("core_hz");
     }
-    if quartets.void_ones {
-        samples.notes.push(format!(
-            "all {} quartets are void (the core clock moved around each) and stand here as they are",
-            quartets.voids
-        ));
-    }
-    if played.capped {
-        samples.notes.push(
-            "the batch search ended at its cap: batches are shorter than the clock asks for"
-                .to_owned(),
-        );
-    }
+    samples.notes.extend(notes.into_iter().flatten());
     Ok(())
 }
 

@@ -88,13 +88,12 @@ use crate::experiment::{
     Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, unknown,
 };
 use crate::experiments::pair;
-use crate::measure::{Bench, voids};
+use crate::measure::{Bench, Timer, Turn, Turns, abba};
 use crate::predict::Estimate;
 use crate::predict::os::ipc::{self, Via, Way};
 use crate::stats::quantile::median;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use cases::{shape, untold};
-use metal::clock::monotonic_raw_ns;
 use metal::place;
 use party::{Descriptors, Party, Queues, Rings};
 use peer::Peer;
@@ -116,16 +115,8 @@ const RING_BYTES: usize = 64 << 10;
 const SHARE: u64 = 2;
 /// … and aims at so many quartets in it, 6 n messages each: few and long ones, because waking the
 /// other party at a batch's start and end takes tens of microseconds in a virtual machine, and never
-/// the same. Batches are no shorter than so many times what reading the clock costs or a step of it.
+/// the same.
 const QUARTETS: usize = 4;
-const REHEARSAL_QUARTETS: usize = 2;
-const COST_FACTOR: f64 = 1000.0;
-const RESOLUTION_FACTOR: f64 = 100.0;
-/// Batches that the search for n tries, at most, and the most that n grows by in one step.
-const STEPS_MAX: u32 = 40;
-const GROWTH_MAX: f64 = 10.0;
-/// Where too many quartets are void, bandwidth may take so many times its time.
-const PATIENCE: u64 = 3;
 /// For the cost of a round: making the other party, the reference chains and the core clock of a
 /// case, and a rate of copying that large messages reach.
 const PEER_OVERHEAD: Duration = Duration::from_millis(1);
@@ -320,104 +311,66 @@ fn bandwidth<P: Party>(
         let took_ns = peer.deliver(count, clock)?;
         Ok((took_ns, if share { 0 } else { peer.switched() }))
     };
-    let count = batch(bench, &mut deliver)?;
-    let (differences_ns, voids) = quartets(bench, count, &mut deliver)?;
+    let timer = timer(bench);
+    let batch = timer.search(&mut |count| Ok(deliver(count)?.0))?;
+    let count = batch.operations;
+    let quartets = quartets(&timer, count, &mut deliver)?.or_fail()?;
+    let notes = [batch.note(), quartets.note()];
     // In the domain of time, where a batch that something held up errs to either side alike: as
     // rates, differences below zero would count as the slowest ones instead of the fastest.
-    let middle_ns = median(&differences_ns).context("no quartet")?;
+    let middle_ns = median(&quartets.kept).context("no quartet")?;
     ensure!(
         middle_ns != 0.0,
         "{count} messages and twice as many took the same time"
     );
     let bytes = (2 * count * size) as f64;
-    let all = differences_ns.len();
+    let all = quartets.kept.len();
     let covered = 2 * count * all as u64;
     let rate = vec![1e9 * bytes / middle_ns];
     let samples = bench.record_batches(case, "bandwidth", covered, rate)?;
     for (name, value) in [
         ("quartets", all as f64),
-        ("voids", voids as f64),
+        ("voids", f64::from(quartets.voids)),
         ("batch_messages", count as f64),
     ] {
         samples.quantities.insert(name.to_owned(), value);
     }
-    if voids >= all {
-        samples.notes.push(format!(
-            "{voids} quartets are void (the core clock moved around each, or a party was switched \
-             against its will), {all} of them stand here"
-        ));
-    }
+    samples.notes.extend(notes.into_iter().flatten());
     Ok(sent)
 }
 
-/// Messages of the short batch: as many as fill the time with [`QUARTETS`].
-fn batch(bench: &Bench, deliver: &mut impl FnMut(u64) -> Result<(f64, u64)>) -> Result<u64> {
-    let calibration = bench.calibration();
-    let least_ns =
-        (COST_FACTOR * calibration.pair_cost_ns).max(RESOLUTION_FACTOR * calibration.resolution_ns);
-    let share_ns = (bench.order().case_ns / SHARE) as f64;
-    let goal_ns = (share_ns / (6 * QUARTETS) as f64).max(least_ns);
-    let mut count: u64 = 1;
-    for _ in 0..STEPS_MAX {
-        let mut took_ns = deliver(count)?.0;
-        if took_ns >= goal_ns {
-            // Again, because the first of a length is a cold one; unless there is no time to.
-            if took_ns > goal_ns * QUARTETS as f64 {
-                return Ok(count);
-            }
-            took_ns = took_ns.min(deliver(count)?.0);
-            if took_ns >= goal_ns {
-                return Ok(count);
-            }
-        }
-        let factor = (1.1 * goal_ns / took_ns.max(1.0)).clamp(1.0, GROWTH_MAX);
-        count = ((count as f64 * factor).round() as u64).max(count + 1);
-    }
-    bail!("no batch of up to {count} messages lasts {goal_ns:.0} ns")
+/// Few and long quartets in bandwidth's share of the time.
+fn timer(bench: &Bench) -> Timer {
+    let mut timer = bench.timer();
+    timer.goal.case_ns /= SHARE as f64;
+    timer.goal.quartets_min = timer.goal.quartets_min.min(QUARTETS);
+    timer.goal = timer
+        .goal
+        .with_batches(timer.goal.case_ns / (6 * QUARTETS) as f64);
+    timer
 }
 
-/// Quartets of `count`, twice as many, twice as many and `count` messages: the long ones less the
-/// short ones, in ns, and how many were void: by the reference chains around them, or because a
-/// switch that nobody planned fell into them. Where none is good the void ones are given.
+/// Quartets of messages: the long batches less the short ones, in ns. A switch that nobody planned
+/// voids a quartet, as the core clock does.
 fn quartets(
-    bench: &Bench,
+    timer: &Timer,
     count: u64,
     deliver: &mut impl FnMut(u64) -> Result<(f64, u64)>,
-) -> Result<(Vec<f64>, usize)> {
-    let rehearsal = bench.order().rehearsal;
-    let least = if rehearsal {
-        REHEARSAL_QUARTETS
-    } else {
-        QUARTETS
-    };
-    let time_ns = bench.order().case_ns / SHARE;
-    let (mut good, mut void) = (Vec::new(), Vec::new());
-    bench.reference();
-    let begin = monotonic_raw_ns();
-    let (_, mut switched_before) = deliver(count)?;
-    let mut before_ns = bench.reference();
-    loop {
-        let (first, _) = deliver(count)?;
-        let (second, _) = deliver(2 * count)?;
-        let (third, _) = deliver(2 * count)?;
-        let (fourth, switched) = deliver(count)?;
-        let difference_ns = (second + third) - (first + fourth);
-        let after_ns = bench.reference();
-        match voids(before_ns, after_ns) || switched != switched_before {
-            true => void.push(difference_ns),
-            false => good.push(difference_ns),
-        }
-        switched_before = switched;
-        before_ns = after_ns;
-        let all = good.len() + void.len();
-        let patience = if good.len() < least { PATIENCE } else { 1 };
-        let over = monotonic_raw_ns() - begin > patience * time_ns;
-        if all >= least && (over || rehearsal) {
-            break;
-        }
-    }
-    let voids = void.len();
-    Ok((if good.is_empty() { void } else { good }, voids))
+) -> Result<Turns<f64>> {
+    let (_, mut switched) = deliver(count)?;
+    timer.repeat(&mut || {
+        let before = switched;
+        let mut timed = |count| {
+            let (took_ns, switched_until) = deliver(count)?;
+            switched = switched_until;
+            Ok(took_ns)
+        };
+        let (short_ns, long_ns) = abba(count, &mut timed)?;
+        Ok(Turn {
+            value: long_ns - short_ns,
+            disturbed: switched != before,
+        })
+    })
 }
 
 #[cfg(test)]

@@ -22,8 +22,8 @@
 //! The scheduler's own count decides whether hand-overs were measured: each takes one party off its
 //! CPU once. It waits (voluntary), or it yields or is preempted by the one it woke (both count as
 //! involuntary). Each party reads its rusage in its turn before and after the case; if the sum over
-//! the parties is not within 1 % of the hand-overs (four switches in a short case), the case is void
-//! in this round. Fewer switches mean that a party on another CPU was so fast that the token was there
+//! the parties is not within 1 % of the hand-overs, the case is void in this round; so batches are
+//! long enough for 400 hand-overs in a case, though the clock asks for less. Fewer switches mean that a party on another CPU was so fast that the token was there
 //! before the wait; more mean that others ran.
 //!
 //! In a pair, a party that is preempted by the one it woke finds the token there when it comes
@@ -60,20 +60,27 @@
 //!   takes the same CPU, and one other for processes with pipes.
 //! - `size`: processes in a ring.
 //! - `working_set`: bytes that each process of a ring sums, in whole lines of 64 bytes.
+//! - `row`: laps (of two parties: round trips) in a row in a short batch, at least; not of first
+//!   runs. auto: as few as the clock and the scheduler's count ask for. A case takes longer with more.
 //!
 //! ## Reading the result
 //!
 //! `switch` of a pipe between processes on the same CPU is what is usually called a context switch.
 //! `process_to_thread` is that over the one between threads: the cost of changing the address space.
 //! `handover` across CPUs is a wake-up latency: nothing is switched away that would have to
-//! come back, and `switch` is negative where the two ends of the calls overlap. A `switch` of a ring
+//! come back, and `switch` is negative where the two ends of the calls overlap. It is that of hand-overs
+//! in short bursts, between which a CPU is busy; programs that play for seconds without pause, as
+//! `perf bench sched pipe` does, are compared with `row=512`, and as means. A `switch` of a ring
 //! less that of the same ring without a working set is cache refill. On x86 a ring of more than six
 //! processes (five, if others run) is a step: Linux keeps six address spaces apart in a CPU's TLB.
 //!
 //! ## Pitfalls
 //!
 //! Unpinned, results jump by 4 times with the scheduler's placement (wake affinity). An idle state
-//! or a virtual machine's halt decides the figures across CPUs. lat_ctx drops results that are not
+//! or a virtual machine's halt decides the figures across CPUs, and how long they have been playing
+//! changes it: a hypervisor that polls before it halts a CPU, or a governor that chooses idle states,
+//! adapts over tenths of a second while both CPUs are halted most of the time. On the first machine
+//! tried 28 µs a hand-over became 38 µs with 512 laps in a row. lat_ctx drops results that are not
 //! positive; here they stay. Physical pages of the arrays differ from round to round, and with them
 //! their conflicts in the caches. Page-table isolation, IBPB for protected processes and
 //! core scheduling raise single figures.
@@ -118,6 +125,13 @@ pub(crate) struct Switch;
 const OTHER_DESCRIPTORS: u64 = 64;
 /// Making and ending one process, for the cost that is stated.
 const PROCESS: Duration = Duration::from_micros(400);
+/// Laps in a row that may be asked for: two such batches must end before a party counts as lost.
+const ROW_MAX: u64 = 1 << 14;
+/// Turns of a case at least, and one hand-over on one CPU and to another, for the cost that is
+/// stated.
+const TURNS: u64 = 6;
+const NEAR: Duration = Duration::from_micros(2);
+const FAR: Duration = Duration::from_micros(40);
 /// First runs in a round, at most and at least, and in a rehearsal.
 const CHILDREN_MAX: usize = 5_000;
 const CHILDREN_MIN: usize = 16;
@@ -200,6 +214,14 @@ static CARD: Card = Card {
             defaults: ["0", "0,16KiB,64KiB", "0,4KiB,8KiB,16KiB,32KiB,64KiB"],
             role: Role::Case,
         },
+        Param {
+            name: "row",
+            doc: "laps (of two: round trips) in a row in a short batch at least; auto: as few as the \
+                  clock asks for",
+            domain: Domain::Either(&["auto"], 1, ROW_MAX, Unit::Count),
+            defaults: ["auto"; 3],
+            role: Role::Setting,
+        },
     ],
     after: &["clock.rate", "os.syscall"],
     repeat: Repeat::Rounds,
@@ -227,6 +249,18 @@ impl Experiment for Switch {
                     put(&mut offer, via, Ok(Case::new(id)));
                 }
                 _ => offer_pairs(site, params, via, &mut offer),
+            }
+        }
+        if let Some(row) = params.ints("row").first() {
+            for series in offer
+                .series
+                .iter_mut()
+                .filter(|series| series.name != "first_run")
+            {
+                series.settings.insert("row".to_owned(), (*row).into());
+                for case in &mut series.cases {
+                    case.at.insert("row".to_owned(), (*row).into());
+                }
             }
         }
         match offer.series.is_empty() {
@@ -257,7 +291,9 @@ impl Experiment for Switch {
             .iter()
             .map(|case| case.int("size").unwrap_or(2))
             .sum();
-        shared_round_cost(site, series) + PROCESS * u32::try_from(parties).unwrap_or(u32::MAX)
+        let processes = PROCESS * u32::try_from(parties).unwrap_or(u32::MAX);
+        let rows: Duration = series.cases.iter().map(|case| in_rows(series, case)).sum();
+        shared_round_cost(site, series) + processes + rows
     }
 
     fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
@@ -310,7 +346,7 @@ impl Experiment for Switch {
         // The limits on processes, or others on the CPU, concern a case alone.
         bench.each(series, |bench, case| match case.text("via") {
             Some("first_run") => measure_first_run(case, bench),
-            _ => measure_circle(case, bench),
+            _ => measure_circle(case, row(series), bench),
         });
         Ok(())
     }
@@ -468,7 +504,25 @@ fn mechanism(case: &Case) -> Option<Mechanism> {
     })
 }
 
-fn measure_circle(case: &Case, bench: &mut Bench) -> Result<()> {
+/// Laps of the short batch at least.
+fn row(series: &Series) -> u64 {
+    series.setting("row").unwrap_or(1)
+}
+
+/// What batches of so many laps in a row take, at least; nothing unless they are asked for.
+fn in_rows(series: &Series, case: &Case) -> Duration {
+    let one = match case.text("pair") {
+        None | Some("same") => NEAR,
+        Some(_) => FAR,
+    };
+    let handovers = match row(series) {
+        1 => 0,
+        row => row * case.int("size").unwrap_or(2) * timing::QUARTET_BATCHES * TURNS,
+    };
+    one.saturating_mul(u32::try_from(handovers).unwrap_or(u32::MAX))
+}
+
+fn measure_circle(case: &Case, row: u64, bench: &mut Bench) -> Result<()> {
     let [first, second] = pair::cpus(case).context("the case has not been placed")?;
     ensure!(
         first == bench.cpu(),
@@ -492,7 +546,7 @@ fn measure_circle(case: &Case, bench: &mut Bench) -> Result<()> {
     };
     bench.use_cpus(&[first, second]);
     let mut circle = Circle::form(&plan)?;
-    let (timed, counted) = timing::time(&mut circle, bench)?;
+    let (timed, counted) = timing::time(&mut circle, row, bench)?;
     circle.end()?;
     timing::write(case, bench, timed, &counted)
 }

@@ -66,7 +66,7 @@ use crate::experiment::{
     Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, unknown,
 };
 use crate::host::Arch;
-use crate::measure::{Bench, Clock, voids};
+use crate::measure::{Bench, Clock, Turn, Turns};
 use crate::predict::os::{self, Service};
 use crate::predict::{Estimate, around};
 use anyhow::{Context, Result, bail, ensure};
@@ -356,53 +356,33 @@ fn measure_calls(series: &Series, bench: &mut Bench) -> Result<()> {
 
 fn measure_descriptors(series: &Series, bench: &mut Bench) -> Result<()> {
     let pool = usize::try_from(series.setting("pool").unwrap_or(POOL))?;
-    let (quartets, voids) = pool_quartets(pool, series.cases.len() as u64, bench)?;
+    let quartets = pool_quartets(pool, series.cases.len(), bench)?;
     for case in &series.cases {
         let of = match case.text("call") {
             Some("open") => |quartet: &Quartet| quartet.open,
             Some("close") => |quartet: &Quartet| quartet.close,
             other => bail!("{other:?} opens and closes nothing"),
         };
-        let (n, two_n) = quartets.iter().map(of).unzip();
+        let (n, two_n) = quartets.kept.iter().map(of).unzip();
+        let voids = quartets.voids;
         let samples = bench.record_quartets(case, "latency", pool as u64, n, two_n, voids)?;
-        if voids as usize >= quartets.len() {
-            samples.notes.push(format!(
-                "{voids} quartets are void (the core clock moved around each), {} stand here",
-                quartets.len()
-            ));
-        }
+        samples.notes.extend(quartets.note());
     }
     Ok(())
 }
 
 /// Quartets of pools for the time of `cases` cases, which share it, because both figures come from
-/// the same pools; and how many were void by the reference chains around them. Where too few are
-/// good the time is tripled, and where none is the void ones are given.
-fn pool_quartets(pool: usize, cases: u64, bench: &Bench) -> Result<(Vec<Quartet>, u32)> {
-    let time_ns = bench.order().case_ns * cases;
-    let least = if bench.order().rehearsal { 2 } else { 6 };
+/// the same pools.
+fn pool_quartets(pool: usize, cases: usize, bench: &Bench) -> Result<Turns<Quartet>> {
+    let mut timer = bench.timer();
+    timer.goal.case_ns *= cases as f64;
     let mut pools = Pools::new(pool)?;
-    let (mut good, mut void) = (Vec::new(), Vec::new());
-    bench.reference();
-    let begin = monotonic_raw_ns();
-    let mut before_ns = bench.reference();
-    loop {
-        let quartet = pools.quartet()?;
-        let after_ns = bench.reference();
-        if voids(before_ns, after_ns) {
-            void.push(quartet);
-        } else {
-            good.push(quartet);
-        }
-        before_ns = after_ns;
-        let patience = if good.len() < least { 3 } else { 1 };
-        let over = monotonic_raw_ns() - begin > patience * time_ns;
-        if good.len() + void.len() >= least && (over || bench.order().rehearsal) {
-            break;
-        }
-    }
-    let voids = u32::try_from(void.len())?;
-    Ok((if good.is_empty() { void } else { good }, voids))
+    timer.repeat(&mut || {
+        Ok(Turn {
+            value: pools.quartet()?,
+            disturbed: false,
+        })
+    })
 }
 
 fn measure_uring(series: &Series, bench: &mut Bench) -> Result<()> {

@@ -141,16 +141,23 @@ fn measured_call(known: &Known) -> Option<f64> {
         .filter(|ns| *ns > 0.0)
 }
 
-/// One hand-over between two processes at that distance by a pipe as `os.switch` measured it, in ns.
-fn measured_handover(known: &Known, pair: &str) -> Option<f64> {
-    let is = |case: &CaseId, name: &str, value: &str| case.text(name) == Some(value);
-    known
-        .of("os.switch", "handover")
-        .find(|(case, _)| {
+/// What one hand-over between two processes at that distance by a pipe takes beyond its calls, as
+/// `os.switch` measured it, in ns: on one CPU the switch, on two the hand-over less the same calls by
+/// one party.
+fn measured_switch(known: &Known, pair: &str) -> Option<f64> {
+    let of = |metric: &str| {
+        let is = |case: &CaseId, name: &str, value: &str| case.text(name) == Some(value);
+        let mut figures = known.of("os.switch", metric);
+        let found = figures.find(|(case, _)| {
             is(case, "via", "pipe") && is(case, "parties", "processes") && is(case, "pair", pair)
-        })
-        .map(|(_, ns)| ns)
-        .filter(|ns| *ns > 0.0)
+        });
+        found.map(|(_, ns)| ns)
+    };
+    let ns = match pair {
+        "same" => of("switch")?,
+        _ => of("handover")? - of("one_party")?,
+    };
+    (ns > 0.0).then_some(ns)
 }
 
 /// A message there and one of the same size back, in ns.
@@ -231,6 +238,7 @@ struct Parts {
     calls: f64,
     service: Range,
     copies: Range,
+    /// What a hand-over takes beyond the calls.
     handover: Range,
     because: String,
 }
@@ -263,10 +271,10 @@ impl Parts {
         let rate = if same { COPY_NEAR } else { COPY_FAR };
         let copies = ns(inverse(2.0 * way.bytes as f64, rate));
         let (handover, handover_from) =
-            match known.and_then(|known| measured_handover(known, way.pair)) {
+            match known.and_then(|known| measured_switch(known, way.pair)) {
                 Some(ns) => (
                     around(ns, 0.25),
-                    format!("{ns:.0} ns a hand-over (measured by os.switch)"),
+                    format!("{ns:.0} ns a hand-over beyond its calls (measured by os.switch)"),
                 ),
                 None if same => (
                     stretched(ns(SWITCH)),

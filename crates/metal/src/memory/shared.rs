@@ -3,7 +3,7 @@
 use std::io;
 use std::ops::Deref;
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use super::{base_page_bytes, invalid};
 
@@ -57,6 +57,19 @@ impl SharedWords {
             words,
             bytes,
         })
+    }
+
+    /// The low half of a word, at which the kernel looks in a futex. Parties that meet at a word
+    /// all use its half or all use it whole.
+    ///
+    /// # Panics
+    /// There is no such word.
+    #[inline]
+    pub fn low_half(&self, index: usize) -> &AtomicU32 {
+        const { assert!(cfg!(target_endian = "little")) };
+        // SAFETY: the low half lies at the word's address, is aligned as the word is, lives as long,
+        // and is atomic as well.
+        unsafe { AtomicU32::from_ptr(self[index].as_ptr().cast()) }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{base_page_bytes, invalid};
-use crate::raw::{futex_wait_shared, futex_wake_shared};
+use crate::raw::{Scope, futex_wait, futex_wake};
 
 /// Set in a position while its other side waits for it to move.
 const WAITED_FOR: u32 = 1;
@@ -169,7 +169,7 @@ impl Ring {
         let seen = word.fetch_or(WAITED_FOR, Ordering::AcqRel) | WAITED_FOR;
         match enough(self.filled()?) {
             true => Ok(()),
-            false => futex_wait_shared(word, seen),
+            false => futex_wait(word, seen, Scope::Machine),
         }
     }
 
@@ -179,7 +179,7 @@ impl Ring {
         let position = word.load(Ordering::Relaxed) & !WAITED_FOR;
         let next = position.wrapping_add(STEP.wrapping_mul(bytes as u32));
         if word.swap(next, Ordering::AcqRel) & WAITED_FOR != 0 {
-            futex_wake_shared(word, 1)?;
+            futex_wake(word, 1, Scope::Machine)?;
         }
         Ok(())
     }

@@ -20,20 +20,39 @@ pub fn eventfd() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
-/// Waits until the kernel is told that `word` changed, if it still is `expected`. Processes that
-/// share the word's memory can wake each other. Returns at once where it is not `expected`, and may
-/// return without a reason; the caller looks again.
+/// Who may wait on a word, and so who must be looked for when it changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Threads of this process.
+    Process,
+    /// Whoever has the memory.
+    Machine,
+}
+
+impl Scope {
+    #[inline(always)]
+    fn flag(self) -> i32 {
+        match self {
+            Scope::Process => libc::FUTEX_PRIVATE_FLAG,
+            Scope::Machine => 0,
+        }
+    }
+}
+
+/// Waits until the kernel is told that `word` changed, if it still is `expected`. Returns at once
+/// where it is not, and may return without a reason; the caller looks again.
 ///
 /// # Errors
-/// `Interrupted` by a signal that has a handler; others of futex(2).
+/// `Interrupted` by a signal that has a handler, a [`Deadline`](crate::deadline::Deadline) among
+/// them; others of futex(2).
 #[inline]
-pub fn futex_wait_shared(word: &AtomicU32, expected: u32) -> io::Result<()> {
+pub fn futex_wait(word: &AtomicU32, expected: u32, scope: Scope) -> io::Result<()> {
     // SAFETY: the word is valid; without a time limit the fourth argument is a null pointer.
     let waited = result(unsafe {
         arch::syscall4(
             libc::SYS_futex,
             word.as_ptr() as usize,
-            libc::FUTEX_WAIT as usize,
+            (libc::FUTEX_WAIT | scope.flag()) as usize,
             expected as usize,
             0,
         )
@@ -44,19 +63,19 @@ pub fn futex_wait_shared(word: &AtomicU32, expected: u32) -> io::Result<()> {
     }
 }
 
-/// Wakes at most `count` of those that wait on `word` by [`futex_wait_shared`], in any process;
-/// returns how many there were.
+/// Wakes at most `count` of those that wait on `word` by [`futex_wait`] with the same scope; returns
+/// how many there were.
 ///
 /// # Errors
 /// Those of futex(2).
 #[inline]
-pub fn futex_wake_shared(word: &AtomicU32, count: u32) -> io::Result<usize> {
+pub fn futex_wake(word: &AtomicU32, count: u32, scope: Scope) -> io::Result<usize> {
     // SAFETY: the word is valid, and waking does not access it.
     result(unsafe {
         arch::syscall3(
             libc::SYS_futex,
             word.as_ptr() as usize,
-            libc::FUTEX_WAKE as usize,
+            (libc::FUTEX_WAKE | scope.flag()) as usize,
             count as usize,
         )
     })
@@ -155,12 +174,16 @@ impl MessageQueue {
 
 #[cfg(test)]
 mod tests {
-    use super::{MessageQueue, eventfd, futex_wait_shared, futex_wake_shared};
+    use super::{MessageQueue, Scope, eventfd, futex_wait, futex_wake};
+    use crate::deadline::Deadline;
+    use crate::memory::SharedWords;
+    use crate::process::Child;
     use crate::raw;
     use std::ffi::CString;
     use std::io;
     use std::os::fd::AsFd;
-    use std::sync::atomic::AtomicU32;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Duration;
 
     #[test]
     fn an_event_counter_adds_up_and_is_emptied_by_reading() {
@@ -176,9 +199,55 @@ mod tests {
 
     #[test]
     fn a_wait_for_another_value_ends_at_once_and_nobody_waits() {
-        let word = AtomicU32::new(1);
-        futex_wait_shared(&word, 2).expect("returns");
-        assert_eq!(futex_wake_shared(&word, 1).expect("wakes"), 0);
+        let words = SharedWords::new(1).expect("shared memory");
+        words[0].store(5 << 32 | 3, Ordering::Release);
+        let half = words.low_half(0);
+        assert_eq!(half.load(Ordering::Acquire), 3);
+        for scope in [Scope::Process, Scope::Machine] {
+            futex_wait(half, 5, scope).expect("returns at once");
+            assert_eq!(futex_wake(half, 1, scope).expect("wakes"), 0);
+        }
+    }
+
+    #[test]
+    fn a_thread_and_a_process_are_woken_once() {
+        let words = SharedWords::new(2).expect("shared memory");
+        let wait = |word: &AtomicU32, scope| {
+            while word.load(Ordering::Acquire) == 0 {
+                if futex_wait(word, 0, scope).is_err() {
+                    return 1;
+                }
+            }
+            0
+        };
+        let wake = |word: &AtomicU32, scope| {
+            // Only one that sleeps is counted.
+            while futex_wake(word, 1, scope).expect("wakes") == 0 {
+                std::thread::yield_now();
+            }
+            word.store(1, Ordering::Release);
+            futex_wake(word, 1, scope).expect("wakes");
+        };
+        let (theirs, ours) = (words.low_half(0), words.low_half(1));
+        let child = Child::fork(|| wait(theirs, Scope::Machine)).expect("forks");
+        wake(theirs, Scope::Machine);
+        child.succeed().expect("saw the word");
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| wait(ours, Scope::Process));
+            wake(ours, Scope::Process);
+            assert_eq!(thread.join().expect("ends"), 0);
+        });
+        assert_eq!(futex_wake(ours, 1, Scope::Process).expect("wakes"), 0);
+    }
+
+    #[test]
+    fn a_deadline_ends_a_wait_that_nobody_ends() {
+        let word = AtomicU32::new(0);
+        let _deadline = Deadline::after(Duration::from_millis(1)).expect("is armed");
+        for scope in [Scope::Process, Scope::Machine] {
+            let error = futex_wait(&word, 0, scope).expect_err("nobody wakes");
+            assert_eq!(error.kind(), io::ErrorKind::Interrupted);
+        }
     }
 
     #[test]

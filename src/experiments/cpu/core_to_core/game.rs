@@ -1,12 +1,10 @@
 //! The game of two threads on fresh lines, and how the first of them times it.
 
-use crate::measure::{Bench, Clock, voids};
+use crate::measure::{Bench, Quartet, Timer, Turn, Turns, abba, samples};
 use crate::stats::quantile::median;
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use metal::kernel::chain_rotate;
 use metal::line::Lines;
 use metal::{place, process};
-use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,24 +15,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const SPINS_FIRST: u64 = 1 << 18;
 /// Looks in vain after which the second asks whether the game is over: tens of microseconds.
 const SPINS_SECOND: u64 = 1 << 12;
-/// Steps of the search for a batch, its first size and its largest.
-const STEPS_MAX: u32 = 40;
-const TURNS_MIN: u64 = 4;
-const TURNS_MAX: u64 = 1 << 32;
-/// METHOD §2: a batch is so many times the clock's cost and its resolution.
-const COST_FACTOR: f64 = 1000.0;
-const RESOLUTION_FACTOR: f64 = 100.0;
-/// Reference chains around a quartet: ns, and steps of the clock at least.
-const REFERENCE_NS: f64 = 10e3;
-const REFERENCE_STEPS: f64 = 200.0;
-/// Where calibration found no core clock, reference chains are sized for this one.
-const CORE_HZ: f64 = 3e9;
-/// Quartets of a case: as many as a round's median needs, and no fewer than METHOD asks for.
-const QUARTETS_MAX: usize = 100;
-const QUARTETS_MIN: usize = 6;
-const QUARTETS_MIN_REHEARSAL: usize = 2;
-/// Where a line has no good quartet it may take so many times its share.
-const PATIENCE_FACTOR: f64 = 3.0;
 /// `Table::current` when all lines have been played.
 const OVER: usize = usize::MAX;
 /// Transfers of a round trip.
@@ -67,42 +47,17 @@ pub(super) struct Played {
     /// Transfers of the short batch.
     pub(super) k: u64,
     /// Quartets of each line.
-    lines: Vec<LineQuartets>,
-    /// The batch search ended at its cap.
-    pub(super) capped: bool,
+    lines: Vec<Turns<Quartet>>,
+    /// What a reader must know of the batch.
+    pub(super) note: Option<String>,
     /// Involuntary switches that pinning the two threads took.
     pub(super) switches: u64,
 }
 
-/// Quartets of one line: sums of the short and of the long batches, in ns.
-#[derive(Debug, Default)]
-struct LineQuartets {
-    good: Vec<(f64, f64)>,
-    void: Vec<(f64, f64)>,
-}
-
-/// What is written down.
-pub(super) struct Quartets {
-    pub(super) sums: Vec<(f64, f64)>,
-    pub(super) voids: u32,
-    /// The sums are void ones, because there are no others.
-    pub(super) void_ones: bool,
-}
-
 impl Played {
-    /// The good quartets of all lines, line by line; the void ones where there are no others.
-    pub(super) fn quartets(&self) -> Quartets {
-        let all = |of: fn(&LineQuartets) -> &[(f64, f64)]| {
-            let lines = self.lines.iter();
-            lines.flat_map(of).copied().collect::<Vec<_>>()
-        };
-        let good = all(|line| &line.good);
-        let void = all(|line| &line.void);
-        Quartets {
-            voids: u32::try_from(void.len()).unwrap_or(u32::MAX),
-            void_ones: good.is_empty(),
-            sums: if good.is_empty() { void } else { good },
-        }
+    /// The quartets of all lines, line by line.
+    pub(super) fn quartets(&self) -> Turns<Quartet> {
+        Turns::joined(&self.lines)
     }
 
     /// The least and the greatest of the lines' medians, in ns per transfer.
@@ -110,10 +65,8 @@ impl Played {
         let medians: Vec<f64> = self
             .lines
             .iter()
-            .filter_map(|line| {
-                let transfers = |(n, two_n): &(f64, f64)| (two_n - n) / (2.0 * self.k as f64);
-                median(&line.good.iter().map(transfers).collect::<Vec<_>>())
-            })
+            .filter(|line| !line.void_ones)
+            .filter_map(|line| median(&samples(&line.kept, self.k)))
             .collect();
         let low = medians.iter().copied().min_by(f64::total_cmp)?;
         let high = medians.iter().copied().max_by(f64::total_cmp)?;
@@ -160,7 +113,7 @@ impl Game {
             joined: AtomicUsize::new(0),
             failed: AtomicBool::new(false),
         };
-        let timing = Timing::new(self, bench);
+        let (search, quartets) = self.timers(bench);
         let (first, second) = thread::scope(|scope| {
             let table = &table;
             let second = scope.spawn(move || {
@@ -170,7 +123,7 @@ impl Game {
             });
             let first = scope.spawn(move || {
                 let _ending = Ending(table);
-                self.measure(table, timing)
+                self.measure(table, search, quartets)
             });
             let died = |_| Err(anyhow!("a party panicked"));
             (
@@ -199,6 +152,19 @@ impl Game {
             self.lines
         );
         Ok(played)
+    }
+
+    /// For the search, which has the time of the case, and for the quartets of one line. Batches are
+    /// as short as METHOD §2 allows: there are several lines.
+    fn timers(&self, bench: &Bench) -> (Timer, Timer) {
+        let mut search = bench.timer();
+        search.goal.case_ns = self.case_ns;
+        search.goal = search.goal.with_batches(0.0);
+        let mut line = search;
+        line.goal.case_ns /= self.lines as f64;
+        line.goal.quartets_min = line.goal.quartets_min.div_ceil(self.lines);
+        line.goal.quartets_max = line.goal.quartets_max.div_ceil(self.lines);
+        (search, line)
     }
 
     /// The second party: answers on each line until the next. Returns its turns on each, and the
@@ -236,7 +202,7 @@ impl Game {
     }
 
     /// The first party: times each line. Returns what it found and its turns on each line.
-    fn measure(&self, table: &Table, timing: Timing) -> Result<(Played, Vec<u64>)> {
+    fn measure(&self, table: &Table, search: Timer, quartets: Timer) -> Result<(Played, Vec<u64>)> {
         let mut played = Played {
             switches: pin(self.cpus[0])?,
             ..Played::default()
@@ -259,16 +225,25 @@ impl Game {
             let turns = match batch {
                 Some(turns) => turns,
                 None => {
-                    let (turns, capped) = timing.search(&mut seat)?;
-                    played.capped = capped;
-                    *batch.insert(turns)
+                    let mut body = |turns| seat.turns(turns);
+                    let found = search.search(&mut |turns| search.timed(turns, &mut body))?;
+                    played.note = found.note();
+                    *batch.insert(found.operations)
                 }
             };
-            let quartets = timing.quartets(&mut seat, turns)?;
-            played.lines.push(quartets);
+            // One batch that is not timed: the line is fresh.
+            seat.turns(turns)?;
+            let mut body = |turns| seat.turns(turns);
+            let mut turn = || {
+                Ok(Turn {
+                    value: abba(turns, &mut |turns| quartets.timed(turns, &mut body))?,
+                    disturbed: false,
+                })
+            };
+            played.lines.push(quartets.repeat(&mut turn)?);
             made.push(seat.done);
         }
-        played.k = TRANSFERS * batch.unwrap_or(TURNS_MIN);
+        played.k = TRANSFERS * batch.context("no line was played")?;
         check_place(self.cpus[0])?;
         Ok((played, made))
     }
@@ -306,115 +281,6 @@ impl Seat<'_> {
                     "the second party did not answer for {PATIENCE:?}"
                 ),
                 _ => waiting = Some((Instant::now(), self.done)),
-            }
-        }
-    }
-}
-
-/// How the first party times.
-#[derive(Clone, Copy, Debug)]
-struct Timing {
-    clock: Clock,
-    batch_ns: f64,
-    line_ns: f64,
-    quartets_min: usize,
-    quartets_max: usize,
-    reference_steps: u64,
-}
-
-impl Timing {
-    fn new(game: &Game, bench: &Bench) -> Timing {
-        let calibration = bench.calibration();
-        let rehearsal = bench.order().rehearsal;
-        let batch_ns = (COST_FACTOR * calibration.pair_cost_ns)
-            .max(RESOLUTION_FACTOR * calibration.resolution_ns);
-        let core_hz = match calibration.core_hz > 0.0 {
-            true => calibration.core_hz,
-            false => CORE_HZ,
-        };
-        let reference_ns = REFERENCE_NS.max(REFERENCE_STEPS * calibration.resolution_ns);
-        let least = match rehearsal {
-            true => QUARTETS_MIN_REHEARSAL,
-            false => QUARTETS_MIN,
-        };
-        Timing {
-            clock: bench.clock(),
-            batch_ns,
-            line_ns: game.case_ns / game.lines as f64,
-            quartets_min: least.div_ceil(game.lines),
-            quartets_max: QUARTETS_MAX.div_ceil(game.lines),
-            // A rotation takes a cycle.
-            reference_steps: (reference_ns * core_hz / 1e9) as u64,
-        }
-    }
-
-    /// Length of so many turns, in ns. Never inlined, so that n and 2n run the same code.
-    #[inline(never)]
-    fn window(&self, seat: &mut Seat, turns: u64) -> Result<f64> {
-        let turns = black_box(turns);
-        let start = self.clock.start();
-        let outcome = seat.turns(turns);
-        let end = self.clock.end();
-        outcome?;
-        Ok(self.clock.between_ns(start, end))
-    }
-
-    #[inline(never)]
-    fn reference(&self) -> f64 {
-        let steps = black_box(self.reference_steps);
-        let start = self.clock.start();
-        black_box(chain_rotate(steps));
-        self.clock.between_ns(start, self.clock.end())
-    }
-
-    /// Turns of a batch that is long enough, and whether a cap ended the search before.
-    fn search(&self, seat: &mut Seat) -> Result<(u64, bool)> {
-        let mut turns = TURNS_MIN;
-        for _ in 0..STEPS_MAX {
-            // The shorter of two: one may have been interrupted.
-            let ns = self.window(seat, turns)?.min(self.window(seat, turns)?);
-            if ns >= self.batch_ns {
-                return Ok((turns, false));
-            }
-            let factor = (1.1 * self.batch_ns / ns.max(1.0)).clamp(1.0, 8.0);
-            turns = ((turns as f64 * factor) as u64).max(turns + 1);
-            if turns > TURNS_MAX {
-                break;
-            }
-        }
-        Ok((turns.min(TURNS_MAX), true))
-    }
-
-    /// Quartets on one line for its share of the time, after one batch that is not timed.
-    fn quartets(&self, seat: &mut Seat, turns: u64) -> Result<LineQuartets> {
-        let mut line = LineQuartets::default();
-        seat.turns(turns)?;
-        self.reference();
-        let begin = self.clock.start();
-        let mut before_ns = self.reference();
-        loop {
-            let first_ns = self.window(seat, turns)?;
-            let second_ns = self.window(seat, 2 * turns)?;
-            let third_ns = self.window(seat, 2 * turns)?;
-            let fourth_ns = self.window(seat, turns)?;
-            let after_ns = self.reference();
-            let kept = match voids(before_ns, after_ns) {
-                true => &mut line.void,
-                false => &mut line.good,
-            };
-            kept.push((first_ns + fourth_ns, second_ns + third_ns));
-            before_ns = after_ns;
-            let tries = line.good.len() + line.void.len();
-            let elapsed_ns = self.clock.between_ns(begin, self.clock.end());
-            let with_next_ns = elapsed_ns * (tries + 1) as f64 / tries as f64;
-            let is_late = with_next_ns > self.line_ns;
-            let is_too_late = with_next_ns > PATIENCE_FACTOR * self.line_ns;
-            let enough = line.good.len() >= self.quartets_min;
-            if tries >= self.quartets_max
-                || (enough && is_late)
-                || (tries >= self.quartets_min && is_too_late)
-            {
-                return Ok(line);
             }
         }
     }

@@ -206,10 +206,10 @@ fn every_line_is_timed_and_pages_of_either_home_count() {
         };
         let played = play(game, first).expect("two CPUs");
         let quartets = played.quartets();
-        assert!(quartets.sums.len() + quartets.voids as usize >= 3);
+        assert!(quartets.kept.len() + quartets.voids as usize >= 3);
         assert!(
             quartets
-                .sums
+                .kept
                 .iter()
                 .all(|(n, two_n)| *n > 0.0 && *two_n > 0.0)
         );

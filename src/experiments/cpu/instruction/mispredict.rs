@@ -1,6 +1,6 @@
 //! What a wrong guess of a conditional branch costs: random directions against alternating ones.
 
-use crate::measure::{Bench, voids};
+use crate::measure::{Bench, Turn};
 use anyhow::{Result, ensure};
 use metal::instruction::{self as body, BRANCHES_PER_WORD};
 use record::case::Case;
@@ -38,45 +38,23 @@ impl Patterns {
     /// Times quartets of alternating, random, random, alternating for the case's time. The record
     /// has them as batches of k and 2k: a pair of batches differs by the wrong guesses of two.
     pub(super) fn measure(&mut self, case: &Case, metric: &str, bench: &mut Bench) -> Result<()> {
-        let order = bench.order();
-        let (case_ns, rehearsal) = (order.case_ns as f64, order.rehearsal);
-        let least = if rehearsal { 2 } else { 6 };
-        let most = if rehearsal { 2 } else { 100 };
-        let clock = bench.clock();
-        let mut good: (Vec<f64>, Vec<f64>) = Default::default();
-        let mut void = good.clone();
-        bench.reference();
-        let begin = clock.start();
-        let mut before_ns = bench.reference();
-        loop {
+        let mut turn = || {
             let first_ns = self.batch(bench, false)?;
             let random_ns = self.batch(bench, true)? + self.batch(bench, true)?;
             let alternating_ns = first_ns + self.batch(bench, false)?;
-            let after_ns = bench.reference();
-            let kept = if voids(before_ns, after_ns) {
-                &mut void
-            } else {
-                &mut good
-            };
-            kept.0.push(alternating_ns);
-            kept.1.push(random_ns);
-            before_ns = after_ns;
-            let patience = if good.0.len() < least { 3.0 } else { 1.0 };
-            let over = clock.between_ns(begin, clock.end()) > patience * case_ns;
-            let tried = good.0.len() + void.0.len();
-            if good.0.len() >= most || tried >= least && (over || rehearsal) {
-                break;
-            }
-        }
-        let voids = u32::try_from(void.0.len())?;
-        let (alternating, random) = match good.0.is_empty() && rehearsal {
-            true => void,
-            false => good,
+            Ok(Turn {
+                value: (alternating_ns, random_ns),
+                disturbed: false,
+            })
         };
+        let quartets = bench.timer().repeat(&mut turn)?;
+        let (note, voids) = (quartets.note(), quartets.voids);
+        let (alternating, random) = quartets.kept.into_iter().unzip();
         let wrong = BATCH_WORDS as u64 * BRANCHES_PER_WORD / 2;
         let samples = bench.record_quartets(case, metric, wrong, alternating, random, voids)?;
         let text = body::BRANCH_TEXT.replace('\n', " ");
         samples.at.insert("body".to_owned(), Value::Text(text));
+        samples.notes.extend(note);
         samples.notes.push(format!(
             "batches of k are {} branches of alternating directions, of 2k as many of random ones: k wrong guesses more",
             BATCH_WORDS as u64 * BRANCHES_PER_WORD

@@ -119,9 +119,17 @@ fn the_derived_prediction_takes_calls_and_switches_as_measured() {
         .with("via", "pipe")
         .with("parties", "processes")
         .with("pair", "same");
-    known.insert(Key::new("os.switch", &switch, "handover"), 1500.0);
+    for (metric, ns) in [
+        ("handover", 1500.0),
+        ("one_party", 400.0),
+        ("switch", 1100.0),
+    ] {
+        known.insert(Key::new("os.switch", &switch, metric), ns);
+    }
     let both = of(&known).expect("told").range.expect("told");
-    assert!(both.likely > 4.0 * 100.0 + 2.0 * 1500.0, "{both:?}");
+    // The calls once, and not again in the hand-over that holds them.
+    assert!(both.likely > 4.0 * 100.0 + 2.0 * 1100.0, "{both:?}");
+    assert!(both.likely < 4.0 * 100.0 + 2.0 * 1500.0, "{both:?}");
     assert!(both.high / both.low < calls.high / calls.low);
 }
 

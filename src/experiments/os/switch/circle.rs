@@ -2,11 +2,14 @@
 
 use super::token::{self, Ends, STRIDE, Via};
 use anyhow::{Context, Result, bail, ensure};
-use metal::handover::{Line, Scope, sum};
+use metal::deadline::Deadline;
+use metal::handover::{Line, sum};
 use metal::memory::SharedWords;
 use metal::place;
 use metal::process::{Child, rusage_thread};
+use metal::raw::Scope;
 use std::hint::black_box;
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
@@ -14,6 +17,10 @@ use std::time::{Duration, Instant};
 
 /// A party that is not ready by then will not be.
 const READY_WITHIN: Duration = Duration::from_secs(10);
+/// A batch that takes longer has lost a party.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Threads that are told to end have so much time.
+const END_WITHIN: Duration = Duration::from_secs(2);
 /// Status of a party's process or thread that lost the token.
 const LOST: i32 = 1;
 /// Status of one that could not be pinned.
@@ -86,8 +93,15 @@ impl Board {
         self.0[0].load(Ordering::Acquire)
     }
 
+    /// Gives the command for all who get the token from now on. The end is the last one.
     fn order(&self, command: Command) {
-        self.0[0].store(command as u64, Ordering::Release);
+        let _ = self.0[0].fetch_update(Ordering::AcqRel, Ordering::Acquire, |before| {
+            (before != Command::End as u64).then_some(command as u64)
+        });
+    }
+
+    fn is_over(&self) -> bool {
+        self.command() == Command::End as u64
     }
 
     fn set(&self, party: usize, word: usize, value: u64) {
@@ -107,13 +121,44 @@ impl Board {
     }
 }
 
-/// The others; processes are killed and reaped when dropped, threads end with their pipes.
+/// The others. Processes are killed and reaped when dropped, threads must be told to end.
 enum Others {
     Processes(Vec<Child>),
     Threads(Vec<JoinHandle<i32>>),
 }
 
-/// The circle, as the measuring party sees it.
+impl Others {
+    /// Waits until all have ended, threads no longer than [`END_WITHIN`], and checks how.
+    fn finish(self) -> Result<()> {
+        match self {
+            Others::Processes(children) => {
+                for child in children {
+                    child.succeed().context("a party")?;
+                }
+            }
+            Others::Threads(handles) => {
+                let until = Instant::now() + END_WITHIN;
+                for handle in handles {
+                    while !handle.is_finished() {
+                        ensure!(
+                            Instant::now() < until,
+                            "a party's thread did not end within {END_WITHIN:?}"
+                        );
+                        thread::sleep(Duration::from_micros(50));
+                    }
+                    match handle.join() {
+                        Ok(0) => {}
+                        Ok(status) => bail!("a party's thread ended with status {status}"),
+                        Err(_) => bail!("a party's thread panicked"),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The circle, as the measuring party sees it. It ends all others when it is dropped.
 pub(super) struct Circle {
     plan: Plan,
     board: Arc<Board>,
@@ -123,6 +168,9 @@ pub(super) struct Circle {
     array: Vec<Line>,
     others: Others,
     handovers: u64,
+    deadline: Deadline,
+    /// When the deadline is, which also falls to signals of others.
+    until: Instant,
     _patience: Option<Patience>,
 }
 
@@ -173,6 +221,7 @@ impl Circle {
             Kind::Processes => Others::Processes(processes(plan, &board, &mut ends)?),
             Kind::Threads => Others::Threads(threads(plan, &board, &mut ends)?),
         };
+        let deadline = Deadline::after(PATIENCE).context("a timer")?;
         // Made after the others, who must not have it.
         let mut own = token::circle(plan.via, 1, scope)?;
         // Only this party's ends stay open here, so that the loss of a party is an end of file.
@@ -184,6 +233,8 @@ impl Circle {
             board,
             others,
             handovers: 0,
+            deadline,
+            until: Instant::now() + PATIENCE,
             _patience: patience,
         };
         drop(ends);
@@ -207,7 +258,7 @@ impl Circle {
                     state => bail!(
                         "party {party} could not be pinned to CPU {}: {}",
                         self.plan.cpus[party],
-                        std::io::Error::from_raw_os_error((state - REFUSED) as i32)
+                        io::Error::from_raw_os_error((state - REFUSED) as i32)
                     ),
                 }
                 ensure!(
@@ -238,9 +289,47 @@ impl Circle {
 
     #[inline]
     fn close_lap(&mut self) -> Result<()> {
-        self.ends.receive()?;
+        while let Err(error) = self.ends.receive() {
+            self.ensure_hope(error)?;
+        }
         self.handovers += self.plan.cpus.len() as u64;
         Ok(())
+    }
+
+    /// Fails unless the token may still come back after that error.
+    #[cold]
+    fn ensure_hope(&self, error: io::Error) -> Result<()> {
+        let Plan {
+            via, kind, cpus, ..
+        } = &self.plan;
+        let one = match kind {
+            Kind::Processes => "process",
+            Kind::Threads => "thread",
+        };
+        let party = cpus.len() - 1;
+        ensure!(
+            error.kind() == ErrorKind::Interrupted,
+            "waiting for the token by {via:?} from {one} {party}: {error}"
+        );
+        ensure!(
+            Instant::now() < self.until,
+            "the token did not come back by {via:?} from {one} {party} within {PATIENCE:?}"
+        );
+        Ok(())
+    }
+
+    /// Gives what comes next its full time. It is called between batches, not in them.
+    ///
+    /// # Errors
+    /// Those of timer_settime(2).
+    pub(super) fn renew(&mut self) -> Result<()> {
+        self.wait_until(PATIENCE)
+    }
+
+    fn wait_until(&mut self, time: Duration) -> Result<()> {
+        // The timer comes no earlier than this.
+        self.until = Instant::now() + time;
+        self.deadline.put_off(time).context("a timer")
     }
 
     /// Sends the token around `laps` times, at least once.
@@ -285,6 +374,7 @@ impl Circle {
     /// # Errors
     /// A party is gone, or not on its CPU.
     pub(super) fn switches(&mut self) -> Result<Switches> {
+        self.renew()?;
         self.board.order(Command::Report);
         self.first_lap()?;
         self.board.report(0);
@@ -316,26 +406,35 @@ impl Circle {
     /// # Errors
     /// One did not end well.
     pub(super) fn end(mut self) -> Result<()> {
+        self.renew()?;
         self.board.order(Command::End);
         self.first_lap()?;
-        match self.others {
-            Others::Processes(children) => {
-                for child in children {
-                    child.succeed().context("a party")?;
-                }
-            }
-            Others::Threads(handles) => {
-                for handle in handles {
-                    match handle.join() {
-                        Ok(0) => {}
-                        Ok(status) => bail!("a party's thread ended with status {status}"),
-                        Err(_) => bail!("a party's thread panicked"),
-                    }
-                }
-            }
-        }
-        Ok(())
+        let none = Others::Threads(Vec::new());
+        std::mem::replace(&mut self.others, none).finish()
     }
+}
+
+impl Drop for Circle {
+    fn drop(&mut self) {
+        if let Others::Threads(handles) = &mut self.others {
+            end_threads(&self.board, Some(&self.ends), std::mem::take(handles));
+        }
+    }
+}
+
+/// Has threads end that may wait anywhere: the first to get the token hands it on and ends, and so
+/// on. One that has failed has done so already.
+fn end_threads(board: &Board, first: Option<&Ends>, handles: Vec<JoinHandle<i32>>) {
+    if handles.is_empty() {
+        return;
+    }
+    board.order(Command::End);
+    if let Some(first) = first {
+        // Of no use where the next one is gone, and with it those behind.
+        let _ = first.rouse_and_send();
+    }
+    // Why they ended is told by whatever led here.
+    let _ = Others::Threads(handles).finish();
 }
 
 /// Makes the other parties as children.
@@ -369,13 +468,18 @@ fn threads(
 ) -> Result<Vec<JoinHandle<i32>>> {
     let size = plan.cpus.len();
     let mut handles = Vec::with_capacity(size - 1);
-    for (party, end) in ends.iter_mut().enumerate().skip(1) {
-        let mine = end.take().context("each party has its ends")?;
-        let (plan, board) = (plan.clone(), Arc::clone(board));
-        let handle = thread::Builder::new()
-            .spawn(move || serve(&plan, &board, party, &mine))
-            .with_context(|| format!("making thread {} of {size}", party + 1))?;
-        handles.push(handle);
+    for party in 1..size {
+        let mine = ends[party].take().context("each party has its ends")?;
+        let (plan, theirs) = (plan.clone(), Arc::clone(board));
+        let made = thread::Builder::new().spawn(move || serve(&plan, &theirs, party, &mine));
+        match made {
+            Ok(handle) => handles.push(handle),
+            Err(error) => {
+                end_threads(board, ends[0].as_ref(), handles);
+                return Err(error)
+                    .with_context(|| format!("making thread {} of {size}", party + 1));
+            }
+        }
     }
     Ok(handles)
 }
@@ -385,6 +489,8 @@ fn serve(plan: &Plan, board: &Board, party: usize, ends: &Ends) -> i32 {
     if let Err(error) = place::pin(plan.cpus[party]) {
         let number = error.raw_os_error().unwrap_or(EINVAL);
         board.set(party, STATE, REFUSED + number as u64);
+        board.order(Command::End);
+        let _ = ends.send();
         return NOT_PINNED;
     }
     // Best effort, as for the measuring thread.
@@ -392,19 +498,33 @@ fn serve(plan: &Plan, board: &Board, party: usize, ends: &Ends) -> i32 {
     let array = array(plan.working_set);
     black_box(sum(&array));
     board.set(party, STATE, READY);
-    match pass_on(board, party, ends, &array) {
+    let outcome = pass_on(board, party, ends, &array);
+    if outcome.is_err() {
+        // Those behind this party would wait for ever.
+        board.order(Command::End);
+        let _ = ends.send();
+    }
+    match outcome {
         Ok(()) => 0,
         Err(_) => LOST,
     }
 }
 
 /// Gets the token and hands it on until told to end.
-fn pass_on(board: &Board, party: usize, ends: &Ends, array: &[Line]) -> std::io::Result<()> {
+fn pass_on(board: &Board, party: usize, ends: &Ends, array: &[Line]) -> io::Result<()> {
     const RUN: u64 = Command::Run as u64;
     const REPORT: u64 = Command::Report as u64;
     const REST: u64 = Command::Rest as u64;
     loop {
-        ends.receive()?;
+        while let Err(error) = ends.receive() {
+            // A signal, or yields in vain; a process whose circle is gone is killed.
+            if error.kind() != ErrorKind::Interrupted {
+                return Err(error);
+            }
+            if board.is_over() {
+                return ends.send();
+            }
+        }
         match board.command() {
             RUN => {
                 black_box(sum(array));
@@ -426,4 +546,66 @@ fn array(working_set: u64) -> Vec<Line> {
     (0..lines)
         .map(|line| Line([line.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1; 8]))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Circle, Kind, Others, Plan, Via};
+    use metal::place;
+    use std::sync::Arc;
+    use std::thread;
+    use std::time::Duration;
+
+    const ALL: [Via; 4] = [Via::Pipe, Via::Futex, Via::Eventfd, Via::Yield];
+
+    /// Runs `check` with circles of two on one CPU, in a thread of its own because it is pinned.
+    fn with_circles(kind: Kind, check: impl Fn(Via, Circle) + Send + Sync + 'static) {
+        let work = thread::spawn(move || {
+            let cpu = place::allowed().expect("CPUs")[0];
+            place::pin(cpu).expect("pins");
+            for via in ALL {
+                let plan = Plan {
+                    via,
+                    kind,
+                    cpus: vec![cpu; 2],
+                    patient: via == Via::Yield,
+                    working_set: 0,
+                };
+                check(via, Circle::form(&plan).expect("forms"));
+            }
+        });
+        work.join().expect("does not panic");
+    }
+
+    #[test]
+    fn a_party_that_died_is_missed_in_time_and_by_name() {
+        with_circles(Kind::Processes, |via, mut circle| {
+            circle.laps(2).expect("goes round");
+            // Kills the other.
+            circle.others = Others::Threads(Vec::new());
+            circle
+                .wait_until(Duration::from_millis(5))
+                .expect("a deadline");
+            let error = circle.laps(1).expect_err("nobody answers").to_string();
+            match via {
+                // The next party's end of the pipe is closed.
+                Via::Pipe => assert!(error.contains("ipe"), "{error}"),
+                _ => {
+                    let told = format!("did not come back by {via:?} from process 1");
+                    assert!(error.contains(&told), "{error}");
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn threads_end_with_their_circle_whatever_they_wait_for() {
+        with_circles(Kind::Threads, |via, mut circle| {
+            circle.laps(2).expect("goes round");
+            let board = Arc::downgrade(&circle.board);
+            drop(circle);
+            // Each thread has the board until it ends.
+            assert!(board.upgrade().is_none(), "{via:?}: a thread is left");
+        });
+    }
 }

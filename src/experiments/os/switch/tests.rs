@@ -117,6 +117,31 @@ fn what_a_site_lacks_is_skipped_with_its_reason() {
     assert!(skip.reason.contains("remote"), "{}", skip.reason);
 }
 
+#[test]
+fn a_row_is_a_setting_that_costs_time() {
+    let site = recorded("vm-granite-rapids");
+    let offer = |row: &str| {
+        let chosen = [("via", "pipe,first_run"), ("row", row)];
+        let offer = EXPERIMENT.series(&site, &params(&CARD, Preset::Quick, &chosen));
+        offer.expect("offers")
+    };
+    let (auto, long) = (offer("auto"), offer("512"));
+    assert_eq!(ids(&auto), ids(&long));
+    let of = |offer: &Offer, name: &str| {
+        let mut series = offer.series.iter();
+        let found = series.find(|series| series.name == name).expect("is there");
+        (row(found), EXPERIMENT.round_cost(&site, found))
+    };
+    assert_eq!(of(&auto, "first_run"), of(&long, "first_run"));
+    let ((one, short_cost), (row, long_cost)) = (of(&auto, "pairs"), of(&long, "pairs"));
+    assert_eq!((one, row), (1, 512));
+    // Of processes on one CPU and on two, and of threads on one.
+    let rows = (2 * NEAR + FAR) * (512 * 2 * 36);
+    assert_eq!(long_cost, short_cost + rows);
+    let cases = long.series.iter().flat_map(|series| &series.cases);
+    assert!(cases.clone().any(|case| case.int("row") == Some(512)));
+}
+
 fn known_calls() -> Known {
     let mut known = Known::default();
     for (call, ns) in [("getpid", 60.0), ("sched_yield", 150.0)] {

@@ -1,18 +1,19 @@
 //! Ways of a token from one party to the next.
 
 use anyhow::{Context, Result, bail};
-use metal::handover::{Scope, eventfd, futex_wait, futex_wake_one};
 use metal::memory::{SharedWords, WORDS_PER_LINE};
-use metal::raw;
+use metal::raw::{self, Scope, eventfd, futex_wait, futex_wake};
 use std::io::{self, PipeReader, PipeWriter};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Bytes that go through a pipe for a token, as with `perf bench sched pipe` and lat_ctx.
 const PIPE_BYTES: usize = 4;
 /// Bytes that an eventfd takes and gives.
 const EVENT_BYTES: usize = 8;
+/// After so many yields in vain, some milliseconds, the party looks whether it waits for nothing.
+const YIELDS: u32 = 1 << 14;
 /// Words that two parties write lie this far apart: two lines, which some processors fetch together.
 pub(super) const STRIDE: usize = 2 * WORDS_PER_LINE;
 
@@ -125,7 +126,7 @@ impl Ends {
             }
             Ends::Futex(words, scope) => {
                 words.set_outbox();
-                futex_wake_one(&words.shared[words.outbox], *scope).map(|_| ())
+                futex_wake(words.half(words.outbox), 1, *scope).map(|_| ())
             }
             Ends::Yield(words) => {
                 words.set_outbox();
@@ -137,30 +138,34 @@ impl Ends {
     /// Waits for the token.
     ///
     /// # Errors
-    /// Those of the system call; the party before is gone.
+    /// `Interrupted`, by a signal or after many yields in vain, for a look at whether the token may
+    /// still come: the caller may wait again. Those of the system call; the party before is gone.
     #[inline]
     pub(super) fn receive(&self) -> io::Result<()> {
         match self {
             Ends::Pipe(from, _) => {
                 let mut token = [0; PIPE_BYTES];
-                whole(read_on(from.as_fd(), &mut token)?, PIPE_BYTES)
+                whole(raw::read(from.as_fd(), &mut token)?, PIPE_BYTES)
             }
             Ends::Eventfd(from, _) => {
                 let mut count = [0; EVENT_BYTES];
-                whole(read_on(from.as_fd(), &mut count)?, EVENT_BYTES)
+                whole(raw::read(from.as_fd(), &mut count)?, EVENT_BYTES)
             }
             Ends::Futex(words, scope) => loop {
                 // Also where the token is there already: the calls are the same in every hand-over.
-                futex_wait(&words.shared[words.inbox], 0, *scope)?;
+                futex_wait(words.half(words.inbox), 0, *scope)?;
                 if words.take_inbox() {
                     return Ok(());
                 }
             },
             Ends::Yield(words) => {
-                while !words.take_inbox() {
+                for _ in 0..YIELDS {
+                    if words.take_inbox() {
+                        return Ok(());
+                    }
                     raw::sched_yield()?;
                 }
-                Ok(())
+                Err(io::ErrorKind::Interrupted.into())
             }
         }
     }
@@ -180,25 +185,31 @@ impl Ends {
             return self.send();
         };
         words.set_outbox();
-        words.shared[words.rest].store(0, Ordering::Release);
-        futex_wake_one(&words.shared[words.rest], Scope::Machine).map(|_| ())
+        words.half(words.rest).store(0, Ordering::Release);
+        futex_wake(words.half(words.rest), 1, Scope::Machine).map(|_| ())
     }
 
     /// Announces that the party which gets the command to rest is to do so until roused.
     pub(super) fn before_rest(&self) {
         if let Ends::Yield(words) = self {
-            words.shared[words.rest].store(1, Ordering::Release);
+            words.half(words.rest).store(1, Ordering::Release);
         }
     }
 
-    /// Hands the token over and rests, which gives the CPU away.
+    /// Hands the token over and rests, which gives the CPU away, until roused.
+    ///
+    /// # Errors
+    /// Those of [`Ends::send`] and of the wait, which a signal does not end.
     pub(super) fn send_and_rest(&self) -> io::Result<()> {
         let Ends::Yield(words) = self else {
             return self.send();
         };
         words.set_outbox();
-        while words.shared[words.rest].load(Ordering::Acquire) != 0 {
-            futex_wait(&words.shared[words.rest], 1, Scope::Machine)?;
+        while words.half(words.rest).load(Ordering::Acquire) != 0 {
+            match futex_wait(words.half(words.rest), 1, Scope::Machine) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
         }
         Ok(())
     }
@@ -206,29 +217,24 @@ impl Ends {
 
 impl Words {
     #[inline]
+    fn half(&self, index: usize) -> &AtomicU32 {
+        self.shared.low_half(index)
+    }
+
+    #[inline]
     fn set_outbox(&self) {
-        self.shared[self.outbox].store(1, Ordering::Release);
+        self.half(self.outbox).store(1, Ordering::Release);
     }
 
     /// Whether the token was there; it no longer is.
     #[inline]
     fn take_inbox(&self) -> bool {
-        let inbox = &self.shared[self.inbox];
+        let inbox = self.half(self.inbox);
         let there = inbox.load(Ordering::Acquire) != 0;
         if there {
             inbox.store(0, Ordering::Relaxed);
         }
         there
-    }
-}
-
-/// A read that a signal does not end.
-fn read_on(from: BorrowedFd, buffer: &mut [u8]) -> io::Result<usize> {
-    loop {
-        match raw::read(from, buffer) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            outcome => return outcome,
-        }
     }
 }
 

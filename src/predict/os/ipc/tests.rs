@@ -109,11 +109,14 @@ fn measured_parts_take_the_place_of_stated_ones() {
         .with("parties", "processes");
     known.insert(Key::new("os.switch", &switch, "handover"), 20_000.0);
     let told = round_trip(&site, Some(&known), way);
+    assert!(!told.because.contains("os.switch"), "with the calls in it");
+    known.insert(Key::new("os.switch", &switch, "one_party"), 400.0);
+    let told = round_trip(&site, Some(&known), way);
     assert!(told.because.contains("os.switch") && told.because.contains("os.syscall"));
-    assert!(
-        (40_320.0..46_000.0).contains(&told.range.likely),
-        "{told:?}"
-    );
+    // Two ways of two calls, a pipe's service of hundreds of cycles, and what the hand-over takes
+    // beyond them: not the calls once more.
+    let beyond = told.range.likely - 2.0 * (20_000.0 - 400.0);
+    assert!((320.0..1_500.0).contains(&beyond), "{told:?}");
     let prior = round_trip(&site, None, way).range;
     assert!(told.range.high / told.range.low < prior.high / prior.low);
     // A figure of another distance says nothing.
@@ -126,4 +129,37 @@ fn measured_parts_take_the_place_of_stated_ones() {
             .because
             .contains("os.switch")
     );
+}
+
+#[test]
+fn on_one_cpu_a_measured_switch_is_taken_without_its_calls() {
+    let site = bare_site();
+    let way = Way {
+        via: Via::Pipe,
+        pair: "same",
+        bytes: 1,
+    };
+    let mut known = Known::default();
+    let call = CaseId::new().with("call", "getpid");
+    known.insert(Key::new("os.syscall", &call, "latency"), 80.0);
+    let switch = CaseId::new()
+        .with("via", "pipe")
+        .with("parties", "processes")
+        .with("pair", "same");
+    for (metric, ns) in [("handover", 1100.0), ("one_party", 320.0)] {
+        known.insert(Key::new("os.switch", &switch, metric), ns);
+    }
+    let told = round_trip(&site, Some(&known), way);
+    assert!(!told.because.contains("os.switch"), "{}", told.because);
+    known.insert(Key::new("os.switch", &switch, "switch"), 780.0);
+    let told = round_trip(&site, Some(&known), way);
+    assert!(
+        told.because.contains("780 ns a hand-over"),
+        "{}",
+        told.because
+    );
+    // What os.switch measured is a round trip by pipe of two hand-overs, so this is another one.
+    let Range { low, high, .. } = told.range;
+    assert!(low < 2.0 * 1100.0 && 2.0 * 1100.0 < high, "{told:?}");
+    assert!(told.range.likely < 2.0 * 1.2 * 1100.0, "{told:?}");
 }
