@@ -3,6 +3,7 @@
 
 use super::clock::Clock;
 use super::core_clock::{CoreClock, Windows};
+use crate::host::refused;
 use crate::stats::quantile::median;
 use anyhow::{Context, Result, anyhow, bail};
 use metal::place;
@@ -18,10 +19,6 @@ const WARM_UP_SHARE: f64 = 0.1;
 const POINTS: usize = 512;
 /// Spins between yields while waiting for the others.
 const SPINS: u32 = 1000;
-
-/// What keeps a thread from being made.
-pub(super) const LIMITS: &str = "the limit on this user's processes (`ulimit -u`), the control group's \
-                                 pids.max, kernel.threads-max or memory";
 
 /// Threads to come, one per entry of `cpus`; a CPU may stand there twice.
 #[derive(Clone, Debug, PartialEq)]
@@ -170,7 +167,9 @@ impl Crew {
                     if made.is_err() {
                         meeting.failed.store(true, Ordering::Release);
                     }
-                    made.with_context(|| format!("making member {index} of the crew: {LIMITS}"))
+                    made.map_err(|error| {
+                        refused::told(error).context(format!("making member {index} of the crew"))
+                    })
                 })
                 .collect();
             let join = |thread: Result<ScopedJoinHandle<'_, _>>| {

@@ -1,7 +1,7 @@
 //! How far the counters of two CPUs are apart: no later than what light in the caches allows.
 
 use super::clock::Clock;
-use super::crew::LIMITS;
+use crate::host::refused;
 use anyhow::{Context, Result, bail};
 use metal::place;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -59,7 +59,6 @@ pub(crate) fn offset(
     let forth = Mailbox(AtomicU64::new(0));
     let back = Mailbox(AtomicU64::new(0));
     let (least_back, least_forth) = thread::scope(|scope| {
-        let make = || format!("making a thread: {LIMITS}");
         let far = thread::Builder::new().spawn_scoped(scope, || {
             place::pin(second).with_context(|| format!("pinning to CPU {second}"))?;
             let mut least = i64::MAX;
@@ -79,9 +78,9 @@ pub(crate) fn offset(
             Ok::<_, anyhow::Error>(least)
         });
         // A far end that is left alone gives up after its patience.
-        let near = near.with_context(make)?.join();
+        let near = near.map_err(refused::told)?.join();
         let near = near.expect("the exchange does not panic");
-        let far = far.with_context(make)?.join();
+        let far = far.map_err(refused::told)?.join();
         let far = far.expect("the exchange does not panic");
         Ok::<_, anyhow::Error>((near?, far?))
     })?;

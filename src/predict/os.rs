@@ -6,11 +6,11 @@
 //! (`perf bench syscall`, lmbench), not measured kernel by kernel; the intervals are meant to cover
 //! older kernels, other cores and common configurations.
 
-pub(crate) mod signal;
-pub(crate) mod thread;
-pub(crate) mod switch;
 pub(crate) mod ipc;
 pub(crate) mod process;
+pub(crate) mod signal;
+pub(crate) mod switch;
+pub(crate) mod thread;
 
 use super::{Estimate, difference, product, range, sum};
 use crate::experiment::{Known, Site};

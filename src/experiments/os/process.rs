@@ -92,7 +92,6 @@
 
 mod apparatus;
 mod derive;
-mod refused;
 
 use crate::experiment::{
     Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip,

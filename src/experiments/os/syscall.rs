@@ -65,7 +65,7 @@ mod apparatus;
 use crate::experiment::{
     Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, unknown,
 };
-use crate::host::Arch;
+use crate::host::{Arch, refused};
 use crate::measure::{Bench, Clock, voids};
 use crate::predict::os::{self, Service};
 use crate::predict::{Estimate, around};
@@ -432,13 +432,17 @@ fn measure_child(series: &Series, bench: &mut Bench) -> Result<()> {
     } else {
         2 * REHEARSAL_CHILDREN
     };
+    let child = || {
+        let ticks = process::first_syscall_in_vfork_child().map_err(refused::told);
+        ticks.context("a child of vfork")
+    };
     let mut ticks = Vec::new();
     // Not timed: the first child pays for what all share.
-    process::first_syscall_in_vfork_child().context("a child of vfork")?;
+    child()?;
     while ticks.len() < least
         || (monotonic_raw_ns() < until && ticks.len() < CHILDREN_MAX && !bench.order().rehearsal)
     {
-        ticks.push(process::first_syscall_in_vfork_child().context("a child of vfork")?);
+        ticks.push(child()?);
     }
     // The parent's waits are voluntary switches, and the children's are not its own: none of the
     // involuntary ones is planned.

@@ -105,17 +105,17 @@ use crate::experiment::{
     Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, unknown,
 };
 use crate::experiments::pair;
+use crate::host::refused;
 use crate::measure::{Bench, Clock};
 use crate::predict::os::thread::{self as law, Moment};
 use anyhow::{Context, Result, bail, ensure};
 use metal::clock::{self, monotonic_raw_ns};
 use metal::process;
-use metal::thread::{self, Life, Maker, Stack, Watch, Work};
+use metal::thread::{Life, Maker, Stack, Watch, Work};
 use record::case::{Case, Series};
 use record::event::{Isolation, Prediction, Repeat, Samples};
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
-use std::io;
 use std::time::Duration;
 
 /// The experiment.
@@ -291,18 +291,12 @@ impl Experiment for Thread {
 
 /// Adds what would help where a limit is reached.
 fn told(error: anyhow::Error, bytes: usize) -> anyhow::Error {
-    let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
-    if !matches!(
-        kind,
-        Some(io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory)
-    ) {
+    if !refused::is_limit(&error) {
         return error;
     }
-    let processes = thread::limit().map_or("unlimited".to_owned(), |limit| limit.to_string());
-    error.context(format!(
-        "no more threads may be made: the limit on this user's processes (`ulimit -u`: {processes}; \
-         root is exempt), the control group's pids.max, kernel.threads-max, or address space for \
-         stacks of {bytes} bytes (`ulimit -v`) is reached; raise it, or set fewer os.thread.alive"
+    refused::told(error).context(format!(
+        "threads with stacks of {bytes} bytes, of which os.thread.alive and os.thread.stack_bytes \
+         could ask less"
     ))
 }
 

@@ -1,6 +1,7 @@
 //! Parties in a circle that hand a token on: two of them, or a ring.
 
 use super::token::{self, Ends, STRIDE, Via};
+use crate::host::refused;
 use anyhow::{Context, Result, bail, ensure};
 use metal::handover::{Line, Scope, sum};
 use metal::memory::SharedWords;
@@ -349,13 +350,9 @@ fn processes(plan: &Plan, board: &Arc<Board>, ends: &mut [Option<Ends>]) -> Resu
             ends.iter_mut().for_each(|other| *other = None);
             mine.map_or(LOST, |mine| serve(plan, board, party, &mine))
         };
-        let child = Child::fork(body).with_context(|| {
-            format!(
-                "making process {} of {size}: RLIMIT_NPROC and the cgroup's pids.max limit how many \
-                 there may be",
-                party + 1
-            )
-        })?;
+        let child = Child::fork(body)
+            .map_err(refused::told)
+            .with_context(|| format!("making process {} of {size}", party + 1))?;
         children.push(child);
     }
     Ok(children)
@@ -374,6 +371,7 @@ fn threads(
         let (plan, board) = (plan.clone(), Arc::clone(board));
         let handle = thread::Builder::new()
             .spawn(move || serve(&plan, &board, party, &mine))
+            .map_err(refused::told)
             .with_context(|| format!("making thread {} of {size}", party + 1))?;
         handles.push(handle);
     }
