@@ -85,7 +85,8 @@ fn all_name_the_limit(processes: u32) -> BTreeSet<String> {
         threads,
     ];
     let answer = user.plumb(&here, processes, &args);
-    assert_eq!(answer.code, Some(3), "some cases failed: {answer:?}");
+    // Some cases failed, or all of an experiment.
+    assert!(matches!(answer.code, Some(0 | 3)), "{answer:?}");
     let events = events(&here.record());
     assert_eq!(end(&events), "complete", "{answer:?}");
     let (failures, measured) = failed(&events);
