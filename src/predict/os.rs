@@ -139,6 +139,14 @@ fn measured_entry(site: &Site, known: &Known) -> Option<Estimate> {
     })
 }
 
+/// What `os.syscall` measured of a call, in ns.
+pub(crate) fn measured_call(known: &Known, call: &str) -> Option<f64> {
+    let case = CaseId::new().with("call", call);
+    known
+        .get("os.syscall", &case, "latency")
+        .filter(|ns| *ns > 0.0)
+}
+
 /// A cost that `clock.read` measured, in ns.
 pub(crate) fn measured_read(known: &Known, clock: &str) -> Option<f64> {
     known

@@ -277,7 +277,7 @@ fn absent(site: &Site, call: &str, pool: u64) -> Option<Skip> {
         "time_raw" if site.host.cpu.arch == Arch::Aarch64 => {
             Some(Skip::because("aarch64 has no system call `time`"))
         }
-        "uring_nop" if version(kernel.release.as_deref()?)? < URING_SINCE => {
+        "uring_nop" if kernel.numbers()? < URING_SINCE => {
             Some(Skip::because("this kernel has no io_uring").needs("Linux 5.1"))
         }
         "uring_nop" if kernel.container.runtime.as_deref() == Some("gvisor") => {
@@ -297,12 +297,6 @@ fn absent(site: &Site, call: &str, pool: u64) -> Option<Skip> {
         }
         _ => None,
     }
-}
-
-/// Major and minor version of a kernel release.
-fn version(release: &str) -> Option<(u64, u64)> {
-    let mut parts = release.split(|letter: char| !letter.is_ascii_digit());
-    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
 /// What a call should take, in ns.

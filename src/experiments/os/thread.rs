@@ -90,7 +90,8 @@
 //! idle CPU's sleep state dominates `first_instruction` across CPUs, and a virtual machine adds an
 //! exit for each wake-up. A thread that begins before the return preempted its maker, which counts as
 //! an involuntary switch: so many are planned as began so, in company by the share of some timed
-//! before; and in a crowd one per slice of 0.75 ms, because the maker always has others waiting.
+//! before; and in a crowd one per slice of 0.75 ms of CPU time, because the maker always has others
+//! waiting.
 //!
 //! ## Sources
 //!
@@ -456,6 +457,12 @@ impl Faults {
     }
 }
 
+/// Slices of the scheduler that a crowd used up, each of which ends in a switch: of its own CPU
+/// time, because what others take of the CPU lets it make none more.
+fn slices(used_ns: u64) -> u64 {
+    (used_ns as f64 / SLICE_NS).ceil() as u64
+}
+
 /// Windows over many threads each: a sequence, or a crowd that lives together.
 fn measure_batches(case: &Case, bytes: usize, bench: &mut Bench) -> Result<()> {
     let (count, together) = match (case.int("count"), case.int("alive")) {
@@ -496,8 +503,8 @@ fn measure_batches(case: &Case, bytes: usize, bench: &mut Bench) -> Result<()> {
     let threads = threads_timed + u64::from(together) * count;
     let preempted = threads * early / TRIALS as u64;
     let threads_ns: f64 = values.iter().sum::<f64>() * count as f64;
-    let slices = if together { threads_ns / SLICE_NS } else { 0.0 };
-    bench.planned_switches(preempted + slices.ceil() as u64);
+    let slices = if together { slices(used_ns) } else { 0 };
+    bench.planned_switches(preempted + slices);
     let samples = bench
         .record_batches(case, "create_join", count, values)
         .context("threads in one window")?;

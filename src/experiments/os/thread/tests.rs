@@ -131,6 +131,12 @@ fn a_limit_is_told_with_the_way_out() {
 }
 
 #[test]
+fn a_crowd_is_forgiven_the_switches_of_its_own_cpu_time() {
+    assert_eq!([0, 1, 750_000, 750_001].map(slices), [0, 1, 1, 2]);
+    assert_eq!(slices(7_500_000), 10);
+}
+
+#[test]
 fn it_measures_lives_in_order_and_sequences_whole() {
     let samples = smoke(&EXPERIMENT);
     let values = |id: &str, metric: &str| -> Vec<f64> {
