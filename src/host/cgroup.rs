@@ -138,6 +138,15 @@ impl Group {
         Some(usage.saturating_sub(droppable.unwrap_or(0)))
     }
 
+    /// Processes and threads in the group, and the most that may be; `None` without a limit.
+    pub(super) fn processes(&self, root: &Root) -> Option<(u64, u64)> {
+        if !self.controls("pids") {
+            return None;
+        }
+        let number = |name: &str| root.number(&format!("{}/{name}", self.dir));
+        Some((number("pids.current")?, number("pids.max")?))
+    }
+
     /// CPU quota; `None` when there is none.
     pub(super) fn quota(&self, root: &Root) -> Option<CpuQuota> {
         if !self.controls("cpu") {

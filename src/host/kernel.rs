@@ -120,6 +120,15 @@ pub(crate) struct PressureLine {
     pub total_us: u64,
 }
 
+impl Kernel {
+    /// Major and minor version of the release.
+    pub(crate) fn numbers(&self) -> Option<(u64, u64)> {
+        let release = self.release.as_deref()?;
+        let mut parts = release.split(|letter: char| !letter.is_ascii_digit());
+        Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+    }
+}
+
 pub(super) fn read(root: &Root, outside: &Outside) -> Kernel {
     const CLOCK: &str = "sys/devices/system/clocksource/clocksource0";
     let sysctl = |name: &str| root.line(&format!("proc/sys/kernel/{name}"));
@@ -309,6 +318,23 @@ pub(super) fn pressure_line(root: &Root, resource: &str, who: &str) -> Option<Pr
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn releases_have_numbers() {
+        let numbers = |release: Option<&str>| {
+            let kernel = Kernel {
+                release: release.map(str::to_owned),
+                ..Kernel::default()
+            };
+            kernel.numbers()
+        };
+        assert_eq!(numbers(Some("6.1.0-18-amd64")), Some((6, 1)));
+        assert_eq!(numbers(Some("4.19.0+")), Some((4, 19)));
+        assert!(numbers(Some("4.4.0")) < numbers(Some("4.14.1")));
+        assert_eq!(numbers(Some("5.1-rc2")), Some((5, 1)));
+        assert_eq!(numbers(Some("linux")), None);
+        assert_eq!(numbers(None), None);
+    }
 
     #[test]
     fn ticks_are_hertz() {

@@ -118,7 +118,7 @@ fn effective_cpus(outside: &Outside, cpu: &Cpu, quota: Option<CpuQuota>) -> Opti
 }
 
 /// `Max open files            1024                 524288               files`
-fn rlimit(limits: &str, name: &str) -> Option<Rlimit> {
+pub(super) fn rlimit(limits: &str, name: &str) -> Option<Rlimit> {
     let rest = limits.lines().find_map(|line| line.strip_prefix(name))?;
     let mut words = rest.split_whitespace();
     let mut bound = || match words.next()? {

@@ -26,6 +26,7 @@ pub mod memory;
 pub mod net;
 pub mod numa;
 mod outside;
+pub(crate) mod refused;
 mod root;
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@ mod log;
 
 use super::clock::Clock;
 use super::core_clock::{CoreClock, Windows};
+use crate::host::refused;
 use anyhow::{Context, Result, anyhow, bail};
 use log::Log;
 use metal::place;
@@ -20,10 +21,6 @@ const WARM_UP_SHARE: f64 = 0.1;
 const POINTS: usize = 512;
 /// Spins between yields while waiting for the others.
 const SPINS: u32 = 1000;
-
-/// What keeps a thread from being made.
-pub(crate) const LIMITS: &str = "the limit on this user's processes (`ulimit -u`), the control group's \
-                                 pids.max, kernel.threads-max or memory";
 
 /// Threads to come, one per entry of `cpus`; a CPU may stand there twice.
 #[derive(Clone, Debug, PartialEq)]
@@ -173,7 +170,9 @@ impl Crew {
                     if made.is_err() {
                         meeting.failed.store(true, Ordering::Release);
                     }
-                    made.with_context(|| format!("making member {index} of the crew: {LIMITS}"))
+                    made.map_err(|error| {
+                        refused::told(error).context(format!("making member {index} of the crew"))
+                    })
                 })
                 .collect();
             let join = |thread: Result<ScopedJoinHandle<'_, _>>| {

@@ -7,7 +7,8 @@ use crate::host::{Outside, Root};
 use metal::process::{self, Usage};
 use std::collections::BTreeMap;
 
-/// Counters at one moment: of the process, of the calling thread, and of some CPUs.
+/// Counters at one moment: of the process (switches, faults and times, of its ended threads too), of
+/// the calling thread (run delay and migrations), and of some CPUs.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Snapshot {
     usage: Usage,
@@ -63,7 +64,7 @@ mod tests {
     use super::Snapshot;
     use crate::host::Root;
     use crate::host::counters::Snapshot as Counters;
-    use metal::process::Usage;
+    use metal::process::{self, Usage};
 
     fn snapshot(tree: &str, usage: Usage) -> Snapshot {
         Snapshot {
@@ -110,6 +111,25 @@ mod tests {
         ] {
             assert_eq!(changes.get(name).copied(), change, "{name}");
         }
+    }
+
+    #[test]
+    fn switches_of_threads_that_have_ended_count() {
+        let cpu = metal::place::allowed().unwrap()[0];
+        let before = Snapshot::read(&[]);
+        // Both want one CPU until each has lost it to the other.
+        let lost = || {
+            metal::place::pin(cpu).unwrap();
+            while process::rusage_thread().nivcsw == 0 {}
+        };
+        std::thread::scope(|scope| {
+            let threads = [scope.spawn(lost), scope.spawn(lost)];
+            threads
+                .into_iter()
+                .for_each(|thread| thread.join().unwrap());
+        });
+        let changes = Snapshot::read(&[]).since(&before);
+        assert!(changes["involuntary_switches"] >= 2.0, "{changes:?}");
     }
 
     #[test]

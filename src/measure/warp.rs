@@ -1,7 +1,7 @@
 //! How far the counters of two CPUs are apart: no later than what light in the caches allows.
 
 use super::clock::Clock;
-use super::crew::LIMITS;
+use crate::host::refused;
 use anyhow::{Context, Result, bail};
 use metal::place;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,6 +42,9 @@ impl Offset {
 #[repr(align(128))]
 struct Mailbox(AtomicU64);
 
+/// A message that there will be none.
+const GONE: u64 = u64::MAX;
+
 /// Bounds the offset between the clocks of two CPUs by exchanges between two pinned threads:
 /// about a millisecond.
 ///
@@ -59,7 +62,6 @@ pub(crate) fn offset(
     let forth = Mailbox(AtomicU64::new(0));
     let back = Mailbox(AtomicU64::new(0));
     let (least_back, least_forth) = thread::scope(|scope| {
-        let make = || format!("making a thread: {LIMITS}");
         let far = thread::Builder::new().spawn_scoped(scope, || {
             place::pin(second).with_context(|| format!("pinning to CPU {second}"))?;
             let mut least = i64::MAX;
@@ -69,6 +71,7 @@ pub(crate) fn offset(
             }
             Ok::<_, anyhow::Error>(least)
         });
+        let far = far.map_err(refused::told)?;
         let near = thread::Builder::new().spawn_scoped(scope, || {
             place::pin(first).with_context(|| format!("pinning to CPU {first}"))?;
             let mut least = i64::MAX;
@@ -78,11 +81,13 @@ pub(crate) fn offset(
             }
             Ok::<_, anyhow::Error>(least)
         });
-        // A far end that is left alone gives up after its patience.
-        let near = near.with_context(make)?.join();
+        if near.is_err() {
+            forth.0.store(GONE, Ordering::Release);
+        }
+        // A far end that is left alone otherwise gives up after its patience.
+        let near = near.map_err(refused::told)?.join();
         let near = near.expect("the exchange does not panic");
-        let far = far.with_context(make)?.join();
-        let far = far.expect("the exchange does not panic");
+        let far = far.join().expect("the exchange does not panic");
         Ok::<_, anyhow::Error>((near?, far?))
     })?;
     Ok(bound(clock, least_forth, least_back))
@@ -112,6 +117,9 @@ fn receive(clock: Clock, mailbox: &Mailbox) -> Result<i64> {
     loop {
         for _ in 0..SPINS {
             let sent = mailbox.0.load(Ordering::Acquire);
+            if sent == GONE {
+                bail!("the other thread could not be made");
+            }
             if sent != 0 {
                 let now = clock.end();
                 mailbox.0.store(0, Ordering::Relaxed);
@@ -130,8 +138,9 @@ fn receive(clock: Clock, mailbox: &Mailbox) -> Result<i64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{bound, offset};
+    use super::{GONE, Mailbox, bound, offset, receive};
     use crate::measure::clock::Clock;
+    use std::sync::atomic::AtomicU64;
 
     #[test]
     fn the_offset_lies_between_the_quickest_messages() {
@@ -141,6 +150,13 @@ mod tests {
         assert_eq!(apart.bound_ns(), 160.0);
         assert!(apart.allows(16_000.0));
         assert!(!apart.allows(15_999.0));
+    }
+
+    #[test]
+    fn an_end_left_alone_is_told() {
+        let mailbox = Mailbox(AtomicU64::new(GONE));
+        let error = receive(Clock::Monotonic, &mailbox).expect_err("nobody is there");
+        assert!(error.to_string().contains("could not be made"), "{error}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ pub(crate) mod instruction;
 mod linpack;
 pub(crate) mod peak;
 
-use super::{Estimate, around, inverse, product, range, sum};
+use super::{Estimate, around, inverse, product, range, scaled, sum};
 use crate::experiment::{Known, Site};
 use crate::host::cpu::Frequency;
 use crate::host::{Arch, Core, LogicalCpu};
@@ -386,15 +386,6 @@ pub(crate) fn vdso_read(site: &Site, known: Option<&Known>) -> Estimate {
         told(read)
     );
     time_of(site, known, cycles, &because)
-}
-
-/// `cycles` times `factor`.
-fn scaled(cycles: Range, factor: f64) -> Range {
-    range(
-        cycles.low * factor,
-        cycles.likely * factor,
-        cycles.high * factor,
-    )
 }
 
 fn told(cycles: Range) -> String {

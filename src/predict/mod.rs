@@ -101,6 +101,11 @@ pub(crate) const fn range(low: f64, likely: f64, high: f64) -> Range {
     Range { low, likely, high }
 }
 
+/// An interval times an exact number.
+pub(crate) fn scaled(of: Range, factor: f64) -> Range {
+    range(of.low * factor, of.likely * factor, of.high * factor)
+}
+
 /// A figure as an interval of `share` (a ratio) to both sides.
 pub(crate) fn around(value: f64, share: f64) -> Range {
     range(value / (1.0 + share), value, value * (1.0 + share))

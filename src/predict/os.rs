@@ -6,11 +6,11 @@
 //! (`perf bench syscall`, lmbench), not measured kernel by kernel; the intervals are meant to cover
 //! older kernels, other cores and common configurations.
 
-pub(crate) mod signal;
-pub(crate) mod thread;
-pub(crate) mod switch;
 pub(crate) mod ipc;
 pub(crate) mod process;
+pub(crate) mod signal;
+pub(crate) mod switch;
+pub(crate) mod thread;
 
 use super::{Estimate, difference, product, range, sum};
 use crate::experiment::{Known, Site};
@@ -137,6 +137,14 @@ fn measured_entry(site: &Site, known: &Known) -> Option<Estimate> {
             service.range.likely, service.because
         ),
     })
+}
+
+/// What `os.syscall` measured of a call, in ns.
+pub(crate) fn measured_call(known: &Known, call: &str) -> Option<f64> {
+    let case = CaseId::new().with("call", call);
+    known
+        .get("os.syscall", &case, "latency")
+        .filter(|ns| *ns > 0.0)
 }
 
 /// A cost that `clock.read` measured, in ns.

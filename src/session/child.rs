@@ -1,6 +1,7 @@
 //! A worker as the session sees it: a child in a session and process group of its own that gets
 //! one order.
 
+use crate::host::refused;
 use crate::link::frame::{receive, send};
 use crate::link::{FromWorker, ToWorker};
 use anyhow::{Context, Result, anyhow, bail};
@@ -46,12 +47,7 @@ impl Worker {
             .stderr(Stdio::piped());
         let child = metal::process::in_new_session(&mut command)
             .spawn()
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::WouldBlock => anyhow::Error::new(error).context(
-                    "no more processes may be made (`ulimit -u`, or pids.max of the control group)",
-                ),
-                _ => error.into(),
-            })
+            .map_err(refused::told)
             .context("cannot start a worker from /proc/self/exe")?;
         Ok(Worker { child })
     }

@@ -2,90 +2,137 @@
 //! nothing left behind.
 
 use crate::plumb::{
-    Answer, Here, answer, end, events, no_worker_stays, of, signal, wait_for_worker,
+    Here, Stranger, answer, end, ended, events, is, no_worker_stays, of, session_is_empty, signal,
+    wait_for, workers,
 };
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-/// Users that nobody is: limits on processes count all processes of a user.
-const NOBODY: u32 = 64_321;
 /// One case of each way to make a child.
 const CASES: &str = "os.process:call=fork,vfork,posix_spawn_static,resident=1MiB,pages=base";
 const RUN: [&str; 4] = ["run", CASES, "--preset", "rehearsal"];
+/// What needs a process or a thread beside the session and its worker.
+const MAKERS: [&str; 8] = [
+    "cpu.core_to_core",
+    "cpu.linpack",
+    "cpu.peak",
+    "os.ipc",
+    "os.process",
+    "os.switch",
+    "os.syscall",
+    "os.thread",
+];
 
-/// The reasons of cases that failed, and how many were measured.
-fn failed(events: &[Value]) -> (Vec<String>, usize) {
-    let outcomes = of(events, "outcome");
+/// The outcomes of cases that failed, and how many were measured.
+fn failed(events: &[Value]) -> (Vec<&Value>, usize) {
+    let mut outcomes = of(events, "outcome");
+    assert!(!outcomes.is_empty());
     let measured = outcomes
         .iter()
-        .filter(|outcome| outcome["outcome"] == "measured");
-    let failed = outcomes
-        .iter()
-        .filter(|outcome| outcome["outcome"] == "failed");
-    (failed.map(ToString::to_string).collect(), measured.count())
-}
-
-/// Whether this process may act as another user.
-fn is_root() -> bool {
-    fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
-}
-
-/// The binary where every user may execute it, and the store where this one may write.
-fn for_all(here: &Here) -> PathBuf {
-    let copy = here.path("plumb");
-    fs::copy(env!("CARGO_BIN_EXE_plumb"), &copy).unwrap();
-    for path in [here.path(""), copy.clone()] {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
-    }
-    copy
-}
-
-fn as_other_user(here: &Here, processes: u32) -> Answer {
-    let user = NOBODY.to_string();
-    let mut command = here.other("setpriv");
-    command
-        .args([
-            "--reuid",
-            &user,
-            "--regid",
-            &user,
-            "--clear-groups",
-            "prlimit",
-        ])
-        .arg(format!("--nproc={processes}"))
-        .arg(for_all(here))
-        .args(RUN);
-    answer(
-        command
-            .output()
-            .expect("util-linux has setpriv and prlimit"),
-    )
+        .filter(|outcome| outcome["outcome"] == "measured")
+        .count();
+    outcomes.retain(|outcome| outcome["outcome"] == "failed");
+    (outcomes, measured)
 }
 
 #[test]
-fn the_limit_on_a_users_processes_is_a_reason_with_a_way_out() {
-    if !is_root() {
+fn room_for_the_children_is_enough() {
+    let Some(user) = Stranger::new() else {
         println!("skipped: only root can become another user, and root has no such limit");
         return;
-    }
-    // Session and worker are two; with room for the children everything is measured.
+    };
+    // Session and worker are two, and there is one child at a time.
     let here = Here::new();
-    let answer = as_other_user(&here, 3);
+    let answer = user.plumb(&here, 3, &RUN);
     assert_eq!(answer.code, Some(0), "{answer:?}");
     assert_eq!(failed(&events(&here.record())), (Vec::new(), 3));
+    user.has_gone();
+}
 
+#[test]
+fn without_room_for_a_worker_there_is_no_run() {
+    let Some(user) = Stranger::new() else {
+        println!("skipped: only root can become another user, and root has no such limit");
+        return;
+    };
+    let answer = user.plumb(&Here::new(), 1, &RUN);
+    assert_eq!(answer.code, Some(3), "{answer:?}");
+    for words in ["cannot start a worker", "this user may have 1 processes"] {
+        assert!(answer.err.contains(words), "{answer:?}");
+    }
+    user.has_gone();
+}
+
+/// Everything of cpu and os by a user who may have so many processes: what failed did so for the
+/// limit, and says so; nothing hangs, and nothing stays. Returns the experiments with failures.
+fn all_name_the_limit(user: &Stranger, processes: u32) -> BTreeSet<String> {
     let here = Here::new();
-    let answer = as_other_user(&here, 2);
+    let threads = "cpu.linpack.threads=all,2";
+    let args = [
+        "run",
+        "cpu",
+        "os",
+        "--preset",
+        "rehearsal",
+        "--set",
+        threads,
+    ];
+    let answer = user.plumb(&here, processes, &args);
+    // Some cases failed, or all of an experiment.
+    assert!(matches!(answer.code, Some(0 | 3)), "{answer:?}");
     let events = events(&here.record());
     assert_eq!(end(&events), "complete", "{answer:?}");
-    let text = format!("{events:?}");
-    assert!(text.contains("no more processes may be made"), "{text}");
-    assert!(text.contains("this user may have 2 processes"), "{text}");
-    assert!(text.contains("`ulimit -u`"), "{text}");
-    assert_eq!(failed(&events).1, 0, "{text}");
+    let (failures, measured) = failed(&events);
+    assert!(measured > 0, "what makes nothing is measured");
+    let this_user = format!("this user may have {processes} processes");
+    let mut experiments = BTreeSet::new();
+    for outcome in failures {
+        let reason = outcome["reason"].as_str().unwrap();
+        for words in ["may be made", &this_user, "`ulimit -u`"] {
+            assert!(reason.contains(words), "{words}: {outcome}");
+        }
+        experiments.insert(outcome["experiment"].as_str().unwrap().to_owned());
+    }
+    user.has_gone();
+    experiments
+}
+
+#[test]
+fn every_maker_names_the_limit_that_leaves_room_for_none() {
+    let Some(user) = Stranger::new() else {
+        println!("skipped: only root can become another user, and root has no such limit");
+        return;
+    };
+    let experiments = all_name_the_limit(&user, 2);
+    for maker in MAKERS {
+        // On one CPU there are no teams: these experiments make nothing, or have no case.
+        let teams = ["cpu.core_to_core", "cpu.linpack", "cpu.peak"].contains(&maker);
+        if !teams || metal::place::allowed().unwrap().len() > 1 {
+            assert!(experiments.contains(maker), "{maker}: {experiments:?}");
+        }
+    }
+}
+
+#[test]
+fn every_maker_names_the_limit_that_leaves_room_for_one() {
+    let Some(user) = Stranger::new() else {
+        println!("skipped: only root can become another user, and root has no such limit");
+        return;
+    };
+    // A ring of processes has eight parties.
+    assert!(all_name_the_limit(&user, 3).contains("os.switch"));
+}
+
+#[test]
+fn every_maker_names_the_limit_that_leaves_room_for_two() {
+    let Some(user) = Stranger::new() else {
+        println!("skipped: only root can become another user, and root has no such limit");
+        return;
+    };
+    assert!(all_name_the_limit(&user, 4).contains("os.switch"));
 }
 
 /// A control group that holds no more processes than `most`; removed on drop.
@@ -127,52 +174,66 @@ fn a_full_control_group_is_a_reason_with_a_way_out() {
         return;
     };
     let here = Here::new();
-    let plumb = env!("CARGO_BIN_EXE_plumb");
-    let procs = group.0.join("cgroup.procs");
-    let line = format!(
-        "echo $$ > {}; exec {plumb} {}",
-        procs.display(),
-        RUN.join(" ")
-    );
+    let line = line_in(Some(&group), &RUN.join(" "));
     let answer = answer(here.other("sh").args(["-c", &line]).output().unwrap());
     let events = events(&here.record());
     assert_eq!(end(&events), "complete", "{answer:?}");
     let text = format!("{events:?}");
-    assert!(text.contains("no more processes may be made"), "{text}");
+    assert!(
+        text.contains("no more processes or threads may be made"),
+        "{text}"
+    );
     assert!(text.contains("pids.max"), "{text}");
     assert_eq!(failed(&events).1, 0, "{text}");
     // Everything has ended and is reaped.
-    let left = fs::read_to_string(procs).unwrap();
+    let left = fs::read_to_string(group.0.join("cgroup.procs")).unwrap();
     assert!(left.is_empty(), "{left}");
+}
+
+/// The shell's line that joins a group, where there is one, and becomes the binary.
+fn line_in(group: Option<&Group>, args: &str) -> String {
+    let plumb = env!("CARGO_BIN_EXE_plumb");
+    let join = group.map(|group| format!("echo $$ > {}; ", group.0.join("cgroup.procs").display()));
+    format!("{}exec {plumb} {args}", join.unwrap_or_default())
 }
 
 #[test]
 fn no_child_outlives_a_killed_worker() {
-    let Some(group) = Group::new("roomy", 1000) else {
-        println!("skipped: no control group for processes can be made here");
-        return;
-    };
+    // A group holds whatever the run makes; where there can be none, the workers' sessions, which
+    // are looked at in any case, hold what a child does not leave by itself.
+    let group = Group::new("roomy", 1000);
     let here = Here::new();
-    let plumb = env!("CARGO_BIN_EXE_plumb");
-    let procs = group.0.join("cgroup.procs");
-    let line = format!(
-        "echo $$ > {}; exec {plumb} run os.process:call=fork,fork_calls,sh --preset thorough \
+    let line = line_in(
+        group.as_ref(),
+        "run os.process:call=fork,fork_calls,sh --preset thorough \
          --set os.process.resident=1MiB --set os.process.pages=base",
-        procs.display()
     );
     let session = here.other("sh").args(["-c", &line]).spawn().unwrap();
     let pid = session.id();
-    here.wait_for(|event| crate::plumb::is(event, "plan"));
+    here.wait_for(|event| is(event, "plan"));
     // A third loss in a row would end the series.
-    for _ in 0..2 {
-        signal("KILL", wait_for_worker(pid));
+    let mut seen: Vec<u32> = Vec::new();
+    for killed in [true, true, false] {
+        let worker = wait_for("another worker", || {
+            workers(pid)
+                .into_iter()
+                .find(|worker| !seen.contains(worker))
+        });
+        seen.push(worker);
+        if killed {
+            signal("KILL", worker);
+        }
     }
     signal("INT", pid);
-    let answer = crate::plumb::ended(session);
+    let answer = ended(session);
     assert_eq!(answer.code, Some(4), "{answer:?}");
     no_worker_stays(pid);
     // A child that was under way when its parent was killed ends by itself.
-    crate::plumb::wait_for("the last child's end", || {
-        fs::read_to_string(&procs).unwrap().is_empty().then_some(())
-    });
+    seen.into_iter().for_each(session_is_empty);
+    if let Some(group) = group {
+        let procs = group.0.join("cgroup.procs");
+        wait_for("the last child's end", || {
+            fs::read_to_string(&procs).unwrap().is_empty().then_some(())
+        });
+    }
 }

@@ -272,18 +272,6 @@ impl Maker {
     }
 }
 
-/// The soft limit on processes and threads of this user (RLIMIT_NPROC), from which root is exempt;
-/// `None` where there is none.
-pub fn limit() -> Option<u64> {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: `limit` is ours; the resource exists, so it cannot fail.
-    unsafe { libc::getrlimit(libc::RLIMIT_NPROC, &mut limit) };
-    (limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
-}
-
 /// What a thread does and leaves behind.
 struct Body {
     now: fn() -> u64,

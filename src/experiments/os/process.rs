@@ -92,7 +92,6 @@
 
 mod apparatus;
 mod derive;
-mod refused;
 
 use crate::experiment::{
     Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip,
@@ -434,18 +433,9 @@ fn absent(site: &Site, call: &str, bytes: u64, pages: &str) -> Option<Skip> {
                 .needs("a plumb that is linked dynamically"),
         );
     }
-    let release = site.host.kernel.release.as_deref();
-    (call == "clone3"
-        && release
-            .and_then(version)
-            .is_some_and(|is| is < CLONE3_SINCE))
-    .then(|| Skip::because("this kernel has no clone3").needs("Linux 5.3"))
-}
-
-/// Major and minor version of a kernel release.
-fn version(release: &str) -> Option<(u64, u64)> {
-    let mut parts = release.split(|letter: char| !letter.is_ascii_digit());
-    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+    let numbers = site.host.kernel.numbers();
+    (call == "clone3" && numbers.is_some_and(|is| is < CLONE3_SINCE))
+        .then(|| Skip::because("this kernel has no clone3").needs("Linux 5.3"))
 }
 
 #[cfg(test)]

@@ -65,6 +65,7 @@ use crate::experiment::{
 };
 use crate::measure::Bench;
 use crate::predict::Estimate;
+use crate::predict::os::measured_call;
 use crate::predict::os::signal::{self, SignalWork};
 use anyhow::{Context, Result, bail, ensure};
 use metal::signal::{Catcher, Faults};
@@ -150,7 +151,7 @@ impl Experiment for Signal {
     ) -> Option<Prediction> {
         if let Some(known) = known {
             // Without the measured way into the kernel, earlier figures add next to nothing.
-            signal::measured_call(known)?;
+            measured_call(known, "getpid")?;
         }
         let work = match case.text("operation").unwrap_or_default() {
             "install" => SignalWork::Install,

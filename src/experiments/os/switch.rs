@@ -99,6 +99,7 @@ use crate::experiment::{
     Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip,
     ViewCard, shared_round_cost, unknown,
 };
+use crate::host::refused;
 use crate::measure::{Bench, Clock};
 use crate::predict::Estimate;
 use crate::predict::os::switch::{self as law, Mechanism};
@@ -564,9 +565,11 @@ fn measure_first_run(case: &Case, bench: &mut Bench) -> Result<()> {
     };
     let until = monotonic_raw_ns() + bench.order().case_ns;
     let (mut values, mut early, mut made) = (Vec::new(), 0_u64, 0);
-    first_run(&words).context("the first child, which is not counted")?;
+    first_run(&words)
+        .map_err(refused::told)
+        .context("the first child, which is not counted")?;
     while made < least || (!rehearsal && made < CHILDREN_MAX && monotonic_raw_ns() < until) {
-        let run = first_run(&words).context("making a child")?;
+        let run = first_run(&words).map_err(refused::told)?;
         made += 1;
         match run.child_begins.checked_sub(run.parent_waits) {
             Some(ticks) => values.push(bench.ns(ticks)),

@@ -65,7 +65,7 @@ mod apparatus;
 use crate::experiment::{
     Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, unknown,
 };
-use crate::host::Arch;
+use crate::host::{Arch, refused};
 use crate::measure::{Bench, Clock, Turn, Turns};
 use crate::predict::os::{self, Service};
 use crate::predict::{Estimate, around};
@@ -277,7 +277,7 @@ fn absent(site: &Site, call: &str, pool: u64) -> Option<Skip> {
         "time_raw" if site.host.cpu.arch == Arch::Aarch64 => {
             Some(Skip::because("aarch64 has no system call `time`"))
         }
-        "uring_nop" if version(kernel.release.as_deref()?)? < URING_SINCE => {
+        "uring_nop" if kernel.numbers()? < URING_SINCE => {
             Some(Skip::because("this kernel has no io_uring").needs("Linux 5.1"))
         }
         "uring_nop" if kernel.container.runtime.as_deref() == Some("gvisor") => {
@@ -297,12 +297,6 @@ fn absent(site: &Site, call: &str, pool: u64) -> Option<Skip> {
         }
         _ => None,
     }
-}
-
-/// Major and minor version of a kernel release.
-fn version(release: &str) -> Option<(u64, u64)> {
-    let mut parts = release.split(|letter: char| !letter.is_ascii_digit());
-    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
 /// What a call should take, in ns.
@@ -412,13 +406,17 @@ fn measure_child(series: &Series, bench: &mut Bench) -> Result<()> {
     } else {
         2 * REHEARSAL_CHILDREN
     };
+    let child = || {
+        let ticks = process::first_syscall_in_vfork_child().map_err(refused::told);
+        ticks.context("a child of vfork")
+    };
     let mut ticks = Vec::new();
     // Not timed: the first child pays for what all share.
-    process::first_syscall_in_vfork_child().context("a child of vfork")?;
+    child()?;
     while ticks.len() < least
         || (monotonic_raw_ns() < until && ticks.len() < CHILDREN_MAX && !bench.order().rehearsal)
     {
-        ticks.push(process::first_syscall_in_vfork_child().context("a child of vfork")?);
+        ticks.push(child()?);
     }
     // The parent's waits are voluntary switches, and the children's are not its own: none of the
     // involuntary ones is planned.

@@ -90,7 +90,8 @@
 //! idle CPU's sleep state dominates `first_instruction` across CPUs, and a virtual machine adds an
 //! exit for each wake-up. A thread that begins before the return preempted its maker, which counts as
 //! an involuntary switch: so many are planned as began so, in company by the share of some timed
-//! before; and in a crowd one per slice of 0.75 ms, because the maker always has others waiting.
+//! before; and in a crowd one per slice of 0.75 ms of CPU time, because the maker always has others
+//! waiting.
 //!
 //! ## Sources
 //!
@@ -105,17 +106,17 @@ use crate::experiment::{
     Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, unknown,
 };
 use crate::experiments::pair;
+use crate::host::refused;
 use crate::measure::{Bench, Clock};
 use crate::predict::os::thread::{self as law, Moment};
 use anyhow::{Context, Result, bail, ensure};
 use metal::clock::{self, monotonic_raw_ns};
 use metal::process;
-use metal::thread::{self, Life, Maker, Stack, Watch, Work};
+use metal::thread::{Life, Maker, Stack, Watch, Work};
 use record::case::{Case, Series};
 use record::event::{Isolation, Prediction, Repeat, Samples};
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
-use std::io;
 use std::time::Duration;
 
 /// The experiment.
@@ -291,18 +292,12 @@ impl Experiment for Thread {
 
 /// Adds what would help where a limit is reached.
 fn told(error: anyhow::Error, bytes: usize) -> anyhow::Error {
-    let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
-    if !matches!(
-        kind,
-        Some(io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory)
-    ) {
+    if !refused::is_limit(&error) {
         return error;
     }
-    let processes = thread::limit().map_or("unlimited".to_owned(), |limit| limit.to_string());
-    error.context(format!(
-        "no more threads may be made: the limit on this user's processes (`ulimit -u`: {processes}; \
-         root is exempt), the control group's pids.max, kernel.threads-max, or address space for \
-         stacks of {bytes} bytes (`ulimit -v`) is reached; raise it, or set fewer os.thread.alive"
+    refused::told(error).context(format!(
+        "threads with stacks of {bytes} bytes, of which os.thread.alive and os.thread.stack_bytes \
+         could ask less"
     ))
 }
 
@@ -462,6 +457,12 @@ impl Faults {
     }
 }
 
+/// Slices of the scheduler that a crowd used up, each of which ends in a switch: of its own CPU
+/// time, because what others take of the CPU lets it make none more.
+fn slices(used_ns: u64) -> u64 {
+    (used_ns as f64 / SLICE_NS).ceil() as u64
+}
+
 /// Windows over many threads each: a sequence, or a crowd that lives together.
 fn measure_batches(case: &Case, bytes: usize, bench: &mut Bench) -> Result<()> {
     let (count, together) = match (case.int("count"), case.int("alive")) {
@@ -502,8 +503,8 @@ fn measure_batches(case: &Case, bytes: usize, bench: &mut Bench) -> Result<()> {
     let threads = threads_timed + u64::from(together) * count;
     let preempted = threads * early / TRIALS as u64;
     let threads_ns: f64 = values.iter().sum::<f64>() * count as f64;
-    let slices = if together { threads_ns / SLICE_NS } else { 0.0 };
-    bench.planned_switches(preempted + slices.ceil() as u64);
+    let slices = if together { slices(used_ns) } else { 0 };
+    bench.planned_switches(preempted + slices);
     let samples = bench
         .record_batches(case, "create_join", count, values)
         .context("threads in one window")?;

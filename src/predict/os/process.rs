@@ -6,11 +6,10 @@
 //! meant to cover bare machines and older kernels; PREDICTIONS of the reports gave 40 to 150 µs and a
 //! page-table copy for a fork, with a factor of two either way.
 
-use super::{Service, system_call};
+use super::{Service, measured_call, system_call};
 use crate::experiment::{Known, Site};
-use crate::predict::{Estimate, cpu, product, range, sum};
+use crate::predict::{Estimate, cpu, product, range, scaled, sum};
 use record::event::Range;
-use record::key::CaseId;
 
 /// Every call that makes a process, as cases name them.
 pub(crate) const CALLS: [&str; 9] = [
@@ -293,10 +292,7 @@ pub(crate) fn thread_ns(known: &Known) -> Option<f64> {
 
 /// A pair of mmap and munmap as os.syscall measured it, in ns.
 pub(crate) fn measured_mapping(known: &Known) -> Option<f64> {
-    let case = CaseId::new().with("call", "mmap_munmap");
-    known
-        .get("os.syscall", &case, "latency")
-        .filter(|ns| *ns > 0.0)
+    measured_call(known, "mmap_munmap")
 }
 
 /// Cycles of the kernel's memory management as ns, and from what. A measured mapping says how this
@@ -339,11 +335,6 @@ fn kernel_ns(site: &Site, known: Option<&Known>, cycles: Range) -> (Range, Strin
         time.because
     );
     (product(narrowed, kernel), from)
-}
-
-/// An interval times a number.
-fn scaled(of: Range, by: f64) -> Range {
-    range(of.low * by, of.likely * by, of.high * by)
 }
 
 #[cfg(test)]

@@ -8,12 +8,11 @@
 //! AMX's tiles (8 KiB) only where a process asked for them. Arm's frame reserves 4 KiB, of which 528
 //! bytes are the vector registers; SVE adds its own.
 
-use super::{entry, service_ns};
+use super::{entry, measured_call, service_ns};
 use crate::experiment::{Known, Site};
 use crate::host::Arch;
 use crate::predict::{Estimate, around, product, range, sum};
 use record::event::Range;
-use record::key::CaseId;
 
 /// An exception's way in and out, over a system call's: it saves all registers and leaves by `iret`.
 const EXCEPTION: Range = range(0.6, 1.3, 3.5);
@@ -94,7 +93,7 @@ impl SignalWork {
 /// One operation, in ns.
 pub(crate) fn signal(site: &Site, known: Option<&Known>, work: SignalWork) -> Estimate {
     let way = known
-        .and_then(measured_call)
+        .and_then(|known| measured_call(known, "getpid"))
         .map_or_else(|| entry(site, known), from_call);
     let (calls, is_exception, services, what, has_frame) = work.cost();
     let mut cycles = services
@@ -128,14 +127,6 @@ pub(crate) fn signal(site: &Site, known: Option<&Known>, work: SignalWork) -> Es
             way.because, cycles.low, cycles.high
         ),
     }
-}
-
-/// What os.syscall measured for `getpid`, in ns: the way in and out alone.
-pub(crate) fn measured_call(known: &Known) -> Option<f64> {
-    let getpid = CaseId::new().with("call", "getpid");
-    known
-        .get("os.syscall", &getpid, "latency")
-        .filter(|ns| *ns > 0.0)
 }
 
 fn from_call(ns: f64) -> Estimate {

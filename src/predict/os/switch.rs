@@ -4,12 +4,11 @@
 //! Cycles are starting values for Linux 6.x from memory of usual figures (`perf bench sched pipe`,
 //! lmbench lat_ctx: 0.6 to 1.5 µs for a switch on server cores of 3 GHz), adjusted to no machine.
 
-use super::{Service, Words, entry, service_ns, system_call};
+use super::{Service, Words, entry, measured_call, service_ns, system_call};
 use crate::experiment::{Known, Site};
 use crate::host::Arch;
-use crate::predict::{Estimate, around, cpu, product, range, sum};
+use crate::predict::{Estimate, around, cpu, product, range, scaled, sum};
 use record::event::Range;
-use record::key::CaseId;
 
 /// By what the token goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,13 +43,6 @@ pub(crate) fn tells(known: &Known) -> bool {
     measured_call(known, "getpid").is_some()
 }
 
-/// What os.syscall measured of a call, in ns.
-fn measured_call(known: &Known, call: &str) -> Option<f64> {
-    known
-        .get("os.syscall", &CaseId::new().with("call", call), "latency")
-        .filter(|ns| *ns > 0.0)
-}
-
 /// Entry and exit `times` times, in ns: by the measured `getpid`, else by the mitigations.
 fn ways(site: &Site, known: Option<&Known>, times: f64) -> Estimate {
     let one = match known.and_then(|known| measured_call(known, "getpid")) {
@@ -64,10 +56,6 @@ fn ways(site: &Site, known: Option<&Known>, times: f64) -> Estimate {
         range: scaled(one.range, times),
         because: format!("{times:.0} x entry and exit ({})", one.because),
     }
-}
-
-fn scaled(of: Range, factor: f64) -> Range {
-    range(factor * of.low, factor * of.likely, factor * of.high)
 }
 
 /// The calls of one hand-over by one party alone, with the sum of its array in the nearest cache
@@ -128,19 +116,21 @@ fn services(via: Via) -> (Range, &'static str) {
 
 /// Cycles of a line of 64 bytes in an array that is summed again and again, and where it lies.
 fn hot_line(site: &Site, bytes: u64) -> (Range, &'static str) {
-    let cpu = site.cpus.first().copied().unwrap_or(0);
-    let size = |level| {
-        site.host
-            .cache
-            .data(level, cpu)
-            .map(|cache| cache.size_bytes)
-    };
-    match (size(1), size(2)) {
+    let [first, second, _] = cache_sizes(site);
+    match (first, second) {
         (Some(first), _) if bytes <= first => (range(2.2, 4.0, 9.0), "the first-level cache"),
         (_, Some(second)) if bytes <= second => (range(2.5, 5.5, 14.0), "the second-level cache"),
         (None, None) => (range(2.2, 6.0, 60.0), "caches of unknown size"),
         _ => (range(3.0, 14.0, 80.0), "beyond the second-level cache"),
     }
+}
+
+/// Bytes of the first-level, the second-level and the last cache of the CPU that measures.
+fn cache_sizes(site: &Site) -> [Option<u64>; 3] {
+    let cpu = site.cpus.first().copied().unwrap_or(0);
+    let cache = &site.host.cache;
+    [cache.data(1, cpu), cache.data(2, cpu), cache.last(cpu)]
+        .map(|level| level.map(|cache| cache.size_bytes))
 }
 
 /// What a hand-over takes beyond the calls of one party, in ns.
@@ -219,14 +209,8 @@ fn emptied_tlb(site: &Site, of: &Mechanism) -> Option<&'static str> {
     if !flags.is_empty() && flags.iter().all(|flag| flag != "pcid") {
         return Some("without PCID");
     }
-    let release = site.host.kernel.release.as_deref().and_then(version)?;
-    (release < PCID_SINCE).then_some("by a kernel before 4.14, which has no use for PCID")
-}
-
-/// Major and minor version of a kernel release.
-fn version(release: &str) -> Option<(u64, u64)> {
-    let mut parts = release.split(|letter: char| !letter.is_ascii_digit());
-    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+    (site.host.kernel.numbers()? < PCID_SINCE)
+        .then_some("by a kernel before 4.14, which has no use for PCID")
 }
 
 /// Lines that the kernel and the process itself touch in a turn, stack and tables among them.
@@ -240,16 +224,9 @@ fn refilled(site: &Site, known: Option<&Known>, of: &Mechanism, switch: Estimate
     let lines = of.working_set.div_ceil(64);
     let own_bytes = 64 * OWN_LINES.likely as u64;
     let all = of.size.saturating_mul(of.working_set + own_bytes);
-    let cpu = site.cpus.first().copied().unwrap_or(0);
-    let size = |level| {
-        site.host
-            .cache
-            .data(level, cpu)
-            .map(|cache| cache.size_bytes)
-    };
-    let last = site.host.cache.last(cpu).map(|cache| cache.size_bytes);
     // Cycles of a line beyond those of the hot array.
-    let (per_line, from) = match (size(1), size(2), last) {
+    let [first, second, last] = cache_sizes(site);
+    let (per_line, from) = match (first, second, last) {
         // The kernel's own lines take part of a small cache.
         (Some(first), ..) if 2 * all <= first => (range(0.05, 0.6, 6.0), "the first-level cache"),
         (_, Some(second), _) if 2 * all <= second => {

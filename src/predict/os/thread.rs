@@ -4,7 +4,7 @@
 //! figures for Linux 5 and 6 and adjusted on one virtual machine; the intervals are meant to cover
 //! other kernels, allocators that are cold, and control groups that charge for kernel memory.
 
-use super::{Service, entry, service_ns, system_call};
+use super::{Service, entry, measured_call, service_ns, system_call};
 use crate::experiment::{Known, Site};
 use crate::predict::cpu;
 use crate::predict::{Estimate, around, product, range, sum};
@@ -85,15 +85,7 @@ const KEPT: u64 = 5;
 
 /// Whether os.syscall has measured what these laws take from it.
 pub(crate) fn has_inputs(known: &Known) -> bool {
-    call(known, "getpid").is_some()
-}
-
-/// A call that os.syscall measured, in ns.
-fn call(known: &Known, name: &str) -> Option<f64> {
-    let id = CaseId::new().with("call", name);
-    known
-        .get("os.syscall", &id, "latency")
-        .filter(|ns| *ns > 0.0)
+    measured_call(known, "getpid").is_some()
 }
 
 /// A hand-over between two threads by pipe that os.switch measured, in ns: on one CPU the switch
@@ -126,7 +118,7 @@ struct Prices<'site> {
 
 impl<'site> Prices<'site> {
     fn of(site: &'site Site, known: Option<&'site Known>) -> Self {
-        let measured = |name: &str| known.and_then(|known| call(known, name));
+        let measured = |name: &str| known.and_then(|known| measured_call(known, name));
         let service = |name: &str, service: Service| {
             measured(name).map_or_else(
                 || system_call(site, known, service).range,

@@ -1,5 +1,6 @@
 //! The game of two threads on fresh lines, and how the first of them times it.
 
+use crate::host::refused;
 use crate::measure::{Bench, Quartet, Timer, Turn, Turns, abba, samples};
 use crate::stats::quantile::median;
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -114,25 +115,29 @@ impl Game {
             failed: AtomicBool::new(false),
         };
         let (search, quartets) = self.timers(bench);
-        let (first, second) = thread::scope(|scope| {
+        let (first, second) = thread::scope(|scope| -> Result<_> {
             let table = &table;
-            let second = scope.spawn(move || {
+            let second = thread::Builder::new().spawn_scoped(scope, move || {
                 let outcome = self.answer(table);
                 table.failed.store(outcome.is_err(), Ordering::Release);
                 outcome
             });
-            let first = scope.spawn(move || {
-                let _ending = Ending(table);
+            let second = second.map_err(refused::told)?;
+            // Made here, so that the second party ends also where the first cannot be made.
+            let ending = Ending(table);
+            let first = thread::Builder::new().spawn_scoped(scope, move || {
+                let _ending = ending;
                 self.measure(table, search, quartets)
             });
+            let first = first.map_err(refused::told)?;
             let died = |_| Err(anyhow!("a party panicked"));
-            (
+            Ok((
                 first.join().unwrap_or_else(died),
                 second
                     .join()
                     .unwrap_or_else(|_| Err(anyhow!("a party panicked"))),
-            )
-        });
+            ))
+        })?;
         // Where both failed, the second's reason is why the first heard nothing.
         let (turns, switches) = second?;
         let (mut played, made) = first?;

@@ -9,7 +9,7 @@
 //! in the same way.
 
 use super::lu::{Panel, Singular};
-use crate::measure::LIMITS;
+use crate::host::refused;
 use anyhow::{Context, Result, anyhow, ensure};
 use metal::matrix::{Matrix, View, ViewMut, subtract_product};
 use metal::memory::Pages;
@@ -161,7 +161,8 @@ impl Solver {
                         // Those that are there would wait for it for ever.
                         drop(team.guard());
                     }
-                    made.with_context(|| format!("making thread {}: {LIMITS}", index + 2))
+                    made.map_err(refused::told)
+                        .with_context(|| format!("making thread {}", index + 2))
                 })
                 .collect();
             let guard = team.guard();

@@ -109,6 +109,7 @@ impl<P: Party> Peer<P> {
             let mut theirs = theirs;
             serve(&mut theirs, message, shared, &tell, cpu)
         })
+        .map_err(crate::host::refused::told)
         .context("the other party")?;
         let mut peer = Peer {
             child,

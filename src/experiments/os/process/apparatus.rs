@@ -1,6 +1,7 @@
 //! The parent with its resident memory, and the programs that its children become.
 
-use super::{LEAST_EVENTS, refused};
+use super::LEAST_EVENTS;
+use crate::host::refused;
 use crate::measure::{Bench, Clock};
 use anyhow::{Context, Result, bail, ensure};
 use metal::clock::{monotonic_ns, monotonic_raw_ns, ticks_start};

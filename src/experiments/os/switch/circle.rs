@@ -1,6 +1,7 @@
 //! Parties in a circle that hand a token on: two of them, or a ring.
 
 use super::token::{self, Ends, STRIDE, Via};
+use crate::host::refused;
 use anyhow::{Context, Result, bail, ensure};
 use metal::deadline::Deadline;
 use metal::handover::{Line, sum};
@@ -448,13 +449,9 @@ fn processes(plan: &Plan, board: &Arc<Board>, ends: &mut [Option<Ends>]) -> Resu
             ends.iter_mut().for_each(|other| *other = None);
             mine.map_or(LOST, |mine| serve(plan, board, party, &mine))
         };
-        let child = Child::fork(body).with_context(|| {
-            format!(
-                "making process {} of {size}: RLIMIT_NPROC and the cgroup's pids.max limit how many \
-                 there may be",
-                party + 1
-            )
-        })?;
+        let child = Child::fork(body)
+            .map_err(refused::told)
+            .with_context(|| format!("making process {} of {size}", party + 1))?;
         children.push(child);
     }
     Ok(children)
@@ -476,7 +473,7 @@ fn threads(
             Ok(handle) => handles.push(handle),
             Err(error) => {
                 end_threads(board, ends[0].as_ref(), handles);
-                return Err(error)
+                return Err(refused::told(error))
                     .with_context(|| format!("making thread {} of {size}", party + 1));
             }
         }

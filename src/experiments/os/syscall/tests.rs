@@ -40,13 +40,6 @@ fn what_a_site_lacks_is_skipped_with_its_reason() {
 }
 
 #[test]
-fn releases_are_read() {
-    assert_eq!(version("6.18.44-fc-v669"), Some((6, 18)));
-    assert_eq!(version("5.1-rc2"), Some((5, 1)));
-    assert_eq!(version("linux"), None);
-}
-
-#[test]
 fn the_derived_prediction_comes_from_what_clock_read_measured() {
     let site = &recorded("vm-granite-rapids");
     let of = |call: &str, known: &Known| {

@@ -121,13 +121,24 @@ fn the_derived_prediction_comes_from_measured_calls() {
 
 #[test]
 fn a_limit_is_told_with_the_way_out() {
-    let reached = io::Error::from(io::ErrorKind::WouldBlock);
+    let reached = std::io::Error::from_raw_os_error(11);
     let text = format!("{:#}", told(reached.into(), 8 << 20));
-    for word in ["ulimit -u", "pids.max", "threads-max", "os.thread.alive"] {
+    for word in [
+        "may be made",
+        "ulimit -v",
+        "8388608 bytes",
+        "os.thread.alive",
+    ] {
         assert!(text.contains(word), "{text}");
     }
     let other = told(anyhow::anyhow!("another"), 1);
     assert_eq!(format!("{other:#}"), "another");
+}
+
+#[test]
+fn a_crowd_is_forgiven_the_switches_of_its_own_cpu_time() {
+    assert_eq!([0, 1, 750_000, 750_001].map(slices), [0, 1, 1, 2]);
+    assert_eq!(slices(7_500_000), 10);
 }
 
 #[test]

@@ -365,6 +365,6 @@ fn a_raw_call_is_one_system_call_instruction() {
 }
 
 mod calls;
-mod parties;
 mod instructions;
+mod parties;
 mod peak;
