@@ -88,7 +88,9 @@ impl Calls {
             "mmap_munmap" => serve(bench, case, 0, || {
                 raw::munmap(raw::mmap(PAGE_BYTES)?).map(|()| 0)
             }),
-            "futex_wake" => serve(bench, case, 0, || raw::futex_wake(word, 1, raw::Scope::Process)),
+            "futex_wake" => serve(bench, case, 0, || {
+                raw::futex_wake(word, 1, raw::Scope::Process)
+            }),
             "epoll_wait" => serve(bench, case, 0, || raw::epoll_wait(epoll.as_fd(), 0)),
             "ioctl" => serve(bench, case, 0, || raw::ioctl_fionread(reader.as_fd())),
             _ => bail!("there is no such call"),
