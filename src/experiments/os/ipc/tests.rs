@@ -211,7 +211,8 @@ fn it_measures_and_bandwidth_is_recorded_in_batches() {
         match (samples.metric.as_str(), &samples.raw) {
             ("round_trip", Raw::Quartets { k, n, .. }) => assert!(*k > 0 && !n.is_empty()),
             ("bandwidth", Raw::Batch { k, values }) => {
-                assert!(*k >= 4 && values.len() == 1 && values[0].is_finite());
+                // A quartet's difference covers two messages at least.
+                assert!(*k >= 2 && values.len() == 1 && values[0].is_finite());
             }
             other => panic!("{}: {other:?}", samples.case),
         }
