@@ -43,6 +43,8 @@ pub(crate) struct CpuCounters {
     pub timer_interrupts: Option<u64>,
     /// All other interrupts (rescheduling, function calls, TLB shootdowns, …).
     pub other_interrupts: Option<u64>,
+    /// Times its core or its package began to throttle for heat (x86, not shown to guests).
+    pub thermal_events: Option<u64>,
 }
 
 impl CpuCounters {
@@ -85,6 +87,7 @@ impl Snapshot {
                 device_interrupts: since(now.device_interrupts, then.device_interrupts),
                 timer_interrupts: since(now.timer_interrupts, then.timer_interrupts),
                 other_interrupts: since(now.other_interrupts, then.other_interrupts),
+                thermal_events: since(now.thermal_events, then.thermal_events),
             };
             Some((id, delta))
         });
@@ -106,6 +109,13 @@ impl Snapshot {
         self.cpus.values().map(|cpu| cpu.steal_ns).sum()
     }
 
+    /// Thermal throttling events of all CPUs in the snapshot together; `None` when some CPU does not
+    /// tell. An event of a package is counted by each of its CPUs.
+    pub(crate) fn thermal_events(&self) -> Option<u64> {
+        (!self.cpus.is_empty()).then_some(())?;
+        self.cpus.values().map(|cpu| cpu.thermal_events).sum()
+    }
+
     /// All interrupts of all CPUs in the snapshot together; `None` when some CPU does not tell.
     pub(crate) fn interrupts(&self) -> Option<u64> {
         self.cpus
@@ -125,7 +135,22 @@ fn per_cpu(root: &Root, cpus: &[usize]) -> BTreeMap<usize, CpuCounters> {
         &root.read("proc/interrupts").unwrap_or_default(),
         &mut found,
     );
+    for (cpu, counters) in &mut found {
+        counters.thermal_events = thermal_events(root, *cpu);
+    }
     found
+}
+
+/// The kernel counts per CPU how often its core and how often its package was throttled; a package may
+/// lack its own.
+fn thermal_events(root: &Root, cpu: usize) -> Option<u64> {
+    let count = |of: &str| {
+        let path = format!("sys/devices/system/cpu/cpu{cpu}/thermal_throttle/{of}_throttle_count");
+        root.line(&path)?.trim().parse::<u64>().ok()
+    };
+    let (core, package) = (count("core"), count("package"));
+    core.or(package)?;
+    core.unwrap_or(0).checked_add(package.unwrap_or(0))
 }
 
 /// `cpu3 user nice system idle iowait irq softirq steal guest guest_nice`, in ticks of USER_HZ,
@@ -284,6 +309,26 @@ mod tests {
         assert_eq!(delta.cpus[&0].device_interrupts, Some(0));
         assert_eq!(delta.run_delay_ns, None);
         assert_eq!(delta.migrations, Some(0));
+    }
+
+    #[test]
+    fn thermal_events_of_core_and_package_are_counted_where_they_are_shown() {
+        let dir = "sys/devices/system/cpu/cpu0/thermal_throttle";
+        let tree = |core: u64, package: u64| {
+            Root::tree("")
+                .with(&format!("{dir}/core_throttle_count"), &format!("{core}\n"))
+                .with(
+                    &format!("{dir}/package_throttle_count"),
+                    &format!("{package}\n"),
+                )
+        };
+        let before = Snapshot::read(&tree(3, 10), &[0]);
+        let delta = Snapshot::read(&tree(4, 12), &[0]).delta(&before);
+        assert_eq!(delta.thermal_events(), Some(3));
+        // One CPU of two does not tell; nobody was asked.
+        let half = Snapshot::read(&tree(3, 10), &[0, 1]);
+        assert_eq!(half.thermal_events(), None);
+        assert_eq!(Snapshot::read(&tree(3, 10), &[]).thermal_events(), None);
     }
 
     #[test]

@@ -35,6 +35,11 @@ pub(crate) struct Bench {
 /// What a round wrote down, and what happened around it.
 pub(crate) type Written = (Vec<Samples>, Vec<Histogram>, Vec<Trace>, Done);
 
+/// The machine computed something wrong. No later attempt makes that good, so none is made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct WrongResult(pub(crate) String);
+
 /// Where signs of life go.
 struct Voice {
     writer: Box<dyn Write + Send>,
@@ -334,19 +339,23 @@ impl Bench {
     }
 
     /// Measures every case by itself, in order: one that fails is measured once more, then given up
-    /// with its reason while the round goes on. A case that is given up in every round that counts
-    /// has failed.
+    /// with its reason while the round goes on; a [`WrongResult`] is given up at once. A case that is
+    /// given up in every round that counts has failed.
     pub(crate) fn each(
         &mut self,
         series: &Series,
         mut measure: impl FnMut(&mut Bench, &Case) -> Result<()>,
     ) {
         for case in &series.cases {
-            if measure(self, case).is_ok() {
-                continue;
+            let mut outcome = measure(self, case);
+            if outcome
+                .as_ref()
+                .is_err_and(|error| !error.is::<WrongResult>())
+            {
+                self.book.forget(&case.id);
+                outcome = measure(self, case);
             }
-            self.book.forget(&case.id);
-            if let Err(error) = measure(self, case) {
+            if let Err(error) = outcome {
                 self.fail(case, &error);
             }
         }

@@ -1,11 +1,13 @@
 //! Pinned threads that work at the same time: they are made, warmed up and started together, and
 //! what they did counts only while all of them were at it.
 
+mod log;
+
 use super::clock::Clock;
 use super::core_clock::{CoreClock, Windows};
 use crate::host::refused;
-use crate::stats::quantile::median;
 use anyhow::{Context, Result, anyhow, bail};
+use log::Log;
 use metal::place;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -116,7 +118,8 @@ impl Crew {
     /// operations). All members keep stepping until every one is past the end.
     ///
     /// # Errors
-    /// The first error of any member, or members that were never at work together.
+    /// The first error of any member, or members that were never at work together
+    /// ([`NeverTogether`]).
     pub(crate) fn run<S: FnMut() -> Result<u64>>(
         &self,
         enlist: impl Fn(usize) -> Result<S> + Sync,
@@ -251,10 +254,10 @@ impl Crew {
             .max()
             .unwrap_or(end);
         if from >= end {
-            bail!(
-                "the crew on CPUs {:?} was never at work together: a member began after the end",
-                self.cpus
-            );
+            return Err(NeverTogether {
+                cpus: self.cpus.clone(),
+            }
+            .into());
         }
         let window_ns = self.clock.ns(end - from);
         Ok(Shared {
@@ -277,6 +280,14 @@ impl Crew {
                 .collect(),
         })
     }
+}
+
+/// A member began after the others' end: the machine was busy, and another attempt may do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the crew on CPUs {cpus:?} was never at work together: a member began after the end")]
+pub(crate) struct NeverTogether {
+    /// One entry for each member.
+    pub(crate) cpus: Vec<usize>,
 }
 
 /// Another member failed, so this one ended.
@@ -359,138 +370,11 @@ impl Meeting {
     }
 }
 
-/// Progress over time: (tick, units so far), thinned by half whenever it is full.
-struct Log {
-    points: Vec<(u64, u64)>,
-    /// Every so many points are kept.
-    stride: usize,
-    skipped: usize,
-}
-
-impl Log {
-    /// An empty log that never holds more than `room` (at least 4) points, nor allocates again.
-    fn with_room(room: usize) -> Self {
-        Log {
-            points: Vec::with_capacity(room.max(4)),
-            stride: 1,
-            skipped: 0,
-        }
-    }
-
-    /// Adds a point, if it is its turn.
-    fn push(&mut self, tick: u64, units: u64) {
-        if !self.points.is_empty() {
-            self.skipped += 1;
-            if self.skipped < self.stride {
-                return;
-            }
-        }
-        self.skipped = 0;
-        self.push_last(tick, units);
-    }
-
-    /// Adds a point out of turn.
-    fn push_last(&mut self, tick: u64, units: u64) {
-        if self.points.len() == self.points.capacity() {
-            let mut index = 0;
-            self.points.retain(|_| {
-                index += 1;
-                index % 2 == 1
-            });
-            self.stride *= 2;
-        }
-        self.points.push((tick, units));
-    }
-
-    /// Tick of the first point; the last possible tick if there is none.
-    fn first_tick(&self) -> u64 {
-        self.points.first().map_or(u64::MAX, |(tick, _)| *tick)
-    }
-
-    /// Units between two ticks; linear between points.
-    fn between(&self, from: u64, to: u64) -> f64 {
-        self.at(to) - self.at(from)
-    }
-
-    /// Units per tick in the median step between two ticks.
-    fn steady(&self, from: u64, to: u64) -> Option<f64> {
-        let inside = |two: &&[(u64, u64)]| from <= two[0].0 && two[1].0 <= to;
-        let rates: Vec<f64> = (self.points.windows(2).filter(inside))
-            .map(|two| (two[1].1 - two[0].1) as f64 / (two[1].0 - two[0].0).max(1) as f64)
-            .collect();
-        median(&rates)
-    }
-
-    fn at(&self, tick: u64) -> f64 {
-        let above = self.points.partition_point(|(at, _)| *at < tick);
-        let units = |index: usize| self.points[index].1 as f64;
-        if self.points.is_empty() {
-            return 0.0;
-        }
-        if above == 0 {
-            return units(0);
-        }
-        if above == self.points.len() {
-            return units(above - 1);
-        }
-        let (low, high) = (self.points[above - 1].0, self.points[above].0);
-        let share = (tick - low) as f64 / (high - low) as f64;
-        units(above - 1) + share * (units(above) - units(above - 1))
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Crew, Log, POINTS};
+    use super::{Account, Crew, Log, NeverTogether};
     use crate::measure::clock::Clock;
     use anyhow::{Result, bail};
-
-    #[test]
-    fn a_log_interpolates_and_holds_still_outside() {
-        let mut log = Log::with_room(8);
-        for (tick, units) in [(100, 0), (200, 10), (300, 30)] {
-            log.push(tick, units);
-        }
-        assert_eq!(log.between(100, 300), 30.0);
-        assert_eq!(log.between(150, 250), 15.0);
-        assert_eq!(log.between(0, 1000), 30.0);
-        assert_eq!(log.between(300, 300), 0.0);
-        assert_eq!(Log::with_room(4).between(0, 9), 0.0);
-    }
-
-    #[test]
-    fn the_median_step_leaves_out_what_took_the_cpu_now_and_then() {
-        let mut log = Log::with_room(8);
-        for (tick, units) in [(0, 0), (100, 50), (200, 100), (900, 150), (1000, 200)] {
-            log.push(tick, units);
-        }
-        assert_eq!(log.steady(0, 1000), Some(0.5));
-        // Only whole steps count, and of those that are there.
-        assert_eq!(log.steady(250, 950), None);
-        assert_eq!(log.steady(150, 950), Some(50.0 / 700.0));
-    }
-
-    #[test]
-    fn a_full_log_is_thinned_without_losing_the_line() {
-        let mut log = Log::with_room(POINTS);
-        for point in 0..100_000_u64 {
-            log.push(1000 + 10 * point, 3 * point);
-        }
-        log.push_last(1000 + 10 * 100_000, 3 * 100_000);
-        assert!(log.points.len() <= POINTS && log.points.len() > POINTS / 4);
-        assert_eq!(log.points.capacity(), POINTS);
-        let mut gaps: Vec<u64> = log
-            .points
-            .windows(2)
-            .map(|two| two[1].0 - two[0].0)
-            .collect();
-        gaps.pop();
-        gaps.sort_unstable();
-        // Thinned evenly: the early part is no coarser than the late one.
-        assert!(gaps[gaps.len() - 1] <= 2 * gaps[0], "{gaps:?}");
-        assert!((log.between(1000, 1_001_000) - 300_000.0).abs() < 1e-6);
-        assert!((log.between(251_000, 501_000) - 75_000.0).abs() < 1e-6);
-    }
 
     fn crew(cpus: Vec<usize>) -> Crew {
         Crew::new(Clock::Monotonic, cpus, 2e6, true)
@@ -576,6 +460,26 @@ mod tests {
         assert!(reason("enlist").contains("no apparatus"));
         assert!(reason("step").contains("third step"));
         assert!(reason("panic").contains("member 0 of the crew panicked"));
+    }
+
+    #[test]
+    fn members_that_were_never_together_are_told_from_those_that_failed() {
+        let account = |first_tick| {
+            let mut log = Log::with_room(4);
+            log.push(first_tick, 0);
+            Ok(Account {
+                log,
+                start: 1000,
+                cpu: 0,
+                core_hz_before: None,
+                core_hz_after: None,
+            })
+        };
+        let crew = crew(vec![0, 1]);
+        let apart = crew.settle(vec![account(1000), account(u64::MAX / 2)]);
+        assert!(apart.expect_err("one was late").is::<NeverTogether>());
+        let failed = crew.settle(vec![account(1000), Err(anyhow::anyhow!("its own reason"))]);
+        assert!(!failed.expect_err("one failed").is::<NeverTogether>());
     }
 
     #[test]

@@ -46,6 +46,7 @@ impl Snapshot {
             ("steal_ns", counters.steal_ns().filter(|_| per_cpu)),
             ("interrupts", counters.interrupts().filter(|_| per_cpu)),
             ("throttled_ns", counters.throttled_ns),
+            ("thermal_events", counters.thermal_events()),
             ("psi_cpu_some_ns", ns(counters.cpu_pressure_us)),
             ("psi_memory_some_ns", ns(counters.memory_pressure_us)),
             ("psi_io_some_ns", ns(counters.io_pressure_us)),
@@ -106,6 +107,7 @@ mod tests {
             ("migrations", None),
             ("interrupts", None),
             ("throttled_ns", None),
+            ("thermal_events", None),
         ] {
             assert_eq!(changes.get(name).copied(), change, "{name}");
         }

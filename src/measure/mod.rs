@@ -18,10 +18,10 @@ mod surroundings;
 mod tests;
 mod warp;
 
-pub(crate) use bench::{Bench, Written};
+pub(crate) use bench::{Bench, Written, WrongResult};
 pub(crate) use calibrate::calibrate;
 pub(crate) use clock::Clock;
 pub(crate) use core_clock::{CoreClock, Windows};
-pub(crate) use crew::{Member, Shared};
+pub(crate) use crew::{Member, NeverTogether, Shared};
 pub(crate) use far::FarEnd;
 pub(crate) use quartet::voids;

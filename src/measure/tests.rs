@@ -2,8 +2,9 @@
 //! on how fast or quiet the machine is.
 
 use super::clock::CLOCK_GETTIME;
-use super::{Bench, FarEnd};
+use super::{Bench, FarEnd, WrongResult};
 use crate::link::{FromWorker, RoundOrder, ToWorker, frame};
+use anyhow::Context;
 use record::case::{Case, Order, Series};
 use record::event::{Calibration, Raw};
 use record::key::CaseId;
@@ -334,4 +335,36 @@ fn an_order_without_a_cpu_is_refused() {
         ..order()
     };
     assert!(Bench::new(nowhere).is_err());
+}
+
+#[test]
+fn a_case_that_fails_is_measured_once_more_unless_its_result_was_wrong() {
+    let series = order().series;
+    let case = series.cases[0].clone();
+    let run = |mut outcome: Box<dyn FnMut(u32) -> anyhow::Result<()>>| {
+        let mut bench = Bench::new(order()).expect("the CPU is allowed");
+        let mut attempts = 0;
+        bench.each(&series, |_, one| {
+            if one.id != case.id {
+                return Ok(());
+            }
+            attempts += 1;
+            outcome(attempts)
+        });
+        let (.., done) = bench.finish().expect("nothing is sent");
+        (attempts, done.failed.len())
+    };
+    assert_eq!(run(Box::new(|_| Ok(()))), (1, 0));
+    let second_time = |attempt| match attempt {
+        1 => anyhow::bail!("something came in between"),
+        _ => Ok(()),
+    };
+    assert_eq!(run(Box::new(second_time)), (2, 0));
+    assert_eq!(run(Box::new(|_| anyhow::bail!("always"))), (2, 1));
+    // Also inside what it was being done for.
+    let wrong_at_first = |attempt| match attempt {
+        1 => Err(WrongResult("2 + 2 = 5".to_owned())).context("adding"),
+        _ => Ok(()),
+    };
+    assert_eq!(run(Box::new(wrong_at_first)), (1, 1));
 }

@@ -236,15 +236,14 @@ impl Experiment for Instructions {
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
         let mut bodies = body::Bench::new();
         let mut patterns = None;
-        for case in &series.cases {
+        bench.each(series, |bench, case| {
             let name = case.text("instruction").unwrap_or_default();
             if name == MISPREDICTED {
                 let seed = bench.order().seed;
                 let patterns = patterns.get_or_insert_with(|| mispredict::Patterns::new(seed));
-                patterns
+                return patterns
                     .measure(case, LATENCY, bench)
-                    .with_context(|| format!("measuring {name}"))?;
-                continue;
+                    .with_context(|| format!("measuring {name}"));
             }
             let instruction =
                 body::find(name).with_context(|| format!("{name} is not of this architecture"))?;
@@ -253,8 +252,8 @@ impl Experiment for Instructions {
                 "the processor or the system lacks `{}` for {name}, though /proc/cpuinfo has it",
                 instruction.feature
             );
-            time(case, instruction, &mut bodies, bench)?;
-        }
+            time(case, instruction, &mut bodies, bench)
+        });
         Ok(())
     }
 }

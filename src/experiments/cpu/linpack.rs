@@ -12,7 +12,8 @@
 //! the right-hand side is one more column, then the unknowns are found from the last up. The
 //! products, nearly all of the work, are those of the crate `gemm` (AVX-512 or AVX2 with FMA where
 //! present, NEON on aarch64); exchanges, panels of 8 columns and triangles of 16 rows are plumb's
-//! own loops, compiled for the same vectors. Threads are pinned, one to a CPU, and share the blocks
+//! own loops, compiled for the same vectors. Threads are pinned, one to a CPU and one of each core
+//! first, and share the blocks
 //! in turn; the next panel is factored beside the updates by the one before. The matrix lies in
 //! huge pages where there are any, each block first touched by its thread.
 //!
@@ -58,7 +59,9 @@ use crate::experiment::{
     Card, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip, ViewCard,
     bounded, predicted,
 };
-use crate::measure::Bench;
+use crate::host::{format_cpus, parse_cpus};
+use crate::measure::{Bench, WrongResult};
+use crate::predict::cpu::peak::thread_cpus;
 use crate::predict::cpu::{self, Solve, solve_bound, solve_operations, solve_rate};
 use anyhow::{Context, Result, ensure};
 use metal::matrix::Matrix;
@@ -130,7 +133,7 @@ static CARD: Card = Card {
         },
         Param {
             name: "threads",
-            doc: "threads, each on a CPU of its own; all: one on each allowed CPU",
+            doc: "threads, each on a CPU of its own, one of each core first; all: one on each allowed CPU",
             domain: Domain::Either(&["all"], 1, 4096, Unit::Count),
             defaults: ["1", "1,all", "1,all"],
             role: Role::Case,
@@ -200,6 +203,15 @@ impl Experiment for Linpack {
         Duration::from_nanos(cases.sum::<f64>() as u64) + Duration::from_millis(30)
     }
 
+    fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
+        for case in &mut series.cases {
+            let cpus = thread_cpus(site, threads_of(&case.id, site.cpus.len()));
+            let text = Value::Text(format_cpus(&cpus));
+            case.at.insert("cpus".to_owned(), text);
+        }
+        Ok(series)
+    }
+
     fn predict(
         &self,
         site: &Site,
@@ -224,23 +236,20 @@ impl Experiment for Linpack {
     }
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
-        for case in &series.cases {
-            if let Err(error) = solve_case(case, bench) {
-                bench.fail(case, &error);
-            }
-        }
+        bench.each(series, |bench, case| solve_case(case, bench));
         Ok(())
     }
 }
 
 /// Solves systems of one case until its time is over, and writes down the rates and residuals.
 fn solve_case(case: &Case, bench: &mut Bench) -> Result<()> {
-    let cpus = &bench.order().cpus;
-    let threads = threads_of(&case.id, cpus.len());
-    let cpus = cpus
-        .get(..threads)
-        .with_context(|| format!("{threads} threads, but only {} CPUs", cpus.len()))?
-        .to_vec();
+    let cpus = case.at.get("cpus").and_then(Value::text).unwrap_or("");
+    let mut cpus = parse_cpus(cpus);
+    // The measuring thread is the first of them.
+    let own = cpus.iter().position(|cpu| *cpu == bench.cpu());
+    let own = own.with_context(|| format!("no thread is on the measuring CPU, {}", bench.cpu()))?;
+    cpus.swap(0, own);
+    let threads = cpus.len();
     bench.use_cpus(&cpus);
     let n = match bench.order().rehearsal {
         true => REHEARSAL_N,
@@ -261,8 +270,10 @@ fn solve_case(case: &Case, bench: &mut Bench) -> Result<()> {
         let residual = scaled_residual(&system, &solved.x);
         ensure!(
             residual < THRESHOLD,
-            "the scaled residual of the solution is {residual:.3}, {THRESHOLD} is HPL's threshold: \
-             it does not solve the system"
+            WrongResult(format!(
+                "the scaled residual of the solution is {residual:.3}, {THRESHOLD} is HPL's \
+                 threshold: it does not solve the system"
+            ))
         );
         let seconds = clock.between_ns(solved.from, solved.to) / 1e9;
         rates.push(solve_operations(n as u64) / seconds);

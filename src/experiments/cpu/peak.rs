@@ -16,13 +16,18 @@
 //! measured again, three times in all; what is kept then is told in the notes.
 //!
 //! Threads are pinned, warmed up by the same kernel, started together, and counted only while all of
-//! them work (case time; four times that where threads share CPUs). The rate is that of each thread's
-//! median step (about 50 µs), added up: what the units do, without what interrupts and the hypervisor
-//! take now and then, which is in the rate of the whole window beside it (`window_rate`) and in
-//! cpu.sustained. Where threads share CPUs it is that of the window. Each thread takes its core clock just
-//! before and just after, under the kernel: a chain of the same width between runs of it, whose step
-//! takes a whole number of cycles by the scalar core clock. So the clock that wide instructions cost
-//! is in the efficiency's denominator. A fused operation counts two.
+//! them work (case time; four times that where threads share CPUs). The steady rate is that of each
+//! thread's median step (about 50 µs), added up: what the units do, without what interrupts take now
+//! and then. `efficiency` rests on it. The rate of one thread is that too; of several only if they had
+//! at least 93 % of their CPUs and worked together in 90 % of the window, else that of the whole window,
+//! and a note says so: a quota or steal leaves the median step as it is. `window_rate` stands beside
+//! it always; where threads share CPUs it is all there is.
+//!
+//! Each thread takes its core clock just before and just after, under the kernel: a chain of the same
+//! width between runs of it, whose step takes the published cycles of the core's design. Where none are
+//! published, the one whole number that puts this clock at 0.6 to 1.05 of the scalar one, or of several
+//! the one that makes both equal to 2 %; else there is no clock. So the clock that wide instructions
+//! cost is in the efficiency's denominator. A fused operation counts two.
 //!
 //! ## Prediction
 //!
@@ -47,7 +52,7 @@
 //! `flop_rate` is what data sheets call peak FLOP/s; `rate` is the same for integers. `efficiency` at
 //! 0.98 or more: the units are as the table says and were kept busy. Near 0.5 at 64 bytes: one unit
 //! of that width instead of two. `all` over `1` well below the number of CPUs: siblings of one core,
-//! boost, or a quota. `core_hz_at_width` below the run's core clock: what wide arithmetic costs.
+//! boost, or, where the note on the whole window stands, a quota, steal or other load. `core_hz_at_width` below the run's core clock: what wide arithmetic costs.
 //!
 //! ## Pitfalls
 //!
@@ -65,6 +70,7 @@
 //! (2018).
 
 pub(crate) mod load;
+mod width;
 
 use crate::experiment::{
     Card, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip, ViewCard,
@@ -106,21 +112,22 @@ static CARD: Card = Card {
     metrics: &[
         Metric::new(
             "flop_rate",
-            "floating-point operations of all threads, a fused one counted twice",
+            "floating-point operations of all threads, a fused one counted twice; in the median \
+             step if the threads had their CPUs, else in the whole window",
             Unit::FlopPerS,
             Better::Higher,
             Kind::Hardware,
         ),
         Metric::new(
             "rate",
-            "integer operations of all threads, each lane counted",
+            "integer operations of all threads, each lane counted; over the same time",
             Unit::OpPerS,
             Better::Higher,
             Kind::Hardware,
         ),
         Metric::new(
             "efficiency",
-            "rate over units x lanes x operations x measured core clock x cores",
+            "rate of the median step over units x lanes x operations x measured core clock x cores",
             Unit::Ratio,
             Better::Higher,
             Kind::Hardware,
@@ -277,7 +284,7 @@ impl Experiment for PeakRate {
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
         let case_ns = bench.order().case_ns as f64;
-        for case in &series.cases {
+        bench.each(series, |bench, case| {
             let arithmetic = Arithmetic::of(&case.id)
                 .with_context(|| format!("there is no arithmetic {}", case.id))?;
             let threads = case.int("thread_count").unwrap_or(1) as usize;
@@ -287,8 +294,8 @@ impl Experiment for PeakRate {
             let times = window_times(threads, crate::host::parse_cpus(cpus).len());
             let load = load::run(bench, case, arithmetic, times * case_ns, true)
                 .with_context(|| format!("measuring {}", case.id))?;
-            record(bench, case, arithmetic, load)?;
-        }
+            record(bench, case, arithmetic, load)
+        });
         Ok(())
     }
 }
@@ -296,9 +303,11 @@ impl Experiment for PeakRate {
 /// Writes down what a crew reached, and the quantities that its bound rests on.
 fn record(bench: &mut Bench, case: &Case, arithmetic: Arithmetic, load: load::Load) -> Result<()> {
     let operations = load::ops_per_cycle(case);
-    let rate = load.steady_rate.unwrap_or(load.rate);
+    // What the units do while they have work does not depend on how long they had it.
+    let steady = load.steady_rate.unwrap_or(load.rate);
+    let (rate, note) = load.rate_together();
     if let Some((cores_hz, operations)) = load.cores_hz.zip(operations) {
-        let efficiency = rate / (operations * cores_hz);
+        let efficiency = steady / (operations * cores_hz);
         bench.record_batches(case, "efficiency", 0, vec![efficiency])?;
     }
     let samples = bench.record_batches(case, arithmetic.metric(), 0, vec![rate])?;
@@ -311,7 +320,7 @@ fn record(bench: &mut Bench, case: &Case, arithmetic: Arithmetic, load: load::Lo
             samples.quantities.insert(name.to_owned(), value);
         }
     }
-    samples.notes.extend(load.notes);
+    samples.notes.extend(load.notes.into_iter().chain(note));
     Ok(())
 }
 

@@ -10,14 +10,16 @@
 //! The widest addition of i64 and, apart from it, the widest fused multiply-add of f64 (multiplication
 //! where there is none), the kernels of cpu.peak, by one thread, four, and one per CPU. A block is a
 //! second: pinned threads warm up for a tenth of it, then count in a shared window. Each takes its
-//! core clock under the kernel before and after. The counters of the CPUs (steal, /proc/stat) and of
-//! the control group (throttling) are read between blocks, and how much of their time the threads
+//! core clock under the kernel before and after. The counters of the CPUs (steal in /proc/stat; x86
+//! shows throttling for heat in thermal_throttle) and of the control group (throttling) are read between blocks, and how much of their time the threads
 //! were on no CPU (taken by other load). Load pauses for a few milliseconds a
 //! second.
 //!
 //! Levels are found by change point (ED-PELT, at least 3 s long, correlated values penalised). Each
 //! change of 1 % or more is named with its second, its levels, and the counter that moved with it by
-//! at least half as much; else it is unexplained. Everything is in the trace.
+//! at least half as much; else it is unexplained. A clock that falls while more throttling events are
+//! counted is thermal throttling. Everything is in the trace; a column that is not known is 0, and a
+//! note says so.
 //!
 //! ## Prediction
 //!
@@ -40,7 +42,8 @@
 //!
 //! ## Pitfalls
 //!
-//! Steal is told in steps of 10 ms, 1 % of a second of one CPU. A hypervisor that tells no steal
+//! Steal is told in steps of 10 ms, 1 % of a second of one CPU. Guests see no throttling events, and
+//! power limits cause none: there a lower clock is the clock alone. A hypervisor that tells no steal
 //! leaves a change unexplained. Cores that lower their clock after the window only (firmware averages
 //! over seconds) show it a second later. Twenty seconds do not warm a heat sink: thorough's ten
 //! minutes do.
@@ -61,7 +64,7 @@ use crate::host::{Outside, Root, parse_cpus};
 use crate::measure::Bench;
 use crate::predict::cpu::peak::{Arithmetic, sustained_rate};
 use anyhow::{Context, Result};
-use changes::Second;
+use changes::{COLUMNS, Second, untold};
 use record::case::{Case, Order, Series};
 use record::event::{Isolation, Prediction, Repeat};
 use record::key::{CaseId, Value};
@@ -290,14 +293,8 @@ fn write(
         true => "rate_flop_per_s",
         false => "rate_op_per_s",
     };
-    let columns = [
-        "time_s",
-        column,
-        "core_hz",
-        "steal_share",
-        "throttled_share",
-        "taken_share",
-    ];
+    let mut columns = vec!["time_s", column];
+    columns.extend(COLUMNS.map(|(name, ..)| name));
     let rows = seconds.iter().map(Second::row).collect();
     bench.trace(case, "series", &columns, rows)?;
     let rates = seconds.iter().map(|second| second.rate).collect();
@@ -329,6 +326,7 @@ fn write(
         .into_iter()
         .map(|(note, times)| format!("in {times} of {} blocks: {note}", seconds.len()));
     samples.notes.extend(told);
+    samples.notes.extend(untold(seconds));
     Ok(())
 }
 

@@ -274,6 +274,16 @@ fn cycles(
     Ok((cycles, source, because))
 }
 
+/// Published latency of an instruction on a core of this design, where it is a whole number of cycles.
+/// None on aarch64: its table is from memory, and fused operations there forward their accumulator.
+pub(crate) fn published_latency(arch: Arch, core: Core, name: &str) -> Option<u64> {
+    if arch != Arch::X86_64 {
+        return None;
+    }
+    let cycles = X86_64.published(name, design(core)?, Measure::Latency)?;
+    (cycles >= 1.0 && cycles.fract() == 0.0).then_some(cycles as u64)
+}
+
 /// A chain cannot be faster than a cycle for each instruction that the core executes.
 pub(crate) fn chain_bound(instructions: f64) -> Bound {
     Bound {
@@ -290,7 +300,7 @@ pub(crate) fn chain_bound(instructions: f64) -> Bound {
 
 #[cfg(test)]
 mod tests {
-    use super::{AARCH64, Measure, X86_64, cycles, design};
+    use super::{AARCH64, Measure, X86_64, cycles, design, published_latency};
     use crate::host::{Arch, Core};
     use crate::predict::tests::bare_site;
 
@@ -342,6 +352,20 @@ mod tests {
         let (own, ..) = cycles(&site, "mul_i64", Measure::Latency).expect("it is in the table");
         assert!(own.low > 2.7 && own.high < 3.5, "{own:?}");
         assert!(cycles(&site, "no_such", Measure::Latency).is_err());
+    }
+
+    #[test]
+    fn latencies_in_whole_cycles_are_told_for_designs_that_the_table_has() {
+        let told = |core, name| published_latency(Arch::X86_64, core, name);
+        assert_eq!(told(Core::SkylakeServer, "fma_f64x8"), Some(4));
+        assert_eq!(told(Core::Haswell, "fma_f64x4"), Some(5));
+        assert_eq!(told(Core::SkylakeServer, "add_i32x16"), Some(1));
+        // Not whole, no such instruction, no such design, from memory.
+        assert_eq!(told(Core::Gracemont, "add_i32x8"), None);
+        assert_eq!(told(Core::Haswell, "fma_f64x8"), None);
+        assert_eq!(told(Core::Unknown, "fma_f64x4"), None);
+        let arm = published_latency(Arch::Aarch64, Core::NeoverseV1, "fma_f64x2");
+        assert_eq!(arm, None);
     }
 
     #[test]

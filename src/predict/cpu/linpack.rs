@@ -1,13 +1,12 @@
 //! What a dense solve takes: its products at a share of the peak rate of the vector units, and for
 //! each element of the matrix some cycles that no product does (exchanges, panels, triangles).
 
-use super::peak::{Arithmetic, measured_peak, peak_rate, per_cycle, thread_cpus};
+use super::peak::{Arithmetic, distinct_cores, measured_peak, peak_rate, per_cycle, thread_cpus};
 use super::{best_core_clock, told};
 use crate::experiment::{Known, Site};
 use crate::predict::{Estimate, around, inverse, product, range, sum};
 use record::event::{Bound, Range, Side};
 use record::key::Value;
-use std::collections::BTreeSet;
 
 /// Share of the peak that a well-made product reaches in the shapes of a factorisation. Libraries
 /// reach 0.9 in square products of thousands; here one dimension is the width of a block.
@@ -30,7 +29,7 @@ const MANY_THREADS: f64 = 16.0;
 pub(crate) struct Solve {
     /// Equations.
     pub n: u64,
-    /// Threads, on the first CPUs of the site.
+    /// Threads, one of each core of the site first.
     pub threads: usize,
     /// Blocks of columns that the threads share.
     pub blocks: usize,
@@ -50,7 +49,7 @@ pub(crate) fn solve_rate(site: &Site, known: Option<&Known>, solve: Solve) -> Es
         Some(_) => PRODUCT_SHARE,
         None => PLAIN_SHARE,
     };
-    let cores = cores(site, solve.threads);
+    let cores = distinct_cores(site, &thread_cpus(site, solve.threads)).max(1) as f64;
     let seconds = |work: f64, rate: Range| inverse(work, rate);
     // Blocks that do not divide evenly, and threads that wait for a panel.
     let uneven = match solve.threads {
@@ -97,19 +96,20 @@ fn spread(site: &Site, solve: Solve, mut estimate: Estimate) -> Estimate {
     estimate
 }
 
-/// The rate that so many cores never pass, from their clock and vector units.
+/// The rate that so many threads never pass, from their cores' clock and vector units.
 pub(crate) fn solve_bound(site: &Site, threads: usize) -> Bound {
     let cpus = thread_cpus(site, threads);
+    let cores = distinct_cores(site, &cpus).max(1);
     let (constant, firm) = fused(site)
         .and_then(|fused| per_cycle(site, fused, &cpus))
         .unwrap_or((MOST_PER_CYCLE, false));
     Bound {
         side: Side::AtMost,
-        constant: constant * threads as f64,
+        constant: constant * cores as f64,
         inputs: vec![("core_hz".to_owned(), 1)],
         uncertainty: 0.05,
         rule: format!(
-            "{threads} threads of {constant} operations a cycle at most, at the round's core clock"
+            "{cores} cores of {constant} operations a cycle at most, at the round's core clock"
         ),
         // The other cores' clocks are not known.
         warns_only: threads > 1 || !firm,
@@ -146,20 +146,9 @@ fn peak_of_one(site: &Site, known: Option<&Known>) -> (Range, String) {
     }
 }
 
-/// Cores that so many of the site's CPUs belong to: two threads of a core share its units.
-fn cores(site: &Site, threads: usize) -> f64 {
-    let mut cores = BTreeSet::new();
-    for id in site.cpus.iter().take(threads) {
-        let cpu = site.host.cpu.cpus.iter().find(|cpu| cpu.id == *id);
-        let first = cpu.and_then(|cpu| cpu.smt_siblings.first().copied());
-        cores.insert(first.unwrap_or(*id));
-    }
-    cores.len().max(1) as f64
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Solve, cores, solve_bound, solve_operations, solve_rate};
+    use super::{Solve, solve_bound, solve_operations, solve_rate};
     use crate::experiment::Known;
     use crate::experiments::tests::{recorded, sites};
     use record::key::{CaseId, Key};
@@ -195,11 +184,15 @@ mod tests {
     }
 
     #[test]
-    fn threads_of_a_core_are_one_core() {
+    fn threads_of_a_core_share_its_units() {
         let epyc = recorded("epyc-7763-2s");
         assert_eq!(epyc.cpus.len(), 256);
-        assert_eq!(cores(&epyc, 256), 128.0);
-        assert_eq!(cores(&epyc, 1), 1.0);
+        let bound = |threads| solve_bound(&epyc, threads).constant;
+        assert_eq!(bound(128), 128.0 * bound(1));
+        assert_eq!(bound(256), bound(128));
+        // Up to the number of cores, each thread has one.
+        let likely = |threads| solve_rate(&epyc, None, solve(8000, threads)).range.likely;
+        assert!(likely(128) > likely(64));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 mod units;
 
+use super::instruction::published_latency;
 use super::{best_core_clock, is_guest};
 use crate::experiment::{Known, Site};
 use crate::host::{Arch, Core};
@@ -113,6 +114,20 @@ impl Arithmetic {
             }
     }
 
+    /// The instruction in a chain of which the clock at this width is told: a fused operation, or an
+    /// addition for the light ones of integers. None for scalars.
+    pub(crate) fn chain(self) -> Option<Arithmetic> {
+        let light = self.op == "add" && !self.is_floating();
+        let (op, element) = match (light, self.width) {
+            (_, "scalar") => return None,
+            (true, _) => ("add", "i64"),
+            (false, "sse2") => ("mul", "f64"),
+            (false, _) => ("fma", "f64"),
+        };
+        let width = self.width;
+        Some(Arithmetic { op, element, width })
+    }
+
     /// The instruction of an operation and type at the greatest width that the site's processor has.
     pub(crate) fn widest(site: &Site, op: &'static str, element: &'static str) -> Option<Self> {
         WIDTHS
@@ -185,6 +200,21 @@ pub(crate) fn per_cycle(
     let alike = cpus.iter().all(|cpu| core_of(site, *cpu) == core);
     let (range, firm) = starts(core, arithmetic).filter(|_| alike)?;
     Some((range.high * arithmetic.operations(), firm))
+}
+
+/// Published latency, in cycles, of the instruction in an arithmetic's chain ([`Arithmetic::chain`]),
+/// where the cores of these CPUs are of one design and it is known.
+pub(crate) fn chain_latency(site: &Site, arithmetic: Arithmetic, cpus: &[usize]) -> Option<u64> {
+    let chain = arithmetic.chain()?;
+    let core = core_of(site, *cpus.first()?);
+    let alike = cpus.iter().all(|cpu| core_of(site, *cpu) == core);
+    // Tables have vector additions of i32, which take what those of i64 do.
+    let (element, lanes) = match chain.element {
+        "i64" => ("i32", 2.0 * chain.lanes()),
+        element => (element, chain.lanes()),
+    };
+    let name = format!("{}_{element}x{lanes}", chain.op);
+    published_latency(site.host.cpu.arch, core, &name).filter(|_| alike)
 }
 
 /// The bound of a rate: operations per cycle x the core clocks of the same round.

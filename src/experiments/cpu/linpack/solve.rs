@@ -9,6 +9,7 @@
 //! in the same way.
 
 use super::lu::{Panel, Singular};
+use crate::host::refused;
 use anyhow::{Context, Result, anyhow, ensure};
 use metal::matrix::{Matrix, View, ViewMut, subtract_product};
 use metal::memory::Pages;
@@ -77,6 +78,8 @@ pub(super) struct Solver {
     n: usize,
     block: usize,
     cpus: Vec<usize>,
+    /// How a thread is made.
+    make: fn() -> thread::Builder,
 }
 
 impl Solver {
@@ -95,7 +98,15 @@ impl Solver {
             n,
             block,
             cpus: cpus.to_vec(),
+            make: thread::Builder::new,
         })
+    }
+
+    /// The same with threads made another way, to see what happens where they cannot be made.
+    #[cfg(test)]
+    pub(super) fn making(mut self, make: fn() -> thread::Builder) -> Self {
+        self.make = make;
+        self
     }
 
     /// Share of the matrix that lies in huge pages; 0 where that is not told.
@@ -106,7 +117,7 @@ impl Solver {
     /// Fills the memory by `fill(column, elements)` and solves.
     ///
     /// # Errors
-    /// A singular matrix ([`Singular`]), or a CPU that cannot be pinned to.
+    /// A singular matrix ([`Singular`]), a thread that cannot be made, or a CPU that cannot be pinned to.
     pub(super) fn solve(
         &mut self,
         fill: impl Fn(usize, &mut [f64]) + Sync,
@@ -129,13 +140,14 @@ impl Solver {
         let team = Team::new(members, self.n, self.block);
         let mut shares = shares.into_iter();
         let first = shares.next().expect("there is at least one member");
+        let make = self.make;
         thread::scope(|scope| {
             let (team, fill) = (&team, &fill);
             let others: Vec<_> = shares
                 .enumerate()
                 .zip(&self.cpus[self.cpus.len().min(1)..])
                 .map(|((index, share), cpu)| {
-                    scope.spawn(move || {
+                    let member = move || {
                         let guard = team.guard();
                         place::pin(*cpu).with_context(|| format!("pinning to CPU {cpu}"))?;
                         // Best effort, as for the measuring thread.
@@ -143,7 +155,14 @@ impl Solver {
                         team.work(index + 1, share, fill, || {})?;
                         guard.passed();
                         anyhow::Ok(())
-                    })
+                    };
+                    let made = make().spawn_scoped(scope, member);
+                    if made.is_err() {
+                        // Those that are there would wait for it for ever.
+                        drop(team.guard());
+                    }
+                    made.map_err(refused::told)
+                        .with_context(|| format!("making thread {}", index + 2))
                 })
                 .collect();
             let guard = team.guard();
@@ -155,18 +174,14 @@ impl Solver {
             } else {
                 drop(guard);
             }
-            // A member that only saw another fail has no reason of its own.
             let mut outcomes = vec![outcome];
             for other in others {
-                let joined = other.join();
-                outcomes.push(joined.unwrap_or_else(|_| Err(anyhow!("a thread panicked"))));
+                outcomes.push(other.and_then(|other| {
+                    let joined = other.join();
+                    joined.unwrap_or_else(|_| Err(anyhow!("a thread panicked")))
+                }));
             }
-            outcomes.sort_by_key(|outcome| match outcome {
-                Err(error) if error.is::<OtherFailed>() => 1,
-                Err(_) => 0,
-                Ok(()) => 2,
-            });
-            outcomes.into_iter().collect::<Result<()>>()?;
+            first_reason(outcomes)?;
             let mut x = Vec::with_capacity(self.n);
             for part in &team.unknowns {
                 x.extend_from_slice(part.get().context("an unknown was not found")?);
@@ -174,6 +189,16 @@ impl Solver {
             Ok(Solved { x, from, to })
         })
     }
+}
+
+/// The first error; a member that only saw another fail has no reason of its own.
+fn first_reason(mut outcomes: Vec<Result<()>>) -> Result<()> {
+    outcomes.sort_by_key(|outcome| match outcome {
+        Err(error) if error.is::<OtherFailed>() => 1,
+        Err(_) => 0,
+        Ok(()) => 2,
+    });
+    outcomes.into_iter().collect()
 }
 
 /// A block of columns of one thread.

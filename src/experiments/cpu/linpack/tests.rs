@@ -2,11 +2,14 @@ use super::EXPERIMENT;
 use super::lu::Singular;
 use super::residual::scaled_residual;
 use super::solve::{Solver, System, block_columns};
-use crate::experiment::{Experiment, Preset};
+use crate::experiment::{Experiment, Known, Preset};
 use crate::experiments::tests::{check, params, recorded, sites, smoke};
+use crate::predict::cpu::peak::distinct_cores;
 use crate::predict::tests::bare_site;
 use anyhow::Result;
-use record::key::CaseId;
+use record::key::{CaseId, Value};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::Builder;
 use std::time::Duration;
 
 /// Solves a system given row by row, the right-hand side last in each row.
@@ -141,6 +144,46 @@ fn a_cpu_that_is_not_there_is_an_error_and_a_panic_ends_all() {
         )
         .expect_err("the other thread panics");
     assert!(format!("{error:#}").contains("panicked"), "{error:#}");
+}
+
+#[test]
+fn a_thread_that_cannot_be_made_is_an_error_that_names_the_limit_and_ends_all() {
+    static MADE: AtomicUsize = AtomicUsize::new(0);
+    let make = || match MADE.fetch_add(1, Ordering::Relaxed) {
+        0 => Builder::new(),
+        // No address space has room for such a stack.
+        _ => Builder::new().stack_size(1 << 60),
+    };
+    let here = metal::place::allowed().expect("CPUs")[0];
+    let system = System { n: 40, seed: 1 };
+    let error = Solver::new(40, 8, &[here; 4])
+        .unwrap()
+        .making(make)
+        .solve(|column, elements| system.fill(column, elements), || 0)
+        .expect_err("the second thread beside the first cannot be made");
+    let text = format!("{error:#}");
+    assert!(text.contains("making thread 3"), "{text}");
+    assert!(text.contains("pids.max"), "{text}");
+}
+
+#[test]
+fn threads_take_one_cpu_of_each_core_first() {
+    let site = recorded("epyc-7763-2s");
+    let set = [("n", "2000"), ("threads", "1,128,all")];
+    let offer = EXPERIMENT
+        .series(&site, &params(EXPERIMENT.card(), Preset::Thorough, &set))
+        .unwrap();
+    let series = offer.series.into_iter().next().unwrap();
+    let resolved = EXPERIMENT
+        .resolve(&site, &Known::default(), series)
+        .unwrap();
+    for case in &resolved.cases {
+        let cpus = case.at.get("cpus").and_then(Value::text).unwrap_or("");
+        let cpus = crate::host::parse_cpus(cpus);
+        let threads = case.int("threads").unwrap_or(256) as usize;
+        assert_eq!(cpus.len(), threads);
+        assert_eq!(distinct_cores(&site, &cpus), threads.min(128));
+    }
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! A crew at arithmetic, and the core clock while it is: what `cpu.peak` and `cpu.sustained` share.
 
+use super::width::{Chains, clock_at_width};
 use crate::experiment::Site;
 use crate::host::{format_cpus, parse_cpus};
-use crate::measure::{Bench, Clock, CoreClock, Member, Shared};
-use crate::predict::cpu::peak::{Arithmetic, distinct_cores, per_cycle, thread_count, thread_cpus};
-use anyhow::{Context, Result, ensure};
+use crate::measure::{Bench, Clock, CoreClock, Member, NeverTogether, Shared, WrongResult};
+use crate::predict::cpu::peak::{
+    Arithmetic, chain_latency, distinct_cores, per_cycle, thread_count, thread_cpus,
+};
+use anyhow::{Context, Result, bail, ensure};
 use metal::peak::{Kernel, Op, Peak, Type, Width};
 use metal::process::rusage_self;
 use record::case::Case;
@@ -16,12 +19,6 @@ use std::time::Instant;
 const STEP_NS: f64 = 50e3;
 /// Instructions of the runs from which the length of a step is told, and how many runs.
 const TRIAL: (u64, u32) = (50_000, 3);
-/// Instructions of a look at the clock by a chain: 3 µs to 15 µs.
-const CHAIN_INSTRUCTIONS: u64 = 12_000;
-/// Such looks, each after a step of the kernel.
-const LOOKS: usize = 5;
-/// Relative distance in which the fastest looks agree.
-const AGREEMENT: f64 = 0.005;
 /// Relative difference of a member's clocks before and after above which it has none.
 const MOVED: f64 = 0.01;
 /// Attempts at a window in which all members work, in a rehearsal and else: a busy machine may take a
@@ -30,6 +27,8 @@ const ATTEMPTS: [usize; 2] = [10, 3];
 /// Share of their lives that threads with CPUs of their own are on them, start and end included; an
 /// attempt with less is made again, by this counter and not by its rate.
 const HAD_SHARE: f64 = 0.93;
+/// Share of the window in which all threads must have worked for their median steps to be added up.
+const OVERLAP_SHARE: f64 = 0.9;
 /// Least window of several threads in a rehearsal, which has to work on busy machines too.
 const REHEARSAL_NS: f64 = 5e6;
 /// Share of the members whose clock must be known for the sum.
@@ -48,8 +47,37 @@ pub(crate) struct Load {
     pub cores_hz: Option<f64>,
     /// Share of their lives that the threads were on a CPU.
     pub had: f64,
+    /// Share of the window asked for in which all of them worked.
+    pub overlap: f64,
+    /// How many they were.
+    pub threads: usize,
     /// What a reader must know.
     pub notes: Vec<String>,
+}
+
+impl Load {
+    /// The rate that the threads reached together, and why it is not that of their median steps
+    /// where it might have been. Median steps of several threads are added up only if the threads had
+    /// their CPUs and worked at the same time: a quota, steal or other load leaves most steps of each
+    /// thread as they are, and their sum would be a rate that the machine never reached.
+    pub(crate) fn rate_together(&self) -> (f64, Option<String>) {
+        match self.steady_rate {
+            None => (self.rate, None),
+            Some(steady) if self.threads == 1 || self.is_undisturbed() => (steady, None),
+            Some(_) => (
+                self.rate,
+                Some(
+                    "the rate is that of the whole window: the threads did not all have their CPUs \
+                     all the time (a quota, steal or other load)"
+                        .to_owned(),
+                ),
+            ),
+        }
+    }
+
+    fn is_undisturbed(&self) -> bool {
+        self.had >= HAD_SHARE && self.overlap >= OVERLAP_SHARE
+    }
 }
 
 /// Writes into a case what its symbols come to: threads, their CPUs, cores, and the operations per
@@ -66,6 +94,9 @@ pub(crate) fn place(case: &mut Case, site: &Site, arithmetic: Arithmetic, thread
         let text = format!("{operations:.4}");
         let text = text.trim_end_matches('0').trim_end_matches('.').to_owned();
         at.insert("ops_per_cycle".to_owned(), Value::Text(text));
+    }
+    if let Some(cycles) = chain_latency(site, arithmetic, &cpus) {
+        at.insert("chain_cycles".to_owned(), Value::Int(cycles));
     }
 }
 
@@ -105,8 +136,8 @@ pub(crate) fn kernel(arithmetic: Arithmetic) -> Option<Kernel> {
 /// CPUs in it, as often as [`ATTEMPTS`] says.
 ///
 /// # Errors
-/// The processor lacks the instruction or computes other values than software does, or the threads
-/// were never at work together.
+/// The processor lacks the instruction, or in no attempt were the threads at work together; at once
+/// where it computes other values than software does ([`WrongResult`]).
 pub(crate) fn run(
     bench: &mut Bench,
     case: &Case,
@@ -129,46 +160,37 @@ pub(crate) fn run(
     let crew = bench.crew(&assigned, window_ns)?;
     let is_crowded = threads > cpus.len();
     let switches = rusage_self().nivcsw;
+    let chain_cycles = case.int("chain_cycles");
     let enlist = |_| {
         let peak =
             steps(kernel, clock).with_context(|| format!("this processor has no {kernel:?}"))?;
+        let wrong = move |what| WrongResult(format!("{kernel:?} {what}"));
         ensure!(
             peak.is_right(),
-            "{kernel:?} computes other values than software"
+            wrong("computes other values than software")
         );
-        let (again, chain) = (peak.clone(), chains(kernel));
+        let (again, chains) = (peak.clone(), Chains::of(arithmetic, chain_cycles));
         let step = move || {
-            ensure!(
-                peak.run(),
-                "{kernel:?} computed different values in two runs"
-            );
+            ensure!(peak.run(), wrong("computed different values in two runs"));
             Ok(peak.operations())
         };
-        let probe = move |core: &mut CoreClock| clock_at_width(core, clock, &again, chain.as_ref());
+        let probe =
+            move |core: &mut CoreClock| clock_at_width(core, clock, &again, chains.as_ref());
         Ok((step, probe))
     };
-    let mut best: Option<(f64, Shared)> = None;
-    let mut failure = None;
-    for _ in 0..ATTEMPTS[usize::from(!rehearsal)] {
-        let (begin, before_ns) = (Instant::now(), cpu_time_ns());
-        match crew.run_probed(enlist) {
-            Ok(shared) => {
-                let had_ns = cpu_time_ns().saturating_sub(before_ns) as f64;
-                let share = had_ns / (begin.elapsed().as_nanos() as f64 * threads as f64);
-                if best.as_ref().is_none_or(|(have, _)| share > *have) {
-                    best = Some((share, shared));
-                }
-                // Where threads share CPUs, waiting is the case.
-                if !again || is_crowded || rehearsal || share >= HAD_SHARE {
-                    break;
-                }
-            }
-            Err(error) => failure = Some(error),
-        }
-    }
-    let Some((share, shared)) = best else {
-        return Err(failure.context("no attempt was made")?);
+    let most = ATTEMPTS[usize::from(!rehearsal)];
+    // Where threads share CPUs, waiting is the case.
+    let share_wanted = match !again || is_crowded || rehearsal {
+        true => 0.0,
+        false => HAD_SHARE,
     };
+    let (share, shared) = attempts(most, share_wanted, || {
+        let (begin, before_ns) = (Instant::now(), cpu_time_ns());
+        let shared = crew.run_probed(enlist)?;
+        let had_ns = cpu_time_ns().saturating_sub(before_ns) as f64;
+        let life_ns = begin.elapsed().as_nanos() as f64 * threads as f64;
+        Ok((had_ns / life_ns, shared))
+    })?;
     if is_crowded {
         // Members that share a CPU are switched by the scheduler: that is the case.
         bench.planned_switches(rusage_self().nivcsw.saturating_sub(switches));
@@ -182,6 +204,37 @@ pub(crate) fn run(
         ));
     }
     Ok(load)
+}
+
+/// Attempts, each with the share of their lives that its threads were on a CPU, until one has at least
+/// `share_wanted`, at most `most`; the one with the greatest share. An attempt in which the threads
+/// were never together does not count; any other failure ends it.
+fn attempts<T>(
+    most: usize,
+    share_wanted: f64,
+    mut attempt: impl FnMut() -> Result<(f64, T)>,
+) -> Result<(f64, T)> {
+    let mut best: Option<(f64, T)> = None;
+    let mut apart = None;
+    for _ in 0..most {
+        match attempt() {
+            Ok((share, done)) => {
+                if best.as_ref().is_none_or(|(have, _)| share > *have) {
+                    best = Some((share, done));
+                }
+                if share >= share_wanted {
+                    break;
+                }
+            }
+            Err(error) if error.is::<NeverTogether>() => apart = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    match (best, apart) {
+        (Some(best), _) => Ok(best),
+        (None, Some(error)) => Err(error),
+        (None, None) => bail!("no attempt was made"),
+    }
 }
 
 /// The kernel in runs of about [`STEP_NS`].
@@ -218,15 +271,16 @@ fn settle(bench: &Bench, case: &Case, shared: &Shared, is_crowded: bool) -> Load
     let mut notes = Vec::new();
     if core_hz.is_none() {
         notes.push(
-            "no core clock at this width: it moved over the window, or others used the CPU while \
-             it was taken"
+            "no core clock at this width: it moved over the window, others used the CPU while it \
+             was taken, or the cycles of its chain are not known on this core and not told by their \
+             length"
                 .to_owned(),
         );
         if bench.order().rehearsal {
             core_hz = Some(bench.calibration().core_hz);
         }
     }
-    if shared.overlap < 0.9 {
+    if shared.overlap < OVERLAP_SHARE {
         notes.push(format!(
             "all threads worked together in {:.0} % of the window only",
             100.0 * shared.overlap
@@ -244,6 +298,8 @@ fn settle(bench: &Bench, case: &Case, shared: &Shared, is_crowded: bool) -> Load
         core_hz,
         cores_hz: core_hz.map(|hz| hz * cores),
         had: 1.0,
+        overlap: shared.overlap,
+        threads: shared.members.len(),
         notes,
     }
 }
@@ -260,66 +316,11 @@ fn member_hz(member: &Member, is_shared: bool) -> Option<f64> {
     }
 }
 
-/// The chains, a short and a long one, by which the clock at a kernel's width is told: of fused
-/// operations, or of additions for the light ones of integers. None for scalars, whose clock the core's own chains tell.
-fn chains(kernel: Kernel) -> Option<[Peak; 2]> {
-    let light = kernel.op == Op::Add && matches!(kernel.element, Type::I32 | Type::I64);
-    let (op, element) = match (light, kernel.width) {
-        (true, _) => (Op::Add, Type::I64),
-        (false, Width::Sse2) => (Op::Mul, Type::F64),
-        (false, _) => (Op::Fma, Type::F64),
-    };
-    let kernel = Kernel {
-        op,
-        element,
-        width: kernel.width,
-    };
-    let of = |instructions| Peak::chain(kernel, instructions);
-    Some([of(CHAIN_INSTRUCTIONS)?, of(3 * CHAIN_INSTRUCTIONS)?])
-}
-
-/// The core clock under a kernel, in Hz: a core may lower it for wide instructions and raise it
-/// again microseconds later, so the scalar chains of [`CoreClock`] do not see it. A chain of the same
-/// width does: its step takes a whole number of cycles, which the scalar clock tells.
-fn clock_at_width(
-    core: &mut CoreClock,
-    clock: Clock,
-    peak: &Peak,
-    chains: Option<&[Peak; 2]>,
-) -> Option<f64> {
-    let scalar_hz = core.estimate().hz?;
-    let Some(chains) = chains else {
-        return Some(scalar_hz);
-    };
-    let mut times = [[f64::INFINITY; 2]; LOOKS];
-    for look in &mut times {
-        for (time_ns, chain) in look.iter_mut().zip(chains) {
-            peak.run();
-            // The first stretch after the kernel waits for its last instructions.
-            chain.run();
-            let start = clock.start();
-            chain.run();
-            *time_ns = clock.between_ns(start, clock.end());
-        }
-    }
-    // What surrounds a chain goes away in the difference of two lengths.
-    let shortest = |of: usize| {
-        let mut all = times.map(|look| look[of]);
-        all.sort_by(f64::total_cmp);
-        (all[1] <= all[0] * (1.0 + AGREEMENT)).then_some(all[0])
-    };
-    let steps = chains[1].instructions() - chains[0].instructions();
-    let fastest = steps as f64 * 1e9 / (shortest(1)? - shortest(0)?).max(1.0);
-    // A rate above the scalar chains' is their uncertainty; a lower clock makes the quotient larger.
-    let cycles = (scalar_hz / fastest + 0.1).floor().max(1.0);
-    Some(fastest * cycles)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{kernel, member_hz, ops_per_cycle, place};
+    use super::{Load, attempts, kernel, member_hz, ops_per_cycle, place};
     use crate::experiments::tests::recorded;
-    use crate::measure::Member;
+    use crate::measure::{Member, NeverTogether, WrongResult};
     use crate::predict::cpu::peak::{Arithmetic, OPS, TYPES, WIDTHS};
     use record::case::Case;
     use record::key::{CaseId, Value};
@@ -349,10 +350,84 @@ mod tests {
         assert_eq!(case.int("thread_count"), Some(512));
         assert_eq!(case.int("cores"), Some(128));
         assert_eq!(ops_per_cycle(&case), Some(16.0));
+        assert_eq!(case.int("chain_cycles"), Some(4), "a fused one on Zen 3");
         let hybrid = recorded("alder-lake-hybrid");
         let mut case = Case::new(CaseId::new());
         place(&mut case, &hybrid, chief, &Value::from("all"));
         assert_eq!(ops_per_cycle(&case), None, "two designs have no one number");
+        assert_eq!(case.int("chain_cycles"), None);
+    }
+
+    #[test]
+    fn attempts_end_at_the_first_good_one_and_keep_the_best_else() {
+        let run = |shares: &[f64]| {
+            let mut made = 0;
+            let best = attempts(3, 0.9, || {
+                made += 1;
+                Ok((shares[made - 1], made))
+            });
+            (best.expect("none fails"), made)
+        };
+        assert_eq!(run(&[0.95, 0.99]), ((0.95, 1), 1));
+        assert_eq!(run(&[0.5, 0.7, 0.6]), ((0.7, 2), 3));
+    }
+
+    #[test]
+    fn only_threads_that_were_never_together_are_tried_again() {
+        let apart = || anyhow::Error::from(NeverTogether { cpus: vec![0, 1] });
+        let mut made = 0;
+        let best = attempts(3, 0.9, || {
+            made += 1;
+            if made < 3 {
+                Err(apart())
+            } else {
+                Ok((1.0, made))
+            }
+        });
+        assert_eq!(best.expect("the third is good"), (1.0, 3));
+        let none = attempts::<()>(3, 0.9, || Err(apart())).expect_err("none is good");
+        assert!(none.is::<NeverTogether>());
+        // A wrong value after a window that was disturbed, and before one that would be good.
+        let mut made = 0;
+        let wrong = attempts(3, 0.9, || {
+            made += 1;
+            match made {
+                1 => Ok((0.5, ())),
+                2 => Err(WrongResult("other values".to_owned()).into()),
+                _ => Ok((1.0, ())),
+            }
+        });
+        assert!(wrong.expect_err("it computed wrong").is::<WrongResult>());
+        assert_eq!(made, 2);
+    }
+
+    #[test]
+    fn median_steps_are_added_up_only_where_the_threads_had_their_cpus_together() {
+        let load = |threads, had, overlap| Load {
+            rate: 5.0,
+            steady_rate: Some(10.0),
+            core_hz: None,
+            cores_hz: None,
+            had,
+            overlap,
+            threads,
+            notes: Vec::new(),
+        };
+        let told = |load: Load| {
+            let (rate, note) = load.rate_together();
+            (rate, note.is_some())
+        };
+        assert_eq!(told(load(2, 0.97, 0.95)), (10.0, false));
+        // Half a CPU each by a quota; threads that ran one after the other.
+        assert_eq!(told(load(2, 0.5, 0.95)), (5.0, true));
+        assert_eq!(told(load(2, 0.97, 0.5)), (5.0, true));
+        // What one core does does not depend on how long it may.
+        assert_eq!(told(load(1, 0.5, 0.5)), (10.0, false));
+        let crowded = Load {
+            steady_rate: None,
+            ..load(4, 0.5, 1.0)
+        };
+        assert_eq!(told(crowded), (5.0, false));
     }
 
     #[test]

@@ -29,7 +29,31 @@ pub(super) struct Second {
     pub throttled: Option<f64>,
     /// Share of the threads' lives in which they were on no CPU.
     pub taken: Option<f64>,
+    /// Times the CPUs' cores and packages began to throttle for heat.
+    pub thermal_events: Option<f64>,
 }
+
+/// A column of the trace: its name, what it is called in notes, and its value in a block.
+type Column = (&'static str, &'static str, fn(&Second) -> Option<f64>);
+
+/// The columns of the trace after time and rate, whose values may not be known.
+pub(super) const COLUMNS: [Column; 5] = [
+    ("core_hz", "core clock at this width", |second| {
+        second.core_hz
+    }),
+    ("steal_share", "steal", |second| second.steal),
+    (
+        "throttled_share",
+        "throttling by the control group",
+        |second| second.throttled,
+    ),
+    ("taken_share", "other load on the CPUs", |second| {
+        second.taken
+    }),
+    ("thermal_events", "thermal throttling", |second| {
+        second.thermal_events
+    }),
+];
 
 impl Second {
     /// A block from one time to another with what the counters of `cpus` CPUs did over it.
@@ -43,21 +67,34 @@ impl Second {
             steal: share(moved.steal_ns(), cpus.max(1) as f64),
             throttled: share(moved.throttled_ns, 1.0),
             taken: Some(1.0 - load.had),
+            thermal_events: moved.thermal_events().map(|events| events as f64),
         }
     }
 
-    /// Its row of the trace; what is not known is 0, and the notes say so.
+    /// Its row of the trace: time, rate, [`COLUMNS`]. What is not known is 0; [`untold`] says so.
     pub(super) fn row(&self) -> Vec<f64> {
-        let known = |value: Option<f64>| value.unwrap_or(0.0);
-        vec![
-            self.at_s,
-            self.rate,
-            known(self.core_hz),
-            known(self.steal),
-            known(self.throttled),
-            known(self.taken),
-        ]
+        let counted = COLUMNS.map(|(.., of)| of(self).unwrap_or(0.0));
+        [self.at_s, self.rate].into_iter().chain(counted).collect()
     }
+}
+
+/// A note for each column of the trace that is not known in all blocks or in some.
+pub(super) fn untold(seconds: &[Second]) -> Vec<String> {
+    let note = |(column, name, of): Column| {
+        let unknown = seconds.iter().filter(|second| of(second).is_none()).count();
+        if unknown == 0 {
+            return None;
+        }
+        Some(if unknown == seconds.len() {
+            format!("{name} is not known in any block: `{column}` is 0 in the trace")
+        } else {
+            format!(
+                "{name} is not known in {unknown} of {} blocks: `{column}` is 0 there in the trace",
+                seconds.len()
+            )
+        })
+    };
+    COLUMNS.into_iter().filter_map(note).collect()
 }
 
 /// A change of level.
@@ -149,14 +186,18 @@ fn cause(before: &[Second], after: &[Second], change: f64) -> String {
         level(after, |second| second.core_hz),
     ) {
         (Some(from), Some(to)) if (to / from - 1.0) / change >= EXPLAINS => {
+            let heat = heat(before, after, change);
             causes.push(format!(
-                "core clock {:.2} to {:.2} GHz",
+                "{heat}core clock {:.2} to {:.2} GHz",
                 from / 1e9,
                 to / 1e9
             ));
         }
         (Some(_), Some(_)) => {}
-        _ => untold.push("core clock"),
+        _ => match heat(before, after, change) {
+            heat if heat.is_empty() => untold.push("core clock"),
+            heat => causes.push(format!("{heat}core clock not known")),
+        },
     }
     match (causes.is_empty(), untold.is_empty()) {
         (false, _) => causes.join(", "),
@@ -168,9 +209,22 @@ fn cause(before: &[Second], after: &[Second], change: f64) -> String {
     }
 }
 
+/// `thermal throttling (12 events): ` if a drop of the clock came with throttling events: more of them
+/// in a block than before it.
+fn heat(before: &[Second], after: &[Second], change: f64) -> String {
+    let events = |second: &Second| second.thermal_events;
+    match (mean(before, events), mean(after, events)) {
+        (Some(from), Some(to)) if change < 0.0 && to > from => {
+            let sum: f64 = after.iter().filter_map(events).sum();
+            format!("thermal throttling ({sum} events): ")
+        }
+        _ => String::new(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Second, find};
+    use super::{COLUMNS, Second, find, untold};
     use record::unit::Unit;
 
     /// A minute at 1e9 with a little scatter, which `change` alters from second 30 on.
@@ -184,6 +238,7 @@ mod tests {
                     steal: Some(0.0),
                     throttled: Some(0.0),
                     taken: Some(0.01),
+                    thermal_events: Some(0.0),
                 };
                 if at >= 30 {
                     change(&mut second);
@@ -235,6 +290,57 @@ mod tests {
             second.throttled = Some(0.5);
         }));
         assert!(quota.contains("throttling"), "{quota}");
+    }
+
+    #[test]
+    fn a_clock_that_falls_with_throttling_events_is_named_so() {
+        let hot = |change: f64, events: f64| {
+            only(&minute(|second| {
+                second.rate *= change;
+                second.core_hz = Some(3.6e9 * change);
+                second.thermal_events = Some(events);
+            }))
+        };
+        let throttled = hot(0.8, 2.0);
+        assert!(
+            throttled.contains("thermal throttling (60 events): core clock 3.60 to 2.88 GHz"),
+            "{throttled}"
+        );
+        // Without events, and upwards, it is the clock alone.
+        for clock in [hot(0.8, 0.0), hot(1.2, 2.0)] {
+            assert!(!clock.contains("thermal") && clock.contains("core clock"));
+        }
+        let blind = only(&minute(|second| {
+            second.rate *= 0.8;
+            second.core_hz = None;
+            second.thermal_events = Some(1.0);
+        }));
+        assert!(
+            blind.contains("thermal throttling (30 events): core clock not known"),
+            "{blind}"
+        );
+        // Events while the clock stayed explain nothing.
+        let steady = only(&minute(|second| {
+            second.rate *= 0.8;
+            second.thermal_events = Some(2.0);
+        }));
+        assert!(steady.contains("unexplained"), "{steady}");
+    }
+
+    #[test]
+    fn a_column_that_is_not_known_has_its_note() {
+        let mut seconds = minute(|_| {});
+        assert!(untold(&seconds).is_empty());
+        assert_eq!(seconds[0].row().len(), 2 + COLUMNS.len());
+        for second in &mut seconds {
+            second.steal = None;
+        }
+        seconds[3].core_hz = None;
+        let notes = untold(&seconds);
+        assert_eq!(notes.len(), 2, "{notes:?}");
+        assert!(notes[0].contains("1 of 60 blocks") && notes[0].contains("`core_hz`"));
+        assert!(notes[1].contains("not known in any block") && notes[1].contains("`steal_share`"));
+        assert_eq!(seconds[3].row()[2], 0.0);
     }
 
     #[test]
