@@ -164,7 +164,8 @@ fn whole_source(experiment: &dyn Experiment) -> String {
     if let Ok(files) = std::fs::read_dir(parts) {
         for file in files {
             let path = file.unwrap().path();
-            if path.file_name().is_some_and(|name| name != "tests.rs") {
+            let is_part = path.is_file() && path.file_name().is_some_and(|name| name != "tests.rs");
+            if is_part {
                 text += &std::fs::read_to_string(path).unwrap();
             }
         }

@@ -59,7 +59,9 @@
 //! against `llc` is a switch against waking another CPU: on one CPU the whole round trip is work, on
 //! two it is mostly waiting, and longer where CPUs go to sleep deeply. `socketpair` beside
 //! `unix_stream` shows that a name costs nothing once connected. `bandwidth` at small sizes is a
-//! rate of messages (bytes a second over `size`), at large ones a rate of copying.
+//! rate of messages (bytes a second over `size`) that do not fill the buffer within a batch, so that
+//! the sender never waits; from 1 KiB on a batch fills it eight times and more, and at large sizes
+//! it is a rate of copying.
 //!
 //! ## Pitfalls
 //!
@@ -117,12 +119,17 @@ const SHARE: u64 = 2;
 /// other party at a batch's start and end takes tens of microseconds in a virtual machine, and never
 /// the same.
 const QUARTETS: usize = 4;
+/// Bytes that a pipe, a ring and, about so many, a socket hold.
+const BUFFER_BYTES: u64 = 64 << 10;
+/// A batch of messages of so many bytes and more fills that so many times at least.
+const FILLING_FROM: u64 = 1 << 10;
+const FILLS: u64 = 8;
 /// For the cost of a round: making the other party, the reference chains and the core clock of a
 /// case, and a rate of copying that large messages reach.
 const PEER_OVERHEAD: Duration = Duration::from_millis(1);
 const METRIC_OVERHEAD: Duration = Duration::from_millis(3);
 const WORKER_OVERHEAD: Duration = Duration::from_millis(30);
-const COPIED_BYTES_PER_S: f64 = 3e9;
+const COPIED_BYTES_PER_S: f64 = 1e9;
 
 static CARD: Card = Card {
     id: "os.ipc",
@@ -195,7 +202,8 @@ impl Experiment for Ipc {
                 return Duration::ZERO;
             };
             let case_time = Duration::from_nanos(site.case_ns);
-            let least = 6.0 * (QUARTETS + 1) as f64 * size as f64 / COPIED_BYTES_PER_S;
+            let batch = (size * whole_buffers(1, size)) as f64;
+            let least = 6.0 * (QUARTETS + 1) as f64 * batch / COPIED_BYTES_PER_S;
             let mut cost = PEER_OVERHEAD;
             if untold(via, size, "round_trip").is_none() {
                 cost += case_time + METRIC_OVERHEAD;
@@ -313,7 +321,7 @@ fn bandwidth<P: Party>(
     };
     let timer = timer(bench);
     let batch = timer.search(&mut |count| Ok(deliver(count)?.0))?;
-    let count = batch.operations;
+    let count = whole_buffers(batch.operations, size);
     let quartets = quartets(&timer, count, &mut deliver)?.or_fail()?;
     let notes = [batch.note(), quartets.note()];
     // In the domain of time, where a batch that something held up errs to either side alike: as
@@ -337,6 +345,20 @@ fn bandwidth<P: Party>(
     }
     samples.notes.extend(notes.into_iter().flatten());
     Ok(sent)
+}
+
+/// So many messages or more, of so many bytes, that a batch fills what lies on the way several whole
+/// times: else a batch would be two or three fills, and which of both would be chance. Small messages
+/// do not fill it in the time of a case; the manual says so.
+fn whole_buffers(count: u64, size: u64) -> u64 {
+    if size < FILLING_FROM {
+        return count;
+    }
+    let of_buffer = (BUFFER_BYTES / size).max(1);
+    count
+        .max(FILLS * BUFFER_BYTES / size)
+        .max(2)
+        .next_multiple_of(of_buffer)
 }
 
 /// Few and long quartets in bandwidth's share of the time.

@@ -64,7 +64,7 @@ impl Via {
     fn service(self) -> Service {
         let (message, page, queued, what) = match self {
             Via::Pipe => (
-                range(250.0, 650.0, 1500.0),
+                range(280.0, 640.0, 1500.0),
                 range(60.0, 180.0, 500.0),
                 [65536.0, 16.0],
                 "a pipe locked twice, a page taken and given back",
@@ -112,9 +112,18 @@ impl Via {
 /// Bytes that may lie on the way of a pipe or ring; other mechanisms are taken alike.
 const BUFFER_BYTES: f64 = 65536.0;
 
+/// Bytes that a socket's messages on the way may have by default (net.core.wmem_default).
+const SEND_BYTES: f64 = 212_992.0;
+/// Copies of a message that the caches hold at a time: both parties' buffers, both ways.
+const COPIES_AT_A_TIME: f64 = 4.0;
+/// A first-level cache for data holds so many bytes, or somewhat more.
+const NEAR_BYTES: f64 = 48.0 * 1024.0;
+
 /// Bytes a cycle of a copy between two processes' buffers that stay cached, on one CPU: from a short
 /// `rep movsb` without its fast form to full vectors out of the first-level cache.
 const COPY_NEAR: Range = range(4.0, 13.0, 36.0);
+/// The same where the buffers fit the second cache and not the first.
+const COPY_BEYOND: Range = range(3.0, 8.0, 25.0);
 /// The same where one side's lines come out of another core's cache.
 const COPY_FAR: Range = range(1.5, 5.0, 16.0);
 
@@ -186,7 +195,7 @@ pub(crate) fn bandwidth(site: &Site, known: Option<&Known>, way: Way) -> Estimat
         scaled(parts.call, parts.calls),
         sum(parts.service, parts.copies),
     );
-    let switches = switches(way);
+    let switches = switches(site, way);
     let (message, how) = if way.pair == "same" {
         let shared = product(switches, parts.handover);
         let how = format!(
@@ -195,16 +204,18 @@ pub(crate) fn bandwidth(site: &Site, known: Option<&Known>, way: Way) -> Estimat
         );
         (sum(work, shared), how)
     } else {
-        // Each party has its half, and they overlap; but where one is faster it waits for the other,
-        // and must be woken: once a message where messages are small, else as buffers fill and empty.
+        // Each party has its half, and they overlap, but contend for the buffer's lines; and as the
+        // buffer fills and empties, the one that is faster waits for the other and must be woken.
         let (fewest, handover) = (switches.low, parts.handover);
-        let often = if fewest < 1.0 { 1.0 } else { fewest };
         let message = Range {
             low: 0.45 * work.low,
-            likely: 0.8 * work.likely + 0.5 * fewest * handover.likely,
-            high: 1.2 * work.high + often * handover.high,
+            likely: work.likely + fewest * handover.likely,
+            high: 3.0 * work.high + 2.0 * fewest * handover.high,
         };
-        let how = format!("the parties overlap, and up to {often:.0} times one is woken");
+        let how = format!(
+            "the parties overlap and contend, and one is woken {fewest:.4} to {:.4} times",
+            2.0 * fewest
+        );
         (message, how)
     };
     Estimate {
@@ -217,18 +228,32 @@ pub(crate) fn bandwidth(site: &Site, known: Option<&Known>, way: Way) -> Estimat
 }
 
 /// Switches for each message where both parties share a CPU: from two for each buffer that fills up
-/// to two for each message, where the receiver preempts the sender at once.
-fn switches(way: Way) -> Range {
-    let pages = way.bytes as f64 / 4096.0;
+/// to two for each message, where the receiver preempts the sender at once. Since Linux 6.6 (EEVDF)
+/// one that is woken seldom takes the CPU from its waker.
+fn switches(site: &Site, way: Way) -> Range {
+    let bytes = way.bytes as f64;
+    let pages = bytes / 4096.0;
     let [small, page] = way.via.service().queued;
-    let queued = match pages < 1.0 {
-        true => small.min(BUFFER_BYTES / way.bytes as f64).max(page),
-        false => page / pages,
+    let queued = match way.via {
+        // Whole messages lie there, however long, as long as the sender's memory suffices.
+        Via::Queue => small,
+        Via::Datagram => small.min((SEND_BYTES / bytes).max(1.0)),
+        _ if pages < 1.0 => small.min(BUFFER_BYTES / bytes).max(page),
+        _ => page / pages,
     };
     let fewest = 2.0 / queued;
     // A message longer than the buffer switches as often as it fills, or twice that.
     let most = if queued >= 1.0 { 2.0 } else { 2.0 * fewest };
-    range(fewest, (fewest * most).sqrt(), most)
+    let seldom = site
+        .host
+        .kernel
+        .numbers()
+        .is_some_and(|numbers| numbers >= (6, 6));
+    let likely = match seldom {
+        true => (1.15 * fewest).min(most),
+        false => (fewest * most).sqrt(),
+    };
+    range(fewest, likely, most)
 }
 
 /// What a message's way is made of, in ns.
@@ -263,12 +288,17 @@ impl Parts {
             }
         };
         let service = way.via.service();
-        let pages = (way.bytes as f64 / 4096.0).floor();
+        // The first page is the message's.
+        let pages = (way.bytes as f64 / 4096.0).ceil() - 1.0;
         let mut cycles = service.message;
         if pages > 0.0 && service.page.high > 0.0 {
             cycles = sum(cycles, scaled(service.page, pages));
         }
-        let rate = if same { COPY_NEAR } else { COPY_FAR };
+        let rate = match same {
+            true if COPIES_AT_A_TIME * way.bytes as f64 > NEAR_BYTES => COPY_BEYOND,
+            true => COPY_NEAR,
+            false => COPY_FAR,
+        };
         let copies = ns(inverse(2.0 * way.bytes as f64, rate));
         let (handover, handover_from) =
             match known.and_then(|known| measured_switch(known, way.pair)) {

@@ -100,7 +100,7 @@ pub(crate) fn one_party(site: &Site, known: Option<&Known>, of: &Mechanism) -> E
 fn services(via: Via) -> (Range, &'static str) {
     match via {
         Via::Pipe => (
-            range(500.0, 950.0, 1900.0),
+            range(280.0, 640.0, 1500.0),
             "a pipe locked twice, a few bytes copied in and out, pollers looked for",
         ),
         Via::Eventfd => (

@@ -163,7 +163,7 @@ fn a_thread_that_cannot_be_made_is_an_error_that_names_the_limit_and_ends_all() 
         .expect_err("the second thread beside the first cannot be made");
     let text = format!("{error:#}");
     assert!(text.contains("RLIMIT_NPROC"), "{text}");
-    assert!(text.contains("RLIMIT_NPROC"), "{text}");
+}
 
 #[test]
 fn threads_take_one_cpu_of_each_core_first() {
