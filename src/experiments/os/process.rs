@@ -65,12 +65,15 @@
 //!
 //! - `areas`: areas of memory that the parent has at least, each of which a fork copies; how many
 //!   it had stands with the samples.
+//! - `written`: bytes that the parent writes before each process. After a fork each of their pages is
+//!   a fault, since the child shared it. Only `in_sequence` contains the writing itself.
 //!
 //! ## Reading the result
 //!
 //! `in_sequence` of fork at 1 MiB is what stress-ng, lmbench's `lat_proc fork` and UnixBench's
 //! `spawn` count as one operation; `fork_calls` with as many `areas` as stress-ng's parent has (some 170,
-//! because it links dozens of libraries) is its very operation. `first_instruction` less `return`
+//! because it links dozens of libraries), and as much `written` (it clears 125 KiB before each process),
+//! is its very operation. `first_instruction` less `return`
 //! is the first run of a new child, which R2 took for a switch between processes. `clone3` less `fork` is the C library. `return_per_page` times the
 //! resident pages is what a large server pays for each fork, and what vfork and posix_spawn save:
 //! theirs must not grow with `resident`. `fork_exec_dynamic` less `fork_exec_static` is the dynamic
@@ -219,6 +222,17 @@ static CARD: Card = Card {
             defaults: ["0"; 3],
             role: Role::Setting,
         },
+        Param {
+            name: "written",
+            doc: "bytes that the parent writes before each process, beside its resident memory",
+            domain: Domain::Integer {
+                low: 0,
+                high: 1 << 30,
+                unit: Unit::B,
+            },
+            defaults: ["0"; 3],
+            role: Role::Setting,
+        },
     ],
     after: &["os.syscall", "os.thread"],
     repeat: Repeat::Rounds,
@@ -243,7 +257,8 @@ impl Experiment for Process {
 
     fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
         let mut offer = Offer::default();
-        let areas = params.ints("areas").first().copied().unwrap_or(0);
+        let changed = ["areas", "written"]
+            .map(|name| (name, params.ints(name).first().copied().unwrap_or(0)));
         for pages in params.texts("pages") {
             for call in params.texts("call") {
                 for bytes in sizes(params, call, pages) {
@@ -253,7 +268,7 @@ impl Experiment for Process {
                         .with("pages", pages);
                     match absent(site, call, bytes, pages) {
                         Some(skip) => offer.skipped.push((id, skip)),
-                        None => add(&mut offer, id, [bytes, areas], pages),
+                        None => add(&mut offer, id, bytes, pages, changed),
                     }
                 }
             }
@@ -285,9 +300,12 @@ impl Experiment for Process {
             // Without the measured mapping, earlier figures add nothing.
             return None;
         }
-        if case.at.contains_key("areas") {
+        if ["areas", "written"]
+            .iter()
+            .any(|name| case.at.contains_key(*name))
+        {
             return Some(unknown(
-                "unknown: areas were added to the parent, whose number no law takes into account",
+                "unknown: the parent was given areas or writes, which no law takes into account",
             ));
         }
         let metric = metric.name.as_ref();
@@ -363,8 +381,8 @@ fn sizes(params: &Params, call: &str, pages: &str) -> Vec<u64> {
     mib.iter().map(|size| size * MIB).collect()
 }
 
-/// Adds a case to the series of its memory.
-fn add(offer: &mut Offer, id: CaseId, [bytes, areas]: [u64; 2], pages: &str) {
+/// Adds a case to the series of its memory. `changed`: what the parent was given beside, by setting.
+fn add(offer: &mut Offer, id: CaseId, bytes: u64, pages: &str, changed: [(&str, u64); 2]) {
     let name = format!("{}KiB-{pages}", bytes / 1024);
     let at = offer.series.iter().position(|series| series.name == name);
     let at = at.unwrap_or_else(|| {
@@ -374,17 +392,18 @@ fn add(offer: &mut Offer, id: CaseId, [bytes, areas]: [u64; 2], pages: &str) {
             order: Order::Shuffled,
             cases: Vec::new(),
             settings: [
-                ("areas".to_owned(), areas.into()),
                 ("bytes".to_owned(), bytes.into()),
                 ("kind".to_owned(), pages.into()),
             ]
-            .into(),
+            .into_iter()
+            .chain(changed.map(|(name, value)| (name.to_owned(), value.into())))
+            .collect(),
         });
         offer.series.len() - 1
     });
     let mut case = Case::new(id);
-    if areas > 0 {
-        case.at.insert("areas".to_owned(), areas.into());
+    for (name, value) in changed.into_iter().filter(|(_, value)| *value > 0) {
+        case.at.insert(name.to_owned(), value.into());
     }
     offer.series[at].cases.push(case);
 }

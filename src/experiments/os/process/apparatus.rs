@@ -27,6 +27,8 @@ pub(super) struct Parent {
     _memory: Mapping,
     /// Likewise, for their number.
     _areas: Vec<Mapping>,
+    /// What is written before each process.
+    written: Option<Mapping>,
     watch: Watch,
     programs: Programs,
     /// The first fork after the memory was written, in ns until it returned.
@@ -50,6 +52,10 @@ impl Parent {
         let memory = resident(usize::try_from(bytes)?, pages)?;
         let least = usize::try_from(series.setting("areas").unwrap_or(0))?;
         let areas = more_areas(least).context("areas of memory")?;
+        let written = match series.setting("written").unwrap_or(0) {
+            0 => None,
+            bytes => Some(resident(usize::try_from(bytes)?, Pages::Base)?),
+        };
         let now = match bench.clock() {
             Clock::Counter { .. } => ticks_start,
             Clock::Monotonic => monotonic_ns,
@@ -59,6 +65,7 @@ impl Parent {
         Ok(Parent {
             _memory: memory,
             _areas: areas,
+            written,
             areas: count_areas().context("the worker's own areas")?,
             first_fork_ns: bench.ns(first.returned.wrapping_sub(first.called)),
             programs: Programs::default(),
@@ -83,6 +90,9 @@ impl Parent {
         let clock = bench.clock();
         let begin = clock.start();
         while events.len() < least || (events.len() < most && monotonic_raw_ns() < until) {
+            if let Some(written) = &mut self.written {
+                written.as_mut_slice().fill(events.len() as u8);
+            }
             events.push(self.create(call)?);
         }
         let whole_ns = clock.between_ns(begin, clock.end());

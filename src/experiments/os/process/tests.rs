@@ -198,12 +198,14 @@ fn it_measures() {
 }
 
 #[test]
-fn areas_that_are_added_leave_the_law_and_are_told() {
+fn what_a_parent_is_given_leaves_the_law_and_is_told() {
     let site = recorded("vm-granite-rapids");
-    let offer = offered(&site, Preset::Quick, &[("areas", "170")]);
-    for series in &offer.series {
-        assert_eq!(series.setting("areas"), Some(170));
-        let told = EXPERIMENT.predict(&site, None, &series.cases[0], &CARD.metrics[0]);
-        assert!(told.expect("told").range.is_none());
+    for (name, text, value) in [("areas", "170", 170), ("written", "125KiB", 128_000)] {
+        let offer = offered(&site, Preset::Quick, &[(name, text)]);
+        for series in &offer.series {
+            assert_eq!(series.setting(name), Some(value));
+            let told = EXPERIMENT.predict(&site, None, &series.cases[0], &CARD.metrics[0]);
+            assert!(told.expect("told").range.is_none());
+        }
     }
 }
