@@ -93,8 +93,10 @@ fn not_found(
     let key = Key::new(&experiment.id, case, &metric.name);
     let predicted = run.prediction(&key, PredictionKind::Prior)?;
     predicted.prediction.range?;
+    // The reason of a case that was measured itself is why it needed no more rounds.
     let reason = run
         .outcome(&experiment.id, case)
+        .filter(|outcome| outcome.outcome != Ending::Measured)
         .and_then(|outcome| outcome.reason.clone())
         .unwrap_or_else(|| match has_samples {
             true => "not found".to_owned(),
