@@ -1,9 +1,9 @@
 //! Laws of messages between processes: calls, services, copies, and who must be woken.
 
-use super::entry;
+use super::{entry, measured_call, measured_read};
 use crate::experiment::{Known, Site};
 use crate::predict::cpu::{best_core_clock, is_guest};
-use crate::predict::{Estimate, around, inverse, product, range, sum};
+use crate::predict::{Estimate, around, inverse, product, range, scaled, sum};
 use record::event::Range;
 use record::key::CaseId;
 
@@ -136,18 +136,8 @@ const WAKE_GUEST: Range = range(1500.0, 9000.0, 50_000.0);
 
 /// Whether earlier figures say more than the machine's description.
 pub(crate) fn adds(known: &Known) -> bool {
-    measured_call(known).is_some() || super::measured_read(known, "clock_gettime_syscall").is_some()
-}
-
-/// `getpid` as `os.syscall` measured it, in ns.
-fn measured_call(known: &Known) -> Option<f64> {
-    known
-        .get(
-            "os.syscall",
-            &CaseId::new().with("call", "getpid"),
-            "latency",
-        )
-        .filter(|ns| *ns > 0.0)
+    measured_call(known, "getpid").is_some()
+        || measured_read(known, "clock_gettime_syscall").is_some()
 }
 
 /// What one hand-over between two processes at that distance by a pipe takes beyond its calls, as
@@ -277,7 +267,7 @@ impl Parts {
             true => range(time.low, time.likely, 1.3 * time.high),
             false => time,
         };
-        let (call, call_from) = match known.and_then(measured_call) {
+        let (call, call_from) = match known.and_then(|known| measured_call(known, "getpid")) {
             Some(ns) => (
                 around(ns, 0.06),
                 format!("{ns:.0} ns a call (getpid, measured by os.syscall)"),
@@ -357,14 +347,6 @@ fn waking(site: &Site) -> (Range, String) {
         range.high / 1e3
     );
     (range, because)
-}
-
-fn scaled(range: Range, factor: f64) -> Range {
-    Range {
-        low: factor * range.low,
-        likely: factor * range.likely,
-        high: factor * range.high,
-    }
 }
 
 #[cfg(test)]
