@@ -107,8 +107,8 @@
 
 mod cases;
 mod derive;
-mod place;
 
+use super::place;
 use crate::experiment::{
     Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip,
     ViewCard, bounded,

@@ -1,5 +1,7 @@
 //! Memory: latency, bandwidth, nodes, faults.
 
+mod place;
+
 crate::family!(
     "memory",
     "main memory and its caches: load latency, levels, translation",

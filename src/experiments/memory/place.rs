@@ -1,5 +1,4 @@
-//! The memory of a round: on the node of the measuring CPU and in the pages that were asked for,
-//! both verified.
+//! The memory of a round: on one node and in the pages that were asked for, both verified.
 
 use anyhow::{Context, Result, bail, ensure};
 use metal::memory::{Mapping, Pages};
@@ -17,41 +16,90 @@ pub(super) struct Placed {
     pub(super) mapping: Mapping,
     /// Share of it in huge pages.
     pub(super) huge_share: f64,
-    /// Node of the measuring CPU; the memory's too, unless a note says that nobody could tell.
+    /// Node that the memory was asked to be on; it is, unless a note says that nobody could tell.
     pub(super) node: usize,
-    /// What could not be asked of the kernel.
+    /// What could not be asked of the kernel, and pages of another kind than wished.
     pub(super) notes: Vec<String>,
+}
+
+/// Huge pages were asked for and not given: there are none, or the free memory is in small pieces.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "huge pages were asked for, and only {share:.3} of the memory is in them ({how}); free memory in \
+     large pieces helps: echo 1 > /proc/sys/vm/compact_memory"
+)]
+pub(super) struct TooFewHuge {
+    share: f64,
+    how: String,
 }
 
 /// Maps `bytes`, has them placed on the node of the CPU that the caller is pinned to, touches and
 /// verifies them. With one node nothing is bound or asked.
 ///
 /// # Errors
-/// No such memory, pages of another kind, or pages on another node.
+/// No such memory, pages of another kind ([`TooFewHuge`]), or pages on another node.
 pub(super) fn place(bytes: u64, pages: Pages) -> Result<Placed> {
+    place_on(bytes, pages, current_node())
+}
+
+/// As [`place`], on a node of the caller's choice.
+///
+/// # Errors
+/// As [`place`].
+pub(super) fn place_on(bytes: u64, pages: Pages, node: usize) -> Result<Placed> {
     let mut mapping = Mapping::new(usize::try_from(bytes)?, pages)
         .with_context(|| format!("mapping {}", render(bytes as f64, Unit::B)))?;
-    let node = current_node();
-    let several = online_nodes() > 1;
     let mut notes = Vec::new();
-    if several {
+    if online_nodes() > 1 {
         let bound = allowed(mapping.bind(node), "binding memory to a node", &mut notes);
-        bound.with_context(|| format!("binding memory to node {node} of the measuring CPU"))?;
+        bound.with_context(|| format!("binding memory to node {node}"))?;
     }
     mapping.touch();
     let huge_share = verified_share(&mapping)?;
-    if several {
-        let nodes = allowed(mapping.nodes(), "asking for the node of a page", &mut notes);
-        if let Some(nodes) = nodes.context("asking for the nodes of the memory")? {
-            local(&nodes, node)?;
-        }
-    }
+    verify_node(&mapping, node, &mut notes)?;
     Ok(Placed {
         mapping,
         huge_share,
         node,
         notes,
     })
+}
+
+/// As [`place_on`], in huge pages where there are enough of them and else in base pages, which a
+/// note says.
+///
+/// # Errors
+/// As [`place`], but for the kind of pages.
+pub(super) fn place_huge_or_base(bytes: u64, node: usize) -> Result<Placed> {
+    match place_on(bytes, Pages::Huge, node) {
+        Err(error) if error.is::<TooFewHuge>() || is_without_huge(&error) => {
+            let mut placed = place_on(bytes, Pages::Base, node)?;
+            placed.notes.push(format!("on base pages: {error:#}"));
+            Ok(placed)
+        }
+        placed => placed,
+    }
+}
+
+/// Verifies that all sampled pages of touched memory are on `node`: nothing to ask with one node.
+///
+/// # Errors
+/// Some are elsewhere, or the kernel could not answer for another reason than that it may not.
+pub(super) fn verify_node(mapping: &Mapping, node: usize, notes: &mut Vec<String>) -> Result<()> {
+    if online_nodes() <= 1 {
+        return Ok(());
+    }
+    let nodes = allowed(mapping.nodes(), "asking for the node of a page", notes);
+    match nodes.context("asking for the nodes of the memory")? {
+        Some(nodes) => local(&nodes, node),
+        None => Ok(()),
+    }
+}
+
+/// Whether a kernel without transparent huge pages refused them.
+fn is_without_huge(error: &anyhow::Error) -> bool {
+    let refused = error.downcast_ref::<io::Error>();
+    refused.is_some_and(|error| error.kind() == io::ErrorKind::InvalidInput)
 }
 
 /// What was answered; `None` with a note where the kernel lacks or a sandbox forbids the call.
@@ -81,7 +129,7 @@ fn local(nodes: &BTreeMap<usize, usize>, node: usize) -> Result<()> {
     let elsewhere = nodes.iter().find(|(other, _)| **other != node);
     if let Some((other, pages)) = elsewhere {
         bail!(
-            "the measuring CPU is on node {node}, and {pages} of {all} sampled pages are on node \
+            "the memory was to be on node {node}, and {pages} of {all} sampled pages are on node \
              {other}"
         );
     }
@@ -108,14 +156,13 @@ fn verified_share(mapping: &Mapping) -> Result<f64> {
             let share = mapping
                 .huge_share()
                 .context("reading the pages of the mapping")?;
-            ensure!(
-                share >= HUGE_SHARE_LEAST,
-                "huge pages were asked for, and only {share:.3} of the memory is in them ({})",
-                match collapsed {
+            if share < HUGE_SHARE_LEAST {
+                let how = match collapsed {
                     Ok(()) => "gathered as far as the kernel could".to_owned(),
                     Err(error) => format!("gathering them failed: {error}"),
-                }
-            );
+                };
+                return Err(TooFewHuge { share, how }.into());
+            }
             Ok(share)
         }
     }
@@ -123,7 +170,7 @@ fn verified_share(mapping: &Mapping) -> Result<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{allowed, local, place};
+    use super::{allowed, local, place, place_huge_or_base, place_on};
     use metal::memory::Pages;
     use std::collections::BTreeMap;
     use std::io;
@@ -163,6 +210,23 @@ mod tests {
         pub(super) const EPERM: i32 = 1;
         pub(super) const EINVAL: i32 = 22;
         pub(super) const ENOSYS: i32 = 38;
+    }
+
+    #[test]
+    fn huge_pages_are_a_wish_or_base_pages_with_a_note() {
+        let node = metal::place::current_node();
+        let placed = place_huge_or_base(4 << 20, node).expect("4 MiB of some pages");
+        let is_huge = placed.mapping.pages() == Pages::Huge;
+        assert_eq!(placed.huge_share > 0.9, is_huge);
+        let told = placed
+            .notes
+            .iter()
+            .any(|note| note.starts_with("on base pages"));
+        assert_ne!(told, is_huge, "{:?}", placed.notes);
+        assert_eq!(
+            place_on(4096, Pages::Base, node).expect("a page").node,
+            node
+        );
     }
 
     #[test]
