@@ -15,7 +15,7 @@ use cores::{costs, memory_ns};
 use record::event::{Bound, Range, Side};
 use record::quantity::render;
 use record::unit::Unit;
-pub(crate) use translation::{described_reaches, tlb_miss, tlb_reach};
+pub(crate) use translation::{described_reaches, huge_gain, tlb_miss, tlb_reach};
 
 const KIB: f64 = 1024.0;
 const MIB: f64 = 1024.0 * KIB;
