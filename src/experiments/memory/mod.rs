@@ -7,5 +7,5 @@ crate::family!(
     "memory",
     "main memory and its caches: load latency, levels, translation",
     hidden: false,
-    [latency, mlp]
+    [latency, loaded, mlp]
 );
