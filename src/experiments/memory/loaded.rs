@@ -14,9 +14,9 @@
 //! and count only while all are at work; each round has new processes and memory.
 //!
 //! Each round first runs the loaders without pause for a half window: that is the most. A step of
-//! `load` percent is that rate shared among the loaders and spread evenly over time: each moves 4 KiB,
-//! then waits awake until the counter says that the next 4 KiB are due. One that comes late does not
-//! make up for more than one piece, so there are no bursts; at 100 nobody waits. At 0 the loaders wait
+//! `load` percent is that rate shared among the loaders and spread evenly over time: each moves
+//! what is due in 3 µs, then waits awake until the counter says that the next piece is due. One that
+//! comes late does not make up for more than one piece, so there are no bursts; at 100 nobody waits. At 0 the loaders wait
 //! all the time, so that only the traffic differs from the other steps. The chaser must end where its
 //! loads lead by the order that was drawn, else the case has failed.
 //!
@@ -59,7 +59,8 @@
 //! - Siblings: see `sibling`. A virtual machine may not tell which CPUs share a core: then none is
 //!   known to, and `latency` may contain a shared core's losses at every step but none at 0.
 //! - Waiting loaders spin, so that the clock does not change from step to step by cores that sleep.
-//! - Granularity: 4 KiB a piece; at 1 GB/s that is one in 4 µs.
+//! - Granularity: a piece in 3 µs, at least 2 KiB of each array (one in 4 µs at 0.5 GB/s). Each look at
+//!   the time waits for the loads before it, about a latency, which the pause absorbs up to 90 %.
 //! - Arrays in a last cache that is larger than they: a note says so, and the load is then partly the
 //!   cache's.
 //! - Preempted loaders lower the bandwidth, which is counted, not assumed; the overlap of the members
@@ -255,7 +256,7 @@ impl Experiment for Loaded {
             sized.write(case);
             let at = &mut case.at;
             at.insert("chaser".to_owned(), Value::from(site.cpus[0] as u64));
-            at.insert("loaders".to_owned(), Value::from(format_cpus(&cpus)));
+            at.insert("loaders".to_owned(), Value::Text(format_cpus(&cpus)));
             at.insert("loader_bytes".to_owned(), Value::from(bytes));
         }
         Ok(series)
@@ -285,11 +286,8 @@ impl Experiment for Loaded {
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
         let first = series.cases.first().context("a series without cases")?;
-        let cpus = parse_cpus(
-            first
-                .text("loaders")
-                .context("the series was not resolved")?,
-        );
+        let told = first.at.get("loaders").and_then(Value::text);
+        let cpus = parse_cpus(told.context("the series was not resolved")?);
         let mut party = Party::new(first, cpus, bench)?;
         let case_ns = bench.order().case_ns as f64;
         bench.each(series, |bench, case| {

@@ -11,9 +11,12 @@ use record::case::Case;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
-/// Bytes between two looks at the time: 0.4 µs at 10 GB/s.
-const PIECE: usize = 4096;
-/// The same where nobody waits.
+/// From piece to piece, in ns. A look at the time waits for the loads before it, about a latency, so
+/// much shorter pieces could not reach the higher steps.
+const PERIOD_NS: f64 = 3e3;
+/// Least bytes of a piece.
+const LEAST_PIECE: usize = 2048;
+/// Bytes of a piece where nobody waits.
 const PIECE_UNPACED: usize = 1 << 16;
 /// Length of a step, in ns: long beside a clock read, short beside a window.
 const STEP_NS: f64 = 20e3;
@@ -323,15 +326,13 @@ impl Party {
         let step_ticks = clock.ticks(STEP_NS);
         let mine = rate.map(|rate| rate / self.arrays.len() as f64);
         let paced = mine.filter(|rate| rate.is_finite());
+        let piece = paced.map_or(PIECE_UNPACED, |rate| {
+            ((rate * PERIOD_NS / 1e9) as usize).max(LEAST_PIECE)
+        });
         let mut pace = Pace {
             clock,
-            interval: paced.map(|rate| clock.ticks(PIECE as f64 * 1e9 / rate) as f64),
+            interval: paced.map(|rate| clock.ticks(piece as f64 * 1e9 / rate) as f64),
             due: clock.end() as f64,
-        };
-        let piece = if paced.is_some() {
-            PIECE
-        } else {
-            PIECE_UNPACED
         };
         Ok(move || {
             let begin = clock.end();
@@ -344,7 +345,7 @@ impl Party {
                 let kept = arrays.as_mut().context("the loader has no arrays")?;
                 let bytes = kept.it.step(piece);
                 moved += bytes;
-                pace.wait(bytes as f64 / PIECE as f64);
+                pace.wait(bytes as f64 / piece as f64);
             }
             Ok(moved)
         })
