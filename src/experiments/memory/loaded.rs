@@ -16,9 +16,9 @@
 //! Each round first runs the loaders without pause for a half window: that is the most. A step of
 //! `load` percent is that rate shared among the loaders and spread evenly over time: each moves
 //! what is due in 3 µs, then waits awake until the counter says that the next piece is due. One that
-//! comes late does not make up for more than one piece, so there are no bursts; at 100 nobody waits. At 0 the loaders wait
-//! all the time, so that only the traffic differs from the other steps. The chaser must end where its
-//! loads lead by the order that was drawn, else the case has failed.
+//! comes late does not make up for more than one piece, so there are no bursts; at 100 nobody waits.
+//! At 0 the loaders wait all the time, so that only the traffic differs from the other steps. The
+//! chaser must end where its loads lead by the order that was drawn, else the case has failed.
 //!
 //! `latency` is that of the chaser's median step (about 20 µs). `bandwidth` is what memory moved in the
 //! same window: bytes of the loaders with the lines that regular stores read first, and the chaser's
