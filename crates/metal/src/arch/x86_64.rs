@@ -2,10 +2,12 @@
 //! `call`.
 
 mod call;
+mod chains;
 mod fault;
 mod instruction;
 mod line;
 mod peak;
+mod stream;
 mod sum;
 #[cfg(test)]
 mod tests;
@@ -17,10 +19,12 @@ use core::arch::x86_64::__cpuid;
 pub(crate) use call::{
     calls_f32, calls_f64, calls_i32, calls_i64, calls_indirect, calls_linkage, calls_structure,
 };
+pub(crate) use chains::CHAINS;
 pub(crate) use fault::{fault_stores, step_over};
 pub(crate) use instruction::{BRANCH_TEXT, INSTRUCTIONS, branches, has_feature};
 pub(crate) use line::{line_method, line_turns};
 pub(crate) use peak::{peak_body, peak_chain};
+pub(crate) use stream::stream_code;
 pub(crate) use sum::sum_lines;
 pub(crate) use timed::{
     CLOCK_READS, chain_add, chain_multiply, chain_rotate, chase_index, chase_pointer, clock_loop,
