@@ -78,6 +78,15 @@ pub enum ViewCard {
         /// Logarithmic vertical axis.
         log_y: bool,
     },
+    /// A metric over another of the same case.
+    Curve {
+        /// Parameter that is stepped along a line.
+        along: &'static str,
+        /// Metric on the horizontal axis.
+        x: &'static str,
+        /// Metric on the vertical axis.
+        y: &'static str,
+    },
     /// Rows by one parameter, columns by another.
     Matrix {
         /// Parameter of the rows.
@@ -114,6 +123,11 @@ impl ViewCard {
                 metric: metric.to_owned(),
                 log_x,
                 log_y,
+            },
+            ViewCard::Curve { along, x, y } => View::Curve {
+                along: along.to_owned(),
+                x: x.to_owned(),
+                y: y.to_owned(),
             },
             ViewCard::Matrix {
                 rows,

@@ -1,6 +1,7 @@
 //! Goldens of every format on the synthetic run. `UPDATE_GOLDENS=1` rewrites them.
 
 use super::build::build;
+use super::document::Block;
 use super::terminal::{self, Look};
 use super::{csv, html, json, markdown, openmetrics};
 use crate::analysis::sample;
@@ -191,6 +192,36 @@ fn a_matrix_has_a_row_and_a_column_per_value() {
     let text = markdown::render(&build(&run));
     assert!(text.contains("| footprint \\\\ pages | huge |"), "{text}");
     assert!(text.contains("| 128 MiB | 94.9 ns |"));
+}
+
+#[test]
+fn a_curve_goes_along_its_steps() {
+    let mut run = sample::run();
+    let plan = run.plan.as_mut().unwrap();
+    let planned = plan.experiments.iter_mut();
+    let latency = planned.into_iter().find(|one| one.id == "memory.latency");
+    latency.unwrap().view = record::event::View::Curve {
+        along: "footprint".into(),
+        x: "latency".into(),
+        y: "latency".into(),
+    };
+    let document = build(&run);
+    let blocks = document.sections.iter().flat_map(|section| &section.blocks);
+    let plots = blocks.filter_map(|(_, block)| match block {
+        Block::Plot(plot) => Some(plot),
+        _ => None,
+    });
+    let plot = plots
+        .into_iter()
+        .find(|plot| plot.title == "memory.latency: latency over latency")
+        .expect("a curve");
+    assert_eq!(plot.series.len(), 1, "one line: only the footprint differs");
+    let found: Vec<f64> = plot.series[0].points.iter().map(|point| point.x).collect();
+    assert!(found.len() > 6, "{found:?}");
+    // The sample's ladder climbs, but for rungs within a level.
+    let inversions = found.windows(2).filter(|pair| pair[1] < 0.9 * pair[0]);
+    assert_eq!(inversions.count(), 0, "{found:?}");
+    assert!(plot.series[0].points.iter().all(|point| point.x == point.y));
 }
 
 #[test]

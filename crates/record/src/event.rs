@@ -222,6 +222,15 @@ pub enum View {
         /// Logarithmic vertical axis.
         log_y: bool,
     },
+    /// A metric over another of the same case, a line per rest of the case.
+    Curve {
+        /// Parameter that is stepped along a line.
+        along: String,
+        /// Metric on the horizontal axis.
+        x: String,
+        /// Metric on the vertical axis.
+        y: String,
+    },
     /// Rows by one parameter, columns by another.
     Matrix {
         /// Parameter of the rows.

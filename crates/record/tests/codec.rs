@@ -158,6 +158,7 @@ fn view() -> impl Strategy<Value = View> {
             metric
         }),
         text().prop_map(|trace| View::Timeline { trace }),
+        (text(), text(), text()).prop_map(|(along, x, y)| View::Curve { along, x, y }),
         text().prop_map(|metric| View::Bars { metric }),
     ]
 }

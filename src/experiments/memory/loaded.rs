@@ -176,11 +176,10 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Line {
-        over: "load",
-        metric: "latency",
-        log_x: false,
-        log_y: false,
+    view: ViewCard::Curve {
+        along: "load",
+        x: "bandwidth",
+        y: "latency",
     },
 };
 

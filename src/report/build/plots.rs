@@ -33,6 +33,7 @@ pub(crate) fn of_experiment(
             log_x,
             log_y,
         } => line(run, planned, figures, over, metric, (*log_x, *log_y)),
+        View::Curve { along, x, y } => curve(planned, figures, along, (x, y)),
         View::Bars { metric } => bars(planned, figures, metric),
         View::Timeline { trace } => timeline(run, planned, trace),
     };
@@ -65,13 +66,6 @@ fn line(
         let Some(x) = figure.case.int(over) else {
             continue;
         };
-        let rest: Vec<_> = figure
-            .case
-            .0
-            .iter()
-            .filter(|(name, _)| name != over)
-            .cloned()
-            .collect();
         let point = Point {
             x: x as f64,
             y: *value,
@@ -79,7 +73,7 @@ fn line(
             hover: hover(figure, of, &values::parameter(&x.into(), unit_x)),
         };
         lines
-            .entry(CaseId(rest))
+            .entry(without(&figure.case, over))
             .or_default()
             .push((point, predicted(figure, x as f64)));
     }
@@ -109,6 +103,63 @@ fn line(
         y: axis(metric, Some(of.unit), log_y),
         series,
         markers: markers(run, planned, unit_x),
+    })
+}
+
+/// A case but for one parameter: what a line's points have in common.
+fn without(case: &CaseId, name: &str) -> CaseId {
+    let rest = case.0.iter().filter(|(other, _)| other != name);
+    CaseId(rest.cloned().collect())
+}
+
+fn curve(
+    planned: &PlannedExperiment,
+    figures: &[&Figure],
+    along: &str,
+    (x, y): (&str, &str),
+) -> Option<Plot> {
+    let across = with_value(figures, x);
+    let mut lines: BTreeMap<CaseId, Vec<(u64, Point)>> = BTreeMap::new();
+    let mut units = None;
+    for (figure, of_y, value) in with_value(figures, y) {
+        let step = figure.case.int(along)?;
+        let same = across.iter().find(|(other, ..)| other.case == figure.case);
+        let Some((_, of_x, at)) = same else {
+            continue;
+        };
+        units = Some((of_x.unit, of_y.unit));
+        let point = Point {
+            x: *at,
+            y: value,
+            ends: figure.ci,
+            hover: hover(
+                figure,
+                of_y,
+                &format!("{along} {step}, {}", render(*at, of_x.unit)),
+            ),
+        };
+        let line = lines.entry(without(&figure.case, along)).or_default();
+        line.push((step, point));
+    }
+    let (unit_x, unit_y) = units?;
+    let names = names(lines.keys(), y);
+    let series = names
+        .into_iter()
+        .zip(lines.into_values())
+        .map(|(name, mut points)| {
+            points.sort_by_key(|(step, _)| *step);
+            Series {
+                name,
+                shape: Shape::Line,
+                points: points.into_iter().map(|(_, point)| point).collect(),
+            }
+        });
+    Some(Plot {
+        title: format!("{}: {y} over {x}", planned.id),
+        x: axis(x, Some(unit_x), false),
+        y: axis(y, Some(unit_y), false),
+        series: series.collect(),
+        markers: Vec::new(),
     })
 }
 

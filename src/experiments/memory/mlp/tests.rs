@@ -54,13 +54,7 @@ fn a_rehearsal_yields_the_time_per_load() {
     let samples = smoke(&EXPERIMENT);
     assert_eq!(samples.len(), 3);
     for samples in samples {
-        assert!(
-            samples
-                .raw
-                .samples()
-                .iter()
-                .all(|ns| ns.abs() < 1e5)
-        );
+        assert!(samples.raw.samples().iter().all(|ns| ns.abs() < 1e5));
     }
 }
 
