@@ -134,7 +134,11 @@ fn in_memory(
         ))
         .needs(format!("--set memory.bandwidth.limit={}MiB", (wanted >> 20) + 1)));
     }
-    let footprint = whole(wanted.min(limit).min(site.memory_bytes / threads)).max(GRAIN);
+    let most = match level {
+        FOUR_TIMES => wanted,
+        _ => limit.min(site.memory_bytes / threads),
+    };
+    let footprint = whole(wanted.min(most)).max(GRAIN);
     Ok(Sized {
         times_last: Some((footprint * threads) as f64 / (level_bytes * instances) as f64),
         cpus,
