@@ -3,6 +3,6 @@
 use crate::stream::{Code, Kernel};
 
 /// A kernel's loop.
-pub(crate) fn stream_code(_: Kernel) -> Option<Code> {
+pub(crate) fn stream_code(_: Kernel, _: bool) -> Option<Code> {
     None
 }
