@@ -10,7 +10,7 @@ use super::{
 };
 
 /// Elements after which an array's values repeat: a prime.
-const PERIOD: usize = 1021;
+const PERIOD: usize = 251;
 /// What is written, and what the others multiply by: STREAM's.
 const SCALAR: f64 = 3.0;
 /// What is added to integers: odd, so that it takes 2^64 passes to come back.
