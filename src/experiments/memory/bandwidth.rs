@@ -22,9 +22,10 @@
 //! Arrays in a cache, all of a thread's together, have half of the thread's share of it (seven eighths
 //! where the cache before is more than a quarter), and one pass warms them. In main memory the arrays
 //! of all threads together have four times the last caches they run under, as `memory.latency` measured
-//! them, and each thread's four times its private ones; where that exceeds `limit` or the memory that
-//! may be touched they are cut, and a note says how much of them the last cache may hold. `4xLLC` is
-//! exactly four times the last cache, the reports' choice, or skipped.
+//! them (as described, where it found no end), and each thread's four times its private ones; where that
+//! exceeds `limit` or the memory that may be touched they are cut, and a note says how many times the
+//! last cache is left. `4xLLC` is exactly four times the last cache, the reports' choice, or skipped: so
+//! in a virtual machine that is described a cache of which nobody knows its part.
 //!
 //! `bandwidth` counts bytes as STREAM does: each line that the program loads or stores, once for each.
 //! A word that stands for its line counts as the line. `bus_bandwidth` adds what a regular store costs
@@ -236,7 +237,7 @@ static CARD: Card = Card {
                 high: 1 << 42,
                 unit: Unit::B,
             },
-            defaults: ["64MiB", "256MiB", "2GiB"],
+            defaults: ["32MiB", "256MiB", "512MiB"],
             role: Role::Setting,
         },
     ],

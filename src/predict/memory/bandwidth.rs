@@ -5,20 +5,21 @@
 //! in flight x 64 B / latency, and main memory gives all of them no more than its channels do. A line
 //! that is stored regularly is read before (write-allocate), so that stores cost the bus twice.
 
+mod channels;
 mod designs;
 
-use super::{LINE, MEMORY, behind_mesh, level_latency};
+use super::{LINE, MEMORY, level_latency};
 use crate::experiment::{Known, Site};
 use crate::host::{Arch, Core};
 use crate::predict::cpu::peak::{CORES_HZ, distinct_cores, thread_count, thread_cpus};
 use crate::predict::cpu::{best_core_clock, core, is_guest};
 use crate::predict::{Estimate, around, inverse, product, range, scaled};
+pub(crate) use channels::{memory_peak, stated_peak};
 use designs::{Design, design};
 use record::event::{Bound, Range, Side};
 use record::key::{CaseId, Value};
 use record::quantity::render;
 use record::unit::Unit;
-use std::collections::BTreeSet;
 
 /// Symbols of the operations.
 pub(crate) const OPS: &[&str] = &["read", "write", "modify", "copy", "scale", "add", "triad"];
@@ -234,100 +235,6 @@ pub(crate) fn nominal_bound(site: &Site) -> Option<Bound> {
     })
 }
 
-/// Peak rate of the machine's memory in B/s where anything states it: given, or the DMI table's
-/// channels x transfers per second x 8 B.
-pub(crate) fn stated_peak(site: &Site) -> Option<(f64, String)> {
-    let given = &site.host.given;
-    if let Some(rate) = given.value("memory.bandwidth") {
-        return Some((rate, "the bandwidth that was given".to_owned()));
-    }
-    let filled = site.host.memory.dimms.iter();
-    let filled: Vec<_> = filled.filter(|dimm| dimm.size_bytes > 0).collect();
-    let slowest = filled
-        .iter()
-        .filter_map(|dimm| dimm.configured_mts.or(dimm.rated_mts))
-        .min()
-        .map(f64::from);
-    let mts = given.value("memory.mts").or(slowest)?;
-    let named: BTreeSet<String> = filled
-        .iter()
-        .filter_map(|dimm| channel(dimm.bank.as_deref(), dimm.locator.as_deref()))
-        .collect();
-    let channels = given
-        .value("memory.channels")
-        .or_else(|| (!named.is_empty()).then_some(named.len() as f64))?;
-    Some((
-        channels * mts * 1e6 * 8.0,
-        format!("{channels} channels x {mts} MT/s x 8 B of the memory modules"),
-    ))
-}
-
-/// The channel of a module by the names of its slot: `P0 CHANNEL A`, `ChannelA-DIMM0`, `DIMM_A1`. A
-/// slot that names none has none.
-fn channel(bank: Option<&str>, locator: Option<&str>) -> Option<String> {
-    let lettered = |text: &str| {
-        let upper = text.to_uppercase();
-        let after = upper
-            .split_once("CHANNEL")?
-            .1
-            .trim_start_matches([' ', '_', '-']);
-        let letter = after.chars().next().filter(char::is_ascii_alphanumeric)?;
-        let socket = upper.split_once("CHANNEL")?.0.trim().to_owned();
-        Some(format!("{socket} {letter}"))
-    };
-    let slotted = |text: &str| {
-        let upper = text.to_uppercase();
-        let name = upper.trim_end_matches(|letter: char| letter.is_ascii_digit());
-        let is_letter = name.ends_with(|letter: char| letter.is_ascii_uppercase());
-        let (before, letter) = name.split_at_checked(name.len().checked_sub(1)?)?;
-        let ends_word = before.ends_with(['_', ' ', '-']);
-        (is_letter && ends_word && name.len() < upper.len()).then(|| format!("{before}{letter}"))
-    };
-    let texts = || [bank, locator].into_iter().flatten();
-    texts()
-        .find_map(lettered)
-        .or_else(|| locator.and_then(slotted))
-}
-
-/// What main memory gives all cores of the sockets under `cpus` on the bus, in B/s.
-pub(crate) fn memory_peak(site: &Site, cpus: &[usize]) -> Estimate {
-    let share = range(0.6, 0.8, 0.95);
-    if let Some((peak, from)) = stated_peak(site) {
-        let all = site.host.cpu.packages().unwrap_or(1).max(1) as f64;
-        let part = sockets(site, cpus) / all;
-        return Estimate {
-            range: scaled(share, peak * part),
-            because: format!("60 to 95 % of {from}"),
-        };
-    }
-    let (row, _) = design(core(site));
-    let cores = site.host.cpu.cpus.len() as f64 / site.host.cpu.packages().unwrap_or(1) as f64;
-    let is_server = behind_mesh(site) || site.host.cpu.packages().unwrap_or(1) > 1 || cores > 36.0;
-    let socket = match (is_guest(site), is_server) {
-        (true, _) => range(row.client.low, row.server.likely, row.server.high),
-        (_, true) => row.server,
-        (_, false) => row.client,
-    };
-    let what = match (is_guest(site), is_server) {
-        (true, _) => "any machine",
-        (_, true) => "servers",
-        (_, false) => "client machines",
-    };
-    Estimate {
-        range: scaled(product(socket, share), sockets(site, cpus)),
-        because: format!(
-            "memory of {what} of that time, since nothing tells its channels and rate"
-        ),
-    }
-}
-
-/// Sockets under some CPUs.
-fn sockets(site: &Site, cpus: &[usize]) -> f64 {
-    let of = |cpu: &usize| site.host.cpu.cpu(*cpu).and_then(|cpu| cpu.package);
-    let named: BTreeSet<i64> = cpus.iter().filter_map(of).collect();
-    named.len().max(1) as f64
-}
-
 /// Latency of a level in ns: as memory.latency found it, else by law.
 fn latency(
     site: &Site,
@@ -395,9 +302,9 @@ fn meet(a: Range, b: Range) -> Range {
 fn over_reading(transfer: Transfer) -> Range {
     let kind = match (transfer.op, transfer.is_nontemporal()) {
         ("read", _) => range(1.0, 1.0, 1.0),
-        ("write", false) => range(0.35, 0.6, 1.0),
+        ("write", false) => range(0.35, 0.62, 1.1),
         ("write", true) => range(0.3, 0.85, 1.8),
-        ("modify", _) => range(1.0, 1.5, 2.05),
+        ("modify", _) => range(1.0, 1.6, 2.15),
         ("copy" | "scale", false) => range(0.6, 0.87, 1.15),
         ("copy" | "scale", true) => range(0.45, 1.0, 1.7),
         (_, false) => range(0.65, 0.92, 1.15),
@@ -603,9 +510,8 @@ pub(crate) fn stream_mean(
 /// writes back leaves beside them.
 pub(crate) fn copy_over_read(level: &str) -> Estimate {
     let range = match level {
-        "L2" => range(0.5, 1.1, 2.0),
-        MEMORY | FOUR_TIMES => range(0.6, 1.1, 1.6),
-        _ => range(0.5, 1.1, 2.0),
+        MEMORY | FOUR_TIMES => range(0.65, 1.25, 1.75),
+        _ => range(0.5, 1.2, 2.0),
     };
     Estimate {
         range,

@@ -201,10 +201,22 @@ fn arrays_follow_the_measured_levels() {
             .unwrap()
             > 3.99
     );
-    // Nothing measured: of the 480 MiB that are described a guest of two CPUs has a part.
+    // Nothing measured: a guest of two CPUs has a part of the 480 MiB that are described, and arrays
+    // in memory must not lie in any of it.
     let prior = size(None, &point("read", "DRAM", 1));
-    assert_eq!(prior.from, "described");
-    assert!(prior.footprint < 256 * MIB, "{prior:?}");
+    assert_eq!((prior.from, prior.level_bytes), ("described", 480 * MIB));
+    assert!(prior.times_last.unwrap() > 3.99);
+    // What is four times an unknown part is not guessed, but planned for.
+    size(None, &point("read", "4xLLC", 1));
+    let only_clock = found(&[]);
+    let reports = sizes::of(
+        &site,
+        Some(&only_clock),
+        &point("read", "4xLLC", 1),
+        2 * GIB,
+    );
+    let skip = reports.expect_err("an unknown part");
+    assert!(skip.reason.contains("unknown part"), "{}", skip.reason);
     // A level whose share is no more than the one before holds no arrays of its own.
     let flat = found(&[("L2", 2 * MIB), ("L3", 2 * MIB + 4096)]);
     let skip = sizes::of(&site, Some(&flat), &point("read", "L3", 1), GIB);

@@ -1,6 +1,7 @@
+use super::channels::channel;
 use super::{
-    FOUR_TIMES, MEMORY, OPS, STORES, Transfer, bandwidth, bytes_per_cycle, channel, copy_over_read,
-    cpus_of, efficiency, instructions_bound, memory_peak, stated_peak, stream_mean,
+    FOUR_TIMES, MEMORY, OPS, STORES, Transfer, bandwidth, bytes_per_cycle, copy_over_read, cpus_of,
+    efficiency, instructions_bound, memory_peak, stated_peak, stream_mean,
 };
 use crate::experiment::{Known, Site};
 use crate::experiments::tests::{recorded, sites};
