@@ -329,7 +329,6 @@ impl Experiment for Bandwidth {
         if let Some(known) = known {
             measured_core_hz(known)?;
         }
-        let cpus = law::cpus_of(site, threads);
         let told = match metric.name.as_ref() {
             // The clock is in it already.
             "efficiency" if known.is_some() => return None,
@@ -346,7 +345,7 @@ impl Experiment for Bandwidth {
             Err(why) => return known.is_none().then(|| unknown(why)),
         };
         let bound = match metric.name.as_ref() {
-            "bandwidth" => law::instructions_bound(site, *transfer, &cpus),
+            "bandwidth" => law::instructions_bound(site, *transfer, threads),
             "bus_bandwidth" if point.is_memory() => law::nominal_bound(site),
             _ => None,
         };

@@ -146,6 +146,9 @@ fn widest_bytes(site: &Site) -> f64 {
 /// first core that has several here). Fewer than asked for where there are no more; none where no
 /// core shows several threads.
 pub(crate) fn cpus_of(site: &Site, threads: &Value) -> Vec<usize> {
+    if threads.int() == Some(1) {
+        return site.cpus.first().copied().into_iter().collect();
+    }
     if threads.text() != Some("smt") {
         return thread_cpus(site, thread_count(site, threads));
     }
@@ -205,8 +208,12 @@ pub(crate) fn bytes_per_cycle(site: &Site, transfer: Transfer, cpus: &[usize]) -
 
 /// No thread moves more than its core's memory instructions do at the core clock of the round, which
 /// the samples carry summed over the cores.
-pub(crate) fn instructions_bound(site: &Site, transfer: Transfer, cpus: &[usize]) -> Option<Bound> {
-    let (row, core) = design_of(site, cpus)?;
+pub(crate) fn instructions_bound(
+    site: &Site,
+    transfer: Transfer,
+    threads: &Value,
+) -> Option<Bound> {
+    let (row, core) = design_of(site, &cpus_of(site, threads))?;
     let bytes = per_cycle(site, &row, transfer);
     Some(Bound {
         side: Side::AtMost,
@@ -404,7 +411,7 @@ fn rate(
         because: format!("{because}; software: none"),
     };
     Ok(match is_guest(site) && level != "L2" {
-        true => estimate.widened(1.5, 1.15, "a virtual machine shares it with others"),
+        true => estimate.widened(1.3, 1.15, "a virtual machine shares it with others"),
         false => estimate,
     })
 }

@@ -111,6 +111,7 @@ fn in_memory(
         (FOUR_TIMES, Some(name)) => reports_last(site, known, name)?,
         (_, None) => (UNKNOWN_LAST, "assumed"),
         (_, Some(name)) => measured(known, name)
+            .or_else(|| given(site, name))
             .or_else(|| Some((whole_level(site, name)?, "described")))
             .unwrap_or((UNKNOWN_LAST, "assumed")),
     };
@@ -151,13 +152,15 @@ fn in_memory(
     })
 }
 
-/// Bytes of a level that one core can fill: as `memory.latency` found it, else what its law takes it
-/// to be from the description (of a last cache that a virtual machine shares, a part).
+/// Bytes of a level that one core can fill: as `memory.latency` found it, as given, else what its law
+/// takes it to be from the description (of a last cache that a virtual machine shares, a part).
 fn level_bytes(site: &Site, known: Option<&Known>, name: &str) -> Option<(u64, &'static str)> {
-    measured(known, name).or_else(|| {
-        let described = level_size(site, name).ok()?;
-        Some((described.range.likely as u64, "described"))
-    })
+    measured(known, name)
+        .or_else(|| given(site, name))
+        .or_else(|| {
+            let described = level_size(site, name).ok()?;
+            Some((described.range.likely as u64, "described"))
+        })
 }
 
 fn measured(known: Option<&Known>, name: &str) -> Option<(u64, &'static str)> {
@@ -165,6 +168,15 @@ fn measured(known: Option<&Known>, name: &str) -> Option<(u64, &'static str)> {
     let found = known?.get("memory.latency", &case, "level_size");
     let bytes = found.filter(|bytes| *bytes >= 1024.0)?;
     Some((bytes as u64, "measured"))
+}
+
+fn given(site: &Site, name: &str) -> Option<(u64, &'static str)> {
+    let bytes = match name {
+        "L2" => site.host.given.value("cache.l2"),
+        "L3" => site.host.given.value("cache.l3"),
+        _ => None,
+    };
+    Some((bytes.filter(|bytes| *bytes >= 1024.0)? as u64, "given"))
 }
 
 /// A level as it is described: arrays in main memory must not lie in any part of it.
@@ -191,7 +203,7 @@ fn reports_last(
              memory.latency did not find where it ends",
             render(whole as f64, Unit::B)
         ))
-        .needs("level=DRAM, whose arrays are as large as `limit` allows"));
+        .needs("--set host.cache.l3=…: what one core can fill of it"));
     }
     Ok((bytes, from))
 }

@@ -217,6 +217,17 @@ fn arrays_follow_the_measured_levels() {
     );
     let skip = reports.expect_err("an unknown part");
     assert!(skip.reason.contains("unknown part"), "{}", skip.reason);
+    let mut told = with_memory("vm-granite-rapids", 8 * GIB);
+    told.host.given.set("cache.l3", "16MiB").unwrap();
+    let reports = sizes::of(
+        &told,
+        Some(&only_clock),
+        &point("read", "4xLLC", 1),
+        2 * GIB,
+    );
+    let reports = reports.expect("the part was given");
+    assert_eq!(reports.from, "given");
+    assert!(reports.footprint.abs_diff(64 * MIB) < 4096);
     // A level whose share is no more than the one before holds no arrays of its own.
     let flat = found(&[("L2", 2 * MIB), ("L3", 2 * MIB + 4096)]);
     let skip = sizes::of(&site, Some(&flat), &point("read", "L3", 1), GIB);

@@ -125,7 +125,7 @@ fn the_first_cache_is_instructions_times_bytes_times_clock() {
     assert_eq!(per_cycle("triad", "avx2"), 96.0);
     assert_eq!(per_cycle("read", "4"), 8.0);
     let transfer = Transfer::widest("read", STORES[0]);
-    let bound = instructions_bound(&site, transfer, &[0]).expect("the design is known");
+    let bound = instructions_bound(&site, transfer, &Value::from(1)).expect("the design is known");
     assert_eq!((bound.constant, bound.warns_only), (64.0, false));
     assert_eq!(bound.inputs, [("cores_hz".to_owned(), 1)]);
     assert!(bytes_per_cycle(&client(Core::Unknown), transfer, &[0]).is_none());
