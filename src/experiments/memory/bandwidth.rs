@@ -237,7 +237,7 @@ static CARD: Card = Card {
                 high: 1 << 42,
                 unit: Unit::B,
             },
-            defaults: ["32MiB", "256MiB", "512MiB"],
+            defaults: ["128MiB", "256MiB", "512MiB"],
             role: Role::Setting,
         },
     ],

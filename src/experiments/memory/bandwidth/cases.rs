@@ -14,6 +14,8 @@ use record::quantity::render;
 use record::unit::Unit;
 use std::collections::BTreeMap;
 
+/// Most bytes of a thread's arrays in a rehearsal, whose figures mean nothing.
+const REHEARSAL_LIMIT: u64 = 8 << 20;
 /// Numbers of threads between one and all, per preset: standard, thorough.
 const SOME: [u64; 4] = [2, 4, 16, 64];
 const MORE: [u64; 9] = [2, 4, 8, 16, 32, 64, 128, 256, 512];
@@ -68,6 +70,10 @@ pub(super) fn is_memory(level: &str) -> bool {
 pub(super) fn offer(site: &Site, params: &Params) -> Result<Offer, Skip> {
     let mut offer = Offer::default();
     let limit = params.ints("limit").first().copied().unwrap_or(u64::MAX);
+    let limit = match params.preset {
+        Preset::Rehearsal => limit.min(REHEARSAL_LIMIT),
+        _ => limit,
+    };
     let settings = BTreeMap::from([("limit".to_owned(), Value::from(limit))]);
     let mut kept: Vec<Point> = Vec::new();
     for point in chosen(site, params) {
@@ -221,7 +227,7 @@ fn quick(site: &Site) -> Vec<Point> {
     if let Some(first) = caches(site).first() {
         points.extend(plain(&["read", "copy"], first, 1));
     }
-    points.extend(plain(&["read", "write", "copy", "triad"], MEMORY, 1));
+    points.extend(plain(&["read", "write", "copy"], MEMORY, 1));
     if site.cpus.len() > 1 {
         points.extend(plain(&["read", "triad"], MEMORY, "all"));
     }

@@ -62,8 +62,10 @@ fn it_keeps_the_laws_of_the_catalogue_and_its_allotment() {
     ];
     for mut site in sites().into_iter().chain(more) {
         for (preset, most, seconds) in [
-            (Preset::Rehearsal, 10, 0.5),
-            (Preset::Quick, 8, 0.2),
+            (Preset::Rehearsal, 10, 0.25),
+            // Most of it is the first touch of arrays that the last cache does not hold: with a
+            // fourth of them a guest of a large cache reads 27 GB/s where memory gives 16.
+            (Preset::Quick, 8, 0.39),
             (Preset::Standard, 45, 2.5),
             (Preset::Thorough, 1200, 60.0),
         ] {
