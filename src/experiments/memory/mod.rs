@@ -5,7 +5,12 @@ mod place;
 
 crate::family!(
     "memory",
-    "main memory and its caches: load latency, levels, translation",
+    "main memory and its caches: load latency, bandwidth, both under load and between nodes, page faults",
     hidden: false,
-    [latency, loaded, mlp]
+    [
+        latency,
+        bandwidth,
+        loaded,
+        mlp,
+    ]
 );

@@ -369,3 +369,4 @@ mod chains;
 mod instructions;
 mod parties;
 mod peak;
+mod stream;
