@@ -9,8 +9,10 @@ use std::ptr::NonNull;
 use crate::memory::{Mapping, base_page_bytes};
 
 mod file;
+mod turn;
 
 pub use file::{evict, free_bytes, number_of, random_readahead, resident_pages, unlinked};
+pub use turn::{TURN_TOUCHES, stress_turn};
 
 /// What is stored at the first touch of a page: no zero, and another in each page.
 const STORED: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -28,9 +28,14 @@
 //!   How many is counted first, by touching all pages of the file (`pages_per_fault`); then one page of
 //!   so many is touched, each a fault.
 //! - `shared`: first store to a page of shared memory of no file.
-//! - `copy`: first store to a page that a waiting child shares since a fork: it is copied.
+//! - `copy`: first store to a page that a waiting child shares since a fork: it is copied. The pages are
+//!   16 MiB, written long before: neither they nor their copies are in an inner cache.
 //! - `protect`: a store to a page that is there and protected; the handler of SIGSEGV calls mprotect
 //!   for that page and returns, and the store is made again. Deliveries are counted, not faults.
+//!
+//! - `stress` (only where it is asked for): a turn of stress-ng's fault stressor, which makes and maps a
+//!   file of one page and times four touches one by one: new, dropped, paged out, and one of shared memory,
+//!   the clock's reads included. Its figure is their mean.
 //!
 //! The file of `file` and `file_around` has no name, lies in `--dir` (else among the temporary files,
 //! which may be memory) and has other random bytes in each page.
@@ -213,6 +218,7 @@ static CARD: Card = Card {
                 "shared",
                 "copy",
                 "protect",
+                "stress",
                 "page",
                 "random",
                 "window",
@@ -353,6 +359,9 @@ impl Experiment for Fault {
             put("device_number", Value::from(below.number.as_str()));
             put("file_system", Value::from(below.mount.fs.as_str()));
             put("window_bytes", Value::from(window));
+            if law::is_virtual(below.disk, site) {
+                put("device_kind", Value::from("virtual"));
+            }
             if let Some(bytes) = below.disk.read_ahead_bytes {
                 put("readahead_bytes", Value::from(bytes));
             }
@@ -372,6 +381,7 @@ impl Experiment for Fault {
         }
         match (kind(case), case.text("fault")) {
             (Some(minor), _) => predict_minor(site, known, minor, metric),
+            (None, Some("stress")) => predict_stress(known, metric),
             (None, Some("window")) => predict_window(site, known, case, metric),
             (None, Some(fault)) => predict_single(site, known, case, fault == "random", metric),
             (None, None) => Some(unknown("unknown: no fault is named")),
@@ -487,6 +497,19 @@ fn predict_minor(
         }),
         _ => none(known, "a minor fault has no such figure"),
     }
+}
+
+fn predict_stress(known: Option<&Known>, metric: &Metric) -> Option<Prediction> {
+    known.is_none().then(|| match metric.name.as_ref() {
+        "latency" => predicted(
+            300.0,
+            1600.0,
+            3e4,
+            "base hardware: four exceptions among system calls; software: what the file system does at \
+             the first write to a page, which is next to nothing in memory and a journal on a disk",
+        ),
+        _ => unknown("unknown: such a turn has no such figure"),
+    })
 }
 
 fn predict_single(

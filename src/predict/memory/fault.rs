@@ -317,18 +317,22 @@ static UNKNOWN: Device = Device {
     sure: false,
 };
 
-fn device(disk: Option<&Disk>, guest: bool) -> (&'static Device, String) {
-    let Some(disk) = disk else {
-        return (&UNKNOWN, "nobody told of the device".to_owned());
-    };
+/// Whether a disk is a hypervisor's: it says of itself what was typed in, and its host caches.
+pub(crate) fn is_virtual(disk: &Disk, site: &Site) -> bool {
     let driver = disk.driver.as_deref().unwrap_or_default();
-    let is_virtual = guest
+    is_guest(site)
         || disk.is_virtual
         || ["virtio", "xen", "vmw", "hv_"]
             .iter()
-            .any(|kind| driver.starts_with(kind));
+            .any(|kind| driver.starts_with(kind))
+}
+
+fn device(disk: Option<&Disk>, site: &Site) -> (&'static Device, String) {
+    let Some(disk) = disk else {
+        return (&UNKNOWN, "nobody told of the device".to_owned());
+    };
+    let is_virtual = is_virtual(disk, site);
     let kind = match (disk.name.starts_with("nvme"), disk.rotational) {
-        // Virtual disks say of themselves what was typed in, and hosts cache.
         _ if is_virtual => &UNKNOWN,
         (true, _) => &FLASH_NVME,
         (_, Some(true)) => &SPINNING,
@@ -391,9 +395,12 @@ pub(crate) fn window_bytes_per_fault(
     match readahead {
         false => single,
         true => {
-            let (low, likely) = (single.range.low, single.range.likely.min(window as f64));
-            Estimate::new(low, likely, window as f64, single.because)
-                .and("the rest is read while earlier pages are touched, and is no major fault")
+            let Range { low, likely, high } = single.range;
+            let window = window as f64;
+            Estimate::new(low, likely.min(window), window + 1.5 * high, single.because).and(
+                "the rest is read while earlier pages are touched, and is no major fault; what is read \
+                 behind the window's end counts",
+            )
         }
     }
 }
@@ -405,7 +412,7 @@ pub(crate) fn major(
     disk: Option<&Disk>,
     fault: Major,
 ) -> Estimate {
-    let (device, why) = device(disk, is_guest(site));
+    let (device, why) = device(disk, site);
     let latency = match fault.random {
         true => device.random_ns,
         false => device.next_ns,
@@ -451,7 +458,7 @@ pub(crate) fn window(
             readahead: false,
         };
         let one = major(site, known, disk, fault);
-        let (device, why) = device(disk, is_guest(site));
+        let (device, why) = device(disk, site);
         // The next page of a file passes under a disk's head, or is in the device's buffer.
         let in_a_row = match device.name == SPINNING.name {
             true => range(6e4, 2.5e5, 9e6),
@@ -465,7 +472,7 @@ pub(crate) fn window(
             ),
         };
     }
-    let (device, why) = device(disk, is_guest(site));
+    let (device, why) = device(disk, site);
     let transfer = product(range(bytes, bytes, bytes), inverse(1.0, device.rate));
     let entered = scaled(
         minor(site, known, Minor::FileAround).range,

@@ -1,6 +1,8 @@
 //! Touches are faults, as many as they should be.
 
-use super::{Area, evict, free_bytes, number_of, random_readahead, resident_pages, unlinked};
+use super::{
+    Area, evict, free_bytes, number_of, random_readahead, resident_pages, stress_turn, unlinked,
+};
 use crate::memory::{Mapping, Pages, base_page_bytes};
 use crate::process::rusage_thread;
 use std::io::Write;
@@ -87,4 +89,18 @@ fn residency_follows_writing_and_eviction() {
     assert!(number_of(&file).unwrap().contains(':'));
     free_bytes(&file).unwrap();
     assert!(resident_pages(&file, 1, page).is_err());
+}
+
+#[test]
+fn every_timed_touch_of_a_turn_is_a_fault_and_its_file_is_gone() {
+    let path = std::env::temp_dir().join(format!("plumb-turn-{}", std::process::id()));
+    for unlink_first in [false, true] {
+        let before = rusage_thread();
+        stress_turn(&path, unlink_first).unwrap();
+        let after = rusage_thread();
+        let faults = after.minflt + after.majflt - before.minflt - before.majflt;
+        // Four that are timed, and the first read of shared memory.
+        assert!((4..=12).contains(&faults), "{faults}");
+        assert!(!path.exists());
+    }
 }

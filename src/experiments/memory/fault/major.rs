@@ -340,6 +340,7 @@ impl Singles {
         let quantities = &mut samples.quantities;
         quantities.insert("touches".to_owned(), touches as f64);
         quantities.insert("cached".to_owned(), self.cached as f64);
+        samples.notes.extend(of_device(case));
         if self.cached > 0 {
             samples
                 .notes
@@ -352,6 +353,14 @@ impl Singles {
         bench.record_batches(case, "bytes_per_fault", 1, self.bytes)?;
         Ok(())
     }
+}
+
+/// What must be known of a virtual disk.
+fn of_device(case: &Case) -> Option<String> {
+    case.at.get("device_kind").map(|_| {
+        "the disk is a virtual one: whether its medium or its host's memory answered cannot be told here"
+            .to_owned()
+    })
 }
 
 const NOT_COUNTED: &str = "the kernel does not count a thread's own reads (/proc/self/io), so that only the major faults tell \
@@ -415,6 +424,7 @@ impl Windows {
         let quantities = &mut samples.quantities;
         quantities.insert("major_faults".to_owned(), self.majors as f64 / windows);
         quantities.insert("minor_faults".to_owned(), self.minors as f64 / windows);
+        samples.notes.extend(of_device(case));
         if self.uncounted {
             samples.notes.push(NOT_COUNTED.to_owned());
         }

@@ -5,7 +5,7 @@ use super::super::place::verify_node;
 use crate::host::refused;
 use crate::measure::{Bench, Quartet, Timer, Turn, Turns, abba};
 use anyhow::{Context, Result, bail, ensure};
-use metal::fault::{Area, resident_pages, unlinked};
+use metal::fault::{Area, TURN_TOUCHES, resident_pages, stress_turn, unlinked};
 use metal::memory::{Mapping, Pages, base_page_bytes, huge_page_bytes};
 use metal::place::{current_node, online_nodes};
 use metal::process::{Child, rusage_thread};
@@ -25,6 +25,8 @@ const FILE_BYTES: usize = 4 << 20;
 const FILE_FAULTS: usize = 4096;
 /// Pages that a child shares until they are written, and pages that are protected.
 const SHARED_PAGES: usize = 4096;
+/// Turns of a case at least.
+const TURNS_MIN: usize = 8;
 /// Share of fresh memory that huge pages hold at least.
 const HUGE_SHARE_LEAST: f64 = 0.95;
 
@@ -52,6 +54,9 @@ trait Touched {
 
 /// Times one kind of fault.
 pub(super) fn time(case: &Case, bench: &mut Bench) -> Result<()> {
+    if case.text("fault") == Some("stress") {
+        return turns(case, bench);
+    }
     let dir = bench.dir().map_or_else(std::env::temp_dir, PathBuf::from);
     let seed = bench.order().seed;
     let mut touched = apparatus(case.text("fault").unwrap_or_default(), &dir, seed)?;
@@ -76,6 +81,29 @@ pub(super) fn time(case: &Case, bench: &mut Bench) -> Result<()> {
     if let Some(pages) = touched.pages_per_fault() {
         bench.record_batches(case, "pages_per_fault", 1, vec![pages])?;
     }
+    Ok(())
+}
+
+/// Turns of stress-ng's stressor: the mean of the four touches that it times, turn by turn.
+fn turns(case: &Case, bench: &mut Bench) -> Result<()> {
+    let dir = bench.dir().map_or_else(std::env::temp_dir, PathBuf::from);
+    let path = dir.join(format!(".plumb-turn-{}", std::process::id()));
+    let clock = bench.clock();
+    let case_ns = bench.order().case_ns as f64;
+    let begin = clock.start();
+    let before = rusage_thread();
+    let mut means = Vec::new();
+    while means.len() < TURNS_MIN || clock.between_ns(begin, clock.end()) < case_ns {
+        let touches = stress_turn(&path, means.len() % 2 == 1)
+            .with_context(|| format!("a turn in {}", dir.display()))?;
+        means.push(touches.iter().sum::<u64>() as f64 / TURN_TOUCHES as f64);
+    }
+    let after = rusage_thread();
+    let faults = after.minflt + after.majflt - before.minflt - before.majflt;
+    let timed = (means.len() * TURN_TOUCHES) as u64;
+    ensure!(faults >= timed, "{timed} touches made {faults} page faults");
+    bench.planned_major_faults(after.majflt - before.majflt);
+    bench.record(case, "latency", means)?;
     Ok(())
 }
 

@@ -103,7 +103,13 @@ fn rehearse(dir: &Path, minor: bool) -> (Vec<CaseId>, Vec<String>) {
         window_ns: 200_000,
     })
     .expect("the clocks run");
-    let sized = [("file", "4MiB"), ("window", "256KiB")];
+    let mut sized = vec![("file", "4MiB"), ("window", "256KiB")];
+    if minor {
+        sized.push((
+            "fault",
+            "anonymous,zero,huge,file,file_around,shared,copy,protect,stress",
+        ));
+    }
     let site = with_disk();
     let offer = EXPERIMENT
         .series(&site, &params(&CARD, Preset::Standard, &sized))
@@ -163,6 +169,7 @@ fn every_minor_fault_is_measured_here_or_says_why_not() {
         "shared",
         "copy",
         "protect",
+        "stress",
     ] {
         assert!(has(fault), "{fault}");
     }
