@@ -260,7 +260,7 @@ static CARD: Card = Card {
             role: Role::Setting,
         },
     ],
-    after: &["clock.rate", "os.syscall", "os.signal"],
+    after: &["clock.rate", "os.syscall", "os.signal", "memory.bandwidth"],
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],

@@ -172,34 +172,38 @@ impl Cold {
 
     /// One page after another, each in a block of its own.
     fn singles(&self, case: &Case, bench: &mut Bench, random: bool) -> Result<()> {
+        let page = base_page_bytes() as u64;
         let ahead = case.int("readahead_bytes").unwrap_or(0);
-        let block = (2 * ahead).next_power_of_two().max(BLOCK_BYTES_MIN);
+        let alone = (2 * ahead).next_power_of_two().max(BLOCK_BYTES_MIN);
+        let block = alone.min(self.bytes / FAULTS_MIN as u64) / page * page;
         let mut blocks: Vec<u64> = (0..self.bytes / block).collect();
-        ensure!(
-            blocks.len() >= FAULTS_MIN,
-            "the file has {} blocks of {}, twice what is read ahead: a larger one with --set \
-             memory.fault.file=SIZE",
-            blocks.len(),
-            render(block as f64, Unit::B)
-        );
         let mut rng = fastrand::Rng::with_seed(self.seed);
         match random {
             true => rng.shuffle(&mut blocks),
             // Another place to begin in each round, or the device remembers.
-            false => blocks.rotate_left(rng.usize(..self.bytes as usize / block as usize)),
+            false => {
+                let first = rng.usize(..blocks.len());
+                blocks.rotate_left(first);
+            }
         }
         let clock = bench.clock();
         let case_ns = bench.order().case_ns as f64;
         let begin = clock.start();
-        let mut seen = Singles::default();
+        let mut seen = Singles {
+            overlapping: block < alone,
+            ..Singles::default()
+        };
         for block_index in blocks.into_iter().take(FAULTS_MAX) {
             // In the middle of the block: what is read around stays inside.
-            let page = base_page_bytes() as u64;
             let at = block_index * block + block / 2 / page * page;
             let (file, area) = self.mapped(case)?;
             if resident_pages(&file, at, page as usize)? != 0 {
-                seen.resident += 1;
-                continue;
+                // Read ahead of the page before, whose mapping is gone.
+                evict(&file, 0, 0)?;
+                if resident_pages(&file, at, page as usize)? != 0 {
+                    seen.resident += 1;
+                    continue;
+                }
             }
             let before = Counted::now();
             let start = clock.start();
@@ -296,6 +300,8 @@ struct Singles {
     cached: usize,
     majors: u64,
     last_wrong: Option<Counted>,
+    /// What is read ahead of one page reaches the next.
+    overlapping: bool,
 }
 
 impl Singles {
@@ -336,11 +342,18 @@ impl Singles {
             self.resident
         );
         let unknown = self.bytes.is_empty();
+        let overlap = self.overlapping.then(|| {
+            "the file is small against what is read ahead, so that pages were read more than once, which \
+             the device may remember: a larger one with --set memory.fault.file=SIZE"
+                .to_owned()
+        });
         let samples = bench.record(case, "major_latency", self.latencies)?;
         let quantities = &mut samples.quantities;
         quantities.insert("touches".to_owned(), touches as f64);
         quantities.insert("cached".to_owned(), self.cached as f64);
-        samples.notes.extend(of_device(case));
+        samples
+            .notes
+            .extend(of_device(case).into_iter().chain(overlap));
         if self.cached > 0 {
             samples
                 .notes

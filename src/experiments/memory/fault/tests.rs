@@ -65,6 +65,34 @@ fn everything_is_offered_or_skipped_with_a_reason() {
 }
 
 #[test]
+fn its_rounds_keep_their_allotment() {
+    // Stated cost of a round in s, without and with a device.
+    for (preset, least, most) in [
+        (Preset::Quick, 0.12, 0.2),
+        (Preset::Standard, 0.4, 1.2),
+        (Preset::Thorough, 1.0, 15.0),
+    ] {
+        for (site, allowed) in sites()
+            .into_iter()
+            .map(|site| (site, least))
+            .chain([(with_disk(), most)])
+        {
+            let site = Site {
+                case_ns: crate::session::plan::case_ns(preset),
+                ..site
+            };
+            let offer = check(&EXPERIMENT, &site, preset);
+            let cost = offer
+                .series
+                .iter()
+                .map(|series| EXPERIMENT.round_cost(&site, series));
+            let cost: f64 = cost.map(|cost| cost.as_secs_f64()).sum();
+            assert!(cost <= allowed, "{}: {cost} s", preset.name());
+        }
+    }
+}
+
+#[test]
 fn memory_that_is_not_there_is_a_reason() {
     let mut site = recorded("vm-granite-rapids");
     site.memory_bytes = 1 << 20;
