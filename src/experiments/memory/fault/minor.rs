@@ -50,6 +50,10 @@ trait Touched {
     fn pages_per_fault(&self) -> Option<f64> {
         None
     }
+    /// Times that this thread was switched from in favour of a child of its own.
+    fn planned_switches(&self) -> u64 {
+        0
+    }
 }
 
 /// Times one kind of fault.
@@ -71,6 +75,7 @@ pub(super) fn time(case: &Case, bench: &mut Bench) -> Result<()> {
     let note = turns.note();
     let turns = turns.or_fail()?;
     let wrong = counted.told();
+    bench.planned_switches(touched.planned_switches());
     // The last batch is there still.
     let mut notes = Vec::new();
     touched.verify(&mut notes)?;
@@ -355,6 +360,8 @@ struct Copied {
     child: Option<Sharer>,
     area: Area,
     next: usize,
+    /// Involuntary switches while a child began or ended.
+    switches: u64,
 }
 
 /// The child, and the pipe that it waits at.
@@ -372,6 +379,7 @@ impl Copied {
             child: None,
             area,
             next: SHARED_PAGES,
+            switches: 0,
         })
     }
 }
@@ -408,8 +416,10 @@ impl Touched for Copied {
 
     fn renew(&mut self, count: usize) -> Result<()> {
         if self.next + count > SHARED_PAGES {
+            let before = rusage_thread().nivcsw;
             self.child = None;
             self.child = Some(Sharer::fork()?);
+            self.switches += rusage_thread().nivcsw - before;
             self.next = 0;
         }
         Ok(())
@@ -425,6 +435,10 @@ impl Touched for Copied {
     fn verify(&self, notes: &mut Vec<String>) -> Result<()> {
         let mapping = self.area.mapping().expect("the area is private memory");
         verify_node(mapping, current_node(), notes)
+    }
+
+    fn planned_switches(&self) -> u64 {
+        self.switches
     }
 }
 
