@@ -241,7 +241,7 @@ fn clear_rate(known: Option<&Known>) -> (Range, String) {
         // The kernel's string stores may do without reading a line first, and a page that was freed a
         // moment ago may be in the last cache.
         Some(rate) => (
-            range(0.6 * rate, 1.7 * rate, 5.0 * rate),
+            range(0.6 * rate, 1.4 * rate, 4.0 * rate),
             format!("{rate:.1} GB/s (written by one thread, measured by memory.bandwidth)"),
         ),
         None => (
