@@ -466,3 +466,25 @@ impl Touched for Protected {
         Some(self.delivered)
     }
 }
+
+/// Times pages that nobody made fresh, as memory that was locked or populated before: must fail.
+#[cfg(test)]
+pub(super) fn present_pages(bench: &Bench) -> Result<()> {
+    struct Present;
+    impl Touched for Present {
+        fn room(&self) -> usize {
+            1024
+        }
+        fn renew(&mut self, _count: usize) -> Result<()> {
+            Ok(())
+        }
+        fn touch(&mut self, count: usize) {
+            black_box(count);
+        }
+    }
+    let mut present = Present;
+    let timer = bench.timer();
+    let mut counted = Counted::new(&mut present, timer);
+    let turns = timer.repeat(&mut || counted.turn(100))?;
+    counted.refuse(&turns)
+}

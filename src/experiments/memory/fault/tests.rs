@@ -268,3 +268,35 @@ fn clearing_is_the_slope_between_the_pages() {
             .is_empty()
     );
 }
+
+#[test]
+fn pages_that_were_there_before_their_touch_void_everything_and_fail_with_both_numbers() {
+    let error = on_a_thread(|| {
+        let cpu = metal::place::allowed().expect("CPUs")[0];
+        let series = EXPERIMENT
+            .series(&bare_site(), &params(&CARD, Preset::Quick, &[]))
+            .expect("minor faults")
+            .series
+            .remove(0);
+        let bench = Bench::new(RoundOrder {
+            series,
+            round: 1,
+            seed: 1,
+            cpus: vec![cpu],
+            calibration: calibrate(&CalibrateOrder {
+                cpu,
+                windows: 10,
+                window_ns: 200_000,
+            })
+            .expect("the clocks run"),
+            dir: None,
+            far: None,
+            case_ns: 200_000,
+            rehearsal: true,
+        })
+        .expect("the CPU is allowed");
+        super::minor::present_pages(&bench).expect_err("nothing faults")
+    });
+    let text = error.to_string();
+    assert!(text.contains("made 0 page faults"), "{text}");
+}
