@@ -394,6 +394,11 @@ impl Bench {
     pub(crate) fn planned_switches(&mut self, count: u64) {
         self.around.plan_switches(count);
     }
+
+    /// Major faults the case makes on purpose (they do not disturb).
+    pub(crate) fn planned_major_faults(&mut self, count: u64) {
+        self.around.plan_major_faults(count);
+    }
 }
 
 /// The core clock, or a note why there is none.

@@ -46,6 +46,7 @@ pub(crate) struct Surroundings {
     begin: u64,
     warm_up_ns: f64,
     planned_switches: u64,
+    planned_major_faults: u64,
 }
 
 impl Surroundings {
@@ -84,12 +85,18 @@ impl Surroundings {
             begin,
             warm_up_ns,
             planned_switches: 0,
+            planned_major_faults: 0,
         })
     }
 
     /// Counts switches that are no disturbance.
     pub(crate) fn plan_switches(&mut self, count: u64) {
         self.planned_switches += count;
+    }
+
+    /// Counts major faults that are no disturbance.
+    pub(crate) fn plan_major_faults(&mut self, count: u64) {
+        self.planned_major_faults += count;
     }
 
     /// Counts CPUs that measured beside the first.
@@ -144,6 +151,10 @@ impl Surroundings {
             ("window_ns", Some(window_ns)),
             ("warm_up_ns", Some(self.warm_up_ns)),
             ("planned_switches", Some(self.planned_switches as f64)),
+            (
+                "planned_major_faults",
+                Some(self.planned_major_faults as f64),
+            ),
         ] {
             if let Some(value) = value {
                 environment.insert(name.to_owned(), value);

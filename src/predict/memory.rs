@@ -7,6 +7,7 @@ pub(crate) mod bandwidth;
 mod cores;
 pub(crate) mod loaded;
 pub(crate) mod mlp;
+pub(crate) mod fault;
 mod translation;
 
 use super::cpu::{best_core_clock, core, is_guest};

@@ -193,7 +193,7 @@ pub fn disturbances(ended: &Ended) -> Vec<String> {
         steal_ns: read("steal_ns").unwrap_or(0.0),
         throttled_ns: read("throttled_ns").unwrap_or(0.0),
         migrations: count("migrations"),
-        major_faults: count("major_faults"),
+        major_faults: count("major_faults").saturating_sub(count("planned_major_faults")),
         involuntary_switches: count("involuntary_switches"),
         planned_switches: count("planned_switches"),
         core_clock_before_hz: read("core_hz_before"),

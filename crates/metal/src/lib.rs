@@ -18,6 +18,7 @@ pub mod counter;
 pub mod cpuid;
 pub mod deadline;
 pub mod elf;
+pub mod fault;
 pub mod handover;
 pub mod instruction;
 pub mod kernel;

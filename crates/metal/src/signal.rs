@@ -1,8 +1,10 @@
 //! Dispositions of signals and the calling thread's mask.
 
 mod deliver;
+mod mend;
 
 pub use deliver::{Catcher, Faults};
+pub use mend::Mender;
 
 use std::io;
 

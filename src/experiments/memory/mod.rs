@@ -12,5 +12,6 @@ crate::family!(
         bandwidth,
         loaded,
         mlp,
+        fault,
     ]
 );

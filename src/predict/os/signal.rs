@@ -15,7 +15,7 @@ use crate::predict::{Estimate, around, product, range, sum};
 use record::event::Range;
 
 /// An exception's way in and out, over a system call's: it saves all registers and leaves by `iret`.
-const EXCEPTION: Range = range(0.6, 1.3, 3.5);
+pub(crate) const EXCEPTION: Range = range(0.6, 1.3, 3.5);
 /// A signal looked up and queued, or found to be ignored.
 const SEND: Range = range(250.0, 560.0, 1300.0);
 const DROP: Range = range(120.0, 330.0, 800.0);

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const SPINS: u32 = 10_000;
 
 /// Deliveries of each signal since the program began.
-static CAUGHT: [AtomicU64; SIGNALS] = [const { AtomicU64::new(0) }; SIGNALS];
+pub(super) static CAUGHT: [AtomicU64; SIGNALS] = [const { AtomicU64::new(0) }; SIGNALS];
 /// Signals that are someone's.
 static TAKEN: [AtomicBool; SIGNALS] = [const { AtomicBool::new(false) }; SIGNALS];
 /// Address of the page whose faults are stepped over; 0 while there is none.
@@ -42,7 +42,7 @@ struct KernelAction {
 /// A signal that is ours, its disposition and its place in the calling thread's mask; both are put
 /// back on drop.
 #[derive(Debug)]
-struct Claim {
+pub(super) struct Claim {
     signal: i32,
     before: libc::sigaction,
     mask_before: u64,
@@ -51,6 +51,20 @@ struct Claim {
 }
 
 impl Claim {
+    /// As [`Claim::new`], but waits a while for another who has the signal: one for faults is the
+    /// same for all.
+    pub(super) fn patient(
+        signal: i32,
+        handler: libc::sighandler_t,
+        flags: i32,
+    ) -> io::Result<Claim> {
+        let begin = Instant::now();
+        while TAKEN[slot(signal)?].load(Ordering::Acquire) && begin.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Claim::new(signal, handler, flags)
+    }
+
     /// Takes the signal, gives it `handler` and unblocks it in the calling thread.
     fn new(signal: i32, handler: libc::sighandler_t, flags: i32) -> io::Result<Claim> {
         let taken = slot(signal).map(|slot| &TAKEN[slot])?;
@@ -304,7 +318,7 @@ impl Faults {
     pub fn new() -> io::Result<Faults> {
         type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
         let handler = step as Handler;
-        let claim = Claim::new(
+        let claim = Claim::patient(
             libc::SIGSEGV,
             handler as libc::sighandler_t,
             libc::SA_SIGINFO,

@@ -1,0 +1,258 @@
+//! Areas of memory whose pages are touched one by one, so that each touch is a page fault, and that
+//! can be made fresh again; files whose pages leave the page cache.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
+
+use crate::memory::{Mapping, base_page_bytes};
+
+mod file;
+mod turn;
+
+pub use file::{evict, free_bytes, number_of, random_readahead, resident_pages, unlinked};
+pub use turn::{TURN_TOUCHES, stress_turn};
+
+/// What is stored at the first touch of a page: no zero, and another in each page.
+const STORED: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// How an area gets rid of its pages, so that the next touch faults again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Renewal {
+    /// They are freed (private memory), or unmapped while the file's cache keeps them.
+    Drop,
+    /// A hole is made in the object behind shared memory, which frees them.
+    Hole,
+}
+
+/// Pages that are mapped and not there. Unmapped on drop.
+#[derive(Debug)]
+pub struct Area {
+    start: NonNull<u8>,
+    bytes: usize,
+    renewal: Renewal,
+    /// Owns the memory where it is not the area's own.
+    mapping: Option<Mapping>,
+}
+
+impl Area {
+    /// Private memory. What was touched of it is freed first.
+    ///
+    /// # Errors
+    /// Those of madvise(2): locked memory is never freed (EINVAL).
+    pub fn private(mapping: Mapping) -> io::Result<Area> {
+        let start = NonNull::new(mapping.as_ptr().cast_mut())
+            .expect("a mapping does not begin at address 0");
+        let area = Area {
+            start,
+            bytes: mapping.bytes(),
+            renewal: Renewal::Drop,
+            mapping: Some(mapping),
+        };
+        area.renew(area.bytes)?;
+        Ok(area)
+    }
+
+    /// Shared memory of no file, in base pages where the machine's setting does not force huge ones.
+    ///
+    /// # Errors
+    /// Those of mmap(2).
+    pub fn shared(bytes: usize) -> io::Result<Area> {
+        let area = Area::reserve(bytes, Renewal::Hole)?;
+        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+        area.put(0, bytes, libc::PROT_READ | libc::PROT_WRITE, flags, None)?;
+        // SAFETY: the range is the area; a kernel that has no huge pages refuses, which is as well.
+        unsafe { libc::madvise(area.start.as_ptr().cast(), bytes, libc::MADV_NOHUGEPAGE) };
+        Ok(area)
+    }
+
+    /// Pieces of a file of `piece_bytes` each, side by side, shared and to be read; `offsets` are
+    /// their places in the file. Pieces that do not follow each other in the file are areas of their
+    /// own to the kernel, and a fault maps no page of another area.
+    ///
+    /// # Errors
+    /// Those of mmap(2): above all ENOMEM, where the process has too many areas
+    /// (`vm.max_map_count`).
+    pub fn file(file: &File, piece_bytes: usize, offsets: &[u64]) -> io::Result<Area> {
+        let area = Area::reserve(piece_bytes * offsets.len(), Renewal::Drop)?;
+        for (index, &offset) in offsets.iter().enumerate() {
+            let flags = libc::MAP_SHARED | libc::MAP_FIXED;
+            let at = index * piece_bytes;
+            area.put(
+                at,
+                piece_bytes,
+                libc::PROT_READ,
+                flags,
+                Some((file, offset)),
+            )?;
+        }
+        Ok(area)
+    }
+
+    /// Size in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The private memory behind it.
+    pub fn mapping(&self) -> Option<&Mapping> {
+        self.mapping.as_ref()
+    }
+
+    /// Has the first `bytes` fault again.
+    ///
+    /// # Errors
+    /// Those of madvise(2).
+    pub fn renew(&self, bytes: usize) -> io::Result<()> {
+        let advice = match self.renewal {
+            Renewal::Drop => libc::MADV_DONTNEED,
+            Renewal::Hole => libc::MADV_REMOVE,
+        };
+        self.advise(bytes.min(self.bytes), advice)
+    }
+
+    /// Tells the kernel that a mapped file is read in no order: a fault reads its page and no other.
+    ///
+    /// # Errors
+    /// Those of madvise(2).
+    pub fn expect_random(&self) -> io::Result<()> {
+        self.advise(self.bytes, libc::MADV_RANDOM)
+    }
+
+    /// Reads the first word of every `stride` bytes, `count` times from the byte `from` on. Each read
+    /// is one load that no compiler leaves out or moves. Returns the sum of what it read.
+    ///
+    /// # Panics
+    /// A read would be outside of the area. (The process gets SIGBUS where a file is shorter than its
+    /// mapping.)
+    #[inline(never)]
+    pub fn read(&self, from: usize, stride: usize, count: usize) -> u64 {
+        self.check(from, stride, count);
+        let mut sum = 0_u64;
+        let mut at = self.start.as_ptr().wrapping_add(from);
+        for _ in 0..count {
+            // SAFETY: inside of the area by the check, which is mapped to be read; aligned, because
+            // the start and the steps are.
+            sum = sum.wrapping_add(unsafe { at.cast::<u64>().read_volatile() });
+            at = at.wrapping_add(stride);
+        }
+        sum
+    }
+
+    /// Writes the first word of every `stride` bytes, as [`Area::read`] reads.
+    ///
+    /// # Panics
+    /// A write would be outside of the area, or the area is a file's.
+    #[inline(never)]
+    pub fn write(&self, from: usize, stride: usize, count: usize) {
+        self.check(from, stride, count);
+        assert!(
+            self.mapping.is_some() || self.renewal == Renewal::Hole,
+            "a mapped file is only read"
+        );
+        let mut value = STORED;
+        let mut at = self.start.as_ptr().wrapping_add(from);
+        for _ in 0..count {
+            // SAFETY: inside of the area by the check, which is mapped to be written, and aligned; no
+            // reference to the memory exists, because the area gives out none that may be kept over
+            // a write: `mapping` borrows the mapping, whose words nobody reads while a touch runs.
+            unsafe { at.cast::<u64>().write_volatile(value) };
+            value = value.wrapping_add(STORED << 1);
+            at = at.wrapping_add(stride);
+        }
+    }
+
+    fn check(&self, from: usize, stride: usize, count: usize) {
+        let end = count
+            .saturating_sub(1)
+            .saturating_mul(stride)
+            .saturating_add(from)
+            .saturating_add(size_of::<u64>());
+        assert!(
+            end <= self.bytes && from.is_multiple_of(8) && stride.is_multiple_of(8),
+            "{count} touches every {stride} bytes from {from} are not inside of {} bytes",
+            self.bytes
+        );
+    }
+
+    fn advise(&self, bytes: usize, advice: i32) -> io::Result<()> {
+        // SAFETY: the range is inside of the area, and nobody holds a reference into it.
+        match unsafe { libc::madvise(self.start.as_ptr().cast(), bytes, advice) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Addresses that nothing else is put at.
+    fn reserve(bytes: usize, renewal: Renewal) -> io::Result<Area> {
+        if bytes == 0 || !bytes.is_multiple_of(base_page_bytes()) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("{bytes} bytes are not whole pages"),
+            ));
+        }
+        // SAFETY: a fresh mapping at an address of the kernel's choice.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_NONE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast())
+            .ok_or_else(|| io::Error::other("the kernel mapped at address 0"))?;
+        Ok(Area {
+            start,
+            bytes,
+            renewal,
+            mapping: None,
+        })
+    }
+
+    /// Maps over a part of a reserved range.
+    fn put(
+        &self,
+        at: usize,
+        bytes: usize,
+        protection: i32,
+        flags: i32,
+        of: Option<(&File, u64)>,
+    ) -> io::Result<()> {
+        assert!(at + bytes <= self.bytes, "inside of what was reserved");
+        let (fd, offset) = of.map_or((-1, 0), |(file, offset)| (file.as_raw_fd(), offset));
+        // SAFETY: MAP_FIXED replaces pages of the range that `reserve` made for this area alone.
+        let placed = unsafe {
+            libc::mmap(
+                self.start.as_ptr().wrapping_add(at).cast(),
+                bytes,
+                protection,
+                flags,
+                fd,
+                offset as libc::off_t,
+            )
+        };
+        match placed == libc::MAP_FAILED {
+            true => Err(io::Error::last_os_error()),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Drop for Area {
+    fn drop(&mut self) {
+        if self.mapping.is_none() {
+            // SAFETY: the range is the area's own, and nobody holds a reference into it.
+            unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

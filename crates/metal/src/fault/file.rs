@@ -1,0 +1,111 @@
+//! Files and the page cache: what of them is in memory, and how it gets out.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::memory::base_page_bytes;
+
+/// Asks the kernel to forget the pages of a file that are clean and that nobody has mapped: what was
+/// written must be synced first. What stays is seen by [`resident_pages`].
+///
+/// # Errors
+/// Those of posix_fadvise(2).
+pub fn evict(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+    advise(file, offset, bytes, libc::POSIX_FADV_DONTNEED)
+}
+
+/// Tells the kernel that reads of this opened file follow no order: it reads nothing ahead.
+///
+/// # Errors
+/// Those of posix_fadvise(2).
+pub fn random_readahead(file: &File) -> io::Result<()> {
+    advise(file, 0, 0, libc::POSIX_FADV_RANDOM)
+}
+
+fn advise(file: &File, offset: u64, bytes: u64, advice: i32) -> io::Result<()> {
+    let (offset, bytes) = (offset as libc::off_t, bytes as libc::off_t);
+    // SAFETY: plain values; the descriptor is open.
+    match unsafe { libc::posix_fadvise(file.as_raw_fd(), offset, bytes, advice) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+/// Base pages of a range of a file that are in the page cache: what mincore(2) says of a mapping of
+/// it, which stays untouched. The kernel tells it only of files that the caller may write.
+///
+/// # Errors
+/// Those of mmap(2) and mincore(2); an offset that begins no page.
+pub fn resident_pages(file: &File, offset: u64, bytes: usize) -> io::Result<usize> {
+    let pages = bytes.div_ceil(base_page_bytes());
+    let mut present = vec![0_u8; pages];
+    // SAFETY: a fresh mapping at an address of the kernel's choice, which is not touched.
+    let start = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            bytes,
+            libc::PROT_READ,
+            libc::MAP_SHARED,
+            file.as_raw_fd(),
+            offset as libc::off_t,
+        )
+    };
+    if start == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the range is the mapping; the list has a byte for each of its pages.
+    let result = unsafe { libc::mincore(start, bytes, present.as_mut_ptr()) };
+    let error = io::Error::last_os_error();
+    // SAFETY: the mapping is ours and nobody refers to it.
+    unsafe { libc::munmap(start, bytes) };
+    match result {
+        0 => Ok(present.iter().filter(|page| **page & 1 != 0).count()),
+        _ => Err(error),
+    }
+}
+
+/// Bytes that a file system still has for this user.
+///
+/// # Errors
+/// Those of statvfs(3).
+pub fn free_bytes(file: &File) -> io::Result<u64> {
+    // SAFETY: all-zero values are valid ones.
+    let mut facts: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: `facts` is ours.
+    match unsafe { libc::fstatvfs(file.as_raw_fd(), &mut facts) } {
+        0 => Ok((facts.f_bavail as u64).saturating_mul(facts.f_frsize as u64)),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// `major:minor` of the device that holds a file.
+///
+/// # Errors
+/// Those of fstat(2).
+pub fn number_of(file: &File) -> io::Result<String> {
+    let number = file.metadata()?.dev();
+    Ok(format!("{}:{}", libc::major(number), libc::minor(number)))
+}
+
+/// A file without a name, which is gone when it is closed, however that happens.
+///
+/// # Errors
+/// The directory cannot be written.
+pub fn unlinked(dir: &Path) -> io::Result<File> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    if let Ok(file) = options.clone().custom_flags(libc::O_TMPFILE).open(dir) {
+        return Ok(file);
+    }
+    // File systems without O_TMPFILE.
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let path = dir.join(format!(".plumb-unlinked-{}-{count}", std::process::id()));
+    let file = options.create_new(true).open(&path)?;
+    std::fs::remove_file(&path)?;
+    Ok(file)
+}

@@ -1,0 +1,157 @@
+//! The block device below a directory: which it is, and what it says that it gave.
+
+use crate::experiment::{Site, Skip};
+use crate::host::block::{Disk, Mount};
+
+/// Bytes of a sector in /proc/diskstats, whatever the device's own are.
+const SECTOR_BYTES: u64 = 512;
+
+/// What lies below the directory for files.
+pub(super) struct Below<'site> {
+    /// The disk.
+    pub(super) disk: &'site Disk,
+    /// `major:minor` under which the device counts: of the partition where that is told.
+    pub(super) number: String,
+    /// The mounted file system.
+    pub(super) mount: &'site Mount,
+}
+
+/// The device below the directory for files.
+///
+/// # Errors
+/// There is no directory, or its files lie in memory or behind something that keeps a cache.
+pub(super) fn below(site: &Site) -> Result<Below<'_>, Skip> {
+    const WAY_OUT: &str = "--dir DIR on a file system of a block device (ext4, xfs, btrfs)";
+    let dir = site
+        .dir
+        .as_ref()
+        .ok_or_else(|| Skip::because("no directory for files").needs(WAY_OUT))?;
+    let shown = dir.path.display();
+    let block = &site.host.block;
+    let mount = block.mount_of(&dir.path.to_string_lossy()).ok_or_else(|| {
+        Skip::because(format!("the mounts do not tell where {shown} lies")).needs(WAY_OUT)
+    })?;
+    let by_number = block
+        .disk_of(mount)
+        .map(|disk| (disk, mount.number.clone()));
+    let (disk, number) = by_number.or_else(|| by_name(site, mount)).ok_or_else(|| {
+        Skip::because(format!(
+            "{shown} is on {}, which has no block device that counts what it reads: a page that is \
+             first touched would come from memory or from another machine",
+            mount.fs
+        ))
+        .needs(WAY_OUT)
+    })?;
+    if ["loop", "zram", "ram"]
+        .iter()
+        .any(|kind| disk.name.starts_with(kind))
+    {
+        return Err(Skip::because(format!(
+            "{shown} is on {}, which keeps its data in memory or in a file with a cache of its own",
+            disk.name
+        ))
+        .needs(WAY_OUT));
+    }
+    Ok(Below {
+        disk,
+        number,
+        mount,
+    })
+}
+
+/// File systems of several devices (btrfs) have numbers of their own, and name one device.
+fn by_name<'site>(site: &'site Site, mount: &Mount) -> Option<(&'site Disk, String)> {
+    let name = mount.source.strip_prefix("/dev/")?;
+    let disks = site.host.block.disks.iter();
+    let disk = disks
+        .filter(|disk| name.starts_with(&disk.name))
+        .max_by_key(|disk| disk.name.len())?;
+    Some((disk, disk.number.clone()?))
+}
+
+/// Bytes that a device has read, as its line of /proc/diskstats says; `None` without such a line.
+pub(super) fn device_read_bytes(number: &str) -> Option<u64> {
+    read_of(&std::fs::read_to_string("/proc/diskstats").ok()?, number)
+}
+
+/// `major minor name reads merged sectors …` (Documentation/admin-guide/iostats.rst).
+fn read_of(diskstats: &str, number: &str) -> Option<u64> {
+    let (major, minor) = number.split_once(':')?;
+    let line = diskstats.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        (fields.get(..2)? == [major, minor]).then_some(fields)
+    })?;
+    let sectors: u64 = line.get(5)?.parse().ok()?;
+    Some(sectors * SECTOR_BYTES)
+}
+
+/// Bytes that the calling thread had a device read; `None` where the kernel does not count them.
+pub(super) fn own_read_bytes() -> Option<u64> {
+    own_of(&std::fs::read_to_string("/proc/thread-self/io").ok()?)
+}
+
+fn own_of(io: &str) -> Option<u64> {
+    let value = io.lines().find_map(|line| line.strip_prefix("read_bytes:"));
+    value?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{below, own_of, read_of};
+    use crate::experiment::{DirFacts, Site};
+    use crate::host::{Host, Root};
+    use crate::predict::tests::bare_site;
+
+    const TREE: &str = "== sys/block/sdb/size\n100\n== sys/block/sdb/dev\n8:16\n\
+        == sys/block/sdb/device/model\nX\n== sys/block/loop0/size\n10\n== sys/block/loop0/dev\n7:0\n";
+    const MOUNTS: &str = "22 1 0:40 / / rw - overlay overlay rw\n\
+        23 22 0:41 / /fast rw - btrfs /dev/sdb2 rw\n\
+        24 22 8:16 / /disk rw - ext4 /dev/sdb rw\n\
+        25 22 0:42 / /tmp rw - tmpfs tmpfs rw\n\
+        26 22 7:0 / /image rw - ext4 /dev/loop0 rw\n";
+
+    fn site(dir: &str) -> Site {
+        let root = Root::tree(TREE).with("proc/self/mountinfo", MOUNTS);
+        Site {
+            host: Host::read(&root),
+            dir: Some(DirFacts {
+                path: dir.into(),
+                file_system: String::new(),
+            }),
+            ..bare_site()
+        }
+    }
+
+    #[test]
+    fn only_a_device_that_counts_is_a_device() {
+        for (dir, number) in [("/disk/x", "8:16"), ("/fast", "8:16")] {
+            let site = site(dir);
+            let below = below(&site).unwrap_or_else(|skip| panic!("{dir}: {}", skip.reason));
+            assert_eq!((below.disk.name.as_str(), &*below.number), ("sdb", number));
+        }
+        for (dir, word) in [
+            ("/tmp", "tmpfs"),
+            ("/root", "overlay"),
+            ("/image/x", "loop0"),
+        ] {
+            let site = site(dir);
+            let skip = below(&site).err().expect("no device");
+            assert!(skip.reason.contains(word), "{}", skip.reason);
+            assert!(skip.needed.is_some_and(|needed| needed.contains("--dir")));
+        }
+        let bare = bare_site();
+        assert!(below(&bare).is_err_and(|skip| skip.reason.contains("no directory")));
+    }
+
+    #[test]
+    fn counters_are_found_by_their_names() {
+        let text =
+            "   8       0 sda 5 0 99 1 0 0 0 0 0 0 0\n 8 16 sdb 403 16 321 74 2 3 4 5 0 4 9\n";
+        assert_eq!(read_of(text, "8:16"), Some(321 * 512));
+        assert_eq!(read_of(text, "8:1"), None);
+        assert_eq!(read_of("", "8:1"), None);
+        let io = "rchar: 1\nread_bytes: 4096\nwrite_bytes: 7\n";
+        assert_eq!(own_of(io), Some(4096));
+        assert_eq!(own_of("rchar: 1\n"), None);
+    }
+}

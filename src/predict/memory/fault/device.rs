@@ -1,0 +1,231 @@
+//! Laws of a fault that a device answers, by the device's kind: data sheets state 50 to 120 µs for a
+//! read of 4 KiB from flash over NVMe, 100 to 250 over SATA, 10 from the fastest media, and 8.3 ms for a
+//! turn at 7200 rpm with as much for a seek. A virtual disk may be anything, and its host's memory
+//! besides.
+
+use super::{AROUND_BYTES, Minor, base_bytes, kernel_ns, minor, way};
+use crate::experiment::{Known, Site};
+use crate::host::block::Disk;
+use crate::predict::cpu::is_guest;
+use crate::predict::{Estimate, inverse, product, range, scaled, sum};
+use record::event::Range;
+
+/// Readahead of a device where it is not told.
+const READAHEAD_BYTES: f64 = 131_072.0;
+
+/// What a device is, for a read.
+struct Device {
+    name: &'static str,
+    /// A read of a page at a random place, and at one a little further on, in ns.
+    random_ns: Range,
+    next_ns: Range,
+    /// Bytes per ns in a row.
+    rate: Range,
+    sure: bool,
+}
+
+static SPINNING: Device = Device {
+    name: "a disk that spins",
+    random_ns: range(2e6, 9e6, 3e7),
+    next_ns: range(8e4, 3e6, 2.5e7),
+    rate: range(0.05, 0.16, 0.3),
+    sure: true,
+};
+static FLASH_NVME: Device = Device {
+    name: "flash over NVMe",
+    random_ns: range(1.1e4, 7.5e4, 3e5),
+    next_ns: range(1e4, 6e4, 3e5),
+    rate: range(0.4, 2.2, 8.0),
+    sure: true,
+};
+static FLASH: Device = Device {
+    name: "flash",
+    random_ns: range(4e4, 1.4e5, 6e5),
+    next_ns: range(4e4, 1.2e5, 6e5),
+    rate: range(0.1, 0.42, 0.6),
+    sure: true,
+};
+static UNKNOWN: Device = Device {
+    name: "a device of unknown kind",
+    random_ns: range(1.2e4, 1.6e5, 2.5e7),
+    next_ns: range(1.2e4, 1.4e5, 2e7),
+    rate: range(0.04, 0.8, 10.0),
+    sure: false,
+};
+
+/// Whether a disk is a hypervisor's: it says of itself what was typed in, and its host caches.
+pub(crate) fn is_virtual(disk: &Disk, site: &Site) -> bool {
+    let driver = disk.driver.as_deref().unwrap_or_default();
+    is_guest(site)
+        || disk.is_virtual
+        || ["virtio", "xen", "vmw", "hv_"]
+            .iter()
+            .any(|kind| driver.starts_with(kind))
+}
+
+fn device(disk: Option<&Disk>, site: &Site) -> (&'static Device, String) {
+    let Some(disk) = disk else {
+        return (&UNKNOWN, "nobody told of the device".to_owned());
+    };
+    let is_virtual = is_virtual(disk, site);
+    let kind = match (disk.name.starts_with("nvme"), disk.rotational) {
+        _ if is_virtual => &UNKNOWN,
+        (true, _) => &FLASH_NVME,
+        (_, Some(true)) => &SPINNING,
+        (_, Some(false)) => &FLASH,
+        _ => &UNKNOWN,
+    };
+    let why = match is_virtual {
+        true => format!(
+            "{} is a virtual disk, whose host may have the data in memory",
+            disk.name
+        ),
+        false => format!("{} is {}", disk.name, kind.name),
+    };
+    (kind, why)
+}
+
+/// A fault that reads a page of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Major {
+    /// Anywhere in a large file, or a little behind the last.
+    pub(crate) random: bool,
+    /// With the kernel's readahead.
+    pub(crate) readahead: bool,
+}
+
+/// Bytes that the device reads for a fault.
+pub(crate) fn read_bytes(site: &Site, disk: Option<&Disk>, readahead: bool) -> Estimate {
+    let page = base_bytes(site);
+    if !readahead {
+        return Estimate::new(
+            page,
+            page,
+            16.0 * page,
+            "software: without readahead one page is read, or one large folio or block of the file system",
+        );
+    }
+    let told = disk.and_then(|disk| disk.read_ahead_bytes);
+    let (ahead, from) = match told {
+        Some(bytes) => (bytes as f64, "read_ahead_kb of the device"),
+        None => (READAHEAD_BYTES, "as usual; the device's is not told"),
+    };
+    let likely = ahead.max(page);
+    Estimate::new(
+        page,
+        likely,
+        2.5 * likely,
+        format!("software: the window of {likely:.0} bytes around the fault is read ({from})"),
+    )
+}
+
+/// Bytes read for a major fault of a window that is touched in order: most pages are in memory when
+/// they are touched, and the more so the quicker the device is.
+pub(crate) fn window_bytes_per_fault(
+    site: &Site,
+    disk: Option<&Disk>,
+    window: u64,
+    readahead: bool,
+) -> Estimate {
+    let single = read_bytes(site, disk, readahead);
+    match readahead {
+        false => single,
+        true => {
+            let Range { low, likely, high } = single.range;
+            let window = window as f64;
+            Estimate::new(low, likely.min(window), window + 1.5 * high, single.because).and(
+                "the rest is read while earlier pages are touched, and is no major fault; what is read \
+                 behind the window's end counts",
+            )
+        }
+    }
+}
+
+/// One fault, in ns.
+pub(crate) fn major(
+    site: &Site,
+    known: Option<&Known>,
+    disk: Option<&Disk>,
+    fault: Major,
+) -> Estimate {
+    let (device, why) = device(disk, site);
+    let latency = match fault.random {
+        true => device.random_ns,
+        false => device.next_ns,
+    };
+    let bytes = read_bytes(site, disk, fault.readahead).range;
+    let transfer = product(bytes, inverse(1.0, device.rate));
+    // The page asked for may be there before the rest.
+    let transfer = range(0.2 * transfer.low, transfer.likely, transfer.high);
+    let software = kernel_ns(site, known, range(4e3, 1.5e4, 8e4));
+    let way = way(site, known);
+    Estimate {
+        range: sum(sum(latency, transfer), sum(software, way.range)),
+        because: format!(
+            "base hardware: {why}: {:.0} µs to {:.0} µs for a read, {:.0} bytes at {:.2} to {:.1} GB/s; \
+             software: block layer, interrupt and wake-up, 4,000 to 80,000 cycles",
+            latency.low / 1e3,
+            latency.high / 1e3,
+            bytes.likely,
+            device.rate.low,
+            device.rate.high
+        ),
+    }
+    .and(if device.sure {
+        "flash caches and queues differ"
+    } else {
+        "so the interval is wide"
+    })
+}
+
+/// A window of a file touched page by page, in ns.
+pub(crate) fn window(
+    site: &Site,
+    known: Option<&Known>,
+    disk: Option<&Disk>,
+    bytes: u64,
+    readahead: bool,
+) -> Estimate {
+    let bytes = bytes as f64;
+    let pages = bytes / base_bytes(site);
+    if !readahead {
+        let fault = Major {
+            random: false,
+            readahead: false,
+        };
+        let one = major(site, known, disk, fault);
+        let (device, why) = device(disk, site);
+        // The next page of a file passes under a disk's head, or is in the device's buffer.
+        let in_a_row = match device.name == SPINNING.name {
+            true => range(6e4, 2.5e5, 9e6),
+            false => one.range,
+        };
+        return Estimate {
+            range: scaled(in_a_row, pages),
+            because: format!(
+                "{pages:.0} reads, one after another; {why}; {}",
+                one.because
+            ),
+        };
+    }
+    let (device, why) = device(disk, site);
+    let transfer = product(range(bytes, bytes, bytes), inverse(1.0, device.rate));
+    let entered = scaled(
+        minor(site, known, Minor::FileAround).range,
+        bytes / AROUND_BYTES,
+    );
+    // Reads overlap with touches, or each window of readahead is waited for.
+    let ahead = read_bytes(site, disk, true).range.likely;
+    let waits = scaled(device.next_ns, bytes / ahead);
+    let waited = range(0.0, 0.3 * waits.likely, 1.2 * waits.likely);
+    Estimate {
+        range: sum(sum(transfer, waited), entered),
+        because: format!(
+            "base hardware: {why}: {bytes:.0} bytes in a row at {:.2} to {:.1} GB/s; software: {:.0} \
+             windows of readahead, each perhaps waited for, and their pages entered",
+            device.rate.low,
+            device.rate.high,
+            bytes / ahead
+        ),
+    }
+}
