@@ -2,13 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cpu, Root};
+use super::{Cpu, Root, parse_cpus};
 
 /// Memory nodes and their distances.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Numa {
     /// Online nodes, ascending by number. Empty when the kernel has no NUMA support.
     pub nodes: Vec<Node>,
+    /// Nodes whose memory this process may use (cpuset); `None` where the kernel does not tell.
+    #[serde(default)]
+    pub allowed: Option<Vec<usize>>,
 }
 
 /// One memory node.
@@ -38,7 +41,13 @@ pub(super) fn read(root: &Root, cpu: &Cpu) -> Numa {
         .into_iter()
         .map(|id| node(root, cpu, &format!("{DIR}/node{id}"), id))
         .collect();
-    Numa { nodes }
+    let status = root.read("proc/self/status").unwrap_or_default();
+    let allowed = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Mems_allowed_list:"))
+        .map(parse_cpus)
+        .filter(|nodes| !nodes.is_empty());
+    Numa { nodes, allowed }
 }
 
 fn node(root: &Root, cpu: &Cpu, dir: &str, id: usize) -> Node {
