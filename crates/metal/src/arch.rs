@@ -41,6 +41,8 @@ pub(crate) use machine::{fault_stores, step_over};
 pub(crate) use machine::{BRANCH_TEXT, INSTRUCTIONS, branches, has_feature};
 // Arithmetic at full rate.
 pub(crate) use machine::{peak_body, peak_chain};
+// Loops that move the words of arrays.
+pub(crate) use machine::stream_code;
 
 /// A timed body that is only repeated: returns what its documentation says.
 pub(crate) type Loop = unsafe extern "C" fn(n: u64) -> u64;

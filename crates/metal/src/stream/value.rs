@@ -1,0 +1,192 @@
+//! What the arrays hold before, and must hold after: known answers.
+//!
+//! Values repeat after a prime number of elements, so that what is found in
+//! the wrong place is wrong, and filling and comparing go by blocks. All are
+//! small multiples of a power of two: products and sums are exact, fused or not,
+//! in single precision as in double.
+
+use super::{Access, Constant, Kernel, LINE, Op, Stream, Width, sweeps};
+
+/// Elements after which an array's values repeat: a prime.
+const PERIOD: usize = 1021;
+/// What is written, and what the others multiply by: STREAM's.
+const SCALAR: f64 = 3.0;
+/// What is added to integers: odd, so that it takes 2^64 passes to come back.
+const INCREMENT: u64 = 0x9e37_79b9_7f4a_7c15;
+/// An array.
+#[derive(Clone, Copy, PartialEq)]
+enum Array {
+    A,
+    B,
+    C,
+}
+
+const ARRAYS: [Array; 3] = [Array::A, Array::B, Array::C];
+
+/// Bytes of an element.
+fn size(kernel: Kernel) -> usize {
+    match kernel.width {
+        Width::Word4 => 4,
+        _ => 8,
+    }
+}
+
+/// The bits of a number in an element.
+fn bits(kernel: Kernel, number: f64) -> u64 {
+    match size(kernel) {
+        4 => u64::from((number as f32).to_bits()),
+        _ => number.to_bits(),
+    }
+}
+
+/// What an element of an array holds before: 1 to 2, and in `a`, which most
+/// kernels overwrite, negative.
+fn before(array: Array, index: usize) -> f64 {
+    let (sign, salt) = match array {
+        Array::A => (-1.0, 0x51),
+        Array::B => (1.0, 0xa7),
+        Array::C => (1.0, 0x1d3),
+    };
+    let mixed = ((index % PERIOD + salt) as u64).wrapping_mul(INCREMENT);
+    sign * (1.0 + (mixed >> 54) as f64 / 1024.0)
+}
+
+/// The bits of an element of `a` that was touched so often.
+fn after(kernel: Kernel, index: usize, times: u64) -> u64 {
+    let [a, b, c] = ARRAYS.map(|array| before(array, index));
+    let number = match kernel.op {
+        Op::Modify => return bits(kernel, a).wrapping_add(times.wrapping_mul(INCREMENT)),
+        Op::Read => a,
+        _ if times == 0 => a,
+        Op::Write => SCALAR,
+        Op::Copy => b,
+        Op::Scale => SCALAR * b,
+        Op::Add => b + c,
+        Op::Triad => b + SCALAR * c,
+    };
+    bits(kernel, number)
+}
+
+/// Elements of a line and a period, as they lie in memory: any line of the
+/// array is in it whole.
+fn block(kernel: Kernel, element: impl Fn(usize) -> u64) -> Vec<u8> {
+    let size = size(kernel);
+    (0..PERIOD + LINE / size)
+        .flat_map(|index| element(index).to_le_bytes().into_iter().take(size))
+        .collect()
+}
+
+/// The constant that the kernel's loop is given.
+pub(super) fn constant(kernel: Kernel) -> Constant {
+    let bits = match kernel.op {
+        Op::Modify => INCREMENT,
+        _ => bits(kernel, SCALAR),
+    };
+    let size = size(kernel);
+    let mut constant = Constant([0; LINE]);
+    for lane in constant.0.chunks_exact_mut(size) {
+        lane.copy_from_slice(&bits.to_le_bytes()[..size]);
+    }
+    constant
+}
+
+impl Stream {
+    /// Writes the values before.
+    pub(super) fn prepare(&mut self) {
+        let kernel = self.kernel;
+        for (array, start) in ARRAYS.into_iter().zip(self.starts).take(kernel.op.arrays()) {
+            let block = block(kernel, |index| bits(kernel, before(array, index)));
+            let bytes = self.lines * LINE;
+            let array = &mut self.mapping.as_mut_slice()[start..][..bytes];
+            for chunk in array.chunks_mut(PERIOD * size(kernel)) {
+                chunk.copy_from_slice(&block[..chunk.len()]);
+            }
+        }
+    }
+
+    /// Whether the arrays hold exactly what the steps so far must have left,
+    /// and what was read is what they held.
+    pub fn is_right(&self) -> bool {
+        let kernel = self.kernel;
+        let sources = ARRAYS.into_iter().zip(self.starts);
+        let mut sources = sources.take(kernel.op.arrays()).skip(1);
+        let kept = |(array, start)| {
+            let block = block(kernel, |index| bits(kernel, before(array, index)));
+            self.holds(start, 0..self.lines, &block)
+        };
+        sources.all(kept) && self.is_written() && self.is_read()
+    }
+
+    /// Whether lines of the array at `start` are those of a block.
+    fn holds(&self, start: usize, lines: std::ops::Range<usize>, block: &[u8]) -> bool {
+        let period = PERIOD * size(self.kernel);
+        let bytes = &self.mapping.as_slice()[start..][lines.start * LINE..lines.end * LINE];
+        let (head, rest) = bytes.split_at(bytes.len().min(period - lines.start * LINE % period));
+        let phase = lines.start * LINE % period;
+        let mut chunks = rest.chunks(period);
+        head == &block[phase..][..head.len()] && chunks.all(|chunk| chunk == &block[..chunk.len()])
+    }
+
+    /// Whether `a` holds what it must.
+    fn is_written(&self) -> bool {
+        let kernel = self.kernel;
+        let [untouched, older, newer] = [0, self.passes, self.passes + 1]
+            .map(|times| block(kernel, |index| after(kernel, index, times)));
+        if kernel.access == Access::Every {
+            return self.holds(0, 0..self.at, &newer) && self.holds(0, self.at..self.lines, &older);
+        }
+        let period = PERIOD * size(kernel);
+        let lines = self.mapping.as_slice().chunks_exact(LINE).take(self.lines);
+        lines.enumerate().all(|(number, line)| {
+            let phase = number * LINE % period;
+            let first = if self.is_touched(number) {
+                &newer
+            } else {
+                &older
+            };
+            let (word, rest) = line.split_at(size(kernel));
+            word == &first[phase..][..size(kernel)]
+                && rest == &untouched[phase..][size(kernel)..LINE]
+        })
+    }
+
+    /// Whether the pass under way has touched a line.
+    fn is_touched(&self, line: usize) -> bool {
+        let sweeps = sweeps(self.kernel.access);
+        (line % sweeps, line / sweeps) < (self.sweep, self.at)
+    }
+
+    /// Whether the sum is that of what was read.
+    fn is_read(&self) -> bool {
+        let kernel = self.kernel;
+        if kernel.op != Op::Read {
+            return true;
+        }
+        let value = |index| bits(kernel, before(Array::A, index));
+        let values: Vec<u64> = (0..PERIOD).map(value).collect();
+        let per_line = LINE / size(kernel);
+        let times = |line| self.passes + u64::from(self.is_touched(line));
+        let mut sum = 0u64;
+        if kernel.access == Access::Every {
+            for (upto, times) in [(self.lines, self.passes), (self.at, 1)] {
+                let elements = upto * per_line;
+                let whole: u64 = values.iter().fold(0, |sum, value| sum.wrapping_add(*value));
+                let rest = values[..elements % PERIOD].iter();
+                let rest = rest.fold(0u64, |sum, value| sum.wrapping_add(*value));
+                let once = whole
+                    .wrapping_mul((elements / PERIOD) as u64)
+                    .wrapping_add(rest);
+                sum = sum.wrapping_add(once.wrapping_mul(times));
+            }
+        } else {
+            for line in 0..self.lines {
+                let value = values[line * per_line % PERIOD];
+                sum = sum.wrapping_add(value.wrapping_mul(times(line)));
+            }
+        }
+        match size(kernel) {
+            4 => sum as u32 == self.sum as u32,
+            _ => sum == self.sum,
+        }
+    }
+}
