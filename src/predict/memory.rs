@@ -4,6 +4,7 @@
 //! main memory by its generation. Between two levels the shares of hits blend them.
 
 mod cores;
+pub(crate) mod numa;
 mod translation;
 
 use super::cpu::{best_core_clock, core, is_guest};

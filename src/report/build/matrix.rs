@@ -51,12 +51,16 @@ pub(crate) fn table(
     })
 }
 
+/// Numbers ascending, symbols in the order of the cases.
 fn distinct<'a>(figures: &[&'a Figure], name: &str) -> Vec<&'a Value> {
     let mut values: Vec<&Value> = Vec::new();
     for value in figures.iter().filter_map(|figure| figure.case.get(name)) {
         if !values.contains(&value) {
             values.push(value);
         }
+    }
+    if values.iter().all(|value| value.int().is_some()) {
+        values.sort_by_key(|value| value.int());
     }
     values
 }

@@ -66,7 +66,9 @@ impl Sizes {
     pub(super) fn new(site: &Site, params: &Params) -> Sizes {
         let given = |name: &str| params.chosen(name).and_then(|values| values.first()?.int());
         let rehearsal = params.preset == Preset::Rehearsal;
-        let caches = site.host.numa.nodes.iter().map(|node| caches_of(site, node));
+        let nodes = site.host.numa.nodes.iter();
+        let with_cpus = nodes.filter(|node| !node.cpus.is_empty());
+        let caches = with_cpus.map(|node| caches_of(site, node));
         let (all, one) = caches.fold((0, 0), |(all, one), (a, b)| (all.max(a), one.max(b)));
         let footprint = match rehearsal {
             true => REHEARSAL_FOOTPRINT,
@@ -155,6 +157,17 @@ pub(super) fn team_of(site: &Site, cpus: &[usize]) -> Vec<usize> {
     team
 }
 
+/// How many CPUs the node of a case has to measure on, and how many of them are a team.
+pub(super) fn workers(site: &Site, id: &CaseId) -> (usize, usize) {
+    let node = Pair::of(id).map(|pair| pair.cpu_node);
+    let mut nodes = site.host.numa.nodes.iter();
+    let Some(node) = nodes.find(|of| Some(of.id) == node) else {
+        return (0, 0);
+    };
+    let cpus = cpus_of(site, node);
+    (cpus.len(), team_of(site, &cpus).len())
+}
+
 /// The pairs to measure, and those that this machine or what a process may use does not allow.
 pub(super) fn pairs(
     site: &Site,
@@ -172,7 +185,6 @@ pub(super) fn pairs(
     let all = || nodes.iter().map(|node| node.id).collect();
     let columns = given("memory_node").map_or_else(all, numbers);
     let asked = given("cpu_node").is_some() || given("memory_node").is_some();
-    let is_short = matches!(params.preset, Preset::Rehearsal | Preset::Quick);
 
     let members = members(site, &rows);
     let (mut wanted, mut skipped) = (Vec::new(), Vec::new());
@@ -188,8 +200,7 @@ pub(super) fn pairs(
             }
         }
     }
-    let is_rehearsal = params.preset == Preset::Rehearsal;
-    if is_short && !is_rehearsal && !asked && wanted.len() > QUICK_PAIRS {
+    if params.preset == Preset::Quick && !asked && wanted.len() > QUICK_PAIRS {
         wanted = quick(site, &wanted);
     }
     (wanted, skipped)
