@@ -3,6 +3,7 @@
 //! Load-to-use cycles per core design ([`cores`]) over the core clock, sizes from sysfs or CPUID,
 //! main memory by its generation. Between two levels the shares of hits blend them.
 
+pub(crate) mod bandwidth;
 mod cores;
 pub(crate) mod numa;
 mod translation;

@@ -6,5 +6,5 @@ crate::family!(
     "memory",
     "main memory and its caches: load latency, levels, translation",
     hidden: false,
-    [latency, numa]
+    [latency, bandwidth, numa]
 );

@@ -209,7 +209,7 @@ pub(crate) fn run(
 /// Attempts, each with the share of their lives that its threads were on a CPU, until one has at least
 /// `share_wanted`, at most `most`; the one with the greatest share. An attempt in which the threads
 /// were never together does not count; any other failure ends it.
-fn attempts<T>(
+pub(crate) fn attempts<T>(
     most: usize,
     share_wanted: f64,
     mut attempt: impl FnMut() -> Result<(f64, T)>,
@@ -251,7 +251,7 @@ fn steps(kernel: Kernel, clock: Clock) -> Option<Peak> {
 }
 
 /// CPU time of this process so far, ended threads included, in ns.
-fn cpu_time_ns() -> u64 {
+pub(crate) fn cpu_time_ns() -> u64 {
     let usage = rusage_self();
     usage.utime_ns + usage.stime_ns
 }
@@ -306,7 +306,7 @@ fn settle(bench: &Bench, case: &Case, shared: &Shared, is_crowded: bool) -> Load
 
 /// A member's clock: the mean of before and after where they agree. Beside a sibling or on a shared
 /// CPU a chain may be delayed, never hastened: then the faster.
-fn member_hz(member: &Member, is_shared: bool) -> Option<f64> {
+pub(crate) fn member_hz(member: &Member, is_shared: bool) -> Option<f64> {
     match (member.core_hz_before, member.core_hz_after) {
         (Some(before), Some(after)) if (after / before - 1.0).abs() <= MOVED => {
             Some(f64::midpoint(before, after))

@@ -1,0 +1,507 @@
+//! How many bytes per second move between the cores and each level of the memory hierarchy?
+//!
+//! ## Question
+//! What do one thread and all threads read, write, modify, copy and combine per second, in each cache
+//! and in main memory; how much of what instructions or channels allow is that; and what does a store
+//! cost the bus beside its own bytes?
+//!
+//! ## Method
+//! Kernels in assembly pass over arrays of the thread's own, by each instruction set; no compiler can
+//! make a call of the C library of them. A thread's memory is mapped, bound to its node and first
+//! touched by itself, pinned, once a round, in huge pages where there are any (the share verified in
+//! smaps is told); the same memory serves every case of the round, its arrays written anew for each and
+//! an array's start apart from the others' within a page.
+//!
+//! Threads start at a common tick and go on until all are past the end of the window (case time); bytes
+//! count only while all of them work, and `overlap` tells that share of the window. Of a step (about
+//! 30 µs) that lies across an edge the part counts. A window in which threads had less than 93 % of
+//! their CPUs is measured again, three times in all, and what is kept then is told. After it every array
+//! is compared with what the kernel must have left, and what was read with its sum: a difference fails
+//! the case. Where there are several nodes, the pages are asked for their node again.
+//!
+//! Arrays in a cache, all of a thread's together, have half of the thread's share of it (seven eighths
+//! where the cache before is more than a quarter), and one pass warms them. In main memory the arrays
+//! of all threads together have four times the last caches they run under, as `memory.latency` measured
+//! them, and each thread's four times its private ones; where that exceeds `limit` or the memory that
+//! may be touched they are cut, and a note says how much of them the last cache may hold. `4xLLC` is
+//! exactly four times the last cache, the reports' choice, or skipped.
+//!
+//! `bandwidth` counts bytes as STREAM does: each line that the program loads or stores, once for each.
+//! A word that stands for its line counts as the line. `bus_bandwidth` adds what a regular store costs
+//! where the program did not load the line: the line is read before (write-allocate). Processors that
+//! save that read for whole lines move less than it says.
+//!
+//! **Derived.** `stream_mean`: the mean of copy, scale, add and triad (R4). `copy_over_read`: their bus
+//! bandwidths' ratio. In each round a copy is checked against a read of the same kind: the bytes that a
+//! copy loads cannot come in faster than a read's. Where they seem to, the read is measured again, and
+//! if it stands the case fails.
+//!
+//! ## Prediction
+//! First cache: memory instructions per cycle of the core design (plumb's table) x their bytes x core
+//! clock. Second: bytes per cycle of the design. Beyond: lines in flight x 64 B / latency
+//! (memory.latency's, once known); main memory for all cores: 50 to 95 % of channels x MT/s x 8 B by DMI
+//! or `--set host.memory.…`, else of what sockets of the core's time have. Under write-allocate a copy is
+//! 2/3 of a read in program bytes, a triad 3/4, non-temporal stores 1. Virtual machines share with others
+//! and widen. Bound: instructions x bytes x the round's core clocks; the channels' rate only warns.
+//!
+//! ## Parameters
+//! - `op`, `stores`, `width`: as above; `vector` is the widest that the processor has, so that keys agree
+//!   between machines. Non-temporal stores only where arrays lie in memory.
+//! - `access`: `every` byte; `first`: the first word of each line, 32 to a turn (R1); `strided`: the same
+//!   words every 512 bytes in eight sweeps (R0). The last two by words of 4 or 8 bytes.
+//! - `level`: a cache that the machine describes, `DRAM` or `4xLLC`.
+//! - `threads`: a number, `all` (one per CPU to measure on) or `smt` (the threads of one core).
+//! - Each of these is the preset's choice where it is `auto`; a value given takes the place of that.
+//! - `limit` (setting): most bytes of a thread's arrays in main memory.
+//!
+//! The reports' cases: R1 `--set memory.bandwidth.op=read,write --set memory.bandwidth.access=first
+//! --set memory.bandwidth.width=4 --set memory.bandwidth.level=4xLLC --set memory.bandwidth.threads=1`;
+//! R0 the same with `access=strided` and `level=DRAM`; R2 with `access=every`, `width=8` and
+//! `level=DRAM`; R4 `op=copy,scale,add,triad`, `access=every`, `width=vector`, `level=4xLLC`.
+//!
+//! ## Reading the result
+//! One thread reaches what its lines in flight allow, mostly a half or less of what all reach; `all` over
+//! one well below the number of CPUs is the memory's limit. `efficiency` is of memory instructions in a
+//! cache (so it falls from level to level) and of the channels in main memory. Writing at half of reading
+//! is write-allocate; non-temporal stores that are not faster mean that the processor saves that read
+//! itself or that one thread's write buffers are the limit. Bus bandwidth of writes above that of reads
+//! by all threads: the read was saved. Rates are the whole window's; `steady_rate` is that of the median
+//! steps; rivals print their best round, which stands as the maximum.
+//!
+//! ## Pitfalls
+//! First touch by another thread puts memory on a wrong node; starts that differ count work that others
+//! were not there for; a call of memcpy may use non-temporal stores or `rep movsb`; a cache's size is
+//! per slice, per guest or per class of service; arrays 4 KiB apart make loads wait for stores; zero
+//! pages, merging and swap; wide stores lower the clock on some processors (the efficiency's denominator
+//! is taken just before and after). Flat topologies of virtual machines hide siblings. A neighbour on
+//! the same memory takes bandwidth that nothing here counts.
+//!
+//! ## Sources
+//! J. McCalpin, "Memory Bandwidth and Machine Balance in Current High Performance Computers" (1995) and
+//! STREAM; G. Hager, J. Treibig, likwid-bench; J. Laukemann et al., "Cloverleaf on Intel Multi-Core CPUs:
+//! A Case Study in Write-Allocate Evasion" (2024); reports R0 (256 MB, stride), R1 (4 x last cache, first
+//! word of each line), R2 (8-byte words), R4 (mean of the four kernels). Tables of designs are written from
+//! memory of published values.
+
+mod cases;
+mod derive;
+mod run;
+mod sizes;
+
+use crate::experiment::{
+    Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip,
+    ViewCard, bounded, unknown,
+};
+use crate::host::format_cpus;
+use crate::measure::Bench;
+use crate::predict::cpu::peak::{CORES_HZ, distinct_cores};
+use crate::predict::cpu::{is_guest, measured_core_hz};
+use crate::predict::memory::bandwidth as law;
+use anyhow::{Context, Result, ensure};
+use cases::Point;
+use record::case::{Case, Series};
+use record::event::{Isolation, Prediction, Repeat};
+use record::key::{CaseId, Value};
+use record::metric::{Better, Kind, Metric};
+use record::quantity::render;
+use record::unit::Unit;
+use run::{Arena, Moved};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const ID: &str = "memory.bandwidth";
+/// Names of the levels.
+const LEVEL_NAMES: &[&str] = &["L1", "L2", "L3", "L4", "DRAM", law::FOUR_TIMES];
+/// A copy's loads over a read's above which one of them is wrong.
+const LOADS_OVER_READ: f64 = 1.25;
+/// What the round's cost is stated from, in ns: touching a byte first (in a guest the hypervisor finds
+/// the memory then), writing and comparing a byte of the arrays, what a case takes around its window,
+/// making a thread, and comparing the clock of a CPU with the first one's, once a round.
+const TOUCH_NS: f64 = 0.4;
+const TOUCH_GUEST_NS: f64 = 1.0;
+const PREPARE_NS: f64 = 0.3;
+const AROUND_NS: f64 = 3.5e6;
+const THREAD_NS: f64 = 60e3;
+const COMPARE_NS: f64 = 300e3;
+const WORKER_NS: f64 = 30e6;
+/// Warm-up and wait for the others, as a share of the window.
+const WINDOWS: f64 = 1.15;
+
+/// The experiment.
+pub(crate) static EXPERIMENT: Bandwidth = Bandwidth;
+
+/// `memory.bandwidth`.
+pub(crate) struct Bandwidth;
+
+const METRICS: &[Metric] = &[
+    Metric::new(
+        "bandwidth",
+        "bytes that the program loads and stores, of all threads in the shared window",
+        Unit::BPerS,
+        Better::Higher,
+        Kind::Hardware,
+    ),
+    Metric::new(
+        "bus_bandwidth",
+        "the same and the lines that are read because they are stored to",
+        Unit::BPerS,
+        Better::Higher,
+        Kind::Hardware,
+    ),
+    Metric::new(
+        "efficiency",
+        "caches: bandwidth over memory instructions x bytes x measured core clock; main memory: bus \
+         bandwidth over channels x rate x 8 B",
+        Unit::Ratio,
+        Better::Higher,
+        Kind::Hardware,
+    ),
+    Metric::derived(
+        "stream_mean",
+        "mean bandwidth of copy, scale, add and triad",
+        Unit::BPerS,
+        Better::Higher,
+        Kind::Hardware,
+    ),
+    Metric::derived(
+        "copy_over_read",
+        "bus bandwidth of a copy over that of a read",
+        Unit::Ratio,
+        Better::None,
+        Kind::Hardware,
+    ),
+];
+
+static CARD: Card = Card {
+    id: ID,
+    title: "Memory bandwidth",
+    metrics: METRICS,
+    params: &[
+        Param {
+            name: "op",
+            doc: "What is done with each element; auto: as the preset has it",
+            domain: Domain::Symbols(&[
+                "auto", "read", "write", "modify", "copy", "scale", "add", "triad",
+            ]),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "stores",
+            doc: "Into the caches or past them; auto: as the preset has it",
+            domain: Domain::Symbols(&["auto", "regular", "nontemporal"]),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "access",
+            doc: "Every byte, or one word of each line in two orders; auto: as the preset has it",
+            domain: Domain::Symbols(&["auto", "every", "first", "strided"]),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "width",
+            doc: "Bytes of a memory instruction, vector: the widest; auto: as the preset has it",
+            domain: Domain::Either(
+                &["auto", "vector", "sse2", "avx2", "avx512", "neon"],
+                4,
+                8,
+                Unit::B,
+            ),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "level",
+            doc: "Where the arrays lie; auto: as the preset has it",
+            domain: Domain::Symbols(&["auto", "L1", "L2", "L3", "L4", "DRAM", "4xLLC"]),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "threads",
+            doc: "A number, all (one per CPU) or smt (those of one core); auto: as the preset has it",
+            domain: Domain::Either(&["auto", "all", "smt"], 1, 8192, Unit::Count),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "limit",
+            doc: "Most bytes of one thread's arrays in main memory",
+            domain: Domain::Integer {
+                low: 1 << 20,
+                high: 1 << 42,
+                unit: Unit::B,
+            },
+            defaults: ["64MiB", "256MiB", "2GiB"],
+            role: Role::Setting,
+        },
+    ],
+    after: &["clock.rate", "memory.latency"],
+    repeat: Repeat::Rounds,
+    isolation: Isolation::Shared,
+    needs: &[],
+    view: ViewCard::Bars {
+        metric: "bandwidth",
+    },
+};
+
+impl Experiment for Bandwidth {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("bandwidth.rs")
+    }
+
+    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+        cases::offer(site, params)
+    }
+
+    fn derivable(&self, _site: &Site, series: &[Series]) -> Vec<CaseId> {
+        derive::cases(series)
+    }
+
+    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
+        let window_ns = WINDOWS * site.case_ns as f64 + AROUND_NS;
+        let touch_ns = if is_guest(site) {
+            TOUCH_GUEST_NS
+        } else {
+            TOUCH_NS
+        };
+        let (mut ns, mut largest, mut most_threads) = (WORKER_NS, 0, 1);
+        for point in series.cases.iter().filter_map(|case| Point::of(&case.id)) {
+            let Ok(sized) = sizes::of(site, None, &point, limit(series)) else {
+                continue;
+            };
+            let threads = sized.cpus.len();
+            // Threads that write at the same time share the memory.
+            let prepared = sized.footprint as f64 * PREPARE_NS * (1.0 + threads as f64 / 16.0);
+            ns += window_ns + prepared + threads as f64 * THREAD_NS;
+            largest = largest.max(sized.footprint);
+            most_threads = most_threads.max(threads);
+        }
+        ns += largest as f64 * touch_ns + (most_threads - 1) as f64 * COMPARE_NS;
+        Duration::from_nanos(ns as u64)
+    }
+
+    fn resolve(&self, site: &Site, known: &Known, mut series: Series) -> Result<Series, Skip> {
+        let limit = limit(&series);
+        let is_reports = series.name == law::FOUR_TIMES;
+        for case in &mut series.cases {
+            let Some(point) = Point::of(&case.id) else {
+                continue;
+            };
+            match sizes::of(site, Some(known), &point, limit) {
+                Ok(sized) => match cases::too_large(site, &sized) {
+                    // All have one size, but for how it is divided.
+                    Some(skip) if is_reports => return Err(skip),
+                    Some(skip) => why_not(case, &skip),
+                    None => tell(case, site, &point, &sized),
+                },
+                Err(skip) if is_reports => return Err(skip),
+                Err(skip) => why_not(case, &skip),
+            }
+        }
+        Ok(series)
+    }
+
+    fn predict(
+        &self,
+        site: &Site,
+        known: Option<&Known>,
+        case: &Case,
+        metric: &Metric,
+    ) -> Option<Prediction> {
+        let Some(point) = Point::of(&case.id) else {
+            return derive::predict(site, known, &case.id, &metric.name);
+        };
+        let Point {
+            transfer,
+            level,
+            threads,
+        } = &point;
+        if let Some(known) = known {
+            measured_core_hz(known)?;
+        }
+        let cpus = law::cpus_of(site, threads);
+        let told = match metric.name.as_ref() {
+            // The clock is in it already.
+            "efficiency" if known.is_some() => return None,
+            "efficiency" => law::efficiency(site, *transfer, level, threads),
+            "bus_bandwidth" if *level == "L1" => {
+                return known.is_none().then(|| {
+                    unknown("unknown: nothing is behind the first cache that stores would ask for")
+                });
+            }
+            _ => law::bandwidth(site, known, *transfer, level, threads),
+        };
+        let mut estimate = match told {
+            Ok(estimate) => estimate,
+            Err(why) => return known.is_none().then(|| unknown(why)),
+        };
+        let bound = match metric.name.as_ref() {
+            "bandwidth" => law::instructions_bound(site, *transfer, &cpus),
+            "bus_bandwidth" if point.is_memory() => law::nominal_bound(site),
+            _ => None,
+        };
+        if metric.name == "bus_bandwidth" {
+            estimate.range = crate::predict::scaled(estimate.range, transfer.bus_ratio());
+        }
+        let prediction = estimate.prediction();
+        Some(match bound {
+            Some(bound) => bounded(prediction, bound),
+            None => prediction,
+        })
+    }
+
+    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        let possible = |case: &&Case| !case.at.contains_key(IMPOSSIBLE);
+        let arena = Arena::of(&series.cases.iter().filter(possible).cloned().collect::<Vec<_>>())?;
+        let mut rates: BTreeMap<CaseId, f64> = BTreeMap::new();
+        bench.each(series, |bench, case| {
+            if let Some(reason) = case.at.get(IMPOSSIBLE) {
+                anyhow::bail!("{reason}");
+            }
+            let point = Point::of(&case.id)
+                .with_context(|| format!("there is no kernel {}", case.id))?;
+            let window_ns = bench.order().case_ns as f64;
+            let moved = run::run(bench, &arena, case, &point, window_ns)
+                .with_context(|| format!("measuring {}", case.id))?;
+            rates.insert(case.id.clone(), moved.rate);
+            if let Some((read, copy)) = pair(series, &point)
+                && let Some((read_rate, copy_rate)) = rates.get(&read.id).zip(rates.get(&copy.id))
+                && *copy_rate > 2.0 * LOADS_OVER_READ * read_rate
+            {
+                let copy_rate = *copy_rate;
+                let read_point = Point {
+                    transfer: law::Transfer {
+                        op: "read",
+                        ..point.transfer
+                    },
+                    ..point.clone()
+                };
+                let again = run::run(bench, &arena, read, &read_point, window_ns)?.rate;
+                ensure!(
+                    copy_rate <= 2.0 * LOADS_OVER_READ * again,
+                    "a copy moves {}, so it loads more than the {} that a read does: one of them is \
+                     not what it says",
+                    render(copy_rate, Unit::BPerS),
+                    render(again, Unit::BPerS)
+                );
+            }
+            record(bench, case, &point, moved)
+        });
+        Ok(())
+    }
+
+    fn derive(&self, _site: &Site, _known: &Known, values: &Known) -> Vec<DerivedValue> {
+        derive::derive(values)
+    }
+}
+
+/// Why a case cannot be measured at the sizes that were found.
+const IMPOSSIBLE: &str = "impossible";
+
+fn why_not(case: &mut Case, skip: &Skip) {
+    let reason = Value::Text(skip.reason.clone());
+    case.at.insert(IMPOSSIBLE.to_owned(), reason);
+}
+
+/// Most bytes of one thread's arrays.
+fn limit(series: &Series) -> u64 {
+    series.setting("limit").unwrap_or(u64::MAX)
+}
+
+/// Writes into a case what its symbols come to.
+fn tell(case: &mut Case, site: &Site, point: &Point, sized: &sizes::Sized) {
+    let at = &mut case.at;
+    let mut put = |name: &str, value: Value| at.insert(name.to_owned(), value);
+    put("thread_count", Value::from(sized.cpus.len() as u64));
+    put("cpus", Value::Text(format_cpus(&sized.cpus)));
+    put("cores", Value::from(distinct_cores(site, &sized.cpus) as u64));
+    let bytes = point.transfer.bytes(site);
+    put("instruction_bytes", Value::from(bytes as u64));
+    put("footprint", Value::from(sized.footprint));
+    put("footprint_total", Value::from(sized.total_bytes()));
+    put("level_size", Value::from(sized.level_bytes));
+    put("level_from", Value::from(sized.from));
+    if let Some(times) = sized.times_last {
+        put("times_last_cache", Value::Text(render(times, Unit::Ratio)));
+        if times < 3.9 {
+            put("cut", Value::from("yes"));
+        }
+    }
+    if point.is_memory() {
+        if let Some((peak, _)) = law::stated_peak(site) {
+            put("peak", Value::from(peak as u64));
+        }
+    } else if let Some(bytes) = law::bytes_per_cycle(site, point.transfer, &sized.cpus) {
+        put("bytes_per_cycle", Value::Text(format!("{bytes:.3}")));
+    }
+}
+
+/// The cases of a read and a copy that are alike but for the operation, of which `point` is one.
+fn pair<'series>(series: &'series Series, point: &Point) -> Option<(&'series Case, &'series Case)> {
+    let is_one = matches!(point.transfer.op, "read" | "copy") && point.transfer.stores == "regular";
+    let of = |op: &'static str| {
+        let mut wanted = point.clone();
+        wanted.transfer.op = op;
+        let id = wanted.id();
+        series.cases.iter().find(|case| case.id == id)
+    };
+    is_one.then(|| Some((of("read")?, of("copy")?))).flatten()
+}
+
+/// Writes down what a crew moved, and the quantities that its bound rests on.
+fn record(bench: &mut Bench, case: &Case, point: &Point, moved: Moved) -> Result<()> {
+    let bus_rate = moved.rate * moved.bus_ratio;
+    let at_most = match case.int("peak") {
+        Some(peak) => Some((bus_rate, peak as f64)),
+        None => {
+            let bytes = case.at.get("bytes_per_cycle").and_then(Value::text);
+            let bytes: Option<f64> = bytes.and_then(|text| text.parse().ok());
+            let allowed = bytes.zip(moved.cores_hz);
+            allowed.map(|(bytes, hz)| (moved.rate, bytes * hz))
+        }
+    };
+    if let Some((rate, allowed)) = at_most {
+        bench.record_batches(case, "efficiency", 0, vec![rate / allowed])?;
+    }
+    if point.level != "L1" {
+        bench.record_batches(case, "bus_bandwidth", 0, vec![bus_rate])?;
+    }
+    let samples = bench.record_batches(case, "bandwidth", 0, vec![moved.rate])?;
+    for (name, value) in [
+        (CORES_HZ, moved.cores_hz),
+        ("steady_rate", moved.steady_rate),
+        ("overlap", Some(moved.overlap)),
+    ] {
+        if let Some(value) = value {
+            samples.quantities.insert(name.to_owned(), value);
+        }
+    }
+    let nodes: Vec<usize> = moved.nodes.iter().copied().collect();
+    let at = &mut samples.at;
+    for (name, text) in [
+        ("overlap", render(moved.overlap, Unit::Ratio)),
+        ("huge_share", render(moved.huge_share, Unit::Ratio)),
+        ("nodes", format_cpus(&nodes)),
+    ] {
+        at.insert(name.to_owned(), Value::Text(text));
+    }
+    if case.at.contains_key("cut") {
+        let times = case.at.get("times_last_cache").map(Value::to_string);
+        samples.notes.push(format!(
+            "the arrays are cut to {} times the last cache, which may hold part of them (see `limit`)",
+            times.unwrap_or_default()
+        ));
+    }
+    samples.notes.extend(moved.notes);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
