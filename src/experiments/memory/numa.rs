@@ -218,7 +218,7 @@ static CARD: Card = Card {
             role: Role::Setting,
         },
     ],
-    after: &["clock.rate", "memory.latency"],
+    after: &["clock.rate", "memory.latency", "memory.bandwidth"],
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[Need::Numa],

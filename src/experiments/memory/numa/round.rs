@@ -410,6 +410,11 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 fn is_on(mapping: &Mapping, node: usize) -> Result<()> {
     let mut refused = Vec::new();
     verify_node(mapping, node, &mut refused)?;
+    is_told(node, &refused)
+}
+
+/// Demands that the kernel refused no answer.
+fn is_told(node: usize, refused: &[String]) -> Result<()> {
     ensure!(
         refused.is_empty(),
         "nobody can tell whether the memory is on node {node}: {}; a figure that may be another \
@@ -471,4 +476,73 @@ fn together<T: Send, R: Send>(
     }
     all.sort_by_key(|(at, _)| *at);
     Ok(all.into_iter().map(|(_, result)| result).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Found, at_home, is_told, mean, together};
+    use anyhow::bail;
+
+    #[test]
+    fn the_mean_is_over_kernels_of_the_mean_over_cpus() {
+        let found = Found {
+            alone: vec![
+                vec![8.0, 12.0],
+                vec![9.0, 11.0],
+                vec![20.0, 24.0],
+                vec![21.0, 23.0],
+            ],
+            team: vec![],
+            latency_ns: vec![],
+        };
+        assert_eq!(found.bandwidth(), Some(16.0));
+        assert_eq!(found.cpu_range(), Some((14.5, 17.5)));
+        assert_eq!(mean(&[]), None);
+        assert_eq!(Found::default().bandwidth(), None);
+        let gap = Found {
+            alone: vec![vec![8.0, 12.0], vec![]],
+            ..Found::default()
+        };
+        assert_eq!(gap.bandwidth(), None, "a kernel without a CPU is no mean");
+    }
+
+    #[test]
+    fn threads_elsewhere_are_named_with_where_they_were_to_be() {
+        at_home(&[4, 5], [(4, 1), (5, 1)].into_iter(), 1).expect("all at home");
+        for (ran, words) in [
+            ([(4, 1), (6, 1)], ["CPU 5 of node 1", "CPU 6 of node 1"]),
+            ([(4, 0), (5, 1)], ["CPU 4 of node 1", "CPU 4 of node 0"]),
+        ] {
+            let error = at_home(&[4, 5], ran.into_iter(), 1).expect_err("one is elsewhere");
+            let text = error.to_string();
+            assert!(words.iter().all(|word| text.contains(word)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_answer_is_no_figure() {
+        is_told(3, &[]).expect("all was answered");
+        let refused = ["asking for the node of a page is not possible here: EPERM".to_owned()];
+        let text = is_told(3, &refused).expect_err("unknown").to_string();
+        for words in ["node 3", "EPERM", "--cap-add SYS_NICE"] {
+            assert!(text.contains(words), "{text}");
+        }
+    }
+
+    #[test]
+    fn work_done_together_keeps_its_order_and_tells_the_first_failure() {
+        let cpus = metal::place::allowed().expect("CPUs");
+        let squares = together(&cpus, (0..9).collect(), |n: usize| Ok(n * n));
+        let wanted: Vec<usize> = (0..9).map(|n| n * n).collect();
+        assert_eq!(squares.expect("none fails"), wanted);
+        let failed = together(&cpus, vec![1, 2, 3], |n| match n {
+            2 => bail!("the second"),
+            _ => Ok(n),
+        });
+        assert_eq!(failed.expect_err("one fails").to_string(), "the second");
+        let panicked = together(&cpus, vec![()], |()| -> anyhow::Result<()> {
+            panic!("a panic that is survived")
+        });
+        panicked.expect_err("told");
+    }
 }
