@@ -25,6 +25,9 @@ pub(crate) struct Node {
     pub total_bytes: Option<u64>,
     /// Free memory at the time of reading.
     pub free_bytes: Option<u64>,
+    /// Pages of files that were not used lately: the kernel drops them for who needs memory.
+    #[serde(default)]
+    pub idle_file_bytes: Option<u64>,
     /// Firmware's relative distances (10 = local), in the order of [`Numa::nodes`].
     pub distances: Vec<u32>,
     /// No CPU of its own (CXL or persistent memory, GPU memory).
@@ -65,6 +68,7 @@ fn node(root: &Root, cpu: &Cpu, dir: &str, id: usize) -> Node {
         id,
         total_bytes: node_bytes(&meminfo, "MemTotal:"),
         free_bytes: node_bytes(&meminfo, "MemFree:"),
+        idle_file_bytes: node_bytes(&meminfo, "Inactive(file):"),
         distances: distances
             .split_whitespace()
             .filter_map(|word| word.parse().ok())

@@ -127,7 +127,11 @@ fn a_machine_with_several_memory_nodes_is_measured_node_by_node() {
     }
     check_ratios(&events);
     check_absences(&events);
-    for matrix in ["latency", "node bandwidth", "latency ratio"] {
+    for matrix in [
+        "latency",
+        "bandwidth",
+        "latency ratio (and the firmware's distance)",
+    ] {
         assert!(
             report.contains(&format!("  {matrix}\n  cpu_node \\ memory_node")),
             "{report}"

@@ -18,8 +18,8 @@
 //!   round draws `cpus` of them anew, so that the rounds go through the node, and the spread between
 //!   CPUs is part of the interval. R4 took the best of ten passes, a round here takes one window.
 //! - `node_bandwidth`: one CPU of each core of the node at the same time, their rates added up, mean of
-//!   the four kernels: what the node gets of that memory, R4 did not ask. Threads start together and
-//!   bytes count in the shared window only.
+//!   the four kernels: what the node gets of that memory, which R4 did not ask. Threads start together,
+//!   and bytes count in the shared window only, whose share of the one asked for is `overlap`.
 //! - `latency`: the same CPUs alone, one after the other, walk a random ring (two lines a slot, every
 //!   address the value of the load before); time over loads, mean over CPUs.
 //!
@@ -71,7 +71,8 @@
 //! - Automatic NUMA balancing unmaps pages to see who uses them; the kernel leaves out memory bound to
 //!   a node, which this is.
 //! - A node that is nearly full: binding makes the kernel reclaim, or end processes, rather than use
-//!   another node. A node with less free memory than is taken is skipped with both numbers.
+//!   another node. A node with less free memory (idle pages of files counted in) than is taken is
+//!   skipped with the numbers.
 //! - Huge pages that a node has too few of: base pages are used, and a note says so; then address
 //!   translation is part of the latency.
 //! - SMT siblings are left out of `node_bandwidth`, but not of the CPUs that work alone.

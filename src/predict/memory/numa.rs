@@ -47,6 +47,28 @@ pub(crate) fn distance(site: &Site, cpu_node: usize, memory_node: usize) -> Opti
 
 /// Latency over that of the local memory.
 pub(crate) fn latency_ratio(site: &Site, cpu_node: usize, memory_node: usize) -> Estimate {
+    told(slower(site, cpu_node, memory_node))
+}
+
+/// Rate of one CPU over that from its local memory.
+pub(crate) fn bandwidth_ratio(site: &Site, cpu_node: usize, memory_node: usize) -> Estimate {
+    told(one_cpu(site, cpu_node, memory_node))
+}
+
+/// Rate of all of a node's CPUs over that from their local memory.
+pub(crate) fn node_bandwidth_ratio(site: &Site, cpu_node: usize, memory_node: usize) -> Estimate {
+    told(whole_node(site, cpu_node, memory_node))
+}
+
+fn told(of: Estimate) -> Estimate {
+    Estimate {
+        range: of.range,
+        because: format!("base hardware: {}; software: none", of.because),
+    }
+}
+
+/// How many times slower the memory node answers than the local one.
+fn slower(site: &Site, cpu_node: usize, memory_node: usize) -> Estimate {
     if cpu_node == memory_node {
         return Estimate::new(1.0, 1.0, 1.0, "local memory");
     }
@@ -55,7 +77,7 @@ pub(crate) fn latency_ratio(site: &Site, cpu_node: usize, memory_node: usize) ->
     let (mut ratio, mut because) = match far.zip(near) {
         Some((far, near)) => {
             let added = (f64::from(far) / f64::from(near) - 1.0).max(0.0);
-            let told = range(
+            let ratio = range(
                 1.0 + ADDED.low * added,
                 1.0 + ADDED.likely * added,
                 1.0 + ADDED.high * added + 0.1,
@@ -65,7 +87,7 @@ pub(crate) fn latency_ratio(site: &Site, cpu_node: usize, memory_node: usize) ->
                  {} of what it adds is usual",
                 ADDED.low, ADDED.high
             );
-            (told, because)
+            (ratio, because)
         }
         None => (UNTOLD, "the firmware tells no distance".to_owned()),
     };
@@ -80,13 +102,12 @@ pub(crate) fn latency_ratio(site: &Site, cpu_node: usize, memory_node: usize) ->
     }
     Estimate {
         range: ratio,
-        because: format!("base hardware: {because}; software: none"),
+        because,
     }
 }
 
-/// Rate of one CPU over that from its local memory.
-pub(crate) fn bandwidth_ratio(site: &Site, cpu_node: usize, memory_node: usize) -> Estimate {
-    let slower = latency_ratio(site, cpu_node, memory_node);
+fn one_cpu(site: &Site, cpu_node: usize, memory_node: usize) -> Estimate {
+    let slower = slower(site, cpu_node, memory_node);
     if cpu_node == memory_node {
         return slower;
     }
@@ -99,9 +120,8 @@ pub(crate) fn bandwidth_ratio(site: &Site, cpu_node: usize, memory_node: usize) 
     .and("one CPU has the same lines in flight to any node")
 }
 
-/// Rate of all of a node's CPUs over that from their local memory.
-pub(crate) fn node_bandwidth_ratio(site: &Site, cpu_node: usize, memory_node: usize) -> Estimate {
-    let slower = latency_ratio(site, cpu_node, memory_node);
+fn whole_node(site: &Site, cpu_node: usize, memory_node: usize) -> Estimate {
+    let slower = slower(site, cpu_node, memory_node);
     if cpu_node == memory_node {
         return slower;
     }
@@ -135,9 +155,9 @@ pub(crate) fn latency(
             (around(ns, 0.3), from)
         }
     };
-    let ratio = latency_ratio(site, cpu_node, memory_node);
+    let ratio = slower(site, cpu_node, memory_node);
     let range = product(local, ratio.range);
-    let because = format!("{from}; times {}", ratio.because);
+    let because = format!("{from}; times the node's: {}", ratio.because);
     Some(Estimate { range, because })
 }
 
@@ -152,7 +172,7 @@ pub(crate) fn bandwidth(
         None => stream_mean(site, None, REGULAR, FOUR_TIMES, &Value::from(1)),
         Some(known) => Ok(measured(known, &Value::from(1), 1.0, 0.35)?),
     };
-    let ratio = bandwidth_ratio(site, cpu_node, memory_node);
+    let ratio = one_cpu(site, cpu_node, memory_node);
     times(local, ratio)
 }
 
@@ -177,7 +197,7 @@ pub(crate) fn node_bandwidth(
             Ok(measured(known, &Value::from("all"), part, 0.6)?)
         }
     };
-    let ratio = node_bandwidth_ratio(site, cpu_node, memory_node);
+    let ratio = whole_node(site, cpu_node, memory_node);
     times(local, ratio)
 }
 
@@ -226,7 +246,7 @@ fn times(local: Result<Estimate, String>, ratio: Estimate) -> Option<Prediction>
     Some(match local {
         Ok(local) => {
             let range = product(local.range, ratio.range);
-            let because = format!("{}; times {}", local.because, ratio.because);
+            let because = format!("{}; times the node's: {}", local.because, ratio.because);
             Estimate { range, because }.prediction()
         }
         Err(reason) => unknown(reason),

@@ -292,16 +292,19 @@ fn no_memory(site: &Site, node: &Node, sizes: Sizes, members: usize) -> Option<S
         return Some(Skip::because(format!("node {id} has no memory")));
     }
     let needed = sizes.needed(site, members);
-    if let Some(free) = node.free_bytes.filter(|free| *free < needed) {
+    let idle = node.idle_file_bytes.unwrap_or(0);
+    let room = node.free_bytes.map(|free| free.saturating_add(idle));
+    if let Some((free, _)) = node.free_bytes.zip(room.filter(|room| *room < needed)) {
         return Some(
             Skip::because(format!(
-                "node {id} has {} of free memory, and streams and ring take {}",
+                "node {id} has {} of free memory and {} in file pages that could be dropped; streams \
+                 and ring take {}",
                 bytes(free),
+                bytes(idle),
                 bytes(needed)
             ))
             .needs(format!(
-                "free memory on node {id} (echo 3 > /proc/sys/vm/drop_caches frees what files \
-                 hold), or a smaller {ID}.footprint and {ID}.ring"
+                "free memory on node {id}, or a smaller {ID}.footprint and {ID}.ring"
             )),
         );
     }

@@ -66,7 +66,8 @@ fn large() -> Site {
         let dir = format!("sys/devices/system/node/node{node}");
         tree += &format!(
             "== {dir}/cpulist\n{list}\n== {dir}/distance\n{}\n== {dir}/meminfo\n\
-             Node {node} MemTotal: 67108864 kB\nNode {node} MemFree: {free} kB\n",
+             Node {node} MemTotal: 67108864 kB\nNode {node} MemFree: {free} kB\n\
+             Node {node} Inactive(file): 3072 kB\n",
             distances.join(" ")
         );
     }
@@ -159,7 +160,8 @@ fn eight_nodes_and_memory_without_cpus_are_rows_and_columns() {
     for (id, skip) in &offer.skipped {
         assert_eq!(Pair::of(id).expect("a pair").memory_node, 9);
         assert!(
-            skip.reason.starts_with("node 9 has 20 MiB of free memory"),
+            skip.reason
+                .starts_with("node 9 has 20 MiB of free memory and 3 MiB in"),
             "{}",
             skip.reason
         );
