@@ -109,12 +109,12 @@ fn files(dir: &TempDir, script: &str) -> Vec<u8> {
     for applet in ["sh", "mount", "cat", "echo", "mkdir", "poweroff"] {
         archive.link(&format!("bin/{applet}"), "busybox");
     }
-    let mut libraries = self::libraries(&plumb);
-    libraries.extend(self::libraries(busybox));
-    libraries.sort();
-    libraries.dedup();
+    let mut shared = libraries(&plumb);
+    shared.extend(libraries(busybox));
+    shared.sort();
+    shared.dedup();
     let mut made: Vec<String> = vec!["bin".to_owned()];
-    for library in libraries {
+    for library in shared {
         let name = library.trim_start_matches('/');
         let parts: Vec<&str> = name.split('/').collect();
         for depth in 1..parts.len() {

@@ -23,7 +23,8 @@
 //! - `latency`: the same CPUs alone, one after the other, walk a random ring (two lines a slot, every
 //!   address the value of the load before); time over loads, mean over CPUs.
 //!
-//! Rates are of the program's bytes (copy and scale 16, add and triad 24 B an element); a regular store
+//! A CPU alone counts by its median step (256 KiB, 256 loads), so that an interrupt is not in it. Rates
+//! are of the program's bytes (copy and scale 16, add and triad 24 B an element); a regular store
 //! reads the line first, so the bus carries a half more for copy and scale and a third more for add and
 //! triad. Windows are timed by CLOCK_MONOTONIC, one clock for all CPUs. The streams together are four
 //! times the last caches of a whole node, the walk goes on where it stopped, and what linking the ring
@@ -90,6 +91,7 @@
 mod cases;
 mod derive;
 mod round;
+mod together;
 
 use crate::experiment::{
     Card, DerivedValue, Domain, Experiment, Known, Need, Offer, Param, Params, Role, Site, Skip,

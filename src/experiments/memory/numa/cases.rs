@@ -177,7 +177,7 @@ pub(super) fn pairs(
     let nodes = &site.host.numa.nodes;
     let given = |name: &str| params.chosen(name).map(|_| params.ints(name));
     let numbers = |ints: Vec<u64>| -> Vec<usize> {
-        let numbers = ints.into_iter().map(|int| usize::try_from(int));
+        let numbers = ints.into_iter().map(usize::try_from);
         numbers.filter_map(Result::ok).collect()
     };
     let with_cpus = nodes.iter().filter(|node| !node.cpus.is_empty());

@@ -1,10 +1,11 @@
 //! One round against one memory node: its memory, the threads that use it, and what verifies both.
 
 use super::cases::{Pair, Sizes};
+use super::together::together;
 use crate::experiments::memory::place::{place_huge_or_base, verify_node};
 use crate::host::parse_cpus;
 use crate::measure::{Bench, Clock, Crew, NeverTogether, Shared, WrongResult};
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use fastrand::Rng;
 use metal::memory::Mapping;
 use metal::place;
@@ -14,7 +15,6 @@ use record::case::{Case, Series};
 use record::key::Value;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
 
 /// STREAM's kernels, by their names in quantities.
 pub(super) const KERNELS: [(&str, Op); 4] = [
@@ -273,7 +273,7 @@ impl Field {
                     step
                 }
             })?;
-            alone.push(shared.rate());
+            alone.push(lone_rate(&shared));
         }
         found.alone.push(alone);
         let shared = self.run(bench, seat, &seat.team, |member| {
@@ -296,7 +296,7 @@ impl Field {
                     STEP_LOADS
                 }
             })?;
-            found.latency_ns.push(1e9 / shared.rate());
+            found.latency_ns.push(1e9 / lone_rate(&shared));
         }
         Ok(())
     }
@@ -416,6 +416,13 @@ impl Field {
     }
 }
 
+/// The rate of a crew of one: in its median step, so that an interrupt or another's turn on the CPU is
+/// not in it.
+fn lone_rate(shared: &Shared) -> f64 {
+    let steady = shared.members.first().and_then(|member| member.steady_rate);
+    steady.unwrap_or_else(|| shared.rate())
+}
+
 /// What a thread holds that panicked is not used again: the crew has failed with it.
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
@@ -454,52 +461,9 @@ fn at_home(cpus: &[usize], ran: impl Iterator<Item = (usize, usize)>, node: usiz
     Ok(())
 }
 
-/// Does something to each of `things` at the same time, in as many threads as there are CPUs, each
-/// pinned to one; results in their order.
-fn together<T: Send, R: Send>(
-    cpus: &[usize],
-    things: Vec<T>,
-    work: impl Fn(T) -> Result<R> + Sync,
-) -> Result<Vec<R>> {
-    let mut shares: Vec<Vec<(usize, T)>> = cpus.iter().map(|_| Vec::new()).collect();
-    for (at, thing) in things.into_iter().enumerate() {
-        shares[at % cpus.len()].push((at, thing));
-    }
-    let outcomes: Vec<Result<Vec<(usize, R)>>> = thread::scope(|scope| {
-        let work = &work;
-        let threads: Vec<_> = cpus
-            .iter()
-            .zip(shares)
-            .filter(|(_, share)| !share.is_empty())
-            .map(|(cpu, share)| {
-                let made = thread::Builder::new().spawn_scoped(scope, move || {
-                    place::pin(*cpu).with_context(|| format!("pinning to CPU {cpu}"))?;
-                    share
-                        .into_iter()
-                        .map(|(at, thing)| Ok((at, work(thing)?)))
-                        .collect()
-                });
-                made.map_err(|error| crate::host::refused::told(error))
-            })
-            .collect();
-        let join = |thread: Result<thread::ScopedJoinHandle<'_, Result<_>>>| match thread?.join() {
-            Ok(outcome) => outcome,
-            Err(_) => bail!("a thread that prepares memory panicked"),
-        };
-        threads.into_iter().map(join).collect()
-    });
-    let mut all = Vec::new();
-    for outcome in outcomes {
-        all.extend(outcome?);
-    }
-    all.sort_by_key(|(at, _)| *at);
-    Ok(all.into_iter().map(|(_, result)| result).collect())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Found, at_home, is_told, mean, together};
-    use anyhow::bail;
+    use super::{Found, at_home, is_told, mean};
 
     #[test]
     fn the_mean_is_over_kernels_of_the_mean_over_cpus() {
@@ -544,22 +508,5 @@ mod tests {
         for words in ["node 3", "EPERM", "--cap-add SYS_NICE"] {
             assert!(text.contains(words), "{text}");
         }
-    }
-
-    #[test]
-    fn work_done_together_keeps_its_order_and_tells_the_first_failure() {
-        let cpus = metal::place::allowed().expect("CPUs");
-        let squares = together(&cpus, (0..9).collect(), |n: usize| Ok(n * n));
-        let wanted: Vec<usize> = (0..9).map(|n| n * n).collect();
-        assert_eq!(squares.expect("none fails"), wanted);
-        let failed = together(&cpus, vec![1, 2, 3], |n| match n {
-            2 => bail!("the second"),
-            _ => Ok(n),
-        });
-        assert_eq!(failed.expect_err("one fails").to_string(), "the second");
-        let panicked = together(&cpus, vec![()], |()| -> anyhow::Result<()> {
-            panic!("a panic that is survived")
-        });
-        panicked.expect_err("told");
     }
 }
