@@ -1,19 +1,18 @@
-use super::{Access, Kernel, Op, Stores, Stream, Width};
+use super::{Access, Kernel, Op, PAGE, STEP_LINES, Stores, Stream, Width};
 use crate::memory::{Mapping, Pages};
 
-fn supported() -> Vec<Kernel> {
+fn every_kernel() -> Vec<Kernel> {
     let mut kernels = vec![];
     for op in Op::ALL {
         for stores in Stores::ALL {
             for access in Access::ALL {
                 for width in Width::ALL {
-                    let kernel = Kernel {
+                    kernels.push(Kernel {
                         op,
                         stores,
                         access,
                         width,
-                    };
-                    kernels.extend(kernel.is_supported().then_some(kernel));
+                    });
                 }
             }
         }
@@ -21,29 +20,232 @@ fn supported() -> Vec<Kernel> {
     kernels
 }
 
-fn stream(kernel: Kernel, footprint_bytes: usize) -> Stream {
-    let bytes = Stream::mapping_bytes(kernel, footprint_bytes);
-    let mapping = Mapping::new(bytes, Pages::Base).unwrap();
-    Stream::new(kernel, mapping, footprint_bytes).unwrap()
+fn supported() -> impl Iterator<Item = Kernel> {
+    let kernels = every_kernel().into_iter();
+    kernels.filter(|kernel| kernel.is_supported())
 }
+
+fn stream(kernel: Kernel, lines: usize, ahead: bool) -> Stream {
+    let bytes = lines * 64 * kernel.op.arrays();
+    let mapping = Mapping::new(Stream::mapping_bytes(kernel, bytes), Pages::Base).unwrap();
+    Stream::over(kernel, ahead, mapping, bytes).unwrap()
+}
+
+/// Sizes below, at and beside whole turns of every loop, and of several pages.
+const LINES: [usize; 4] = [8, 8 * 3, 8 * 13, 8 * 37];
 
 #[test]
 fn every_kernel_leaves_the_known_answer_wherever_it_stops() {
-    let kernels = supported();
-    assert!(kernels.len() >= 60, "{}", kernels.len());
-    for kernel in kernels {
-        for lines in [8, 40, 8 * 37, 8 * 131] {
-            let mut stream = stream(kernel, lines * 64 * kernel.op.arrays());
-            assert!(stream.is_right(), "{kernel:?}, {lines} lines, at first");
-            for step in [1, 5000, 64, 30_000] {
-                let moved = stream.step(step);
-                assert!(moved > 0);
-                assert!(stream.is_right(), "{kernel:?}, {lines} lines, {step}");
+    let mut kernels = 0;
+    for kernel in supported() {
+        kernels += 1;
+        for ahead in [false, true] {
+            for lines in LINES {
+                let mut stream = stream(kernel, lines, ahead);
+                let what = format!("{kernel:?}, {lines} lines, ahead {ahead}");
+                assert!(stream.is_right(), "{what}, at first");
+                for bytes in [1, 5000, 64, 90_000] {
+                    stream.step(bytes);
+                    assert!(stream.is_right(), "{what}, after a step of {bytes}");
+                }
+                stream.pass();
+                assert_eq!((stream.at, stream.sweep), (0, 0));
+                assert_eq!(stream.pass(), stream.pass_bytes());
+                assert!(stream.is_right(), "{what}, after a pass");
             }
-            stream.pass();
-            assert_eq!((stream.at, stream.sweep), (0, 0));
-            assert_eq!(stream.pass(), stream.pass_bytes());
-            assert!(stream.is_right(), "{kernel:?}, {lines} lines");
+        }
+    }
+    // Scalars of two sizes: seven operations thrice and five past the caches;
+    // a vector: seven and five.
+    assert!(kernels >= 2 * (7 * 3 + 5) + 12, "{kernels}");
+}
+
+/// Any bit of any array that is not as it must be is seen.
+#[test]
+fn a_wrong_word_is_seen() {
+    for kernel in supported() {
+        let lines = 8 * 37;
+        let mut stream = stream(kernel, lines, false);
+        stream.step(64 * 50 * kernel.op.moves());
+        assert!(stream.is_right(), "{kernel:?}");
+        for array in 0..kernel.op.arrays() {
+            for word in [0, 49 * 8, 50 * 8, lines * 8 - 8, lines * 8 - 1] {
+                let at = stream.starts[array] / 8 + word;
+                // What is read is judged by the sum; what it leaves, by the words.
+                stream.mapping.words_mut()[at] ^= 1 << 40;
+                assert!(!stream.is_right(), "{kernel:?}: word {word} of {array}");
+                stream.mapping.words_mut()[at] ^= 1 << 40;
+            }
+        }
+        stream.sum ^= 1;
+        assert_eq!(stream.is_right(), kernel.op != Op::Read, "{kernel:?}");
+    }
+}
+
+/// A step that did less than it says would leave what the check refuses.
+#[test]
+fn work_left_out_is_seen() {
+    for kernel in supported() {
+        let mut stream = stream(kernel, 8 * 37, false);
+        stream.step(64 * 50 * kernel.op.moves());
+        // A line more is claimed than was done. Vectors that are read are told
+        // by the last of them.
+        stream.at += 1;
+        stream.last.1 += 1;
+        assert!(!stream.is_right(), "{kernel:?}");
+    }
+}
+
+#[test]
+fn a_step_returns_what_it_moved_and_goes_on() {
+    for kernel in supported() {
+        let (lines, moves) = (8 * 64, kernel.op.moves());
+        let mut stream = stream(kernel, lines, false);
+        assert_eq!(stream.pass_bytes(), (lines * 64 * moves) as u64);
+        assert_eq!(stream.footprint_bytes(), lines * 64 * kernel.op.arrays());
+        // Whole steps, which need not divide the arrays, add up.
+        let step = 3 * STEP_LINES;
+        let mut total = 0;
+        for _ in 0..20 {
+            let moved = stream.step(step * 64 * moves - 1) as usize;
+            assert_eq!(moved, step * 64 * moves, "{kernel:?}");
+            total += moved / 64 / moves;
+            let sweeps = super::sweeps(kernel.access);
+            let place =
+                stream.passes as usize * lines + stream.sweep * (lines / sweeps) + stream.at;
+            assert_eq!(place, total, "{kernel:?}");
+        }
+    }
+}
+
+#[test]
+fn small_arrays_are_passed_over_whole() {
+    for access in [Access::Every, Access::First] {
+        let kernel = Kernel {
+            op: Op::Copy,
+            stores: Stores::Regular,
+            access,
+            width: Width::Word8,
+        };
+        let mut stream = stream(kernel, 8, false);
+        let pass = 8 * 64 * 2;
+        for (bytes, passes) in [(pass, 1), (10 * pass, 10), (10 * pass + 100, 10)] {
+            let before = stream.passes;
+            assert_eq!(stream.step(bytes), (passes * pass) as u64);
+            assert_eq!(stream.passes - before, passes as u64);
+        }
+    }
+}
+
+#[test]
+fn arrays_lie_apart_in_their_pages_and_inside_the_mapping() {
+    for kernel in supported() {
+        for lines in LINES {
+            let stream = stream(kernel, lines, false);
+            let starts = &stream.starts[..kernel.op.arrays()];
+            let end = starts[starts.len() - 1] + lines * 64;
+            assert!(end <= stream.mapping.bytes());
+            for (number, start) in starts.iter().enumerate() {
+                assert_eq!(start % 64, 0);
+                for other in &starts[..number] {
+                    assert!(start - other >= lines * 64);
+                    let apart = (start - other) % PAGE;
+                    assert!((1024..=PAGE - 1024).contains(&apart), "{apart}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_laid_out_is_refused() {
+    let kernel = Kernel::widest(Op::Triad, Stores::Regular);
+    let of = |bytes: usize, footprint| {
+        let mapping = Mapping::new(bytes, Pages::Base).unwrap();
+        Stream::new(kernel, mapping, footprint).map(|stream| stream.footprint_bytes())
+    };
+    assert!(of(PAGE, 191).is_err(), "less than a line of each");
+    assert!(of(16 * PAGE, 32 * PAGE).is_err(), "a mapping too small");
+    assert_eq!(of(16 * PAGE, 3 * 64 * 5 + 10).unwrap(), 3 * 64 * 5);
+    let impossible = Kernel {
+        access: Access::First,
+        ..kernel
+    };
+    assert!(!impossible.is_supported());
+    let mapping = Mapping::new(PAGE, Pages::Base).unwrap();
+    assert!(Stream::new(impossible, mapping, PAGE / 4).is_err());
+}
+
+#[test]
+fn another_kernel_over_the_same_memory_begins_anew() {
+    let mut stream = stream(Kernel::widest(Op::Triad, Stores::Regular), 8 * 37, false);
+    stream.step(1 << 20);
+    let footprint = stream.footprint_bytes();
+    let mut stream = stream
+        .set_kernel(Kernel::widest(Op::Write, Stores::NonTemporal))
+        .unwrap();
+    assert_eq!(stream.footprint_bytes(), footprint);
+    assert!(stream.is_right());
+    stream.step(1 << 20);
+    assert!(stream.is_right());
+    assert!(stream.into_mapping().bytes() >= footprint);
+}
+
+#[test]
+fn what_exists_is_what_is_documented() {
+    for kernel in every_kernel() {
+        let Kernel {
+            op,
+            stores,
+            access,
+            width,
+        } = kernel;
+        let stored = !matches!(op, Op::Read | Op::Modify);
+        let exists = match (stores, access) {
+            (Stores::Regular, Access::Every) => true,
+            (Stores::NonTemporal, Access::Every) => stored,
+            (Stores::Regular, _) => !width.is_vector(),
+            (Stores::NonTemporal, _) => false,
+        };
+        assert!(exists || !kernel.is_supported(), "{kernel:?}");
+        let scalar = matches!(width, Width::Word4 | Width::Word8);
+        assert!(!exists || !scalar || kernel.is_supported(), "{kernel:?}");
+    }
+    for op in Op::ALL {
+        let widest = Kernel::widest(op, Stores::NonTemporal);
+        assert!(widest.is_supported() && widest.width.is_vector());
+        let stored = !matches!(op, Op::Read | Op::Modify);
+        assert_eq!(widest.stores == Stores::NonTemporal, stored, "{op:?}");
+    }
+}
+
+#[test]
+fn bytes_are_counted_as_stream_counts_and_as_the_bus_does() {
+    use Op::{Add, Copy, Modify, Read, Scale, Triad, Write};
+    for (op, regular, past) in [
+        (Read, 1, 1),
+        (Write, 2, 1),
+        (Modify, 2, 2),
+        (Copy, 3, 2),
+        (Scale, 3, 2),
+        (Add, 4, 3),
+        (Triad, 4, 3),
+    ] {
+        for (stores, lines) in [(Stores::Regular, regular), (Stores::NonTemporal, past)] {
+            let kernel = Kernel {
+                op,
+                stores,
+                access: Access::Every,
+                width: Width::Word8,
+            };
+            let moved = 64 * 1000 * op.moves() as u64;
+            assert_eq!(kernel.bus_bytes(moved), lines * 64 * 1000, "{kernel:?}");
+            assert_eq!(kernel.word_bytes(moved), moved);
+            let first = Kernel {
+                access: Access::First,
+                ..kernel
+            };
+            assert_eq!(first.word_bytes(moved), moved / 8);
         }
     }
 }

@@ -5,10 +5,12 @@
 //! small multiples of a power of two: products and sums are exact, fused or not,
 //! in single precision as in double.
 
-use super::{Access, Constant, Kernel, LINE, Op, Stream, Width, sweeps};
+use super::{
+    Access, Constant, Kernel, LINE, Op, READ_REGISTERS, READ_TURN_LINES, Stream, Width, sweeps,
+};
 
 /// Elements after which an array's values repeat: a prime.
-const PERIOD: usize = 1021;
+const PERIOD: usize = 251;
 /// What is written, and what the others multiply by: STREAM's.
 const SCALAR: f64 = 3.0;
 /// What is added to integers: odd, so that it takes 2^64 passes to come back.
@@ -164,29 +166,46 @@ impl Stream {
         }
         let value = |index| bits(kernel, before(Array::A, index));
         let values: Vec<u64> = (0..PERIOD).map(value).collect();
-        let per_line = LINE / size(kernel);
-        let times = |line| self.passes + u64::from(self.is_touched(line));
-        let mut sum = 0u64;
-        if kernel.access == Access::Every {
-            for (upto, times) in [(self.lines, self.passes), (self.at, 1)] {
-                let elements = upto * per_line;
-                let whole: u64 = values.iter().fold(0, |sum, value| sum.wrapping_add(*value));
-                let rest = values[..elements % PERIOD].iter();
-                let rest = rest.fold(0u64, |sum, value| sum.wrapping_add(*value));
-                let once = whole
-                    .wrapping_mul((elements / PERIOD) as u64)
-                    .wrapping_add(rest);
-                sum = sum.wrapping_add(once.wrapping_mul(times));
+        let sum = match (kernel.width.is_vector(), kernel.access) {
+            (true, _) => self.last_vectors(&values),
+            (false, Access::Every) => {
+                let [all, part] = [self.lines, self.at].map(|lines| {
+                    let elements = lines * LINE / size(kernel);
+                    let whole = sum(&values).wrapping_mul((elements / PERIOD) as u64);
+                    whole.wrapping_add(sum(&values[..elements % PERIOD]))
+                });
+                all.wrapping_mul(self.passes).wrapping_add(part)
             }
-        } else {
-            for line in 0..self.lines {
-                let value = values[line * per_line % PERIOD];
-                sum = sum.wrapping_add(value.wrapping_mul(times(line)));
-            }
-        }
+            (false, Access::First | Access::Strided) => (0..self.lines)
+                .map(|line| {
+                    let times = self.passes + u64::from(self.is_touched(line));
+                    values[line * LINE / size(kernel) % PERIOD].wrapping_mul(times)
+                })
+                .fold(0, u64::wrapping_add),
+        };
         match size(kernel) {
             4 => sum as u32 == self.sum as u32,
             _ => sum == self.sum,
         }
     }
+
+    /// The sum of what the registers hold after the last run.
+    fn last_vectors(&self, values: &[u64]) -> u64 {
+        let (at, lines) = self.last;
+        let in_turns = lines / READ_TURN_LINES * READ_TURN_LINES;
+        let held = READ_REGISTERS * self.kernel.width.bytes() / LINE;
+        let mut last: Vec<usize> = (at + in_turns.saturating_sub(held)..at + in_turns).collect();
+        if in_turns < lines {
+            last.drain(..last.len().min(1));
+            last.push(at + lines - 1);
+        }
+        last.into_iter()
+            .flat_map(|line| line * LINE / 8..(line + 1) * LINE / 8)
+            .map(|word| values[word % PERIOD])
+            .fold(0, u64::wrapping_add)
+    }
+}
+
+fn sum(values: &[u64]) -> u64 {
+    values.iter().copied().fold(0, u64::wrapping_add)
 }

@@ -1,8 +1,460 @@
 //! Bandwidth: loops that do nothing but move an array's words.
+//!
+//! Each takes three pointers (what is written or else read, and the two
+//! sources), the units of an array, how often to pass over it, and 64 bytes of
+//! the constant. A unit is a line, or where the stride is R0's the 512 bytes of
+//! which one word is touched. A turn moves several units; a second loop moves
+//! one at a time what is left of them. Vectors go in pairs of registers, and so
+//! do stores past the caches, of which there are no others. No loop prefetches:
+//! x86-64's distances say nothing here.
 
-use crate::stream::{Code, Kernel};
+use core::arch::naked_asm;
 
-/// A kernel's loop.
-pub(crate) fn stream_code(_: Kernel) -> Option<Code> {
-    None
+use crate::stream::{Access, Code, Kernel, Op, Stores, Width};
+
+/// Moves the pointers of so many arrays.
+macro_rules! all {
+    (1 $what:literal $by:expr) => {
+        concat!($what, " x0, x0, ", $by)
+    };
+    (2 $what:literal $by:expr) => {
+        concat!($what, " x0, x0, ", $by, "\n", $what, " x1, x1, ", $by)
+    };
+    (3 $what:literal $by:expr) => {
+        concat!(
+            $what,
+            " x0, x0, ",
+            $by,
+            "\n",
+            $what,
+            " x1, x1, ",
+            $by,
+            "\n",
+            $what,
+            " x2, x2, ",
+            $by
+        )
+    };
+}
+
+/// Units of 2^`$shift` bytes over so many arrays. `$step` is done for all
+/// `\unit` of `$units` and `\word` of `$words`, which make a turn of `$turn`
+/// bytes; `$alone` is done for all `\word` of `$single`, which make a unit.
+macro_rules! passes {
+    ($name:ident, $arrays:tt, $shift:literal $unit:literal, $turn:literal: $units:literal $words:literal, $single:literal,
+     begin [$($begin:expr),*], step [$($step:expr),*], alone [$($alone:expr),*], end [$($end:expr),*]) => {
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name(
+            a: *mut u8,
+            b: *const u8,
+            c: *const u8,
+            units: usize,
+            passes: usize,
+            constant: *const u8,
+        ) -> u64 {
+            naked_asm!(
+                $($begin,)*
+                concat!("lsl x6, x3, #", $shift),
+                concat!("and x7, x6, #-", $turn),
+                "add x7, x7, x0",
+                "add x8, x6, x0",
+                "5:",
+                "cmp x0, x7",
+                "b.eq 3f",
+                ".p2align 6",
+                "2:",
+                concat!(".irp unit, ", $units),
+                concat!(".irp word, ", $words),
+                $($step,)*
+                ".endr",
+                ".endr",
+                all!($arrays "add" concat!("#", $turn)),
+                "cmp x0, x7",
+                "b.ne 2b",
+                "3:",
+                "cmp x0, x8",
+                "b.eq 4f",
+                "6:",
+                ".irp unit, 0",
+                concat!(".irp word, ", $single),
+                $($alone,)*
+                ".endr",
+                ".endr",
+                all!($arrays "add" concat!("#", $unit)),
+                "cmp x0, x8",
+                "b.ne 6b",
+                "4:",
+                all!($arrays "sub" "x6"),
+                "subs x4, x4, #1",
+                "b.ne 5b",
+                $($end,)*
+                "ret",
+            )
+        }
+    };
+}
+
+/// Loops that store, of `$shape`, whose step is one instruction list.
+macro_rules! stores {
+    ($shape:ident $size:tt: $($name:ident $arrays:tt $begin:tt $step:tt;)*) => {
+        $($shape!($size: $name, $arrays, $begin, $step);)*
+    };
+}
+
+/// Every byte of eight lines a turn, in pairs of vectors.
+macro_rules! pairs {
+    (16: $name:ident, $arrays:tt, $begin:tt, $step:tt) => {
+        passes!($name, $arrays, 6 64, 512: "0, 64, 128, 192, 256, 320, 384, 448" "0, 32", "0, 32",
+            begin $begin, step $step, alone $step, end []);
+    };
+}
+
+/// Every word of four lines a turn; `pair`: two at a time.
+macro_rules! every {
+    (4: $name:ident, $arrays:tt, $begin:tt, $step:tt) => {
+        every!(of "0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60",
+            $name, $arrays, $begin, $step);
+    };
+    (8: $name:ident, $arrays:tt, $begin:tt, $step:tt) => {
+        every!(of "0, 8, 16, 24, 32, 40, 48, 56", $name, $arrays, $begin, $step);
+    };
+    (4 pair: $name:ident, $arrays:tt, $begin:tt, $step:tt) => {
+        every!(of "0, 8, 16, 24, 32, 40, 48, 56", $name, $arrays, $begin, $step);
+    };
+    (8 pair: $name:ident, $arrays:tt, $begin:tt, $step:tt) => {
+        every!(of "0, 16, 32, 48", $name, $arrays, $begin, $step);
+    };
+    (of $words:literal, $name:ident, $arrays:tt, $begin:tt, $step:tt) => {
+        passes!($name, $arrays, 6 64, 256: "0, 64, 128, 192" $words, $words,
+            begin $begin, step $step, alone $step, end []);
+    };
+}
+
+macro_rules! every_pair {
+    ($size:tt: $($rest:tt)*) => {
+        every!($size pair: $($rest)*);
+    };
+}
+
+/// The first word of each of 32 lines a turn, as R1.
+macro_rules! first {
+    ($size:tt: $name:ident, $arrays:tt, $begin:tt, $step:tt) => {
+        passes!($name, $arrays, 6 64, 2048: "0, 512, 1024, 1536"
+            "0, 64, 128, 192, 256, 320, 384, 448", "0",
+            begin $begin, step $step, alone $step, end []);
+    };
+}
+
+/// One word in 512 bytes, eight a turn.
+macro_rules! strided {
+    ($size:tt: $name:ident, $arrays:tt, $begin:tt, $step:tt) => {
+        passes!($name, $arrays, 9 512, 4096: "0, 2048" "0, 512, 1024, 1536", "0",
+            begin $begin, step $step, alone $step, end []);
+    };
+}
+
+macro_rules! neon {
+    ($store:literal: $write:ident $copy:ident $scale:ident $add:ident $triad:ident) => {
+        stores!(pairs 16:
+            $write 1 ["ldr q31, [x5]"] [
+                concat!($store, " q31, q31, [x0, #\\unit + \\word]")
+            ];
+            $copy 2 [] [
+                "ldp q0, q1, [x1, #\\unit + \\word]",
+                concat!($store, " q0, q1, [x0, #\\unit + \\word]")
+            ];
+            $scale 2 ["ldr q31, [x5]"] [
+                "ldp q0, q1, [x1, #\\unit + \\word]",
+                "fmul v0.2d, v0.2d, v31.2d",
+                "fmul v1.2d, v1.2d, v31.2d",
+                concat!($store, " q0, q1, [x0, #\\unit + \\word]")
+            ];
+            $add 3 [] [
+                "ldp q0, q1, [x1, #\\unit + \\word]",
+                "ldp q2, q3, [x2, #\\unit + \\word]",
+                "fadd v0.2d, v0.2d, v2.2d",
+                "fadd v1.2d, v1.2d, v3.2d",
+                concat!($store, " q0, q1, [x0, #\\unit + \\word]")
+            ];
+            $triad 3 ["ldr q31, [x5]"] [
+                "ldp q0, q1, [x1, #\\unit + \\word]",
+                "ldp q2, q3, [x2, #\\unit + \\word]",
+                "fmla v0.2d, v2.2d, v31.2d",
+                "fmla v1.2d, v3.2d, v31.2d",
+                concat!($store, " q0, q1, [x0, #\\unit + \\word]")
+            ];
+        );
+    };
+}
+
+neon!("stp": write_neon copy_neon scale_neon add_neon triad_neon);
+neon!("stnp": write_neon_past copy_neon_past scale_neon_past add_neon_past triad_neon_past);
+pairs!(16: modify_neon, 1, ["ldr q31, [x5]"], [
+    "ldp q0, q1, [x0, #\\unit + \\word]",
+    "add v0.2d, v0.2d, v31.2d",
+    "add v1.2d, v1.2d, v31.2d",
+    "stp q0, q1, [x0, #\\unit + \\word]"
+]);
+
+// What is read is only loaded; 16 registers hold the last words, and the sum of their
+// doublewords is returned. The low halves of v8 to v15 are the caller's.
+passes!(read_neon, 1, 6 64, 1024: "0, 256, 512, 768" "0", "0",
+begin [
+    ".irp word, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23",
+    "movi v\\word\\().2d, #0",
+    ".endr"
+],
+step [
+    "ldp q0, q1, [x0, #\\unit]",
+    "ldp q2, q3, [x0, #\\unit + 32]",
+    "ldp q4, q5, [x0, #\\unit + 64]",
+    "ldp q6, q7, [x0, #\\unit + 96]",
+    "ldp q16, q17, [x0, #\\unit + 128]",
+    "ldp q18, q19, [x0, #\\unit + 160]",
+    "ldp q20, q21, [x0, #\\unit + 192]",
+    "ldp q22, q23, [x0, #\\unit + 224]"
+],
+alone ["ldp q0, q1, [x0]", "ldp q2, q3, [x0, #32]"],
+end [
+    ".irp word, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23",
+    "add v0.2d, v0.2d, v\\word\\().2d",
+    ".endr",
+    "addp d0, v0.2d",
+    "fmov x0, d0"
+]);
+
+/// Single words, by the names of a general and of a vector register.
+macro_rules! scalar {
+    ($shape:ident $size:tt $x:literal $d:literal: $write:ident $modify:ident $copy:ident $scale:ident $add:ident $triad:ident) => {
+        stores!($shape $size:
+            $write 1 [concat!("ldr ", $x, "9, [x5]")] [
+                concat!("str ", $x, "9, [x0, #\\unit + \\word]")
+            ];
+            $modify 1 [concat!("ldr ", $x, "10, [x5]")] [
+                concat!("ldr ", $x, "9, [x0, #\\unit + \\word]"),
+                concat!("add ", $x, "9, ", $x, "9, ", $x, "10"),
+                concat!("str ", $x, "9, [x0, #\\unit + \\word]")
+            ];
+            $copy 2 [] [
+                concat!("ldr ", $x, "9, [x1, #\\unit + \\word]"),
+                concat!("str ", $x, "9, [x0, #\\unit + \\word]")
+            ];
+            $scale 2 [concat!("ldr ", $d, "31, [x5]")] [
+                concat!("ldr ", $d, "0, [x1, #\\unit + \\word]"),
+                concat!("fmul ", $d, "0, ", $d, "0, ", $d, "31"),
+                concat!("str ", $d, "0, [x0, #\\unit + \\word]")
+            ];
+            $add 3 [] [
+                concat!("ldr ", $d, "0, [x1, #\\unit + \\word]"),
+                concat!("ldr ", $d, "1, [x2, #\\unit + \\word]"),
+                concat!("fadd ", $d, "0, ", $d, "0, ", $d, "1"),
+                concat!("str ", $d, "0, [x0, #\\unit + \\word]")
+            ];
+            $triad 3 [concat!("ldr ", $d, "31, [x5]")] [
+                concat!("ldr ", $d, "0, [x1, #\\unit + \\word]"),
+                concat!("ldr ", $d, "1, [x2, #\\unit + \\word]"),
+                concat!("fmadd ", $d, "0, ", $d, "1, ", $d, "31, ", $d, "0"),
+                concat!("str ", $d, "0, [x0, #\\unit + \\word]")
+            ];
+        );
+    };
+}
+
+scalar!(every 4 "w" "s": write_4 modify_4 copy_4 scale_4 add_4 triad_4);
+scalar!(every 8 "x" "d": write_8 modify_8 copy_8 scale_8 add_8 triad_8);
+scalar!(first 4 "w" "s": write_4_first modify_4_first copy_4_first scale_4_first add_4_first triad_4_first);
+scalar!(first 8 "x" "d": write_8_first modify_8_first copy_8_first scale_8_first add_8_first triad_8_first);
+scalar!(strided 4 "w" "s": write_4_strided modify_4_strided copy_4_strided scale_4_strided add_4_strided triad_4_strided);
+scalar!(strided 8 "x" "d": write_8_strided modify_8_strided copy_8_strided scale_8_strided add_8_strided triad_8_strided);
+
+/// Words past the caches, two at a time, `$bytes` each.
+macro_rules! scalar_past {
+    ($size:tt $x:literal $d:literal: $write:ident $copy:ident $scale:ident $add:ident $triad:ident) => {
+        stores!(every_pair $size:
+            $write 1 [concat!("ldr ", $x, "9, [x5]")] [
+                concat!("stnp ", $x, "9, ", $x, "9, [x0, #\\unit + \\word]")
+            ];
+            $copy 2 [] [
+                concat!("ldr ", $x, "9, [x1, #\\unit + \\word]"),
+                concat!("ldr ", $x, "10, [x1, #\\unit + \\word + ", $size, "]"),
+                concat!("stnp ", $x, "9, ", $x, "10, [x0, #\\unit + \\word]")
+            ];
+            $scale 2 [concat!("ldr ", $d, "31, [x5]")] [
+                concat!("ldr ", $d, "0, [x1, #\\unit + \\word]"),
+                concat!("ldr ", $d, "1, [x1, #\\unit + \\word + ", $size, "]"),
+                concat!("fmul ", $d, "0, ", $d, "0, ", $d, "31"),
+                concat!("fmul ", $d, "1, ", $d, "1, ", $d, "31"),
+                concat!("stnp ", $d, "0, ", $d, "1, [x0, #\\unit + \\word]")
+            ];
+            $add 3 [] [
+                concat!("ldr ", $d, "0, [x1, #\\unit + \\word]"),
+                concat!("ldr ", $d, "1, [x1, #\\unit + \\word + ", $size, "]"),
+                concat!("ldr ", $d, "2, [x2, #\\unit + \\word]"),
+                concat!("ldr ", $d, "3, [x2, #\\unit + \\word + ", $size, "]"),
+                concat!("fadd ", $d, "0, ", $d, "0, ", $d, "2"),
+                concat!("fadd ", $d, "1, ", $d, "1, ", $d, "3"),
+                concat!("stnp ", $d, "0, ", $d, "1, [x0, #\\unit + \\word]")
+            ];
+            $triad 3 [concat!("ldr ", $d, "31, [x5]")] [
+                concat!("ldr ", $d, "0, [x1, #\\unit + \\word]"),
+                concat!("ldr ", $d, "1, [x1, #\\unit + \\word + ", $size, "]"),
+                concat!("ldr ", $d, "2, [x2, #\\unit + \\word]"),
+                concat!("ldr ", $d, "3, [x2, #\\unit + \\word + ", $size, "]"),
+                concat!("fmadd ", $d, "0, ", $d, "2, ", $d, "31, ", $d, "0"),
+                concat!("fmadd ", $d, "1, ", $d, "3, ", $d, "31, ", $d, "1"),
+                concat!("stnp ", $d, "0, ", $d, "1, [x0, #\\unit + \\word]")
+            ];
+        );
+    };
+}
+
+scalar_past!(4 "w" "s": write_4_past copy_4_past scale_4_past add_4_past triad_4_past);
+scalar_past!(8 "x" "d": write_8_past copy_8_past scale_8_past add_8_past triad_8_past);
+
+/// The sum of single words in four chains, `$apart` bytes apart; a unit that is
+/// one word goes to the first.
+macro_rules! read {
+    ($name:ident $apart:literal $x:literal, $shift:literal $unit:literal, $turn:literal: $units:literal $words:literal, $single:literal) => {
+        passes!($name, 1, $shift $unit, $turn: $units $words, $single,
+            begin ["mov x13, #0", "mov x14, #0", "mov x15, #0", "mov x16, #0"],
+            step [
+                concat!("ldr ", $x, "9, [x0, #\\unit + \\word]"),
+                concat!("ldr ", $x, "10, [x0, #\\unit + \\word + ", $apart, "]"),
+                concat!("ldr ", $x, "11, [x0, #\\unit + \\word + 2 * ", $apart, "]"),
+                concat!("ldr ", $x, "12, [x0, #\\unit + \\word + 3 * ", $apart, "]"),
+                concat!("add ", $x, "13, ", $x, "13, ", $x, "9"),
+                concat!("add ", $x, "14, ", $x, "14, ", $x, "10"),
+                concat!("add ", $x, "15, ", $x, "15, ", $x, "11"),
+                concat!("add ", $x, "16, ", $x, "16, ", $x, "12")
+            ],
+            alone [
+                concat!("ldr ", $x, "9, [x0, #\\unit + \\word]"),
+                concat!("add ", $x, "13, ", $x, "13, ", $x, "9")
+            ],
+            end [
+                concat!("add ", $x, "13, ", $x, "13, ", $x, "14"),
+                concat!("add ", $x, "15, ", $x, "15, ", $x, "16"),
+                concat!("add ", $x, "0, ", $x, "13, ", $x, "15")
+            ]);
+    };
+}
+
+read!(read_4 4 "w", 6 64, 256: "0, 64, 128, 192" "0, 16, 32, 48",
+    "0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60");
+read!(read_8 8 "x", 6 64, 256: "0, 64, 128, 192" "0, 32", "0, 8, 16, 24, 32, 40, 48, 56");
+read!(read_4_first 64 "w", 6 64, 2048: "0, 1024" "0, 256, 512, 768", "0");
+read!(read_8_first 64 "x", 6 64, 2048: "0, 1024" "0, 256, 512, 768", "0");
+read!(read_4_strided 512 "w", 9 512, 4096: "0" "0, 2048", "0");
+read!(read_8_strided 512 "x", 9 512, 4096: "0" "0, 2048", "0");
+
+/// A kernel's loop; none where this architecture has none. Every 64-bit Arm of
+/// Linux has all of these. None prefetches.
+pub(crate) fn stream_code(kernel: Kernel, _ahead: bool) -> Option<Code> {
+    match (kernel.stores, kernel.access) {
+        (Stores::Regular, Access::Every) => every(kernel.op, kernel.width),
+        (Stores::NonTemporal, Access::Every) => past(kernel.op, kernel.width),
+        (Stores::Regular, Access::First) => first(kernel.op, kernel.width),
+        (Stores::Regular, Access::Strided) => strided(kernel.op, kernel.width),
+        (Stores::NonTemporal, Access::First | Access::Strided) => None,
+    }
+}
+
+/// Every byte.
+fn every(op: Op, width: Width) -> Option<Code> {
+    use Op::{Add, Copy, Modify, Read, Scale, Triad, Write};
+    let code: Code = match (width, op) {
+        (Width::Word4, Read) => read_4,
+        (Width::Word4, Write) => write_4,
+        (Width::Word4, Modify) => modify_4,
+        (Width::Word4, Copy) => copy_4,
+        (Width::Word4, Scale) => scale_4,
+        (Width::Word4, Add) => add_4,
+        (Width::Word4, Triad) => triad_4,
+        (Width::Word8, Read) => read_8,
+        (Width::Word8, Write) => write_8,
+        (Width::Word8, Modify) => modify_8,
+        (Width::Word8, Copy) => copy_8,
+        (Width::Word8, Scale) => scale_8,
+        (Width::Word8, Add) => add_8,
+        (Width::Word8, Triad) => triad_8,
+        (Width::Neon, Read) => read_neon,
+        (Width::Neon, Write) => write_neon,
+        (Width::Neon, Modify) => modify_neon,
+        (Width::Neon, Copy) => copy_neon,
+        (Width::Neon, Scale) => scale_neon,
+        (Width::Neon, Add) => add_neon,
+        (Width::Neon, Triad) => triad_neon,
+        _ => return None,
+    };
+    Some(code)
+}
+
+/// Every byte, past the caches.
+fn past(op: Op, width: Width) -> Option<Code> {
+    use Op::{Add, Copy, Scale, Triad, Write};
+    let code: Code = match (width, op) {
+        (Width::Word4, Write) => write_4_past,
+        (Width::Word4, Copy) => copy_4_past,
+        (Width::Word4, Scale) => scale_4_past,
+        (Width::Word4, Add) => add_4_past,
+        (Width::Word4, Triad) => triad_4_past,
+        (Width::Word8, Write) => write_8_past,
+        (Width::Word8, Copy) => copy_8_past,
+        (Width::Word8, Scale) => scale_8_past,
+        (Width::Word8, Add) => add_8_past,
+        (Width::Word8, Triad) => triad_8_past,
+        (Width::Neon, Write) => write_neon_past,
+        (Width::Neon, Copy) => copy_neon_past,
+        (Width::Neon, Scale) => scale_neon_past,
+        (Width::Neon, Add) => add_neon_past,
+        (Width::Neon, Triad) => triad_neon_past,
+        _ => return None,
+    };
+    Some(code)
+}
+
+/// The first word of each line.
+fn first(op: Op, width: Width) -> Option<Code> {
+    use Op::{Add, Copy, Modify, Read, Scale, Triad, Write};
+    let code: Code = match (width, op) {
+        (Width::Word4, Read) => read_4_first,
+        (Width::Word4, Write) => write_4_first,
+        (Width::Word4, Modify) => modify_4_first,
+        (Width::Word4, Copy) => copy_4_first,
+        (Width::Word4, Scale) => scale_4_first,
+        (Width::Word4, Add) => add_4_first,
+        (Width::Word4, Triad) => triad_4_first,
+        (Width::Word8, Read) => read_8_first,
+        (Width::Word8, Write) => write_8_first,
+        (Width::Word8, Modify) => modify_8_first,
+        (Width::Word8, Copy) => copy_8_first,
+        (Width::Word8, Scale) => scale_8_first,
+        (Width::Word8, Add) => add_8_first,
+        (Width::Word8, Triad) => triad_8_first,
+        _ => return None,
+    };
+    Some(code)
+}
+
+/// One word in 512 bytes.
+fn strided(op: Op, width: Width) -> Option<Code> {
+    use Op::{Add, Copy, Modify, Read, Scale, Triad, Write};
+    let code: Code = match (width, op) {
+        (Width::Word4, Read) => read_4_strided,
+        (Width::Word4, Write) => write_4_strided,
+        (Width::Word4, Modify) => modify_4_strided,
+        (Width::Word4, Copy) => copy_4_strided,
+        (Width::Word4, Scale) => scale_4_strided,
+        (Width::Word4, Add) => add_4_strided,
+        (Width::Word4, Triad) => triad_4_strided,
+        (Width::Word8, Read) => read_8_strided,
+        (Width::Word8, Write) => write_8_strided,
+        (Width::Word8, Modify) => modify_8_strided,
+        (Width::Word8, Copy) => copy_8_strided,
+        (Width::Word8, Scale) => scale_8_strided,
+        (Width::Word8, Add) => add_8_strided,
+        (Width::Word8, Triad) => triad_8_strided,
+        _ => return None,
+    };
+    Some(code)
 }

@@ -368,3 +368,4 @@ mod calls;
 mod instructions;
 mod parties;
 mod peak;
+mod stream;
