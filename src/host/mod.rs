@@ -16,7 +16,7 @@ mod choose;
 pub(crate) mod counters;
 pub mod cpu;
 mod cpulist;
-mod dmi;
+pub(crate) mod dmi;
 pub mod environment;
 pub(crate) mod given;
 mod identity;

@@ -12,7 +12,7 @@
 //! smaps is told); the same memory serves every case of the round, its arrays written anew for each and
 //! an array's start apart from the others' within a page.
 //!
-//! Threads start at a common tick and go on until all are past the end of the window (case time); bytes
+//! Threads start at a common tick and go on until all are past the end of the window (half the case time); bytes
 //! count only while all of them work, and `overlap` tells that share of the window. Of a step (about
 //! 30 µs) that lies across an edge the part counts. A window in which threads had less than 93 % of
 //! their CPUs is measured again, three times in all, and what is kept then is told. After it every array
@@ -22,9 +22,10 @@
 //! Arrays in a cache, all of a thread's together, have half of the thread's share of it (seven eighths
 //! where the cache before is more than a quarter), and one pass warms them. In main memory the arrays
 //! of all threads together have four times the last caches they run under, as `memory.latency` measured
-//! them, and each thread's four times its private ones; where that exceeds `limit` or the memory that
-//! may be touched they are cut, and a note says how much of them the last cache may hold. `4xLLC` is
-//! exactly four times the last cache, the reports' choice, or skipped.
+//! them (as described, where it found no end), and each thread's four times its private ones; where that
+//! exceeds `limit` or the memory that may be touched they are cut, and a note says how many times the
+//! last cache is left. `4xLLC` is exactly four times the last cache, the reports' choice, or skipped: so
+//! in a virtual machine that is described a cache of which nobody knows its part.
 //!
 //! `bandwidth` counts bytes as STREAM does: each line that the program loads or stores, once for each.
 //! A word that stands for its line counts as the line. `bus_bandwidth` adds what a regular store costs
@@ -39,7 +40,7 @@
 //! ## Prediction
 //! First cache: memory instructions per cycle of the core design (plumb's table) x their bytes x core
 //! clock. Second: bytes per cycle of the design. Beyond: lines in flight x 64 B / latency
-//! (memory.latency's, once known); main memory for all cores: 50 to 95 % of channels x MT/s x 8 B by DMI
+//! (memory.latency's, once known); main memory for all cores: 60 to 95 % of channels x MT/s x 8 B by DMI
 //! or `--set host.memory.…`, else of what sockets of the core's time have. Under write-allocate a copy is
 //! 2/3 of a read in program bytes, a triad 3/4, non-temporal stores 1. Virtual machines share with others
 //! and widen. Bound: instructions x bytes x the round's core clocks; the channels' rate only warns.
@@ -119,13 +120,15 @@ const LOADS_OVER_READ: f64 = 1.25;
 /// making a thread, and comparing the clock of a CPU with the first one's, once a round.
 const TOUCH_NS: f64 = 0.4;
 const TOUCH_GUEST_NS: f64 = 1.0;
-const PREPARE_NS: f64 = 0.3;
+const PREPARE_NS: f64 = 0.2;
 const AROUND_NS: f64 = 3.5e6;
 const THREAD_NS: f64 = 60e3;
 const COMPARE_NS: f64 = 300e3;
 const WORKER_NS: f64 = 30e6;
 /// Warm-up and wait for the others, as a share of the window.
 const WINDOWS: f64 = 1.15;
+/// A window is this share of the case time: 200 steps and more.
+const WINDOW_SHARE: f64 = 0.5;
 
 /// The experiment.
 pub(crate) static EXPERIMENT: Bandwidth = Bandwidth;
@@ -234,7 +237,7 @@ static CARD: Card = Card {
                 high: 1 << 42,
                 unit: Unit::B,
             },
-            defaults: ["64MiB", "256MiB", "2GiB"],
+            defaults: ["32MiB", "256MiB", "512MiB"],
             role: Role::Setting,
         },
     ],
@@ -265,7 +268,7 @@ impl Experiment for Bandwidth {
     }
 
     fn round_cost(&self, site: &Site, series: &Series) -> Duration {
-        let window_ns = WINDOWS * site.case_ns as f64 + AROUND_NS;
+        let window_ns = WINDOWS * WINDOW_SHARE * site.case_ns as f64 + AROUND_NS;
         let touch_ns = if is_guest(site) {
             TOUCH_GUEST_NS
         } else {
@@ -359,7 +362,14 @@ impl Experiment for Bandwidth {
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
         let possible = |case: &&Case| !case.at.contains_key(IMPOSSIBLE);
-        let arena = Arena::of(&series.cases.iter().filter(possible).cloned().collect::<Vec<_>>())?;
+        let arena = Arena::of(
+            &series
+                .cases
+                .iter()
+                .filter(possible)
+                .cloned()
+                .collect::<Vec<_>>(),
+        )?;
         let mut rates: BTreeMap<CaseId, f64> = BTreeMap::new();
         bench.each(series, |bench, case| {
             if let Some(reason) = case.at.get(IMPOSSIBLE) {
@@ -367,7 +377,7 @@ impl Experiment for Bandwidth {
             }
             let point = Point::of(&case.id)
                 .with_context(|| format!("there is no kernel {}", case.id))?;
-            let window_ns = bench.order().case_ns as f64;
+            let window_ns = WINDOW_SHARE * bench.order().case_ns as f64;
             let moved = run::run(bench, &arena, case, &point, window_ns)
                 .with_context(|| format!("measuring {}", case.id))?;
             rates.insert(case.id.clone(), moved.rate);
@@ -421,7 +431,10 @@ fn tell(case: &mut Case, site: &Site, point: &Point, sized: &sizes::Sized) {
     let mut put = |name: &str, value: Value| at.insert(name.to_owned(), value);
     put("thread_count", Value::from(sized.cpus.len() as u64));
     put("cpus", Value::Text(format_cpus(&sized.cpus)));
-    put("cores", Value::from(distinct_cores(site, &sized.cpus) as u64));
+    put(
+        "cores",
+        Value::from(distinct_cores(site, &sized.cpus) as u64),
+    );
     let bytes = point.transfer.bytes(site);
     put("instruction_bytes", Value::from(bytes as u64));
     put("footprint", Value::from(sized.footprint));

@@ -5,20 +5,21 @@
 //! in flight x 64 B / latency, and main memory gives all of them no more than its channels do. A line
 //! that is stored regularly is read before (write-allocate), so that stores cost the bus twice.
 
+mod channels;
 mod designs;
 
-use super::{LINE, MEMORY, behind_mesh, level_latency};
+use super::{LINE, MEMORY, level_latency};
 use crate::experiment::{Known, Site};
 use crate::host::{Arch, Core};
 use crate::predict::cpu::peak::{CORES_HZ, distinct_cores, thread_count, thread_cpus};
 use crate::predict::cpu::{best_core_clock, core, is_guest};
 use crate::predict::{Estimate, around, inverse, product, range, scaled};
+pub(crate) use channels::{memory_peak, stated_peak};
 use designs::{Design, design};
 use record::event::{Bound, Range, Side};
 use record::key::{CaseId, Value};
 use record::quantity::render;
 use record::unit::Unit;
-use std::collections::BTreeSet;
 
 /// Symbols of the operations.
 pub(crate) const OPS: &[&str] = &["read", "write", "modify", "copy", "scale", "add", "triad"];
@@ -109,7 +110,11 @@ impl Transfer {
     /// unless the program loads it anyway.
     pub(crate) fn bus_ratio(self) -> f64 {
         let is_loaded = matches!(self.op, "read" | "modify");
-        let allocated = if is_loaded || self.is_nontemporal() { 0.0 } else { 1.0 };
+        let allocated = if is_loaded || self.is_nontemporal() {
+            0.0
+        } else {
+            1.0
+        };
         (self.moves() + allocated) / self.moves()
     }
 
@@ -200,11 +205,7 @@ pub(crate) fn bytes_per_cycle(site: &Site, transfer: Transfer, cpus: &[usize]) -
 
 /// No thread moves more than its core's memory instructions do at the core clock of the round, which
 /// the samples carry summed over the cores.
-pub(crate) fn instructions_bound(
-    site: &Site,
-    transfer: Transfer,
-    cpus: &[usize],
-) -> Option<Bound> {
+pub(crate) fn instructions_bound(site: &Site, transfer: Transfer, cpus: &[usize]) -> Option<Bound> {
     let (row, core) = design_of(site, cpus)?;
     let bytes = per_cycle(site, &row, transfer);
     Some(Bound {
@@ -234,97 +235,12 @@ pub(crate) fn nominal_bound(site: &Site) -> Option<Bound> {
     })
 }
 
-/// Peak rate of the machine's memory in B/s where anything states it: given, or the DMI table's
-/// channels x transfers per second x 8 B.
-pub(crate) fn stated_peak(site: &Site) -> Option<(f64, String)> {
-    let given = &site.host.given;
-    if let Some(rate) = given.value("memory.bandwidth") {
-        return Some((rate, "the bandwidth that was given".to_owned()));
-    }
-    let filled = site.host.memory.dimms.iter();
-    let filled: Vec<_> = filled.filter(|dimm| dimm.size_bytes > 0).collect();
-    let slowest = filled
-        .iter()
-        .filter_map(|dimm| dimm.configured_mts.or(dimm.rated_mts))
-        .min()
-        .map(f64::from);
-    let mts = given.value("memory.mts").or(slowest)?;
-    let named: BTreeSet<String> = filled
-        .iter()
-        .filter_map(|dimm| channel(dimm.bank.as_deref(), dimm.locator.as_deref()))
-        .collect();
-    let channels = given
-        .value("memory.channels")
-        .or_else(|| (!named.is_empty()).then_some(named.len() as f64))?;
-    Some((
-        channels * mts * 1e6 * 8.0,
-        format!("{channels} channels x {mts} MT/s x 8 B of the memory modules"),
-    ))
-}
-
-/// The channel of a module by the names of its slot: `P0 CHANNEL A`, `ChannelA-DIMM0`, `DIMM_A1`. A
-/// slot that names none has none.
-fn channel(bank: Option<&str>, locator: Option<&str>) -> Option<String> {
-    let lettered = |text: &str| {
-        let upper = text.to_uppercase();
-        let after = upper.split_once("CHANNEL")?.1.trim_start_matches([' ', '_', '-']);
-        let letter = after.chars().next().filter(char::is_ascii_alphanumeric)?;
-        let socket = upper.split_once("CHANNEL")?.0.trim().to_owned();
-        Some(format!("{socket} {letter}"))
-    };
-    let slotted = |text: &str| {
-        let upper = text.to_uppercase();
-        let name = upper.trim_end_matches(|letter: char| letter.is_ascii_digit());
-        let is_letter = name.ends_with(|letter: char| letter.is_ascii_uppercase());
-        let (before, letter) = name.split_at_checked(name.len().checked_sub(1)?)?;
-        let ends_word = before.ends_with(['_', ' ', '-']);
-        (is_letter && ends_word && name.len() < upper.len()).then(|| format!("{before}{letter}"))
-    };
-    let texts = || [bank, locator].into_iter().flatten();
-    texts().find_map(lettered).or_else(|| locator.and_then(slotted))
-}
-
-/// What main memory gives all cores of the sockets under `cpus` on the bus, in B/s.
-pub(crate) fn memory_peak(site: &Site, cpus: &[usize]) -> Estimate {
-    let share = range(0.5, 0.8, 0.95);
-    if let Some((peak, from)) = stated_peak(site) {
-        let all = site.host.cpu.packages().unwrap_or(1).max(1) as f64;
-        let part = sockets(site, cpus) / all;
-        return Estimate {
-            range: scaled(share, peak * part),
-            because: format!("50 to 95 % of {from}"),
-        };
-    }
-    let (row, _) = design(core(site));
-    let cores = site.host.cpu.cpus.len() as f64 / site.host.cpu.packages().unwrap_or(1) as f64;
-    let is_server = behind_mesh(site) || site.host.cpu.packages().unwrap_or(1) > 1 || cores > 36.0;
-    let socket = match (is_guest(site), is_server) {
-        (true, _) => range(row.client.low, row.server.likely, row.server.high),
-        (_, true) => row.server,
-        (_, false) => row.client,
-    };
-    let what = match (is_guest(site), is_server) {
-        (true, _) => "any machine",
-        (_, true) => "servers",
-        (_, false) => "client machines",
-    };
-    Estimate {
-        range: scaled(product(socket, share), sockets(site, cpus)),
-        because: format!(
-            "memory of {what} of that time, since nothing tells its channels and rate"
-        ),
-    }
-}
-
-/// Sockets under some CPUs.
-fn sockets(site: &Site, cpus: &[usize]) -> f64 {
-    let of = |cpu: &usize| site.host.cpu.cpu(*cpu).and_then(|cpu| cpu.package);
-    let named: BTreeSet<i64> = cpus.iter().filter_map(of).collect();
-    named.len().max(1) as f64
-}
-
 /// Latency of a level in ns: as memory.latency found it, else by law.
-fn latency(site: &Site, known: Option<&Known>, level: &str) -> Result<(Range, &'static str), String> {
+fn latency(
+    site: &Site,
+    known: Option<&Known>,
+    level: &str,
+) -> Result<(Range, &'static str), String> {
     let case = CaseId::new().with("level", level);
     let measured = known.and_then(|known| known.get("memory.latency", &case, "level_latency"));
     if let Some(ns) = measured.filter(|ns| *ns > 0.0) {
@@ -335,9 +251,13 @@ fn latency(site: &Site, known: Option<&Known>, level: &str) -> Result<(Range, &'
 }
 
 /// What one core takes from a level by loads, in B/s.
-fn one_core_reads(site: &Site, known: Option<&Known>, level: &str) -> Result<Estimate, String> {
+fn one_core_reads(
+    site: &Site,
+    known: Option<&Known>,
+    level: &str,
+    (clock, clock_from): (Range, &str),
+) -> Result<Estimate, String> {
     let (row, is_known) = design(core(site));
-    let (clock, clock_from) = best_core_clock(site, known);
     let design = match is_known {
         true => core(site).name(),
         false => "any core design",
@@ -366,12 +286,13 @@ fn one_core_reads(site: &Site, known: Option<&Known>, level: &str) -> Result<Est
     })
 }
 
-/// Two limits of one stream: at worst one after the other, at best the lesser.
+/// Two limits of one stream: at best the lesser; the nearer they are the more they add up.
 fn meet(a: Range, b: Range) -> Range {
-    let together = |a: f64, b: f64, power: f64| (a.powf(-power) + b.powf(-power)).powf(-1.0 / power);
+    let together =
+        |a: f64, b: f64, power: f64| (a.powf(-power) + b.powf(-power)).powf(-1.0 / power);
     range(
-        together(a.low, b.low, 1.0),
-        together(a.likely, b.likely, 3.0),
+        together(a.low, b.low, 2.0),
+        together(a.likely, b.likely, 4.0),
         a.high.min(b.high),
     )
 }
@@ -381,17 +302,17 @@ fn meet(a: Range, b: Range) -> Range {
 fn over_reading(transfer: Transfer) -> Range {
     let kind = match (transfer.op, transfer.is_nontemporal()) {
         ("read", _) => range(1.0, 1.0, 1.0),
-        ("write", false) => range(0.3, 0.5, 0.95),
+        ("write", false) => range(0.35, 0.62, 1.1),
         ("write", true) => range(0.3, 0.85, 1.8),
-        ("modify", _) => range(0.8, 1.4, 2.05),
-        ("copy" | "scale", false) => range(0.45, 0.78, 1.25),
+        ("modify", _) => range(1.0, 1.6, 2.15),
+        ("copy" | "scale", false) => range(0.6, 0.87, 1.15),
         ("copy" | "scale", true) => range(0.45, 1.0, 1.7),
-        (_, false) => range(0.5, 0.85, 1.3),
+        (_, false) => range(0.65, 0.92, 1.15),
         (_, true) => range(0.5, 1.0, 1.5),
     };
     // Streams that touch a word of each line are prefetched as well; those that leave lines out less.
     match transfer.access {
-        "strided" => product(kind, range(0.2, 0.6, 1.05)),
+        "strided" => product(kind, range(0.4, 0.8, 1.1)),
         _ => kind,
     }
 }
@@ -419,13 +340,31 @@ pub(crate) fn bandwidth(
     level: &str,
     threads: &Value,
 ) -> Result<Estimate, String> {
+    rate(
+        site,
+        known,
+        transfer,
+        level,
+        threads,
+        best_core_clock(site, known),
+    )
+}
+
+/// [`bandwidth`] at a core clock, and where that is from.
+fn rate(
+    site: &Site,
+    known: Option<&Known>,
+    transfer: Transfer,
+    level: &str,
+    threads: &Value,
+    (clock, clock_from): (Range, String),
+) -> Result<Estimate, String> {
     let cpus = cpus_of(site, threads);
     let cores = distinct_cores(site, &cpus).max(1) as f64;
-    let (clock, clock_from) = best_core_clock(site, known);
     let (row, is_known) = design(core(site));
     let instructions = scaled(clock, per_cycle(site, &row, transfer));
     let reached = if is_known && row.firm {
-        range(0.5, 0.93, 1.02)
+        range(0.58, 0.93, 1.02)
     } else {
         range(0.2, 0.8, 1.6)
     };
@@ -445,7 +384,7 @@ pub(crate) fn bandwidth(
     }
     let is_memory = level == MEMORY || level == FOUR_TIMES;
     let from = if is_memory { MEMORY } else { level };
-    let read = one_core_reads(site, known, from)?;
+    let read = one_core_reads(site, known, from, (clock, &clock_from))?;
     let one = meet(instructions, product(read.range, over_reading(transfer)));
     let mut all = product(one, many);
     let mut because = format!("base hardware: {}{}", read.because, told_cores(cores));
@@ -513,13 +452,12 @@ pub(crate) fn efficiency(
     threads: &Value,
 ) -> Result<Estimate, String> {
     let cpus = cpus_of(site, threads);
-    let is_memory = level == MEMORY || level == FOUR_TIMES;
-    let rate = bandwidth(site, None, transfer, level, threads)?;
-    if is_memory {
+    if level == MEMORY || level == FOUR_TIMES {
         let (peak, _) = stated_peak(site).ok_or(
             "unknown: neither DMI nor --set host.memory.… tells the channels and the rate of the \
              memory",
         )?;
+        let rate = bandwidth(site, None, transfer, level, threads)?;
         let share = scaled(rate.range, transfer.bus_ratio() / peak);
         return Ok(Estimate {
             range: range(share.low, share.likely.min(0.98), share.high.min(1.02)),
@@ -530,19 +468,14 @@ pub(crate) fn efficiency(
         "unknown: the table does not know what these cores move per cycle, or they are of several \
          designs",
     )?;
-    let (clock, _) = best_core_clock(site, None);
+    // The clock is on both sides.
+    let (clock, clock_from) = best_core_clock(site, None);
+    let exact = range(clock.likely, clock.likely, clock.likely);
+    let rate = rate(site, None, transfer, level, threads, (exact, clock_from))?;
     let cores = distinct_cores(site, &cpus).max(1) as f64;
     let allowed = clock.likely * per_cycle(site, &row, transfer) * cores;
-    let share = scaled(rate.range, 1.0 / allowed);
-    // The clock is on both sides.
-    let (low, high) = (clock.low / clock.likely, clock.high / clock.likely);
-    let top: f64 = if row.firm { 1.03 } else { 1.6 };
     Ok(Estimate {
-        range: range(
-            (share.low / low).min(share.likely),
-            share.likely,
-            (share.high / high).clamp(share.likely, top.max(share.likely)),
-        ),
+        range: scaled(rate.range, 1.0 / allowed),
         because: rate.because,
     })
 }
@@ -577,15 +510,15 @@ pub(crate) fn stream_mean(
 /// writes back leaves beside them.
 pub(crate) fn copy_over_read(level: &str) -> Estimate {
     let range = match level {
-        "L2" => range(0.5, 1.1, 2.0),
-        MEMORY | FOUR_TIMES => range(0.6, 1.1, 1.6),
-        _ => range(0.5, 1.1, 2.0),
+        MEMORY | FOUR_TIMES => range(0.65, 1.25, 1.75),
+        _ => range(0.5, 1.2, 2.0),
     };
     Estimate {
         range,
-        because: "base hardware: a copy's loads and the reads before its stores share the lines in \
+        because:
+            "base hardware: a copy's loads and the reads before its stores share the lines in \
                   flight with a read's, and what it writes back comes on top; software: none"
-            .to_owned(),
+                .to_owned(),
     }
 }
 

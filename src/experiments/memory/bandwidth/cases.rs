@@ -206,7 +206,7 @@ fn caches(site: &Site) -> Vec<&'static str> {
 fn rehearsal(site: &Site) -> Vec<Point> {
     let mut points = plain(&["read", "copy"], MEMORY, 1);
     points.extend(past(&["triad"], MEMORY, 1));
-    points.extend(words(&["write"], "first", "4", FOUR_TIMES));
+    points.extend(words(&["write"], "first", "4", MEMORY));
     for level in caches(site).into_iter().take(2) {
         points.extend(plain(&["read", "copy"], level, 1));
     }

@@ -14,10 +14,18 @@ fn four() -> &'static [&'static str] {
     &OPS[3..]
 }
 
-/// The case of figures that several kernels make, at a level by so many threads.
-fn together(stores: &str, level: &str, threads: &Value) -> CaseId {
+/// The case of the mean, at a level by so many threads.
+fn mean_case(stores: &str, level: &str, threads: &Value) -> CaseId {
     CaseId::new()
         .with("stores", stores)
+        .with("level", level)
+        .with("threads", threads.clone())
+}
+
+/// The case of a copy beside a read.
+fn ratio_case(level: &str, threads: &Value) -> CaseId {
+    CaseId::new()
+        .with("op", "copy")
         .with("level", level)
         .with("threads", threads.clone())
 }
@@ -25,24 +33,21 @@ fn together(stores: &str, level: &str, threads: &Value) -> CaseId {
 /// The cases that these series may yield.
 pub(super) fn cases(series: &[Series]) -> Vec<CaseId> {
     let cases = || series.iter().flat_map(|series| &series.cases);
-    let has = |transfer: Transfer, point: &Point| {
-        let id = transfer.case(point.level, &point.threads);
+    let has = |op: &'static str, point: &Point| {
+        let id = Transfer::widest(op, point.transfer.stores).case(point.level, &point.threads);
         cases().any(|case| case.id == id)
     };
     let mut found = Vec::new();
     for point in cases().filter_map(|case| Point::of(&case.id)) {
         let stores = point.transfer.stores;
-        let mean = four()
-            .iter()
-            .all(|op| has(Transfer::widest(op, stores), &point));
-        let ratio = stores == STORES[0]
-            && point.level != "L1"
-            && ["read", "copy"]
-                .iter()
-                .all(|op| has(Transfer::widest(op, stores), &point));
-        let id = together(stores, point.level, &point.threads);
-        if (mean || ratio) && !found.contains(&id) {
-            found.push(id);
+        if point.transfer != Transfer::widest("copy", stores) {
+            continue;
+        }
+        if four().iter().all(|op| has(op, &point)) {
+            found.push(mean_case(stores, point.level, &point.threads));
+        }
+        if stores == STORES[0] && point.level != "L1" && has("read", &point) {
+            found.push(ratio_case(point.level, &point.threads));
         }
     }
     found
@@ -61,14 +66,15 @@ pub(super) fn derive(values: &Known) -> Vec<DerivedValue> {
             let id = Transfer::widest(op, stores).case(point.level, &point.threads);
             values.get(ID, &id, metric)
         };
-        let id = together(stores, point.level, &point.threads);
         let rates: Option<Vec<f64>> = four().iter().map(|op| of(op, "bandwidth")).collect();
         if let Some(rates) = rates {
             let mean = rates.iter().sum::<f64>() / rates.len() as f64;
-            found.push(DerivedValue::new(id.clone(), "stream_mean", mean));
+            let id = mean_case(stores, point.level, &point.threads);
+            found.push(DerivedValue::new(id, "stream_mean", mean));
         }
         let bus = of("copy", "bus_bandwidth").zip(of("read", "bus_bandwidth"));
         if let Some((copy, read)) = bus.filter(|_| stores == STORES[0]) {
+            let id = ratio_case(point.level, &point.threads);
             found.push(DerivedValue::new(id, "copy_over_read", copy / read));
         }
     }
@@ -86,17 +92,17 @@ pub(super) fn predict(
         let text = case.text(name)?;
         of.iter().find(|symbol| **symbol == text).copied()
     };
-    let stores = symbol("stores", STORES)?;
     let level = symbol("level", LEVEL_NAMES)?;
     let threads = case.get("threads")?;
     let estimate = match metric {
         "stream_mean" => {
+            let stores = symbol("stores", STORES)?;
             if let Some(known) = known {
                 measured_core_hz(known)?;
             }
             law::stream_mean(site, known, stores, level, threads)
         }
-        "copy_over_read" if stores == STORES[0] && level != "L1" && known.is_none() => {
+        "copy_over_read" if case.text("op") == Some("copy") && known.is_none() => {
             Ok(law::copy_over_read(level))
         }
         _ => return None,

@@ -392,7 +392,11 @@ mod tests {
                         // other way round for what no x86-64 lacks.
                         if !exists || matches!(*width, "4" | "8" | "sse2") {
                             let is_here = cfg!(target_arch = "x86_64");
-                            assert_eq!(kernel.is_supported() && is_here, exists && is_here, "{kernel:?}");
+                            assert_eq!(
+                                kernel.is_supported() && is_here,
+                                exists && is_here,
+                                "{kernel:?}"
+                            );
                         }
                     }
                 }
@@ -412,7 +416,10 @@ mod tests {
                 if contradiction(&site, transfer).is_none() {
                     let kernel = kernel(&resolved(transfer, 0)).expect("a kernel");
                     let ratio = kernel.bus_bytes(600) as f64 / 600.0;
-                    assert!((ratio - transfer.bus_ratio()).abs() < 1e-12, "{op} {stores}");
+                    assert!(
+                        (ratio - transfer.bus_ratio()).abs() < 1e-12,
+                        "{op} {stores}"
+                    );
                 }
             }
         }

@@ -106,11 +106,14 @@ fn in_memory(
 ) -> Result<Sized, Skip> {
     let described = described_levels(site);
     let last = described.last().map(|(name, _)| *name);
-    let found = last.and_then(|name| level_bytes(site, known, name));
-    if level == FOUR_TIMES && found.is_none() {
-        return Err(Skip::because("the machine describes no last cache"));
-    }
-    let (level_bytes, from) = found.unwrap_or((UNKNOWN_LAST, "assumed"));
+    let (level_bytes, from) = match (level, last) {
+        (FOUR_TIMES, None) => return Err(Skip::because("the machine describes no last cache")),
+        (FOUR_TIMES, Some(name)) => reports_last(site, known, name)?,
+        (_, None) => (UNKNOWN_LAST, "assumed"),
+        (_, Some(name)) => measured(known, name)
+            .or_else(|| Some((whole_level(site, name)?, "described")))
+            .unwrap_or((UNKNOWN_LAST, "assumed")),
+    };
     let instances = instances(site, described.len(), &cpus) as u64;
     let threads = cpus.len() as u64;
     let four = TIMES_LAST * level_bytes * instances;
@@ -134,7 +137,11 @@ fn in_memory(
         ))
         .needs(format!("--set memory.bandwidth.limit={}MiB", (wanted >> 20) + 1)));
     }
-    let footprint = whole(wanted.min(limit).min(site.memory_bytes / threads)).max(GRAIN);
+    let most = match level {
+        FOUR_TIMES => wanted,
+        _ => limit.min(site.memory_bytes / threads),
+    };
+    let footprint = whole(wanted.min(most)).max(GRAIN);
     Ok(Sized {
         times_last: Some((footprint * threads) as f64 / (level_bytes * instances) as f64),
         cpus,
@@ -147,13 +154,46 @@ fn in_memory(
 /// Bytes of a level that one core can fill: as `memory.latency` found it, else what its law takes it
 /// to be from the description (of a last cache that a virtual machine shares, a part).
 fn level_bytes(site: &Site, known: Option<&Known>, name: &str) -> Option<(u64, &'static str)> {
+    measured(known, name).or_else(|| {
+        let described = level_size(site, name).ok()?;
+        Some((described.range.likely as u64, "described"))
+    })
+}
+
+fn measured(known: Option<&Known>, name: &str) -> Option<(u64, &'static str)> {
     let case = CaseId::new().with("level", name);
-    let measured = known.and_then(|known| known.get("memory.latency", &case, "level_size"));
-    if let Some(bytes) = measured.filter(|bytes| *bytes >= 1024.0) {
-        return Some((bytes as u64, "measured"));
+    let found = known?.get("memory.latency", &case, "level_size");
+    let bytes = found.filter(|bytes| *bytes >= 1024.0)?;
+    Some((bytes as u64, "measured"))
+}
+
+/// A level as it is described: arrays in main memory must not lie in any part of it.
+fn whole_level(site: &Site, name: &str) -> Option<u64> {
+    let levels = described_levels(site).into_iter();
+    let mut of = levels.filter(|(level, _)| *level == name);
+    of.next().map(|(_, bytes)| bytes)
+}
+
+/// The last cache that the reports' case is four times of. How much of one that it shares a virtual
+/// machine has, only a measurement tells; before that (`known` is none) it is what a law expects.
+fn reports_last(
+    site: &Site,
+    known: Option<&Known>,
+    name: &str,
+) -> Result<(u64, &'static str), Skip> {
+    let expected = level_bytes(site, known, name);
+    let (bytes, from) =
+        expected.ok_or_else(|| Skip::because(format!("nothing tells the size of {name}")))?;
+    let whole = whole_level(site, name).unwrap_or(bytes);
+    if from == "described" && known.is_some() && bytes < whole / 10 * 9 {
+        return Err(Skip::because(format!(
+            "{name} is described as {}, of which a virtual machine has an unknown part, and \
+             memory.latency did not find where it ends",
+            render(whole as f64, Unit::B)
+        ))
+        .needs("level=DRAM, whose arrays are as large as `limit` allows"));
     }
-    let described = level_size(site, name).ok()?;
-    Some((described.range.likely as u64, "described"))
+    Ok((bytes, from))
 }
 
 /// How many of the CPUs share the fullest instance of a level.

@@ -68,8 +68,8 @@ const NEHALEM: Design = Design {
 const SANDY_BRIDGE: Design = Design {
     loads: [2.0, 1.0, 0.5],
     both: [2.0, 1.5, 0.75],
-    second: range(12.0, 20.0, 32.0),
-    lines: range(8.0, 13.0, 20.0),
+    second: range(14.0, 20.0, 30.0),
+    lines: range(9.5, 13.0, 18.0),
     client: gb(10.6, 21.3, 25.6),
     server: gb(25.0, 51.2, 60.0),
     ..NEHALEM
@@ -79,14 +79,14 @@ const HASWELL: Design = Design {
     loads: [2.0, 2.0, 1.0],
     stores: [1.0, 1.0, 0.5],
     both: [3.0, 3.0, 1.5],
-    second: range(20.0, 30.0, 50.0),
+    second: range(22.0, 32.0, 50.0),
     client: gb(12.8, 25.6, 34.1),
     server: gb(34.0, 68.0, 77.0),
     ..SANDY_BRIDGE
 };
 
 const SKYLAKE: Design = Design {
-    lines: range(11.0, 18.0, 28.0),
+    lines: range(12.0, 18.0, 26.0),
     client: gb(17.0, 38.4, 51.2),
     ..HASWELL
 };
@@ -95,8 +95,8 @@ const SKYLAKE_SERVER: Design = Design {
     loads: [2.0, 2.0, 2.0],
     stores: [1.0, 1.0, 1.0],
     both: [3.0, 3.0, 3.0],
-    second: range(25.0, 42.0, 62.0),
-    lines: range(9.0, 15.0, 26.0),
+    second: range(30.0, 43.0, 62.0),
+    lines: range(10.0, 15.0, 24.0),
     server: gb(42.0, 128.0, 141.0),
     ..SKYLAKE
 };
@@ -105,7 +105,7 @@ const SUNNY_COVE: Design = Design {
     // Two stores a cycle where both are of one line, as a stream's are.
     stores: [2.0, 2.0, 1.0],
     both: [4.0, 4.0, 3.0],
-    lines: range(11.0, 20.0, 34.0),
+    lines: range(13.0, 21.0, 34.0),
     client: gb(17.0, 51.2, 68.0),
     server: gb(51.0, 205.0, 205.0),
     ..SKYLAKE_SERVER
@@ -114,7 +114,7 @@ const SUNNY_COVE: Design = Design {
 const GOLDEN_COVE: Design = Design {
     loads: [3.0, 3.0, 2.0],
     both: [5.0, 5.0, 3.0],
-    lines: range(13.0, 26.0, 52.0),
+    lines: range(18.0, 32.0, 52.0),
     client: gb(25.0, 77.0, 140.0),
     server: gb(100.0, 307.0, 850.0),
     ..SUNNY_COVE
@@ -137,7 +137,7 @@ const ZEN: Design = Design {
     both: [2.0, 1.0, 0.5],
     firm: false,
     second: range(14.0, 25.0, 33.0),
-    lines: range(14.0, 27.0, 44.0),
+    lines: range(17.0, 27.0, 42.0),
     client: gb(17.0, 43.0, 52.0),
     server: gb(42.0, 171.0, 171.0),
 };
@@ -155,12 +155,12 @@ const ZEN3: Design = Design {
     // Of general registers three loads and two stores.
     loads: [3.0, 2.0, 1.0],
     stores: [2.0, 1.0, 0.5],
-    lines: range(16.0, 32.0, 48.0),
+    lines: range(20.0, 32.0, 48.0),
     ..ZEN2
 };
 
 const ZEN4: Design = Design {
-    lines: range(18.0, 38.0, 64.0),
+    lines: range(24.0, 38.0, 60.0),
     client: gb(38.0, 83.0, 102.0),
     server: gb(150.0, 461.0, 461.0),
     ..ZEN3
