@@ -113,13 +113,38 @@ impl Group {
         if !self.controls("memory") {
             return None;
         }
-        let file = if self.version == 2 {
-            "memory.max"
-        } else {
-            "memory.limit_in_bytes"
-        };
-        root.number::<u64>(&format!("{}/{file}", self.dir))
+        root.number::<u64>(&format!("{}/{}", self.dir, self.memory_limit_file()))
             .filter(|&limit| limit < NO_LIMIT)
+    }
+
+    /// Name of the file that holds the memory limit.
+    pub(super) fn memory_limit_file(&self) -> &'static str {
+        match self.version {
+            2 => "memory.max",
+            _ => "memory.limit_in_bytes",
+        }
+    }
+
+    /// How many processes of the group the OOM killer killed (version 2: of those below it too), and
+    /// how often its limit stood in the way. A version 2 root counts neither.
+    pub(super) fn memory_kills(&self, root: &Root) -> Option<(u64, u64)> {
+        if !self.controls("memory") {
+            return None;
+        }
+        let file = match self.version {
+            2 => "memory.events",
+            _ => "memory.oom_control",
+        };
+        let counts = root.read(&format!("{}/{file}", self.dir))?;
+        let count = |name: &str| {
+            let mut lines = counts.lines();
+            lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+        };
+        let at_limit = match self.version {
+            2 => count("oom"),
+            _ => root.number(&format!("{}/memory.failcnt", self.dir)),
+        };
+        Some((count("oom_kill")?, at_limit.unwrap_or(0)))
     }
 
     /// Memory in use that the kernel cannot drop at once: usage without the inactive file pages.

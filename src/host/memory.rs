@@ -49,6 +49,8 @@ pub(crate) struct Memory {
 pub(crate) struct TransparentHugePages {
     /// `always`, `madvise` or `never`.
     pub enabled: Option<String>,
+    /// Whether this process may have them (`prctl(PR_SET_THP_DISABLE)`), since Linux 5.0.
+    pub for_process: Option<bool>,
     /// When a fault compacts memory for a huge page.
     pub defrag: Option<String>,
     /// Same for shared memory.
@@ -126,9 +128,13 @@ fn bytes_of(meminfo: &str, name: &str) -> Option<u64> {
 
 fn transparent(root: &Root) -> TransparentHugePages {
     const DIR: &str = "sys/kernel/mm/transparent_hugepage";
+    let status = root.read("proc/self/status").unwrap_or_default();
     let khugepaged = |name: &str| root.number::<u64>(&format!("{DIR}/khugepaged/{name}"));
     TransparentHugePages {
         enabled: root.selected(&format!("{DIR}/enabled")),
+        for_process: status
+            .lines()
+            .find_map(|line| Some(line.strip_prefix("THP_enabled:")?.trim() == "1")),
         defrag: root.selected(&format!("{DIR}/defrag")),
         shmem_enabled: root.selected(&format!("{DIR}/shmem_enabled")),
         khugepaged_defrag: khugepaged("defrag").map(|on| on != 0),

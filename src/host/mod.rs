@@ -25,6 +25,7 @@ pub mod limits;
 pub mod memory;
 pub mod net;
 pub mod numa;
+pub(crate) mod oom;
 mod outside;
 pub(crate) mod refused;
 mod root;

@@ -4,6 +4,7 @@ pub mod frame;
 
 use record::case::Series;
 use record::event::{Calibration, FailedCase, Histogram, Samples, Trace};
+use record::key::CaseId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -77,6 +78,8 @@ pub enum FromWorker {
     Listening(Endpoint),
     /// A long `Once` is alive: seconds of it that have passed.
     Alive(f64),
+    /// Memory is taken now for these cases: where the kernel kills the worker for it, it is theirs.
+    TakesMemory(Vec<CaseId>),
     /// Samples of the round.
     Samples(Samples),
     /// A distribution of the round.

@@ -361,6 +361,18 @@ impl Bench {
         }
     }
 
+    /// Says which cases the memory is for that is taken next. Where the kernel's OOM killer ends the
+    /// worker, they have failed for that reason, and the series goes on without them. To be called
+    /// before the memory is touched, outside any timed window.
+    pub(crate) fn takes_memory_for<'case>(&mut self, cases: impl IntoIterator<Item = &'case Case>) {
+        if let Some(voice) = &mut self.voice
+            && voice.outcome.is_ok()
+        {
+            let cases = cases.into_iter().map(|case| case.id.clone()).collect();
+            voice.outcome = frame::send(&mut voice.writer, &FromWorker::TakesMemory(cases));
+        }
+    }
+
     /// Measures every case by itself, in order: one that fails is measured once more, then given up
     /// with its reason while the round goes on; a [`WrongResult`] is given up at once. A case that is
     /// given up in every round that counts has failed.
@@ -370,6 +382,7 @@ impl Bench {
         mut measure: impl FnMut(&mut Bench, &Case) -> Result<()>,
     ) {
         for case in &series.cases {
+            self.takes_memory_for([case]);
             let mut outcome = measure(self, case);
             if outcome
                 .as_ref()

@@ -5,6 +5,8 @@
 
 pub(crate) mod bandwidth;
 mod cores;
+pub(crate) mod loaded;
+pub(crate) mod mlp;
 pub(crate) mod numa;
 mod translation;
 
@@ -17,7 +19,7 @@ use cores::{costs, memory_ns};
 use record::event::{Bound, Range, Side};
 use record::quantity::render;
 use record::unit::Unit;
-pub(crate) use translation::{described_reaches, tlb_miss, tlb_reach};
+pub(crate) use translation::{described_reaches, huge_gain, tlb_miss, tlb_reach};
 
 const KIB: f64 = 1024.0;
 const MIB: f64 = 1024.0 * KIB;

@@ -1,14 +1,16 @@
 //! A worker as the session sees it: a child in a session and process group of its own that gets
 //! one order.
 
+use crate::host::oom::Kills;
 use crate::host::refused;
 use crate::link::frame::{receive, send};
 use crate::link::{FromWorker, ToWorker};
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Error, Result, anyhow, bail};
+use record::key::CaseId;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -16,6 +18,9 @@ use std::time::{Duration, Instant};
 const REAP_TIME: Duration = Duration::from_secs(2);
 /// Text kept of a dying worker's last words.
 const LAST_WORDS_MAX: u64 = 4096;
+
+/// Number of the signal that the OOM killer sends.
+const SIGKILL: i32 = 9;
 
 /// Signals whose handlers set the session's flag. The session has one thread, so that they come to
 /// the one that waits.
@@ -26,9 +31,23 @@ const STOPPING: [i32; 2] = [signal_hook::consts::SIGINT, signal_hook::consts::SI
 #[error("interrupted")]
 pub struct Interrupted;
 
+/// The kernel's OOM killer ended the worker.
+#[derive(Debug, thiserror::Error)]
+#[error("{reason}")]
+pub struct OutOfMemory {
+    /// Why and under which limit, with the way out.
+    reason: String,
+    /// Cases that the memory was for; none where the worker did not say.
+    pub cases: Vec<CaseId>,
+}
+
 /// A worker process. Dropping it kills its whole group.
 pub struct Worker {
     child: Child,
+    /// Counts of the OOM killer before it was started.
+    kills: Kills,
+    /// Cases that it takes memory for.
+    takes_memory_for: Vec<CaseId>,
 }
 
 impl Worker {
@@ -37,6 +56,7 @@ impl Worker {
     /// # Errors
     /// It could not be started.
     pub fn start() -> Result<Self> {
+        let kills = Kills::now();
         let mut command = Command::new("/proc/self/exe");
         command
             .arg0("plumb")
@@ -49,7 +69,11 @@ impl Worker {
             .spawn()
             .map_err(refused::told)
             .context("cannot start a worker from /proc/self/exe")?;
-        Ok(Worker { child })
+        Ok(Worker {
+            child,
+            kills,
+            takes_memory_for: Vec::new(),
+        })
     }
 
     /// Sends an order.
@@ -63,14 +87,25 @@ impl Worker {
             .as_mut()
             .context("the worker's input is closed")?;
         // One that died before it read is told as one that died later: by its end.
-        send(stdin, message).map_err(|_| anyhow!(self.last_words()))
+        send(stdin, message).map_err(|_| self.last_words())
     }
 
-    /// Waits for the next message: one blocking read with a deadline.
+    /// Waits for the next message but for those that say what memory is taken for, which are kept.
     ///
     /// # Errors
-    /// [`Interrupted`], the deadline passed, or the worker died (with its status and last words).
+    /// [`Interrupted`], the deadline passed, or the worker died (with its status and last words, or
+    /// [`OutOfMemory`]).
     pub fn next(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<FromWorker> {
+        loop {
+            match self.receive(deadline, stop)? {
+                FromWorker::TakesMemory(cases) => self.takes_memory_for = cases,
+                other => return Ok(other),
+            }
+        }
+    }
+
+    /// The next message: one blocking read with a deadline.
+    fn receive(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<FromWorker> {
         let stdout = self
             .child
             .stdout
@@ -92,14 +127,21 @@ impl Worker {
         }
         match receive(stdout) {
             Ok(Some(message)) => Ok(message),
-            Ok(None) => bail!(self.last_words()),
-            Err(error) => Err(error).with_context(|| self.last_words()),
+            Ok(None) => Err(self.last_words()),
+            Err(error) => Err(self.last_words().context(error)),
         }
     }
 
-    fn last_words(&mut self) -> String {
+    fn last_words(&mut self) -> Error {
         self.kill_group();
         let reaped = self.reap();
+        let killed = reaped.and_then(|status| status.signal()) == Some(SIGKILL);
+        if killed && let Some(why) = self.kills.reason(&Kills::now()) {
+            return Error::new(OutOfMemory {
+                reason: format!("the worker was {why}"),
+                cases: std::mem::take(&mut self.takes_memory_for),
+            });
+        }
         let status = match reaped {
             Some(status) => status.to_string(),
             None => "not reaped".to_owned(),
@@ -113,9 +155,9 @@ impl Worker {
         let said = said.lines().map(str::trim).filter(|line| !line.is_empty());
         let said: Vec<&str> = said.filter(|line| !line.starts_with("note:")).collect();
         if said.is_empty() {
-            format!("the worker ended without a result ({status})")
+            anyhow!("the worker ended without a result ({status})")
         } else {
-            format!(
+            anyhow!(
                 "the worker ended without a result ({status}): {}",
                 said.join(" ")
             )
@@ -127,7 +169,7 @@ impl Worker {
         let _ = metal::process::kill_group(self.child.id());
     }
 
-    fn reap(&mut self) -> Option<std::process::ExitStatus> {
+    fn reap(&mut self) -> Option<ExitStatus> {
         let deadline = Instant::now() + REAP_TIME;
         loop {
             match self.child.try_wait() {

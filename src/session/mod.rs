@@ -327,7 +327,7 @@ impl<'run> Session<'run> {
     fn leave(&mut self, stage: usize) -> Result<()> {
         let setup = self.setup;
         for work in setup.planned.work.iter().filter(|work| work.stage > stage) {
-            let live = Live::new(work, work.series.clone(), &self.run);
+            let live = Live::new(work, work.series.clone(), &self.run.rounds);
             self.close(&live, Stop::Interrupted)?;
         }
         Ok(())
@@ -367,7 +367,7 @@ impl<'run> Session<'run> {
             .experiment
             .resolve(&self.setup.site, known, work.series.clone());
         match resolved {
-            Ok(series) => Ok(Some(Live::new(work, series, &self.run))),
+            Ok(series) => Ok(Some(Live::new(work, series, &self.run.rounds))),
             Err(skip) => {
                 for case in &work.series.cases {
                     self.outcome(

@@ -19,7 +19,7 @@ pub struct Ended {
     pub cpus: Vec<usize>,
     /// Environment deltas by name.
     pub environment: BTreeMap<String, f64>,
-    /// Cases that failed while the round went on.
+    /// Cases that failed while the round went on; of a void round those that it gives up for good.
     pub failed: Vec<FailedCase>,
 }
 
@@ -151,7 +151,10 @@ impl<'run> Session<'run> {
                 Err(error) => (
                     Vec::new(),
                     RoundStatus::Void(format!("{error:#}")),
-                    Ended::default(),
+                    Ended {
+                        failed: round::given_up(&error, &live.series),
+                        ..Ended::default()
+                    },
                 ),
             };
         for event in events {

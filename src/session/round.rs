@@ -2,12 +2,13 @@
 
 use crate::link::{CalibrateOrder, Endpoint, FromWorker, RoundOrder, ToWorker};
 use crate::session::Setup;
-use crate::session::child::Worker;
+use crate::session::child::{OutOfMemory, Worker};
 use crate::session::live::Live;
 use crate::session::passes::Ended;
 use crate::stats::disturbed::{Deltas, judge};
 use anyhow::{Context, Result, bail};
-use record::event::{Calibration, Event};
+use record::case::Series;
+use record::event::{Calibration, Event, FailedCase};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -157,11 +158,29 @@ fn collect(
             FromWorker::Failed(chain) => bail!(chain.join(": ")),
             other @ (FromWorker::Calibrated(_)
             | FromWorker::Prepared(_)
-            | FromWorker::Listening(_)) => {
+            | FromWorker::Listening(_)
+            | FromWorker::TakesMemory(_)) => {
                 bail!("the worker sent {other:?} in the middle of a round")
             }
         }
     }
+}
+
+/// The cases that a void round gives up for good: those that its worker took memory for when the OOM
+/// killer ended it. Of one that did not say, the only case.
+pub fn given_up(error: &anyhow::Error, series: &Series) -> Vec<FailedCase> {
+    let Some(killed) = error.downcast_ref::<OutOfMemory>() else {
+        return Vec::new();
+    };
+    let cases = match series.cases.as_slice() {
+        [only] => vec![only.id.clone()],
+        _ => killed.cases.clone(),
+    };
+    let failed = cases.into_iter().map(|case| FailedCase {
+        case,
+        reason: killed.to_string(),
+    });
+    failed.collect()
 }
 
 /// Why a round counts as disturbed (METHOD §4). Counters that could not be read disturb nothing.

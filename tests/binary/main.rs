@@ -4,6 +4,7 @@
 mod cpu_os;
 mod input;
 mod limits;
+mod memory;
 mod output;
 mod plumb;
 mod process;

@@ -39,6 +39,8 @@ pub(crate) use machine::{fault_stores, step_over};
 
 // Single instructions: the table, the features it needs, and the branches that are guessed wrong.
 pub(crate) use machine::{BRANCH_TEXT, INSTRUCTIONS, branches, has_feature};
+// Chains of loads beside each other: a body for each count.
+pub(crate) use machine::CHAINS;
 // Arithmetic at full rate.
 pub(crate) use machine::{peak_body, peak_chain};
 // Loops that move the words of arrays.
@@ -46,3 +48,25 @@ pub(crate) use machine::stream_code;
 
 /// A timed body that is only repeated: returns what its documentation says.
 pub(crate) type Loop = unsafe extern "C" fn(n: u64) -> u64;
+
+/// `n` loads of each of several chains whose addresses stand in `at` before and after.
+pub(crate) type ChainsTurns = unsafe extern "C" fn(n: u64, at: *mut u64);
+
+/// The table of bodies by count, from one chain.
+macro_rules! chains_table {
+    ($turns:ident) => {
+/// The bodies for 1, 2 … 32 chains.
+        #[rustfmt::skip]
+        pub(crate) static CHAINS: [ChainsTurns; crate::chains::MOST_CHAINS] = [
+            $turns::<1>, $turns::<2>, $turns::<3>, $turns::<4>,
+            $turns::<5>, $turns::<6>, $turns::<7>, $turns::<8>,
+            $turns::<9>, $turns::<10>, $turns::<11>, $turns::<12>,
+            $turns::<13>, $turns::<14>, $turns::<15>, $turns::<16>,
+            $turns::<17>, $turns::<18>, $turns::<19>, $turns::<20>,
+            $turns::<21>, $turns::<22>, $turns::<23>, $turns::<24>,
+            $turns::<25>, $turns::<26>, $turns::<27>, $turns::<28>,
+            $turns::<29>, $turns::<30>, $turns::<31>, $turns::<32>,
+        ];
+    };
+}
+pub(crate) use chains_table;

@@ -365,12 +365,13 @@ pub struct Round {
     pub environment: BTreeMap<String, f64>,
     /// Why this round counts as disturbed; empty if it does not.
     pub disturbed: Vec<String>,
-    /// Cases that failed while the round went on; they have no samples in it.
+    /// Cases that failed while the round went on; they have no samples in it. Of a void round: those
+    /// that no further round measures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<FailedCase>,
 }
 
-/// A case that failed in a round that counts.
+/// A case that failed in a round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FailedCase {
     /// Case.

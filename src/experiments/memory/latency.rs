@@ -19,8 +19,11 @@
 //! - `forward`, `backward`: in the order of addresses, `stride` bytes apart.
 //! - `four-quarter`: R0's walk, the same line of each quarter of the footprint in turn.
 //!
-//! Huge pages are asked for by madvise and verified in smaps: a round with less than 95 % of them
-//! is void, as is one with any huge page where base pages were asked for. Where there are several
+//! Huge pages are asked for by madvise and verified in smaps: where less than 95 % of the largest
+//! footprint are in them, the round gives up every case that is larger than what was, with that
+//! reason, and walks the others; no figure under `pages=huge` is of base pages. Where huge pages are
+//! switched off, base pages take their part under their own name. A round with any huge page where
+//! base pages were asked for is void. Where there are several
 //! memory nodes, the memory is bound to the measuring CPU's before it is touched, and a round is
 //! void if any sampled page is elsewhere. The huge series keeps small footprints in the same huge
 //! mapping.
@@ -48,13 +51,16 @@
 //! *Prefetch gain*: random over forward by 64 bytes, at the largest footprint with both. *TLB reach
 //! and miss*: what base pages cost more than huge ones, fitted by `cost x (1 - reach / footprint)`,
 //! the misses of a table of that reach under random loads, away from the edges of the caches and up
-//! to 32 times the second cache: beyond, the page tables themselves miss it.
+//! to 32 times the second cache: beyond, the page tables themselves miss it. *Huge gain*: random on
+//! base pages over random on huge ones, at 1, 16 and 256 MiB: inside the reach of the second TLB,
+//! near its end and far beyond it, on most cores since 2013.
 //!
 //! ## Prediction
 //! Load-to-use cycles of the core design (plumb's table) over the core clock; sizes from sysfs or
 //! CPUID; main memory by its generation behind the last cache. Between two levels, shares of hits
 //! blend them. A virtual machine may get a part of the last cache only, and shares the memory. Base
-//! pages add misses of the TLBs by their entries. Walks in order show a share of the random time,
+//! pages add misses of the TLBs by their entries, which makes the gain of huge pages: none within the
+//! reach, then `1 + cost x (1 - reach / footprint) / latency` for each TLB. Walks in order show a share of the random time,
 //! the rest of which prefetchers hide. Once `clock.rate` has measured the core clock, cycles are
 //! turned into ns by that. Bound: no x86-64 core answers a dependent load in under 3 cycles.
 //!
@@ -65,9 +71,10 @@
 //!   `page-random`, and for the others 64, 256 and 512 (the reports'), in `thorough` 16 to 4096.
 //! - `footprint`: bytes walked over, whole lines of 64 bytes. `auto`: the random pointer ladder
 //!   four to the octave up to 1 GiB, on base pages two to the octave up to 256 MiB, others one to
-//!   two octaves up to 64 MiB; `thorough` every walk four to the octave up to 1 GiB, six rounds of
-//!   which take two thirds of the hour and more; `quick` one to the octave up to four times the
-//!   last cache, at most 256 MiB.
+//!   two octaves up to 64 MiB; `quick` one to the octave up to four times the last cache, at most
+//!   256 MiB. `thorough`: all random ladders four to the octave up to 1 GiB; the other walks up to
+//!   64 MiB and then 1 GiB: by pointer, on huge pages, at a stride that reports name two to the octave
+//!   and 256 MiB; what departs from that in one way one to the octave, in more one to two octaves.
 //! - `level`, `tlb`: name derived figures; there is nothing to set.
 //! - `slot` (setting): distance of slots of the random ring; `auto` is the line. Twice the line keeps
 //!   a prefetcher of line pairs from helping; then half of the lines of a footprint are used.
@@ -95,7 +102,9 @@
 //! - First touch on the measuring CPU; pinned before.
 //! - Core clock: taken around each case; cycles are never counter ticks.
 //! - Last cache per slice, per guest, per class of service: the ladder finds what there is.
-//! - Memory limits: footprints beyond what may be touched are skipped with the limit's size.
+//! - Memory limits: footprints beyond what may be touched are skipped with the limit's size. Where a
+//!   limit is lower than it says, or sinks while it is measured, the footprints that meet it fail
+//!   with that reason and the others go on.
 //!
 //! ## Sources
 //! L. McVoy and C. Staelin, "lmbench: Portable Tools for Performance Analysis" (USENIX 1996),
@@ -106,15 +115,16 @@
 //! written from memory of usual values, not looked up row by row.
 
 mod cases;
+mod cost;
 mod derive;
 
-use super::place;
+use super::place::{self, Placed, TooFewHuge};
 use crate::experiment::{
     Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip,
     ViewCard, bounded,
 };
 use crate::measure::Bench;
-use crate::predict::cpu::{is_guest, measured_core_hz};
+use crate::predict::cpu::measured_core_hz;
 use crate::predict::memory;
 use anyhow::{Context, Result, bail, ensure};
 use cases::{Choice, PATTERNS, Pattern, Point, not_here, series_of, settings, without_huge_pages};
@@ -138,18 +148,6 @@ const VERIFIED_MOST: u64 = 64 * MIB;
 /// Loads of the walk itself before it is timed, at most: they bring back the page tables, which a
 /// sweep of data drives out of the caches.
 const WARM_LOADS: u64 = 1 << 16;
-/// What the round's cost is stated from, in ns: touching a byte first (in a guest the hypervisor
-/// finds the memory then), linking a slot, loading a line in order, a load that misses all caches,
-/// and what a case takes around its timed window.
-const TOUCH_NS: f64 = 0.4;
-const TOUCH_GUEST_NS: f64 = 2.0;
-const LINK_NS: f64 = 25.0;
-const SWEEP_NS: f64 = 4.0;
-const MISS_NS: f64 = 150.0;
-const CASE_NS: f64 = 3e6;
-/// Footprints beyond this are taken to miss all caches.
-const MISSES_FROM: u64 = 8 * MIB;
-
 /// The experiment.
 pub(crate) static EXPERIMENT: Latency = Latency;
 
@@ -211,6 +209,13 @@ const METRICS: &[Metric] = &[
         "What a load costs more that misses a TLB",
         Unit::Ns,
         Better::Lower,
+        Kind::Hardware,
+    ),
+    Metric::derived(
+        "huge_gain",
+        "Random latency on base pages over that on huge ones",
+        Unit::Ratio,
+        Better::None,
         Kind::Hardware,
     ),
 ];
@@ -347,34 +352,7 @@ impl Experiment for Latency {
     }
 
     fn round_cost(&self, site: &Site, series: &Series) -> Duration {
-        let warm = series.setting("warm").unwrap_or(0);
-        let slot = series.setting("slot").unwrap_or(64);
-        let points = series.cases.iter().filter_map(|case| Point::of(&case.id));
-        let (mut ns, mut largest, mut linked) = (0.0, 0, 0);
-        for point in points {
-            ns += site.case_ns as f64 + CASE_NS;
-            if point.footprint <= warm {
-                ns += point.footprint as f64 / 64.0 * SWEEP_NS;
-            }
-            if point.footprint > MISSES_FROM {
-                ns += WARM_LOADS as f64 * MISS_NS;
-            }
-            largest = largest.max(point.footprint);
-            // A walk links its own ring; the random one grows to its largest case only once.
-            let slots = match point.pattern {
-                Pattern::Random => 0,
-                _ => point.footprint / point.stride.unwrap_or(slot),
-            };
-            linked += slots;
-        }
-        let touch_ns = if is_guest(site) {
-            TOUCH_GUEST_NS
-        } else {
-            TOUCH_NS
-        };
-        ns += largest as f64 * touch_ns;
-        ns += (linked + largest / slot) as f64 * LINK_NS;
-        Duration::from_nanos(ns as u64)
+        cost::of_round(site, series)
     }
 
     fn predict(
@@ -398,26 +376,26 @@ impl Experiment for Latency {
     }
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
-        let points: Vec<Point> = series
-            .cases
-            .iter()
-            .filter_map(|case| Point::of(&case.id))
+        let cases = series.cases.iter();
+        let walks: Vec<(&Case, Point)> = cases
+            .filter_map(|case| Some((case, Point::of(&case.id)?)))
             .collect();
         ensure!(
-            points.len() == series.cases.len(),
+            walks.len() == series.cases.len(),
             "a case of {} is no walk",
             series.label()
         );
-        let largest = points.iter().map(|point| point.footprint).max();
-        let largest = largest.context("a series without cases")?;
-        let base = points[0].base;
+        let base = walks.first().is_some_and(|(_, point)| point.base);
         ensure!(
-            points.iter().all(|point| point.base == base),
+            walks.iter().all(|(_, point)| point.base == base),
             "a series has one kind of pages"
         );
 
         let pages = if base { Pages::Base } else { Pages::Huge };
-        let placed = place::place(largest, pages)?;
+        let place = |bytes| place::place(bytes, pages);
+        let Some((placed, walks)) = memory_of(walks, bench, place)? else {
+            return Ok(());
+        };
         let mapping = placed.mapping;
         let round = Round {
             huge_share: placed.huge_share,
@@ -425,22 +403,56 @@ impl Experiment for Latency {
             notes: placed.notes,
             slot: usize::try_from(series.setting("slot").unwrap_or(64))?,
             warm: series.setting("warm").unwrap_or(0),
-            verified: points
+            verified: walks
                 .iter()
-                .map(|point| point.footprint)
+                .map(|(_, point)| point.footprint)
                 .filter(|footprint| *footprint <= VERIFIED_MOST)
                 .max(),
         };
-        if points[0].pattern == Pattern::Random {
-            round.ladder(mapping, series, &points, bench)
+        if walks[0].1.pattern == Pattern::Random {
+            round.ladder(mapping, &walks, bench)
         } else {
-            round.walks(mapping, series, &points, bench)
+            round.walks(mapping, &walks, bench)
         }
     }
 
     fn derive(&self, site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
         derive::derive(site, known, values)
     }
+}
+
+/// Memory, and the walks that fit in it.
+type Memory<'case> = (Placed, Vec<(&'case Case, Point)>);
+
+/// The memory of a round by `place`, for the largest of the walks. Where the kernel has less of it, or
+/// less in pages of this kind, the walks that do not fit are given up for this round with that reason;
+/// `None` where nothing is left. Nothing is walked on other pages than its key names.
+///
+/// # Errors
+/// Memory that cannot be had for another reason, or is not what was asked for.
+fn memory_of<'case>(
+    mut walks: Vec<(&'case Case, Point)>,
+    bench: &mut Bench,
+    mut place: impl FnMut(u64) -> Result<Placed>,
+) -> Result<Option<Memory<'case>>> {
+    while let Some(largest) = walks.iter().map(|(_, point)| point.footprint).max() {
+        let of_largest = walks.iter().filter(|walk| walk.1.footprint == largest);
+        bench.takes_memory_for(of_largest.map(|walk| walk.0));
+        let error = match place(largest) {
+            Ok(placed) => return Ok(Some((placed, walks))),
+            Err(error) => error,
+        };
+        let least = match error.downcast_ref::<TooFewHuge>() {
+            Some(few) => largest.min(few.huge_bytes + 1),
+            None if place::is_without_room(&error) => largest,
+            None => return Err(error),
+        };
+        let gone = |walk: &mut (&Case, Point)| walk.1.footprint >= least;
+        for (case, _) in walks.extract_if(.., gone) {
+            bench.fail(case, &error);
+        }
+    }
+    Ok(None)
 }
 
 /// One round's apparatus.
@@ -458,15 +470,9 @@ struct Round {
 
 impl Round {
     /// The random ring, grown and shrunk from case to case.
-    fn ladder(
-        &self,
-        mapping: Mapping,
-        series: &Series,
-        points: &[Point],
-        bench: &mut Bench,
-    ) -> Result<()> {
+    fn ladder(&self, mapping: Mapping, walks: &[(&Case, Point)], bench: &mut Bench) -> Result<()> {
         let mut ring = Ring::new(mapping, self.slot, bench.order().seed)?;
-        for (case, point) in series.cases.iter().zip(points) {
+        for (case, point) in walks {
             let slots = usize::try_from(point.footprint)? / self.slot;
             ensure!(
                 slots >= 2,
@@ -488,12 +494,11 @@ impl Round {
     fn walks(
         &self,
         mut mapping: Mapping,
-        series: &Series,
-        points: &[Point],
+        walks: &[(&Case, Point)],
         bench: &mut Bench,
     ) -> Result<()> {
         let seed = bench.order().seed;
-        for (case, point) in series.cases.iter().zip(points) {
+        for (case, point) in walks {
             let footprint = usize::try_from(point.footprint)?;
             let stride = match point.stride {
                 Some(stride) => usize::try_from(stride)?,

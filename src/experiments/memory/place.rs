@@ -29,8 +29,10 @@ pub(super) struct Placed {
      large pieces helps: echo 1 > /proc/sys/vm/compact_memory"
 )]
 pub(super) struct TooFewHuge {
-    share: f64,
-    how: String,
+    pub(super) share: f64,
+    /// Bytes of the memory that were in huge pages: so much of them there was.
+    pub(super) huge_bytes: u64,
+    pub(super) how: String,
 }
 
 /// Maps `bytes`, has them placed on the node of the CPU that the caller is pinned to, touches and
@@ -47,8 +49,17 @@ pub(super) fn place(bytes: u64, pages: Pages) -> Result<Placed> {
 /// # Errors
 /// As [`place`].
 pub(super) fn place_on(bytes: u64, pages: Pages, node: usize) -> Result<Placed> {
-    let mut mapping = Mapping::new(usize::try_from(bytes)?, pages)
-        .with_context(|| format!("mapping {}", render(bytes as f64, Unit::B)))?;
+    let mut mapping = Mapping::new(usize::try_from(bytes)?, pages).map_err(|error| {
+        let way_out = match error.kind() {
+            io::ErrorKind::OutOfMemory => {
+                " (more than a limit on the address space, `ulimit -v`, or on what the kernel \
+                 promises, vm.overcommit_memory, leaves)"
+            }
+            _ => "",
+        };
+        let size = render(bytes as f64, Unit::B);
+        anyhow::Error::new(error).context(format!("mapping {size}{way_out}"))
+    })?;
     let mut notes = Vec::new();
     if online_nodes() > 1 {
         let bound = allowed(mapping.bind(node), "binding memory to a node", &mut notes);
@@ -100,6 +111,12 @@ pub(super) fn verify_node(mapping: &Mapping, node: usize, notes: &mut Vec<String
         Some(nodes) => local(&nodes, node),
         None => Ok(()),
     }
+}
+
+/// Whether the kernel promised no memory of this size: a limit on the address space, or no room.
+pub(super) fn is_without_room(error: &anyhow::Error) -> bool {
+    let refused = error.downcast_ref::<io::Error>();
+    refused.is_some_and(|error| error.kind() == io::ErrorKind::OutOfMemory)
 }
 
 /// Whether a kernel without transparent huge pages refused them.
@@ -167,7 +184,13 @@ fn verified_share(mapping: &Mapping) -> Result<f64> {
                     Ok(()) => "gathered as far as the kernel could".to_owned(),
                     Err(error) => format!("gathering them failed: {error}"),
                 };
-                return Err(TooFewHuge { share, how }.into());
+                let huge_bytes = (share * mapping.bytes() as f64).round() as u64;
+                return Err(TooFewHuge {
+                    share,
+                    huge_bytes,
+                    how,
+                }
+                .into());
             }
             Ok(share)
         }

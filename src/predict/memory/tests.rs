@@ -1,5 +1,5 @@
 use super::{
-    Access, LEVELS, Walk, described_levels, described_reaches, least_load, level_cycles,
+    Access, LEVELS, Walk, described_levels, described_reaches, huge_gain, least_load, level_cycles,
     level_latency, level_size, line_size, load_latency, prefetch_gain, tlb_miss, tlb_reach,
 };
 use crate::experiment::{Known, Site};
@@ -74,6 +74,9 @@ fn every_walk_on_every_host_has_a_sound_interval() {
         for tlb in ["L1", "L2"] {
             sound(tlb_reach(&site, tlb).range);
             sound(tlb_miss(&site, None, tlb).range);
+        }
+        for bits in 9..31 {
+            sound(huge_gain(&site, None, 2.0_f64.powi(bits)).range);
         }
         sound(prefetch_gain(&site, 67_108_864.0).range);
     }
@@ -167,5 +170,25 @@ fn the_bound_is_below_every_first_level() {
         let bound = least_load(&site);
         let least = level_cycles(&site, None, "L1").expect("an L1").range.low;
         assert!(bound.constant / 1e9 / (1.0 + bound.uncertainty) < least);
+    }
+}
+
+#[test]
+fn huge_pages_gain_where_base_pages_leave_the_reach_of_the_tlbs() {
+    const MIB: f64 = 1024.0 * 1024.0;
+    for site in sites() {
+        let reach = tlb_reach(&site, "L1").range.low;
+        let inside = huge_gain(&site, None, 0.9 * reach).range;
+        assert!(inside.low < 1.0 && inside.high < 1.3, "{inside:?}");
+        assert_eq!(inside.likely, 1.0);
+        let beyond = huge_gain(&site, None, 256.0 * MIB);
+        assert!(beyond.range.likely > 1.05, "{:?}", beyond.range);
+        assert!(beyond.because.contains("reach"), "{}", beyond.because);
+    }
+    // As recorded in a guest of 2026, whose hypervisor backs it by base pages in part.
+    let guest = site(HOSTS[3]);
+    for (mib, measured) in [(1.0, 1.002), (16.0, 1.115), (256.0, 1.314)] {
+        let range = huge_gain(&guest, None, mib * MIB).range;
+        assert!((range.low..range.high).contains(&measured), "{range:?}");
     }
 }

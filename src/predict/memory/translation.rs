@@ -9,6 +9,10 @@ use record::event::Range;
 use record::quantity::render;
 use record::unit::Unit;
 
+/// What the chance placement of base pages in a cache that is indexed physically makes of a latency,
+/// either way.
+const PLACEMENT: f64 = 0.1;
+
 /// What address translation adds to a load, in ns.
 pub(super) fn added(site: &Site, hierarchy: &Hierarchy, access: Access) -> Range {
     let guest = is_guest(site);
@@ -153,4 +157,42 @@ pub(crate) fn tlb_miss(site: &Site, known: Option<&Known>, tlb: &str) -> Estimat
             cycles.low, cycles.high
         ),
     }
+}
+
+/// Random loads over a footprint on base pages over those on huge ones: none within the reach of the
+/// TLBs, beyond it the misses that huge pages spare.
+pub(crate) fn huge_gain(site: &Site, known: Option<&Known>, footprint: f64) -> Estimate {
+    let hierarchy = Hierarchy::of(site, known);
+    let on_huge = hierarchy.random(footprint);
+    let misses = |base_pages: bool| {
+        let access = Access {
+            walk: Walk::Random,
+            index: false,
+            base_pages,
+            footprint,
+        };
+        added(site, &hierarchy, access)
+    };
+    let (base, huge) = (misses(true), misses(false));
+    // In a guest whose hypervisor backs it by base pages the misses are on both sides.
+    let least = if is_guest(site) { 0.0 } else { base.low };
+    let likely = 1.0 + (base.likely - huge.likely) / (on_huge.likely + huge.likely);
+    // Tables and data are in the same caches and memory: where these are slow, both are.
+    let low = 1.0 + least / on_huge.likely;
+    let high = 1.0 + base.high / on_huge.likely;
+    let told = |name| render(reach(site, name).0.likely, Unit::B);
+    Estimate::new(
+        low.min(likely) * (1.0 - PLACEMENT),
+        likely,
+        high.max(likely) * (1.0 + PLACEMENT),
+        format!(
+            "base hardware: base pages in a footprint of {} reach {} in the first TLB and {} in the \
+             second, where huge pages take a few entries; a miss adds to {} on huge pages; software: \
+             the page size",
+            render(footprint, Unit::B),
+            told("L1"),
+            told("L2"),
+            render(on_huge.likely, Unit::Ns)
+        ),
+    )
 }

@@ -2,6 +2,7 @@
 //! `call`.
 
 mod call;
+mod chains;
 mod fault;
 mod instruction;
 mod line;
@@ -18,6 +19,7 @@ use core::arch::x86_64::__cpuid;
 pub(crate) use call::{
     calls_f32, calls_f64, calls_i32, calls_i64, calls_indirect, calls_linkage, calls_structure,
 };
+pub(crate) use chains::CHAINS;
 pub(crate) use fault::{fault_stores, step_over};
 pub(crate) use instruction::{BRANCH_TEXT, INSTRUCTIONS, branches, has_feature};
 pub(crate) use line::{line_method, line_turns};

@@ -162,3 +162,57 @@ fn locking_makes_every_page_present() {
         assert_eq!(nodes.values().sum::<usize>(), 8);
     }
 }
+
+/// From here on the calling process is answered EPERM by these system calls, as the sandboxes of
+/// containers do.
+fn forbid(calls: [libc::c_long; 2]) -> io::Result<()> {
+    const LOAD_WORD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+    let step = |code, jt, k| libc::sock_filter { code, jt, jf: 0, k };
+    let mut filter = [
+        // The number of the system call is the first word of what the filter sees.
+        step(LOAD_WORD, 0, 0),
+        step(JUMP_IF_EQUAL, 2, calls[0] as u32),
+        step(JUMP_IF_EQUAL, 1, calls[1] as u32),
+        step(RETURN, 0, libc::SECCOMP_RET_ALLOW),
+        step(RETURN, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+    ];
+    let program = libc::sock_fprog {
+        len: filter.len() as u16,
+        filter: filter.as_mut_ptr(),
+    };
+    // SAFETY: numbers, and a program of as many steps as it says, which the kernel copies.
+    let failed = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
+            || libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &program) != 0
+    };
+    match failed {
+        true => Err(io::Error::last_os_error()),
+        false => Ok(()),
+    }
+}
+
+#[test]
+fn a_sandbox_that_forbids_placement_is_told_from_memory_that_is_elsewhere() {
+    // A process of its own, because nothing takes a filter back.
+    let child = crate::process::Child::fork(|| {
+        let mut mapping = Mapping::new(1 << 16, Pages::Base).expect("64 KiB");
+        mapping.touch();
+        if forbid([libc::SYS_mbind, libc::SYS_move_pages]).is_err() {
+            return 3;
+        }
+        let forbidden =
+            |answer: Option<io::ErrorKind>| answer == Some(io::ErrorKind::PermissionDenied);
+        let bound = forbidden(mapping.bind(0).err().map(|error| error.kind()));
+        let asked = forbidden(mapping.nodes().err().map(|error| error.kind()));
+        match (bound, asked) {
+            (true, true) => 0,
+            _ => 4,
+        }
+    });
+    child
+        .expect("a child")
+        .succeed()
+        .expect("both are forbidden");
+}

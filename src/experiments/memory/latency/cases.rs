@@ -255,9 +255,14 @@ impl Choice {
         if given.is_none() && departures > 1 && self.preset != Preset::Thorough {
             return Vec::new();
         }
-        let footprints = match given {
+        let footprints = |stride: Option<u64>| match given {
             Some(footprints) => footprints.to_vec(),
-            None => self.footprints(pattern, departs[1], departures),
+            None => {
+                let unnamed = stride.is_some_and(|stride| !NAMED_STRIDES.contains(&stride));
+                let rare = [departs[1], departs[2], unnamed];
+                let rare = rare.iter().filter(|rare| **rare).count();
+                self.footprints(pattern, departs[1], departures, rare)
+            }
         };
         let strides = self.strides(pattern);
         let point = |footprint, stride| Point {
@@ -268,14 +273,25 @@ impl Choice {
             footprint,
         };
         let chosen_by_user = given.is_some() || self.strides.is_some();
-        footprints
+        strides
             .into_iter()
-            .flat_map(|footprint| strides.iter().map(move |&stride| point(footprint, stride)))
+            .flat_map(|stride| {
+                let sizes = footprints(stride).into_iter();
+                sizes.map(move |footprint| point(footprint, stride))
+            })
             .filter(|point| chosen_by_user || point.contradiction(4 * KIB).is_none())
             .collect()
     }
 
-    fn footprints(&self, pattern: Pattern, load_departs: bool, departures: usize) -> Vec<u64> {
+    /// Of a curve that departs from the first of patterns, loads and pages in so many. `rare`: in how
+    /// many of load, pages and stride it is not what reports have.
+    fn footprints(
+        &self,
+        pattern: Pattern,
+        load_departs: bool,
+        departures: usize,
+        rare: usize,
+    ) -> Vec<u64> {
         let random = pattern == Pattern::Random;
         match (self.preset, departures) {
             (Preset::Rehearsal, 0) => vec![4 * KIB, 64 * KIB],
@@ -291,11 +307,12 @@ impl Choice {
             (Preset::Standard, _) if random && !load_departs => rungs(4, 256 * MIB),
             (Preset::Standard, _) => rungs(1, 64 * MIB),
             (Preset::Thorough, _) if random => rungs(8, GIB),
-            // Some seventy walks: beyond the caches their curves are flat, and each large one costs
-            // what a whole small curve does.
+            // Eighty curves that are flat beyond the caches: a minute a round is for the random
+            // ladders and for what has counterparts in reports.
             (Preset::Thorough, _) => {
-                let mut sizes = rungs(4, 64 * MIB);
-                sizes.extend([256 * MIB, GIB]);
+                let mut sizes = rungs([4, 2, 1][rare.min(2)], 64 * MIB);
+                sizes.extend((rare == 0).then_some(256 * MIB));
+                sizes.push(GIB);
                 sizes
             }
         }
@@ -398,7 +415,14 @@ pub(super) fn settings(site: &Site, params: &Params) -> Result<BTreeMap<String, 
 
 /// Why the machine has no huge pages, if it has none.
 pub(super) fn without_huge_pages(site: &Site) -> Option<Skip> {
-    match site.host.memory.thp.enabled.as_deref() {
+    let thp = &site.host.memory.thp;
+    if thp.for_process == Some(false) {
+        return Some(
+            Skip::because("transparent huge pages are switched off for this process")
+                .needs("a parent that does not call prctl(PR_SET_THP_DISABLE)"),
+        );
+    }
+    match thp.enabled.as_deref() {
         Some("never") => Some(
             Skip::because("transparent huge pages are switched off")
                 .needs("echo madvise > /sys/kernel/mm/transparent_hugepage/enabled (as root)"),
@@ -429,9 +453,12 @@ pub(super) fn not_here(site: &Site, point: Point) -> Option<Skip> {
         .unwrap_or(u64::MAX);
     (needed > site.memory_bytes).then(|| {
         let bytes = |bytes: u64| render(bytes as f64, Unit::B);
+        let group = match site.host.limits.memory_bytes {
+            Some(limit) => format!("under the control group's limit of {}", bytes(limit)),
+            None => "with no limit by a control group".to_owned(),
+        };
         Skip::because(format!(
-            "needs {} of memory; {} may be touched (of what is available, and under the control \
-             group's limit)",
+            "needs {} of memory; {} may be touched (of what is available, {group})",
             bytes(needed),
             bytes(site.memory_bytes)
         ))

@@ -16,6 +16,9 @@ use std::collections::BTreeMap;
 const LEAST_RUNGS: usize = 8;
 const LINE_STRIDE: u64 = 64;
 const MIB: u64 = 1 << 20;
+/// Footprints at which the gain of huge pages is told: inside the reach of the second TLB with base
+/// pages, near its end, and far beyond it; the same everywhere, so that keys agree.
+const GAIN_FOOTPRINTS: [u64; 3] = [MIB, 16 * MIB, 256 * MIB];
 /// Names of the translation levels.
 pub(super) const TLBS: [&str; 2] = ["L1", "L2"];
 
@@ -27,6 +30,11 @@ pub(super) fn level_case(name: &str) -> CaseId {
 /// The case of a translation level.
 pub(super) fn tlb_case(name: &str) -> CaseId {
     CaseId::new().with("tlb", name)
+}
+
+/// The case of the gain of huge pages at a footprint.
+fn gain_case(footprint: u64) -> CaseId {
+    CaseId::new().with("footprint", footprint)
 }
 
 /// The cases that these points may yield on this machine.
@@ -44,6 +52,12 @@ pub(super) fn cases(site: &Site, points: &[Point]) -> Vec<CaseId> {
     if rungs(false) >= LEAST_RUNGS && rungs(true) >= LEAST_RUNGS {
         cases.extend(TLBS.map(tlb_case));
     }
+    let on = |base: bool, footprint: u64| {
+        let mut points = points.iter();
+        points.any(|point| on_ladder(point, base) && point.footprint == footprint)
+    };
+    let both = |footprint: &u64| on(false, *footprint) && on(true, *footprint);
+    cases.extend(GAIN_FOOTPRINTS.into_iter().filter(both).map(gain_case));
     let walks = |pattern| points.iter().filter(move |point| point.pattern == pattern);
     if walks(Pattern::Forward).next().is_some() || walks(Pattern::PageRandom).nth(3).is_some() {
         cases.push(CaseId::new());
@@ -61,6 +75,7 @@ pub(super) fn derive(site: &Site, known: &Known, values: &Known) -> Vec<DerivedV
     found.extend(line_size(&points));
     found.extend(prefetch_gain(&points));
     found.extend(translation(site, &points));
+    found.extend(huge_gains(&points));
     found
 }
 
@@ -315,6 +330,20 @@ fn translation(site: &Site, points: &[(Point, f64)]) -> Vec<DerivedValue> {
     found
 }
 
+/// Random on base pages over random on huge ones, at the footprints that have both.
+fn huge_gains(points: &[(Point, f64)]) -> Vec<DerivedValue> {
+    let (huge, base) = (random_ladder(points, false), random_ladder(points, true));
+    let at = |rungs: &[Rung], footprint: u64| {
+        let rung = rungs.iter().find(|rung| rung.size == footprint as f64);
+        rung.map(|rung| rung.value)
+    };
+    let gain = |footprint| {
+        let ratio = at(&base, footprint)? / at(&huge, footprint)?;
+        Some(DerivedValue::new(gain_case(footprint), "huge_gain", ratio))
+    };
+    GAIN_FOOTPRINTS.into_iter().filter_map(gain).collect()
+}
+
 /// Names where the machine tells no TLB: by the reach that first levels (up to 256 entries) and
 /// second levels (up to 8192) have; the larger of two that could be the same.
 fn by_size(sizes: &[Option<f64>], page_bytes: f64) -> Vec<Option<&'static str>> {
@@ -342,20 +371,30 @@ pub(super) fn predict(
     let level = case.text("level");
     let tlb = case.text("tlb");
     // Sizes and ratios come from the description alone: a measured clock adds nothing to them.
-    let timed = ["level_latency", "level_latency_cycles", "tlb_miss"].contains(&metric);
+    let timed = [
+        "level_latency",
+        "level_latency_cycles",
+        "tlb_miss",
+        "huge_gain",
+    ]
+    .contains(&metric);
     if known.is_some() && !timed {
         return None;
     }
-    let estimate = match (metric, level, tlb) {
+    let footprint = case.int("footprint");
+    let estimate = match (metric, level, tlb, footprint) {
         // What is behind the last cache has no edge to find.
-        ("level_size", Some(MEMORY), _) => return None,
-        ("level_latency", Some(level), _) => memory::level_latency(site, known, level),
-        ("level_latency_cycles", Some(level), _) => memory::level_cycles(site, known, level),
-        ("level_size", Some(level), _) => memory::level_size(site, level),
-        ("tlb_reach", _, Some(tlb)) => Ok(memory::tlb_reach(site, tlb)),
-        ("tlb_miss", _, Some(tlb)) => Ok(memory::tlb_miss(site, known, tlb)),
-        ("line_size", None, None) => Ok(memory::line_size(site)),
-        ("prefetch_gain", None, None) => Ok(memory::prefetch_gain(site, 64.0 * MIB as f64)),
+        ("level_size", Some(MEMORY), ..) => return None,
+        ("level_latency", Some(level), ..) => memory::level_latency(site, known, level),
+        ("level_latency_cycles", Some(level), ..) => memory::level_cycles(site, known, level),
+        ("level_size", Some(level), ..) => memory::level_size(site, level),
+        ("tlb_reach", _, Some(tlb), _) => Ok(memory::tlb_reach(site, tlb)),
+        ("tlb_miss", _, Some(tlb), _) => Ok(memory::tlb_miss(site, known, tlb)),
+        ("huge_gain", None, None, Some(footprint)) => {
+            Ok(memory::huge_gain(site, known, footprint as f64))
+        }
+        ("line_size", None, None, None) => Ok(memory::line_size(site)),
+        ("prefetch_gain", None, None, None) => Ok(memory::prefetch_gain(site, 64.0 * MIB as f64)),
         _ => return None,
     };
     Some(match estimate {

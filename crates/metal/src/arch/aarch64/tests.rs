@@ -1,6 +1,7 @@
 //! The machine code of every timed body, read from memory as words. The
 //! expected words are those of GNU as, not of the assembler that made the code.
 
+mod chains;
 mod parties;
 
 use super::timed;

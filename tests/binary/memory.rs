@@ -1,0 +1,159 @@
+//! Runs with less memory than was asked for.
+
+use crate::plumb::{Answer, Here, answer, end, events, of, rounds};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const MIB: u64 = 1 << 20;
+/// The random ring on base pages, in the sizes that follow.
+const RING: &str = "--set memory.latency.pattern=random --set memory.latency.load=pointer \
+                    --set memory.latency.pages=base --set memory.latency.footprint=";
+
+/// A control group with a limit on memory; removed on drop.
+struct Group {
+    dir: PathBuf,
+    limit: &'static str,
+    kills: &'static str,
+}
+
+impl Group {
+    /// `None` where this process may make none.
+    fn new(name: &str, bytes: u64) -> Option<Group> {
+        let name = format!("plumb-test-{name}-{}", std::process::id());
+        [
+            ("memory", "memory.limit_in_bytes", "memory.oom_control"),
+            ("", "memory.max", "memory.events"),
+        ]
+        .into_iter()
+        .find_map(|(hierarchy, limit, kills)| {
+            let dir = Path::new("/sys/fs/cgroup").join(hierarchy).join(&name);
+            fs::create_dir(&dir).ok()?;
+            let group = Group { dir, limit, kills };
+            // Only the kernel makes this file, where the controller is there.
+            let has_limit = group.dir.join(limit).exists();
+            (has_limit && group.set(bytes).is_ok()).then_some(group)
+        })
+    }
+
+    fn set(&self, bytes: u64) -> std::io::Result<()> {
+        fs::write(self.dir.join(self.limit), bytes.to_string())
+    }
+
+    fn killed(&self) -> u64 {
+        let counts = fs::read_to_string(self.dir.join(self.kills)).unwrap();
+        let count = counts
+            .lines()
+            .find_map(|line| line.strip_prefix("oom_kill "));
+        count
+            .expect("kernels count since 4.13")
+            .trim()
+            .parse()
+            .unwrap()
+    }
+
+    /// The shell's line that joins the group and becomes the binary.
+    fn line(&self, args: &str) -> String {
+        let plumb = env!("CARGO_BIN_EXE_plumb");
+        let procs = self.dir.join("cgroup.procs");
+        format!("echo $$ > {}; exec {plumb} {args}", procs.display())
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // A group with processes in it stays; then the test has failed already.
+        let _ = fs::remove_dir(&self.dir);
+    }
+}
+
+fn shell(here: &Here, line: &str) -> Answer {
+    answer(here.other("sh").args(["-c", line]).output().unwrap())
+}
+
+/// Outcome and reason of the case with this footprint.
+fn outcome(events: &[Value], footprint: u64) -> (&str, &str) {
+    let outcomes = of(events, "outcome");
+    let of_case = outcomes
+        .iter()
+        .rfind(|outcome| outcome["case"]["footprint"] == footprint)
+        .unwrap_or_else(|| panic!("no outcome at {footprint}: {outcomes:?}"));
+    let text = |name: &str| of_case[name].as_str().unwrap();
+    (text("outcome"), text("reason"))
+}
+
+#[test]
+fn what_a_control_group_does_not_hold_is_skipped_with_its_limit() {
+    let Some(group) = Group::new("small", 256 * MIB) else {
+        println!("skipped: no control group for memory can be made here");
+        return;
+    };
+    let here = Here::new();
+    let args = format!("run memory.latency --preset rehearsal {RING}64KiB,1GiB");
+    let answer = shell(&here, &group.line(&args));
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let events = events(&here.record());
+    assert_eq!(end(&events), "complete");
+    assert_eq!(outcome(&events, 64 << 10).0, "measured");
+    let (skipped, reason) = outcome(&events, 1 << 30);
+    assert_eq!(skipped, "skipped", "{reason}");
+    for words in ["needs 1 GiB", "control group's limit of 256 MiB"] {
+        assert!(reason.contains(words), "{words}: {reason}");
+    }
+    assert_eq!(group.killed(), 0);
+}
+
+#[test]
+fn what_the_oom_killer_ends_fails_with_the_limit_and_the_rest_goes_on() {
+    let Some(group) = Group::new("shrinking", 256 * MIB) else {
+        println!("skipped: no control group for memory can be made here");
+        return;
+    };
+    let here = Here::new();
+    // The clocks are calibrated and clock.rate is measured before any memory is taken.
+    let args = format!("run clock.rate memory.latency --preset quick {RING}64KiB,1MiB,128MiB");
+    let line = group.line(&args);
+    let session = here.other("sh").args(["-c", &line]).spawn().unwrap();
+    here.wait_for(|event| event["event"] == "plan");
+    group.set(64 * MIB).unwrap();
+    let answer = crate::plumb::ended(session);
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let events = events(&here.record());
+    assert_eq!(end(&events), "complete");
+    assert_eq!(group.killed(), 1);
+    let (failed, reason) = outcome(&events, 128 * MIB);
+    assert_eq!(failed, "failed", "{reason}");
+    let directory = group.dir.to_str().unwrap();
+    for words in ["killed by the OOM killer", directory, "limited to 64 MiB"] {
+        assert!(reason.contains(words), "{words}: {reason}");
+    }
+    for footprint in [64 << 10, MIB] {
+        assert_eq!(outcome(&events, footprint).0, "measured");
+    }
+    // One round was lost, and made up for.
+    let (ok, void) = rounds(&events, "memory.latency/random-base");
+    assert!(ok >= 6 && void == 1, "{ok} and {void}");
+}
+
+#[test]
+fn memory_that_the_kernel_does_not_promise_fails_its_case_alone() {
+    let here = Here::new();
+    let plumb = env!("CARGO_BIN_EXE_plumb");
+    // Nor may any be locked: nothing is.
+    let line = format!(
+        "ulimit -v 524288; ulimit -l 0; \
+         exec {plumb} run memory.latency --preset rehearsal {RING}64KiB,1GiB"
+    );
+    let answer = shell(&here, &line);
+    let events = events(&here.record());
+    assert_eq!(end(&events), "complete", "{answer:?}");
+    assert_eq!(outcome(&events, 64 << 10).0, "measured");
+    let (ended, reason) = outcome(&events, 1 << 30);
+    // A machine with less than that skips it by itself.
+    if ended != "skipped" {
+        assert_eq!(ended, "failed", "{reason}");
+        for words in ["mapping 1 GiB", "`ulimit -v`", "os error 12"] {
+            assert!(reason.contains(words), "{words}: {reason}");
+        }
+    }
+}
