@@ -2,13 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cpu, Root};
+use super::{Cpu, Root, parse_cpus};
 
 /// Memory nodes and their distances.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Numa {
     /// Online nodes, ascending by number. Empty when the kernel has no NUMA support.
     pub nodes: Vec<Node>,
+    /// Nodes whose memory this process may use (cpuset); `None` where the kernel does not tell.
+    #[serde(default)]
+    pub allowed: Option<Vec<usize>>,
 }
 
 /// One memory node.
@@ -22,6 +25,9 @@ pub(crate) struct Node {
     pub total_bytes: Option<u64>,
     /// Free memory at the time of reading.
     pub free_bytes: Option<u64>,
+    /// Pages of files that were not used lately: the kernel drops them for who needs memory.
+    #[serde(default)]
+    pub idle_file_bytes: Option<u64>,
     /// Firmware's relative distances (10 = local), in the order of [`Numa::nodes`].
     pub distances: Vec<u32>,
     /// No CPU of its own (CXL or persistent memory, GPU memory).
@@ -38,7 +44,13 @@ pub(super) fn read(root: &Root, cpu: &Cpu) -> Numa {
         .into_iter()
         .map(|id| node(root, cpu, &format!("{DIR}/node{id}"), id))
         .collect();
-    Numa { nodes }
+    let status = root.read("proc/self/status").unwrap_or_default();
+    let allowed = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Mems_allowed_list:"))
+        .map(parse_cpus)
+        .filter(|nodes| !nodes.is_empty());
+    Numa { nodes, allowed }
 }
 
 fn node(root: &Root, cpu: &Cpu, dir: &str, id: usize) -> Node {
@@ -56,6 +68,7 @@ fn node(root: &Root, cpu: &Cpu, dir: &str, id: usize) -> Node {
         id,
         total_bytes: node_bytes(&meminfo, "MemTotal:"),
         free_bytes: node_bytes(&meminfo, "MemFree:"),
+        idle_file_bytes: node_bytes(&meminfo, "Inactive(file):"),
         distances: distances
             .split_whitespace()
             .filter_map(|word| word.parse().ok())

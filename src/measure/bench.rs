@@ -231,6 +231,25 @@ impl Bench {
         Ok(samples)
     }
 
+    /// As [`Bench::record_batches`], for values that other threads than the measuring one yielded,
+    /// each on a CPU of its own: the core clock of the measuring thread's is not theirs, and is not
+    /// taken.
+    ///
+    /// # Errors
+    /// A value that is not finite.
+    pub(crate) fn record_apart(
+        &mut self,
+        case: &Case,
+        metric: &str,
+        values: Vec<f64>,
+    ) -> Result<&mut Samples> {
+        let samples = self.book.batches(case, metric, 0, values, None)?;
+        samples
+            .notes
+            .push("no core clock: it was measured on other CPUs than the round's".to_owned());
+        Ok(samples)
+    }
+
     /// Records quartets that the experiment timed itself, in the order `k`, `2 k`, `2 k`, `k`: per
     /// quartet the sum of the two short batches in `n` and of the two long ones in `two_n`, in ns.
     /// `voids` of others were left out ([`Timer::repeat`]).

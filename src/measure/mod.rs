@@ -22,6 +22,6 @@ pub(crate) use bench::{Bench, Written, WrongResult};
 pub(crate) use calibrate::calibrate;
 pub(crate) use clock::Clock;
 pub(crate) use core_clock::{CoreClock, Windows};
-pub(crate) use crew::{Member, NeverTogether, Shared};
+pub(crate) use crew::{Crew, Member, NeverTogether, Shared};
 pub(crate) use far::FarEnd;
 pub(crate) use quartet::{Quartet, Timer, Turn, Turns, abba, samples};

@@ -5,9 +5,10 @@
 
 pub(crate) mod bandwidth;
 mod cores;
+pub(crate) mod fault;
 pub(crate) mod loaded;
 pub(crate) mod mlp;
-pub(crate) mod fault;
+pub(crate) mod numa;
 mod translation;
 
 use super::cpu::{best_core_clock, core, is_guest};

@@ -12,6 +12,7 @@ crate::family!(
         bandwidth,
         loaded,
         mlp,
+        numa,
         fault,
     ]
 );

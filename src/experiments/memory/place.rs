@@ -67,7 +67,13 @@ pub(super) fn place_on(bytes: u64, pages: Pages, node: usize) -> Result<Placed> 
     }
     mapping.touch();
     let huge_share = verified_share(&mapping)?;
-    verify_node(&mapping, node, &mut notes)?;
+    if let Err(error) = verify_node(&mapping, node, &mut notes) {
+        // Where binding was refused, that is why.
+        return Err(match notes.is_empty() {
+            true => error,
+            false => error.context(notes.join("; ")),
+        });
+    }
     Ok(Placed {
         mapping,
         huge_share,

@@ -92,8 +92,13 @@ fn tables(planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<(Audience, Ta
         metric,
     } = &planned.view
     {
-        let matrix = matrix::table(planned, &measured, rows, columns, metric);
-        tables.extend(matrix.into_iter().map(|table| (Audience::Everyone, table)));
+        // The view's metric first, then what else has both parameters.
+        let others = planned.metrics.iter().map(|metric| metric.name.as_ref());
+        let others = others.filter(|other| other != metric);
+        for metric in std::iter::once(metric.as_str()).chain(others) {
+            let matrix = matrix::table(planned, figures, rows, columns, metric);
+            tables.extend(matrix.into_iter().map(|table| (Audience::Everyone, table)));
+        }
     }
     for alike in by_parameters(&measured) {
         let whole = table(planned, &alike, "Measured");

@@ -44,13 +44,18 @@ pub(crate) fn table(
         }));
         Row::of(cells)
     });
+    let mut caption = metric.replace('_', " ");
+    if of_metric.iter().any(|figure| distance(figure).is_some()) {
+        caption.push_str(" (and the firmware's distance)");
+    }
     Some(Table {
-        caption: metric.replace('_', " "),
+        caption,
         columns: heads,
         rows: rows.collect(),
     })
 }
 
+/// Numbers ascending, symbols in the order of the cases.
 fn distinct<'a>(figures: &[&'a Figure], name: &str) -> Vec<&'a Value> {
     let mut values: Vec<&Value> = Vec::new();
     for value in figures.iter().filter_map(|figure| figure.case.get(name)) {
@@ -58,14 +63,28 @@ fn distinct<'a>(figures: &[&'a Figure], name: &str) -> Vec<&'a Value> {
             values.push(value);
         }
     }
+    if values.iter().all(|value| value.int().is_some()) {
+        values.sort_by_key(|value| value.int());
+    }
     values
+}
+
+/// What the firmware calls the distance that a ratio is about.
+fn distance(figure: &Figure) -> Option<&Value> {
+    let is_ratio = figure.metric.as_ref().is_some_and(|of| of.derived);
+    is_ratio.then(|| figure.at.get("distance")).flatten()
 }
 
 /// The values of one cell, with the tone of the worst.
 fn cell<'a>(figures: impl Iterator<Item = &'a Figure>) -> Cell {
     let (mut texts, mut tone) = (Vec::new(), Tone::Plain);
     for figure in figures {
-        texts.push(values::of_figure(figure).map_or_else(|| "-".to_owned(), |shown| shown.value));
+        let mut text =
+            values::of_figure(figure).map_or_else(|| "-".to_owned(), |shown| shown.value);
+        if let Some(distance) = distance(figure) {
+            text.push_str(&format!(" ({distance})"));
+        }
+        texts.push(text);
         let own = verdict(figure).tone;
         if own == Tone::Bad || (own == Tone::Warn && tone != Tone::Bad) {
             tone = own;

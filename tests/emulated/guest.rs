@@ -1,0 +1,189 @@
+//! A machine of software: a kernel, an archive of files for it to start from, and what it printed.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// The machine is given up after this; it is expected to take a tenth of it.
+const PATIENCE: Duration = Duration::from_secs(150);
+const EMULATOR: &str = "qemu-system-x86_64";
+const KERNEL_LINE: &str = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr";
+
+/// Where `scripts/test` puts the kernel.
+fn kernel() -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    let kernel = target.join("emulated/vmlinuz");
+    assert!(
+        kernel.is_file(),
+        "{} is missing: scripts/test unpacks it from a package",
+        kernel.display()
+    );
+    kernel
+}
+
+/// Runs a shell script as the only work of a machine with these further arguments (CPUs, memory,
+/// nodes), and returns what its console showed. The binary is `plumb` there; `/tmp` can be written.
+pub fn run(machine: &[&str], script: &str) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let archive = dir.path().join("files.cpio");
+    fs::write(&archive, files(&dir, script)).unwrap();
+    let mut command = Command::new(EMULATOR);
+    command
+        // Never the hardware's virtualisation: the machine is the same everywhere.
+        .args(["-accel", "tcg,thread=multi", "-cpu", "max", "-M", "q35"])
+        .args(machine)
+        .arg("-kernel")
+        .arg(kernel())
+        .arg("-initrd")
+        .arg(&archive)
+        .args(["-append", KERNEL_LINE])
+        .args(["-display", "none", "-serial", "stdio", "-monitor", "none"])
+        .args(["-no-reboot", "-nic", "none", "-nodefaults"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let machine = command.spawn();
+    let mut machine = machine.unwrap_or_else(|error| {
+        panic!("{EMULATOR}: {error} (scripts/test installs qemu-system-x86)")
+    });
+    let console = watch(&mut machine);
+    console.replace('\r', "")
+}
+
+/// The console until the machine is switched off; one that is not in time is ended.
+fn watch(machine: &mut Child) -> String {
+    let mut out = machine.stdout.take().unwrap();
+    let reader = thread::spawn(move || {
+        let mut console = Vec::new();
+        out.read_to_end(&mut console).unwrap();
+        String::from_utf8_lossy(&console).into_owned()
+    });
+    let deadline = Instant::now() + PATIENCE;
+    let status = loop {
+        if let Some(status) = machine.try_wait().unwrap() {
+            break Some(status);
+        }
+        if Instant::now() >= deadline {
+            machine.kill().unwrap();
+            machine.wait().unwrap();
+            break None;
+        }
+        thread::sleep(Duration::from_millis(20));
+    };
+    let console = reader.join().unwrap();
+    let mut errors = String::new();
+    let _ = machine.stderr.take().unwrap().read_to_string(&mut errors);
+    match status {
+        Some(status) if status.success() => console,
+        Some(status) => panic!("{EMULATOR} ended with {status}: {errors}\n{console}"),
+        None => panic!("the machine was not done after {PATIENCE:?}:\n{console}"),
+    }
+}
+
+/// The archive that becomes the machine's root: busybox, plumb without its debug information, their
+/// libraries, and the script.
+fn files(dir: &TempDir, script: &str) -> Vec<u8> {
+    let plumb = dir.path().join("plumb");
+    let stripped = Command::new("strip")
+        .arg("-o")
+        .arg(&plumb)
+        .arg(env!("CARGO_BIN_EXE_plumb"))
+        .status();
+    assert!(stripped.expect("strip, of binutils").success());
+    let busybox = ["/bin/busybox", "/usr/bin/busybox"]
+        .into_iter()
+        .map(Path::new)
+        .find(|path| path.is_file())
+        .expect("scripts/test installs busybox-static");
+
+    let mut archive = Archive(Vec::new());
+    for name in ["bin", "proc", "sys", "dev", "tmp"] {
+        archive.directory(name);
+    }
+    archive.file("bin/plumb", &fs::read(&plumb).unwrap());
+    archive.file("bin/busybox", &fs::read(busybox).unwrap());
+    for applet in ["sh", "mount", "cat", "echo", "mkdir", "poweroff"] {
+        archive.link(&format!("bin/{applet}"), "busybox");
+    }
+    let mut shared = libraries(&plumb);
+    shared.extend(libraries(busybox));
+    shared.sort();
+    shared.dedup();
+    let mut made: Vec<String> = vec!["bin".to_owned()];
+    for library in shared {
+        let name = library.trim_start_matches('/');
+        let parts: Vec<&str> = name.split('/').collect();
+        for depth in 1..parts.len() {
+            let parent = parts[..depth].join("/");
+            if !made.contains(&parent) {
+                archive.directory(&parent);
+                made.push(parent);
+            }
+        }
+        archive.file(name, &fs::read(&library).unwrap());
+    }
+    archive.file("run", script.as_bytes());
+    let init = "#!/bin/sh\nexport PATH=/bin PLUMB_STORE=/tmp/store\n\
+        mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev\n\
+        mount -t tmpfs tmp /tmp\nsh /run\npoweroff -f\n";
+    archive.file("init", init.as_bytes());
+    archive.end()
+}
+
+/// What the loader would take for a program, the loader included; nothing for a static one.
+fn libraries(program: &Path) -> Vec<String> {
+    let told = Command::new("ldd").arg(program).output().unwrap();
+    let told = String::from_utf8(told.stdout).unwrap();
+    let words = told.split_whitespace();
+    words
+        .filter(|word| word.starts_with('/') && Path::new(word).is_file())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// An archive of cpio's `newc` form, which the kernel unpacks.
+struct Archive(Vec<u8>);
+
+impl Archive {
+    fn directory(&mut self, name: &str) {
+        self.entry(name, 0o040_755, &[]);
+    }
+
+    fn file(&mut self, name: &str, content: &[u8]) {
+        self.entry(name, 0o100_755, content);
+    }
+
+    fn link(&mut self, name: &str, to: &str) {
+        self.entry(name, 0o120_777, to.as_bytes());
+    }
+
+    fn end(mut self) -> Vec<u8> {
+        self.entry("TRAILER!!!", 0, &[]);
+        self.0
+    }
+
+    fn entry(&mut self, name: &str, mode: u32, content: &[u8]) {
+        let bytes = u32::try_from(content.len()).expect("no file of 4 GiB");
+        let length = u32::try_from(name.len() + 1).unwrap();
+        // Number, mode, user, group, links, time, bytes, four devices, length of the name, check.
+        let fields = [0, mode, 0, 0, 1, 0, bytes, 0, 0, 0, 0, length, 0];
+        self.0.extend(b"070701");
+        for field in fields {
+            write!(self.0, "{field:08x}").unwrap();
+        }
+        self.0.extend(name.as_bytes());
+        self.0.push(0);
+        self.fill();
+        self.0.extend(content);
+        self.fill();
+    }
+
+    fn fill(&mut self) {
+        let whole = self.0.len().next_multiple_of(4);
+        self.0.resize(whole, 0);
+    }
+}
