@@ -301,6 +301,9 @@ pub struct DirFacts {
     pub path: std::path::PathBuf,
     /// File system type; empty where the mounts do not tell.
     pub file_system: String,
+    /// Bytes that a run may write there in all: nine tenths of the free space of a directory that
+    /// the user named, little of the one that a run takes by default.
+    pub allowance_bytes: u64,
 }
 
 /// Why an experiment or case is absent, and what would help.

@@ -7,7 +7,7 @@ use crate::host::{Host, Outside, Root};
 use crate::session::params::Settings;
 use crate::session::plan::{self, Planned};
 use crate::session::select::Selection;
-use crate::session::site;
+use crate::session::site::{self, Files};
 use crate::session::{Setup, plan::default_budget};
 use record::event::Options;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,8 @@ pub struct Choice {
     /// CPUs to measure on, for example 1 or 2-5 [default: the quietest first]
     #[arg(long, value_name = "LIST")]
     pub cpu: Option<String>,
-    /// Directory where experiments may write files
+    /// Directory where experiments may write files (default: the current one, of which a run then
+    /// fills at most 2 GiB and 5 % of the free space)
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
     /// Plan for a recorded machine (a directory with proc/ and sys/, or tree.txt) instead of this one
@@ -158,7 +159,11 @@ impl Choice {
             host,
             &root,
             self.cpu.as_deref(),
-            self.dir.as_deref(),
+            match (&self.dir, &self.host_tree) {
+                (Some(dir), _) => Files::Named(dir),
+                (None, None) => Files::Here,
+                (None, Some(_)) => Files::Nowhere,
+            },
             preset,
         )
         .map_err(|e| usage(&e))?;

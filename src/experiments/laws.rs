@@ -6,6 +6,7 @@ use crate::host::{Host, Root};
 use crate::session::params::{Settings, parse_values};
 use crate::session::plan::{case_ns, default_budget, looks, plan};
 use crate::session::select::Selection;
+use crate::session::site::{Files, site};
 use record::case::Case;
 use record::event::Repeat;
 use record::metric::Metric;
@@ -48,8 +49,7 @@ fn sites(preset: Preset) -> Vec<(String, Site)> {
         }
         let root = Root::at(&dir).unwrap();
         let name = dir.file_name().unwrap().to_string_lossy().into_owned();
-        let site =
-            crate::session::site::site(Host::read(&root), &root, None, None, preset).unwrap();
+        let site = site(Host::read(&root), &root, None, Files::Nowhere, preset).unwrap();
         assert_eq!(site.case_ns, case_ns(preset));
         sites.push((name, site));
     }

@@ -182,6 +182,7 @@ mod tests {
             dir: Some(DirFacts {
                 path: "/".into(),
                 file_system: String::new(),
+                allowance_bytes: 1 << 34,
             }),
             ..bare_site()
         }

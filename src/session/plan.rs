@@ -241,7 +241,10 @@ fn missing(need: Need, site: &Site) -> Option<Skip> {
             .is_none()
             .then(|| Skip::because("no far end was given").needs("--peer URL")),
         Need::Directory => site.dir.is_none().then(|| {
-            Skip::because("no directory for files").needs("--dir DIR on a real file system")
+            Skip::because(
+                "no directory for files: the current one cannot be written, or lies in memory",
+            )
+            .needs("--dir DIR on a real file system")
         }),
         Need::Numa => (site.host.numa.nodes.len() < 2).then(|| Skip::because("one NUMA node")),
         Need::TwoCpus => (site.cpus.len() < 2).then(|| {

@@ -15,6 +15,25 @@ pub struct BadSite(pub String);
 /// Share of the available memory that an experiment may touch: the rest keeps the machine from
 /// reclaiming while it is measured.
 const MEMORY_SHARE: f64 = 0.8;
+/// Share of the free space that a run may fill of a directory that was named …
+const NAMED_SHARE: f64 = 0.9;
+/// … and of one that was not, with a limit in bytes.
+const UNNAMED_SHARE: f64 = 0.05;
+const UNNAMED_MOST: f64 = 2.0 * (1_u64 << 30) as f64;
+
+/// File systems whose files are memory; they are taken only where they are named.
+const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
+
+/// Where files may be written.
+#[derive(Clone, Copy, Debug)]
+pub enum Files<'path> {
+    /// Below this directory, which the user named.
+    Named(&'path Path),
+    /// Below the current directory, if that can be written and is not in memory: nobody named one.
+    Here,
+    /// Nowhere: the site is another machine's.
+    Nowhere,
+}
 
 /// The site on this machine.
 ///
@@ -24,7 +43,7 @@ pub fn site(
     host: Host,
     root: &Root,
     cpus: Option<&str>,
-    dir: Option<&Path>,
+    files: Files<'_>,
     preset: Preset,
 ) -> Result<Site, BadSite> {
     let cpus = match cpus {
@@ -34,7 +53,15 @@ pub fn site(
     let memory_bytes = host
         .memory_ceiling_bytes()
         .map_or(0, |ceiling| (ceiling as f64 * MEMORY_SHARE) as u64);
-    let dir = dir.map(|dir| dir_facts(&host, dir)).transpose()?;
+    let dir = match files {
+        Files::Named(dir) => Some(dir_facts(&host, dir, |free| NAMED_SHARE * free)?),
+        Files::Here => dir_facts(&host, Path::new("."), |free| {
+            UNNAMED_MOST.min(UNNAMED_SHARE * free)
+        })
+        .ok()
+        .filter(|dir| !IN_MEMORY.contains(&dir.file_system.as_str())),
+        Files::Nowhere => None,
+    };
     Ok(Site {
         peer: None,
         dir,
@@ -81,7 +108,7 @@ fn asked_cpus(host: &Host, list: &str) -> Result<Vec<usize>, BadSite> {
     Ok(asked)
 }
 
-fn dir_facts(host: &Host, dir: &Path) -> Result<DirFacts, BadSite> {
+fn dir_facts(host: &Host, dir: &Path, allowance: impl Fn(f64) -> f64) -> Result<DirFacts, BadSite> {
     let shown = dir.display();
     let path = dir.canonicalize().map_err(|error| {
         BadSite(format!(
@@ -90,8 +117,9 @@ fn dir_facts(host: &Host, dir: &Path) -> Result<DirFacts, BadSite> {
     })?;
     // Only writing tells whether one may write: permissions, read-only mounts and quotas differ.
     let probe = path.join(format!(".plumb-probe-{}", std::process::id()));
-    std::fs::write(&probe, b"plumb")
+    let free_bytes = std::fs::write(&probe, b"plumb")
         .and_then(|()| std::fs::remove_file(&probe))
+        .and_then(|()| metal::fault::free_bytes(&std::fs::File::open(&path)?))
         .map_err(|error| {
             BadSite(format!(
                 "--dir {shown} cannot be written: {error}; name another directory"
@@ -105,6 +133,7 @@ fn dir_facts(host: &Host, dir: &Path) -> Result<DirFacts, BadSite> {
         .max_by_key(|mount| mount.target.len());
     Ok(DirFacts {
         file_system: mount.map(|mount| mount.fs.clone()).unwrap_or_default(),
+        allowance_bytes: allowance(free_bytes as f64) as u64,
         path,
     })
 }

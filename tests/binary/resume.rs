@@ -43,7 +43,7 @@ fn a_record_is_readable_wherever_it_was_cut() {
     let ends: Vec<usize> = (1..=bytes.len())
         .filter(|at| bytes[at - 1] == b'\n')
         .collect();
-    fs::create_dir(here.path("store")).unwrap();
+    fs::create_dir_all(here.path("store")).unwrap();
     let mut cuts = vec![0, 1];
     for end in &ends {
         // Before and after the newline, and within the next line.

@@ -37,10 +37,10 @@
 //!   file of one page and times four touches one by one: new, dropped, paged out, and one of shared memory,
 //!   the clock's reads included. Its figure is their mean.
 //!
-//! The file of `file` and `file_around` has no name, lies in `--dir` (else among the temporary files,
-//! which may be memory) and has other random bytes in each page.
+//! The file of `file` and `file_around` has no name, lies in the directory for files (where there is none, among the
+//! temporary files, which may be memory) and has other random bytes in each page.
 //!
-//! Major faults need `--dir` on a file system of a block device. The file is written once with unique
+//! Major faults need a directory on a file system of a block device: the current one, or `--dir`. The file is written once with unique
 //! random data and synced; before each case it is evicted (POSIX_FADV_DONTNEED), after which mincore
 //! must find none of it in memory, nor, right before each touch, its page. A touch counts if it was one
 //! major fault and the device read at least a page for this thread (/proc/self/io); the device's own
@@ -208,7 +208,7 @@ static CARD: Card = Card {
         Param {
             name: "fault",
             doc: "what is touched for the first time: minor faults, and (page, random, window) major \
-                  ones, which need --dir",
+                  ones, of a file on a device",
             domain: Domain::Symbols(&[
                 "anonymous",
                 "zero",
@@ -288,7 +288,8 @@ impl Experiment for Fault {
                 }
                 continue;
             }
-            let below = device::below(site);
+            let file = params.ints("file").first().copied().unwrap_or(MIB);
+            let below = device::room(site, file);
             for readahead in params.texts("readahead") {
                 let id = id.clone().with("readahead", readahead);
                 match &below {

@@ -2,6 +2,8 @@
 
 use crate::experiment::{Site, Skip};
 use crate::host::block::{Disk, Mount};
+use record::quantity::render;
+use record::unit::Unit;
 
 /// Bytes of a sector in /proc/diskstats, whatever the device's own are.
 const SECTOR_BYTES: u64 = 512;
@@ -16,16 +18,40 @@ pub(super) struct Below<'site> {
     pub(super) mount: &'site Mount,
 }
 
+const WAY_OUT: &str = "--dir DIR on a file system of a block device (ext4, xfs, btrfs)";
+
+/// Share of what a run may write that the file of this experiment may take.
+const ALLOWANCE_SHARE: u64 = 2;
+
+/// Where the directory for files lies, if a file of `bytes` may be written there.
+///
+/// # Errors
+/// As [`below`], or the file would be too large.
+pub(super) fn room(site: &Site, bytes: u64) -> Result<Below<'_>, Skip> {
+    let below = below(site)?;
+    let allowed = site.dir.as_ref().map_or(0, |dir| dir.allowance_bytes) / ALLOWANCE_SHARE;
+    if bytes > allowed {
+        return Err(Skip::because(format!(
+            "a file of {} is more than the {} that may be written here",
+            render(bytes as f64, Unit::B),
+            render(allowed as f64, Unit::B)
+        ))
+        .needs("--dir DIR with more free space, or --set memory.fault.file=SIZE"));
+    }
+    Ok(below)
+}
+
 /// The device below the directory for files.
 ///
 /// # Errors
 /// There is no directory, or its files lie in memory or behind something that keeps a cache.
 pub(super) fn below(site: &Site) -> Result<Below<'_>, Skip> {
-    const WAY_OUT: &str = "--dir DIR on a file system of a block device (ext4, xfs, btrfs)";
-    let dir = site
-        .dir
-        .as_ref()
-        .ok_or_else(|| Skip::because("no directory for files").needs(WAY_OUT))?;
+    let dir = site.dir.as_ref().ok_or_else(|| {
+        Skip::because(
+            "no directory for files: the current one cannot be written, or lies in memory",
+        )
+        .needs(WAY_OUT)
+    })?;
     let shown = dir.path.display();
     let block = &site.host.block;
     let mount = block.mount_of(&dir.path.to_string_lossy()).ok_or_else(|| {
@@ -117,6 +143,7 @@ mod tests {
             dir: Some(DirFacts {
                 path: dir.into(),
                 file_system: String::new(),
+                allowance_bytes: 1 << 34,
             }),
             ..bare_site()
         }

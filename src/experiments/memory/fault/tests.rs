@@ -18,6 +18,7 @@ fn with_disk() -> Site {
         dir: Some(DirFacts {
             path: "/x".into(),
             file_system: "ext4".to_owned(),
+            allowance_bytes: 1 << 34,
         }),
         ..bare_site()
     }
