@@ -5,12 +5,13 @@ use record::case::Order;
 use record::event::{
     Absence, Bound, Calibration, Derived, End, Ending, Event, Footer, Header, Isolation, Options,
     Outcome, Plan, PlannedExperiment, PlannedSeries, Prediction, PredictionEvent, PredictionKind,
-    Range, Raw, Repeat, Round, RoundStatus, Samples, Side, Trace, View,
+    Range, Raw, Repeat, Round, RoundStatus, Samples, Side, Trace,
 };
 use record::key::CaseId;
 use record::metric::{Better, Kind, Metric};
 use record::run::Run;
 use record::unit::Unit;
+use record::view::View;
 use std::collections::BTreeMap;
 
 /// Core clock of the synthetic machine.

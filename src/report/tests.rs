@@ -184,7 +184,7 @@ fn a_matrix_has_a_row_and_a_column_per_value() {
         .iter_mut()
         .find(|planned| planned.id == "memory.latency")
         .unwrap();
-    latency.view = record::event::View::Matrix {
+    latency.view = record::view::View::Matrix {
         rows: "footprint".into(),
         columns: "pages".into(),
         metric: "latency".into(),
@@ -200,7 +200,7 @@ fn a_curve_goes_along_its_steps() {
     let plan = run.plan.as_mut().unwrap();
     let planned = plan.experiments.iter_mut();
     let latency = planned.into_iter().find(|one| one.id == "memory.latency");
-    latency.unwrap().view = record::event::View::Curve {
+    latency.unwrap().view = record::view::View::Curve {
         along: "footprint".into(),
         x: "latency".into(),
         y: "latency".into(),

@@ -12,6 +12,7 @@ pub mod metric;
 pub mod quantity;
 pub mod run;
 pub mod unit;
+pub mod view;
 
 /// Version of the record's format. A reader refuses records with a higher one.
 pub const FORMAT: u32 = 1;

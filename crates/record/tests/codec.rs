@@ -10,11 +10,12 @@ use record::event::{
     Absence, Bound, Calibration, Derived, End, Ending, Event, FailedCase, Footer, Header,
     Histogram, Isolation, Options, Outcome, Plan, PlannedExperiment, PlannedSeries, Prediction,
     PredictionEvent, PredictionKind, Range, Raw, Repeat, Round, RoundStatus, Samples, Segment,
-    Side, Trace, View,
+    Side, Trace,
 };
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
+use record::view::View;
 use std::collections::BTreeMap;
 
 /// As many cases, the same ones every time.

@@ -7,9 +7,10 @@ use crate::analysis::findings::Severity;
 use crate::analysis::verdict::Verdict;
 use crate::report::document::{Audience, Block, Cell, Column, Row, Section, Table, Tone};
 use crate::report::values;
-use record::event::{Ending, PlannedExperiment, View};
+use record::event::{Ending, PlannedExperiment};
 use record::key::Value;
 use record::run::Run;
+use record::view::View;
 
 /// Rows above which a ladder's table is thinned where room is short.
 pub(super) const MANY_ROWS: usize = 24;

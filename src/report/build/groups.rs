@@ -5,9 +5,10 @@ use crate::analysis::figure::Figure;
 use crate::analysis::verdict::Verdict;
 use crate::report::document::{Cell, Column, Row, Table, Tone};
 use crate::report::values;
-use record::event::{Ending, PlannedExperiment, View};
+use record::event::{Ending, PlannedExperiment};
 use record::key::{CaseId, Value};
 use record::quantity::render;
+use record::view::View;
 
 /// The figures of one line: a metric of cases that differ only in the parameter along it.
 struct Group<'figures> {

@@ -5,12 +5,13 @@ use crate::analysis::figure::Figure;
 use crate::analysis::verdict::Verdict;
 use crate::report::document::{Axis, Marker, Plot, Point, Series, Shape};
 use crate::report::values;
-use record::event::{Ending, PlannedExperiment, Trace, View};
+use record::event::{Ending, PlannedExperiment, Trace};
 use record::key::CaseId;
 use record::metric::Metric;
 use record::quantity::{digits, render};
 use record::run::Run;
 use record::unit::Unit;
+use record::view::View;
 use std::collections::BTreeMap;
 
 /// Series up to which the predicted band is drawn; more would hide each other.

@@ -1,0 +1,51 @@
+//! How a report shows an experiment, as data in the plan.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How a report shows an experiment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum View {
+    /// A row per case.
+    Table,
+    /// A metric over a numeric parameter, a line per rest of the case.
+    Line {
+        /// Parameter on the horizontal axis.
+        over: String,
+        /// Metric on the vertical axis.
+        metric: String,
+        /// Logarithmic horizontal axis.
+        log_x: bool,
+        /// Logarithmic vertical axis.
+        log_y: bool,
+    },
+    /// A metric over another of the same case, a line per rest of the case.
+    Curve {
+        /// Parameter that is stepped along a line.
+        along: String,
+        /// Metric on the horizontal axis.
+        x: String,
+        /// Metric on the vertical axis.
+        y: String,
+    },
+    /// Rows by one parameter, columns by another.
+    Matrix {
+        /// Parameter of the rows.
+        rows: String,
+        /// Parameter of the columns.
+        columns: String,
+        /// Metric in the cells.
+        metric: String,
+    },
+    /// A trace over time.
+    Timeline {
+        /// `Trace::kind` to show.
+        trace: String,
+    },
+    /// A bar per case.
+    Bars {
+        /// Metric as the bar's length.
+        metric: String,
+    },
+}
