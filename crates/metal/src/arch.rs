@@ -44,7 +44,7 @@ pub(crate) use machine::CHAINS;
 // Arithmetic at full rate.
 pub(crate) use machine::{peak_body, peak_chain};
 // Loops that move the words of arrays.
-pub(crate) use machine::stream_code;
+pub(crate) use machine::{stream_code, stream_has_ahead};
 
 /// A timed body that is only repeated: returns what its documentation says.
 pub(crate) type Loop = unsafe extern "C" fn(n: u64) -> u64;

@@ -23,7 +23,7 @@ pub(crate) use fault::{fault_stores, step_over};
 pub(crate) use instruction::{BRANCH_TEXT, INSTRUCTIONS, branches, has_feature};
 pub(crate) use line::{line_method, line_turns};
 pub(crate) use peak::{peak_body, peak_chain};
-pub(crate) use stream::stream_code;
+pub(crate) use stream::{stream_code, stream_has_ahead};
 pub(crate) use sum::sum_lines;
 pub(crate) use timed::{
     CLOCK_READS, chain_add, chain_multiply, chain_rotate, chase_index, chase_pointer, clock_loop,

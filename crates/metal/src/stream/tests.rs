@@ -1,4 +1,4 @@
-use super::{Access, Kernel, Op, PAGE, STEP_LINES, Stores, Stream, Width};
+use super::{Access, Ahead, Kernel, Op, PAGE, STEP_LINES, Stores, Stream, Width};
 use crate::memory::{Mapping, Pages};
 
 fn every_kernel() -> Vec<Kernel> {
@@ -25,10 +25,10 @@ fn supported() -> impl Iterator<Item = Kernel> {
     kernels.filter(|kernel| kernel.is_supported())
 }
 
-fn stream(kernel: Kernel, lines: usize, ahead: bool) -> Stream {
+fn stream(kernel: Kernel, lines: usize, ahead: Ahead) -> Stream {
     let bytes = lines * 64 * kernel.op.arrays();
     let mapping = Mapping::new(Stream::mapping_bytes(kernel, bytes), Pages::Base).unwrap();
-    Stream::over(kernel, ahead, mapping, bytes).unwrap()
+    Stream::new(kernel, ahead, mapping, bytes).unwrap()
 }
 
 /// Sizes below, at and beside whole turns of every loop, and of several pages.
@@ -39,10 +39,10 @@ fn every_kernel_leaves_the_known_answer_wherever_it_stops() {
     let mut kernels = 0;
     for kernel in supported() {
         kernels += 1;
-        for ahead in [false, true] {
+        for ahead in [Ahead::No, Ahead::Yes] {
             for lines in LINES {
                 let mut stream = stream(kernel, lines, ahead);
-                let what = format!("{kernel:?}, {lines} lines, ahead {ahead}");
+                let what = format!("{kernel:?}, {lines} lines, ahead {ahead:?}");
                 assert!(stream.is_right(), "{what}, at first");
                 for bytes in [1, 5000, 64, 90_000] {
                     stream.step(bytes);
@@ -65,7 +65,7 @@ fn every_kernel_leaves_the_known_answer_wherever_it_stops() {
 fn a_wrong_word_is_seen() {
     for kernel in supported() {
         let lines = 8 * 37;
-        let mut stream = stream(kernel, lines, false);
+        let mut stream = stream(kernel, lines, Ahead::No);
         stream.step(64 * 50 * kernel.op.moves());
         assert!(stream.is_right(), "{kernel:?}");
         for array in 0..kernel.op.arrays() {
@@ -86,7 +86,7 @@ fn a_wrong_word_is_seen() {
 #[test]
 fn work_left_out_is_seen() {
     for kernel in supported() {
-        let mut stream = stream(kernel, 8 * 37, false);
+        let mut stream = stream(kernel, 8 * 37, Ahead::No);
         stream.step(64 * 50 * kernel.op.moves());
         // A line more is claimed than was done. Vectors that are read are told
         // by the last of them.
@@ -100,7 +100,7 @@ fn work_left_out_is_seen() {
 fn a_step_returns_what_it_moved_and_goes_on() {
     for kernel in supported() {
         let (lines, moves) = (8 * 64, kernel.op.moves());
-        let mut stream = stream(kernel, lines, false);
+        let mut stream = stream(kernel, lines, Ahead::No);
         assert_eq!(stream.pass_bytes(), (lines * 64 * moves) as u64);
         assert_eq!(stream.footprint_bytes(), lines * 64 * kernel.op.arrays());
         // Whole steps, which need not divide the arrays, add up.
@@ -127,7 +127,7 @@ fn small_arrays_are_passed_over_whole() {
             access,
             width: Width::Word8,
         };
-        let mut stream = stream(kernel, 8, false);
+        let mut stream = stream(kernel, 8, Ahead::No);
         let pass = 8 * 64 * 2;
         for (bytes, passes) in [(pass, 1), (10 * pass, 10), (10 * pass + 100, 10)] {
             let before = stream.passes;
@@ -141,7 +141,7 @@ fn small_arrays_are_passed_over_whole() {
 fn arrays_lie_apart_in_their_pages_and_inside_the_mapping() {
     for kernel in supported() {
         for lines in LINES {
-            let stream = stream(kernel, lines, false);
+            let stream = stream(kernel, lines, Ahead::No);
             let starts = &stream.starts[..kernel.op.arrays()];
             let end = starts[starts.len() - 1] + lines * 64;
             assert!(end <= stream.mapping.bytes());
@@ -162,7 +162,7 @@ fn what_cannot_be_laid_out_is_refused() {
     let kernel = Kernel::widest(Op::Triad, Stores::Regular);
     let of = |bytes: usize, footprint| {
         let mapping = Mapping::new(bytes, Pages::Base).unwrap();
-        Stream::new(kernel, mapping, footprint).map(|stream| stream.footprint_bytes())
+        Stream::new(kernel, Ahead::Yes, mapping, footprint).map(|stream| stream.footprint_bytes())
     };
     assert!(of(PAGE, 191).is_err(), "less than a line of each");
     assert!(of(16 * PAGE, 32 * PAGE).is_err(), "a mapping too small");
@@ -173,22 +173,25 @@ fn what_cannot_be_laid_out_is_refused() {
     };
     assert!(!impossible.is_supported());
     let mapping = Mapping::new(PAGE, Pages::Base).unwrap();
-    assert!(Stream::new(impossible, mapping, PAGE / 4).is_err());
+    assert!(Stream::new(impossible, Ahead::No, mapping, PAGE / 4).is_err());
 }
 
 #[test]
-fn another_kernel_over_the_same_memory_begins_anew() {
-    let mut stream = stream(Kernel::widest(Op::Triad, Stores::Regular), 8 * 37, false);
-    stream.step(1 << 20);
-    let footprint = stream.footprint_bytes();
-    let mut stream = stream
-        .set_kernel(Kernel::widest(Op::Write, Stores::NonTemporal))
-        .unwrap();
-    assert_eq!(stream.footprint_bytes(), footprint);
-    assert!(stream.is_right());
-    stream.step(1 << 20);
-    assert!(stream.is_right());
-    assert!(stream.into_mapping().bytes() >= footprint);
+fn the_loops_of_a_kernel_take_turns_over_the_same_arrays() {
+    for kernel in supported() {
+        let mut stream = stream(kernel, 8 * 37, Ahead::No);
+        for ahead in [Ahead::Yes, Ahead::No, Ahead::Yes] {
+            stream.set_ahead(ahead);
+            stream.step(64 * 50 * kernel.op.moves());
+            assert!(stream.is_right(), "{kernel:?}");
+        }
+        // Scalars have one loop, which is both.
+        let both = [Ahead::No, Ahead::Yes].map(|ahead| {
+            stream.set_ahead(ahead);
+            stream.code as usize
+        });
+        assert_eq!(both[0] != both[1], kernel.has_ahead(), "{kernel:?}");
+    }
 }
 
 #[test]

@@ -6,8 +6,10 @@
 //! in single precision as in double.
 
 use super::{
-    Access, Constant, Kernel, LINE, Op, READ_REGISTERS, READ_TURN_LINES, Stream, Width, sweeps,
+    Access, Ahead, Constant, Kernel, LINE, Op, READ_REGISTERS, READ_TURN_LINES, Stores, Stream,
+    Width, sweeps,
 };
+use crate::arch;
 
 /// Elements after which an array's values repeat: a prime.
 const PERIOD: usize = 251;
@@ -78,6 +80,33 @@ fn block(kernel: Kernel, element: impl Fn(usize) -> u64) -> Vec<u8> {
         .collect()
 }
 
+/// So many lines as a period has elements: whole periods, of any size of element.
+fn lines(kernel: Kernel, element: impl Fn(usize) -> u64) -> Vec<Constant> {
+    let size = size(kernel);
+    let line = |number: usize| {
+        let mut line = Constant([0; LINE]);
+        for (lane, word) in line.0.chunks_exact_mut(size).enumerate() {
+            let bits = element(number * (LINE / size) + lane);
+            word.copy_from_slice(&bits.to_le_bytes()[..size]);
+        }
+        line
+    };
+    (0..PERIOD).map(line).collect()
+}
+
+/// Fills whole lines of memory with copies of `lines`, by stores past the caches.
+fn copy_past(lines: &[Constant], memory: &mut [u8]) {
+    let kernel = Kernel::widest(Op::Copy, Stores::NonTemporal);
+    let code = arch::stream_code(kernel, Ahead::No).expect("the widest is supported");
+    assert!(memory.as_ptr().addr().is_multiple_of(LINE) && memory.len().is_multiple_of(LINE));
+    for part in memory.chunks_mut(lines.len() * LINE) {
+        let (to, from) = (part.as_mut_ptr(), lines.as_ptr().cast());
+        // SAFETY: the processor has the instructions; the loop copies the lines
+        // of `part`, at most as many as `lines` has, and both begin with a line.
+        unsafe { code(to, from, from, part.len() / LINE, 1, from) };
+    }
+}
+
 /// The constant that the kernel's loop is given.
 pub(super) fn constant(kernel: Kernel) -> Constant {
     let bits = match kernel.op {
@@ -93,16 +122,13 @@ pub(super) fn constant(kernel: Kernel) -> Constant {
 }
 
 impl Stream {
-    /// Writes the values before.
+    /// Writes the values before, past the caches.
     pub(super) fn prepare(&mut self) {
         let kernel = self.kernel;
         for (array, start) in ARRAYS.into_iter().zip(self.starts).take(kernel.op.arrays()) {
-            let block = block(kernel, |index| bits(kernel, before(array, index)));
+            let lines = lines(kernel, |index| bits(kernel, before(array, index)));
             let bytes = self.lines * LINE;
-            let array = &mut self.mapping.as_mut_slice()[start..][..bytes];
-            for chunk in array.chunks_mut(PERIOD * size(kernel)) {
-                chunk.copy_from_slice(&block[..chunk.len()]);
-            }
+            copy_past(&lines, &mut self.mapping.as_mut_slice()[start..][..bytes]);
         }
     }
 

@@ -11,7 +11,7 @@ use crate::measure::{Bench, Clock, Shared, WrongResult};
 use anyhow::{Context, Result, ensure};
 use metal::memory::Mapping;
 use metal::place::current_node;
-use metal::stream::{Access, Kernel, Op, Stores, Stream, Width};
+use metal::stream::{Access, Ahead, Kernel, Op, Stores, Stream, Width};
 use record::case::Case;
 use record::key::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -115,7 +115,7 @@ impl<'arena> Member<'arena> {
             node,
             notes,
         } = place.take()?;
-        let stream = Stream::new(kernel, mapping, footprint)?;
+        let stream = Stream::new(kernel, Ahead::No, mapping, footprint)?;
         Ok(Member {
             stream: Some(stream),
             place,

@@ -6,7 +6,7 @@ use crate::measure::{Bench, Clock, NeverTogether, Shared, WrongResult};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use metal::chains::Chains;
 use metal::place::current_node;
-use metal::stream::{Kernel, Stream};
+use metal::stream::{Ahead, Kernel, Stream};
 use record::case::Case;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
@@ -308,7 +308,7 @@ impl Party {
         *arrays = Some(match arrays.take() {
             Some(kept) if kept.it.kernel() == kernel => kept,
             Some(kept) => Kept {
-                it: Stream::new(kernel, kept.it.into_mapping(), self.loader_bytes)?,
+                it: Stream::new(kernel, Ahead::Yes, kept.it.into_mapping(), self.loader_bytes)?,
                 node: kept.node,
                 notes: kept.notes,
             },
@@ -316,7 +316,7 @@ impl Party {
                 let node = current_node();
                 let placed = place_huge_or_base(self.loader_bytes as u64 + APART, node)?;
                 Kept {
-                    it: Stream::new(kernel, placed.mapping, self.loader_bytes)?,
+                    it: Stream::new(kernel, Ahead::Yes, placed.mapping, self.loader_bytes)?,
                     node,
                     notes: placed.notes,
                 }

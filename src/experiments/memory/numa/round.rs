@@ -10,7 +10,7 @@ use fastrand::Rng;
 use metal::memory::Mapping;
 use metal::place;
 use metal::ring::Ring;
-use metal::stream::{Kernel, Op, Stores, Stream};
+use metal::stream::{Ahead, Kernel, Op, Stores, Stream};
 use record::case::{Case, Series};
 use record::key::Value;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -239,7 +239,7 @@ impl Field {
         let streams = together(&self.makers, parts, |part| {
             let bytes = part.bytes().checked_sub(APART_BYTES);
             let bytes = bytes.context("a member's part of the memory holds no arrays")?;
-            Ok(Stream::new(kernel, part, bytes)?)
+            Ok(Stream::new(kernel, Ahead::Yes, part, bytes)?)
         })?;
         self.streams = streams.into_iter().map(Mutex::new).collect();
         Ok(())

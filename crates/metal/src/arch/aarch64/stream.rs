@@ -10,7 +10,7 @@
 
 use core::arch::naked_asm;
 
-use crate::stream::{Access, Code, Kernel, Op, Stores, Width};
+use crate::stream::{Access, Ahead, Code, Kernel, Op, Stores, Width};
 
 /// Moves the pointers of so many arrays.
 macro_rules! all {
@@ -349,7 +349,7 @@ read!(read_8_strided 512 "x", 9 512, 4096: "0" "0, 2048", "0");
 
 /// A kernel's loop; none where this architecture has none. Every 64-bit Arm of
 /// Linux has all of these. None prefetches.
-pub(crate) fn stream_code(kernel: Kernel, _ahead: bool) -> Option<Code> {
+pub(crate) fn stream_code(kernel: Kernel, _ahead: Ahead) -> Option<Code> {
     match (kernel.stores, kernel.access) {
         (Stores::Regular, Access::Every) => every(kernel.op, kernel.width),
         (Stores::NonTemporal, Access::Every) => past(kernel.op, kernel.width),
@@ -357,6 +357,11 @@ pub(crate) fn stream_code(kernel: Kernel, _ahead: bool) -> Option<Code> {
         (Stores::Regular, Access::Strided) => strided(kernel.op, kernel.width),
         (Stores::NonTemporal, Access::First | Access::Strided) => None,
     }
+}
+
+/// Whether a kernel has a loop of its own that prefetches: none here.
+pub(crate) fn stream_has_ahead(_kernel: Kernel) -> bool {
+    false
 }
 
 /// Every byte.

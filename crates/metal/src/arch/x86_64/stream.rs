@@ -8,7 +8,7 @@
 //! index register: stores with one keep Haswell to Skylake from using their
 //! third address unit. Non-temporal stores are in order when a loop returns.
 
-use crate::stream::{Access, Code, Kernel, Width};
+use crate::stream::{Access, Ahead, Code, Kernel, Op, Stores, Width};
 
 /// Moves the pointers of so many arrays.
 macro_rules! all {
@@ -92,7 +92,7 @@ mod vector;
 /// A kernel's loop; none where this architecture has none or this processor
 /// (or its operating system, which keeps the registers) lacks its instructions.
 /// `ahead`: the one that prefetches, where there is one.
-pub(crate) fn stream_code(kernel: Kernel, ahead: bool) -> Option<Code> {
+pub(crate) fn stream_code(kernel: Kernel, ahead: Ahead) -> Option<Code> {
     let has = match kernel.width {
         Width::Word4 | Width::Word8 | Width::Sse2 => true,
         Width::Avx2 => {
@@ -101,7 +101,12 @@ pub(crate) fn stream_code(kernel: Kernel, ahead: bool) -> Option<Code> {
         Width::Avx512 => std::is_x86_feature_detected!("avx512f"),
         Width::Neon => false,
     };
-    written(kernel, ahead).filter(|_| has)
+    written(kernel, ahead == Ahead::Yes).filter(|_| has)
+}
+
+/// Whether a kernel has a loop of its own that prefetches.
+pub(crate) fn stream_has_ahead(kernel: Kernel) -> bool {
+    kernel.width.is_vector() && (kernel.op, kernel.stores) != (Op::Write, Stores::NonTemporal)
 }
 
 /// A kernel's code, whether or not this processor can run it.
