@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn instances_are_counted_by_the_cpus_that_share_them() {
-        let site = recorded("epyc-two-sockets");
+        let site = recorded("epyc-7763-2s");
         let all: Vec<usize> = site.host.cpu.cpus.iter().map(|cpu| cpu.id).collect();
         let per_instance = sharing(&site, 2, &all);
         assert!(per_instance > 1, "{per_instance}");
