@@ -1,4 +1,5 @@
-//! Footprints of random walks that are to be answered by one level of the hierarchy.
+//! Sizes of the levels of the hierarchy as the family's experiments go by them, and footprints of
+//! random walks that are to be answered by one level.
 
 use crate::experiment::{Known, Params, Preset, Site, Skip};
 use crate::predict::cpu::is_guest;
@@ -12,10 +13,10 @@ const MIB: u64 = 1 << 20;
 /// Most bytes of a walk in the standard preset: what a prediction goes by before a case is resolved.
 pub(super) const USUAL_MOST: u64 = 128 * MIB;
 /// What an unknown last cache is taken to have: nearly all have less for one core.
-const UNKNOWN_LAST: u64 = 32 * MIB;
-/// A footprint in main memory has so many times the last cache, and at least so much.
-const TIMES_LAST: u64 = 4;
-const LEAST_MEMORY: u64 = 64 * MIB;
+pub(super) const UNKNOWN_LAST: u64 = 32 * MIB;
+/// What lies in main memory has so many times the last cache, and at least so much altogether.
+pub(super) const TIMES_LAST: u64 = 4;
+pub(super) const LEAST_MEMORY: u64 = 64 * MIB;
 /// Where huge pages are given whole, so are footprints beyond some of them.
 const GRAIN: u64 = 2 * MIB;
 /// Of making a walk, in ns: touching a byte first (in a guest the hypervisor may have to find it)
@@ -23,6 +24,85 @@ const GRAIN: u64 = 2 * MIB;
 const TOUCH_NS: f64 = 0.5;
 const TOUCH_GUEST_NS: f64 = 1.0;
 const LINK_NS: f64 = 35.0;
+
+/// Bytes of a level that one core can fill, as `memory.latency` found them, else as a person gave
+/// them (`host.cache.l2`, `host.cache.l3`); and which of both.
+pub(super) fn known_bytes(
+    site: &Site,
+    known: Option<&Known>,
+    level: &str,
+) -> Option<(u64, &'static str)> {
+    let id = CaseId::new().with("level", level);
+    let measured = known.and_then(|known| known.get("memory.latency", &id, "level_size"));
+    let given = || match level {
+        "L2" => site.host.given.value("cache.l2"),
+        "L3" => site.host.given.value("cache.l3"),
+        _ => None,
+    };
+    // Less than 1 KiB is no cache: neither a finding nor a wish to go by.
+    let is_size = |bytes: &f64| *bytes >= 1024.0;
+    let found = measured.filter(is_size).map(|bytes| (bytes, "measured"));
+    let found = found.or_else(|| Some((given().filter(is_size)?, "given")));
+    found.map(|(bytes, from)| (bytes as u64, from))
+}
+
+/// Bytes of a level as [`known_bytes`], else as the machine describes all of it.
+pub(super) fn whole_bytes(
+    site: &Site,
+    known: Option<&Known>,
+    level: &str,
+) -> Option<(u64, &'static str)> {
+    known_bytes(site, known, level).or_else(|| {
+        let described = described_levels(site);
+        let of = described.iter().find(|(name, _)| *name == level);
+        of.map(|(_, bytes)| (*bytes, "described"))
+    })
+}
+
+/// Bytes of one instance of the last cache, which what lies in main memory must be beyond.
+pub(super) fn last_bytes(site: &Site, known: Option<&Known>) -> (u64, &'static str) {
+    let described = described_levels(site);
+    let last = described.last().map(|(name, _)| *name);
+    last.and_then(|name| whole_bytes(site, known, name))
+        .unwrap_or((UNKNOWN_LAST, "assumed"))
+}
+
+/// How many of `cpus` share the fullest instance of the level `at` (0: the first).
+pub(super) fn sharing(site: &Site, at: usize, cpus: &[usize]) -> usize {
+    groups(site, at, cpus).into_iter().max().unwrap_or(1).max(1)
+}
+
+/// Instances of the last cache under `cpus`: what these together fill is so many times one.
+pub(super) fn instances(site: &Site, cpus: &[usize]) -> usize {
+    match described_levels(site).len().checked_sub(1) {
+        None => 1,
+        Some(at) => groups(site, at, cpus).len().max(1),
+    }
+}
+
+/// How many of the CPUs each instance of a level serves that serves any. A cache that only CPUID
+/// describes tells no instances: then the first two levels are taken as private, others as shared.
+fn groups(site: &Site, at: usize, cpus: &[usize]) -> Vec<usize> {
+    let level = at as u32 + 1;
+    let first = cpus.first().copied().unwrap_or(0);
+    let Some(cache) = site.host.cache.data(level, first) else {
+        return vec![1; cpus.len()];
+    };
+    if cache.shared_by.is_empty() {
+        return if at < 2 {
+            vec![1; cpus.len()]
+        } else {
+            vec![cpus.len()]
+        };
+    }
+    // Cores of other kinds have instances of other geometry.
+    let caches = site.host.cache.levels.iter();
+    let same = caches.filter(|other| other.level == level && other.kind == cache.kind);
+    same.flat_map(|cache| &cache.shared_by)
+        .map(|group| group.iter().filter(|cpu| cpus.contains(cpu)).count())
+        .filter(|count| *count > 0)
+        .collect()
+}
 
 /// A footprint.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,14 +170,14 @@ pub(super) fn footprint(
     most: u64,
 ) -> Result<Sized, Skip> {
     let slot = line_bytes(site).0.max(64);
-    let described = described_levels(site);
-    let sizes: Vec<(&str, u64)> = described
-        .iter()
-        .map(|(name, bytes)| (*name, measured(known, name).unwrap_or(*bytes)))
-        .collect();
     let (bytes, note) = if level == MEMORY {
-        in_memory(site, sizes.last().map(|level| level.1), most)?
+        in_memory(site, last_bytes(site, known).0, most)?
     } else {
+        let described = described_levels(site);
+        let sizes: Vec<(&str, u64)> = described
+            .iter()
+            .filter_map(|(name, _)| Some((*name, whole_bytes(site, known, name)?.0)))
+            .collect();
         (in_cache(&sizes, level)?.min(most), None)
     };
     Ok(Sized {
@@ -105,13 +185,6 @@ pub(super) fn footprint(
         slot,
         note,
     })
-}
-
-/// The size of a level as `memory.latency` found it.
-fn measured(known: Option<&Known>, level: &str) -> Option<u64> {
-    let id = CaseId::new().with("level", level);
-    let bytes = known?.get("memory.latency", &id, "level_size")?;
-    (bytes >= 1024.0).then_some(bytes as u64)
 }
 
 fn in_cache(sizes: &[(&str, u64)], level: &str) -> Result<u64, Skip> {
@@ -131,8 +204,7 @@ fn in_cache(sizes: &[(&str, u64)], level: &str) -> Result<u64, Skip> {
     Ok(footprint)
 }
 
-fn in_memory(site: &Site, last: Option<u64>, most: u64) -> Result<(u64, Option<String>), Skip> {
-    let last = last.unwrap_or(UNKNOWN_LAST);
+fn in_memory(site: &Site, last: u64, most: u64) -> Result<(u64, Option<String>), Skip> {
     let wanted = TIMES_LAST.saturating_mul(last).max(LEAST_MEMORY);
     let allowed = most.min(site.memory_bytes / 2);
     let bytes = wanted.min(allowed);
@@ -159,7 +231,9 @@ fn in_memory(site: &Site, last: Option<u64>, most: u64) -> Result<(u64, Option<S
 
 #[cfg(test)]
 mod tests {
-    use super::{GRAIN, MIB, Sized, footprint};
+    use super::{
+        GRAIN, MIB, Sized, UNKNOWN_LAST, footprint, instances, last_bytes, sharing, whole_bytes,
+    };
     use crate::experiment::{Known, Site};
     use crate::experiments::tests::{recorded, sites};
     use crate::predict::memory::{MEMORY, described_levels};
@@ -209,6 +283,43 @@ mod tests {
         let mut case = Case::new(CaseId::new());
         cut.write(&mut case);
         assert_eq!(Sized::of(&case), Some(cut));
+    }
+
+    #[test]
+    fn what_was_measured_counts_before_what_was_given_and_that_before_what_is_described() {
+        let mut site = recorded("alder-lake-hybrid");
+        let described = *described_levels(&site).last().expect("caches");
+        assert_eq!(described.0, "L3");
+        assert_eq!(last_bytes(&site, None), (described.1, "described"));
+        let given = site.host.given.set("cache.l3", "12MiB");
+        given.expect("a size");
+        assert_eq!(last_bytes(&site, None), (12 * MIB, "given"));
+        assert_eq!(bytes(&site, None, MEMORY, u64::MAX), 64 * MIB);
+        let mut known = Known::default();
+        let size = Key::new(
+            "memory.latency",
+            &CaseId::new().with("level", "L3"),
+            "level_size",
+        );
+        known.insert(size.clone(), 20.0 * MIB as f64);
+        assert_eq!(last_bytes(&site, Some(&known)), (20 * MIB, "measured"));
+        // What is smaller than any cache is no finding.
+        known.insert(size, 12.0);
+        assert_eq!(last_bytes(&site, Some(&known)), (12 * MIB, "given"));
+        assert_eq!(last_bytes(&bare_site(), None), (UNKNOWN_LAST, "assumed"));
+        assert_eq!(whole_bytes(&bare_site(), None, "L2"), None);
+    }
+
+    #[test]
+    fn instances_are_counted_by_the_cpus_that_share_them() {
+        let site = recorded("epyc-7763-2s");
+        let all: Vec<usize> = site.host.cpu.cpus.iter().map(|cpu| cpu.id).collect();
+        let per_instance = sharing(&site, 2, &all);
+        assert!(per_instance > 1, "{per_instance}");
+        assert_eq!(instances(&site, &all) * per_instance, all.len());
+        assert_eq!(instances(&site, &all[..1]), 1);
+        assert_eq!(sharing(&site, 0, &all[..1]), 1);
+        assert_eq!(instances(&bare_site(), &[0]), 1);
     }
 
     #[test]
