@@ -382,7 +382,6 @@ impl Bench {
         mut measure: impl FnMut(&mut Bench, &Case) -> Result<()>,
     ) {
         for case in &series.cases {
-            self.takes_memory_for([case]);
             let mut outcome = measure(self, case);
             if outcome
                 .as_ref()
