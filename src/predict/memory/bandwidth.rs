@@ -332,9 +332,9 @@ fn over_reading(transfer: Transfer) -> Range {
         ("write", false) => range(0.35, 0.62, 1.1),
         ("write", true) => range(0.3, 0.85, 1.8),
         ("modify", _) => range(1.0, 1.6, 2.15),
-        ("copy" | "scale", false) => range(0.6, 0.87, 1.15),
+        ("copy" | "scale", false) => range(0.6, 0.87, 1.33),
         ("copy" | "scale", true) => range(0.45, 1.0, 1.7),
-        (_, false) => range(0.65, 0.92, 1.15),
+        (_, false) => range(0.65, 0.92, 1.33),
         (_, true) => range(0.5, 1.0, 1.5),
     };
     // Streams that touch a word of each line are prefetched as well; those that leave lines out less.
@@ -540,7 +540,8 @@ pub(crate) const LOADS_MOST: f64 = 1.1;
 /// writes back leaves beside them.
 pub(crate) fn copy_over_read(level: &str) -> Estimate {
     let range = match level {
-        MEMORY | FOUR_TIMES => range(0.65, 1.25, 1.75),
+        // One thread's; where the channels are the limit, about 1.
+        MEMORY | FOUR_TIMES => range(0.65, 1.25, 2.0),
         _ => range(0.5, 1.2, 2.0),
     };
     Estimate {

@@ -211,5 +211,5 @@ fn the_mean_lies_between_its_kernels() {
     let mean = stream_mean(&site, None, STORES[0], MEMORY, &one).unwrap();
     let rates = ["copy", "triad"].map(|op| likely(&site, op, MEMORY, &one));
     assert!(rates[0] < mean.range.likely && mean.range.likely < rates[1]);
-    assert!(copy_over_read(MEMORY).range.high < 2.0);
+    assert!(copy_over_read(MEMORY).range.high <= 2.0);
 }
