@@ -151,7 +151,9 @@ fn rehearse(dir: &Path, minor: bool) -> (Vec<CaseId>, Vec<String>) {
         // The site's disk is none of this machine.
         case.at.remove("device_number");
     }
-    EXPERIMENT.prepare(&series, dir).expect("room for 4 MiB");
+    if EXPERIMENT.is_prepared(&series) {
+        EXPERIMENT.prepare(&series, dir).expect("room for 4 MiB");
+    }
     let order = RoundOrder {
         series: series.clone(),
         round: 1,
