@@ -373,7 +373,7 @@ struct Sharer {
 impl Copied {
     fn new() -> Result<Copied> {
         let mapping = Mapping::new(SHARED_PAGES * base_page_bytes(), Pages::Base)?;
-        let area = Area::private(mapping)?;
+        let mut area = Area::private(mapping)?;
         area.write(0, base_page_bytes(), SHARED_PAGES);
         Ok(Copied {
             child: None,
