@@ -13,6 +13,7 @@ mod crew;
 mod environment;
 mod far;
 mod quartet;
+mod storage;
 mod surroundings;
 #[cfg(test)]
 mod tests;
@@ -27,3 +28,4 @@ pub(crate) use crew::{
 };
 pub(crate) use far::FarEnd;
 pub(crate) use quartet::{Quartet, Timer, Turn, Turns, abba, samples};
+pub(crate) use storage::{Settled, settle};
