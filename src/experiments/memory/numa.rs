@@ -91,7 +91,6 @@
 mod cases;
 mod derive;
 mod round;
-mod together;
 
 use crate::experiment::{
     Card, DerivedValue, Domain, Experiment, Known, Need, Offer, Param, Params, Role, Site, Skip,

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const MIB: u64 = 1 << 20;
 /// STREAM's rule: arrays of at least four times the last cache.
-const CACHES: u64 = 4;
+pub(super) const CACHES: u64 = 4;
 /// Last caches of a node where nothing describes them.
 const CACHE_UNKNOWN: u64 = 32 * MIB;
 /// Longer rings take longer to link than all else takes; what linking leaves in a cache, the streams
