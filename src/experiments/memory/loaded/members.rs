@@ -151,7 +151,10 @@ impl Party {
         let mut cpus = vec![bench.cpu()];
         cpus.extend(loaders);
         Ok(Party {
-            arrays: arrays.into_iter().map(|one| Mutex::new(Some(one))).collect(),
+            arrays: arrays
+                .into_iter()
+                .map(|one| Mutex::new(Some(one)))
+                .collect(),
             cpus,
             clock: bench.clock(),
             walk: Mutex::new(walks.pop().context("no walk was made")?),
@@ -328,7 +331,12 @@ impl Party {
         } else {
             right(&kept.it)?;
             Kept {
-                it: Stream::new(kernel, Ahead::Yes, kept.it.into_mapping(), self.loader_bytes)?,
+                it: Stream::new(
+                    kernel,
+                    Ahead::Yes,
+                    kept.it.into_mapping(),
+                    self.loader_bytes,
+                )?,
                 ..kept
             }
         });
@@ -366,7 +374,10 @@ impl Party {
 fn right(arrays: &Stream) -> Result<()> {
     ensure!(
         arrays.is_right(),
-        WrongResult(format!("a loader computed other values than {:?} must", arrays.kernel()))
+        WrongResult(format!(
+            "a loader computed other values than {:?} must",
+            arrays.kernel()
+        ))
     );
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! One round against one memory node: its memory, the threads that use it, and what verifies both.
 
 use super::cases::{CACHES, Pair, Sizes};
-use crate::experiments::memory::together::together;
 use crate::experiments::memory::place::{is_without_room, place_huge_or_base, verify_node};
+use crate::experiments::memory::together::together;
 use crate::host::parse_cpus;
 use crate::measure::{Bench, Clock, Crew, NeverTogether, Shared, WrongResult};
 use anyhow::{Context, Result, anyhow, ensure};
