@@ -18,7 +18,9 @@
 //! what is due in 3 µs, then waits awake until the counter says that the next piece is due. One that
 //! comes late does not make up for more than one piece, so there are no bursts; at 100 nobody waits.
 //! At 0 the loaders wait all the time, so that only the traffic differs from the other steps. The
-//! chaser must end where its loads lead by the order that was drawn, else the case has failed.
+//! chaser must end where its loads lead by the order that was drawn, else the case has failed; the
+//! loaders' arrays must hold what their passes leave, and all memory must be on the node where it was
+//! placed, else all cases have. The loaders' loops are those with prefetch instructions.
 //!
 //! `latency` is that of the chaser's median step (about 20 µs). `bandwidth` is what memory moved in the
 //! same window: bytes of the loaders with the lines that regular stores read first, and the chaser's
@@ -29,8 +31,8 @@
 //! Idle latency as `memory.latency` measured it at the nearest footprint (else its law) and a queue
 //! with fixed service times (M/D/1), whose mean wait is half a service time x u / (1 - u); how busy a
 //! memory is at 100 % depends on how many lines the loaders have in flight against its channels, so
-//! the interval opens with the load. Bandwidth: the step's share of `memory.bandwidth`'s rate of all
-//! CPUs, else of lines in flight x line / latency x CPUs.
+//! the interval opens with the load. Bandwidth: the step's share of what `memory.bandwidth` measured for
+//! the same kernel in main memory with as many CPUs, else with all, else of its law.
 //!
 //! ## Parameters
 //!
@@ -43,8 +45,8 @@
 //! - `sibling` (setting): `out`, the default: CPUs that share a core with the chaser do not load, since
 //!   they would slow its core and not the memory; `in`: they do.
 //! - `most` (setting): most bytes of the chaser's walk and of each loader's arrays; `auto`: 32, 128
-//!   and 1024 MiB by preset. Loaders' arrays together are four times the last cache, each 16 MiB to
-//!   that.
+//!   and 1024 MiB by preset. Loaders' arrays together are four times the last caches under their CPUs,
+//!   each 16 MiB to that.
 //!
 //! ## Reading the result
 //!
@@ -78,13 +80,15 @@ use super::levels;
 use super::place::is_without_room;
 use crate::experiment::{
     Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip,
-    ViewCard,
+    ViewCard, unknown,
 };
 use crate::host::cpu::Distance;
 use crate::host::{format_cpus, parse_cpus};
 use crate::measure::Bench;
+use crate::predict::Estimate;
+use crate::predict::cpu::peak::distinct_cores;
 use crate::predict::memory::loaded::{self as law, Background};
-use crate::predict::memory::{MEMORY, mlp};
+use crate::predict::memory::{MEMORY, measured};
 use anyhow::{Context, Result};
 use members::Party;
 use metal::stream::{Kernel, Op, Stores};
@@ -287,10 +291,10 @@ impl Experiment for Loaded {
             return None;
         }
         let estimate = match metric.name.as_ref() {
-            "latency" => law::loaded_latency(site, known, load),
+            "latency" => Ok(law::loaded_latency(site, known, load)),
             _ => law::loaded_bandwidth(site, known, load),
         };
-        Some(estimate.prediction())
+        Some(estimate.map_or_else(unknown, Estimate::prediction))
     }
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
@@ -343,10 +347,8 @@ impl Experiment for Loaded {
 
 /// Main memory's latency as `memory.latency` found it.
 fn memory_latency(known: &Known) -> Option<f64> {
-    let id = CaseId::new().with("level", MEMORY);
-    known
-        .get("memory.latency", &id, "level_latency")
-        .or_else(|| mlp::measured_latency(known, levels::USUAL_MOST as f64))
+    measured::level_ns(known, MEMORY)
+        .or_else(|| measured::walk_ns(known, levels::USUAL_MOST as f64))
         .filter(|ns| *ns > 0.0)
 }
 
@@ -467,7 +469,7 @@ fn background<'case>(site: &Site, case: &'case Case) -> Option<Background<'case>
         op: case.id.text("op")?,
         is_nontemporal: case.id.text("stores") == Some("nontemporal"),
         share: case.id.int("load")? as f64 / 100.0,
-        loaders: cpus.len(),
+        loaders: distinct_cores(site, &cpus),
         footprint: footprint as f64,
     })
 }

@@ -73,7 +73,7 @@ use crate::experiment::{
     ViewCard, unknown,
 };
 use crate::measure::{Bench, Turn, WrongResult, abba};
-use crate::predict::memory::{MEMORY, mlp};
+use crate::predict::memory::{MEMORY, measured, mlp};
 use anyhow::{Context, Result, ensure};
 use metal::chains::{Chains, MOST_CHAINS};
 use metal::place::current_node;
@@ -265,7 +265,7 @@ impl Experiment for Mlp {
                         Err(skip) => return Some(unknown(format!("unknown: {}", skip.reason))),
                     },
                 } as f64;
-                if known.is_some_and(|known| mlp::measured_latency(known, footprint).is_none()) {
+                if known.is_some_and(|known| measured::walk_ns(known, footprint).is_none()) {
                     return None;
                 }
                 Some(mlp::load_time(site, known, level, footprint, chains).prediction())

@@ -29,7 +29,7 @@
 //! triad. Before each window the team moves a quarter of its arrays, as much as the last caches hold,
 //! so that these are as such a stream keeps them, whatever was in them (stored lines of another kernel
 //! or node would be written back in the window, an empty cache would keep stores from the memory); then
-//! each CPU alone moves 4 MiB, more than its own caches, before each of its windows, and waits for 16384
+//! each CPU alone moves 3 MiB, more than its own caches, before each of its windows, and waits for 16384
 //! loads before the walk. The loops are those with prefetch instructions. Windows are timed by CLOCK_MONOTONIC, one clock for all CPUs. The streams together are four
 //! times the last caches of a whole node, the walk goes on where it stopped, and what linking the ring
 //! left in a cache the streams have driven out.
@@ -56,7 +56,8 @@
 //! - `cpu_node`: node whose CPUs work; auto: every node with CPUs to measure on.
 //! - `memory_node`: node of the memory; auto: every node. In `quick`, of more than four pairs: the row
 //!   of the first CPU's node, one node of each distance before others, four pairs in all.
-//! - `cpus` (setting): CPUs of a node that work alone in a round; auto: 2, in `thorough` 8.
+//! - `cpus` (setting): CPUs of a node that work alone in a round; auto: 1 in `quick`, 2 in `standard`, 8
+//!   in `thorough`.
 //! - `footprint` (setting): bytes of all streams on a memory node; auto: four times the last caches of
 //!   a node (32 MiB a node where none is described).
 //! - `ring` (setting): bytes that are walked; auto: four times one last cache, at most 512 MiB.
@@ -204,8 +205,8 @@ static CARD: Card = Card {
         },
         Param {
             name: "cpus",
-            doc: "CPUs of a node that work alone in a round, drawn anew each round; auto: 2, in \
-                  thorough 8",
+            doc: "CPUs of a node that work alone in a round, drawn anew each round; auto: 1, 2 \
+                  and 8 by preset",
             domain: Domain::Either(&["auto"], 1, 8192, Unit::Count),
             defaults: ["auto"; 3],
             role: Role::Setting,

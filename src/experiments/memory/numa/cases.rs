@@ -79,8 +79,8 @@ impl Sizes {
             false => (CACHES * one).min(RING_MOST),
         };
         let cpus = match params.preset {
-            Preset::Rehearsal => 1,
-            Preset::Quick | Preset::Standard => 2,
+            Preset::Rehearsal | Preset::Quick => 1,
+            Preset::Standard => 2,
             Preset::Thorough => 8,
         };
         Sizes {

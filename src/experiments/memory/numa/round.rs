@@ -23,8 +23,8 @@ pub(super) const KERNELS: [(&str, Op); 4] = [
     ("add", Op::Add),
     ("triad", Op::Triad),
 ];
-/// Windows that fit into the case time: those of one CPU alone, twice, and of the team, about.
-const WINDOWS: f64 = 12.0;
+/// Windows that fit into the case time, about. Short: the caches are steady before each, and rounds are many.
+const WINDOWS: f64 = 20.0;
 /// Of a rehearsal, in ns: enough for threads to meet on a busy machine.
 const REHEARSAL_NS: f64 = 5e6;
 /// Attempts at a window in which all threads are at work together for at least this share of it, and
@@ -41,7 +41,7 @@ const STEP_TEAM_BYTES: usize = 32 << 10;
 const STEP_LOADS: u64 = 256;
 /// Before a CPU's window alone it moves so much: more than its own caches. The last cache is as the
 /// team's window left it, by the same kernel on the same memory.
-pub(super) const WARM_BYTES: usize = 4 << 20;
+pub(super) const WARM_BYTES: usize = 3 << 20;
 /// Loads before a walk is timed: they bring back page tables, and the own caches' stored lines leave.
 pub(super) const WARM_LOADS: u64 = 1 << 14;
 /// Distance of the ring's slots: two lines, so that a prefetcher of line pairs brings nothing of it.
