@@ -13,6 +13,7 @@ mod crew;
 mod environment;
 mod far;
 mod quartet;
+mod storage;
 mod surroundings;
 #[cfg(test)]
 mod tests;
@@ -25,3 +26,4 @@ pub(crate) use core_clock::{CoreClock, Windows};
 pub(crate) use crew::{Crew, Member, NeverTogether, Shared};
 pub(crate) use far::FarEnd;
 pub(crate) use quartet::{Quartet, Timer, Turn, Turns, abba, samples};
+pub(crate) use storage::{Settled, settle};

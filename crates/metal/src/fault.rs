@@ -11,7 +11,7 @@ use crate::memory::{Mapping, base_page_bytes};
 mod file;
 mod turn;
 
-pub use file::{evict, free_bytes, number_of, random_readahead, resident_pages, unlinked};
+pub use file::{evict, free_bytes, random_readahead, resident_pages, unlinked};
 pub use turn::{TURN_TOUCHES, stress_turn};
 
 /// What is stored at the first touch of a page: no zero, and another in each page.
@@ -44,7 +44,7 @@ impl Area {
     pub fn private(mapping: Mapping) -> io::Result<Area> {
         let start = NonNull::new(mapping.as_ptr().cast_mut())
             .expect("a mapping does not begin at address 0");
-        let area = Area {
+        let mut area = Area {
             start,
             bytes: mapping.bytes(),
             renewal: Renewal::Drop,
@@ -104,7 +104,7 @@ impl Area {
     ///
     /// # Errors
     /// Those of madvise(2).
-    pub fn renew(&self, bytes: usize) -> io::Result<()> {
+    pub fn renew(&mut self, bytes: usize) -> io::Result<()> {
         let advice = match self.renewal {
             Renewal::Drop => libc::MADV_DONTNEED,
             Renewal::Hole => libc::MADV_REMOVE,
@@ -145,7 +145,7 @@ impl Area {
     /// # Panics
     /// A write would be outside of the area, or the area is a file's.
     #[inline(never)]
-    pub fn write(&self, from: usize, stride: usize, count: usize) {
+    pub fn write(&mut self, from: usize, stride: usize, count: usize) {
         self.check(from, stride, count);
         assert!(
             self.mapping.is_some() || self.renewal == Renewal::Hole,
@@ -155,8 +155,8 @@ impl Area {
         let mut at = self.start.as_ptr().wrapping_add(from);
         for _ in 0..count {
             // SAFETY: inside of the area by the check, which is mapped to be written, and aligned; no
-            // reference to the memory exists, because the area gives out none that may be kept over
-            // a write: `mapping` borrows the mapping, whose words nobody reads while a touch runs.
+            // reference to the memory exists, because `mapping` borrows the area, of which this has
+            // the only borrow.
             unsafe { at.cast::<u64>().write_volatile(value) };
             value = value.wrapping_add(STORED << 1);
             at = at.wrapping_add(stride);
@@ -177,7 +177,8 @@ impl Area {
     }
 
     fn advise(&self, bytes: usize, advice: i32) -> io::Result<()> {
-        // SAFETY: the range is inside of the area, and nobody holds a reference into it.
+        // SAFETY: the range is inside of the area. Advice that changes what memory holds comes from
+        // `renew` alone, which has the only borrow: nobody holds a reference into it.
         match unsafe { libc::madvise(self.start.as_ptr().cast(), bytes, advice) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),

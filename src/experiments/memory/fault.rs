@@ -441,6 +441,14 @@ fn absent(site: &Site, fault: &str) -> Option<Skip> {
             MEMORY_BYTES / MIB
         )));
     }
+    if fault == "stress" && site.dir.is_none() {
+        return Some(
+            Skip::because(
+                "no directory for its files: the current one cannot be written, or lies in memory",
+            )
+            .needs("--dir DIR"),
+        );
+    }
     if fault != "huge" {
         return None;
     }
@@ -496,10 +504,11 @@ fn predict_minor(
             .then(|| law::pages_around(site).prediction()),
         "pages_per_fault" if fault == Minor::File => known.is_none().then(|| {
             predicted(
+                0.95,
                 1.0,
-                1.0,
-                1.0,
-                "each page is a mapping of its own: a fault has nothing around it",
+                1.02,
+                "each page is a mapping of its own, so that a fault has nothing around it; a fault that \
+                 is tried again counts twice",
             )
         }),
         _ => none(known, "a minor fault has no such figure"),

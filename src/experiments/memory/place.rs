@@ -22,17 +22,43 @@ pub(super) struct Placed {
     pub(super) notes: Vec<String>,
 }
 
+/// The kernel's setting of transparent huge pages; the bracketed word holds.
+const THP_SETTING: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+
 /// Huge pages were asked for and not given: there are none, or the free memory is in small pieces.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "huge pages were asked for, and only {share:.3} of the memory is in them ({how}); free memory in \
-     large pieces helps: echo 1 > /proc/sys/vm/compact_memory"
+    "huge pages were asked for, and only {share:.3} of the memory is in them ({how}); {way_out}"
 )]
 pub(super) struct TooFewHuge {
     pub(super) share: f64,
     /// Bytes of the memory that were in huge pages: so much of them there was.
     pub(super) huge_bytes: u64,
-    pub(super) how: String,
+    how: String,
+    /// What to type.
+    way_out: String,
+}
+
+impl TooFewHuge {
+    /// What was found of `bytes` of memory, and `how` it was tried to gather more.
+    pub(super) fn new(share: f64, bytes: u64, how: String) -> TooFewHuge {
+        TooFewHuge {
+            share,
+            huge_bytes: (share * bytes as f64).round() as u64,
+            how,
+            way_out: more_huge(std::fs::read_to_string(THP_SETTING).ok().as_deref()),
+        }
+    }
+}
+
+/// What gives more huge pages under the kernel's setting of them.
+fn more_huge(setting: Option<&str>) -> String {
+    match setting {
+        Some(setting) if setting.contains("[never]") => {
+            format!("the kernel is told to give none: echo madvise > {THP_SETTING}")
+        }
+        _ => "free memory in large pieces helps: echo 1 > /proc/sys/vm/compact_memory".to_owned(),
+    }
 }
 
 /// Maps `bytes`, has them placed on the node of the CPU that the caller is pinned to, touches and
@@ -61,10 +87,7 @@ pub(super) fn place_on(bytes: u64, pages: Pages, node: usize) -> Result<Placed> 
         anyhow::Error::new(error).context(format!("mapping {size}{way_out}"))
     })?;
     let mut notes = Vec::new();
-    if online_nodes() > 1 {
-        let bound = allowed(mapping.bind(node), "binding memory to a node", &mut notes);
-        bound.with_context(|| format!("binding memory to node {node}"))?;
-    }
+    bind(&mapping, node, &mut notes)?;
     mapping.touch();
     let huge_share = verified_share(&mapping)?;
     if let Err(error) = verify_node(&mapping, node, &mut notes) {
@@ -96,6 +119,25 @@ pub(super) fn place_huge_or_base(bytes: u64, node: usize) -> Result<Placed> {
         }
         placed => placed,
     }
+}
+
+/// Has the kernel take the pages of memory that is touched next from `node`, and from no other. With
+/// one node there is nothing to bind; where a sandbox forbids it a note says so, and only
+/// [`verify_node`] tells where the pages are.
+///
+/// # Errors
+/// The kernel could not for another reason than that it may not: no such node.
+pub(super) fn bind(mapping: &Mapping, node: usize, notes: &mut Vec<String>) -> Result<()> {
+    if online_nodes() <= 1 {
+        return Ok(());
+    }
+    bound(mapping.bind(node), node, notes)
+}
+
+fn bound(answer: io::Result<()>, node: usize, notes: &mut Vec<String>) -> Result<()> {
+    allowed(answer, "binding memory to a node", notes)
+        .with_context(|| format!("binding memory to node {node}"))?;
+    Ok(())
 }
 
 /// Verifies that all sampled pages of touched memory are on `node`: nothing to ask with one node.
@@ -184,13 +226,7 @@ fn verified_share(mapping: &Mapping) -> Result<f64> {
                     Ok(()) => "gathered as far as the kernel could".to_owned(),
                     Err(error) => format!("gathering them failed: {error}"),
                 };
-                let huge_bytes = (share * mapping.bytes() as f64).round() as u64;
-                return Err(TooFewHuge {
-                    share,
-                    huge_bytes,
-                    how,
-                }
-                .into());
+                return Err(TooFewHuge::new(share, mapping.bytes() as u64, how).into());
             }
             Ok(share)
         }
@@ -199,7 +235,7 @@ fn verified_share(mapping: &Mapping) -> Result<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{allowed, local, place, place_huge_or_base, place_on};
+    use super::{allowed, bound, local, more_huge, place, place_huge_or_base, place_on};
     use metal::memory::Pages;
     use std::collections::BTreeMap;
     use std::io;
@@ -232,6 +268,25 @@ mod tests {
             Some(3)
         );
         assert_eq!(notes.len(), 2);
+    }
+
+    #[test]
+    fn a_forbidden_binding_is_a_note_and_one_to_no_node_an_error() {
+        let answer = |code| Err(io::Error::from_raw_os_error(code));
+        let mut notes = Vec::new();
+        bound(answer(libc_errors::EPERM), 1, &mut notes).expect("goes on");
+        assert!(notes[0].starts_with("binding memory"), "{notes:?}");
+        let error = bound(answer(libc_errors::EINVAL), 7, &mut notes).expect_err("no node 7");
+        assert!(error.to_string().contains("node 7"), "{error}");
+    }
+
+    #[test]
+    fn where_huge_pages_are_off_the_switch_is_named() {
+        let off = more_huge(Some("always madvise [never]\n"));
+        assert!(off.contains("transparent_hugepage/enabled"), "{off}");
+        for on in [Some("always [madvise] never\n"), None] {
+            assert!(more_huge(on).contains("compact_memory"));
+        }
     }
 
     /// Numbers of Linux's errors, the same on both architectures.

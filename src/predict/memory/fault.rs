@@ -42,6 +42,14 @@ const CLEAR_WARM: Range = range(7.0, 25.0, 120.0);
 const CLEAR_MEMORY: Range = range(2.5, 9.0, 40.0);
 /// The same of a copy.
 const COPIED: Range = range(3.0, 13.0, 60.0);
+/// The kernel's rate over one thread's measured one. A page that was freed a moment ago is in some cache,
+/// of many only in the last; against what a thread writes to its second one that is less, and more where
+/// string stores need not read a line first …
+const CLEARED_OVER_L2: Range = range(0.2, 0.7, 2.0);
+/// … for a huge page: the same against main memory, which part of it may still be spared …
+const CLEARED_OVER_MEMORY: Range = range(0.6, 1.4, 4.0);
+/// … and one page by itself is copied before any prefetcher has found its pace, or from a cache.
+const COPIED_OVER_MEMORY: Range = range(0.25, 0.8, 4.0);
 
 /// A fault that needs no device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,23 +76,18 @@ pub(crate) enum Minor {
 pub(crate) fn minor(site: &Site, known: Option<&Known>, fault: Minor) -> Estimate {
     let page = base_bytes(site);
     let around_pages = (AROUND_BYTES / page).max(1.0);
-    let (cycles, what, moved) = match fault {
+    let (cycles, what, bytes_moved) = match fault {
         Minor::Anonymous => (
             ANONYMOUS,
             "a page taken and entered",
-            clear(page, CLEAR_WARM),
+            Some(moved(page, clear_warm_rate(known))),
         ),
         Minor::Zero => (ZERO, "the zero page entered", None),
-        Minor::Huge => {
-            let bytes = huge_bytes(site);
-            let (rate, from) = clear_rate(known);
-            let moved = (
-                product(range(bytes, bytes, bytes), inverse(1.0, rate)),
-                bytes,
-                from,
-            );
-            (HUGE, "a huge page found and entered", Some(moved))
-        }
+        Minor::Huge => (
+            HUGE,
+            "a huge page found and entered",
+            Some(moved(huge_bytes(site), clear_rate(known))),
+        ),
         Minor::File => (FILE, "a page looked up in the cache and entered", None),
         Minor::FileAround => (
             sum(FILE, scaled(AROUND, around_pages - 1.0)),
@@ -94,12 +97,12 @@ pub(crate) fn minor(site: &Site, known: Option<&Known>, fault: Minor) -> Estimat
         Minor::Shared => (
             SHARED,
             "a page taken and entered in the object's index and the table",
-            clear(page, CLEAR_WARM),
+            Some(moved(page, clear_warm_rate(known))),
         ),
         Minor::Copy => (
             COPY,
             "a page taken, the shared one given up",
-            clear(page, COPIED),
+            Some(moved(page, copy_rate(known))),
         ),
         Minor::Protect => return protect(site, known),
     };
@@ -112,7 +115,7 @@ pub(crate) fn minor(site: &Site, known: Option<&Known>, fault: Minor) -> Estimat
             way.because, cycles.low, cycles.high
         ),
     };
-    if let Some((ns, bytes, from)) = moved {
+    if let Some((ns, bytes, from)) = bytes_moved {
         estimate.range = sum(estimate.range, ns);
         estimate = estimate.and(&format!(
             "base hardware: {bytes:.0} bytes {} in {:.0} to {:.0} ns ({from})",
@@ -172,8 +175,14 @@ pub(crate) fn without_zeroing(site: &Site, known: Option<&Known>) -> Estimate {
 
 /// Whether earlier figures narrow a law of minor faults.
 pub(crate) fn is_known(known: &Known, fault: Minor) -> bool {
+    let moved = match fault {
+        Minor::Anonymous | Minor::Shared => measured_inner_write(known).is_some(),
+        Minor::Huge => measured_write(known).is_some(),
+        Minor::Copy => measured_copy(known).is_some(),
+        _ => false,
+    };
     measured_call(known, "getpid").is_some()
-        || fault == Minor::Huge && measured_write(known).is_some()
+        || moved
         || fault == Minor::Protect && measured_fault(known).is_some()
 }
 
@@ -228,43 +237,87 @@ fn kernel_ns(site: &Site, known: Option<&Known>, cycles: Range) -> Range {
     time_of(site, known, cycles, "").range
 }
 
-/// Bytes moved at a rate: the time, the bytes, and from what.
-fn clear(bytes: f64, rate: Range) -> Option<(Range, f64, String)> {
+/// Bytes moved at a rate (bytes per ns, and where that is from): the time, the bytes, and from what.
+fn moved(bytes: f64, (rate, from): (Range, String)) -> (Range, f64, String) {
     let ns = product(range(bytes, bytes, bytes), inverse(1.0, rate));
-    let from = format!("{:.0} to {:.0} GB/s, as usual", rate.low, rate.high);
-    Some((ns, bytes, from))
+    (ns, bytes, from)
 }
 
-/// Bytes per ns at which one CPU clears memory: what it wrote of it, where that is measured.
-fn clear_rate(known: Option<&Known>) -> (Range, String) {
-    match known.and_then(measured_write) {
-        // The kernel's string stores may do without reading a line first, and a page that was freed a
-        // moment ago may be in the last cache.
-        Some(rate) => (
-            range(0.6 * rate, 1.4 * rate, 4.0 * rate),
-            format!("{rate:.1} GB/s (written by one thread, measured by memory.bandwidth)"),
+/// Bytes per ns at which one CPU clears a page that was in a cache a moment ago: by what it wrote to
+/// its second cache, else to what is nearest to that, where it is measured.
+fn clear_warm_rate(known: Option<&Known>) -> (Range, String) {
+    match known.and_then(measured_inner_write) {
+        Some((level, rate)) => (
+            scaled(CLEARED_OVER_L2, rate),
+            format!(
+                "{rate:.1} GB/s (written by one thread at {level}, measured by memory.bandwidth)"
+            ),
         ),
-        None => (
-            CLEAR_MEMORY,
-            "2.5 to 40 GB/s, as one CPU usually does".to_owned(),
-        ),
+        None => as_usual(CLEAR_WARM),
     }
 }
 
-/// Bytes per ns that one thread wrote to main memory by regular stores: the best of what is known.
-fn measured_write(known: &Known) -> Option<f64> {
-    let is_write = |case: &CaseId| {
-        case.text("op") == Some("write")
-            && case.text("level") == Some("DRAM")
+/// The same for memory that is in no cache: by what it wrote to main memory.
+fn clear_rate(known: Option<&Known>) -> (Range, String) {
+    match known.and_then(measured_write) {
+        Some(rate) => (
+            scaled(CLEARED_OVER_MEMORY, rate),
+            format!("{rate:.1} GB/s (written by one thread, measured by memory.bandwidth)"),
+        ),
+        None => as_usual(CLEAR_MEMORY),
+    }
+}
+
+/// Bytes per ns at which one CPU copies a page, each byte counted once.
+fn copy_rate(known: Option<&Known>) -> (Range, String) {
+    match known.and_then(measured_copy) {
+        Some(rate) => (
+            scaled(COPIED_OVER_MEMORY, rate),
+            format!("{rate:.1} GB/s (copied by one thread, measured by memory.bandwidth)"),
+        ),
+        None => as_usual(COPIED),
+    }
+}
+
+fn as_usual(rate: Range) -> (Range, String) {
+    let from = format!(
+        "{} to {} GB/s, as one CPU usually does",
+        rate.low, rate.high
+    );
+    (rate, from)
+}
+
+/// Bytes per ns that one thread moved by an operation with regular stores at a level: the best of
+/// what is known.
+fn measured(known: &Known, op: &str, level: &str) -> Option<f64> {
+    let is_it = |case: &CaseId| {
+        case.text("op") == Some(op)
+            && case.text("level") == Some(level)
             && case.text("stores").is_none_or(|stores| stores == "regular")
             && case.int("threads").is_none_or(|threads| threads == 1)
     };
     known
         .of("memory.bandwidth", "bandwidth")
-        .filter(|(case, _)| is_write(case))
+        .filter(|(case, _)| is_it(case))
         .map(|(_, bytes_per_s)| bytes_per_s / 1e9)
         .filter(|rate| *rate > 0.0)
         .reduce(f64::max)
+}
+
+/// Writing main memory.
+fn measured_write(known: &Known) -> Option<f64> {
+    measured(known, "write", "DRAM")
+}
+
+/// Writing the second cache, or the nearest level that is known.
+fn measured_inner_write(known: &Known) -> Option<(&'static str, f64)> {
+    let mut levels = ["L2", "L3", "L1", "DRAM"].into_iter();
+    levels.find_map(|level| Some((level, measured(known, "write", level)?)))
+}
+
+/// Copying in main memory: the program's bytes count both the read and the written ones.
+fn measured_copy(known: &Known) -> Option<f64> {
+    Some(measured(known, "copy", "DRAM")? / 2.0)
 }
 
 fn base_bytes(site: &Site) -> f64 {
@@ -395,6 +448,7 @@ mod tests {
             .with("threads", Value::from(1_u64));
         known.insert(Key::new("memory.bandwidth", &written, "bandwidth"), 2e9);
         assert!(is_known(&known, Minor::Huge) && !is_known(&known, Minor::Copy));
+        assert!(is_known(&known, Minor::Anonymous) && !is_known(&known, Minor::Zero));
         let slow = minor(&site, Some(&known), Minor::Huge);
         let prior = minor(&site, None, Minor::Huge).range;
         assert!(
@@ -408,5 +462,44 @@ mod tests {
         known.insert(Key::new("os.signal", &refused, "latency"), 9e3);
         assert!(is_known(&known, Minor::Protect));
         assert!(minor(&site, Some(&known), Minor::Protect).range.likely > 9e3);
+    }
+    #[test]
+    fn pages_are_cleared_at_the_second_caches_rate_and_copied_at_half_the_copys() {
+        let site = recorded("epyc-7763-2s");
+        let mut known = Known::default();
+        let put = |known: &mut Known, op: &str, level: &str, bytes_per_s: f64| {
+            let case = CaseId::new()
+                .with("op", op)
+                .with("stores", "regular")
+                .with("level", level)
+                .with("threads", Value::from(1_u64));
+            known.insert(
+                Key::new("memory.bandwidth", &case, "bandwidth"),
+                bytes_per_s,
+            );
+        };
+        put(&mut known, "write", "L2", 64e9);
+        put(&mut known, "write", "DRAM", 8e9);
+        put(&mut known, "copy", "DRAM", 16e9);
+        for fault in [Minor::Anonymous, Minor::Shared] {
+            let because = minor(&site, Some(&known), fault).because;
+            assert!(
+                because.contains("64.0 GB/s (written by one thread at L2"),
+                "{because}"
+            );
+        }
+        let copy = minor(&site, Some(&known), Minor::Copy);
+        assert!(
+            copy.because.contains("8.0 GB/s (copied"),
+            "{}",
+            copy.because
+        );
+        let huge = minor(&site, Some(&known), Minor::Huge).because;
+        assert!(huge.contains("8.0 GB/s (written by one thread, "), "{huge}");
+        // A machine that copies a tenth as fast has dearer faults, by what 4 KiB take more.
+        put(&mut known, "copy", "DRAM", 1.6e9);
+        let slow = minor(&site, Some(&known), Minor::Copy).range;
+        let more = 4096.0 / (0.8 * 0.8) - 4096.0 / (0.8 * 8.0);
+        assert!((slow.likely - copy.range.likely - more).abs() < 1.0);
     }
 }

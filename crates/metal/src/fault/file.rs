@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -80,15 +80,6 @@ pub fn free_bytes(file: &File) -> io::Result<u64> {
         0 => Ok((facts.f_bavail as u64).saturating_mul(facts.f_frsize as u64)),
         _ => Err(io::Error::last_os_error()),
     }
-}
-
-/// `major:minor` of the device that holds a file.
-///
-/// # Errors
-/// Those of fstat(2).
-pub fn number_of(file: &File) -> io::Result<String> {
-    let number = file.metadata()?.dev();
-    Ok(format!("{}:{}", libc::major(number), libc::minor(number)))
 }
 
 /// A file without a name, which is gone when it is closed, however that happens.

@@ -66,12 +66,12 @@ impl Mender {
     ///
     /// # Panics
     /// There are not so many.
-    pub fn protect(&self, pages: usize) -> io::Result<()> {
+    pub fn protect(&mut self, pages: usize) -> io::Result<()> {
         assert!(pages <= self.pages(), "{pages} of {} pages", self.pages());
         let bytes = pages * base_page_bytes();
         let start = self.mapping.as_ptr().cast_mut();
-        // SAFETY: the range is inside of the mapping, whose memory nobody refers to; a store to it is
-        // caught as long as `self`.
+        // SAFETY: the range is inside of the mapping, into which nobody holds a reference, because this
+        // has the only borrow; a store to it is caught as long as `self` lives.
         match unsafe { libc::mprotect(start.cast(), bytes, libc::PROT_READ) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
@@ -84,14 +84,14 @@ impl Mender {
     /// # Panics
     /// There are not so many.
     #[inline(never)]
-    pub fn store(&self, pages: usize) -> u64 {
+    pub fn store(&mut self, pages: usize) -> u64 {
         assert!(pages <= self.pages(), "{pages} of {} pages", self.pages());
         let caught = &CAUGHT[libc::SIGSEGV as usize];
         let before = caught.load(Ordering::Acquire);
         let mut at = self.mapping.as_ptr().cast_mut();
         for index in 0..pages {
             // SAFETY: inside of the mapping and aligned; where the page is protected the handler makes
-            // it writable, and the store is made again. Nobody refers to the memory.
+            // it writable, and the store is made again. This has the only borrow of the memory.
             unsafe { at.cast::<u64>().write_volatile(index as u64 + 1) };
             at = at.wrapping_add(base_page_bytes());
         }
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn every_protected_page_is_one_delivery_and_what_is_mended_stays() {
-        let mender = Mender::new(16).expect("nobody keeps the signal for long");
+        let mut mender = Mender::new(16).expect("nobody keeps the signal for long");
         assert_eq!(mender.store(16), 0, "nothing is protected yet");
         mender.protect(8).unwrap();
         assert_eq!(mender.store(16), 8);

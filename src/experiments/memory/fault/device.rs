@@ -100,15 +100,28 @@ pub(super) fn device_read_bytes(number: &str) -> Option<u64> {
     read_of(&std::fs::read_to_string("/proc/diskstats").ok()?, number)
 }
 
-/// `major minor name reads merged sectors …` (Documentation/admin-guide/iostats.rst).
+/// Requests that a device has not answered yet, of everybody; `None` without such a line.
+pub(super) fn device_in_flight(number: &str) -> Option<u64> {
+    in_flight_of(&std::fs::read_to_string("/proc/diskstats").ok()?, number)
+}
+
 fn read_of(diskstats: &str, number: &str) -> Option<u64> {
+    Some(field_of(diskstats, number, 5)? * SECTOR_BYTES)
+}
+
+fn in_flight_of(diskstats: &str, number: &str) -> Option<u64> {
+    field_of(diskstats, number, 11)
+}
+
+/// `major minor name reads merged sectors ms writes merged sectors ms in-flight …`
+/// (Documentation/admin-guide/iostats.rst).
+fn field_of(diskstats: &str, number: &str, index: usize) -> Option<u64> {
     let (major, minor) = number.split_once(':')?;
     let line = diskstats.lines().find_map(|line| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
         (fields.get(..2)? == [major, minor]).then_some(fields)
     })?;
-    let sectors: u64 = line.get(5)?.parse().ok()?;
-    Some(sectors * SECTOR_BYTES)
+    line.get(index)?.parse().ok()
 }
 
 /// Bytes that the calling thread had a device read; `None` where the kernel does not count them.
@@ -123,7 +136,7 @@ fn own_of(io: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{below, own_of, read_of};
+    use super::{below, in_flight_of, own_of, read_of};
     use crate::experiment::{DirFacts, Site};
     use crate::host::{Host, Root};
     use crate::predict::tests::bare_site;
@@ -173,8 +186,9 @@ mod tests {
     #[test]
     fn counters_are_found_by_their_names() {
         let text =
-            "   8       0 sda 5 0 99 1 0 0 0 0 0 0 0\n 8 16 sdb 403 16 321 74 2 3 4 5 0 4 9\n";
+            "   8       0 sda 5 0 99 1 0 0 0 0 0 0 0\n 8 16 sdb 403 16 321 74 2 3 4 5 6 4 9\n";
         assert_eq!(read_of(text, "8:16"), Some(321 * 512));
+        assert_eq!(in_flight_of(text, "8:16"), Some(6));
         assert_eq!(read_of(text, "8:1"), None);
         assert_eq!(read_of("", "8:1"), None);
         let io = "rchar: 1\nread_bytes: 4096\nwrite_bytes: 7\n";

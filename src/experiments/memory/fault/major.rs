@@ -1,12 +1,13 @@
 //! Faults that read a file from its device. Nothing counts as one whose page was in memory before,
 //! or for which the device gave nothing.
 
-use super::device::{device_read_bytes, own_read_bytes};
-use crate::measure::Bench;
+use super::device::{device_in_flight, device_read_bytes, own_read_bytes};
+use crate::measure::{Bench, Settled, settle};
 use anyhow::{Context, Result, ensure};
 use metal::fault::{Area, evict, free_bytes, random_readahead, resident_pages};
 use metal::memory::base_page_bytes;
 use metal::process::rusage_thread;
+use metal::storage::{Extent, extents};
 use record::case::{Case, Series};
 use record::key::Value;
 use record::quantity::render;
@@ -15,6 +16,7 @@ use std::fs::File;
 use std::hint::black_box;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Name of the file in the run's directory.
 const NAME: &str = "memory-fault";
@@ -36,6 +38,10 @@ const GROUP_PAGES: usize = 256;
 const WINDOW_NS_MAX: f64 = 8e9;
 /// A block of the file that single faults have for themselves, at least.
 const BLOCK_BYTES_MIN: u64 = 256 << 10;
+
+/// What was read ahead is waited for before the next touch, so long and asked for so often.
+const DRAIN_MOST: Duration = Duration::from_millis(50);
+const DRAIN_EVERY: Duration = Duration::from_micros(100);
 
 /// Writes the file: unique data, on the device when this returns.
 pub(super) fn write(series: &Series, dir: &Path) -> Result<PathBuf> {
@@ -82,6 +88,9 @@ pub(super) struct Cold {
     bytes: u64,
     window: u64,
     seed: u64,
+    settled: Settled,
+    /// Pieces of the file on its device; `None` where the file system does not tell.
+    pieces: Option<usize>,
 }
 
 /// What the kernel counted around some touches.
@@ -106,11 +115,23 @@ impl Cold {
             window.is_multiple_of(base_page_bytes() as u64) && 2 * window <= bytes,
             "the window must be whole pages and at most half of the file: --set memory.fault.file=SIZE"
         );
+        let file = File::open(&path).context("the prepared file is gone")?;
+        let measured = bench
+            .order()
+            .case_ns
+            .saturating_mul(series.cases.len() as u64);
+        let settled = settle(&file, Duration::from_nanos(measured))?;
+        let extents = extents(&file).context("asking where the file lies on its device")?;
+        if let Some(extents) = &extents {
+            all_on_device(extents, bytes)?;
+        }
         Ok(Cold {
             path,
             bytes,
             window,
             seed: bench.order().seed,
+            settled,
+            pieces: extents.map(|extents| extents.len()),
         })
     }
 
@@ -122,24 +143,30 @@ impl Cold {
         let device = || number.and_then(device_read_bytes);
         let before = device();
         let own_before = own_read_bytes();
-        match case.text("fault") {
+        let least = match case.text("fault") {
             Some("window") => self.windows(case, bench, &file)?,
             kind => self.singles(case, bench, kind == Some("random"))?,
-        }
+        };
         // Everything that this thread had read in the case, the device must have given.
         let own = own_read_bytes()
             .zip(own_before)
             .map(|(now, then)| now - then);
         let given = device().zip(before).map(|(now, then)| now - then);
-        if let Some((own, given)) = own.zip(given) {
-            ensure!(
-                given as f64 >= DEVICE_SHARE_MIN * own as f64,
-                "cache: {} were read, and the device says that it gave {}",
-                render(own as f64, Unit::B),
-                render(given as f64, Unit::B)
-            );
+        device_gave(own.unwrap_or(least), given)
+    }
+
+    /// What every case of the round has in common, beside its first figure.
+    fn describe(&self, case: &Case, samples: &mut record::event::Samples) {
+        self.settled.write(&mut samples.quantities);
+        samples.notes.extend(self.settled.note());
+        match self.pieces {
+            Some(pieces) => {
+                let count = pieces as f64;
+                samples.quantities.insert("extents".to_owned(), count);
+            }
+            None => samples.notes.push(NOT_MAPPED.to_owned()),
         }
-        Ok(())
+        samples.notes.extend(of_device(case));
     }
 
     /// Has the whole file leave the page cache.
@@ -154,6 +181,20 @@ impl Cold {
             bytes / base_page_bytes()
         );
         Ok(())
+    }
+
+    /// Waits until the device has answered what was asked of it. A page that is still on its way is not
+    /// in memory by mincore, cannot be evicted, and is no major fault: it would look like a cold one.
+    fn drain(case: &Case) {
+        let number = case.at.get("device_number").and_then(Value::text);
+        let start = Instant::now();
+        while number
+            .and_then(device_in_flight)
+            .is_some_and(|requests| requests > 0)
+            && start.elapsed() < DRAIN_MOST
+        {
+            std::thread::sleep(DRAIN_EVERY);
+        }
     }
 
     /// The file as a program finds it that has just begun: opened and mapped anew, so that nothing
@@ -171,7 +212,8 @@ impl Cold {
     }
 
     /// One page after another, each in a block of its own.
-    fn singles(&self, case: &Case, bench: &mut Bench, random: bool) -> Result<()> {
+    /// Returns the bytes that a device must have given at least.
+    fn singles(&self, case: &Case, bench: &mut Bench, random: bool) -> Result<u64> {
         let page = base_page_bytes() as u64;
         let ahead = case.int("readahead_bytes").unwrap_or(0);
         let alone = (2 * ahead).next_power_of_two().max(BLOCK_BYTES_MIN);
@@ -197,6 +239,7 @@ impl Cold {
             // In the middle of the block: what is read around stays inside.
             let at = block_index * block + block / 2 / page * page;
             let (file, area) = self.mapped(case)?;
+            Cold::drain(case);
             if resident_pages(&file, at, page as usize)? != 0 {
                 // Read ahead of the page before, whose mapping is gone.
                 evict(&file, 0, 0)?;
@@ -215,11 +258,14 @@ impl Cold {
                 break;
             }
         }
-        seen.record(case, bench)
+        let least = seen.latencies.len() as u64 * page;
+        seen.record(case, bench, self)?;
+        Ok(least)
     }
 
-    /// Windows of the file, every page of which is touched in order.
-    fn windows(&self, case: &Case, bench: &mut Bench, file: &File) -> Result<()> {
+    /// Windows of the file, every page of which is touched in order. Returns the bytes that a device
+    /// must have given at least.
+    fn windows(&self, case: &Case, bench: &mut Bench, file: &File) -> Result<u64> {
         let page = base_page_bytes();
         let pages = usize::try_from(self.window)? / page;
         let mut starts: Vec<u64> = (0..self.bytes / self.window).collect();
@@ -230,6 +276,7 @@ impl Cold {
         let mut seen = Windows::default();
         for index in starts {
             let at = index * self.window;
+            Cold::drain(case);
             let resident = resident_pages(file, at, usize::try_from(self.window)?)?;
             // What the window before read ahead of its end.
             if resident != 0 {
@@ -263,8 +310,46 @@ impl Cold {
                 break;
             }
         }
-        seen.record(case, bench, pages as u64)
+        let least = seen.lengths.len() as u64 * self.window;
+        seen.record(case, bench, self)?;
+        Ok(least)
     }
+}
+
+/// Demands that the device gave what was read.
+///
+/// # Errors
+/// It says that it gave less.
+fn device_gave(read: u64, given: Option<u64>) -> Result<()> {
+    if let Some(given) = given {
+        ensure!(
+            given as f64 >= DEVICE_SHARE_MIN * read as f64,
+            "cache: {} were read, and the device says that it gave {}",
+            render(read as f64, Unit::B),
+            render(given as f64, Unit::B)
+        );
+    }
+    Ok(())
+}
+
+/// Demands that all of a file lies in blocks of its device that were written.
+///
+/// # Errors
+/// Some does not: reads of it would give zeros, or come from elsewhere.
+fn all_on_device(extents: &[Extent], bytes: u64) -> Result<()> {
+    let end = |extent: &Extent| (extent.at + extent.bytes).min(bytes);
+    let held: u64 = extents
+        .iter()
+        .filter(|extent| extent.is_on_device())
+        .map(|extent| end(extent).saturating_sub(extent.at))
+        .sum();
+    ensure!(
+        held == bytes,
+        "cache: of a file of {} only {} lie in written extents of a device",
+        render(bytes as f64, Unit::B),
+        render(held as f64, Unit::B)
+    );
+    Ok(())
 }
 
 impl Counted {
@@ -322,7 +407,7 @@ impl Singles {
         }
     }
 
-    fn record(self, case: &Case, bench: &mut Bench) -> Result<()> {
+    fn record(self, case: &Case, bench: &mut Bench, cold: &Cold) -> Result<()> {
         let touches = self.touches();
         bench.planned_major_faults(self.majors);
         let wrong = self.last_wrong.unwrap_or_default();
@@ -351,9 +436,8 @@ impl Singles {
         let quantities = &mut samples.quantities;
         quantities.insert("touches".to_owned(), touches as f64);
         quantities.insert("cached".to_owned(), self.cached as f64);
-        samples
-            .notes
-            .extend(of_device(case).into_iter().chain(overlap));
+        samples.notes.extend(overlap);
+        cold.describe(case, samples);
         if self.cached > 0 {
             samples
                 .notes
@@ -378,6 +462,8 @@ fn of_device(case: &Case) -> Option<String> {
 
 const NOT_COUNTED: &str = "the kernel does not count a thread's own reads (/proc/self/io), so that only the major faults tell \
      that a device was read";
+
+const NOT_MAPPED: &str = "the file system does not tell where a file lies on its device (FIEMAP)";
 
 /// Whole windows.
 #[derive(Default)]
@@ -430,14 +516,15 @@ impl Windows {
         Ok(())
     }
 
-    fn record(self, case: &Case, bench: &mut Bench, pages: u64) -> Result<()> {
+    fn record(self, case: &Case, bench: &mut Bench, cold: &Cold) -> Result<()> {
+        let pages = cold.window / base_page_bytes() as u64;
         let windows = self.lengths.len() as f64;
         let per_page = self.lengths.iter().map(|ns| ns / pages as f64).collect();
         let samples = bench.record(case, "window", self.lengths)?;
         let quantities = &mut samples.quantities;
         quantities.insert("major_faults".to_owned(), self.majors as f64 / windows);
         quantities.insert("minor_faults".to_owned(), self.minors as f64 / windows);
-        samples.notes.extend(of_device(case));
+        cold.describe(case, samples);
         if self.uncounted {
             samples.notes.push(NOT_COUNTED.to_owned());
         }
@@ -448,5 +535,43 @@ impl Windows {
             bench.record_batches(case, "bytes_per_fault", pages, self.bytes_per_fault)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{all_on_device, device_gave};
+    use metal::storage::{Extent, extents};
+    use std::os::unix::fs::FileExt;
+
+    #[test]
+    fn a_device_that_gave_less_than_was_read_was_not_the_one_that_answered() {
+        device_gave(1 << 20, Some(1 << 20)).expect("as much");
+        // A device reads whole blocks, and others read as well.
+        device_gave(1 << 20, Some(1 << 30)).expect("more");
+        device_gave(1 << 20, None).expect("nobody counts");
+        let error = device_gave(1 << 20, Some(4096)).expect_err("next to nothing");
+        let text = error.to_string();
+        assert!(
+            text.contains("cache: 1 MiB") && text.contains("4 KiB"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_file_with_a_hole_is_not_all_on_its_device() {
+        let file = tempfile::tempfile().expect("a file");
+        file.write_all_at(&[1; 4096], 0).expect("writes");
+        file.write_all_at(&[1; 4096], 1 << 20).expect("writes");
+        file.sync_all().expect("syncs");
+        let Some(found) = extents(&file).expect("asks") else {
+            return;
+        };
+        let first: Vec<Extent> = found[..1].to_vec();
+        all_on_device(&first, 4096).expect("its only page");
+        // What is allocated behind the end does not count.
+        all_on_device(&first, 100).expect("a part of it");
+        let error = all_on_device(&found, (1 << 20) + 4096).expect_err("a hole");
+        assert!(error.to_string().contains("cache:"), "{error}");
     }
 }

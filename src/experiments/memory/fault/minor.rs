@@ -1,13 +1,13 @@
 //! Faults that need no device: n touches of fresh pages against 2n, in windows that hold nothing but
 //! the touches, and each batch with the kernel's count of its faults.
 
-use super::super::place::verify_node;
+use super::super::place::{TooFewHuge, bind, verify_node};
 use crate::host::refused;
 use crate::measure::{Bench, Quartet, Timer, Turn, Turns, abba};
 use anyhow::{Context, Result, bail, ensure};
 use metal::fault::{Area, TURN_TOUCHES, resident_pages, stress_turn, unlinked};
 use metal::memory::{Mapping, Pages, base_page_bytes, huge_page_bytes};
-use metal::place::{current_node, online_nodes};
+use metal::place::current_node;
 use metal::process::{Child, rusage_thread};
 use metal::signal::Mender;
 use record::case::Case;
@@ -46,14 +46,24 @@ trait Touched {
     fn verify(&self, _notes: &mut Vec<String>) -> Result<()> {
         Ok(())
     }
-    /// Pages that one fault mapped, where that is the question.
-    fn pages_per_fault(&self) -> Option<f64> {
-        None
+    /// How many pages a fault maps, where that is the question.
+    fn mapped(&self) -> Mapped {
+        Mapped::NotAsked
     }
     /// Times that this thread was switched from in favour of a child of its own.
     fn planned_switches(&self) -> u64 {
         0
     }
+}
+
+/// Pages that one fault maps.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Mapped {
+    NotAsked,
+    /// What touches over faults of the batches tell.
+    ByBatches,
+    /// What was counted by touching all.
+    Counted(f64),
 }
 
 /// Times one kind of fault.
@@ -75,24 +85,29 @@ pub(super) fn time(case: &Case, bench: &mut Bench) -> Result<()> {
     let note = turns.note();
     let turns = turns.or_fail()?;
     let wrong = counted.told();
+    let all = counted.all;
     bench.planned_switches(touched.planned_switches());
     // The last batch is there still.
     let mut notes = Vec::new();
     touched.verify(&mut notes)?;
     let (n, two_n): (Vec<f64>, Vec<f64>) = turns.kept.into_iter().unzip();
     let samples = bench.record_quartets(case, "latency", k, n, two_n, turns.voids)?;
-    let all = notes.into_iter().chain(batch.note()).chain(note);
-    samples.notes.extend(all.chain(wrong));
-    if let Some(pages) = touched.pages_per_fault() {
-        bench.record_batches(case, "pages_per_fault", 1, vec![pages])?;
-    }
+    let told = notes.into_iter().chain(batch.note()).chain(note);
+    samples.notes.extend(told.chain(wrong));
+    let pages = match touched.mapped() {
+        Mapped::NotAsked => return Ok(()),
+        Mapped::ByBatches => all.touches as f64 / all.faults as f64,
+        Mapped::Counted(pages) => pages,
+    };
+    bench.record_batches(case, "pages_per_fault", 1, vec![pages])?;
     Ok(())
 }
 
 /// Turns of stress-ng's stressor: the mean of the four touches that it times, turn by turn.
 fn turns(case: &Case, bench: &mut Bench) -> Result<()> {
-    let dir = bench.dir().map_or_else(std::env::temp_dir, PathBuf::from);
-    let path = dir.join(format!(".plumb-turn-{}", std::process::id()));
+    // The run's own, which goes with all in it even where the worker is killed within a turn.
+    let dir = bench.dir().context("no directory for files was given")?;
+    let path = dir.join("memory-fault-turn");
     let clock = bench.clock();
     let case_ns = bench.order().case_ns as f64;
     let begin = clock.start();
@@ -119,6 +134,14 @@ struct Counted<'touched> {
     /// Batches with another number of faults than touches, and the last of them.
     wrong: u32,
     last: Option<(u64, u64)>,
+    all: Sum,
+}
+
+/// All batches together, void ones as well.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    touches: u64,
+    faults: u64,
 }
 
 impl<'touched> Counted<'touched> {
@@ -128,6 +151,7 @@ impl<'touched> Counted<'touched> {
             timer,
             wrong: 0,
             last: None,
+            all: Sum::default(),
         }
     }
 
@@ -151,6 +175,8 @@ impl<'touched> Counted<'touched> {
         // A fault that was tried again counts as a major one, whatever it waited for.
         let major = after.majflt - before.majflt;
         let faults = self.touched.delivered().unwrap_or(minor + major);
+        self.all.touches += count;
+        self.all.faults += faults;
         if faults != count || major > 0 {
             self.wrong += 1;
             self.last = Some((count, faults));
@@ -203,7 +229,8 @@ fn apparatus(kind: &str, dir: &std::path::Path, seed: u64) -> Result<Box<dyn Tou
             area: Area::shared(FRESH_BYTES).context("mapping shared memory")?,
             stride: page,
             writes: true,
-            pages: None,
+            mapped: Mapped::NotAsked,
+            notes: Vec::new(),
         }),
         "file" => Box::new(apart(&cached_file(dir, seed)?)?),
         "file_around" => Box::new(around(&cached_file(dir, seed)?)?),
@@ -221,25 +248,24 @@ struct Fresh {
     area: Area,
     stride: usize,
     writes: bool,
-    pages: Option<f64>,
+    mapped: Mapped,
+    /// What could not be asked of the kernel.
+    notes: Vec<String>,
 }
 
 impl Fresh {
     fn private(bytes: usize, pages: Pages, writes: bool) -> Result<Fresh> {
         let mapping = Mapping::new(bytes, pages).context("mapping fresh memory")?;
-        if online_nodes() > 1 {
-            // Else a full node's neighbour would serve, and the figure be another's.
-            let node = current_node();
-            mapping
-                .bind(node)
-                .with_context(|| format!("binding memory to node {node}"))?;
-        }
+        // Else a full node's neighbour would serve, and the figure be another's.
+        let mut notes = Vec::new();
+        bind(&mapping, current_node(), &mut notes)?;
         let stride = mapping.page_bytes();
         Ok(Fresh {
             area: Area::private(mapping).context("freeing memory")?,
             stride,
             writes,
-            pages: None,
+            mapped: Mapped::NotAsked,
+            notes,
         })
     }
 }
@@ -264,6 +290,7 @@ impl Touched for Fresh {
     }
 
     fn verify(&self, notes: &mut Vec<String>) -> Result<()> {
+        notes.extend(self.notes.iter().cloned());
         let Some(mapping) = self.area.mapping().filter(|_| self.writes) else {
             return Ok(());
         };
@@ -273,18 +300,17 @@ impl Touched for Fresh {
             .context("reading the pages of memory")?;
         match mapping.pages() {
             Pages::Base => ensure!(share == 0.0, "{share:.3} of the base pages are huge"),
-            Pages::Huge => ensure!(
-                share >= HUGE_SHARE_LEAST,
-                "huge pages were asked for, and only {share:.3} of the memory is in them: the faults are \
-                 of base pages (case fault=anonymous); free memory in large pieces helps: echo 1 > \
-                 /proc/sys/vm/compact_memory"
-            ),
+            Pages::Huge if share < HUGE_SHARE_LEAST => {
+                let how = "so that the faults are of base pages, as of fault=anonymous".to_owned();
+                bail!(TooFewHuge::new(share, mapping.bytes() as u64, how));
+            }
+            Pages::Huge => {}
         }
         Ok(())
     }
 
-    fn pages_per_fault(&self) -> Option<f64> {
-        self.pages
+    fn mapped(&self) -> Mapped {
+        self.mapped
     }
 }
 
@@ -322,7 +348,8 @@ fn apart(file: &File) -> Result<Fresh> {
         area: Area::file(file, page, &offsets).context("mapping pages one by one")?,
         stride: page,
         writes: false,
-        pages: Some(1.0),
+        mapped: Mapped::ByBatches,
+        notes: Vec::new(),
     })
 }
 
@@ -350,7 +377,8 @@ fn around(file: &File) -> Result<Fresh> {
         area: Area::file(file, FILE_BYTES, &offsets).context("mapping a file repeatedly")?,
         stride: span * page,
         writes: false,
-        pages: Some(per_fault),
+        mapped: Mapped::Counted(per_fault),
+        notes: Vec::new(),
     })
 }
 
@@ -362,6 +390,7 @@ struct Copied {
     next: usize,
     /// Involuntary switches while a child began or ended.
     switches: u64,
+    notes: Vec<String>,
 }
 
 /// The child, and the pipe that it waits at.
@@ -373,13 +402,16 @@ struct Sharer {
 impl Copied {
     fn new() -> Result<Copied> {
         let mapping = Mapping::new(SHARED_PAGES * base_page_bytes(), Pages::Base)?;
-        let area = Area::private(mapping)?;
+        let mut notes = Vec::new();
+        bind(&mapping, current_node(), &mut notes)?;
+        let mut area = Area::private(mapping)?;
         area.write(0, base_page_bytes(), SHARED_PAGES);
         Ok(Copied {
             child: None,
             area,
             next: SHARED_PAGES,
             switches: 0,
+            notes,
         })
     }
 }
@@ -433,6 +465,7 @@ impl Touched for Copied {
     }
 
     fn verify(&self, notes: &mut Vec<String>) -> Result<()> {
+        notes.extend(self.notes.iter().cloned());
         let mapping = self.area.mapping().expect("the area is private memory");
         verify_node(mapping, current_node(), notes)
     }
