@@ -168,7 +168,7 @@ mod tests {
     use super::{Background, loaded_bandwidth, loaded_latency};
     use crate::experiment::Known;
     use crate::experiments::tests::sites;
-    use record::key::{CaseId, Key};
+    use record::key::{CaseId, Key, Value};
 
     const READ: Background = Background {
         op: "read",
@@ -233,7 +233,7 @@ mod tests {
             op: "write",
             ..load
         };
-        let rate = rate.with("op", "write").with("threads", 1);
+        let rate = super::kernel(write).case("DRAM", &Value::from(1));
         known.insert(Key::new("memory.bandwidth", &rate, "bandwidth"), 8e9);
         let full = loaded_bandwidth(site, Some(&known), write).expect("DRAM");
         let walk = 64e9 / loaded_latency(site, Some(&known), write).range.likely;
