@@ -1,12 +1,14 @@
 //! Pinned threads that work at the same time: they are made, warmed up and started together, and
 //! what they did counts only while all of them were at it.
 
+mod attempts;
 mod log;
 
 use super::clock::Clock;
 use super::core_clock::{CoreClock, Windows};
 use crate::host::refused;
 use anyhow::{Context, Result, anyhow, bail};
+pub(crate) use attempts::{Had, REHEARSAL_NS, best_window, is_undisturbed};
 use log::Log;
 use metal::place;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,6 +19,8 @@ use std::thread::{self, ScopedJoinHandle};
 const LEAD_NS: f64 = 50e3;
 /// Warm-up as a share of the window.
 const WARM_UP_SHARE: f64 = 0.1;
+/// A way of several is tried for this share of the window.
+const TRIAL_SHARE: f64 = 0.25;
 /// Points of a progress log: 8 KiB, a small part of any first-level cache.
 const POINTS: usize = 512;
 /// Spins between yields while waiting for the others.
@@ -40,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) overlap: f64,
     /// The clock was `CLOCK_MONOTONIC`, because the counters are too far apart.
     pub(crate) kernel_clock: bool,
+    /// The way of working, of several that were tried ([`Crew::run_ways`]).
+    pub(crate) way: usize,
     /// The members, in the order of the CPUs.
     pub(crate) members: Vec<Member>,
 }
@@ -86,6 +92,17 @@ struct Meeting {
     past_end: AtomicUsize,
     gone: AtomicUsize,
     failed: AtomicBool,
+    /// The ways of working that are tried before the window, if there are several.
+    ways: Vec<Trial>,
+}
+
+/// How fast all members together were one way.
+#[derive(Default)]
+struct Trial {
+    begun: AtomicUsize,
+    ended: AtomicUsize,
+    /// Units per 2^20 ticks, added up.
+    rate: AtomicU64,
 }
 
 /// A member's own account of the window.
@@ -93,6 +110,7 @@ struct Account {
     log: Log,
     start: u64,
     cpu: usize,
+    way: usize,
     core_hz_before: Option<f64>,
     core_hz_after: Option<f64>,
 }
@@ -141,6 +159,28 @@ impl Crew {
         S: FnMut() -> Result<u64>,
         P: FnMut(&mut CoreClock) -> Option<f64>,
     {
+        self.run_ways(1, |index| {
+            let (mut step, probe) = enlist(index)?;
+            Ok((move |_| step(), probe))
+        })
+    }
+
+    /// As [`Crew::run_probed`], for steps that can be done in several ways that do the same: a step
+    /// is told which. After the warm-up all members try each for a quarter of the window at the same
+    /// time, and the window is worked in the one that all together were fastest at
+    /// ([`Shared::way`]).
+    ///
+    /// # Errors
+    /// As [`Crew::run`].
+    pub(crate) fn run_ways<S, P>(
+        &self,
+        ways: usize,
+        enlist: impl Fn(usize) -> Result<(S, P)> + Sync,
+    ) -> Result<Shared>
+    where
+        S: FnMut(usize) -> Result<u64>,
+        P: FnMut(&mut CoreClock) -> Option<f64>,
+    {
         if self.cpus.is_empty() {
             bail!("a crew needs a CPU");
         }
@@ -148,6 +188,7 @@ impl Crew {
             self.clock,
             self.clock.ticks(self.window_ns),
             self.cpus.len(),
+            ways,
         );
         let accounts: Vec<Result<Account>> = thread::scope(|scope| {
             let (meeting, enlist) = (&meeting, &enlist);
@@ -192,7 +233,7 @@ impl Crew {
         enlist: impl Fn(usize) -> Result<(S, P)>,
     ) -> Result<Account>
     where
-        S: FnMut() -> Result<u64>,
+        S: FnMut(usize) -> Result<u64>,
         P: FnMut(&mut CoreClock) -> Option<f64>,
     {
         place::pin(cpu).with_context(|| format!("pinning member {index} to CPU {cpu}"))?;
@@ -205,8 +246,11 @@ impl Crew {
         meeting.gather(&meeting.enlisted)?;
         let warm_until = self.clock.end() + self.clock.ticks(WARM_UP_SHARE * self.window_ns);
         while self.clock.end() < warm_until {
-            step()?;
+            step(0)?;
         }
+        let trial_ticks = self.clock.ticks(TRIAL_SHARE * self.window_ns);
+        let way = meeting.fastest(trial_ticks, &mut step)?;
+        let mut step = || step(way);
         let core_hz_before = probe(&mut core);
         let start = meeting.start()?;
         let end = start + meeting.window_ticks;
@@ -224,6 +268,7 @@ impl Crew {
             log,
             start,
             cpu: place::current_cpu(),
+            way,
             core_hz_before,
             core_hz_after,
         })
@@ -264,6 +309,7 @@ impl Crew {
             window_ns,
             overlap: window_ns / self.window_ns,
             kernel_clock: self.clock == Clock::Monotonic,
+            way: members.first().map_or(0, |member| member.way),
             members: members
                 .iter()
                 .map(|member| Member {
@@ -296,7 +342,7 @@ pub(crate) struct NeverTogether {
 struct OtherFailed;
 
 impl Meeting {
-    fn new(clock: Clock, window_ticks: u64, size: usize) -> Self {
+    fn new(clock: Clock, window_ticks: u64, size: usize, ways: usize) -> Self {
         Meeting {
             clock,
             window_ticks,
@@ -307,7 +353,41 @@ impl Meeting {
             past_end: AtomicUsize::new(0),
             gone: AtomicUsize::new(0),
             failed: AtomicBool::new(false),
+            ways: match ways {
+                ..=1 => Vec::new(),
+                _ => (0..ways).map(|_| Trial::default()).collect(),
+            },
         }
+    }
+
+    /// Tries each way with all others for `trial_ticks`; the one that all together were fastest at,
+    /// the first of equals.
+    fn fastest(
+        &self,
+        trial_ticks: u64,
+        step: &mut impl FnMut(usize) -> Result<u64>,
+    ) -> Result<usize> {
+        for (way, trial) in self.ways.iter().enumerate() {
+            self.gather(&trial.begun)?;
+            let begin = self.clock.start();
+            let (mut units, mut now) = (0, begin);
+            while now < begin + trial_ticks {
+                units += step(way)?;
+                now = self.clock.end();
+            }
+            let rate = (u128::from(units) << 20) / u128::from((now - begin).max(1));
+            trial.rate.fetch_add(rate as u64, Ordering::AcqRel);
+            self.gather(&trial.ended)?;
+        }
+        let rates = self
+            .ways
+            .iter()
+            .map(|trial| trial.rate.load(Ordering::Acquire));
+        Ok(rates
+            .enumerate()
+            .rev()
+            .max_by_key(|(_, rate)| *rate)
+            .map_or(0, |(way, _)| way))
     }
 
     /// Whether all have passed a gate, or one failed.
@@ -435,6 +515,29 @@ mod tests {
     }
 
     #[test]
+    fn the_way_that_all_together_are_fastest_at_is_worked_in() {
+        let cpus = allowed();
+        let shared = (0..10)
+            .find_map(|_| {
+                let made = crew(cpus.clone()).run_ways(3, |_| {
+                    // The same work, of which the second way says that it is a thousand times as much.
+                    let step = |way: usize| {
+                        std::hint::black_box(metal::kernel::chain_add(10_000));
+                        Ok([1, 1000, 1][way])
+                    };
+                    Ok((step, |_: &mut crate::measure::CoreClock| None))
+                });
+                made.ok()
+            })
+            .expect("one of ten windows is shared");
+        assert_eq!(shared.way, 1);
+        // Only the way that was chosen counts in the window.
+        let units = shared.members[0].units;
+        let one = crew(cpus).run(|_| Ok(|| Ok(1)));
+        assert!(units > 1.0 && one.is_ok_and(|shared| shared.way == 0));
+    }
+
+    #[test]
     fn one_members_reason_ends_all_at_every_stage() {
         let cpus = allowed();
         let reason = |stage: &'static str| {
@@ -471,6 +574,7 @@ mod tests {
                 log,
                 start: 1000,
                 cpu: 0,
+                way: 0,
                 core_hz_before: None,
                 core_hz_after: None,
             })

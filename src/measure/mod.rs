@@ -23,7 +23,9 @@ pub(crate) use bench::{Bench, Written, WrongResult};
 pub(crate) use calibrate::calibrate;
 pub(crate) use clock::Clock;
 pub(crate) use core_clock::{CoreClock, Windows};
-pub(crate) use crew::{Crew, Member, NeverTogether, Shared};
+pub(crate) use crew::{
+    Crew, Had, NeverTogether, REHEARSAL_NS, Shared, best_window, is_undisturbed,
+};
 pub(crate) use far::FarEnd;
 pub(crate) use quartet::{Quartet, Timer, Turn, Turns, abba, samples};
 pub(crate) use storage::{Settled, settle};

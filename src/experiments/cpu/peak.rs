@@ -70,7 +70,7 @@
 //! (2018).
 
 pub(crate) mod load;
-mod width;
+pub(crate) mod width;
 
 use crate::experiment::{
     Card, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip, ViewCard,

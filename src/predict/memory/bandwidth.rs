@@ -12,7 +12,7 @@ use super::measured::level_ns;
 use super::{LINE, MEMORY, level_latency};
 use crate::experiment::{Known, Site};
 use crate::host::{Arch, Core};
-use crate::predict::cpu::peak::{CORES_HZ, distinct_cores, thread_count, thread_cpus};
+use crate::predict::cpu::peak::{Arithmetic, CORES_HZ, distinct_cores, thread_count, thread_cpus};
 use crate::predict::cpu::{best_core_clock, core, is_guest};
 use crate::predict::{Estimate, around, inverse, product, range, scaled};
 pub(crate) use channels::{memory_peak, stated_peak};
@@ -129,6 +129,26 @@ impl Transfer {
             "avx512" => 64.0,
             _ => widest_bytes(site),
         }
+    }
+}
+
+impl Transfer {
+    /// The arithmetic under which the core's clock is that of this kernel by instructions of so many
+    /// bytes; none where they are too narrow to lower it.
+    pub(crate) fn at_width(self, instruction_bytes: u64) -> Option<Arithmetic> {
+        let width = match instruction_bytes {
+            32 => "avx2",
+            64 => "avx512",
+            _ => return None,
+        };
+        let (op, element) = match self.op {
+            "scale" => ("mul", "f64"),
+            "add" => ("add", "f64"),
+            "triad" => ("fma", "f64"),
+            // Loads and stores of so many bytes are as light as additions of integers.
+            _ => ("add", "i64"),
+        };
+        Some(Arithmetic { op, element, width })
     }
 }
 
@@ -512,6 +532,9 @@ pub(crate) fn stream_mean(
         because,
     })
 }
+
+/// A copy's loads over a read's, by instructions, above which one of them is wrong.
+pub(crate) const LOADS_MOST: f64 = 1.1;
 
 /// Bus bytes of a copy over those of a read: both keep the same lines in flight, and what a copy
 /// writes back leaves beside them.

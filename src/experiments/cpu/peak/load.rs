@@ -3,34 +3,23 @@
 use super::width::{Chains, clock_at_width};
 use crate::experiment::Site;
 use crate::host::{format_cpus, parse_cpus};
-use crate::measure::{Bench, Clock, CoreClock, Member, NeverTogether, Shared, WrongResult};
+use crate::measure::{
+    Bench, Clock, CoreClock, Had, REHEARSAL_NS, WrongResult, best_window, is_undisturbed,
+};
 use crate::predict::cpu::peak::{
     Arithmetic, chain_latency, distinct_cores, per_cycle, thread_count, thread_cpus,
 };
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use metal::peak::{Kernel, Op, Peak, Type, Width};
 use metal::process::rusage_self;
 use record::case::Case;
 use record::key::Value;
-use std::time::Instant;
 
 /// Length of a step, in ns: long beside a clock read and the check of the results, short beside the
 /// time between two interrupts.
 const STEP_NS: f64 = 50e3;
 /// Instructions of the runs from which the length of a step is told, and how many runs.
 const TRIAL: (u64, u32) = (50_000, 3);
-/// Relative difference of a member's clocks before and after above which it has none.
-const MOVED: f64 = 0.01;
-/// Attempts at a window in which all members work, in a rehearsal and else: a busy machine may take a
-/// CPU away for the whole of a short one.
-const ATTEMPTS: [usize; 2] = [10, 3];
-/// Share of their lives that threads with CPUs of their own are on them, start and end included; an
-/// attempt with less is made again, by this counter and not by its rate.
-const HAD_SHARE: f64 = 0.93;
-/// Share of the window in which all threads must have worked for their median steps to be added up.
-const OVERLAP_SHARE: f64 = 0.9;
-/// Least window of several threads in a rehearsal, which has to work on busy machines too.
-const REHEARSAL_NS: f64 = 5e6;
 /// Share of the members whose clock must be known for the sum.
 const KNOWN_SHARE: f64 = 0.75;
 
@@ -63,7 +52,9 @@ impl Load {
     pub(crate) fn rate_together(&self) -> (f64, Option<String>) {
         match self.steady_rate {
             None => (self.rate, None),
-            Some(steady) if self.threads == 1 || self.is_undisturbed() => (steady, None),
+            Some(steady) if self.threads == 1 || is_undisturbed(self.had, self.overlap) => {
+                (steady, None)
+            }
             Some(_) => (
                 self.rate,
                 Some(
@@ -73,10 +64,6 @@ impl Load {
                 ),
             ),
         }
-    }
-
-    fn is_undisturbed(&self) -> bool {
-        self.had >= HAD_SHARE && self.overlap >= OVERLAP_SHARE
     }
 }
 
@@ -133,7 +120,7 @@ pub(crate) fn kernel(arithmetic: Arithmetic) -> Option<Kernel> {
 }
 
 /// Runs a placed case's threads at the arithmetic for one shared window; `again` if others had the
-/// CPUs in it, as often as [`ATTEMPTS`] says.
+/// CPUs in it ([`best_window`]).
 ///
 /// # Errors
 /// The processor lacks the instruction, or in no attempt were the threads at work together; at once
@@ -175,66 +162,21 @@ pub(crate) fn run(
             Ok(peak.operations())
         };
         let probe =
-            move |core: &mut CoreClock| clock_at_width(core, clock, &again, chains.as_ref());
+            move |core: &mut CoreClock| {
+                let work = || {
+                    again.run();
+                };
+                clock_at_width(core, clock, work, chains.as_ref())
+            };
         Ok((step, probe))
     };
-    let most = ATTEMPTS[usize::from(!rehearsal)];
     // Where threads share CPUs, waiting is the case.
-    let share_wanted = match !again || is_crowded || rehearsal {
-        true => 0.0,
-        false => HAD_SHARE,
-    };
-    let (share, shared) = attempts(most, share_wanted, || {
-        let (begin, before_ns) = (Instant::now(), cpu_time_ns());
-        let shared = crew.run_probed(enlist)?;
-        let had_ns = cpu_time_ns().saturating_sub(before_ns) as f64;
-        let life_ns = begin.elapsed().as_nanos() as f64 * threads as f64;
-        Ok((had_ns / life_ns, shared))
-    })?;
+    let had = best_window(rehearsal, !again || is_crowded, || crew.run_probed(enlist))?;
     if is_crowded {
         // Members that share a CPU are switched by the scheduler: that is the case.
         bench.planned_switches(rusage_self().nivcsw.saturating_sub(switches));
     }
-    let mut load = settle(bench, case, &shared, is_crowded);
-    load.had = share.min(1.0);
-    if !is_crowded && share < HAD_SHARE {
-        load.notes.push(format!(
-            "the threads had their CPUs {:.0} % of the time only: others used them",
-            100.0 * share
-        ));
-    }
-    Ok(load)
-}
-
-/// Attempts, each with the share of their lives that its threads were on a CPU, until one has at least
-/// `share_wanted`, at most `most`; the one with the greatest share. An attempt in which the threads
-/// were never together does not count; any other failure ends it.
-pub(crate) fn attempts<T>(
-    most: usize,
-    share_wanted: f64,
-    mut attempt: impl FnMut() -> Result<(f64, T)>,
-) -> Result<(f64, T)> {
-    let mut best: Option<(f64, T)> = None;
-    let mut apart = None;
-    for _ in 0..most {
-        match attempt() {
-            Ok((share, done)) => {
-                if best.as_ref().is_none_or(|(have, _)| share > *have) {
-                    best = Some((share, done));
-                }
-                if share >= share_wanted {
-                    break;
-                }
-            }
-            Err(error) if error.is::<NeverTogether>() => apart = Some(error),
-            Err(error) => return Err(error),
-        }
-    }
-    match (best, apart) {
-        (Some(best), _) => Ok(best),
-        (None, Some(error)) => Err(error),
-        (None, None) => bail!("no attempt was made"),
-    }
+    Ok(settle(bench, case, &had, is_crowded))
 }
 
 /// The kernel in runs of about [`STEP_NS`].
@@ -250,20 +192,15 @@ fn steps(kernel: Kernel, clock: Clock) -> Option<Peak> {
     Peak::new(kernel, instructions as u64)
 }
 
-/// CPU time of this process so far, ended threads included, in ns.
-pub(crate) fn cpu_time_ns() -> u64 {
-    let usage = rusage_self();
-    usage.utime_ns + usage.stime_ns
-}
-
 /// The sum over members, and their clock.
-fn settle(bench: &Bench, case: &Case, shared: &Shared, is_crowded: bool) -> Load {
+fn settle(bench: &Bench, case: &Case, had: &Had, is_crowded: bool) -> Load {
+    let shared = &had.shared;
     let cores = case.int("cores").unwrap_or(1) as f64;
     let is_shared = is_crowded || shared.members.len() as f64 > cores;
     let known: Vec<f64> = shared
         .members
         .iter()
-        .filter_map(|member| member_hz(member, is_shared))
+        .filter_map(|member| member.core_hz(is_shared))
         .collect();
     let enough = known.len() as f64 >= KNOWN_SHARE * shared.members.len() as f64;
     let mut core_hz =
@@ -280,16 +217,9 @@ fn settle(bench: &Bench, case: &Case, shared: &Shared, is_crowded: bool) -> Load
             core_hz = Some(bench.calibration().core_hz);
         }
     }
-    if shared.overlap < OVERLAP_SHARE {
-        notes.push(format!(
-            "all threads worked together in {:.0} % of the window only",
-            100.0 * shared.overlap
-        ));
-    }
-    if shared.kernel_clock {
-        notes.push(
-            "timed by the kernel's clock: the counters of the CPUs are too far apart".to_owned(),
-        );
+    notes.extend(shared.notes());
+    if !is_crowded {
+        notes.extend(had.note());
     }
     let steady = shared.members.iter().map(|member| member.steady_rate);
     Load {
@@ -297,30 +227,17 @@ fn settle(bench: &Bench, case: &Case, shared: &Shared, is_crowded: bool) -> Load
         steady_rate: (!is_crowded).then(|| steady.sum()).flatten(),
         core_hz,
         cores_hz: core_hz.map(|hz| hz * cores),
-        had: 1.0,
+        had: had.share,
         overlap: shared.overlap,
         threads: shared.members.len(),
         notes,
     }
 }
 
-/// A member's clock: the mean of before and after where they agree. Beside a sibling or on a shared
-/// CPU a chain may be delayed, never hastened: then the faster.
-pub(crate) fn member_hz(member: &Member, is_shared: bool) -> Option<f64> {
-    match (member.core_hz_before, member.core_hz_after) {
-        (Some(before), Some(after)) if (after / before - 1.0).abs() <= MOVED => {
-            Some(f64::midpoint(before, after))
-        }
-        (before, after) if is_shared => before.into_iter().chain(after).reduce(f64::max),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Load, attempts, kernel, member_hz, ops_per_cycle, place};
+    use super::{Load, kernel, ops_per_cycle, place};
     use crate::experiments::tests::recorded;
-    use crate::measure::{Member, NeverTogether, WrongResult};
     use crate::predict::cpu::peak::{Arithmetic, OPS, TYPES, WIDTHS};
     use record::case::Case;
     use record::key::{CaseId, Value};
@@ -359,49 +276,6 @@ mod tests {
     }
 
     #[test]
-    fn attempts_end_at_the_first_good_one_and_keep_the_best_else() {
-        let run = |shares: &[f64]| {
-            let mut made = 0;
-            let best = attempts(3, 0.9, || {
-                made += 1;
-                Ok((shares[made - 1], made))
-            });
-            (best.expect("none fails"), made)
-        };
-        assert_eq!(run(&[0.95, 0.99]), ((0.95, 1), 1));
-        assert_eq!(run(&[0.5, 0.7, 0.6]), ((0.7, 2), 3));
-    }
-
-    #[test]
-    fn only_threads_that_were_never_together_are_tried_again() {
-        let apart = || anyhow::Error::from(NeverTogether { cpus: vec![0, 1] });
-        let mut made = 0;
-        let best = attempts(3, 0.9, || {
-            made += 1;
-            if made < 3 {
-                Err(apart())
-            } else {
-                Ok((1.0, made))
-            }
-        });
-        assert_eq!(best.expect("the third is good"), (1.0, 3));
-        let none = attempts::<()>(3, 0.9, || Err(apart())).expect_err("none is good");
-        assert!(none.is::<NeverTogether>());
-        // A wrong value after a window that was disturbed, and before one that would be good.
-        let mut made = 0;
-        let wrong = attempts(3, 0.9, || {
-            made += 1;
-            match made {
-                1 => Ok((0.5, ())),
-                2 => Err(WrongResult("other values".to_owned()).into()),
-                _ => Ok((1.0, ())),
-            }
-        });
-        assert!(wrong.expect_err("it computed wrong").is::<WrongResult>());
-        assert_eq!(made, 2);
-    }
-
-    #[test]
     fn median_steps_are_added_up_only_where_the_threads_had_their_cpus_together() {
         let load = |threads, had, overlap| Load {
             rate: 5.0,
@@ -428,24 +302,5 @@ mod tests {
             ..load(4, 0.5, 1.0)
         };
         assert_eq!(told(crowded), (5.0, false));
-    }
-
-    #[test]
-    fn a_clock_that_moved_counts_only_beside_a_sibling() {
-        let member = |before, after| Member {
-            cpu: 0,
-            units: 1.0,
-            core_hz_before: before,
-            core_hz_after: after,
-            late_ns: 0.0,
-            steady_rate: None,
-        };
-        let steady = member(Some(3.00e9), Some(3.02e9));
-        assert_eq!(member_hz(&steady, false), Some(3.01e9));
-        let moved = member(Some(3.0e9), Some(3.3e9));
-        assert_eq!(member_hz(&moved, false), None);
-        assert_eq!(member_hz(&moved, true), Some(3.3e9));
-        assert_eq!(member_hz(&member(Some(3e9), None), false), None);
-        assert_eq!(member_hz(&member(None, None), true), None);
     }
 }

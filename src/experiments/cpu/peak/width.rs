@@ -27,7 +27,7 @@ const USUAL_SHARE_MIN: f64 = 0.6;
 const WHOLE: f64 = 0.02;
 
 /// A short and a long chain of one instruction, and the cycles of its step if they are published.
-pub(super) struct Chains {
+pub(crate) struct Chains {
     short: Peak,
     long: Peak,
     cycles: Option<u64>,
@@ -36,7 +36,7 @@ pub(super) struct Chains {
 impl Chains {
     /// The chains at the width of `arithmetic`. None for scalars, whose clock the core's own chains
     /// tell.
-    pub(super) fn of(arithmetic: Arithmetic, cycles: Option<u64>) -> Option<Self> {
+    pub(crate) fn of(arithmetic: Arithmetic, cycles: Option<u64>) -> Option<Self> {
         let kernel = kernel(arithmetic.chain()?)?;
         Some(Chains {
             short: Peak::chain(kernel, CHAIN_INSTRUCTIONS)?,
@@ -46,11 +46,11 @@ impl Chains {
     }
 }
 
-/// The core clock under a kernel, in Hz.
-pub(super) fn clock_at_width(
+/// The core clock under work at a width, in Hz: `work` is done before each look.
+pub(crate) fn clock_at_width(
     core: &mut CoreClock,
     clock: Clock,
-    peak: &Peak,
+    mut work: impl FnMut(),
     chains: Option<&Chains>,
 ) -> Option<f64> {
     let scalar_hz = core.estimate().hz?;
@@ -60,7 +60,7 @@ pub(super) fn clock_at_width(
     let mut times = [[f64::INFINITY; 2]; LOOKS];
     for look in &mut times {
         for (time_ns, chain) in look.iter_mut().zip([&chains.short, &chains.long]) {
-            peak.run();
+            work();
             // The first stretch after the kernel waits for its last instructions.
             chain.run();
             let start = clock.start();

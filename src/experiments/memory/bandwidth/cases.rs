@@ -303,7 +303,10 @@ fn thorough(site: &Site) -> Vec<Point> {
             }));
         }
     }
-    points.retain(|point| contradiction(site, point.transfer).is_none());
+    points.retain(|point| {
+        let by_words = point.transfer.access != "every";
+        contradiction(site, point.transfer).is_none() && !(by_words && point.level == "L1")
+    });
     points
 }
 
@@ -351,6 +354,11 @@ fn not_here(site: &Site, point: &Point, limit: u64) -> Option<Skip> {
     if point.transfer.stores == STORES[1] && !point.is_memory() {
         return Some(Skip::because(
             "non-temporal stores go to memory, whatever cache would hold the arrays",
+        ));
+    }
+    if point.transfer.access != "every" && point.level == "L1" {
+        return Some(Skip::because(
+            "a word stands for a line that moves, and in the first cache none does",
         ));
     }
     if let Some(count) = point.threads.int()

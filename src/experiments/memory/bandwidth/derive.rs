@@ -72,7 +72,7 @@ pub(super) fn derive(values: &Known) -> Vec<DerivedValue> {
             let id = mean_case(stores, point.level, &point.threads);
             found.push(DerivedValue::new(id, "stream_mean", mean));
         }
-        let bus = of("copy", "bus_bandwidth").zip(of("read", "bus_bandwidth"));
+        let bus = of("copy", "bus_bandwidth").zip(of("read", "bandwidth"));
         if let Some((copy, read)) = bus.filter(|_| stores == STORES[0]) {
             let id = ratio_case(point.level, &point.threads);
             found.push(DerivedValue::new(id, "copy_over_read", copy / read));

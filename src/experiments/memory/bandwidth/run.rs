@@ -4,42 +4,43 @@
 //! case to case through an [`Arena`].
 
 use super::super::place::{Placed, place_huge_or_base, verify_node};
-use super::cases::Point;
-use crate::experiments::cpu::peak::load::{attempts, cpu_time_ns, member_hz};
+use super::MEMORY_LIMIT;
+use super::cases::{Point, is_memory};
+use crate::experiments::cpu::peak::width::{Chains, clock_at_width};
 use crate::host::parse_cpus;
-use crate::measure::{Bench, Clock, Shared, WrongResult};
+use crate::measure::{
+    Bench, Clock, CoreClock, Had, REHEARSAL_NS, WrongResult, best_window,
+};
+use crate::predict::cpu::peak::Arithmetic;
+use crate::predict::memory::bandwidth::Transfer;
 use anyhow::{Context, Result, ensure};
 use metal::memory::Mapping;
 use metal::place::current_node;
 use metal::stream::{Access, Ahead, Kernel, Op, Stores, Stream, Width};
-use record::case::Case;
+use record::case::{Case, Series};
 use record::key::Value;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 /// Length of a step, in ns: long beside a clock read, short beside the time between two interrupts.
 const STEP_NS: f64 = 30e3;
 /// Bytes of the first step from which that length is told.
 const FIRST_STEP: usize = 64 << 10;
-/// Attempts at a window, in a rehearsal and else.
-const ATTEMPTS: [usize; 2] = [10, 3];
-/// Share of their lives that threads are on their CPUs; an attempt with less is made again.
-const HAD_SHARE: f64 = 0.93;
-/// Share of the window asked for in which all threads should have worked.
-const OVERLAP_SHARE: f64 = 0.9;
-/// Least window of several threads in a rehearsal, which has to work on busy machines too.
-const REHEARSAL_NS: f64 = 5e6;
+/// Memory comes in pieces of this, where it comes in huge pages.
+const HUGE_PAGE: usize = 2 << 20;
 
-/// The memory of a round's threads, by their CPUs.
+/// The memory of a round's threads, by their CPUs: taken when a case first needs so much of it.
 pub(super) struct Arena {
     places: BTreeMap<usize, Place>,
+    /// Most bytes of all places together.
+    most_bytes: u64,
 }
 
 /// The memory of one CPU's thread.
+#[derive(Default)]
 struct Place {
-    /// What the largest case needs.
-    bytes: usize,
     held: Mutex<Held>,
 }
 
@@ -52,31 +53,47 @@ struct Held {
     misplaced: Option<anyhow::Error>,
 }
 
+impl Held {
+    fn bytes(&self) -> u64 {
+        let placed = self.placed.as_ref();
+        placed.map_or(0, |placed| placed.mapping.bytes() as u64)
+    }
+}
+
 impl Arena {
-    /// Room for all these cases; nothing is touched yet.
-    ///
-    /// # Errors
-    /// A case that was not resolved.
-    pub(super) fn of(cases: &[Case]) -> Result<Arena> {
-        let mut places: BTreeMap<usize, Place> = BTreeMap::new();
-        for case in cases {
-            let kernel = kernel(case)?;
-            let needed = Stream::mapping_bytes(kernel, footprint(case)?);
-            for cpu in cpus(case) {
-                let place = places.entry(cpu).or_insert_with(|| Place {
-                    bytes: 0,
-                    held: Mutex::default(),
-                });
-                place.bytes = place.bytes.max(needed);
-            }
+    /// Room for the CPUs of all these cases; nothing is taken yet.
+    pub(super) fn of(cases: &[&Case]) -> Arena {
+        let on = cases.iter().flat_map(|case| cpus(case));
+        let limits = cases.iter().filter_map(|case| case.int(MEMORY_LIMIT));
+        Arena {
+            places: on.map(|cpu| (cpu, Place::default())).collect(),
+            most_bytes: limits.min().unwrap_or(u64::MAX),
         }
-        Ok(Arena { places })
     }
 
     fn place(&self, cpu: usize) -> Result<&Place> {
         self.places
             .get(&cpu)
             .with_context(|| format!("no memory was planned for CPU {cpu}"))
+    }
+
+    /// Gives back what is held by these CPUs where it is less than `bytes`, and where the new would be
+    /// too much beside it, what others hold. Whether there is memory to be taken.
+    fn make_room(&self, cpus: &[usize], bytes: usize) -> Result<bool> {
+        let (mut missing, whole) = (0, bytes.next_multiple_of(HUGE_PAGE) as u64);
+        for cpu in cpus {
+            let mut held = self.place(*cpu)?.held();
+            if held.bytes() < bytes as u64 {
+                held.placed = None;
+                missing += whole;
+            }
+        }
+        let held: u64 = self.places.values().map(|place| place.held().bytes()).sum();
+        if missing > 0 && held.saturating_add(missing) > self.most_bytes {
+            let others = self.places.iter().filter(|(cpu, _)| !cpus.contains(cpu));
+            others.for_each(|(_, place)| place.held().placed = None);
+        }
+        Ok(missing > 0)
     }
 }
 
@@ -86,14 +103,14 @@ impl Place {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The memory, made by the calling thread at the first time.
-    fn take(&self) -> Result<Placed> {
+    /// The memory, made by the calling thread where none is held.
+    fn take(&self, bytes: usize) -> Result<Placed> {
         let mut held = self.held();
         held.right = None;
         held.misplaced = None;
         match held.placed.take() {
             Some(placed) => Ok(placed),
-            None => place_huge_or_base(self.bytes as u64, current_node()),
+            None => place_huge_or_base(bytes as u64, current_node()),
         }
     }
 }
@@ -114,7 +131,7 @@ impl<'arena> Member<'arena> {
             huge_share,
             node,
             notes,
-        } = place.take()?;
+        } = place.take(Stream::mapping_bytes(kernel, footprint))?;
         let stream = Stream::new(kernel, Ahead::No, mapping, footprint)?;
         Ok(Member {
             stream: Some(stream),
@@ -123,6 +140,12 @@ impl<'arena> Member<'arena> {
             node,
             notes,
         })
+    }
+
+    fn set_ahead(&mut self, ahead: Ahead) {
+        if let Some(stream) = &mut self.stream {
+            stream.set_ahead(ahead);
+        }
     }
 
     fn step(&mut self, bytes: usize) -> u64 {
@@ -169,12 +192,16 @@ impl Drop for Member<'_> {
 pub(super) struct Moved {
     /// Program bytes per second of all threads in the shared window.
     pub(super) rate: f64,
-    /// The same in the median step of each thread, added up.
+    /// The same in the median step of each thread, added up where it may be.
     pub(super) steady_rate: Option<f64>,
     /// Bytes on the bus for each of the program.
     pub(super) bus_ratio: f64,
     /// Core clocks summed over the cores, in Hz; none where one moved.
     pub(super) cores_hz: Option<f64>,
+    /// Whether the loop prefetched.
+    pub(super) prefetched: bool,
+    /// Bytes of the words that were touched for each of the program.
+    pub(super) word_share: f64,
     /// Share of the window asked for in which all worked.
     pub(super) overlap: f64,
     /// Least share of a thread's memory in huge pages.
@@ -193,14 +220,17 @@ pub(super) struct Moved {
 pub(super) fn run(
     bench: &mut Bench,
     arena: &Arena,
+    series: &Series,
     case: &Case,
-    point: &Point,
     window_ns: f64,
 ) -> Result<Moved> {
     let kernel = kernel(case)?;
     let footprint = footprint(case)?;
     let cpus = cpus(case);
     ensure!(!cpus.is_empty(), "{} was not given CPUs", case.id);
+    if arena.make_room(&cpus, Stream::mapping_bytes(kernel, footprint))? {
+        bench.takes_memory_for(as_large(series, case));
+    }
     let rehearsal = bench.order().rehearsal;
     let window_ns = match rehearsal && cpus.len() > 1 {
         true => window_ns.max(REHEARSAL_NS),
@@ -208,38 +238,60 @@ pub(super) fn run(
     };
     let clock = bench.clock();
     let crew = bench.crew(&cpus, window_ns)?;
-    let is_cached = !point.is_memory();
-    let assigned = &cpus;
+    let is_memory = case.text("level").is_some_and(is_memory);
+    // In caches nothing prefetches: there is little to wait for, and reading loses by it.
+    let ways = match is_memory && kernel.has_ahead() {
+        true => [Ahead::No, Ahead::Yes].as_slice(),
+        false => &[Ahead::No],
+    };
+    let (assigned, chain_cycles) = (&cpus, case.int("chain_cycles"));
+    let wide = wide_arithmetic(case).filter(|_| !is_memory);
     let enlist = |index: usize| {
         let mut member = Member::new(arena.place(assigned[index])?, kernel, footprint)?;
-        if is_cached && let Some(stream) = &mut member.stream {
+        if !is_memory && let Some(stream) = &mut member.stream {
             stream.pass();
         }
         let bytes = member.step_bytes(clock);
-        Ok(move || Ok(member.step(bytes)))
+        let member = Rc::new(RefCell::new(member));
+        let worker = Rc::clone(&member);
+        let step = move |way: usize| {
+            let mut worker = worker.borrow_mut();
+            worker.set_ahead(ways[way]);
+            Ok(worker.step(bytes))
+        };
+        let chains = wide.and_then(|wide| Chains::of(wide, chain_cycles));
+        let probe = move |core: &mut CoreClock| {
+            let work = || {
+                member.borrow_mut().step(bytes);
+            };
+            clock_at_width(core, clock, work, chains.as_ref())
+        };
+        Ok((step, probe))
     };
-    let wanted = if rehearsal { 0.0 } else { HAD_SHARE };
-    let most = ATTEMPTS[usize::from(!rehearsal)];
-    let (share, shared) = attempts(most, wanted, || {
-        let (begin, before_ns) = (Instant::now(), cpu_time_ns());
-        let shared = crew.run(enlist)?;
+    let had = best_window(rehearsal, false, || {
+        let shared = crew.run_ways(ways.len(), enlist)?;
         verify(arena, assigned, kernel)?;
-        let had_ns = cpu_time_ns().saturating_sub(before_ns) as f64;
-        let life_ns = begin.elapsed().as_nanos() as f64 * assigned.len() as f64;
-        Ok((had_ns / life_ns, shared))
+        Ok(shared)
     })?;
-    let mut moved = settle(arena, assigned, &shared, case, kernel);
+    let mut moved = settle(arena, &had, case, kernel);
+    moved.prefetched = ways.get(had.shared.way) == Some(&Ahead::Yes);
     if moved.cores_hz.is_none() && rehearsal {
         let cores = case.int("cores").unwrap_or(1) as f64;
         moved.cores_hz = Some(bench.calibration().core_hz * cores);
     }
-    if share < HAD_SHARE && !rehearsal {
-        moved.notes.push(format!(
-            "the threads had their CPUs {:.0} % of the time only: others used them",
-            100.0 * share
-        ));
-    }
     Ok(moved)
+}
+
+/// The cases of a series whose arrays take as much memory as this one's, or more.
+fn as_large<'series>(series: &'series Series, case: &Case) -> Vec<&'series Case> {
+    let total = |case: &Case| case.int("footprint_total");
+    let cases = series.cases.iter();
+    cases.filter(|one| total(one) >= total(case)).collect()
+}
+
+/// The arithmetic whose chain tells the core clock under a case's instructions.
+fn wide_arithmetic(case: &Case) -> Option<Arithmetic> {
+    Transfer::of(&case.id)?.at_width(case.int("instruction_bytes")?)
 }
 
 /// Demands that every thread's memory holds what the kernel must have left, where it must be.
@@ -258,27 +310,16 @@ fn verify(arena: &Arena, cpus: &[usize], kernel: Kernel) -> Result<()> {
     Ok(())
 }
 
-fn settle(arena: &Arena, cpus: &[usize], shared: &Shared, case: &Case, kernel: Kernel) -> Moved {
+fn settle(arena: &Arena, had: &Had, case: &Case, kernel: Kernel) -> Moved {
+    let shared = &had.shared;
     let cores = case.int("cores").unwrap_or(1) as f64;
     let has_siblings = shared.members.len() as f64 > cores;
     let clocks = shared.members.iter();
-    let clocks: Option<Vec<f64>> = clocks
-        .map(|member| member_hz(member, has_siblings))
-        .collect();
-    let mut notes = Vec::new();
-    if shared.overlap < OVERLAP_SHARE {
-        notes.push(format!(
-            "all threads worked together in {:.0} % of the window only",
-            100.0 * shared.overlap
-        ));
-    }
-    if shared.kernel_clock {
-        notes.push(
-            "timed by the kernel's clock: the counters of the CPUs are too far apart".to_owned(),
-        );
-    }
+    let clocks: Option<Vec<f64>> = clocks.map(|member| member.core_hz(has_siblings)).collect();
+    let mut notes = shared.notes();
+    notes.extend(had.note());
     let (mut huge_share, mut nodes) = (1.0_f64, BTreeSet::new());
-    for place in cpus.iter().filter_map(|cpu| arena.places.get(cpu)) {
+    for place in cpus(case).iter().filter_map(|cpu| arena.places.get(cpu)) {
         let held = place.held();
         if let Some(placed) = &held.placed {
             huge_share = huge_share.min(placed.huge_share);
@@ -291,12 +332,14 @@ fn settle(arena: &Arena, cpus: &[usize], shared: &Shared, case: &Case, kernel: K
         }
     }
     const MIB: u64 = 1 << 20;
-    let steady = shared.members.iter().map(|member| member.steady_rate);
+    let share = |bytes: u64| bytes as f64 / (6 * MIB) as f64;
     Moved {
         rate: shared.rate(),
-        steady_rate: steady.sum(),
-        bus_ratio: kernel.bus_bytes(6 * MIB) as f64 / (6 * MIB) as f64,
+        steady_rate: had.steady_rate(),
+        bus_ratio: share(kernel.bus_bytes(6 * MIB)),
+        word_share: share(kernel.word_bytes(6 * MIB)),
         cores_hz: clocks.map(|all| all.iter().sum::<f64>() / all.len() as f64 * cores),
+        prefetched: false,
         overlap: shared.overlap,
         huge_share,
         nodes,
@@ -355,7 +398,7 @@ fn footprint(case: &Case) -> Result<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Arena, kernel, verify};
+    use super::{Arena, MEMORY_LIMIT, kernel, verify};
     use crate::experiments::memory::bandwidth::cases::contradiction;
     use crate::experiments::tests::recorded;
     use crate::measure::WrongResult;
@@ -426,11 +469,40 @@ mod tests {
     }
 
     #[test]
+    fn memory_is_taken_as_cases_need_it_and_given_back_where_it_would_be_too_much() {
+        let limited = |cpu: usize, limit: u64| {
+            let mut case = resolved(Transfer::widest("read", "regular"), cpu);
+            case.at.insert(MEMORY_LIMIT.to_owned(), Value::Int(limit));
+            case
+        };
+        const MIB: usize = 1 << 20;
+        let cases = [limited(0, 6 << 20), limited(1, 6 << 20)];
+        let arena = Arena::of(&cases.each_ref());
+        let held = |cpu: usize| arena.place(cpu).expect("it was planned").held().bytes();
+        let take = |cpu: usize, bytes: usize| {
+            let is_short = arena.make_room(&[cpu], bytes).expect("it was planned");
+            let place = arena.place(cpu).expect("it was planned");
+            let placed = place.take(bytes).expect("a few pages");
+            place.held().placed = Some(placed);
+            is_short
+        };
+        assert!(take(0, 2 * MIB));
+        assert!(!take(0, 2 * MIB) && !take(0, 4096), "it is held");
+        assert!(take(1, 3 * MIB));
+        assert_eq!((held(0), held(1) > 2 << 20), (2 << 20, true));
+        // More for the first than there may be beside the second.
+        assert!(take(0, 4 * MIB));
+        assert_eq!(held(1), 0);
+        assert!(held(0) == 4 << 20);
+        assert!(arena.make_room(&[7], MIB).is_err());
+    }
+
+    #[test]
     fn memory_that_holds_other_values_is_a_wrong_result() {
         let cpu = metal::place::allowed().expect("CPUs")[0];
         let case = resolved(Transfer::widest("copy", "regular"), cpu);
         let of = kernel(&case).expect("a kernel");
-        let arena = Arena::of(std::slice::from_ref(&case)).expect("it is resolved");
+        let arena = Arena::of(&[&case]);
         let place = arena.place(cpu).expect("it was planned");
         let spoilt = |spoil: bool| {
             let mut member = super::Member::new(place, of, 1 << 16).expect("64 KiB");

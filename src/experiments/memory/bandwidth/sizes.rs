@@ -1,19 +1,15 @@
 //! How large arrays are: from the levels that `memory.latency` measured, else from described ones.
 
+use super::super::levels::{TIMES_LAST, instances, known_bytes, last_bytes, sharing};
 use super::cases::Point;
 use crate::experiment::{Known, Site, Skip};
 use crate::predict::memory::bandwidth::{FOUR_TIMES, cpus_of};
 use crate::predict::memory::{LEVELS, described_levels, level_size};
-use record::key::CaseId;
 use record::quantity::render;
 use record::unit::Unit;
 
-/// What an unknown last cache is taken to have: nearly all have less for one core.
-const UNKNOWN_LAST: u64 = 32 << 20;
-/// Arrays in main memory have at least so many times the last cache.
-const TIMES_LAST: u64 = 4;
-/// And at least so much altogether.
-const LEAST_MEMORY: u64 = 16 << 20;
+/// Arrays in main memory have at least so much altogether: many small caches lie in front of it.
+const LEAST_BYTES: u64 = 16 << 20;
 /// Arrays are cut to whole lines of three arrays in strides of eight.
 const GRAIN: u64 = 3 * 8 * 64;
 
@@ -109,13 +105,9 @@ fn in_memory(
     let (level_bytes, from) = match (level, last) {
         (FOUR_TIMES, None) => return Err(Skip::because("the machine describes no last cache")),
         (FOUR_TIMES, Some(name)) => reports_last(site, known, name)?,
-        (_, None) => (UNKNOWN_LAST, "assumed"),
-        (_, Some(name)) => measured(known, name)
-            .or_else(|| given(site, name))
-            .or_else(|| Some((whole_level(site, name)?, "described")))
-            .unwrap_or((UNKNOWN_LAST, "assumed")),
+        _ => last_bytes(site, known),
     };
-    let instances = instances(site, described.len(), &cpus) as u64;
+    let instances = instances(site, &cpus) as u64;
     let threads = cpus.len() as u64;
     let four = TIMES_LAST * level_bytes * instances;
     let wanted = match level {
@@ -126,7 +118,7 @@ fn in_memory(
                 0..=1 => 0,
                 levels => level_bytes_of_inner(site, known, levels - 2, &cpus),
             };
-            (four.max(LEAST_MEMORY) / threads).max(TIMES_LAST * private)
+            (four.max(LEAST_BYTES) / threads).max(TIMES_LAST * private)
         }
     };
     if level == FOUR_TIMES && wanted > limit {
@@ -155,35 +147,10 @@ fn in_memory(
 /// Bytes of a level that one core can fill: as `memory.latency` found it, as given, else what its law
 /// takes it to be from the description (of a last cache that a virtual machine shares, a part).
 fn level_bytes(site: &Site, known: Option<&Known>, name: &str) -> Option<(u64, &'static str)> {
-    measured(known, name)
-        .or_else(|| given(site, name))
-        .or_else(|| {
-            let described = level_size(site, name).ok()?;
-            Some((described.range.likely as u64, "described"))
-        })
-}
-
-fn measured(known: Option<&Known>, name: &str) -> Option<(u64, &'static str)> {
-    let case = CaseId::new().with("level", name);
-    let found = known?.get("memory.latency", &case, "level_size");
-    let bytes = found.filter(|bytes| *bytes >= 1024.0)?;
-    Some((bytes as u64, "measured"))
-}
-
-fn given(site: &Site, name: &str) -> Option<(u64, &'static str)> {
-    let bytes = match name {
-        "L2" => site.host.given.value("cache.l2"),
-        "L3" => site.host.given.value("cache.l3"),
-        _ => None,
-    };
-    Some((bytes.filter(|bytes| *bytes >= 1024.0)? as u64, "given"))
-}
-
-/// A level as it is described: arrays in main memory must not lie in any part of it.
-fn whole_level(site: &Site, name: &str) -> Option<u64> {
-    let levels = described_levels(site).into_iter();
-    let mut of = levels.filter(|(level, _)| *level == name);
-    of.next().map(|(_, bytes)| bytes)
+    known_bytes(site, known, name).or_else(|| {
+        let described = level_size(site, name).ok()?;
+        Some((described.range.likely as u64, "described"))
+    })
 }
 
 /// The last cache that the reports' case is four times of. How much of one that it shares a virtual
@@ -196,7 +163,9 @@ fn reports_last(
     let expected = level_bytes(site, known, name);
     let (bytes, from) =
         expected.ok_or_else(|| Skip::because(format!("nothing tells the size of {name}")))?;
-    let whole = whole_level(site, name).unwrap_or(bytes);
+    let described = described_levels(site).into_iter();
+    let whole = described.rev().find(|(level, _)| *level == name);
+    let whole = whole.map_or(bytes, |(_, whole)| whole);
     if from == "described" && known.is_some() && bytes < whole / 10 * 9 {
         return Err(Skip::because(format!(
             "{name} is described as {}, of which a virtual machine has an unknown part, and \
@@ -206,43 +175,6 @@ fn reports_last(
         .needs("--set host.cache.l3=…: what one core can fill of it"));
     }
     Ok((bytes, from))
-}
-
-/// How many of the CPUs share the fullest instance of a level.
-fn sharing(site: &Site, at: usize, cpus: &[usize]) -> usize {
-    groups(site, at, cpus).into_iter().max().unwrap_or(1).max(1)
-}
-
-/// Instances of the last cache under the CPUs.
-fn instances(site: &Site, levels: usize, cpus: &[usize]) -> usize {
-    match levels.checked_sub(1) {
-        None => 1,
-        Some(at) => groups(site, at, cpus).len().max(1),
-    }
-}
-
-/// How many of the CPUs each instance of a level serves that serves any. A cache that only CPUID
-/// describes tells no instances: then the first two levels are taken as private, others as shared.
-fn groups(site: &Site, at: usize, cpus: &[usize]) -> Vec<usize> {
-    let level = at as u32 + 1;
-    let first = cpus.first().copied().unwrap_or(0);
-    let Some(cache) = site.host.cache.data(level, first) else {
-        return vec![1; cpus.len()];
-    };
-    if cache.shared_by.is_empty() {
-        return if at < 2 {
-            vec![1; cpus.len()]
-        } else {
-            vec![cpus.len()]
-        };
-    }
-    // Cores of other kinds have instances of other geometry.
-    let caches = site.host.cache.levels.iter();
-    let same = caches.filter(|other| other.level == level && other.kind == cache.kind);
-    same.flat_map(|cache| &cache.shared_by)
-        .map(|group| group.iter().filter(|cpu| cpus.contains(cpu)).count())
-        .filter(|count| *count > 0)
-        .collect()
 }
 
 fn whole(bytes: u64) -> u64 {
