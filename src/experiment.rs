@@ -526,7 +526,12 @@ pub trait Experiment: Sync {
     /// # Errors
     /// Why they could not be made.
     fn prepare(&self, _series: &Series, _dir: &Path) -> Result<Vec<std::path::PathBuf>> {
-        Ok(Vec::new())
+        anyhow::bail!("this experiment has no files to make")
+    }
+
+    /// Whether a series has files that are made before its rounds.
+    fn is_prepared(&self, _series: &Series) -> bool {
+        false
     }
 
     /// One round of the whole series, cases in the order given.

@@ -75,7 +75,7 @@ pub fn measure(
         rehearsal: setup.options.preset == "rehearsal",
     };
     let patience = (live.work.cost * PATIENCE).max(PATIENCE_LEAST);
-    if !live.prepared {
+    if !live.prepared && live.work.experiment.is_prepared(&order.series) {
         prepare(&order, patience, stop)?;
         live.prepared = true;
     }
@@ -104,12 +104,8 @@ pub fn measure(
     Ok((events, ended))
 }
 
-/// Has the files made that the rounds of a series only read. Experiments without any answer at
-/// once and need no directory.
+/// Has the files made that the rounds of a series only read.
 fn prepare(order: &RoundOrder, patience: Duration, stop: &AtomicBool) -> Result<()> {
-    if order.dir.is_none() {
-        return Ok(());
-    }
     let mut worker = Worker::start()?;
     worker.order(&ToWorker::Prepare(Box::new(order.clone())))?;
     match worker.next(Instant::now() + patience, stop)? {

@@ -390,10 +390,11 @@ impl Experiment for Fault {
     }
 
     fn prepare(&self, series: &Series, dir: &Path) -> Result<Vec<PathBuf>> {
-        match series.name == MAJOR_SERIES {
-            true => Ok(vec![major::write(series, dir)?]),
-            false => Ok(Vec::new()),
-        }
+        Ok(vec![major::write(series, dir)?])
+    }
+
+    fn is_prepared(&self, series: &Series) -> bool {
+        series.name == MAJOR_SERIES
     }
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {

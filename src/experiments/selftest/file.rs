@@ -101,6 +101,10 @@ impl Experiment for OneFile {
         Ok(vec![path])
     }
 
+    fn is_prepared(&self, _series: &Series) -> bool {
+        true
+    }
+
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
         let path = bench.dir().context("no directory was given")?.join(NAME);
         let mut reads = Vec::new();

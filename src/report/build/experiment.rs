@@ -37,6 +37,10 @@ pub(crate) fn section(run: &Run, planned: &PlannedExperiment, figures: &[&Figure
                 .into_iter()
                 .map(|(audience, table)| (audience, Block::Table(table))),
         );
+        let absent = absent(figures);
+        if !absent.is_empty() {
+            blocks.push((Audience::Everyone, Block::Notes(absent)));
+        }
         let notes = discussion(run, figures);
         if !notes.is_empty() {
             blocks.push((Audience::Page, Block::Subheading("Discussion".to_owned())));
@@ -75,17 +79,14 @@ fn question(manual: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.join(" "))
 }
 
-/// A table per metric class: measured cases first, derived figures in their own table, absent
-/// cases last.
+/// A table per metric class: measured cases first, derived figures in their own table. What was
+/// skipped stands below them, with its reason.
 fn tables(planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<(Audience, Table)> {
-    let is_derived =
-        |figure: &&&Figure| figure.metric.as_ref().is_some_and(|metric| metric.derived);
-    let measured: Vec<&Figure> = figures
+    let is_derived = |figure: &Figure| figure.metric.as_ref().is_some_and(|metric| metric.derived);
+    let (derived, measured): (Vec<&Figure>, Vec<&Figure>) = figures
         .iter()
-        .filter(|figure| !is_derived(figure))
-        .copied()
-        .collect();
-    let derived: Vec<&Figure> = figures.iter().filter(is_derived).copied().collect();
+        .filter(|figure| figure.outcome != Ending::Skipped)
+        .partition(|figure| is_derived(figure));
     let mut tables = Vec::new();
     if let View::Matrix {
         rows,
@@ -268,14 +269,8 @@ pub(crate) fn verdict(figure: &Figure) -> Cell {
         .is_some_and(|stats| stats.used_disturbed);
     let (text, tone) = match (figure.outcome, judged) {
         (_, Some(Verdict::Impossible)) => (Verdict::Impossible.text().to_owned(), Tone::Bad),
-        (Ending::Failed, _) => (
-            format!("failed: {}", figure.reason.as_deref().unwrap_or("")),
-            Tone::Bad,
-        ),
-        (Ending::Skipped, _) => (
-            format!("skipped: {}", figure.reason.as_deref().unwrap_or("")),
-            Tone::Muted,
-        ),
+        (Ending::Failed, _) => ("failed".to_owned(), Tone::Bad),
+        (Ending::Skipped, _) => ("skipped".to_owned(), Tone::Muted),
         (Ending::Measured, Some(Verdict::Within)) => {
             (Verdict::Within.text().to_owned(), Tone::Good)
         }
@@ -306,6 +301,23 @@ fn is_spare(planned: &PlannedExperiment, rows: usize, figure: &Figure) -> bool {
     rows > MANY_ROWS && is_odd && is_fine
 }
 
+/// What has no figure, and why.
+fn absent(figures: &[&Figure]) -> Vec<(Severity, String)> {
+    let absent = figures.iter().filter_map(|figure| {
+        let (word, severity) = match figure.outcome {
+            Ending::Measured => return None,
+            Ending::Skipped => ("skipped", Severity::Note),
+            Ending::Failed => ("failed", Severity::Error),
+        };
+        let reason = figure.reason.as_deref().unwrap_or("no reason was given");
+        let needed = figure.needed.as_ref();
+        let needed = needed.map_or_else(String::new, |needed| format!("; it needs {needed}"));
+        let text = format!("{}: {word}: {reason}{needed}.", name(figure));
+        Some((severity, text))
+    });
+    merged(absent.collect())
+}
+
 /// Verdicts with candidate causes, and what else a reader must know of single figures.
 fn discussion(run: &Run, figures: &[&Figure]) -> Vec<(Severity, String)> {
     let mut notes: Vec<(Severity, String)> = Vec::new();
@@ -321,10 +333,6 @@ fn discussion(run: &Run, figures: &[&Figure]) -> Vec<(Severity, String)> {
                 Severity::Note,
                 format!("{name}: {}; {causes}.", verdict.text()),
             ));
-        }
-        if figure.outcome == Ending::Failed {
-            let reason = figure.reason.as_deref().unwrap_or("no reason was given");
-            notes.push((Severity::Error, format!("{name}: {reason}.")));
         }
         for note in &figure.notes {
             let severity = match note.starts_with("disturbed:") || note.starts_with("suspicious") {

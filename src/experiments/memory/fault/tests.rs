@@ -182,7 +182,9 @@ fn rehearse(dir: &Path, minor: bool) -> (Vec<CaseId>, Vec<String>) {
             case.at.remove("device_number");
         }
     }
-    EXPERIMENT.prepare(&series, dir).expect("room for 4 MiB");
+    if EXPERIMENT.is_prepared(&series) {
+        EXPERIMENT.prepare(&series, dir).expect("room for 4 MiB");
+    }
     let order = RoundOrder {
         series: series.clone(),
         round: 1,
