@@ -34,6 +34,20 @@ pub(crate) struct Node {
     pub memory_only: bool,
 }
 
+/// Bytes that memory bound to this machine's node `id` can have at most, now: free ones, and pages of
+/// files, which the kernel drops for it. `None` where the kernel does not tell.
+pub(crate) fn room_now(id: usize) -> Option<u64> {
+    let meminfo = format!("/sys/devices/system/node/node{id}/meminfo");
+    room_of(&std::fs::read_to_string(meminfo).ok()?)
+}
+
+fn room_of(meminfo: &str) -> Option<u64> {
+    let files = ["Active(file):", "Inactive(file):"];
+    let files = files.map(|name| node_bytes(meminfo, name).unwrap_or(0));
+    let free = node_bytes(meminfo, "MemFree:")?;
+    Some(files.into_iter().fold(free, u64::saturating_add))
+}
+
 pub(super) fn read(root: &Root, cpu: &Cpu) -> Numa {
     const DIR: &str = "sys/devices/system/node";
     let online = root
@@ -85,4 +99,18 @@ fn node_bytes(meminfo: &str, name: &str) -> Option<u64> {
         .find_map(|line| Some(line.split_once(name)?.1))?;
     let kib: u64 = value.split_whitespace().next()?.parse().ok()?;
     kib.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::room_of;
+
+    #[test]
+    fn room_is_what_is_free_and_what_the_kernel_can_drop() {
+        let told = "Node 1 MemTotal: 9000 kB\nNode 1 MemFree: 100 kB\nNode 1 Active: 70 kB\n\
+                    Node 1 Active(file): 20 kB\nNode 1 Inactive(file): 3 kB\n";
+        assert_eq!(room_of(told), Some(123 << 10));
+        assert_eq!(room_of("Node 1 MemFree: 5 kB\n"), Some(5 << 10));
+        assert_eq!(room_of("Node 1 MemTotal: 9000 kB\n"), None);
+    }
 }

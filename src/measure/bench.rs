@@ -363,7 +363,8 @@ impl Bench {
 
     /// Says which cases the memory is for that is taken next. Where the kernel's OOM killer ends the
     /// worker, they have failed for that reason, and the series goes on without them. To be called
-    /// before the memory is touched, outside any timed window.
+    /// before the memory is touched, outside any timed window, and only by what takes much: the
+    /// session wakes up for it.
     pub(crate) fn takes_memory_for<'case>(&mut self, cases: impl IntoIterator<Item = &'case Case>) {
         if let Some(voice) = &mut self.voice
             && voice.outcome.is_ok()
@@ -400,6 +401,16 @@ impl Bench {
     /// reason kept.
     pub(crate) fn fail(&mut self, case: &Case, error: &anyhow::Error) {
         self.book.fail(&case.id, format!("{error:#}"));
+    }
+
+    /// As [`Bench::fail`], for every case of a series: what they share is not what it should be.
+    pub(crate) fn fail_all(&mut self, series: &Series, error: &anyhow::Error) {
+        for case in &series.cases {
+            // One that failed before has its own reason.
+            if self.book.failed.iter().all(|failed| failed.case != case.id) {
+                self.fail(case, error);
+            }
+        }
     }
 
     /// Counts CPUs that measured beside the first, for what the environment of the round says; a

@@ -7,6 +7,7 @@ pub(crate) mod bandwidth;
 mod cores;
 pub(crate) mod fault;
 pub(crate) mod loaded;
+pub(crate) mod measured;
 pub(crate) mod mlp;
 pub(crate) mod numa;
 mod translation;

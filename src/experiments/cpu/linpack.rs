@@ -236,7 +236,10 @@ impl Experiment for Linpack {
     }
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
-        bench.each(series, |bench, case| solve_case(case, bench));
+        bench.each(series, |bench, case| {
+            bench.takes_memory_for([case]);
+            solve_case(case, bench)
+        });
         Ok(())
     }
 }

@@ -400,9 +400,15 @@ impl Experiment for Fault {
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
         if series.name == MAJOR_SERIES {
             let cold = major::Cold::new(series, bench)?;
-            bench.each(series, |bench, case| cold.time(case, bench));
+            bench.each(series, |bench, case| {
+                bench.takes_memory_for([case]);
+                cold.time(case, bench)
+            });
         } else {
-            bench.each(series, |bench, case| minor::time(case, bench));
+            bench.each(series, |bench, case| {
+                bench.takes_memory_for([case]);
+                minor::time(case, bench)
+            });
         }
         Ok(())
     }

@@ -138,12 +138,16 @@ impl Sized {
 
     /// Time to touch the memory and to link a walk through it, in ns.
     pub(super) fn making_ns(&self, site: &Site) -> f64 {
-        let touch_ns = if is_guest(site) {
-            TOUCH_GUEST_NS
-        } else {
-            TOUCH_NS
-        };
-        self.bytes as f64 * touch_ns + (self.bytes / self.slot) as f64 * LINK_NS
+        self.bytes as f64 * touch_ns(site) + (self.bytes / self.slot) as f64 * LINK_NS
+    }
+}
+
+/// Time to touch a byte of new memory, in ns.
+pub(super) fn touch_ns(site: &Site) -> f64 {
+    if is_guest(site) {
+        TOUCH_GUEST_NS
+    } else {
+        TOUCH_NS
     }
 }
 

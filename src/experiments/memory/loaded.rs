@@ -18,7 +18,9 @@
 //! what is due in 3 µs, then waits awake until the counter says that the next piece is due. One that
 //! comes late does not make up for more than one piece, so there are no bursts; at 100 nobody waits.
 //! At 0 the loaders wait all the time, so that only the traffic differs from the other steps. The
-//! chaser must end where its loads lead by the order that was drawn, else the case has failed.
+//! chaser must end where its loads lead by the order that was drawn, else the case has failed; the
+//! loaders' arrays must hold what their passes leave, and all memory must be on the node where it was
+//! placed, else all cases have. The loaders' loops are those with prefetch instructions.
 //!
 //! `latency` is that of the chaser's median step (about 20 µs). `bandwidth` is what memory moved in the
 //! same window: bytes of the loaders with the lines that regular stores read first, and the chaser's
@@ -29,8 +31,8 @@
 //! Idle latency as `memory.latency` measured it at the nearest footprint (else its law) and a queue
 //! with fixed service times (M/D/1), whose mean wait is half a service time x u / (1 - u); how busy a
 //! memory is at 100 % depends on how many lines the loaders have in flight against its channels, so
-//! the interval opens with the load. Bandwidth: the step's share of `memory.bandwidth`'s rate of all
-//! CPUs, else of lines in flight x line / latency x CPUs.
+//! the interval opens with the load. Bandwidth: the step's share of what `memory.bandwidth` measured for
+//! the same kernel in main memory with as many CPUs, else with all, else of its law.
 //!
 //! ## Parameters
 //!
@@ -43,8 +45,8 @@
 //! - `sibling` (setting): `out`, the default: CPUs that share a core with the chaser do not load, since
 //!   they would slow its core and not the memory; `in`: they do.
 //! - `most` (setting): most bytes of the chaser's walk and of each loader's arrays; `auto`: 32, 128
-//!   and 1024 MiB by preset. Loaders' arrays together are four times the last cache, each 16 MiB to
-//!   that.
+//!   and 1024 MiB by preset. Loaders' arrays together are four times the last caches under their CPUs,
+//!   each 16 MiB to that.
 //!
 //! ## Reading the result
 //!
@@ -75,15 +77,18 @@
 mod members;
 
 use super::levels;
+use super::place::is_without_room;
 use crate::experiment::{
     Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip,
-    ViewCard,
+    ViewCard, unknown,
 };
 use crate::host::cpu::Distance;
 use crate::host::{format_cpus, parse_cpus};
 use crate::measure::Bench;
+use crate::predict::Estimate;
+use crate::predict::cpu::peak::distinct_cores;
 use crate::predict::memory::loaded::{self as law, Background};
-use crate::predict::memory::{MEMORY, mlp};
+use crate::predict::memory::{MEMORY, measured};
 use anyhow::{Context, Result};
 use members::Party;
 use metal::stream::{Kernel, Op, Stores};
@@ -106,6 +111,8 @@ const OPS: &[&str] = &["read", "copy", "write"];
 const STORES: &[&str] = &["regular", "nontemporal"];
 /// Least bytes of a loader's arrays: more than the caches of its core.
 const LEAST_LOADER: u64 = 16 << 20;
+/// Writing a byte of the arrays and comparing it, in ns.
+const ARRAY_NS: f64 = 0.4;
 /// Making a thread, its warm-up and looks at the core clock, in ns a window.
 const AROUND_NS: f64 = 6e6;
 
@@ -172,7 +179,7 @@ static CARD: Card = Card {
             role: Role::Setting,
         },
     ],
-    after: &["clock.rate", "memory.latency"],
+    after: &["clock.rate", "memory.latency", "memory.bandwidth"],
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
@@ -194,7 +201,7 @@ impl Experiment for Loaded {
 
     fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
         let with_sibling = params.texts("sibling").first() == Some(&"in");
-        loaders(site, with_sibling)?;
+        let cpus = format_cpus(&loaders(site, with_sibling)?);
         let most = levels::most(params);
         levels::footprint(site, None, MEMORY, most)?;
         let settings = BTreeMap::from([
@@ -204,12 +211,17 @@ impl Experiment for Loaded {
                 Value::from(if with_sibling { "in" } else { "out" }),
             ),
         ]);
+        let mut cases = cases(params);
+        for case in &mut cases {
+            case.at
+                .insert("loaders".to_owned(), Value::from(cpus.as_str()));
+        }
         Ok(Offer {
             series: vec![Series {
                 experiment: ID.to_owned(),
                 name: MEMORY.to_owned(),
                 order: Order::Shuffled,
-                cases: cases(params),
+                cases,
                 settings,
             }],
             skipped: Vec::new(),
@@ -224,7 +236,8 @@ impl Experiment for Loaded {
 
     fn round_cost(&self, site: &Site, series: &Series) -> Duration {
         let with_sibling = series.settings.get("sibling") == Some(&Value::from("in"));
-        let count = loaders(site, with_sibling).map_or(1, |cpus| cpus.len());
+        let cpus = loaders(site, with_sibling).unwrap_or_default();
+        let count = cpus.len();
         let most = series.setting("most").unwrap_or(0);
         let Ok(sized) = levels::footprint(site, None, MEMORY, most) else {
             return Duration::from_millis(30);
@@ -234,13 +247,14 @@ impl Experiment for Loaded {
         kernels.dedup();
         let windows = series.cases.len() as f64 + 0.5 * kernels.len() as f64;
         let window_ns = 1.1 * site.case_ns as f64 + AROUND_NS + 60e3 * count as f64;
-        // Loaders make their arrays beside each other; a change of the kernel writes them anew.
+        // Loaders make and check their arrays beside each other; a change of the kernel does both anew.
         let changes = if kernels.len() > 1 {
             series.cases.len()
         } else {
-            0
+            1
         };
-        let array_ns = loader_bytes(site, &sized, count, most) as f64 * 0.5 * changes as f64;
+        let bytes = loader_bytes(site, None, &cpus, most) as f64;
+        let array_ns = bytes * (levels::touch_ns(site) + ARRAY_NS * changes as f64);
         let ns = windows * window_ns + sized.making_ns(site) + array_ns + 300e3 * count as f64;
         Duration::from_nanos(ns as u64) + Duration::from_millis(30)
     }
@@ -250,7 +264,7 @@ impl Experiment for Loaded {
         let cpus = loaders(site, with_sibling)?;
         let most = series.setting("most").unwrap_or(u64::MAX);
         let sized = levels::footprint(site, Some(known), MEMORY, most)?;
-        let bytes = loader_bytes(site, &sized, cpus.len(), most);
+        let bytes = loader_bytes(site, Some(known), &cpus, most);
         for case in &mut series.cases {
             sized.write(case);
             let at = &mut case.at;
@@ -277,17 +291,27 @@ impl Experiment for Loaded {
             return None;
         }
         let estimate = match metric.name.as_ref() {
-            "latency" => law::loaded_latency(site, known, load),
+            "latency" => Ok(law::loaded_latency(site, known, load)),
             _ => law::loaded_bandwidth(site, known, load),
         };
-        Some(estimate.prediction())
+        Some(estimate.map_or_else(unknown, Estimate::prediction))
     }
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
         let first = series.cases.first().context("a series without cases")?;
         let told = first.at.get("loaders").and_then(Value::text);
         let cpus = parse_cpus(told.context("the series was not resolved")?);
-        let mut party = Party::new(first, cpus, bench)?;
+        let kernel = kernel_of(first).with_context(|| format!("no load {}", first.id))?;
+        // All of it is for every case: each needs the walk and all loaders' arrays.
+        bench.takes_memory_for(&series.cases);
+        let mut party = match Party::new(first, &cpus, kernel, bench) {
+            Ok(party) => party,
+            Err(error) if is_without_room(&error) => {
+                bench.fail_all(series, &error);
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
         let case_ns = bench.order().case_ns as f64;
         bench.each(series, |bench, case| {
             let kernel = kernel_of(case).with_context(|| format!("no load {}", case.id))?;
@@ -302,7 +326,10 @@ impl Experiment for Loaded {
                 .insert("program_bytes_per_s".to_owned(), window.program_bytes_per_s);
             Ok(())
         });
-        party.verify()
+        if let Err(error) = party.verify() {
+            bench.fail_all(series, &error.context("after the run"));
+        }
+        Ok(())
     }
 
     fn derive(&self, _site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
@@ -320,10 +347,8 @@ impl Experiment for Loaded {
 
 /// Main memory's latency as `memory.latency` found it.
 fn memory_latency(known: &Known) -> Option<f64> {
-    let id = CaseId::new().with("level", MEMORY);
-    known
-        .get("memory.latency", &id, "level_latency")
-        .or_else(|| mlp::measured_latency(known, levels::USUAL_MOST as f64))
+    measured::level_ns(known, MEMORY)
+        .or_else(|| measured::walk_ns(known, levels::USUAL_MOST as f64))
         .filter(|ns| *ns > 0.0)
 }
 
@@ -408,12 +433,13 @@ fn loaders(site: &Site, with_sibling: bool) -> Result<Vec<usize>, Skip> {
     Ok(cpus)
 }
 
-/// Bytes of each loader's arrays: together those of the walk or of all last caches four times, each
-/// at least 16 MiB (a quarter of the memory that may be touched, if that is less), at most `most`.
-fn loader_bytes(site: &Site, walk: &levels::Sized, loaders: usize, most: u64) -> u64 {
-    let loaders = loaders.max(1) as u64;
-    let allowed = site.memory_bytes / 4 / loaders;
-    let share = (walk.bytes / loaders).max(LEAST_LOADER);
+/// Bytes of each loader's arrays: together four times the last caches under the loaders, each at
+/// least 16 MiB, at most `most` (a quarter of the memory that may be touched, if that is less).
+fn loader_bytes(site: &Site, known: Option<&Known>, loaders: &[usize], most: u64) -> u64 {
+    let count = loaders.len().max(1) as u64;
+    let caches = levels::last_bytes(site, known).0 * levels::instances(site, loaders) as u64;
+    let share = (levels::TIMES_LAST * caches / count).max(LEAST_LOADER);
+    let allowed = site.memory_bytes / 4 / count;
     (share.min(most).min(allowed) / 4096 * 4096).max(1 << 16)
 }
 
@@ -438,16 +464,12 @@ fn background<'case>(site: &Site, case: &'case Case) -> Option<Background<'case>
         let sized = levels::footprint(site, None, MEMORY, levels::USUAL_MOST);
         sized.map_or(levels::USUAL_MOST, |sized| sized.bytes)
     });
-    let told = case.at.get("loaders").and_then(Value::text);
-    let count = told.map_or_else(
-        || loaders(site, false).map_or(1, |cpus| cpus.len()),
-        |cpus| parse_cpus(cpus).len(),
-    );
+    let cpus = parse_cpus(case.at.get("loaders").and_then(Value::text)?);
     Some(Background {
         op: case.id.text("op")?,
         is_nontemporal: case.id.text("stores") == Some("nontemporal"),
         share: case.id.int("load")? as f64 / 100.0,
-        loaders: count,
+        loaders: distinct_cores(site, &cpus),
         footprint: footprint as f64,
     })
 }

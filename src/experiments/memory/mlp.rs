@@ -67,13 +67,13 @@
 //! memory-level parallelism" (2018); Intel 248966 (fill buffers). No report has it.
 
 use super::levels::{self, Sized};
-use super::place::{place_huge_or_base, verify_node};
+use super::place::{is_without_room, place_huge_or_base, verify_node};
 use crate::experiment::{
     Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip,
     ViewCard, unknown,
 };
 use crate::measure::{Bench, Turn, WrongResult, abba};
-use crate::predict::memory::{MEMORY, mlp};
+use crate::predict::memory::{MEMORY, measured, mlp};
 use anyhow::{Context, Result, ensure};
 use metal::chains::{Chains, MOST_CHAINS};
 use metal::place::current_node;
@@ -265,7 +265,7 @@ impl Experiment for Mlp {
                         Err(skip) => return Some(unknown(format!("unknown: {}", skip.reason))),
                     },
                 } as f64;
-                if known.is_some_and(|known| mlp::measured_latency(known, footprint).is_none()) {
+                if known.is_some_and(|known| measured::walk_ns(known, footprint).is_none()) {
                     return None;
                 }
                 Some(mlp::load_time(site, known, level, footprint, chains).prediction())
@@ -285,7 +285,15 @@ impl Experiment for Mlp {
         let sized = series.cases.first().and_then(Sized::of);
         let sized = sized.context("the series was not resolved")?;
         let node = current_node();
-        let mut placed = place_huge_or_base(sized.bytes, node)?;
+        bench.takes_memory_for(&series.cases);
+        let mut placed = match place_huge_or_base(sized.bytes, node) {
+            Ok(placed) => placed,
+            Err(error) if is_without_room(&error) => {
+                bench.fail_all(series, &error);
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
         let (footprint, slot) = (usize::try_from(sized.bytes)?, usize::try_from(sized.slot)?);
         let mut chains = Chains::new(placed.mapping, footprint, slot, bench.order().seed)?;
         placed.notes.extend(sized.note);
@@ -293,7 +301,11 @@ impl Experiment for Mlp {
         bench.each(series, |bench, case| {
             time(&mut chains, case, bench, &placed.notes, &share)
         });
-        verify_node(chains.mapping(), node, &mut Vec::new())
+        // What the kernel would not tell, it would not when the memory was placed: noted then.
+        if let Err(error) = verify_node(chains.mapping(), node, &mut Vec::new()) {
+            bench.fail_all(series, &error.context("after the run"));
+        }
+        Ok(())
     }
 
     fn derive(&self, _site: &Site, _known: &Known, values: &Known) -> Vec<DerivedValue> {

@@ -2,6 +2,7 @@
 
 mod levels;
 mod place;
+mod together;
 
 crate::family!(
     "memory",

@@ -23,10 +23,14 @@
 //! - `latency`: the same CPUs alone, one after the other, walk a random ring (two lines a slot, every
 //!   address the value of the load before); time over loads, mean over CPUs.
 //!
-//! A CPU alone counts by its median step (256 KiB, 256 loads), so that an interrupt is not in it. Rates
+//! A CPU alone counts by its median step (256 KiB, 256 loads; of the team 32 KiB), so that an interrupt is not in it. Rates
 //! are of the program's bytes (copy and scale 16, add and triad 24 B an element); a regular store
 //! reads the line first, so the bus carries a half more for copy and scale and a third more for add and
-//! triad. Windows are timed by CLOCK_MONOTONIC, one clock for all CPUs. The streams together are four
+//! triad. Before each window the team moves a quarter of its arrays, as much as the last caches hold,
+//! so that these are as such a stream keeps them, whatever was in them (stored lines of another kernel
+//! or node would be written back in the window, an empty cache would keep stores from the memory); then
+//! each CPU alone moves 3 MiB, more than its own caches, before each of its windows, and waits for 16384
+//! loads before the walk. The loops are those with prefetch instructions. Windows are timed by CLOCK_MONOTONIC, one clock for all CPUs. The streams together are four
 //! times the last caches of a whole node, the walk goes on where it stopped, and what linking the ring
 //! left in a cache the streams have driven out.
 //!
@@ -52,7 +56,8 @@
 //! - `cpu_node`: node whose CPUs work; auto: every node with CPUs to measure on.
 //! - `memory_node`: node of the memory; auto: every node. In `quick`, of more than four pairs: the row
 //!   of the first CPU's node, one node of each distance before others, four pairs in all.
-//! - `cpus` (setting): CPUs of a node that work alone in a round; auto: 2, in `thorough` 8.
+//! - `cpus` (setting): CPUs of a node that work alone in a round; auto: 1 in `quick`, 2 in `standard`, 8
+//!   in `thorough`.
 //! - `footprint` (setting): bytes of all streams on a memory node; auto: four times the last caches of
 //!   a node (32 MiB a node where none is described).
 //! - `ring` (setting): bytes that are walked; auto: four times one last cache, at most 512 MiB.
@@ -91,7 +96,6 @@
 mod cases;
 mod derive;
 mod round;
-mod together;
 
 use crate::experiment::{
     Card, DerivedValue, Domain, Experiment, Known, Need, Offer, Param, Params, Role, Site, Skip,
@@ -124,6 +128,8 @@ const TOUCH_GUEST_NS: f64 = 2.0;
 const PASSES: f64 = 8.0;
 const PASS_NS: f64 = 0.15;
 const LINK_NS: f64 = 25.0;
+/// Waiting for a load from a node's memory.
+const LOAD_NS: f64 = 130.0;
 /// Threads beyond this prepare memory no faster together.
 const MAKERS_MOST: f64 = 16.0;
 
@@ -199,8 +205,8 @@ static CARD: Card = Card {
         },
         Param {
             name: "cpus",
-            doc: "CPUs of a node that work alone in a round, drawn anew each round; auto: 2, in \
-                  thorough 8",
+            doc: "CPUs of a node that work alone in a round, drawn anew each round; auto: 1, 2 \
+                  and 8 by preset",
             domain: Domain::Either(&["auto"], 1, 8192, Unit::Count),
             defaults: ["auto"; 3],
             role: Role::Setting,
@@ -280,6 +286,14 @@ impl Experiment for Numa {
             let windows = alone * (kernels + 1) + kernels;
             let threads = alone * (kernels + 1) + kernels * team as u32;
             cost += (window + PER_WINDOW) * windows + PER_THREAD * threads;
+            // What is moved and walked before the windows.
+            let caches_ns = sizes.footprint as f64 / cases::CACHES as f64 * PASS_NS
+                / (team as f64).clamp(1.0, MAKERS_MOST);
+            let own_ns = round::WARM_BYTES as f64 * PASS_NS;
+            let walk_ns = round::WARM_LOADS as f64 * LOAD_NS;
+            let warm_ns = f64::from(kernels) * (caches_ns + f64::from(alone) * own_ns)
+                + f64::from(alone) * walk_ns;
+            cost += Duration::from_nanos(warm_ns as u64);
             most = most.max(team);
         }
         let makers = (most as f64).min(MAKERS_MOST);

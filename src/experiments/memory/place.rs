@@ -1,5 +1,6 @@
 //! The memory of a round: on one node and in the pages that were asked for, both verified.
 
+use crate::host::numa::room_now;
 use anyhow::{Context, Result, bail, ensure};
 use metal::memory::{Mapping, Pages};
 use metal::place::{current_node, online_nodes};
@@ -75,6 +76,9 @@ pub(super) fn place(bytes: u64, pages: Pages) -> Result<Placed> {
 /// # Errors
 /// As [`place`].
 pub(super) fn place_on(bytes: u64, pages: Pages, node: usize) -> Result<Placed> {
+    if online_nodes() > 1 {
+        has_room(node, room_now(node), bytes)?;
+    }
     let mut mapping = Mapping::new(usize::try_from(bytes)?, pages).map_err(|error| {
         let way_out = match error.kind() {
             io::ErrorKind::OutOfMemory => {
@@ -152,6 +156,25 @@ pub(super) fn verify_node(mapping: &Mapping, node: usize, notes: &mut Vec<String
     match nodes.context("asking for the nodes of the memory")? {
         Some(nodes) => local(&nodes, node),
         None => Ok(()),
+    }
+}
+
+/// Demands that a node's memory suffices: what is bound to a node that is full ends processes,
+/// whatever other nodes have.
+///
+/// # Errors
+/// It does not ([`is_without_room`]).
+fn has_room(node: usize, room: Option<u64>, bytes: u64) -> Result<()> {
+    match room {
+        Some(room) if room < bytes => {
+            let full = io::Error::from(io::ErrorKind::OutOfMemory);
+            Err(anyhow::Error::new(full).context(format!(
+                "node {node} has {} of memory, free or in pages of files, and {} are to be bound to it",
+                render(room as f64, Unit::B),
+                render(bytes as f64, Unit::B)
+            )))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -235,7 +258,10 @@ fn verified_share(mapping: &Mapping) -> Result<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{allowed, bound, local, more_huge, place, place_huge_or_base, place_on};
+    use super::{
+        allowed, bound, has_room, is_without_room, local, more_huge, place, place_huge_or_base,
+        place_on,
+    };
     use metal::memory::Pages;
     use std::collections::BTreeMap;
     use std::io;
@@ -294,6 +320,19 @@ mod tests {
         pub(super) const EPERM: i32 = 1;
         pub(super) const EINVAL: i32 = 22;
         pub(super) const ENOSYS: i32 = 38;
+    }
+
+    #[test]
+    fn a_node_that_is_full_is_no_room() {
+        has_room(1, Some(4096), 4096).expect("just enough");
+        has_room(1, None, 4096).expect("nobody can tell");
+        let error = has_room(1, Some(1 << 20), 3 << 20).expect_err("too little");
+        assert!(is_without_room(&error));
+        let text = error.to_string();
+        assert!(
+            text.contains("node 1 has 1 MiB") && text.contains("3 MiB"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -348,6 +348,7 @@ impl Experiment for Process {
     }
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        bench.takes_memory_for(&series.cases);
         let mut parent = Parent::new(series, bench)?;
         bench.each(series, |bench, case| {
             parent.measure(case, case.text("call").unwrap_or_default(), bench)

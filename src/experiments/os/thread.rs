@@ -278,6 +278,7 @@ impl Experiment for Thread {
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
         let bytes = usize::try_from(series.setting("stack_bytes").unwrap_or(STACK_BYTES))?;
+        bench.takes_memory_for(&series.cases);
         bench.each(series, |bench, case| {
             let measured = match series.name.as_str() {
                 "single" => measure_events(case, bytes, bench),

@@ -8,6 +8,7 @@
 mod channels;
 mod designs;
 
+use super::measured::level_ns;
 use super::{LINE, MEMORY, level_latency};
 use crate::experiment::{Known, Site};
 use crate::host::{Arch, Core};
@@ -268,9 +269,8 @@ fn latency(
     known: Option<&Known>,
     level: &str,
 ) -> Result<(Range, &'static str), String> {
-    let case = CaseId::new().with("level", level);
-    let measured = known.and_then(|known| known.get("memory.latency", &case, "level_latency"));
-    if let Some(ns) = measured.filter(|ns| *ns > 0.0) {
+    let measured = known.and_then(|known| level_ns(known, level));
+    if let Some(ns) = measured {
         return Ok((around(ns, 0.1), "measured by memory.latency"));
     }
     let estimate = level_latency(site, known, level)?;

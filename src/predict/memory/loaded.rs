@@ -1,12 +1,14 @@
 //! Laws of memory under load: a queue in front of it, between idle latency and peak bandwidth.
 
-use super::mlp::{lines_in_flight, one_chain};
+use super::bandwidth::{OPS, STORES, Transfer, bandwidth};
+use super::measured::walk_ns;
+use super::mlp::one_chain;
 use super::{LINE, MEMORY};
 use crate::experiment::{Known, Site};
 use crate::predict::cpu::is_guest;
 use crate::predict::{Estimate, around, inverse, product, range, scaled};
 use record::event::Range;
-use record::key::CaseId;
+use record::key::Value;
 
 /// Share of a load's idle time for which it holds what others wait for (a bank, a channel).
 const SERVICE: Range = range(0.0, 0.35, 1.5);
@@ -25,7 +27,7 @@ pub(crate) struct Background<'symbol> {
     pub(crate) is_nontemporal: bool,
     /// Share of the most that the loaders reach, 0 to 1.
     pub(crate) share: f64,
-    /// CPUs that load.
+    /// Cores that load.
     pub(crate) loaders: usize,
     /// Bytes that the chaser walks over.
     pub(crate) footprint: f64,
@@ -65,9 +67,16 @@ pub(crate) fn loaded_latency(site: &Site, known: Option<&Known>, load: Backgroun
 }
 
 /// Bytes per second that memory moves beside the walk and with it.
-pub(crate) fn loaded_bandwidth(site: &Site, known: Option<&Known>, load: Background) -> Estimate {
+///
+/// # Errors
+/// Why nothing can be said.
+pub(crate) fn loaded_bandwidth(
+    site: &Site,
+    known: Option<&Known>,
+    load: Background,
+) -> Result<Estimate, String> {
     let walk = inverse(LINE * 1e9, loaded_latency(site, known, load).range);
-    let (most, because) = most(site, known, load);
+    let (most, because) = most(site, known, load)?;
     let most = scaled(most, load.share);
     // Not in quadrature: the walk is small beside any load, and all there is without one.
     let range = range(
@@ -75,73 +84,71 @@ pub(crate) fn loaded_bandwidth(site: &Site, known: Option<&Known>, load: Backgro
         walk.likely + most.likely,
         walk.high + most.high,
     );
-    Estimate {
+    Ok(Estimate {
         range,
         because: format!(
             "base hardware: {:.0} % of {because}, and a line for each load of the walk; software: \
              with regular stores each line written is read before",
             100.0 * load.share
         ),
-    }
+    })
 }
 
-/// The most that the loaders move, in bytes per second on the bus.
-fn most(site: &Site, known: Option<&Known>, load: Background) -> (Range, String) {
+/// The most that the loaders move, in bytes per second on the bus: as `memory.bandwidth` found it, else
+/// by its law.
+///
+/// # Errors
+/// Why nothing can be said.
+fn most(site: &Site, known: Option<&Known>, load: Background) -> Result<(Range, String), String> {
     let loaders = load.loaders as f64;
-    if let Some(all) = known.and_then(|known| measured(known, load)) {
-        let share = loaders / site.cpus.len().max(1) as f64;
-        let range = range(0.5 * share.min(1.0) * all, all * share.sqrt(), 1.3 * all);
-        return (
+    if let Some(rate) = known.and_then(|known| measured(known, load, &threads(load))) {
+        // Beside a chaser, which takes little, and in arrays of another size.
+        let because = format!("memory.bandwidth's rate of {loaders} CPUs");
+        return Ok((around(rate, 0.3), because));
+    }
+    let all = known.and_then(|known| measured(known, load, &Value::from("all")));
+    if let Some(all) = all {
+        let share = (loaders / site.cpus.len().max(1) as f64).min(1.0);
+        let range = range(0.5 * share * all, all * share.sqrt(), 1.3 * all);
+        return Ok((
             range,
             "memory.bandwidth's rate of all CPUs, less the chaser's".to_owned(),
-        );
+        ));
     }
-    let alone = one_chain(site, known, load.footprint);
-    let lines = lines_in_flight(site, MEMORY).range;
-    // Prefetchers fill the second cache's buffers, up to three times those of the first.
-    let lines = range(lines.low, 1.5 * lines.likely, 3.0 * lines.high);
-    let one = product(lines, inverse(LINE * 1e9, alone.range));
-    let sockets = site.host.cpu.packages().unwrap_or(1).max(1) as f64;
-    // Two channels of DDR3 to twelve of DDR5, and memory on the package.
-    let socket = scaled(range(8e9, 80e9, 700e9), sockets);
-    let reads = range(
-        (loaders * one.low).min(socket.low),
-        (loaders * one.likely).min(socket.likely),
-        (loaders * one.high).min(socket.high),
-    );
-    let stores = match (load.op, load.is_nontemporal) {
-        ("read", _) => range(1.0, 1.0, 1.0),
-        (_, false) => range(0.4, 0.85, 1.3),
-        (_, true) => range(0.25, 0.8, 1.6),
-    };
-    let because = format!(
-        "what {loaders} CPUs move by their lines in flight over the latency, at most what any \
-         memory gives"
-    );
-    (product(reads, stores), because)
+    let kernel = kernel(load);
+    let law = bandwidth(site, known, kernel, MEMORY, &threads(load))?;
+    let because = format!("what {loaders} CPUs move ({})", law.because);
+    Ok((scaled(law.range, kernel.bus_ratio()), because))
 }
 
-/// The bus rate of all CPUs that `memory.bandwidth` measured for this load.
-fn measured(known: &Known, load: Background) -> Option<f64> {
-    let stores = match load.is_nontemporal {
-        true => "nontemporal",
-        false => "regular",
-    };
-    let case = CaseId::new()
-        .with("op", load.op)
-        .with("stores", stores)
-        .with("access", "every")
-        .with("width", "vector")
-        .with("level", MEMORY)
-        .with("threads", "all");
+/// The loaders' kernel.
+fn kernel(load: Background) -> Transfer {
+    let op = OPS.iter().find(|op| **op == load.op);
+    let stores = STORES[usize::from(load.is_nontemporal)];
+    Transfer::widest(op.copied().unwrap_or("read"), stores)
+}
+
+fn threads(load: Background) -> Value {
+    Value::from(load.loaders as u64)
+}
+
+/// The bus rate that `memory.bandwidth` measured for this load with some threads.
+fn measured(known: &Known, load: Background, threads: &Value) -> Option<f64> {
+    let kernel = kernel(load);
+    let case = kernel.case(MEMORY, threads);
+    let program = || known.get("memory.bandwidth", &case, "bandwidth");
     known
         .get("memory.bandwidth", &case, "bus_bandwidth")
-        .or_else(|| known.get("memory.bandwidth", &case, "bandwidth"))
+        .or_else(|| Some(program()? * kernel.bus_ratio()))
 }
 
 /// Whether an earlier figure says something about a load.
 pub(crate) fn is_known(known: &Known, load: Background) -> bool {
-    super::mlp::measured_latency(known, load.footprint).is_some() || measured(known, load).is_some()
+    let rates = [threads(load), Value::from("all")];
+    walk_ns(known, load.footprint).is_some()
+        || rates
+            .iter()
+            .any(|threads| measured(known, load, threads).is_some())
 }
 
 /// How well a chaser beside idle loaders agrees with `memory.latency`: their ratio.
@@ -161,7 +168,7 @@ mod tests {
     use super::{Background, loaded_bandwidth, loaded_latency};
     use crate::experiment::Known;
     use crate::experiments::tests::sites;
-    use record::key::{CaseId, Key};
+    use record::key::{CaseId, Key, Value};
 
     const READ: Background = Background {
         op: "read",
@@ -178,7 +185,7 @@ mod tests {
             for share in [0.0, 0.25, 0.5, 0.75, 1.0] {
                 let load = Background { share, ..READ };
                 let ns = loaded_latency(&site, None, load).range;
-                let rate = loaded_bandwidth(&site, None, load).range;
+                let rate = loaded_bandwidth(&site, None, load).expect("DRAM").range;
                 for range in [ns, rate] {
                     assert!(
                         range.low <= range.likely && range.likely <= range.high,
@@ -210,13 +217,27 @@ mod tests {
             .with("width", "vector")
             .with("level", "DRAM")
             .with("threads", "all");
-        known.insert(Key::new("memory.bandwidth", &rate, "bandwidth"), 20e9);
+        let key = Key::new("memory.bandwidth", &rate, "bandwidth");
+        known.insert(key, 20e9);
         let load = Background {
             share: 1.0,
             loaders: 1,
             ..READ
         };
-        let full = loaded_bandwidth(site, Some(&known), load).range;
+        let full = loaded_bandwidth(site, Some(&known), load)
+            .expect("DRAM")
+            .range;
         assert!(full.high < 30e9 && full.low > 1e9, "{full:?}");
+        // That of as many CPUs counts before that of all; stores' lines are read before.
+        let write = Background {
+            op: "write",
+            ..load
+        };
+        let rate = super::kernel(write).case("DRAM", &Value::from(1));
+        known.insert(Key::new("memory.bandwidth", &rate, "bandwidth"), 8e9);
+        let full = loaded_bandwidth(site, Some(&known), write).expect("DRAM");
+        let walk = 64e9 / loaded_latency(site, Some(&known), write).range.likely;
+        assert!((full.range.likely - walk - 16e9).abs() < 1e3, "{full:?}");
+        assert!(full.because.contains("rate of 1 CPUs"), "{}", full.because);
     }
 }

@@ -5,18 +5,16 @@
 //! a core has in flight. Buffers of the second cache (48 and more in cores that have 16 of the
 //! first) serve prefetchers too and are not reached by loads alone.
 
+use super::measured::walk_ns;
 use super::{Access, LEVELS, MEMORY, Walk, load_latency};
 use crate::experiment::{Known, Site};
 use crate::host::Core;
 use crate::predict::cpu::{core, is_guest};
 use crate::predict::{Estimate, around, inverse, product, range};
 use record::event::Range;
-use record::key::CaseId;
 
 /// Sharpness of the knee: with n chains on L lines, (n^-p + L^-p)^(-1/p) are in flight.
 const KNEE: f64 = 4.0;
-/// A measured latency counts for footprints this many times smaller or larger.
-const NEAR: f64 = 1.5;
 
 /// A machine's lines in flight, from the first cache's miss buffers of the core design.
 pub(crate) fn lines_in_flight(site: &Site, level: &str) -> Estimate {
@@ -80,7 +78,7 @@ pub(crate) fn load_time(
 /// Latency of a random walk over a footprint: as `memory.latency` measured it nearby, else by its
 /// law.
 pub(crate) fn one_chain(site: &Site, known: Option<&Known>, footprint: f64) -> Estimate {
-    let measured = known.and_then(|known| measured_latency(known, footprint));
+    let measured = known.and_then(|known| walk_ns(known, footprint));
     match measured {
         // Rounds of a machine differ by pages; other tenants come and go in a guest.
         Some(ns) => {
@@ -100,28 +98,6 @@ pub(crate) fn one_chain(site: &Site, known: Option<&Known>, footprint: f64) -> E
             load_latency(site, known, access)
         }
     }
-}
-
-/// What `memory.latency` measured on huge pages, else on base pages, at the nearest footprint.
-pub(crate) fn measured_latency(known: &Known, footprint: f64) -> Option<f64> {
-    let distance = |case: &CaseId| {
-        let size = case.int("footprint")? as f64;
-        Some((size / footprint).ln().abs())
-    };
-    let nearest = |pages: &str| {
-        known
-            .of("memory.latency", "latency")
-            .filter(|(case, _)| {
-                case.text("pattern") == Some("random")
-                    && case.text("load") == Some("pointer")
-                    && case.text("pages") == Some(pages)
-            })
-            .filter_map(|(case, ns)| Some((distance(case)?, ns)))
-            .filter(|(distance, _)| *distance <= NEAR.ln())
-            .min_by(|a, b| a.0.total_cmp(&b.0))
-            .map(|(_, ns)| ns)
-    };
-    nearest("huge").or_else(|| nearest("base"))
 }
 
 fn knee(chains: f64, lines: f64) -> f64 {
@@ -200,21 +176,12 @@ fn buffers(core: Core) -> (Range, bool) {
 
 #[cfg(test)]
 mod tests {
-    use super::{buffers, knee, lines_in_flight, load_time, measured_latency, parallelism};
+    use super::{buffers, knee, lines_in_flight, load_time, parallelism};
     use crate::experiment::Known;
     use crate::experiments::tests::{recorded, sites};
     use crate::host::Core;
     use crate::predict::memory::MEMORY;
     use record::key::{CaseId, Key};
-
-    fn latency(known: &mut Known, pages: &str, footprint: u64, ns: f64) {
-        let case = CaseId::new()
-            .with("pattern", "random")
-            .with("load", "pointer")
-            .with("pages", pages)
-            .with("footprint", footprint);
-        known.insert(Key::new("memory.latency", &case, "latency"), ns);
-    }
 
     #[test]
     fn every_design_has_buffers_in_order() {
@@ -246,12 +213,12 @@ mod tests {
     fn the_nearest_measured_latency_is_divided_by_what_is_in_flight() {
         let site = recorded("alder-lake-hybrid");
         let mut known = Known::default();
-        latency(&mut known, "base", 64 << 20, 120.0);
-        assert_eq!(measured_latency(&known, 67e6), Some(120.0));
-        latency(&mut known, "huge", 64 << 20, 90.0);
-        latency(&mut known, "huge", 32 << 20, 70.0);
-        assert_eq!(measured_latency(&known, 67e6), Some(90.0));
-        assert_eq!(measured_latency(&known, 1e9), None, "too far");
+        let case = CaseId::new()
+            .with("pattern", "random")
+            .with("load", "pointer")
+            .with("pages", "huge")
+            .with("footprint", 64_u64 << 20);
+        known.insert(Key::new("memory.latency", &case, "latency"), 90.0);
         let one = load_time(&site, Some(&known), MEMORY, 67e6, 1).range;
         let many = load_time(&site, Some(&known), MEMORY, 67e6, 32).range;
         assert!((one.likely - 90.0).abs() < 1.0, "{one:?}");

@@ -9,12 +9,13 @@
 //! which nothing describes.
 
 use super::bandwidth::{FOUR_TIMES, Transfer, stream_mean};
+use super::measured::level_ns;
 use super::{MEMORY, level_latency};
 use crate::experiment::{Known, Site, unknown};
 use crate::predict::cpu::is_guest;
 use crate::predict::{Estimate, around, inverse, product, range};
 use record::event::{Prediction, Range};
-use record::key::{CaseId, Value};
+use record::key::Value;
 use record::quantity::render;
 use record::unit::Unit;
 
@@ -146,8 +147,7 @@ pub(crate) fn latency(
             (prior.range, prior.because)
         }
         Some(known) => {
-            let level = CaseId::new().with("level", MEMORY);
-            let ns = known.get("memory.latency", &level, "level_latency")?;
+            let ns = level_ns(known, MEMORY)?;
             // On any CPU of any node, in other pages, and what is left of the ring in caches.
             let from = format!(
                 "base hardware: memory.latency found {ns:.1} ns in {MEMORY}; software: none"

@@ -2,6 +2,7 @@
 
 use crate::experiments::memory::levels::Sized;
 use crate::experiments::memory::place::{place_huge_or_base, verify_node};
+use crate::experiments::memory::together::together;
 use crate::measure::{Bench, Clock, NeverTogether, Shared, WrongResult};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use metal::chains::Chains;
@@ -39,13 +40,13 @@ pub(super) struct Party {
     /// The chaser's CPU, then the loaders'.
     cpus: Vec<usize>,
     clock: Clock,
-    /// The chaser's walk and the loaders' arrays, made by each on its own thread in the first window
-    /// and kept for the next.
-    walk: Mutex<Option<Kept<Chains>>>,
+    /// The chaser's walk and the loaders' arrays, each made on its CPU; arrays are absent only while
+    /// they are laid out anew.
+    walk: Mutex<Kept<Chains>>,
     arrays: Vec<Mutex<Option<Kept<Stream>>>>,
-    sized: Sized,
+    /// What a reader must know of the walk.
+    note: Option<String>,
     loader_bytes: usize,
-    seed: u64,
     /// Program bytes per second of all loaders without pause, by kernel.
     most: BTreeMap<String, f64>,
 }
@@ -111,22 +112,54 @@ fn next_due(before: f64, interval: f64, now: f64) -> f64 {
 }
 
 impl Party {
-    /// The party of a resolved series.
-    pub(super) fn new(case: &Case, loaders: Vec<usize>, bench: &Bench) -> Result<Party> {
+    /// The party of a resolved series, with all its memory.
+    ///
+    /// # Errors
+    /// Memory that cannot be had, or is not where it is used.
+    pub(super) fn new(
+        case: &Case,
+        loaders: &[usize],
+        kernel: Kernel,
+        bench: &Bench,
+    ) -> Result<Party> {
         ensure!(!loaders.is_empty(), "the series has no loaders");
-        let bytes = case
-            .int("loader_bytes")
-            .context("the case was not resolved")?;
+        let told = case.int("loader_bytes");
+        let bytes = usize::try_from(told.context("the case was not resolved")?)?;
+        let sized = Sized::of(case).context("the case was not resolved")?;
+        let (footprint, slot) = (usize::try_from(sized.bytes)?, usize::try_from(sized.slot)?);
+        let seed = bench.order().seed;
+        let walks = together(&[bench.cpu()], vec![()], |()| {
+            let node = current_node();
+            let placed = place_huge_or_base(sized.bytes, node)?;
+            Ok(Kept {
+                it: Chains::new(placed.mapping, footprint, slot, seed)?,
+                node,
+                notes: placed.notes,
+            })
+        });
+        let mut walks = walks.context("placing the chaser's walk")?;
+        let arrays = together(loaders, vec![(); loaders.len()], |()| {
+            let node = current_node();
+            let placed = place_huge_or_base(bytes as u64 + APART, node)?;
+            Ok(Kept {
+                it: Stream::new(kernel, Ahead::Yes, placed.mapping, bytes)?,
+                node,
+                notes: placed.notes,
+            })
+        });
+        let arrays = arrays.context("placing the loaders' arrays")?;
         let mut cpus = vec![bench.cpu()];
         cpus.extend(loaders);
         Ok(Party {
-            arrays: cpus[1..].iter().map(|_| Mutex::new(None)).collect(),
+            arrays: arrays
+                .into_iter()
+                .map(|one| Mutex::new(Some(one)))
+                .collect(),
             cpus,
             clock: bench.clock(),
-            walk: Mutex::new(None),
-            sized: Sized::of(case).context("the case was not resolved")?,
-            loader_bytes: usize::try_from(bytes)?,
-            seed: bench.order().seed,
+            walk: Mutex::new(walks.pop().context("no walk was made")?),
+            note: sized.note,
+            loader_bytes: bytes,
             most: BTreeMap::new(),
         })
     }
@@ -177,20 +210,22 @@ impl Party {
         })
     }
 
-    /// Verifies that the memory is where it was placed, now that it has been used.
+    /// Verifies, now that all has been used, that the loaders moved what they should, and that the
+    /// memory is where it was placed.
     ///
     /// # Errors
-    /// Some of it is elsewhere.
+    /// Some of it is elsewhere, or an array holds other values than it must ([`WrongResult`]).
     pub(super) fn verify(&self) -> Result<()> {
-        let mut notes = Vec::new();
-        if let Some(kept) = &*locked(&self.walk) {
-            verify_node(kept.it.mapping(), kept.node, &mut notes)?;
-        }
-        for arrays in &self.arrays {
-            if let Some(kept) = &*locked(arrays) {
-                verify_node(kept.it.mapping(), kept.node, &mut notes)?;
-            }
-        }
+        // What the kernel would not tell, it would not at first either: that is noted already.
+        let walk = locked(&self.walk);
+        verify_node(walk.it.mapping(), walk.node, &mut Vec::new())?;
+        let arrays = self.arrays.iter().collect();
+        together(&self.cpus[1..], arrays, |arrays: &Mutex<_>| {
+            let kept = locked(arrays);
+            let kept: &Kept<Stream> = kept.as_ref().context("a loader has no arrays")?;
+            right(&kept.it)?;
+            verify_node(kept.it.mapping(), kept.node, &mut Vec::new())
+        })?;
         Ok(())
     }
 
@@ -200,9 +235,8 @@ impl Party {
     }
 
     fn notes(&self, shared: &Shared, most: f64, kernel: Kernel) -> Result<Vec<String>> {
-        let mut notes: Vec<String> = self.sized.note.iter().cloned().collect();
+        let mut notes: Vec<String> = self.note.iter().cloned().collect();
         let walk = locked(&self.walk);
-        let walk = walk.as_ref().context("the chaser kept no walk")?;
         ensure!(
             walk.it.is_right(),
             WrongResult("the chaser is not where its loads lead".to_owned())
@@ -261,7 +295,7 @@ impl Party {
         for _ in 0..ATTEMPTS[usize::from(!rehearsal)] {
             outcome = crew.run(|index| {
                 let step: Box<dyn FnMut() -> Result<u64> + '_> = match index.checked_sub(1) {
-                    None => Box::new(self.chaser()?),
+                    None => Box::new(self.chaser()),
                     Some(loader) => Box::new(self.loader(loader, kernel, rate)?),
                 };
                 Ok(step)
@@ -275,26 +309,12 @@ impl Party {
     }
 
     /// The chaser's step.
-    fn chaser(&self) -> Result<impl FnMut() -> Result<u64> + '_> {
+    fn chaser(&self) -> impl FnMut() -> Result<u64> + '_ {
         let mut walk = locked(&self.walk);
-        if walk.is_none() {
-            let node = current_node();
-            let placed = place_huge_or_base(self.sized.bytes, node)?;
-            let (footprint, slot) = (
-                usize::try_from(self.sized.bytes)?,
-                usize::try_from(self.sized.slot)?,
-            );
-            *walk = Some(Kept {
-                it: Chains::new(placed.mapping, footprint, slot, self.seed)?,
-                node,
-                notes: placed.notes,
-            });
-        }
-        Ok(move || {
-            let kept = walk.as_mut().context("the chaser has no walk")?;
-            kept.it.chase(LOADS);
+        move || {
+            walk.it.chase(LOADS);
             Ok(LOADS)
-        })
+        }
     }
 
     /// A loader's step.
@@ -305,21 +325,19 @@ impl Party {
         rate: Option<f64>,
     ) -> Result<impl FnMut() -> Result<u64> + '_> {
         let mut arrays = locked(&self.arrays[loader]);
-        *arrays = Some(match arrays.take() {
-            Some(kept) if kept.it.kernel() == kernel => kept,
-            Some(kept) => Kept {
-                it: Stream::new(kernel, Ahead::Yes, kept.it.into_mapping(), self.loader_bytes)?,
-                node: kept.node,
-                notes: kept.notes,
-            },
-            None => {
-                let node = current_node();
-                let placed = place_huge_or_base(self.loader_bytes as u64 + APART, node)?;
-                Kept {
-                    it: Stream::new(kernel, Ahead::Yes, placed.mapping, self.loader_bytes)?,
-                    node,
-                    notes: placed.notes,
-                }
+        let kept = arrays.take().context("the loader has no arrays")?;
+        *arrays = Some(if kept.it.kernel() == kernel {
+            kept
+        } else {
+            right(&kept.it)?;
+            Kept {
+                it: Stream::new(
+                    kernel,
+                    Ahead::Yes,
+                    kept.it.into_mapping(),
+                    self.loader_bytes,
+                )?,
+                ..kept
             }
         });
         let clock = self.clock;
@@ -350,6 +368,18 @@ impl Party {
             Ok(moved)
         })
     }
+}
+
+/// Demands that arrays hold what the passes so far must have left.
+fn right(arrays: &Stream) -> Result<()> {
+    ensure!(
+        arrays.is_right(),
+        WrongResult(format!(
+            "a loader computed other values than {:?} must",
+            arrays.kernel()
+        ))
+    );
+    Ok(())
 }
 
 /// A member that panicked has told so; what it kept is as good as before.

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const MIB: u64 = 1 << 20;
 /// STREAM's rule: arrays of at least four times the last cache.
-const CACHES: u64 = 4;
+pub(super) const CACHES: u64 = 4;
 /// Last caches of a node where nothing describes them.
 const CACHE_UNKNOWN: u64 = 32 * MIB;
 /// Longer rings take longer to link than all else takes; what linking leaves in a cache, the streams
@@ -79,8 +79,8 @@ impl Sizes {
             false => (CACHES * one).min(RING_MOST),
         };
         let cpus = match params.preset {
-            Preset::Rehearsal => 1,
-            Preset::Quick | Preset::Standard => 2,
+            Preset::Rehearsal | Preset::Quick => 1,
+            Preset::Standard => 2,
             Preset::Thorough => 8,
         };
         Sizes {

@@ -1,8 +1,8 @@
 //! One round against one memory node: its memory, the threads that use it, and what verifies both.
 
-use super::cases::{Pair, Sizes};
-use super::together::together;
-use crate::experiments::memory::place::{place_huge_or_base, verify_node};
+use super::cases::{CACHES, Pair, Sizes};
+use crate::experiments::memory::place::{is_without_room, place_huge_or_base, verify_node};
+use crate::experiments::memory::together::together;
 use crate::host::parse_cpus;
 use crate::measure::{Bench, Clock, Crew, NeverTogether, Shared, WrongResult};
 use anyhow::{Context, Result, anyhow, ensure};
@@ -23,8 +23,8 @@ pub(super) const KERNELS: [(&str, Op); 4] = [
     ("add", Op::Add),
     ("triad", Op::Triad),
 ];
-/// Windows that fit into the case time: those of one CPU alone, twice, and of the team.
-const WINDOWS: f64 = 16.0;
+/// Windows that fit into the case time, about. Short: the caches are steady before each, and rounds are many.
+const WINDOWS: f64 = 20.0;
 /// Of a rehearsal, in ns: enough for threads to meet on a busy machine.
 const REHEARSAL_NS: f64 = 5e6;
 /// Attempts at a window in which all threads are at work together for at least this share of it, and
@@ -33,10 +33,17 @@ const REHEARSAL_NS: f64 = 5e6;
 const ATTEMPTS: i32 = 4;
 const OVERLAP_LEAST: f64 = 0.5;
 const LONGER: f64 = 4.0;
-/// Bytes of a step, of one or three arrays.
+/// Bytes of a step of a CPU alone, and of a member of the team, whose part of the node's rate may be
+/// a tenth of that: 10 to 30 µs, so that a window holds many.
 const STEP_BYTES: usize = 256 << 10;
+const STEP_TEAM_BYTES: usize = 32 << 10;
 /// Loads of a step of the walk.
 const STEP_LOADS: u64 = 256;
+/// Before a CPU's window alone it moves so much: more than its own caches. The last cache is as the
+/// team's window left it, by the same kernel on the same memory.
+pub(super) const WARM_BYTES: usize = 3 << 20;
+/// Loads before a walk is timed: they bring back page tables, and the own caches' stored lines leave.
+pub(super) const WARM_LOADS: u64 = 1 << 14;
 /// Distance of the ring's slots: two lines, so that a prefetcher of line pairs brings nothing of it.
 pub(super) const SLOT_BYTES: usize = 128;
 /// Of a member's memory left out of its streams: what the arrays are set apart by.
@@ -135,7 +142,16 @@ pub(super) fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
             .all(|seat| seat.pair.memory_node == node.memory_node),
         "a series has one memory node"
     );
-    let mut field = Field::new(node.memory_node, &seats, sizes, bench.order().seed)?;
+    // The memory of a node is for all of its column.
+    bench.takes_memory_for(&series.cases);
+    let mut field = match Field::new(node.memory_node, &seats, sizes, bench.order().seed) {
+        Ok(field) => field,
+        Err(error) if is_without_room(&error) => {
+            bench.fail_all(series, &error);
+            return Ok(());
+        }
+        Err(error) => return Err(error),
+    };
     let mut found: Vec<Result<Found>> = seats.iter().map(|_| Ok(Found::default())).collect();
     for (_, op) in KERNELS {
         field.prepare(op)?;
@@ -254,13 +270,29 @@ impl Field {
         Ok(())
     }
 
-    /// One kernel by every CPU alone, then by the team.
+    /// One kernel by the team, then by every CPU alone. What is before in the node's last caches (the
+    /// lines that other kernels and other nodes' memory left, stored or not, or nothing) would be
+    /// written back in the window, or make room for stores that then do not reach the memory: so the
+    /// team first moves a part of its arrays that is as large as those caches.
     fn stream(&self, seat: &Seat, bench: &mut Bench, found: &mut Found) -> Result<()> {
+        let shared = self.run(bench, seat, &seat.team, |member| {
+            let mut stream = lock(&self.streams[member]);
+            let caches = stream.pass_bytes() / CACHES;
+            let mut moved = 0;
+            while moved < caches {
+                moved += stream.step(STEP_BYTES);
+            }
+            move || stream.step(STEP_TEAM_BYTES)
+        })?;
+        found.team.push(shared.rate());
+        let least = found.overlap.unwrap_or(1.0).min(shared.overlap);
+        found.overlap = Some(least);
         let mut alone = Vec::with_capacity(seat.alone.len());
         for cpu in &seat.alone {
             // One CPU passes over what all members' arrays hold, so that no cache holds it.
             let shared = self.run(bench, seat, &[*cpu], |_| {
                 let mut streams: Vec<_> = self.streams.iter().map(lock).collect();
+                streams[0].step(WARM_BYTES);
                 let (mut at, mut moved) = (0, 0);
                 move || {
                     let stream = &mut streams[at];
@@ -276,13 +308,6 @@ impl Field {
             alone.push(lone_rate(&shared));
         }
         found.alone.push(alone);
-        let shared = self.run(bench, seat, &seat.team, |member| {
-            let mut stream = lock(&self.streams[member]);
-            move || stream.step(STEP_BYTES)
-        })?;
-        found.team.push(shared.rate());
-        let least = found.overlap.unwrap_or(1.0).min(shared.overlap);
-        found.overlap = Some(least);
         Ok(())
     }
 
@@ -291,6 +316,7 @@ impl Field {
         for cpu in &seat.alone {
             let shared = self.run(bench, seat, &[*cpu], |_| {
                 let mut ring = lock(&self.ring);
+                ring.chase_pointer(WARM_LOADS);
                 move || {
                     ring.chase_pointer(STEP_LOADS);
                     STEP_LOADS
