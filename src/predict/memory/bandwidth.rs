@@ -390,12 +390,7 @@ fn rate(
     let cores = distinct_cores(site, &cpus).max(1) as f64;
     let (row, is_known) = design(core(site));
     let instructions = scaled(clock, per_cycle(site, &row, transfer));
-    let reached = if is_known && row.firm {
-        range(0.58, 0.93, 1.02)
-    } else {
-        range(0.2, 0.8, 1.6)
-    };
-    let instructions = product(instructions, reached);
+    let instructions = product(instructions, row.reached);
     let many = several(site, level, cores, cpus.len());
     if level == "L1" {
         let (bytes, design) = (per_cycle(site, &row, transfer), told_core(site, is_known));
