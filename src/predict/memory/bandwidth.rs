@@ -339,7 +339,7 @@ fn over_reading(transfer: Transfer) -> Range {
     };
     // Streams that touch a word of each line are prefetched as well; those that leave lines out less.
     match transfer.access {
-        "strided" => product(kind, range(0.4, 0.8, 1.1)),
+        "strided" => product(kind, range(0.3, 0.75, 1.1)),
         _ => kind,
     }
 }

@@ -181,27 +181,6 @@ fn a_socket_of_many_cores_has_at_least_half_its_channels() {
     // A guest of such a machine has any part of it.
     site.host.kernel.virtualisation.is_guest = Some(true);
     assert!(width(&site) > 6.0);
-    for name in [
-        "epyc-7763-2s",
-        "alder-lake-hybrid",
-        "graviton3",
-        "vm-granite-rapids",
-    ] {
-        let site = recorded(name);
-        for (level, threads) in [("L1", "1"), ("L2", "1"), (MEMORY, "1"), (MEMORY, "all")] {
-            let threads = threads.parse().map_or(Value::from(threads), Value::Int);
-            for op in ["read", "triad"] {
-                let transfer = Transfer::widest(op, STORES[0]);
-                if let Ok(told) = bandwidth(&site, None, transfer, level, &threads) {
-                    let Range { low, high, .. } = told.range;
-                    println!(
-                        "{name} {op} {level} {threads}: {low:e} {:.1} wide",
-                        high / low
-                    );
-                }
-            }
-        }
-    }
 }
 
 #[test]
