@@ -136,6 +136,49 @@ fn what_the_oom_killer_ends_fails_with_the_limit_and_the_rest_goes_on() {
 }
 
 #[test]
+fn a_small_array_is_not_blamed_for_the_memory_of_a_large_one() {
+    let Some(group) = Group::new("arrays", 256 * MIB) else {
+        println!("skipped: no control group for memory can be made here");
+        return;
+    };
+    let here = Here::new();
+    let setting = |what: &str| format!("--set memory.bandwidth.{what}");
+    let chosen = ["op=read", "level=L1,DRAM", "threads=1", "limit=128MiB"].map(setting);
+    // The clocks are calibrated and clock.rate is measured before any array is made.
+    let args = format!(
+        "run clock.rate memory.bandwidth --preset quick {}",
+        chosen.join(" ")
+    );
+    let line = group.line(&args);
+    let session = here.other("sh").args(["-c", &line]).spawn().unwrap();
+    here.wait_for(|event| event["event"] == "plan");
+    group.set(64 * MIB).unwrap();
+    let answer = crate::plumb::ended(session);
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let events = events(&here.record());
+    assert_eq!(end(&events), "complete");
+    assert_eq!(group.killed(), 1);
+    let outcomes = of(&events, "outcome");
+    let of_level = |level: &str| {
+        let of_case = outcomes
+            .iter()
+            .rfind(|outcome| outcome["case"]["level"] == level);
+        of_case.unwrap_or_else(|| panic!("no outcome at {level}: {outcomes:?}"))
+    };
+    let failed = of_level("DRAM");
+    let reason = failed["reason"].as_str().unwrap();
+    assert_eq!(failed["outcome"], "failed", "{reason}");
+    for words in ["killed by the OOM killer", "limited to 64 MiB"] {
+        assert!(reason.contains(words), "{words}: {reason}");
+    }
+    let small = of_level("L1");
+    assert_eq!(small["outcome"], "measured", "{small}");
+    // One round was lost, and made up for.
+    let (ok, void) = rounds(&events, "memory.bandwidth/levels");
+    assert!(ok >= 6 && void == 1, "{ok} and {void}");
+}
+
+#[test]
 fn memory_that_the_kernel_does_not_promise_fails_its_case_alone() {
     let here = Here::new();
     let plumb = env!("CARGO_BIN_EXE_plumb");
