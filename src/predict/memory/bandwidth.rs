@@ -332,9 +332,9 @@ fn over_reading(transfer: Transfer) -> Range {
         ("write", false) => range(0.35, 0.62, 1.1),
         ("write", true) => range(0.3, 0.85, 1.8),
         ("modify", _) => range(1.0, 1.6, 2.15),
-        ("copy" | "scale", false) => range(0.6, 0.87, 1.15),
+        ("copy" | "scale", false) => range(0.6, 0.87, 1.33),
         ("copy" | "scale", true) => range(0.45, 1.0, 1.7),
-        (_, false) => range(0.65, 0.92, 1.15),
+        (_, false) => range(0.65, 0.92, 1.33),
         (_, true) => range(0.5, 1.0, 1.5),
     };
     // Streams that touch a word of each line are prefetched as well; those that leave lines out less.
@@ -390,12 +390,7 @@ fn rate(
     let cores = distinct_cores(site, &cpus).max(1) as f64;
     let (row, is_known) = design(core(site));
     let instructions = scaled(clock, per_cycle(site, &row, transfer));
-    let reached = if is_known && row.firm {
-        range(0.58, 0.93, 1.02)
-    } else {
-        range(0.2, 0.8, 1.6)
-    };
-    let instructions = product(instructions, reached);
+    let instructions = product(instructions, row.reached);
     let many = several(site, level, cores, cpus.len());
     if level == "L1" {
         let (bytes, design) = (per_cycle(site, &row, transfer), told_core(site, is_known));
@@ -540,7 +535,8 @@ pub(crate) const LOADS_MOST: f64 = 1.1;
 /// writes back leaves beside them.
 pub(crate) fn copy_over_read(level: &str) -> Estimate {
     let range = match level {
-        MEMORY | FOUR_TIMES => range(0.65, 1.25, 1.75),
+        // One thread's; where the channels are the limit, about 1.
+        MEMORY | FOUR_TIMES => range(0.65, 1.25, 2.0),
         _ => range(0.5, 1.2, 2.0),
     };
     Estimate {

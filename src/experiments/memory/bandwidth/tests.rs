@@ -1,5 +1,5 @@
 use super::cases::Point;
-use super::{EXPERIMENT, ID, IMPOSSIBLE, METRICS, contradicts, counterpart, sizes};
+use super::{EXPERIMENT, ID, IMPOSSIBLE, METRICS, check::contradicts, counterpart, sizes};
 use crate::experiment::{Experiment, Known, Preset, Site};
 use crate::experiments::tests::{check, params, recorded, sites, smoke};
 use crate::predict::memory::bandwidth::{OPS, STORES, Transfer};

@@ -3,10 +3,14 @@
 
 use super::designs::design;
 use crate::experiment::Site;
+use crate::predict::cpu::peak::distinct_cores;
 use crate::predict::cpu::{core, is_guest};
 use crate::predict::memory::behind_mesh;
 use crate::predict::{Estimate, product, range, scaled};
 use std::collections::BTreeSet;
+
+/// Cores of a socket from which on it is a large one.
+const LARGE_SOCKET: f64 = 24.0;
 
 /// Peak rate of the machine's memory in B/s where anything states it: given, or the DMI table's
 /// channels x transfers per second x 8 B.
@@ -82,6 +86,17 @@ pub(crate) fn memory_peak(site: &Site, cpus: &[usize]) -> Estimate {
         (_, true) => row.server,
         (_, false) => row.client,
     };
+    // Who buys a socket of many cores fills at least half of its channels.
+    let physical = distinct_cores(site, &all_cpus(site)) as f64;
+    let is_large = physical / site.host.cpu.packages().unwrap_or(1).max(1) as f64 >= LARGE_SOCKET;
+    let socket = match !is_guest(site) && is_server && is_large {
+        true => range(
+            socket.low.max(socket.likely / 2.0),
+            socket.likely,
+            socket.high,
+        ),
+        false => socket,
+    };
     let what = match (is_guest(site), is_server) {
         (true, _) => "any machine",
         (_, true) => "servers",
@@ -93,6 +108,12 @@ pub(crate) fn memory_peak(site: &Site, cpus: &[usize]) -> Estimate {
             "memory of {what} of that time, since nothing tells its channels and rate"
         ),
     }
+}
+
+/// All CPUs of the machine, measured on or not.
+fn all_cpus(site: &Site) -> Vec<usize> {
+    let cpus = site.host.cpu.cpus.iter();
+    cpus.map(|cpu| cpu.id).collect()
 }
 
 /// Sockets under some CPUs.

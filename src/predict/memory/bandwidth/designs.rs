@@ -22,6 +22,8 @@ pub(super) struct Design {
     pub(super) both: [f64; 3],
     /// Nothing of the design starts more, so that the product is a bound.
     pub(super) firm: bool,
+    /// Share of that which a stream in the first cache reaches; above 1 where the row may be short.
+    pub(super) reached: Range,
     /// Bytes per cycle that a stream of loads gets from the second cache.
     pub(super) second: Range,
     /// Lines of one core on their way from beyond the second cache, prefetched ones too.
@@ -48,6 +50,7 @@ const ANY: Design = Design {
     stores: [1.0, 1.0, 1.0],
     both: [3.0, 3.0, 3.0],
     firm: false,
+    reached: range(0.2, 0.8, 1.6),
     second: range(4.0, 20.0, 64.0),
     lines: range(3.0, 16.0, 70.0),
     client: gb(6.0, 35.0, 140.0),
@@ -59,6 +62,7 @@ const NEHALEM: Design = Design {
     stores: [1.0, 0.5, 0.25],
     both: [2.0, 1.0, 0.5],
     firm: true,
+    reached: range(0.58, 0.93, 1.02),
     second: range(9.0, 14.0, 24.0),
     lines: range(6.0, 10.0, 18.0),
     client: gb(8.5, 21.3, 32.0),
@@ -125,6 +129,7 @@ const ATOM: Design = Design {
     stores: [2.0, 1.0, 0.5],
     both: [4.0, 2.0, 1.0],
     firm: false,
+    reached: range(0.2, 0.8, 1.6),
     second: range(7.0, 16.0, 40.0),
     lines: range(5.0, 12.0, 28.0),
     client: gb(10.0, 40.0, 100.0),
@@ -136,6 +141,7 @@ const ZEN: Design = Design {
     stores: [1.0, 0.5, 0.25],
     both: [2.0, 1.0, 0.5],
     firm: false,
+    reached: range(0.45, 0.9, 1.1),
     second: range(14.0, 25.0, 33.0),
     lines: range(17.0, 27.0, 42.0),
     client: gb(17.0, 43.0, 52.0),
@@ -180,6 +186,7 @@ const NEOVERSE: Design = Design {
     stores: [2.0, 1.0, 0.5],
     both: [2.0, 1.0, 0.5],
     firm: false,
+    reached: range(0.2, 0.8, 1.6),
     second: range(10.0, 24.0, 50.0),
     lines: range(12.0, 26.0, 48.0),
     client: gb(12.0, 34.0, 100.0),
@@ -201,6 +208,7 @@ const LITTLE: Design = Design {
     stores: [1.0, 0.5, 0.25],
     both: [1.5, 0.75, 0.4],
     firm: false,
+    reached: range(0.2, 0.8, 1.6),
     second: range(2.0, 6.0, 16.0),
     lines: range(1.5, 5.0, 14.0),
     client: gb(2.0, 10.0, 40.0),
@@ -278,7 +286,7 @@ mod tests {
             let rows = TABLE.iter().filter(|(cores, _)| cores.contains(core));
             assert!(rows.count() <= 1, "{}", core.name());
             let (row, _) = design(*core);
-            for range in [row.second, row.lines, row.client, row.server] {
+            for range in [row.reached, row.second, row.lines, row.client, row.server] {
                 assert!(range.low <= range.likely && range.likely <= range.high);
             }
             for width in 0..3 {

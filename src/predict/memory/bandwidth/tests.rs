@@ -170,6 +170,41 @@ fn channels_are_counted_by_the_names_of_the_slots() {
 }
 
 #[test]
+fn a_socket_of_many_cores_has_at_least_half_its_channels() {
+    let mut site = recorded("epyc-7763-2s");
+    let width = |site: &Site| {
+        let range = memory_peak(site, &[0]).range;
+        range.high / range.low
+    };
+    // 60 to 95 % of that, and no wider.
+    assert!(width(&site) < 3.5, "{}", width(&site));
+    // A guest of such a machine has any part of it.
+    site.host.kernel.virtualisation.is_guest = Some(true);
+    assert!(width(&site) > 6.0);
+    for name in [
+        "epyc-7763-2s",
+        "alder-lake-hybrid",
+        "graviton3",
+        "vm-granite-rapids",
+    ] {
+        let site = recorded(name);
+        for (level, threads) in [("L1", "1"), ("L2", "1"), (MEMORY, "1"), (MEMORY, "all")] {
+            let threads = threads.parse().map_or(Value::from(threads), Value::Int);
+            for op in ["read", "triad"] {
+                let transfer = Transfer::widest(op, STORES[0]);
+                if let Ok(told) = bandwidth(&site, None, transfer, level, &threads) {
+                    let Range { low, high, .. } = told.range;
+                    println!(
+                        "{name} {op} {level} {threads}: {low:e} {:.1} wide",
+                        high / low
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn measured_latency_moves_one_thread_s_prediction_and_narrows_it() {
     let site = recorded("vm-granite-rapids");
     let transfer = Transfer::widest("read", STORES[0]);
@@ -211,5 +246,5 @@ fn the_mean_lies_between_its_kernels() {
     let mean = stream_mean(&site, None, STORES[0], MEMORY, &one).unwrap();
     let rates = ["copy", "triad"].map(|op| likely(&site, op, MEMORY, &one));
     assert!(rates[0] < mean.range.likely && mean.range.likely < rates[1]);
-    assert!(copy_over_read(MEMORY).range.high < 2.0);
+    assert!(copy_over_read(MEMORY).range.high <= 2.0);
 }
