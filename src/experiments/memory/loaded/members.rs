@@ -6,6 +6,7 @@ use crate::experiments::memory::together::together;
 use crate::measure::{Bench, Clock, Had, REHEARSAL_NS, Shared, WrongResult, best_window};
 use anyhow::{Context, Result, bail, ensure};
 use metal::chains::Chains;
+use metal::memory::Mapping;
 use metal::place::current_node;
 use metal::stream::{Ahead, Kernel, Stream};
 use record::case::Case;
@@ -136,7 +137,7 @@ impl Party {
             let node = current_node();
             let placed = place_huge_or_base(bytes as u64 + APART, node)?;
             Ok(Kept {
-                it: Stream::new(kernel, Ahead::Yes, placed.mapping, bytes)?,
+                it: passed(kernel, placed.mapping, bytes)?,
                 node,
                 notes: placed.notes,
             })
@@ -310,12 +311,7 @@ impl Party {
         } else {
             right(&kept.it)?;
             Kept {
-                it: Stream::new(
-                    kernel,
-                    Ahead::Yes,
-                    kept.it.into_mapping(),
-                    self.loader_bytes,
-                )?,
+                it: passed(kernel, kept.it.into_mapping(), self.loader_bytes)?,
                 ..kept
             }
         });
@@ -347,6 +343,14 @@ impl Party {
             Ok(moved)
         })
     }
+}
+
+/// Arrays after a first pass: their values were written past the caches, so that the first pass finds
+/// less of them in a last cache than those after it do.
+fn passed(kernel: Kernel, mapping: Mapping, footprint_bytes: usize) -> Result<Stream> {
+    let mut arrays = Stream::new(kernel, Ahead::Yes, mapping, footprint_bytes)?;
+    arrays.pass();
+    Ok(arrays)
 }
 
 /// Demands that arrays hold what the passes so far must have left.
