@@ -389,7 +389,6 @@ impl Experiment for Bandwidth {
         let arena = Arena::of(&cases);
         let mut rates: BTreeMap<CaseId, f64> = BTreeMap::new();
         bench.each(series, |bench, case| {
-            bench.takes_memory_for([case]);
             if let Some(reason) = case.at.get(IMPOSSIBLE) {
                 anyhow::bail!("{reason}");
             }

@@ -23,7 +23,7 @@
 //! - `huge`: first store to a huge page (asked for, verified in smaps), all of which is cleared.
 //! - `file`: first load of a file's page that is in the page cache (checked by mincore), and nothing
 //!   else: each page is a mapping of its own with no neighbour in the file, so that the kernel has
-//!   nothing around it to map.
+//!   nothing around it to map: `pages_per_fault`, touches over faults, is 1.
 //! - `file_around`: the same in a whole mapping, where a fault maps the cached pages around it as well.
 //!   How many is counted first, by touching all pages of the file (`pages_per_fault`); then one page of
 //!   so many is touched, each a fault.
@@ -37,15 +37,19 @@
 //!   file of one page and times four touches one by one: new, dropped, paged out, and one of shared memory,
 //!   the clock's reads included. Its figure is their mean.
 //!
-//! The file of `file` and `file_around` has no name, lies in the directory for files (where there is none, among the
-//! temporary files, which may be memory) and has other random bytes in each page.
+//! The file of `file` and `file_around` has no name, lies in the directory for files (where there is none,
+//! among the temporary files, which may be memory) and has other random bytes in each page.
 //!
-//! Major faults need a directory on a file system of a block device: the current one, or `--dir`. The file is written once with unique
-//! random data and synced; before each case it is evicted (POSIX_FADV_DONTNEED), after which mincore
-//! must find none of it in memory, nor, right before each touch, its page. A touch counts if it was one
-//! major fault and the device read at least a page for this thread (/proc/self/io); the device's own
-//! counter (/proc/diskstats) must have risen by as much. Touches that do not add up are `cached`: left
-//! out and told, and with more than a tenth of them the case has failed.
+//! Major faults need a directory on a file system of a block device: the current one, or `--dir`. The file is
+//! written once with unique random data and synced. Before each round what others wrote goes to the device (syncfs) until less than
+//! 1 MiB of it is in memory, for at most a tenth of the time that the round measures (`settle_ns`,
+//! `unwritten_bytes`), and all of the file must lie in written extents of the device (FIEMAP). Before each
+//! case the file is evicted (POSIX_FADV_DONTNEED), after which mincore must find none of it in memory, nor,
+//! right before each touch and once the device has answered what was read ahead, its page. A touch counts
+//! if it was one major fault and the device read at least a page for this thread (/proc/thread-self/io); the
+//! device's own counter (/proc/diskstats) must have risen by as much, or where the kernel counts no thread's
+//! reads by a page for every touch. Touches that do not add up are `cached`: left out and told, and with
+//! more than a tenth of them the case has failed.
 //!
 //! - `page`: one page, then the next at a distance that readahead does not reach.
 //! - `random`: one page anywhere in the file, as R0's program, which opens and maps anew each time (and
@@ -57,10 +61,15 @@
 //! ## Prediction
 //!
 //! An exception's way in and out (half of a third to three times a system call's), the kernel's work in
-//! cycles, and the bytes cleared or copied at the rate of memory: what memory.bandwidth measured, else
-//! what one CPU usually does. `protect`: os.signal's refused store and a call. Major faults: what the
-//! device's kind usually takes, and the bytes that are read ahead at its usual rate; a virtual disk may
-//! be anything, and its interval says so.
+//! cycles, and the bytes cleared or copied at the rate of memory. What memory.bandwidth measured of one
+//! thread says it where it ran: for `anonymous` and `shared` what it wrote to the second cache (or the
+//! nearest level that is known), for `huge` what it wrote to main memory, for `copy` what it copied there;
+//! else what one CPU usually does. `protect`: os.signal's refused store and a call.
+//!
+//! Major faults: what the device's class takes for a read, and the bytes that are read ahead at its rate.
+//! A random page from flash over NVMe takes 11 to 300 µs, from other flash 40 to 600 µs, from a disk that
+//! spins 2 to 30 ms. What a hypervisor shows may be any of them or the host's memory: there the interval
+//! goes from 12 µs to 25 ms, and is of little use but to catch what cannot be.
 //!
 //! ## Parameters
 //!
@@ -76,6 +85,10 @@
 //! clearing a byte costs; `base_part` is what is left of `anonymous` without it. `file` times
 //! `pages_per_fault` less `file_around` is what fault-around saves. `window` over its pages is
 //! `per_page`: far below `page`, because the kernel reads ahead while the pages before are touched.
+//! `bytes_per_fault` of `page` and `random` with readahead is large where the device's window is: a
+//! read_ahead_kb of 8192 has one touch fetch 8 MiB, and its latency is that transfer's. With `window` it
+//! counts what was read behind the end too. Cycles beside a major fault are time on the clock of a core that
+//! slept.
 //!
 //! ## Pitfalls
 //!
@@ -99,14 +112,13 @@
 mod device;
 mod major;
 mod minor;
+mod predicted;
 
 use crate::experiment::{
-    Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip,
-    ViewCard, predicted, unknown,
+    Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard,
 };
 use crate::measure::Bench;
-use crate::predict::Estimate;
-use crate::predict::memory::fault::{self as law, Major, Minor};
+use crate::predict::memory::fault as law;
 use anyhow::Result;
 use record::case::{Case, Order, Series};
 use record::event::{Isolation, Prediction, Repeat};
@@ -377,16 +389,7 @@ impl Experiment for Fault {
         case: &Case,
         metric: &Metric,
     ) -> Option<Prediction> {
-        if metric.derived {
-            return predict_derived(site, known, metric);
-        }
-        match (kind(case), case.text("fault")) {
-            (Some(minor), _) => predict_minor(site, known, minor, metric),
-            (None, Some("stress")) => predict_stress(known, metric),
-            (None, Some("window")) => predict_window(site, known, case, metric),
-            (None, Some(fault)) => predict_single(site, known, case, fault == "random", metric),
-            (None, None) => Some(unknown("unknown: no fault is named")),
-        }
+        predicted::of(site, known, case, metric)
     }
 
     fn prepare(&self, series: &Series, dir: &Path) -> Result<Vec<PathBuf>> {
@@ -466,142 +469,6 @@ fn absent(site: &Site, fault: &str) -> Option<Skip> {
         large / MIB,
         memory / MIB
     )))
-}
-
-fn kind(case: &Case) -> Option<Minor> {
-    Some(match case.text("fault")? {
-        "anonymous" => Minor::Anonymous,
-        "zero" => Minor::Zero,
-        "huge" => Minor::Huge,
-        "file" => Minor::File,
-        "file_around" => Minor::FileAround,
-        "shared" => Minor::Shared,
-        "copy" => Minor::Copy,
-        "protect" => Minor::Protect,
-        _ => return None,
-    })
-}
-
-/// The prior alone says why there is no such figure.
-fn none(known: Option<&Known>, why: &str) -> Option<Prediction> {
-    known.is_none().then(|| unknown(format!("unknown: {why}")))
-}
-
-fn predict_minor(
-    site: &Site,
-    known: Option<&Known>,
-    fault: Minor,
-    metric: &Metric,
-) -> Option<Prediction> {
-    match metric.name.as_ref() {
-        "latency" => {
-            if known.is_some_and(|known| !law::is_known(known, fault)) {
-                return None;
-            }
-            Some(law::minor(site, known, fault).prediction())
-        }
-        "pages_per_fault" if fault == Minor::FileAround => known
-            .is_none()
-            .then(|| law::pages_around(site).prediction()),
-        "pages_per_fault" if fault == Minor::File => known.is_none().then(|| {
-            predicted(
-                0.95,
-                1.0,
-                1.02,
-                "each page is a mapping of its own, so that a fault has nothing around it; a fault that \
-                 is tried again counts twice",
-            )
-        }),
-        _ => none(known, "a minor fault has no such figure"),
-    }
-}
-
-fn predict_stress(known: Option<&Known>, metric: &Metric) -> Option<Prediction> {
-    known.is_none().then(|| match metric.name.as_ref() {
-        "latency" => predicted(
-            300.0,
-            1600.0,
-            3e4,
-            "base hardware: four exceptions among system calls; software: what the file system does at \
-             the first write to a page, which is next to nothing in memory and a journal on a disk",
-        ),
-        _ => unknown("unknown: such a turn has no such figure"),
-    })
-}
-
-fn predict_single(
-    site: &Site,
-    known: Option<&Known>,
-    case: &Case,
-    random: bool,
-    metric: &Metric,
-) -> Option<Prediction> {
-    if known.is_some() {
-        // No earlier figure tells of the device.
-        return None;
-    }
-    let below = device::below(site).ok();
-    let disk = below.as_ref().map(|below| below.disk);
-    let readahead = case.text("readahead") != Some("off");
-    let fault = Major { random, readahead };
-    Some(match metric.name.as_ref() {
-        "major_latency" => law::major(site, known, disk, fault).prediction(),
-        "bytes_per_fault" => law::read_bytes(site, disk, readahead).prediction(),
-        _ => return none(known, "a single major fault has no such figure"),
-    })
-}
-
-fn predict_window(
-    site: &Site,
-    known: Option<&Known>,
-    case: &Case,
-    metric: &Metric,
-) -> Option<Prediction> {
-    if known.is_some() {
-        return None;
-    }
-    let below = device::below(site).ok();
-    let disk = below.as_ref().map(|below| below.disk);
-    let readahead = case.text("readahead") != Some("off");
-    let bytes = case.int("window_bytes").unwrap_or(16 * MIB);
-    let page = site.host.memory.page_bytes.unwrap_or(4096);
-    let whole = law::window(site, known, disk, bytes, readahead);
-    let per = |scale: f64| Estimate {
-        range: crate::predict::scaled(whole.range, scale),
-        because: whole.because.clone(),
-    };
-    Some(match metric.name.as_ref() {
-        "window" => per(1.0).prediction(),
-        "per_page" => per(page as f64 / bytes as f64).prediction(),
-        "bandwidth" => Estimate {
-            range: crate::predict::inverse(bytes as f64 * 1e9, whole.range),
-            because: whole.because,
-        }
-        .prediction(),
-        "pages_per_fault" => match readahead {
-            true => law::pages_around(site).prediction(),
-            false => predicted(
-                1.0,
-                1.0,
-                16.0,
-                "without readahead each touch is a fault, or each folio",
-            ),
-        },
-        "bytes_per_fault" => law::window_bytes_per_fault(site, disk, bytes, readahead).prediction(),
-        _ => return none(known, "a window has no such figure"),
-    })
-}
-
-fn predict_derived(site: &Site, known: Option<&Known>, metric: &Metric) -> Option<Prediction> {
-    match metric.name.as_ref() {
-        "zeroing" if known.is_none_or(|known| law::is_known(known, Minor::Huge)) => {
-            Some(law::zeroing(site, known).prediction())
-        }
-        "base_part" if known.is_none_or(|known| law::is_known(known, Minor::Anonymous)) => {
-            Some(law::without_zeroing(site, known).prediction())
-        }
-        _ => None,
-    }
 }
 
 #[cfg(test)]

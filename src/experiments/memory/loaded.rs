@@ -13,7 +13,8 @@
 //! their widest. All are pinned, touch and verify their memory themselves, begin at a common tick,
 //! and count only while all are at work; each round has new processes and memory.
 //!
-//! Each round first runs the loaders without pause for a half window: that is the most. A step of
+//! Each round the loaders pass over their arrays once, then run without pause for a half window: that
+//! is the most. A step of
 //! `load` percent is that rate shared among the loaders and spread evenly over time: each moves
 //! what is due in 3 µs, then waits awake until the counter says that the next piece is due. One that
 //! comes late does not make up for more than one piece, so there are no bursts; at 100 nobody waits.
@@ -111,8 +112,8 @@ const OPS: &[&str] = &["read", "copy", "write"];
 const STORES: &[&str] = &["regular", "nontemporal"];
 /// Least bytes of a loader's arrays: more than the caches of its core.
 const LEAST_LOADER: u64 = 16 << 20;
-/// Writing a byte of the arrays and comparing it, in ns.
-const ARRAY_NS: f64 = 0.4;
+/// Writing a byte of the arrays, passing over it and comparing it, in ns.
+const ARRAY_NS: f64 = 0.5;
 /// Making a thread, its warm-up and looks at the core clock, in ns a window.
 const AROUND_NS: f64 = 6e6;
 

@@ -3,9 +3,10 @@
 use crate::experiments::memory::levels::Sized;
 use crate::experiments::memory::place::{place_huge_or_base, verify_node};
 use crate::experiments::memory::together::together;
-use crate::measure::{Bench, Clock, NeverTogether, Shared, WrongResult};
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use crate::measure::{Bench, Clock, Had, REHEARSAL_NS, Shared, WrongResult, best_window};
+use anyhow::{Context, Result, bail, ensure};
 use metal::chains::Chains;
+use metal::memory::Mapping;
 use metal::place::current_node;
 use metal::stream::{Ahead, Kernel, Stream};
 use record::case::Case;
@@ -25,12 +26,6 @@ const STEP_NS: f64 = 20e3;
 const LOADS: u64 = 200;
 /// Bytes beside the arrays that a mapping needs so that any kernel's fit.
 const APART: u64 = 1 << 16;
-/// Attempts at a window in which all work together, in a rehearsal and else.
-const ATTEMPTS: [usize; 2] = [10, 3];
-/// Least window in a rehearsal, which has to work on busy machines too, in ns.
-const REHEARSAL_NS: f64 = 5e6;
-/// Share of the window asked for below which a note says so.
-const OVERLAP_SHARE: f64 = 0.9;
 /// Of a window, for the look at the most.
 const LOOK: f64 = 0.5;
 const LINE: f64 = 64.0;
@@ -142,7 +137,7 @@ impl Party {
             let node = current_node();
             let placed = place_huge_or_base(bytes as u64 + APART, node)?;
             Ok(Kept {
-                it: Stream::new(kernel, Ahead::Yes, placed.mapping, bytes)?,
+                it: passed(kernel, placed.mapping, bytes)?,
                 node,
                 notes: placed.notes,
             })
@@ -179,8 +174,8 @@ impl Party {
         let most = match self.most.get(&name) {
             Some(most) => *most,
             None => {
-                let shared = self.run(bench, kernel, Some(f64::INFINITY), LOOK * window_ns)?;
-                let most = self.program_rate(&shared);
+                let had = self.run(bench, kernel, Some(f64::INFINITY), LOOK * window_ns)?;
+                let most = self.program_rate(&had.shared);
                 ensure!(most > 0.0, "the loaders moved nothing");
                 self.most.insert(name, most);
                 most
@@ -191,12 +186,13 @@ impl Party {
             1.0.. => Some(f64::INFINITY),
             _ => Some(share * most),
         };
-        let shared = self.run(bench, kernel, rate, window_ns)?;
+        let had = self.run(bench, kernel, rate, window_ns)?;
+        let shared = &had.shared;
         let (Some(chaser), seconds) = (shared.members.first(), shared.window_ns / 1e9) else {
             bail!("the crew has no chaser");
         };
         ensure!(chaser.units > 0.0, "the chaser loaded nothing");
-        let program = self.program_rate(&shared);
+        let program = self.program_rate(shared);
         let bus = kernel.bus_bytes((program * seconds) as u64) as f64 / seconds;
         let window_latency_ns = shared.window_ns / chaser.units;
         let steady_ns = chaser.steady_rate.filter(|rate| *rate > 0.0);
@@ -206,7 +202,7 @@ impl Party {
             program_bytes_per_s: program,
             window_latency_ns,
             overlap: shared.overlap,
-            notes: self.notes(&shared, most, kernel)?,
+            notes: self.notes(&had, most, kernel)?,
         })
     }
 
@@ -234,7 +230,7 @@ impl Party {
         moved * 1e9 / shared.window_ns
     }
 
-    fn notes(&self, shared: &Shared, most: f64, kernel: Kernel) -> Result<Vec<String>> {
+    fn notes(&self, had: &Had, most: f64, kernel: Kernel) -> Result<Vec<String>> {
         let mut notes: Vec<String> = self.note.iter().cloned().collect();
         let walk = locked(&self.walk);
         ensure!(
@@ -262,18 +258,8 @@ impl Party {
             kernel.width,
             most
         ));
-        if shared.overlap < OVERLAP_SHARE {
-            notes.push(format!(
-                "all worked together in {:.0} % of the window only",
-                100.0 * shared.overlap
-            ));
-        }
-        if shared.kernel_clock {
-            notes.push(
-                "timed by the kernel's clock: the counters of the CPUs are too far apart"
-                    .to_owned(),
-            );
-        }
+        notes.extend(had.note());
+        notes.extend(had.shared.notes());
         Ok(notes)
     }
 
@@ -284,28 +270,22 @@ impl Party {
         kernel: Kernel,
         rate: Option<f64>,
         window_ns: f64,
-    ) -> Result<Shared> {
+    ) -> Result<Had> {
         let rehearsal = bench.order().rehearsal;
         let window_ns = match rehearsal {
             true => window_ns.max(REHEARSAL_NS),
             false => window_ns,
         };
         let crew = bench.crew(&self.cpus, window_ns)?;
-        let mut outcome = Err(anyhow!("no attempt was made"));
-        for _ in 0..ATTEMPTS[usize::from(!rehearsal)] {
-            outcome = crew.run(|index| {
+        best_window(rehearsal, false, || {
+            crew.run(|index| {
                 let step: Box<dyn FnMut() -> Result<u64> + '_> = match index.checked_sub(1) {
                     None => Box::new(self.chaser()),
                     Some(loader) => Box::new(self.loader(loader, kernel, rate)?),
                 };
                 Ok(step)
-            });
-            match &outcome {
-                Err(error) if error.is::<NeverTogether>() => {}
-                _ => break,
-            }
-        }
-        outcome
+            })
+        })
     }
 
     /// The chaser's step.
@@ -331,12 +311,7 @@ impl Party {
         } else {
             right(&kept.it)?;
             Kept {
-                it: Stream::new(
-                    kernel,
-                    Ahead::Yes,
-                    kept.it.into_mapping(),
-                    self.loader_bytes,
-                )?,
+                it: passed(kernel, kept.it.into_mapping(), self.loader_bytes)?,
                 ..kept
             }
         });
@@ -368,6 +343,14 @@ impl Party {
             Ok(moved)
         })
     }
+}
+
+/// Arrays after a first pass: their values were written past the caches, so that the first pass finds
+/// less of them in a last cache than those after it do.
+fn passed(kernel: Kernel, mapping: Mapping, footprint_bytes: usize) -> Result<Stream> {
+    let mut arrays = Stream::new(kernel, Ahead::Yes, mapping, footprint_bytes)?;
+    arrays.pass();
+    Ok(arrays)
 }
 
 /// Demands that arrays hold what the passes so far must have left.

@@ -4,7 +4,7 @@ use super::cases::{CACHES, Pair, Sizes};
 use crate::experiments::memory::place::{is_without_room, place_huge_or_base, verify_node};
 use crate::experiments::memory::together::together;
 use crate::host::parse_cpus;
-use crate::measure::{Bench, Clock, Crew, NeverTogether, Shared, WrongResult};
+use crate::measure::{Bench, Clock, Crew, NeverTogether, REHEARSAL_NS, Shared, WrongResult};
 use anyhow::{Context, Result, anyhow, ensure};
 use fastrand::Rng;
 use metal::memory::Mapping;
@@ -25,8 +25,6 @@ pub(super) const KERNELS: [(&str, Op); 4] = [
 ];
 /// Windows that fit into the case time, about. Short: the caches are steady before each, and rounds are many.
 const WINDOWS: f64 = 20.0;
-/// Of a rehearsal, in ns: enough for threads to meet on a busy machine.
-const REHEARSAL_NS: f64 = 5e6;
 /// Attempts at a window in which all threads are at work together for at least this share of it, and
 /// by how much each is longer than the one before: a thread that comes late by a slice of the
 /// scheduler's is no longer late in the third.

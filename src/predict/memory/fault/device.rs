@@ -45,6 +45,7 @@ static FLASH: Device = Device {
     rate: range(0.1, 0.42, 0.6),
     sure: true,
 };
+/// From the host's memory behind a hypervisor to a disk that spins and has others to serve.
 static UNKNOWN: Device = Device {
     name: "a device of unknown kind",
     random_ns: range(1.2e4, 1.6e5, 2.5e7),
@@ -77,8 +78,13 @@ fn device(disk: Option<&Disk>, site: &Site) -> (&'static Device, String) {
     };
     let why = match is_virtual {
         true => format!(
-            "{} is a virtual disk, whose host may have the data in memory",
-            disk.name
+            "{} is a virtual disk, behind which may be the host's memory (12 µs and more), flash ({:.0} to \
+             {:.0} µs) or a disk that spins ({:.0} to {:.0} ms)",
+            disk.name,
+            FLASH_NVME.random_ns.low / 1e3,
+            FLASH.random_ns.high / 1e3,
+            SPINNING.random_ns.low / 1e6,
+            SPINNING.random_ns.high / 1e6
         ),
         false => format!("{} is {}", disk.name, kind.name),
     };
@@ -172,9 +178,9 @@ pub(crate) fn major(
         ),
     }
     .and(if device.sure {
-        "flash caches and queues differ"
+        "data sheets of the class differ by so much, and so do its caches and queues"
     } else {
-        "so the interval is wide"
+        "the interval covers every class, because none is certain"
     })
 }
 
