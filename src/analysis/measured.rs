@@ -14,7 +14,7 @@ use record::event::{
     Ending, PlannedExperiment, PlannedSeries, Prediction, PredictionKind, Raw, Repeat,
 };
 use record::key::{CaseId, Key, Value};
-use record::metric::Metric;
+use record::metric::{Kind, Metric};
 use record::run::Run;
 use record::unit::Unit;
 use std::collections::BTreeMap;
@@ -108,7 +108,10 @@ fn of_metric(
     figure.rounds = points(&rounds.samples);
     figure.stats = stats(&estimate, &pooled, &used, resolution);
     set_estimate(&mut figure, experiment.repeat, &estimate, &pooled, &used);
-    set_cycles(&mut figure, metric.unit, estimate.used_disturbed);
+    // While a device works the core sleeps, at no clock of its own.
+    if metric.kind != Kind::Io {
+        set_cycles(&mut figure, metric.unit, estimate.used_disturbed);
+    }
     settle_predictions(run, &mut figure, metric, &rounds.samples);
     let mut extra = notes::of(run, &figure, &rounds.samples, is_event);
     if rounds.without_value > 0 {

@@ -87,8 +87,7 @@
 //! `per_page`: far below `page`, because the kernel reads ahead while the pages before are touched.
 //! `bytes_per_fault` of `page` and `random` with readahead is large where the device's window is: a
 //! read_ahead_kb of 8192 has one touch fetch 8 MiB, and its latency is that transfer's. With `window` it
-//! counts what was read behind the end too. Cycles beside a major fault are time on the clock of a core that
-//! slept.
+//! counts what was read behind the end too. Major faults have no cycles: the core sleeps.
 //!
 //! ## Pitfalls
 //!
