@@ -161,13 +161,12 @@ pub(crate) fn run(
             ensure!(peak.run(), wrong("computed different values in two runs"));
             Ok(peak.operations())
         };
-        let probe =
-            move |core: &mut CoreClock| {
-                let work = || {
-                    again.run();
-                };
-                clock_at_width(core, clock, work, chains.as_ref())
+        let probe = move |core: &mut CoreClock| {
+            let work = || {
+                again.run();
             };
+            clock_at_width(core, clock, work, chains.as_ref())
+        };
         Ok((step, probe))
     };
     // Where threads share CPUs, waiting is the case.

@@ -8,9 +8,7 @@ use super::MEMORY_LIMIT;
 use super::cases::{Point, is_memory};
 use crate::experiments::cpu::peak::width::{Chains, clock_at_width};
 use crate::host::parse_cpus;
-use crate::measure::{
-    Bench, Clock, CoreClock, Had, REHEARSAL_NS, WrongResult, best_window,
-};
+use crate::measure::{Bench, Clock, CoreClock, Had, REHEARSAL_NS, WrongResult, best_window};
 use crate::predict::cpu::peak::Arithmetic;
 use crate::predict::memory::bandwidth::Transfer;
 use anyhow::{Context, Result, ensure};

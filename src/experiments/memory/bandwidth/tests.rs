@@ -385,7 +385,11 @@ fn a_copy_that_loads_what_no_read_does_is_a_contradiction() {
     for level in ["L2", "L3", "DRAM", "4xLLC"] {
         // Program bytes; as measured here a copy moves 1.65 times a read's on the bus.
         for (copy, read, is_one) in [(17.1, 15.5, false), (6.0, 15.5, false), (25.0, 15.5, true)] {
-            assert_eq!(contradicts(level, copy, read), is_one, "{level} {copy} {read}");
+            assert_eq!(
+                contradicts(level, copy, read),
+                is_one,
+                "{level} {copy} {read}"
+            );
         }
     }
     // In the first cache loads and stores have ports of their own: two loads' worth is all there is.
@@ -419,7 +423,10 @@ fn it_measures() {
         .iter()
         .filter(|one| one.case.text("op") == Some("modify"));
     let named: BTreeSet<&str> = modified.map(|one| one.metric.as_ref()).collect();
-    assert!(!named.contains("bus_bandwidth"), "its bus moves what it names");
+    assert!(
+        !named.contains("bus_bandwidth"),
+        "its bus moves what it names"
+    );
     let by_words = |one: &&record::event::Samples| {
         one.case.text("access") == Some("first") && one.metric == "bandwidth"
     };
