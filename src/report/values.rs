@@ -12,6 +12,9 @@ const MOST_DIGITS: i32 = 7;
 /// Decimal places that are ever shown.
 const MOST_PLACES: usize = 9;
 
+/// Ends of a range that are further apart than this factor have each its own scale.
+const FAR_APART: f64 = 50.0;
+
 /// A value and its interval in one scale.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Shown {
@@ -74,6 +77,9 @@ pub(crate) fn of_figure(figure: &Figure) -> Option<Shown> {
 /// A predicted interval, `60 – 120 ns`: both ends in the scale of the upper one and to the same
 /// place.
 pub(crate) fn range(range: &Range, unit: Unit) -> String {
+    if range.low > 0.0 && range.high / range.low > FAR_APART {
+        return format!("{} – {}", render(range.low, unit), render(range.high, unit));
+    }
     let (factor, name) = scale(range.high, unit);
     let (low, high) = (range.low / factor, range.high / factor);
     let is_whole = low.fract() == 0.0 && high.fract() == 0.0;
@@ -103,7 +109,22 @@ pub(crate) fn clock(hz: f64) -> String {
     format!("{:.3} GHz", hz / 1e9)
 }
 
-/// Cycles with as many digits as make sense: tenths below a thousand, hundredths below one.
+/// A figure's cycles, with as many digits as its value's interval supports.
+pub(crate) fn of_cycles(figure: &Figure) -> Option<String> {
+    let found = figure.cycles?;
+    let ends = figure.ci.zip(figure.value.filter(|value| *value > 0.0));
+    Some(match ends {
+        Some(((low, high), value)) => {
+            let each = found / value;
+            let distance = (high - value).max(value - low) * each;
+            let places = places(found, distance).min(2);
+            format!("{found:.places$}")
+        }
+        None => cycles(found),
+    })
+}
+
+/// Estimated cycles with as many digits as make sense: tenths below a thousand, hundredths below one.
 pub(crate) fn cycles(cycles: f64) -> String {
     if cycles.abs() < 1.0 {
         format!("{cycles:.2}")

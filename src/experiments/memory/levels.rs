@@ -156,10 +156,24 @@ pub(super) fn most(params: &Params) -> u64 {
     let given = params.chosen("most").and_then(|values| values.first());
     given.and_then(Value::int).unwrap_or(match params.preset {
         Preset::Rehearsal => MIB,
-        Preset::Quick => 32 * MIB,
-        Preset::Standard => USUAL_MOST,
+        Preset::Quick | Preset::Standard => USUAL_MOST,
         Preset::Thorough => 1024 * MIB,
     })
+}
+
+/// Whether the preset has the time for footprints of which no cache holds a part: quick has it only
+/// where the parameter is given.
+///
+/// # Errors
+/// It has not; `way` is what to set.
+pub(super) fn beyond_quick(params: &Params, parameter: &str, way: &str) -> Result<(), Skip> {
+    if params.preset == Preset::Quick && params.chosen(parameter).is_none() {
+        return Err(Skip::because(
+            "memory beyond all caches takes longer to make than the quick preset has",
+        )
+        .needs(format!("--preset standard, or --set {way}")));
+    }
+    Ok(())
 }
 
 /// The footprint of a level, at most `most`: of a cache four times the one before, at most half of

@@ -41,12 +41,12 @@
 //! - `stores`: `regular` or `nontemporal` (of copy and write); auto: regular, in thorough both. So
 //!   memory sees reads alone, two reads to a write (copy, regular), one to one (copy past the caches;
 //!   write, regular), and writes alone.
-//! - `load`: percent of the most. `auto`: 0, 50, 100 in quick; 0 to 80 by 10 and 100 in standard; 0 to
-//!   100 by 10 for reading and by 20 from 20 for others in thorough.
+//! - `load`: percent of the most. `auto`: 0 to 80 by 10 and 100 in standard; 0 to 100 by 10 for reading
+//!   and by 20 from 20 for others in thorough; none in quick, which has no time to make such a memory.
 //! - `sibling` (setting): `out`, the default: CPUs that share a core with the chaser do not load, since
 //!   they would slow its core and not the memory; `in`: they do.
-//! - `most` (setting): most bytes of the chaser's walk and of each loader's arrays; `auto`: 32, 128
-//!   and 1024 MiB by preset. Loaders' arrays together are four times the last caches under their CPUs,
+//! - `most` (setting): most bytes of the chaser's walk and of each loader's arrays; `auto`: 128
+//!   MiB, in thorough 1 GiB. Loaders' arrays together are four times the last caches under their CPUs,
 //!   each 16 MiB to that.
 //!
 //! ## Reading the result
@@ -174,7 +174,7 @@ static CARD: Card = Card {
         },
         Param {
             name: "most",
-            doc: "most bytes of the walk and of a loader's arrays; auto: 32 MiB, 128 MiB, 1 GiB by preset",
+            doc: "most bytes of the walk and of a loader's arrays; auto: 128 MiB, in thorough 1 GiB",
             domain: Domain::Either(&["auto"], 1 << 16, 1 << 38, Unit::B),
             defaults: ["auto"; 3],
             role: Role::Setting,
@@ -201,6 +201,7 @@ impl Experiment for Loaded {
     }
 
     fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+        levels::beyond_quick(params, "load", "memory.loaded.load=0,50,100")?;
         let with_sibling = params.texts("sibling").first() == Some(&"in");
         let cpus = format_cpus(&loaders(site, with_sibling)?);
         let most = levels::most(params);
@@ -374,8 +375,8 @@ fn cases(params: &Params) -> Vec<Case> {
         let of: &[&str] = if *op == "read" { &STORES[..1] } else { &stores };
         for stores in of {
             let steps = steps.clone().unwrap_or_else(|| match params.preset {
-                Preset::Rehearsal | Preset::Quick => vec![0, 50, 100],
-                Preset::Standard => vec![0, 10, 20, 30, 40, 50, 60, 70, 80, 100],
+                Preset::Rehearsal => vec![0, 50, 100],
+                Preset::Quick | Preset::Standard => vec![0, 10, 20, 30, 40, 50, 60, 70, 80, 100],
                 // With the loaders waiting all is one, whatever they do.
                 Preset::Thorough if found.is_empty() => (0..=10).map(|step| 10 * step).collect(),
                 Preset::Thorough => (1..=5).map(|step| 20 * step).collect(),

@@ -34,12 +34,12 @@
 //! ## Parameters
 //!
 //! - `level`: where the lines are: `DRAM`; in thorough also `L2` and `L3`.
-//! - `chains`: 1 to 32. `auto`: 1, 8, 32 in quick; 1, 2, 4, 8, 12, 16, 24, 32 in standard; every
-//!   count in thorough.
+//! - `chains`: 1 to 32. `auto`: 1, 2, 4, 8, 12, 16, 24, 32 in standard; every count in thorough;
+//!   none in quick, which has no time to make such a memory.
 //! - `most` (setting): most bytes of the footprint. A cache's is four times the cache before it, at
 //!   most half of itself; main memory's is four times the last cache as `memory.latency` measured
-//!   it (else as described), at least 64 MiB; `auto` cuts that at 32 MiB in quick, 128 MiB in
-//!   standard, 1 GiB in thorough, and a note says where that is less than twice the last cache.
+//!   it (else as described), at least 64 MiB; `auto` cuts that at 128 MiB, in thorough at
+//!   1 GiB, and a note says where that is less than twice the last cache.
 //!
 //! ## Reading the result
 //!
@@ -173,11 +173,11 @@ impl Experiment for Mlp {
     }
 
     fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+        levels::beyond_quick(params, "chains", "memory.mlp.chains=1,8,32")?;
         let chosen = params.chosen("chains").map(|_| params.ints("chains"));
         let mut counts = chosen.unwrap_or_else(|| match params.preset {
             Preset::Rehearsal => vec![1, 16, 32],
-            Preset::Quick => vec![1, 8, 32],
-            Preset::Standard => SOME.to_vec(),
+            Preset::Quick | Preset::Standard => SOME.to_vec(),
             Preset::Thorough => (1..=MOST_CHAINS as u64).collect(),
         });
         counts.sort_unstable();

@@ -244,8 +244,8 @@ fn quantities(figure: &Figure) -> Vec<Cell> {
         Some(shown) if !shown.interval.is_empty() => Cell::plain(shown.interval.clone()),
         _ => Cell::toned("-", Tone::Muted),
     };
-    let cycles = match figure.cycles {
-        Some(cycles) => Cell::plain(values::cycles(cycles)),
+    let cycles = match values::of_cycles(figure) {
+        Some(cycles) => Cell::plain(cycles),
         None => Cell::toned("-", Tone::Muted),
     };
     vec![

@@ -62,7 +62,7 @@ fn cells(figure: &Figure) -> Vec<Cell> {
                 .map(values::cycles),
         ),
         text(likely.zip(unit).map(|(likely, unit)| render(likely, unit))),
-        text(figure.cycles.map(values::cycles)),
+        text(values::of_cycles(figure)),
         text(shown.as_ref().map(|shown| shown.value.clone())),
         text(
             shown

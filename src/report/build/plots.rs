@@ -247,8 +247,8 @@ fn hover(figure: &Figure, metric: &Metric, at: &str) -> String {
         Some(shown) => format!("{at}: {} {}", shown.value, shown.interval),
         None => at.to_owned(),
     };
-    if let Some(cycles) = figure.cycles {
-        text.push_str(&format!(", {} cycles", values::cycles(cycles)));
+    if let Some(cycles) = values::of_cycles(figure) {
+        text.push_str(&format!(", {cycles} cycles"));
     }
     if let Some(judged) = figure.shown_prediction()
         && let Some(range) = &judged.prediction.range

@@ -10,7 +10,6 @@ fn it_keeps_the_laws_of_the_catalogue_and_its_allotment() {
     for site in sites().into_iter().filter(|site| site.cpus.len() > 1) {
         for (preset, most, seconds) in [
             (Preset::Rehearsal, 3, 0.2),
-            (Preset::Quick, 3, 0.25),
             (Preset::Standard, 10, 1.0),
             (Preset::Thorough, 40, 12.0),
         ] {
@@ -25,9 +24,9 @@ fn it_keeps_the_laws_of_the_catalogue_and_its_allotment() {
 
 #[test]
 fn one_cpu_is_a_reason() {
-    let quick = params(EXPERIMENT.card(), Preset::Quick, &[]);
+    let standard = params(EXPERIMENT.card(), Preset::Standard, &[]);
     let skip = EXPERIMENT
-        .series(&bare_site(), &quick)
+        .series(&bare_site(), &standard)
         .expect_err("one CPU");
     assert!(skip.reason.contains("one CPU") && skip.needed.is_some());
 }

@@ -1,6 +1,6 @@
 use super::{EXPERIMENT, ID, case};
 use crate::experiment::{DerivedValue, Experiment, Known, Preset};
-use crate::experiments::tests::{check, recorded, sites, smoke};
+use crate::experiments::tests::{check, params, recorded, sites, smoke};
 use crate::predict::tests::bare_site;
 use record::case::Case;
 use record::key::{CaseId, Key};
@@ -11,7 +11,6 @@ fn it_keeps_the_laws_of_the_catalogue_and_its_allotment() {
     for site in sites() {
         for (preset, most, seconds) in [
             (Preset::Rehearsal, 3, 0.15),
-            (Preset::Quick, 3, 0.2),
             (Preset::Standard, 8, 0.6),
             (Preset::Thorough, 96, 10.0),
         ] {
@@ -30,6 +29,19 @@ fn it_keeps_the_laws_of_the_catalogue_and_its_allotment() {
             );
         }
     }
+}
+
+#[test]
+fn quick_measures_it_only_where_it_is_asked_for() {
+    let site = recorded("epyc-7763-2s");
+    let quick = |set: &[(&str, &str)]| {
+        let params = params(EXPERIMENT.card(), Preset::Quick, set);
+        EXPERIMENT.series(&site, &params)
+    };
+    let skip = quick(&[]).expect_err("not in quick");
+    assert!(skip.needed.is_some_and(|needed| needed.contains("--set")));
+    let offer = quick(&[("chains", "1,8")]).expect("asked for");
+    assert_eq!(offer.series[0].cases.len(), 2);
 }
 
 #[test]
