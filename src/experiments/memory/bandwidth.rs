@@ -15,7 +15,7 @@
 //!
 //! Threads start at a common tick and go on until all are past the end of the window (half the case time); bytes
 //! count only while all of them work, and `overlap` tells that share of the window. Of a step (about
-//! 30 µs) that lies across an edge the part counts. A window in which threads had less than 93 % of
+//! 0.1 ms) that lies across an edge the part counts. A window in which threads had less than 93 % of
 //! their CPUs is measured again, three times in all, and what is kept then is told. After it every array
 //! is compared with what the kernel must have left, and what was read with its sum (of vectors: what the
 //! last 16 registers hold, as a sum of all would cost more than the loads): a difference fails the case.
@@ -23,9 +23,9 @@
 //!
 //! Vectors have two loops on x86-64, of which one prefetches: 512 bytes ahead of loads and of regular
 //! stores (for these the line is asked for with its bytes, so that the processor cannot save reading it),
-//! 1 KiB where stores are none or pass the caches. In caches never; in main memory all threads try both
-//! for a quarter of the window each before it, and the window is worked in the faster: `prefetch` tells
-//! which. Words of 4 and 8 bytes, and aarch64, have no loop that prefetches.
+//! 1 KiB where stores are none or pass the caches. In the first cache never; beyond it all threads try
+//! both for a quarter of the window each before it, and the window is worked in the faster: `prefetch`
+//! tells which. Words of 4 and 8 bytes, and aarch64, have no loop that prefetches.
 //!
 //! Arrays in a cache, all of a thread's together, have half of the thread's share of it (seven eighths
 //! where the cache before is more than a quarter), and one pass warms them. In main memory the arrays
@@ -113,6 +113,7 @@ use crate::host::format_cpus;
 use crate::measure::Bench;
 use crate::predict::cpu::peak::{CORES_HZ, chain_latency, distinct_cores};
 use crate::predict::cpu::{is_guest, measured_core_hz};
+use crate::predict::memory::LEVELS;
 use crate::predict::memory::bandwidth as law;
 use anyhow::{Context, Result, ensure};
 use cases::Point;
@@ -299,7 +300,7 @@ impl Experiment for Bandwidth {
             let threads = sized.cpus.len();
             // Threads that write at the same time share the memory.
             let prepared = sized.footprint as f64 * PREPARE_NS * (1.0 + threads as f64 / 16.0);
-            let tried = point.is_memory() && point.transfer.bytes(site) >= 16.0;
+            let tried = point.level != LEVELS[0] && point.transfer.bytes(site) >= 16.0;
             let windows = WINDOWS + if tried { TRIALS } else { 0.0 };
             ns += windows * window_ns + AROUND_NS + prepared + threads as f64 * THREAD_NS;
             largest = largest.max(sized.footprint);

@@ -145,7 +145,7 @@ static CARD: Card = Card {
         },
         Param {
             name: "most",
-            doc: "most bytes walked over; auto: 32 MiB, 128 MiB, 1 GiB by preset",
+            doc: "most bytes walked over; auto: 128 MiB, in thorough 1 GiB",
             domain: Domain::Either(&["auto"], 1 << 16, 1 << 38, Unit::B),
             defaults: ["auto"; 3],
             role: Role::Setting,

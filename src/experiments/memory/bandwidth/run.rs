@@ -10,6 +10,7 @@ use crate::experiments::cpu::peak::width::{Chains, clock_at_width};
 use crate::host::parse_cpus;
 use crate::measure::{Bench, Clock, CoreClock, Had, REHEARSAL_NS, WrongResult, best_window};
 use crate::predict::cpu::peak::Arithmetic;
+use crate::predict::memory::LEVELS;
 use crate::predict::memory::bandwidth::Transfer;
 use anyhow::{Context, Result, ensure};
 use metal::memory::Mapping;
@@ -22,8 +23,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Length of a step, in ns: long beside a clock read, short beside the time between two interrupts.
-const STEP_NS: f64 = 30e3;
+/// Length of a step, in ns: long beside a clock read and the fence that ends it, short beside the time
+/// between two interrupts.
+const STEP_NS: f64 = 100e3;
 /// Bytes of the first step from which that length is told.
 const FIRST_STEP: usize = 64 << 10;
 /// Memory comes in pieces of this, where it comes in huge pages.
@@ -237,8 +239,9 @@ pub(super) fn run(
     let clock = bench.clock();
     let crew = bench.crew(&cpus, window_ns)?;
     let is_memory = case.text("level").is_some_and(is_memory);
-    // In caches nothing prefetches: there is little to wait for, and reading loses by it.
-    let ways = match is_memory && kernel.has_ahead() {
+    // In the first cache nothing prefetches: there is nothing to wait for.
+    let beyond_first = case.text("level") != Some(LEVELS[0]);
+    let ways = match beyond_first && kernel.has_ahead() {
         true => [Ahead::No, Ahead::Yes].as_slice(),
         false => &[Ahead::No],
     };
