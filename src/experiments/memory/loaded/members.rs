@@ -64,16 +64,19 @@ pub(super) struct Window {
     /// Time of a load over the whole window, in ns.
     window_latency_ns: f64,
     overlap: f64,
+    /// Bytes per second of the loaders' programs when they do not wait, in this round.
+    most_bytes_per_s: f64,
     /// What a reader must know.
     pub(super) notes: Vec<String>,
 }
 
 impl Window {
     /// What stands beside the latency.
-    pub(super) fn quantities(&self) -> [(String, f64); 2] {
+    pub(super) fn quantities(&self) -> [(String, f64); 3] {
         [
             ("window_latency".to_owned(), self.window_latency_ns),
             ("overlap".to_owned(), self.overlap),
+            ("most_bytes_per_s".to_owned(), self.most_bytes_per_s),
         ]
     }
 }
@@ -202,7 +205,8 @@ impl Party {
             program_bytes_per_s: program,
             window_latency_ns,
             overlap: shared.overlap,
-            notes: self.notes(&had, most, kernel)?,
+            most_bytes_per_s: most,
+            notes: self.notes(&had)?,
         })
     }
 
@@ -230,7 +234,7 @@ impl Party {
         moved * 1e9 / shared.window_ns
     }
 
-    fn notes(&self, had: &Had, most: f64, kernel: Kernel) -> Result<Vec<String>> {
+    fn notes(&self, had: &Had) -> Result<Vec<String>> {
         let mut notes: Vec<String> = self.note.iter().cloned().collect();
         let walk = locked(&self.walk);
         ensure!(
@@ -250,14 +254,6 @@ impl Party {
             notes.extend(new);
         }
         notes.dedup();
-        notes.push(format!(
-            "the most of {} loaders ({:?}, {:?} stores, {:?}): {:.3e} B/s",
-            self.arrays.len(),
-            kernel.op,
-            kernel.stores,
-            kernel.width,
-            most
-        ));
         notes.extend(had.note());
         notes.extend(had.shared.notes());
         Ok(notes)
