@@ -53,7 +53,12 @@ def compare(name, ours, theirs, unit, pairs=9):
             b, a = theirs(), ours()
         ratios.append(a / b)
         print(f"  pair {pair + 1}: plumb {a:.4g} {unit}, rival {b:.4g} {unit}, ratio {a / b:.3f}", flush=True)
+    return told(name, ratios)
+
+
+def told(name, ratios):
+    """Prints and returns the median of ratios and their interval."""
     low_high = interval(ratios)
     text = "none below six pairs" if low_high is None else f"[{low_high[0]:.3f}, {low_high[1]:.3f}]"
-    print(f"{name}: ratio {median(ratios):.3f}, 95 % interval {text}, {pairs} pairs")
+    print(f"{name}: ratio {median(ratios):.3f}, 95 % interval {text}, {len(ratios)} pairs")
     return median(ratios), low_high

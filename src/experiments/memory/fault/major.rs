@@ -39,6 +39,8 @@ const WINDOW_NS_MAX: f64 = 8e9;
 /// A block of the file that single faults have for themselves, at least.
 const BLOCK_BYTES_MIN: u64 = 256 << 10;
 
+/// So long a device may take to answer what was read ahead, before what it gave counts as too little.
+const ANSWER_MOST: Duration = Duration::from_secs(1);
 /// What was read ahead is waited for before the next touch, so long and asked for so often.
 const DRAIN_MOST: Duration = Duration::from_millis(50);
 const DRAIN_EVERY: Duration = Duration::from_micros(100);
@@ -151,8 +153,16 @@ impl Cold {
         let own = own_read_bytes()
             .zip(own_before)
             .map(|(now, then)| now - then);
-        let given = device().zip(before).map(|(now, then)| now - then);
-        device_gave(own.unwrap_or(least), given)
+        let read = own.unwrap_or(least);
+        // The thread's bytes count when they are asked for, the device's when it has answered.
+        let start = Instant::now();
+        loop {
+            let given = device().zip(before).map(|(now, then)| now - then);
+            match device_gave(read, given) {
+                Err(_) if start.elapsed() < ANSWER_MOST => std::thread::sleep(DRAIN_EVERY),
+                answer => return answer,
+            }
+        }
     }
 
     /// What every case of the round has in common, beside its first figure.
