@@ -5,6 +5,7 @@ pub mod cpu;
 #[cfg(test)]
 mod laws;
 pub mod memory;
+pub mod noise;
 pub mod os;
 pub(crate) mod pair;
 pub mod selftest;
@@ -19,6 +20,7 @@ pub static FAMILIES: &[&Family] = &[
     &cpu::FAMILY,
     &os::FAMILY,
     &memory::FAMILY,
+    &noise::FAMILY,
     &selftest::FAMILY,
 ];
 

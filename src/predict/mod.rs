@@ -7,6 +7,7 @@
 
 pub(crate) mod cpu;
 pub(crate) mod memory;
+pub(crate) mod noise;
 pub(crate) mod os;
 #[cfg(test)]
 mod published;

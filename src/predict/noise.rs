@@ -1,0 +1,2 @@
+//! Laws of interruptions: the timer tick, what it and other interrupts take, and how late a sleeper
+//! wakes.
