@@ -196,6 +196,7 @@ impl Book {
             kind: kind.to_owned(),
             columns: columns.iter().map(|name| (*name).to_owned()).collect(),
             rows,
+            names: BTreeMap::new(),
             dropped,
         });
         Ok(self.traces.last_mut().expect("one was just added"))
