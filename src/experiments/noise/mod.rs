@@ -6,3 +6,5 @@ crate::family!(
     hidden: false,
     []
 );
+
+pub(crate) mod trace;
