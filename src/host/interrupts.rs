@@ -95,7 +95,9 @@ fn what(name: &str, description: &[&str]) -> String {
     }
     let trigger = description.iter().position(|word| {
         let word = word.to_ascii_lowercase();
-        ["edge", "level", "fasteoi"].iter().any(|end| word.ends_with(end))
+        ["edge", "level", "fasteoi"]
+            .iter()
+            .any(|end| word.ends_with(end))
     });
     match trigger {
         Some(at) => description[at + 1..].join(" "),
@@ -113,13 +115,17 @@ mod tests {
             \x20 0:  5 6  IR-IO-APIC-edge  timer, rtc0\nLOC: 7 8  Local timer interrupts\nERR:   3\nMIS: 0\n";
         let (cpus, rows) = rows(text);
         assert_eq!(cpus, [0, 3]);
-        let told: Vec<(String, Source)> = rows.iter().map(|row| (row.title(), row.source)).collect();
+        let told: Vec<(String, Source)> =
+            rows.iter().map(|row| (row.title(), row.source)).collect();
         let expected = [
             ("virtio1-req.0 (interrupt 36)", Source::Device),
             ("timer, rtc0 (interrupt 0)", Source::Device),
             ("LOC", Source::Timer),
         ];
-        assert_eq!(told, expected.map(|(name, source)| (name.to_owned(), source)));
+        assert_eq!(
+            told,
+            expected.map(|(name, source)| (name.to_owned(), source))
+        );
         assert_eq!(rows[0].counts, [(0, 1), (3, 2_041_977)]);
         assert_eq!(rows[2].what, "Local timer interrupts");
     }
@@ -139,7 +145,8 @@ mod tests {
 
     #[test]
     fn soft_interrupts_have_the_same_form_and_no_text_has_none() {
-        let (cpus, rows_) = rows("    CPU0  CPU1\n  NET_RX:  342865      21774\n     RCU:    1 2\n");
+        let (cpus, rows_) =
+            rows("    CPU0  CPU1\n  NET_RX:  342865      21774\n     RCU:    1 2\n");
         assert_eq!((cpus.len(), rows_.len()), (2, 2));
         assert_eq!(rows_[0].title(), "NET_RX");
         assert_eq!(rows(""), (Vec::new(), Vec::new()));
