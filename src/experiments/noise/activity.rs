@@ -86,7 +86,6 @@ use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
 use seen::{Look, Seen};
-use std::collections::BTreeMap;
 use std::time::Duration;
 use ticking::Ticking;
 
@@ -100,8 +99,6 @@ pub(crate) struct Activity;
 const REHEARSAL_NS: u64 = 30_000_000;
 /// What a case takes beyond its windows: the threshold, the room for gaps, the counters' files.
 const AROUND: Duration = Duration::from_millis(25);
-/// Gaps that the loop's room holds; where it is full, it is emptied between two segments.
-const ROOM: usize = 1 << 15;
 
 const fn share(name: &'static str, doc: &'static str) -> Metric {
     Metric::new(name, doc, Unit::Ratio, Better::Lower, Kind::Os)
@@ -122,10 +119,24 @@ static CARD: Card = Card {
             Better::Lower,
             Kind::Hardware,
         ),
-        time("threshold", "shortest time that counts as a gap", Better::None),
+        time(
+            "threshold",
+            "shortest time that counts as a gap",
+            Better::None,
+        ),
         time("gap", "one gap: the loop did not run", Better::Lower),
-        time("active", "from the end of a gap to the next", Better::Higher),
-        Metric::new("gap_rate", "gaps a second", Unit::Hz, Better::Lower, Kind::Os),
+        time(
+            "active",
+            "from the end of a gap to the next",
+            Better::Higher,
+        ),
+        Metric::new(
+            "gap_rate",
+            "gaps a second",
+            Unit::Hz,
+            Better::Lower,
+            Kind::Os,
+        ),
         time("longest_gap", "longest gap of the window", Better::Lower),
         share("lost", "share of time that gaps took"),
         share("lost_timer", "share taken by the timer's interrupt"),
@@ -137,8 +148,16 @@ static CARD: Card = Card {
         share("lost_throttled", "share that a quota of CPU time took"),
         share("lost_steal", "share that the hypervisor says it took"),
         share("lost_unattributed", "share that no evidence names"),
-        time("tick_period", "period of the tick, from the phase of the gaps", Better::None),
-        time("other_period", "another period among gaps off the tick, where there is one", Better::None),
+        time(
+            "tick_period",
+            "period of the tick, from the phase of the gaps",
+            Better::None,
+        ),
+        time(
+            "other_period",
+            "another period among gaps off the tick, where there is one",
+            Better::None,
+        ),
         time("other_gap", "median gap of that period", Better::Lower),
     ],
     params: &[
@@ -239,7 +258,11 @@ impl Experiment for Activity {
 
     fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
         for case in &mut series.cases {
-            let cpu = case.id.get("cpu").cloned().unwrap_or(Value::from("quietest"));
+            let cpu = case
+                .id
+                .get("cpu")
+                .cloned()
+                .unwrap_or(Value::from("quietest"));
             let cpu = cpu_of(site, &cpu)?;
             case.at.insert("cpu".to_owned(), Value::Int(cpu as u64));
             let virtualisation = &site.host.kernel.virtualisation;
@@ -288,7 +311,14 @@ impl Experiment for Activity {
 
     fn may_lack(&self, metric: &Metric) -> bool {
         // No gap at all, no tick, nobody else who comes regularly: that is a finding, no failure.
-        let found = ["gap", "active", "longest_gap", "tick_period", "other_period", "other_gap"];
+        let found = [
+            "gap",
+            "active",
+            "longest_gap",
+            "tick_period",
+            "other_period",
+            "other_gap",
+        ];
         found.contains(&metric.name.as_ref())
     }
 
@@ -362,7 +392,7 @@ fn measure(case: &Case, settings: Settings, bench: &mut Bench) -> Result<()> {
     };
     let (threshold, plain, traced) = on(cpu, bench.cpu(), || {
         let threshold = trace::threshold(clock, rehearsal)?;
-        let mut tracer = Tracer::with_room(ROOM).context("room for gaps")?;
+        let mut tracer = Tracer::with_room(trace::ROOM).context("room for gaps")?;
         let plain = look.at(&mut tracer, &threshold, Level::Counters);
         let traced = (settings.at_most > Level::Counters)
             .then(|| look.at(&mut tracer, &threshold, settings.at_most));
@@ -381,7 +411,14 @@ fn measure(case: &Case, settings: Settings, bench: &mut Bench) -> Result<()> {
     book.other(&plain, traced.as_ref())?;
     let machine = machine_of(case);
     book.shares(&plain, traced.as_ref(), &ticking, &machine, round)?;
-    traces::write(book.bench, case, &plain, traced.as_ref(), settings.samples, core_hz)
+    traces::write(
+        book.bench,
+        case,
+        &plain,
+        traced.as_ref(),
+        settings.samples,
+        core_hz,
+    )
 }
 
 /// Runs `work` on a CPU: on this thread if it is there, else on one of its own, whose priority is this
@@ -424,7 +461,9 @@ impl Book<'_> {
     /// One value of the round.
     fn one(&mut self, metric: &str, value: f64) -> Result<&mut record::event::Samples> {
         let cpu = Value::Int(self.cpu as u64);
-        let samples = self.bench.record_batches(self.case, metric, 0, vec![value])?;
+        let samples = self
+            .bench
+            .record_batches(self.case, metric, 0, vec![value])?;
         samples.at.insert("cpu".to_owned(), cpu);
         Ok(samples)
     }

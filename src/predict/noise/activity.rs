@@ -82,26 +82,19 @@ fn cost(site: &Site) -> Estimate {
 /// Turns of the loop: a fenced read of the counter and a comparison, in ns.
 pub(crate) fn read_to_read_ns(site: &Site) -> Estimate {
     match site.host.cpu.arch {
-        Some(Arch::X86_64) => Estimate::new(
+        Arch::X86_64 => Estimate::new(
             5.0,
             12.0,
             45.0,
             "base hardware: lfence and rdtsc, 20 to 60 core cycles of makers' designs of fifteen years, \
              at 1.5 to 5 GHz; software: a comparison beside it",
         ),
-        Some(Arch::Aarch64) => Estimate::new(
+        Arch::Aarch64 => Estimate::new(
             5.0,
             25.0,
             80.0,
             "base hardware: isb and a read of CNTVCT_EL0, and no less than the counter's own tick; \
              software: a comparison beside it",
-        ),
-        _ => Estimate::new(
-            5.0,
-            20.0,
-            100.0,
-            "base hardware: a fenced read of the counter of an unknown processor; software: a \
-             comparison beside it",
         ),
     }
 }
@@ -251,7 +244,8 @@ pub(crate) fn lost_other(site: &Site, cause: &str) -> Estimate {
 
 fn throttled(site: &Site) -> Estimate {
     match site.host.limits.cpu_quota {
-        Some(cpus) if cpus < 1.0 => {
+        Some(quota) if quota.cpus() < 1.0 => {
+            let cpus = quota.cpus();
             let share = 1.0 - cpus;
             Estimate::new(
                 0.3 * share,
@@ -260,12 +254,13 @@ fn throttled(site: &Site) -> Estimate {
                 format!("base hardware: none; software overhead: a quota of {cpus} CPUs"),
             )
         }
-        Some(cpus) => Estimate::new(
+        Some(quota) => Estimate::new(
             0.0,
             0.0,
             0.05,
             format!(
-                "base hardware: none; software overhead: a quota of {cpus} CPUs is enough for one thread"
+                "base hardware: none; software overhead: a quota of {} CPUs is enough for one thread",
+                quota.cpus()
             ),
         ),
         None => Estimate::new(
@@ -359,7 +354,10 @@ mod tests {
     fn a_quota_is_foretold() {
         let mut site = bare_site();
         assert_eq!(lost_other(&site, "throttled").range.high, 0.0);
-        site.host.limits.cpu_quota = Some(0.25);
+        site.host.limits.cpu_quota = Some(crate::host::limits::CpuQuota {
+            quota_us: 25_000,
+            period_us: 100_000,
+        });
         let half = lost_other(&site, "throttled").range;
         assert_eq!(half.likely, 0.75);
         assert!(half.high <= 1.0);

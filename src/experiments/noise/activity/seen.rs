@@ -49,7 +49,11 @@ impl Seen {
             .iter()
             .map(|gap| clock.between_ns(begin, gap.start))
             .collect();
-        let lengths_ns: Vec<f64> = traced.gaps.iter().map(|gap| clock.ns(gap.ticks())).collect();
+        let lengths_ns: Vec<f64> = traced
+            .gaps
+            .iter()
+            .map(|gap| clock.ns(gap.ticks()))
+            .collect();
         let tick = tick(&starts_ns, &look.candidates_ns);
         let is_on = |start: &f64| tick.as_ref().is_some_and(|tick| tick.is_on(*start));
         let on_tick: Vec<bool> = starts_ns.iter().map(is_on).collect();
@@ -107,8 +111,9 @@ impl Seen {
     /// Whether the loop was traced all the time from one gap to the next.
     fn is_one_segment(&self, first: Gap, second: Gap) -> bool {
         let segments = &self.traced.segments;
-        let within = |from: u64, to: u64| first.start >= from && second.end <= to;
-        segments.iter().any(|(from, to)| within(*from, *to))
+        let next = segments.partition_point(|(from, _)| *from <= first.start);
+        let segment = next.checked_sub(1).map(|at| segments[at]);
+        segment.is_some_and(|(_, to)| second.end <= to)
     }
 
     /// How often the scheduler took the CPU from the loop.

@@ -126,9 +126,11 @@ impl Ticking {
                      them (steal in the window {})",
                     self.steal()
                 ),
-                (None, _) => "no tick among the gaps, and nothing counts the timer's interrupts: whether \
+                (None, _) => {
+                    "no tick among the gaps, and nothing counts the timer's interrupts: whether \
                               the CPU is tickless is not known"
-                    .to_owned(),
+                        .to_owned()
+                }
             });
         };
         if !same(tick.period_ns, self.coarse_ns) {
@@ -215,7 +217,12 @@ mod tests {
     #[test]
     fn all_three_are_told_and_agree() {
         let three = ticking(Some(4.0), Some(251.0), None);
-        for words in ["4.0000 ms: 50 cycles", "251 timer interrupts", "4.0000 ms by clock", "three agree"] {
+        for words in [
+            "4.0000 ms: 50 cycles",
+            "251 timer interrupts",
+            "4.0000 ms by clock",
+            "three agree",
+        ] {
             says(&three, words);
         }
         assert!(three.told(2).is_empty());
@@ -224,23 +231,32 @@ mod tests {
     #[test]
     fn a_tickless_cpu_is_said_to_be_one_with_the_evidence() {
         let with_list = ticking(None, Some(1.0), Some("2-3"));
-        says(&with_list, "tickless, there is no tick to find (1.0 timer interrupts");
+        says(
+            &with_list,
+            "tickless, there is no tick to find (1.0 timer interrupts",
+        );
         says(&with_list, "nohz_full lists CPU 3: 2-3");
         says(&ticking(None, Some(1.0), Some("1")), "does not list CPU 3");
         says(&ticking(None, Some(1.0), None), "no nohz_full list");
-        assert_eq!(
-            with_list.told(2),
-            ["tickless, there is no tick to find"]
-        );
+        assert_eq!(with_list.told(2), ["tickless, there is no tick to find"]);
     }
 
     #[test]
     fn each_disagreement_has_its_reason() {
         says(&ticking(None, Some(250.0), None), "do not keep their phase");
         says(&ticking(None, None, None), "is not known");
-        says(&ticking(Some(10.0), Some(100.0), None), "another period than the coarse clock");
-        says(&ticking(Some(4.0), Some(600.0), None), "350 a second beside the tick");
-        says(&ticking(Some(4.0), Some(2.0), None), "fewer timer interrupts than ticks");
+        says(
+            &ticking(Some(10.0), Some(100.0), None),
+            "another period than the coarse clock",
+        );
+        says(
+            &ticking(Some(4.0), Some(600.0), None),
+            "350 a second beside the tick",
+        );
+        says(
+            &ticking(Some(4.0), Some(2.0), None),
+            "fewer timer interrupts than ticks",
+        );
         says(&ticking(Some(4.0), None, None), "the three agree");
     }
 

@@ -124,7 +124,7 @@ fn causes(bench: &mut Bench, case: &Case, seen: &Seen) -> Result<()> {
             row.total_ns / time_ns,
         ]);
     }
-    let columns = ["cause", "who", "gaps_count", "median_ns", "lost_ratio"];
+    let columns = ["cause", "who", "gaps", "median_ns", "lost_ratio"];
     let trace = bench.trace(case, "causes", &columns, rows)?;
     trace.names.insert("cause".to_owned(), causes.0);
     trace.names.insert("who".to_owned(), names.0);
