@@ -9,17 +9,19 @@ use crate::experiments::noise::trace::{self, ROOM, Threshold, Traced};
 use crate::host::refused;
 use crate::measure::Clock;
 use anyhow::{Context, Result, anyhow};
-use metal::clock::ticks_fenced;
+use metal::clock::{monotonic_ns, ticks_fenced};
 use metal::gaps::Tracer;
 use metal::place;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 /// After the last thread has come, what woke them dies away for so long, in ns.
-const SETTLE_NS: f64 = 200e3;
+const SETTLE_NS: u64 = 200_000;
+/// Readings of counter and clock together.
+const ANCHORS: usize = 5;
 /// Turns of the loop between two looks whether all have ended.
 const TURNS_PER_LOOK: u64 = 256;
 
@@ -60,6 +62,7 @@ pub(super) fn trace_all(
         moved: Condvar::new(),
         expected: AtomicUsize::new(0),
         ready: AtomicUsize::new(0),
+        begin_ns: AtomicU64::new(0),
         ended: AtomicUsize::new(0),
     };
     thread::scope(|scope| {
@@ -117,6 +120,8 @@ struct Meeting {
     expected: AtomicUsize,
     /// How many run and wait for the others to run.
     ready: AtomicUsize,
+    /// When the windows begin, by CLOCK_MONOTONIC; 0 until all run. Counters of CPUs may differ.
+    begin_ns: AtomicU64,
     /// How many have ended their window.
     ended: AtomicUsize,
 }
@@ -152,10 +157,10 @@ impl Meeting {
             hall.ready.extend(ready);
         }
         self.moved.notify_all();
-        self.wait_until(|hall| hall.is_open);
+        drop(self.wait_until(|hall| hall.is_open));
         let seen = prepared.map(|ready| self.trace(ready));
         // Asleep while the counters are read, and there until they were.
-        self.wait_until(|hall| hall.is_over);
+        drop(self.wait_until(|hall| hall.is_over));
         seen
     }
 
@@ -183,16 +188,23 @@ impl Meeting {
 
     /// Traces its window among the others'.
     fn trace(&self, mut ready: Ready) -> Seen {
-        let expected = self.expected.load(Ordering::Acquire);
-        self.ready.fetch_add(1, Ordering::AcqRel);
-        while self.ready.load(Ordering::Acquire) < expected {
-            std::hint::spin_loop();
-        }
-        let begin = ticks_fenced() + self.clock.ticks(SETTLE_NS);
-        while ticks_fenced() < begin {}
         let ended = Ended(&self.ended);
+        let expected = self.expected.load(Ordering::Acquire);
         let (threshold, tracer) = (ready.threshold, &mut ready.tracer);
-        let traced = trace::window(tracer, &threshold, self.clock, self.window_ns);
+        tracer.begin();
+        if self.ready.fetch_add(1, Ordering::AcqRel) + 1 == expected {
+            let begin_ns = monotonic_ns() + SETTLE_NS;
+            self.begin_ns.store(begin_ns, Ordering::Release);
+        }
+        // From here on it is traced: who is kept from its CPU when the window begins has lost that.
+        while self.begin_ns.load(Ordering::Acquire) == 0 {
+            if !tracer.run(threshold.ticks, TURNS_PER_LOOK) {
+                tracer.begin();
+            }
+        }
+        let start = self.tick_of(self.begin_ns.load(Ordering::Acquire));
+        let end = start + self.clock.ticks(self.window_ns);
+        let traced = trace::window_between(tracer, &threshold, self.clock, start, end);
         drop(ended);
         // A CPU that falls idle changes the others: its clock, its sibling's, the work that is left.
         while self.ended.load(Ordering::Acquire) < expected {
@@ -200,6 +212,23 @@ impl Meeting {
             tracer.run(u64::MAX, TURNS_PER_LOOK);
         }
         Seen { threshold, traced }
+    }
+
+    /// The counter of this CPU at a moment of CLOCK_MONOTONIC that is near: of a few readings of both
+    /// the one with least between.
+    fn tick_of(&self, moment_ns: u64) -> u64 {
+        let anchor = || {
+            let before = ticks_fenced();
+            let ns = monotonic_ns();
+            (ticks_fenced() - before, before, ns)
+        };
+        let anchors = (0..ANCHORS).map(|_| anchor()).min();
+        let (apart, before, ns) = anchors.expect("there is at least one");
+        let tick = before + apart / 2;
+        match moment_ns >= ns {
+            true => tick + self.clock.ticks((moment_ns - ns) as f64),
+            false => tick - self.clock.ticks((ns - moment_ns) as f64),
+        }
     }
 
     /// Waits until all windows have ended, where the calling thread has none of its own.
