@@ -119,6 +119,7 @@ fn seen() -> Seen {
             involuntary: Some(28),
             run_delay_ns: Some(28 * 200_000),
         }],
+        ..OfCpu::default()
     };
     let evidence = Evidence {
         level: Level::Counters,
