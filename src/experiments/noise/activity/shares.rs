@@ -1,6 +1,6 @@
 //! Who took how much, in words.
 
-use super::super::attribution::{Attributed, Level};
+use super::super::attribution::{Attributed, Cause, Level};
 use super::seen::Seen;
 use super::ticking::probability;
 use crate::stats::phase::Periodic;
@@ -13,13 +13,6 @@ use std::collections::BTreeMap;
 const NAMED: usize = 12;
 /// Periods of two windows that are so near are the same.
 const SAME: f64 = 0.05;
-
-/// The window whose evidence goes further.
-pub(super) fn best<'seen>(plain: &'seen Seen, traced: Option<&'seen Seen>) -> &'seen Seen {
-    traced
-        .filter(|traced| traced.evidence.level > Level::Counters)
-        .unwrap_or(plain)
-}
 
 /// One cause with its name: how many gaps, their lengths together and their median.
 pub(super) struct Row {
@@ -52,6 +45,10 @@ pub(super) fn rows(seen: &Seen) -> Vec<Row> {
 /// A cause and its name: `thread kworker/0:1`.
 pub(super) fn name(attributed: &Attributed) -> String {
     let cause = attributed.cause.name();
+    if attributed.cause == Cause::Unattributed {
+        // Why nobody is named is told once, not with every gap.
+        return cause.to_owned();
+    }
     match attributed.who.as_str() {
         "" => cause.to_owned(),
         who if who.starts_with(cause) => who.to_owned(),
@@ -81,6 +78,23 @@ pub(super) fn told(seen: &Seen, round: u32) -> Option<String> {
     ))
 }
 
+/// Why some gaps are unattributed, and how many, in the first round.
+pub(super) fn why_nobody(seen: &Seen, round: u32) -> Option<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let nobody = seen.attributed.iter();
+    for attributed in nobody.filter(|one| one.cause == Cause::Unattributed) {
+        *counts.entry(&attributed.who).or_default() += 1;
+    }
+    if round > 1 || counts.is_empty() {
+        return None;
+    }
+    let texts = counts
+        .iter()
+        .map(|(why, count)| format!("{why} ({count} gaps)"));
+    let texts: Vec<String> = texts.take(NAMED).collect();
+    Some(format!("in round 1: {}", texts.join("; ")))
+}
+
 /// What recording costs the gaps.
 pub(super) struct Tracing {
     pub(super) quantities: BTreeMap<String, f64>,
@@ -90,7 +104,6 @@ pub(super) struct Tracing {
 
 /// The median gap on the tick, without and with recording.
 pub(super) fn tracing(plain: &Seen, traced: Option<&Seen>) -> Tracing {
-    let traced = traced.filter(|traced| traced.evidence.level > Level::Counters);
     let gaps_ns = plain.tick_gap_ns().zip(traced.and_then(Seen::tick_gap_ns));
     let mut quantities = BTreeMap::new();
     if let Some((without_ns, with_ns)) = gaps_ns {
