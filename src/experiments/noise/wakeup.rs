@@ -244,7 +244,7 @@ impl Experiment for Wakeups {
         let sleep = plan::sleep(case);
         let latency = law::latency(site, known, &sleep);
         Some(match metric.name.as_ref() {
-            "missed" => law::missed(&latency, &sleep).prediction(),
+            "missed" => law::missed(site, &latency, &sleep).prediction(),
             _ => latency.prediction(),
         })
     }

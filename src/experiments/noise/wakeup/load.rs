@@ -22,9 +22,13 @@ const LOOK: Duration = Duration::from_micros(100);
 const GO: usize = 0;
 /// Words from one spinner's to the next one's.
 const STRIDE: usize = 2 * WORDS_PER_LINE;
-/// A spinner's words: steps that it made, and whether it spins now.
+/// A spinner's words: steps that it made, and what it does.
 const STEPS: usize = 0;
-const SPINS: usize = 1;
+const STATE: usize = 1;
+/// States: waiting to be told, spinning, ended because it may not run on its CPU.
+const RESTS: u64 = 0;
+const SPINS: u64 = 1;
+const LOST: u64 = 2;
 
 /// The loads of a round, made when they are first asked for.
 #[derive(Default)]
@@ -100,6 +104,10 @@ impl Load {
             .collect()
     }
 
+    fn state(&self, number: usize) -> u64 {
+        word(&self.words, number, STATE).load(Ordering::Acquire)
+    }
+
     fn start(&mut self) -> Result<()> {
         self.before = self.steps();
         self.tell(1);
@@ -114,9 +122,7 @@ impl Load {
     fn stop(&mut self) -> Result<()> {
         let after = self.steps();
         self.tell(0);
-        self.wait("come to rest", |load, number| {
-            word(&load.words, number, SPINS).load(Ordering::Acquire) == 0
-        })?;
+        self.wait("come to rest", |load, number| load.state(number) == RESTS)?;
         let idle = self
             .before
             .iter()
@@ -143,6 +149,10 @@ impl Load {
         for (number, cpu) in self.cpus.iter().enumerate() {
             while !holds(self, number) {
                 ensure!(
+                    self.state(number) != LOST,
+                    "a process cannot be pinned to CPU {cpu}"
+                );
+                ensure!(
                     Instant::now() < until,
                     "the process for CPU {cpu} has not {what}"
                 );
@@ -160,18 +170,19 @@ fn word(words: &SharedWords, number: usize, which: usize) -> &AtomicU64 {
 
 /// A spinner's life; it is killed in the end.
 fn spin(cpu: usize, words: &SharedWords, number: usize) -> i32 {
+    let (steps, state) = (word(words, number, STEPS), word(words, number, STATE));
     if place::pin(cpu).is_err() {
+        state.store(LOST, Ordering::Release);
         return 1;
     }
-    let (steps, spins) = (word(words, number, STEPS), word(words, number, SPINS));
     let go = words.low_half(GO);
     loop {
         while go.load(Ordering::Acquire) == 0 {
-            spins.store(0, Ordering::Release);
+            state.store(RESTS, Ordering::Release);
             // It returns without a reason at times, and the word is looked at again.
             let _ = futex_wait(go, 0, Scope::Machine);
         }
-        spins.store(1, Ordering::Release);
+        state.store(SPINS, Ordering::Release);
         black_box(chain_rotate(black_box(STEP)));
         steps.fetch_add(1, Ordering::AcqRel);
     }
@@ -219,14 +230,13 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_does_not_exist_is_told() {
+    fn a_load_that_cannot_be_had_is_told_and_leaves_no_spinner() {
+        let there = place::allowed().expect("CPUs")[0];
         let mut loads = Loads::default();
-        let lost = loads
-            .0
-            .entry(vec![100_000])
-            .or_insert_with(|| super::Load::new(&[100_000]).expect("the child is made, and ends"));
-        // Its process has ended: it never spins.
-        assert_eq!(lost.steps(), [0]);
+        let error = loads.start(&[there, 100_000]).expect_err("no such CPU");
+        let text = error.to_string();
+        assert!(text.contains("cannot be pinned to CPU 100000"), "{text}");
+        assert!(loads.0.is_empty());
     }
 
     #[test]
