@@ -9,8 +9,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 PLUMB = os.environ.get("PLUMB", os.path.join(ROOT, "target", "release", "plumb"))
 
 
-def figure(selector, metric, cpu, preset="quick", extra=()):
-    """One plumb run of one case: the figure as `--json` has it."""
+def plumb(selector, metric, cpu, preset="quick", extra=(), of="value"):
+    """One plumb run of one case: the figure's value, or with of="mean" its samples' mean."""
     command = [PLUMB, "run", selector, "--preset", preset, "--cpu", str(cpu), "--json",
                "--out", f"/tmp/plumb-agree-{os.getpid()}.jsonl", *extra]
     try:
@@ -21,13 +21,8 @@ def figure(selector, metric, cpu, preset="quick", extra=()):
     figures = [f for f in json.loads(out)["figures"] if f.get("metric") == metric]
     if len(figures) != 1 or figures[0]["outcome"] != "measured":
         sys.exit(f"{selector}: expected one measured {metric}, got {figures}")
-    return figures[0]
-
-
-def plumb(selector, metric, cpu, preset="quick", extra=(), of="value"):
-    """One plumb run of one case: the figure's value, or with of="mean" its samples' mean."""
-    found = figure(selector, metric, cpu, preset, extra)
-    return {"value": lambda: found["value"], "mean": lambda: found["stats"]["mean"]}[of]()
+    return {"value": lambda figure: figure["value"],
+            "mean": lambda figure: figure["stats"]["mean"]}[of](figures[0])
 
 
 def interval(ratios):

@@ -14,7 +14,7 @@ pub(super) const REHEARSAL_SLEEPS: usize = 3;
 
 /// Start of a worker and its end.
 const WORKER: Duration = Duration::from_millis(30);
-/// The way onto the grid, and core clock and counters around a case.
+/// Core clock and counters around a case.
 const AROUND: Duration = Duration::from_millis(3);
 /// Making, starting and ending one spinner.
 const SPINNER: Duration = Duration::from_micros(500);
@@ -186,7 +186,7 @@ fn sleeps(params: &Params, spacing_ns: u64) -> u64 {
     }
     let (window_ns, least) = match params.preset {
         Preset::Rehearsal => return REHEARSAL_SLEEPS as u64,
-        Preset::Quick => (32_000_000, 2),
+        Preset::Quick => (28_000_000, 2),
         Preset::Standard => (60_000_000, 2),
         Preset::Thorough => (100_000_000, 4),
     };
@@ -198,7 +198,7 @@ pub(super) fn round_cost(series: &Series) -> Duration {
     let sleeps = series.cases.iter().map(|case| {
         let (spacing, sleeps) = (case.int("spacing"), case.int("sleeps"));
         let whole_ns = spacing.unwrap_or(0).saturating_mul(sleeps.unwrap_or(0));
-        Duration::from_nanos(whole_ns) + AROUND
+        Duration::from_nanos(whole_ns.saturating_add(super::LEAD_NS)) + AROUND
     });
     let spinners = load::count(series.cases.iter().map(load_cpus));
     WORKER + sleeps.sum::<Duration>() + SPINNER * u32::try_from(spinners).unwrap_or(u32::MAX)
