@@ -195,7 +195,7 @@ fn idle_exit(site: &Site, known: Option<&Known>, sleep: &Sleep) -> Estimate {
                 // A guest's wake-up by another CPU is an exit of both; here only one is left.
                 0.1 * ns,
                 0.7 * ns,
-                4.0 * ns + 20_000.0,
+                2.0 * ns + 10_000.0,
                 format!(
                     "base hardware: a halt that leaves to the hypervisor; waking another CPU took \
                      {ns:.0} ns (measured by os.switch)"

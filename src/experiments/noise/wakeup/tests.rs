@@ -4,7 +4,7 @@ use crate::experiments::tests::{check, params, recorded, sites, smoke};
 use crate::host::limits::{CpuQuota, Rlimit};
 use crate::predict::tests::bare_site;
 use record::event::Raw;
-use record::key::CaseId;
+use record::key::{CaseId, Key};
 
 fn ids(offer: &Offer) -> Vec<String> {
     let cases = offer.series.iter().flat_map(|series| &series.cases);
@@ -242,6 +242,32 @@ fn a_series_without_the_rights_is_refused_before_its_first_round() {
 }
 
 #[test]
+fn earlier_figures_tell_of_latency_alone() {
+    let site = recorded("vm-granite-rapids");
+    let offer = offered(&site, Preset::Quick, &[]);
+    let case = &offer.series[0].cases[0];
+    let mut known = Known::default();
+    let told = |known: &Known| {
+        CARD.metrics
+            .iter()
+            .filter(|metric| {
+                EXPERIMENT
+                    .predict(&site, Some(known), case, metric)
+                    .is_some()
+            })
+            .map(|metric| metric.name.to_string())
+            .collect::<Vec<_>>()
+    };
+    assert!(told(&known).is_empty());
+    let switch = CaseId::new()
+        .with("via", "futex")
+        .with("parties", "threads")
+        .with("pair", "same");
+    known.insert(Key::new("os.switch", &switch, "switch"), 900.0);
+    assert_eq!(told(&known), ["latency"]);
+}
+
+#[test]
 fn missed_points_are_those_that_had_passed() {
     let wakeup = |intended_ns, actual_ns| Wakeup {
         intended_ns,
@@ -266,7 +292,7 @@ fn missed_points_are_those_that_had_passed() {
 fn case(text: &[(&str, &str)], spacing_ns: u64, sleeps: u64) -> Case {
     let mut id = CaseId::new().with("spacing", spacing_ns);
     for (name, value) in text {
-        id = id.with(*name, *value);
+        id = id.with(name, *value);
     }
     let mut case = Case::new(id);
     case.at.insert("sleeps".to_owned(), sleeps.into());
