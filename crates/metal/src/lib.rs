@@ -31,6 +31,7 @@ pub mod process;
 pub mod raw;
 pub mod ring;
 pub mod signal;
+pub mod sleep;
 pub mod storage;
 pub mod stream;
 pub mod thread;
