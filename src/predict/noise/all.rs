@@ -144,7 +144,8 @@ mod tests {
 
     #[test]
     fn what_is_measured_alone_moves_every_law() {
-        for site in sites() {
+        for mut site in sites() {
+            site.host.limits.cpu_quota = None;
             for law in [lost, gap_rate_hz, gap_ns] {
                 let few = law(&site, Some(0.001), None).range;
                 let many = law(&site, Some(0.02), None).range;
@@ -169,6 +170,7 @@ mod tests {
     #[test]
     fn a_quota_for_fewer_cpus_than_work_decides_what_is_lost() {
         let mut site = recorded("vm-granite-rapids");
+        site.host.limits.cpu_quota = None;
         let free = lost(&site, Some(0.01), None).range;
         let cpus = site.cpus.len() as u64;
         site.host.limits.cpu_quota = Some(CpuQuota {
