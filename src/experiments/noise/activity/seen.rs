@@ -17,6 +17,8 @@ pub(super) struct Look {
     pub(super) coarse_ns: f64,
 }
 
+/// The loop runs so long before a window.
+const WARM_UP_NS: f64 = 100e3;
 /// Where no tick was found, another period that is so near to the clock's is not told as another's.
 const IS_THE_TICK: f64 = 0.02;
 
@@ -24,6 +26,8 @@ impl Look {
     /// One window, on the calling thread.
     pub(super) fn at(&self, tracer: &mut Tracer, threshold: &Threshold, at_most: Level) -> Seen {
         let watch = Watch::begin(at_most, &[self.cpu], self.clock);
+        // What the watch's begin left to be mapped again is touched here, not in the window.
+        window(tracer, threshold, self.clock, WARM_UP_NS);
         let traced = window(tracer, threshold, self.clock, self.duration_ns);
         let evidence = watch.end();
         Seen::new(traced, evidence, self)
