@@ -16,6 +16,7 @@ pub(crate) mod ladder;
 pub(crate) mod modes;
 pub(crate) mod moments;
 pub(crate) mod outlier;
+pub(crate) mod phase;
 pub(crate) mod quantile;
 pub(crate) mod resample;
 pub mod rounds;
