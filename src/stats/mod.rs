@@ -22,6 +22,7 @@ pub(crate) mod resample;
 pub mod rounds;
 pub(crate) mod slope;
 pub(crate) mod stop;
+pub(crate) mod threshold;
 pub(crate) mod trend;
 
 #[cfg(test)]

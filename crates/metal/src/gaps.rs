@@ -28,6 +28,8 @@ use crate::memory::SharedWords;
 const TURNS_PER_LOOK: u64 = 1024;
 /// Words before the gaps: first read, last read, gaps, turns, and a line's rest.
 const HEADER: usize = 8;
+/// Words of the smallest page that there is.
+const PAGE_WORDS: usize = 4096 / size_of::<u64>();
 const FIRST: usize = 0;
 const LAST: usize = 1;
 const COUNT: usize = 2;
@@ -73,16 +75,18 @@ impl Tracer {
                 io::Error::new(io::ErrorKind::InvalidInput, reason)
             })?;
         let words = SharedWords::new(words)?;
-        // Shared pages that are there are mapped by the first access only in a child, which inherits
-        // no entries for them; `begin` touches them there.
         Ok(Tracer { words, room: gaps })
     }
 
-    /// Empties it, touches all of the room on the calling thread, and takes the first read.
+    /// Empties it, touches every page of the room (a forked child inherits the pages, but no entries
+    /// of its tables for them), and takes the first read.
     pub fn begin(&mut self) {
-        for word in self.words.iter() {
+        // One word of each page is enough, and the smallest page has so many.
+        for word in self.words.iter().step_by(PAGE_WORDS) {
             word.store(0, Ordering::Relaxed);
         }
+        self.words[COUNT].store(0, Ordering::Relaxed);
+        self.words[TURNS].store(0, Ordering::Relaxed);
         let now = clock::ticks_fenced();
         self.words[FIRST].store(now, Ordering::Relaxed);
         self.words[LAST].store(now, Ordering::Relaxed);
