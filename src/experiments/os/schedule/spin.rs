@@ -7,7 +7,7 @@ use metal::clock::ticks_fenced;
 use metal::gaps::Tracer;
 use metal::memory::SharedWords;
 use metal::place::current_cpu;
-use metal::process::{Child, rusage_thread};
+use metal::process::{Child, Ending, rusage_thread};
 use metal::raw::{Scope, futex_wait, futex_wake};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
@@ -52,8 +52,7 @@ pub(super) struct Spun {
     pub(super) window: (u64, u64),
     /// One for each process, in the order of their making.
     pub(super) logs: Vec<Log>,
-    /// Processes in the order in which they ran first after fork, and whether their parent still ran
-    /// then.
+    /// Processes in the order in which they ran first after fork.
     pub(super) births: Vec<usize>,
     /// Involuntary switches of each while it logged, as the kernel counted them.
     pub(super) forced: Vec<u64>,
@@ -80,13 +79,15 @@ pub(super) fn spin(of: Spin) -> Result<Spun> {
         })?;
         children.push(child);
     }
-    for child in children {
-        if let metal::process::Ending::Exited(FULL) = child.succeeded()? {
-            bail!(
-                "a process found more than {} gaps in the window: {} of each are kept",
-                of.room,
+    for (number, child) in children.into_iter().enumerate() {
+        match child.wait()? {
+            Ending::Exited(0) => {}
+            Ending::Exited(FULL) => bail!(
+                "process {} found more than {} gaps before the window's end",
+                number + 1,
                 of.room
-            );
+            ),
+            ending => bail!("process {} ended: {ending:?}", number + 1),
         }
     }
     let word = |number: usize, which: usize| words[SHARED + EACH * number + which].load(Acquire);
