@@ -279,7 +279,7 @@ impl<'spun> Seen<'spun> {
         let share = |ns: Option<u64>| ns.map(|ns| ns as f64 / self.window_ns());
         if share(moved.throttled_ns).is_some_and(|share| share > NOTED) {
             notes.push(
-                "the control group's CPU quota (cpu.max) throttled the processes in some rounds: none \
+                "the control group's CPU quota throttled the processes in some rounds: none \
                  ran meanwhile, which is in `lost` and in the slices or switches it fell into"
                     .to_owned(),
             );
