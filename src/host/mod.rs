@@ -20,6 +20,7 @@ pub(crate) mod dmi;
 pub mod environment;
 pub(crate) mod given;
 mod identity;
+pub(crate) mod interrupts;
 pub mod kernel;
 pub mod limits;
 pub mod memory;
@@ -29,6 +30,7 @@ pub(crate) mod oom;
 mod outside;
 pub(crate) mod refused;
 mod root;
+pub(crate) mod scheduler;
 #[cfg(test)]
 mod tests;
 pub mod tlb;

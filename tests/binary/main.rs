@@ -10,3 +10,4 @@ mod plumb;
 mod process;
 mod resume;
 mod rounds;
+mod schedule;
