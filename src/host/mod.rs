@@ -34,6 +34,7 @@ pub(crate) mod scheduler;
 #[cfg(test)]
 mod tests;
 pub mod tlb;
+pub(crate) mod tracepoints;
 
 use serde::{Deserialize, Serialize};
 

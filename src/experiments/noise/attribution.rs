@@ -22,6 +22,9 @@
 //! and whoever the kernel does not see. A gap of which the residue is the larger part, and longer
 //! than [`spans::RESIDUE_NS`], is unattributed.
 //!
+//! A quota shows as an idle CPU while the loop could run. Where others used the CPU meanwhile, its
+//! counters take their part of the longest such gaps, by count.
+//!
 //! By count ([`counts`]): never more gaps than the counter counted, and never more time.
 //!
 //! A cause that nobody claims is the firmware's or the hardware's, in a virtual machine likely the
@@ -31,12 +34,15 @@ mod counters;
 mod counts;
 mod evidence;
 mod own;
+mod spans;
 #[cfg(test)]
 mod tests;
+mod tracing;
 mod watch;
 
 pub(crate) use evidence::{Evidence, OfCpu, OfThread, RowCount, Throttling};
 pub(crate) use own::PlumbThread;
+pub(crate) use spans::{Span, Timeline};
 pub(crate) use watch::{Rung, Watch, ladder};
 
 use crate::host::kernel::Virtualisation;
@@ -136,7 +142,7 @@ pub(crate) enum By {
 }
 
 /// Whose a gap is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Attributed {
     /// The cause.
     pub cause: Cause,
@@ -145,12 +151,20 @@ pub(crate) struct Attributed {
     pub who: String,
     /// What the attribution rests on.
     pub by: By,
+    /// What of the gap lies in no event, in ns, at [`Level::Tracepoints`] where events touch it: the
+    /// way into the kernel and out of it, and the hypervisor's part of an interrupt.
+    pub beside_ns: Option<f64>,
 }
 
 impl Attributed {
     fn new(cause: Cause, who: impl Into<String>, by: By) -> Attributed {
         let who = who.into();
-        Attributed { cause, who, by }
+        Attributed {
+            cause,
+            who,
+            by,
+            beside_ns: None,
+        }
     }
 
     fn nobody(why: impl Into<String>) -> Attributed {
