@@ -533,6 +533,12 @@ pub trait Experiment: Sync {
         metric: &Metric,
     ) -> Option<Prediction>;
 
+    /// Whether a round may go without values of a measured metric that it has a prior of: what the
+    /// metric tells of is there or not, which is a finding, and no failure.
+    fn may_lack(&self, _metric: &Metric) -> bool {
+        false
+    }
+
     /// Makes, once per stage, the files that rounds only read; returns them for the journal.
     ///
     /// # Errors

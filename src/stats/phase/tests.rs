@@ -1,4 +1,4 @@
-use super::{Tick, periodic, tick};
+use super::{Tick, periodic, tick, tick_by_length};
 use crate::stats::draw::Draw;
 
 const MS: f64 = 1e6;
@@ -124,6 +124,24 @@ fn a_tick_is_found_among_thousands_of_others() {
 }
 
 #[test]
+fn a_tick_of_a_short_window_is_found_among_many_shorter_gaps() {
+    let mut draw = Draw::new(9);
+    let own = ticks(&mut draw, 4.0 * MS, 60.0 * MS, 1_000.0, 0.0);
+    let starts = sorted(&[&own, &random(&mut draw, 15_000.0, 60.0 * MS)]);
+    let mut lengths: Vec<f64> = starts
+        .iter()
+        .map(|at| if own.contains(at) { 3e3 } else { 500.0 })
+        .map(|length: f64| length * draw.normal().mul_add(0.2, 1.0).abs())
+        .collect();
+    let found = tick_by_length(&starts, &lengths, &CANDIDATES);
+    is_period(found, 4.0 * MS, 300.0);
+    // Lengths that say nothing do not help, and do not invent one either.
+    fastrand::Rng::with_seed(9).shuffle(&mut lengths);
+    assert_eq!(tick_by_length(&starts, &lengths, &CANDIDATES), None);
+    assert_eq!(tick_by_length(&[], &[], &CANDIDATES), None);
+}
+
+#[test]
 fn others_who_come_regularly_are_no_tick() {
     let mut draw = Draw::new(6);
     // Without a tick; their parts and multiples are common periods.
@@ -157,6 +175,28 @@ fn another_period_is_found_beside_the_tick() {
             assert!(found.members.len() as f64 > 0.6 * for_ms / 7.0, "{found:?}");
             assert!(found.p < 1e-3);
         }
+    }
+}
+
+#[test]
+fn another_period_is_no_tick_where_the_tick_is_hard_to_see() {
+    let mut draw = Draw::new(10);
+    for _ in 0..3 {
+        let own = ticks(&mut draw, 4.0 * MS, 300.0 * MS, 500_000.0, 0.2);
+        let other = ticks(&mut draw, 7.0 * MS, 300.0 * MS, 2_000.0, 0.0);
+        let starts = sorted(&[&own, &other, &random(&mut draw, 3_000.0, 300.0 * MS)]);
+        let length = |at: &f64| match (other.contains(at), own.contains(at)) {
+            (true, _) => 2e5,
+            (_, true) => 2e4,
+            _ => 1e3,
+        };
+        let lengths: Vec<f64> = starts.iter().map(length).collect();
+        if let Some(tick) = tick_by_length(&starts, &lengths, &CANDIDATES) {
+            let on = own.iter().filter(|start| tick.is_on(**start)).count();
+            assert!(on * 4 > own.len(), "{on} of {}: {tick:?}", own.len());
+        }
+        let found = periodic(&starts, &lengths).expect("7 ms");
+        assert!((found.period_ns / MS / 7.0 - 1.0).abs() < 0.01, "{found:?}");
     }
 }
 
