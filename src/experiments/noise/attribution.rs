@@ -22,6 +22,9 @@
 //! and whoever the kernel does not see. A gap of which the residue is the larger part, and longer
 //! than [`spans::RESIDUE_NS`], is unattributed.
 //!
+//! A quota shows as an idle CPU while the loop could run. Where others used the CPU meanwhile, its
+//! counters take their part of the longest such gaps, by count.
+//!
 //! By count ([`counts`]): never more gaps than the counter counted, and never more time.
 //!
 //! A cause that nobody claims is the firmware's or the hardware's, in a virtual machine likely the

@@ -110,6 +110,22 @@ impl<'a> Matching<'a> {
         self.take_longest(|gap| is_long(gap) && may(gap), bounds, cause);
     }
 
+    /// Others may have the CPU while a quota keeps the thread off it, and the switch to them looks
+    /// like any other: of the gaps that are known to be another thread's, step 1 takes its part.
+    pub(super) fn throttled_under_others(&mut self, throttling: Option<Throttling>) {
+        let others: Vec<Option<Attributed>> = self
+            .found
+            .iter_mut()
+            .map(|found| found.take_if(|found| found.cause == Cause::Thread))
+            .collect();
+        self.throttled(throttling, |gap| others[gap].is_some());
+        for (found, other) in self.found.iter_mut().zip(others) {
+            if found.is_none() {
+                *found = other;
+            }
+        }
+    }
+
     /// Step 2, of the gaps that `may`. A throttled thread is switched out against its will too, and
     /// waits.
     pub(super) fn threads(&mut self, may: impl Fn(usize) -> bool) {

@@ -89,6 +89,7 @@ impl Evidence {
         match (self.level, &of_cpu.timeline) {
             (Level::Tracepoints, Some(_)) => {
                 counts.found = gaps.iter().map(owner).collect();
+                counts.throttled_under_others(self.throttling);
                 counts.steal();
             }
             (Level::Switches, Some(timeline)) => {

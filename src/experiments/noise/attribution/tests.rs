@@ -364,6 +364,37 @@ fn an_idle_cpu_while_the_loop_could_run_is_a_quota() {
 }
 
 #[test]
+fn a_quota_is_named_though_another_thread_ran_meanwhile() {
+    let stretch = |start, end| {
+        [
+            at(start, switch(ME, true, 55, "rustc")),
+            at(end, switch(55, true, ME, "plumb")),
+        ]
+    };
+    let all = [
+        stretch(1_000_000, 5_000_000),
+        stretch(10_000_000, 90_000_000),
+    ]
+    .concat();
+    let of_cpu = OfCpu {
+        timeline: Some(timeline(&all)),
+        ..counters(&[], 2, None)
+    };
+    let gaps = gaps(&[(999_000, 4_002_000), (9_999_000, 80_002_000)]);
+    let with = |throttling| {
+        let evidence = evidence(Level::Tracepoints, of_cpu.clone(), throttling);
+        told(&evidence.attribute(0, &gaps, &[false; 2]))
+    };
+    assert_eq!(with(None), ["thread rustc", "thread rustc"]);
+    let throttling = Throttling {
+        periods: 1,
+        time_ns: 80_000_000,
+    };
+    let quota = "throttled quota of the control group";
+    assert_eq!(with(Some(throttling)), ["thread rustc", quota]);
+}
+
+#[test]
 fn what_is_long_beside_its_events_is_not_explained_by_them() {
     let events = |start| {
         [
