@@ -107,7 +107,7 @@ fn a_gap_made_on_purpose_is_found_with_period_length_and_cause() {
         let is_period = 2 * right > rounds(&found, "lost");
         // The switches to it and back are in the gap.
         let is_length = (0.9 * for_ns..1.5 * for_ns).contains(&length);
-        let is_thread = notes.iter().any(|note| note.contains(": thread"));
+        let is_thread = notes.iter().any(|note| note.contains("thread"));
         // Of each 7 ms it takes at least 200 us.
         let lost = figure(&found, "lost").unwrap_or(0.0);
         (

@@ -51,7 +51,7 @@ pub(super) fn name(attributed: &Attributed) -> String {
     }
     match attributed.who.as_str() {
         "" => cause.to_owned(),
-        who if who.starts_with(cause) => who.to_owned(),
+        who if who.starts_with(cause) || who.ends_with(cause) => who.to_owned(),
         who => format!("{cause} {who}"),
     }
 }
