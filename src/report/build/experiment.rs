@@ -47,8 +47,13 @@ pub(crate) fn section(run: &Run, planned: &PlannedExperiment, figures: &[&Figure
         }
         let notes = discussion(run, figures);
         if !notes.is_empty() {
-            blocks.push((Audience::Page, Block::Subheading("Discussion".to_owned())));
-            blocks.push((Audience::Page, Block::Notes(notes)));
+            // What happened, and who did it, is the result of an experiment whose view are spans.
+            let audience = match planned.view {
+                View::Spans { .. } => Audience::Everyone,
+                _ => Audience::Page,
+            };
+            blocks.push((audience, Block::Subheading("Discussion".to_owned())));
+            blocks.push((audience, Block::Notes(notes)));
         }
         let because = predictions(figures);
         if !because.is_empty() {
