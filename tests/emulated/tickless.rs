@@ -1,0 +1,121 @@
+//! A real-time machine, one of whose CPUs has no tick while only one thread runs on it. Its kernel traces
+//! noise itself, and what its tool says of that is read by the script that compares it with plumb.
+
+use crate::guest::{self, Machine};
+use crate::part;
+use serde_json::Value;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+/// CPU 3 is isolated and without tick, CPU 1 is like any other. The emulator passes the host's counter
+/// through, which is constant and non-stop as far as the host's is, but does not say so on its own.
+const MACHINE: Machine = Machine {
+    kernel: "vmlinuz-rt",
+    kernel_line: "isolcpus=3 nohz_full=3 rcu_nocbs=3 tsc=reliable",
+    hardware: &[
+        "-cpu",
+        "max,+invtsc,x-force-features=on",
+        "-smp",
+        "4,sockets=1,cores=4,threads=1",
+        "-m",
+        "640M",
+    ],
+    programs: &["/usr/bin/rtla"],
+};
+/// Two periods of 1 s, of each of which the tracer runs 300 ms: CPUs 1 and 3 beside each other are as many
+/// as the emulator may have to run on.
+const SCRIPT: &str = "
+mount -t tracefs tracefs /sys/kernel/tracing
+echo \"tickless=$(cat /sys/devices/system/cpu/nohz_full)\"
+TRACER='-d 2s -p 1000000 -r 300000 -c 1,3'
+echo '[top'; rtla osnoise top -q $TRACER 2>&1; echo 'top]'
+echo '[hist'; rtla osnoise hist $TRACER -b 10 -E 20 2>&1; echo 'hist]'
+";
+
+#[test]
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    ignore = "the machine is an x86-64 one, which another architecture's binary does not run on"
+)]
+fn a_tickless_cpu_is_found_and_said_so_by_plumb_and_by_the_kernels_tracer() {
+    let console = guest::run(&MACHINE, SCRIPT);
+    println!("{console}");
+    assert!(console.contains("tickless=3\n"), "{console}");
+    check_top(&read("top", part(&console, "top")));
+    check_hist(&read("hist", part(&console, "hist")));
+}
+
+/// The tool's output as `scripts/agree/noise` reads it.
+fn read(form: &str, output: &str) -> Value {
+    let script = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/scripts/agree/osnoise_output.py"
+    );
+    let mut python = Command::new("python3")
+        .args([script, form])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("scripts/test installs python3");
+    let mut input = python.stdin.take().unwrap();
+    input.write_all(output.as_bytes()).unwrap();
+    drop(input);
+    let told = python.wait_with_output().unwrap();
+    assert!(told.status.success(), "{output}");
+    serde_json::from_slice(&told.stdout).unwrap()
+}
+
+/// The table has the CPUs asked for, and its columns agree with each other.
+fn check_top(table: &Value) {
+    let cpus: Vec<&String> = table.as_object().unwrap().keys().collect();
+    assert_eq!(cpus, ["1", "3"]);
+    for row in table.as_object().unwrap().values() {
+        let figure = |name: &str| {
+            row[name]
+                .as_f64()
+                .unwrap_or_else(|| panic!("{name}: {row}"))
+        };
+        let (runtime, noise) = (figure("runtime_us"), figure("noise_us"));
+        assert!(figure("periods") >= 1.0, "{row}");
+        assert!(
+            (runtime / figure("periods") - 300_000.0).abs() < 1000.0,
+            "{row}"
+        );
+        assert!(noise <= runtime, "{row}");
+        let available = 100.0 * (runtime - noise) / runtime;
+        assert!(
+            (figure("available_percent") - available).abs() < 0.001,
+            "{row}"
+        );
+        assert!(figure("max_noise_us") <= noise, "{row}");
+        assert!(figure("max_single_us") <= figure("max_noise_us"), "{row}");
+        for kind in ["hardware", "nmi", "softirq", "thread"] {
+            assert!(figure(kind) >= 0.0, "{row}");
+        }
+    }
+    // Its own columns say which CPU has a tick. HZ is 250 and 300 ms of every period are watched, but a busy
+    // host lets the emulator miss many.
+    let interrupts = |cpu: &str| table[cpu]["irq"].as_f64().unwrap();
+    let periods = table["1"]["periods"].as_f64().unwrap();
+    assert!(interrupts("1") >= 5.0 * periods, "{table}");
+    assert!(interrupts("3") <= interrupts("1") / 4.0, "{table}");
+}
+
+/// What the buckets hold is what was counted, and the means and ends lie in order.
+fn check_hist(rows: &Value) {
+    let cpus: Vec<&String> = rows.as_object().unwrap().keys().collect();
+    assert_eq!(cpus, ["1", "3"]);
+    for row in rows.as_object().unwrap().values() {
+        let figure = |name: &str| {
+            row[name]
+                .as_f64()
+                .unwrap_or_else(|| panic!("{name}: {row}"))
+        };
+        let buckets = row["buckets"].as_object().unwrap();
+        assert!(!buckets.is_empty(), "{row}");
+        let held: f64 = buckets.values().map(|count| count.as_f64().unwrap()).sum();
+        assert_eq!(held + figure("over"), figure("count"), "{row}");
+        assert!(figure("min") <= figure("avg"), "{row}");
+        assert!(figure("avg") <= figure("max"), "{row}");
+    }
+}
