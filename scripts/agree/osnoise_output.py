@@ -11,6 +11,8 @@ import sys
 COLUMNS = {"CPU": "cpu", "Period": "periods", "Runtime": "runtime_us", "Noise": "noise_us",
            "% CPU Aval": "available_percent", "Max Noise": "max_noise_us", "Max Single": "max_single_us",
            "HW": "hardware", "NMI": "nmi", "IRQ": "irq", "Softirq": "softirq", "Thread": "thread"}
+# Columns that count noises by what they were.
+KINDS = ("hardware", "nmi", "irq", "softirq", "thread")
 
 
 def top(text):
