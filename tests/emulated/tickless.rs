@@ -29,6 +29,7 @@ mount -t tracefs tracefs /sys/kernel/tracing
 echo \"tickless=$(cat /sys/devices/system/cpu/nohz_full)\"
 TRACER='-d 2s -p 1000000 -r 300000 -c 1,3'
 echo '[top'; rtla osnoise top -q $TRACER 2>&1; echo 'top]'
+echo '[refused'; plumb plan clock.read --cpu 3 2>&1; echo 'refused]'
 echo '[hist'; rtla osnoise hist $TRACER -b 10 -E 20 2>&1; echo 'hist]'
 ";
 
@@ -41,6 +42,10 @@ fn a_tickless_cpu_is_found_and_said_so_by_plumb_and_by_the_kernels_tracer() {
     let console = guest::run(&MACHINE, SCRIPT);
     println!("{console}");
     assert!(console.contains("tickless=3\n"), "{console}");
+    // Isolation takes a CPU out of every process's mask: plumb says how it is had.
+    let refused = part(&console, "refused");
+    assert!(refused.contains("CPU 3 is isolated"), "{refused}");
+    assert!(refused.contains("`taskset -c 0-3 plumb"), "{refused}");
     check_top(&read("top", part(&console, "top")));
     check_hist(&read("hist", part(&console, "hist")));
 }
