@@ -102,6 +102,14 @@ pub enum ViewCard {
         /// Kind of the trace.
         trace: &'static str,
     },
+    /// Stretches of time in lanes, and a table of what came one after another.
+    Spans {
+        /// Kind of the trace in the picture: columns `start_ns`, `duration_ns` and a named one, a
+        /// lane for each of its names.
+        timeline: &'static str,
+        /// Kind of the trace in the table.
+        table: &'static str,
+    },
     /// A bar per case.
     Bars {
         /// Metric as the length.
@@ -141,6 +149,10 @@ impl ViewCard {
             },
             ViewCard::Timeline { trace } => View::Timeline {
                 trace: trace.to_owned(),
+            },
+            ViewCard::Spans { timeline, table } => View::Spans {
+                timeline: timeline.to_owned(),
+                table: table.to_owned(),
             },
             ViewCard::Bars { metric } => View::Bars {
                 metric: metric.to_owned(),
@@ -520,6 +532,12 @@ pub trait Experiment: Sync {
         case: &Case,
         metric: &Metric,
     ) -> Option<Prediction>;
+
+    /// Whether a round may go without values of a measured metric that it has a prior of: what the
+    /// metric tells of is there or not, which is a finding, and no failure.
+    fn may_lack(&self, _metric: &Metric) -> bool {
+        false
+    }
 
     /// Makes, once per stage, the files that rounds only read; returns them for the journal.
     ///

@@ -86,11 +86,6 @@ impl Distribution {
             .collect()
     }
 
-    /// The median.
-    pub(crate) fn median(&self) -> Option<f64> {
-        self.quantiles(&[0.5]).first().copied()
-    }
-
     /// Mean, deviation and extremes; `None` without samples.
     pub(crate) fn summary(&self) -> Option<Summary> {
         if self.counted.is_empty() {

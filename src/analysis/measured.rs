@@ -10,6 +10,7 @@ use crate::stats::blocks::{LEAST_BLOCKS, MOST_BLOCKS, within_run};
 use crate::stats::estimate::{Estimate, RoundValue, estimate};
 use crate::stats::interval::{Interval as Ends, median_order};
 use crate::stats::quantile::median;
+use crate::stats::rounds::round_value;
 use record::event::{
     Ending, PlannedExperiment, PlannedSeries, Prediction, PredictionKind, Raw, Repeat,
 };
@@ -154,7 +155,7 @@ fn with_values(rounds: Vec<RoundSamples>) -> Rounds {
     let samples: Vec<(RoundSamples, f64)> = rounds
         .into_iter()
         .filter_map(|round| {
-            let value = Distribution::of(std::iter::once(&round)).median()?;
+            let value = round_value(&round.samples, &round.histograms)?;
             Some((round, value))
         })
         .collect();

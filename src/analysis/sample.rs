@@ -506,6 +506,7 @@ fn rate_round() -> Vec<Event> {
             kind: "series".into(),
             columns: vec!["at_s".into(), "counter_hz".into()],
             rows,
+            names: BTreeMap::new(),
             dropped: 0,
         }),
         round("clock.rate", 1, RoundStatus::Ok, &[]),

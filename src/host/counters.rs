@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::interrupts::{self, Source};
 use super::kernel::pressure_line;
 use super::{Root, cgroup};
 
@@ -180,59 +181,28 @@ fn read_times(stat: &str, found: &mut BTreeMap<usize, CpuCounters>) {
     }
 }
 
-enum Source {
-    Device,
-    Timer,
-    Other,
-}
-
-/// A header with one column per online CPU, then a line per interrupt.
+/// Counts of `/proc/interrupts` by kind of interrupt.
 fn read_interrupts(text: &str, found: &mut BTreeMap<usize, CpuCounters>) {
-    let mut lines = text.lines();
-    let header = lines.next().unwrap_or_default().split_whitespace();
-    let columns: Vec<Option<usize>> = header
-        .map(|name| name.strip_prefix("CPU").and_then(|id| id.parse().ok()))
-        .collect();
-    for id in columns.iter().flatten() {
-        if let Some(counters) = found.get_mut(id) {
+    let (online, rows) = interrupts::rows(text);
+    for id in online {
+        if let Some(counters) = found.get_mut(&id) {
             counters.device_interrupts = Some(0);
             counters.timer_interrupts = Some(0);
             counters.other_interrupts = Some(0);
         }
     }
-    for line in lines {
-        let Some((name, rest)) = line.split_once(':') else {
-            continue;
-        };
-        let words: Vec<&str> = rest.split_whitespace().collect();
-        let counts: Vec<u64> = words.iter().map_while(|word| word.parse().ok()).collect();
-        // `ERR:` and `MIS:` have one count for the whole machine.
-        if counts.len() < columns.len() {
-            continue;
-        }
-        let source = source(name.trim(), &words[columns.len()..]);
-        for (id, count) in columns.iter().zip(counts) {
-            let Some(counters) = id.and_then(|id| found.get_mut(&id)) else {
+    for row in rows {
+        for (id, count) in row.counts {
+            let Some(counters) = found.get_mut(&id) else {
                 continue;
             };
-            let total = match source {
+            let total = match row.source {
                 Source::Device => &mut counters.device_interrupts,
                 Source::Timer => &mut counters.timer_interrupts,
                 Source::Other => &mut counters.other_interrupts,
             };
             *total = total.and_then(|sum| sum.checked_add(count));
         }
-    }
-}
-
-/// x86 names the local timer `LOC`; Arm numbers it and names it `arch_timer` (or `kvm guest vtimer`).
-fn source(name: &str, description: &[&str]) -> Source {
-    let timer = |word: &&str| word.ends_with("timer") || *word == "hvtimer";
-    match name {
-        "LOC" => Source::Timer,
-        _ if !name.starts_with(|c: char| c.is_ascii_digit()) => Source::Other,
-        _ if description.iter().any(timer) => Source::Timer,
-        _ => Source::Device,
     }
 }
 

@@ -20,6 +20,7 @@ pub(crate) mod dmi;
 pub mod environment;
 pub(crate) mod given;
 mod identity;
+pub(crate) mod interrupts;
 pub mod kernel;
 pub mod limits;
 pub mod memory;

@@ -7,6 +7,7 @@ use super::quartet::{Batch, Goal, Quartet, Timer, Turn, Turns, abba, samples};
 use super::surroundings::{CoreOverCase, Surroundings};
 use super::warp::{self, Offset};
 use crate::link::{Done, Endpoint, FromWorker, RoundOrder, frame};
+use crate::stats::histogram::Histogram as Distribution;
 use crate::stats::quantile::median;
 use crate::stats::trend;
 use anyhow::{Context, Result, ensure};
@@ -209,6 +210,25 @@ impl Bench {
         let mut notes = Vec::new();
         let core_hz = noted(self.around.after_case(&case.id), &mut notes);
         let samples = self.book.events(case, metric, values, core_hz)?;
+        samples.notes.extend(notes);
+        Ok(samples)
+    }
+
+    /// As [`Bench::record`], for events too many to hold: all are counted in `all`, and `excerpt`
+    /// are the first of them.
+    ///
+    /// # Errors
+    /// A value that is not finite.
+    pub(crate) fn record_counted(
+        &mut self,
+        case: &Case,
+        metric: &str,
+        excerpt: Vec<f64>,
+        all: &Distribution,
+    ) -> Result<&mut Samples> {
+        let mut notes = Vec::new();
+        let core_hz = noted(self.around.after_case(&case.id), &mut notes);
+        let samples = self.book.counted(case, metric, excerpt, all, core_hz)?;
         samples.notes.extend(notes);
         Ok(samples)
     }

@@ -130,12 +130,48 @@ impl Book {
         Ok(samples)
     }
 
+    /// Writes events down that are counted in `all`, of which `excerpt` are the first.
+    ///
+    /// # Errors
+    /// A value that is not finite.
+    pub(crate) fn counted(
+        &mut self,
+        case: &Case,
+        metric: &str,
+        excerpt: Vec<f64>,
+        all: &Distribution,
+        core_hz: Option<f64>,
+    ) -> Result<&mut Samples> {
+        let listed = excerpt.len() as u64;
+        if listed == all.count() {
+            return self.events(case, metric, excerpt, core_hz);
+        }
+        let step = excerpt.len().div_ceil(EVENTS_MAX).max(1);
+        let excerpt: Vec<f64> = excerpt.into_iter().step_by(step).collect();
+        self.push(case, metric, all);
+        let samples = self.events(case, metric, excerpt, core_hz)?;
+        samples.notes.push(format!(
+            "{} events: one in {step} of the first {listed} is listed, all are in the histogram",
+            all.count()
+        ));
+        Ok(samples)
+    }
+
     /// Adds a histogram of all events; says how the list beside it is thinned.
     fn distribution(&mut self, case: &Case, metric: &str, values: &[f64], step: usize) -> String {
         let mut all = Distribution::new();
         values.iter().for_each(|value| all.record(*value));
-        let sparse = all.sparse();
+        self.push(case, metric, &all);
         let count = values.len();
+        let mut note = format!("{count} events: one in {step} is listed, all are in the histogram");
+        if all.invalid() > 0 {
+            note.push_str(&format!(", except {} that are negative", all.invalid()));
+        }
+        note
+    }
+
+    fn push(&mut self, case: &Case, metric: &str, all: &Distribution) {
+        let sparse = all.sparse();
         self.histograms.push(Histogram {
             series: self.series.clone(),
             round: self.round,
@@ -145,11 +181,6 @@ impl Book {
             buckets: sparse.buckets,
             above: sparse.beyond,
         });
-        let mut note = format!("{count} events: one in {step} is listed, all are in the histogram");
-        if sparse.invalid > 0 {
-            note.push_str(&format!(", except {} that are negative", sparse.invalid));
-        }
-        note
     }
 
     /// Writes values down that each cover a batch of `k` operations (0: a block of time).
@@ -196,6 +227,7 @@ impl Book {
             kind: kind.to_owned(),
             columns: columns.iter().map(|name| (*name).to_owned()).collect(),
             rows,
+            names: BTreeMap::new(),
             dropped,
         });
         Ok(self.traces.last_mut().expect("one was just added"))

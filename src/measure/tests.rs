@@ -149,6 +149,32 @@ fn the_first_error_of_a_body_is_told_and_nothing_is_written() {
 }
 
 #[test]
+fn events_too_many_to_hold_are_counted_beside_the_first_of_them() {
+    let (samples, histograms, _, _) = with_bench(|mut bench| {
+        let case = case();
+        let mut all = crate::stats::histogram::Histogram::new();
+        (0..50_000).for_each(|value| all.record(f64::from(value)));
+        let first = (0..40_000).map(f64::from).collect();
+        bench
+            .record_counted(&case, "gap", first, &all)
+            .expect("records");
+        let mut few = crate::stats::histogram::Histogram::new();
+        few.record(7.0);
+        bench
+            .record_counted(&case, "gap", vec![7.0], &few)
+            .expect("records");
+        bench.finish().expect("finishes")
+    });
+    assert_eq!(samples[0].raw.samples().len(), 20_000);
+    let note = "50000 events: one in 2 of the first 40000 is listed, all are in the histogram";
+    assert!(samples[0].notes.iter().any(|found| found == note));
+    let counted: u64 = histograms[0].buckets.iter().map(|(_, count)| count).sum();
+    assert_eq!(counted, 50_000);
+    assert_eq!(samples[1].raw.samples(), [7.0]);
+    assert_eq!(histograms.len(), 1, "all are listed");
+}
+
+#[test]
 fn events_keep_their_clock_and_many_are_thinned_beside_their_histogram() {
     let (samples, histograms, _, _) = with_bench(|mut bench| {
         let case = case();

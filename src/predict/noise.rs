@@ -1,2 +1,4 @@
 //! Laws of interruptions: the timer tick, what it and other interrupts take, and how late a sleeper
 //! wakes.
+
+pub(crate) mod activity;

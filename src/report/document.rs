@@ -158,6 +158,8 @@ pub(crate) enum Shape {
     Band,
     /// The intervals alone, a bar each: what was predicted.
     Ranges,
+    /// Stretches from a point's horizontal value to its vertical one, in a lane of the series' own.
+    Spans,
 }
 
 /// A point.

@@ -7,6 +7,7 @@ pub(crate) mod csv;
 pub(crate) mod document;
 pub(crate) mod html;
 pub(crate) mod json;
+mod lanes;
 pub(crate) mod markdown;
 pub(crate) mod openmetrics;
 pub(crate) mod terminal;

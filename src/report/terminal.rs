@@ -1,7 +1,7 @@
 //! A report for the terminal: compact, as wide as the terminal, coloured only where asked.
 
-use super::braille;
 use super::document::{Audience, Block, Cell, Document, Section, Table, Tone};
+use super::{braille, lanes};
 use crate::analysis::findings::Severity;
 use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, Table as Grid, Width, presets,
@@ -82,7 +82,8 @@ fn of_block(block: &Block, look: Look) -> Vec<String> {
         Block::Subheading(text) => vec![bold(text, look)],
         Block::KeyValues(pairs) => key_values(pairs, look),
         Block::Table(table) => of_table(table, look),
-        Block::Plot(plot) => braille::draw(plot, look.width.min(96) - 2)
+        Block::Plot(plot) => lanes::draw(plot, look.width.min(96) - 2)
+            .or_else(|| braille::draw(plot, look.width.min(96) - 2))
             .map(|lines| lines.into_iter().map(|line| format!("  {line}")).collect())
             .unwrap_or_default(),
         Block::Notes(notes) => notes

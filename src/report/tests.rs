@@ -5,6 +5,7 @@ use super::document::Block;
 use super::terminal::{self, Look};
 use super::{csv, html, json, markdown, openmetrics};
 use crate::analysis::sample;
+use record::event::Trace;
 use record::run::Run;
 use std::path::Path;
 
@@ -222,6 +223,67 @@ fn a_curve_goes_along_its_steps() {
     let inversions = found.windows(2).filter(|pair| pair[1] < 0.9 * pair[0]);
     assert_eq!(inversions.count(), 0, "{found:?}");
     assert!(plot.series[0].points.iter().all(|point| point.x == point.y));
+}
+
+#[test]
+fn spans_have_lanes_and_a_table_of_the_first_round_of_each_case() {
+    let mut run = sample::run();
+    let plan = run.plan.as_mut().unwrap();
+    let mut planned = plan.experiments.iter_mut();
+    let rate = planned.find(|one| one.id == "clock.rate").unwrap();
+    rate.view = record::view::View::Spans {
+        timeline: "timeline".into(),
+        table: "periods".into(),
+    };
+    let names = |column: &str, names: &[&str]| {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        std::collections::BTreeMap::from([(column.to_owned(), names)])
+    };
+    let trace = |kind: &str, columns: &[&str], names, rows: &[[f64; 3]], round| Trace {
+        series: "clock.rate".into(),
+        round,
+        case: record::key::CaseId::new(),
+        kind: kind.into(),
+        columns: columns.iter().map(|name| (*name).to_owned()).collect(),
+        rows: rows.iter().map(|row| row.to_vec()).collect(),
+        names,
+        dropped: 0,
+    };
+    let states = names("state", &["active", "never", "timer"]);
+    let columns = ["start_ns", "duration_ns", "state"];
+    let spans = [[0.0, 4e6, 0.0], [4e6, 3e3, 2.0], [4.003e6, 4e6, 0.0]];
+    let causes = names("cause", &["timer"]);
+    let rows = [[3_998_123.0, 14_360.0, 0.0], [3_999_001.0, 14_361.0, 1.0]];
+    let periods = ["active_ns", "active_cycle", "cause"];
+    run.traces = vec![
+        trace("timeline", &columns, states.clone(), &spans, 1),
+        trace("timeline", &columns, states, &spans[..1], 2),
+        trace("periods", &periods, causes, &rows, 1),
+    ];
+    let document = build(&run);
+    let blocks = document.sections.iter().flat_map(|section| &section.blocks);
+    let plots: Vec<_> = blocks
+        .filter_map(|(_, block)| match block {
+            Block::Plot(plot) if plot.title == "clock.rate: timeline, round 1" => Some(plot),
+            _ => None,
+        })
+        .collect();
+    let lanes: Vec<(&str, usize)> = plots[0]
+        .series
+        .iter()
+        .map(|lane| (lane.name.as_str(), lane.points.len()))
+        .collect();
+    assert_eq!(lanes, [("active", 2), ("timer", 1)]);
+    assert_eq!(plots.len(), 1, "a round is enough");
+    let text = markdown::render(&document);
+    assert!(
+        text.contains("| active (ms) | active (cycles) | cause |"),
+        "{text}"
+    );
+    assert!(text.contains("| 3.998123 | 14360 | timer |"), "{text}");
+    assert!(text.contains("| 3.999001 | 14361 | - |"), "{text}");
+    assert!(terminal::render(&document, PLAIN).contains("active ┤█"));
+    assert!(html::render(&document).contains(r#""shape":"spans""#));
 }
 
 #[test]

@@ -16,11 +16,13 @@ pub(crate) mod ladder;
 pub(crate) mod modes;
 pub(crate) mod moments;
 pub(crate) mod outlier;
+pub(crate) mod phase;
 pub(crate) mod quantile;
 pub(crate) mod resample;
 pub mod rounds;
 pub(crate) mod slope;
 pub(crate) mod stop;
+pub(crate) mod threshold;
 pub(crate) mod trend;
 
 #[cfg(test)]

@@ -36,6 +36,8 @@ pub(crate) use machine::sum_lines;
 pub(crate) use machine::{line_method, line_turns};
 // Stores that fault, and the way past them.
 pub(crate) use machine::{fault_stores, step_over};
+// The unbroken reading of the counter.
+pub(crate) use machine::gaps_turns;
 
 // Single instructions: the table, the features it needs, and the branches that are guessed wrong.
 pub(crate) use machine::{BRANCH_TEXT, INSTRUCTIONS, branches, has_feature};
@@ -51,6 +53,18 @@ pub(crate) type Loop = unsafe extern "C" fn(n: u64) -> u64;
 
 /// `n` loads of each of several chains whose addresses stand in `at` before and after.
 pub(crate) type ChainsTurns = unsafe extern "C" fn(n: u64, at: *mut u64);
+
+/// Where an unbroken reading of the counter stands.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Reading {
+    /// The counter at the last read.
+    pub(crate) last: u64,
+    /// Where the next pair goes: last read before, first read after.
+    pub(crate) next: *mut u64,
+    /// Where the room ends.
+    pub(crate) end: *mut u64,
+}
 
 /// The table of bodies by count, from one chain.
 macro_rules! chains_table {

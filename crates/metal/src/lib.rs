@@ -19,6 +19,7 @@ pub mod cpuid;
 pub mod deadline;
 pub mod elf;
 pub mod fault;
+pub mod gaps;
 pub mod handover;
 pub mod instruction;
 pub mod kernel;

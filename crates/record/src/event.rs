@@ -461,6 +461,9 @@ pub struct Trace {
     pub columns: Vec<String>,
     /// The rows.
     pub rows: Vec<Vec<f64>>,
+    /// Names of a column's values: value `k` is the `k`-th name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub names: BTreeMap<String, Vec<String>>,
     /// Rows that did not fit.
     pub dropped: u64,
 }

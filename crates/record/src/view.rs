@@ -43,6 +43,14 @@ pub enum View {
         /// `Trace::kind` to show.
         trace: String,
     },
+    /// Stretches of time in lanes, and a table of what came one after another.
+    Spans {
+        /// `Trace::kind` of the picture: columns `start_ns`, `duration_ns` and a named one, a lane
+        /// for each of its names.
+        timeline: String,
+        /// `Trace::kind` of the table.
+        table: String,
+    },
     /// A bar per case.
     Bars {
         /// Metric as the bar's length.

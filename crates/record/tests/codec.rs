@@ -159,6 +159,7 @@ fn view() -> impl Strategy<Value = View> {
             metric
         }),
         text().prop_map(|trace| View::Timeline { trace }),
+        (text(), text()).prop_map(|(timeline, table)| View::Spans { timeline, table }),
         (text(), text(), text()).prop_map(|(along, x, y)| View::Curve { along, x, y }),
         text().prop_map(|metric| View::Bars { metric }),
     ]
@@ -309,8 +310,9 @@ fn measured() -> impl Strategy<Value = Event> {
         },
     );
     let rows = prop::collection::vec(numbers(), 0..3);
-    let trace = (text(), case(), texts(), rows, any::<u64>()).prop_map(
-        |(word, case, columns, rows, dropped)| {
+    let names = prop::collection::btree_map(text(), texts(), 0..2);
+    let trace = (text(), case(), texts(), rows, names, any::<u64>()).prop_map(
+        |(word, case, columns, rows, names, dropped)| {
             Event::Trace(Trace {
                 series: word.clone(),
                 round: u32::MAX,
@@ -318,6 +320,7 @@ fn measured() -> impl Strategy<Value = Event> {
                 kind: word,
                 columns,
                 rows,
+                names,
                 dropped,
             })
         },
@@ -520,6 +523,7 @@ fn an_event_that_json_cannot_hold_is_not_written() {
             kind: "null".to_owned(),
             columns: vec!["at_s".to_owned()],
             rows: vec![vec![1.0, value]],
+            names: BTreeMap::new(),
             dropped: 0,
         });
         let mut bytes = Vec::new();

@@ -1,8 +1,12 @@
 //! Noise: who takes the CPU from a program, when, and for how long.
 
+mod attribution;
+
 crate::family!(
     "noise",
     "who takes the CPU: interruptions of a program that only runs, on one CPU and on all, and late wake-ups",
     hidden: false,
-    []
+    [activity]
 );
+
+pub(crate) mod trace;

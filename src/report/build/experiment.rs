@@ -1,6 +1,6 @@
 //! One experiment's section: question, table, plot, discussion.
 
-use super::{groups, matrix, plots};
+use super::{groups, matrix, plots, spans};
 use crate::analysis::causes;
 use crate::analysis::figure::{Figure, Judged};
 use crate::analysis::findings::Severity;
@@ -31,6 +31,10 @@ pub(crate) fn section(run: &Run, planned: &PlannedExperiment, figures: &[&Figure
     } else {
         for plot in plots::of_experiment(run, planned, figures) {
             blocks.push((Audience::Everyone, Block::Plot(plot)));
+        }
+        if let View::Spans { table, .. } = &planned.view {
+            let tables = spans::tables(run, planned, table).into_iter();
+            blocks.extend(tables.map(|table| (Audience::Everyone, Block::Table(table))));
         }
         blocks.extend(
             tables(planned, figures)

@@ -7,6 +7,7 @@ mod matrix;
 mod method;
 mod overview;
 mod plots;
+mod spans;
 
 use super::document::Document;
 use super::values::percent;

@@ -1,6 +1,7 @@
 //! Plots, by the view that an experiment asks for.
 
 use super::machine::stated_levels;
+use super::spans;
 use crate::analysis::figure::Figure;
 use crate::analysis::verdict::Verdict;
 use crate::report::document::{Axis, Marker, Plot, Point, Series, Shape};
@@ -28,6 +29,7 @@ pub(crate) fn of_experiment(
 ) -> Vec<Plot> {
     let plot = match &planned.view {
         View::Table | View::Matrix { .. } => None,
+        View::Spans { timeline, .. } => return spans::plots(run, planned, timeline),
         View::Line {
             over,
             metric,
@@ -231,7 +233,7 @@ fn predicted(figure: &Figure, x: f64) -> Option<Point> {
     })
 }
 
-fn axis(label: &str, unit: Option<Unit>, is_log: bool) -> Axis {
+pub(super) fn axis(label: &str, unit: Option<Unit>, is_log: bool) -> Axis {
     Axis {
         label: label.replace('_', " "),
         unit,

@@ -23,15 +23,21 @@ pub(crate) fn figure(plot: &Plot) -> Markup {
 
 fn data(plot: &Plot) -> Value {
     let bars = plot.series.iter().any(|series| series.shape == Shape::Bars);
+    let spans = is_spans(plot);
     // Bars lie: their lengths run along the horizontal axis.
     let x = extent(plot, plot.x.is_log, |point| {
         if bars {
             vec![0.0, point.y]
+        } else if spans {
+            vec![point.x, point.y]
         } else {
             vec![point.x]
         }
     });
     let y = extent(plot, plot.y.is_log, |point| {
+        if spans {
+            return Vec::new();
+        }
         let (low, high) = point.ends.unwrap_or((point.y, point.y));
         vec![point.y, low, high]
     });
@@ -45,6 +51,12 @@ fn data(plot: &Plot) -> Value {
     })
 }
 
+fn is_spans(plot: &Plot) -> bool {
+    plot.series
+        .iter()
+        .any(|series| series.shape == Shape::Spans)
+}
+
 fn series(series: &Series) -> Value {
     let of = |get: &dyn Fn(&crate::report::document::Point) -> Value| -> Vec<Value> {
         series.points.iter().map(get).collect()
@@ -55,6 +67,7 @@ fn series(series: &Series) -> Value {
         Shape::Bars => "bars",
         Shape::Band => "band",
         Shape::Ranges => "ranges",
+        Shape::Spans => "spans",
     };
     json!({
         "name": series.name,

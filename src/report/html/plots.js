@@ -57,6 +57,17 @@
         case "bars":
           return [{ ...common, type: "bar", textposition: "none", orientation: "h", x: series.y, y: series.hover.map((text) => text.split(": ")[0]),
             marker: { color: colour }, error_x: { ...interval(series, "y"), color: style("--text") } }];
+        case "spans": {
+          // A stretch is a line of its lane, with a stroke at its start so that short ones show.
+          const each = (start, end) => series.x.flatMap((_, i) => [start(i), end(i), null]);
+          const own = { ...common, mode: "lines", legendgroup: series.name };
+          return [
+            { ...own, x: each((i) => series.x[i], (i) => series.y[i]), y: each(() => series.name, () => series.name),
+              text: each((i) => series.hover[i], (i) => series.hover[i]), line: { color: colour, width: 16 } },
+            { ...own, x: series.x, y: series.x.map(() => series.name), mode: "markers", showlegend: false,
+              marker: { symbol: "line-ns-open", size: 16, color: colour, line: { width: 1, color: colour } } },
+          ];
+        }
         case "dots":
           return [{ ...common, x: series.x, y: series.y, mode: "markers", marker: { size: 7, color: colour } }];
         default: {
@@ -80,6 +91,7 @@
   function layout(plot) {
     const place = (at) => plot.x.log ? Math.log10(at) : at;
     const bars = plot.series.some((series) => series.shape === "bars");
+    const spans = plot.series.some((series) => series.shape === "spans");
     const ratio = plot.series.some((series) => series.shape === "ranges");
     const shapes = plot.markers.map((marker) => ({ type: "line", x0: marker.at, x1: marker.at, yref: "paper",
       y0: 0, y1: 1, line: { width: marker.measured ? 1.6 : 1.2, dash: marker.measured ? "solid" : "dot",
@@ -91,12 +103,12 @@
     // A long legend needs room of its own, or it is laid over the axis.
     const many = plot.series.length > 9;
     return {
-      autosize: true, height: bars ? Math.max(220, 60 + 26 * plot.series[0].x.length) : many ? 600 : 440,
+      autosize: true, height: bars ? Math.max(220, 60 + 26 * plot.series[0].x.length) : spans ? 150 + 34 * plot.series.length : many ? 600 : 440,
       margin: { l: 70, r: 24, t: plot.markers.length ? 82 : 34, b: 56 },
       font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: style("--text") },
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-      xaxis: axis(plot.x), yaxis: { ...axis(plot.y), ...(bars ? { type: "category", autorange: "reversed" } : {}) },
-      hovermode: "closest", showlegend: !bars,
+      xaxis: axis(plot.x), yaxis: { ...axis(plot.y), ...(bars || spans ? { type: "category", autorange: "reversed" } : {}) },
+      hovermode: "closest", showlegend: !bars && !spans,
       hoverlabel: { bgcolor: style("--raised"), bordercolor: style("--line"), font: { color: style("--text") } },
       modebar: { bgcolor: "rgba(0,0,0,0)", color: style("--muted"), activecolor: style("--accent") },
       legend: { orientation: "h", y: many ? -0.28 : -0.2, yanchor: "top", itemsizing: "constant" }, shapes,

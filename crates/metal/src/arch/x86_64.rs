@@ -4,6 +4,7 @@
 mod call;
 mod chains;
 mod fault;
+mod gaps;
 mod instruction;
 mod line;
 mod peak;
@@ -21,6 +22,7 @@ pub(crate) use call::{
 };
 pub(crate) use chains::CHAINS;
 pub(crate) use fault::{fault_stores, step_over};
+pub(crate) use gaps::gaps_turns;
 pub(crate) use instruction::{BRANCH_TEXT, INSTRUCTIONS, branches, has_feature};
 pub(crate) use line::{line_method, line_turns};
 pub(crate) use peak::{peak_body, peak_chain};

@@ -2,6 +2,7 @@
 //! expected words are those of GNU as, not of the assembler that made the code.
 
 mod chains;
+mod gaps;
 mod parties;
 
 use super::timed;

@@ -366,6 +366,7 @@ fn a_raw_call_is_one_system_call_instruction() {
 
 mod calls;
 mod chains;
+mod gaps;
 mod instructions;
 mod parties;
 mod peak;

@@ -1,0 +1,145 @@
+//! One window of the loop with the evidence around it.
+
+use super::super::attribution::{Attributed, Cause, Evidence, Level, Watch};
+use super::super::trace::{Threshold, Traced, window};
+use crate::measure::Clock;
+use crate::stats::phase::{Periodic, Tick, periodic, tick};
+use metal::gaps::{Gap, Tracer};
+use std::collections::BTreeMap;
+
+/// How windows are looked at.
+pub(super) struct Look {
+    pub(super) clock: Clock,
+    pub(super) cpu: usize,
+    pub(super) duration_ns: f64,
+    pub(super) candidates_ns: Vec<f64>,
+}
+
+impl Look {
+    /// One window, on the calling thread.
+    pub(super) fn at(&self, tracer: &mut Tracer, threshold: &Threshold, at_most: Level) -> Seen {
+        let watch = Watch::begin(at_most, &[self.cpu], self.clock);
+        let traced = window(tracer, threshold, self.clock, self.duration_ns);
+        let evidence = watch.end();
+        Seen::new(traced, evidence, self)
+    }
+}
+
+/// What was seen. Times are in ns from the window's begin; lists are by gap.
+pub(super) struct Seen {
+    pub(super) clock: Clock,
+    pub(super) traced: Traced,
+    pub(super) evidence: Evidence,
+    pub(super) starts_ns: Vec<f64>,
+    pub(super) lengths_ns: Vec<f64>,
+    /// The tick among the starts.
+    pub(super) tick: Option<Tick>,
+    pub(super) on_tick: Vec<bool>,
+    pub(super) attributed: Vec<Attributed>,
+    /// Another period among gaps off the tick; members are gaps.
+    pub(super) other: Option<Periodic>,
+}
+
+impl Seen {
+    pub(super) fn new(traced: Traced, evidence: Evidence, look: &Look) -> Seen {
+        let clock = look.clock;
+        let begin = traced.segments.first().map_or(0, |segment| segment.0);
+        let starts_ns: Vec<f64> = traced
+            .gaps
+            .iter()
+            .map(|gap| clock.between_ns(begin, gap.start))
+            .collect();
+        let lengths_ns: Vec<f64> = traced
+            .gaps
+            .iter()
+            .map(|gap| clock.ns(gap.ticks()))
+            .collect();
+        let tick = tick(&starts_ns, &look.candidates_ns);
+        let is_on = |start: &f64| tick.as_ref().is_some_and(|tick| tick.is_on(*start));
+        let on_tick: Vec<bool> = starts_ns.iter().map(is_on).collect();
+        let other = beside(&starts_ns, &lengths_ns, &on_tick);
+        let attributed = evidence.attribute(look.cpu, &traced.gaps, &on_tick);
+        Seen {
+            clock,
+            starts_ns,
+            lengths_ns,
+            tick,
+            on_tick,
+            attributed,
+            other,
+            traced,
+            evidence,
+        }
+    }
+
+    /// Time that was traced.
+    pub(super) fn seconds(&self) -> f64 {
+        self.clock.ns(self.traced.traced_ticks) * 1e-9
+    }
+
+    /// Share of the time that gaps took.
+    pub(super) fn lost(&self) -> f64 {
+        self.traced.lost_ticks as f64 / self.traced.traced_ticks.max(1) as f64
+    }
+
+    /// The same by cause. Of more gaps than are held, the first stand for all.
+    pub(super) fn lost_by_cause(&self) -> BTreeMap<Cause, f64> {
+        let held_ns: f64 = self.lengths_ns.iter().sum();
+        let mut by_cause = BTreeMap::new();
+        for (attributed, length_ns) in self.attributed.iter().zip(&self.lengths_ns) {
+            *by_cause.entry(attributed.cause).or_insert(0.0) += length_ns / held_ns * self.lost();
+        }
+        by_cause
+    }
+
+    /// The time between gaps that follow each other.
+    pub(super) fn active_ns(&self) -> Vec<f64> {
+        self.periods().map(|(_, active_ns, _)| active_ns).collect()
+    }
+
+    /// Active periods that began after a gap and ended with one: begin, length, the gap that ended it.
+    pub(super) fn periods(&self) -> impl Iterator<Item = (f64, f64, usize)> {
+        let gaps = &self.traced.gaps;
+        let ends_ns = self.starts_ns.iter().zip(&self.lengths_ns);
+        let ends_ns = ends_ns.map(|(start, length)| start + length);
+        ends_ns
+            .zip(1..gaps.len())
+            .filter(|(_, next)| self.is_one_segment(gaps[next - 1], gaps[*next]))
+            .map(|(end_ns, next)| (end_ns, self.starts_ns[next] - end_ns, next))
+    }
+
+    /// Whether the loop was traced all the time from one gap to the next.
+    fn is_one_segment(&self, first: Gap, second: Gap) -> bool {
+        let segments = &self.traced.segments;
+        let next = segments.partition_point(|(from, _)| *from <= first.start);
+        let segment = next.checked_sub(1).map(|at| segments[at]);
+        segment.is_some_and(|(_, to)| second.end <= to)
+    }
+
+    /// How often the scheduler took the CPU from the loop.
+    pub(super) fn involuntary(&self) -> u64 {
+        let threads = self.evidence.cpus.values().flat_map(|cpu| &cpu.threads);
+        threads.filter_map(|thread| thread.involuntary).sum()
+    }
+
+    /// Median length of the gaps on the tick.
+    pub(super) fn tick_gap_ns(&self) -> Option<f64> {
+        let on_tick = self.lengths_ns.iter().zip(&self.on_tick);
+        let lengths: Vec<f64> = on_tick
+            .filter_map(|(length, on_tick)| on_tick.then_some(*length))
+            .collect();
+        crate::stats::quantile::median(&lengths)
+    }
+}
+
+/// Another period among the gaps that are not on the tick.
+fn beside(starts_ns: &[f64], lengths_ns: &[f64], on_tick: &[bool]) -> Option<Periodic> {
+    let off: Vec<usize> = (0..starts_ns.len()).filter(|gap| !on_tick[*gap]).collect();
+    let starts: Vec<f64> = off.iter().map(|gap| starts_ns[*gap]).collect();
+    let lengths: Vec<f64> = off.iter().map(|gap| lengths_ns[*gap]).collect();
+    let mut found = periodic(&starts, &lengths)?;
+    for member in &mut found.members {
+        *member = off[*member];
+    }
+    Some(found)
+}

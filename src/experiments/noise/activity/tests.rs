@@ -1,0 +1,199 @@
+use super::seen::{Look, Seen};
+use super::{CARD, EXPERIMENT, Settings, cpu_of, machine_of, shares, ticking};
+use crate::experiment::{Experiment, Preset};
+use crate::experiments::noise::attribution::{Evidence, Level, OfCpu, OfThread, RowCount};
+use crate::experiments::noise::trace::Traced;
+use crate::experiments::tests::{check, params, recorded, sites, smoke};
+use crate::measure::Clock;
+use metal::gaps::Gap;
+use record::case::Case;
+use record::key::{CaseId, Value};
+use std::collections::BTreeMap;
+
+#[test]
+fn every_site_is_offered_its_quietest_cpu() {
+    for site in sites() {
+        for preset in [Preset::Quick, Preset::Standard, Preset::Thorough] {
+            let offer = check(&EXPERIMENT, &site, preset);
+            assert_eq!(offer.series.len(), 1);
+            let resolved = EXPERIMENT
+                .resolve(&site, &Default::default(), offer.series[0].clone())
+                .unwrap();
+            let cpu = resolved.cases[0].at.get("cpu").and_then(Value::int);
+            assert_eq!(cpu, Some(site.cpus[0] as u64));
+        }
+    }
+}
+
+#[test]
+fn a_cpu_by_number_must_be_there() {
+    let site = recorded("vm-granite-rapids");
+    let last = *site.cpus.last().unwrap();
+    let asked = format!("quietest,{last},4000");
+    let offer = EXPERIMENT
+        .series(&site, &params(&CARD, Preset::Quick, &[("cpu", &asked)]))
+        .unwrap();
+    assert_eq!(offer.series[0].cases.len(), 2);
+    let [(_, skip)] = offer.skipped.as_slice() else {
+        panic!("CPU 4000 is left out: {:?}", offer.skipped);
+    };
+    assert!(skip.reason.contains("CPU 4000 is not among"), "{skip:?}");
+    assert_eq!(cpu_of(&site, &Value::Int(last as u64)), Ok(last));
+    let only = params(&CARD, Preset::Quick, &[("cpu", "4000")]);
+    assert!(EXPERIMENT.series(&site, &only).is_err());
+}
+
+#[test]
+fn settings_are_what_was_asked_for() {
+    let site = recorded("vm-granite-rapids");
+    let set = [
+        ("attribution", "switches"),
+        ("duration", "2s"),
+        ("samples", "7"),
+    ];
+    let offer = EXPERIMENT
+        .series(&site, &params(&CARD, Preset::Quick, &set))
+        .unwrap();
+    let settings = Settings::of(&offer.series[0], false);
+    assert_eq!(settings.at_most, Level::Switches);
+    assert_eq!((settings.duration_ns, settings.samples), (2e9, 7));
+    let tiny = Settings::of(&offer.series[0], true);
+    assert!(tiny.duration_ns < 1e8);
+    let auto = EXPERIMENT
+        .series(&site, &params(&CARD, Preset::Quick, &[]))
+        .unwrap();
+    assert_eq!(
+        Settings::of(&auto.series[0], false).at_most,
+        Level::Tracepoints
+    );
+}
+
+#[test]
+fn the_machine_is_told_by_what_the_case_resolved_to() {
+    let case = |machine: &str| {
+        let mut case = Case::new(CaseId::new().with("cpu", "quietest"));
+        case.at.insert("machine".to_owned(), Value::from(machine));
+        case
+    };
+    let of = |machine: &str| {
+        let machine = machine_of(&case(machine));
+        (machine.is_guest, machine.hypervisor)
+    };
+    assert_eq!(of("KVM"), (Some(true), Some("KVM".to_owned())));
+    assert_eq!(of("virtual"), (Some(true), None));
+    assert_eq!(of("bare"), (Some(false), None));
+    let untold = machine_of(&Case::new(CaseId::new().with("cpu", "quietest")));
+    assert_eq!(untold.is_guest, None);
+}
+
+/// A window of 200 ms with a tick every 4 ms for 2 µs, and another every 7 ms for 200 µs, of which the
+/// scheduler counted each. A clock tick is a ns.
+fn seen() -> Seen {
+    let mut gaps: Vec<Gap> = Vec::new();
+    let gap = |start: u64, ns: u64| Gap {
+        start,
+        end: start + ns,
+    };
+    gaps.extend((0..50).map(|at| gap(1_000_000 + at * 4_000_000, 2_000)));
+    gaps.extend((0..28).map(|at| gap(2_345_678 + at * 7_000_000, 200_000)));
+    gaps.sort_by_key(|gap| gap.start);
+    let mut traced = Traced::empty();
+    traced.segments = vec![(0, 100_000_000), (100_000_001, 200_000_000)];
+    traced.count = gaps.len() as u64;
+    traced.lost_ticks = gaps.iter().map(|gap| gap.ticks()).sum();
+    traced.traced_ticks = 200_000_000;
+    traced.longest_ticks = 200_000;
+    gaps.iter()
+        .for_each(|gap| traced.lengths.record(gap.ticks() as f64));
+    traced.gaps = gaps;
+    let of_cpu = OfCpu {
+        interrupts: Some(vec![RowCount {
+            name: "Local timer interrupts".to_owned(),
+            is_timer: true,
+            count: 50,
+        }]),
+        softirqs: Some(Vec::new()),
+        steal_ns: Some(0),
+        threads: vec![OfThread {
+            tid: 1,
+            involuntary: Some(28),
+            run_delay_ns: Some(28 * 200_000),
+        }],
+    };
+    let evidence = Evidence {
+        level: Level::Counters,
+        why_not_higher: None,
+        tick_ns: 1.0,
+        cpus: BTreeMap::from([(0, of_cpu)]),
+        throttling: None,
+        plumb: Vec::new(),
+    };
+    let look = Look {
+        clock: Clock::Counter { tick_ns: 1.0 },
+        cpu: 0,
+        duration_ns: 2e8,
+        candidates_ns: ticking::candidates_ns(4_000_000),
+    };
+    Seen::new(traced, evidence, &look)
+}
+
+#[test]
+fn a_window_is_told_apart_into_tick_and_others() {
+    let seen = seen();
+    let tick = seen.tick.as_ref().expect("a tick");
+    assert!((tick.period_ns - 4e6).abs() < 100.0, "{tick:?}");
+    assert_eq!(seen.tick_gap_ns(), Some(2_000.0));
+    let other = seen.other.as_ref().expect("another");
+    assert!((other.period_ns - 7e6).abs() < 1e4, "{other:?}");
+    assert_eq!(other.length_ns, 200_000.0);
+    assert!(
+        other
+            .members
+            .iter()
+            .all(|gap| seen.lengths_ns[*gap] == 200_000.0)
+    );
+    let told = shares::told_of_other(other, &seen, None);
+    assert!(told.starts_with("every 7.00 ms a gap of 200"), "{told}");
+    assert!(told.contains("thread"), "{told}");
+}
+
+#[test]
+fn shares_by_cause_add_up_to_what_was_lost() {
+    let seen = seen();
+    assert!((seen.lost() - (50.0 * 2e3 + 28.0 * 2e5) / 2e8).abs() < 1e-12);
+    let by_cause = seen.lost_by_cause();
+    let sum: f64 = by_cause.values().sum();
+    assert!((sum - seen.lost()).abs() < 1e-9, "{by_cause:?}");
+    let rows = shares::rows(&seen);
+    assert_eq!(rows.iter().map(|row| row.count).sum::<usize>(), 78);
+    let timer = rows.iter().find(|row| row.cause == "timer").unwrap();
+    assert_eq!((timer.count, timer.median_ns), (50, 2_000.0));
+}
+
+#[test]
+fn what_lies_between_segments_is_no_active_period() {
+    let seen = seen();
+    // 78 gaps have 77 spaces, one of which holds the seam.
+    assert_eq!(seen.active_ns().len(), 76);
+    for (begin_ns, active_ns, gap) in seen.periods() {
+        assert!((begin_ns + active_ns - seen.starts_ns[gap]).abs() < 1e-6);
+    }
+}
+
+#[test]
+fn a_rehearsal_yields_all_that_is_always_there() {
+    let samples = smoke(&EXPERIMENT);
+    let value = |metric: &str| {
+        let of = samples.iter().find(|one| one.metric == metric)?;
+        of.raw.samples().first().copied()
+    };
+    let lost = value("lost").unwrap();
+    assert!((0.0..1.0).contains(&lost), "{lost}");
+    let parts: f64 = samples
+        .iter()
+        .filter(|one| one.metric.starts_with("lost_"))
+        .flat_map(|one| one.raw.samples())
+        .sum();
+    assert!((0.0..1.0).contains(&parts), "{parts}");
+    assert!(value("threshold") > value("read_to_read"));
+}

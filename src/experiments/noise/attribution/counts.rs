@@ -1,0 +1,195 @@
+//! Gaps matched to counters by number and by total length.
+//!
+//! In this order, because a longer gap says more about its cause than its place on the grid: a
+//! preemption and the end of a quota happen at a tick, and so begin on the tick's grid too.
+//!
+//! 1. Throttled: the longest, up to the throttled periods and the throttled time.
+//! 2. Thread: the longest of the rest, up to the involuntary switches and, where the kernel tells
+//!    it, the run delay.
+//! 3. Timer: those on the tick's grid, up to the timer's interrupts; where there are more gaps,
+//!    those nearest to the median length.
+//! 4. Steal: the longest of the rest that fit into the time that the hypervisor says it took.
+//! 5. Interrupt: the rest, up to what is left of each line's count, the timer's too (a timer may run
+//!    out between two ticks). Nothing tells them apart, so the line with most
+//!    interrupts gets the shortest gaps.
+
+use super::{Attributed, By, Cause, OfCpu, RowCount, Throttling};
+
+/// What a switch costs beyond the time that the scheduler counts, in ns: twice a switch with cold
+/// caches on a slow machine.
+const SWITCH_NS: f64 = 20e3;
+/// A throttled stretch seen from outside against the time that the group counted, in ns: the group's
+/// clock starts when the scheduler notices, which may be a millisecond of timer slack away.
+const THROTTLE_NS: f64 = 1e6;
+
+/// Fills what is `None` in `found` as far as the counters go. `found`, `lengths_ns` and `on_tick`
+/// have one entry per gap. What is there already counts against the counters too.
+pub(super) fn complete(
+    found: &mut [Option<Attributed>],
+    lengths_ns: &[f64],
+    on_tick: &[bool],
+    of_cpu: &OfCpu,
+    throttling: Option<Throttling>,
+) {
+    let mut matching = Matching { found, lengths_ns };
+    matching.throttled(throttling);
+    matching.threads(of_cpu);
+    matching.timer(of_cpu, on_tick);
+    matching.steal(of_cpu, on_tick);
+    matching.interrupts(of_cpu);
+}
+
+struct Matching<'a> {
+    found: &'a mut [Option<Attributed>],
+    lengths_ns: &'a [f64],
+}
+
+impl Matching<'_> {
+    /// Gaps without a cause, longest first; equal ones in the order of time.
+    fn longest(&self) -> Vec<usize> {
+        let open = (0..self.found.len()).filter(|gap| self.found[*gap].is_none());
+        let mut open: Vec<usize> = open.collect();
+        open.sort_by(|a, b| self.lengths_ns[*b].total_cmp(&self.lengths_ns[*a]));
+        open
+    }
+
+    /// How many gaps have one of these causes, and their total length in ns.
+    fn given(&self, causes: &[Cause]) -> (u64, f64) {
+        let is_one = |gap: &usize| {
+            let cause = self.found[*gap].as_ref().map(|found| found.cause);
+            cause.is_some_and(|cause| causes.contains(&cause))
+        };
+        let (count, ns) = (0..self.found.len())
+            .filter(is_one)
+            .fold((0, 0.0), |(count, ns), gap| {
+                (count + 1, ns + self.lengths_ns[gap])
+            });
+        (count, ns)
+    }
+
+    /// The longest open gaps become `cause`: at most `count`, together at most `total_ns` with
+    /// `extra_ns` beyond it for each. One that is too long for what is left is passed over.
+    fn take_longest(
+        &mut self,
+        count: u64,
+        total_ns: f64,
+        extra_ns: f64,
+        (cause, who): (Cause, &str),
+    ) {
+        let (mut count, mut left_ns) = (count, total_ns);
+        for gap in self.longest() {
+            if count == 0 {
+                return;
+            }
+            let counted_ns = (self.lengths_ns[gap] - extra_ns).max(0.0);
+            if counted_ns > left_ns || left_ns <= 0.0 {
+                continue;
+            }
+            count -= 1;
+            left_ns -= counted_ns;
+            self.found[gap] = Some(Attributed::new(cause, who, By::Count));
+        }
+    }
+
+    fn throttled(&mut self, throttling: Option<Throttling>) {
+        let Some(Throttling { periods, time_ns }) = throttling else {
+            return;
+        };
+        let (count, ns) = self.given(&[Cause::Throttled]);
+        let left_ns = time_ns as f64 - (ns - count as f64 * THROTTLE_NS).max(0.0);
+        let cause = (Cause::Throttled, "quota of the control group");
+        self.take_longest(periods.saturating_sub(count), left_ns, THROTTLE_NS, cause);
+    }
+
+    /// A throttled thread is switched out against its will too, and waits.
+    fn threads(&mut self, of_cpu: &OfCpu) {
+        let known = of_cpu
+            .threads
+            .iter()
+            .filter_map(|thread| thread.involuntary);
+        let switches: u64 = known.sum();
+        let (count, ns) = self.given(&[Cause::Throttled, Cause::Thread, Cause::Plumb]);
+        let delays: Option<u64> = of_cpu
+            .threads
+            .iter()
+            .map(|thread| thread.run_delay_ns)
+            .sum();
+        let left_ns = match delays {
+            Some(delay_ns) => delay_ns as f64 - (ns - count as f64 * SWITCH_NS).max(0.0),
+            None => f64::INFINITY,
+        };
+        let cause = (Cause::Thread, "another thread");
+        self.take_longest(switches.saturating_sub(count), left_ns, SWITCH_NS, cause);
+    }
+
+    fn timer(&mut self, of_cpu: &OfCpu, on_tick: &[bool]) {
+        let mut open = self.longest();
+        open.retain(|gap| on_tick[*gap]);
+        let Some(&median) = open.get(open.len() / 2) else {
+            return;
+        };
+        let far_ns = |gap: &usize| (self.lengths_ns[*gap] - self.lengths_ns[median]).abs();
+        open.sort_by(|a, b| far_ns(a).total_cmp(&far_ns(b)));
+        let mut open = open.into_iter();
+        for row in of_cpu
+            .interrupts
+            .iter()
+            .flatten()
+            .filter(|row| row.is_timer)
+        {
+            let left = usize::try_from(self.left(row)).unwrap_or(usize::MAX);
+            for gap in open.by_ref().take(left) {
+                self.found[gap] = Some(Attributed::new(Cause::Timer, &*row.name, By::Count));
+            }
+        }
+    }
+
+    /// The hypervisor's time comes at any moment: a gap on the grid is the tick's, unless no tick
+    /// was counted for it.
+    fn steal(&mut self, of_cpu: &OfCpu, on_tick: &[bool]) {
+        let Some(steal_ns) = of_cpu.steal_ns.filter(|ns| *ns > 0) else {
+            return;
+        };
+        let mut left_ns = steal_ns as f64 - self.given(&[Cause::Steal]).1;
+        for gap in self.longest() {
+            if on_tick[gap] || self.lengths_ns[gap] > left_ns {
+                continue;
+            }
+            left_ns -= self.lengths_ns[gap];
+            let who = "steal, as the hypervisor counts it";
+            self.found[gap] = Some(Attributed::new(Cause::Steal, who, By::Count));
+        }
+    }
+
+    /// What the timer's line counted beyond the tick are timers that ran out in between.
+    fn interrupts(&mut self, of_cpu: &OfCpu) {
+        let Some(rows) = &of_cpu.interrupts else {
+            return;
+        };
+        let mut rows: Vec<(&RowCount, u64)> =
+            rows.iter().map(|row| (row, self.left(row))).collect();
+        rows.sort_by_key(|(_, left)| std::cmp::Reverse(*left));
+        let mut open = self.longest();
+        for (row, left) in rows {
+            let cause = match row.is_timer {
+                true => Cause::Timer,
+                false => Cause::Interrupt,
+            };
+            for _ in 0..left {
+                let Some(gap) = open.pop() else {
+                    return;
+                };
+                self.found[gap] = Some(Attributed::new(cause, &*row.name, By::Count));
+            }
+        }
+    }
+
+    /// What a line counted and no gap has yet.
+    fn left(&self, row: &RowCount) -> u64 {
+        let given = self.found.iter().flatten();
+        let given = given.filter(|found| {
+            matches!(found.cause, Cause::Timer | Cause::Interrupt) && found.who == row.name
+        });
+        row.count.saturating_sub(given.count() as u64)
+    }
+}

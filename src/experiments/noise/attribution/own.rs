@@ -1,0 +1,137 @@
+//! The threads of plumb itself: the session, this worker, and what they started.
+
+use std::collections::BTreeMap;
+
+use crate::host::Root;
+
+/// A thread of plumb beside the traced ones, and what it did in the window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PlumbThread {
+    /// `plumb session`, `plumb worker` or `plumb child`, with the thread's own name where it has
+    /// another.
+    pub name: String,
+    /// Process.
+    pid: u32,
+    /// Thread.
+    tid: u32,
+    /// Times it was given a CPU; `None` where the kernel keeps no statistics.
+    pub runs: Option<u64>,
+    /// Time on a CPU, in ns.
+    pub time_ns: Option<u64>,
+}
+
+/// Threads of plumb by number, with what each is called.
+pub(super) type Names = BTreeMap<u32, Named>;
+
+/// One thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Named {
+    /// Its process.
+    pub pid: u32,
+    /// See [`PlumbThread::name`].
+    pub name: String,
+}
+
+/// What the scheduler counted of a thread: time on a CPU in ns, and times it was given one.
+pub(super) type Runs = (u64, u64);
+
+/// All threads of the session's process and of everything that it started. Where the parent of this
+/// process is another program, there is no session, and this process is the root.
+pub(super) fn names(root: &Root) -> Names {
+    let Some(me) = root
+        .link("proc/self")
+        .and_then(|pid| pid.parse::<u32>().ok())
+    else {
+        return Names::new();
+    };
+    let parents = parents(root);
+    let executable = |pid: u32| root.link(&format!("proc/{pid}/exe"));
+    let session = parents
+        .get(&me)
+        .copied()
+        .filter(|parent| executable(*parent).is_some_and(|theirs| Some(theirs) == executable(me)));
+    let top = session.unwrap_or(me);
+    let mut names = Names::new();
+    for &pid in parents.keys().chain([&top]) {
+        if !is_below(pid, top, &parents) {
+            continue;
+        }
+        let role = match pid {
+            _ if Some(pid) == session => "plumb session",
+            _ if parents.get(&pid) == session.as_ref() || pid == me => "plumb worker",
+            _ => "plumb child",
+        };
+        for tid in root.numbered(&format!("proc/{pid}/task"), "") {
+            let Ok(tid) = u32::try_from(tid) else {
+                continue;
+            };
+            let called = root.line(&format!("proc/{pid}/task/{tid}/comm"));
+            let name = match called.filter(|called| called != "plumb") {
+                Some(called) => format!("{role} ({called})"),
+                None => role.to_owned(),
+            };
+            names.insert(tid, Named { pid, name });
+        }
+    }
+    names
+}
+
+/// Parent of every process. The kernel lists children only where it was built to.
+fn parents(root: &Root) -> BTreeMap<u32, u32> {
+    let processes = root.numbered("proc", "");
+    let parent = |pid: usize| {
+        let stat = root.read(&format!("proc/{pid}/stat"))?;
+        // `123 (name) S 1 …`: the name may hold spaces and brackets.
+        let after = stat.rsplit_once(')')?.1;
+        Some((
+            u32::try_from(pid).ok()?,
+            after.split_whitespace().nth(1)?.parse().ok()?,
+        ))
+    };
+    processes.into_iter().filter_map(parent).collect()
+}
+
+/// Whether `pid` is `top` or was started by it, directly or not.
+fn is_below(pid: u32, top: u32, parents: &BTreeMap<u32, u32>) -> bool {
+    let above = std::iter::successors(Some(pid), |pid| parents.get(pid).copied());
+    // A tree that changes while it is read could have a ring.
+    above.take(parents.len() + 1).any(|pid| pid == top)
+}
+
+/// What the scheduler counted of the threads so far.
+pub(super) fn runs(root: &Root, names: &Names) -> BTreeMap<u32, Runs> {
+    let read = |(tid, named): (&u32, &Named)| {
+        let text = root.line(&format!("proc/{}/task/{tid}/schedstat", named.pid))?;
+        let mut words = text.split_whitespace().map(|word| word.parse::<u64>().ok());
+        let (time_ns, _, runs) = (words.next()??, words.next()??, words.next()??);
+        // A kernel without scheduler statistics prints zeros, also for a thread that has run.
+        (time_ns > 0 || runs > 0).then_some((*tid, (time_ns, runs)))
+    };
+    names.iter().filter_map(read).collect()
+}
+
+/// The difference, without the `traced` threads.
+pub(super) fn plumb(
+    names: &Names,
+    before: &BTreeMap<u32, Runs>,
+    after: &BTreeMap<u32, Runs>,
+    traced: &[u32],
+) -> Vec<PlumbThread> {
+    let others = names.iter().filter(|(tid, _)| !traced.contains(tid));
+    let mut threads: Vec<PlumbThread> = others
+        .map(|(tid, named)| {
+            let since = |field: fn(&Runs) -> u64| {
+                field(after.get(tid)?).checked_sub(field(before.get(tid)?))
+            };
+            PlumbThread {
+                name: named.name.clone(),
+                pid: named.pid,
+                tid: *tid,
+                runs: since(|runs| runs.1),
+                time_ns: since(|runs| runs.0),
+            }
+        })
+        .collect();
+    threads.sort_by_key(|thread| std::cmp::Reverse((thread.runs, thread.time_ns)));
+    threads
+}

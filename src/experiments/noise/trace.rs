@@ -1,0 +1,204 @@
+//! What the unbroken reading loop finds in a window: shared by the experiments that ask who took
+//! the CPU.
+//!
+//! Nothing but the loop runs in a window: it makes no system call and touches no memory but the
+//! room for gaps, which was touched beforehand. When the room is full, it is emptied into a
+//! histogram; the time that this takes is in no segment, so it is neither traced nor lost.
+
+use crate::measure::Clock;
+use crate::stats::histogram::Histogram;
+use crate::stats::quantile::median;
+use crate::stats::threshold::{self, Times};
+use anyhow::{Context, Result, bail};
+use metal::gaps::{Gap, Tracer};
+
+/// Gaps that are kept one by one; more are only in the distribution of lengths.
+pub(crate) const GAPS_MAX: usize = 100_000;
+/// Segments that are kept one by one: an hour of ten thousand gaps a second makes fewer.
+const SEGMENTS_MAX: usize = 65_536;
+/// Gaps that a tracer holds before it is emptied: 128 KiB, which a second-level cache holds, and
+/// seconds of thousands of gaps each.
+pub(crate) const ROOM: usize = 8192;
+
+/// Reads of which the threshold is taken, and the time after which it is taken from fewer, in ns.
+const READS: (u64, f64) = (1 << 20, 25e6);
+const REHEARSAL_READS: (u64, f64) = (1 << 14, 2e6);
+/// Reads of one call, as many as in the middle of a window.
+const READS_PER_CALL: u64 = 1024;
+/// Calls whose median turn is the loop's resolution.
+const CALLS: usize = 32;
+
+/// From which length on a stretch between two reads is an interruption.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Threshold {
+    /// The threshold in ticks of the counter.
+    pub(crate) ticks: u64,
+    /// The same in ns.
+    pub(crate) ns: f64,
+    /// The loop's own resolution: from one read to the next without a gap, in ns.
+    pub(crate) read_to_read_ns: f64,
+    /// How it was found: a sentence with figures.
+    pub(crate) because: String,
+}
+
+/// What a window held.
+#[derive(Clone, Debug)]
+pub(crate) struct Traced {
+    /// First and last read of each unbroken stretch, in ticks, the first 65,536 of them;
+    /// between them nothing was traced.
+    pub(crate) segments: Vec<(u64, u64)>,
+    /// The first [`GAPS_MAX`] gaps.
+    pub(crate) gaps: Vec<Gap>,
+    /// Gaps that are in `lengths` only.
+    pub(crate) dropped: u64,
+    /// Every gap, in ns.
+    pub(crate) lengths: Histogram,
+    /// Gaps in all.
+    pub(crate) count: u64,
+    /// Their sum, in ticks.
+    pub(crate) lost_ticks: u64,
+    /// The sum of all segments, in ticks.
+    pub(crate) traced_ticks: u64,
+    /// The longest gap, in ticks.
+    pub(crate) longest_ticks: u64,
+    /// Reads in all.
+    pub(crate) turns: u64,
+    /// Reads that were less than the one before: a counter that does this is none to trace with.
+    pub(crate) backward: u64,
+}
+
+/// The threshold, found here and now: on the thread and the CPU that are to be traced. It takes some
+/// tens of milliseconds; a rehearsal's takes one or two.
+///
+/// # Errors
+/// The processor's counter is not the clock of this run, or there is no memory.
+pub(crate) fn threshold(clock: Clock, rehearsal: bool) -> Result<Threshold> {
+    let Clock::Counter { tick_ns } = clock else {
+        bail!(
+            "the loop reads the processor's counter, which is not the clock here: it did not agree \
+             with the kernel's clocks, or the kernel does not trust it either"
+        );
+    };
+    let (reads, limit_ns) = if rehearsal { REHEARSAL_READS } else { READS };
+    let mut tracer = Tracer::with_room(4 * READS_PER_CALL as usize + 1)
+        .context("taking memory for the loop's own times")?;
+    let mut times = Times::new();
+    tracer.begin();
+    let end = tracer.first() + clock.ticks(limit_ns);
+    while times.count() < reads && tracer.last() < end {
+        tracer.begin();
+        // With a threshold of none every time from read to read is kept.
+        for _ in 0..4 {
+            tracer.run(0, READS_PER_CALL);
+        }
+        for gap in tracer.gaps() {
+            times.add(gap.ticks());
+        }
+    }
+    let found = threshold::find(&times, tick_ns).context("the loop made no turn")?;
+    Ok(Threshold {
+        ticks: found.ticks,
+        ns: clock.ns(found.ticks),
+        read_to_read_ns: read_to_read_ns(&mut tracer, clock),
+        because: found.because,
+    })
+}
+
+/// The median over short stretches of their mean turn: the turn as it is when nothing is kept, on
+/// counters of coarse steps too.
+fn read_to_read_ns(tracer: &mut Tracer, clock: Clock) -> f64 {
+    let turns: Vec<f64> = (0..CALLS)
+        .map(|_| {
+            tracer.begin();
+            tracer.run(u64::MAX, READS_PER_CALL);
+            clock.ns(tracer.last() - tracer.first()) / READS_PER_CALL as f64
+        })
+        .collect();
+    median(&turns).unwrap_or(f64::NAN)
+}
+
+/// Traces for `duration_ns`. Between segments, and only there, the room is emptied.
+pub(crate) fn window(
+    tracer: &mut Tracer,
+    threshold: &Threshold,
+    clock: Clock,
+    duration_ns: f64,
+) -> Traced {
+    let end = metal::clock::ticks_fenced() + clock.ticks(duration_ns);
+    window_until(tracer, threshold, clock, end)
+}
+
+/// As [`window`], until the counter shows `end_tick`; at least one read.
+pub(crate) fn window_until(
+    tracer: &mut Tracer,
+    threshold: &Threshold,
+    clock: Clock,
+    end_tick: u64,
+) -> Traced {
+    trace(tracer, threshold, clock, end_tick, (GAPS_MAX, SEGMENTS_MAX))
+}
+
+/// Traces until `end_tick`, keeping at most so many gaps and so many segments one by one.
+fn trace(
+    tracer: &mut Tracer,
+    threshold: &Threshold,
+    clock: Clock,
+    end_tick: u64,
+    kept: (usize, usize),
+) -> Traced {
+    let mut traced = Traced::empty();
+    loop {
+        tracer.begin();
+        tracer.until(threshold.ticks, end_tick);
+        traced.take(tracer, clock, kept);
+        if tracer.last() >= end_tick {
+            return traced;
+        }
+    }
+}
+
+impl Traced {
+    /// Nothing yet.
+    pub(crate) fn empty() -> Self {
+        Traced {
+            segments: Vec::new(),
+            gaps: Vec::new(),
+            dropped: 0,
+            lengths: Histogram::new(),
+            count: 0,
+            lost_ticks: 0,
+            traced_ticks: 0,
+            longest_ticks: 0,
+            turns: 0,
+            backward: 0,
+        }
+    }
+
+    /// Takes over what a tracer holds.
+    fn take(&mut self, tracer: &Tracer, clock: Clock, kept: (usize, usize)) {
+        let (first, last) = (tracer.first(), tracer.last());
+        if self.segments.len() < kept.1 {
+            self.segments.push((first, last));
+        }
+        self.traced_ticks += last.saturating_sub(first);
+        self.turns += tracer.turns();
+        for gap in tracer.gaps() {
+            if gap.end < gap.start {
+                self.backward += 1;
+                continue;
+            }
+            self.count += 1;
+            self.lost_ticks += gap.ticks();
+            self.longest_ticks = self.longest_ticks.max(gap.ticks());
+            self.lengths.record(clock.ns(gap.ticks()));
+            if self.gaps.len() < kept.0 {
+                self.gaps.push(*gap);
+            } else {
+                self.dropped += 1;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! The loop on the machine as it is: what must hold however disturbed it is.
+
+use super::*;
+
+fn clock() -> Clock {
+    // Any rate: lengths are compared in ticks.
+    Clock::Counter { tick_ns: 0.5 }
+}
+
+fn at(ticks: u64) -> Threshold {
+    Threshold {
+        ticks,
+        ns: clock().ns(ticks),
+        read_to_read_ns: 10.0,
+        because: String::new(),
+    }
+}
+
+#[test]
+fn a_window_is_one_segment_and_its_gaps_lie_inside() {
+    let mut tracer = Tracer::with_room(ROOM).unwrap();
+    let threshold = at(1000);
+    let before = metal::clock::ticks_fenced();
+    let traced = window(&mut tracer, &threshold, clock(), 2e6);
+    assert_eq!(traced.segments.len(), 1, "few gaps fit");
+    let (first, last) = traced.segments[0];
+    assert!(before <= first && first < last);
+    assert!(last - before >= 4_000_000, "2 ms of two ticks a ns");
+    assert_eq!(traced.traced_ticks, last - first);
+    assert!(traced.turns > 0 && traced.backward == 0);
+    let mut before = first;
+    for gap in &traced.gaps {
+        assert!(before <= gap.start && gap.ticks() >= 1000 && gap.end <= last);
+        before = gap.end;
+    }
+    assert_eq!(traced.count, traced.gaps.len() as u64);
+    assert_eq!(traced.lengths.count(), traced.count);
+    let sum: u64 = traced.gaps.iter().map(|gap| gap.ticks()).sum();
+    assert_eq!(traced.lost_ticks, sum);
+    let longest = traced.gaps.iter().map(|gap| gap.ticks()).max();
+    assert_eq!(traced.longest_ticks, longest.unwrap_or(0));
+}
+
+/// As an hour of thousands of gaps a second: with a threshold of nothing every turn is one.
+#[test]
+fn a_flood_of_gaps_is_counted_whole_in_bounded_memory() {
+    let mut tracer = Tracer::with_room(8).unwrap();
+    tracer.begin();
+    let end = tracer.first() + 2_000_000;
+    let traced = trace(&mut tracer, &at(0), clock(), end, (20, 5));
+    assert_eq!((traced.gaps.len(), traced.segments.len()), (20, 5));
+    assert!(traced.count > 100 && traced.dropped == traced.count - 20);
+    assert_eq!(traced.lengths.count(), traced.count);
+    // Every turn is a gap, so all that was traced was lost, and none of the time between.
+    assert_eq!(
+        (traced.turns, traced.traced_ticks),
+        (traced.count, traced.lost_ticks)
+    );
+    for pair in traced.segments.windows(2) {
+        assert!(pair[0].0 < pair[0].1 && pair[0].1 <= pair[1].0);
+    }
+    let whole = tracer.last() - traced.segments[0].0;
+    assert!(traced.traced_ticks < whole, "emptying takes time");
+}
+
+#[test]
+fn the_threshold_lies_above_the_loops_own_times() {
+    let found = threshold(clock(), true).unwrap();
+    assert!(found.ticks as f64 * 0.5 == found.ns);
+    assert!(found.read_to_read_ns > 0.0 && found.ns > 2.0 * found.read_to_read_ns);
+    assert!(found.because.contains("from read to read: median"));
+}
+
+#[test]
+fn without_the_counter_there_is_no_loop() {
+    let error = threshold(Clock::Monotonic, true).unwrap_err();
+    assert!(error.to_string().contains("counter"), "{error}");
+}
