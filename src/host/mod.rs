@@ -33,6 +33,7 @@ mod root;
 #[cfg(test)]
 mod tests;
 pub mod tlb;
+pub(crate) mod tracepoints;
 
 use serde::{Deserialize, Serialize};
 

@@ -5,6 +5,7 @@ mod cpu_os;
 mod input;
 mod limits;
 mod memory;
+mod noise;
 mod output;
 mod plumb;
 mod process;

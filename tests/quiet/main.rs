@@ -3,6 +3,8 @@
 //! `scripts/test` runs them last; `cargo test` runs them only by name (`--test quiet`).
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
+mod noise;
+
 use serde_json::Value;
 use std::fs::{self, File};
 use std::process::Command;

@@ -389,6 +389,7 @@ fn measure(case: &Case, settings: Settings, bench: &mut Bench) -> Result<()> {
         cpu,
         duration_ns: settings.duration_ns,
         candidates_ns: ticking::candidates_ns(coarse_ns),
+        coarse_ns: coarse_ns as f64,
     };
     let (threshold, plain, traced) = on(cpu, bench.cpu(), || {
         let threshold = trace::threshold(clock, rehearsal)?;
@@ -562,6 +563,7 @@ impl Book<'_> {
             if cause == Cause::Unattributed {
                 let name = super::attribution::unattributed(machine);
                 samples.notes.push(name);
+                samples.notes.extend(shares::why_nobody(best, round));
             }
         }
         Ok(())

@@ -115,6 +115,14 @@ pub(crate) fn threshold_ns(site: &Site) -> Estimate {
 pub(crate) fn gap_ns(site: &Site, cpu: Option<usize>) -> Estimate {
     let cost = cost(site);
     let told = cost.and("software overhead: most gaps are the tick's");
+    let told = match site.host.kernel.virtualisation.is_guest {
+        Some(false) => told,
+        _ => told.widened(
+            3.0,
+            1.0,
+            "unless the hypervisor's own, shorter interruptions are more (0.5 us and up)",
+        ),
+    };
     match is_tickless(site, cpu) {
         true => told.widened(4.0, 10.0, "on a tickless CPU others decide"),
         false => told,
@@ -133,7 +141,10 @@ pub(crate) fn active_ns(site: &Site, cpu: Option<usize>) -> Estimate {
     let low_ns = 1e9 / rate.range.high;
     Estimate {
         range: range(
-            0.05 * low_ns,
+            match site.host.kernel.virtualisation.is_guest {
+                Some(false) => 0.05 * low_ns,
+                _ => 0.003 * low_ns,
+            },
             0.998 * 1e9 / rate.range.likely,
             1e9 / rate.range.low,
         ),
@@ -148,8 +159,13 @@ pub(crate) fn active_ns(site: &Site, cpu: Option<usize>) -> Estimate {
 pub(crate) fn gap_rate_hz(site: &Site, cpu: Option<usize>) -> Estimate {
     let Estimate { range: of, because } = rate(site, cpu);
     Estimate {
-        range: range(0.95 * of.low, 1.15 * of.likely, 3.0 * of.high + 300.0),
-        because: format!("{because}; others are few on a quiet machine"),
+        range: match site.host.kernel.virtualisation.is_guest {
+            Some(false) => range(0.95 * of.low, 1.15 * of.likely, 3.0 * of.high + 300.0),
+            _ => range(0.95 * of.low, 2.0 * of.likely, 20.0 * of.high + 10_000.0),
+        },
+        because: format!(
+            "{because}; others are few on a quiet machine, but a hypervisor's interruptions may be many"
+        ),
     }
 }
 
@@ -190,7 +206,7 @@ pub(crate) fn lost(site: &Site, cpu: Option<usize>) -> Estimate {
 fn others_most(site: &Site) -> f64 {
     match site.host.kernel.virtualisation.is_guest {
         Some(false) => 0.005,
-        _ => 0.02,
+        _ => 0.04,
     }
 }
 
@@ -229,8 +245,8 @@ pub(crate) fn lost_other(site: &Site, cause: &str) -> Estimate {
             "firmware, and what the evidence does not reach: little on the machine itself",
         ),
         _ => (
-            1e-4,
-            2e-2,
+            1e-3,
+            4e-2,
             "a hypervisor takes the CPU unseen, and evidence without privilege does not reach all",
         ),
     };

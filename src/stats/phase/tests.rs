@@ -1,4 +1,4 @@
-use super::{Tick, periodic, tick};
+use super::{Tick, periodic, tick, tick_by_length};
 use crate::stats::draw::Draw;
 
 const MS: f64 = 1e6;
@@ -121,6 +121,24 @@ fn a_tick_is_found_among_thousands_of_others() {
         let on = own.iter().filter(|start| found.is_on(**start)).count();
         assert!(on > 240, "{on}: {found:?}");
     }
+}
+
+#[test]
+fn a_tick_of_a_short_window_is_found_among_many_shorter_gaps() {
+    let mut draw = Draw::new(9);
+    let own = ticks(&mut draw, 4.0 * MS, 60.0 * MS, 1_000.0, 0.0);
+    let starts = sorted(&[&own, &random(&mut draw, 15_000.0, 60.0 * MS)]);
+    let mut lengths: Vec<f64> = starts
+        .iter()
+        .map(|at| if own.contains(at) { 3e3 } else { 500.0 })
+        .map(|length: f64| length * draw.normal().mul_add(0.2, 1.0).abs())
+        .collect();
+    let found = tick_by_length(&starts, &lengths, &CANDIDATES);
+    is_period(found, 4.0 * MS, 300.0);
+    // Lengths that say nothing do not help, and do not invent one either.
+    fastrand::Rng::with_seed(9).shuffle(&mut lengths);
+    assert_eq!(tick_by_length(&starts, &lengths, &CANDIDATES), None);
+    assert_eq!(tick_by_length(&[], &[], &CANDIDATES), None);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::super::attribution::{Attributed, Cause, Evidence, Level, Watch};
 use super::super::trace::{Threshold, Traced, window};
 use crate::measure::Clock;
-use crate::stats::phase::{Periodic, Tick, periodic, tick};
+use crate::stats::phase::{Periodic, Tick, periodic, tick_by_length};
 use metal::gaps::{Gap, Tracer};
 use std::collections::BTreeMap;
 
@@ -13,7 +13,12 @@ pub(super) struct Look {
     pub(super) cpu: usize,
     pub(super) duration_ns: f64,
     pub(super) candidates_ns: Vec<f64>,
+    /// The tick by the coarse clock.
+    pub(super) coarse_ns: f64,
 }
+
+/// Where no tick was found, another period that is so near to the clock's is not told as another's.
+const IS_THE_TICK: f64 = 0.02;
 
 impl Look {
     /// One window, on the calling thread.
@@ -54,10 +59,14 @@ impl Seen {
             .iter()
             .map(|gap| clock.ns(gap.ticks()))
             .collect();
-        let tick = tick(&starts_ns, &look.candidates_ns);
+        let tick = tick_by_length(&starts_ns, &lengths_ns, &look.candidates_ns);
         let is_on = |start: &f64| tick.as_ref().is_some_and(|tick| tick.is_on(*start));
         let on_tick: Vec<bool> = starts_ns.iter().map(is_on).collect();
-        let other = beside(&starts_ns, &lengths_ns, &on_tick);
+        let other = beside(&starts_ns, &lengths_ns, &on_tick).filter(|other| {
+            // A tick that keeps no phase is still no other's.
+            let off = |period_ns: f64| (other.period_ns / period_ns - 1.0).abs();
+            tick.is_some() || off(look.coarse_ns) > IS_THE_TICK
+        });
         let attributed = evidence.attribute(look.cpu, &traced.gaps, &on_tick);
         Seen {
             clock,

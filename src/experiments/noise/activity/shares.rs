@@ -1,6 +1,6 @@
 //! Who took how much, in words.
 
-use super::super::attribution::{Attributed, Level};
+use super::super::attribution::{Attributed, Cause, Level};
 use super::seen::Seen;
 use super::ticking::probability;
 use crate::stats::phase::Periodic;
@@ -52,6 +52,10 @@ pub(super) fn rows(seen: &Seen) -> Vec<Row> {
 /// A cause and its name: `thread kworker/0:1`.
 pub(super) fn name(attributed: &Attributed) -> String {
     let cause = attributed.cause.name();
+    if attributed.cause == Cause::Unattributed {
+        // Why nobody is named is told once, not with every gap.
+        return cause.to_owned();
+    }
     match attributed.who.as_str() {
         "" => cause.to_owned(),
         who if who.starts_with(cause) => who.to_owned(),
@@ -79,6 +83,23 @@ pub(super) fn told(seen: &Seen, round: u32) -> Option<String> {
         "gaps by cause, with their median length, in round 1: {}",
         texts.join("; ")
     ))
+}
+
+/// Why some gaps are unattributed, and how many, in the first round.
+pub(super) fn why_nobody(seen: &Seen, round: u32) -> Option<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let nobody = seen.attributed.iter();
+    for attributed in nobody.filter(|one| one.cause == Cause::Unattributed) {
+        *counts.entry(&attributed.who).or_default() += 1;
+    }
+    if round > 1 || counts.is_empty() {
+        return None;
+    }
+    let texts = counts
+        .iter()
+        .map(|(why, count)| format!("{why} ({count} gaps)"));
+    let texts: Vec<String> = texts.take(NAMED).collect();
+    Some(format!("in round 1: {}", texts.join("; ")))
 }
 
 /// What recording costs the gaps.

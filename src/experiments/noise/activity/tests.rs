@@ -133,6 +133,7 @@ fn seen() -> Seen {
         cpu: 0,
         duration_ns: 2e8,
         candidates_ns: ticking::candidates_ns(4_000_000),
+        coarse_ns: 4e6,
     };
     Seen::new(traced, evidence, &look)
 }

@@ -90,8 +90,9 @@ impl Ticking {
         }
         let phase = match &self.tick {
             Some(tick) => format!(
-                "the phase of {} gaps gives a tick of {:.4} ms: {} cycles ({:.0} % of all) have one within \
+                "the phase of {} of {} gaps gives a tick of {:.4} ms: {} cycles ({:.0} % of all) have one within \
                  {:.0} us, R {:.3}, Rayleigh's p {}, crowded by chance p {}",
+                tick.events,
                 self.gaps,
                 tick.period_ns * 1e-6,
                 tick.on_grid,

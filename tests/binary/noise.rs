@@ -1,0 +1,243 @@
+//! Limits of the noise family: a quota, one CPU, no permission, more gaps than anybody wants.
+
+use crate::plumb::{Answer, Here, Stranger, answer, end, events, of};
+use metal::process::Child;
+use serde_json::Value;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const RUN: [&str; 4] = ["run", "noise.activity", "--preset", "rehearsal"];
+/// Metrics that every round has, whatever there is to find.
+const ALWAYS: [&str; 5] = [
+    "read_to_read",
+    "threshold",
+    "gap_rate",
+    "lost",
+    "lost_timer",
+];
+
+/// What a run of the experiment left: it was measured, and no share of time is none.
+struct Run(Vec<Value>);
+
+impl Run {
+    #[track_caller]
+    fn of(here: &Here, answer: &Answer) -> Run {
+        assert_eq!(answer.code, Some(0), "{answer:?}");
+        let run = Run(events(&here.record()));
+        assert_eq!(end(&run.0), "complete", "{answer:?}");
+        for metric in ALWAYS {
+            assert!(!run.values(metric).is_empty(), "{metric}: {answer:?}");
+        }
+        for samples in of(&run.0, "samples") {
+            if samples["metric"].as_str().unwrap().starts_with("lost") {
+                let share = samples["values"][0].as_f64().unwrap();
+                assert!((0.0..=1.0).contains(&share), "{samples}");
+            }
+        }
+        run
+    }
+
+    fn samples(&self, metric: &str) -> Vec<&Value> {
+        let samples = of(&self.0, "samples").into_iter();
+        samples.filter(|one| one["metric"] == metric).collect()
+    }
+
+    fn values(&self, metric: &str) -> Vec<f64> {
+        let values = self.samples(metric).into_iter();
+        values
+            .flat_map(|one| one["values"].as_array().unwrap())
+            .filter_map(Value::as_f64)
+            .collect()
+    }
+
+    fn notes(&self, metric: &str) -> String {
+        let samples = self.samples(metric).into_iter();
+        samples.map(|one| one["notes"].to_string()).collect()
+    }
+
+    /// Traces of a kind.
+    fn traces(&self, kind: &str) -> Vec<&Value> {
+        let traces = of(&self.0, "trace").into_iter();
+        traces.filter(|trace| trace["kind"] == kind).collect()
+    }
+}
+
+/// The last CPU of this process, as text.
+fn last_cpu() -> String {
+    let allowed = metal::place::allowed().unwrap();
+    allowed.last().expect("one is allowed").to_string()
+}
+
+/// A control group with half a CPU; removed on drop.
+struct Quota(PathBuf);
+
+impl Quota {
+    /// `None` where this process may make none.
+    fn new() -> Option<Quota> {
+        let name = format!("plumb-test-quota-{}", std::process::id());
+        // Periods of 10 ms, so that a rehearsal meets some; version 1, else version 2.
+        let files: [(&str, &[(&str, &str)]); 2] = [
+            (
+                "/sys/fs/cgroup/cpu",
+                &[("cpu.cfs_period_us", "10000"), ("cpu.cfs_quota_us", "5000")],
+            ),
+            ("/sys/fs/cgroup", &[("cpu.max", "5000 10000")]),
+        ];
+        let (mount, files) = files
+            .into_iter()
+            .find(|(mount, _)| PathBuf::from(mount).join("cgroup.procs").exists())?;
+        let group = Quota(PathBuf::from(mount).join(name));
+        fs::create_dir(&group.0).ok()?;
+        for (name, text) in files {
+            let path = group.0.join(name);
+            // Only the kernel makes these files, where the controller is there.
+            path.exists().then_some(())?;
+            fs::write(path, text).ok()?;
+        }
+        Some(group)
+    }
+}
+
+impl Drop for Quota {
+    fn drop(&mut self) {
+        // A group with processes in it stays; then the test has failed already.
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn a_quota_that_throttles_is_named_as_the_cause() {
+    let Some(group) = Quota::new() else {
+        println!("skipped: no control group with a quota can be made here");
+        return;
+    };
+    let here = Here::new();
+    let line = format!(
+        "echo $$ > {}; exec {} {}",
+        group.0.join("cgroup.procs").display(),
+        env!("CARGO_BIN_EXE_plumb"),
+        RUN.join(" ")
+    );
+    let answer = answer(here.other("sh").args(["-c", &line]).output().unwrap());
+    let run = Run::of(&here, &answer);
+    // Half of the time, less what the quota had saved up.
+    let throttled = run.values("lost_throttled");
+    assert!(
+        throttled.iter().any(|share| *share > 0.1),
+        "{throttled:?}: {answer:?}"
+    );
+    assert!(
+        run.notes("lost").contains("throttled"),
+        "{}",
+        run.notes("lost")
+    );
+    let foretold = of(&run.0, "prediction").into_iter().find(|prediction| {
+        prediction["metric"] == "lost_throttled"
+            && prediction["because"].to_string().contains("quota")
+    });
+    assert!(foretold.is_some(), "the quota is in the prediction");
+}
+
+#[test]
+fn one_cpu_is_enough() {
+    let here = Here::new();
+    let line = format!(
+        "exec taskset -c {} {} {}",
+        last_cpu(),
+        env!("CARGO_BIN_EXE_plumb"),
+        RUN.join(" ")
+    );
+    let answer = answer(here.other("sh").args(["-c", &line]).output().unwrap());
+    let run = Run::of(&here, &answer);
+    let cpu = &run.samples("lost")[0]["at"]["cpu"];
+    assert_eq!(cpu.to_string(), last_cpu(), "{cpu}");
+}
+
+#[test]
+fn without_any_permission_the_level_is_said_and_why_it_is_no_higher() {
+    let Some(user) = Stranger::new() else {
+        println!("skipped: only root can become another user");
+        return;
+    };
+    let here = Here::new();
+    let answer = user.plumb(&here, 200, &RUN);
+    let run = Run::of(&here, &answer);
+    let notes = run.notes("lost");
+    let low = notes.contains("level 0") || notes.contains("level 1");
+    assert!(low && notes.contains("not further"), "{notes}");
+    user.has_gone();
+}
+
+#[test]
+fn counters_alone_are_asked_for_and_used() {
+    let here = Here::new();
+    let set = ["--set", "noise.activity.attribution=counters"];
+    let answer = here.plumb(&[&RUN[..], &set].concat());
+    let run = Run::of(&here, &answer);
+    assert!(run.notes("lost").contains("level 0 (counters)"));
+    // No window was traced by events, and no cost of that is told.
+    assert!(run.traces("gaps_traced").is_empty());
+    assert!(run.samples("lost_timer")[0]["quantities"]["tick_gap_traced_ns"].is_null());
+}
+
+#[test]
+fn thousands_of_gaps_a_second_are_all_counted() {
+    let cpu: usize = last_cpu().parse().unwrap();
+    let disturber = Child::fork(move || {
+        if metal::place::pin(cpu).is_err() || metal::place::fifo(1).is_err() {
+            return 1;
+        }
+        loop {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    })
+    .unwrap();
+    let here = Here::new();
+    let set = format!("noise.activity.cpu={cpu}");
+    let answer = here.plumb(&[&RUN[..], &["--set", &set]].concat());
+    drop(disturber);
+    let run = Run::of(&here, &answer);
+    let rate = run.values("gap_rate")[0];
+    if metal::process::geteuid() == 0 {
+        assert!(rate > 1000.0, "{rate}");
+    }
+    for kind in ["gaps", "timeline", "periods", "causes"] {
+        assert_eq!(run.traces(kind).len(), 1, "{kind}: {answer:?}");
+    }
+    let gaps = run.traces("gaps")[0];
+    let rows = gaps["rows"].as_array().unwrap();
+    let causes = gaps["names"]["cause"].as_array().unwrap().len() as f64;
+    assert!(rows.iter().all(|row| row[2].as_f64().unwrap() < causes));
+    // By cause they are as many as in the list of the window that was told apart.
+    let told = run.traces("gaps_traced").pop().unwrap_or(gaps);
+    let by_cause: f64 = run.traces("causes")[0]["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|row| row[2].as_f64())
+        .sum();
+    let counted = told["rows"].as_array().unwrap().len();
+    assert!(
+        by_cause == counted as f64 || by_cause == rows.len() as f64,
+        "{by_cause}: {counted} or {}",
+        rows.len()
+    );
+}
+
+#[test]
+fn what_is_no_level_and_no_cpu_is_refused_with_what_to_type() {
+    let here = Here::new();
+    for (set, words) in [
+        ("noise.activity.attribution=all", "tracepoints"),
+        ("noise.activity.cpu=fast", "quietest"),
+        ("noise.activity.duration=0", "duration"),
+    ] {
+        let answer = here.plumb(&[&RUN[..], &["--set", set]].concat());
+        assert_eq!(answer.code, Some(2), "{set}: {answer:?}");
+        assert!(answer.err.contains(words), "{set}: {answer:?}");
+    }
+    let answer = here.plumb(&[&RUN[..], &["--set", "noise.activity.cpu=8000"]].concat());
+    let told = format!("{}{}", answer.out, answer.err);
+    assert!(told.contains("CPU 8000 is not among"), "{answer:?}");
+}
