@@ -2,3 +2,4 @@
 //! wakes.
 
 pub(crate) mod activity;
+pub(crate) mod all;

@@ -61,7 +61,7 @@ pub(crate) struct Traced {
     pub(crate) traced_ticks: u64,
     /// The longest gap, in ticks.
     pub(crate) longest_ticks: u64,
-    /// Reads in all.
+    /// Reads in all, those before a shared window began included.
     pub(crate) turns: u64,
     /// Reads that were less than the one before: a counter that does this is none to trace with.
     pub(crate) backward: u64,
@@ -135,25 +135,59 @@ pub(crate) fn window_until(
     clock: Clock,
     end_tick: u64,
 ) -> Traced {
-    trace(tracer, threshold, clock, end_tick, (GAPS_MAX, SEGMENTS_MAX))
+    tracer.begin();
+    let kept = Kept::from(tracer.first());
+    trace(tracer, threshold, clock, end_tick, kept)
 }
 
-/// Traces until `end_tick`, keeping at most so many gaps and so many segments one by one.
+/// As [`window_until`], for a window that others share: the tracer has been reading since before
+/// `start_tick`, so that whoever keeps the thread from its CPU at that moment is seen. What lies before
+/// it is cut off.
+pub(crate) fn window_between(
+    tracer: &mut Tracer,
+    threshold: &Threshold,
+    clock: Clock,
+    start_tick: u64,
+    end_tick: u64,
+) -> Traced {
+    let kept = Kept::from(start_tick);
+    trace(tracer, threshold, clock, end_tick, kept)
+}
+
+/// What of a window is kept one by one.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    from_tick: u64,
+    gaps: usize,
+    segments: usize,
+}
+
+impl Kept {
+    fn from(from_tick: u64) -> Self {
+        Kept {
+            from_tick,
+            gaps: GAPS_MAX,
+            segments: SEGMENTS_MAX,
+        }
+    }
+}
+
+/// Goes on with a tracer that was begun, until `end_tick`.
 fn trace(
     tracer: &mut Tracer,
     threshold: &Threshold,
     clock: Clock,
     end_tick: u64,
-    kept: (usize, usize),
+    kept: Kept,
 ) -> Traced {
     let mut traced = Traced::empty();
     loop {
-        tracer.begin();
         tracer.until(threshold.ticks, end_tick);
         traced.take(tracer, clock, kept);
         if tracer.last() >= end_tick {
             return traced;
         }
+        tracer.begin();
     }
 }
 
@@ -175,24 +209,34 @@ impl Traced {
     }
 
     /// Takes over what a tracer holds.
-    fn take(&mut self, tracer: &Tracer, clock: Clock, kept: (usize, usize)) {
-        let (first, last) = (tracer.first(), tracer.last());
-        if self.segments.len() < kept.1 {
+    fn take(&mut self, tracer: &Tracer, clock: Clock, kept: Kept) {
+        let (first, last) = (tracer.first().max(kept.from_tick), tracer.last());
+        if last <= first {
+            return;
+        }
+        if self.segments.len() < kept.segments {
             self.segments.push((first, last));
         }
-        self.traced_ticks += last.saturating_sub(first);
+        self.traced_ticks += last - first;
         self.turns += tracer.turns();
         for gap in tracer.gaps() {
             if gap.end < gap.start {
                 self.backward += 1;
                 continue;
             }
+            if gap.end <= first {
+                continue;
+            }
+            let gap = Gap {
+                start: gap.start.max(first),
+                end: gap.end,
+            };
             self.count += 1;
             self.lost_ticks += gap.ticks();
             self.longest_ticks = self.longest_ticks.max(gap.ticks());
             self.lengths.record(clock.ns(gap.ticks()));
-            if self.gaps.len() < kept.0 {
-                self.gaps.push(*gap);
+            if self.gaps.len() < kept.gaps {
+                self.gaps.push(gap);
             } else {
                 self.dropped += 1;
             }

@@ -47,7 +47,12 @@ fn a_flood_of_gaps_is_counted_whole_in_bounded_memory() {
     let mut tracer = Tracer::with_room(8).unwrap();
     tracer.begin();
     let end = tracer.first() + 2_000_000;
-    let traced = trace(&mut tracer, &at(0), clock(), end, (20, 5));
+    let kept = Kept {
+        from_tick: tracer.first(),
+        gaps: 20,
+        segments: 5,
+    };
+    let traced = trace(&mut tracer, &at(0), clock(), end, kept);
     assert_eq!((traced.gaps.len(), traced.segments.len()), (20, 5));
     assert!(traced.count > 100 && traced.dropped == traced.count - 20);
     assert_eq!(traced.lengths.count(), traced.count);
@@ -61,6 +66,30 @@ fn a_flood_of_gaps_is_counted_whole_in_bounded_memory() {
     }
     let whole = tracer.last() - traced.segments[0].0;
     assert!(traced.traced_ticks < whole, "emptying takes time");
+}
+
+#[test]
+fn what_lies_before_a_shared_window_is_cut_off() {
+    let mut tracer = Tracer::with_room(ROOM).unwrap();
+    tracer.begin();
+    let start = tracer.first() + 500_000;
+    // Away from before the start until after it, as a thread that was kept from its CPU.
+    while metal::clock::ticks_fenced() < start + 300_000 {}
+    let traced = window_between(&mut tracer, &at(100_000), clock(), start, start + 900_000);
+    let (first, last) = traced.segments[0];
+    assert_eq!(first, start);
+    assert!(last >= start + 900_000);
+    assert_eq!(traced.traced_ticks, last - start);
+    assert_eq!(traced.gaps[0].start, start);
+    assert!(traced.gaps[0].ticks() >= 300_000);
+    assert!(traced.longest_ticks <= traced.lost_ticks && traced.lost_ticks <= traced.traced_ticks);
+
+    // A window that was over before it began is all lost, not nothing.
+    tracer.begin();
+    let start = tracer.first() + 1000;
+    while metal::clock::ticks_fenced() < start + 10_000 {}
+    let late = window_between(&mut tracer, &at(5000), clock(), start, start + 5000);
+    assert_eq!((late.count, late.lost_ticks > 9000), (1, true));
 }
 
 #[test]

@@ -1,0 +1,339 @@
+//! What the party saw, as figures, notes and the table of CPUs.
+
+use super::TOGETHER;
+use super::party::{Party, Seen};
+use crate::experiments::noise::attribution::{Cause, Evidence};
+use crate::measure::{Bench, Clock};
+use crate::stats::histogram::Histogram;
+use crate::stats::phase;
+use crate::stats::quantile::median;
+use anyhow::{Result, anyhow};
+use metal::clock::{Clock as KernelClock, getres_ns};
+use record::case::{Case, Series};
+use record::key::Value;
+
+/// Gaps that are listed one by one of all CPUs together.
+const LISTED_MAX: usize = 20_000;
+/// CPUs that a note lists at most.
+const WORST: usize = 3;
+/// Columns of the table of CPUs before the shares by cause.
+const COLUMNS: [&str; 6] = [
+    "cpu",
+    "lost_ratio",
+    "gaps_per_second",
+    "gap_median_ns",
+    "gap_longest_ns",
+    "threshold_ns",
+];
+
+/// What one CPU lost.
+struct Loss<'party> {
+    cpu: usize,
+    seen: &'party Seen,
+    /// By cause, in the order of [`Cause::ALL`], as a share of the traced time.
+    by_cause: Vec<f64>,
+    median_ns: Option<f64>,
+}
+
+/// Writes every case of the series.
+pub(super) fn write(series: &Series, party: &Party, bench: &mut Bench) {
+    let clock = bench.clock();
+    let losses: Vec<Loss<'_>> = party
+        .members
+        .iter()
+        .filter_map(|(cpu, seen)| Some(Loss::of(*cpu, seen.as_ref().ok()?, &party.evidence, clock)))
+        .collect();
+    // They are what is measured here.
+    bench.planned_switches(switches(&party.evidence));
+    for case in &series.cases {
+        let written = match case.id.get("cpu").and_then(Value::int) {
+            Some(cpu) => write_one(case, cpu as usize, party, &losses, bench),
+            None => write_all(case, party, &losses, bench),
+        };
+        if let Err(error) = written {
+            bench.fail(case, &error);
+        }
+    }
+}
+
+fn write_one(
+    case: &Case,
+    cpu: usize,
+    party: &Party,
+    losses: &[Loss<'_>],
+    bench: &mut Bench,
+) -> Result<()> {
+    let Some(loss) = losses.iter().find(|loss| loss.cpu == cpu) else {
+        let failed = party.members.iter().find(|(at, _)| *at == cpu);
+        return Err(match failed {
+            Some((_, Err(error))) => anyhow!("{error:#}"),
+            _ => anyhow!("CPU {cpu} is not among those that the round was given"),
+        });
+    };
+    let clock = bench.clock();
+    let traced = &loss.seen.traced;
+    if traced.count > 0 {
+        let excerpt = lengths_ns(loss, clock, usize::MAX);
+        bench.record_counted(case, "gap", excerpt, &traced.lengths)?;
+        let longest_ns = clock.ns(traced.longest_ticks);
+        bench.record_apart(case, "longest_gap", vec![longest_ns])?;
+    }
+    bench.record_apart(case, "gap_rate", vec![loss.rate_hz(clock)])?;
+    let samples = bench.record_apart(case, "lost", vec![loss.share()])?;
+    let threshold = &loss.seen.threshold;
+    let quantities = [
+        ("threshold_ns", threshold.ns),
+        ("read_to_read_ns", threshold.read_to_read_ns),
+        ("traced_ns", clock.ns(traced.traced_ticks)),
+    ];
+    let quantities = quantities.map(|(name, value)| (name.to_owned(), value));
+    samples.quantities.extend(quantities);
+    samples.notes.push(threshold.because.clone());
+    samples.notes.push(causes(case, &loss.by_cause));
+    samples.notes.extend(warnings(&party.evidence, loss));
+    Ok(())
+}
+
+fn write_all(case: &Case, party: &Party, losses: &[Loss<'_>], bench: &mut Bench) -> Result<()> {
+    let absent = absent(party);
+    if losses.is_empty() {
+        return Err(anyhow!("no CPU could be traced: {}", absent.join("; ")));
+    }
+    let clock = bench.clock();
+    let mut lengths = Histogram::new();
+    losses
+        .iter()
+        .for_each(|loss| lengths.merge(&loss.seen.traced.lengths));
+    if lengths.count() > 0 {
+        let share = match lengths.count() as usize <= LISTED_MAX {
+            true => usize::MAX,
+            false => LISTED_MAX / losses.len(),
+        };
+        let excerpt = losses
+            .iter()
+            .flat_map(|loss| lengths_ns(loss, clock, share));
+        bench.record_counted(case, "gap", excerpt.collect(), &lengths)?;
+        let longest = losses.iter().map(|loss| loss.seen.traced.longest_ticks);
+        let longest_ns = clock.ns(longest.max().unwrap_or(0));
+        bench.record_apart(case, "longest_gap", vec![longest_ns])?;
+    }
+    let traced_ns: f64 = losses
+        .iter()
+        .map(|loss| clock.ns(loss.seen.traced.traced_ticks))
+        .sum();
+    let rates: f64 = losses.iter().map(|loss| loss.rate_hz(clock)).sum();
+    let count = losses.len() as f64;
+    bench.record_apart(case, "gap_rate", vec![rates / count])?;
+    write_plumb(case, &party.evidence, traced_ns, bench)?;
+
+    let mut columns: Vec<String> = COLUMNS.map(str::to_owned).into();
+    columns.extend(Cause::ALL.map(|cause| format!("{}_ratio", cause.name())));
+    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+    let rows = losses.iter().map(|loss| loss.row(clock)).collect();
+    bench.trace(case, "cpus", &columns, rows)?;
+
+    let shares: f64 = losses.iter().map(Loss::share).sum();
+    let samples = bench.record_apart(case, "lost", vec![shares / count])?;
+    samples.quantities.insert("cpus_count".to_owned(), count);
+    let mean = |cause: usize| losses.iter().map(|loss| loss.by_cause[cause]).sum::<f64>() / count;
+    let by_cause: Vec<f64> = (0..Cause::ALL.len()).map(mean).collect();
+    samples.notes.push(causes(case, &by_cause));
+    samples.notes.push(worst(losses, clock));
+    samples.notes.push(party.evidence.reached());
+    samples.notes.extend(throttling(&party.evidence));
+    samples.notes.extend(absent);
+    Ok(())
+}
+
+/// The harness's own wake-ups, by name.
+fn write_plumb(case: &Case, evidence: &Evidence, traced_ns: f64, bench: &mut Bench) -> Result<()> {
+    let threads = evidence.plumb();
+    let times: Vec<u64> = threads.iter().filter_map(|thread| thread.time_ns).collect();
+    if times.is_empty() && !threads.is_empty() {
+        // A kernel without scheduler statistics.
+        return Ok(());
+    }
+    let time_ns = times.iter().sum::<u64>() as f64;
+    let samples = bench.record_apart(case, "lost_plumb", vec![time_ns / traced_ns])?;
+    samples.quantities.insert("plumb_ns".to_owned(), time_ns);
+    let ran: Vec<String> = threads
+        .iter()
+        .filter(|thread| thread.runs.is_some_and(|runs| runs > 0) || thread.time_ns > Some(0))
+        .map(|thread| {
+            format!(
+                "{}: {} runs, {:.1} µs",
+                thread.name,
+                thread.runs.unwrap_or(0),
+                thread.time_ns.unwrap_or(0) as f64 / 1e3
+            )
+        })
+        .collect();
+    samples.notes.push(match ran.is_empty() {
+        true => format!(
+            "none of plumb's {} other threads ran from before to after the window",
+            threads.len()
+        ),
+        false => format!(
+            "plumb's other threads from before to after the window: {}",
+            ran.join("; ")
+        ),
+    });
+    Ok(())
+}
+
+impl<'party> Loss<'party> {
+    fn of(cpu: usize, seen: &'party Seen, evidence: &Evidence, clock: Clock) -> Self {
+        let gaps = &seen.traced.gaps;
+        let first = seen.traced.segments.first().map_or(0, |(first, _)| *first);
+        let starts_ns: Vec<f64> = gaps
+            .iter()
+            .map(|gap| clock.ns(gap.start.saturating_sub(first)))
+            .collect();
+        let nominal_ns = getres_ns(KernelClock::MONOTONIC_COARSE) as f64;
+        let tick = phase::tick(&starts_ns, &[nominal_ns]);
+        let on_tick: Vec<bool> = starts_ns
+            .iter()
+            .map(|start_ns| tick.as_ref().is_some_and(|tick| tick.is_on(*start_ns)))
+            .collect();
+        let mut by_cause = vec![0.0; Cause::ALL.len()];
+        let traced = (seen.traced.traced_ticks as f64).max(1.0);
+        for (gap, found) in gaps.iter().zip(evidence.attribute(cpu, gaps, &on_tick)) {
+            let place = Cause::ALL.iter().position(|cause| *cause == found.cause);
+            if let Some(place) = place {
+                by_cause[place] += gap.ticks() as f64 / traced;
+            }
+        }
+        let lengths: Vec<f64> = gaps.iter().map(|gap| clock.ns(gap.ticks())).collect();
+        Loss {
+            cpu,
+            seen,
+            by_cause,
+            median_ns: median(&lengths),
+        }
+    }
+
+    /// Share of the traced time that was lost.
+    fn share(&self) -> f64 {
+        let traced = &self.seen.traced;
+        traced.lost_ticks as f64 / (traced.traced_ticks as f64).max(1.0)
+    }
+
+    fn rate_hz(&self, clock: Clock) -> f64 {
+        let traced = &self.seen.traced;
+        traced.count as f64 * 1e9 / clock.ns(traced.traced_ticks.max(1))
+    }
+
+    fn row(&self, clock: Clock) -> Vec<f64> {
+        let mut row = vec![
+            self.cpu as f64,
+            self.share(),
+            self.rate_hz(clock),
+            self.median_ns.unwrap_or(0.0),
+            clock.ns(self.seen.traced.longest_ticks),
+            self.seen.threshold.ns,
+        ];
+        row.extend(&self.by_cause);
+        row
+    }
+}
+
+/// Lengths of the first so many gaps.
+fn lengths_ns(loss: &Loss<'_>, clock: Clock, most: usize) -> Vec<f64> {
+    let gaps = loss.seen.traced.gaps.iter().take(most);
+    gaps.map(|gap| clock.ns(gap.ticks())).collect()
+}
+
+/// What the lost time went to, largest part first.
+fn causes(case: &Case, by_cause: &[f64]) -> String {
+    let all: f64 = by_cause.iter().sum();
+    let nobody = case.at.get("nobody").and_then(Value::text);
+    let mut parts: Vec<(f64, &str)> = Cause::ALL
+        .into_iter()
+        .zip(by_cause)
+        .filter(|(_, share)| **share > 0.0)
+        .map(|(cause, share)| {
+            let name = match cause {
+                Cause::Unattributed => nobody.unwrap_or(cause.name()),
+                _ => cause.name(),
+            };
+            (*share, name)
+        })
+        .collect();
+    if parts.is_empty() {
+        return "no gap".to_owned();
+    }
+    parts.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let parts: Vec<String> = parts
+        .into_iter()
+        .map(|(share, name)| format!("{name} {:.0} %", 100.0 * share / all))
+        .collect();
+    format!("of the lost time, by counters: {}", parts.join(", "))
+}
+
+/// The CPUs that lost most.
+fn worst(losses: &[Loss<'_>], clock: Clock) -> String {
+    let mut order: Vec<&Loss<'_>> = losses.iter().collect();
+    order.sort_by(|a, b| b.share().total_cmp(&a.share()));
+    let worst: Vec<String> = order
+        .iter()
+        .take(WORST)
+        .map(|loss| {
+            format!(
+                "CPU {} {:.3} % (longest {:.1} µs)",
+                loss.cpu,
+                100.0 * loss.share(),
+                clock.ns(loss.seen.traced.longest_ticks) / 1e3
+            )
+        })
+        .collect();
+    format!("lost most: {}", worst.join(", "))
+}
+
+/// What a reader must know of one CPU's window.
+fn warnings(evidence: &Evidence, loss: &Loss<'_>) -> Vec<String> {
+    let traced = &loss.seen.traced;
+    let mut warnings: Vec<String> = throttling(evidence).into_iter().collect();
+    if traced.dropped > 0 {
+        warnings.push(format!(
+            "causes are those of the first {} gaps of {}",
+            traced.gaps.len(),
+            traced.count
+        ));
+    }
+    if traced.backward > 0 {
+        warnings.push(format!(
+            "the counter went back {} times: the figures are in doubt",
+            traced.backward
+        ));
+    }
+    warnings
+}
+
+/// A quota that was used up, by name.
+fn throttling(evidence: &Evidence) -> Option<String> {
+    let throttled = evidence
+        .throttling
+        .filter(|throttled| throttled.periods > 0)?;
+    Some(format!(
+        "a quota of CPU time was used up in {} periods and throttled the threads for {:.1} ms in all",
+        throttled.periods,
+        throttled.time_ns as f64 / 1e6
+    ))
+}
+
+/// The CPUs that could not be traced, each with its reason.
+fn absent(party: &Party) -> Vec<String> {
+    let failed = party
+        .members
+        .iter()
+        .filter_map(|(cpu, seen)| Some((cpu, seen.as_ref().err()?)));
+    failed
+        .map(|(cpu, error)| format!("{TOGETHER} but CPU {cpu}: {error:#}"))
+        .collect()
+}
+
+/// Times that the tracing threads were switched out though they could run.
+fn switches(evidence: &Evidence) -> u64 {
+    let threads = evidence.cpus.values().flat_map(|cpu| &cpu.threads);
+    threads.filter_map(|thread| thread.involuntary).sum()
+}
