@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::scheduler::{self, Scheduler};
 use super::{Outside, Root, around, parse_cpus};
 
 /// The system's software.
@@ -53,6 +54,8 @@ pub(crate) struct Kernel {
     pub rt_runtime_us: Option<i64>,
     /// Scheduler groups tasks by session.
     pub autogroup: Option<bool>,
+    /// Tunables of the scheduler.
+    pub scheduler: Scheduler,
     /// Effective user id of this process.
     pub euid: Option<u32>,
     /// Time since boot.
@@ -169,6 +172,7 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Kernel {
         timer_slack_ns: root.number("proc/self/timerslack_ns"),
         rt_runtime_us: root.number("proc/sys/kernel/sched_rt_runtime_us"),
         autogroup: flag("sched_autogroup_enabled"),
+        scheduler: scheduler::read(root),
         euid: outside.euid,
         uptime_s: first_number(root, "proc/uptime"),
         load: load(root),

@@ -30,6 +30,7 @@ pub(crate) mod oom;
 mod outside;
 pub(crate) mod refused;
 mod root;
+pub(crate) mod scheduler;
 #[cfg(test)]
 mod tests;
 pub mod tlb;

@@ -8,6 +8,7 @@
 
 pub(crate) mod ipc;
 pub(crate) mod process;
+pub(crate) mod schedule;
 pub(crate) mod signal;
 pub(crate) mod switch;
 pub(crate) mod thread;

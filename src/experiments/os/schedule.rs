@@ -1,0 +1,325 @@
+//! For how long does a process keep a CPU that others want, and who comes next?
+//!
+//! ## Question
+//!
+//! Some processes that never wait share one CPU. How long are their slices, what does the change from
+//! one to the next take, in what order do they come, and is it fair?
+//!
+//! ## Method
+//!
+//! N processes are forked, pinned to the measuring CPU as their parent is, with its priority and in
+//! its session; the parent sleeps until they have ended. They meet at a futex; the last to come sets
+//! the start and the end of the window and wakes the others. Then each reads the counter without pause
+//! and keeps the gaps (the loop of noise.activity: one read and one compare a turn, no system call,
+//! memory touched beforehand) in memory that its parent shares. The threshold from which on a stretch
+//! between two reads is a gap is found from the reads' own distribution, on the same CPU before.
+//!
+//! The stretches in which each ran are put on one axis, that of the counter. A run is what one process
+//! had with no other of them between; a gap inside it is an interruption, a gap between two runs a
+//! switch. The window's first and last runs were begun or ended by it: they are in the shares, not
+//! among the slices. A switch to a process that runs for the first time ends in its way out of the
+//! futex and is left out as well. The tick's period is the resolution of CLOCK_MONOTONIC_COARSE, its
+//! phase is found from the starts of all gaps; a switch that starts there is on the tick.
+//!
+//! ## Prediction
+//!
+//! The scheduler gives the CPU away at the first tick after a process has used up what it is allowed.
+//! That is, since Linux 6.6 (EEVDF), the base slice: `se.slice` of /proc/self/sched (6.12), else
+//! debugfs, else 0.75 ms (0.70 ms since 6.15) times 1 + log2 of the CPUs, at most 8, rounded down.
+//! Before (CFS), 6 ms times that factor divided by N, but 0.75 ms times it at least. A time that is
+//! close to whole ticks comes out as either number of them. `switch` is a tick and a switch (derived:
+//! as os.switch measured it).
+//!
+//! ## Parameters
+//!
+//! - `processes`: how many, 2 to 64.
+//! - `samples`: active periods of each process, as R4 counts them: a tick ends one, so the window is
+//!   `samples` ticks for each process; where slices of several ticks are predicted, four of them at
+//!   least.
+//!
+//! ## Reading the result
+//!
+//! `slice` is the median run, interruptions inside it included; `slice_ticks` the same in ticks, which
+//! is a little less than a whole number because the switch is no one's. `on_tick` near 1 says that the
+//! tick takes the CPU away, not a wake-up or a timer of the scheduler's own. `rotation` 1 is round
+//! robin (with two processes it always is); `fairness` is Jain's index: 1 where all had the same time,
+//! 1/N where one had all. Shares of a short window are uneven by a slice. `interrupted` is the time
+//! lost inside runs; `lost` that and all switches: what no process had. `birth_order` is the share of
+//! pairs of processes whose older one ran first after fork: 1 is in the order of their making, 0 the
+//! last made first. The timeline has a lane for each process, the table R4's columns.
+//!
+//! ## Pitfalls
+//!
+//! Time of others on the CPU cannot be told from a long interruption or switch, but shows in `lost`;
+//! notes name what the kernel counted beside it: throttling by a quota, steal, switches to others.
+//! Real-time threads of others look the same. A quota for the control group stops all processes at
+//! once, in the middle of slices. Slices are those of one session: where kernel.sched_autogroup_enabled
+//! is on, or control groups weigh, processes of different groups share by group. Schedulers loaded
+//! through sched_ext do as they like, and no slice is predicted. With HRTICK a timer of the
+//! scheduler's own ends slices between ticks.
+//!
+//! ## Sources
+//!
+//! R4 part A2 (Memon and Walpitagamage 2016; figures 2.3); Linux `kernel/sched/fair.c`
+//! (`update_deadline`, `check_preempt_tick`, `get_update_sysctl_factor`), commit 2ae891b82695; Jain, Chiu
+//! and Hawe 1984.
+
+mod figures;
+mod line;
+mod spin;
+
+use crate::experiment::{
+    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, unknown,
+};
+use crate::experiments::noise::trace;
+use crate::host::counters::Snapshot;
+use crate::host::{Outside, Root};
+use crate::measure::Bench;
+use crate::predict::os::schedule as law;
+use record::case::{Case, Order, Series};
+use record::event::{Isolation, Prediction, Repeat};
+use record::key::CaseId;
+use record::metric::{Better, Kind, Metric};
+use record::unit::Unit;
+use anyhow::{Context, Result};
+use metal::clock::{Clock, getres_ns};
+use spin::Spin;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The experiment.
+pub(crate) static EXPERIMENT: Schedule = Schedule;
+
+/// `os.schedule`.
+pub(crate) struct Schedule;
+
+/// Slices of each process that a window has room for at least, where they are as predicted.
+const SLICES_MIN: f64 = 4.0;
+/// Gaps a second that a process has room for, and beside that: thousands of interruptions a second
+/// on top of ticks and switches.
+const GAPS_PER_S: f64 = 20_000.0;
+const GAPS_MIN: usize = 4096;
+/// Fork, first run and end of a process, for the cost that is stated.
+const PROCESS: Duration = Duration::from_micros(600);
+/// The threshold, the core clock and the worker's start and end.
+const AROUND: Duration = Duration::from_millis(70);
+
+const fn share(name: &'static str, doc: &'static str, better: Better) -> Metric {
+    Metric::new(name, doc, Unit::Ratio, better, Kind::Os)
+}
+
+static CARD: Card = Card {
+    id: "os.schedule",
+    title: "Time slices",
+    metrics: &[
+        Metric::new(
+            "slice",
+            "one process' time on the CPU until another's, interruptions included",
+            Unit::Ns,
+            Better::None,
+            Kind::Os,
+        ),
+        share(
+            "slice_ticks",
+            "the same in periods of the kernel's tick",
+            Better::None,
+        ),
+        Metric::new(
+            "switch",
+            "from the last read of one process to the first of the next",
+            Unit::Ns,
+            Better::Lower,
+            Kind::Os,
+        ),
+        share(
+            "on_tick",
+            "share of the switches that start with a tick",
+            Better::None,
+        ),
+        share(
+            "rotation",
+            "share of the switches that go to the process that has waited longest",
+            Better::None,
+        ),
+        share(
+            "fairness",
+            "Jain's index of the time that the processes had",
+            Better::Higher,
+        ),
+        share(
+            "interrupted",
+            "share of the time lost to interruptions inside slices",
+            Better::Lower,
+        ),
+        share(
+            "lost",
+            "share of the time that no process had: interruptions and switches",
+            Better::Lower,
+        ),
+        share(
+            "birth_order",
+            "share of the pairs of processes whose older one ran first after fork",
+            Better::None,
+        ),
+    ],
+    params: &[
+        Param {
+            name: "processes",
+            doc: "processes on the CPU",
+            domain: Domain::Integer {
+                low: 2,
+                high: 64,
+                unit: Unit::Count,
+            },
+            defaults: ["2", "2,3,5", "2,3,5,8,16"],
+            role: Role::Case,
+        },
+        Param {
+            name: "samples",
+            doc: "active periods of each process; the window is so many ticks for each",
+            domain: Domain::Integer {
+                low: 4,
+                high: 10_000,
+                unit: Unit::Count,
+            },
+            defaults: ["15", "15", "30"],
+            role: Role::Setting,
+        },
+    ],
+    after: &["os.switch"],
+    repeat: Repeat::Rounds,
+    isolation: Isolation::Shared,
+    needs: &[],
+    view: ViewCard::Spans {
+        timeline: figures::TIMELINE,
+        table: figures::SWITCHES,
+    },
+};
+
+impl Experiment for Schedule {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("schedule.rs")
+    }
+
+    fn series(&self, _site: &Site, params: &Params) -> Result<Offer, Skip> {
+        let samples = params.ints("samples").first().copied();
+        let settings: BTreeMap<_, _> = samples
+            .map(|samples| ("samples".to_owned(), samples.into()))
+            .into_iter()
+            .collect();
+        let cases = params.ints("processes").into_iter().map(|processes| {
+            let id = CaseId::new().with("processes", processes);
+            Case::new(id)
+        });
+        Ok(Offer {
+            series: vec![Series {
+                experiment: CARD.id.to_owned(),
+                name: String::new(),
+                order: Order::Shuffled,
+                cases: cases.collect(),
+                settings,
+            }],
+            ..Offer::default()
+        })
+    }
+
+    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
+        let tick_ns = law::tick_ns(site).unwrap_or(law::TICK_USUAL_NS);
+        let cases = series.cases.iter().map(|case| {
+            let processes = case.int("processes").unwrap_or(2);
+            let least_ns = SLICES_MIN * law::slice_likely_ns(site, processes);
+            let window_ns = window_ns(series, processes, tick_ns, least_ns);
+            Duration::from_nanos(window_ns as u64) + PROCESS * processes as u32
+        });
+        AROUND + cases.sum::<Duration>()
+    }
+
+    fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
+        for case in &mut series.cases {
+            let processes = case.int("processes").unwrap_or(2);
+            let least_ns = SLICES_MIN * law::slice_likely_ns(site, processes);
+            case.at
+                .insert(LEAST.to_owned(), (least_ns.round() as u64).into());
+        }
+        Ok(series)
+    }
+
+    fn predict(
+        &self,
+        site: &Site,
+        known: Option<&Known>,
+        case: &Case,
+        metric: &Metric,
+    ) -> Option<Prediction> {
+        let processes = case.int("processes")?;
+        if let Some(known) = known {
+            return match metric.name.as_ref() {
+                "switch" => law::measured_switch(known)
+                    .map(|_| law::switch(site, Some(known), processes).prediction()),
+                _ => None,
+            };
+        }
+        let estimate = match metric.name.as_ref() {
+            "slice" => law::slice(site, processes),
+            "slice_ticks" => law::slice_ticks(site, processes),
+            "switch" => law::switch(site, None, processes),
+            "on_tick" => law::on_tick(site),
+            "rotation" => law::rotation(site, processes),
+            "fairness" => law::fairness(site),
+            "interrupted" => law::interrupted(site, processes),
+            "lost" => law::lost(site, processes),
+            "birth_order" => law::birth_order(),
+            other => return Some(unknown(format!("unknown: no law for {other}"))),
+        };
+        Some(estimate.prediction())
+    }
+
+    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        let tick_ns = getres_ns(Clock::MONOTONIC_COARSE) as f64;
+        let rehearsal = bench.order().rehearsal;
+        let threshold = match trace::threshold(bench.clock(), rehearsal) {
+            Ok(threshold) => threshold,
+            Err(error) => {
+                bench.fail_all(series, &error);
+                return Ok(());
+            }
+        };
+        bench.each(series, |bench, case| {
+            let processes = case.int("processes").context("a case without processes")?;
+            let least_ns = case.at.get(LEAST).and_then(|value| value.int());
+            let least_ns = least_ns.unwrap_or(0) as f64;
+            let window_ns = window_ns(series, processes, tick_ns, least_ns);
+            let cpu = [bench.cpu()];
+            let before = counters(&cpu);
+            let spun = spin::spin(Spin {
+                processes: usize::try_from(processes)?,
+                threshold: threshold.ticks,
+                window: bench.clock().ticks(window_ns),
+                room: GAPS_MIN + (window_ns / 1e9 * GAPS_PER_S) as usize,
+            })?;
+            let moved = counters(&cpu).delta(&before);
+            figures::write(bench, case, &spun, &threshold, tick_ns, &moved)
+        });
+        Ok(())
+    }
+}
+
+/// Key of `at`: ns that each process is in the window at least.
+const LEAST: &str = "least_ns";
+
+/// Length of a case's window, in ns.
+fn window_ns(series: &Series, processes: u64, tick_ns: f64, least_ns: f64) -> f64 {
+    let samples = series.setting("samples").unwrap_or(15);
+    processes as f64 * (samples as f64 * tick_ns).max(least_ns)
+}
+
+fn counters(cpus: &[usize]) -> Snapshot {
+    Snapshot::read(&Root::live(Outside::default()), cpus)
+}
+
+#[cfg(test)]
+mod tests;

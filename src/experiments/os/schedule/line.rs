@@ -1,0 +1,237 @@
+//! What processes that shared one CPU logged, as one line of time. Pure.
+//!
+//! A process knows when it ran: the stretches between its gaps. Put together and ordered by their
+//! starts, the stretches of all processes are the CPU's time. A *run* is as many stretches of one
+//! process as follow each other with none of another's between: the gaps inside it are
+//! interruptions, after which it went on. What lies between two runs is a *switch*. Another's
+//! process shows as neither: it makes a gap longer.
+
+use metal::gaps::Gap;
+
+/// What one process logged, in ticks of the counter that all share.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Log {
+    /// Its first read.
+    pub(super) first: u64,
+    /// Its last read.
+    pub(super) last: u64,
+    /// When it did not run in between, ascending.
+    pub(super) gaps: Vec<Gap>,
+}
+
+impl Log {
+    /// The stretches in which it ran, as far as they lie in the window; stretches without length are
+    /// none.
+    fn stretches(&self, window: (u64, u64)) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let starts = std::iter::once(self.first).chain(self.gaps.iter().map(|gap| gap.end));
+        let ends = self.gaps.iter().map(|gap| gap.start);
+        let ends = ends.chain(std::iter::once(self.last));
+        starts
+            .zip(ends)
+            .map(move |(start, end)| (start.max(window.0), end.min(window.1)))
+            .filter(|(start, end)| start < end)
+    }
+}
+
+/// A process on the CPU without another of ours between.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    /// Which process, from 0.
+    pub(super) process: usize,
+    /// Its first and last moment, in ticks.
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// Interruptions after which it went on.
+    pub(super) inside: Vec<Gap>,
+}
+
+impl Run {
+    /// Its length, interruptions included: the slice.
+    pub(super) fn ticks(&self) -> u64 {
+        self.end - self.start
+    }
+
+    /// The part of it that the process had.
+    fn had(&self) -> u64 {
+        let lost: u64 = self.inside.iter().map(|gap| gap.ticks()).sum();
+        self.ticks().saturating_sub(lost)
+    }
+}
+
+/// From one process to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Switch {
+    /// Number of the run that it ends.
+    pub(super) run: usize,
+    /// Who ran before and after.
+    pub(super) from: usize,
+    pub(super) to: usize,
+    /// When it began, in ticks.
+    pub(super) at: u64,
+    /// How long neither ran; `None` where both seem to have run at once.
+    pub(super) ticks: Option<u64>,
+    /// The next run is its process' first: it came from the wait for the common start.
+    pub(super) is_first: bool,
+}
+
+/// The CPU's time as the processes had it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    /// Processes, those that never ran among them.
+    pub(super) processes: usize,
+    /// Who ran when, ascending, neighbours of different processes.
+    pub(super) runs: Vec<Run>,
+    /// Time in which two processes claim to have run at once, which one CPU does not allow.
+    pub(super) overlap_ticks: u64,
+}
+
+/// Puts the logs together, as far as they lie in the window (its first and last tick).
+pub(super) fn merged(logs: &[Log], window: (u64, u64)) -> Line {
+    let mut stretches: Vec<(u64, u64, usize)> = Vec::new();
+    for (process, log) in logs.iter().enumerate() {
+        stretches.extend(
+            log.stretches(window)
+                .map(|(start, end)| (start, end, process)),
+        );
+    }
+    stretches.sort_unstable();
+    let (mut runs, mut overlap_ticks) = (Vec::<Run>::new(), 0);
+    let mut latest = 0;
+    for (start, end, process) in stretches {
+        overlap_ticks += latest.min(end).saturating_sub(start);
+        latest = latest.max(end);
+        match runs.last_mut() {
+            Some(run) if run.process == process => {
+                run.inside.push(Gap {
+                    start: run.end,
+                    end: start,
+                });
+                run.end = end;
+            }
+            _ => runs.push(Run {
+                process,
+                start,
+                end,
+                inside: Vec::new(),
+            }),
+        }
+    }
+    Line {
+        processes: logs.len(),
+        runs,
+        overlap_ticks,
+    }
+}
+
+impl Line {
+    /// From the first moment to the last one, in ticks.
+    pub(super) fn span(&self) -> u64 {
+        match (self.runs.first(), self.runs.last()) {
+            (Some(first), Some(last)) => last.end.saturating_sub(first.start),
+            _ => 0,
+        }
+    }
+
+    /// The runs whose both ends were seen: all but the first and the last.
+    pub(super) fn whole(&self) -> &[Run] {
+        match self.runs.len() {
+            0..=2 => &[],
+            count => &self.runs[1..count - 1],
+        }
+    }
+
+    /// Time that each process had.
+    pub(super) fn had(&self) -> Vec<u64> {
+        let mut had = vec![0; self.processes];
+        for run in &self.runs {
+            had[run.process] += run.had();
+        }
+        had
+    }
+
+    /// Share of the time inside runs and between them in which no process ran: interrupted, and
+    /// in all. `None` where nothing ran.
+    pub(super) fn lost(&self) -> Option<(f64, f64)> {
+        let span = self.span();
+        let gaps = self.runs.iter().flat_map(|run| &run.inside);
+        let inside: u64 = gaps.map(|gap| gap.ticks()).sum();
+        let between: u64 = self.switches().iter().filter_map(|of| of.ticks).sum();
+        let share = |ticks: u64| ticks as f64 / span as f64;
+        (span > 0).then(|| (share(inside), share(inside + between)))
+    }
+
+    /// Jain's index of what the processes had: 1 where all had the same, 1 / n where one had all.
+    pub(super) fn fairness(&self) -> Option<f64> {
+        let had: Vec<f64> = self.had().into_iter().map(|ticks| ticks as f64).collect();
+        let sum: f64 = had.iter().sum();
+        let squares: f64 = had.iter().map(|ticks| ticks * ticks).sum();
+        (squares > 0.0).then(|| sum * sum / (had.len() as f64 * squares))
+    }
+
+    /// From each run to the next.
+    pub(super) fn switches(&self) -> Vec<Switch> {
+        let mut ran = vec![false; self.processes];
+        let pairs = self.runs.windows(2).enumerate();
+        pairs
+            .map(|(run, pair)| {
+                ran[pair[0].process] = true;
+                Switch {
+                    run,
+                    from: pair[0].process,
+                    to: pair[1].process,
+                    at: pair[0].end,
+                    ticks: pair[1].start.checked_sub(pair[0].end),
+                    is_first: !ran[pair[1].process],
+                }
+            })
+            .collect()
+    }
+
+    /// Processes in the order in which they ran first; those that never ran are not in it.
+    pub(super) fn order(&self) -> Vec<usize> {
+        let mut order = Vec::new();
+        for run in &self.runs {
+            if !order.contains(&run.process) {
+                order.push(run.process);
+            }
+        }
+        order
+    }
+
+    /// Share of the switches that gave the CPU to the process that had waited longest: 1 is round
+    /// robin. Only those after which every process had run once are looked at; `None` where there
+    /// is no such switch.
+    pub(super) fn rotation(&self) -> Option<f64> {
+        let mut last: Vec<Option<u64>> = vec![None; self.processes];
+        let (mut in_turn, mut all) = (0_u64, 0_u64);
+        for pair in self.runs.windows(2) {
+            last[pair[0].process] = Some(pair[0].end);
+            if last.iter().any(Option::is_none) {
+                continue;
+            }
+            all += 1;
+            in_turn += u64::from(last.iter().min() == Some(&last[pair[1].process]));
+        }
+        (all > 0).then(|| in_turn as f64 / all as f64)
+    }
+
+    /// Involuntary switches away from a process that its log does not show as one, of so many that
+    /// the kernel counted while it logged: another's process ran, and then the same one again. At
+    /// most one of them may be its last gap, whose other end lies behind the window.
+    pub(super) fn hidden(&self, process: usize, counted: u64) -> u64 {
+        let ended = self.runs.iter().filter(|run| run.process == process);
+        counted.saturating_sub(ended.count() as u64)
+    }
+}
+
+/// Processes as a report numbers them: from 1, in the order of a list.
+pub(super) fn named(processes: impl IntoIterator<Item = usize>) -> String {
+    let names: Vec<String> = processes
+        .into_iter()
+        .map(|process| (process + 1).to_string())
+        .collect();
+    names.join(" ")
+}
+
+#[cfg(test)]
+mod tests;
