@@ -3,7 +3,8 @@
 
 use crate::guest::{self, Machine};
 use crate::part;
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
@@ -22,15 +23,21 @@ const MACHINE: Machine = Machine {
     ],
     programs: &["/usr/bin/rtla"],
 };
-/// Two periods of 1 s, of each of which the tracer runs 300 ms: CPUs 1 and 3 beside each other are as many
-/// as the emulator may have to run on.
+/// The tracer has two periods of 1 s, in each of which it runs for 300 ms: CPUs 1 and 3 beside each other
+/// are as many as the emulator may have to run on.
 const SCRIPT: &str = "
 mount -t tracefs tracefs /sys/kernel/tracing
 echo \"tickless=$(cat /sys/devices/system/cpu/nohz_full)\"
 TRACER='-d 2s -p 1000000 -r 300000 -c 1,3'
 echo '[top'; rtla osnoise top -q $TRACER 2>&1; echo 'top]'
-echo '[refused'; plumb plan clock.read --cpu 3 2>&1; echo 'refused]'
 echo '[hist'; rtla osnoise hist $TRACER -b 10 -E 20 2>&1; echo 'hist]'
+echo '[refused'; plumb plan noise.activity --cpu 3 2>&1; echo 'refused]'
+taskset 0xf plumb run noise.activity noise.all --preset rehearsal --cpu 3,1 --set noise.activity.cpu=1,3 \
+  --out /tmp/record.jsonl > /tmp/report 2> /tmp/errors
+echo \"run=$?\"
+cat /tmp/errors
+echo '[report'; cat /tmp/report; echo 'report]'
+echo '[record'; cat /tmp/record.jsonl; echo 'record]'
 ";
 
 #[test]
@@ -38,16 +45,115 @@ echo '[hist'; rtla osnoise hist $TRACER -b 10 -E 20 2>&1; echo 'hist]'
     not(target_arch = "x86_64"),
     ignore = "the machine is an x86-64 one, which another architecture's binary does not run on"
 )]
-fn a_tickless_cpu_is_found_and_said_so_by_plumb_and_by_the_kernels_tracer() {
+fn a_tickless_cpu_is_told_by_plumb_and_by_the_kernels_tracer() {
     let console = guest::run(&MACHINE, SCRIPT);
-    println!("{console}");
     assert!(console.contains("tickless=3\n"), "{console}");
+    let (top, hist) = (part(&console, "top"), part(&console, "hist"));
+    println!("{top}{hist}");
+    check_top(&read("top", top));
+    check_hist(&read("hist", hist));
     // Isolation takes a CPU out of every process's mask: plumb says how it is had.
     let refused = part(&console, "refused");
     assert!(refused.contains("CPU 3 is isolated"), "{refused}");
     assert!(refused.contains("`taskset -c 0-3 plumb"), "{refused}");
-    check_top(&read("top", part(&console, "top")));
-    check_hist(&read("hist", part(&console, "hist")));
+
+    assert!(console.contains("run=0\n"), "{console}");
+    println!("{}", part(&console, "report"));
+    let record = part(&console, "record");
+    let events: Vec<Value> = record
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a line of JSON"))
+        .collect();
+    check_activity(&events);
+    check_all(&events);
+    check_beside(record, top, hist);
+}
+
+/// Every case was measured; on the CPU without tick that is said with the evidence.
+fn check_activity(events: &[Value]) {
+    for (cpu, is_tickless) in [(1, false), (3, true)] {
+        let lost = one(events, "noise.activity", &json!({ "cpu": cpu }), "lost");
+        let notes = lost["notes"].as_array().unwrap();
+        let notes: Vec<&str> = notes.iter().filter_map(Value::as_str).collect();
+        let notes = notes.join("; ");
+        let list = "nohz_full lists CPU 3: 3";
+        assert_eq!(notes.contains(list), is_tickless, "CPU {cpu}: {notes}");
+        if is_tickless {
+            assert!(
+                notes.contains("tickless, there is no tick to find ("),
+                "{notes}"
+            );
+            assert!(
+                notes.contains("timer interrupts a second on CPU 3, not 250"),
+                "{notes}"
+            );
+        }
+        let share = lost["values"][0].as_f64().unwrap();
+        assert!((0.0..1.0).contains(&share), "{lost}");
+    }
+    // A tick that is not there has no period.
+    let periods = events
+        .iter()
+        .filter(|event| event["event"] == "samples" && event["metric"] == "tick_period");
+    let cpus: Vec<&Value> = periods.map(|samples| &samples["case"]["cpu"]).collect();
+    assert!(!cpus.contains(&&json!(3)), "{cpus:?}");
+}
+
+/// All CPUs together, and each.
+fn check_all(events: &[Value]) {
+    for cpu in [json!("all"), json!(1), json!(3)] {
+        let lost = one(events, "noise.all", &json!({ "cpu": cpu }), "lost");
+        let share = lost["values"][0].as_f64().unwrap();
+        assert!((0.0..1.0).contains(&share), "{lost}");
+    }
+}
+
+/// The only samples of a metric.
+fn one<'run>(events: &'run [Value], experiment: &str, case: &Value, metric: &str) -> &'run Value {
+    let found: Vec<&Value> = events
+        .iter()
+        .filter(|event| event["event"] == "samples" && event["metric"] == metric)
+        .filter(|event| event["series"].as_str().unwrap().starts_with(experiment))
+        .filter(|event| event["case"] == *case)
+        .collect();
+    assert_eq!(found.len(), 1, "{experiment} {case} {metric}: {found:?}");
+    found[0]
+}
+
+/// The script lays plumb's figures and the tool's of the same CPUs beside each other.
+fn check_beside(record: &str, top: &str, hist: &str) {
+    let directory = tempfile::tempdir().unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/agree/noise");
+    let mut python = Command::new("python3");
+    python.args([script, "osnoise", "--from"]);
+    for (name, content) in [("record", record), ("top", top), ("hist", hist)] {
+        let path = directory.path().join(name);
+        fs::write(&path, content).unwrap();
+        python.arg(path);
+    }
+    let told = python.output().expect("scripts/test installs python3");
+    let text = String::from_utf8(told.stdout).unwrap();
+    println!("{text}");
+    assert!(
+        told.status.success(),
+        "{}",
+        String::from_utf8_lossy(&told.stderr)
+    );
+    let lines: Vec<&str> = text.lines().collect();
+    let begins = [
+        "plumb, CPU 1:",
+        "rtla, CPU 1:",
+        "plumb, CPU 3:",
+        "rtla, CPU 3:",
+    ];
+    assert_eq!(lines.len(), begins.len(), "{text}");
+    for (line, begin) in lines.iter().zip(begins) {
+        assert!(line.starts_with(begin), "{text}");
+        assert!(
+            line.contains(" s, noise ") && line.contains("%, "),
+            "{text}"
+        );
+    }
 }
 
 /// The tool's output as `scripts/agree/noise` reads it.
@@ -103,7 +209,7 @@ fn check_top(table: &Value) {
     let interrupts = |cpu: &str| table[cpu]["irq"].as_f64().unwrap();
     let periods = table["1"]["periods"].as_f64().unwrap();
     assert!(interrupts("1") >= 5.0 * periods, "{table}");
-    assert!(interrupts("3") <= interrupts("1") / 4.0, "{table}");
+    assert!(interrupts("3") <= interrupts("1") / 2.0, "{table}");
 }
 
 /// What the buckets hold is what was counted, and the means and ends lie in order.

@@ -4,7 +4,7 @@ use super::line::{self, Line, Run, Switch};
 use super::spin::Spun;
 use crate::experiments::noise::trace::Threshold;
 use crate::host::counters::Snapshot;
-use crate::measure::{Bench, Clock};
+use crate::measure::{Bench, Clock, raw_ns};
 use crate::stats::phase::{self, Tick};
 use anyhow::{Context, Result, ensure};
 use metal::gaps::Gap;
@@ -57,7 +57,18 @@ pub(super) fn write(
     );
     let ticks = slices.iter().map(|slice| slice / tick_ns).collect();
     let notes = seen.notes(threshold, moved);
-    bench.record(case, "slice", slices)?.notes.extend(notes);
+    let samples = bench.record(case, "slice", slices)?;
+    samples.notes.extend(notes);
+    // Where the window of the list of switches lies in time: so that what the kernel saw meanwhile can be
+    // laid beside it (`scripts/agree/noise`).
+    samples.quantities.extend([
+        (
+            "switches_begin_raw_ns".to_owned(),
+            raw_ns(seen.clock, spun.window.0),
+        ),
+        ("switches_window_ns".to_owned(), seen.window_ns()),
+        ("threshold_ns".to_owned(), threshold.ns),
+    ]);
     bench.record_batches(case, "slice_ticks", 0, ticks)?;
     let (switches, among) = seen.switch_lengths();
     bench.record(case, "switch", switches)?.notes.extend(among);
