@@ -125,7 +125,8 @@ fn field(line: &str) -> Option<(String, Field)> {
     let line = line.trim().strip_prefix("field:")?;
     let mut parts = line.split(';').map(str::trim);
     let declaration = parts.next()?;
-    let mut value = |name: &str| -> Option<usize> { parts.next()?.strip_prefix(name)?.parse().ok() };
+    let mut value =
+        |name: &str| -> Option<usize> { parts.next()?.strip_prefix(name)?.parse().ok() };
     let (offset, bytes) = (value("offset:")?, value("size:")?);
     let is_signed = value("signed:").is_some_and(|signed| signed != 0);
     let name = declaration.split_whitespace().last()?;
@@ -141,7 +142,9 @@ fn field(line: &str) -> Option<(String, Field)> {
 
 /// `__print_symbolic(REC->vec, { 0, "HI" }, { 1, "TIMER" })`: the only list of a format that has one.
 fn symbols(text: &str) -> BTreeMap<i64, String> {
-    let list = text.split_once("__print_symbolic(").map_or("", |(_, list)| list);
+    let list = text
+        .split_once("__print_symbolic(")
+        .map_or("", |(_, list)| list);
     let pairs = list.split('{').skip(1).filter_map(|pair| {
         let (value, rest) = pair.split_once(',')?;
         let name = rest.split('"').nth(1)?;
@@ -218,6 +221,9 @@ mod tests {
         let names = of_system(&root, "sys/kernel/debug/tracing", "sched");
         assert_eq!(names, ["sched/sched_switch"]);
         assert_eq!(mounted(&Root::tree("")), None);
-        assert_eq!(Tracepoint::read(&root, "sys/kernel/debug/tracing", "irq/none"), None);
+        assert_eq!(
+            Tracepoint::read(&root, "sys/kernel/debug/tracing", "irq/none"),
+            None
+        );
     }
 }

@@ -31,12 +31,15 @@ mod counters;
 mod counts;
 mod evidence;
 mod own;
+mod spans;
 #[cfg(test)]
 mod tests;
+mod tracing;
 mod watch;
 
 pub(crate) use evidence::{Evidence, OfCpu, OfThread, RowCount, Throttling};
 pub(crate) use own::PlumbThread;
+pub(crate) use spans::{Span, Timeline};
 pub(crate) use watch::{Rung, Watch, ladder};
 
 use crate::host::kernel::Virtualisation;
@@ -136,7 +139,7 @@ pub(crate) enum By {
 }
 
 /// Whose a gap is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Attributed {
     /// The cause.
     pub cause: Cause,
@@ -145,12 +148,20 @@ pub(crate) struct Attributed {
     pub who: String,
     /// What the attribution rests on.
     pub by: By,
+    /// What of the gap lies in no event, in ns, at [`Level::Tracepoints`] where events touch it: the
+    /// way into the kernel and out of it, and the hypervisor's part of an interrupt.
+    pub beside_ns: Option<f64>,
 }
 
 impl Attributed {
     fn new(cause: Cause, who: impl Into<String>, by: By) -> Attributed {
         let who = who.into();
-        Attributed { cause, who, by }
+        Attributed {
+            cause,
+            who,
+            by,
+            beside_ns: None,
+        }
     }
 
     fn nobody(why: impl Into<String>) -> Attributed {

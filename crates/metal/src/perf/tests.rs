@@ -8,7 +8,9 @@ fn bytes(kind: u32, misc: u16, words: &[u64]) -> Vec<u8> {
     bytes.extend(misc.to_ne_bytes());
     let length = u16::try_from(8 + 8 * words.len()).expect("short");
     bytes.extend(length.to_ne_bytes());
-    words.iter().for_each(|word| bytes.extend(word.to_ne_bytes()));
+    words
+        .iter()
+        .for_each(|word| bytes.extend(word.to_ne_bytes()));
     bytes
 }
 
@@ -73,13 +75,24 @@ fn own_switches_are_seen_at_their_time() {
     ring.stop().expect("it was opened");
     let (mut outs, mut ins) = (Vec::new(), Vec::new());
     ring.drain(|record| match record {
-        Record::Switch { time_ns, is_out: true, .. } => outs.push(time_ns),
+        Record::Switch {
+            time_ns,
+            is_out: true,
+            ..
+        } => outs.push(time_ns),
         Record::Switch { time_ns, .. } => ins.push(time_ns),
         other => panic!("{other:?} was not asked for"),
     });
     assert!(outs.len() >= 3, "{outs:?}");
-    assert!(outs.iter().chain(&ins).all(|at| (before..after).contains(at)));
-    let slept = outs.iter().zip(&ins).filter(|(out, back)| *back - *out >= 150_000);
+    assert!(
+        outs.iter()
+            .chain(&ins)
+            .all(|at| (before..after).contains(at))
+    );
+    let slept = outs
+        .iter()
+        .zip(&ins)
+        .filter(|(out, back)| *back - *out >= 150_000);
     assert!(slept.count() >= 3, "{outs:?} {ins:?}");
     assert_eq!(ring.holes(), []);
     assert!(ring.lost().is_none_or(|lost| lost == 0));

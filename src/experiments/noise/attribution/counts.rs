@@ -21,30 +21,31 @@ const SWITCH_NS: f64 = 20e3;
 /// A throttled stretch seen from outside against the time that the group counted, in ns: the group's
 /// clock starts when the scheduler notices, which may be a millisecond of timer slack away.
 const THROTTLE_NS: f64 = 1e6;
+/// Shorter gaps are no throttling, in ns: what is left of a period when its quota is gone is a part
+/// of 100 ms, or of whatever a group has, and of at least 1 ms.
+const THROTTLED_LEAST_NS: f64 = 100e3;
 
-/// Fills what is `None` in `found` as far as the counters go. `found`, `lengths_ns` and `on_tick`
-/// have one entry per gap. What is there already counts against the counters too.
-pub(super) fn complete(
-    found: &mut [Option<Attributed>],
-    lengths_ns: &[f64],
-    on_tick: &[bool],
-    of_cpu: &OfCpu,
-    throttling: Option<Throttling>,
-) {
-    let mut matching = Matching { found, lengths_ns };
-    matching.throttled(throttling);
-    matching.threads(of_cpu);
-    matching.timer(of_cpu, on_tick);
-    matching.steal(of_cpu, on_tick);
-    matching.interrupts(of_cpu);
-}
-
-struct Matching<'a> {
-    found: &'a mut [Option<Attributed>],
+/// Gaps on the way to their causes. What has a cause already counts against the counters too. A
+/// gap is named by its place.
+pub(super) struct Matching<'a> {
+    /// One entry per gap.
+    pub found: Vec<Option<Attributed>>,
     lengths_ns: &'a [f64],
+    on_tick: &'a [bool],
+    of_cpu: &'a OfCpu,
 }
 
-impl Matching<'_> {
+impl<'a> Matching<'a> {
+    /// No gap has a cause yet.
+    pub(super) fn new(lengths_ns: &'a [f64], on_tick: &'a [bool], of_cpu: &'a OfCpu) -> Self {
+        Matching {
+            found: vec![None; lengths_ns.len()],
+            lengths_ns,
+            on_tick,
+            of_cpu,
+        }
+    }
+
     /// Gaps without a cause, longest first; equal ones in the order of time.
     fn longest(&self) -> Vec<usize> {
         let open = (0..self.found.len()).filter(|gap| self.found[*gap].is_none());
@@ -69,15 +70,15 @@ impl Matching<'_> {
 
     /// The longest open gaps become `cause`: at most `count`, together at most `total_ns` with
     /// `extra_ns` beyond it for each. One that is too long for what is left is passed over.
+    /// Only those that `may`.
     fn take_longest(
         &mut self,
-        count: u64,
-        total_ns: f64,
-        extra_ns: f64,
+        may: impl Fn(usize) -> bool,
+        (count, total_ns, extra_ns): (u64, f64, f64),
         (cause, who): (Cause, &str),
     ) {
         let (mut count, mut left_ns) = (count, total_ns);
-        for gap in self.longest() {
+        for gap in self.longest().into_iter().filter(|gap| may(*gap)) {
             if count == 0 {
                 return;
             }
@@ -91,18 +92,28 @@ impl Matching<'_> {
         }
     }
 
-    fn throttled(&mut self, throttling: Option<Throttling>) {
+    /// Step 1, of the gaps that `may`.
+    pub(super) fn throttled(
+        &mut self,
+        throttling: Option<Throttling>,
+        may: impl Fn(usize) -> bool,
+    ) {
         let Some(Throttling { periods, time_ns }) = throttling else {
             return;
         };
         let (count, ns) = self.given(&[Cause::Throttled]);
         let left_ns = time_ns as f64 - (ns - count as f64 * THROTTLE_NS).max(0.0);
         let cause = (Cause::Throttled, "quota of the control group");
-        self.take_longest(periods.saturating_sub(count), left_ns, THROTTLE_NS, cause);
+        let bounds = (periods.saturating_sub(count), left_ns, THROTTLE_NS);
+        let lengths_ns = self.lengths_ns;
+        let is_long = |gap: usize| lengths_ns[gap] >= THROTTLED_LEAST_NS;
+        self.take_longest(|gap| is_long(gap) && may(gap), bounds, cause);
     }
 
-    /// A throttled thread is switched out against its will too, and waits.
-    fn threads(&mut self, of_cpu: &OfCpu) {
+    /// Step 2, of the gaps that `may`. A throttled thread is switched out against its will too, and
+    /// waits.
+    pub(super) fn threads(&mut self, may: impl Fn(usize) -> bool) {
+        let of_cpu = self.of_cpu;
         let known = of_cpu
             .threads
             .iter()
@@ -119,12 +130,15 @@ impl Matching<'_> {
             None => f64::INFINITY,
         };
         let cause = (Cause::Thread, "another thread");
-        self.take_longest(switches.saturating_sub(count), left_ns, SWITCH_NS, cause);
+        let bounds = (switches.saturating_sub(count), left_ns, SWITCH_NS);
+        self.take_longest(may, bounds, cause);
     }
 
-    fn timer(&mut self, of_cpu: &OfCpu, on_tick: &[bool]) {
+    /// Step 3.
+    pub(super) fn timer(&mut self) {
+        let of_cpu = self.of_cpu;
         let mut open = self.longest();
-        open.retain(|gap| on_tick[*gap]);
+        open.retain(|gap| self.on_tick[*gap]);
         let Some(&median) = open.get(open.len() / 2) else {
             return;
         };
@@ -144,15 +158,15 @@ impl Matching<'_> {
         }
     }
 
-    /// The hypervisor's time comes at any moment: a gap on the grid is the tick's, unless no tick
+    /// Step 4. The hypervisor's time comes at any moment: a gap on the grid is the tick's, unless no tick
     /// was counted for it.
-    fn steal(&mut self, of_cpu: &OfCpu, on_tick: &[bool]) {
-        let Some(steal_ns) = of_cpu.steal_ns.filter(|ns| *ns > 0) else {
+    pub(super) fn steal(&mut self) {
+        let Some(steal_ns) = self.of_cpu.steal_ns.filter(|ns| *ns > 0) else {
             return;
         };
         let mut left_ns = steal_ns as f64 - self.given(&[Cause::Steal]).1;
         for gap in self.longest() {
-            if on_tick[gap] || self.lengths_ns[gap] > left_ns {
+            if self.on_tick[gap] || self.lengths_ns[gap] > left_ns {
                 continue;
             }
             left_ns -= self.lengths_ns[gap];
@@ -161,9 +175,9 @@ impl Matching<'_> {
         }
     }
 
-    /// What the timer's line counted beyond the tick are timers that ran out in between.
-    fn interrupts(&mut self, of_cpu: &OfCpu) {
-        let Some(rows) = &of_cpu.interrupts else {
+    /// Step 5. What the timer's line counted beyond the tick are timers that ran out in between.
+    pub(super) fn interrupts(&mut self) {
+        let Some(rows) = &self.of_cpu.interrupts else {
             return;
         };
         let mut rows: Vec<(&RowCount, u64)> =

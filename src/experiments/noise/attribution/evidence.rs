@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use metal::gaps::Gap;
 
 use super::own::PlumbThread;
-use super::{Attributed, Level, counts};
+use super::spans::Timeline;
+use super::{Attributed, By, Cause, Level, counts};
 
 /// What was seen between [`super::Watch::begin`] and its end. Plain data: it can be made by hand.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +36,8 @@ pub(crate) struct OfCpu {
     pub steal_ns: Option<u64>,
     /// The traced threads of this CPU.
     pub threads: Vec<OfThread>,
+    /// Who had it when, above [`Level::Counters`].
+    pub timeline: Option<Timeline>,
 }
 
 /// How often a line moved.
@@ -81,13 +84,53 @@ impl Evidence {
             .iter()
             .map(|gap| gap.end.saturating_sub(gap.start) as f64 * self.tick_ns)
             .collect();
-        let mut found = vec![None; gaps.len()];
-        counts::complete(&mut found, &lengths_ns, on_tick, of_cpu, self.throttling);
-        let why = of_cpu.why_nobody();
+        let mut counts = counts::Matching::new(&lengths_ns, on_tick, of_cpu);
+        let owner = |gap: &Gap| of_cpu.timeline.as_ref()?.owner(*gap, self.tick_ns);
+        match (self.level, &of_cpu.timeline) {
+            (Level::Tracepoints, Some(_)) => {
+                counts.found = gaps.iter().map(owner).collect();
+                counts.steal();
+            }
+            (Level::Switches, Some(timeline)) => {
+                let is_off: Vec<bool> = gaps.iter().map(|gap| owner(gap).is_some()).collect();
+                counts.throttled(self.throttling, |gap| is_off[gap]);
+                for (gap, found) in counts.found.iter_mut().enumerate() {
+                    if is_off[gap] && found.is_none() {
+                        *found = Some(Attributed::new(Cause::Thread, "another thread", By::Time));
+                    }
+                }
+                counts.threads(|gap| timeline.has_hole_in(gaps[gap]));
+                counts.timer();
+                counts.steal();
+                counts.interrupts();
+            }
+            _ => {
+                counts.throttled(self.throttling, |_| true);
+                counts.threads(|_| true);
+                counts.timer();
+                counts.steal();
+                counts.interrupts();
+            }
+        }
+        let found = counts.found.into_iter().zip(gaps);
+        let nobody = |gap: &Gap| Attributed::nobody(self.why_nobody(of_cpu, *gap));
         found
-            .into_iter()
-            .map(|cause| cause.unwrap_or_else(|| Attributed::nobody(why.clone())))
+            .map(|(cause, gap)| cause.unwrap_or_else(|| nobody(gap)))
             .collect()
+    }
+
+    fn why_nobody(&self, of_cpu: &OfCpu, gap: Gap) -> String {
+        if let (Level::Tracepoints, Some(timeline)) = (self.level, &of_cpu.timeline) {
+            return match timeline.has_hole_in(gap) {
+                true => "events were lost: more than the ring holds".to_owned(),
+                false => "no event of the kernel touches it".to_owned(),
+            };
+        }
+        let unreadable = of_cpu.unreadable();
+        match unreadable.is_empty() {
+            true => "more gaps than the counters counted".to_owned(),
+            false => format!("counters not readable: {}", unreadable.join(", ")),
+        }
     }
 
     /// Threads of plumb beside the traced ones, by what they ran in the window, most first: the
@@ -99,9 +142,18 @@ impl Evidence {
     /// How far the evidence goes, for a note: `level 1 (switches): …why not further`.
     pub(crate) fn reached(&self) -> String {
         let level = format!("level {} ({})", self.level.number(), self.level.name());
+        let lost: u64 = self
+            .cpus
+            .values()
+            .filter_map(|of_cpu| of_cpu.timeline.as_ref()?.lost)
+            .sum();
+        let lost = match lost {
+            0 => String::new(),
+            _ => format!("; {lost} events were lost"),
+        };
         match &self.why_not_higher {
-            Some(why) => format!("{level}; not further: {why}"),
-            None => level,
+            Some(why) => format!("{level}{lost}; not further: {why}"),
+            None => format!("{level}{lost}"),
         }
     }
 }
@@ -121,13 +173,5 @@ impl OfCpu {
         ];
         let missing = missing.into_iter().filter(|(is_missing, _)| *is_missing);
         missing.map(|(_, name)| name).collect()
-    }
-
-    fn why_nobody(&self) -> String {
-        let unreadable = self.unreadable();
-        match unreadable.is_empty() {
-            true => "no counter moved that is not used up".to_owned(),
-            false => format!("counters not readable: {}", unreadable.join(", ")),
-        }
     }
 }

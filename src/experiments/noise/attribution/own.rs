@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use crate::host::Root;
 
 /// A thread of plumb beside the traced ones, and what it did in the window.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PlumbThread {
     /// `plumb session`, `plumb worker` or `plumb child`, with the thread's own name where it has
-    /// another.
+    /// another. As the causes of gaps name it.
     pub name: String,
     /// Process.
     pid: u32,
@@ -16,8 +16,11 @@ pub(crate) struct PlumbThread {
     tid: u32,
     /// Times it was given a CPU; `None` where the kernel keeps no statistics.
     pub runs: Option<u64>,
-    /// Time on a CPU, in ns.
+    /// Time on a CPU, in ns, as far as the kernel has booked it.
     pub time_ns: Option<u64>,
+    /// Stretches of it on the watched CPUs, and their time in ns, as tracepoints saw them; `None`
+    /// below that level.
+    pub seen: Option<(u64, f64)>,
 }
 
 /// Threads of plumb by number, with what each is called.
@@ -129,6 +132,7 @@ pub(super) fn plumb(
                 tid: *tid,
                 runs: since(|runs| runs.1),
                 time_ns: since(|runs| runs.0),
+                seen: None,
             }
         })
         .collect();

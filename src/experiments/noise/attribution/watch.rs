@@ -1,7 +1,13 @@
 //! Evidence is gathered around a window.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Result;
+
 use super::counters::Reading;
-use super::{Evidence, Level, own};
+use super::spans::Threads;
+use super::tracing::{Switches, Tie, Tracing, tie};
+use super::{Cause, Evidence, Level, OfCpu, PlumbThread, own};
 use crate::host::{Outside, Root};
 use crate::measure::Clock;
 
@@ -14,13 +20,37 @@ pub(crate) struct Rung {
     pub why_not: Option<String>,
 }
 
-/// Every step of the ladder, tried here and now.
+/// Every step of the ladder, tried here and now on the calling thread and its CPU.
 pub(crate) fn ladder() -> Vec<Rung> {
-    let rung = |level| Rung {
-        level,
-        why_not: None,
+    let root = Root::live(Outside::default());
+    let cpu = metal::place::current_cpu();
+    let threads: Vec<(usize, u32)> = calling_thread(&root)
+        .map(|tid| (cpu, tid))
+        .into_iter()
+        .collect();
+    let counters = Reading::take(&root, &[cpu], &threads);
+    let unreadable = counters.since(&counters, cpu, &threads).unreadable();
+    let why_not = match unreadable.is_empty() {
+        true => None,
+        false => Some(format!("not readable: {}", unreadable.join(", "))),
     };
-    vec![rung(Level::Counters)]
+    let tried = |level: Level, why_not: Option<String>| Rung { level, why_not };
+    vec![
+        tried(Level::Counters, why_not),
+        tried(Level::Switches, refusal(Switches::open(&threads))),
+        tried(
+            Level::Tracepoints,
+            refusal(Tracing::open(&root, &[cpu], &threads)),
+        ),
+    ]
+}
+
+fn refusal<T>(result: Result<T>) -> Option<String> {
+    result.err().map(|error| format!("{error:#}"))
+}
+
+fn calling_thread(root: &Root) -> Option<u32> {
+    root.link_name("proc/thread-self")?.parse().ok()
 }
 
 /// Watches some CPUs and the threads that trace on them.
@@ -30,20 +60,32 @@ pub(crate) struct Watch {
     cpus: Vec<usize>,
     threads: Vec<(usize, u32)>,
     clock: Clock,
-    before: Reading,
     names: own::Names,
-    runs: std::collections::BTreeMap<u32, own::Runs>,
+    runs: BTreeMap<u32, own::Runs>,
+    before: Reading,
+    events: Events,
     why_not_higher: Option<String>,
+    begin: Tie,
+}
+
+/// Events that are being kept.
+#[derive(Debug)]
+enum Events {
+    None,
+    Switches(Switches),
+    Tracing(Tracing),
 }
 
 impl Watch {
     /// Watches `cpus`, of which the calling thread traces on the first, no further up the ladder
-    /// than `at_most` and as far as permissions go. Call it pinned, outside the window.
+    /// than `at_most` and as far as permissions go. Call it pinned, outside the window: it reads
+    /// files and opens events, which takes milliseconds.
+    ///
+    /// Events are kept in memory of a fixed size until [`Watch::end`]: at 100 bytes each, 40,000 of
+    /// a CPU where few are watched, and 600 at worst where a thousand are. The evidence says from
+    /// when on they were lost.
     pub(crate) fn begin(at_most: Level, cpus: &[usize], clock: Clock) -> Watch {
-        let root = Root::live(Outside::default());
-        let me = root
-            .link_name("proc/thread-self")
-            .and_then(|tid| tid.parse().ok());
+        let me = calling_thread(&Root::live(Outside::default()));
         let threads: Vec<(usize, u32)> = cpus.first().copied().zip(me).into_iter().collect();
         Watch::begin_threads(at_most, cpus, &threads, clock)
     }
@@ -57,9 +99,9 @@ impl Watch {
         clock: Clock,
     ) -> Watch {
         let root = Root::live(Outside::default());
+        let (events, why_not_higher) = climb(at_most, &root, cpus, threads);
         let names = own::names(&root);
-        let why_not_higher = (at_most == Level::Counters).then(|| "not asked for".to_owned());
-        Watch {
+        let mut watch = Watch {
             runs: own::runs(&root, &names),
             before: Reading::take(&root, cpus, threads),
             cpus: cpus.to_vec(),
@@ -67,26 +109,113 @@ impl Watch {
             clock,
             names,
             root,
+            events,
             why_not_higher,
+            begin: (0, 0),
+        };
+        let started = match &watch.events {
+            Events::None => Ok(()),
+            Events::Switches(switches) => switches.start(),
+            Events::Tracing(tracing) => tracing.start(),
+        };
+        if let Err(error) = started {
+            watch.events = Events::None;
+            watch.why_not_higher = Some(format!("{error:#}"));
         }
+        watch.begin = tie(clock);
+        watch
     }
 
     /// What was seen since the beginning.
     pub(crate) fn end(self) -> Evidence {
+        let ties = (self.begin, tie(self.clock));
+        if let Events::Tracing(tracing) = &self.events {
+            tracing.stop();
+        }
         let after = Reading::take(&self.root, &self.cpus, &self.threads);
         let runs = own::runs(&self.root, &self.names);
         let traced: Vec<u32> = self.threads.iter().map(|(_, tid)| *tid).collect();
-        let cpus = self.cpus.iter().map(|&cpu| {
-            let of_cpu = after.since(&self.before, cpu, &self.threads);
+        let (level, mut timelines) = match self.events {
+            Events::None => (Level::Counters, BTreeMap::new()),
+            Events::Switches(switches) => (Level::Switches, switches.timelines(ties)),
+            Events::Tracing(tracing) => {
+                let threads = |cpu| who_is_who(cpu, &self.threads, &self.names);
+                (Level::Tracepoints, tracing.timelines(threads, ties))
+            }
+        };
+        let mut of_cpu = |&cpu: &usize| {
+            let mut of_cpu = after.since(&self.before, cpu, &self.threads);
+            of_cpu.timeline = timelines.remove(&cpu);
             (cpu, of_cpu)
-        });
-        Evidence {
-            level: Level::Counters,
-            why_not_higher: self.why_not_higher,
-            tick_ns: self.clock.ns(1),
-            cpus: cpus.collect(),
-            throttling: after.throttling_since(&self.before),
-            plumb: own::plumb(&self.names, &self.runs, &runs, &traced),
+        };
+        let cpus: BTreeMap<usize, OfCpu> = self.cpus.iter().map(&mut of_cpu).collect();
+        let mut plumb = own::plumb(&self.names, &self.runs, &runs, &traced);
+        let tick_ns = self.clock.ns(1);
+        if level == Level::Tracepoints {
+            plumb
+                .iter_mut()
+                .for_each(|thread| see(thread, &cpus, tick_ns));
         }
+        Evidence {
+            level,
+            why_not_higher: self.why_not_higher,
+            tick_ns,
+            throttling: after.throttling_since(&self.before),
+            cpus,
+            plumb,
+        }
+    }
+}
+
+/// The highest step that can be had, and why not a higher one.
+fn climb(
+    at_most: Level,
+    root: &Root,
+    cpus: &[usize],
+    threads: &[(usize, u32)],
+) -> (Events, Option<String>) {
+    let unasked = |level: Level| {
+        let next = Level::ALL.into_iter().find(|higher| *higher > level)?;
+        (at_most < next).then(|| format!("{} were not asked for", next.name()))
+    };
+    let mut why_not = unasked(Level::Switches);
+    if at_most >= Level::Tracepoints {
+        match Tracing::open(root, cpus, threads) {
+            Ok(tracing) => return (Events::Tracing(tracing), None),
+            Err(error) => why_not = Some(format!("{error:#}")),
+        }
+    }
+    if at_most >= Level::Switches {
+        match Switches::open(threads) {
+            Ok(switches) => return (Events::Switches(switches), why_not),
+            Err(error) => {
+                let more = why_not.map(|why| format!("; {why}")).unwrap_or_default();
+                return (Events::None, Some(format!("{error:#}{more}")));
+            }
+        }
+    }
+    (Events::None, unasked(Level::Counters))
+}
+
+/// What the tracepoints saw of a thread of plumb. Threads of one name are not told apart.
+fn see(thread: &mut PlumbThread, cpus: &BTreeMap<usize, OfCpu>, tick_ns: f64) {
+    let timelines = cpus.values().filter_map(|of_cpu| of_cpu.timeline.as_ref());
+    let spans = timelines.flat_map(|timeline| &timeline.spans);
+    let own = spans.filter(|span| span.cause == Cause::Plumb && *span.who == thread.name);
+    let (count, ticks) = own.fold((0, 0), |(count, ticks), span| {
+        (count + 1, ticks + (span.end - span.start))
+    });
+    thread.seen = Some((count, ticks as f64 * tick_ns));
+}
+
+fn who_is_who(cpu: usize, threads: &[(usize, u32)], names: &own::Names) -> Threads {
+    let traced = threads.iter().filter(|(on, _)| *on == cpu);
+    let traced: BTreeSet<u32> = traced.map(|(_, tid)| *tid).collect();
+    let plumb = names.iter().filter(|(tid, _)| !traced.contains(tid));
+    Threads {
+        plumb: plumb
+            .map(|(tid, named)| (*tid, named.name.as_str().into()))
+            .collect(),
+        traced,
     }
 }
