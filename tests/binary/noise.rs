@@ -69,7 +69,7 @@ fn last_cpu() -> String {
     allowed.last().expect("one is allowed").to_string()
 }
 
-/// A control group with half a CPU; removed on drop.
+/// A control group with a fifth of a CPU, less than it would get beside other load; removed on drop.
 struct Quota(PathBuf);
 
 impl Quota {
@@ -80,9 +80,9 @@ impl Quota {
         let files: [(&str, &[(&str, &str)]); 2] = [
             (
                 "/sys/fs/cgroup/cpu",
-                &[("cpu.cfs_period_us", "10000"), ("cpu.cfs_quota_us", "5000")],
+                &[("cpu.cfs_period_us", "10000"), ("cpu.cfs_quota_us", "2000")],
             ),
-            ("/sys/fs/cgroup", &[("cpu.max", "5000 10000")]),
+            ("/sys/fs/cgroup", &[("cpu.max", "2000 10000")]),
         ];
         let (mount, files) = files
             .into_iter()
@@ -121,7 +121,7 @@ fn a_quota_that_throttles_is_named_as_the_cause() {
     );
     let answer = answer(here.other("sh").args(["-c", &line]).output().unwrap());
     let run = Run::of(&here, &answer);
-    // Half of the time, less what the quota had saved up.
+    // Four fifths of the time, less what the quota had saved up.
     let throttled = run.values("lost_throttled");
     assert!(
         throttled.iter().any(|share| *share > 0.1),

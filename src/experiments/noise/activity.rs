@@ -401,6 +401,9 @@ fn measure(case: &Case, settings: Settings, bench: &mut Bench) -> Result<()> {
     })?;
     bench.use_cpus(&[cpu]);
     bench.planned_switches(plain.involuntary() + traced.as_ref().map_or(0, Seen::involuntary));
+    // What was reached is said of the window that was to reach most, even if it did not.
+    let reached = traced.as_ref().unwrap_or(&plain).evidence.reached();
+    let traced = traced.filter(|traced| traced.evidence.level > Level::Counters);
     let ticking = Ticking::of(&plain, cpu, coarse_ns, &root);
     let round = bench.order().round;
     let mut book = Book { case, cpu, bench };
@@ -416,8 +419,13 @@ fn measure(case: &Case, settings: Settings, bench: &mut Bench) -> Result<()> {
     let core_hz = book.lengths(&plain)?;
     book.tick(&plain, &ticking, round)?;
     book.other(&plain, traced.as_ref())?;
-    let machine = machine_of(case);
-    book.shares(&plain, traced.as_ref(), &ticking, &machine, round)?;
+    book.shares(
+        &plain,
+        traced.as_ref(),
+        &ticking,
+        &machine_of(case),
+        reached,
+    )?;
     traces::write(
         book.bench,
         case,
@@ -535,10 +543,11 @@ impl Book<'_> {
         traced: Option<&Seen>,
         ticking: &Ticking,
         machine: &Virtualisation,
-        round: u32,
+        reached: String,
     ) -> Result<()> {
-        let best = shares::best(plain, traced);
-        let mut notes = vec![best.evidence.reached()];
+        let best = traced.unwrap_or(plain);
+        let round = self.bench.order().round;
+        let mut notes = vec![reached];
         if plain.tick.is_none() {
             notes.extend(ticking.told(round));
         }
@@ -552,6 +561,7 @@ impl Book<'_> {
         }
         let samples = self.one("lost", plain.lost())?;
         samples.quantities.extend(ticking.quantities());
+        samples.quantities.extend(best.counted());
         samples.notes.extend(notes);
         let cost = shares::tracing(plain, traced);
         let by_cause = best.lost_by_cause();

@@ -125,6 +125,25 @@ impl Seen {
         segment.is_some_and(|(_, to)| second.end <= to)
     }
 
+    /// What the kernel counted around the window, for the record.
+    pub(super) fn counted(&self) -> Vec<(String, f64)> {
+        let throttling = self.evidence.throttling;
+        let cpus = self.evidence.cpus.values();
+        let steal: Option<u64> = cpus.clone().map(|cpu| cpu.steal_ns).sum();
+        let threads = cpus.flat_map(|cpu| &cpu.threads);
+        let delays: Option<u64> = threads.map(|thread| thread.run_delay_ns).sum();
+        let named = [
+            ("involuntary_count", Some(self.involuntary())),
+            ("run_delay_ns", delays),
+            ("steal_ns", steal),
+            ("throttled_count", throttling.map(|of| of.periods)),
+            ("throttled_ns", throttling.map(|of| of.time_ns)),
+        ];
+        let told = named.into_iter();
+        told.filter_map(|(name, count)| Some((name.to_owned(), count? as f64)))
+            .collect()
+    }
+
     /// How often the scheduler took the CPU from the loop.
     pub(super) fn involuntary(&self) -> u64 {
         let threads = self.evidence.cpus.values().flat_map(|cpu| &cpu.threads);

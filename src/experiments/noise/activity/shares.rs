@@ -14,13 +14,6 @@ const NAMED: usize = 12;
 /// Periods of two windows that are so near are the same.
 const SAME: f64 = 0.05;
 
-/// The window whose evidence goes further.
-pub(super) fn best<'seen>(plain: &'seen Seen, traced: Option<&'seen Seen>) -> &'seen Seen {
-    traced
-        .filter(|traced| traced.evidence.level > Level::Counters)
-        .unwrap_or(plain)
-}
-
 /// One cause with its name: how many gaps, their lengths together and their median.
 pub(super) struct Row {
     pub(super) name: String,
@@ -111,7 +104,6 @@ pub(super) struct Tracing {
 
 /// The median gap on the tick, without and with recording.
 pub(super) fn tracing(plain: &Seen, traced: Option<&Seen>) -> Tracing {
-    let traced = traced.filter(|traced| traced.evidence.level > Level::Counters);
     let gaps_ns = plain.tick_gap_ns().zip(traced.and_then(Seen::tick_gap_ns));
     let mut quantities = BTreeMap::new();
     if let Some((without_ns, with_ns)) = gaps_ns {

@@ -40,6 +40,8 @@ pub(super) struct Ticking {
     /// The list of tickless CPUs, where there is one.
     nohz_full: Option<String>,
     steal_ns: Option<u64>,
+    /// Share of the window that gaps took.
+    lost: f64,
 }
 
 impl Ticking {
@@ -60,6 +62,7 @@ impl Ticking {
             timer_hz: timers.map(|count| count / seen.seconds().max(1e-9)),
             nohz_full: list.filter(|list| !parse_cpus(list).is_empty()),
             steal_ns: of_cpu.and_then(|cpu| cpu.steal_ns),
+            lost: seen.lost(),
         }
     }
 
@@ -123,8 +126,9 @@ impl Ticking {
             return Some(match (self.timer_hz, is_tickless) {
                 (Some(hz), true) => self.tickless(hz, coarse_hz),
                 (Some(_), false) => format!(
-                    "timer interrupts come, but gaps do not keep their phase: too few, or others delay \
-                     them (steal in the window {})",
+                    "timer interrupts come, but gaps do not keep their phase: too few, or hidden by \
+                     others (who took {:.1} % of the time in all, steal {})",
+                    100.0 * self.lost,
                     self.steal()
                 ),
                 (None, _) => {
@@ -206,6 +210,7 @@ mod tests {
             timer_hz,
             nohz_full: nohz_full.map(str::to_owned),
             steal_ns: Some(0),
+            lost: 0.01,
         }
     }
 

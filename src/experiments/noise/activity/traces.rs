@@ -39,7 +39,7 @@ pub(super) fn write(
     }
     timeline(bench, case, plain, samples)?;
     periods(bench, case, plain, samples, core_hz)?;
-    causes(bench, case, shares::best(plain, traced))
+    causes(bench, case, traced.unwrap_or(plain))
 }
 
 /// Where the windows of the lists of gaps lie in time, by name: so that what others saw meanwhile can be
