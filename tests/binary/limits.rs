@@ -15,12 +15,13 @@ use std::path::PathBuf;
 const CASES: &str = "os.process:call=fork,vfork,posix_spawn_static,resident=1MiB,pages=base";
 const RUN: [&str; 4] = ["run", CASES, "--preset", "rehearsal"];
 /// What needs a process or a thread beside the session and its worker.
-const MAKERS: [&str; 8] = [
+const MAKERS: [&str; 9] = [
     "cpu.core_to_core",
     "cpu.linpack",
     "cpu.peak",
     "os.ipc",
     "os.process",
+    "os.schedule",
     "os.switch",
     "os.syscall",
     "os.thread",

@@ -11,3 +11,4 @@ mod plumb;
 mod process;
 mod resume;
 mod rounds;
+mod schedule;

@@ -76,13 +76,14 @@ use crate::host::counters::Snapshot;
 use crate::host::{Outside, Root};
 use crate::measure::Bench;
 use crate::predict::os::schedule as law;
+use anyhow::{Context, Result};
+use metal::clock::{Clock, getres_ns};
+use metal::gaps::Gap;
 use record::case::{Case, Order, Series};
 use record::event::{Isolation, Prediction, Repeat};
 use record::key::CaseId;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
-use anyhow::{Context, Result};
-use metal::clock::{Clock, getres_ns};
 use spin::Spin;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -205,26 +206,45 @@ impl Experiment for Schedule {
         include_str!("schedule.rs")
     }
 
-    fn series(&self, _site: &Site, params: &Params) -> Result<Offer, Skip> {
+    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
         let samples = params.ints("samples").first().copied();
         let settings: BTreeMap<_, _> = samples
             .map(|samples| ("samples".to_owned(), samples.into()))
             .into_iter()
             .collect();
-        let cases = params.ints("processes").into_iter().map(|processes| {
+        let mut series = Series {
+            experiment: CARD.id.to_owned(),
+            name: String::new(),
+            order: Order::Shuffled,
+            cases: Vec::new(),
+            settings,
+        };
+        let mut skipped = Vec::new();
+        let tick_ns = law::tick_ns(site).unwrap_or(law::TICK_USUAL_NS);
+        for processes in params.ints("processes") {
             let id = CaseId::new().with("processes", processes);
-            Case::new(id)
-        });
-        Ok(Offer {
-            series: vec![Series {
-                experiment: CARD.id.to_owned(),
-                name: String::new(),
-                order: Order::Shuffled,
-                cases: cases.collect(),
-                settings,
-            }],
-            ..Offer::default()
-        })
+            let least_ns = SLICES_MIN * law::slice_likely_ns(site, processes);
+            let window_ns = window_ns(&series, processes, tick_ns, least_ns);
+            let bytes = processes * (room(window_ns) * size_of::<Gap>()) as u64;
+            match bytes > site.memory_bytes {
+                true => {
+                    let reason = format!(
+                        "the gaps of all processes take {bytes} B, {} B may be touched",
+                        site.memory_bytes
+                    );
+                    let way = "fewer processes, or fewer os.schedule.samples";
+                    skipped.push((id, Skip::because(reason).needs(way)));
+                }
+                false => series.cases.push(Case::new(id)),
+            }
+        }
+        match (series.cases.is_empty(), skipped.pop()) {
+            (true, Some((_, skip))) => Err(skip),
+            (_, last) => Ok(Offer {
+                series: vec![series],
+                skipped: skipped.into_iter().chain(last).collect(),
+            }),
+        }
     }
 
     fn round_cost(&self, site: &Site, series: &Series) -> Duration {
@@ -268,7 +288,7 @@ impl Experiment for Schedule {
             "slice_ticks" => law::slice_ticks(site, processes),
             "switch" => law::switch(site, None, processes),
             "on_tick" => law::on_tick(site),
-            "rotation" => law::rotation(site, processes),
+            "rotation" => law::rotation(processes),
             "fairness" => law::fairness(site),
             "interrupted" => law::interrupted(site, processes),
             "lost" => law::lost(site, processes),
@@ -299,7 +319,7 @@ impl Experiment for Schedule {
                 processes: usize::try_from(processes)?,
                 threshold: threshold.ticks,
                 window: bench.clock().ticks(window_ns),
-                room: GAPS_MIN + (window_ns / 1e9 * GAPS_PER_S) as usize,
+                room: room(window_ns),
             })?;
             let moved = counters(&cpu).delta(&before);
             figures::write(bench, case, &spun, &threshold, tick_ns, &moved)
@@ -315,6 +335,11 @@ const LEAST: &str = "least_ns";
 fn window_ns(series: &Series, processes: u64, tick_ns: f64, least_ns: f64) -> f64 {
     let samples = series.setting("samples").unwrap_or(15);
     processes as f64 * (samples as f64 * tick_ns).max(least_ns)
+}
+
+/// Gaps that each process has room for.
+fn room(window_ns: f64) -> usize {
+    GAPS_MIN + (window_ns / 1e9 * GAPS_PER_S) as usize
 }
 
 fn counters(cpus: &[usize]) -> Snapshot {

@@ -52,6 +52,8 @@ const SHORTER_SINCE: (u64, u64) = (6, 15);
 /// because the switch is no one's) and late.
 const EARLY: f64 = 0.02;
 const LATE: f64 = 0.004;
+/// Share of a slice that a slow switch before it, or another's interruption, takes.
+const SHORTER: f64 = 0.05;
 /// What the switch takes from a slice, as a share of a tick.
 const SWITCH_SHARE: f64 = 0.002;
 
@@ -112,10 +114,7 @@ pub(crate) fn slice_ticks(site: &Site, processes: u64) -> Estimate {
                 least.0.min(most.0),
                 likely,
                 most.1.max(least.1),
-                format!(
-                    "software: {}; nobody told the tick's rate",
-                    allowed.because
-                ),
+                format!("software: {}; nobody told the tick's rate", allowed.because),
             );
         }
     };
@@ -149,7 +148,7 @@ fn slice_at(allowed: &Allowed, tick_ns: f64) -> Estimate {
         (false, most) => format!("{least:.0} to {most:.0} ticks"),
     };
     Estimate::new(
-        least * tick_ns * (1.0 - EARLY),
+        least * tick_ns * (1.0 - SHORTER),
         likely * tick_ns * (1.0 - SWITCH_SHARE),
         most * tick_ns * (1.0 + EARLY),
         format!(
@@ -209,10 +208,7 @@ fn allowed(site: &Site, processes: u64) -> Allowed {
 fn factor(site: &Site) -> (Range, String) {
     let online = site.host.cpu.cpus.iter().filter(|cpu| cpu.online).count();
     match online {
-        0 => (
-            range(1.0, 4.0, 4.0),
-            "an unknown number of CPUs".to_owned(),
-        ),
+        0 => (range(1.0, 4.0, 4.0), "an unknown number of CPUs".to_owned()),
         online => {
             let of = 1.0 + f64::from(online.min(CPUS_MAX).ilog2());
             let cpus = if online == 1 { "CPU" } else { "CPUs" };
@@ -297,10 +293,13 @@ fn share_of_latency(site: &Site, processes: u64) -> (Range, String) {
 
 /// What a tick takes from the process that it interrupts, in ns.
 fn tick_cost(site: &Site) -> Estimate {
-    let (bare, guest) = (range(0.9e3, 2.5e3, 9e3), range(1.2e3, 5e3, 25e3));
+    let (bare, guest) = (range(0.9e3, 2.5e3, 9e3), range(1.2e3, 7e3, 45e3));
     let (of, where_) = match site.host.kernel.virtualisation.is_guest {
         Some(false) => (bare, "on bare metal"),
-        Some(true) => (guest, "in a virtual machine, whose timer the hypervisor sets"),
+        Some(true) => (
+            guest,
+            "in a virtual machine, whose timer the hypervisor sets",
+        ),
         None => (
             range(bare.low, 3e3, guest.high),
             "perhaps in a virtual machine",
@@ -378,11 +377,10 @@ pub(crate) fn on_tick(site: &Site) -> Estimate {
 }
 
 /// Share of switches to the one that has waited longest.
-pub(crate) fn rotation(site: &Site, processes: u64) -> Estimate {
+pub(crate) fn rotation(processes: u64) -> Estimate {
     if processes == 2 {
         return Estimate::new(1.0, 1.0, 1.0, "two processes can but take turns");
     }
-    let _ = site;
     Estimate::new(
         0.4,
         0.9,
@@ -427,12 +425,26 @@ pub(crate) fn interrupted(site: &Site, processes: u64) -> Estimate {
 pub(crate) fn lost(site: &Site, processes: u64) -> Estimate {
     let slice = slice(site, processes).range;
     let (switch, inside) = (switch(site, None, processes), interrupted(site, processes));
-    Estimate::new(
+    let own = Estimate::new(
         0.5 * switch.range.low / slice.high,
         switch.range.likely / slice.likely + inside.range.likely,
-        switch.range.high / slice.low + inside.range.high,
+        (switch.range.high / slice.low + inside.range.high).min(1.0),
         format!("a switch a slice: {}; {}", switch.because, inside.because),
-    )
+    );
+    let quota = site.host.limits.cpu_quota.as_ref();
+    let allowed = quota.map_or(1.0, |quota| quota.cpus());
+    if allowed >= 1.0 {
+        return own;
+    }
+    // A window that is short against the quota's periods may lie in one or the other.
+    let Range { low, likely, .. } = own.range;
+    Estimate {
+        range: range(low, likely.max(1.0 - allowed), 1.0 - 0.3 * allowed),
+        because: format!(
+            "a quota of {allowed:.2} CPUs for the control group, of which the processes want one; {}",
+            own.because
+        ),
+    }
 }
 
 /// Share of pairs of processes whose older one ran first.

@@ -18,14 +18,76 @@ pub(super) const SWITCHES: &str = "switches";
 const NOT_RUNNING: [&str; 2] = ["interrupted", "none"];
 /// Share of the window in which two may seem to run at once before it counts as wrong.
 const OVERLAP_MAX: f64 = 0.001;
+/// Share of a tick's period in which gaps must crowd for its phase to be told, and how many, beside
+/// some times what chance would bring there.
+const ARC: f64 = 0.01;
+const CROWD_MIN: f64 = 5.0;
+const CROWD_FACTOR: f64 = 5.0;
 /// Share of the time, lost to throttling or steal, that is worth a note.
 const NOTED: f64 = 0.001;
+
+/// The ticks of a window.
+enum Grid {
+    /// As a search for the period found them.
+    Found(Tick),
+    /// In a window with holes (a quota, a hypervisor), where not every tick shows: the kernel's own
+    /// period, from the place where the gaps crowd.
+    Stated { period_ns: f64, phase_ns: f64 },
+}
+
+impl Grid {
+    fn of(starts_ns: &[f64], period_ns: f64) -> Option<Grid> {
+        let found = phase::tick(starts_ns, &[period_ns]).map(Grid::Found);
+        found.or_else(|| Grid::stated(starts_ns, period_ns))
+    }
+
+    fn stated(starts_ns: &[f64], period_ns: f64) -> Option<Grid> {
+        let arc_ns = ARC * period_ns;
+        let mut phases: Vec<f64> = starts_ns
+            .iter()
+            .map(|at| at.rem_euclid(period_ns))
+            .collect();
+        phases.sort_unstable_by(f64::total_cmp);
+        // Once around, for a crowd at the seam.
+        phases.extend_from_within(..);
+        let turn = phases.len() / 2;
+        phases[turn..].iter_mut().for_each(|at| *at += period_ns);
+        let crowd = |from: usize| {
+            let within = phases[from..].partition_point(|at| *at <= phases[from] + arc_ns);
+            within.min(turn)
+        };
+        let grid_at = |from: usize| Grid::Stated {
+            period_ns,
+            phase_ns: phases[from] + 0.5 * arc_ns,
+        };
+        let most = (0..turn).max_by_key(|from| crowd(*from))?;
+        let grid = grid_at(most);
+        // Events of another period crowd in more places than one.
+        let others = (0..turn).filter(|from| !grid.is_on(phases[*from]));
+        let next = others.map(crowd).max().unwrap_or(0);
+        let needed = CROWD_MIN + CROWD_FACTOR * ARC * turn as f64;
+        (crowd(most) as f64 >= needed.max(2.0 * next as f64)).then_some(grid)
+    }
+
+    fn is_on(&self, start_ns: f64) -> bool {
+        match self {
+            Grid::Found(tick) => tick.is_on(start_ns),
+            Grid::Stated {
+                period_ns,
+                phase_ns,
+            } => {
+                let off = (start_ns - phase_ns).rem_euclid(*period_ns);
+                off.min(period_ns - off) <= ARC * period_ns
+            }
+        }
+    }
+}
 
 /// A window with what is known of the tick in it.
 struct Seen<'spun> {
     line: Line,
     switches: Vec<Switch>,
-    tick: Option<Tick>,
+    grid: Option<Grid>,
     tick_ns: f64,
     clock: Clock,
     spun: &'spun Spun,
@@ -44,7 +106,12 @@ pub(super) fn write(
     moved: &Snapshot,
 ) -> Result<()> {
     let seen = Seen::new(spun, bench.clock(), tick_ns)?;
-    let slices: Vec<f64> = seen.line.whole().iter().map(|run| seen.slice(run)).collect();
+    let slices: Vec<f64> = seen
+        .line
+        .whole()
+        .iter()
+        .map(|run| seen.slice(run))
+        .collect();
     ensure!(
         !slices.is_empty(),
         "{} ran in a window of {:.0} ms, so that no slice in it is whole",
@@ -56,19 +123,28 @@ pub(super) fn write(
         seen.window_ns() / 1e6
     );
     let ticks = slices.iter().map(|slice| slice / tick_ns).collect();
-    let notes = seen.notes(threshold, moved);
+    let mut notes = seen.notes(moved);
+    if bench.order().round == 1 {
+        // It differs a little from round to round, and is in the quantities of each.
+        notes.push(format!(
+            "the threshold of a gap in the first round: {}",
+            threshold.because
+        ));
+    }
     let samples = bench.record(case, "slice", slices)?;
     samples.notes.extend(notes);
-    // Where the window of the list of switches lies in time: so that what the kernel saw meanwhile can be
-    // laid beside it (`scripts/agree/noise`).
-    samples.quantities.extend([
-        (
-            "switches_begin_raw_ns".to_owned(),
-            raw_ns(seen.clock, spun.window.0),
-        ),
-        ("switches_window_ns".to_owned(), seen.window_ns()),
-        ("threshold_ns".to_owned(), threshold.ns),
-    ]);
+    for (name, value) in [
+        ("threshold_ns", threshold.ns),
+        ("read_to_read_ns", threshold.read_to_read_ns),
+        ("slices_seen", seen.line.runs.len() as f64),
+        ("others_switches", seen.hidden() as f64),
+        // Where the window of the list of switches lies in time, so that what the kernel saw meanwhile
+        // can be laid beside it (scripts/agree/noise).
+        ("switches_begin_raw_ns", raw_ns(seen.clock, spun.window.0)),
+        ("switches_window_ns", seen.window_ns()),
+    ] {
+        samples.quantities.insert(name.to_owned(), value);
+    }
     bench.record_batches(case, "slice_ticks", 0, ticks)?;
     let (switches, among) = seen.switch_lengths();
     bench.record(case, "switch", switches)?.notes.extend(among);
@@ -101,7 +177,7 @@ impl<'spun> Seen<'spun> {
         let mut seen = Seen {
             switches: line.switches(),
             line,
-            tick: None,
+            grid: None,
             tick_ns,
             clock,
             spun,
@@ -117,7 +193,7 @@ impl<'spun> Seen<'spun> {
             .into_iter()
             .map(|start| seen.at(start))
             .collect();
-        seen.tick = phase::tick(&starts, &[tick_ns]);
+        seen.grid = Grid::of(&starts, tick_ns);
         Ok(seen)
     }
 
@@ -163,16 +239,16 @@ impl<'spun> Seen<'spun> {
     }
 
     fn is_on_tick(&self, of: &Switch) -> bool {
-        self.tick
+        self.grid
             .as_ref()
-            .is_some_and(|tick| tick.is_on(self.at(of.at)))
+            .is_some_and(|grid| grid.is_on(self.at(of.at)))
     }
 
     /// Share of switches on a tick, and what must be known of it.
     fn on_tick(&self) -> (f64, Option<String>) {
         let on = self.switches.iter().filter(|of| self.is_on_tick(of));
         let share = on.count() as f64 / self.switches.len() as f64;
-        let why = self.tick.is_none().then(|| {
+        let why = self.grid.is_none().then(|| {
             format!(
                 "no tick of {:.3} ms is to be found among the gaps, so no switch is on one",
                 self.tick_ns / 1e6
@@ -186,20 +262,28 @@ impl<'spun> Seen<'spun> {
         let round_robin = self.line.rotation() == Some(1.0);
         match (self.line.processes, round_robin) {
             (2, _) => "two processes always take turns".to_owned(),
-            (_, true) => "round robin in some rounds: each waits until all others have run".to_owned(),
-            (_, false) => "not round robin in some rounds: some come again before others".to_owned(),
+            (_, true) => {
+                "round robin in some rounds: each waits until all others have run".to_owned()
+            }
+            (_, false) => {
+                "not round robin in some rounds: some come again before others".to_owned()
+            }
         }
     }
 
-    fn notes(&self, threshold: &Threshold, moved: &Snapshot) -> Vec<String> {
-        let mut notes = vec![
-            "the window's first and last slice are left out".to_owned(),
-            threshold.because.clone(),
-        ];
+    /// Involuntary switches that are not the processes' own.
+    fn hidden(&self) -> u64 {
+        (0..self.line.processes)
+            .map(|process| self.line.hidden(process, self.spun.forced[process]))
+            .sum()
+    }
+
+    fn notes(&self, moved: &Snapshot) -> Vec<String> {
+        let mut notes = vec!["the window's first and last slice are left out".to_owned()];
         let share = |ns: Option<u64>| ns.map(|ns| ns as f64 / self.window_ns());
         if share(moved.throttled_ns).is_some_and(|share| share > NOTED) {
             notes.push(
-                "the control group's CPU quota (cpu.max) throttled the processes in some rounds: none \
+                "the control group's CPU quota throttled the processes in some rounds: none \
                  ran meanwhile, which is in `lost` and in the slices or switches it fell into"
                     .to_owned(),
             );
@@ -209,9 +293,7 @@ impl<'spun> Seen<'spun> {
                 "the hypervisor took time in some rounds (steal), which is in `lost`".to_owned(),
             );
         }
-        let hidden = (0..self.line.processes)
-            .map(|process| self.line.hidden(process, self.spun.forced[process]));
-        if hidden.sum::<u64>() > 0 {
+        if self.hidden() > 0 {
             notes.push(
                 "others ran inside slices in some rounds: the kernel counted more involuntary \
                  switches than the processes' own"
@@ -299,7 +381,7 @@ fn in_order(order: &[usize]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Clock, NOT_RUNNING, Seen, Spun, in_order};
+    use super::{Clock, Grid, NOT_RUNNING, Seen, Spun, in_order};
     use crate::experiments::os::schedule::line::Log;
     use metal::gaps::Gap;
 
@@ -357,6 +439,24 @@ mod tests {
         let (share, why) = seen.on_tick();
         assert_eq!(share, 0.0);
         assert!(why.unwrap().starts_with("no tick of 3.333 ms"));
+    }
+
+    #[test]
+    fn a_window_with_holes_has_its_ticks_all_the_same() {
+        // 50 of 120 ms are gone, as a quota takes them; half of the gaps left are no ticks.
+        let ticks = (0..30).map(|tick| f64::from(tick) * 4e6);
+        let others = (0..30).map(|at| f64::from(at) * 3.917e6 + 1e6);
+        let mut starts: Vec<f64> = ticks.chain(others).collect();
+        starts.retain(|at| !(44e6..96e6).contains(at));
+        starts.sort_unstable_by(f64::total_cmp);
+        let grid = Grid::of(&starts, 4e6).expect("ticks");
+        assert!(grid.is_on(400e6) && !grid.is_on(402e6) && grid.is_on(4e6 - 3_000.0));
+        let stated = Grid::stated(&starts, 4e6).expect("ticks");
+        assert!(stated.is_on(400e6) && !stated.is_on(402e6) && stated.is_on(4e6 - 3_000.0));
+        // As many at any time.
+        let spread: Vec<f64> = (0..starts.len()).map(|at| at as f64 * 6.1e6).collect();
+        assert!(Grid::of(&spread, 4e6).is_none());
+        assert!(Grid::of(&[], 4e6).is_none());
     }
 
     #[test]
