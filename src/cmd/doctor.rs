@@ -2,6 +2,7 @@
 
 use crate::cmd::site::root;
 use crate::cmd::{Failure, output};
+use crate::experiments::noise::attribution::{Rung, ladder};
 use crate::host::counters::Snapshot;
 use crate::host::{Host, Root, format_cpus};
 use record::quantity::render_bytes;
@@ -48,6 +49,8 @@ struct Check {
 struct Watched {
     time: Duration,
     delta: Snapshot,
+    /// How far the attribution of noise gets; empty where nobody tried.
+    ladder: Vec<Rung>,
 }
 
 use Said::{Disturbs, Fine, Inherent, Unknown};
@@ -198,6 +201,12 @@ const CHECKS: &[Check] = &[
         effect: "figures in cycles rest on chains around each window instead of a counter",
         remedy: "sysctl kernel.perf_event_paranoid=1, or give the virtual machine a PMU",
     },
+    Check {
+        name: "who took the CPU",
+        judge: |_, watched| attribution(&watched.ladder),
+        effect: "noise is attributed by what counters counted, not by when it happened",
+        remedy: "run as root, or grant CAP_PERFMON and a readable tracefs",
+    },
 ];
 
 pub fn run(args: Args) -> Result<(), Failure> {
@@ -252,6 +261,19 @@ fn watch(host: &Host, root: &Root, time: Duration) -> Watched {
     Watched {
         time: began.elapsed(),
         delta,
+        ladder: ladder(),
+    }
+}
+
+/// How far the ladder can be climbed, and what stands above.
+fn attribution(ladder: &[Rung]) -> Said {
+    let reached = ladder.iter().rfind(|rung| rung.why_not.is_none());
+    let above = ladder.iter().rev().find_map(|rung| rung.why_not.as_deref());
+    match (reached, above) {
+        _ if ladder.is_empty() => Unknown,
+        (Some(rung), None) => Fine(format!("told by {}", rung.level.name())),
+        (Some(rung), Some(why)) => Inherent(format!("told by {}; {why}", rung.level.name())),
+        (None, _) => Inherent("not told: no counter can be read".to_owned()),
     }
 }
 
@@ -411,6 +433,7 @@ mod tests {
                 cpus: BTreeMap::from([(0, cpu(0, 10)), (1, cpu(30, 400))]),
                 ..Snapshot::default()
             },
+            ..Watched::default()
         };
         let host = Host::read(&Root::tree(""));
         assert_eq!(

@@ -1,6 +1,6 @@
 //! Noise: who takes the CPU from a program, when, and for how long.
 
-mod attribution;
+pub(crate) mod attribution;
 
 crate::family!(
     "noise",

@@ -54,14 +54,14 @@ const SWITCH_OUT_PREEMPT: u16 = 1 << 14;
 /// out; what follows a record that is cut short is too.
 pub(super) fn all(bytes: &[u8]) -> impl Iterator<Item = (usize, Record<'_>)> {
     let mut at = 0;
-    let mut next = move || {
+    let next = move || {
         let header = bytes.get(at..at + 8)?;
         let length = usize::from(u16::from_ne_bytes([header[6], header[7]]));
         let whole = bytes.get(at..at + length).filter(|_| length >= 8)?;
         at += length;
         Some((at, whole))
     };
-    std::iter::from_fn(move || next()).filter_map(|(end, whole)| Some((end, parse(whole)?)))
+    std::iter::from_fn(next).filter_map(|(end, whole)| Some((end, parse(whole)?)))
 }
 
 fn parse(whole: &[u8]) -> Option<Record<'_>> {

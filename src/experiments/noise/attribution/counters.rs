@@ -121,3 +121,71 @@ fn thread(root: &Root, tid: u32) -> OfThread {
         run_delay_ns: delay(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Reading;
+    use crate::host::Root;
+
+    const TREE: &str = "== proc/interrupts\n      CPU0 CPU2\n 36: 5 7 PCI-MSIX-0000:00:02.0 1-edge virtio1-req.0\n\
+        LOC: 10 20 Local timer interrupts\nRES: 1 1 Rescheduling interrupts\n\
+        == proc/softirqs\n      CPU0 CPU2\nTIMER: 3 4\n\
+        == proc/stat\ncpu2 1 0 2 3 4 5 6 7 0 0\n\
+        == proc/77/status\nName:\tplumb\nvoluntary_ctxt_switches:\t8\nnonvoluntary_ctxt_switches:\t3\n\
+        == proc/77/schedstat\n500 40 2\n";
+
+    #[test]
+    fn what_moved_is_told_by_name_and_by_cpu() {
+        let later = TREE
+            .replace("5 7 PCI", "5 9 PCI")
+            .replace("10 20", "10 25")
+            .replace("3 4\n", "3 6\n")
+            .replace("5 6 7 0 0", "5 6 8 0 0")
+            .replace(
+                "nonvoluntary_ctxt_switches:\t3",
+                "nonvoluntary_ctxt_switches:\t4",
+            )
+            .replace("500 40 2", "600 90 3");
+        let threads = [(2, 77)];
+        let read = |tree: &str| Reading::take(&Root::tree(tree), &[0, 2, 5], &threads);
+        let (before, after) = (read(TREE), read(&later));
+        let of_cpu = after.since(&before, 2, &threads);
+        let rows = of_cpu.interrupts.expect("the file tells");
+        let told: Vec<(&str, bool, u64)> = rows
+            .iter()
+            .map(|row| (&*row.name, row.is_timer, row.count))
+            .collect();
+        assert_eq!(
+            told,
+            [("virtio1-req.0 (interrupt 36)", false, 2), ("LOC", true, 5)]
+        );
+        assert_eq!(of_cpu.softirqs.expect("the file tells")[0].count, 2);
+        assert_eq!(of_cpu.steal_ns, Some(10_000_000));
+        let thread = of_cpu.threads[0];
+        assert_eq!(
+            (thread.involuntary, thread.run_delay_ns),
+            (Some(1), Some(50))
+        );
+        // Another CPU has no thread, and nothing of it moved; one that is offline tells nothing.
+        let other = after.since(&before, 0, &threads);
+        assert_eq!(
+            (other.interrupts, other.threads.len()),
+            (Some(Vec::new()), 0)
+        );
+        assert_eq!(after.since(&before, 5, &threads).interrupts, None);
+    }
+
+    #[test]
+    fn files_that_may_not_be_read_are_named() {
+        let nothing = Reading::take(&Root::tree(""), &[0], &[(0, 77)]);
+        let of_cpu = nothing.since(&nothing, 0, &[(0, 77)]);
+        let expected = [
+            "interrupts",
+            "soft interrupts",
+            "steal",
+            "involuntary switches",
+        ];
+        assert_eq!(of_cpu.unreadable(), expected);
+        assert_eq!(nothing.throttling_since(&nothing), None);
+    }
+}

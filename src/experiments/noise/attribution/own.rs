@@ -139,3 +139,59 @@ pub(super) fn plumb(
     threads.sort_by_key(|thread| std::cmp::Reverse((thread.runs, thread.time_ns)));
     threads
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{names, plumb, runs};
+    use crate::host::Root;
+
+    /// Process 12 (this one) was started by 10, which has the same program and started 11 too; 13
+    /// was started by this one; 14 is a stranger.
+    const TREE: &str = "== proc/self -> 12\n\
+        == proc/10/exe -> /usr/bin/plumb\n== proc/12/exe -> /usr/bin/plumb\n\
+        == proc/10/stat\n10 (plumb) S 1 10\n== proc/11/stat\n11 (a) b) S 10 11\n\
+        == proc/12/stat\n12 (plumb) R 10 12\n== proc/13/stat\n13 (plumb) R 12 12\n\
+        == proc/14/stat\n14 (bash) S 1 14\n== proc/14/task/14/comm\nbash\n\
+        == proc/10/task/10/comm\nplumb\n== proc/10/task/16/comm\nwriter\n\
+        == proc/11/task/11/comm\nplumb\n== proc/12/task/12/comm\nplumb\n\
+        == proc/13/task/13/comm\nplumb\n\
+        == proc/10/task/10/schedstat\n1000 5 7\n== proc/10/task/16/schedstat\n0 0 0\n\
+        == proc/12/task/12/schedstat\n9 9 9\n";
+
+    #[test]
+    fn threads_of_the_session_and_of_what_it_started_are_plumbs() {
+        let names = names(&Root::tree(TREE));
+        let told: Vec<(u32, &str)> = names
+            .iter()
+            .map(|(tid, named)| (*tid, &*named.name))
+            .collect();
+        let expected = [
+            (10, "plumb session"),
+            (11, "plumb worker"),
+            (12, "plumb worker"),
+            (13, "plumb child"),
+            (16, "plumb session (writer)"),
+        ];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn another_program_is_no_session() {
+        let tree = TREE.replace("proc/10/exe -> /usr/bin/plumb", "proc/10/exe -> /bin/bash");
+        let names = names(&Root::tree(&tree));
+        assert_eq!(names.keys().copied().collect::<Vec<u32>>(), [12, 13]);
+    }
+
+    #[test]
+    fn what_the_session_ran_is_counted_and_the_traced_thread_is_not() {
+        let before = Root::tree(TREE);
+        let names = names(&before);
+        let after = Root::tree(&TREE.replace("1000 5 7", "4000 5 9"));
+        let threads = plumb(&names, &runs(&before, &names), &runs(&after, &names), &[12]);
+        assert_eq!(threads.len(), 4);
+        assert_eq!(threads[0].name, "plumb session");
+        assert_eq!((threads[0].runs, threads[0].time_ns), (Some(2), Some(3000)));
+        // No statistics, no figure.
+        assert!(threads[1..].iter().all(|thread| thread.runs.is_none()));
+    }
+}

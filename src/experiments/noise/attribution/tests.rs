@@ -188,7 +188,7 @@ fn own_switches_are_known_by_time_and_the_rest_by_count() {
     let span = |start, end| super::Span {
         start,
         end,
-        cause: Cause::Thread,
+        cause: Thread,
         who: "another thread".into(),
     };
     let mut of_cpu = counters(&[("LOC", 1)], 9, Some(90_000_000));
