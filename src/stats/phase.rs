@@ -21,6 +21,11 @@ const COARSE_ARC: f64 = ARCS[1];
 const FIRST_LOOK: (f64, usize) = (200.0, 4_000);
 /// Fewest cycles with an event of their own.
 const FEWEST: usize = 5;
+/// Least share of the cycles that must have an event: the tick comes every time, and is seen unless
+/// somebody else has the CPU.
+const OCCUPIED: f64 = 0.3;
+/// Pairs of cycles next to each other with events, at least.
+const NEXT_TO_EACH_OTHER: usize = 3;
 /// Greatest probability under chance, all looks counted.
 pub(super) const SIGNIFICANT: f64 = 1e-3;
 /// Parts of a period that might be the true one.
@@ -132,6 +137,7 @@ fn near(starts_ns: &[f64], nominal_ns: f64, looks: f64) -> Option<(f64, Tick)> {
     let (excess, tick) = best;
     let is_tick = tick.p <= SIGNIFICANT
         && tick.on_grid >= FEWEST
+        && tick.occupied >= OCCUPIED
         && is_every_cycle(starts_ns, &tick)
         && !PARTS
             .into_iter()
@@ -280,7 +286,7 @@ fn is_every_cycle(starts_ns: &[f64], tick: &Tick) -> bool {
         .filter(|pair| pair[1] - pair[0] == 1.0)
         .count();
     let by_chance = tick.occupied * (numbers.len() as f64 - 1.0);
-    next as f64 >= 0.25 * by_chance && next > 0
+    next as f64 >= 0.5 * by_chance && next >= NEXT_TO_EACH_OTHER
 }
 
 /// Whether every one of so many parts of the period holds about as many events: then a part is the

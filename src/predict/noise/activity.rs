@@ -181,10 +181,11 @@ pub(crate) fn lost_timer(site: &Site, cpu: Option<usize>) -> Estimate {
             rate.range.high * cost.range.high * 1e-9,
         ),
     };
-    Estimate {
+    let told = Estimate {
         range: share,
         because: format!("{}; {}", rate.because, cost.because),
-    }
+    };
+    told.widened(1.0, 1.5, "recording the causes makes gaps longer")
 }
 
 /// Share of time that is lost in all.

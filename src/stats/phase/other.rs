@@ -21,8 +21,9 @@ const EVENTS: usize = 4_000;
 const JUDGED: usize = 24;
 /// Fewest pairs of events at the period.
 const FEWEST: usize = 5;
-/// Share of the cycles of the whole time that must have a pair.
-const PRESENT: f64 = 0.3;
+/// Share of the cycles of the whole time that must have a pair, beyond those that chance has. Gaps are
+/// not as independent as chance takes them to be: many that are a little regular are not a period.
+const PRESENT: f64 = 0.4;
 /// A shorter period is taken if it has so large a share of the pairs of the best.
 const SHORTER: f64 = 0.6;
 
@@ -155,7 +156,7 @@ impl Pairs {
     fn at(starts_ns: &[f64], distance_ns: f64, span_ns: f64, looks: f64) -> Option<Pairs> {
         let list = pairs(starts_ns, distance_ns, WITHIN * distance_ns);
         let cycles = span_ns / distance_ns;
-        if list.len() < FEWEST || (list.len() as f64) < PRESENT * cycles {
+        if list.len() < FEWEST {
             return None;
         }
         // What chance has: by the mean rate, and by how often there is a successor nearby.
@@ -166,6 +167,9 @@ impl Pairs {
             wide as f64 / n * WITHIN / 0.1
         });
         let share = nearby.into_iter().fold(by_rate, f64::max).min(1.0);
+        if list.len() as f64 - share * n < PRESENT * cycles {
+            return None;
+        }
         let p = (binomial_tail(n, list.len() as f64, share) * looks).min(1.0);
         (p <= SIGNIFICANT).then_some(Pairs {
             distance_ns,

@@ -179,6 +179,28 @@ fn another_period_is_found_beside_the_tick() {
 }
 
 #[test]
+fn another_period_is_no_tick_where_the_tick_is_hard_to_see() {
+    let mut draw = Draw::new(10);
+    for _ in 0..10 {
+        let own = ticks(&mut draw, 4.0 * MS, 300.0 * MS, 500_000.0, 0.2);
+        let other = ticks(&mut draw, 7.0 * MS, 300.0 * MS, 2_000.0, 0.0);
+        let starts = sorted(&[&own, &other, &random(&mut draw, 3_000.0, 300.0 * MS)]);
+        let length = |at: &f64| match (other.contains(at), own.contains(at)) {
+            (true, _) => 2e5,
+            (_, true) => 2e4,
+            _ => 1e3,
+        };
+        let lengths: Vec<f64> = starts.iter().map(length).collect();
+        if let Some(tick) = tick_by_length(&starts, &lengths, &CANDIDATES) {
+            let on = own.iter().filter(|start| tick.is_on(**start)).count();
+            assert!(on * 4 > own.len(), "{on} of {}: {tick:?}", own.len());
+        }
+        let found = periodic(&starts, &lengths).expect("7 ms");
+        assert!((found.period_ns / MS / 7.0 - 1.0).abs() < 0.01, "{found:?}");
+    }
+}
+
+#[test]
 fn a_sleeper_that_drifts_is_found_among_many_short_gaps() {
     let mut draw = Draw::new(8);
     let (mut at, mut sleeper) = (1e12, Vec::new());

@@ -146,9 +146,16 @@ pub(super) fn told_of_other(found: &Periodic, plain: &Seen, traced: Option<&Seen
         let other = traced.other.as_ref().filter(same)?;
         commonest(&other.members, traced)
     });
+    let tick = plain.tick.as_ref();
+    let is_the_ticks =
+        tick.is_some_and(|tick| (tick.period_ns / found.period_ns - 1.0).abs() <= SAME);
+    let beside = match is_the_ticks {
+        true => " (as often as the tick, beside it: what follows it, or a hypervisor's own tick)",
+        false => "",
+    };
     let who = named.or_else(|| commonest(&found.members, plain));
     format!(
-        "every {:.2} ms a gap of {}, {} of them off the tick, by chance p {}: {}",
+        "every {:.2} ms a gap of {}, {} of them off the tick, by chance p {}: {}{beside}",
         found.period_ns * 1e-6,
         render(found.length_ns, Unit::Ns),
         found.members.len(),
