@@ -18,11 +18,11 @@ pub(super) const SWITCHES: &str = "switches";
 const NOT_RUNNING: [&str; 2] = ["interrupted", "none"];
 /// Share of the window in which two may seem to run at once before it counts as wrong.
 const OVERLAP_MAX: f64 = 0.001;
-/// Share of a tick's period in which gaps must crowd for its phase to be told, and how many, beside
-/// some times what chance would bring there.
-const ARC: f64 = 0.01;
+/// Share of a tick's period in which gaps must crowd for its phase to be told, and how many: so many
+/// beside what chance brings there, and so many times its deviation.
+const ARC: f64 = 0.005;
 const CROWD_MIN: f64 = 5.0;
-const CROWD_FACTOR: f64 = 5.0;
+const CROWD_DEVIATIONS: f64 = 6.0;
 /// Share of the time, lost to throttling or steal, that is worth a note.
 const NOTED: f64 = 0.001;
 
@@ -56,17 +56,19 @@ impl Grid {
             let within = phases[from..].partition_point(|at| *at <= phases[from] + arc_ns);
             within.min(turn)
         };
-        let grid_at = |from: usize| Grid::Stated {
-            period_ns,
-            phase_ns: phases[from] + 0.5 * arc_ns,
-        };
         let most = (0..turn).max_by_key(|from| crowd(*from))?;
-        let grid = grid_at(most);
         // Events of another period crowd in more places than one.
-        let others = (0..turn).filter(|from| !grid.is_on(phases[*from]));
+        let others = (0..turn).filter(|from| {
+            let apart = (phases[*from] - phases[most]).rem_euclid(period_ns);
+            apart.min(period_ns - apart) > 2.0 * arc_ns
+        });
         let next = others.map(crowd).max().unwrap_or(0);
-        let needed = CROWD_MIN + CROWD_FACTOR * ARC * turn as f64;
-        (crowd(most) as f64 >= needed.max(2.0 * next as f64)).then_some(grid)
+        let by_chance = ARC * turn as f64;
+        let needed = CROWD_MIN + by_chance + CROWD_DEVIATIONS * by_chance.sqrt();
+        (crowd(most) as f64 >= needed.max(2.0 * next as f64)).then_some(Grid::Stated {
+            period_ns,
+            phase_ns: phases[most] + 0.5 * arc_ns,
+        })
     }
 
     fn is_on(&self, start_ns: f64) -> bool {
@@ -453,6 +455,12 @@ mod tests {
         assert!(grid.is_on(400e6) && !grid.is_on(402e6) && grid.is_on(4e6 - 3_000.0));
         let stated = Grid::stated(&starts, 4e6).expect("ticks");
         assert!(stated.is_on(400e6) && !stated.is_on(402e6) && stated.is_on(4e6 - 3_000.0));
+        // Twenty interruptions to a tick, at any time.
+        let many = (0..1_500).map(|at| (f64::from(at) * 0.618_033_988_7).fract() * 300e6);
+        let ticks = (0..75).map(|tick| f64::from(tick) * 4e6);
+        let crowded: Vec<f64> = many.clone().chain(ticks).collect();
+        assert!(Grid::stated(&crowded, 4e6).is_some_and(|grid| grid.is_on(8e6)));
+        assert!(Grid::stated(&many.collect::<Vec<_>>(), 4e6).is_none());
         // As many at any time.
         let spread: Vec<f64> = (0..starts.len()).map(|at| at as f64 * 6.1e6).collect();
         assert!(Grid::of(&spread, 4e6).is_none());
