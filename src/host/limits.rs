@@ -26,6 +26,8 @@ pub(crate) struct Limits {
     pub locked_memory: Option<Rlimit>,
     /// Files that may be open.
     pub open_files: Option<Rlimit>,
+    /// Highest real-time priority without the right to any (RLIMIT_RTPRIO).
+    pub realtime_priority: Option<Rlimit>,
     /// Largest message of a POSIX queue: `fs.mqueue.msgsize_max`.
     pub message_bytes: Option<u64>,
     /// CPUs this process can keep busy: min(allowed online CPUs, quota).
@@ -77,6 +79,7 @@ pub(super) fn read(root: &Root, outside: &Outside, cpu: &Cpu) -> Limits {
             .collect(),
         locked_memory: rlimit(&limits, "Max locked memory"),
         open_files: rlimit(&limits, "Max open files"),
+        realtime_priority: rlimit(&limits, "Max realtime priority"),
         message_bytes: root.number("proc/sys/fs/mqueue/msgsize_max"),
         effective_cpus: effective_cpus(outside, cpu, cpu_quota),
     }

@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 
 /// A sign of life is sent no more often.
 const ALIVE_EVERY: Duration = Duration::from_secs(1);
+/// What stands beside figures of other CPUs.
+const APART: &str = "no core clock: it was measured on other CPUs than the round's";
 /// Values among which the warm-up's change point is searched, at most.
 const CHANGE_POINTS_OF: usize = 64;
 
@@ -233,6 +235,23 @@ impl Bench {
         Ok(samples)
     }
 
+    /// As [`Bench::record_counted`], for events of other CPUs than the round's: the core clock of the
+    /// measuring thread's is not theirs, and is not taken.
+    ///
+    /// # Errors
+    /// A value that is not finite.
+    pub(crate) fn record_counted_apart(
+        &mut self,
+        case: &Case,
+        metric: &str,
+        excerpt: Vec<f64>,
+        all: &Distribution,
+    ) -> Result<&mut Samples> {
+        let samples = self.book.counted(case, metric, excerpt, all, None)?;
+        samples.notes.push(APART.to_owned());
+        Ok(samples)
+    }
+
     /// Records values that each cover a batch of `k` operations (0: a block of time).
     ///
     /// # Errors
@@ -264,9 +283,7 @@ impl Bench {
         values: Vec<f64>,
     ) -> Result<&mut Samples> {
         let samples = self.book.batches(case, metric, 0, values, None)?;
-        samples
-            .notes
-            .push("no core clock: it was measured on other CPUs than the round's".to_owned());
+        samples.notes.push(APART.to_owned());
         Ok(samples)
     }
 

@@ -3,3 +3,4 @@
 
 pub(crate) mod activity;
 pub(crate) mod all;
+pub(crate) mod wakeup;

@@ -54,10 +54,10 @@ fn cover(covered: &mut [f64], start: f64, end: f64) {
     let first = (start as usize).min(last);
     // One that ends where a slice begins is not in it.
     let end_at = (end.ceil() as usize).saturating_sub(1).clamp(first, last);
-    for at in first..=end_at {
+    for (at, covered) in covered.iter_mut().enumerate().take(end_at + 1).skip(first) {
         let share = end.min((at + 1) as f64) - start.max(at as f64);
         // Of no length that shows, but there.
-        covered[at] += share.max(f64::MIN_POSITIVE);
+        *covered += share.max(f64::MIN_POSITIVE);
     }
 }
 

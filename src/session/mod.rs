@@ -11,7 +11,7 @@ pub mod select;
 pub mod site;
 pub mod worker;
 
-use crate::experiment::{Card, Known, Site};
+use crate::experiment::{Card, Known, Site, Skip};
 use crate::session::child::Interrupted;
 use crate::session::live::{Live, Stop};
 use crate::session::plan::{Planned, Work};
@@ -212,11 +212,7 @@ impl<'run> Session<'run> {
             if self.run.outcomes.iter().any(told) {
                 continue;
             }
-            let reason = match &skip.needed {
-                Some(needed) => format!("{} (needed: {needed})", skip.reason),
-                None => skip.reason.clone(),
-            };
-            self.outcome(card.id, case.clone(), Ending::Skipped, Some(reason))?;
+            self.outcome(card.id, case.clone(), Ending::Skipped, Some(told_why(skip)))?;
         }
         Ok(())
     }
@@ -374,7 +370,7 @@ impl<'run> Session<'run> {
                         &work.series.experiment,
                         Some(case.id.clone()),
                         Ending::Skipped,
-                        Some(skip.reason.clone()),
+                        Some(told_why(&skip)),
                     )?;
                 }
                 Ok(None)
@@ -474,6 +470,14 @@ impl<'run> Session<'run> {
             session_peak_bytes: metal::process::peak_resident_bytes().unwrap_or(usage.maxrss),
         };
         self.emit(Event::Footer(footer))
+    }
+}
+
+/// The reason of a skip, with the way out.
+fn told_why(skip: &Skip) -> String {
+    match &skip.needed {
+        Some(needed) => format!("{} (needed: {needed})", skip.reason),
+        None => skip.reason.clone(),
     }
 }
 

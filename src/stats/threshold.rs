@@ -26,9 +26,12 @@ const STEPS_ABOVE_MEDIAN: u64 = 2;
 const NEAREST: u64 = 5;
 /// Thresholds tried in a factor of 2.
 const PER_OCTAVE: f64 = 24.0;
-/// The lowest place that is at most so many times as dense as the sparsest one is taken: the loop's
-/// own times below it are known from millions, the shortest interruption above it from few.
-const NEXT_TO_SPARSEST: f64 = 3.0;
+/// Of two places as sparse the lower one is better: the loop's own times below it are known from
+/// millions, the shortest interruption above it from few. So a place's radius counts over the root of
+/// how high it lies, and the lowest is taken that comes next to the best within this factor.
+const NEXT_TO_SPARSEST: f64 = 1.5;
+/// Without interruptions: so many times the longest time.
+const CLEAR_OF_TAIL: f64 = 1.5;
 /// What is told as near lies within a sixth, in natural logarithms.
 const NEAR: f64 = 0.15;
 /// Times up to here, in ticks, are counted in an array.
@@ -113,7 +116,13 @@ pub(crate) fn find(times: &Times, tick_ns: f64) -> Option<Found> {
     let least = ((least_ns / tick_ns).ceil() as u64).max(median_ticks + STEPS_ABOVE_MEDIAN);
     let most = (MOST_NS / tick_ns).max(SPAN_MIN * least as f64).ceil() as u64;
     let seen: Vec<(u64, u64)> = times.seen().collect();
-    let ticks = valley(&seen, least, most);
+    let mut ticks = valley(&seen, least, most);
+    let longest = seen.last().map_or(0, |(at, _)| *at);
+    if longest < ticks {
+        // Where nothing lies above, nothing says how wide the valley is.
+        let clear = (CLEAR_OF_TAIL * longest as f64).ceil() as u64;
+        ticks = ticks.min(clear).max(least);
+    }
 
     let (below, above) = seen.split_at(seen.partition_point(|(at, _)| *at < ticks));
     let near = |at: u64| (at as f64 / ticks as f64).ln().abs() <= NEAR;
@@ -144,11 +153,14 @@ fn valley(seen: &[(u64, u64)], least: u64, most: u64) -> u64 {
         })
         .collect();
     places.dedup();
-    let radii: Vec<f64> = places.iter().map(|at| radius(seen, *at)).collect();
-    let widest = radii.iter().copied().fold(0.0, f64::max);
-    let lowest = radii
+    let sparse: Vec<f64> = places
         .iter()
-        .position(|radius| NEXT_TO_SPARSEST * radius >= widest);
+        .map(|at| radius(seen, *at) / (*at as f64 / least as f64).sqrt())
+        .collect();
+    let sparsest = sparse.iter().copied().fold(0.0, f64::max);
+    let lowest = sparse
+        .iter()
+        .position(|sparse| NEXT_TO_SPARSEST * sparse >= sparsest);
     lowest.map_or(least, |index| places[index])
 }
 

@@ -24,8 +24,10 @@ use crate::arch::{self, Reading};
 use crate::clock;
 use crate::memory::SharedWords;
 
-/// Turns between two looks at the end of [`Tracer::until`]: some tens of microseconds.
-const TURNS_PER_LOOK: u64 = 1024;
+/// Turns of the first call of [`Tracer::until`] and of its last ones: some tens of microseconds.
+const TURNS_MIN: u64 = 1 << 10;
+/// Turns of its longest calls: some milliseconds.
+const TURNS_MAX: u64 = 1 << 18;
 /// Words before the gaps: first read, last read, gaps, turns, and a line's rest.
 const HEADER: usize = 8;
 /// Words of the smallest page that there is.
@@ -123,15 +125,25 @@ impl Tracer {
         stored < self.room
     }
 
-    /// Goes on until the last read is `end_tick` or later, some tens of microseconds at most. False:
-    /// the room is full.
+    /// Goes on until the last read is `end_tick` or later, some tens of microseconds at most unless
+    /// the loop slows down. False: the room is full.
     pub fn until(&mut self, threshold_ticks: u64, end_tick: u64) -> bool {
         while self.last() < end_tick {
-            if !self.run(threshold_ticks, TURNS_PER_LOOK) {
+            if !self.run(threshold_ticks, self.turns_before(end_tick)) {
                 return false;
             }
         }
         true
+    }
+
+    /// Turns that end before `end_tick`, at the pace so far: the fewer calls, the fewer turns are
+    /// longer for what lies between two of them.
+    fn turns_before(&self, end_tick: u64) -> u64 {
+        let (turns, ticks) = (self.turns(), self.last() - self.first());
+        let left = u128::from(end_tick - self.last());
+        // Seven eighths, so that a pace that was too quick by a little does no harm.
+        let fitting = left * u128::from(turns) * 7 / (8 * u128::from(ticks.max(1)));
+        (fitting.min(u128::from(TURNS_MAX)) as u64).max(TURNS_MIN)
     }
 
     /// The gaps since [`Tracer::begin`], ascending and disjoint.

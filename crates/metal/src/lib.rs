@@ -34,6 +34,7 @@ pub mod process;
 pub mod raw;
 pub mod ring;
 pub mod signal;
+pub mod sleep;
 pub mod storage;
 pub mod stream;
 pub mod thread;

@@ -167,7 +167,14 @@ pub fn fifo(priority: i32) -> io::Result<()> {
 /// # Errors
 /// Those of `sched_setscheduler`.
 pub fn normal() -> io::Result<()> {
-    schedule(libc::SCHED_OTHER, 0)
+    match schedule(libc::SCHED_OTHER, 0) {
+        // Who was under [`fifo`] by a resource limit alone may leave it, but may not take back what
+        // it means for children.
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
+            schedule(libc::SCHED_OTHER | libc::SCHED_RESET_ON_FORK, 0)
+        }
+        outcome => outcome,
+    }
 }
 
 /// Puts the calling thread under SCHED_BATCH, which needs no right: when it is woken it does not take

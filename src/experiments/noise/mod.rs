@@ -6,7 +6,7 @@ crate::family!(
     "noise",
     "who takes the CPU: interruptions of a program that only runs, on one CPU and on all, and late wake-ups",
     hidden: false,
-    [activity, all]
+    [activity, all, wakeup]
 );
 
 pub(crate) mod trace;

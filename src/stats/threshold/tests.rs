@@ -120,6 +120,39 @@ fn a_tail_of_misses_that_grows_thin_ends_before_the_interruptions() {
     assert_eq!(found.interruptions, 300, "{}", found.because);
 }
 
+/// What this loop saw on a guest among busy neighbours: times in each quarter of a doubling.
+#[test]
+fn a_busy_guest_is_parted_where_its_times_are_sparsest() {
+    let own = [
+        (166.0, 60),
+        (197.0, 110),
+        (234.0, 30),
+        (278.0, 20),
+        (331.0, 20),
+        (394.0, 20),
+        (557.0, 6),
+    ];
+    let interruptions = [
+        (937.0, 13),
+        (1114.0, 162),
+        (1325.0, 285),
+        (1873.0, 373),
+        (2649.0, 335),
+    ];
+    for seed in 20..25 {
+        let mut simulated = Loop::new(seed, FINE_NS);
+        simulated.bulk(READS);
+        for (ns, count) in own.into_iter().chain(interruptions) {
+            for _ in 0..count {
+                let within = 2_f64.powf(0.25 * simulated.draw.uniform());
+                simulated.passes(ns * within);
+            }
+        }
+        let (ns, found) = simulated.found();
+        assert!((440.0..940.0).contains(&ns), "{}", found.because);
+    }
+}
+
 #[test]
 fn two_modes_of_a_shared_core_are_one_loop() {
     let mut simulated = Loop::new(6, FINE_NS);
@@ -167,7 +200,11 @@ fn without_interruptions_it_is_clear_of_the_tail_and_says_so() {
     missing.about(30, 300.0, 1.05);
     let (ns, found) = missing.found();
     let longest_ns = found.own_ticks as f64 * FINE_NS;
-    assert!((1.2..1.8).contains(&(ns / longest_ns)), "{}", found.because);
+    assert!(
+        (1.2..1.51).contains(&(ns / longest_ns)),
+        "{}",
+        found.because
+    );
     assert!(found.because.ends_with("is clear of its tail"));
 }
 

@@ -74,7 +74,7 @@ fn write_one(
     let traced = &loss.seen.traced;
     if traced.count > 0 {
         let excerpt = lengths_ns(loss, clock, usize::MAX);
-        bench.record_counted(case, "gap", excerpt, &traced.lengths)?;
+        bench.record_counted_apart(case, "gap", excerpt, &traced.lengths)?;
         let longest_ns = clock.ns(traced.longest_ticks);
         bench.record_apart(case, "longest_gap", vec![longest_ns])?;
     }
@@ -112,7 +112,7 @@ fn write_all(case: &Case, party: &Party, losses: &[Loss<'_>], bench: &mut Bench)
         let excerpt = losses
             .iter()
             .flat_map(|loss| lengths_ns(loss, clock, share));
-        bench.record_counted(case, "gap", excerpt.collect(), &lengths)?;
+        bench.record_counted_apart(case, "gap", excerpt.collect(), &lengths)?;
         let longest = losses.iter().map(|loss| loss.seen.traced.longest_ticks);
         let longest_ns = clock.ns(longest.max().unwrap_or(0));
         bench.record_apart(case, "longest_gap", vec![longest_ns])?;
