@@ -66,7 +66,7 @@ fn a_tickless_cpu_is_told_by_plumb_and_by_the_kernels_tracer() {
         .collect();
     check_activity(&events);
     check_all(&events);
-    check_beside(record, top, hist);
+    println!("{}", check_beside(record, top, hist));
 }
 
 /// Every case was measured; on the CPU without tick that is said with the evidence.
@@ -76,7 +76,6 @@ fn check_activity(events: &[Value]) {
         let notes = lost["notes"].as_array().unwrap();
         let notes: Vec<&str> = notes.iter().filter_map(Value::as_str).collect();
         let notes = notes.join("; ");
-        println!("noise.activity cpu={cpu} lost: {notes}");
         let list = "nohz_full lists CPU 3: 3";
         assert_eq!(notes.contains(list), is_tickless, "CPU {cpu}: {notes}");
         if is_tickless {
@@ -121,8 +120,8 @@ fn one<'run>(events: &'run [Value], experiment: &str, case: &Value, metric: &str
     found[0]
 }
 
-/// The script lays plumb's figures and the tool's of the same CPUs beside each other.
-fn check_beside(record: &str, top: &str, hist: &str) {
+/// The script lays plumb's figures and the tool's of the same CPUs beside each other: what it says.
+fn check_beside(record: &str, top: &str, hist: &str) -> String {
     let directory = tempfile::tempdir().unwrap();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/agree/noise");
     let mut python = Command::new("python3");
@@ -134,7 +133,6 @@ fn check_beside(record: &str, top: &str, hist: &str) {
     }
     let told = python.output().expect("scripts/test installs python3");
     let text = String::from_utf8(told.stdout).unwrap();
-    println!("{text}");
     assert!(
         told.status.success(),
         "{}",
@@ -155,6 +153,7 @@ fn check_beside(record: &str, top: &str, hist: &str) {
             "{text}"
         );
     }
+    text
 }
 
 /// The tool's output as `scripts/agree/noise` reads it.
