@@ -85,6 +85,13 @@ pub(crate) fn calibrate(order: &CalibrateOrder) -> Result<Calibration> {
     Ok(calibration)
 }
 
+/// `CLOCK_MONOTONIC_RAW` at a moment that the clock told, in ns: the kernel's tracepoints of the same time
+/// can be laid beside it. The moment lies back so little that the calibration's error is none.
+pub(crate) fn raw_ns(clock: Clock, tick: u64) -> f64 {
+    let now = edge(|| clock.start());
+    now.raw_ns as f64 - clock.between_ns(tick, now.ticks)
+}
+
 /// The core clock; where the chains never agree, the rotate chain's rate with a note. On a busy CPU
 /// attempts are spread over time, so that one falls beside what disturbs them.
 fn core_into(calibration: &mut Calibration, clock: Clock) {
@@ -153,10 +160,10 @@ fn tsc_trust(leaves: &[Leaf], sources: Option<&str>) -> Result<&'static str, &'s
 /// The counter's rate over each of `count` adjoining windows, in Hz.
 fn counter_windows(count: u32, window_ns: u64) -> Result<Vec<f64>> {
     let mut rates = Vec::with_capacity(count as usize);
-    let mut from = edge();
+    let mut from = edge(clock::ticks_start);
     for _ in 0..count {
         while clock::monotonic_raw_ns() < from.raw_ns + window_ns {}
-        let to = edge();
+        let to = edge(clock::ticks_start);
         if to.ticks <= from.ticks || to.raw_ns <= from.raw_ns {
             bail!("the counter or CLOCK_MONOTONIC_RAW stands still");
         }
@@ -174,7 +181,7 @@ struct Edge {
 }
 
 /// Both clocks at once: the kernel's read between two of the counter's, the tightest of several.
-fn edge() -> Edge {
+fn edge(ticks: impl Fn() -> u64) -> Edge {
     let mut best = (
         u64::MAX,
         Edge {
@@ -183,10 +190,10 @@ fn edge() -> Edge {
         },
     );
     for _ in 0..EDGE_ATTEMPTS {
-        let before = clock::ticks_start();
+        let before = ticks();
         let raw_ns = clock::monotonic_raw_ns();
         // Not `ticks_end`: the processor may lack its instruction, which is not decided yet.
-        let after = clock::ticks_start();
+        let after = ticks();
         let gap = after.saturating_sub(before);
         if gap < best.0 {
             let ticks = before + gap / 2;
@@ -289,7 +296,8 @@ fn vdso_falls_back() -> Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use super::{calibrate, note_spread, smallest_step, tsc_trust};
+    use super::super::clock::Clock;
+    use super::{calibrate, note_spread, raw_ns, smallest_step, tsc_trust};
     use crate::link::CalibrateOrder;
     use metal::cpuid::Leaf;
 
@@ -318,6 +326,26 @@ mod tests {
                 (Err(told), Some(reason)) => assert!(told.contains(reason), "{told}"),
                 (trust, reason) => panic!("{trust:?}, not {reason:?}"),
             }
+        }
+    }
+
+    #[test]
+    fn a_moment_of_either_clock_lies_where_it_was_on_the_raw_one() {
+        let calibrated = calibrate(&CalibrateOrder {
+            cpu: metal::place::current_cpu(),
+            windows: 10,
+            window_ns: 200_000,
+        });
+        let chosen = Clock::of(&calibrated.expect("calibrated"));
+        for clock in [chosen, Clock::Monotonic] {
+            let before_ns = metal::clock::monotonic_raw_ns() as f64;
+            let tick = clock.start();
+            let after_ns = metal::clock::monotonic_raw_ns() as f64;
+            let moment_ns = raw_ns(clock, tick);
+            // Both edges of a calibration and of the moment are known to less than this.
+            let known_ns = 10_000.0;
+            assert!(moment_ns > before_ns - known_ns, "{moment_ns}: {before_ns}");
+            assert!(moment_ns < after_ns + known_ns, "{moment_ns}: {after_ns}");
         }
     }
 

@@ -20,7 +20,7 @@ mod tests;
 mod warp;
 
 pub(crate) use bench::{Bench, Written, WrongResult};
-pub(crate) use calibrate::calibrate;
+pub(crate) use calibrate::{calibrate, raw_ns};
 pub(crate) use clock::Clock;
 pub(crate) use core_clock::{CoreClock, Windows};
 pub(crate) use crew::{

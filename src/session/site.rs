@@ -98,9 +98,22 @@ fn asked_cpus(host: &Host, list: &str) -> Result<Vec<usize>, BadSite> {
     }
     for id in &asked {
         let why = match host.cpu.cpus.iter().find(|cpu| cpu.id == *id) {
-            None => "does not exist",
-            Some(cpu) if !cpu.online => "is offline",
-            Some(cpu) if !cpu.allowed => "is forbidden to this process (affinity or cpuset)",
+            None => "does not exist".to_owned(),
+            Some(cpu) if !cpu.online => "is offline".to_owned(),
+            Some(cpu) if !cpu.allowed && host.kernel.isolated.contains(id) => {
+                // isolcpus takes it out of the first process's mask, which all others inherit.
+                let mut all = host.cpu.usable();
+                all.extend(&asked);
+                all.sort_unstable();
+                all.dedup();
+                format!(
+                    "is isolated, and used only by what is told to: `taskset -c {} plumb …`",
+                    format_cpus(&all)
+                )
+            }
+            Some(cpu) if !cpu.allowed => {
+                "is forbidden to this process (affinity or cpuset)".to_owned()
+            }
             Some(_) => continue,
         };
         return Err(BadSite(format!("CPU {id} {why}; {usable}")));

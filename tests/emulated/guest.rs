@@ -13,10 +13,22 @@ const PATIENCE: Duration = Duration::from_secs(150);
 const EMULATOR: &str = "qemu-system-x86_64";
 const KERNEL_LINE: &str = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr";
 
-/// Where `scripts/test` puts the kernel.
-fn kernel() -> PathBuf {
+/// What a machine is made of beside what every one of them has.
+pub struct Machine<'words> {
+    /// Name of the kernel's file, as `scripts/test` puts it there.
+    pub kernel: &'words str,
+    /// What its command line says further.
+    pub kernel_line: &'words str,
+    /// The emulator's arguments for the processor, CPUs, memory and nodes.
+    pub hardware: &'words [&'words str],
+    /// Programs of this machine that the other has as well, by their paths.
+    pub programs: &'words [&'words str],
+}
+
+/// Where `scripts/test` puts the kernels.
+fn kernel(name: &str) -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    let kernel = target.join("emulated/vmlinuz");
+    let kernel = target.join("emulated").join(name);
     assert!(
         kernel.is_file(),
         "{} is missing: scripts/test unpacks it from a package",
@@ -25,32 +37,33 @@ fn kernel() -> PathBuf {
     kernel
 }
 
-/// Runs a shell script as the only work of a machine with these further arguments (CPUs, memory,
-/// nodes), and returns what its console showed. The binary is `plumb` there; `/tmp` can be written.
-pub fn run(machine: &[&str], script: &str) -> String {
+/// Runs a shell script as the only work of a machine, and returns what its console showed. The binary is
+/// `plumb` there; `/tmp` can be written.
+pub fn run(machine: &Machine, script: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
     let archive = dir.path().join("files.cpio");
-    fs::write(&archive, files(&dir, script)).unwrap();
+    fs::write(&archive, files(&dir, machine.programs, script)).unwrap();
     let mut command = Command::new(EMULATOR);
     command
         // Never the hardware's virtualisation: the machine is the same everywhere.
-        .args(["-accel", "tcg,thread=multi", "-cpu", "max", "-M", "q35"])
-        .args(machine)
+        .args(["-accel", "tcg,thread=multi", "-M", "q35"])
+        .args(machine.hardware)
         .arg("-kernel")
-        .arg(kernel())
+        .arg(kernel(machine.kernel))
         .arg("-initrd")
         .arg(&archive)
-        .args(["-append", KERNEL_LINE])
+        .arg("-append")
+        .arg(format!("{KERNEL_LINE} {}", machine.kernel_line))
         .args(["-display", "none", "-serial", "stdio", "-monitor", "none"])
         .args(["-no-reboot", "-nic", "none", "-nodefaults"])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    let machine = command.spawn();
-    let mut machine = machine.unwrap_or_else(|error| {
+    let emulator = command.spawn();
+    let mut emulator = emulator.unwrap_or_else(|error| {
         panic!("{EMULATOR}: {error} (scripts/test installs qemu-system-x86)")
     });
-    let console = watch(&mut machine);
+    let console = watch(&mut emulator);
     console.replace('\r', "")
 }
 
@@ -84,9 +97,9 @@ fn watch(machine: &mut Child) -> String {
     }
 }
 
-/// The archive that becomes the machine's root: busybox, plumb without its debug information, their
-/// libraries, and the script.
-fn files(dir: &TempDir, script: &str) -> Vec<u8> {
+/// The archive that becomes the machine's root: busybox, plumb without its debug information, further
+/// programs, their libraries, and the script.
+fn files(dir: &TempDir, programs: &[&str], script: &str) -> Vec<u8> {
     let plumb = dir.path().join("plumb");
     let stripped = Command::new("strip")
         .arg("-o")
@@ -106,11 +119,18 @@ fn files(dir: &TempDir, script: &str) -> Vec<u8> {
     }
     archive.file("bin/plumb", &fs::read(&plumb).unwrap());
     archive.file("bin/busybox", &fs::read(busybox).unwrap());
-    for applet in ["sh", "mount", "cat", "echo", "mkdir", "poweroff"] {
+    for applet in ["sh", "mount", "cat", "echo", "mkdir", "poweroff", "taskset"] {
         archive.link(&format!("bin/{applet}"), "busybox");
     }
     let mut shared = libraries(&plumb);
     shared.extend(libraries(busybox));
+    for program in programs.iter().map(Path::new) {
+        let name = program.file_name().unwrap().to_str().unwrap();
+        let content = fs::read(program)
+            .unwrap_or_else(|error| panic!("{}: {error} (scripts/test)", program.display()));
+        archive.file(&format!("bin/{name}"), &content);
+        shared.extend(libraries(program));
+    }
     shared.sort();
     shared.dedup();
     let mut made: Vec<String> = vec!["bin".to_owned()];

@@ -410,6 +410,12 @@ fn measure(case: &Case, settings: Settings, bench: &mut Bench) -> Result<()> {
     book.one("read_to_read", threshold.read_to_read_ns)?;
     let samples = book.one("threshold", threshold.ns)?;
     samples.notes.push(threshold.because.clone());
+    samples
+        .quantities
+        .insert("threshold_ns".to_owned(), threshold.ns);
+    samples
+        .quantities
+        .extend(traces::places(&plain, traced.as_ref()));
     let core_hz = book.lengths(&plain)?;
     book.tick(&plain, &ticking, round)?;
     book.other(&plain, traced.as_ref())?;

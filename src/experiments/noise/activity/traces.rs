@@ -2,7 +2,7 @@
 
 use super::seen::Seen;
 use super::shares::{self, name};
-use crate::measure::Bench;
+use crate::measure::{Bench, raw_ns};
 use anyhow::Result;
 use record::case::Case;
 
@@ -40,6 +40,25 @@ pub(super) fn write(
     timeline(bench, case, plain, samples)?;
     periods(bench, case, plain, samples, core_hz)?;
     causes(bench, case, traced.unwrap_or(plain))
+}
+
+/// Where the windows of the lists of gaps lie in time, by name: so that what others saw meanwhile can be
+/// laid beside them (`scripts/agree/noise`).
+pub(super) fn places(plain: &Seen, traced: Option<&Seen>) -> Vec<(String, f64)> {
+    let windows = [("gaps", Some(plain)), ("gaps_traced", traced)];
+    let mut named = Vec::new();
+    for (kind, seen) in windows {
+        let Some((seen, first, last)) = seen.and_then(|seen| {
+            let segments = &seen.traced.segments;
+            Some((seen, segments.first()?.0, segments.last()?.1))
+        }) else {
+            continue;
+        };
+        named.push((format!("{kind}_begin_raw_ns"), raw_ns(seen.clock, first)));
+        let window_ns = seen.clock.between_ns(first, last);
+        named.push((format!("{kind}_window_ns"), window_ns));
+    }
+    named
 }
 
 /// Every gap that is held: when, how long, whose.

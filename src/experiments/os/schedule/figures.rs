@@ -4,7 +4,7 @@ use super::line::{self, Line, Run, Switch};
 use super::spin::Spun;
 use crate::experiments::noise::trace::Threshold;
 use crate::host::counters::Snapshot;
-use crate::measure::{Bench, Clock};
+use crate::measure::{Bench, Clock, raw_ns};
 use crate::stats::phase::{self, Tick};
 use anyhow::{Context, Result, ensure};
 use metal::gaps::Gap;
@@ -140,6 +140,10 @@ pub(super) fn write(
         ("read_to_read_ns", threshold.read_to_read_ns),
         ("slices_seen", seen.line.runs.len() as f64),
         ("others_switches", seen.hidden() as f64),
+        // Where the window of the list of switches lies in time, so that what the kernel saw meanwhile
+        // can be laid beside it (scripts/agree/noise).
+        ("switches_begin_raw_ns", raw_ns(seen.clock, spun.window.0)),
+        ("switches_window_ns", seen.window_ns()),
     ] {
         samples.quantities.insert(name.to_owned(), value);
     }
