@@ -61,8 +61,12 @@ fn page(experiment: &dyn Experiment) -> String {
     text.push_str("\n## Metrics\n\n");
     for metric in card.metrics {
         let derived = if metric.derived { ", derived" } else { "" };
+        let lacking = match experiment.may_lack(metric) {
+            true => ", where there is one",
+            false => "",
+        };
         text.push_str(&format!(
-            "- `{}` ({}{derived}): {}.\n",
+            "- `{}` ({}{derived}{lacking}): {}.\n",
             metric.name,
             metric.unit,
             metric.doc.trim_end_matches('.')

@@ -42,7 +42,6 @@ mod watch;
 
 pub(crate) use evidence::{Evidence, OfCpu, OfThread, RowCount, Throttling};
 pub(crate) use own::PlumbThread;
-pub(crate) use spans::{Span, Timeline};
 pub(crate) use watch::{Rung, Watch, ladder};
 
 use crate::host::kernel::Virtualisation;

@@ -2,10 +2,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use metal::gaps::{Gap, Tracer};
 
-use super::spans::{Event, Kind, Threads, What, spans};
+use super::spans::{Event, Kind, Threads, Timeline, What, spans};
 use super::{
-    Attributed, By, Cause, Evidence, Level, OfCpu, OfThread, RowCount, Throttling, Timeline, Watch,
-    ladder, unattributed,
+    Attributed, By, Cause, Evidence, Level, OfCpu, OfThread, RowCount, Throttling, Watch, ladder,
+    unattributed,
 };
 use crate::host::kernel::Virtualisation;
 use crate::measure::Clock;

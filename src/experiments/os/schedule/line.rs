@@ -224,14 +224,5 @@ impl Line {
     }
 }
 
-/// Processes as a report numbers them: from 1, in the order of a list.
-pub(super) fn named(processes: impl IntoIterator<Item = usize>) -> String {
-    let names: Vec<String> = processes
-        .into_iter()
-        .map(|process| (process + 1).to_string())
-        .collect();
-    names.join(" ")
-}
-
 #[cfg(test)]
 mod tests;
