@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use metal::gaps::{Gap, Tracer};
 
-use super::spans::{Event, Kind, Threads, Timeline, What, spans};
+use super::spans::{Event, Kind, Span, Threads, Timeline, What, spans};
 use super::{
     Attributed, By, Cause, Evidence, Level, OfCpu, OfThread, RowCount, Throttling, Watch, ladder,
     unattributed,
@@ -185,7 +185,7 @@ fn without_permission_for_anything_nothing_is_said_but_why() {
 
 #[test]
 fn own_switches_are_known_by_time_and_the_rest_by_count() {
-    let span = |start, end| super::Span {
+    let span = |start, end| Span {
         start,
         end,
         cause: Thread,
@@ -534,7 +534,7 @@ fn every_tick_that_the_kernel_saw_lies_in_a_gap() {
         .expect("it was traced");
     let edge = clock.ticks(super::spans::EDGE_NS);
     let is_inside =
-        |span: &super::Span| span.start > tracer.first() + edge && span.end + edge < tracer.last();
+        |span: &Span| span.start > tracer.first() + edge && span.end + edge < tracer.last();
     let ticks = timeline
         .spans
         .iter()
