@@ -4,6 +4,7 @@ use crate::experiments::tests::{check, params, recorded, sites, smoke};
 use crate::host::limits::Rlimit;
 use record::event::{Raw, Samples};
 use record::key::Key;
+use std::path::Path;
 
 #[test]
 fn it_keeps_the_laws_of_the_catalogue() {
@@ -72,17 +73,18 @@ fn the_derived_prediction_comes_from_what_clock_read_measured() {
 
 #[test]
 fn pools_are_opened_and_closed_whole() {
+    // Other tests of this process open files too: those of a pool are told by what they are of.
     let descriptors = || {
-        std::fs::read_dir("/proc/self/fd")
-            .expect("proc is mounted")
-            .count()
+        let all = std::fs::read_dir("/proc/self/fd").expect("proc is mounted");
+        let links = all.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+        links.filter(|link| link == Path::new("/dev/null")).count()
     };
     let before = descriptors();
-    let mut pools = Pools::new(8).expect("8 files may be open");
+    let mut pools = Pools::new(64).expect("128 files may be open");
     let quartet = pools.quartet().expect("and closed");
     assert!(quartet.open.0 >= 0.0 && quartet.close.1 >= 0.0);
-    // Other tests of this process open files too, but not as many as a pool that was left open.
-    assert!(descriptors() < before + 16);
+    // Some of the same, but not as many as a pool that was left open.
+    assert!(descriptors() < before + 64);
     assert!(Pools::new(0).is_err());
 }
 
