@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use metal::gaps::{Gap, Tracer};
 
-use super::spans::{Event, Kind, Span, Threads, Timeline, What, spans};
+use super::spans::{Event, Kind, Span, Threads, Timeline, What};
 use super::{
     Attributed, By, Cause, Evidence, Held, Level, OfCpu, OfThread, RowCount, Throttling, Watch,
     ladder, unattributed,
@@ -264,24 +264,34 @@ fn switch(from: u32, is_runnable: bool, to: u32, name: &str) -> What {
     }
 }
 
+const END: u64 = 1_000_000_000;
+
 /// The loop is thread 100, thread 7 is plumb's.
 fn timeline(events: &[Event]) -> Timeline {
+    timeline_until(events, None)
+}
+
+/// The same with a ring that was full from then on.
+fn timeline_until(events: &[Event], full: Option<u64>) -> Timeline {
     let threads = Threads {
         traced: BTreeSet::from([ME]),
         plumb: BTreeMap::from([(7, "plumb session".into())]),
     };
-    Timeline {
-        spans: spans(events, &threads, 1_000_000_000),
-        ..Timeline::default()
-    }
+    let holes = full.map(|from| (from, END)).into_iter().collect();
+    Timeline::of(events, &threads, END, holes, Some(0))
 }
 
-fn by_events(timeline: Timeline, of: &[(u64, u64)]) -> Vec<String> {
+/// With counters enough for anything.
+fn traced(timeline: Timeline) -> Evidence {
     let of_cpu = OfCpu {
         timeline: Some(timeline),
         ..counters(&[("LOC", 100), ("RES", 100)], 100, None)
     };
-    let evidence = evidence(Level::Tracepoints, of_cpu, None);
+    evidence(Level::Tracepoints, of_cpu, None)
+}
+
+fn by_events(timeline: Timeline, of: &[(u64, u64)]) -> Vec<String> {
+    let evidence = traced(timeline);
     told(&evidence.attribute(0, &gaps(of), &vec![true; of.len()], Held::ALL))
 }
 
@@ -352,6 +362,10 @@ fn an_idle_cpu_while_the_loop_could_run_is_a_quota() {
         at(90_000_000, switch(0, true, ME, "plumb")),
         at(95_000_000, switch(ME, false, 0, "swapper/0")),
         at(96_000_000, switch(0, true, ME, "plumb")),
+        // It sleeps, and idling follows another thread.
+        at(97_000_000, switch(ME, false, 55, "kworker/0:1")),
+        at(97_005_000, switch(55, false, 0, "swapper/0")),
+        at(98_000_000, switch(0, true, ME, "plumb")),
     ]);
     let found = by_events(
         timeline,
@@ -359,13 +373,12 @@ fn an_idle_cpu_while_the_loop_could_run_is_a_quota() {
             (9_000, 50_002_000),
             (69_999_000, 20_002_000),
             (94_999_000, 1_002_000),
+            (96_999_000, 1_002_000),
         ],
     );
     let quota = "throttled idle while the loop could run";
-    assert_eq!(
-        found,
-        [quota, quota, "unattributed the loop's own thread slept"]
-    );
+    let slept = "unattributed the loop's own thread slept";
+    assert_eq!(found, [quota, quota, slept, slept]);
 }
 
 #[test]
@@ -417,8 +430,8 @@ fn what_is_long_beside_its_events_is_not_explained_by_them() {
 #[test]
 fn lost_events_and_lost_ends_do_no_harm() {
     use Cause::{Softirq, Timer};
-    // No beginning, no end, a thread that was there before, and nothing after 50 us.
-    let mut timeline = timeline(&[
+    // No beginning, no end, a thread that was there before, and a ring that is full from 50 us on.
+    let events = [
         at(1_000, leave(Timer)),
         at(2_000, switch(55, false, ME, "plumb")),
         at(10_000, enter(Softirq, "RCU")),
@@ -426,9 +439,9 @@ fn lost_events_and_lost_ends_do_no_harm() {
         at(20_000, switch(56, true, ME, "plumb")),
         at(40_000, enter(Timer, "local_timer")),
         at(42_000, leave(Timer)),
-    ]);
+    ];
+    let timeline = timeline_until(&events, Some(50_000));
     assert_eq!(timeline.spans[0].start, 1_000);
-    timeline.holes.push((50_000, 1_000_000));
     let found = by_events(
         timeline,
         &[
@@ -442,9 +455,207 @@ fn lost_events_and_lost_ends_do_no_harm() {
         "thread another thread",
         "thread other",
         "unattributed no event of the kernel touches it",
-        "unattributed events were lost: more than the ring holds",
+        LOST,
     ];
     assert_eq!(found, expected);
+}
+
+const LOST: &str = "unattributed events were lost from 0.00 s on: more than the ring holds";
+
+/// Whoever was seen last has not the rest of the window, and of what was seen after the hole's beginning
+/// the pairs are torn.
+#[test]
+fn what_is_open_when_the_ring_is_full_does_not_stay_open() {
+    use Cause::Timer;
+    let torn = [
+        at(60_000, leave(Timer)),
+        at(70_000, enter(Timer, "local_timer")),
+    ];
+    let last = [
+        at(49_000, enter(Timer, "local_timer")),
+        at(49_000, switch(ME, true, 56, "other")),
+    ];
+    for last in last {
+        let events = [
+            at(10_000, enter(Timer, "local_timer")),
+            at(12_000, leave(Timer)),
+            last,
+        ];
+        let events = [&events[..], &torn].concat();
+        let timeline = timeline_until(&events, Some(50_000));
+        assert!(timeline.spans.iter().all(|span| span.end <= 50_000));
+        let of = [
+            (9_000, 4_000),
+            (48_500, 9_000),
+            (65_000, 2_000),
+            (300_000, 7_000),
+        ];
+        let evidence = traced(timeline);
+        let gaps = gaps(&of);
+        let found = evidence.attribute(0, &gaps, &[true; 4], Held::ALL);
+        assert_eq!(told(&found), ["timer local_timer", LOST, LOST, LOST]);
+        // The gap before stands for all.
+        assert_eq!(evidence.whole_until(0), Some(50_000));
+        let shares = evidence.shares(0, &gaps, &found);
+        assert_eq!(shares.by_cause, BTreeMap::from([(Timer, 1.0)]));
+        assert_eq!((shares.gaps, shares.beside), (1, 0.5));
+        assert!(evidence.reached().contains("from 0.00 s on"));
+        // There is none: then nobody has them.
+        let shares = evidence.shares(0, &gaps[1..], &found[1..]);
+        assert_eq!(
+            shares.by_cause,
+            BTreeMap::from([(Cause::Unattributed, 1.0)])
+        );
+    }
+}
+
+/// 100 gaps are held of 1,000: what the kernel counted of all is not theirs alone.
+#[test]
+fn of_more_gaps_than_are_held_only_their_part_of_the_counts_is_theirs() {
+    use Cause::{Thread, Timer};
+    let of: Vec<(u64, u64)> = (0..100).map(|n| (n * 1_000_000, 5_000 + n)).collect();
+    let gaps = gaps(&of);
+    // One in ten is a tick's; the window is ten times as long.
+    let on_tick: Vec<bool> = (0..100).map(|n| n % 10 == 0).collect();
+    let of_cpu = OfCpu {
+        steal_ns: Some(0),
+        ..counters(&[("LOC", 100)], 850, None)
+    };
+    let evidence = evidence(Level::Counters, of_cpu, None);
+    let count = |held| {
+        let found = evidence.attribute(0, &gaps, &on_tick, held);
+        let of = |cause| found.iter().filter(|one| one.cause == cause).count();
+        (of(Timer), of(Thread))
+    };
+    assert_eq!(count(Held::ALL), (0, 100));
+    let tenth = Held {
+        gaps: 0.1,
+        time: 0.1,
+    };
+    // Of the 85 longest gaps threads take some ticks too.
+    let (timer, thread) = count(tenth);
+    assert_eq!(thread, 85);
+    assert!((1..=10).contains(&timer), "{timer}");
+    // Ticks come with time, however many gaps there are.
+    let early = Held {
+        gaps: 0.1,
+        time: 0.01,
+    };
+    assert_eq!(count(early), (1, 85));
+}
+
+#[test]
+fn throttled_time_of_a_group_is_shared_by_the_cpus_that_trace() {
+    let of_cpu = counters(&[], 0, None);
+    let throttling = Throttling {
+        periods: 2,
+        time_ns: 100_000_000,
+    };
+    let mut evidence = evidence(Level::Counters, of_cpu.clone(), Some(throttling));
+    let gaps = gaps(&[(0, 50_000_000), (100_000_000, 50_000_000)]);
+    let count = |evidence: &Evidence| {
+        let found = evidence.attribute(0, &gaps, &[false; 2], Held::ALL);
+        let throttled = found.iter().filter(|one| one.cause == Cause::Throttled);
+        throttled.count()
+    };
+    assert_eq!(count(&evidence), 2);
+    evidence.cpus.insert(1, of_cpu);
+    assert_eq!(count(&evidence), 1);
+}
+
+#[test]
+fn how_much_may_lie_beside_an_interrupt_is_a_matter_of_the_machine() {
+    let timeline = timeline(&[
+        at(10_000, enter(Cause::Timer, "local_timer")),
+        at(13_000, leave(Cause::Timer)),
+    ]);
+    let mut evidence = traced(timeline);
+    // 19 us beside a handler of 3: a hypervisor's in a guest, and firmware's on bare metal.
+    let gaps = gaps(&[(9_000, 22_000)]);
+    for (is_guest, cause) in [
+        (Some(true), Cause::Timer),
+        (None, Cause::Timer),
+        (Some(false), Cause::Unattributed),
+    ] {
+        evidence.is_guest = is_guest;
+        let found = evidence.attribute(0, &gaps, &[true], Held::ALL);
+        assert_eq!(causes(&found), [cause]);
+        assert_eq!(found[0].beside_ns, Some(19_000.0));
+        let shares = evidence.shares(0, &gaps, &found);
+        let sum: f64 = shares.by_cause.values().sum();
+        assert!((sum - 1.0).abs() < 1e-12, "{shares:?}");
+        match cause {
+            Cause::Timer => assert_eq!(shares.beside, 19.0 / 22.0),
+            // What nobody has is not counted twice; the handler has its own time.
+            _ => {
+                assert_eq!(shares.beside, 0.0);
+                assert_eq!(shares.by_cause[&Cause::Timer], 3.0 / 22.0);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_time_inside_a_gap_is_split_by_its_events() {
+    use Cause::{Softirq, Timer};
+    // A tick of 4 us, a soft interrupt of 5, 13 us that no event has.
+    let timeline = timeline(&[
+        at(10_000, enter(Timer, "local_timer")),
+        at(14_000, leave(Timer)),
+        at(14_000, enter(Softirq, "SCHED")),
+        at(19_000, leave(Softirq)),
+    ]);
+    let evidence = traced(timeline);
+    let gaps = gaps(&[(5_000, 22_000)]);
+    let found = evidence.attribute(0, &gaps, &[true], Held::ALL);
+    assert_eq!(told(&found), ["softirq SCHED"]);
+    let shares = evidence.shares(0, &gaps, &found);
+    let expected = BTreeMap::from([(Timer, 4.0 / 22.0), (Softirq, 18.0 / 22.0)]);
+    assert_eq!(shares.by_cause, expected);
+    assert_eq!(shares.beside, 13.0 / 22.0);
+}
+
+#[test]
+fn what_cannot_be_told_is_unknown() {
+    let tells = |evidence: &Evidence| -> Vec<&str> {
+        let told = Cause::ALL.into_iter();
+        let told = told.filter(|cause| evidence.tells(0, *cause));
+        told.map(Cause::name).collect()
+    };
+    let all: Vec<&str> = Cause::ALL.iter().map(|cause| cause.name()).collect();
+    assert_eq!(tells(&traced(timeline(&[]))), all);
+    let counted = evidence(Level::Counters, counters(&[], 0, None), None);
+    let expected = [
+        "timer",
+        "interrupt",
+        "thread",
+        "throttled",
+        "steal",
+        "unattributed",
+    ];
+    assert_eq!(tells(&counted), expected);
+    let nothing = evidence(Level::Counters, OfCpu::default(), None);
+    assert_eq!(tells(&nothing), ["throttled", "unattributed"]);
+    let switches = evidence(Level::Switches, OfCpu::default(), None);
+    assert_eq!(tells(&switches), ["thread", "throttled", "unattributed"]);
+}
+
+#[test]
+fn lines_that_moved_are_listed() {
+    let mut of_cpu = counters(&[("RES", 3), ("LOC", 25)], 0, None);
+    of_cpu.softirqs = Some(vec![row("RCU", 4)]);
+    let evidence = evidence(Level::Counters, of_cpu, None);
+    let moved: Vec<(usize, &str, &str, u64)> = evidence
+        .moved()
+        .iter()
+        .map(|one| (one.cpu, one.kind, one.row, one.count))
+        .collect();
+    let expected = [
+        (0, "interrupt", "LOC", 25),
+        (0, "interrupt", "RES", 3),
+        (0, "softirq", "RCU", 4),
+    ];
+    assert_eq!(moved, expected);
 }
 
 #[test]
