@@ -34,6 +34,8 @@ struct Loss<'party> {
     /// By cause, in the order of [`Cause::ALL`], as a share of the traced time; `None` where the evidence
     /// cannot tell it.
     by_cause: Vec<Option<f64>>,
+    /// Something is unattributed for want of evidence only.
+    is_untold: bool,
     median_ns: Option<f64>,
 }
 
@@ -91,7 +93,9 @@ fn write_one(
     let quantities = quantities.map(|(name, value)| (name.to_owned(), value));
     samples.quantities.extend(quantities);
     samples.notes.push(threshold.because.clone());
-    samples.notes.push(causes(case, &loss.by_cause));
+    samples
+        .notes
+        .push(causes(case, &loss.by_cause, loss.is_untold));
     samples.notes.extend(warnings(&party.evidence, loss));
     Ok(())
 }
@@ -148,7 +152,8 @@ fn write_all(case: &Case, party: &Party, losses: &[Loss<'_>], bench: &mut Bench)
         Some(of_all? / count)
     };
     let by_cause: Vec<Option<f64>> = (0..Cause::ALL.len()).map(mean).collect();
-    samples.notes.push(causes(case, &by_cause));
+    let is_untold = losses.iter().all(|loss| loss.is_untold);
+    samples.notes.push(causes(case, &by_cause, is_untold));
     samples.notes.push(worst(losses, clock));
     samples.notes.push(party.evidence.reached());
     samples.notes.extend(throttling(&party.evidence));
@@ -230,16 +235,17 @@ impl<'party> Loss<'party> {
             .map(|start_ns| tick.as_ref().is_some_and(|tick| tick.is_on(*start_ns)))
             .collect();
         let found = evidence.attribute(cpu, gaps, &on_tick, seen.traced.held());
-        let shares = evidence.shares(cpu, gaps, &found).by_cause;
+        let shares = evidence.shares(cpu, gaps, &found);
         let lost = share(&seen.traced);
         let of = |cause: &Cause| {
-            let share = shares.get(cause).copied().unwrap_or(0.0);
+            let share = shares.by_cause.get(cause).copied().unwrap_or(0.0);
             evidence.tells(cpu, *cause).then_some(share * lost)
         };
         Loss {
             cpu,
             seen,
             by_cause: Cause::ALL.iter().map(of).collect(),
+            is_untold: shares.outside <= 0.0,
             median_ns: median(&lengths_ns),
         }
     }
@@ -280,10 +286,12 @@ fn lengths_ns(loss: &Loss<'_>, clock: Clock, most: usize) -> Vec<f64> {
     gaps.map(|gap| clock.ns(gap.ticks())).collect()
 }
 
-/// What the lost time went to, largest part first.
-fn causes(case: &Case, by_cause: &[Option<f64>]) -> String {
+/// What the lost time went to, largest part first. Who is likely behind the unattributed part is said only
+/// where it is not for want of evidence.
+fn causes(case: &Case, by_cause: &[Option<f64>], is_untold: bool) -> String {
     let all: f64 = by_cause.iter().flatten().sum();
     let nobody = case.at.get("nobody").and_then(Value::text);
+    let nobody = nobody.filter(|_| !is_untold);
     let mut parts: Vec<(f64, &str)> = Cause::ALL
         .into_iter()
         .zip(by_cause)
@@ -384,7 +392,7 @@ mod tests {
     use crate::measure::Clock;
     use metal::gaps::Gap;
     use record::case::Case;
-    use record::key::CaseId;
+    use record::key::{CaseId, Value};
     use std::collections::BTreeMap;
 
     /// 200 gaps of 2 ticks of a ns, of which the first `held` are there one by one.
@@ -462,15 +470,17 @@ mod tests {
     #[test]
     fn what_is_not_known_is_not_named() {
         let mut by_cause = vec![None; Cause::ALL.len()];
-        let case = Case::new(CaseId::new());
-        assert_eq!(causes(&case, &by_cause), "no gap");
+        let mut case = Case::new(CaseId::new());
+        let likely = Value::Text("likely the hypervisor".to_owned());
+        case.at.insert("nobody".to_owned(), likely);
+        assert_eq!(causes(&case, &by_cause, true), "no gap");
         by_cause[0] = Some(0.03);
         by_cause[1] = Some(0.0);
-        by_cause[3] = Some(0.01);
-        let told = causes(&case, &by_cause);
-        assert_eq!(
-            told,
-            "of the lost time, by counters: timer 75 %, thread 25 %"
-        );
+        by_cause[Cause::ALL.len() - 1] = Some(0.01);
+        let told = |nobody: &str| {
+            format!("of the lost time, by counters: timer 75 %, {nobody} 25 %")
+        };
+        assert_eq!(causes(&case, &by_cause, true), told("unattributed"));
+        assert_eq!(causes(&case, &by_cause, false), told("likely the hypervisor"));
     }
 }

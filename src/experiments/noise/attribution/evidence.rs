@@ -6,10 +6,18 @@ use metal::gaps::Gap;
 
 use super::own::PlumbThread;
 use super::spans::{self, Timeline};
-use super::{Attributed, By, Cause, Held, Level, counts};
+use super::{Attributed, By, Cause, Held, Level, counts, unattributed};
+use crate::host::kernel::Virtualisation;
 
 /// Why a gap is nobody's that the kernel's events could tell.
-pub(super) const NO_EVENT: &str = "no event of the kernel touches it";
+const NO_EVENT: &str = "no event of the kernel touches it";
+/// Why it is nobody's where counters are all there is.
+const COUNTED_OUT: &str = "more gaps than the counters counted";
+
+/// Whether a gap is nobody's for this reason though the evidence is whole.
+fn is_outside(why: &str) -> bool {
+    why == NO_EVENT || why == COUNTED_OUT || why.starts_with(spans::BESIDE)
+}
 
 /// What was seen between [`super::Watch::begin`] and its end. Plain data: it can be made by hand.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,8 +107,23 @@ pub(crate) struct Shares {
     /// What of it lies in no event though its gap's cause is known by events: of causes by time, the
     /// share that is only likely theirs.
     pub beside: f64,
+    /// What of the unattributed share the kernel would have told if it knew of it: gaps that no event
+    /// touches or most of which lies beside them, or more of them than all counters counted. The rest is
+    /// nobody's because evidence is missing, or was the loop's own.
+    pub outside: f64,
     /// Gaps that it is taken from: those whose events are whole.
     pub gaps: usize,
+}
+
+impl Shares {
+    /// What the unattributed share is called: the hypervisor is named only where it is what is left.
+    pub(crate) fn nobody(&self, machine: &Virtualisation) -> String {
+        let share = self.by_cause.get(&Cause::Unattributed);
+        match share.is_some_and(|share| *share > 0.0) && self.outside <= 0.0 {
+            true => "unattributed (the evidence is not whole)".to_owned(),
+            false => unattributed(machine),
+        }
+    }
 }
 
 impl Evidence {
@@ -209,8 +232,10 @@ impl Evidence {
                 rest_ns -= ns;
             }
             *shares.by_cause.entry(found.cause).or_default() += rest_ns / all_ns;
-            if found.cause != Cause::Unattributed {
-                shares.beside += found.beside_ns.unwrap_or(0.0) / all_ns;
+            match found.cause {
+                Cause::Unattributed if is_outside(&found.who) => shares.outside += rest_ns / all_ns,
+                Cause::Unattributed => {}
+                _ => shares.beside += found.beside_ns.unwrap_or(0.0) / all_ns,
             }
         }
         shares
@@ -285,7 +310,7 @@ impl Evidence {
         }
         let unreadable = of_cpu.unreadable();
         match unreadable.is_empty() {
-            true => "more gaps than the counters counted".to_owned(),
+            true => COUNTED_OUT.to_owned(),
             false => format!("counters not readable: {}", unreadable.join(", ")),
         }
     }

@@ -66,9 +66,9 @@ fn calling_thread(root: &Root) -> Option<u32> {
 /// Reading the counters' files, before and after.
 const FILES: Duration = Duration::from_millis(8);
 /// Opening and mapping the rings.
-const OPEN: Duration = Duration::from_millis(6);
+const OPEN: Duration = Duration::from_millis(10);
 /// Until the kernel has given up one tracepoint: two grace periods of RCU, 35 to 52 ms at HZ=250.
-const GIVE_UP: Duration = Duration::from_millis(42);
+const GIVE_UP: Duration = Duration::from_millis(40);
 
 /// Watches some CPUs and the threads that trace on them.
 #[derive(Debug)]

@@ -2,9 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use metal::gaps::Gap;
+
 use super::super::spans::{Event, Kind, Threads, Timeline, What};
 use super::super::{Cause, Evidence, Held, Level, OfCpu, Throttling};
 use super::{ME, causes, counters, evidence, gaps, told};
+use crate::host::kernel::Virtualisation;
 
 fn at(at: u64, what: What) -> Event {
     Event { at, what }
@@ -271,12 +274,27 @@ fn what_is_open_when_the_ring_is_full_does_not_stay_open() {
         assert_eq!(shares.by_cause, BTreeMap::from([(Timer, 1.0)]));
         assert_eq!((shares.gaps, shares.beside), (1, 0.5));
         assert!(evidence.reached().contains("from 0.00 s on"));
-        // There is none: then nobody has them.
+        // There is none: then nobody has them, and no hypervisor is named for it.
         let shares = evidence.shares(0, &gaps[1..], &found[1..]);
         assert_eq!(
             shares.by_cause,
             BTreeMap::from([(Cause::Unattributed, 1.0)])
         );
+        assert_eq!(shares.outside, 0.0);
+        let guest = Virtualisation {
+            is_guest: Some(true),
+            ..Virtualisation::default()
+        };
+        assert!(!shares.nobody(&guest).contains("hypervisor"));
+        // A gap that no event touches is another matter.
+        let untouched = [Gap {
+            start: 30_000,
+            end: 34_000,
+        }];
+        let found = evidence.attribute(0, &untouched, &[true], Held::ALL);
+        let shares = evidence.shares(0, &untouched, &found);
+        assert_eq!(shares.outside, 1.0);
+        assert!(shares.nobody(&guest).contains("hypervisor"));
     }
 }
 
