@@ -142,7 +142,6 @@ static CARD: Card = Card {
         share("lost_timer", "share taken by the timer's interrupt"),
         share("lost_interrupt", "share taken by other interrupts"),
         share("lost_softirq", "share taken by soft interrupts"),
-        share("lost_exception", "share taken by exceptions of the loop"),
         share("lost_thread", "share taken by other threads"),
         share("lost_plumb", "share taken by plumb's own threads"),
         share("lost_throttled", "share that a quota of CPU time took"),

@@ -351,7 +351,6 @@ pub(crate) fn lost_other(site: &Site, cause: &str) -> Estimate {
             5e-3,
             "work that interrupts leave: little on a quiet CPU",
         ),
-        "exception" => (0.0, 1e-4, "the loop touches only what is there"),
         "thread" => (
             1e-4,
             2e-2,

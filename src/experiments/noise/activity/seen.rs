@@ -71,7 +71,7 @@ impl Seen {
             let off = |period_ns: f64| (other.period_ns / period_ns - 1.0).abs();
             tick.is_some() || off(look.coarse_ns) > IS_THE_TICK
         });
-        let attributed = evidence.attribute(look.cpu, &traced.gaps, &on_tick);
+        let attributed = evidence.attribute(look.cpu, &traced.gaps, &on_tick, traced.held());
         Seen {
             clock,
             starts_ns,

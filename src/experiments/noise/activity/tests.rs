@@ -125,6 +125,8 @@ fn seen() -> Seen {
         level: Level::Counters,
         why_not_higher: None,
         tick_ns: 1.0,
+        begin: 0,
+        is_guest: None,
         cpus: BTreeMap::from([(0, of_cpu)]),
         throttling: None,
         plumb: Vec::new(),

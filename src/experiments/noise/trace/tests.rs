@@ -75,7 +75,13 @@ fn what_lies_before_a_shared_window_is_cut_off() {
     let start = tracer.first() + 500_000;
     // Away from before the start until after it, as a thread that was kept from its CPU.
     while metal::clock::ticks_fenced() < start + 300_000 {}
-    let traced = window_between(&mut tracer, &at(100_000), clock(), start, start + 900_000);
+    let traced = window_between(
+        &mut tracer,
+        &at(100_000),
+        clock(),
+        (start, start + 900_000),
+        GAPS_MAX,
+    );
     let (first, last) = traced.segments[0];
     assert_eq!(first, start);
     assert!(last >= start + 900_000);
@@ -88,7 +94,13 @@ fn what_lies_before_a_shared_window_is_cut_off() {
     tracer.begin();
     let start = tracer.first() + 1000;
     while metal::clock::ticks_fenced() < start + 10_000 {}
-    let late = window_between(&mut tracer, &at(5000), clock(), start, start + 5000);
+    let late = window_between(
+        &mut tracer,
+        &at(5000),
+        clock(),
+        (start, start + 5000),
+        GAPS_MAX,
+    );
     assert_eq!((late.count, late.lost_ticks > 9000), (1, true));
 }
 
