@@ -32,6 +32,9 @@ const FEWEST: usize = 5;
 /// Share of the cycles of the whole time that must have a pair, beyond those that chance has. Gaps are
 /// not as independent as chance takes them to be: many that are a little regular are not a period.
 const PRESENT: f64 = 0.4;
+/// Share of the pairs whose second event begins another: what comes regularly goes on. Two events that
+/// keep their places in a longer period are apart by the same time again and again, but not twice in a row.
+const GOES_ON: f64 = 0.4;
 /// A shorter period is taken if it has so large a share of the pairs of the best.
 const SHORTER: f64 = 0.6;
 
@@ -188,7 +191,7 @@ impl Pairs {
             wide as f64 / n * WITHIN / 0.1
         });
         let share = nearby.into_iter().fold(by_rate, f64::max).min(1.0);
-        if list.len() as f64 - share * n < PRESENT * cycles {
+        if list.len() as f64 - share * n < PRESENT * cycles || !goes_on(&list) {
             return None;
         }
         let p = (binomial_tail(n, list.len() as f64, share) * looks).min(1.0);
@@ -208,6 +211,17 @@ impl Pairs {
             .sum();
         sum / self.list.len() as f64
     }
+}
+
+/// Whether pairs follow each other often enough.
+fn goes_on(list: &[(usize, usize)]) -> bool {
+    // The first events of the pairs are in order.
+    let begins = |event: &usize| {
+        list.binary_search_by_key(event, |(first, _)| *first)
+            .is_ok()
+    };
+    let going_on = list.iter().filter(|(_, second)| begins(second)).count();
+    going_on as f64 >= GOES_ON * (list.len() as f64 - 1.0)
 }
 
 /// Every event with the first other one that follows at a distance, to so many ns.
