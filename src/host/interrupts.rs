@@ -150,6 +150,16 @@ mod tests {
     }
 
     #[test]
+    fn timers_of_hypervisors_are_timers() {
+        let text = "  CPU0\nHVS: 4 Hyper-V stimer0 interrupts\nHYP: 2 Hypervisor callback interrupts\n\
+            \x2048: 9 xen-percpu -virq timer0\n 49: 1 xen-percpu -ipi resched0\n";
+        let (_, rows) = rows(text);
+        let sources: Vec<Source> = rows.iter().map(|row| row.source).collect();
+        use Source::{Device, Other, Timer};
+        assert_eq!(sources, [Timer, Other, Timer, Device]);
+    }
+
+    #[test]
     fn soft_interrupts_have_the_same_form_and_no_text_has_none() {
         let (cpus, rows_) =
             rows("    CPU0  CPU1\n  NET_RX:  342865      21774\n     RCU:    1 2\n");

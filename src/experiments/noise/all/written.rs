@@ -374,3 +374,103 @@ fn switches(evidence: &Evidence) -> u64 {
     let threads = evidence.cpus.values().flat_map(|cpu| &cpu.threads);
     threads.filter_map(|thread| thread.involuntary).sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Cause, Loss, causes};
+    use crate::experiments::noise::all::party::Seen;
+    use crate::experiments::noise::attribution::{Evidence, Level, OfCpu, OfThread, RowCount};
+    use crate::experiments::noise::trace::{Threshold, Traced};
+    use crate::measure::Clock;
+    use metal::gaps::Gap;
+    use record::case::Case;
+    use record::key::CaseId;
+    use std::collections::BTreeMap;
+
+    /// 200 gaps of 2 ticks of a ns, of which the first `held` are there one by one.
+    fn seen(held: u64) -> Seen {
+        let mut traced = Traced::empty();
+        let gap = |n: u64| Gap {
+            start: 1_000_000 * n + 500,
+            end: 1_000_000 * n + 2_500,
+        };
+        traced.gaps = (0..held).map(gap).collect();
+        (traced.count, traced.dropped) = (200, 200 - held);
+        (traced.lost_ticks, traced.traced_ticks) = (400_000, 200_000_000);
+        traced.segments = vec![(0, 200_000_000)];
+        Seen {
+            threshold: Threshold {
+                ticks: 300,
+                ns: 300.0,
+                read_to_read_ns: 10.0,
+                because: String::new(),
+            },
+            traced,
+        }
+    }
+
+    /// Every second of them was a switch, and a tick's every fourth.
+    fn evidence() -> Evidence {
+        let of_cpu = OfCpu {
+            interrupts: Some(vec![RowCount {
+                name: "LOC".to_owned(),
+                is_timer: true,
+                count: 50,
+            }]),
+            threads: vec![OfThread {
+                tid: 1,
+                involuntary: Some(100),
+                run_delay_ns: None,
+            }],
+            ..OfCpu::default()
+        };
+        Evidence {
+            level: Level::Counters,
+            why_not_higher: None,
+            tick_ns: 1.0,
+            begin: 0,
+            is_guest: None,
+            cpus: BTreeMap::from([(3, of_cpu)]),
+            throttling: None,
+            plumb: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn causes_add_up_to_what_was_lost_also_where_gaps_were_dropped() {
+        let clock = Clock::Counter { tick_ns: 1.0 };
+        for held in [200, 40] {
+            let seen = seen(held);
+            let loss = Loss::of(3, &seen, &evidence(), clock);
+            let sum: f64 = loss.by_cause.iter().flatten().sum();
+            assert!((sum - loss.share()).abs() < 1e-12, "{sum}");
+            let of = |cause: Cause| {
+                let at = Cause::ALL.iter().position(|of| *of == cause);
+                loss.by_cause[at.expect("it is one")]
+            };
+            let half = of(Cause::Thread).expect("switches are counted");
+            assert!((half / loss.share() - 0.5).abs() < 1e-9, "{half}");
+            let quarter = of(Cause::Timer).expect("interrupts are counted");
+            assert!((quarter / loss.share() - 0.25).abs() < 0.026, "{quarter}");
+            // No counter tells these.
+            for unknown in [Cause::Softirq, Cause::Plumb, Cause::Steal] {
+                assert_eq!(of(unknown), None);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_named() {
+        let mut by_cause = vec![None; Cause::ALL.len()];
+        let case = Case::new(CaseId::new());
+        assert_eq!(causes(&case, &by_cause), "no gap");
+        by_cause[0] = Some(0.03);
+        by_cause[1] = Some(0.0);
+        by_cause[3] = Some(0.01);
+        let told = causes(&case, &by_cause);
+        assert_eq!(
+            told,
+            "of the lost time, by counters: timer 75 %, thread 25 %"
+        );
+    }
+}

@@ -93,7 +93,7 @@ pub(super) struct Threads {
 /// While another thread has the CPU, all is its; an idle CPU while a traced thread could run is a
 /// quota's doing. Otherwise the innermost of the interrupts that have begun and not ended has the
 /// time. A switch ends all of them: none is left open across one.
-pub(super) fn spans(events: &[Event], threads: &Threads, until: u64) -> Vec<Span> {
+fn spans(events: &[Event], threads: &Threads, until: u64) -> Vec<Span> {
     let mut line = Line {
         spans: Vec::new(),
         open: Vec::new(),
@@ -206,6 +206,24 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
+    /// Of `events`, which are in the order of time, up to `end`, as far as they are whole: of what followed
+    /// the beginning of a hole smaller records may still have found room, without their pairs, and who had
+    /// the CPU then is not known.
+    pub(super) fn of(
+        events: &[Event],
+        threads: &Threads,
+        end: u64,
+        holes: Vec<(u64, u64)>,
+        lost: Option<u64>,
+    ) -> Timeline {
+        let until = holes.iter().map(|(from, _)| *from).min().unwrap_or(end);
+        Timeline {
+            spans: spans(events, threads, until.min(end)),
+            holes,
+            lost,
+        }
+    }
+
     /// Whose a gap is, of which `slack_ns` may lie outside of all spans; `None` where no span touches it.
     pub(super) fn owner(&self, gap: Gap, tick_ns: f64, slack_ns: f64) -> Option<Attributed> {
         let edge = (EDGE_NS / tick_ns).round() as u64;

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use metal::clock::monotonic_raw_ns;
 use metal::mount::Detached;
-use metal::perf::{self, Record, Ring};
+use metal::perf::{Record, Ring};
 
 use super::Cause;
-use super::spans::{Event, Kind, Span, Threads, Timeline, What, spans};
+use super::spans::{Event, Kind, Span, Threads, Timeline, What};
 use crate::host::Root;
 use crate::host::interrupts::{is_timer, rows};
 use crate::host::tracepoints::{Tracepoint, mounted, of_system};
@@ -79,14 +79,9 @@ impl Catalogue {
         Ok(found)
     }
 
-    /// What to keep.
-    fn kept(&self) -> Vec<perf::Tracepoint> {
-        let ids = self.0.keys();
-        let keep = |id: &u64| perf::Tracepoint {
-            id: *id,
-            filter: None,
-        };
-        ids.map(keep).collect()
+    /// Their numbers.
+    fn ids(&self) -> Vec<u64> {
+        self.0.keys().copied().collect()
     }
 }
 
@@ -190,7 +185,7 @@ impl Tracing {
         let (least, most) = RING_BYTES;
         let bytes = (ROOM_BYTES / cpus.len().max(1)).clamp(least, most);
         let ring = |&cpu: &usize| {
-            let ring = Ring::of_cpu(cpu, &catalogue.kept(), bytes).map_err(|error| {
+            let ring = Ring::of_cpu(cpu, &catalogue.ids(), bytes).map_err(|error| {
                 let files = error.raw_os_error() == Some(EMFILE);
                 let context = match files {
                     true => format!(
@@ -251,17 +246,8 @@ impl Tracing {
             let events = self.catalogue.events(&raw, ties);
             let hole = |&(from, to): &(u64, u64)| (ticks_at(from, ties), ticks_at(to, ties));
             let holes: Vec<(u64, u64)> = ring.holes().iter().map(hole).collect();
-            // Of what followed, smaller records may still have found room, without their pairs.
-            let whole_until = holes.iter().map(|(from, _)| *from).min();
-            let until = whole_until.map_or(ties.1.0, |from| from.min(ties.1.0));
-            timelines.insert(
-                cpu,
-                Timeline {
-                    spans: spans(&events, &threads(cpu), until),
-                    holes,
-                    lost: ring.lost(),
-                },
-            );
+            let timeline = Timeline::of(&events, &threads(cpu), ties.1.0, holes, ring.lost());
+            timelines.insert(cpu, timeline);
         }
         timelines
     }
