@@ -381,6 +381,8 @@ fn why_single_rounds_have_no_core_clock_is_told_once_by_its_count() {
     let getppid = CaseId::new().with("call", "getppid");
     let figure = of(&figures, "os.syscall", &getppid, "latency");
     let has = |text: &str| figure.notes.iter().any(|note| note.contains(text));
-    assert!(has("cycles leave out 1 rounds in which the core clock moved"));
+    assert!(has(
+        "cycles leave out 1 rounds in which the core clock moved"
+    ));
     assert!(has(others) && !has("before,"), "{:?}", figure.notes);
 }

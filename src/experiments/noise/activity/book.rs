@@ -1,6 +1,6 @@
 //! The figures of a round, with what a reader must know of each.
 
-use super::super::attribution::{Cause, unattributed};
+use super::super::attribution::Cause;
 use super::super::trace::Threshold;
 use super::round::Apart;
 use super::seen::Seen;
@@ -211,7 +211,7 @@ impl Book<'_> {
             samples.quantities.extend(cost.quantities.clone());
             samples.notes.extend(cost.note(round));
             if cause == Cause::Unattributed {
-                samples.notes.push(unattributed(&windows.machine));
+                samples.notes.push(best.nobody(&windows.machine));
                 samples.notes.extend(shares::why_nobody(best, round));
                 if beside > 0.0 {
                     let quantities = &mut samples.quantities;

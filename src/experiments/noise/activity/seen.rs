@@ -3,6 +3,7 @@
 use super::super::attribution::{Attributed, Cause, Evidence, Level, Watch};
 use super::super::trace::{Threshold, Traced, window};
 use super::ticking;
+use crate::host::kernel::Virtualisation;
 use crate::measure::Clock;
 use crate::stats::histogram::STEPS_PER_UNIT;
 use crate::stats::phase::{Periodic, Tick, periodic, tick_by_length};
@@ -127,6 +128,13 @@ impl Seen {
         let by_cause = shares.by_cause.into_iter();
         let by_cause = by_cause.map(|(cause, share)| (cause, share * lost));
         (by_cause.collect(), shares.beside * lost)
+    }
+
+    /// What the share that nobody has is called on such a machine.
+    pub(super) fn nobody(&self, machine: &Virtualisation) -> String {
+        let gaps = &self.traced.gaps;
+        let shares = self.evidence.shares(self.cpu, gaps, &self.attributed);
+        shares.nobody(machine)
     }
 
     /// The time between gaps that follow each other.
