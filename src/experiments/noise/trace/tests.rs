@@ -148,7 +148,9 @@ fn what_lies_before_a_shared_window_is_cut_off() {
         (start, start + 5000),
         GAPS_MAX,
     );
-    assert_eq!((late.count, late.lost_ticks > 9000), (1, true));
+    // Others may come in the turns of the last call.
+    assert_eq!(late.gaps[0].start, start);
+    assert!(late.gaps[0].ticks() > 9000 && late.count < 100);
 }
 
 #[test]
