@@ -250,7 +250,7 @@ fn gaps_that_come_a_little_regularly_for_a_while_have_no_period() {
 fn places_in_a_longer_period_are_no_period() {
     let mut draw = Draw::new(12);
     for apart in [3.83, 2.6, 1.1] {
-        let first = ticks(&mut draw, 4.0 * MS, 350.0 * MS, 2_000.0, 0.05);
+        let first = ticks(&mut draw, 4.0 * MS, 350.0 * MS, 2_000.0, 0.35);
         let second: Vec<f64> = first.iter().map(|at| at + apart * MS).collect();
         let starts = sorted(&[&first, &second]);
         let found = periodic(&starts, &vec![600.0; starts.len()]).expect("4 ms");
