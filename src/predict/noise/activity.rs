@@ -53,7 +53,7 @@ fn rate(site: &Site, cpu: Option<usize>) -> Estimate {
 }
 
 /// Whether the kernel stops the tick of a CPU while one task runs there.
-pub(crate) fn is_tickless(site: &Site, cpu: Option<usize>) -> bool {
+fn is_tickless(site: &Site, cpu: Option<usize>) -> bool {
     cpu.is_some_and(|cpu| site.host.kernel.nohz_full.contains(&cpu))
 }
 
