@@ -53,7 +53,7 @@ fn rate(site: &Site, cpu: Option<usize>) -> Estimate {
 }
 
 /// Whether the kernel stops the tick of a CPU while one task runs there.
-pub(crate) fn is_tickless(site: &Site, cpu: Option<usize>) -> bool {
+fn is_tickless(site: &Site, cpu: Option<usize>) -> bool {
     cpu.is_some_and(|cpu| site.host.kernel.nohz_full.contains(&cpu))
 }
 
@@ -216,16 +216,11 @@ fn gaps_hz(site: &Site, cpu: Option<usize>, others: Others) -> Estimate {
     let (likely, times, more_hz, why) = match (is_bare, others) {
         (true, Others::All) => (1.1, 2.0, 40.0, "others are few on a quiet machine"),
         (true, Others::Long) => (1.05, 1.6, 40.0, "others are few on a quiet machine"),
-        (false, Others::All) => (
+        // There and back again takes a hypervisor about 1 µs, so its gaps are long ones.
+        (false, Others::All | Others::Long) => (
             2.0,
             20.0,
             10_000.0,
-            "others are few on a quiet machine, but a hypervisor's interruptions may be many",
-        ),
-        (false, Others::Long) => (
-            1.5,
-            10.0,
-            5_000.0,
             "others are few on a quiet machine, but a hypervisor's interruptions may be many",
         ),
     };
