@@ -49,6 +49,12 @@ const CAUSES: &[Cause] = &[
         text: "the control group's CPU quota throttled its rounds",
     },
     Cause {
+        touches: &["os.schedule"],
+        explains: EITHER,
+        fact: Fact::Sum("foreign_switches", 0.0),
+        text: "others ran on the CPU between its processes, by the kernel's count of switches",
+    },
+    Cause {
         touches: &[],
         explains: SLOWER,
         fact: Fact::ClockMoved(0.02),

@@ -206,7 +206,7 @@ fn wait_for_success(pid: libc::pid_t) -> io::Result<()> {
     match reap(pid)? {
         Ending::Exited(0) => Ok(()),
         ending => Err(io::Error::other(format!(
-            "the child {pid} ended: {ending:?}"
+            "the child {pid} ended {ending}"
         ))),
     }
 }

@@ -29,7 +29,9 @@
 
 use super::switch::{Mechanism, Via};
 use crate::experiment::{Known, Site};
+use crate::host::limits::CpuQuota;
 use crate::host::scheduler::Kind;
+use crate::predict::noise::activity::tick_cost;
 use crate::predict::{Estimate, around, cpu, range, sum};
 use record::event::Range;
 use record::key::CaseId;
@@ -54,6 +56,8 @@ const EARLY: f64 = 0.02;
 const LATE: f64 = 0.004;
 /// Share of a slice that a slow switch before it, or another's interruption, takes.
 const SHORTER: f64 = 0.05;
+/// Slices between two stops by a quota, from which on most are whole.
+const SLICES_FREE: f64 = 4.0;
 /// What the switch takes from a slice, as a share of a tick.
 const SWITCH_SHARE: f64 = 0.002;
 
@@ -77,6 +81,28 @@ pub(crate) fn slice_likely_ns(site: &Site, processes: u64) -> f64 {
 
 /// One process' time on the CPU until another's, in ns.
 pub(crate) fn slice(site: &Site, processes: u64) -> Estimate {
+    let free = slice_without_quota(site, processes);
+    let Some(quota) = quota(site) else {
+        return free;
+    };
+    let (turn_ns, period_ns) = (quota.quota_us as f64 * 1e3, quota.period_us as f64 * 1e3);
+    // Of four slices or more between two stops, the usual one is not stopped.
+    if turn_ns >= SLICES_FREE * free.range.high {
+        return free;
+    }
+    let Range { low, likely, high } = free.range;
+    Estimate {
+        range: range(0.05 * low, likely, high + period_ns),
+        because: free.because,
+    }
+    .and(&format!(
+        "a quota stops the processes after each {:.1} ms, in the middle of slices, until {:.0} ms are over",
+        turn_ns / 1e6,
+        period_ns / 1e6
+    ))
+}
+
+fn slice_without_quota(site: &Site, processes: u64) -> Estimate {
     let allowed = allowed(site, processes);
     match tick_ns(site) {
         Some(tick_ns) => slice_at(&allowed, tick_ns),
@@ -291,30 +317,6 @@ fn share_of_latency(site: &Site, processes: u64) -> (Range, String) {
     )
 }
 
-/// What a tick takes from the process that it interrupts, in ns.
-fn tick_cost(site: &Site) -> Estimate {
-    let (bare, guest) = (range(0.9e3, 2.5e3, 9e3), range(1.2e3, 7e3, 45e3));
-    let (of, where_) = match site.host.kernel.virtualisation.is_guest {
-        Some(false) => (bare, "on bare metal"),
-        Some(true) => (
-            guest,
-            "in a virtual machine, whose timer the hypervisor sets",
-        ),
-        None => (
-            range(bare.low, 3e3, guest.high),
-            "perhaps in a virtual machine",
-        ),
-    };
-    Estimate {
-        range: of,
-        because: format!(
-            "software: a tick {where_}, {:.1} to {:.0} µs",
-            of.low / 1e3,
-            of.high / 1e3
-        ),
-    }
-}
-
 /// What os.switch measured of a switch between processes on one CPU: by yields, which is nearest,
 /// else by pipes.
 pub(crate) fn measured_switch(known: &Known) -> Option<(f64, &'static str)> {
@@ -376,11 +378,8 @@ pub(crate) fn on_tick(site: &Site) -> Estimate {
     }
 }
 
-/// Share of switches to the one that has waited longest.
-pub(crate) fn rotation(processes: u64) -> Estimate {
-    if processes == 2 {
-        return Estimate::new(1.0, 1.0, 1.0, "two processes can but take turns");
-    }
+/// Share of switches to the one that has waited longest, of more than two.
+pub(crate) fn rotation() -> Estimate {
     Estimate::new(
         0.4,
         0.9,
@@ -394,8 +393,20 @@ pub(crate) fn rotation(processes: u64) -> Estimate {
 pub(crate) fn fairness(site: &Site) -> Estimate {
     let because = "software: equal priorities have equal time, but for a slice more or less at the \
                    window's ends";
-    match site.host.kernel.scheduler.extension.is_some() {
-        true => Estimate::new(0.5, 0.97, 1.0, because),
+    let quota = quota(site).is_some();
+    match site.host.kernel.scheduler.extension.is_some() || quota {
+        true => Estimate::new(
+            0.5,
+            0.97,
+            1.0,
+            match quota {
+                true => {
+                    "software: equal priorities have equal time, but a quota leaves room for few slices, \
+                         which need not come out even"
+                }
+                false => because,
+            },
+        ),
         false => Estimate::new(0.93, 0.995, 1.0, because),
     }
 }
@@ -421,6 +432,12 @@ pub(crate) fn interrupted(site: &Site, processes: u64) -> Estimate {
     )
 }
 
+/// The control group's quota, where it is less than the CPU that the processes want.
+fn quota(site: &Site) -> Option<&CpuQuota> {
+    let quota = site.host.limits.cpu_quota.as_ref();
+    quota.filter(|quota| quota.cpus() < 1.0)
+}
+
 /// Share of the time that no process had.
 pub(crate) fn lost(site: &Site, processes: u64) -> Estimate {
     let slice = slice(site, processes).range;
@@ -431,11 +448,9 @@ pub(crate) fn lost(site: &Site, processes: u64) -> Estimate {
         (switch.range.high / slice.low + inside.range.high).min(1.0),
         format!("a switch a slice: {}; {}", switch.because, inside.because),
     );
-    let quota = site.host.limits.cpu_quota.as_ref();
-    let allowed = quota.map_or(1.0, |quota| quota.cpus());
-    if allowed >= 1.0 {
+    let Some(allowed) = quota(site).map(CpuQuota::cpus) else {
         return own;
-    }
+    };
     // A window that is short against the quota's periods may lie in one or the other.
     let Range { low, likely, .. } = own.range;
     Estimate {
@@ -445,17 +460,6 @@ pub(crate) fn lost(site: &Site, processes: u64) -> Estimate {
             own.because
         ),
     }
-}
-
-/// Share of pairs of processes whose older one ran first.
-pub(crate) fn birth_order() -> Estimate {
-    Estimate::new(
-        0.0,
-        0.5,
-        1.0,
-        "software: children are queued by virtual times that differ by where the parent stood when it \
-         made them, so either may be first (R4 saw the last made run first)",
-    )
 }
 
 #[cfg(test)]

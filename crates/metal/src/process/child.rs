@@ -1,5 +1,6 @@
 //! Children that run a closure of their parent's, and end with it.
 
+use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -26,6 +27,15 @@ pub enum Ending {
     Exited(i32),
     /// By a signal.
     Killed(i32),
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ending::Exited(status) => write!(out, "with status {status}"),
+            Ending::Killed(signal) => write!(out, "by signal {signal}"),
+        }
+    }
 }
 
 impl Child {
@@ -82,7 +92,7 @@ impl Child {
             Ending::Exited(0) => Ok(()),
             Ending::Exited(PANICKED) => Err(io::Error::other(format!("the child {pid} panicked"))),
             ending => Err(io::Error::other(format!(
-                "the child {pid} ended: {ending:?}"
+                "the child {pid} ended {ending}"
             ))),
         }
     }
