@@ -186,6 +186,22 @@ pub fn batch() -> io::Result<()> {
     schedule(libc::SCHED_BATCH, 0)
 }
 
+/// For how long the scheduler lets the calling thread run while others want its CPU, in ns, as it tells
+/// (sched_rr_get_interval(2)): for ordinary threads in whole ticks, rounded down, and by how many want
+/// the CPU just now.
+///
+/// # Errors
+/// Those of `sched_rr_get_interval`.
+pub fn told_slice_ns() -> io::Result<u64> {
+    let mut interval = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `interval` is ours; 0 is the calling thread.
+    check(unsafe { libc::sched_rr_get_interval(0, &mut interval) })?;
+    Ok(interval.tv_sec as u64 * 1_000_000_000 + interval.tv_nsec as u64)
+}
+
 fn schedule(policy: i32, priority: i32) -> io::Result<()> {
     // SAFETY: an all-zero sched_param is a valid one.
     let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };

@@ -91,9 +91,7 @@ impl Child {
         match self.wait()? {
             Ending::Exited(0) => Ok(()),
             Ending::Exited(PANICKED) => Err(io::Error::other(format!("the child {pid} panicked"))),
-            ending => Err(io::Error::other(format!(
-                "the child {pid} ended {ending}"
-            ))),
+            ending => Err(io::Error::other(format!("the child {pid} ended {ending}"))),
         }
     }
 }

@@ -89,12 +89,7 @@ pub fn futex_wait_for(
         )
     });
     match waited {
-        Err(error)
-            if matches!(
-                error.raw_os_error(),
-                Some(libc::EAGAIN | libc::ETIMEDOUT)
-            ) =>
-        {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ETIMEDOUT)) => {
             Ok(())
         }
         waited => waited.map(|_| ()),
