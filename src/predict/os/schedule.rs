@@ -358,7 +358,8 @@ fn by_whole_ticks(site: &Site, latency: Range) -> Range {
     let Some((told_ns, tick_ns)) = told.map(|ns| ns as f64).zip(tick_ns(site)) else {
         return latency;
     };
-    let end_ns = told_ns + tick_ns;
+    // The kernel's division takes a nanosecond off, so a whole number of ticks is told as one less.
+    let end_ns = told_ns + 1.001 * tick_ns;
     if end_ns <= latency.low {
         return latency;
     }
