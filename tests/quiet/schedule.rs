@@ -1,7 +1,7 @@
 //! Slices: whole ticks as predicted, and one that comes between.
 
 use super::noise::{EVERY, FOR, cpu, disturber};
-use super::{attempts, events_with, figure, median, of_metric, quantity, values};
+use super::{attempts, events_with, figure, of_metric, quantity, values};
 use metal::clock::{Clock, getres_ns};
 use serde_json::Value;
 
@@ -77,22 +77,5 @@ fn one_that_comes_between_is_no_switch_of_ours_and_disturbs() {
         // The usual switch is still one of ours alone.
         let is_own = switch_ns < 0.5 * for_ns;
         (told, is_lost && is_counted && is_own && share > 0.5)
-    });
-}
-
-#[test]
-fn the_shares_of_the_processes_and_what_was_lost_are_the_whole() {
-    attempts("shares in os.schedule", || {
-        let found = schedule(3);
-        let sums: Vec<f64> = of_metric(&found, "slice")
-            .zip(of_metric(&found, "lost"))
-            .map(|(slice, lost)| {
-                let share = |number: u32| slice["quantities"][format!("share_{number}")].as_f64();
-                let shares: f64 = (1..=3).filter_map(share).sum();
-                shares + values(lost).iter().sum::<f64>()
-            })
-            .collect();
-        let is_whole = !sums.is_empty() && sums.iter().all(|sum| (sum - 1.0).abs() < 1e-6);
-        (format!("{:?}", median(sums.clone())), is_whole)
     });
 }

@@ -186,6 +186,39 @@ pub fn batch() -> io::Result<()> {
     schedule(libc::SCHED_BATCH, 0)
 }
 
+/// How the scheduler treats a thread: its policy, with what belongs to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    policy: i32,
+    priority: i32,
+}
+
+/// The calling thread's policy.
+///
+/// # Errors
+/// Those of `sched_getscheduler` and `sched_getparam`.
+pub fn policy() -> io::Result<Policy> {
+    // SAFETY: 0 is the calling thread.
+    let policy = unsafe { libc::sched_getscheduler(0) };
+    check(policy.min(0))?;
+    // SAFETY: an all-zero sched_param is a valid one.
+    let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+    // SAFETY: `parameters` is ours.
+    check(unsafe { libc::sched_getparam(0, &mut parameters) })?;
+    Ok(Policy {
+        policy,
+        priority: parameters.sched_priority,
+    })
+}
+
+/// Puts the calling thread under a policy that it had before; where that is refused, under the normal one.
+///
+/// # Errors
+/// Both were refused.
+pub fn put_back(before: Policy) -> io::Result<()> {
+    schedule(before.policy, before.priority).or_else(|_| normal())
+}
+
 /// For how long the scheduler lets the calling thread run while others want its CPU, in ns, as it tells
 /// (sched_rr_get_interval(2)): for ordinary threads in whole ticks, rounded down, and by how many want
 /// the CPU just now.
