@@ -14,6 +14,13 @@ const AT_RESOLUTION: f64 = 5.0;
 /// Share of voided quartets that is worth a note.
 const VOIDED: f64 = 0.01;
 
+/// How notes begin that say why a round has no core clock: the figure's own note counts them.
+const NO_CLOCK: &[&str] = &[
+    "the core clock moved over the case",
+    "no core clock before the case",
+    "no core clock after the case",
+];
+
 /// Notes of a measured figure: those of its samples and those that its statistics give.
 pub(crate) fn of(
     run: &Run,
@@ -43,7 +50,8 @@ pub(crate) fn of(
     );
     for samples in rounds.iter().flat_map(|(round, _)| &round.samples) {
         for note in &samples.notes {
-            if !notes.contains(note) {
+            let is_counted = NO_CLOCK.iter().any(|begin| note.starts_with(begin));
+            if !is_counted && !notes.contains(note) {
                 notes.push(note.clone());
             }
         }

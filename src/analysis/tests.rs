@@ -367,3 +367,20 @@ fn void_rounds_are_no_rounds() {
     let rung = of(&figures, "memory.latency", &sample::rung(1024), "latency");
     assert_eq!((rung.rounds.len(), rung.ci), (5, None));
 }
+
+#[test]
+fn why_single_rounds_have_no_core_clock_is_told_once_by_its_count() {
+    let mut run = sample::run();
+    let moved = "the core clock moved over the case: 3.000 GHz before, 3.100 GHz after";
+    let others = "what a reader must know";
+    for samples in run.samples.iter_mut().filter(|one| one.round == 1) {
+        samples.core_hz = None;
+        samples.notes = vec![moved.to_owned(), others.to_owned()];
+    }
+    let figures = figures(&run);
+    let getppid = CaseId::new().with("call", "getppid");
+    let figure = of(&figures, "os.syscall", &getppid, "latency");
+    let has = |text: &str| figure.notes.iter().any(|note| note.contains(text));
+    assert!(has("cycles leave out 1 rounds in which the core clock moved"));
+    assert!(has(others) && !has("before,"), "{:?}", figure.notes);
+}
