@@ -222,3 +222,22 @@ fn rounds_of<'run>(run: &'run Run, figure: &Figure) -> Vec<&'run Round> {
         .filter(|round| figure.rounds.iter().any(|point| point.n == round.n))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{CAUSES, EITHER, touches};
+
+    /// Causes are told in this order, the measured ones before what is true of the machine anyway.
+    #[test]
+    fn others_between_processes_are_named_before_the_container_around_them() {
+        let at = |part: &str| {
+            let found = CAUSES.iter().position(|cause| cause.text.contains(part));
+            found.expect("is in the table")
+        };
+        let others = at("others ran on the CPU between its processes");
+        assert!(others < at("inside a container"));
+        assert_eq!(CAUSES[others].explains, EITHER);
+        assert!(touches(&CAUSES[others], "os.schedule"));
+        assert!(!touches(&CAUSES[others], "os.switch"));
+    }
+}

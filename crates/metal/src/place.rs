@@ -307,6 +307,20 @@ mod tests {
     }
 
     #[test]
+    fn a_policy_is_put_back_and_a_slice_is_no_longer_than_a_second() {
+        in_thread(|| {
+            let normal_one = policy().unwrap();
+            batch().unwrap();
+            let other = policy().unwrap();
+            assert_ne!(normal_one, other);
+            normal().unwrap();
+            put_back(other).unwrap();
+            assert_eq!(policy().unwrap(), other);
+            assert!(told_slice_ns().unwrap() < 1_000_000_000);
+        });
+    }
+
+    #[test]
     fn a_pinned_thread_is_where_it_was_sent() {
         in_thread(|| {
             for cpu in allowed().unwrap() {

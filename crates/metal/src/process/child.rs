@@ -156,7 +156,7 @@ mod tests {
             failed
                 .expect_err("status 3")
                 .to_string()
-                .contains("Exited(3)")
+                .contains("with status 3")
         );
         // Not by `panic!`, whose lock another test's thread may hold in the moment of the fork.
         let panicked = Child::fork(|| std::panic::resume_unwind(Box::new(())));
