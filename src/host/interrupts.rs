@@ -39,6 +39,12 @@ impl Row {
     }
 }
 
+/// Whether a handler of this name is a timer's: `arch_timer`, `kvm guest vtimer`, `timer0`.
+pub(crate) fn is_timer(handler: &str) -> bool {
+    let name = handler.trim_end_matches(|c: char| c.is_ascii_digit());
+    name.ends_with("timer")
+}
+
 /// The lines of `/proc/interrupts` or `/proc/softirqs` that have a count for every online CPU
 /// (`ERR:` and `MIS:` have one for the whole machine and are left out). The CPUs of the first line
 /// are those that are online; both are empty for an empty text.
@@ -76,13 +82,13 @@ fn row(line: &str, columns: &[Option<usize>]) -> Option<Row> {
     })
 }
 
-/// x86 names the local timer `LOC`; Arm numbers it and names it `arch_timer` (or `kvm guest vtimer`).
+/// x86 names the local timer `LOC`, and the one that Hyper-V gives its guests `HVS`; Arm numbers it and
+/// names it `arch_timer` (or `kvm guest vtimer`), Xen's guests number one of each CPU (`timer0`).
 fn source(name: &str, description: &[&str]) -> Source {
-    let timer = |word: &&str| word.ends_with("timer") || *word == "hvtimer";
     match name {
-        "LOC" => Source::Timer,
+        "LOC" | "HVS" => Source::Timer,
         _ if !name.starts_with(|c: char| c.is_ascii_digit()) => Source::Other,
-        _ if description.iter().any(timer) => Source::Timer,
+        _ if description.iter().any(|word| is_timer(word)) => Source::Timer,
         _ => Source::Device,
     }
 }
@@ -141,6 +147,16 @@ mod tests {
             ("Rescheduling interrupts", Source::Other),
         ];
         assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn timers_of_hypervisors_are_timers() {
+        let text = "  CPU0\nHVS: 4 Hyper-V stimer0 interrupts\nHYP: 2 Hypervisor callback interrupts\n\
+            \x2048: 9 xen-percpu -virq timer0\n 49: 1 xen-percpu -ipi resched0\n";
+        let (_, rows) = rows(text);
+        let sources: Vec<Source> = rows.iter().map(|row| row.source).collect();
+        use Source::{Device, Other, Timer};
+        assert_eq!(sources, [Timer, Other, Timer, Device]);
     }
 
     #[test]

@@ -132,6 +132,11 @@ impl Kernel {
     }
 }
 
+/// What is below this system, as far as its files tell.
+pub(crate) fn virtualisation(root: &Root) -> Virtualisation {
+    around::virtualisation(root, &root.outside())
+}
+
 pub(super) fn read(root: &Root, outside: &Outside) -> Kernel {
     const CLOCK: &str = "sys/devices/system/clocksource/clocksource0";
     let sysctl = |name: &str| root.line(&format!("proc/sys/kernel/{name}"));

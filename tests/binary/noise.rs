@@ -176,9 +176,65 @@ fn counters_alone_are_asked_for_and_used() {
     let answer = here.plumb(&[&RUN[..], &set].concat());
     let run = Run::of(&here, &answer);
     assert!(run.notes("lost").contains("level 0 (counters)"));
+    // What counters cannot see is unknown, not 0.
+    for metric in ["lost_softirq", "lost_plumb"] {
+        assert!(run.values(metric).is_empty(), "{metric}");
+    }
+    // Causes are matched by number, and say so.
+    for kind in ["gaps", "periods"] {
+        for name in run.traces(kind)[0]["names"]["cause"].as_array().unwrap() {
+            let name = name.as_str().unwrap();
+            assert!(
+                name == "unattributed" || name.ends_with("(by count)"),
+                "{name}"
+            );
+        }
+    }
+    assert!(
+        !run.traces("counters")[0]["rows"]
+            .as_array()
+            .unwrap()
+            .is_empty()
+    );
     // No window was traced by events, and no cost of that is told.
     assert!(run.traces("gaps_traced").is_empty());
     assert!(run.samples("lost_timer")[0]["quantities"]["tick_gap_traced_ns"].is_null());
+}
+
+/// Where tracepoints are reached, picture and table are of the window that they were recorded in.
+#[test]
+fn causes_by_time_are_shown_where_they_are_known() {
+    let here = Here::new();
+    let set = ["--set", "noise.activity.attribution=auto"];
+    let answer = here.plumb(&[&RUN[..], &set].concat());
+    let run = Run::of(&here, &answer);
+    let notes = run.notes("lost");
+    if !notes.contains("level 2 (tracepoints)") {
+        println!("skipped: tracepoints are not to be had here");
+        assert!(notes.contains("not further"), "{notes}");
+        return;
+    }
+    assert!(notes.contains("of the second window"), "{notes}");
+    for metric in ["lost_softirq", "lost_plumb"] {
+        assert!(!run.values(metric).is_empty(), "{metric}");
+    }
+    // The periods' ends are gaps of that window's list.
+    let starts: Vec<f64> = run.traces("gaps_traced")[0]["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row[0].as_f64().unwrap())
+        .collect();
+    let timeline = run.traces("timeline")[0];
+    let states = timeline["names"]["state"].as_array().unwrap();
+    for row in timeline["rows"].as_array().unwrap() {
+        let state = &states[row[2].as_f64().unwrap() as usize];
+        let start = row[0].as_f64().unwrap();
+        assert!(
+            state == "running" || starts.contains(&start),
+            "{state} at {start}"
+        );
+    }
 }
 
 #[test]
@@ -209,6 +265,14 @@ fn thousands_of_gaps_a_second_are_all_counted() {
     let rows = gaps["rows"].as_array().unwrap();
     let causes = gaps["names"]["cause"].as_array().unwrap().len() as f64;
     assert!(rows.iter().all(|row| row[2].as_f64().unwrap() < causes));
+    // Times to 0.1 ns, so that many rows stay small.
+    for value in rows
+        .iter()
+        .flat_map(|row| row.as_array().unwrap().iter().take(2))
+    {
+        let tenths = value.as_f64().unwrap() * 10.0;
+        assert!((tenths - tenths.round()).abs() < 1e-3, "{value}");
+    }
     // By cause they are as many as in the list of the window that was told apart.
     let told = run.traces("gaps_traced").pop().unwrap_or(gaps);
     let by_cause: f64 = run.traces("causes")[0]["rows"]
@@ -218,11 +282,35 @@ fn thousands_of_gaps_a_second_are_all_counted() {
         .filter_map(|row| row[2].as_f64())
         .sum();
     let counted = told["rows"].as_array().unwrap().len();
-    assert!(
-        by_cause == counted as f64 || by_cause == rows.len() as f64,
-        "{by_cause}: {counted} or {}",
-        rows.len()
+    assert_eq!(by_cause, counted as f64);
+}
+
+/// On another CPU than the round's the core clock is that one's, or none with the reason.
+#[test]
+fn the_core_clock_is_that_of_the_traced_cpu() {
+    let allowed = metal::place::allowed().unwrap();
+    let [first, .., last] = allowed.as_slice() else {
+        println!("skipped: there is one CPU only");
+        return;
+    };
+    let here = Here::new();
+    let (cpus, set) = (
+        format!("{first},{last}"),
+        format!("noise.activity.cpu={last}"),
     );
+    let answer = here.plumb(&[&RUN[..], &["--cpu", &cpus, "--set", &set]].concat());
+    let run = Run::of(&here, &answer);
+    let lost = run.samples("lost")[0];
+    assert_eq!(lost["at"]["cpu"].to_string(), last.to_string());
+    let notes = run.notes("lost");
+    assert!(!notes.contains("other CPUs than the round's"), "{notes}");
+    let has_clock = lost["core_hz"].as_f64().is_some();
+    assert!(
+        has_clock != notes.contains(&format!("that of CPU {last}")),
+        "{lost}"
+    );
+    let columns = run.traces("periods")[0]["columns"].to_string();
+    assert_eq!(columns.contains("active_cycle"), has_clock, "{columns}");
 }
 
 #[test]

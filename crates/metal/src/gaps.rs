@@ -170,7 +170,8 @@ impl Tracer {
     }
 
     /// Gaps that fit.
-    pub fn room(&self) -> usize {
+    #[cfg(test)]
+    fn room(&self) -> usize {
         self.room
     }
 

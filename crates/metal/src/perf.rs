@@ -6,7 +6,6 @@
 //! the records and no interrupt of its own. Times are `CLOCK_MONOTONIC_RAW`, whose rate nobody
 //! adjusts.
 
-use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -64,22 +63,11 @@ const CONTEXT_SWITCH: u64 = 1 << 26;
 const IOC_ENABLE: libc::c_ulong = 0x2400;
 const IOC_DISABLE: libc::c_ulong = 0x2401;
 const IOC_SET_OUTPUT: libc::c_ulong = 0x2405;
-/// `_IOW('$', 6, char *)`.
-const IOC_SET_FILTER: libc::c_ulong = 0x4008_2406;
 /// Offsets in the ring's first page.
 const DATA_HEAD: usize = 1024;
 const DATA_TAIL: usize = 1032;
 /// A ring with less room than this may have refused a record: longer than any that is asked for.
 const MARGIN_BYTES: u64 = 1024;
-
-/// A tracepoint to be kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tracepoint {
-    /// Its number, as tracefs tells it.
-    pub id: u64,
-    /// Only records for which this holds (`common_pid == 7`), in the kernel's own language.
-    pub filter: Option<CString>,
-}
 
 /// Events of one CPU or of one thread, in one buffer.
 #[derive(Debug)]
@@ -97,12 +85,13 @@ pub struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// These tracepoints of the kernel on `cpu`, whoever runs there, in a buffer of at least `bytes`. They begin with [`Ring::start`].
+    /// These tracepoints of the kernel (by number, as tracefs tells it) on `cpu`, whoever runs there, in
+    /// a buffer of at least `bytes`. They begin with [`Ring::start`].
     ///
     /// # Errors
     /// Those of perf_event_open(2) and mmap(2): EACCES or EPERM without the right to trace the
     /// kernel, EMFILE when there are too many files, EINVAL before Linux 4.1.
-    pub fn of_cpu(cpu: usize, tracepoints: &[Tracepoint], bytes: usize) -> io::Result<Ring> {
+    pub fn of_cpu(cpu: usize, tracepoints: &[u64], bytes: usize) -> io::Result<Ring> {
         let cpu = i32::try_from(cpu).map_err(io::Error::other)?;
         let sampled = Attributes {
             sample_type: PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_RAW,
@@ -120,15 +109,12 @@ impl Ring {
         for tracepoint in tracepoints {
             let attributes = Attributes {
                 kind: PERF_TYPE_TRACEPOINT,
-                config: tracepoint.id,
+                config: *tracepoint,
                 ..sampled
             };
             let leader = &ring.events[0];
             let (event, _) = open(attributes, -1, cpu, Some(leader))?;
             control(&event, IOC_SET_OUTPUT, leader.as_raw_fd())?;
-            if let Some(filter) = &tracepoint.filter {
-                set_filter(&event, filter)?;
-            }
             ring.events.push(event);
         }
         Ok(ring)
@@ -237,7 +223,8 @@ impl Ring {
     }
 
     /// Bytes that the ring holds.
-    pub fn capacity(&self) -> usize {
+    #[cfg(test)]
+    fn capacity(&self) -> usize {
         self.data_bytes
     }
 
@@ -324,14 +311,6 @@ fn open_once(
 fn control(event: &File, request: libc::c_ulong, argument: i32) -> io::Result<()> {
     // SAFETY: these requests take a plain value.
     match unsafe { libc::ioctl(event.as_raw_fd(), request as _, argument) } {
-        -1 => Err(io::Error::last_os_error()),
-        _ => Ok(()),
-    }
-}
-
-fn set_filter(event: &File, filter: &CStr) -> io::Result<()> {
-    // SAFETY: the kernel reads the string up to its end.
-    match unsafe { libc::ioctl(event.as_raw_fd(), IOC_SET_FILTER as _, filter.as_ptr()) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
     }

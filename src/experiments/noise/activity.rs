@@ -12,30 +12,36 @@
 //! threshold is a gap. The threshold is found from the distribution of the times from one read to the
 //! next, and given with the figure.
 //!
-//! A round has two windows of `duration`. In the first nothing but the loop runs: it gives every length
-//! and rate. Counters are read around it. In the second, where permissions allow, the kernel's events of
-//! this CPU are recorded meanwhile: it gives the share of time by cause. Recording makes gaps longer; how
-//! much is told (`tick_gap_ns`, `tick_gap_traced_ns` in the record: the median gap on the tick, without
-//! and with it). Attribution climbs as far as it may and says how far it got and why no further: 0
-//! counters (/proc/interrupts, /proc/softirqs, steal, involuntary switches, run delay, throttling),
-//! matched to gaps by number; 1 switches (perf events of the thread itself), matched by time;
-//! 2 tracepoints of interrupts, soft interrupts and the scheduler.
+//! A round has one or two windows of `duration`. In the first nothing but the loop runs: it gives every
+//! length and rate, and the raw list of gaps. Counters are read around it. In the second, where it is
+//! asked for and permissions allow, the kernel's events of this CPU are recorded meanwhile: it gives the
+//! share of time by cause, and, where tracepoints were recorded, picture and table. Recording changes the
+//! gaps; how much is told (`tick_gap_ns`, `tick_gap_traced_ns`: the median gap on the tick, without and
+//! with it). Attribution climbs as far as it may and says how far it got and why no further: 0 counters
+//! (/proc/interrupts, /proc/softirqs, steal, involuntary switches, run delay, throttling), matched to
+//! gaps by number, which their names say (by count); 1 switches (perf events of the thread itself),
+//! matched by time; 2 tracepoints of interrupts, soft interrupts and the scheduler. A cause that the level
+//! cannot see has no share. Giving tracepoints up takes the kernel 0.4 s a round, so `quick` stays at 0.
 //!
-//! The tick's period is found from the phase of the gaps' starts: for each usual period, refined to what
-//! the gaps say, how many lie in one narrow arc of it, and how likely random gaps would. The longest
-//! period that explains them is the tick: parts of it are not taken for it. R is the resultant of all
-//! gaps' phases. The resolution of CLOCK_MONOTONIC_COARSE and the timer rows of /proc/interrupts must say
-//! the same; where they do not, the reason is told. Gaps off the tick are searched for another period.
+//! The kernel says what its tick's period is (clock_getres of CLOCK_MONOTONIC_COARSE). It is looked for in
+//! the phase of the gaps' starts: near that period, refined to what the gaps say, how many lie in one
+//! narrow arc of it, and how likely random gaps would. R is the resultant of all gaps' phases. The timer
+//! rows of /proc/interrupts must say the same; where they do not, the reason is told. Another usual period
+//! is no tick of this kernel, and only noted. Gaps off the tick are searched for another period, which
+//! must be beyond chance (p up to 1e-12) and in both halves of the window.
 //!
 //! ## Prediction
 //!
-//! The tick's rate is exact (clock_getres). Its cost is 0.8 to 5 µs on the machine itself, 1.5 to 20 µs in
-//! a virtual machine. Others are few on a quiet machine.
+//! The tick's rate is exact (clock_getres). Its cost is 0.8 to 9 µs on the machine itself, 1.2 to 60 µs in
+//! a virtual machine. Others are few on a quiet machine. A quota takes what it does not give. The loop's turn
+//! follows from clock.read.
 //!
 //! ## Parameters
 //!
 //! - `cpu`: where: `quietest` (the first of the CPUs to measure on) or a number.
-//! - `duration`: length of each of the two windows.
+//! - `duration`: length of each of a round's windows. An interval needs six rounds: with `duration=1h` six
+//!   hours at `attribution=counters` and twelve above, in bounded memory. `--budget 30m` starts no round
+//!   after its end: then that is one hour, or two, and figures without interval.
 //! - `samples`: active and inactive periods that table and picture show; the first, which began before
 //!   the window, is left out.
 //! - `attribution`: how far it may climb: `auto` (as far as permissions go) or at most one of its levels.
@@ -45,8 +51,10 @@
 //! `lost` times a year is what the kernel costs a computation that never calls it. `active` near the tick's
 //! period says that hardly anybody else came. `lost_unattributed` is what no evidence names: in a virtual
 //! machine likely the hypervisor's, on the machine itself the firmware's (SMI). `other_period` exists only
-//! where somebody comes regularly; its note says who. Traces hold all gaps (`gaps`; `gaps_traced` with names
-//! from the second window), a timeline, the table and the causes.
+//! where somebody comes regularly; its note says who. `gap_rate` counts from each round's own threshold,
+//! `gap_rate_1us` compares rounds and machines. Traces hold the gaps (`gaps`; `gaps_traced` of the second
+//! window; all of the first round up to 50,000, of others the first 4,000, of all the distribution of
+//! lengths), a timeline, the table, the causes, and what was counted of interrupts.
 //!
 //! ## Pitfalls
 //!
@@ -63,31 +71,28 @@
 //! osnoise-tracer.rst); Rayleigh's test after Mardia and Jupp, Directional Statistics, 2000, §6.3;
 //! Chernoff 1952 (the bound on crowding); proc(5), perf_event_open(2).
 
+mod book;
+mod round;
 mod seen;
 mod shares;
 mod ticking;
 mod traces;
 
-use super::attribution::{Cause, Level};
-use super::trace;
+use super::attribution::{Level, cost};
 use crate::experiment::{
     Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, unknown,
 };
-use crate::host::kernel::Virtualisation;
-use crate::host::{Outside, Root};
+use crate::host::Arch;
 use crate::measure::Bench;
 use crate::predict::noise::activity as law;
-use anyhow::{Context, Result, anyhow};
-use metal::gaps::Tracer;
-use metal::place;
+use anyhow::Result;
 use record::case::{Case, Order, Series};
 use record::event::{Isolation, Prediction, Repeat};
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
-use seen::{Look, Seen};
+use round::{Settings, measure};
 use std::time::Duration;
-use ticking::Ticking;
 
 /// The experiment.
 pub(crate) static EXPERIMENT: Activity = Activity;
@@ -97,8 +102,9 @@ pub(crate) struct Activity;
 
 /// A rehearsal's window, in ns.
 const REHEARSAL_NS: u64 = 30_000_000;
-/// What a case takes beyond its windows: the threshold, the room for gaps, the counters' files.
-const AROUND: Duration = Duration::from_millis(25);
+/// What a case takes beyond its windows and what watches them: the threshold, the room for gaps, the core
+/// clock.
+const AROUND: Duration = Duration::from_millis(30);
 
 const fn share(name: &'static str, doc: &'static str) -> Metric {
     Metric::new(name, doc, Unit::Ratio, Better::Lower, Kind::Os)
@@ -137,12 +143,18 @@ static CARD: Card = Card {
             Better::Lower,
             Kind::Os,
         ),
+        Metric::new(
+            "gap_rate_1us",
+            "gaps of at least 1 µs a second, whatever the threshold",
+            Unit::Hz,
+            Better::Lower,
+            Kind::Os,
+        ),
         time("longest_gap", "longest gap of the window", Better::Lower),
         share("lost", "share of time that gaps took"),
         share("lost_timer", "share taken by the timer's interrupt"),
         share("lost_interrupt", "share taken by other interrupts"),
         share("lost_softirq", "share taken by soft interrupts"),
-        share("lost_exception", "share taken by exceptions of the loop"),
         share("lost_thread", "share taken by other threads"),
         share("lost_plumb", "share taken by plumb's own threads"),
         share("lost_throttled", "share that a quota of CPU time took"),
@@ -176,7 +188,7 @@ static CARD: Card = Card {
                 high: 86_400_000_000_000,
                 unit: Unit::Ns,
             },
-            defaults: ["60ms", "450ms", "9s"],
+            defaults: ["100ms", "350ms", "9s"],
             role: Role::Setting,
         },
         Param {
@@ -192,13 +204,14 @@ static CARD: Card = Card {
         },
         Param {
             name: "attribution",
-            doc: "how far causes are looked for: auto (as far as permissions go) or at most so far",
+            doc: "how far causes are looked for: auto (as far as permissions go) or at most so far; quick's \
+                  rounds are too short for more than counters",
             domain: Domain::Symbols(&["auto", "counters", "switches", "tracepoints"]),
-            defaults: ["auto"; 3],
+            defaults: ["counters", "auto", "auto"],
             role: Role::Setting,
         },
     ],
-    after: &["clock.rate"],
+    after: &["clock.rate", "clock.read"],
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
@@ -252,8 +265,17 @@ impl Experiment for Activity {
 
     fn round_cost(&self, _site: &Site, series: &Series) -> Duration {
         let cases = u32::try_from(series.cases.len()).unwrap_or(u32::MAX);
-        let windows = Duration::from_nanos(series.setting("duration").unwrap_or(0)) * 2;
-        (windows + AROUND).saturating_mul(cases)
+        let Settings {
+            duration_ns,
+            at_most,
+            ..
+        } = Settings::of(series, false);
+        let window = Duration::from_nanos(duration_ns as u64);
+        let mut case = AROUND + window + cost(Level::Counters);
+        if at_most > Level::Counters {
+            case += window + cost(at_most);
+        }
+        case.saturating_mul(cases)
     }
 
     fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
@@ -284,9 +306,11 @@ impl Experiment for Activity {
         case: &Case,
         metric: &Metric,
     ) -> Option<Prediction> {
-        if known.is_some() {
+        if let Some(known) = known {
             // No earlier figure says what an interrupt costs, or who comes.
-            return None;
+            let is_read = metric.name == "read_to_read";
+            let read_ns = is_read.then(|| read_alone_ns(site, known)).flatten()?;
+            return Some(law::read_to_read_by_read_ns(read_ns).prediction());
         }
         let cpu = case.id.get("cpu").and_then(|cpu| cpu_of(site, cpu).ok());
         let estimate = match metric.name.as_ref() {
@@ -295,6 +319,7 @@ impl Experiment for Activity {
             "gap" => law::gap_ns(site, cpu),
             "active" => law::active_ns(site, cpu),
             "gap_rate" => law::gap_rate_hz(site, cpu),
+            "gap_rate_1us" => law::gap_rate_1us_hz(site, cpu),
             "longest_gap" => law::longest_gap_ns(site),
             "lost" => law::lost(site, cpu),
             "lost_timer" => law::lost_timer(site, cpu),
@@ -310,16 +335,19 @@ impl Experiment for Activity {
     }
 
     fn may_lack(&self, metric: &Metric) -> bool {
-        // No gap at all, no tick, nobody else who comes regularly: that is a finding, no failure.
+        // No gap at all, no tick, nobody else who comes regularly: that is a finding, no failure. A cause
+        // that the level cannot see is unknown, and a threshold may be too high to count gaps of 1 µs.
         let found = [
             "gap",
             "active",
             "longest_gap",
+            "gap_rate_1us",
             "tick_period",
             "other_period",
             "other_gap",
         ];
-        found.contains(&metric.name.as_ref())
+        let name = metric.name.as_ref();
+        found.contains(&name) || (name.starts_with("lost_") && name != "lost_unattributed")
     }
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
@@ -327,6 +355,15 @@ impl Experiment for Activity {
         bench.each(series, |bench, case| measure(case, settings, bench));
         Ok(())
     }
+}
+
+/// The loop's read of the counter alone, in ns, as clock.read found it.
+fn read_alone_ns(site: &Site, known: &Known) -> Option<f64> {
+    let clock = match site.host.cpu.arch {
+        Arch::X86_64 => "lfence_rdtsc",
+        Arch::Aarch64 => "cntvct_isb",
+    };
+    known.get("clock.read", &CaseId::new().with("clock", clock), "cost")
 }
 
 /// The CPU that a value of the parameter stands for.
@@ -346,238 +383,6 @@ fn cpu_of(site: &Site, value: &Value) -> Result<usize, Skip> {
             ))
             .needs(format!("--cpu {asked}, if this process may use it"))
         })
-}
-
-/// What a series' cases share.
-#[derive(Clone, Copy)]
-struct Settings {
-    duration_ns: f64,
-    samples: usize,
-    at_most: Level,
-}
-
-impl Settings {
-    fn of(series: &Series, rehearsal: bool) -> Settings {
-        let duration_ns = series.setting("duration").unwrap_or(REHEARSAL_NS);
-        let duration_ns = match rehearsal {
-            true => duration_ns.min(REHEARSAL_NS),
-            false => duration_ns,
-        };
-        let symbol = series.settings.get("attribution").and_then(Value::text);
-        let asked = |level: &Level| Some(level.name()) == symbol;
-        Settings {
-            duration_ns: duration_ns as f64,
-            samples: series.setting("samples").unwrap_or(10) as usize,
-            at_most: Level::ALL
-                .into_iter()
-                .find(asked)
-                .unwrap_or(Level::Tracepoints),
-        }
-    }
-}
-
-/// One round of one case.
-fn measure(case: &Case, settings: Settings, bench: &mut Bench) -> Result<()> {
-    let asked = case.at.get("cpu").and_then(Value::int);
-    let cpu = asked.map_or(bench.cpu(), |cpu| cpu as usize);
-    let root = Root::live(Outside::default());
-    let clock = bench.clock();
-    let rehearsal = bench.order().rehearsal;
-    let coarse_ns = metal::clock::getres_ns(metal::clock::Clock::MONOTONIC_COARSE);
-    let look = Look {
-        clock,
-        cpu,
-        duration_ns: settings.duration_ns,
-        candidates_ns: ticking::candidates_ns(coarse_ns),
-        coarse_ns: coarse_ns as f64,
-    };
-    let (threshold, plain, traced) = on(cpu, bench.cpu(), || {
-        let threshold = trace::threshold(clock, rehearsal)?;
-        let mut tracer = Tracer::with_room(trace::ROOM).context("room for gaps")?;
-        let plain = look.at(&mut tracer, &threshold, Level::Counters);
-        let traced = (settings.at_most > Level::Counters)
-            .then(|| look.at(&mut tracer, &threshold, settings.at_most));
-        Ok((threshold, plain, traced))
-    })?;
-    bench.use_cpus(&[cpu]);
-    bench.planned_switches(plain.involuntary() + traced.as_ref().map_or(0, Seen::involuntary));
-    // What was reached is said of the window that was to reach most, even if it did not.
-    let reached = traced.as_ref().unwrap_or(&plain).evidence.reached();
-    let traced = traced.filter(|traced| traced.evidence.level > Level::Counters);
-    let ticking = Ticking::of(&plain, cpu, coarse_ns, &root);
-    let round = bench.order().round;
-    let mut book = Book { case, cpu, bench };
-    book.one("read_to_read", threshold.read_to_read_ns)?;
-    let samples = book.one("threshold", threshold.ns)?;
-    samples.notes.push(threshold.because.clone());
-    samples
-        .quantities
-        .insert("threshold_ns".to_owned(), threshold.ns);
-    samples
-        .quantities
-        .extend(traces::places(&plain, traced.as_ref()));
-    let core_hz = book.lengths(&plain)?;
-    book.tick(&plain, &ticking, round)?;
-    book.other(&plain, traced.as_ref())?;
-    book.shares(
-        &plain,
-        traced.as_ref(),
-        &ticking,
-        &machine_of(case),
-        reached,
-    )?;
-    traces::write(
-        book.bench,
-        case,
-        &plain,
-        traced.as_ref(),
-        settings.samples,
-        core_hz,
-    )
-}
-
-/// Runs `work` on a CPU: on this thread if it is there, else on one of its own, whose priority is this
-/// one's.
-fn on<T: Send>(cpu: usize, here: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-    if cpu == here {
-        return work();
-    }
-    std::thread::scope(|scope| {
-        let there = scope.spawn(|| {
-            place::pin(cpu).with_context(|| format!("pinning to CPU {cpu}"))?;
-            work()
-        });
-        there
-            .join()
-            .map_err(|_| anyhow!("the thread on CPU {cpu} panicked"))?
-    })
-}
-
-/// What the case was told of the machine when it was resolved.
-fn machine_of(case: &Case) -> Virtualisation {
-    let machine = case.at.get("machine").and_then(Value::text);
-    Virtualisation {
-        is_guest: machine.map(|machine| machine != "bare"),
-        hypervisor: machine
-            .filter(|machine| !["bare", "virtual"].contains(machine))
-            .map(str::to_owned),
-        ..Virtualisation::default()
-    }
-}
-
-/// Where a case's figures are written.
-struct Book<'round> {
-    case: &'round Case,
-    cpu: usize,
-    bench: &'round mut Bench,
-}
-
-impl Book<'_> {
-    /// One value of the round.
-    fn one(&mut self, metric: &str, value: f64) -> Result<&mut record::event::Samples> {
-        let cpu = Value::Int(self.cpu as u64);
-        let samples = self
-            .bench
-            .record_batches(self.case, metric, 0, vec![value])?;
-        samples.at.insert("cpu".to_owned(), cpu);
-        Ok(samples)
-    }
-
-    /// Gaps and what lies between them; the core clock over the window, in Hz.
-    fn lengths(&mut self, seen: &Seen) -> Result<Option<f64>> {
-        let cpu = Value::Int(self.cpu as u64);
-        let mut core_hz = None;
-        if !seen.lengths_ns.is_empty() {
-            let gaps = seen.lengths_ns.clone();
-            let samples = match seen.traced.dropped {
-                0 => self.bench.record(self.case, "gap", gaps)?,
-                _ => {
-                    let all = &seen.traced.lengths;
-                    self.bench.record_counted(self.case, "gap", gaps, all)?
-                }
-            };
-            core_hz = samples.core_hz;
-            samples.at.insert("cpu".to_owned(), cpu);
-            let longest_ns = seen.clock.ns(seen.traced.longest_ticks);
-            self.one("longest_gap", longest_ns)?;
-        }
-        let active = seen.active_ns();
-        if !active.is_empty() {
-            self.bench.record(self.case, "active", active)?;
-        }
-        self.one("gap_rate", seen.traced.count as f64 / seen.seconds())?;
-        Ok(core_hz)
-    }
-
-    /// The tick, where there is one, and what was found out about it.
-    fn tick(&mut self, seen: &Seen, ticking: &Ticking, round: u32) -> Result<()> {
-        let Some(tick) = &seen.tick else {
-            return Ok(());
-        };
-        let told = ticking.told(round);
-        let samples = self.one("tick_period", tick.period_ns)?;
-        samples.quantities.extend(ticking.quantities());
-        samples.notes.extend(told);
-        Ok(())
-    }
-
-    /// Another period, named by the window that knows more.
-    fn other(&mut self, plain: &Seen, traced: Option<&Seen>) -> Result<()> {
-        let Some(found) = plain.other.as_ref() else {
-            return Ok(());
-        };
-        let note = shares::told_of_other(found, plain, traced);
-        self.one("other_gap", found.length_ns)?;
-        let samples = self.one("other_period", found.period_ns)?;
-        let count = found.members.len() as f64;
-        samples.quantities.insert("members_count".to_owned(), count);
-        samples.quantities.insert("by_chance_p".to_owned(), found.p);
-        samples.notes.push(note);
-        Ok(())
-    }
-
-    /// What was lost, in all and by cause.
-    fn shares(
-        &mut self,
-        plain: &Seen,
-        traced: Option<&Seen>,
-        ticking: &Ticking,
-        machine: &Virtualisation,
-        reached: String,
-    ) -> Result<()> {
-        let best = traced.unwrap_or(plain);
-        let round = self.bench.order().round;
-        let mut notes = vec![reached];
-        if plain.tick.is_none() {
-            notes.extend(ticking.told(round));
-        }
-        notes.extend(shares::told(best, round));
-        if plain.traced.dropped > 0 {
-            notes.push(format!(
-                "more gaps than the record holds: by cause, and in time, the first {}; all are in lengths \
-                 and rates",
-                plain.lengths_ns.len()
-            ));
-        }
-        let samples = self.one("lost", plain.lost())?;
-        samples.quantities.extend(ticking.quantities());
-        samples.quantities.extend(best.counted());
-        samples.notes.extend(notes);
-        let cost = shares::tracing(plain, traced);
-        let by_cause = best.lost_by_cause();
-        for cause in Cause::ALL {
-            let lost = by_cause.get(&cause).copied().unwrap_or(0.0);
-            let samples = self.one(&format!("lost_{}", cause.name()), lost)?;
-            samples.quantities.extend(cost.quantities.clone());
-            samples.notes.extend(cost.note(round));
-            if cause == Cause::Unattributed {
-                let name = super::attribution::unattributed(machine);
-                samples.notes.push(name);
-                samples.notes.extend(shares::why_nobody(best, round));
-            }
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

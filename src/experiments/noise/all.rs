@@ -34,7 +34,8 @@
 //! ## Reading the result
 //!
 //! `lost` of `all` is the mean of the CPUs; the trace `cpus` has a row for each, also where there are
-//! too many for cases, with shares by cause. A barrier at every millisecond costs the longest gap of
+//! too many for cases, with shares by cause as far as counters tell them (a cause without a column is
+//! unknown, not 0); the trace `counters` has every line of /proc/interrupts and /proc/softirqs that moved. A barrier at every millisecond costs the longest gap of
 //! any CPU in that millisecond: `longest_gap` of `all`, not `lost`, is what it waits for. `lost_plumb` is what
 //! plumb's own other threads ran, on whichever CPU, from before to after the window; a note names
 //! them.
@@ -46,7 +47,8 @@
 //! and a note names it. On hybrid or shared cores the loop's own turns differ by CPU, and so do the
 //! thresholds. The scheduler may move other programs' threads to where a gap hurts least: the sum over
 //! CPUs is steadier than one CPU's share. CPUs that plumb may not use, or that are offline, are not
-//! seen. The kernel's count of steal has steps of 10 ms.
+//! seen. The kernel's count of steal has steps of 10 ms. At most 100,000 gaps of all CPUs together are held
+//! one by one; causes are then those of the first of each CPU, with their part of what was counted.
 //!
 //! ## Sources
 //!

@@ -19,13 +19,16 @@
 //! By time ([`spans`]): the events become spans, an inner one taken out of the outer one, and a
 //! gap belongs to the cause that took most of it. While another thread has the CPU, interrupts are
 //! that thread's. What lies in no span is the residue: kernel entry and exit, the tracing itself,
-//! and whoever the kernel does not see. A gap of which the residue is the larger part, and longer
-//! than [`spans::RESIDUE_NS`], is unattributed.
+//! and whoever the kernel does not see. It goes to the cause that took most; a gap of which it is the
+//! larger part, and longer than [`spans::slack_ns`], is unattributed. How much of named gaps lies in no
+//! event is told ([`Shares::beside`]). When the ring is full nothing more is known: gaps from then on are
+//! unattributed for that reason, and those before it stand for all ([`Evidence::shares`]).
 //!
 //! A quota shows as an idle CPU while the loop could run. Where others used the CPU meanwhile, its
 //! counters take their part of the longest such gaps, by count.
 //!
-//! By count ([`counts`]): never more gaps than the counter counted, and never more time.
+//! By count ([`counts`]): never more gaps than the counter counted, and never more time. Where only the
+//! first of a window's gaps are held, only their part of what was counted is theirs ([`Held`]).
 //!
 //! A cause that nobody claims is the firmware's or the hardware's, in a virtual machine likely the
 //! hypervisor's ([`unattributed`] names it).
@@ -42,7 +45,7 @@ mod watch;
 
 pub(crate) use evidence::{Evidence, OfCpu, OfThread, RowCount, Throttling};
 pub(crate) use own::PlumbThread;
-pub(crate) use watch::{Rung, Watch, ladder};
+pub(crate) use watch::{Rung, Watch, cost, ladder};
 
 use crate::host::kernel::Virtualisation;
 
@@ -85,8 +88,6 @@ pub(crate) enum Cause {
     Interrupt,
     /// A soft interrupt, after an interrupt or in a thread of its own.
     Softirq,
-    /// An exception: the traced loop touched a page that was not there.
-    Exception,
     /// Another thread.
     Thread,
     /// A thread of plumb itself.
@@ -101,11 +102,10 @@ pub(crate) enum Cause {
 
 impl Cause {
     /// All, in the order in which tables show them.
-    pub(crate) const ALL: [Cause; 9] = [
+    pub(crate) const ALL: [Cause; 8] = [
         Cause::Timer,
         Cause::Interrupt,
         Cause::Softirq,
-        Cause::Exception,
         Cause::Thread,
         Cause::Plumb,
         Cause::Throttled,
@@ -119,7 +119,6 @@ impl Cause {
             Cause::Timer => "timer",
             Cause::Interrupt => "interrupt",
             Cause::Softirq => "softirq",
-            Cause::Exception => "exception",
             Cause::Thread => "thread",
             Cause::Plumb => "plumb",
             Cause::Throttled => "throttled",
@@ -153,6 +152,25 @@ pub(crate) struct Attributed {
     /// What of the gap lies in no event, in ns, at [`Level::Tracepoints`] where events touch it: the
     /// way into the kernel and out of it, and the hypervisor's part of an interrupt.
     pub beside_ns: Option<f64>,
+    /// What other causes took of the gap, in ns; the rest is `cause`'s.
+    pub others: Vec<(Cause, f64)>,
+}
+
+/// Which part of a watched window some gaps are. Counters count all of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Held {
+    /// Of the window's gaps.
+    pub gaps: f64,
+    /// Of its time, from its beginning.
+    pub time: f64,
+}
+
+impl Held {
+    /// All of it.
+    pub(crate) const ALL: Held = Held {
+        gaps: 1.0,
+        time: 1.0,
+    };
 }
 
 impl Attributed {
@@ -163,6 +181,7 @@ impl Attributed {
             who,
             by,
             beside_ns: None,
+            others: Vec::new(),
         }
     }
 

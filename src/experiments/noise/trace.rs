@@ -5,6 +5,7 @@
 //! room for gaps, which was touched beforehand. When the room is full, it is emptied into a
 //! histogram; the time that this takes is in no segment, so it is neither traced nor lost.
 
+use super::attribution::Held;
 use crate::measure::Clock;
 use crate::stats::histogram::Histogram;
 use crate::stats::quantile::median;
@@ -47,7 +48,7 @@ pub(crate) struct Traced {
     /// First and last read of each unbroken stretch, in ticks, the first 65,536 of them;
     /// between them nothing was traced.
     pub(crate) segments: Vec<(u64, u64)>,
-    /// The first [`GAPS_MAX`] gaps.
+    /// The first gaps, [`GAPS_MAX`] at most, ascending; the loop made a turn between any two.
     pub(crate) gaps: Vec<Gap>,
     /// Gaps that are in `lengths` only.
     pub(crate) dropped: u64,
@@ -140,17 +141,20 @@ pub(crate) fn window_until(
     trace(tracer, threshold, clock, end_tick, kept)
 }
 
-/// As [`window_until`], for a window that others share: the tracer has been reading since before
-/// `start_tick`, so that whoever keeps the thread from its CPU at that moment is seen. What lies before
-/// it is cut off.
+/// As [`window_until`], for a window that others share: the tracer has been reading since before the
+/// first of `ticks`, so that whoever keeps the thread from its CPU at that moment is seen. What lies
+/// before it is cut off. At most `gaps` are kept one by one.
 pub(crate) fn window_between(
     tracer: &mut Tracer,
     threshold: &Threshold,
     clock: Clock,
-    start_tick: u64,
-    end_tick: u64,
+    (start_tick, end_tick): (u64, u64),
+    gaps: usize,
 ) -> Traced {
-    let kept = Kept::from(start_tick);
+    let kept = Kept {
+        gaps: gaps.min(GAPS_MAX),
+        ..Kept::from(start_tick)
+    };
     trace(tracer, threshold, clock, end_tick, kept)
 }
 
@@ -208,6 +212,19 @@ impl Traced {
         }
     }
 
+    /// Which part of the window the gaps are that are held one by one.
+    pub(crate) fn held(&self) -> Held {
+        let Some(last) = self.gaps.last().filter(|_| self.dropped > 0) else {
+            return Held::ALL;
+        };
+        let until = |&(from, to): &(u64, u64)| to.min(last.end).saturating_sub(from);
+        let ticks: u64 = self.segments.iter().map(until).sum();
+        Held {
+            gaps: self.gaps.len() as f64 / self.count as f64,
+            time: ticks as f64 / self.traced_ticks.max(1) as f64,
+        }
+    }
+
     /// Takes over what a tracer holds.
     fn take(&mut self, tracer: &Tracer, clock: Clock, kept: Kept) {
         let (first, last) = (tracer.first().max(kept.from_tick), tracer.last());
@@ -219,7 +236,15 @@ impl Traced {
         }
         self.traced_ticks += last - first;
         self.turns += tracer.turns();
-        for gap in tracer.gaps() {
+        self.take_gaps(tracer.gaps(), first, clock, kept);
+    }
+
+    /// Takes over the gaps of a stretch that begins at `first`. The turn after a gap finds its memory gone
+    /// from the caches and may be as long as a gap: the loop has not gone on until a turn is as short as
+    /// its others, so a gap that begins where one ended is the same.
+    fn take_gaps(&mut self, gaps: &[Gap], first: u64, clock: Clock, kept: Kept) {
+        let mut whole: Option<Gap> = None;
+        for gap in gaps {
             if gap.end < gap.start {
                 self.backward += 1;
                 continue;
@@ -227,19 +252,30 @@ impl Traced {
             if gap.end <= first {
                 continue;
             }
-            let gap = Gap {
-                start: gap.start.max(first),
-                end: gap.end,
-            };
-            self.count += 1;
-            self.lost_ticks += gap.ticks();
-            self.longest_ticks = self.longest_ticks.max(gap.ticks());
-            self.lengths.record(clock.ns(gap.ticks()));
-            if self.gaps.len() < kept.gaps {
-                self.gaps.push(gap);
-            } else {
-                self.dropped += 1;
+            match &mut whole {
+                Some(before) if before.end == gap.start => before.end = gap.end,
+                _ => {
+                    let start = gap.start.max(first);
+                    let next = Gap { start, ..*gap };
+                    self.take_gap(whole.replace(next), clock, kept);
+                }
             }
+        }
+        self.take_gap(whole, clock, kept);
+    }
+
+    fn take_gap(&mut self, gap: Option<Gap>, clock: Clock, kept: Kept) {
+        let Some(gap) = gap else {
+            return;
+        };
+        self.count += 1;
+        self.lost_ticks += gap.ticks();
+        self.longest_ticks = self.longest_ticks.max(gap.ticks());
+        self.lengths.record(clock.ns(gap.ticks()));
+        if self.gaps.len() < kept.gaps {
+            self.gaps.push(gap);
+        } else {
+            self.dropped += 1;
         }
     }
 }

@@ -10,7 +10,8 @@
 
 use crate::experiment::Site;
 use crate::host::Arch;
-use crate::predict::{Estimate, product, range, scaled};
+use crate::predict::cpu::{CounterRead, core_clock, counter_read};
+use crate::predict::{Estimate, inverse, product, range, scaled, sum};
 use record::event::Range;
 
 /// One tick, in ns, on the machine itself: R4's shortest, and one that balances load on a large machine …
@@ -80,33 +81,66 @@ pub(crate) fn tick_cost(site: &Site) -> Estimate {
     }
 }
 
+/// What a turn of the loop has beside the read: a shift, an or, a difference, a compare and a
+/// decrement, of which the read's fence hides some, in core cycles.
+const TURN_CYCLES: Range = range(0.0, 3.0, 12.0);
+/// A turn against the read alone, as clock.read measures it.
+const TURN: Range = range(0.9, 1.1, 1.5);
+/// The threshold is sought from here on, in ns ([`crate::stats::threshold`]) …
+const THRESHOLD_LEAST_NS: f64 = 250.0;
+/// … and is no less than so many turns.
+const TURNS_LEAST: f64 = 2.0;
+
 /// Turns of the loop: a fenced read of the counter and a comparison, in ns.
 pub(crate) fn read_to_read_ns(site: &Site) -> Estimate {
-    match site.host.cpu.arch {
-        Arch::X86_64 => Estimate::new(
-            5.0,
-            12.0,
-            45.0,
-            "base hardware: lfence and rdtsc, 20 to 60 core cycles of makers' designs of fifteen years, \
-             at 1.5 to 5 GHz; software: a comparison beside it",
-        ),
-        Arch::Aarch64 => Estimate::new(
-            5.0,
-            25.0,
-            80.0,
-            "base hardware: isb and a read of CNTVCT_EL0, and no less than the counter's own tick; \
-             software: a comparison beside it",
+    let read = match site.host.cpu.arch {
+        Arch::X86_64 => CounterRead::Fenced,
+        Arch::Aarch64 => CounterRead::Ordered,
+    };
+    let read = counter_read(site, read);
+    let cycle_ns = inverse(1e9, core_clock(site).0);
+    Estimate {
+        range: sum(read.range, product_from_zero(TURN_CYCLES, cycle_ns)),
+        because: format!(
+            "{}; the comparison beside it 0 to 12 cycles, which its fence may hide",
+            read.because
         ),
     }
+}
+
+/// The same from what clock.read found for the read alone.
+pub(crate) fn read_to_read_by_read_ns(read_ns: f64) -> Estimate {
+    Estimate {
+        range: scaled(TURN, read_ns),
+        because: format!(
+            "base hardware: the fenced read alone takes {read_ns:.1} ns (clock.read); software: a \
+             comparison beside it"
+        ),
+    }
+}
+
+/// The interval of `a x b` where `a` may be zero.
+fn product_from_zero(a: Range, b: Range) -> Range {
+    range(a.low * b.low, a.likely * b.likely, a.high * b.high)
 }
 
 /// The shortest gap that is told from the loop's own turns, in ns.
 pub(crate) fn threshold_ns(site: &Site) -> Estimate {
     let turn = read_to_read_ns(site);
+    let high = match site.host.kernel.virtualisation.is_guest {
+        Some(false) => 900.0,
+        _ => 1_200.0,
+    };
+    let least = |turn: f64| THRESHOLD_LEAST_NS.max(TURNS_LEAST * turn);
     Estimate {
-        range: range(1.5 * turn.range.low, 150.0, 1_000.0),
+        range: range(
+            least(turn.range.low),
+            1.4 * least(turn.range.likely),
+            least(turn.range.high).max(high),
+        ),
         because: format!(
-            "above the loop's own turns and their spread, below the shortest interrupt; {}",
+            "above the loop's own turns and their spread, below the shortest interrupt: sought from \
+             {THRESHOLD_LEAST_NS} ns and {TURNS_LEAST} turns on; {}",
             turn.because
         ),
     }
@@ -114,60 +148,137 @@ pub(crate) fn threshold_ns(site: &Site) -> Estimate {
 
 /// The median gap, in ns: a tick, unless there are more others than ticks.
 pub(crate) fn gap_ns(site: &Site, cpu: Option<usize>) -> Estimate {
-    let cost = tick_cost(site);
-    let told = cost.and("software overhead: most gaps are the tick's");
-    let told = match site.host.kernel.virtualisation.is_guest {
+    let told = tick_cost(site).and("most gaps are the tick's");
+    let mut told = match site.host.kernel.virtualisation.is_guest {
         Some(false) => told,
         _ => told.widened(
-            3.0,
+            4.0,
             1.0,
-            "unless the hypervisor's own, shorter interruptions are more (0.5 us and up)",
+            "unless the hypervisor's own, shorter interruptions are more (0.3 us and up)",
         ),
     };
+    if let Some(quota) = quota(site) {
+        // A short slice may see no tick at all: then its end is the one gap of a period.
+        told.range.high = told.range.high.max(1.2 * quota.gap_ns);
+        told = told.and(&quota.because);
+    }
     match is_tickless(site, cpu) {
         true => told.widened(4.0, 10.0, "on a tickless CPU others decide"),
         false => told,
     }
 }
 
-/// The median time between gaps, in ns.
+/// The median time between gaps, in ns: what the gaps of a second leave of it, less where some follow
+/// others soon.
 pub(crate) fn active_ns(site: &Site, cpu: Option<usize>) -> Estimate {
-    let rate = rate(site, cpu);
+    let gaps = gap_rate_hz(site, cpu);
     if is_tickless(site, cpu) {
         return Estimate {
-            range: range(1e5, 1e8, 4e9),
-            because: rate.because,
+            range: range(1e5, 1e9 / gaps.range.likely.max(1.0), 4e9),
+            because: gaps.because,
         };
     }
-    let low_ns = 1e9 / rate.range.high;
-    Estimate {
-        range: range(
-            match site.host.kernel.virtualisation.is_guest {
-                Some(false) => 0.05 * low_ns,
-                _ => 0.003 * low_ns,
-            },
-            0.998 * 1e9 / rate.range.likely,
-            1e9 / rate.range.low,
-        ),
-        because: format!(
-            "{}; others between two ticks shorten it, and nobody foretells them",
-            rate.because
-        ),
+    // Between gaps at random times the median is ln 2 of the mean; bursts lie closer.
+    let Range { low, likely, high } = inverse(1e9, gaps.range);
+    let mut told = Estimate {
+        range: range(std::f64::consts::LN_2 * low, likely, high),
+        because: gaps.because,
+    };
+    if let Some(quota) = quota(site) {
+        told.range.likely = told.range.likely.min(quota.run_ns);
+        told.range.low = told.range.low.min(0.1 * quota.run_ns);
     }
+    told
 }
 
-/// Gaps a second.
+/// Gaps a second of at least the loop's threshold.
 pub(crate) fn gap_rate_hz(site: &Site, cpu: Option<usize>) -> Estimate {
+    gaps_hz(site, cpu, Others::All)
+}
+
+/// Gaps a second of at least 1 µs.
+pub(crate) fn gap_rate_1us_hz(site: &Site, cpu: Option<usize>) -> Estimate {
+    gaps_hz(site, cpu, Others::Long)
+}
+
+/// Which gaps beside the tick's are counted.
+#[derive(Clone, Copy, PartialEq)]
+enum Others {
+    /// All that the loop sees.
+    All,
+    /// Those of at least 1 µs.
+    Long,
+}
+
+fn gaps_hz(site: &Site, cpu: Option<usize>, others: Others) -> Estimate {
     let Estimate { range: of, because } = rate(site, cpu);
-    Estimate {
-        range: match site.host.kernel.virtualisation.is_guest {
-            Some(false) => range(0.95 * of.low, 1.15 * of.likely, 3.0 * of.high + 300.0),
-            _ => range(0.95 * of.low, 2.0 * of.likely, 20.0 * of.high + 10_000.0),
-        },
-        because: format!(
-            "{because}; others are few on a quiet machine, but a hypervisor's interruptions may be many"
+    let is_bare = site.host.kernel.virtualisation.is_guest == Some(false);
+    let (likely, times, more_hz, why) = match (is_bare, others) {
+        (true, Others::All) => (1.1, 2.0, 40.0, "others are few on a quiet machine"),
+        (true, Others::Long) => (1.05, 1.6, 40.0, "others are few on a quiet machine"),
+        (false, Others::All) => (
+            2.0,
+            20.0,
+            10_000.0,
+            "others are few on a quiet machine, but a hypervisor's interruptions may be many",
         ),
+        (false, Others::Long) => (
+            1.5,
+            10.0,
+            5_000.0,
+            "others are few on a quiet machine, but a hypervisor's interruptions may be many",
+        ),
+    };
+    // On the machine itself a tick may take less than 1 µs: R4's were 0.9 to 1.9.
+    let least = match (is_bare, others) {
+        (true, Others::Long) => 0.5,
+        _ => 0.95,
+    };
+    let mut told = Estimate {
+        range: range(
+            least * of.low,
+            likely * of.likely,
+            times * of.high + more_hz,
+        ),
+        because: format!("{because}; {why}"),
+    };
+    if let Some(quota) = quota(site) {
+        // Ticks of the time that is left, and the end of each slice.
+        told.range.low *= LEAST_OF_QUOTA * quota.cpus;
+        told.range.likely = told.range.likely * quota.cpus + 1e9 / quota.period_ns;
+        told.range.high += 1e9 / quota.period_ns;
+        told = told.and(&quota.because);
     }
+    told
+}
+
+/// A group may get less than its quota where others of it run too.
+const LEAST_OF_QUOTA: f64 = 0.3;
+
+/// A quota that is less than one CPU.
+struct Quota {
+    cpus: f64,
+    period_ns: f64,
+    /// What it lets run of a period.
+    run_ns: f64,
+    /// What it takes of a period.
+    gap_ns: f64,
+    because: String,
+}
+
+fn quota(site: &Site) -> Option<Quota> {
+    let quota = site.host.limits.cpu_quota?;
+    let (cpus, period_ns) = (quota.cpus(), quota.period_us as f64 * 1e3);
+    (cpus < 1.0).then(|| Quota {
+        cpus,
+        period_ns,
+        run_ns: cpus * period_ns,
+        gap_ns: (1.0 - cpus) * period_ns,
+        because: format!(
+            "a quota of {cpus} CPUs in periods of {} ms",
+            period_ns * 1e-6
+        ),
+    })
 }
 
 /// Share of time that the tick takes.
@@ -186,28 +297,41 @@ pub(crate) fn lost_timer(site: &Site, cpu: Option<usize>) -> Estimate {
         range: share,
         because: format!("{}; {}", rate.because, cost.because),
     };
-    told.widened(1.0, 1.5, "recording the causes makes gaps longer")
+    told.widened(1.0, 1.5, "recording the causes may change the gaps")
 }
 
 /// Share of time that is lost in all.
 pub(crate) fn lost(site: &Site, cpu: Option<usize>) -> Estimate {
     let timer = lost_timer(site, cpu);
-    let of = timer.range;
-    let others = others_most(site);
-    Estimate {
-        range: range(of.low, 1.3 * of.likely, of.high + others),
+    let most = others_most(site);
+    let mut told = Estimate {
+        range: sum(timer.range, range(0.0, 0.3 * timer.range.likely, most)),
         because: format!(
             "{}; others at most {} % unless the machine is busy",
             timer.because,
-            100.0 * others
+            100.0 * most
         ),
+    };
+    // What others take is never less than nothing.
+    told.range.low = timer.range.low;
+    if quota(site).is_some() {
+        let throttled = throttled(site);
+        let of = throttled.range;
+        told.range = range(
+            of.low,
+            of.likely + (1.0 - of.likely) * told.range.likely,
+            (of.high + told.range.high).min(1.0),
+        );
+        return told.and(&throttled.because);
     }
+    told
 }
 
-/// What others than the tick may take of a machine that is not busy.
+/// What others than the tick may take of a machine that is not busy: on the machine itself some
+/// hundred interruptions a second of 10 µs.
 fn others_most(site: &Site) -> f64 {
     match site.host.kernel.virtualisation.is_guest {
-        Some(false) => 0.005,
+        Some(false) => 0.003,
         _ => 0.04,
     }
 }
@@ -227,7 +351,6 @@ pub(crate) fn lost_other(site: &Site, cause: &str) -> Estimate {
             5e-3,
             "work that interrupts leave: little on a quiet CPU",
         ),
-        "exception" => (0.0, 1e-4, "the loop touches only what is there"),
         "thread" => (
             1e-4,
             2e-2,
@@ -294,17 +417,30 @@ fn throttled(site: &Site) -> Estimate {
 pub(crate) fn longest_gap_ns(site: &Site) -> Estimate {
     let cost = tick_cost(site);
     let (likely, high) = match site.host.kernel.virtualisation.is_guest {
-        Some(false) => (30e3, 4e6),
+        Some(false) => (30e3, 1e6),
         _ => (100e3, 20e6),
     };
-    Estimate {
+    let told = Estimate {
         range: range(1.2 * cost.range.low, likely, high),
         because: format!(
-            "{}; software overhead: the longest of hundreds is who else came: a kernel thread's run, or \
-             a hypervisor's slice",
+            "{}; the longest of hundreds is who else came: a kernel thread's run, or a hypervisor's \
+             slice",
             cost.because
         ),
+    };
+    let Some(quota) = quota(site) else {
+        return told;
+    };
+    // A window may end before the quota does; what is overrun is taken from the next period.
+    Estimate {
+        range: range(
+            told.range.low,
+            quota.gap_ns.max(likely),
+            (2.0 * quota.period_ns).max(high),
+        ),
+        ..told
     }
+    .and(&quota.because)
 }
 
 /// The tick's period in ns, as the gaps show it.
@@ -336,48 +472,4 @@ pub(crate) fn tick_period_ns(site: &Site, cpu: Option<usize>) -> Estimate {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{gap_ns, lost, lost_other, lost_timer, tick_period_ns};
-    use crate::experiments::tests::recorded;
-    use crate::predict::tests::bare_site;
-
-    /// R4: ticks of 0.9 to 1.9 µs every 4 ms, about 0.1 % lost, on Linux 3.13 of a machine of its own.
-    #[test]
-    fn the_reports_machine_is_inside() {
-        let mut site = bare_site();
-        site.host.kernel.hz = Some(250);
-        site.host.kernel.virtualisation.is_guest = Some(false);
-        let inside = |range: record::event::Range, value| {
-            assert!((range.low..=range.high).contains(&value), "{range:?}");
-        };
-        for gap in [900.0, 1_900.0] {
-            inside(gap_ns(&site, Some(0)).range, gap);
-        }
-        inside(lost(&site, Some(0)).range, 0.001);
-        inside(tick_period_ns(&site, Some(0)).range, 3.9998e6);
-    }
-
-    #[test]
-    fn a_tickless_cpu_has_its_own_laws() {
-        let site = recorded("epyc-7763-2s");
-        let cpu = site.host.kernel.nohz_full[0];
-        let tickless = lost_timer(&site, Some(cpu));
-        let other = lost_timer(&site, Some(0));
-        assert!(tickless.range.likely < other.range.likely);
-        assert!(tickless.because.contains("nohz_full"));
-        assert!(tickless.range.low == 0.0 && other.range.low > 0.0);
-    }
-
-    #[test]
-    fn a_quota_is_foretold() {
-        let mut site = bare_site();
-        assert_eq!(lost_other(&site, "throttled").range.high, 0.0);
-        site.host.limits.cpu_quota = Some(crate::host::limits::CpuQuota {
-            quota_us: 25_000,
-            period_us: 100_000,
-        });
-        let half = lost_other(&site, "throttled").range;
-        assert_eq!(half.likely, 0.75);
-        assert!(half.high <= 1.0);
-    }
-}
+mod tests;

@@ -218,3 +218,42 @@ fn a_sleeper_that_drifts_is_found_among_many_short_gaps() {
     );
     assert_eq!(found.length_ns, 2e5);
 }
+
+/// What a hypervisor does comes neither at random nor regularly: now and then for a while about as often.
+#[test]
+fn gaps_that_come_a_little_regularly_for_a_while_have_no_period() {
+    let mut draw = Draw::new(11);
+    let mut claims = Vec::new();
+    for run in 0..60 {
+        // Stretches of tens of ms, each with a rhythm of its own that is kept to a few percent.
+        let (mut at, end) = (1e12, 1e12 + 350.0 * MS);
+        let mut starts = Vec::new();
+        while at < end {
+            let every = MS * (1.0 + 4.0 * draw.uniform());
+            for _ in 0..40 {
+                at += every * (1.0 + 0.01 * draw.normal());
+                if draw.uniform() < 0.8 {
+                    starts.push(at);
+                }
+            }
+        }
+        starts.retain(|at| *at < end);
+        if let Some(found) = periodic(&starts, &vec![2e3; starts.len()]) {
+            claims.push((run, found.period_ns, found.p));
+        }
+    }
+    assert!(claims.is_empty(), "{claims:?}");
+}
+
+/// Two gaps of every tick are as far apart each time, which is no period.
+#[test]
+fn places_in_a_longer_period_are_no_period() {
+    let mut draw = Draw::new(12);
+    for apart in [3.83, 2.6, 1.1] {
+        let first = ticks(&mut draw, 4.0 * MS, 350.0 * MS, 2_000.0, 0.35);
+        let second: Vec<f64> = first.iter().map(|at| at + apart * MS).collect();
+        let starts = sorted(&[&first, &second]);
+        let found = periodic(&starts, &vec![600.0; starts.len()]).expect("4 ms");
+        assert!((found.period_ns / MS / 4.0 - 1.0).abs() < 0.01, "{found:?}");
+    }
+}

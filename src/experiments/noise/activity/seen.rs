@@ -2,7 +2,9 @@
 
 use super::super::attribution::{Attributed, Cause, Evidence, Level, Watch};
 use super::super::trace::{Threshold, Traced, window};
+use super::ticking;
 use crate::measure::Clock;
+use crate::stats::histogram::STEPS_PER_UNIT;
 use crate::stats::phase::{Periodic, Tick, periodic, tick_by_length};
 use metal::gaps::{Gap, Tracer};
 use std::collections::BTreeMap;
@@ -12,8 +14,7 @@ pub(super) struct Look {
     pub(super) clock: Clock,
     pub(super) cpu: usize,
     pub(super) duration_ns: f64,
-    pub(super) candidates_ns: Vec<f64>,
-    /// The tick by the coarse clock.
+    /// The tick by the coarse clock: its kernel's, so no other period is one.
     pub(super) coarse_ns: f64,
 }
 
@@ -41,8 +42,11 @@ pub(super) struct Seen {
     pub(super) evidence: Evidence,
     pub(super) starts_ns: Vec<f64>,
     pub(super) lengths_ns: Vec<f64>,
-    /// The tick among the starts.
+    pub(super) cpu: usize,
+    /// The kernel's tick among the starts.
     pub(super) tick: Option<Tick>,
+    /// Where there is none, another's of a usual period: a hypervisor's, or another timer.
+    pub(super) foreign: Option<Tick>,
     pub(super) on_tick: Vec<bool>,
     pub(super) attributed: Vec<Attributed>,
     /// Another period among gaps off the tick; members are gaps.
@@ -63,7 +67,12 @@ impl Seen {
             .iter()
             .map(|gap| clock.ns(gap.ticks()))
             .collect();
-        let tick = tick_by_length(&starts_ns, &lengths_ns, &look.candidates_ns);
+        let tick_of = |periods_ns: &[f64]| tick_by_length(&starts_ns, &lengths_ns, periods_ns);
+        let tick = tick_of(&[look.coarse_ns]);
+        let foreign = match tick {
+            Some(_) => None,
+            None => tick_of(&ticking::foreign_ns(look.coarse_ns)),
+        };
         let is_on = |start: &f64| tick.as_ref().is_some_and(|tick| tick.is_on(*start));
         let on_tick: Vec<bool> = starts_ns.iter().map(is_on).collect();
         let other = beside(&starts_ns, &lengths_ns, &on_tick).filter(|other| {
@@ -71,12 +80,14 @@ impl Seen {
             let off = |period_ns: f64| (other.period_ns / period_ns - 1.0).abs();
             tick.is_some() || off(look.coarse_ns) > IS_THE_TICK
         });
-        let attributed = evidence.attribute(look.cpu, &traced.gaps, &on_tick);
+        let attributed = evidence.attribute(look.cpu, &traced.gaps, &on_tick, traced.held());
         Seen {
             clock,
+            cpu: look.cpu,
             starts_ns,
             lengths_ns,
             tick,
+            foreign,
             on_tick,
             attributed,
             other,
@@ -95,14 +106,27 @@ impl Seen {
         self.traced.lost_ticks as f64 / self.traced.traced_ticks.max(1) as f64
     }
 
-    /// The same by cause. Of more gaps than are held, the first stand for all.
-    pub(super) fn lost_by_cause(&self) -> BTreeMap<Cause, f64> {
-        let held_ns: f64 = self.lengths_ns.iter().sum();
-        let mut by_cause = BTreeMap::new();
-        for (attributed, length_ns) in self.attributed.iter().zip(&self.lengths_ns) {
-            *by_cause.entry(attributed.cause).or_insert(0.0) += length_ns / held_ns * self.lost();
-        }
-        by_cause
+    /// Gaps a second.
+    pub(super) fn rate_hz(&self) -> f64 {
+        self.traced.count as f64 / self.seconds()
+    }
+
+    /// Gaps of at least so many ns a second.
+    pub(super) fn rate_of_hz(&self, least_ns: f64) -> f64 {
+        let buckets = self.traced.lengths.sparse().buckets;
+        let least = least_ns * STEPS_PER_UNIT;
+        let long = buckets.iter().filter(|(steps, _)| *steps as f64 >= least);
+        long.map(|(_, count)| *count).sum::<u64>() as f64 / self.seconds()
+    }
+
+    /// The time that gaps took by cause, as shares of all time; and what of it lies in no event though
+    /// the gap's cause is known by events.
+    pub(super) fn lost_by_cause(&self) -> (BTreeMap<Cause, f64>, f64) {
+        let (gaps, lost) = (&self.traced.gaps, self.lost());
+        let shares = self.evidence.shares(self.cpu, gaps, &self.attributed);
+        let by_cause = shares.by_cause.into_iter();
+        let by_cause = by_cause.map(|(cause, share)| (cause, share * lost));
+        (by_cause.collect(), shares.beside * lost)
     }
 
     /// The time between gaps that follow each other.
@@ -136,7 +160,13 @@ impl Seen {
         let steal: Option<u64> = cpus.clone().map(|cpu| cpu.steal_ns).sum();
         let threads = cpus.flat_map(|cpu| &cpu.threads);
         let delays: Option<u64> = threads.map(|thread| thread.run_delay_ns).sum();
+        let whole_until = self.evidence.whole_until(self.cpu);
+        let whole = whole_until.zip(self.traced.segments.first());
+        let whole_ns = whole.map(|(until, (first, _))| self.clock.between_ns(*first, until) as u64);
+        let backward = Some(self.traced.backward).filter(|backward| *backward > 0);
         let named = [
+            ("events_whole_ns", whole_ns),
+            ("backward_count", backward),
             ("involuntary_count", Some(self.involuntary())),
             ("run_delay_ns", delays),
             ("steal_ns", steal),

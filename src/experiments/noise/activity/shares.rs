@@ -1,8 +1,7 @@
 //! Who took how much, in words.
 
-use super::super::attribution::{Attributed, Cause, Level};
+use super::super::attribution::{Attributed, By, Cause, Level};
 use super::seen::Seen;
-use super::ticking::probability;
 use crate::stats::phase::Periodic;
 use crate::stats::quantile::median;
 use record::quantity::render;
@@ -42,17 +41,30 @@ pub(super) fn rows(seen: &Seen) -> Vec<Row> {
     rows
 }
 
-/// A cause and its name: `thread kworker/0:1`.
+/// A cause and its name: `thread kworker/0:1`. What is only matched by number says so.
 pub(super) fn name(attributed: &Attributed) -> String {
     let cause = attributed.cause.name();
     if attributed.cause == Cause::Unattributed {
         // Why nobody is named is told once, not with every gap.
         return cause.to_owned();
     }
-    match attributed.who.as_str() {
+    let name = match attributed.who.as_str() {
         "" => cause.to_owned(),
         who if who.starts_with(cause) || who.ends_with(cause) => who.to_owned(),
         who => format!("{cause} {who}"),
+    };
+    by_count(attributed, name)
+}
+
+/// The cause alone, and whether it is only matched by number.
+pub(super) fn state(attributed: &Attributed) -> String {
+    by_count(attributed, attributed.cause.name().to_owned())
+}
+
+fn by_count(attributed: &Attributed, name: String) -> String {
+    match attributed.by {
+        By::Count => format!("{name} (by count)"),
+        By::Time | By::Nothing => name,
     }
 }
 
@@ -88,10 +100,14 @@ pub(super) fn why_nobody(seen: &Seen, round: u32) -> Option<String> {
     if round > 1 || counts.is_empty() {
         return None;
     }
+    let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
+    counts.sort_by_key(|(why, count)| (std::cmp::Reverse(*count), *why));
     let texts = counts
         .iter()
         .map(|(why, count)| format!("{why} ({count} gaps)"));
-    let texts: Vec<String> = texts.take(NAMED).collect();
+    let more = counts.len().saturating_sub(NAMED);
+    let more = (more > 0).then(|| format!("{more} more reasons"));
+    let texts: Vec<String> = texts.take(NAMED).chain(more).collect();
     Some(format!("in round 1: {}", texts.join("; ")))
 }
 
@@ -133,13 +149,13 @@ impl Tracing {
             None => "no tick tells what that costs (round 1)".to_owned(),
         };
         Some(format!(
-            "of a window in which {} were recorded, which makes gaps longer: {cost}",
+            "of a window in which {} were recorded, which may change the gaps: {cost}",
             level.name()
         ))
     }
 }
 
-/// Who comes regularly.
+/// Who comes regularly: without figures, which differ between rounds and stand beside the sample.
 pub(super) fn told_of_other(found: &Periodic, plain: &Seen, traced: Option<&Seen>) -> String {
     let same = |other: &&Periodic| (other.period_ns / found.period_ns - 1.0).abs() <= SAME;
     let named = traced.and_then(|traced| {
@@ -155,11 +171,7 @@ pub(super) fn told_of_other(found: &Periodic, plain: &Seen, traced: Option<&Seen
     };
     let who = named.or_else(|| commonest(&found.members, plain));
     format!(
-        "every {:.2} ms a gap of {}, {} of them off the tick, by chance p {}: {}{beside}",
-        found.period_ns * 1e-6,
-        render(found.length_ns, Unit::Ns),
-        found.members.len(),
-        probability(found.p),
+        "regular gaps off the tick: {}{beside}",
         who.unwrap_or_else(|| "nobody known".to_owned())
     )
 }

@@ -1,7 +1,10 @@
+use super::round::{machine_of, steady};
 use super::seen::{Look, Seen};
-use super::{CARD, EXPERIMENT, Settings, cpu_of, machine_of, shares, ticking};
+use super::{CARD, EXPERIMENT, Settings, cpu_of, shares};
 use crate::experiment::{Experiment, Preset};
-use crate::experiments::noise::attribution::{Evidence, Level, OfCpu, OfThread, RowCount};
+use crate::experiments::noise::attribution::{
+    By, Cause, Evidence, Level, OfCpu, OfThread, RowCount,
+};
 use crate::experiments::noise::trace::Traced;
 use crate::experiments::tests::{check, params, recorded, sites, smoke};
 use crate::measure::Clock;
@@ -64,8 +67,39 @@ fn settings_are_what_was_asked_for() {
         .unwrap();
     assert_eq!(
         Settings::of(&auto.series[0], false).at_most,
+        Level::Counters,
+        "quick"
+    );
+    let standard = EXPERIMENT
+        .series(&site, &params(&CARD, Preset::Standard, &[]))
+        .unwrap();
+    assert_eq!(
+        Settings::of(&standard.series[0], false).at_most,
         Level::Tracepoints
     );
+}
+
+/// A round costs what its level costs, not only its windows.
+#[test]
+fn the_cost_of_a_round_is_that_of_its_level() {
+    let site = recorded("vm-granite-rapids");
+    let cost = |preset: Preset, set: &[(&str, &str)]| {
+        let offer = EXPERIMENT
+            .series(&site, &params(&CARD, preset, set))
+            .unwrap();
+        EXPERIMENT.round_cost(&site, &offer.series[0]).as_secs_f64()
+    };
+    let quick = cost(Preset::Quick, &[]);
+    assert!((0.12..0.18).contains(&quick), "{quick}");
+    let standard = cost(Preset::Standard, &[]);
+    assert!((1.0..1.25).contains(&standard), "{standard}");
+    let [counters, switches, tracepoints] = ["counters", "switches", "tracepoints"].map(|level| {
+        cost(
+            Preset::Quick,
+            &[("attribution", level), ("duration", "60ms")],
+        )
+    });
+    assert!(switches > counters + 0.06 && tracepoints > switches + 0.1);
 }
 
 #[test]
@@ -86,15 +120,27 @@ fn the_machine_is_told_by_what_the_case_resolved_to() {
     assert_eq!(untold.is_guest, None);
 }
 
+#[test]
+fn the_core_clock_of_another_cpu_must_stand_still() {
+    assert_eq!(steady(Some(3.0e9), Some(3.02e9)), Some(3.01e9));
+    assert_eq!(steady(Some(3.0e9), Some(3.1e9)), None);
+    assert_eq!(steady(None, Some(3.1e9)), None);
+}
+
 /// A window of 200 ms with a tick every 4 ms for 2 µs, and another every 7 ms for 200 µs, of which the
 /// scheduler counted each. A clock tick is a ns.
 fn seen() -> Seen {
+    seen_every(4_000_000)
+}
+
+/// The same with a tick of another length, on a kernel whose own is 4 ms.
+fn seen_every(tick_ns: u64) -> Seen {
     let mut gaps: Vec<Gap> = Vec::new();
     let gap = |start: u64, ns: u64| Gap {
         start,
         end: start + ns,
     };
-    gaps.extend((0..50).map(|at| gap(1_000_000 + at * 4_000_000, 2_000)));
+    gaps.extend((0..(200_000_000 / tick_ns)).map(|at| gap(1_000_000 + at * tick_ns, 2_000)));
     gaps.extend((0..28).map(|at| gap(2_345_678 + at * 7_000_000, 200_000)));
     gaps.sort_by_key(|gap| gap.start);
     let mut traced = Traced::empty();
@@ -125,6 +171,8 @@ fn seen() -> Seen {
         level: Level::Counters,
         why_not_higher: None,
         tick_ns: 1.0,
+        begin: 0,
+        is_guest: None,
         cpus: BTreeMap::from([(0, of_cpu)]),
         throttling: None,
         plumb: Vec::new(),
@@ -133,7 +181,6 @@ fn seen() -> Seen {
         clock: Clock::Counter { tick_ns: 1.0 },
         cpu: 0,
         duration_ns: 2e8,
-        candidates_ns: ticking::candidates_ns(4_000_000),
         coarse_ns: 4e6,
     };
     Seen::new(traced, evidence, &look)
@@ -155,21 +202,79 @@ fn a_window_is_told_apart_into_tick_and_others() {
             .all(|gap| seen.lengths_ns[*gap] == 200_000.0)
     );
     let told = shares::told_of_other(other, &seen, None);
-    assert!(told.starts_with("every 7.00 ms a gap of 200"), "{told}");
-    assert!(told.contains("thread"), "{told}");
+    assert_eq!(told, "regular gaps off the tick: another thread (by count)");
 }
 
 #[test]
 fn shares_by_cause_add_up_to_what_was_lost() {
     let seen = seen();
     assert!((seen.lost() - (50.0 * 2e3 + 28.0 * 2e5) / 2e8).abs() < 1e-12);
-    let by_cause = seen.lost_by_cause();
+    let (by_cause, beside) = seen.lost_by_cause();
+    assert_eq!(beside, 0.0, "no event says what lies beside it");
     let sum: f64 = by_cause.values().sum();
     assert!((sum - seen.lost()).abs() < 1e-9, "{by_cause:?}");
     let rows = shares::rows(&seen);
     assert_eq!(rows.iter().map(|row| row.count).sum::<usize>(), 78);
     let timer = rows.iter().find(|row| row.cause == "timer").unwrap();
     assert_eq!((timer.count, timer.median_ns), (50, 2_000.0));
+}
+
+/// What keeps a usual period that is not the kernel's own is no tick: it gives no gap to the timer.
+#[test]
+fn the_tick_of_another_is_not_this_kernels() {
+    let seen = seen_every(10_000_000);
+    assert_eq!(seen.tick, None);
+    assert!(seen.on_tick.iter().all(|on_tick| !on_tick));
+    let foreign = seen.foreign.as_ref().expect("another's tick");
+    assert!((foreign.period_ns - 1e7).abs() < 1e3, "{foreign:?}");
+    assert!(seen_every(4_000_000).foreign.is_none());
+}
+
+/// What is matched by number says so wherever it is named.
+#[test]
+fn causes_by_number_are_marked() {
+    let seen = seen();
+    for attributed in &seen.attributed {
+        let by_number = attributed.by == By::Count;
+        assert!(by_number, "{attributed:?}");
+        assert!(shares::name(attributed).ends_with("(by count)"));
+        assert!(shares::state(attributed).ends_with("(by count)"));
+    }
+    let mut by_time = seen.attributed[0].clone();
+    by_time.by = By::Time;
+    assert_eq!(shares::state(&by_time), "timer");
+    assert!(!shares::name(&by_time).contains("count"));
+}
+
+/// Whatever the threshold: 28 gaps of 200 us and, from 2 us on, 50 more in 200 ms.
+#[test]
+fn gaps_are_counted_from_a_length_on() {
+    let seen = seen();
+    let near = |found: f64, right: f64| assert!((found - right).abs() < 1e-6, "{found}");
+    near(seen.rate_hz(), 78.0 / 0.2);
+    near(seen.rate_of_hz(1_000.0), 78.0 / 0.2);
+    near(seen.rate_of_hz(3_000.0), 28.0 / 0.2);
+    near(seen.rate_of_hz(1e6), 0.0);
+}
+
+/// The reasons that explain most come first, whatever their letters.
+#[test]
+fn reasons_are_told_by_how_many_gaps_they_have() {
+    let mut seen = seen();
+    for (gap, attributed) in seen.attributed.iter_mut().enumerate() {
+        attributed.cause = Cause::Unattributed;
+        attributed.who = match gap {
+            0..20 => format!("a{gap}"),
+            _ => "zeta".to_owned(),
+        };
+    }
+    let told = shares::why_nobody(&seen, 1).expect("there are some");
+    assert!(
+        told.starts_with("in round 1: zeta (58 gaps); a0 (1 gaps)"),
+        "{told}"
+    );
+    assert!(told.ends_with("9 more reasons"), "{told}");
+    assert_eq!(shares::why_nobody(&seen, 2), None);
 }
 
 #[test]

@@ -8,19 +8,19 @@ use crate::stats::phase::Tick;
 const USUAL_NS: [f64; 4] = [10e6, 4e6, 1e7 / 3.0, 1e6];
 /// Periods and rates that are so near are the same.
 const SAME: f64 = 0.02;
-/// Share of the tick's rate below which timer interrupts are no tick's.
+/// Share of the tick's rate below which timer interrupts are no tick's …
 const TICKLESS: f64 = 0.5;
+/// … below which some of them are missing …
+const FEWER: f64 = 0.9;
 /// … and above which there are others beside the tick's.
 const MORE: f64 = 1.2;
+/// A window may begin and end beside a tick, and the counters are read a little before and after it.
+const AT_THE_ENDS: f64 = 2.0;
 
-/// The periods to look for: the usual ones, and what the coarse clock says, where that is another.
-pub(super) fn candidates_ns(coarse_ns: u64) -> Vec<f64> {
-    let coarse_ns = coarse_ns as f64;
-    let mut candidates = USUAL_NS.to_vec();
-    if coarse_ns > 0.0 && candidates.iter().all(|usual| !same(*usual, coarse_ns)) {
-        candidates.push(coarse_ns);
-    }
-    candidates
+/// Periods of others' ticks: the usual ones that are not the kernel's own.
+pub(super) fn foreign_ns(coarse_ns: f64) -> Vec<f64> {
+    let usual = USUAL_NS.into_iter();
+    usual.filter(|usual| !same(*usual, coarse_ns)).collect()
 }
 
 fn same(a: f64, b: f64) -> bool {
@@ -32,11 +32,15 @@ pub(super) struct Ticking {
     cpu: usize,
     /// From the gaps' phase.
     tick: Option<Tick>,
+    /// Another's, where there is none.
+    foreign: Option<Tick>,
     gaps: usize,
     /// From the coarse clock.
     coarse_ns: f64,
     /// Timer interrupts a second; `None` where they are not told.
     timer_hz: Option<f64>,
+    /// Length of the window.
+    seconds: f64,
     /// The list of tickless CPUs, where there is one.
     nohz_full: Option<String>,
     steal_ns: Option<u64>,
@@ -57,6 +61,8 @@ impl Ticking {
         Ticking {
             cpu,
             tick: seen.tick.clone(),
+            foreign: seen.foreign.clone(),
+            seconds: seen.seconds(),
             gaps: seen.starts_ns.len(),
             coarse_ns: coarse_ns as f64,
             timer_hz: timers.map(|count| count / seen.seconds().max(1e-9)),
@@ -105,13 +111,20 @@ impl Ticking {
                 probability(tick.rayleigh_p),
                 probability(tick.p),
             ),
-            None => format!("the phase of {} gaps gives no tick", self.gaps),
+            None => format!(
+                "the phase of {} gaps gives no tick of that period",
+                self.gaps
+            ),
         };
         let timers = match self.timer_hz {
             Some(hz) => format!("{hz:.0} timer interrupts a second in /proc/interrupts"),
             None => "no timer interrupts told by /proc/interrupts".to_owned(),
         };
-        let verdict = disagreement.unwrap_or_else(|| "the three agree".to_owned());
+        let agree = match self.timer_hz {
+            Some(_) => "the three agree",
+            None => "the two agree",
+        };
+        let verdict = disagreement.unwrap_or_else(|| agree.to_owned());
         vec![format!(
             "{phase}; {:.4} ms by clock_getres(CLOCK_MONOTONIC_COARSE); {timers}: {verdict} (round 1)",
             self.coarse_ns * 1e-6
@@ -121,41 +134,51 @@ impl Ticking {
     /// Why they do not say the same, if so. Figures stand in brackets.
     fn disagreement(&self) -> Option<String> {
         let coarse_hz = 1e9 / self.coarse_ns;
-        let is_tickless = self.timer_hz.is_some_and(|hz| hz < TICKLESS * coarse_hz);
-        let Some(tick) = &self.tick else {
-            return Some(match (self.timer_hz, is_tickless) {
-                (Some(hz), true) => self.tickless(hz, coarse_hz),
-                (Some(_), false) => format!(
-                    "timer interrupts come, but gaps do not keep their phase: too few, or hidden by \
-                     others (who took {:.1} % of the time in all, steal {})",
-                    100.0 * self.lost,
-                    self.steal()
-                ),
-                (None, _) => {
-                    "no tick among the gaps, and nothing counts the timer's interrupts: whether \
-                              the CPU is tickless is not known"
-                        .to_owned()
-                }
-            });
-        };
-        if !same(tick.period_ns, self.coarse_ns) {
+        if self.tick.is_none() {
+            return Some(self.no_tick(coarse_hz));
+        }
+        let timer_hz = self.timer_hz?;
+        let ends_hz = AT_THE_ENDS / self.seconds.max(1e-9);
+        if timer_hz < FEWER * coarse_hz - ends_hz {
             return Some(format!(
-                "the gaps keep another period than the coarse clock: a timer of another's, or the \
-                 hypervisor's tick (steal in the window {})",
-                self.steal()
+                "fewer timer interrupts than ticks: some come as others than the timer's ({timer_hz:.0} a \
+                 second)"
             ));
         }
-        match self.timer_hz {
-            Some(hz) if is_tickless => Some(format!(
-                "fewer timer interrupts than ticks: they come as others than the timer's ({hz:.0} a \
-                 second)"
-            )),
-            Some(hz) if hz > MORE * coarse_hz => Some(format!(
+        (timer_hz > MORE * coarse_hz + ends_hz).then(|| {
+            format!(
                 "more timer interrupts than ticks: other timers run out here ({:.0} a second beside the \
                  tick)",
-                hz - coarse_hz
-            )),
-            _ => None,
+                timer_hz - coarse_hz
+            )
+        })
+    }
+
+    /// Why the gaps have no tick.
+    fn no_tick(&self, coarse_hz: f64) -> String {
+        let is_tickless = self.timer_hz.is_some_and(|hz| hz < TICKLESS * coarse_hz);
+        let why = match (self.timer_hz, is_tickless) {
+            (Some(hz), true) => self.tickless(hz, coarse_hz),
+            (Some(_), false) => format!(
+                "timer interrupts come, but gaps do not keep their phase: too few, or hidden by others \
+                 (who took {:.1} % of the time in all, steal {})",
+                100.0 * self.lost,
+                self.steal()
+            ),
+            (None, _) => {
+                "no tick among the gaps, and nothing counts the timer's interrupts: whether the \
+                          CPU is tickless is not known"
+                    .to_owned()
+            }
+        };
+        match &self.foreign {
+            Some(foreign) => format!(
+                "{why}; they keep another's period, which is not this kernel's: another timer, or the \
+                 hypervisor's tick ({:.4} ms, by chance p {})",
+                foreign.period_ns * 1e-6,
+                probability(foreign.p)
+            ),
+            None => why,
         }
     }
 
@@ -194,7 +217,7 @@ pub(super) fn probability(p: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ticking, candidates_ns, probability};
+    use super::{Ticking, foreign_ns, probability};
     use crate::stats::phase::tick;
 
     fn ticking(period_ms: Option<f64>, timer_hz: Option<f64>, nohz_full: Option<&str>) -> Ticking {
@@ -204,7 +227,9 @@ mod tests {
         let starts = period_ms.map_or(Vec::new(), |_| starts);
         Ticking {
             cpu: 3,
-            tick: tick(&starts, &candidates_ns(4_000_000)),
+            tick: tick(&starts, &[4e6]),
+            foreign: tick(&starts, &foreign_ns(4e6)),
+            seconds: 0.2,
             gaps: starts.len(),
             coarse_ns: 4e6,
             timer_hz,
@@ -253,7 +278,7 @@ mod tests {
         says(&ticking(None, None, None), "is not known");
         says(
             &ticking(Some(10.0), Some(100.0), None),
-            "another period than the coarse clock",
+            "they keep another's period, which is not this kernel's",
         );
         says(
             &ticking(Some(4.0), Some(600.0), None),
@@ -263,13 +288,34 @@ mod tests {
             &ticking(Some(4.0), Some(2.0), None),
             "fewer timer interrupts than ticks",
         );
-        says(&ticking(Some(4.0), None, None), "the three agree");
+        says(
+            &ticking(Some(4.0), Some(200.0), None),
+            "fewer timer interrupts than ticks",
+        );
+        // A window of 200 ms may miss a tick at each end.
+        says(&ticking(Some(4.0), Some(216.0), None), "the three agree");
+        says(&ticking(Some(4.0), None, None), "the two agree");
+    }
+
+    /// The kernel says what its tick is: what keeps another usual period is not that.
+    #[test]
+    fn only_other_periods_are_foreign() {
+        assert_eq!(foreign_ns(4e6).len(), 3);
+        assert!(!foreign_ns(4e6).contains(&4e6));
+        assert_eq!(foreign_ns(2e6).len(), 4);
+        let foreign = ticking(Some(10.0), Some(250.0), None);
+        assert!(foreign.tick.is_none() && foreign.foreign.is_some());
+        says(&foreign, "(10.0000 ms, by chance p");
+        // In later rounds without figures.
+        assert!(
+            !foreign.told(2)[0].contains("10.0"),
+            "{:?}",
+            foreign.told(2)
+        );
     }
 
     #[test]
-    fn an_unusual_period_of_the_clock_is_looked_for() {
-        assert_eq!(candidates_ns(4_000_000).len(), 4);
-        assert_eq!(candidates_ns(2_000_000).last(), Some(&2e6));
+    fn probabilities_are_short() {
         assert_eq!(probability(0.0), "< 1e-300");
         assert_eq!(probability(2.2e-16), "2e-16");
     }

@@ -1,7 +1,8 @@
 //! The raw list of gaps, the timeline, the table of periods and the causes of a round.
 
+use super::super::attribution::Level;
 use super::seen::Seen;
-use super::shares::{self, name};
+use super::shares::{self, name, state};
 use crate::measure::{Bench, raw_ns};
 use anyhow::Result;
 use record::case::Case;
@@ -24,6 +25,11 @@ impl Names {
     }
 }
 
+/// Rows of a list of gaps, in the first round and in each other one: of a row of 25 bytes, a megabyte and
+/// a tenth of one.
+const ROWS_FIRST: usize = 50_000;
+const ROWS: usize = 4_000;
+
 /// Writes all traces of a round.
 pub(super) fn write(
     bench: &mut Bench,
@@ -37,9 +43,36 @@ pub(super) fn write(
     if let Some(traced) = traced {
         gaps(bench, case, "gaps_traced", traced)?;
     }
-    timeline(bench, case, plain, samples)?;
-    periods(bench, case, plain, samples, core_hz)?;
-    causes(bench, case, traced.unwrap_or(plain))
+    let shown = shown(plain, traced);
+    timeline(bench, case, shown, samples)?;
+    periods(bench, case, shown, samples, core_hz)?;
+    causes(bench, case, traced.unwrap_or(plain))?;
+    counters(bench, case, plain)
+}
+
+/// The window of picture and table: the one in which causes are known by time, where there is one.
+fn shown<'seen>(plain: &'seen Seen, traced: Option<&'seen Seen>) -> &'seen Seen {
+    let by_time = traced.filter(|traced| traced.evidence.level == Level::Tracepoints);
+    by_time.unwrap_or(plain)
+}
+
+/// What a reader must know of the picture and the table.
+pub(super) fn told(plain: &Seen, traced: Option<&Seen>) -> &'static str {
+    match std::ptr::eq(shown(plain, traced), plain) {
+        true => {
+            "picture and table are of the window that nothing but the loop ran in; causes in it are matched \
+             by number (by count)"
+        }
+        false => {
+            "picture and table are of the second window, in which tracepoints were recorded: causes in it \
+             are known by time, and lengths hold what recording costs; the list `gaps` is of the first"
+        }
+    }
+}
+
+/// A time to 0.1 ns, less than any counter's tick.
+fn tenth(ns: f64) -> f64 {
+    (ns * 10.0).round() / 10.0
 }
 
 /// Where the windows of the lists of gaps lie in time, by name: so that what others saw meanwhile can be
@@ -61,17 +94,24 @@ pub(super) fn places(plain: &Seen, traced: Option<&Seen>) -> Vec<(String, f64)> 
     named
 }
 
-/// Every gap that is held: when, how long, whose.
+/// The gaps: when, how long, whose. All that are held in the first round, the first of them in others.
 fn gaps(bench: &mut Bench, case: &Case, kind: &str, seen: &Seen) -> Result<()> {
+    let most = match bench.order().round {
+        0 | 1 => ROWS_FIRST,
+        _ => ROWS,
+    };
     let mut names = Names::default();
-    let mut rows = Vec::with_capacity(seen.starts_ns.len());
-    for (gap, attributed) in seen.attributed.iter().enumerate() {
+    let held = seen.attributed.len();
+    let mut rows = Vec::with_capacity(held.min(most));
+    for (gap, attributed) in seen.attributed.iter().enumerate().take(most) {
         let whose = names.number(&name(attributed));
-        rows.push(vec![seen.starts_ns[gap], seen.lengths_ns[gap], whose]);
+        let (start_ns, length_ns) = (seen.starts_ns[gap], seen.lengths_ns[gap]);
+        rows.push(vec![tenth(start_ns), tenth(length_ns), whose]);
     }
+    let listed = rows.len();
     let columns = ["start_ns", "length_ns", "cause"];
     let trace = bench.trace(case, kind, &columns, rows)?;
-    trace.dropped += seen.traced.dropped;
+    trace.dropped += seen.traced.dropped + (held - listed) as u64;
     trace.names.insert("cause".to_owned(), names.0);
     Ok(())
 }
@@ -82,9 +122,10 @@ fn timeline(bench: &mut Bench, case: &Case, seen: &Seen, samples: usize) -> Resu
     let running = names.number(RUNNING);
     let mut rows = Vec::with_capacity(2 * samples);
     for (active_start_ns, active_ns, gap) in seen.periods().take(samples) {
-        let whose = names.number(seen.attributed[gap].cause.name());
-        rows.push(vec![active_start_ns, active_ns, running]);
-        rows.push(vec![seen.starts_ns[gap], seen.lengths_ns[gap], whose]);
+        let whose = names.number(&state(&seen.attributed[gap]));
+        let (start_ns, length_ns) = (seen.starts_ns[gap], seen.lengths_ns[gap]);
+        rows.push(vec![tenth(active_start_ns), tenth(active_ns), running]);
+        rows.push(vec![tenth(start_ns), tenth(length_ns), whose]);
     }
     let columns = ["start_ns", "duration_ns", "state"];
     let trace = bench.trace(case, "timeline", &columns, rows)?;
@@ -104,11 +145,11 @@ fn periods(
     let mut names = Names::default();
     let mut rows = Vec::with_capacity(samples);
     for (active_start_ns, active_ns, gap) in seen.periods().take(samples) {
-        let cycles = |ns: f64| core_hz.map(|hz| ns * hz * 1e-9);
+        let cycles = |ns: f64| core_hz.map(|hz| (ns * hz * 1e-9).round());
         let inactive_ns = seen.lengths_ns[gap];
-        let mut row = vec![active_start_ns, active_ns];
+        let mut row = vec![tenth(active_start_ns), tenth(active_ns)];
         row.extend(cycles(active_ns));
-        row.push(inactive_ns);
+        row.push(tenth(inactive_ns));
         row.extend(cycles(inactive_ns));
         row.push(names.number(&name(&seen.attributed[gap])));
         rows.push(row);
@@ -147,5 +188,22 @@ fn causes(bench: &mut Bench, case: &Case, seen: &Seen) -> Result<()> {
     let trace = bench.trace(case, "causes", &columns, rows)?;
     trace.names.insert("cause".to_owned(), causes.0);
     trace.names.insert("who".to_owned(), names.0);
+    Ok(())
+}
+
+/// What the kernel counted of interrupts and soft interrupts around the first window.
+fn counters(bench: &mut Bench, case: &Case, seen: &Seen) -> Result<()> {
+    let (mut kinds, mut names) = (Names::default(), Names::default());
+    let mut rows = Vec::new();
+    for moved in seen.evidence.moved() {
+        rows.push(vec![
+            kinds.number(moved.kind),
+            names.number(moved.row),
+            moved.count as f64,
+        ]);
+    }
+    let trace = bench.trace(case, "counters", &["kind", "row", "count"], rows)?;
+    trace.names.insert("kind".to_owned(), kinds.0);
+    trace.names.insert("row".to_owned(), names.0);
     Ok(())
 }

@@ -5,7 +5,7 @@
 //! CPU in the window. It reads the counters around the window while the others sleep.
 
 use crate::experiments::noise::attribution::{Evidence, Level, Watch};
-use crate::experiments::noise::trace::{self, ROOM, Threshold, Traced};
+use crate::experiments::noise::trace::{self, GAPS_MAX, ROOM, Threshold, Traced};
 use crate::host::refused;
 use crate::measure::Clock;
 use anyhow::{Context, Result, anyhow};
@@ -204,7 +204,10 @@ impl Meeting {
         }
         let start = self.tick_of(self.begin_ns.load(Ordering::Acquire));
         let end = start + self.clock.ticks(self.window_ns);
-        let traced = trace::window_between(tracer, &threshold, self.clock, start, end);
+        // The memory for them is bounded for all CPUs together.
+        let gaps = GAPS_MAX / expected.max(1);
+        let traced =
+            trace::window_between(tracer, &threshold, self.clock, (start, end), gaps);
         drop(ended);
         // A CPU that falls idle changes the others: its clock, its sibling's, the work that is left.
         while self.ended.load(Ordering::Acquire) < expected {

@@ -3,9 +3,10 @@
 use super::TOGETHER;
 use super::party::{Party, Seen};
 use crate::experiments::noise::attribution::{Cause, Evidence};
+use crate::experiments::noise::trace::Traced;
 use crate::measure::{Bench, Clock};
 use crate::stats::histogram::Histogram;
-use crate::stats::phase;
+use crate::stats::phase::tick_by_length;
 use crate::stats::quantile::median;
 use anyhow::{Result, anyhow};
 use metal::clock::{Clock as KernelClock, getres_ns};
@@ -30,8 +31,9 @@ const COLUMNS: [&str; 6] = [
 struct Loss<'party> {
     cpu: usize,
     seen: &'party Seen,
-    /// By cause, in the order of [`Cause::ALL`], as a share of the traced time.
-    by_cause: Vec<f64>,
+    /// By cause, in the order of [`Cause::ALL`], as a share of the traced time; `None` where the evidence
+    /// cannot tell it.
+    by_cause: Vec<Option<f64>>,
     median_ns: Option<f64>,
 }
 
@@ -126,22 +128,53 @@ fn write_all(case: &Case, party: &Party, losses: &[Loss<'_>], bench: &mut Bench)
     bench.record_apart(case, "gap_rate", vec![rates / count])?;
     write_plumb(case, &party.evidence, traced_ns, bench)?;
 
+    let is_told = |at: &usize| losses.iter().all(|loss| loss.by_cause[*at].is_some());
+    let told: Vec<usize> = (0..Cause::ALL.len()).filter(is_told).collect();
     let mut columns: Vec<String> = COLUMNS.map(str::to_owned).into();
-    columns.extend(Cause::ALL.map(|cause| format!("{}_ratio", cause.name())));
+    columns.extend(
+        told.iter()
+            .map(|at| format!("{}_ratio", Cause::ALL[*at].name())),
+    );
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-    let rows = losses.iter().map(|loss| loss.row(clock)).collect();
+    let rows = losses.iter().map(|loss| loss.row(clock, &told)).collect();
     bench.trace(case, "cpus", &columns, rows)?;
+    write_counters(case, &party.evidence, bench)?;
 
     let shares: f64 = losses.iter().map(Loss::share).sum();
     let samples = bench.record_apart(case, "lost", vec![shares / count])?;
     samples.quantities.insert("cpus_count".to_owned(), count);
-    let mean = |cause: usize| losses.iter().map(|loss| loss.by_cause[cause]).sum::<f64>() / count;
-    let by_cause: Vec<f64> = (0..Cause::ALL.len()).map(mean).collect();
+    let mean = |cause: usize| {
+        let of_all: Option<f64> = losses.iter().map(|loss| loss.by_cause[cause]).sum();
+        Some(of_all? / count)
+    };
+    let by_cause: Vec<Option<f64>> = (0..Cause::ALL.len()).map(mean).collect();
     samples.notes.push(causes(case, &by_cause));
     samples.notes.push(worst(losses, clock));
     samples.notes.push(party.evidence.reached());
     samples.notes.extend(throttling(&party.evidence));
     samples.notes.extend(absent);
+    Ok(())
+}
+
+/// Every line of interrupts and soft interrupts that moved.
+fn write_counters(case: &Case, evidence: &Evidence, bench: &mut Bench) -> Result<()> {
+    let (mut kinds, mut names): (Vec<String>, Vec<String>) = Default::default();
+    let number = |names: &mut Vec<String>, name: &str| {
+        let at = names.iter().position(|known| known == name);
+        at.unwrap_or_else(|| {
+            names.push(name.to_owned());
+            names.len() - 1
+        }) as f64
+    };
+    let moved = evidence.moved();
+    let rows = moved.iter().map(|one| {
+        let (kind, row) = (number(&mut kinds, one.kind), number(&mut names, one.row));
+        vec![one.cpu as f64, kind, row, one.count as f64]
+    });
+    let rows = rows.collect();
+    let trace = bench.trace(case, "counters", &["cpu", "kind", "row", "count"], rows)?;
+    trace.names.insert("kind".to_owned(), kinds);
+    trace.names.insert("row".to_owned(), names);
     Ok(())
 }
 
@@ -190,32 +223,29 @@ impl<'party> Loss<'party> {
             .map(|gap| clock.ns(gap.start.saturating_sub(first)))
             .collect();
         let nominal_ns = getres_ns(KernelClock::MONOTONIC_COARSE) as f64;
-        let tick = phase::tick(&starts_ns, &[nominal_ns]);
+        let lengths_ns: Vec<f64> = gaps.iter().map(|gap| clock.ns(gap.ticks())).collect();
+        let tick = tick_by_length(&starts_ns, &lengths_ns, &[nominal_ns]);
         let on_tick: Vec<bool> = starts_ns
             .iter()
             .map(|start_ns| tick.as_ref().is_some_and(|tick| tick.is_on(*start_ns)))
             .collect();
-        let mut by_cause = vec![0.0; Cause::ALL.len()];
-        let traced = (seen.traced.traced_ticks as f64).max(1.0);
-        for (gap, found) in gaps.iter().zip(evidence.attribute(cpu, gaps, &on_tick)) {
-            let place = Cause::ALL.iter().position(|cause| *cause == found.cause);
-            if let Some(place) = place {
-                by_cause[place] += gap.ticks() as f64 / traced;
-            }
-        }
-        let lengths: Vec<f64> = gaps.iter().map(|gap| clock.ns(gap.ticks())).collect();
+        let found = evidence.attribute(cpu, gaps, &on_tick, seen.traced.held());
+        let shares = evidence.shares(cpu, gaps, &found).by_cause;
+        let lost = share(&seen.traced);
+        let of = |cause: &Cause| {
+            let share = shares.get(cause).copied().unwrap_or(0.0);
+            evidence.tells(cpu, *cause).then_some(share * lost)
+        };
         Loss {
             cpu,
             seen,
-            by_cause,
-            median_ns: median(&lengths),
+            by_cause: Cause::ALL.iter().map(of).collect(),
+            median_ns: median(&lengths_ns),
         }
     }
 
-    /// Share of the traced time that was lost.
     fn share(&self) -> f64 {
-        let traced = &self.seen.traced;
-        traced.lost_ticks as f64 / (traced.traced_ticks as f64).max(1.0)
+        share(&self.seen.traced)
     }
 
     fn rate_hz(&self, clock: Clock) -> f64 {
@@ -223,7 +253,8 @@ impl<'party> Loss<'party> {
         traced.count as f64 * 1e9 / clock.ns(traced.traced_ticks.max(1))
     }
 
-    fn row(&self, clock: Clock) -> Vec<f64> {
+    /// A row of the table, with these causes, by their places in [`Cause::ALL`].
+    fn row(&self, clock: Clock, told: &[usize]) -> Vec<f64> {
         let mut row = vec![
             self.cpu as f64,
             self.share(),
@@ -232,9 +263,15 @@ impl<'party> Loss<'party> {
             clock.ns(self.seen.traced.longest_ticks),
             self.seen.threshold.ns,
         ];
-        row.extend(&self.by_cause);
+        let shares = told.iter().map(|at| self.by_cause[*at].unwrap_or(0.0));
+        row.extend(shares);
         row
     }
+}
+
+/// Share of the traced time that was lost.
+fn share(traced: &Traced) -> f64 {
+    traced.lost_ticks as f64 / (traced.traced_ticks as f64).max(1.0)
 }
 
 /// Lengths of the first so many gaps.
@@ -244,19 +281,19 @@ fn lengths_ns(loss: &Loss<'_>, clock: Clock, most: usize) -> Vec<f64> {
 }
 
 /// What the lost time went to, largest part first.
-fn causes(case: &Case, by_cause: &[f64]) -> String {
-    let all: f64 = by_cause.iter().sum();
+fn causes(case: &Case, by_cause: &[Option<f64>]) -> String {
+    let all: f64 = by_cause.iter().flatten().sum();
     let nobody = case.at.get("nobody").and_then(Value::text);
     let mut parts: Vec<(f64, &str)> = Cause::ALL
         .into_iter()
         .zip(by_cause)
-        .filter(|(_, share)| **share > 0.0)
+        .filter_map(|(cause, share)| Some((cause, share.filter(|share| *share > 0.0)?)))
         .map(|(cause, share)| {
             let name = match cause {
                 Cause::Unattributed => nobody.unwrap_or(cause.name()),
                 _ => cause.name(),
             };
-            (*share, name)
+            (share, name)
         })
         .collect();
     if parts.is_empty() {
@@ -295,7 +332,7 @@ fn warnings(evidence: &Evidence, loss: &Loss<'_>) -> Vec<String> {
     let mut warnings: Vec<String> = throttling(evidence).into_iter().collect();
     if traced.dropped > 0 {
         warnings.push(format!(
-            "causes are those of the first {} gaps of {}",
+            "causes are those of the first {} gaps of {}, with their part of the counts",
             traced.gaps.len(),
             traced.count
         ));
@@ -336,4 +373,104 @@ fn absent(party: &Party) -> Vec<String> {
 fn switches(evidence: &Evidence) -> u64 {
     let threads = evidence.cpus.values().flat_map(|cpu| &cpu.threads);
     threads.filter_map(|thread| thread.involuntary).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cause, Loss, causes};
+    use crate::experiments::noise::all::party::Seen;
+    use crate::experiments::noise::attribution::{Evidence, Level, OfCpu, OfThread, RowCount};
+    use crate::experiments::noise::trace::{Threshold, Traced};
+    use crate::measure::Clock;
+    use metal::gaps::Gap;
+    use record::case::Case;
+    use record::key::CaseId;
+    use std::collections::BTreeMap;
+
+    /// 200 gaps of 2 ticks of a ns, of which the first `held` are there one by one.
+    fn seen(held: u64) -> Seen {
+        let mut traced = Traced::empty();
+        let gap = |n: u64| Gap {
+            start: 1_000_000 * n + 500,
+            end: 1_000_000 * n + 2_500,
+        };
+        traced.gaps = (0..held).map(gap).collect();
+        (traced.count, traced.dropped) = (200, 200 - held);
+        (traced.lost_ticks, traced.traced_ticks) = (400_000, 200_000_000);
+        traced.segments = vec![(0, 200_000_000)];
+        Seen {
+            threshold: Threshold {
+                ticks: 300,
+                ns: 300.0,
+                read_to_read_ns: 10.0,
+                because: String::new(),
+            },
+            traced,
+        }
+    }
+
+    /// Every second of them was a switch, and a tick's every fourth.
+    fn evidence() -> Evidence {
+        let of_cpu = OfCpu {
+            interrupts: Some(vec![RowCount {
+                name: "LOC".to_owned(),
+                is_timer: true,
+                count: 50,
+            }]),
+            threads: vec![OfThread {
+                tid: 1,
+                involuntary: Some(100),
+                run_delay_ns: None,
+            }],
+            ..OfCpu::default()
+        };
+        Evidence {
+            level: Level::Counters,
+            why_not_higher: None,
+            tick_ns: 1.0,
+            begin: 0,
+            is_guest: None,
+            cpus: BTreeMap::from([(3, of_cpu)]),
+            throttling: None,
+            plumb: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn causes_add_up_to_what_was_lost_also_where_gaps_were_dropped() {
+        let clock = Clock::Counter { tick_ns: 1.0 };
+        for held in [200, 40] {
+            let seen = seen(held);
+            let loss = Loss::of(3, &seen, &evidence(), clock);
+            let sum: f64 = loss.by_cause.iter().flatten().sum();
+            assert!((sum - loss.share()).abs() < 1e-12, "{sum}");
+            let of = |cause: Cause| {
+                let at = Cause::ALL.iter().position(|of| *of == cause);
+                loss.by_cause[at.expect("it is one")]
+            };
+            let half = of(Cause::Thread).expect("switches are counted");
+            assert!((half / loss.share() - 0.5).abs() < 1e-9, "{half}");
+            let quarter = of(Cause::Timer).expect("interrupts are counted");
+            assert!((quarter / loss.share() - 0.25).abs() < 0.026, "{quarter}");
+            // No counter tells these.
+            for unknown in [Cause::Softirq, Cause::Plumb, Cause::Steal] {
+                assert_eq!(of(unknown), None);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_named() {
+        let mut by_cause = vec![None; Cause::ALL.len()];
+        let case = Case::new(CaseId::new());
+        assert_eq!(causes(&case, &by_cause), "no gap");
+        by_cause[0] = Some(0.03);
+        by_cause[1] = Some(0.0);
+        by_cause[3] = Some(0.01);
+        let told = causes(&case, &by_cause);
+        assert_eq!(
+            told,
+            "of the lost time, by counters: timer 75 %, thread 25 %"
+        );
+    }
 }

@@ -13,7 +13,7 @@
 //!    out between two ticks). Nothing tells them apart, so the line with most
 //!    interrupts gets the shortest gaps.
 
-use super::{Attributed, By, Cause, OfCpu, RowCount, Throttling};
+use super::{Attributed, By, Cause, Held, OfCpu, RowCount, Throttling};
 
 /// What a switch costs beyond the time that the scheduler counts, in ns: twice a switch with cold
 /// caches on a slow machine.
@@ -33,17 +33,39 @@ pub(super) struct Matching<'a> {
     lengths_ns: &'a [f64],
     on_tick: &'a [bool],
     of_cpu: &'a OfCpu,
+    held: Held,
 }
 
 impl<'a> Matching<'a> {
-    /// No gap has a cause yet.
-    pub(super) fn new(lengths_ns: &'a [f64], on_tick: &'a [bool], of_cpu: &'a OfCpu) -> Self {
+    /// No gap has a cause yet. They are the part `held` of those that were counted.
+    pub(super) fn new(
+        lengths_ns: &'a [f64],
+        on_tick: &'a [bool],
+        of_cpu: &'a OfCpu,
+        held: Held,
+    ) -> Self {
         Matching {
             found: vec![None; lengths_ns.len()],
             lengths_ns,
             on_tick,
             of_cpu,
+            held,
         }
+    }
+
+    /// The part of a count that is these gaps'.
+    fn part(&self, count: u64) -> u64 {
+        (count as f64 * self.held.gaps).round() as u64
+    }
+
+    /// The part of a line's count that is these gaps'. The timer comes as often whether other gaps are
+    /// many or few: its part is that of the time.
+    fn counted(&self, row: &RowCount) -> u64 {
+        let part = match row.is_timer {
+            true => self.held.time,
+            false => self.held.gaps,
+        };
+        (row.count as f64 * part).round() as u64
     }
 
     /// Gaps without a cause, longest first; equal ones in the order of time.
@@ -102,7 +124,8 @@ impl<'a> Matching<'a> {
             return;
         };
         let (count, ns) = self.given(&[Cause::Throttled]);
-        let left_ns = time_ns as f64 - (ns - count as f64 * THROTTLE_NS).max(0.0);
+        let (periods, time_ns) = (self.part(periods), time_ns as f64 * self.held.gaps);
+        let left_ns = time_ns - (ns - count as f64 * THROTTLE_NS).max(0.0);
         let cause = (Cause::Throttled, "quota of the control group");
         let bounds = (periods.saturating_sub(count), left_ns, THROTTLE_NS);
         let lengths_ns = self.lengths_ns;
@@ -134,7 +157,7 @@ impl<'a> Matching<'a> {
             .threads
             .iter()
             .filter_map(|thread| thread.involuntary);
-        let switches: u64 = known.sum();
+        let switches = self.part(known.sum());
         let (count, ns) = self.given(&[Cause::Throttled, Cause::Thread, Cause::Plumb]);
         let delays: Option<u64> = of_cpu
             .threads
@@ -142,7 +165,9 @@ impl<'a> Matching<'a> {
             .map(|thread| thread.run_delay_ns)
             .sum();
         let left_ns = match delays {
-            Some(delay_ns) => delay_ns as f64 - (ns - count as f64 * SWITCH_NS).max(0.0),
+            Some(delay_ns) => {
+                delay_ns as f64 * self.held.gaps - (ns - count as f64 * SWITCH_NS).max(0.0)
+            }
             None => f64::INFINITY,
         };
         let cause = (Cause::Thread, "another thread");
@@ -180,13 +205,14 @@ impl<'a> Matching<'a> {
         let Some(steal_ns) = self.of_cpu.steal_ns.filter(|ns| *ns > 0) else {
             return;
         };
-        let mut left_ns = steal_ns as f64 - self.given(&[Cause::Steal]).1;
+        let steal_ns = steal_ns as f64 * self.held.gaps;
+        let mut left_ns = steal_ns - self.given(&[Cause::Steal]).1;
         for gap in self.longest() {
             if self.on_tick[gap] || self.lengths_ns[gap] > left_ns {
                 continue;
             }
             left_ns -= self.lengths_ns[gap];
-            let who = "steal, as the hypervisor counts it";
+            let who = "steal, as the hypervisor counts it, to 10 ms";
             self.found[gap] = Some(Attributed::new(Cause::Steal, who, By::Count));
         }
     }
@@ -220,6 +246,6 @@ impl<'a> Matching<'a> {
         let given = given.filter(|found| {
             matches!(found.cause, Cause::Timer | Cause::Interrupt) && found.who == row.name
         });
-        row.count.saturating_sub(given.count() as u64)
+        self.counted(row).saturating_sub(given.count() as u64)
     }
 }

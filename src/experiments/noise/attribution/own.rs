@@ -1,6 +1,7 @@
 //! The threads of plumb itself: the session, this worker, and what they started.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use crate::host::Root;
 
@@ -47,21 +48,16 @@ pub(super) fn names(root: &Root) -> Names {
     else {
         return Names::new();
     };
-    let parents = parents(root);
+    let parent = parent_of(root, me);
     let executable = |pid: u32| root.link(&format!("proc/{pid}/exe"));
-    let session = parents
-        .get(&me)
-        .copied()
+    let session = parent
         .filter(|parent| executable(*parent).is_some_and(|theirs| Some(theirs) == executable(me)));
     let top = session.unwrap_or(me);
     let mut names = Names::new();
-    for &pid in parents.keys().chain([&top]) {
-        if !is_below(pid, top, &parents) {
-            continue;
-        }
+    for (pid, parent) in family(root, top) {
         let role = match pid {
             _ if Some(pid) == session => "plumb session",
-            _ if parents.get(&pid) == session.as_ref() || pid == me => "plumb worker",
+            _ if parent.is_some() && parent == session || pid == me => "plumb worker",
             _ => "plumb child",
         };
         for tid in root.numbered(&format!("proc/{pid}/task"), "") {
@@ -79,19 +75,53 @@ pub(super) fn names(root: &Root) -> Names {
     names
 }
 
-/// Parent of every process. The kernel lists children only where it was built to.
+/// `top` and all that it started, directly or not, each with its parent among them. The kernel lists
+/// children only where it was built to; elsewhere every process of the machine is asked for its parent.
+fn family(root: &Root, top: u32) -> BTreeMap<u32, Option<u32>> {
+    let lists_children = root.exists(&format!("proc/{top}/task/{top}/children"));
+    if !lists_children {
+        let parents = parents(root);
+        let below = parents.iter().map(|(pid, parent)| (*pid, *parent));
+        let below = below.filter(|(pid, _)| *pid != top && is_below(*pid, top, &parents));
+        let below = below.map(|(pid, parent)| (pid, Some(parent)));
+        return below.chain([(top, None)]).collect();
+    }
+    let mut family = BTreeMap::from([(top, None)]);
+    let mut open = vec![top];
+    while let Some(pid) = open.pop() {
+        for child in children(root, pid) {
+            if let Entry::Vacant(place) = family.entry(child) {
+                place.insert(Some(pid));
+                open.push(child);
+            }
+        }
+    }
+    family
+}
+
+/// What the threads of a process started.
+fn children(root: &Root, pid: u32) -> Vec<u32> {
+    let threads = root.numbered(&format!("proc/{pid}/task"), "").into_iter();
+    let lists = threads.filter_map(|tid| root.read(&format!("proc/{pid}/task/{tid}/children")));
+    let lists: Vec<String> = lists.collect();
+    let words = lists.iter().flat_map(|list| list.split_whitespace());
+    words.filter_map(|word| word.parse().ok()).collect()
+}
+
+/// Parent of every process.
 fn parents(root: &Root) -> BTreeMap<u32, u32> {
-    let processes = root.numbered("proc", "");
-    let parent = |pid: usize| {
-        let stat = root.read(&format!("proc/{pid}/stat"))?;
-        // `123 (name) S 1 …`: the name may hold spaces and brackets.
-        let after = stat.rsplit_once(')')?.1;
-        Some((
-            u32::try_from(pid).ok()?,
-            after.split_whitespace().nth(1)?.parse().ok()?,
-        ))
-    };
-    processes.into_iter().filter_map(parent).collect()
+    let processes = root.numbered("proc", "").into_iter();
+    let processes = processes.filter_map(|pid| u32::try_from(pid).ok());
+    processes
+        .filter_map(|pid| Some((pid, parent_of(root, pid)?)))
+        .collect()
+}
+
+fn parent_of(root: &Root, pid: u32) -> Option<u32> {
+    let stat = root.read(&format!("proc/{pid}/stat"))?;
+    // `123 (name) S 1 …`: the name may hold spaces and brackets.
+    let after = stat.rsplit_once(')')?.1;
+    after.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// Whether `pid` is `top` or was started by it, directly or not.
@@ -161,6 +191,28 @@ mod tests {
     #[test]
     fn threads_of_the_session_and_of_what_it_started_are_plumbs() {
         let names = names(&Root::tree(TREE));
+        let told: Vec<(u32, &str)> = names
+            .iter()
+            .map(|(tid, named)| (*tid, &*named.name))
+            .collect();
+        let expected = [
+            (10, "plumb session"),
+            (11, "plumb worker"),
+            (12, "plumb worker"),
+            (13, "plumb child"),
+            (16, "plumb session (writer)"),
+        ];
+        assert_eq!(told, expected);
+    }
+
+    /// Where the kernel lists children nobody else is asked: a stranger that says it was started by the
+    /// session is not even read.
+    #[test]
+    fn children_are_taken_from_the_kernels_list() {
+        let lists = "== proc/10/task/10/children\n11 \n== proc/10/task/16/children\n12 \n\
+            == proc/12/task/12/children\n13 \n== proc/15/stat\n15 (plumb) S 10 10\n\
+            == proc/15/task/15/comm\nplumb\n";
+        let names = names(&Root::tree(&format!("{TREE}{lists}")));
         let told: Vec<(u32, &str)> = names
             .iter()
             .map(|(tid, named)| (*tid, &*named.name))

@@ -10,10 +10,15 @@ use super::{Attributed, By, Cause};
 
 /// A gap of which more than this, in ns, lies outside of all that was seen, and more than any cause
 /// took, is not explained by what was seen. Entering and leaving the kernel takes a microsecond on a
-/// machine of its own; in a virtual machine the hypervisor takes its part before it delivers an
-/// interrupt (13 to 19 µs under KVM where this was written), which belongs to the interrupt. Twice
-/// that does not.
-pub(super) const RESIDUE_NS: f64 = 40e3;
+/// machine of its own, some on a slow one; in a virtual machine the hypervisor takes its part before
+/// it delivers an interrupt (13 to 19 µs under KVM where this was written), which belongs to the
+/// interrupt. Twice that does not.
+pub(super) fn slack_ns(is_guest: Option<bool>) -> f64 {
+    match is_guest {
+        Some(false) => 5e3,
+        Some(true) | None => 40e3,
+    }
+}
 /// A gap and a span belong together when they come this near, in ns: the error of tying the
 /// kernel's clock to the counter.
 pub(super) const EDGE_NS: f64 = 1e3;
@@ -38,8 +43,6 @@ pub(super) enum What {
     Enter(Kind, Cause, Arc<str>),
     /// The innermost of its kind ends.
     Leave(Kind),
-    /// An exception, of which only the beginning is seen.
-    Point(Cause, Arc<str>),
     /// Another thread gets the CPU.
     Switch {
         /// The thread that had it.
@@ -67,7 +70,7 @@ pub(super) struct Event {
 pub(crate) struct Span {
     /// Its beginning.
     pub start: u64,
-    /// Its end; the beginning where only that is seen.
+    /// Its end.
     pub end: u64,
     /// Its cause.
     pub cause: Cause,
@@ -84,20 +87,22 @@ pub(super) struct Threads {
     pub plumb: BTreeMap<u32, Arc<str>>,
 }
 
-/// The spans of a CPU's `events`, which are in the order of time, up to `until`.
+/// The spans of a CPU's `events`, which are in the order of time, up to `until`; events from then on
+/// are left out.
 ///
 /// While another thread has the CPU, all is its; an idle CPU while a traced thread could run is a
 /// quota's doing. Otherwise the innermost of the interrupts that have begun and not ended has the
 /// time. A switch ends all of them: none is left open across one.
-pub(super) fn spans(events: &[Event], threads: &Threads, until: u64) -> Vec<Span> {
+fn spans(events: &[Event], threads: &Threads, until: u64) -> Vec<Span> {
     let mut line = Line {
         spans: Vec::new(),
         open: Vec::new(),
         thread: None,
+        could_run: true,
         since: events.first().map_or(until, |event| event.at),
     };
     let mut has_switched = false;
-    for event in events {
+    for event in events.iter().take_while(|event| event.at < until) {
         if let What::Switch { from, .. } = event.what
             && !has_switched
             && !threads.traced.contains(&from)
@@ -114,17 +119,9 @@ pub(super) fn spans(events: &[Event], threads: &Threads, until: u64) -> Vec<Span
                     line.open.truncate(at);
                 }
             }
-            // What another thread runs into is that thread's.
-            What::Point(..) if line.thread.is_some() => {}
-            What::Point(cause, who) => line.spans.push(Span {
-                start: event.at,
-                end: event.at,
-                cause: *cause,
-                who: who.clone(),
-            }),
             What::Switch { .. } => {
                 line.open.clear();
-                line.thread = switched(&event.what, threads, line.thread.take());
+                line.switch(&event.what, threads);
             }
         }
     }
@@ -140,6 +137,8 @@ struct Line {
     spans: Vec<Span>,
     open: Vec<(Kind, Owner)>,
     thread: Option<Owner>,
+    /// The traced thread could have gone on when it was last taken off.
+    could_run: bool,
     since: u64,
 }
 
@@ -164,36 +163,34 @@ impl Line {
         }
         self.since = self.since.max(at);
     }
-}
 
-/// Who has the CPU after a switch; `None` for a traced thread.
-fn switched(what: &What, threads: &Threads, before: Option<Owner>) -> Option<Owner> {
-    let What::Switch {
-        from,
-        is_runnable,
-        to,
-        name,
-    } = what
-    else {
-        return before;
-    };
-    if threads.traced.contains(to) {
-        return None;
-    }
-    if let Some(name) = threads.plumb.get(to) {
-        return Some((Cause::Plumb, name.clone()));
-    }
-    if *to != 0 {
-        return Some((Cause::Thread, name.clone()));
-    }
-    // The idle thread. Whether the traced one could run is known when it was just taken off; from
-    // another thread on, idling means that it could not, or was not let.
-    let was_traced = threads.traced.contains(from);
-    match (was_traced, *is_runnable, before) {
-        (true, true, _) => Some((Cause::Throttled, "idle while the loop could run".into())),
-        (true, false, _) => Some((Cause::Unattributed, "the loop's own thread slept".into())),
-        (false, _, Some((Cause::Unattributed, who))) => Some((Cause::Unattributed, who)),
-        (false, _, _) => Some((Cause::Throttled, "idle while the loop could run".into())),
+    /// Who has the CPU from a switch on; nobody else where it is the traced thread. An idle CPU means
+    /// that the traced thread could not run, or was not let: which of them, it was when it was taken
+    /// off, whoever ran since.
+    fn switch(&mut self, what: &What, threads: &Threads) {
+        let What::Switch {
+            from,
+            is_runnable,
+            to,
+            name,
+        } = what
+        else {
+            return;
+        };
+        if threads.traced.contains(from) {
+            self.could_run = *is_runnable;
+        }
+        self.thread = if threads.traced.contains(to) {
+            None
+        } else if let Some(name) = threads.plumb.get(to) {
+            Some((Cause::Plumb, name.clone()))
+        } else if *to != 0 {
+            Some((Cause::Thread, name.clone()))
+        } else if self.could_run {
+            Some((Cause::Throttled, "idle while the loop could run".into()))
+        } else {
+            Some((Cause::Unattributed, "the loop's own thread slept".into()))
+        };
     }
 }
 
@@ -209,8 +206,26 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    /// Whose a gap is; `None` where no span touches it.
-    pub(super) fn owner(&self, gap: Gap, tick_ns: f64) -> Option<Attributed> {
+    /// Of `events`, which are in the order of time, up to `end`, as far as they are whole: of what followed
+    /// the beginning of a hole smaller records may still have found room, without their pairs, and who had
+    /// the CPU then is not known.
+    pub(super) fn of(
+        events: &[Event],
+        threads: &Threads,
+        end: u64,
+        holes: Vec<(u64, u64)>,
+        lost: Option<u64>,
+    ) -> Timeline {
+        let until = holes.iter().map(|(from, _)| *from).min().unwrap_or(end);
+        Timeline {
+            spans: spans(events, threads, until.min(end)),
+            holes,
+            lost,
+        }
+    }
+
+    /// Whose a gap is, of which `slack_ns` may lie outside of all spans; `None` where no span touches it.
+    pub(super) fn owner(&self, gap: Gap, tick_ns: f64, slack_ns: f64) -> Option<Attributed> {
         let edge = (EDGE_NS / tick_ns).round() as u64;
         let (from, to) = (gap.start.saturating_sub(edge), gap.end.saturating_add(edge));
         let first = self.spans.partition_point(|span| span.end < from);
@@ -218,25 +233,28 @@ impl Timeline {
             .iter()
             .take_while(|span| span.start <= to);
         let mut taken: BTreeMap<(Cause, &str), u64> = BTreeMap::new();
+        // Without what the edges allow: a gap's parts are not more than the gap.
+        let mut parts: BTreeMap<Cause, u64> = BTreeMap::new();
         for span in touching {
-            let inside = span.end.min(to).saturating_sub(span.start.max(from));
-            *taken.entry((span.cause, &span.who)).or_default() += inside;
+            let between =
+                |from: u64, to: u64| span.end.min(to).saturating_sub(span.start.max(from));
+            *taken.entry((span.cause, &span.who)).or_default() += between(from, to);
+            *parts.entry(span.cause).or_default() += between(gap.start, gap.end);
         }
         let seen: u64 = taken.values().sum();
         let (&(cause, who), &most) = taken.iter().max_by_key(|(_, ticks)| **ticks)?;
         let residue_ns = gap.ticks().saturating_sub(seen) as f64 * tick_ns;
-        if residue_ns > RESIDUE_NS && residue_ns > most as f64 * tick_ns {
-            let residue_us = residue_ns / 1e3;
-            let why = format!("{residue_us:.0} us beside {}: {who}", cause.name());
-            let mut found = Attributed::nobody(why);
-            found.beside_ns = Some(residue_ns);
-            return Some(found);
-        }
+        let is_beside = residue_ns > slack_ns && residue_ns > most as f64 * tick_ns;
         let mut found = match cause {
+            _ if is_beside => Attributed::nobody(format!("most of it beside {}", cause.name())),
             Cause::Unattributed => Attributed::nobody(who),
             _ => Attributed::new(cause, who, By::Time),
         };
         found.beside_ns = Some(residue_ns);
+        let others = parts.into_iter().filter(|(of, _)| *of != found.cause);
+        found.others = others
+            .map(|(of, ticks)| (of, ticks as f64 * tick_ns))
+            .collect();
         Some(found)
     }
 

@@ -2,18 +2,18 @@
 //! events after it.
 
 use std::collections::BTreeMap;
-use std::ffi::CString;
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use metal::clock::monotonic_raw_ns;
 use metal::mount::Detached;
-use metal::perf::{self, Record, Ring};
+use metal::perf::{Record, Ring};
 
 use super::Cause;
-use super::spans::{Event, Kind, Span, Threads, Timeline, What, spans};
+use super::spans::{Event, Kind, Span, Threads, Timeline, What};
 use crate::host::Root;
+use crate::host::interrupts::{is_timer, rows};
 use crate::host::tracepoints::{Tracepoint, mounted, of_system};
 use crate::measure::Clock;
 
@@ -26,8 +26,11 @@ const RING_BYTES: (usize, usize) = (64 << 10, 4 << 20);
 const SWITCHES_BYTES: usize = 64 << 10;
 /// Tries of tying the clocks; the one that took least time counts.
 const TIES: usize = 64;
-/// Vectors whose handlers are watched.
-const WATCHED_VECTORS: [&str; 3] = ["local_timer", "reschedule", "call_function"];
+/// Tracepoints that are kept at most, on x86: the kernel takes tens of milliseconds to give up each, one
+/// after the other, when its last user leaves. So those that come often are kept. A rescheduling
+/// interrupt leads to a switch, which tells who came; `irq_work` and what is sent to all CPUs at once are
+/// rare, and the loop has no page to fault on.
+pub(super) const KEPT_MOST: u32 = 10;
 /// Number of the error when a process has too many files open.
 const EMFILE: i32 = 24;
 
@@ -44,8 +47,6 @@ enum Meaning {
     Softirq,
     /// End of a non-maskable interrupt that took `delta_ns`.
     NonMaskable,
-    /// An exception.
-    Point(Cause, Arc<str>),
     /// Another thread gets the CPU.
     Switch,
 }
@@ -60,12 +61,13 @@ impl Catalogue {
     /// # Errors
     /// A kernel without `sched_switch` or without interrupts among its tracepoints.
     fn read(root: &Root, tracefs: &str) -> Result<Catalogue> {
-        let systems = ["irq_vectors", "irq", "ipi", "exceptions", "nmi", "sched"];
+        let systems = ["irq_vectors", "irq", "ipi", "nmi", "sched"];
+        let has_nmi = has_non_maskable(root);
         let names = systems
             .iter()
             .flat_map(|system| of_system(root, tracefs, system));
         let known = names.filter_map(|name| {
-            let meaning = meaning(&name)?;
+            let meaning = meaning(&name).filter(|of| *of != Meaning::NonMaskable || has_nmi)?;
             let point = Tracepoint::read(root, tracefs, &name)?;
             Some((point.id, (point, meaning)))
         });
@@ -77,60 +79,34 @@ impl Catalogue {
         Ok(found)
     }
 
-    /// What to keep: of exceptions only the `traced` threads' own, whose numbers are those of the
-    /// outermost namespace. Those of others would only fill the ring.
-    fn kept(&self, traced: &[u32]) -> Vec<perf::Tracepoint> {
-        let own: Vec<String> = traced
-            .iter()
-            .map(|tid| format!("common_pid == {tid}"))
-            .collect();
-        let own = CString::new(own.join(" || ")).expect("there is no zero in it");
-        let keep = |(id, (_, meaning)): (&u64, &(Tracepoint, Meaning))| {
-            let filter = match meaning {
-                Meaning::Point(Cause::Exception, _) if traced.is_empty() => return None,
-                Meaning::Point(Cause::Exception, _) => Some(own.clone()),
-                _ => None,
-            };
-            Some(perf::Tracepoint { id: *id, filter })
-        };
-        self.0.iter().filter_map(keep).collect()
+    /// Their numbers.
+    fn ids(&self) -> Vec<u64> {
+        self.0.keys().copied().collect()
     }
 }
 
+/// Whether a non-maskable interrupt has ever come: without a watchdog and a profiler none does.
+fn has_non_maskable(root: &Root) -> bool {
+    let (_, rows) = rows(&root.read("proc/interrupts").unwrap_or_default());
+    let mut rows = rows.iter().filter(|row| row.name == "NMI");
+    rows.any(|row| row.counts.iter().any(|(_, count)| *count > 0))
+}
+
 fn meaning(name: &str) -> Option<Meaning> {
-    if let Some(vector) = name.strip_prefix("irq_vectors/") {
-        // The ring itself may need this interrupt: the kernel lets nobody keep its end.
-        match vector {
-            "irq_work_entry" => return Some(Meaning::Point(Cause::Interrupt, "irq_work".into())),
-            "irq_work_exit" => return None,
-            // Rare, and each tracepoint takes the kernel tens of milliseconds to give up.
-            _ if !WATCHED_VECTORS
-                .iter()
-                .any(|watched| vector.starts_with(watched)) =>
-            {
-                return None;
-            }
-            _ => {}
-        }
-        let cause = |vector: &str| match vector {
-            "local_timer" => Cause::Timer,
-            _ => Cause::Interrupt,
-        };
-        let entry = vector
-            .strip_suffix("_entry")
-            .map(|vector| Meaning::Enter(cause(vector), vector.into()));
-        let exit = vector.strip_suffix("_exit");
-        return entry.or(exit.map(|_| Meaning::Leave(Kind::Vector)));
-    }
+    let enter = |cause, who: &str| Meaning::Enter(cause, who.into());
     Some(match name {
+        "irq_vectors/local_timer_entry" => enter(Cause::Timer, "local_timer"),
+        "irq_vectors/call_function_single_entry" => enter(Cause::Interrupt, "call_function_single"),
+        "irq_vectors/local_timer_exit" | "irq_vectors/call_function_single_exit" => {
+            Meaning::Leave(Kind::Vector)
+        }
         "irq/irq_handler_entry" => Meaning::Handler,
         "irq/irq_handler_exit" => Meaning::Leave(Kind::Handler),
         "irq/softirq_entry" => Meaning::Softirq,
         "irq/softirq_exit" => Meaning::Leave(Kind::Softirq),
-        "ipi/ipi_entry" => Meaning::Enter(Cause::Interrupt, "interrupt from another CPU".into()),
+        "ipi/ipi_entry" => enter(Cause::Interrupt, "interrupt from another CPU"),
         "ipi/ipi_exit" => Meaning::Leave(Kind::Vector),
         "nmi/nmi_handler" => Meaning::NonMaskable,
-        "exceptions/page_fault_user" => Meaning::Point(Cause::Exception, "page fault".into()),
         "sched/sched_switch" => Meaning::Switch,
         _ => return None,
     })
@@ -203,15 +179,13 @@ impl Tracing {
     ///
     /// # Errors
     /// What is missing, and what would help.
-    pub(super) fn open(root: &Root, cpus: &[usize], threads: &[(usize, u32)]) -> Result<Tracing> {
+    pub(super) fn open(root: &Root, cpus: &[usize]) -> Result<Tracing> {
         let tracefs = Tracefs::find(root)?;
         let catalogue = Catalogue::read(root, &tracefs.at)?;
         let (least, most) = RING_BYTES;
         let bytes = (ROOM_BYTES / cpus.len().max(1)).clamp(least, most);
         let ring = |&cpu: &usize| {
-            let traced = threads.iter().filter(|(on, _)| *on == cpu);
-            let traced: Vec<u32> = traced.map(|(_, tid)| *tid).collect();
-            let ring = Ring::of_cpu(cpu, &catalogue.kept(&traced), bytes).map_err(|error| {
+            let ring = Ring::of_cpu(cpu, &catalogue.ids(), bytes).map_err(|error| {
                 let files = error.raw_os_error() == Some(EMFILE);
                 let context = match files {
                     true => format!(
@@ -271,14 +245,9 @@ impl Tracing {
             });
             let events = self.catalogue.events(&raw, ties);
             let hole = |&(from, to): &(u64, u64)| (ticks_at(from, ties), ticks_at(to, ties));
-            timelines.insert(
-                cpu,
-                Timeline {
-                    spans: spans(&events, &threads(cpu), ties.1.0),
-                    holes: ring.holes().iter().map(hole).collect(),
-                    lost: ring.lost(),
-                },
-            );
+            let holes: Vec<(u64, u64)> = ring.holes().iter().map(hole).collect();
+            let timeline = Timeline::of(&events, &threads(cpu), ties.1.0, holes, ring.lost());
+            timelines.insert(cpu, timeline);
         }
         timelines
     }
@@ -299,7 +268,6 @@ impl Catalogue {
             let what = match meaning {
                 Meaning::Enter(cause, who) => What::Enter(Kind::Vector, *cause, who.clone()),
                 Meaning::Leave(kind) => What::Leave(*kind),
-                Meaning::Point(cause, who) => What::Point(*cause, who.clone()),
                 Meaning::Handler => handler(point, bytes),
                 Meaning::Softirq => softirq(point, bytes),
                 Meaning::NonMaskable => {
@@ -337,11 +305,12 @@ impl Catalogue {
     }
 }
 
-/// Arm's timer is a numbered interrupt like a device's (`arch_timer`, `kvm guest vtimer`).
+/// Arm's timer is a numbered interrupt like a device's (`arch_timer`, `kvm guest vtimer`), and Xen's
+/// (`timer0`).
 fn handler(point: &Tracepoint, bytes: &[u8]) -> What {
     let name = point.text(bytes, "name").unwrap_or_default();
     let number = point.number(bytes, "irq").unwrap_or_default();
-    let cause = match name.ends_with("timer") {
+    let cause = match is_timer(&name) {
         true => Cause::Timer,
         false => Cause::Interrupt,
     };

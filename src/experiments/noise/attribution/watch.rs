@@ -2,12 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use std::time::Duration;
+
 use anyhow::Result;
 
 use super::counters::Reading;
 use super::spans::Threads;
-use super::tracing::{Switches, Tie, Tracing, tie};
+use super::tracing::{KEPT_MOST, Switches, Tie, Tracing, tie};
 use super::{Cause, Evidence, Level, OfCpu, PlumbThread, own};
+use crate::host::kernel::virtualisation;
 use crate::host::{Outside, Root};
 use crate::measure::Clock;
 
@@ -38,11 +41,18 @@ pub(crate) fn ladder() -> Vec<Rung> {
     vec![
         tried(Level::Counters, why_not),
         tried(Level::Switches, refusal(Switches::open(&threads))),
-        tried(
-            Level::Tracepoints,
-            refusal(Tracing::open(&root, &[cpu], &threads)),
-        ),
+        tried(Level::Tracepoints, refusal(Tracing::open(&root, &[cpu]))),
     ]
+}
+
+/// What a watch takes beside the window, from before its beginning to after its end, as far as `level`
+/// is reached. A step that may not be reached costs less.
+pub(crate) fn cost(level: Level) -> Duration {
+    match level {
+        Level::Counters => FILES,
+        Level::Switches => FILES + OPEN,
+        Level::Tracepoints => FILES + OPEN + GIVE_UP * KEPT_MOST,
+    }
 }
 
 fn refusal<T>(result: Result<T>) -> Option<String> {
@@ -52,6 +62,13 @@ fn refusal<T>(result: Result<T>) -> Option<String> {
 fn calling_thread(root: &Root) -> Option<u32> {
     root.link_name("proc/thread-self")?.parse().ok()
 }
+
+/// Reading the counters' files, before and after.
+const FILES: Duration = Duration::from_millis(8);
+/// Opening and mapping the rings.
+const OPEN: Duration = Duration::from_millis(6);
+/// Until the kernel has given up one tracepoint: two grace periods of RCU, 35 to 52 ms at HZ=250.
+const GIVE_UP: Duration = Duration::from_millis(42);
 
 /// Watches some CPUs and the threads that trace on them.
 #[derive(Debug)]
@@ -149,6 +166,10 @@ impl Watch {
             (cpu, of_cpu)
         };
         let cpus: BTreeMap<usize, OfCpu> = self.cpus.iter().map(&mut of_cpu).collect();
+        let is_guest = match level {
+            Level::Tracepoints => virtualisation(&self.root).is_guest,
+            Level::Counters | Level::Switches => None,
+        };
         let mut plumb = own::plumb(&self.names, &self.runs, &runs, &traced);
         let tick_ns = self.clock.ns(1);
         if level == Level::Tracepoints {
@@ -160,6 +181,8 @@ impl Watch {
             level,
             why_not_higher: self.why_not_higher,
             tick_ns,
+            begin: self.begin.0,
+            is_guest,
             throttling: after.throttling_since(&self.before),
             cpus,
             plumb,
@@ -180,7 +203,7 @@ fn climb(
     };
     let mut why_not = unasked(Level::Switches);
     if at_most >= Level::Tracepoints {
-        match Tracing::open(root, cpus, threads) {
+        match Tracing::open(root, cpus) {
             Ok(tracing) => return (Events::Tracing(tracing), None),
             Err(error) => why_not = Some(format!("{error:#}")),
         }

@@ -41,7 +41,8 @@ fn a_window_is_one_segment_and_its_gaps_lie_inside() {
     assert_eq!(traced.longest_ticks, longest.unwrap_or(0));
 }
 
-/// As an hour of thousands of gaps a second: with a threshold of nothing every turn is one.
+/// As an hour of thousands of gaps a second: with a threshold of nothing every turn is one, and those
+/// that follow each other are one gap.
 #[test]
 fn a_flood_of_gaps_is_counted_whole_in_bounded_memory() {
     let mut tracer = Tracer::with_room(8).unwrap();
@@ -56,16 +57,62 @@ fn a_flood_of_gaps_is_counted_whole_in_bounded_memory() {
     assert_eq!((traced.gaps.len(), traced.segments.len()), (20, 5));
     assert!(traced.count > 100 && traced.dropped == traced.count - 20);
     assert_eq!(traced.lengths.count(), traced.count);
-    // Every turn is a gap, so all that was traced was lost, and none of the time between.
+    // Every turn is in a gap, so all that was traced was lost, and none of the time between.
     assert_eq!(
         (traced.turns, traced.traced_ticks),
-        (traced.count, traced.lost_ticks)
+        (8 * traced.count, traced.lost_ticks)
     );
     for pair in traced.segments.windows(2) {
         assert!(pair[0].0 < pair[0].1 && pair[0].1 <= pair[1].0);
     }
     let whole = tracer.last() - traced.segments[0].0;
     assert!(traced.traced_ticks < whole, "emptying takes time");
+}
+
+/// Gaps of (start, end) of a stretch that begins at 100, of which two are kept one by one.
+fn taken(gaps: &[(u64, u64)]) -> Traced {
+    let gaps: Vec<Gap> = gaps
+        .iter()
+        .map(|&(start, end)| Gap { start, end })
+        .collect();
+    let mut traced = Traced::empty();
+    let kept = Kept {
+        gaps: 2,
+        ..Kept::from(100)
+    };
+    traced.segments = vec![(100, 1_100)];
+    traced.traced_ticks = 1_000;
+    traced.take_gaps(&gaps, 100, clock(), kept);
+    traced
+}
+
+#[test]
+fn a_gap_right_after_a_gap_is_the_same() {
+    let gap = |start, end| Gap { start, end };
+    // The first began before the stretch. The last two are one, though only in the distribution.
+    let traced = taken(&[
+        (90, 140),
+        (140, 150),
+        (300, 310),
+        (310, 320),
+        (320, 330),
+        (500, 540),
+        (540, 560),
+    ]);
+    assert_eq!(traced.gaps, [gap(100, 150), gap(300, 330)]);
+    assert_eq!((traced.count, traced.dropped), (3, 1));
+    assert_eq!((traced.lost_ticks, traced.longest_ticks), (140, 60));
+    assert_eq!(traced.lengths.count(), 3);
+    // One turn between two is enough to tell them apart.
+    assert_eq!(taken(&[(200, 210), (211, 220)]).count, 2);
+}
+
+#[test]
+fn what_is_held_of_a_window_is_told() {
+    assert_eq!(taken(&[(200, 210), (400, 410)]).held(), Held::ALL);
+    let held = taken(&[(200, 210), (290, 300), (500, 510), (600, 610), (700, 710)]).held();
+    // The second gap ended after a fifth of the time.
+    assert_eq!((held.gaps, held.time), (0.4, 0.2));
 }
 
 #[test]
@@ -75,7 +122,13 @@ fn what_lies_before_a_shared_window_is_cut_off() {
     let start = tracer.first() + 500_000;
     // Away from before the start until after it, as a thread that was kept from its CPU.
     while metal::clock::ticks_fenced() < start + 300_000 {}
-    let traced = window_between(&mut tracer, &at(100_000), clock(), start, start + 900_000);
+    let traced = window_between(
+        &mut tracer,
+        &at(100_000),
+        clock(),
+        (start, start + 900_000),
+        GAPS_MAX,
+    );
     let (first, last) = traced.segments[0];
     assert_eq!(first, start);
     assert!(last >= start + 900_000);
@@ -88,7 +141,13 @@ fn what_lies_before_a_shared_window_is_cut_off() {
     tracer.begin();
     let start = tracer.first() + 1000;
     while metal::clock::ticks_fenced() < start + 10_000 {}
-    let late = window_between(&mut tracer, &at(5000), clock(), start, start + 5000);
+    let late = window_between(
+        &mut tracer,
+        &at(5000),
+        clock(),
+        (start, start + 5000),
+        GAPS_MAX,
+    );
     assert_eq!((late.count, late.lost_ticks > 9000), (1, true));
 }
 

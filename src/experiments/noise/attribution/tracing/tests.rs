@@ -1,4 +1,4 @@
-use super::{Catalogue, Tie, ticks_at};
+use super::{Catalogue, KEPT_MOST, Tie, Tracing, ticks_at};
 use crate::experiments::noise::attribution::Cause;
 use crate::experiments::noise::attribution::spans::{Kind, What};
 use crate::host::Root;
@@ -24,8 +24,10 @@ fn tree() -> Root {
             event("irq_vectors/local_timer_entry", 8, ""),
             event("irq_vectors/local_timer_exit", 9, ""),
             event("irq_vectors/irq_work_exit", 10, ""),
+            event("irq_vectors/reschedule_entry", 13, ""),
             event("nmi/nmi_handler", 11, nmi),
             event("sched/sched_switch", 12, switch),
+            "== proc/interrupts\n  CPU0 CPU1\nNMI:  0 1  Non-maskable interrupts\n".to_owned(),
         ]
         .concat(),
     )
@@ -128,6 +130,34 @@ fn a_namespace_of_its_own_has_its_own_numbers() {
         .collect();
     let nobody = 1 << 31 | 4_712;
     assert_eq!(told, [(3, true, nobody), (nobody, false, 3), (3, true, 0)]);
+}
+
+/// Each costs tens of milliseconds in the end.
+#[test]
+fn what_never_comes_is_not_kept() {
+    let names = |tree: &Root| -> Vec<String> {
+        let catalogue = Catalogue::read(tree, "t").expect("it has what is needed");
+        let points = catalogue.0.values();
+        points.map(|(point, _)| point.name.clone()).collect()
+    };
+    let mut expected = vec![
+        "irq/irq_handler_entry",
+        "irq/irq_handler_exit",
+        "irq_vectors/local_timer_entry",
+        "irq_vectors/local_timer_exit",
+        "nmi/nmi_handler",
+        "sched/sched_switch",
+    ];
+    assert_eq!(names(&tree()), expected);
+    let none = "  CPU0 CPU1\nNMI:  0 0  Non-maskable interrupts\n";
+    expected.remove(4);
+    assert_eq!(names(&tree().with("proc/interrupts", none)), expected);
+    // This machine's.
+    let root = Root::live(Default::default());
+    match Tracing::open(&root, &[]) {
+        Ok(tracing) => assert!(tracing.catalogue.0.len() <= KEPT_MOST as usize),
+        Err(error) => println!("skipped: {error:#}"),
+    }
 }
 
 #[test]
