@@ -49,6 +49,12 @@ const CAUSES: &[Cause] = &[
         text: "the control group's CPU quota throttled its rounds",
     },
     Cause {
+        touches: &["os.schedule"],
+        explains: EITHER,
+        fact: Fact::Sum("foreign_switches", 0.0),
+        text: "others ran on the CPU between its processes, by the kernel's count of switches",
+    },
+    Cause {
         touches: &[],
         explains: SLOWER,
         fact: Fact::ClockMoved(0.02),
@@ -215,4 +221,23 @@ fn rounds_of<'run>(run: &'run Run, figure: &Figure) -> Vec<&'run Round> {
         .filter(|round| experiment_of(&round.series) == figure.experiment)
         .filter(|round| figure.rounds.iter().any(|point| point.n == round.n))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CAUSES, EITHER, touches};
+
+    /// Causes are told in this order, the measured ones before what is true of the machine anyway.
+    #[test]
+    fn others_between_processes_are_named_before_the_container_around_them() {
+        let at = |part: &str| {
+            let found = CAUSES.iter().position(|cause| cause.text.contains(part));
+            found.expect("is in the table")
+        };
+        let others = at("others ran on the CPU between its processes");
+        assert!(others < at("inside a container"));
+        assert_eq!(CAUSES[others].explains, EITHER);
+        assert!(touches(&CAUSES[others], "os.schedule"));
+        assert!(!touches(&CAUSES[others], "os.switch"));
+    }
 }

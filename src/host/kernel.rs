@@ -177,7 +177,7 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Kernel {
         timer_slack_ns: root.number("proc/self/timerslack_ns"),
         rt_runtime_us: root.number("proc/sys/kernel/sched_rt_runtime_us"),
         autogroup: flag("sched_autogroup_enabled"),
-        scheduler: scheduler::read(root),
+        scheduler: scheduler::read(root, outside),
         euid: outside.euid,
         uptime_s: first_number(root, "proc/uptime"),
         load: load(root),

@@ -35,6 +35,8 @@ pub(crate) struct Outside {
     pub page_bytes: Option<u64>,
     /// Resolution of `CLOCK_MONOTONIC_COARSE`: one tick.
     pub coarse_clock_ns: Option<u64>,
+    /// Slice that the scheduler tells of this thread, in whole ticks, rounded down.
+    pub told_slice_ns: Option<u64>,
     /// Resolution of `CLOCK_MONOTONIC`.
     pub clock_ns: Option<u64>,
     /// Rate that Arm's counter states of itself (CNTFRQ_EL0); on x86-64 CPUID tells.
@@ -65,6 +67,10 @@ impl Outside {
             euid: Some(metal::process::geteuid()),
             page_bytes: u64::try_from(metal::memory::base_page_bytes()).ok(),
             coarse_clock_ns: Some(getres_ns(Clock::MONOTONIC_COARSE)),
+            // Others that want the CPU just now make it shorter.
+            told_slice_ns: (0..5)
+                .filter_map(|_| metal::place::told_slice_ns().ok())
+                .max(),
             clock_ns: Some(getres_ns(Clock::MONOTONIC)),
             counter_hz: metal::clock::counter_hz_hint().filter(|_| cfg!(target_arch = "aarch64")),
             has_perf: Some(metal::counter::CycleCounter::open().is_some()),
@@ -73,7 +79,8 @@ impl Outside {
 
     /// A recorded machine: `cpuid.txt` (one leaf a line, six hexadecimal numbers: leaf, subleaf,
     /// EAX, EBX, ECX, EDX; `#` starts a comment) and `facts.txt` (`key=value` lines: `arch`,
-    /// `allowed`, `euid`, `page_bytes`, `coarse_clock_ns`, `clock_ns`, `counter_hz`, `has_perf`).
+    /// `allowed`, `euid`, `page_bytes`, `coarse_clock_ns`, `told_slice_ns`, `clock_ns`, `counter_hz`,
+    /// `has_perf`).
     /// Lines that do not parse are left out.
     pub(crate) fn recorded(root: &Root) -> Outside {
         let cpuid = root.read("cpuid.txt").unwrap_or_default();
@@ -94,6 +101,7 @@ impl Outside {
             euid: number("euid").and_then(|id| u32::try_from(id).ok()),
             page_bytes: number("page_bytes"),
             coarse_clock_ns: number("coarse_clock_ns"),
+            told_slice_ns: number("told_slice_ns"),
             clock_ns: number("clock_ns"),
             counter_hz: number("counter_hz"),
             has_perf: fact("has_perf").and_then(|text| text.parse().ok()),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Root;
+use super::{Outside, Root};
 
 /// First kernel with EEVDF in place of CFS for ordinary threads.
 const EEVDF_SINCE: (u64, u64) = (6, 6);
@@ -23,11 +23,7 @@ pub(crate) enum Kind {
 impl Kind {
     /// By a release as `6.1.0-18-amd64`.
     pub(crate) fn of(release: &str) -> Option<Kind> {
-        let mut parts = release
-            .split(|letter: char| !letter.is_ascii_digit())
-            .map(|part| part.parse().unwrap_or(0));
-        let (major, minor) = (parts.next().filter(|major| *major > 0)?, parts.next()?);
-        let patch = parts.next().unwrap_or(0);
+        let (major, minor, patch) = numbers(release)?;
         Some(if (major, minor) >= EEVDF_SINCE {
             Kind::Eevdf
         } else if (major, minor, patch) >= CFS_SINCE {
@@ -38,6 +34,15 @@ impl Kind {
     }
 }
 
+/// The first three numbers of a release; the third may be missing and is then 0.
+pub(crate) fn numbers(release: &str) -> Option<(u64, u64, u64)> {
+    let mut parts = release
+        .split(|letter: char| !letter.is_ascii_digit())
+        .map(|part| part.parse().unwrap_or(0));
+    let (major, minor) = (parts.next().filter(|major| *major > 0)?, parts.next()?);
+    Some((major, minor, parts.next().unwrap_or(0)))
+}
+
 /// Tunables of the scheduler, as far as they can be read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -46,6 +51,9 @@ pub(crate) struct Scheduler {
     pub base_slice_ns: Option<u64>,
     /// `se.slice` of this process, which its children take over.
     pub own_slice_ns: Option<u64>,
+    /// Slice of this process as sched_rr_get_interval(2) tells it: whole ticks, rounded down, and less
+    /// where others wanted its CPU.
+    pub told_slice_ns: Option<u64>,
     /// CFS: the period in which each thread runs once (a sysctl until 5.12, debugfs until 6.5).
     pub latency_ns: Option<u64>,
     /// CFS: the shortest slice.
@@ -66,7 +74,7 @@ impl Scheduler {
     }
 }
 
-pub(super) fn read(root: &Root) -> Scheduler {
+pub(super) fn read(root: &Root, outside: &Outside) -> Scheduler {
     let debug = |name: &str| root.number(&format!("sys/kernel/debug/sched/{name}"));
     let sysctl = |name: &str| root.number(&format!("proc/sys/kernel/sched_{name}"));
     let features = root
@@ -75,6 +83,7 @@ pub(super) fn read(root: &Root) -> Scheduler {
     Scheduler {
         base_slice_ns: debug("base_slice_ns"),
         own_slice_ns: own_slice_ns(root),
+        told_slice_ns: outside.told_slice_ns.filter(|ns| *ns > 0),
         latency_ns: sysctl("latency_ns").or_else(|| debug("latency_ns")),
         min_granularity_ns: sysctl("min_granularity_ns").or_else(|| debug("min_granularity_ns")),
         features: features.split_whitespace().map(str::to_owned).collect(),
@@ -96,7 +105,9 @@ fn own_slice_ns(root: &Root) -> Option<u64> {
 
 fn extension(root: &Root) -> Option<String> {
     let state = root.line("sys/kernel/sched_ext/state")?;
-    (state == "enabled").then(|| {
+    // A scheduler may leave ordinary threads to the kernel's own (SCX_OPS_SWITCH_PARTIAL).
+    let has_all = root.number("sys/kernel/sched_ext/switch_all") != Some(0);
+    (state == "enabled" && has_all).then(|| {
         root.line("sys/kernel/sched_ext/root/ops")
             .filter(|name| !name.is_empty())
             .unwrap_or(state)
@@ -105,9 +116,13 @@ fn extension(root: &Root) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, Scheduler, read};
-    use crate::host::Root;
+    use super::{Kind, Scheduler};
+    use crate::host::{Outside, Root};
     use std::path::Path;
+
+    fn read(root: &Root) -> Scheduler {
+        super::read(root, &Outside::default())
+    }
 
     #[test]
     fn schedulers_have_their_releases() {
@@ -150,6 +165,10 @@ mod tests {
         assert_eq!(found.feature("HRTICK"), Some(false));
         assert_eq!(found.feature("DELAY_DEQUEUE"), None);
         assert_eq!(found.extension.as_deref(), Some("scx_lavd"));
+        let partial = Root::tree(
+            "== sys/kernel/sched_ext/state\nenabled\n== sys/kernel/sched_ext/switch_all\n0\n",
+        );
+        assert_eq!(read(&partial).extension, None);
         let off = Root::tree("== sys/kernel/sched_ext/state\ndisabled\n");
         assert_eq!(read(&off), Scheduler::default());
     }
@@ -165,6 +184,15 @@ mod tests {
             let root = Root::at(&hosts.join(name)).expect("recorded");
             assert_eq!(read(&root).own_slice_ns, slice, "{name}");
         }
+        let told = |ns| {
+            let outside = Outside {
+                told_slice_ns: Some(ns),
+                ..Outside::default()
+            };
+            super::read(&Root::tree(""), &outside).told_slice_ns
+        };
+        // Less than a tick tells nothing.
+        assert_eq!((told(12_000_000), told(0)), (Some(12_000_000), None));
         let zero = Root::tree("== proc/self/sched\nse.slice : 0\n");
         assert_eq!(read(&zero).own_slice_ns, None);
     }

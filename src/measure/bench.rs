@@ -461,6 +461,12 @@ impl Bench {
         self.around.plan_switches(count);
     }
 
+    /// Switches to others on a CPU that the case fills with processes of its own, and the time that those
+    /// others had, in ns: these disturb, and are not in the counters of the measuring process.
+    pub(crate) fn met_others(&mut self, switches: u64, time_ns: f64) {
+        self.around.met_others(switches, time_ns);
+    }
+
     /// Major faults the case makes on purpose (they do not disturb).
     pub(crate) fn planned_major_faults(&mut self, count: u64) {
         self.around.plan_major_faults(count);

@@ -47,6 +47,8 @@ pub(crate) struct Surroundings {
     warm_up_ns: f64,
     planned_switches: u64,
     planned_major_faults: u64,
+    /// Switches to others on a CPU that the case fills with processes, and the time these had, in ns.
+    foreign: Option<(u64, f64)>,
 }
 
 impl Surroundings {
@@ -86,12 +88,19 @@ impl Surroundings {
             warm_up_ns,
             planned_switches: 0,
             planned_major_faults: 0,
+            foreign: None,
         })
     }
 
     /// Counts switches that are no disturbance.
     pub(crate) fn plan_switches(&mut self, count: u64) {
         self.planned_switches += count;
+    }
+
+    /// Counts others' turns among processes of the case's own, whose switches are not this process's.
+    pub(crate) fn met_others(&mut self, switches: u64, time_ns: f64) {
+        let (count, sum_ns) = self.foreign.unwrap_or_default();
+        self.foreign = Some((count + switches, sum_ns + time_ns));
     }
 
     /// Counts major faults that are no disturbance.
@@ -155,6 +164,8 @@ impl Surroundings {
                 "planned_major_faults",
                 Some(self.planned_major_faults as f64),
             ),
+            ("foreign_switches", self.foreign.map(|of| of.0 as f64)),
+            ("foreign_ns", self.foreign.map(|of| of.1)),
         ] {
             if let Some(value) = value {
                 environment.insert(name.to_owned(), value);

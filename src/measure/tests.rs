@@ -267,10 +267,14 @@ fn a_round_tells_what_happened_around_it() {
     let done = with_bench(|mut bench| {
         bench.planned_switches(5);
         bench.planned_switches(2);
+        bench.met_others(3, 1e6);
+        bench.met_others(1, 5e5);
         bench.finish().expect("finishes").3
     });
     let environment = &done.environment;
     assert_eq!(environment["planned_switches"], 7.0);
+    assert_eq!(environment["foreign_switches"], 4.0);
+    assert_eq!(environment["foreign_ns"], 1.5e6);
     assert_eq!(environment["window_ns"], done.window_ns);
     assert!(done.window_ns > 0.0);
     assert_eq!(done.cpus, order().cpus);

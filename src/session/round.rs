@@ -190,8 +190,9 @@ pub fn disturbances(ended: &Ended) -> Vec<String> {
         throttled_ns: read("throttled_ns").unwrap_or(0.0),
         migrations: count("migrations"),
         major_faults: count("major_faults").saturating_sub(count("planned_major_faults")),
-        involuntary_switches: count("involuntary_switches"),
+        involuntary_switches: count("involuntary_switches") + count("foreign_switches"),
         planned_switches: count("planned_switches"),
+        foreign_ns: read("foreign_ns").unwrap_or(0.0),
         core_clock_before_hz: read("core_hz_before"),
         core_clock_after_hz: read("core_hz_after"),
     };

@@ -18,6 +18,8 @@ pub(crate) struct Deltas {
     pub(crate) involuntary_switches: u64,
     /// Involuntary context switches that the case plans (two spinners sharing one CPU).
     pub(crate) planned_switches: u64,
+    /// Time that others had on a CPU that the case fills with processes of its own, ns.
+    pub(crate) foreign_ns: f64,
     /// Core clock just before the window, Hz; `None` where it could not be taken.
     pub(crate) core_clock_before_hz: Option<f64>,
     /// Core clock just after the window, Hz; `None` where it could not be taken.
@@ -37,6 +39,8 @@ pub(crate) enum Reason {
     MajorFaults(u64),
     /// Involuntary switches beyond those planned, per 10 ms.
     Switches(f64),
+    /// Share of the window that others had of a CPU which the case's processes fill.
+    Foreign(f64),
     /// Core clock after over before, minus one.
     CoreClock(f64),
 }
@@ -50,12 +54,13 @@ impl std::fmt::Display for Reason {
             Reason::Migrations(count) => write!(out, "migrations {count}"),
             Reason::MajorFaults(count) => write!(out, "major faults {count}"),
             Reason::Switches(rate) => write!(out, "involuntary switches {rate:.1} per 10 ms"),
+            Reason::Foreign(share) => write!(out, "others on the CPU {:.1} %", share * 100.0),
             Reason::CoreClock(change) => write!(out, "core clock change {:.1} %", change * 100.0),
         }
     }
 }
 
-/// Share of the window above which steal or throttling disturbs.
+/// Share of the window above which steal, throttling or others disturb.
 const STOLEN_SHARE: f64 = 0.005;
 /// Involuntary switches beyond the planned ones, per 10 ms, above which they disturb.
 const SWITCHES_PER_10_MS: f64 = 2.0;
@@ -85,6 +90,9 @@ pub(crate) fn judge(deltas: &Deltas) -> Vec<Reason> {
     let windows_of_10_ms = window_ns / 1e7;
     if unplanned > SWITCHES_PER_10_MS * windows_of_10_ms {
         reasons.push(Reason::Switches(unplanned / windows_of_10_ms));
+    }
+    if deltas.foreign_ns > STOLEN_SHARE * window_ns {
+        reasons.push(Reason::Foreign(deltas.foreign_ns / window_ns));
     }
     if let (Some(before_hz), Some(after_hz)) =
         (deltas.core_clock_before_hz, deltas.core_clock_after_hz)
@@ -139,6 +147,8 @@ mod tests {
             &[],
         );
         check(|d| d.planned_switches = 5, &[]);
+        check(|d| d.foreign_ns = 250_000.0, &[]);
+        check(|d| d.foreign_ns = 5e6, &[Reason::Foreign(0.1)]);
     }
 
     #[test]

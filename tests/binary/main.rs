@@ -12,3 +12,4 @@ mod process;
 mod resume;
 mod rounds;
 mod schedule;
+mod wakeup;

@@ -5,11 +5,11 @@ use std::fs;
 use std::path::PathBuf;
 
 /// A control group with a fifth of a CPU; removed on drop.
-struct Quota(PathBuf);
+pub struct Quota(pub PathBuf);
 
 impl Quota {
     /// `None` where this process may make none.
-    fn new() -> Option<Quota> {
+    pub fn new() -> Option<Quota> {
         let name = format!("plumb-test-quota-{}", std::process::id());
         // Version 1, else version 2.
         let mounted = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup"].map(PathBuf::from);

@@ -4,6 +4,7 @@
 
 mod guest;
 mod nodes;
+mod slices;
 mod tickless;
 
 /// What stands between the lines `[name` and `name]`.

@@ -77,6 +77,8 @@ fn check_activity(events: &[Value]) {
         let lost = one(events, "noise.activity", &case, "lost");
         let share = lost["values"][0].as_f64().unwrap();
         assert!((0.0..1.0).contains(&share), "{lost}");
+        // What was lost is what the gaps lost.
+        check_lost(events, &case, share);
         let told: String = events
             .iter()
             .filter(|event| event["event"] == "samples" && event["case"] == case)
@@ -97,8 +99,40 @@ fn check_activity(events: &[Value]) {
     }
 }
 
-/// All CPUs together, and each.
+/// The share of a case is that of the gaps that its list holds.
+fn check_lost(events: &[Value], case: &Value, share: f64) {
+    let of_case = |kind: &'static str| {
+        let of = events.iter().filter(move |event| event["event"] == kind);
+        of.filter(|event| event["case"] == *case)
+    };
+    let gaps = of_case("trace")
+        .find(|trace| trace["kind"] == "gaps")
+        .unwrap();
+    assert_eq!(gaps["dropped"], 0, "{gaps}");
+    let window_ns = of_case("samples")
+        .find_map(|samples| samples["quantities"]["gaps_window_ns"].as_f64())
+        .unwrap();
+    let rows = gaps["rows"].as_array().unwrap();
+    let sum_ns: f64 = rows.iter().map(|row| row[1].as_f64().unwrap()).sum();
+    let off = (sum_ns / window_ns - share).abs();
+    // Lists may be rounded, and a gap at the window's begin is in one of them whole.
+    assert!(off <= 0.02 * share + 1e-4, "{share} {sum_ns} {window_ns}");
+}
+
+/// All CPUs together, and each: together they lose more than the one that loses least, and less than the
+/// one that loses most.
 fn check_all(events: &[Value]) {
+    let share = |cpu: Value| {
+        let lost = one(events, "noise.all", &json!({ "cpu": cpu }), "lost");
+        lost["values"][0].as_f64().unwrap()
+    };
+    let (all, first, other) = (share(json!("all")), share(json!(1)), share(json!(3)));
+    let mean = f64::midpoint(first, other);
+    assert!(
+        first.min(other) <= all && all <= first.max(other),
+        "{all}: {first} {other}"
+    );
+    assert!((all - mean).abs() <= 0.1 * mean, "{all}: {first} {other}");
     for cpu in [json!("all"), json!(1), json!(3)] {
         let lost = one(events, "noise.all", &json!({ "cpu": cpu }), "lost");
         let share = lost["values"][0].as_f64().unwrap();
@@ -209,8 +243,8 @@ fn check_top(table: &Value) {
     // host lets the emulator miss many.
     let interrupts = |cpu: &str| table[cpu]["irq"].as_f64().unwrap();
     let periods = table["1"]["periods"].as_f64().unwrap();
-    assert!(interrupts("1") >= 5.0 * periods, "{table}");
-    assert!(interrupts("3") <= interrupts("1") / 2.0, "{table}");
+    assert!(interrupts("1") >= periods, "{table}");
+    assert!(interrupts("3") < interrupts("1"), "{table}");
 }
 
 /// What the buckets hold is what was counted, and the means and ends lie in order.

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 mod noise;
+mod schedule;
 
 use serde_json::Value;
 use std::fs::{self, File};
@@ -30,6 +31,13 @@ fn samples(cases: &str) -> Vec<Value> {
 
 /// The same with settings.
 fn samples_with(cases: &str, settings: &[&str]) -> Vec<Value> {
+    let mut events = events_with(cases, settings);
+    events.retain(|event| event["event"] == "samples");
+    events
+}
+
+/// All that a quick run of some cases wrote down, with settings.
+fn events_with(cases: &str, settings: &[&str]) -> Vec<Value> {
     let here = tempfile::tempdir().unwrap();
     let store = here.path().join("store");
     let output = Command::new(env!("CARGO_BIN_EXE_plumb"))
@@ -47,16 +55,20 @@ fn samples_with(cases: &str, settings: &[&str]) -> Vec<Value> {
         .find(|path| path.extension().is_some_and(|ending| ending == "jsonl"))
         .expect("a run was stored");
     let text = fs::read_to_string(record).unwrap();
-    let events = text.lines().map(|line| serde_json::from_str(line).unwrap());
-    events
-        .filter(|event: &Value| event["event"] == "samples")
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
         .collect()
+}
+
+/// The sets of values of a metric.
+fn of_metric<'run>(events: &'run [Value], metric: &str) -> impl Iterator<Item = &'run Value> {
+    let samples = events.iter().filter(|event| event["event"] == "samples");
+    samples.filter(move |one| one["metric"] == metric)
 }
 
 /// Median of a metric's values over the rounds of a run.
 fn figure(samples: &[Value], metric: &str) -> Option<f64> {
-    let of = samples.iter().filter(|one| one["metric"] == metric);
-    median(of.flat_map(values).collect())
+    median(of_metric(samples, metric).flat_map(values).collect())
 }
 
 /// Greatest value of a metric over the rounds of a run.
@@ -67,7 +79,7 @@ fn best(samples: &[Value], metric: &str) -> Option<f64> {
 
 /// Median of a quantity beside a metric's values over the rounds of a run.
 fn quantity(samples: &[Value], metric: &str, name: &str) -> Option<f64> {
-    let of = samples.iter().filter(|one| one["metric"] == metric);
+    let of = of_metric(samples, metric);
     median(
         of.filter_map(|one| one["quantities"][name].as_f64())
             .collect(),

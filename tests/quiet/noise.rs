@@ -7,8 +7,8 @@ use serde_json::Value;
 use std::time::{Duration, Instant};
 
 /// The disturber: how often it wakes and how long it runs.
-const EVERY: Duration = Duration::from_millis(7);
-const FOR: Duration = Duration::from_micros(200);
+pub const EVERY: Duration = Duration::from_millis(7);
+pub const FOR: Duration = Duration::from_micros(200);
 
 /// A quick run on a CPU in windows of 300 ms.
 fn activity(cpu: usize) -> Vec<Value> {
@@ -31,14 +31,14 @@ fn rounds(samples: &[Value], metric: &str) -> usize {
 }
 
 /// The CPU on which to try: the last, which interrupts reach least often.
-fn cpu() -> usize {
+pub fn cpu() -> usize {
     let allowed = metal::place::allowed().expect("the allowed CPUs can be read");
     *allowed.last().expect("one is allowed")
 }
 
 /// A process on a CPU that wakes regularly and runs for a while each time, before all others where
 /// it may. It ends with the test.
-fn disturber(cpu: usize) -> Child {
+pub fn disturber(cpu: usize) -> Child {
     Child::fork(move || {
         if metal::place::pin(cpu).is_err() {
             return 1;

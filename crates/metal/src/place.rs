@@ -186,6 +186,55 @@ pub fn batch() -> io::Result<()> {
     schedule(libc::SCHED_BATCH, 0)
 }
 
+/// How the scheduler treats a thread: its policy, with what belongs to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    policy: i32,
+    priority: i32,
+}
+
+/// The calling thread's policy.
+///
+/// # Errors
+/// Those of `sched_getscheduler` and `sched_getparam`.
+pub fn policy() -> io::Result<Policy> {
+    // SAFETY: 0 is the calling thread.
+    let policy = unsafe { libc::sched_getscheduler(0) };
+    check(policy.min(0))?;
+    // SAFETY: an all-zero sched_param is a valid one.
+    let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+    // SAFETY: `parameters` is ours.
+    check(unsafe { libc::sched_getparam(0, &mut parameters) })?;
+    Ok(Policy {
+        policy,
+        priority: parameters.sched_priority,
+    })
+}
+
+/// Puts the calling thread under a policy that it had before; where that is refused, under the normal one.
+///
+/// # Errors
+/// Both were refused.
+pub fn put_back(before: Policy) -> io::Result<()> {
+    schedule(before.policy, before.priority).or_else(|_| normal())
+}
+
+/// For how long the scheduler lets the calling thread run while others want its CPU, in ns, as it tells
+/// (sched_rr_get_interval(2)): for ordinary threads in whole ticks, rounded down, and by how many want
+/// the CPU just now.
+///
+/// # Errors
+/// Those of `sched_rr_get_interval`.
+pub fn told_slice_ns() -> io::Result<u64> {
+    let mut interval = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `interval` is ours; 0 is the calling thread.
+    check(unsafe { libc::sched_rr_get_interval(0, &mut interval) })?;
+    Ok(interval.tv_sec as u64 * 1_000_000_000 + interval.tv_nsec as u64)
+}
+
 fn schedule(policy: i32, priority: i32) -> io::Result<()> {
     // SAFETY: an all-zero sched_param is a valid one.
     let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
@@ -255,6 +304,20 @@ mod tests {
             assert_eq!(cpus_of(&words_of(&cpus).unwrap()), cpus);
         }
         assert!(words_of(&[usize::MAX]).is_err());
+    }
+
+    #[test]
+    fn a_policy_is_put_back_and_a_slice_is_no_longer_than_a_second() {
+        in_thread(|| {
+            let normal_one = policy().unwrap();
+            batch().unwrap();
+            let other = policy().unwrap();
+            assert_ne!(normal_one, other);
+            normal().unwrap();
+            put_back(other).unwrap();
+            assert_eq!(policy().unwrap(), other);
+            assert!(told_slice_ns().unwrap() < 1_000_000_000);
+        });
     }
 
     #[test]

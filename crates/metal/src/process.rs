@@ -205,9 +205,7 @@ pub fn first_syscall_in_vfork_child() -> io::Result<u64> {
 fn wait_for_success(pid: libc::pid_t) -> io::Result<()> {
     match reap(pid)? {
         Ending::Exited(0) => Ok(()),
-        ending => Err(io::Error::other(format!(
-            "the child {pid} ended: {ending:?}"
-        ))),
+        ending => Err(io::Error::other(format!("the child {pid} ended {ending}"))),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::clock::Clock;
 mod ipc;
 mod uring;
 
-pub use ipc::{MessageQueue, Scope, eventfd, futex_wait, futex_wake};
+pub use ipc::{MessageQueue, Scope, eventfd, futex_wait, futex_wait_for, futex_wake};
 pub use uring::UringNop;
 
 /// Number of the process.

@@ -45,8 +45,10 @@
 //! Slack, as /proc/self/timerslack_ns tells it; the stated exit latency of the deepest idle state that
 //! pays within the spacing (cpuidle's `latency` and `residency`); and some µs for the interrupt, the
 //! wake-up and the switch, which os.switch's figures replace once they are known. In a virtual machine
-//! the hypervisor's part in halts and timers comes on top. Beside a spinner a fair scheduler may wait
-//! up to a tick. `missed` follows from the lateness and the spacing.
+//! the hypervisor's part in halts and timers comes on top. Beside a spinner a fair scheduler as a rule
+//! preempts at once, which is what the median tells; single times it lets the spinner's slice end first
+//! (os.schedule's law), which `missed` foretells from the lateness and the spacing. Real-time kernels
+//! (PREEMPT_RT) end ordinary threads' sleeps in a thread of their own, one switch more.
 //!
 //! ## Parameters
 //!

@@ -7,17 +7,13 @@
 
 use crate::experiment::{Known, Site};
 use crate::host::cpu::IdleState;
+use crate::predict::os::schedule;
 use crate::predict::{Estimate, around, cpu, range, scaled, sum};
 use record::event::Range;
 use record::key::CaseId;
 
 /// Slack that Linux gives a process that asks for none.
 const USUAL_SLACK_NS: f64 = 50_000.0;
-/// First kernel whose fair scheduler gives deadlines (EEVDF).
-const EEVDF_SINCE: (u64, u64) = (6, 6);
-/// Where nothing tells the tick: the slowest in use.
-const SLOWEST_HZ: u32 = 100;
-
 /// What else runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Load {
@@ -89,10 +85,7 @@ pub(crate) fn latency(site: &Site, known: Option<&Known>, sleep: &Sleep) -> Esti
             .collect::<Vec<_>>()
             .join("; "),
     };
-    match sleep.load == Load::Same && !sleep.fifo {
-        true => not_preempted(site, total),
-        false => total,
-    }
+    preempting(site, sleep, total)
 }
 
 /// By how much the kernel puts the timer off, in ns.
@@ -129,13 +122,21 @@ fn slack(site: &Site, sleep: &Sleep) -> Estimate {
 
 /// From the timer's interrupt on a CPU that runs to the clock read after the sleep, in ns.
 fn path(site: &Site, known: Option<&Known>, sleep: &Sleep) -> Estimate {
+    // Beside a spinner the CPU is awake and its caches are as the sleeper left them.
+    let is_awake = sleep.load == Load::Same;
     let (mut cycles, mut what) = (
-        range(1_800.0, 6_500.0, 18_000.0),
+        match is_awake {
+            true => range(2_500.0, 6_500.0, 14_000.0),
+            false => range(1_800.0, 6_500.0, 18_000.0),
+        },
         "software: the timer's interrupt, a wake-up, a switch and the way out of the kernel",
     );
     let mut switch = None;
     if let Some(ns) = known.and_then(|known| measured_switch(known, "same")) {
-        cycles = range(900.0, 3_500.0, 13_000.0);
+        cycles = match is_awake {
+            true => range(1_200.0, 3_500.0, 10_000.0),
+            false => range(900.0, 3_500.0, 13_000.0),
+        };
         what = "software: the timer's interrupt and the way out of the kernel";
         switch = Some(Estimate {
             range: scaled(around(ns, 0.5), 1.1),
@@ -156,7 +157,7 @@ fn path(site: &Site, known: Option<&Known>, sleep: &Sleep) -> Estimate {
             because: format!("{}; {}", path.because, switch.because),
         };
     }
-    let path = delivered(site, path);
+    let path = delivered(site, by_thread(site, known, sleep, path));
     match sleep.load {
         Load::Others => path.widened(
             1.2,
@@ -165,6 +166,22 @@ fn path(site: &Site, known: Option<&Known>, sleep: &Sleep) -> Estimate {
         ),
         _ => path,
     }
+}
+
+/// Adds the way through a thread of the kernel's, by which real-time kernels end ordinary threads' sleeps.
+fn by_thread(site: &Site, known: Option<&Known>, sleep: &Sleep, path: Estimate) -> Estimate {
+    if sleep.fifo || site.host.kernel.preemption.as_deref() != Some("rt") {
+        return path;
+    }
+    let hop = cpu::time_of(site, known, range(1_500.0, 7_000.0, 30_000.0), "");
+    Estimate {
+        range: sum(path.range, hop.range),
+        because: path.because,
+    }
+    .and(
+        "a real-time kernel (PREEMPT_RT) ends the sleeps of ordinary threads in a softirq's thread: 1500 \
+         to 30000 cycles more",
+    )
 }
 
 /// Adds the hypervisor's part in an interrupt of the timer.
@@ -250,31 +267,41 @@ fn chosen(states: &[IdleState], gap_ns: f64) -> Option<(&IdleState, u64)> {
     Some((deepest, shallowest))
 }
 
-/// A fair scheduler need not take the CPU from the spinner at once.
-fn not_preempted(site: &Site, at_once: Estimate) -> Estimate {
-    let kernel = &site.host.kernel;
-    let release = kernel.numbers();
-    let tick_ns = 1e9 / f64::from(kernel.hz.unwrap_or(SLOWEST_HZ));
-    let (beyond_ns, why) = match release {
-        Some(numbers) if numbers < EEVDF_SINCE => (
-            0.3 * tick_ns,
-            "CFS favours who has slept, unless it has not slept enough",
-        ),
-        Some(_) => (
-            tick_ns,
-            "EEVDF may let the spinner's slice end first, at the latest with the next tick",
-        ),
-        None => (
-            tick_ns,
-            "a scheduler of unknown age may wait for the next tick",
-        ),
+/// For how long a fair scheduler may leave the CPU to the spinner when the sleeper is due: a slice, looked
+/// at by ticks. In ns, with what decides.
+fn blocked(site: &Site, sleep: &Sleep) -> Option<Estimate> {
+    let beside = sleep.load == Load::Same && !sleep.fifo;
+    beside.then(|| schedule::slice(site, 2))
+}
+
+/// A fair scheduler as a rule takes the CPU from the spinner at once, because the sleeper has had less;
+/// the figure is a median.
+fn preempting(site: &Site, sleep: &Sleep, at_once: Estimate) -> Estimate {
+    let Some(slice) = blocked(site, sleep) else {
+        return at_once;
     };
-    let Range { low, likely, high } = at_once.range;
-    Estimate {
-        range: range(low, likely, high + beyond_ns),
-        because: at_once.because,
+    let told = &site.host.kernel.scheduler;
+    let high_ms = slice.range.high / 1e6;
+    if told.feature("WAKEUP_PREEMPTION") == Some(false) || told.extension.is_some() {
+        let Range { low, likely, high } = at_once.range;
+        return Estimate {
+            range: range(low, likely + 0.5 * slice.range.likely, high + slice.range.high),
+            because: at_once.because,
+        }
+        .and(&format!(
+            "wake-ups need not take the CPU here (WAKEUP_PREEMPTION off, or a scheduler of sched_ext), and \
+             the spinner may keep it for {high_ms:.1} ms"
+        ));
     }
-    .and(&format!("{why} ({:.1} ms)", tick_ns / 1e6))
+    at_once.widened(
+        1.0,
+        1.5,
+        &format!(
+            "the spinner is preempted at once as a rule, single times only when its slice is used up, at \
+             most {high_ms:.1} ms later ({})",
+            slice.because
+        ),
+    )
 }
 
 /// Share of the grid's points that had passed when the sleeper was free for them: one that comes
@@ -285,6 +312,7 @@ pub(crate) fn missed(site: &Site, latency: &Estimate, sleep: &Sleep) -> Estimate
         passed / (passed + 1.0)
     };
     let Range { low, likely, high } = latency.range;
+    let longest = high + blocked(site, sleep).map_or(0.0, |slice| slice.range.high);
     // The figure is of the usual round, and a single long delay misses several points.
     let (stray, whose) = match site.host.kernel.virtualisation.is_guest {
         Some(false) => (0.02, "the kernel's other work"),
@@ -293,12 +321,12 @@ pub(crate) fn missed(site: &Site, latency: &Estimate, sleep: &Sleep) -> Estimate
     Estimate::new(
         share(low),
         share(likely),
-        share(high).max(stray),
+        share(longest).max(stray),
         format!(
             "a wake-up that comes {:.0} to {:.0} µs late misses the points within; single ones are \
              later than that (by {whose}), at most {:.0} %",
             low / 1e3,
-            high / 1e3,
+            longest / 1e3,
             stray * 100.0
         ),
     )

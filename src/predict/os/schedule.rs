@@ -15,7 +15,7 @@
 //!   process once the virtual time has passed the deadline, a slice after the last; the same process
 //!   comes again where it is still the one that has had least (eligible), so single slices are
 //!   twice as long. Until its slice is used up a process is not preempted (RUN_TO_PARITY).
-//! - CFS (2.6.23): a latency of 6 ms, in which each of up to eight runs once; of more, a shortest
+//! - CFS (2.6.23; before 2.6.36 with other figures): a latency of 6 ms, in which each of up to eight runs once; of more, a shortest
 //!   slice of 0.75 ms each. `check_preempt_tick` takes the CPU away once a process has run for more
 //!   than latency / N.
 //!
@@ -23,13 +23,16 @@
 //! and 4 ms for three and 4 ms for five. With the constants of two CPUs, a latency of 12 ms, they
 //! would be 8 (over 6), 4 or 8 (at 4), and 4 ms (over 2.4): what three and five had, but not what
 //! two had. A latency of 18 ms, which the factor gives to 4 to 7 CPUs, makes 12 (over 9), 8 (over 6)
-//! and 4 ms (over 3.6): all three but for the one process of three whose slices were 4 ms. Which of
-//! them that machine had, by its distribution or its administrators, the report does not tell and
-//! remains a guess; that is why a latency that is not told reaches up to the next factor.
+//! and 4 ms (over 3.6): all three but for the one process of three whose slices were 4 ms. An emulated
+//! kernel 6.1 with a latency of 18 ms has 12, 8 and 4 ms (docs/notes/2026-11-22-slices.md), so that is
+//! what R4's machine most likely had; why, the report does not tell. A latency that is not told reaches
+//! up to the next factor, unless sched_rr_get_interval(2) tells its whole ticks.
 
 use super::switch::{Mechanism, Via};
 use crate::experiment::{Known, Site};
-use crate::host::scheduler::Kind;
+use crate::host::limits::CpuQuota;
+use crate::host::scheduler::{self, Kind};
+use crate::predict::noise::activity::tick_cost;
 use crate::predict::{Estimate, around, cpu, range, sum};
 use record::event::Range;
 use record::key::CaseId;
@@ -45,6 +48,10 @@ const SHARE_LATENCY: f64 = 8.0;
 /// CFS on one CPU.
 const LATENCY_NS: f64 = 6e6;
 const GRANULARITY_NS: f64 = 0.75e6;
+/// The same before the tunables were as above, shortest and longest (2.6.23 had 20 and 4 ms).
+const OLD_LATENCY_NS: [f64; 2] = [5e6, 20e6];
+const OLD_GRANULARITY_NS: [f64; 2] = [0.75e6, 4e6];
+const SETTLED_SINCE: (u64, u64, u64) = (2, 6, 36);
 /// EEVDF on one CPU, before 6.15 and since.
 const BASE_SLICE_NS: [f64; 2] = [0.75e6, 0.70e6];
 const SHORTER_SINCE: (u64, u64) = (6, 15);
@@ -54,6 +61,8 @@ const EARLY: f64 = 0.02;
 const LATE: f64 = 0.004;
 /// Share of a slice that a slow switch before it, or another's interruption, takes.
 const SHORTER: f64 = 0.05;
+/// Slices between two stops by a quota, from which on most are whole.
+const SLICES_FREE: f64 = 4.0;
 /// What the switch takes from a slice, as a share of a tick.
 const SWITCH_SHARE: f64 = 0.002;
 
@@ -77,6 +86,28 @@ pub(crate) fn slice_likely_ns(site: &Site, processes: u64) -> f64 {
 
 /// One process' time on the CPU until another's, in ns.
 pub(crate) fn slice(site: &Site, processes: u64) -> Estimate {
+    let free = slice_without_quota(site, processes);
+    let Some(quota) = quota(site) else {
+        return free;
+    };
+    let (turn_ns, period_ns) = (quota.quota_us as f64 * 1e3, quota.period_us as f64 * 1e3);
+    // Of four slices or more between two stops, the usual one is not stopped.
+    if turn_ns >= SLICES_FREE * free.range.high {
+        return free;
+    }
+    let Range { low, likely, high } = free.range;
+    Estimate {
+        range: range(0.05 * low, likely, high + period_ns),
+        because: free.because,
+    }
+    .and(&format!(
+        "a quota stops the processes after each {:.1} ms, in the middle of slices, until {:.0} ms are over",
+        turn_ns / 1e6,
+        period_ns / 1e6
+    ))
+}
+
+fn slice_without_quota(site: &Site, processes: u64) -> Estimate {
     let allowed = allowed(site, processes);
     match tick_ns(site) {
         Some(tick_ns) => slice_at(&allowed, tick_ns),
@@ -275,44 +306,75 @@ fn share_of_latency(site: &Site, processes: u64) -> (Range, String) {
         return (range(ns, ns, ns), because);
     }
     let (factor, from) = factor(site);
-    let one = share(LATENCY_NS, GRANULARITY_NS);
+    let numbers = site
+        .host
+        .kernel
+        .release
+        .as_deref()
+        .and_then(scheduler::numbers);
+    if numbers.is_some_and(|numbers| numbers < SETTLED_SINCE) {
+        let low = share(OLD_LATENCY_NS[0], OLD_GRANULARITY_NS[0]);
+        let high = share(OLD_LATENCY_NS[1], OLD_GRANULARITY_NS[1]);
+        let likely = share(LATENCY_NS, GRANULARITY_NS);
+        let because = format!(
+            "CFS before 2.6.36, whose latency was 5 to 20 ms, times {:.0} at least ({from}), among \
+             {processes}; nobody told it",
+            factor.low
+        );
+        // The factor was not limited before 2.6.33.
+        let most = 1.0 + (site.host.cpu.cpus.len().max(1) as f64).log2();
+        let ns = range(
+            low * factor.low,
+            likely * factor.likely,
+            high * most.max(factor.high),
+        );
+        return (ns, because);
+    }
+    let untold = range(
+        LATENCY_NS * factor.low,
+        LATENCY_NS * factor.likely,
+        LATENCY_NS * (factor.high + 1.0),
+    );
+    let latency = by_whole_ticks(site, untold);
+    let known = match latency == untold {
+        true => "nobody told it, so distributions may have tuned it up to the next factor",
+        false => "sched_rr_get_interval tells it in whole ticks",
+    };
+    let one = |latency_ns: f64| share(latency_ns, latency_ns * GRANULARITY_NS / LATENCY_NS);
     (
-        range(
-            one * factor.low,
-            one * factor.likely,
-            one * (factor.high + 1.0),
-        ),
+        range(one(latency.low), one(latency.likely), one(latency.high)),
         format!(
             "CFS' latency of 6 ms x {:.0} ({from}) among {processes}, or 0.75 ms x {:.0} each where \
-             they are more than eight; nobody told it, so distributions may have tuned it up to the \
-             next factor",
+             they are more than eight; {known}",
             factor.likely, factor.likely
         ),
     )
 }
 
-/// What a tick takes from the process that it interrupts, in ns.
-fn tick_cost(site: &Site) -> Estimate {
-    let (bare, guest) = (range(0.9e3, 2.5e3, 9e3), range(1.2e3, 7e3, 45e3));
-    let (of, where_) = match site.host.kernel.virtualisation.is_guest {
-        Some(false) => (bare, "on bare metal"),
-        Some(true) => (
-            guest,
-            "in a virtual machine, whose timer the hypervisor sets",
-        ),
-        None => (
-            range(bare.low, 3e3, guest.high),
-            "perhaps in a virtual machine",
-        ),
+/// A latency that nobody told, narrowed by what sched_rr_get_interval(2) says to a process alone on its
+/// CPU: the whole ticks in it. Where others wanted the CPU too it said less, which tells nothing.
+fn by_whole_ticks(site: &Site, latency: Range) -> Range {
+    let told = site.host.kernel.scheduler.told_slice_ns;
+    let Some((told_ns, tick_ns)) = told.map(|ns| ns as f64).zip(tick_ns(site)) else {
+        return latency;
     };
-    Estimate {
-        range: of,
-        because: format!(
-            "software: a tick {where_}, {:.1} to {:.0} µs",
-            of.low / 1e3,
-            of.high / 1e3
-        ),
+    // The kernel's division takes a nanosecond off, so a whole number of ticks is told as one less.
+    let end_ns = told_ns + 1.001 * tick_ns;
+    if end_ns <= latency.low {
+        return latency;
     }
+    if told_ns > latency.high {
+        // Tuned beyond what is usual.
+        return range(told_ns, told_ns + 0.5 * tick_ns, end_ns);
+    }
+    let (low, high) = (latency.low.max(told_ns), latency.high.min(end_ns));
+    // The next factor's where the likely one is ruled out.
+    let steps = (low / LATENCY_NS).ceil() * LATENCY_NS;
+    let likely = match latency.likely >= low {
+        true => latency.likely,
+        false => steps.min(high),
+    };
+    range(low, likely.min(high), high)
 }
 
 /// What os.switch measured of a switch between processes on one CPU: by yields, which is nearest,
@@ -376,11 +438,8 @@ pub(crate) fn on_tick(site: &Site) -> Estimate {
     }
 }
 
-/// Share of switches to the one that has waited longest.
-pub(crate) fn rotation(processes: u64) -> Estimate {
-    if processes == 2 {
-        return Estimate::new(1.0, 1.0, 1.0, "two processes can but take turns");
-    }
+/// Share of switches to the one that has waited longest, of more than two.
+pub(crate) fn rotation() -> Estimate {
     Estimate::new(
         0.4,
         0.9,
@@ -394,8 +453,20 @@ pub(crate) fn rotation(processes: u64) -> Estimate {
 pub(crate) fn fairness(site: &Site) -> Estimate {
     let because = "software: equal priorities have equal time, but for a slice more or less at the \
                    window's ends";
-    match site.host.kernel.scheduler.extension.is_some() {
-        true => Estimate::new(0.5, 0.97, 1.0, because),
+    let quota = quota(site).is_some();
+    match site.host.kernel.scheduler.extension.is_some() || quota {
+        true => Estimate::new(
+            0.5,
+            0.97,
+            1.0,
+            match quota {
+                true => {
+                    "software: equal priorities have equal time, but a quota leaves room for few slices, \
+                         which need not come out even"
+                }
+                false => because,
+            },
+        ),
         false => Estimate::new(0.93, 0.995, 1.0, because),
     }
 }
@@ -421,6 +492,12 @@ pub(crate) fn interrupted(site: &Site, processes: u64) -> Estimate {
     )
 }
 
+/// The control group's quota, where it is less than the CPU that the processes want.
+fn quota(site: &Site) -> Option<&CpuQuota> {
+    let quota = site.host.limits.cpu_quota.as_ref();
+    quota.filter(|quota| quota.cpus() < 1.0)
+}
+
 /// Share of the time that no process had.
 pub(crate) fn lost(site: &Site, processes: u64) -> Estimate {
     let slice = slice(site, processes).range;
@@ -431,11 +508,9 @@ pub(crate) fn lost(site: &Site, processes: u64) -> Estimate {
         (switch.range.high / slice.low + inside.range.high).min(1.0),
         format!("a switch a slice: {}; {}", switch.because, inside.because),
     );
-    let quota = site.host.limits.cpu_quota.as_ref();
-    let allowed = quota.map_or(1.0, |quota| quota.cpus());
-    if allowed >= 1.0 {
+    let Some(allowed) = quota(site).map(CpuQuota::cpus) else {
         return own;
-    }
+    };
     // A window that is short against the quota's periods may lie in one or the other.
     let Range { low, likely, .. } = own.range;
     Estimate {
@@ -445,17 +520,6 @@ pub(crate) fn lost(site: &Site, processes: u64) -> Estimate {
             own.because
         ),
     }
-}
-
-/// Share of pairs of processes whose older one ran first.
-pub(crate) fn birth_order() -> Estimate {
-    Estimate::new(
-        0.0,
-        0.5,
-        1.0,
-        "software: children are queued by virtual times that differ by where the parent stood when it \
-         made them, so either may be first (R4 saw the last made run first)",
-    )
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Children that run a closure of their parent's, and end with it.
 
+use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -26,6 +27,15 @@ pub enum Ending {
     Exited(i32),
     /// By a signal.
     Killed(i32),
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ending::Exited(status) => write!(out, "with status {status}"),
+            Ending::Killed(signal) => write!(out, "by signal {signal}"),
+        }
+    }
 }
 
 impl Child {
@@ -81,9 +91,7 @@ impl Child {
         match self.wait()? {
             Ending::Exited(0) => Ok(()),
             Ending::Exited(PANICKED) => Err(io::Error::other(format!("the child {pid} panicked"))),
-            ending => Err(io::Error::other(format!(
-                "the child {pid} ended: {ending:?}"
-            ))),
+            ending => Err(io::Error::other(format!("the child {pid} ended {ending}"))),
         }
     }
 }
@@ -148,7 +156,7 @@ mod tests {
             failed
                 .expect_err("status 3")
                 .to_string()
-                .contains("Exited(3)")
+                .contains("with status 3")
         );
         // Not by `panic!`, whose lock another test's thread may hold in the moment of the fork.
         let panicked = Child::fork(|| std::panic::resume_unwind(Box::new(())));

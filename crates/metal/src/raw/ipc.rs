@@ -4,6 +4,7 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::AtomicU32;
+use std::time::Duration;
 
 use super::result;
 use crate::arch;
@@ -59,6 +60,38 @@ pub fn futex_wait(word: &AtomicU32, expected: u32, scope: Scope) -> io::Result<(
     });
     match waited {
         Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => Ok(()),
+        waited => waited.map(|_| ()),
+    }
+}
+
+/// As [`futex_wait`], for so long at most; where that passed, it returns as if there had been no reason.
+///
+/// # Errors
+/// Those of [`futex_wait`].
+pub fn futex_wait_for(
+    word: &AtomicU32,
+    expected: u32,
+    scope: Scope,
+    at_most: Duration,
+) -> io::Result<()> {
+    let limit = libc::timespec {
+        tv_sec: at_most.as_secs() as libc::time_t,
+        tv_nsec: at_most.subsec_nanos() as _,
+    };
+    // SAFETY: the word is valid, and the kernel reads one timespec.
+    let waited = result(unsafe {
+        arch::syscall4(
+            libc::SYS_futex,
+            word.as_ptr() as usize,
+            (libc::FUTEX_WAIT | scope.flag()) as usize,
+            expected as usize,
+            (&raw const limit) as usize,
+        )
+    });
+    match waited {
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ETIMEDOUT)) => {
+            Ok(())
+        }
         waited => waited.map(|_| ()),
     }
 }

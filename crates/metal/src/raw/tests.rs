@@ -160,3 +160,17 @@ fn every_nop_of_every_batch_completes() {
     }
     assert!(UringNop::new(0).is_err());
 }
+
+#[test]
+fn a_wait_with_a_limit_comes_back_without_anybody() {
+    use std::sync::atomic::AtomicU32;
+    use std::time::Duration;
+    let word = AtomicU32::new(0);
+    let limit = Duration::from_millis(2);
+    for scope in [Scope::Process, Scope::Machine] {
+        // Until the time is over, or without a reason before.
+        futex_wait_for(&word, 0, scope, limit).unwrap();
+        // Another value: at once, however long the limit.
+        futex_wait_for(&word, 1, scope, Duration::from_secs(3600)).unwrap();
+    }
+}

@@ -3,7 +3,7 @@
 
 use crate::experiment::Skip;
 use anyhow::{Context, Result, ensure};
-use metal::place;
+use metal::place::{self, Policy};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 
@@ -16,7 +16,9 @@ const DEVICE: &str = "/dev/cpu_dma_latency";
 const NONE_US: i32 = 1_000_000;
 
 /// SCHED_FIFO of the calling thread, until it is dropped (by the same thread).
-pub(super) struct Fifo;
+pub(super) struct Fifo {
+    before: Policy,
+}
 
 impl Fifo {
     /// Enters it.
@@ -24,14 +26,15 @@ impl Fifo {
     /// # Errors
     /// It is not allowed.
     pub(super) fn enter() -> Result<Fifo> {
+        let before = place::policy().context("reading the scheduling policy")?;
         place::fifo(PRIORITY).with_context(|| format!("SCHED_FIFO with priority {PRIORITY}"))?;
-        Ok(Fifo)
+        Ok(Fifo { before })
     }
 }
 
 impl Drop for Fifo {
     fn drop(&mut self) {
-        let _ = place::normal();
+        let _ = place::put_back(self.before);
     }
 }
 
@@ -153,9 +156,17 @@ mod tests {
     #[test]
     fn what_may_be_done_can_be_done_and_what_may_not_has_a_reason() {
         match may_be_fifo() {
-            Ok(()) => std::thread::spawn(|| drop(Fifo::enter().expect("is allowed")))
-                .join()
-                .expect("does not panic"),
+            Ok(()) => std::thread::spawn(|| {
+                // Whoever started plumb may have given it another policy than the normal one.
+                metal::place::batch().expect("needs no right");
+                let before = metal::place::policy().expect("is told");
+                let fifo = Fifo::enter().expect("is allowed");
+                assert_ne!(metal::place::policy().expect("is told"), before);
+                drop(fifo);
+                assert_eq!(metal::place::policy().expect("is told"), before);
+            })
+            .join()
+            .expect("does not panic"),
             Err(skip) => assert!(skip.needed.is_some() && skip.reason.contains("SCHED_FIFO")),
         }
         match may_hold_off() {

@@ -215,6 +215,19 @@ impl Line {
         (all > 0).then(|| in_turn as f64 / all as f64)
     }
 
+    /// Time that others had inside a process' runs, if they came so many times: the longest of its
+    /// interruptions, because an interrupt's handler is shorter than two switches and a program as a rule.
+    /// What they had between two runs is in the switch and cannot be told from it.
+    pub(super) fn foreign_ticks(&self, process: usize, times: u64) -> u64 {
+        let runs = self.runs.iter().filter(|run| run.process == process);
+        let mut lengths: Vec<u64> = runs
+            .flat_map(|run| &run.inside)
+            .map(|gap| gap.ticks())
+            .collect();
+        lengths.sort_unstable_by(|a, b| b.cmp(a));
+        lengths.iter().take(times as usize).sum()
+    }
+
     /// Involuntary switches away from a process that its log does not show as one, of so many that
     /// the kernel counted while it logged: another's process ran, and then the same one again. At
     /// most one of them may be its last gap, whose other end lies behind the window.

@@ -3,13 +3,14 @@
 use super::line::Log;
 use crate::host::refused;
 use anyhow::{Context, Result, bail, ensure};
-use metal::clock::ticks_fenced;
+use metal::clock::{monotonic_ns, ticks_fenced};
 use metal::gaps::Tracer;
 use metal::memory::SharedWords;
 use metal::place::current_cpu;
 use metal::process::{Child, Ending, rusage_thread};
-use metal::raw::{Scope, futex_wait, futex_wake};
+use metal::raw::{Scope, futex_wait_for, futex_wake};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::time::Duration;
 
 /// Word at which the processes wait for the common start.
 const GO: usize = 0;
@@ -29,8 +30,10 @@ const CPU: usize = 3;
 const EACH: usize = 4;
 /// Exit status of a process whose room was full.
 const FULL: i32 = 3;
-/// Exit status of one that could not wait for the others.
+/// Exit status of one that waited for the others in vain.
 const LOST: i32 = 4;
+/// For how long a process waits for the others.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What is to be spun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +68,13 @@ pub(super) struct Spun {
 /// A process or its memory could not be had (with the limit that was met), one ended otherwise than
 /// it should, or was elsewhere than the calling thread.
 pub(super) fn spin(of: Spin) -> Result<Spun> {
+    made(of, |words, number, tracer| {
+        body(of, words, number, tracer, PATIENCE)
+    })
+}
+
+/// As [`spin`], of processes that run `body` with their number.
+fn made(of: Spin, body: impl Fn(&SharedWords, usize, &mut Tracer) -> i32) -> Result<Spun> {
     let words = SharedWords::new(SHARED + EACH * of.processes)?;
     let mut tracers = (0..of.processes)
         .map(|_| Tracer::with_room(of.room))
@@ -74,22 +84,16 @@ pub(super) fn spin(of: Spin) -> Result<Spun> {
     // Dropped on an error, and with that killed.
     let mut children = Vec::with_capacity(of.processes);
     for (number, tracer) in tracers.iter_mut().enumerate() {
-        let child = Child::fork(|| body(of, &words, number, tracer)).map_err(|error| {
+        let child = Child::fork(|| body(&words, number, tracer)).map_err(|error| {
             refused::told(error).context(format!("process {} of {}", number + 1, of.processes))
         })?;
         children.push(child);
     }
-    for (number, child) in children.into_iter().enumerate() {
-        match child.wait()? {
-            Ending::Exited(0) => {}
-            Ending::Exited(FULL) => bail!(
-                "process {} found more than {} gaps before the window's end",
-                number + 1,
-                of.room
-            ),
-            ending => bail!("process {} ended: {ending:?}", number + 1),
-        }
-    }
+    let endings: Vec<Ending> = children
+        .into_iter()
+        .map(Child::wait)
+        .collect::<Result<_, _>>()?;
+    check_endings(of, &endings)?;
     let word = |number: usize, which: usize| words[SHARED + EACH * number + which].load(Acquire);
     for number in 0..of.processes {
         let (on, gave_up) = (word(number, CPU), word(number, GIVEN_UP));
@@ -100,7 +104,8 @@ pub(super) fn spin(of: Spin) -> Result<Spun> {
         );
         ensure!(
             gave_up == 0,
-            "process {} waited {gave_up} times in a window in which it only reads the counter",
+            "process {} gave the CPU up {gave_up} times in the window: its loop waits for nothing, so it was \
+             stopped (SIGSTOP, a frozen control group, a debugger)",
             number + 1
         );
     }
@@ -121,8 +126,37 @@ pub(super) fn spin(of: Spin) -> Result<Spun> {
     })
 }
 
+/// All ended as they should. One that ended otherwise is named before those that waited for it.
+fn check_endings(of: Spin, endings: &[Ending]) -> Result<()> {
+    let ended = || endings.iter().enumerate().map(|(at, of)| (at + 1, *of));
+    let known = [
+        Ending::Exited(0),
+        Ending::Exited(FULL),
+        Ending::Exited(LOST),
+    ];
+    if let Some((number, ending)) = ended().find(|(_, ending)| !known.contains(ending)) {
+        bail!("process {number} of {} ended {ending}", endings.len());
+    }
+    if let Some((number, _)) = ended().find(|(_, ending)| *ending == Ending::Exited(FULL)) {
+        bail!(
+            "process {number} found more than {} gaps before the window's end",
+            of.room
+        );
+    }
+    if let Some((number, _)) = ended().find(|(_, ending)| *ending == Ending::Exited(LOST)) {
+        bail!("process {number} waited in vain for the others to be ready");
+    }
+    Ok(())
+}
+
 /// A process: meets the others, then reads the counter until the window's end.
-fn body(of: Spin, words: &SharedWords, number: usize, tracer: &mut Tracer) -> i32 {
+fn body(
+    of: Spin,
+    words: &SharedWords,
+    number: usize,
+    tracer: &mut Tracer,
+    patience: Duration,
+) -> i32 {
     let own = SHARED + EACH * number;
     words[own + BORN].store(ticks_fenced(), Relaxed);
     // All that the window touches is touched now.
@@ -139,8 +173,11 @@ fn body(of: Spin, words: &SharedWords, number: usize, tracer: &mut Tracer) -> i3
             return LOST;
         }
     }
+    let deadline_ns = monotonic_ns() + patience.as_nanos() as u64;
     while go.load(Acquire) == 0 {
-        if futex_wait(go, 0, Scope::Machine).is_err() {
+        let waited = futex_wait_for(go, 0, Scope::Machine, patience);
+        // One that ended before it was ready is not waited for: that is for the parent to tell.
+        if waited.is_err() || monotonic_ns() >= deadline_ns && go.load(Acquire) == 0 {
             return LOST;
         }
     }
@@ -158,8 +195,9 @@ fn body(of: Spin, words: &SharedWords, number: usize, tracer: &mut Tracer) -> i3
 #[cfg(test)]
 mod tests {
     use super::super::line::merged;
-    use super::{Spin, spin};
+    use super::{Spin, body, made, spin};
     use metal::place;
+    use std::time::Duration;
 
     #[test]
     fn processes_on_one_cpu_never_run_at_once() {
@@ -187,6 +225,22 @@ mod tests {
         assert!(!line.runs.is_empty());
         assert_eq!(line.overlap_ticks, 0);
         assert!(line.fairness().is_some());
+    }
+
+    #[test]
+    fn one_that_ends_before_the_start_is_named_and_does_not_hold_the_others() {
+        let of = Spin {
+            processes: 3,
+            threshold: 2_000,
+            window: 1_000_000,
+            room: 64,
+        };
+        let error = made(of, |words, number, tracer| match number {
+            2 => 7,
+            _ => body(of, words, number, tracer, Duration::from_millis(20)),
+        })
+        .expect_err("one is missing");
+        assert_eq!(error.to_string(), "process 3 of 3 ended with status 7");
     }
 
     #[test]

@@ -90,5 +90,18 @@ fn it_runs_and_every_figure_has_samples() {
     let (interrupted, lost) = (of("interrupted")[0], of("lost")[0]);
     assert!(0.0 <= interrupted && interrupted <= lost && lost < 1.0);
     assert!((0.5..=1.0).contains(&of("fairness")[0]));
-    assert_eq!(of("rotation"), [1.0]);
+    assert!(samples.iter().all(|samples| samples.metric != "rotation"));
+    let of_slices = samples.iter().find(|samples| samples.metric == "slice");
+    let of_slices = of_slices.expect("a case");
+    let share: f64 = ["share_1", "share_2"]
+        .iter()
+        .map(|name| of_slices.quantities[*name])
+        .sum();
+    assert!((share + lost - 1.0).abs() < 1e-6, "{share} {lost}");
+    assert!(
+        of_slices
+            .notes
+            .iter()
+            .any(|note| note.contains("first run after fork"))
+    );
 }

@@ -160,21 +160,56 @@ fn states_that_are_off_or_poll_are_not_chosen() {
 }
 
 #[test]
-fn beside_a_spinner_the_scheduler_decides_what_is_possible() {
+fn beside_a_spinner_the_usual_wake_up_is_at_once_and_the_longest_after_a_slice() {
     let mut site = recorded("epyc-7763-2s");
     let same = Sleep {
         load: Load::Same,
         ..PLAIN
     };
-    let high_ns = |site: &Site, sleep: &Sleep| latency(site, None, sleep).range.high;
-    site.host.kernel.hz = Some(250);
-    site.host.kernel.release = Some("6.6.0".to_owned());
-    let eevdf = high_ns(&site, &same);
-    site.host.kernel.release = Some("6.5.9".to_owned());
-    let cfs = high_ns(&site, &same);
-    assert!(eevdf > 4e6 && cfs < 2e6, "{eevdf} {cfs}");
+    site.host.kernel.release = Some("6.8.0".to_owned());
+    for (slack, most) in [(Slack::Default, 2.5), (Slack::Least, 12.0)] {
+        let sleep = Sleep { slack, ..same };
+        let late = latency(&site, None, &sleep);
+        assert!(width(&late) < most, "{late:?}");
+        // A median, whatever single ones do.
+        assert!(late.range.high < 1e5, "{late:?}");
+    }
+    // A slice of 3 ms on many CPUs: one tick of 4 ms, three or four of 1 ms.
+    for (hz, ms) in [(250, 4.0), (1000, 4.0), (100, 10.0)] {
+        site.host.kernel.hz = Some(hz);
+        let late = latency(&site, None, &same);
+        let high = missed(&site, &late, &same).range.high;
+        let points = high / (1.0 - high);
+        assert!(
+            (points - ms).abs() < 1.1,
+            "{hz} Hz: {points} points of 1 ms"
+        );
+        let told = format!("{:.1} ms later", ms * 1.02);
+        assert!(late.because.contains(&told), "{}", late.because);
+    }
     // A real-time policy takes the CPU at once.
-    assert!(high_ns(&site, &Sleep { fifo: true, ..same }) < 1e5);
+    let fifo = Sleep { fifo: true, ..same };
+    let late = latency(&site, None, &fifo);
+    assert!(missed(&site, &late, &fifo).range.high < 0.1);
+    // Where wake-ups do not preempt, the median may be a blocked one.
+    site.host.kernel.scheduler.features = vec!["NO_WAKEUP_PREEMPTION".to_owned()];
+    assert!(latency(&site, None, &same).range.high > 1e7);
+}
+
+#[test]
+fn a_real_time_kernel_has_a_thread_on_the_way_of_ordinary_sleepers() {
+    let mut site = recorded("epyc-7763-2s");
+    let fifo = Sleep {
+        fifo: true,
+        ..PLAIN
+    };
+    let both = |site: &Site| [LEAST, fifo].map(|sleep| latency(site, None, &sleep));
+    let [plain, first] = both(&site);
+    site.host.kernel.preemption = Some("rt".to_owned());
+    let [slower, same] = both(&site);
+    assert!(slower.range.likely > plain.range.likely + 1_000.0);
+    assert!(slower.because.contains("PREEMPT_RT"), "{}", slower.because);
+    assert_eq!(same, first);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-use super::{allowed, lost, slice, slice_ticks, switch, ticks};
+use super::{allowed, fairness, lost, slice, slice_ticks, switch, ticks};
 use crate::experiment::Site;
 use crate::experiments::tests::{recorded, sites};
 use crate::host::limits::CpuQuota;
@@ -175,4 +175,68 @@ fn a_quota_is_foretold() {
         "{}",
         held.because
     );
+}
+
+#[test]
+fn slices_that_a_quota_stops_are_foretold() {
+    let mut site = recorded("vm-granite-rapids");
+    let with = |site: &mut Site, quota_us| {
+        site.host.limits.cpu_quota = Some(CpuQuota {
+            quota_us,
+            period_us: 100_000,
+        });
+    };
+    site.host.limits.cpu_quota = None;
+    let free = (slice(&site, 2), fairness(&site));
+    // Five slices between two stops, and one.
+    with(&mut site, 20_000);
+    assert_eq!(slice(&site, 2), free.0);
+    assert!(fairness(&site).range.low < 0.6 && free.1.range.low > 0.9);
+    with(&mut site, 5_000);
+    let stopped = slice(&site, 2);
+    assert!(
+        stopped.range.high > 1e8 && stopped.range.low < 1e6,
+        "{stopped:?}"
+    );
+    assert!(stopped.because.contains("quota"), "{}", stopped.because);
+    // More than the one CPU that the processes want stops nobody.
+    with(&mut site, 200_000);
+    assert_eq!((slice(&site, 2), fairness(&site)), free);
+}
+
+#[test]
+fn whole_ticks_that_the_scheduler_tells_narrow_a_latency() {
+    let untold = || machine(2, 4_000_000, "6.1.0", "");
+    let machine = |told_ms: u64| {
+        let mut site = untold();
+        site.host.kernel.scheduler.told_slice_ns = Some(told_ms * 1_000_000);
+        site
+    };
+    let latency = |site: &Site| {
+        let Range { low, likely, high } = allowed(site, 2).ns;
+        [low, likely, high].map(|ns| 2.0 * ns / 1e6)
+    };
+    let untold = latency(&untold());
+    assert_eq!(untold, [12.0, 12.0, 18.0]);
+    let near = |told_ms: u64, ms: [f64; 3]| {
+        let found = latency(&machine(told_ms));
+        let is_near = found.iter().zip(ms).all(|(a, b)| (a - b).abs() < 0.01);
+        assert!(is_near, "{told_ms}: {found:?}");
+    };
+    near(12, [12.0, 12.0, 16.0]);
+    near(16, [16.0, 18.0, 18.0]);
+    near(24, [24.0, 26.0, 28.0]);
+    // 11,999,999 ns are two whole ticks.
+    near(8, [12.0, 12.0, 12.0]);
+    // Others wanted the CPU while it told.
+    assert_eq!(latency(&machine(4)), untold);
+    assert_eq!(whole(&machine(16), 2), [2.0, 3.0, 3.0]);
+}
+
+#[test]
+fn the_oldest_kernels_of_a_kind_had_other_tunables() {
+    let old = allowed(&machine(4, 1_000_000, "2.6.32", ""), 2).ns;
+    let since = allowed(&machine(4, 1_000_000, "2.6.36", ""), 2).ns;
+    assert!(old.low <= 7.5e6 && old.high >= 30e6, "{old:?}");
+    assert!(since.low >= 9e6 && since.high <= 12e6, "{since:?}");
 }
