@@ -206,8 +206,7 @@ impl Meeting {
         let end = start + self.clock.ticks(self.window_ns);
         // The memory for them is bounded for all CPUs together.
         let gaps = GAPS_MAX / expected.max(1);
-        let traced =
-            trace::window_between(tracer, &threshold, self.clock, (start, end), gaps);
+        let traced = trace::window_between(tracer, &threshold, self.clock, (start, end), gaps);
         drop(ended);
         // A CPU that falls idle changes the others: its clock, its sibling's, the work that is left.
         while self.ended.load(Ordering::Acquire) < expected {

@@ -477,10 +477,12 @@ mod tests {
         by_cause[0] = Some(0.03);
         by_cause[1] = Some(0.0);
         by_cause[Cause::ALL.len() - 1] = Some(0.01);
-        let told = |nobody: &str| {
-            format!("of the lost time, by counters: timer 75 %, {nobody} 25 %")
-        };
+        let told =
+            |nobody: &str| format!("of the lost time, by counters: timer 75 %, {nobody} 25 %");
         assert_eq!(causes(&case, &by_cause, true), told("unattributed"));
-        assert_eq!(causes(&case, &by_cause, false), told("likely the hypervisor"));
+        assert_eq!(
+            causes(&case, &by_cause, false),
+            told("likely the hypervisor")
+        );
     }
 }
