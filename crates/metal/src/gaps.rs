@@ -169,12 +169,6 @@ impl Tracer {
         self.words[TURNS].load(Ordering::Relaxed)
     }
 
-    /// Gaps that fit.
-    #[cfg(test)]
-    fn room(&self) -> usize {
-        self.room
-    }
-
     fn count(&self) -> usize {
         self.words[COUNT].load(Ordering::Acquire) as usize
     }

@@ -28,7 +28,8 @@ const HOW: &str = "Each round of a series is a fresh process on a pinned CPU, wi
     marked where the clock's own grain shows. A figure is the median of round values; its \
     interval is the exact order-statistic interval of that median over rounds (none below six \
     rounds), never over samples inside a round. Rounds count as disturbed by counters alone \
-    (steal, throttling, migrations, major faults, involuntary switches, a moved core clock), \
+    (steal, throttling, migrations, major faults, involuntary switches, others on the CPU, \
+    a moved core clock), \
     never by their value. Cycles are core clock cycles, measured beside each case, not ticks of \
     the counter. Every prediction was written before the first sample of its case.";
 
