@@ -14,6 +14,13 @@ use record::key::CaseId;
 
 /// Slack that Linux gives a process that asks for none.
 const USUAL_SLACK_NS: f64 = 50_000.0;
+
+/// From this spacing on a halted guest's host may choose its deepest idle states, which tell a guest
+/// nothing: their target residencies are 0.6 to 2 ms on servers.
+const HOST_SLEEPS_NS: f64 = 5e6;
+
+/// What leaving them takes, in ns: servers state 100 to 170 µs (intel_idle's C6).
+const HOST_WAKES: Range = range(0.0, 20_000.0, 150_000.0);
 /// What else runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Load {
@@ -207,7 +214,7 @@ fn delivered(site: &Site, path: Estimate) -> Estimate {
 fn idle_exit(site: &Site, known: Option<&Known>, sleep: &Sleep) -> Estimate {
     if cpu::is_guest(site) {
         let halted = known.and_then(measured_wake);
-        return match halted {
+        let halt = match halted {
             Some(ns) => Estimate::new(
                 // A guest's wake-up by another CPU is an exit of both; here only one is left.
                 0.1 * ns,
@@ -226,6 +233,14 @@ fn idle_exit(site: &Site, known: Option<&Known>, sleep: &Sleep) -> Estimate {
                  90 µs",
             ),
         };
+        if sleep.spacing_ns < HOST_SLEEPS_NS {
+            return halt;
+        }
+        return Estimate {
+            range: sum(halt.range, HOST_WAKES),
+            ..halt
+        }
+        .and("its host may sleep deeply for so long a gap: up to 150 µs more");
     }
     let states = &site.host.cpu.idle_states;
     let Some((state, shallowest)) = chosen(states, sleep.spacing_ns) else {

@@ -5,7 +5,7 @@ use super::plots::axis;
 use crate::report::document::{Cell, Column, Plot, Point, Row, Series, Shape, Table};
 use record::event::{PlannedExperiment, Trace};
 use record::key::CaseId;
-use record::quantity::{digits, render, scale};
+use record::quantity::{digits, scale};
 use record::run::Run;
 use record::unit::Unit;
 
@@ -54,7 +54,7 @@ pub(super) fn plots(run: &Run, planned: &PlannedExperiment, kind: &str) -> Vec<P
             let rows = &trace.rows[..trace.rows.len().min(MOST_SPANS)];
             let lane = |(at, name): (usize, &String)| {
                 let points = rows.iter().filter(|row| row[state] == at as f64);
-                let points: Vec<Point> = points.map(|row| span(row, name)).collect();
+                let points: Vec<Point> = points.map(|row| span(row)).collect();
                 (!points.is_empty()).then(|| Series {
                     name: name.clone(),
                     shape: Shape::Spans,
@@ -76,17 +76,14 @@ pub(super) fn plots(run: &Run, planned: &PlannedExperiment, kind: &str) -> Vec<P
         .collect()
 }
 
-fn span(row: &[f64], name: &str) -> Point {
+/// What a reader sees who points at it follows from its ends.
+fn span(row: &[f64]) -> Point {
     let (start, duration) = (row[0], row[1]);
     Point {
         x: start,
         y: start + duration,
         ends: None,
-        hover: format!(
-            "{name}: {} from {}",
-            render(duration, Unit::Ns),
-            render(start, Unit::Ns)
-        ),
+        hover: String::new(),
     }
 }
 

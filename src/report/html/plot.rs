@@ -69,6 +69,15 @@ fn series(series: &Series) -> Value {
         Shape::Ranges => "ranges",
         Shape::Spans => "spans",
     };
+    if series.shape == Shape::Spans {
+        // There are thousands: ends to the nanosecond, and the script words what they say.
+        return json!({
+            "name": series.name,
+            "shape": shape,
+            "x": of(&|point| json!(point.x.round() as i64)),
+            "y": of(&|point| json!(point.y.round() as i64)),
+        });
+    }
     json!({
         "name": series.name,
         "shape": shape,

@@ -24,6 +24,11 @@
     return `rgba(${r},${g},${b},${alpha})`;
   };
 
+  const time = (ns) => {
+    const [factor, unit] = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]].find(([at]) => ns >= at) ?? [1, "ns"];
+    return `${Number((ns / factor).toPrecision(6))} ${unit}`;
+  };
+
   const interval = (series, axis) => ({
     type: "data", symmetric: false, thickness: 1.2, width: 2,
     array: series.high.map((high, i) => high === null ? 0 : high - series[axis][i]),
@@ -60,10 +65,11 @@
         case "spans": {
           // A stretch is a line of its lane, with a stroke at its start so that short ones show.
           const each = (start, end) => series.x.flatMap((_, i) => [start(i), end(i), null]);
-          const own = { ...common, mode: "lines", legendgroup: series.name };
+          const hover = series.x.map((x, i) => `${series.name}: ${time(series.y[i] - x)} from ${time(x)}`);
+          const own = { ...common, text: hover, mode: "lines", legendgroup: series.name };
           return [
             { ...own, x: each((i) => series.x[i], (i) => series.y[i]), y: each(() => series.name, () => series.name),
-              text: each((i) => series.hover[i], (i) => series.hover[i]), line: { color: colour, width: 16 } },
+              text: each((i) => hover[i], (i) => hover[i]), line: { color: colour, width: 16 } },
             { ...own, x: series.x, y: series.x.map(() => series.name), mode: "markers", showlegend: false,
               marker: { symbol: "line-ns-open", size: 16, color: colour, line: { width: 1, color: colour } } },
           ];

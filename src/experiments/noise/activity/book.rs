@@ -216,17 +216,20 @@ impl Book<'_> {
                 if beside > 0.0 {
                     let quantities = &mut samples.quantities;
                     quantities.insert("beside_ratio".to_owned(), beside);
-                    samples.notes.push(BESIDE.to_owned());
+                    if round == 1 {
+                        samples.notes.push(format!(
+                            "of gaps with a name, {:.2} % of the window lies in no event: the way \
+                             into the kernel and out of it, and what a hypervisor took before it \
+                             delivered an interrupt (round 1)",
+                            100.0 * beside
+                        ));
+                    }
                 }
             }
         }
         Ok(())
     }
 }
-
-/// What of named gaps may be somebody else's.
-const BESIDE: &str = "of gaps with a name, `beside_ratio` of the time lies in no event: the way into the kernel \
-                      and out of it, and what a hypervisor took before it delivered an interrupt";
 
 /// Says where a figure was measured, and its core clock if that was taken there.
 fn there(samples: &mut Samples, cpu: usize, apart: Apart) {

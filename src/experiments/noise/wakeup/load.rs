@@ -64,6 +64,11 @@ impl Loads {
     }
 }
 
+/// A spinner had its CPU not once while the sleeper slept.
+#[derive(Debug, thiserror::Error)]
+#[error("the process that was to spin on CPU {0} did not run")]
+pub(super) struct DidNotRun(usize);
+
 /// Processes that the loads of a round need.
 pub(super) fn count(loads: impl Iterator<Item = Vec<usize>>) -> usize {
     let different: std::collections::BTreeSet<Vec<usize>> = loads.collect();
@@ -128,12 +133,7 @@ impl Load {
             .iter()
             .zip(&after)
             .position(|(before, after)| after <= before);
-        ensure!(
-            idle.is_none(),
-            "the process that was to spin on CPU {} did not run",
-            idle.map_or(0, |number| self.cpus[number])
-        );
-        Ok(())
+        idle.map_or(Ok(()), |number| Err(DidNotRun(self.cpus[number]).into()))
     }
 
     fn tell(&self, go: u32) {
