@@ -42,8 +42,9 @@
 //! - `duration`: length of each of a round's windows. An interval needs six rounds: with `duration=1h` six
 //!   hours at `attribution=counters` and twelve above, in bounded memory. `--budget 30m` starts no round
 //!   after its end: then that is one hour, or two, and figures without interval.
-//! - `samples`: active and inactive periods that table and picture show; the first, which began before
-//!   the window, is left out.
+//! - `samples`: active and inactive periods that the table shows; the first, which began before the
+//!   window, is left out. The picture shows 120 ms where it has room for all periods in them, and at
+//!   least as many as the table.
 //! - `attribution`: how far it may climb: `auto` (as far as permissions go) or at most one of its levels.
 //!
 //! ## Reading the result
@@ -193,7 +194,7 @@ static CARD: Card = Card {
         },
         Param {
             name: "samples",
-            doc: "active and inactive periods in table and picture",
+            doc: "active and inactive periods in the table, and at least as many in the picture",
             domain: Domain::Integer {
                 low: 1,
                 high: 10_000,
