@@ -49,6 +49,8 @@ pub(crate) struct Figure {
     pub(crate) rounds: Vec<RoundPoint>,
     /// What a reader must know.
     pub(crate) notes: Vec<String>,
+    /// Those of them that the experiment itself wrote.
+    pub(crate) told: Vec<String>,
 }
 
 /// What an interval speaks of.
@@ -172,6 +174,7 @@ impl Figure {
             stats: None,
             rounds: Vec::new(),
             notes: Vec::new(),
+            told: Vec::new(),
         }
     }
 

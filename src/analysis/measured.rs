@@ -121,7 +121,9 @@ fn of_metric(
             rounds.without_value
         ));
     }
+    figure.told = notes::told(&rounds.samples);
     figure.notes.extend(extra);
+    figure.notes.extend(figure.told.iter().cloned());
     Some(figure)
 }
 

@@ -21,7 +21,7 @@ const NO_CLOCK: &[&str] = &[
     "no core clock after the case",
 ];
 
-/// Notes of a measured figure: those of its samples and those that its statistics give.
+/// Notes that a measured figure's statistics give.
 pub(crate) fn of(
     run: &Run,
     figure: &Figure,
@@ -48,6 +48,12 @@ pub(crate) fn of(
             .iter()
             .map(|why| format!("no cycles: {why}")),
     );
+    notes
+}
+
+/// What the experiment itself noted, each once.
+pub(crate) fn told(rounds: &[(RoundSamples, f64)]) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
     for samples in rounds.iter().flat_map(|(round, _)| &round.samples) {
         for note in &samples.notes {
             let is_counted = NO_CLOCK.iter().any(|begin| note.starts_with(begin));

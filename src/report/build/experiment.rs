@@ -47,13 +47,13 @@ pub(crate) fn section(run: &Run, planned: &PlannedExperiment, figures: &[&Figure
         }
         let notes = discussion(run, figures);
         if !notes.is_empty() {
-            // What happened, and who did it, is the result of an experiment whose view are spans.
-            let audience = match planned.view {
-                View::Spans { .. } => Audience::Everyone,
-                _ => Audience::Page,
-            };
-            blocks.push((audience, Block::Subheading("Discussion".to_owned())));
-            blocks.push((audience, Block::Notes(notes)));
+            blocks.push((Audience::Page, Block::Subheading("Discussion".to_owned())));
+            blocks.push((Audience::Page, Block::Notes(notes)));
+        }
+        // What happened, and who did it, is the result of an experiment whose view are spans.
+        let told = told(figures);
+        if matches!(planned.view, View::Spans { .. }) && !told.is_empty() {
+            blocks.push((Audience::Terminal, Block::Notes(told)));
         }
         let because = predictions(figures);
         if !because.is_empty() {
@@ -363,6 +363,16 @@ fn discussion(run: &Run, figures: &[&Figure]) -> Vec<(Severity, String)> {
         }
     }
     merged(notes)
+}
+
+/// What the experiment itself noted, without what statistics say of single figures.
+fn told(figures: &[&Figure]) -> Vec<(Severity, String)> {
+    let told = figures.iter().flat_map(|figure| {
+        let name = name(figure);
+        let texts = figure.told.iter();
+        texts.map(move |note| (Severity::Note, format!("{name}: {note}.")))
+    });
+    merged(told.collect())
 }
 
 /// Texts that differ only in the figure's name are told once, with all names.
