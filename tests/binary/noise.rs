@@ -21,10 +21,21 @@ struct Run(Vec<Value>);
 impl Run {
     #[track_caller]
     fn of(here: &Here, answer: &Answer) -> Run {
+        Run::with(here, answer, &ALWAYS)
+    }
+
+    /// Of noise.all.
+    #[track_caller]
+    fn of_all(here: &Here, answer: &Answer) -> Run {
+        Run::with(here, answer, &["lost", "gap_rate"])
+    }
+
+    #[track_caller]
+    fn with(here: &Here, answer: &Answer, always: &[&str]) -> Run {
         assert_eq!(answer.code, Some(0), "{answer:?}");
         let run = Run(events(&here.record()));
         assert_eq!(end(&run.0), "complete", "{answer:?}");
-        for metric in ALWAYS {
+        for metric in always {
             assert!(!run.values(metric).is_empty(), "{metric}: {answer:?}");
         }
         for samples in of(&run.0, "samples") {
@@ -105,6 +116,42 @@ fn a_quota_that_throttles_is_named_as_the_cause() {
             && prediction["because"].to_string().contains("quota")
     });
     assert!(foretold.is_some(), "the quota is in the prediction");
+}
+
+#[test]
+fn all_cpus_are_two_at_least_and_a_quota_is_named() {
+    let here = Here::new();
+    let all = ["run", "noise.all", "--preset", "rehearsal"].join(" ");
+    let line = format!(
+        "exec taskset -c {} {} {all}",
+        last_cpu(),
+        env!("CARGO_BIN_EXE_plumb")
+    );
+    // One CPU alone is noise.activity's: it is left out with the reason.
+    let alone = answer(here.other("sh").args(["-c", &line]).output().unwrap());
+    assert_eq!(alone.code, Some(2), "{alone:?}");
+    assert!(alone.err.contains("only one CPU is allowed"), "{alone:?}");
+    let Some(group) = Quota::of_a_fifth(10_000) else {
+        println!("skipped: no control group with a quota can be made here");
+        return;
+    };
+    let is_told = (0..5).any(|_| {
+        let here = Here::new();
+        let line = format!(
+            "echo $$ > {}; exec {} {all}",
+            group.0.join("cgroup.procs").display(),
+            env!("CARGO_BIN_EXE_plumb")
+        );
+        let run = Run::of_all(
+            &here,
+            &answer(here.other("sh").args(["-c", &line]).output().unwrap()),
+        );
+        run.notes("lost").contains("throttled the threads")
+    });
+    assert!(
+        is_told,
+        "in one of five runs the quota is used up, and named"
+    );
 }
 
 #[test]

@@ -46,7 +46,8 @@ pub(super) struct Seen {
     pub(super) cpu: usize,
     /// The kernel's tick among the starts.
     pub(super) tick: Option<Tick>,
-    /// Where there is none, another's of a usual period: a hypervisor's, or another timer.
+    /// Where there is none, another's of a usual period: a hypervisor's (which may be the same), or
+    /// another timer's.
     pub(super) foreign: Option<Tick>,
     pub(super) on_tick: Vec<bool>,
     pub(super) attributed: Vec<Attributed>,
@@ -69,10 +70,13 @@ impl Seen {
             .map(|gap| clock.ns(gap.ticks()))
             .collect();
         let tick_of = |periods_ns: &[f64]| tick_by_length(&starts_ns, &lengths_ns, periods_ns);
-        let tick = tick_of(&[look.coarse_ns]);
-        let foreign = match tick {
-            Some(_) => None,
-            None => tick_of(&ticking::foreign_ns(look.coarse_ns)),
+        let (tick, foreign) = match tick_of(&[look.coarse_ns]) {
+            Some(tick) if evidence.could_be_interrupts(look.cpu, tick.on_grid) => {
+                (Some(tick), None)
+            }
+            // A hypervisor's tick may have the same period.
+            Some(theirs) => (None, Some(theirs)),
+            None => (None, tick_of(&ticking::foreign_ns(look.coarse_ns))),
         };
         let is_on = |start: &f64| tick.as_ref().is_some_and(|tick| tick.is_on(*start));
         let on_tick: Vec<bool> = starts_ns.iter().map(is_on).collect();

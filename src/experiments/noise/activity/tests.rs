@@ -130,11 +130,12 @@ fn the_core_clock_of_another_cpu_must_stand_still() {
 /// A window of 200 ms with a tick every 4 ms for 2 µs, and another every 7 ms for 200 µs, of which the
 /// scheduler counted each. A clock tick is a ns.
 fn seen() -> Seen {
-    seen_every(4_000_000)
+    seen_every(4_000_000, 50)
 }
 
-/// The same with a tick of another length, on a kernel whose own is 4 ms.
-fn seen_every(tick_ns: u64) -> Seen {
+/// The same with a tick of another length, on a kernel whose own is 4 ms, and so many interrupts of the
+/// timer.
+fn seen_every(tick_ns: u64, timer_interrupts: u64) -> Seen {
     let mut gaps: Vec<Gap> = Vec::new();
     let gap = |start: u64, ns: u64| Gap {
         start,
@@ -156,7 +157,7 @@ fn seen_every(tick_ns: u64) -> Seen {
         interrupts: Some(vec![RowCount {
             name: "Local timer interrupts".to_owned(),
             is_timer: true,
-            count: 50,
+            count: timer_interrupts,
         }]),
         softirqs: Some(Vec::new()),
         steal_ns: Some(0),
@@ -222,12 +223,22 @@ fn shares_by_cause_add_up_to_what_was_lost() {
 /// What keeps a usual period that is not the kernel's own is no tick: it gives no gap to the timer.
 #[test]
 fn the_tick_of_another_is_not_this_kernels() {
-    let seen = seen_every(10_000_000);
+    let seen = seen_every(10_000_000, 50);
     assert_eq!(seen.tick, None);
     assert!(seen.on_tick.iter().all(|on_tick| !on_tick));
     let foreign = seen.foreign.as_ref().expect("another's tick");
     assert!((foreign.period_ns - 1e7).abs() < 1e3, "{foreign:?}");
-    assert!(seen_every(4_000_000).foreign.is_none());
+    assert!(seen_every(4_000_000, 50).foreign.is_none());
+}
+
+/// A hypervisor's tick may have this kernel's period: where no interrupt came as often, a CPU has none.
+#[test]
+fn a_tick_without_interrupts_is_not_this_kernels_either() {
+    let seen = seen_every(4_000_000, 2);
+    assert_eq!(seen.tick, None);
+    assert!(seen.on_tick.iter().all(|on_tick| !on_tick));
+    let foreign = seen.foreign.as_ref().expect("the hypervisor's");
+    assert!((foreign.period_ns - 4e6).abs() < 100.0, "{foreign:?}");
 }
 
 /// What is matched by number says so wherever it is named.

@@ -127,6 +127,13 @@ impl Shares {
 }
 
 impl Evidence {
+    /// Whether so many gaps of a CPU can each have been an interrupt of one kind: some line of
+    /// `/proc/interrupts` moved at least half as often, or nothing is told of them.
+    pub(crate) fn could_be_interrupts(&self, cpu: usize, gaps: usize) -> bool {
+        let rows = self.cpus.get(&cpu).and_then(|cpu| cpu.interrupts.as_ref());
+        rows.is_none_or(|rows| rows.iter().any(|row| 2 * row.count >= gaps as u64))
+    }
+
     /// The cause of each of `gaps` of `cpu`, which lie in the watched window; `on_tick[n]` says that
     /// gap n lies on the tick's grid, `held` which part of the window they are. One answer per gap, in
     /// their order.
