@@ -222,13 +222,15 @@ pub enum Domain {
     },
     /// A symbol of these, or an integer in the range.
     Either(&'static [&'static str], u64, u64, Unit),
+    /// One text, commas included: a path or a URL. Only for settings.
+    Text,
 }
 
 impl Domain {
     /// The unit of its integers.
     pub fn unit(&self) -> Option<Unit> {
         match self {
-            Domain::Symbols(_) => None,
+            Domain::Symbols(_) | Domain::Text => None,
             Domain::Integer { unit, .. } | Domain::Either(_, _, _, unit) => Some(*unit),
         }
     }
@@ -545,6 +547,12 @@ pub trait Experiment: Sync {
     /// Why they could not be made.
     fn prepare(&self, _series: &Series, _dir: &Path) -> Result<Vec<std::path::PathBuf>> {
         anyhow::bail!("this experiment has no files to make")
+    }
+
+    /// A directory beside the run's own in which a series has its files; the run makes a work directory
+    /// there, in the journal, and orders rounds with that one.
+    fn files_below(&self, _series: &Series) -> Option<std::path::PathBuf> {
+        None
     }
 
     /// Whether a series has files that are made before its rounds.

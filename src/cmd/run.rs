@@ -62,7 +62,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
             path.display()
         )));
     }
-    let work = work_dir(&store, &mut setup)?;
+    let work = work_dirs(&store, &mut setup)?;
     let continued = resumed.is_some();
     let mut sink = Sink {
         file,
@@ -76,8 +76,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
     ));
     let run = session::run(&setup, &mut sink, &stop, resumed);
     sink.bar.finish_and_clear();
-    if let Some(Err(error)) = work.map(WorkDir::remove) {
-        output::diagnose(&format!("plumb: {error:#}; the next run tries again"));
+    for left in work.into_iter().filter_map(|work| work.remove().err()) {
+        output::diagnose(&format!("plumb: {left:#}; the next run tries again"));
     }
     let run = match run {
         Err(error) if session::is_interrupt(&error) => {
@@ -182,14 +182,32 @@ fn resume(store: &Store, name: &str) -> Result<(Setup, RecordFile, Option<Run>),
     Ok((setup, file, Some(recording.run)))
 }
 
-/// The run's own directory below the one of `--dir`; experiments write nowhere else.
-fn work_dir(store: &Store, setup: &mut Setup) -> Result<Option<WorkDir>> {
-    let Some(dir) = &mut setup.site.dir else {
-        return Ok(None);
-    };
-    let work = WorkDir::make(store, &dir.path, &setup.name)?;
-    dir.path = work.path().to_owned();
-    Ok(Some(work))
+/// The run's own directory below the one of `--dir`, and those that series have elsewhere;
+/// experiments write nowhere else.
+fn work_dirs(store: &Store, setup: &mut Setup) -> Result<Vec<WorkDir>> {
+    let mut made = Vec::new();
+    if let Some(dir) = &mut setup.site.dir {
+        let work = WorkDir::make(store, &dir.path, &setup.name)?;
+        dir.path = work.path().to_owned();
+        made.push(work);
+    }
+    for work in &setup.planned.work {
+        let Some(below) = work.experiment.files_below(&work.series) else {
+            continue;
+        };
+        if setup.elsewhere.contains_key(&below) {
+            continue;
+        }
+        let name = format!("{}-{}", setup.name, setup.elsewhere.len() + 1);
+        let dir = WorkDir::make(store, &below, &name).map(|work| {
+            let path = work.path().to_owned();
+            made.push(work);
+            path
+        });
+        let told = dir.map_err(|error| format!("{error:#}"));
+        setup.elsewhere.insert(below, told);
+    }
+    Ok(made)
 }
 
 /// Whether two paths, the second of a file that exists, name one file.

@@ -179,6 +179,7 @@ impl Choice {
             name,
             budget,
             calibration: calibration(preset),
+            elsewhere: Default::default(),
         })
     }
 }

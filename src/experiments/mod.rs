@@ -2,6 +2,8 @@
 
 pub mod clock;
 pub mod cpu;
+pub(crate) mod device;
+pub mod fs;
 #[cfg(test)]
 mod laws;
 pub mod memory;
@@ -21,6 +23,7 @@ pub static FAMILIES: &[&Family] = &[
     &os::FAMILY,
     &memory::FAMILY,
     &noise::FAMILY,
+    &fs::FAMILY,
     &selftest::FAMILY,
 ];
 

@@ -80,6 +80,8 @@ pub enum FromWorker {
     Alive(f64),
     /// Memory is taken now for these cases: where the kernel kills the worker for it, it is theirs.
     TakesMemory(Vec<CaseId>),
+    /// What follows is a case whose files may hang the worker in the kernel.
+    MayHangIn(CaseId),
     /// Samples of the round.
     Samples(Samples),
     /// A distribution of the round.

@@ -411,6 +411,17 @@ impl Bench {
         }
     }
 
+    /// Says that what follows is a case whose files may hang the worker in the kernel: where it says
+    /// nothing more in time, that case has failed, and the series goes on without it. To be called
+    /// before each case that touches files, outside any timed window.
+    pub(crate) fn may_hang_in(&mut self, case: &Case) {
+        if let Some(voice) = &mut self.voice
+            && voice.outcome.is_ok()
+        {
+            voice.outcome = frame::send(&mut voice.writer, &FromWorker::MayHangIn(case.id.clone()));
+        }
+    }
+
     /// Measures every case by itself, in order: one that fails is measured once more, then given up
     /// with its reason while the round goes on; a [`WrongResult`] is given up at once. A case that is
     /// given up in every round that counts has failed.

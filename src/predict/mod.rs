@@ -6,6 +6,8 @@
 //! machine by its name, and an input that nobody told widens the interval and is named.
 
 pub(crate) mod cpu;
+pub(crate) mod device;
+pub(crate) mod fs;
 pub(crate) mod memory;
 pub(crate) mod noise;
 pub(crate) mod os;

@@ -48,6 +48,8 @@ pub struct Worker {
     kills: Kills,
     /// Cases that it takes memory for.
     takes_memory_for: Vec<CaseId>,
+    /// The case whose files it touches.
+    may_hang_in: Option<CaseId>,
 }
 
 impl Worker {
@@ -73,6 +75,7 @@ impl Worker {
             child,
             kills,
             takes_memory_for: Vec::new(),
+            may_hang_in: None,
         })
     }
 
@@ -99,6 +102,7 @@ impl Worker {
         loop {
             match self.receive(deadline, stop)? {
                 FromWorker::TakesMemory(cases) => self.takes_memory_for = cases,
+                FromWorker::MayHangIn(case) => self.may_hang_in = Some(case),
                 other => return Ok(other),
             }
         }

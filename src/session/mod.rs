@@ -24,6 +24,7 @@ use record::event::{
 use record::key::{CaseId, Key};
 use record::run::Run;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -43,6 +44,9 @@ pub struct Setup {
     pub budget: Duration,
     /// Calibration windows and their length.
     pub calibration: (u32, Duration),
+    /// Work directories beside the site's, by the directory that they are in
+    /// ([`crate::experiment::Experiment::files_below`]); why one could not be made.
+    pub elsewhere: BTreeMap<PathBuf, Result<PathBuf, String>>,
 }
 
 /// What is being done, for a progress display.

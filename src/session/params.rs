@@ -101,6 +101,9 @@ pub fn parse_values(text: &str, param: &Param) -> Result<Vec<Value>, String> {
     if text == "auto" && param.defaults.contains(&"auto") {
         return Ok(vec![Value::from("auto")]);
     }
+    if matches!(param.domain, Domain::Text) {
+        return Ok(vec![Value::from(text)]);
+    }
     let mut values = Vec::new();
     for token in text.split(',') {
         match token.split_once("..") {
@@ -135,7 +138,7 @@ pub fn parse_values(text: &str, param: &Param) -> Result<Vec<Value>, String> {
 /// As [`parse_values`].
 pub fn parse_value(token: &str, param: &Param) -> Result<Value, String> {
     let value = match param.domain {
-        Domain::Symbols(_) => Value::from(token),
+        Domain::Symbols(_) | Domain::Text => Value::from(token),
         Domain::Integer { unit, .. } => integer(token, unit)
             .map_err(|reason| format!("{reason}: it takes {}", domain_text(&param.domain)))?,
         Domain::Either(symbols, _, _, _) if symbols.contains(&token) => Value::from(token),
@@ -165,6 +168,7 @@ fn in_domain(value: Value, token: &str, param: &Param) -> Result<Value, String> 
         Domain::Symbols(symbols) => symbol(symbols),
         Domain::Integer { low, high, .. } => span(low, high),
         Domain::Either(symbols, low, high, _) => symbol(symbols) || span(low, high),
+        Domain::Text => true,
     };
     if inside {
         Ok(value)

@@ -9,6 +9,7 @@ use crate::stats::disturbed::{Deltas, judge};
 use anyhow::{Context, Result, bail};
 use record::case::Series;
 use record::event::{Calibration, Event, FailedCase};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -69,7 +70,7 @@ pub fn measure(
         seed,
         cpus: setup.site.cpus.clone(),
         calibration: calibration.clone(),
-        dir: setup.site.dir.as_ref().map(|dir| dir.path.clone()),
+        dir: files(setup, live)?,
         far: None,
         case_ns: setup.site.case_ns,
         rehearsal: setup.options.preset == "rehearsal",
@@ -102,6 +103,18 @@ pub fn measure(
             .extend(of_far.map(|(name, value)| (format!("far_{name}"), value)));
     }
     Ok((events, ended))
+}
+
+/// Where the series has its files.
+fn files(setup: &Setup, live: &Live<'_>) -> Result<Option<PathBuf>> {
+    match live.work.experiment.files_below(&live.series) {
+        None => Ok(setup.site.dir.as_ref().map(|dir| dir.path.clone())),
+        Some(below) => match setup.elsewhere.get(&below) {
+            Some(Ok(dir)) => Ok(Some(dir.clone())),
+            Some(Err(reason)) => bail!("{reason}"),
+            None => bail!("no work directory was made in {}", below.display()),
+        },
+    }
 }
 
 /// Has the files made that the rounds of a series only read.
@@ -155,7 +168,8 @@ fn collect(
             other @ (FromWorker::Calibrated(_)
             | FromWorker::Prepared(_)
             | FromWorker::Listening(_)
-            | FromWorker::TakesMemory(_)) => {
+            | FromWorker::TakesMemory(_)
+            | FromWorker::MayHangIn(_)) => {
                 bail!("the worker sent {other:?} in the middle of a round")
             }
         }

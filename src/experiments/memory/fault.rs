@@ -108,7 +108,6 @@
 //! (filemap_map_pages, do_sync_mmap_readahead). The intervals' sources stand in
 //! `predict/memory/fault.rs`.
 
-mod device;
 mod major;
 mod minor;
 mod predicted;
@@ -116,8 +115,9 @@ mod predicted;
 use crate::experiment::{
     Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard,
 };
+use crate::experiments::device;
 use crate::measure::Bench;
-use crate::predict::memory::fault as law;
+use crate::predict::device::is_virtual;
 use anyhow::Result;
 use record::case::{Case, Order, Series};
 use record::event::{Isolation, Prediction, Repeat};
@@ -300,7 +300,8 @@ impl Experiment for Fault {
                 continue;
             }
             let file = params.ints("file").first().copied().unwrap_or(MIB);
-            let below = device::room(site, file);
+            let below =
+                device::below(site).and_then(|_| device::affords(site, CARD.id, file, "file=SIZE"));
             for readahead in params.texts("readahead") {
                 let id = id.clone().with("readahead", readahead);
                 match &below {
@@ -371,7 +372,7 @@ impl Experiment for Fault {
             put("device_number", Value::from(below.number.as_str()));
             put("file_system", Value::from(below.mount.fs.as_str()));
             put("window_bytes", Value::from(window));
-            if law::is_virtual(below.disk, site) {
+            if is_virtual(below.disk, site) {
                 put("device_kind", Value::from("virtual"));
             }
             if let Some(bytes) = below.disk.read_ahead_bytes {

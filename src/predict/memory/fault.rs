@@ -5,11 +5,11 @@
 //! else written from memory of usual figures (lmbench's `lat_pagefault` prints 0.1 to 0.3 µs for a
 //! page in the cache, will-it-scale's `page_fault1` about 0.5 to 1 µs for an anonymous one), not
 //! measured kernel by kernel.
-//! Devices stand in `fault/device.rs`.
+//! Faults that a device answers stand in `fault/device.rs`.
 
 mod device;
 
-pub(crate) use device::{Major, is_virtual, major, read_bytes, window, window_bytes_per_fault};
+pub(crate) use device::{Major, major, read_bytes, window, window_bytes_per_fault};
 
 use crate::experiment::{Known, Site};
 use crate::predict::cpu::{is_guest, time_of};

@@ -1,7 +1,7 @@
 //! Faults that read a file from its device. Nothing counts as one whose page was in memory before,
 //! or for which the device gave nothing.
 
-use super::device::{device_in_flight, device_read_bytes, own_read_bytes};
+use crate::experiments::device::{device_in_flight, device_read_bytes, own_read_bytes};
 use crate::measure::{Bench, Settled, settle};
 use anyhow::{Context, Result, ensure};
 use metal::fault::{Area, evict, free_bytes, random_readahead, resident_pages};

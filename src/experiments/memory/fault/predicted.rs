@@ -1,7 +1,8 @@
 //! What each figure is predicted to be, from the laws of faults.
 
-use super::{MIB, device};
+use super::MIB;
 use crate::experiment::{Known, Site, predicted, unknown};
+use crate::experiments::device;
 use crate::predict::Estimate;
 use crate::predict::memory::fault::{self as law, Major, Minor};
 use record::case::Case;

@@ -9,43 +9,65 @@ use record::unit::Unit;
 const SECTOR_BYTES: u64 = 512;
 
 /// What lies below the directory for files.
-pub(super) struct Below<'site> {
+pub(crate) struct Below<'site> {
     /// The disk.
-    pub(super) disk: &'site Disk,
+    pub(crate) disk: &'site Disk,
     /// `major:minor` under which the device counts: of the partition where that is told.
-    pub(super) number: String,
+    pub(crate) number: String,
     /// The mounted file system.
-    pub(super) mount: &'site Mount,
+    pub(crate) mount: &'site Mount,
 }
 
 const WAY_OUT: &str = "--dir DIR on a file system of a block device (ext4, xfs, btrfs)";
 
-/// Share of what a run may write that the file of this experiment may take.
-const ALLOWANCE_SHARE: u64 = 2;
+/// What each experiment may write of all that a run may, in thirty-seconds: in all of its rounds together,
+/// files that are made before them included.
+const SHARES: [(&str, u64); 7] = [
+    ("memory.fault", 5),
+    ("fs.cache_size", 6),
+    ("fs.read", 6),
+    ("fs.io", 7),
+    ("fs.contention", 6),
+    ("fs.sync", 1),
+    ("fs.metadata", 1),
+];
 
-/// Where the directory for files lies, if a file of `bytes` may be written there.
+/// What an experiment may write in the directory for files, in bytes; nothing without one.
+pub(crate) fn allowance(site: &Site, experiment: &str) -> u64 {
+    let all = site.dir.as_ref().map_or(0, |dir| dir.allowance_bytes);
+    let of = SHARES.iter().find(|(id, _)| *id == experiment);
+    all / 32 * of.map_or(0, |(_, share)| *share)
+}
+
+/// Demands that an experiment may write `bytes`; `setting` is what makes them fewer.
 ///
 /// # Errors
-/// As [`below`], or the file would be too large.
-pub(super) fn room(site: &Site, bytes: u64) -> Result<Below<'_>, Skip> {
-    let below = below(site)?;
-    let allowed = site.dir.as_ref().map_or(0, |dir| dir.allowance_bytes) / ALLOWANCE_SHARE;
-    if bytes > allowed {
-        return Err(Skip::because(format!(
-            "a file of {} is more than the {} that may be written here",
-            render(bytes as f64, Unit::B),
-            render(allowed as f64, Unit::B)
-        ))
-        .needs("--dir DIR with more free space, or --set memory.fault.file=SIZE"));
+/// It may not.
+pub(crate) fn affords(
+    site: &Site,
+    experiment: &str,
+    bytes: u64,
+    setting: &str,
+) -> Result<(), Skip> {
+    let allowed = allowance(site, experiment);
+    if bytes <= allowed {
+        return Ok(());
     }
-    Ok(below)
+    Err(Skip::because(format!(
+        "it would write {}, and may write {} here",
+        render(bytes as f64, Unit::B),
+        render(allowed as f64, Unit::B)
+    ))
+    .needs(format!(
+        "--dir DIR with more free space, or --set {experiment}.{setting}"
+    )))
 }
 
 /// The device below the directory for files.
 ///
 /// # Errors
 /// There is no directory, or its files lie in memory or behind something that keeps a cache.
-pub(super) fn below(site: &Site) -> Result<Below<'_>, Skip> {
+pub(crate) fn below(site: &Site) -> Result<Below<'_>, Skip> {
     let dir = site.dir.as_ref().ok_or_else(|| {
         Skip::because(
             "no directory for files: the current one cannot be written, or lies in memory",
@@ -96,12 +118,12 @@ fn by_name<'site>(site: &'site Site, mount: &Mount) -> Option<(&'site Disk, Stri
 }
 
 /// Bytes that a device has read, as its line of /proc/diskstats says; `None` without such a line.
-pub(super) fn device_read_bytes(number: &str) -> Option<u64> {
+pub(crate) fn device_read_bytes(number: &str) -> Option<u64> {
     read_of(&std::fs::read_to_string("/proc/diskstats").ok()?, number)
 }
 
 /// Requests that a device has not answered yet, of everybody; `None` without such a line.
-pub(super) fn device_in_flight(number: &str) -> Option<u64> {
+pub(crate) fn device_in_flight(number: &str) -> Option<u64> {
     in_flight_of(&std::fs::read_to_string("/proc/diskstats").ok()?, number)
 }
 
@@ -125,7 +147,7 @@ fn field_of(diskstats: &str, number: &str, index: usize) -> Option<u64> {
 }
 
 /// Bytes that the calling thread had a device read; `None` where the kernel does not count them.
-pub(super) fn own_read_bytes() -> Option<u64> {
+pub(crate) fn own_read_bytes() -> Option<u64> {
     own_of(&std::fs::read_to_string("/proc/thread-self/io").ok()?)
 }
 
@@ -136,7 +158,7 @@ fn own_of(io: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{below, in_flight_of, own_of, read_of};
+    use super::{SHARES, below, in_flight_of, own_of, read_of};
     use crate::experiment::{DirFacts, Site};
     use crate::host::{Host, Root};
     use crate::predict::tests::bare_site;
@@ -181,6 +203,12 @@ mod tests {
         }
         let bare = bare_site();
         assert!(below(&bare).is_err_and(|skip| skip.reason.contains("no directory")));
+    }
+
+    #[test]
+    fn what_a_run_may_write_is_given_out_once() {
+        let all: u64 = SHARES.iter().map(|(_, share)| share).sum();
+        assert_eq!(all, 32);
     }
 
     #[test]

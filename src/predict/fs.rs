@@ -1,0 +1,1 @@
+//! Laws of files, a file per experiment; devices stand in `predict/device.rs`.
