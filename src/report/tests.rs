@@ -7,6 +7,7 @@ use super::{csv, html, json, markdown, openmetrics};
 use crate::analysis::sample;
 use record::event::Trace;
 use record::run::Run;
+use record::view::View;
 use std::path::Path;
 
 const PLAIN: Look = Look {
@@ -297,4 +298,31 @@ fn a_run_killed_before_its_plan_is_still_a_report() {
     );
     assert!(markdown::render(&document).contains("## Machine"));
     assert!(json::render(&run).contains("\"figures\": []"));
+}
+
+#[test]
+fn a_second_metric_has_a_picture_of_its_own() {
+    let mut run = sample::run();
+    let plan = run.plan.as_mut().unwrap();
+    let latency = plan
+        .experiments
+        .iter_mut()
+        .find(|planned| planned.id == "memory.latency")
+        .unwrap();
+    let View::Line { metric, beside, .. } = &mut latency.view else {
+        panic!("the ladder is a line");
+    };
+    beside.push(metric.clone());
+    beside.push("nobody".to_owned());
+    let document = build(&run);
+    let section = document
+        .sections
+        .iter()
+        .find(|section| section.id == "memory.latency")
+        .unwrap();
+    let plots = section
+        .blocks
+        .iter()
+        .filter(|(_, block)| matches!(block, Block::Plot(_)));
+    assert_eq!(plots.count(), 2, "what has no figures has no picture");
 }
