@@ -564,6 +564,11 @@ pub trait Experiment: Sync {
         false
     }
 
+    /// Stated time that [`Experiment::prepare`] takes, on a slow device of the kind that is there.
+    fn prepare_cost(&self, _site: &Site, _series: &Series) -> Duration {
+        Duration::ZERO
+    }
+
     /// One round of the whole series, cases in the order given.
     ///
     /// # Errors
