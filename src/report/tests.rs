@@ -186,7 +186,7 @@ fn a_matrix_has_a_row_and_a_column_per_value() {
         .iter_mut()
         .find(|planned| planned.id == "memory.latency")
         .unwrap();
-    latency.view = record::view::View::Matrix {
+    latency.view = View::Matrix {
         rows: "footprint".into(),
         columns: "pages".into(),
         metric: "latency".into(),
@@ -202,7 +202,7 @@ fn a_curve_goes_along_its_steps() {
     let plan = run.plan.as_mut().unwrap();
     let planned = plan.experiments.iter_mut();
     let latency = planned.into_iter().find(|one| one.id == "memory.latency");
-    latency.unwrap().view = record::view::View::Curve {
+    latency.unwrap().view = View::Curve {
         along: "footprint".into(),
         x: "latency".into(),
         y: "latency".into(),
@@ -232,7 +232,7 @@ fn spans_have_lanes_and_a_table_of_the_first_round_of_each_case() {
     let plan = run.plan.as_mut().unwrap();
     let mut planned = plan.experiments.iter_mut();
     let rate = planned.find(|one| one.id == "clock.rate").unwrap();
-    rate.view = record::view::View::Spans {
+    rate.view = View::Spans {
         timeline: "timeline".into(),
         table: "periods".into(),
     };
