@@ -243,7 +243,7 @@ static CARD: Card = Card {
             role: Role::Setting,
         },
     ],
-    after: &["clock.rate", "os.syscall", "memory.bandwidth"],
+    after: &["clock.rate", "clock.read", "fs.read"],
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
