@@ -8,5 +8,6 @@ crate::family!(
     hidden: false,
     [
         read,
+        io,
     ]
 );
