@@ -107,7 +107,11 @@ pub(crate) fn cpu(site: &Site, known: Option<&Known>, readers: Readers<'_>) -> E
                 "software: system call, file system, block layer and a switch there and back: {:.1} to {:.0} µs{}",
                 cpu.low / 1e3,
                 cpu.high / 1e3,
-                if is_guest(site) { ", a guest's requests among them" } else { "" }
+                if is_guest(site) {
+                    ", a guest's requests among them"
+                } else {
+                    ""
+                }
             ),
         },
     }
@@ -157,7 +161,9 @@ pub(crate) fn saturation(site: &Site, known: Option<&Known>, readers: Readers<'_
 /// Slope of the line through the latencies of 1 to `readers.count` readers, in ns per competitor.
 pub(crate) fn slope(site: &Site, known: Option<&Known>, readers: Readers<'_>) -> Estimate {
     let base = base(site, known, readers);
-    let counts: Vec<f64> = (1..=readers.count.max(2)).map(|count| count as f64).collect();
+    let counts: Vec<f64> = (1..=readers.count.max(2))
+        .map(|count| count as f64)
+        .collect();
     let through = |end: fn(&Range) -> f64| {
         let points: Vec<(f64, f64)> = counts
             .iter()
@@ -255,7 +261,11 @@ fn inverse_of_service(base: &Base) -> Range {
 
 fn base(site: &Site, known: Option<&Known>, readers: Readers<'_>) -> Base {
     let guest = if is_guest(site) { GUEST } else { 1.0 };
-    let cpu = range(CPU_NS.low, CPU_NS.likely * guest.sqrt(), CPU_NS.high * guest);
+    let cpu = range(
+        CPU_NS.low,
+        CPU_NS.likely * guest.sqrt(),
+        CPU_NS.high * guest,
+    );
     let (class, why) = device(readers.disk, site);
     let mut because = Vec::new();
     let alone = match measured_alone(known, readers) {
@@ -283,7 +293,14 @@ fn base(site: &Site, known: Option<&Known>, readers: Readers<'_>) -> Base {
                 SOFTWARE_NS.low / 1e3,
                 SOFTWARE_NS.high * guest / 1e3
             ));
-            sum(device_ns, range(SOFTWARE_NS.low, SOFTWARE_NS.likely, SOFTWARE_NS.high * guest))
+            sum(
+                device_ns,
+                range(
+                    SOFTWARE_NS.low,
+                    SOFTWARE_NS.likely,
+                    SOFTWARE_NS.high * guest,
+                ),
+            )
         }
     };
     let (service, from) = service(site, known, readers, class.name);
@@ -311,7 +328,10 @@ fn service(
         return (around(1e9 / iops, DEEP_SHARE), "fs.io measured".to_owned());
     }
     if let Some(iops) = site.host.given.value("disk.read_iops") {
-        return (around(1e9 / iops, DEEP_SHARE), "host.disk.read_iops".to_owned());
+        return (
+            around(1e9 / iops, DEEP_SHARE),
+            "host.disk.read_iops".to_owned(),
+        );
     }
     let service = match class {
         name if name == SPINNING.name => SERVICE_SPINNING,

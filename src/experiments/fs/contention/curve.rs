@@ -50,7 +50,8 @@ pub(super) fn derive(values: &Known) -> Vec<DerivedValue> {
             let mut value = DerivedValue::new(curve, "saturation", knee.readers);
             let most = Value::from(knee.plateau_from as u64);
             value.at.insert("plateau_from".to_owned(), most);
-            value.cell = Some((knee.last_rising.min(knee.readers), knee.readers));
+            let cell = (knee.last_rising, knee.plateau_from);
+            value.cell = Some((cell.0.min(knee.readers), cell.1.max(knee.readers)));
             found.push(value);
         }
     }
@@ -135,7 +136,9 @@ mod tests {
     use record::key::{CaseId, Key};
 
     fn points(of: impl Fn(f64) -> f64) -> Vec<(f64, f64)> {
-        [1.0, 2.0, 3.0, 5.0, 10.0, 16.0].map(|n| (n, of(n))).to_vec()
+        [1.0, 2.0, 3.0, 5.0, 10.0, 16.0]
+            .map(|n| (n, of(n)))
+            .to_vec()
     }
 
     #[test]
@@ -143,7 +146,10 @@ mod tests {
         for at in [1.7, 2.0, 4.0, 7.5] {
             let found = knee(&points(|n| 5e7 * n.min(at))).expect("a knee");
             assert!((found.readers - at).abs() < 1e-9, "{at}: {found:?}");
-            assert!(found.last_rising <= at && at <= found.plateau_from, "{found:?}");
+            assert!(
+                found.last_rising <= at && at <= found.plateau_from,
+                "{found:?}"
+            );
         }
         // A device that serves one at a time is full with one.
         let found = knee(&points(|_| 4e7)).expect("a knee");
@@ -179,7 +185,12 @@ mod tests {
             known.insert(Key::new(super::ID, &case, metric), value);
         };
         for competitors in [0, 1, 2, 4] {
-            put("processes", competitors, "latency", 1e5 + 3e4 * competitors as f64);
+            put(
+                "processes",
+                competitors,
+                "latency",
+                1e5 + 3e4 * competitors as f64,
+            );
             put("processes", competitors, "bandwidth", 4e7);
         }
         put("threads", 0, "latency", 9e9);
@@ -193,6 +204,10 @@ mod tests {
             told,
             [("slope", 3e4), ("linearity", 1.0), ("saturation", 1.0)]
         );
-        assert!(found.iter().all(|value| value.case.text("readers") == Some("processes")));
+        assert!(
+            found
+                .iter()
+                .all(|value| value.case.text("readers") == Some("processes"))
+        );
     }
 }

@@ -3,6 +3,7 @@
 use super::ID;
 use crate::experiment::{Offer, Params, Preset, Site, Skip};
 use crate::experiments::device;
+use crate::experiments::fs::file::ground;
 use crate::host::block::Disk;
 use crate::host::format_cpus;
 use crate::predict::fs::contention as law;
@@ -46,7 +47,8 @@ pub(super) fn most(case: &Case) -> u64 {
 
 /// The disk below the directory for files, where it is told.
 pub(super) fn disk(site: &Site) -> Option<&Disk> {
-    device::below(site).ok().map(|below| below.disk)
+    let dir = site.dir.as_ref()?;
+    ground(site, &dir.path).disk
 }
 
 /// Files of a series: size and how many.
@@ -63,7 +65,9 @@ pub(super) fn files(cases: &[Case]) -> BTreeMap<u64, u64> {
 }
 
 fn bytes(files: &BTreeMap<u64, u64>) -> u64 {
-    let all = files.iter().map(|(size, count)| size.saturating_mul(*count));
+    let all = files
+        .iter()
+        .map(|(size, count)| size.saturating_mul(*count));
     all.fold(0, u64::saturating_add)
 }
 
@@ -159,7 +163,7 @@ pub(super) fn cpus(allowed: &[usize], readers: usize) -> Vec<usize> {
 
 /// What is known of the place, with each case.
 pub(super) fn resolved(site: &Site, mut series: Series) -> Series {
-    let below = device::below(site).ok();
+    let ground = site.dir.as_ref().map(|dir| ground(site, &dir.path));
     for case in &mut series.cases {
         let readers = case.int("competitors").unwrap_or(0) as usize + 1;
         let cpus = cpus(&site.cpus, readers);
@@ -174,12 +178,8 @@ pub(super) fn resolved(site: &Site, mut series: Series) -> Series {
                 put("competitor_cpus", Value::Text(format_cpus(&shared)));
             }
         }
-        if let Some(below) = &below {
-            put("device", Value::from(below.disk.name.as_str()));
-            put("device_number", Value::from(below.number.as_str()));
-            put("file_system", Value::from(below.mount.fs.as_str()));
-        } else if let Some(dir) = &site.dir {
-            put("file_system", Value::from(dir.file_system.as_str()));
+        if let Some(ground) = &ground {
+            ground.put(site, at);
         }
     }
     series
