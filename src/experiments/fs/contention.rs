@@ -27,7 +27,7 @@
 //! All read without pause from before the common start until all are past the common end; what lies
 //! between counts, and what a reader had under way at an edge counts by its part inside. So no window holds
 //! a straggler that has the device for itself. The window lasts `window`, but until the measured reader has
-//! had 8 reads, for two seconds at most. A reader that fails, or has no read that began in the window,
+//! had 8 reads and each other one, for two seconds at most. A reader that fails, or has no read that began in the window,
 //! fails the case. The last block that each reader got is compared with what was written there.
 //!
 //! ## Prediction
@@ -35,9 +35,10 @@
 //! N readers with one read each are a closed system: the time for a read is flat at what one reader takes
 //! alone until the device has as many reads as it serves at a time, and grows linearly from there, by what
 //! the device takes for each read when it is busy (asymptotic bounds of operational analysis). One reader's
-//! time is fs.read's of the same run in the same pattern, else what data sheets of the device's class state;
-//! a busy device's is one over the reads per second of fs.io's deepest queue, else the class's, else
-//! host.disk.read_iops. A reader's CPU time bounds as well: readers have no more CPUs than there are. R1
+//! time is fs.read's of the same run in the same pattern, else what data sheets of the device's class state
+//! (or `host.disk.read_latency`); a busy device's is one over the most reads per second that fs.io had with a
+//! deep queue (or `host.disk.read_iops`), else one reader's over as many reads as a device of the class
+//! serves at a time. A reader's CPU time bounds as well: readers have no more CPUs than there are. R1
 //! predicts a linear growth from the first competitor on, and R2 a proportional one: that is the case of a
 //! device that serves one read at a time.
 //!
@@ -48,7 +49,7 @@
 //!   thorough both sizes for both. Competitors whose files would not fit into what may be written are
 //!   skipped: without `--dir` five files of 64 MiB do.
 //! - `pattern`: `sequential` or `random`.
-//! - `competitors`: how many. `auto`: 0, 1, 2, 4, 9 processes and 0, 1, 2, 4, 15 threads in standard, 0 and
+//! - `competitors`: how many. `auto`: 0, 1, 4, 9 processes and 0, 1, 3, 4, 7, 15 threads in standard, 0 and
 //!   4 processes in quick, in thorough all from 0 to 9 processes and 0 to 15 threads.
 //! - `window` (setting): shared time of a case.
 //!
@@ -227,7 +228,7 @@ static CARD: Card = Card {
         metric: "latency",
         log_x: false,
         log_y: false,
-        beside: &["bandwidth", "fairness"],
+        beside: &["bandwidth"],
     },
 };
 

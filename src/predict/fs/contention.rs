@@ -7,16 +7,17 @@
 //! Models", 1978). Flat, then linear; the two lines meet at L / S readers. Between the bounds and their
 //! sum lies what a queue adds near that point.
 //!
-//! L is what data sheets of the class state, or what fs.read measured; S is one over the reads per second
-//! with a deep queue (SATA: at most 32 commands, 20,000 to 100,000 reads per second; NVMe 50,000 to
-//! 1,200,000; a disk that spins gains little but order), or what fs.io measured. Reads also take CPU time,
-//! of which there is no more than the readers have CPUs.
+//! L is what data sheets of the class state, or what fs.read measured. S is one over the reads per second
+//! with a deep queue, which fs.io measured or a data sheet says; else L over the reads that a device of the
+//! class serves at a time (data sheets state 10,000 reads per second one by one and 100,000 at depth 32 of
+//! SATA, 15,000 and up to a million of NVMe; a disk that spins gains little but order). Reads also take CPU
+//! time, of which there is no more than the readers have CPUs.
 
 use crate::experiment::{Known, Site};
 use crate::host::block::Disk;
 use crate::predict::cpu::is_guest;
 use crate::predict::device::{FLASH, FLASH_NVME, SPINNING, device};
-use crate::predict::{Estimate, around, inverse, range, scaled, sum};
+use crate::predict::{Estimate, around, inverse, product, range, scaled, sum};
 use record::event::Range;
 
 /// Bytes of a read.
@@ -28,11 +29,16 @@ const SOFTWARE_NS: Range = range(3e3, 1e4, 4e4);
 const CPU_NS: Range = range(1.5e3, 6e3, 2.5e4);
 /// A guest's requests leave it: exits, and threads of the host.
 const GUEST: f64 = 2.0;
-/// What a device takes for each read when it has as many as it can work on, in ns.
-const SERVICE_SPINNING: Range = range(6e4, 4e6, 2e7);
-const SERVICE_NVME: Range = range(8e2, 3e3, 2e4);
-const SERVICE_FLASH: Range = range(1e4, 1.6e4, 5e4);
-const SERVICE_UNKNOWN: Range = range(1e3, 2e4, 1.5e7);
+/// Reads that a device serves at a time: one reader's time over what each of many takes. On a disk that
+/// spins one reader in order has the disk's own readahead, and several take each other's place from the
+/// head: then it is far below 1 …
+const AT_A_TIME_SPINNING: Range = range(0.01, 0.8, 8.0);
+const AT_A_TIME_SPINNING_RANDOM: Range = range(0.8, 1.3, 4.0);
+/// … SATA has 32 places in its queue, and one link; NVMe has many, and a die for each …
+const AT_A_TIME_FLASH: Range = range(1.5, 6.0, 32.0);
+const AT_A_TIME_NVME: Range = range(3.0, 20.0, 200.0);
+/// … and a hypervisor may have one thread for a disk, or the host's memory.
+const AT_A_TIME_UNKNOWN: Range = range(0.8, 6.0, 100.0);
 /// Of two figures of one run: a reader alone against fs.read's, and readers against a deep queue.
 const ALONE_SHARE: f64 = 0.3;
 const DEEP_SHARE: f64 = 1.0;
@@ -58,6 +64,8 @@ pub(crate) struct Readers<'a> {
 struct Base {
     /// Time of one reader's read, alone, in ns.
     alone: Range,
+    /// Reads that the device serves at a time.
+    at_a_time: Range,
     /// Time that each read takes of a device that is busy, in ns.
     service: Range,
     /// CPU time of a read, in ns.
@@ -68,7 +76,7 @@ struct Base {
 /// A read of one of `readers.count` readers, in ns.
 pub(crate) fn latency(site: &Site, known: Option<&Known>, readers: Readers<'_>) -> Estimate {
     let base = base(site, known, readers);
-    let saturates = inverse_of_service(&base);
+    let saturates = base.at_a_time;
     Estimate {
         range: at(&base, site, readers.count as f64),
         because: match readers.count {
@@ -96,9 +104,13 @@ pub(crate) fn cpu(site: &Site, known: Option<&Known>, readers: Readers<'_>) -> E
     let Base { cpu, .. } = base(site, known, readers);
     match measured_cpu(known, readers) {
         Some(ns) => Estimate {
-            range: around(ns, 1.0),
+            range: match readers.count {
+                1 => around(ns, 0.5),
+                _ => range(0.12 * ns, 0.6 * ns, 1.6 * ns),
+            },
             because: format!(
-                "fs.read measured {ns:.0} ns of one reader; software: others' interrupts and switches come to it"
+                "fs.read measured {ns:.0} ns of one reader; software: with several at work a request needs no \
+                 notice of its own (the guest's way to its host most of all), while switches come to it"
             ),
         },
         None => Estimate {
@@ -150,7 +162,12 @@ pub(crate) fn fairness(site: &Site, readers: Readers<'_>) -> Option<Estimate> {
 pub(crate) fn saturation(site: &Site, known: Option<&Known>, readers: Readers<'_>) -> Estimate {
     let base = base(site, known, readers);
     Estimate {
-        range: inverse_of_service(&base),
+        // As a knee: one reader is the least that can fill anything.
+        range: range(
+            base.at_a_time.low.max(1.0),
+            base.at_a_time.likely.max(1.0),
+            base.at_a_time.high.max(1.0),
+        ),
         because: format!(
             "what one reader takes alone over what the device takes for each of many; {}",
             base.because
@@ -249,16 +266,6 @@ fn busy(base: &Base, site: &Site, readers: f64) -> Range {
     )
 }
 
-/// Readers at which L is N times S.
-fn inverse_of_service(base: &Base) -> Range {
-    let ratio = |alone: f64, service: f64| (alone / service).max(1.0);
-    range(
-        ratio(base.alone.low, base.service.high),
-        ratio(base.alone.likely, base.service.likely),
-        ratio(base.alone.high, base.service.low),
-    )
-}
-
 fn base(site: &Site, known: Option<&Known>, readers: Readers<'_>) -> Base {
     let guest = if is_guest(site) { GUEST } else { 1.0 };
     let cpu = range(
@@ -303,45 +310,49 @@ fn base(site: &Site, known: Option<&Known>, readers: Readers<'_>) -> Base {
             )
         }
     };
-    let (service, from) = service(site, known, readers, class.name);
-    because.push(format!(
-        "base hardware: {from}: {:.0} to {:.0} reads/s with a deep queue",
-        1e9 / service.high,
-        1e9 / service.low
-    ));
+    let iops = measured_iops(known).map(|iops| (iops, "fs.io measured"));
+    let given = site.host.given.value("disk.read_iops");
+    let (at_a_time, service) = match iops.or(given.map(|iops| (iops, "host.disk.read_iops says"))) {
+        Some((iops, from)) => {
+            because.push(format!(
+                "base hardware: {from} {iops:.0} reads/s with a deep queue"
+            ));
+            let service = around(1e9 / iops, DEEP_SHARE);
+            (product(alone, inverse(1.0, service)), service)
+        }
+        None => {
+            let at_a_time = of_class(class.name, readers.pattern);
+            because.push(format!(
+                "base hardware: {} serves {:.2} to {:.0} reads at a time",
+                class.name, at_a_time.low, at_a_time.high
+            ));
+            // A quick device is quick both ways: ends belong together.
+            let service = range(
+                alone.low / at_a_time.high,
+                alone.likely / at_a_time.likely,
+                alone.high / at_a_time.low,
+            );
+            (at_a_time, service)
+        }
+    };
     Base {
         alone,
+        at_a_time,
         service,
         cpu,
         because: because.join("; "),
     }
 }
 
-/// The device's time for each of many reads, and from what.
-fn service(
-    site: &Site,
-    known: Option<&Known>,
-    readers: Readers<'_>,
-    class: &str,
-) -> (Range, String) {
-    if let Some(iops) = measured_iops(known) {
-        return (around(1e9 / iops, DEEP_SHARE), "fs.io measured".to_owned());
+/// Reads that a device of a class serves at a time.
+fn of_class(class: &str, pattern: &str) -> Range {
+    match class {
+        name if name == SPINNING.name && pattern == "random" => AT_A_TIME_SPINNING_RANDOM,
+        name if name == SPINNING.name => AT_A_TIME_SPINNING,
+        name if name == FLASH_NVME.name => AT_A_TIME_NVME,
+        name if name == FLASH.name => AT_A_TIME_FLASH,
+        _ => AT_A_TIME_UNKNOWN,
     }
-    if let Some(iops) = site.host.given.value("disk.read_iops") {
-        return (
-            around(1e9 / iops, DEEP_SHARE),
-            "host.disk.read_iops".to_owned(),
-        );
-    }
-    let service = match class {
-        name if name == SPINNING.name => SERVICE_SPINNING,
-        name if name == FLASH_NVME.name => SERVICE_NVME,
-        name if name == FLASH.name => SERVICE_FLASH,
-        _ => SERVICE_UNKNOWN,
-    };
-    let lanes = readers.disk.and_then(|disk| disk.queue_requests);
-    let queue = lanes.map_or_else(String::new, |requests| format!(", a queue of {requests}"));
-    (service, format!("{class}{queue}"))
 }
 
 /// fs.read's direct block in the same pattern, at the nearest size of file, in ns.

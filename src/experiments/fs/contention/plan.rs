@@ -13,15 +13,17 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 const PROCESSES: &str = "processes";
+/// File systems whose files are nowhere but in memory.
+const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
 /// R0's files and R1's, in bytes.
 const SMALL: u64 = 64 << 10;
 const LARGE: u64 = 64 << 20;
-/// Competitors in standard: ends and powers of two.
-const STEPS_PROCESSES: [u64; 5] = [0, 1, 2, 4, 9];
-const STEPS_THREADS: [u64; 5] = [0, 1, 2, 4, 15];
+/// Competitors in standard; with little room four threads' files or five have it.
+const STEPS_PROCESSES: [u64; 4] = [0, 1, 4, 9];
+const STEPS_THREADS: [u64; 6] = [0, 1, 3, 4, 7, 15];
 const STEPS_QUICK: [u64; 2] = [0, 4];
 
-/// A window lasts until the measured reader has had so many reads …
+/// A window lasts until the measured reader has had so many reads and each other one …
 pub(super) const READS_LEAST: u64 = 8;
 /// … but no longer than this, in ns.
 pub(super) const WINDOW_MOST_NS: f64 = 2e9;
@@ -38,11 +40,8 @@ const WORKER_NS: f64 = 35e6;
 
 /// The most competitors that the reports have of a kind.
 pub(super) fn most(case: &Case) -> u64 {
-    let steps = match case.text("readers") {
-        Some(PROCESSES) => STEPS_PROCESSES,
-        _ => STEPS_THREADS,
-    };
-    steps[steps.len() - 1]
+    let steps = standard(case.text("readers").unwrap_or_default());
+    steps.iter().copied().max().unwrap_or(0)
 }
 
 /// The disk below the directory for files, where it is told.
@@ -73,6 +72,13 @@ fn bytes(files: &BTreeMap<u64, u64>) -> u64 {
 
 /// The cases, those with the smallest files first to have room.
 pub(super) fn offer(site: &Site, params: &Params) -> Result<Offer, Skip> {
+    let fs = site.dir.as_ref().map(|dir| dir.file_system.as_str());
+    if let Some(fs) = fs.filter(|fs| IN_MEMORY.contains(fs)) {
+        return Err(Skip::because(format!(
+            "the files would be in memory ({fs}), which no direct read goes past"
+        ))
+        .needs("--dir DIR on a file system of a device, or of another machine"));
+    }
     let mut asked = cases(params);
     asked.sort_by_key(|case| (case.int("size"), case.int("competitors")));
     let mut skipped = Vec::new();
@@ -140,14 +146,18 @@ fn cases(params: &Params) -> Vec<Case> {
 }
 
 fn steps(preset: Preset, readers: &str) -> Vec<u64> {
-    let standard = match readers {
-        PROCESSES => STEPS_PROCESSES,
-        _ => STEPS_THREADS,
-    };
+    let standard = standard(readers);
     match preset {
         Preset::Rehearsal | Preset::Quick => STEPS_QUICK.to_vec(),
         Preset::Standard => standard.to_vec(),
         Preset::Thorough => (0..=standard[standard.len() - 1]).collect(),
+    }
+}
+
+fn standard(readers: &str) -> &'static [u64] {
+    match readers {
+        PROCESSES => &STEPS_PROCESSES,
+        _ => &STEPS_THREADS,
     }
 }
 

@@ -24,13 +24,14 @@ use std::thread;
 use tally::Tally;
 pub(super) use tally::jain;
 
-/// Words at which the readers meet: how many are ready, the window's ends, how many are past its end, and
-/// whether one failed.
+/// Words at which the readers meet: how many are ready, the window's ends, how many are past its end,
+/// whether one failed, and how many have had a read in the window.
 const READY: usize = 0;
 const START: usize = 1;
 const END: usize = 2;
 const PAST: usize = 3;
 const FAILED: usize = 4;
+const SERVED: usize = 5;
 const SHARED: usize = 8;
 /// Words of each reader.
 const READS: usize = 0;
@@ -300,6 +301,7 @@ impl Meeting<'_> {
             }
             let enough = end >= begin + ticks(self.errand.window_ns)
                 && latencies.len() as u64 >= READS_LEAST
+                && words[SERVED].load(Relaxed) == self.readers as u64
                 || end >= begin + ticks(WINDOW_MOST_NS)
                 || latencies.len() + 1 >= ROOM;
             if finish == 0 && enough {
@@ -361,7 +363,11 @@ impl Meeting<'_> {
             let finish = self.words[END].load(Acquire);
             seen(start, end, begin);
             if begin != 0 {
+                let first = tally.reads == 0;
                 tally.add((start, end), (begin, finish));
+                if first && tally.reads > 0 {
+                    self.words[SERVED].fetch_add(1, Relaxed);
+                }
             }
             // Reads between these two looks are those that the CPU time went to.
             if begin != 0 && end >= begin && used.is_none() {
