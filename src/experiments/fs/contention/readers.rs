@@ -3,6 +3,7 @@
 //! All read from before the common start until all are past the common end, so that nobody ever has the
 //! device for itself in between. The measured reader is the calling thread; it sets both ends.
 
+mod reading;
 mod tally;
 
 use super::plan::{READS_LEAST, WARM_READS, WINDOW_MOST_NS};
@@ -11,14 +12,13 @@ use crate::experiments::fs::file::{BLOCK_BYTES, right};
 use crate::host::refused;
 use crate::measure::{Clock, WrongResult};
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use metal::clock::{Clock as Kernel, vdso_clock_gettime};
 use metal::io::Buffers;
 use metal::memory::SharedWords;
 use metal::place;
-use metal::process::{Child, Ending, rusage_thread};
+use metal::process::{Child, Ending};
+use reading::{Places, Used, block};
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::thread;
 use tally::Tally;
@@ -459,77 +459,6 @@ impl Meeting<'_> {
             ),
             Ok(End::Unmade) => bail!("{name} could not have its memory or its CPU"),
             Ok(End::Well | End::Other) => bail!("{name} ended because another failed"),
-        }
-    }
-}
-
-/// What a thread had used of its CPU.
-#[derive(Clone, Copy, Default)]
-struct Used {
-    cpu_ns: u64,
-    forced: u64,
-    reads: u64,
-}
-
-impl Used {
-    fn now(reads: u64) -> Used {
-        Used {
-            cpu_ns: vdso_clock_gettime(Kernel::THREAD_CPU),
-            forced: rusage_thread().nivcsw,
-            reads,
-        }
-    }
-
-    fn until(self, reads: u64) -> Used {
-        let now = Used::now(reads);
-        Used {
-            cpu_ns: now.cpu_ns - self.cpu_ns,
-            forced: now.forced - self.forced,
-            reads: now.reads - self.reads,
-        }
-    }
-}
-
-/// Where the next block lies.
-struct Places {
-    blocks: u64,
-    next: u64,
-    random: Option<fastrand::Rng>,
-}
-
-impl Places {
-    fn of(reader: &Reader<'_>) -> Places {
-        Places {
-            blocks: reader.blocks,
-            next: reader.first % reader.blocks,
-            random: reader
-                .random
-                .then(|| fastrand::Rng::with_seed(reader.first)),
-        }
-    }
-
-    fn next(&mut self) -> u64 {
-        let block = match &mut self.random {
-            Some(random) => random.u64(..self.blocks),
-            None => {
-                let block = self.next;
-                self.next = (block + 1) % self.blocks;
-                block
-            }
-        };
-        block * BLOCK_BYTES as u64
-    }
-}
-
-/// One block, whole.
-#[inline]
-fn block(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-    loop {
-        match file.read_at(buffer, offset) {
-            Ok(bytes) if bytes == buffer.len() => return Ok(()),
-            Ok(_) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
         }
     }
 }
