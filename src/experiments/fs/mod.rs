@@ -9,5 +9,6 @@ crate::family!(
     [
         read,
         io,
+        contention,
     ]
 );
