@@ -4,6 +4,7 @@
 use crate::experiment::{Known, Site};
 use crate::host::block::Disk;
 use crate::predict::device::{Device, FLASH, FLASH_NVME, SPINNING, device};
+use crate::predict::os::{entry, measured_call};
 use crate::predict::{Estimate, around, product, range, scaled};
 use record::event::Range;
 
@@ -240,6 +241,17 @@ pub(crate) fn times(count: Range, each: Range) -> Range {
             count.likely * each.likely,
             count.high * each.high,
         ),
+    }
+}
+
+/// The way in and out of the kernel: getpid where os.syscall measured it.
+pub(crate) fn way(site: &Site, known: Option<&Known>) -> Estimate {
+    match known.and_then(|known| measured_call(known, "getpid")) {
+        Some(ns) => Estimate {
+            range: around(ns, 0.1),
+            because: format!("getpid took {ns:.0} ns (measured by os.syscall)"),
+        },
+        None => entry(site, known),
     }
 }
 
