@@ -2,8 +2,8 @@
 //! on which it is asked.
 
 use super::FAMILIES;
-use crate::experiment::{Card, Experiment, Known, Offer, Params, Preset, Site};
-use crate::host::{Core, Host, Root};
+use crate::experiment::{Card, DirFacts, Experiment, Known, Offer, Params, Preset, Site};
+use crate::host::{Core, Host, Outside, Root};
 use crate::link::{CalibrateOrder, RoundOrder};
 use crate::measure::{Bench, calibrate};
 use crate::predict::tests::bare_site;
@@ -143,15 +143,37 @@ fn check_prior(experiment: &dyn Experiment, site: &Site, case: &Case, metric: &M
 /// One rehearsal of everything that an experiment offers on a machine like the first recorded one,
 /// on this one. Every measured metric that has a prediction must get samples.
 pub(crate) fn smoke(experiment: &dyn Experiment) -> Vec<Samples> {
-    // A thread of its own, because the bench pins it.
-    std::thread::scope(|scope| {
-        let work = scope.spawn(|| rehearse(experiment));
-        work.join().expect("does not panic")
-    })
+    apart(|| rehearse(experiment, recorded("vm-granite-rapids"), &[]))
 }
 
-fn rehearse(experiment: &dyn Experiment) -> Vec<Samples> {
-    let mut site = recorded("vm-granite-rapids");
+/// The same with files in `dir`, on this machine as it is; some parameters replaced.
+pub(crate) fn smoke_in(
+    experiment: &dyn Experiment,
+    dir: &Path,
+    set: &[(&str, &str)],
+) -> Vec<Samples> {
+    let path = dir.canonicalize().expect("the directory is there");
+    let host = Host::read(&Root::live(Outside::live()));
+    let mount = host.block.mount_of(&path.to_string_lossy());
+    let site = Site {
+        dir: Some(DirFacts {
+            file_system: mount.map(|mount| mount.fs.clone()).unwrap_or_default(),
+            path,
+            allowance_bytes: 1 << 30,
+        }),
+        host,
+        ..bare_site()
+    };
+    apart(|| rehearse(experiment, site, set))
+}
+
+/// On a thread of its own, because the bench pins it.
+fn apart(work: impl FnOnce() -> Vec<Samples> + Send) -> Vec<Samples> {
+    std::thread::scope(|scope| scope.spawn(work).join().expect("does not panic"))
+}
+
+fn rehearse(experiment: &dyn Experiment, mut site: Site, set: &[(&str, &str)]) -> Vec<Samples> {
+    let dir = site.dir.as_ref().map(|dir| dir.path.clone());
     let card = experiment.card();
     let mut cpus = metal::place::allowed().expect("CPUs");
     cpus.truncate(2);
@@ -164,20 +186,25 @@ fn rehearse(experiment: &dyn Experiment) -> Vec<Samples> {
     })
     .expect("the clocks run");
     let offer = experiment
-        .series(&site, &params(card, Preset::Rehearsal, &[]))
+        .series(&site, &params(card, Preset::Rehearsal, set))
         .unwrap_or_else(|skip| panic!("{}: {}", card.id, skip.reason));
     let mut all = Vec::new();
     for series in offer.series {
         let series = experiment
             .resolve(&site, &Known::default(), series)
             .unwrap_or_else(|skip| panic!("{}: {}", card.id, skip.reason));
+        if let Some(dir) = dir.as_deref().filter(|_| experiment.is_prepared(&series)) {
+            experiment
+                .prepare(&series, dir)
+                .unwrap_or_else(|error| panic!("{}: {error:#}", series.label()));
+        }
         let order = RoundOrder {
             series: series.clone(),
             round: 1,
             seed: 1,
             cpus: cpus.clone(),
             calibration: calibration.clone(),
-            dir: None,
+            dir: dir.clone(),
             far: None,
             case_ns: 200_000,
             rehearsal: true,
@@ -186,7 +213,8 @@ fn rehearse(experiment: &dyn Experiment) -> Vec<Samples> {
         experiment
             .measure(&series, &mut bench)
             .unwrap_or_else(|error| panic!("{}: {error:#}", series.label()));
-        let (samples, ..) = bench.finish().expect("nothing is sent");
+        let (samples, _, _, done) = bench.finish().expect("nothing is sent");
+        assert!(done.failed.is_empty(), "{}: {:?}", card.id, done.failed);
         for case in &series.cases {
             for metric in card.metrics.iter().filter(|metric| !metric.derived) {
                 let told = experiment

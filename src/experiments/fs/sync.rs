@@ -15,8 +15,9 @@
 //!
 //! - `write=append`: at the end of a file: data, and the journal for the size and the new block.
 //! - `write=overwrite`: in a file that was written and synced before and lies in written extents (FIEMAP):
-//!   data alone, and for fsync the file's times. They change once in a tick of the kernel's clock (1 to
-//!   10 ms), so that a quick device shows two modes: with a commit of the journal and without.
+//!   data alone, and for fsync (in newer kernels' ext4 for the others too) the file's times. They change
+//!   once in a tick of the kernel's clock (1 to 10 ms), so that a quick device shows two modes: with a
+//!   commit of the journal and without.
 //! - `write=reserved`: one block after another of what fallocate(2) reserved: the size stays, the extent
 //!   changes from unwritten to written, which the journal must say: as dear as append on most.
 //! - `write=create`: a new file with one block, fsync of the file, then fsync of the directory, as
@@ -72,7 +73,10 @@
 //!
 //! A sync that answers in microseconds may do nothing: tmpfs, overlayfs mounted volatile, FUSE, a
 //! hypervisor with cache=unsafe; a note says what the file system is. fsync of a file drags others' data
-//! along (ordered mode), and so the neighbour's writes are in one's own tail. The first sync after a pause
+//! along (ordered mode), and so the neighbour's writes are in one's own tail. The kernel's threads that a
+//! sync needs (the journal's, the block layer's for flushes) have ordinary priority: on a machine whose
+//! CPUs are taken a sync waits for their turn, a tick (4 ms at 250 Hz) in place of 100 µs; a note says so,
+//! because no counter of the measuring thread shows it. The first sync after a pause
 //! wakes the device. Flash slows down when its quick cells are full, which takes more than is written
 //! here: this is a burst. A volume in the network counts flushes of this side only. Counters include other
 //! processes.
@@ -114,8 +118,10 @@ const SYNCS_MIN: u64 = 8;
 const SYNCS_MAX: u64 = 2000;
 /// Syncs of a case beside those that are timed: the file made, filled, and the first one.
 const SYNCS_BESIDE: u64 = 4;
-/// Blocks that overwrites go round in.
-const POOL_BLOCKS: u64 = 32;
+/// What overwrites go round in: so many bytes, but at least and at most so many blocks.
+const POOL_BYTES: u64 = 128 << 10;
+const POOL_BLOCKS_MIN: u64 = 4;
+const POOL_BLOCKS_MAX: u64 = 32;
 /// Bytes that a sync takes of what may be written, over its data: as much again for the journal.
 const JOURNAL_FACTOR: u64 = 2;
 /// A file system's own block, below which nothing is written.
@@ -241,7 +247,7 @@ impl Experiment for Sync {
         if let Some(ns) = params.chosen("window").and_then(|values| values[0].int()) {
             settings.push(("window".to_owned(), Value::Int(ns)));
         }
-        let most = most(site, params, &cases)?;
+        let (cases, most, skipped) = afforded(site, params, cases)?;
         settings.push(("most".to_owned(), Value::Int(most)));
         Ok(Offer {
             series: vec![Series {
@@ -251,7 +257,7 @@ impl Experiment for Sync {
                 cases: cases.into_iter().map(Case::new).collect(),
                 settings: settings.into_iter().collect(),
             }],
-            skipped: Vec::new(),
+            skipped,
         })
     }
 
@@ -260,11 +266,12 @@ impl Experiment for Sync {
         let most = series.setting("most").unwrap_or(DEFAULT_MOST) as f64;
         let of = |case: &Case| {
             let one = predicted::likely_ns(site, case);
+            let block = block_of(&case.id);
             let pool = match case.text("write") {
-                Some("overwrite") => POOL_BLOCKS as f64 * case.int("block").unwrap_or(0) as f64,
-                _ => 0.0,
+                Some("overwrite") => pool_blocks(block) * block,
+                _ => 0,
             };
-            let filled = device::write_cost(site, pool as u64).as_nanos() as f64;
+            let filled = device::write_cost(site, pool).as_nanos() as f64;
             let timed = (most * one).min(window.max(SYNCS_MIN as f64 * one));
             timed + SYNCS_BESIDE as f64 * one + filled
         };
@@ -367,6 +374,33 @@ fn cases(params: &Params) -> Vec<CaseId> {
     cases
 }
 
+/// Without the largest blocks, as far as all rounds would write too much: what is left, and how many
+/// syncs a case may make in a round.
+///
+/// # Errors
+/// Not even the smallest can be afforded.
+fn afforded(
+    site: &Site,
+    params: &Params,
+    mut cases: Vec<CaseId>,
+) -> Result<(Vec<CaseId>, u64, Vec<(CaseId, Skip)>), Skip> {
+    let mut skipped = Vec::new();
+    loop {
+        let skip = match most(site, params, &cases) {
+            Ok(most) => return Ok((cases, most, skipped)),
+            Err(skip) => skip,
+        };
+        let largest = cases.iter().map(block_of).max().unwrap_or(0);
+        let (left, out): (Vec<_>, Vec<_>) =
+            cases.into_iter().partition(|case| block_of(case) < largest);
+        if !left.iter().any(writes) {
+            return Err(skip);
+        }
+        skipped.extend(out.into_iter().map(|case| (case, skip.clone())));
+        cases = left;
+    }
+}
+
 /// Syncs of a case in a round: what all rounds may write, shared out.
 ///
 /// # Errors
@@ -382,13 +416,11 @@ fn most(site: &Site, params: &Params, cases: &[CaseId]) -> Result<u64, Skip> {
         Preset::Standard => 12,
         Preset::Thorough => 20,
     };
-    let block = |case: &CaseId| case.int("block").unwrap_or(PAGE_BYTES).max(PAGE_BYTES);
-    let writes = |case: &&CaseId| case.text("write") != Some("none");
-    let each: u64 = cases.iter().filter(writes).map(block).sum();
+    let each: u64 = cases.iter().filter(|case| writes(case)).map(block_of).sum();
     let pools: u64 = cases
         .iter()
         .filter(|case| case.text("write") == Some("overwrite"))
-        .map(|case| POOL_BLOCKS * block(case))
+        .map(|case| pool_blocks(block_of(case)) * block_of(case))
         .sum();
     let of = |syncs: u64| {
         let each = each.saturating_mul(JOURNAL_FACTOR);
@@ -402,8 +434,23 @@ fn most(site: &Site, params: &Params, cases: &[CaseId]) -> Result<u64, Skip> {
     }
     device::affords(site, CARD.id, of(SYNCS_MIN), "block=4KiB")?;
     let left = device::allowance(site, CARD.id) / rounds - pools;
-    let afforded = left / (each * JOURNAL_FACTOR).max(1);
-    Ok(afforded.clamp(SYNCS_MIN, SYNCS_MAX))
+    let share = left / (each * JOURNAL_FACTOR).max(1);
+    Ok(share.clamp(SYNCS_MIN, SYNCS_MAX))
+}
+
+/// Whether a case writes anything.
+fn writes(case: &CaseId) -> bool {
+    case.text("write") != Some("none")
+}
+
+/// Bytes that a sync of a case writes at least.
+fn block_of(case: &CaseId) -> u64 {
+    case.int("block").unwrap_or(PAGE_BYTES).max(PAGE_BYTES)
+}
+
+/// Blocks that overwrites go round in.
+fn pool_blocks(block: u64) -> u64 {
+    (POOL_BYTES / block.max(1)).clamp(POOL_BLOCKS_MIN, POOL_BLOCKS_MAX)
 }
 
 #[cfg(test)]

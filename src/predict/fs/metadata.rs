@@ -75,7 +75,7 @@ pub(crate) fn latency(site: &Site, known: Option<&Known>, named: Named) -> Estim
     let (mut ns, mut from) = match measured(known, named.call) {
         // The same call of another file.
         Some((ns, call)) => (
-            range(0.35 * ns, 0.85 * ns, 3.5 * ns),
+            range(0.45 * ns, 0.85 * ns, 2.0 * ns),
             format!("os.syscall's {call} of /dev/null took {ns:.0} ns, two components deep"),
         ),
         None => (

@@ -17,7 +17,7 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::{POOL_BLOCKS, SYNCS_MIN};
+use super::{SYNCS_MIN, pool_blocks};
 
 /// What all cases of a round have in common.
 pub(super) struct Plan {
@@ -111,7 +111,7 @@ impl Party {
         let block = case.int("block").unwrap_or(super::PAGE_BYTES);
         let room = match write.as_str() {
             "none" => 1,
-            "overwrite" => POOL_BLOCKS,
+            "overwrite" => pool_blocks(block),
             _ => most + 1,
         };
         let bytes = block.saturating_mul(room);
@@ -154,7 +154,7 @@ impl Party {
             );
         }
         Ok(Party {
-            pool: (write == "overwrite").then_some(POOL_BLOCKS),
+            pool: (write == "overwrite").then_some(room),
             last: match (way.dsync, call) {
                 (true, _) => Last::Written,
                 (_, "fdatasync") => Last::Fdatasync,
@@ -379,6 +379,9 @@ impl Seen {
         samples.notes.extend(plan.settled.note());
         describe(case, party, samples);
         samples.notes.extend(power(case, median_ns, flushes));
+        samples.notes.extend(crowd(
+            &std::fs::read_to_string("/proc/loadavg").unwrap_or_default(),
+        ));
         if !self.calls.is_empty() {
             bench.record(case, "sync", self.calls)?;
         }
@@ -409,6 +412,20 @@ fn describe(case: &Case, party: &Party, samples: &mut Samples) {
     samples.notes.extend(notes.into_iter().flatten());
 }
 
+/// Whether others want the CPUs that the kernel's threads need for a sync: `runnable/all` stands fourth in
+/// /proc/loadavg, and one of the runnable is this.
+fn crowd(loadavg: &str) -> Option<String> {
+    let runnable = loadavg.split_ascii_whitespace().nth(3)?.split('/').next()?;
+    let others = runnable.parse::<usize>().ok()?.checked_sub(1)?;
+    let cpus = std::thread::available_parallelism().ok()?.get();
+    (others >= cpus).then(|| {
+        format!(
+            "{others} other threads wanted CPUs at its end: the kernel's own, which a sync needs, wait for \
+             their turn among them"
+        )
+    })
+}
+
 /// Whether the device answered sooner than it could have had the data, or was never told to.
 fn power(case: &Case, median_ns: f64, flushes: Option<f64>) -> Option<String> {
     if case.text("write") == Some("none") {
@@ -436,7 +453,7 @@ fn power(case: &Case, median_ns: f64, flushes: Option<f64>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::power;
+    use super::{crowd, power};
     use record::case::Case;
     use record::key::{CaseId, Value};
 
@@ -464,6 +481,14 @@ mod tests {
         // A flush of an empty cache is no lie.
         assert_eq!(power(&case("none", &spins), 9e4, Some(1.0)), None);
         assert_eq!(power(&case("append", &[]), 9e4, Some(1.0)), None);
+    }
+
+    #[test]
+    fn a_crowd_is_told() {
+        assert_eq!(crowd("0.10 0.20 0.30 1/300 999"), None);
+        let note = crowd("9.10 0.20 0.30 100001/300000 999").expect("more than any machine has");
+        assert!(note.starts_with("100000 other threads"), "{note}");
+        assert_eq!(crowd(""), None);
     }
 
     #[test]
