@@ -247,17 +247,17 @@ impl Experiment for Sync {
         if let Some(ns) = params.chosen("window").and_then(|values| values[0].int()) {
             settings.push(("window".to_owned(), Value::Int(ns)));
         }
-        let (cases, most, skipped) = afforded(site, params, cases)?;
-        settings.push(("most".to_owned(), Value::Int(most)));
+        let afforded = afforded(site, params, cases)?;
+        settings.push(("most".to_owned(), Value::Int(afforded.most)));
         Ok(Offer {
             series: vec![Series {
                 experiment: CARD.id.to_owned(),
                 name: String::new(),
                 order: Order::Shuffled,
-                cases: cases.into_iter().map(Case::new).collect(),
+                cases: afforded.cases.into_iter().map(Case::new).collect(),
                 settings: settings.into_iter().collect(),
             }],
-            skipped,
+            skipped: afforded.skipped,
         })
     }
 
@@ -374,20 +374,29 @@ fn cases(params: &Params) -> Vec<CaseId> {
     cases
 }
 
-/// Without the largest blocks, as far as all rounds would write too much: what is left, and how many
-/// syncs a case may make in a round.
+/// What may be written here.
+struct Afforded {
+    cases: Vec<CaseId>,
+    /// Syncs of a case in a round.
+    most: u64,
+    skipped: Vec<(CaseId, Skip)>,
+}
+
+/// Without the largest blocks, as far as all rounds would write too much.
 ///
 /// # Errors
 /// Not even the smallest can be afforded.
-fn afforded(
-    site: &Site,
-    params: &Params,
-    mut cases: Vec<CaseId>,
-) -> Result<(Vec<CaseId>, u64, Vec<(CaseId, Skip)>), Skip> {
+fn afforded(site: &Site, params: &Params, mut cases: Vec<CaseId>) -> Result<Afforded, Skip> {
     let mut skipped = Vec::new();
     loop {
         let skip = match most(site, params, &cases) {
-            Ok(most) => return Ok((cases, most, skipped)),
+            Ok(most) => {
+                return Ok(Afforded {
+                    cases,
+                    most,
+                    skipped,
+                });
+            }
             Err(skip) => skip,
         };
         let largest = cases.iter().map(block_of).max().unwrap_or(0);
