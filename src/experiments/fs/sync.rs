@@ -219,7 +219,7 @@ static CARD: Card = Card {
             role: Role::Setting,
         },
     ],
-    after: &["clock.rate", "os.syscall"],
+    after: &["clock.rate", "os.syscall", "fs.read", "fs.io"],
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[Need::Directory],
@@ -286,9 +286,6 @@ impl Experiment for Sync {
         let ground = ground(site, &dir.path);
         let mut facts = std::collections::BTreeMap::new();
         ground.put(site, &mut facts);
-        if let Some(note) = ground.note(site) {
-            facts.insert("ground_note".to_owned(), Value::from(note.as_str()));
-        }
         if let Some(promise) = promise(&dir.file_system) {
             facts.insert("promise".to_owned(), Value::from(promise));
         }

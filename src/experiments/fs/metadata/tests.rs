@@ -1,6 +1,6 @@
 use super::{CARD, EXPERIMENT};
 use crate::experiment::{DirFacts, Experiment, Known, Preset, Site};
-use crate::experiments::tests::{check, params, sites, smoke_in};
+use crate::experiments::tests::{check, here_with, params, rehearse_in, sites};
 use crate::predict::tests::bare_site;
 use crate::session::plan::case_ns;
 use record::case::Case;
@@ -100,7 +100,10 @@ fn all_calls_run_in_small_directories_and_leave_them_whole() {
         ("call", "create,open,stat,rename,unlink,mkdir,rmdir,readdir"),
         ("entries", "1,10,300"),
     ];
-    let samples = smoke_in(&EXPERIMENT, dir.path(), &set);
+    let site = here_with(dir.path());
+    let rehearsed = rehearse_in(&EXPERIMENT, &site, Preset::Rehearsal, &set);
+    assert_eq!(rehearsed.failed, []);
+    let samples = rehearsed.samples;
     assert_eq!(samples.len(), 24);
     for entries in [1, 10, 300] {
         let path = dir.path().join(format!("fs-metadata-{entries}"));

@@ -1,8 +1,8 @@
 //! One durable write after another, each by itself, with what the device counted around them all.
 
 use crate::experiments::device::{Written, device_written};
-use crate::experiments::fs::file::{Opened, fill, open_with, right};
-use crate::experiments::prepared::{demand_space, demand_written_extents};
+use crate::experiments::fs::file::{Opened, ground_note, open_with};
+use crate::experiments::prepared::{demand_space, demand_written_extents, fill, right};
 use crate::measure::{Bench, Clock, Settled};
 use crate::stats::quantile::median;
 use anyhow::{Context, Result, bail, ensure};
@@ -407,9 +407,36 @@ impl Seen {
 fn describe(case: &Case, party: &Party, samples: &mut Samples) {
     let text = |name: &str| case.at.get(name).and_then(Value::text).map(str::to_owned);
     samples.notes.extend(text("promise"));
-    samples.notes.extend(text("ground_note"));
+    samples.notes.extend(ground_note(case));
+    let device = text("device").unwrap_or_default();
+    if text("file_system").as_deref() == Some("ext4")
+        && is_without_journal(
+            &device,
+            &names_in("/proc/fs/ext4"),
+            &names_in("/proc/fs/jbd2"),
+        )
+    {
+        samples.notes.push(NO_JOURNAL.to_owned());
+    }
     let notes = party.opened.as_ref().map(|opened| opened.notes.clone());
     samples.notes.extend(notes.into_iter().flatten());
+}
+
+const NO_JOURNAL: &str = "this ext4 has no journal: a sync writes inode and data in place, and after a loss of power the file system \
+     must be checked";
+
+/// Whether ext4 is mounted from a disk, or from parts of it, and no journal runs for any: those have names
+/// as `sda1-8`.
+fn is_without_journal(device: &str, mounted: &[String], journals: &[String]) -> bool {
+    let of = |names: &[String]| names.iter().any(|name| name.starts_with(device));
+    !device.is_empty() && of(mounted) && !of(journals)
+}
+
+fn names_in(dir: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
 }
 
 /// Whether others want the CPUs that the kernel's threads need for a sync: `runnable/all` stands fourth in
@@ -453,7 +480,7 @@ fn power(case: &Case, median_ns: f64, flushes: Option<f64>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{crowd, power};
+    use super::{crowd, is_without_journal, power};
     use record::case::Case;
     use record::key::{CaseId, Value};
 
@@ -481,6 +508,22 @@ mod tests {
         // A flush of an empty cache is no lie.
         assert_eq!(power(&case("none", &spins), 9e4, Some(1.0)), None);
         assert_eq!(power(&case("append", &[]), 9e4, Some(1.0)), None);
+    }
+
+    #[test]
+    fn a_journal_is_missed_only_where_its_file_system_is_mounted() {
+        let names = |names: &[&str]| -> Vec<String> {
+            names.iter().map(|name| (*name).to_owned()).collect()
+        };
+        let mounted = names(&["vda", "sdb1"]);
+        let journals = names(&["sdb1-8"]);
+        assert!(is_without_journal("vda", &mounted, &journals));
+        assert!(!is_without_journal("sdb", &mounted, &journals));
+        assert!(
+            !is_without_journal("nvme0n1", &mounted, &journals),
+            "it is not ext4"
+        );
+        assert!(!is_without_journal("", &mounted, &[]));
     }
 
     #[test]

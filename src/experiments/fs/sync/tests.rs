@@ -1,7 +1,7 @@
 use super::{CARD, EXPERIMENT, SYNCS_MAX, SYNCS_MIN};
 use crate::experiment::{DirFacts, Experiment, Known, Preset, Site};
 use crate::experiments::device::allowance;
-use crate::experiments::tests::{check, params, sites, smoke_in};
+use crate::experiments::tests::{check, here_with, params, rehearse_in, sites};
 use crate::host::{Host, Root};
 use crate::predict::tests::bare_site;
 use crate::session::plan::case_ns;
@@ -162,7 +162,10 @@ fn all_of_it_runs_on_files_of_its_own_and_leaves_none() {
         ("block", "4KiB,3000B"),
         ("most", "9"),
     ];
-    let samples = smoke_in(&EXPERIMENT, dir.path(), &set);
+    let site = here_with(dir.path());
+    let rehearsed = rehearse_in(&EXPERIMENT, &site, Preset::Rehearsal, &set);
+    assert_eq!(rehearsed.failed, []);
+    let samples = rehearsed.samples;
     let of = |write: &str, call: &str, metric: &str| -> &Samples {
         let mut id = CaseId::new().with("write", write).with("call", call);
         if write != "none" {
@@ -195,6 +198,23 @@ fn all_of_it_runs_on_files_of_its_own_and_leaves_none() {
             .all(|samples| samples.metric != "sync" || samples.case.text("call") != Some("dsync")),
         "there is no call after a write that waits"
     );
+    // Whatever has a prediction has samples, but what kernels and devices may not count.
+    for case in check(&EXPERIMENT, &site, Preset::Quick).series[0]
+        .cases
+        .iter()
+    {
+        for metric in CARD
+            .metrics
+            .iter()
+            .filter(|metric| !EXPERIMENT.may_lack(metric))
+        {
+            let told = EXPERIMENT.predict(&site, None, case, metric);
+            let told = told.is_some_and(|prediction| prediction.range.is_some());
+            let mut found = samples.iter();
+            let some = found.any(|found| found.case == case.id && found.metric == metric.name);
+            assert_eq!(some, told, "{} {}", case.id, metric.name);
+        }
+    }
     let left = std::fs::read_dir(dir.path()).expect("lists").count();
     assert_eq!(left, 0, "what was made is removed");
 }

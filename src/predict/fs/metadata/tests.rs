@@ -19,6 +19,7 @@ fn likely(site: &Site, file_system: &str, call: Call, entries: u64) -> f64 {
         entries,
         name_bytes: 24,
         file_system,
+        discards: false,
     };
     let range = latency(site, None, named).range;
     assert!(
