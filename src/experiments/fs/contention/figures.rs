@@ -79,7 +79,8 @@ impl Round<'_> {
         let number = case.at.get("device_number").and_then(Value::text);
         let account = Account::begin(number);
         let shared = read(&readers, errand)?;
-        let moved = all_moved(account, &shared, kind);
+        // Processes have been reaped, and with that the kernel has added their counts to this one's.
+        let moved = account.end(shared.readers.iter().map(|had| had.asked).sum());
         bench.use_cpus(&cpus);
         bench.planned_switches(switches_among(&shared.readers));
         let told = Told {
@@ -123,18 +124,6 @@ fn common_clock(bench: &mut Bench, cpus: &[usize], window_ns: f64) -> Result<Clo
         }
     }
     Ok(clock)
-}
-
-/// What all readers asked for, and what the kernel counted for all of them.
-fn all_moved(account: Account, shared: &Shared, kind: As) -> Moved {
-    let asked = shared.readers.iter().map(|had| had.asked).sum();
-    let mut moved = account.end(asked);
-    if kind == As::Processes {
-        for had in &shared.readers[1..] {
-            moved.own = moved.own.zip(had.own).map(|(all, own)| all + own);
-        }
-    }
-    moved
 }
 
 /// Involuntary switches of readers that have a CPU in common: each other's.
@@ -245,7 +234,6 @@ mod tests {
             forced,
             cpu,
             asked: 4096,
-            own: None,
         }
     }
 
