@@ -145,9 +145,21 @@ fn by_name<'site>(site: &'site Site, mount: &Mount) -> Option<(&'site Disk, Stri
     Some((disk, disk.number.clone()?))
 }
 
-/// Bytes that a device has read, as its line of /proc/diskstats says; `None` without such a line.
+/// Bytes that a device has read, as its line of /proc/diskstats says; `None` without such a line, and where
+/// the kernel was told not to count.
 pub(crate) fn device_read_bytes(number: &str) -> Option<u64> {
-    read_of(&std::fs::read_to_string("/proc/diskstats").ok()?, number)
+    counted(number)
+        .then(|| read_of(&std::fs::read_to_string("/proc/diskstats").ok()?, number))
+        .flatten()
+}
+
+/// Whether the kernel counts what a device does: `iostats` of its queue, of a partition that of its disk.
+fn counted(number: &str) -> bool {
+    let dir = format!("/sys/dev/block/{number}");
+    let told = ["queue", "../queue"]
+        .iter()
+        .find_map(|queue| std::fs::read_to_string(format!("{dir}/{queue}/iostats")).ok());
+    told.is_none_or(|told| told.trim() != "0")
 }
 
 /// Requests that a device has not answered yet, of everybody; `None` without such a line.
@@ -157,6 +169,9 @@ pub(crate) fn device_in_flight(number: &str) -> Option<u64> {
 
 /// Bytes that a device was given to write; `None` without such a line.
 pub(crate) fn device_written_bytes(number: &str) -> Option<u64> {
+    if !counted(number) {
+        return None;
+    }
     let diskstats = std::fs::read_to_string("/proc/diskstats").ok()?;
     Some(field_of(&diskstats, number, 9)? * SECTOR_BYTES)
 }

@@ -18,9 +18,14 @@ const MODES: [&str; 5] = [
 
 /// A site with a directory on a disk: its name, and whether it spins.
 fn with_disk(name: &str, spins: bool, allowance_bytes: u64) -> Site {
+    // A virtual disk says of itself what was typed in.
+    let model = match name {
+        "vda" => String::new(),
+        _ => format!("== sys/block/{name}/device/model\nX\n"),
+    };
     let tree = format!(
         "== sys/block/{name}/size\n100\n== sys/block/{name}/dev\n8:0\n\
-         == sys/block/{name}/device/model\nX\n== sys/block/{name}/queue/rotational\n{}\n\
+         {model}== sys/block/{name}/queue/rotational\n{}\n\
          == sys/block/{name}/queue/read_ahead_kb\n128\n\
          == proc/self/mountinfo\n22 1 8:0 / / rw - ext4 /dev/{name} rw\n\
          23 22 0:9 / /tmp rw - tmpfs tmpfs rw\n",
@@ -74,8 +79,8 @@ fn everything_of_the_catalogue_is_offered_on_every_disk() {
 fn its_rounds_keep_their_allotment() {
     // Stated cost of a round in s; a disk that spins takes eight of its times for each case.
     for (preset, most) in [
-        (Preset::Quick, 0.28),
-        (Preset::Standard, 1.5),
+        (Preset::Quick, 0.21),
+        (Preset::Standard, 1.0),
         (Preset::Thorough, 15.0),
     ] {
         for site in disks() {
@@ -84,8 +89,11 @@ fn its_rounds_keep_their_allotment() {
                 ..site
             };
             let offer = check(&EXPERIMENT, &site, preset);
-            let cost = EXPERIMENT.round_cost(&site, &offer.series[0]);
-            assert!(cost.as_secs_f64() <= most, "{}: {cost:?}", preset.name());
+            let cost = EXPERIMENT.round_cost(&site, &offer.series[0]).as_secs_f64();
+            let spins = site.host.block.disks[0].name == "sda"
+                && site.host.block.disks[0].rotational == Some(true);
+            let most = if spins { 2.0 * most } else { most };
+            assert!(cost <= most, "{}: {cost} s", preset.name());
         }
     }
 }
