@@ -61,8 +61,9 @@
 //!
 //! ## Parameters
 //!
-//! Without a choice each preset has its own list of cases (thorough: all). A chosen value leaves those
-//! cases of the list that have it; one that no case of the list has is put in the place of theirs.
+//! Without a choice each preset has its own list of cases (thorough: all). Of chosen values each
+//! combination leaves those cases of the list that have it; one that no case of the list has is put in
+//! the place of theirs.
 //!
 //! - `op`: read or write.
 //! - `pattern`: sequential or random.

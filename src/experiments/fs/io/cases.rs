@@ -235,35 +235,45 @@ const NAMES: [&str; 8] = [
     "op", "pattern", "mode", "block", "engine", "depth", "threads", "files",
 ];
 
-/// The preset's cases under a user's choice: of each parameter that was chosen, the preset's cases that
-/// have a chosen value, and for values that none of them has all of them with that value in place of
-/// theirs.
+/// The preset's cases under a user's choice: for each combination of the chosen values the preset's
+/// cases that have it, or where none has it, all of them with these values in place of theirs.
 fn selected(params: &Params) -> Vec<Work> {
-    let mut all = match params.preset {
+    let listed = match params.preset {
         Preset::Rehearsal | Preset::Quick => QUICK.to_vec(),
         Preset::Standard => STANDARD.to_vec(),
         Preset::Thorough => everything(),
     };
+    let mut combinations: Vec<Vec<(&str, &Value)>> = vec![Vec::new()];
     for name in NAMES {
         let Some(chosen) = params.chosen(name) else {
             continue;
         };
-        let mut next: Vec<Work> = Vec::new();
-        for value in chosen {
-            let have = |work: &&Work| work.value(name) == *value;
-            let some: Vec<Work> = all.iter().filter(have).copied().collect();
-            match some.is_empty() {
-                true => next.extend(all.iter().map(|work| work.with(name, value))),
-                false => next.extend(some),
-            }
-        }
-        all = next;
+        let longer = |one: &Vec<(&'static str, _)>| {
+            let one = one.clone();
+            let with = move |value| one.iter().copied().chain([(name, value)]).collect();
+            chosen.iter().map(with).collect::<Vec<_>>()
+        };
+        combinations = combinations.iter().flat_map(longer).collect();
     }
     let mut seen: Vec<Work> = Vec::new();
-    for work in all {
-        // A choice of several parameters meets cases that it makes impossible on its way.
-        if work.exists() && !seen.contains(&work) {
-            seen.push(work);
+    for combination in combinations {
+        let has = |work: &Work| {
+            let mut all = combination.iter();
+            all.all(|(name, value)| work.value(name) == **value)
+        };
+        let with = |work: &Work| {
+            let mut all = combination.iter();
+            all.fold(*work, |work, (name, value)| work.with(name, value))
+        };
+        let mut found: Vec<Work> = listed.iter().copied().filter(has).collect();
+        if found.is_empty() {
+            found = listed.iter().map(with).filter(has).collect();
+        }
+        for work in found {
+            // Some combinations exist nowhere.
+            if work.exists() && !seen.contains(&work) {
+                seen.push(work);
+            }
         }
     }
     seen

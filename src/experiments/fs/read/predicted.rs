@@ -26,10 +26,16 @@ pub(super) fn of(
     if metric.derived {
         let gain = || law::readahead_gain(site, below, random, bytes);
         // Earlier figures tell of pages in order only, and what a gain is made of is this experiment's own.
-        return known.is_none().then(gain).flatten().map(Estimate::prediction);
+        return known
+            .is_none()
+            .then(gain)
+            .flatten()
+            .map(Estimate::prediction);
     }
     let Some(way) = case.text("mode").and_then(Mode::of).map(way_of) else {
-        return known.is_none().then(|| unknown("unknown: no mode is named"));
+        return known
+            .is_none()
+            .then(|| unknown("unknown: no mode is named"));
     };
     let read = Read { random, way, bytes };
     let per_block = || law::block(site, known, below, read);
