@@ -33,7 +33,7 @@
 //!
 //! - `buffered`: into the page cache, where the pages are before: a copy in memory, and what the file
 //!   system does for a page that becomes dirty. The device sees it later (here after the window). At most
-//!   1 MiB (or 8 blocks) is written over and over, so that this is no measure of how long the device
+//!   `written` bytes are written over and over, so that this is no measure of how long the device
 //!   keeps up.
 //! - `buffered_fdatasync`: the same, and fdatasync(2) after each write, inside the time.
 //! - `direct`: O_DIRECT: the device has the data, perhaps in a cache that loses it with the power.
@@ -76,6 +76,8 @@
 //!   are several threads.
 //! - `size` (setting): of the file that is read. `auto`: 64 MiB in quick, else 256 MiB, less where less may
 //!   be written. Writes go to a file of half of it, at most 32 MiB; threads have a quarter each.
+//! - `written` (setting): bytes that a case writes in a round at most, or 8 operations (of a ring, three
+//!   fills). `auto`: 1 MiB, up to 8 MiB where more may be written.
 //!
 //! ## Reading the result
 //!
@@ -114,7 +116,7 @@ use crate::experiments::device;
 use crate::measure::{Bench, settle};
 use crate::predict::fs::io::{self as law, Request};
 use anyhow::{Context, Result};
-use cases::{MIB, Work};
+use cases::{MIB, Sizes, Work};
 use crew::Task;
 use record::case::{Case, Order, Series};
 use record::event::{Isolation, Prediction, Repeat};
@@ -243,6 +245,14 @@ static CARD: Card = Card {
             defaults: ["auto"; 3],
             role: Role::Setting,
         },
+        Param {
+            name: "written",
+            doc: "most bytes that a case writes in a round, or 8 operations; auto: 1 to 8 MiB by what may be \
+                  written",
+            domain: Domain::Either(&["auto"], 1 << 12, 1 << 40, Unit::B),
+            defaults: ["auto"; 3],
+            role: Role::Setting,
+        },
     ],
     after: &["clock.rate", "clock.read", "fs.read"],
     repeat: Repeat::Rounds,
@@ -274,7 +284,11 @@ impl Experiment for Io {
             .needs("--dir DIR")
         })?;
         let size = size(site, params);
-        let (mut cases, mut offer) = cases::offer(site, params, size)?;
+        let written = match params.chosen("written") {
+            Some(&[Value::Int(bytes)]) => bytes,
+            _ => cases::written_each(site, params),
+        };
+        let (mut cases, mut offer) = cases::offer(site, params, Sizes { size, written })?;
         let ground = file::ground(site, &dir.path);
         for case in &mut cases {
             ground.put(site, &mut case.at);
@@ -285,7 +299,10 @@ impl Experiment for Io {
             name: String::new(),
             order: Order::Shuffled,
             cases,
-            settings: BTreeMap::from([("size".to_owned(), Value::from(size))]),
+            settings: BTreeMap::from([
+                ("size".to_owned(), Value::from(size)),
+                ("written".to_owned(), Value::from(written)),
+            ]),
         });
         Ok(offer)
     }
@@ -337,7 +354,12 @@ impl Experiment for Io {
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
         let dir = bench.dir().context("no directory for files was given")?;
         let dir = dir.to_owned();
-        let size = series.setting("size").context("the size is not set")?;
+        let sizes = Sizes {
+            size: series.setting("size").context("the size is not set")?,
+            written: series
+                .setting("written")
+                .context("how much is written is not set")?,
+        };
         let window_ns = (CASE_TIMES * bench.order().case_ns) as f64;
         if let Some(case) = series.cases.first() {
             bench.may_hang_in(case);
@@ -352,7 +374,7 @@ impl Experiment for Io {
             let task = Task {
                 dir: &dir,
                 work,
-                size,
+                sizes,
                 seed: bench.order().seed,
                 clock: Task::clock(bench, &cpus, window_ns)?,
                 window_ns,

@@ -108,7 +108,8 @@ fn what_is_written_in_all_rounds_stays_within_what_may_be() {
         let made = cases::files(works.iter().copied(), size);
         let made: u64 = made.iter().map(|made| made.bytes).sum();
         let rounds = u64::from(*looks(preset).last().expect("some"));
-        let written: u64 = works.iter().map(|work| work.most_written()).sum();
+        let each = series.setting("written").expect("so much");
+        let written: u64 = works.iter().map(|work| work.most_written(each)).sum();
         let may = crate::experiments::device::allowance(&site, ID);
         assert!(made + rounds * written <= may, "{made} {written} {may}");
         // With the default directory standard has all of its cases.
@@ -318,7 +319,8 @@ fn a_rehearsal_measures_every_case_and_its_figures_agree_with_each_other() {
             assert!(operations >= 8.0, "{}: {operations}", case.id);
             if !work.is_read && work.mode != "buffered" {
                 let bytes = operations as u64 * work.block.max(4096);
-                assert!(bytes <= work.most_written(), "{}: {bytes}", case.id);
+                let each = series.setting("written").expect("so much");
+                assert!(bytes <= work.most_written(each), "{}: {bytes}", case.id);
             }
         }
     }
@@ -335,7 +337,10 @@ fn data_that_is_not_what_was_prepared_fails_the_case() {
     let task = super::crew::Task {
         dir: dir.path(),
         work: works(&offer)[0],
-        size: MIB,
+        sizes: cases::Sizes {
+            size: MIB,
+            written: MIB,
+        },
         seed: 1,
         clock: crate::measure::Clock::Monotonic,
         window_ns: 1e5,
