@@ -2,3 +2,4 @@
 
 pub(crate) mod io;
 pub(crate) mod read;
+pub(crate) mod contention;
