@@ -16,7 +16,7 @@
 //! with registered file and blocks: what completed is submitted again by the same call that waits for the
 //! next completion (Linux 6.1 and later work completions off inside of that call only). Each operation
 //! is timed from its submission to the moment at which its completion is seen; nothing is
-//! allocated and no other system call is made while they run. A thread runs for twice the case time, and
+//! allocated and no other system call is made while they run. A thread runs for one and a half case times, and
 //! until it has done 8 operations (a ring: three fills). The rate is that of the stretch in which the queue
 //! was full; operations that complete while it empties are in no figure but `cpu`.
 //!
@@ -135,13 +135,12 @@ pub(crate) static EXPERIMENT: Io = Io;
 pub(crate) struct Io;
 
 const ID: &str = "fs.io";
-/// A case takes so many case times.
-const CASE_TIMES: u64 = 2;
 /// Of what may be written, the file that is read is one over this at most.
 const SIZE_SHARE: u64 = 6;
-/// For stated costs: opening, evicting and bringing into memory, for each case and thread; start and end
-/// of a worker, in ns.
+/// For stated costs: opening, evicting and bringing into memory, for each case and each further thread;
+/// start and end of a worker, in ns.
 const AROUND_NS: u64 = 8_000_000;
+const THREAD_NS: u64 = 3_000_000;
 const WORKER_NS: u64 = 35_000_000;
 
 const fn metric(name: &'static str, doc: &'static str, unit: Unit, better: Better) -> Metric {
@@ -314,7 +313,7 @@ impl Experiment for Io {
             };
             let operations = work.least() * work.threads;
             let ns = operations as f64 * law::stated_ns(site, &request(case, work));
-            (CASE_TIMES * site.case_ns).max(ns as u64) + AROUND_NS * work.threads
+            window_ns(site.case_ns).max(ns as u64) + AROUND_NS + THREAD_NS * (work.threads - 1)
         };
         Duration::from_nanos(WORKER_NS + series.cases.iter().map(of).sum::<u64>())
     }
@@ -360,7 +359,7 @@ impl Experiment for Io {
                 .setting("written")
                 .context("how much is written is not set")?,
         };
-        let window_ns = (CASE_TIMES * bench.order().case_ns) as f64;
+        let window_ns = window_ns(bench.order().case_ns) as f64;
         if let Some(case) = series.cases.first() {
             bench.may_hang_in(case);
         }
@@ -391,6 +390,11 @@ impl Experiment for Io {
         });
         Ok(())
     }
+}
+
+/// How long the threads of a case run: one and a half case times.
+fn window_ns(case_ns: u64) -> u64 {
+    case_ns + case_ns / 2
 }
 
 /// The size of the file that is read: chosen, or the preset's as far as it may be written.

@@ -222,8 +222,8 @@ fn everything() -> Vec<Work> {
         }
         for depth in DEPTHS.into_iter().filter(|_| block >= 4 * KIB) {
             for is_random in [false, true] {
-                // A depth of 128 blocks of 1 MiB is a second and more of many devices.
-                if block < MIB || depth <= 32 {
+                // Three fills of 128 blocks of 1 MiB take many devices a second.
+                if block < MIB || depth <= 16 {
                     let both = [true, false].map(|is_read| ring(is_read, is_random, block, depth));
                     all.extend(both);
                 }

@@ -127,6 +127,42 @@ fn what_is_written_in_all_rounds_stays_within_what_may_be() {
 }
 
 #[test]
+fn a_round_keeps_to_its_allotment_and_counts_a_slow_device_as_one() {
+    let cost = |preset, disk: &str| {
+        // The machine of a report, which is no guest.
+        let mut site = with_dir(sites().swap_remove(1), Path::new("/data"), 1 << 40);
+        site.case_ns = crate::session::plan::case_ns(preset);
+        let offer = offered(&site, preset, &[]);
+        let mut series = offer.series[0].clone();
+        for case in &mut series.cases {
+            case.at.insert("device".to_owned(), disk.into());
+        }
+        let mut spinning = recorded("vm-granite-rapids")
+            .host
+            .block
+            .disks
+            .swap_remove(0);
+        (spinning.name, spinning.rotational) = ("sdz".to_owned(), Some(true));
+        (spinning.driver, spinning.is_virtual) = (None, false);
+        site.host.block.disks.push(spinning);
+        EXPERIMENT.round_cost(&site, &series).as_secs_f64()
+    };
+    for (preset, most_s) in [
+        (Preset::Quick, 0.2),
+        (Preset::Standard, 1.6),
+        (Preset::Thorough, 25.0),
+    ] {
+        let (fast, slow) = (cost(preset, "none"), cost(preset, "sdz"));
+        assert!(fast <= most_s, "{preset:?}: {fast}");
+        // Eight seeks and turns take longer than a window, and a flush takes turns.
+        assert!(
+            slow > 1.5 * fast && slow < 30.0 * most_s,
+            "{preset:?}: {slow}"
+        );
+    }
+}
+
+#[test]
 fn a_choice_leaves_what_has_it_or_takes_the_place_of_others() {
     let site = with_dir(recorded("vm-granite-rapids"), Path::new("/data"), 1 << 40);
     let of = |preset, set: &[(&str, &str)]| works(&offered(&site, preset, set));
