@@ -418,6 +418,7 @@ fn size(site: &Site, params: &Params) -> u64 {
 
 /// A case as the laws know it.
 fn request(case: &Case, work: Work) -> Request<'_> {
+    let told = |name: &str| case.at.get(name).and_then(Value::text);
     Request {
         is_read: work.is_read,
         is_random: work.is_random,
@@ -427,8 +428,8 @@ fn request(case: &Case, work: Work) -> Request<'_> {
         depth: work.depth as f64,
         threads: work.threads as f64,
         span: case.int("file_bytes").unwrap_or(256 * MIB) as f64,
-        device: case.text("device"),
-        ground: case.text("ground").unwrap_or("unknown"),
+        device: told("device"),
+        ground: told("ground").unwrap_or("unknown"),
     }
 }
 
