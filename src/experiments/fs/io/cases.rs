@@ -327,7 +327,7 @@ pub(super) fn offer(
         new.retain(|file| !made.contains(file));
         let new_bytes: u64 = new.iter().map(|file| file.bytes).sum();
         let cost = new_bytes + rounds * work.most_written(sizes.written);
-        let absent = if work.is_direct() && work.block % logical != 0 {
+        let absent = if work.is_direct() && !work.block.is_multiple_of(logical) {
             Some(
                 Skip::because(format!(
                     "the device is addressed by {logical} bytes, and O_DIRECT moves nothing smaller"

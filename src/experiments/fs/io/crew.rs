@@ -193,7 +193,7 @@ impl Member {
         let path = task.dir.join(&made.name);
         let opened = opened(&path, work)?;
         ensure!(
-            work.block % opened.offset_alignment == 0,
+            work.block.is_multiple_of(opened.offset_alignment),
             "O_DIRECT moves multiples of {} bytes here",
             opened.offset_alignment
         );
