@@ -125,12 +125,7 @@ static CARD: Card = Card {
             Unit::Ns,
             Better::Lower,
         ),
-        io(
-            "latency",
-            "one read of 4 KiB",
-            Unit::Ns,
-            Better::Lower,
-        ),
+        io("latency", "one read of 4 KiB", Unit::Ns, Better::Lower),
         io(
             "iops",
             "reads of a pass over its time",
@@ -243,9 +238,7 @@ impl Experiment for Read {
         }
         if cases.is_empty() {
             let first = offer.skipped.into_iter().next();
-            return Err(
-                first.map_or_else(|| Skip::because("no case was chosen"), |(_, skip)| skip)
-            );
+            return Err(first.map_or_else(|| Skip::because("no case was chosen"), |(_, skip)| skip));
         }
         offer.series.push(Series {
             experiment: CARD.id.to_owned(),
@@ -395,7 +388,9 @@ fn affordable(site: &Site, sizes: &[u64]) -> (Vec<u64>, Vec<(u64, Skip)>) {
 fn absent(site: &Site, mode: &str) -> Option<Skip> {
     let dir = site.dir.as_ref()?;
     let ground = ground(site, &dir.path);
-    let in_memory = ground.mount.is_some_and(|mount| ["tmpfs", "ramfs"].contains(&mount.fs.as_str()));
+    let in_memory = ground
+        .mount
+        .is_some_and(|mount| ["tmpfs", "ramfs"].contains(&mount.fs.as_str()));
     let wants_device = Mode::of(mode) != Some(Mode::Cached);
     (ground.kind == GroundKind::Memory && in_memory && wants_device).then(|| {
         Skip::because(format!(
