@@ -2,6 +2,7 @@
 
 use crate::experiment::{DerivedValue, Experiment, Known, Site};
 use crate::stats::estimate::{RoundValue, estimate};
+use crate::stats::interval::Interval;
 use crate::stats::resample;
 use crate::stats::rounds::{Valued, values};
 use record::event::Derived;
@@ -123,10 +124,7 @@ pub fn derive(
                 case: value.case,
                 metric: value.metric.to_owned(),
                 value: value.value,
-                ci: resampled.interval.map(|interval| match value.cell {
-                    Some((low, high)) => (interval.low.min(low), interval.high.max(high)),
-                    None => (interval.low, interval.high),
-                }),
+                ci: with_cell(resampled.interval, value.cell),
                 presence: resampled.presence,
                 confidence: resampled.interval.map(|interval| interval.confidence),
                 at: value.at,
@@ -134,6 +132,19 @@ pub fn derive(
             })
         })
         .collect()
+}
+
+/// The interval of a position is at least its grid cell; of what is measured one time it is the cell
+/// alone, without a confidence.
+fn with_cell(resampled: Option<Interval>, cell: Option<(f64, f64)>) -> Option<(f64, f64)> {
+    match (
+        resampled.map(|interval| (interval.low, interval.high)),
+        cell,
+    ) {
+        (Some((low, high)), Some(cell)) => Some((low.min(cell.0), high.max(cell.1))),
+        (Some(ends), None) | (None, Some(ends)) => Some(ends),
+        (None, None) => None,
+    }
 }
 
 /// The rounds that the estimates use: the undisturbed ones if there are six, else all.
