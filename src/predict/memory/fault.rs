@@ -316,7 +316,7 @@ fn measured_inner_write(known: &Known) -> Option<(&'static str, f64)> {
 }
 
 /// Copying in main memory: the program's bytes count both the read and the written ones.
-fn measured_copy(known: &Known) -> Option<f64> {
+pub(crate) fn measured_copy(known: &Known) -> Option<f64> {
     Some(measured(known, "copy", "DRAM")? / 2.0)
 }
 

@@ -1,0 +1,1 @@
+//! Laws of the sweep: what it offers where, and what it finds.
