@@ -1,31 +1,32 @@
-//! A control group with a memory limit around the worker itself, for as long as a value lives.
+//! A control group with a memory limit for the worker itself, for as long as a value lives.
 
 use crate::host::cgroup::{GroupPlace, cached_bytes};
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The worker is in a group of its own; it goes back and removes it when this is dropped.
-pub(super) struct Inside {
+/// A group of the worker's own; when this is dropped it goes back to where it was and removes the group.
+pub(super) struct OwnGroup {
+    name: String,
     dir: PathBuf,
     home: PathBuf,
 }
 
-impl Inside {
-    /// Makes the group `name` with a limit, and moves this process into it. What it has touched so far
-    /// stays charged where it was.
+impl OwnGroup {
+    /// Makes the group `name` with a limit.
     ///
     /// # Errors
-    /// The kernel refuses the group, its limit or the move; nothing is left of it then.
-    pub(super) fn enter(place: &GroupPlace, name: &str, limit_bytes: u64) -> Result<Inside> {
+    /// The kernel refuses the group or its limit; nothing is left of it then.
+    pub(super) fn make(place: &GroupPlace, name: &str, limit_bytes: u64) -> Result<OwnGroup> {
         let root = Path::new("/");
         let dir = root.join(&place.parent).join(name);
         fs::create_dir(&dir).with_context(|| format!("making the group {}", dir.display()))?;
-        let inside = Inside {
+        let group = OwnGroup {
+            name: name.to_owned(),
             dir,
             home: root.join(&place.home),
         };
-        let limit = inside.dir.join(place.limit_file());
+        let limit = group.dir.join(place.limit_file());
         fs::write(&limit, limit_bytes.to_string())
             .with_context(|| format!("limiting memory in {}", limit.display()))?;
         let told = fs::read_to_string(&limit).context("reading the limit back")?;
@@ -35,15 +36,31 @@ impl Inside {
             told <= limit_bytes && told > limit_bytes / 2,
             "the group has a limit of {told} bytes, not of {limit_bytes}"
         );
-        move_to(&inside.dir)?;
+        Ok(group)
+    }
+
+    /// Moves this process into the group. What it has touched so far stays charged where it was.
+    ///
+    /// # Errors
+    /// The kernel refuses the move, or the process is elsewhere after it.
+    pub(super) fn enter(&self) -> Result<()> {
+        move_to(&self.dir)?;
         let member = fs::read_to_string("/proc/self/cgroup").context("asking for the own group")?;
+        let ending = format!("/{}", self.name);
         ensure!(
-            member
-                .lines()
-                .any(|line| line.ends_with(&format!("/{name}"))),
-            "the worker is not in the group {name} after it was moved there"
+            member.lines().any(|line| line.ends_with(&ending)),
+            "the worker is not in the group {} after it was moved there",
+            self.name
         );
-        Ok(inside)
+        Ok(())
+    }
+
+    /// Moves this process back to where it was.
+    ///
+    /// # Errors
+    /// The kernel refuses the move.
+    pub(super) fn leave(&self) -> Result<()> {
+        move_to(&self.home)
     }
 
     /// Where the group counts what it has in memory.
@@ -52,10 +69,10 @@ impl Inside {
     }
 }
 
-impl Drop for Inside {
+impl Drop for OwnGroup {
     fn drop(&mut self) {
         // What stays is in the run's journal.
-        let _ = move_to(&self.home);
+        let _ = self.leave();
         let _ = fs::remove_dir(&self.dir);
     }
 }
@@ -102,7 +119,7 @@ fn of_meminfo(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Counter, Inside, of_meminfo};
+    use super::{Counter, OwnGroup, of_meminfo};
     use crate::host::{Outside, Root};
 
     #[test]
@@ -120,7 +137,7 @@ mod tests {
             parent: "sys/fs/cgroup/plumb-is-not-there".to_owned(),
             home: String::new(),
         };
-        let refused = Inside::enter(&place, "plumb-test", 1 << 26).err();
+        let refused = OwnGroup::make(&place, "plumb-test", 1 << 26).err();
         let text = format!("{:#}", refused.expect("no such group"));
         assert!(text.contains("plumb-is-not-there/plumb-test"), "{text}");
     }

@@ -1,4 +1,6 @@
 //! One file that grows, and its pages in memory.
+//!
+//! Its length is always the size that is measured: what lies behind would be read ahead, and take memory.
 
 use crate::experiments::fs::file::{self, Mode, Opened};
 use crate::experiments::prepared;
@@ -70,12 +72,18 @@ impl Grown {
         })
     }
 
-    /// Has the file grow to `bytes`, on its device in written extents when this returns.
+    /// Has the file grow to `bytes`, or cuts it off there, on its device in written extents when this
+    /// returns. A file that goes on behind what is read would be read ahead there.
     ///
     /// # Errors
     /// It cannot be written or synced; `until` passed.
-    pub(super) fn grow(&mut self, bytes: u64, until: Instant, bench: &mut Bench) -> Result<()> {
+    pub(super) fn resize(&mut self, bytes: u64, until: Instant, bench: &mut Bench) -> Result<()> {
         let start = Instant::now();
+        if bytes < self.bytes {
+            self.file.set_len(bytes).context("cutting it off")?;
+            self.bytes = bytes;
+            self.file.sync_data().context("syncing")?;
+        }
         let mut piece = vec![0_u8; PIECE_BYTES as usize];
         while self.bytes < bytes {
             let now = (bytes - self.bytes).min(PIECE_BYTES - self.bytes % PIECE_BYTES);

@@ -1,7 +1,7 @@
 //! The sweep: sizes upwards, then between the two that have the knee between them.
 
 use super::cases::{Limit, PASSES, STEP_BYTES, pass_limits};
-use super::group::{Counter, Inside};
+use super::group::{Counter, OwnGroup};
 use super::grown::{BLOCK_BYTES, Grown, Limits, Pass};
 use crate::experiments::fs::file::{Account, Opened};
 use crate::host::cgroup::GroupPlace;
@@ -39,8 +39,8 @@ pub(super) struct Sweep {
     baseline: u64,
     rungs: Vec<Rung>,
     settled: Settled,
-    /// The group, left before the file is removed.
-    inside: Option<Inside>,
+    /// The group; the file's bytes are written outside.
+    group: Option<OwnGroup>,
 }
 
 /// What one size came to.
@@ -59,7 +59,7 @@ struct Point {
 }
 
 impl Sweep {
-    /// Makes the file; for a group writes all of it, evicts it and enters the group.
+    /// Makes the file, still empty, and the group.
     pub(super) fn begin(series: &Series, bench: &mut Bench) -> Result<Sweep> {
         let first = series.cases.first().context("a sweep has sizes")?;
         let limit = Limit::of(&first.id).context("a case names its limit")?;
@@ -70,29 +70,20 @@ impl Sweep {
         let until = Instant::now() + (time * OVERTIME).max(LEAST_TIME);
         let sizes = series.cases.iter().filter_map(|case| case.int("bytes"));
         let most = sizes.max().context("a sweep has a size")?;
-        let mut file = Grown::new(dir, bench.order().seed, most)?;
+        let file = Grown::new(dir, bench.order().seed, most)?;
         bench.may_hang_in(first);
         let device = first.at.get("device_number").and_then(Value::text);
         let device = device.map(str::to_owned);
-        let mut inside = None;
-        if limit != Limit::Memory {
-            // Written outside: in a small group writing waits for its own dirty pages. Evicted: a page
-            // stays charged to whom it came for first.
-            file.grow(most, until, bench)?;
-            file.opened()?.make_cold(0, 0)?;
-        }
         let settled = settle(&file.opened()?.file, time)?;
-        let counter = match limit {
-            Limit::Group(bytes) => {
-                let group = Inside::enter(&place(series)?, &name(bench)?, bytes)?;
-                let stat = group.memory_stat();
-                inside = Some(group);
-                Counter::Group(stat)
-            }
-            Limit::Memory => match first.at.get("memory_stat").and_then(Value::text) {
-                Some(stat) => Counter::Group(PathBuf::from(stat)),
-                None => Counter::Machine,
-            },
+        let group = match limit {
+            Limit::Group(bytes) => Some(OwnGroup::make(&place(series)?, &name(bench)?, bytes)?),
+            Limit::Memory => None,
+        };
+        let told = first.at.get("memory_stat").and_then(Value::text);
+        let counter = match (&group, told) {
+            (Some(group), _) => Counter::Group(group.memory_stat()),
+            (None, Some(stat)) => Counter::Group(PathBuf::from(stat)),
+            (None, None) => Counter::Machine,
         };
         Ok(Sweep {
             baseline: counter.cached_bytes()?,
@@ -105,7 +96,7 @@ impl Sweep {
             counter,
             rungs: Vec::new(),
             settled,
-            inside,
+            group,
         })
     }
 
@@ -129,7 +120,7 @@ impl Sweep {
     /// Removes the file, and then leaves the group: nothing stays charged to it.
     pub(super) fn end(self) {
         self.file.remove();
-        drop(self.inside);
+        drop(self.group);
     }
 
     /// The size in the middle of the two that have the knee between them.
@@ -148,7 +139,7 @@ impl Sweep {
 
     fn point(&mut self, bytes: u64, bench: &mut Bench) -> Result<Point> {
         let before = self.file.bytes();
-        self.file.grow(bytes, self.until, bench)?;
+        self.resize(bytes, bench)?;
         let opened = self.file.opened()?;
         let mut quantities = BTreeMap::new();
         let whole = Limits {
@@ -157,10 +148,8 @@ impl Sweep {
         };
         // What was just written stands in memory as if it had been read in, unless something of the file
         // had no room: then earlier sizes would be remembered.
-        let is_fresh = self.limit == Limit::Memory
-            && self.file.bytes() == bytes
-            && before < bytes
-            && self.file.residency(bytes)? >= 1.0;
+        let is_fresh =
+            self.limit == Limit::Memory && before < bytes && self.file.residency(bytes)? >= 1.0;
         if !is_fresh {
             opened.make_cold(0, 0)?;
             self.baseline = self.counter.cached_bytes()?;
@@ -198,6 +187,18 @@ impl Sweep {
             quantities,
             notes,
         })
+    }
+
+    /// Has the file this size. In a small group writing waits for its own dirty pages, and a page stays
+    /// charged to whom it came for first: it is written outside, and evicted before the group is entered.
+    fn resize(&mut self, bytes: u64, bench: &mut Bench) -> Result<()> {
+        let Some(group) = &self.group else {
+            return self.file.resize(bytes, self.until, bench);
+        };
+        group.leave()?;
+        self.file.resize(bytes, self.until, bench)?;
+        self.file.opened()?.make_cold(0, 0)?;
+        group.enter()
     }
 
     /// Reads again and again, and tells what the device gave in all.
