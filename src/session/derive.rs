@@ -5,7 +5,7 @@ use crate::stats::estimate::{RoundValue, estimate};
 use crate::stats::interval::Interval;
 use crate::stats::resample;
 use crate::stats::rounds::{Valued, values};
-use record::event::Derived;
+use record::event::{Derived, Repeat};
 use record::key::Key;
 use record::metric::Better;
 use record::run::Run;
@@ -150,6 +150,9 @@ fn with_cell(resampled: Option<Interval>, cell: Option<(f64, f64)>) -> Option<(f
 /// The rounds that the estimates use: the undisturbed ones if there are six, else all.
 fn table(run: &Run, experiment: &str, label: &str) -> Table {
     let figures = values(run, experiment, label);
+    let in_rounds = run
+        .experiment(experiment)
+        .is_none_or(|planned| planned.repeat == Repeat::Rounds);
     let rounds: BTreeMap<u32, bool> = figures
         .values()
         .flatten()
@@ -170,10 +173,15 @@ fn table(run: &Run, experiment: &str, label: &str) -> Table {
             .iter()
             .map(|valued| (valued.round, valued.value))
             .collect();
+        // What one repetition has one value of holds for all of its blocks.
+        let only = match (in_rounds, valued.as_slice()) {
+            (false, [only]) => Some(only.value),
+            _ => None,
+        };
         table.keys.push(Key::new(experiment, &case, &metric));
         table.rounds.push(
             used.iter()
-                .map(|round| by_round.get(round).copied())
+                .map(|round| by_round.get(round).copied().or(only))
                 .collect(),
         );
     }
