@@ -273,14 +273,11 @@ impl Experiment for CacheSize {
     }
 
     fn derivable(&self, _site: &Site, series: &[Series]) -> Vec<CaseId> {
-        let mut limits: Vec<Limit> = series
-            .iter()
-            .flat_map(|series| &series.cases)
-            .filter_map(|case| Limit::of(&case.id))
-            .collect();
-        limits.sort_unstable();
-        limits.dedup();
-        limits.into_iter().map(Limit::id).collect()
+        let of = |series: &Series| {
+            let limit = Limit::of(&series.cases.first()?.id)?;
+            Some(limit.found(series.cases.iter().map(|case| &case.id)))
+        };
+        series.iter().filter_map(of).collect()
     }
 
     fn round_cost(&self, site: &Site, series: &Series) -> Duration {

@@ -66,6 +66,23 @@ impl Limit {
         }
     }
 
+    /// Under what these sizes are found what they say together: where no size reaches the limit, of the
+    /// largest alone.
+    pub(super) fn found<'case>(self, cases: impl Iterator<Item = &'case CaseId>) -> CaseId {
+        let mut is_largest = false;
+        for case in cases {
+            match (case.int("size"), case.text("size")) {
+                (None, Some(LARGEST)) => is_largest = true,
+                (None, _) | (Some(100..), _) => return self.id(),
+                _ => {}
+            }
+        }
+        match is_largest {
+            true => self.id().with("size", LARGEST),
+            false => self.id(),
+        }
+    }
+
     fn name(self) -> String {
         match self {
             Limit::Group(bytes) => format!("{}MiB", bytes >> 20),

@@ -71,15 +71,17 @@ fn of_limit(site: &Site, known: &Known, values: &Known, limit: Limit) -> Vec<Der
         median(&missed.map(|point| point.missed).collect::<Vec<f64>>()).unwrap_or(0.0)
     };
     let knee = found.filter(|step| above(step) > MISSED);
+    let measured = values.of(ID, "file").map(|(case, _)| case);
+    let case = limit.found(measured.filter(|case| Limit::of(case) == Some(limit)));
     let mut found_values = Vec::new();
-    found_values.extend(cached(&points, limit, knee.as_ref(), found.is_some()));
+    found_values.extend(cached(&points, &case, knee.as_ref(), found.is_some()));
     if let Some(knee) = knee {
         let limit_bytes = match limit {
             Limit::Group(bytes) => Some(bytes),
             Limit::Memory => site.host.memory_ceiling_bytes(),
         };
-        found_values.extend(of_knee(&points, limit, limit_bytes, &knee));
-        found_values.extend(rate_above(&points, known, limit, &knee));
+        found_values.extend(of_knee(&points, &case, limit_bytes, &knee));
+        found_values.extend(rate_above(&points, known, &case, &knee));
     }
     found_values
 }
@@ -87,7 +89,7 @@ fn of_limit(site: &Site, known: &Known, values: &Known, limit: Limit) -> Vec<Der
 /// The largest size of which nothing was missed.
 fn cached(
     points: &[Point],
-    limit: Limit,
+    case: &CaseId,
     knee: Option<&Step>,
     is_step: bool,
 ) -> Option<DerivedValue> {
@@ -97,7 +99,7 @@ fn cached(
             point.missed <= MISSED && knee.is_none_or(|knee| point.bytes <= knee.low)
         })
         .last()?;
-    let mut value = DerivedValue::new(limit.id(), "cached", largest.bytes);
+    let mut value = DerivedValue::new(case.clone(), "cached", largest.bytes);
     if knee.is_none() {
         value.notes.push(match is_step {
             false => format!(
@@ -115,14 +117,14 @@ fn cached(
 
 fn of_knee(
     points: &[Point],
-    limit: Limit,
+    case: &CaseId,
     limit_bytes: Option<u64>,
     knee: &Step,
 ) -> Vec<DerivedValue> {
     let middle = f64::midpoint(knee.low, knee.high);
     let mut position = DerivedValue {
         cell: Some((knee.low, knee.high)),
-        ..DerivedValue::new(limit.id(), "knee", middle)
+        ..DerivedValue::new(case.clone(), "knee", middle)
     };
     position.at = BTreeMap::from([
         ("largest_below".to_owned(), (knee.low as u64).into()),
@@ -150,14 +152,14 @@ fn of_knee(
         let share = |of: f64| of / bytes as f64;
         all.push(DerivedValue {
             cell: Some((share(knee.low), share(knee.high))),
-            ..DerivedValue::new(limit.id(), "knee_over_limit", share(middle))
+            ..DerivedValue::new(case.clone(), "knee_over_limit", share(middle))
         });
     }
     all
 }
 
 /// The device's own rate above the knee, and against fs.read's.
-fn rate_above(points: &[Point], known: &Known, limit: Limit, knee: &Step) -> Vec<DerivedValue> {
+fn rate_above(points: &[Point], known: &Known, case: &CaseId, knee: &Step) -> Vec<DerivedValue> {
     let rates: Vec<f64> = points
         .iter()
         .filter(|point| point.bytes >= knee.high)
@@ -167,10 +169,10 @@ fn rate_above(points: &[Point], known: &Known, limit: Limit, knee: &Step) -> Vec
     let Some(rate) = median(&rates) else {
         return Vec::new();
     };
-    let mut all = vec![DerivedValue::new(limit.id(), "rate_above", rate)];
+    let mut all = vec![DerivedValue::new(case.clone(), "rate_above", rate)];
     if let Some(read) = measured_read(known) {
         let over = rate / (read * 1e9);
-        all.push(DerivedValue::new(limit.id(), "rate_over_read", over));
+        all.push(DerivedValue::new(case.clone(), "rate_over_read", over));
     }
     all
 }

@@ -1,6 +1,6 @@
 //! What the cases should come to.
 
-use super::cases::Limit;
+use super::cases::{LARGEST, Limit};
 use crate::experiment::{Known, Site, predicted, unknown};
 use crate::experiments::fs::file;
 use crate::host::block::Disk;
@@ -47,10 +47,17 @@ pub(super) fn predict(
     };
     let disk = site.dir.as_ref();
     let disk = disk.and_then(|dir| file::ground(site, &dir.path).disk);
+    if metric.derived && case.text("size") == Some(LARGEST) {
+        // Of a file that does not reach the limit nothing else is found.
+        return (known.is_none() && metric.name == "cached").then(|| {
+            unknown("the largest size that time and directory allow; the knee lies above, and is not sought")
+        });
+    }
     if metric.derived {
         return derived(site, known, limit_bytes, &knee, disk, metric);
     }
     let law = Law {
+        has_company: limit == Limit::Memory,
         bytes: case.int("bytes").map(|bytes| bytes as f64),
         knee: &knee,
     };
@@ -151,7 +158,13 @@ struct Law<'knee> {
     /// `None` for a step of the bisection.
     bytes: Option<f64>,
     knee: &'knee Estimate,
+    /// Whether others' files are counted with this one.
+    has_company: bool,
 }
+
+/// What other processes' files may come and go by while one is read, as a share of its size and at most
+/// in bytes.
+const COMPANY: (f64, f64) = (0.6, 1e9);
 
 impl Law<'_> {
     fn side(&self) -> Side {
@@ -243,16 +256,20 @@ impl Law<'_> {
     fn growth(&self) -> Prediction {
         let Range { low, likely, high } = self.knee.range;
         let because = format!("the file's pages in memory; {}", self.knee.because);
-        match (self.side(), self.bytes) {
-            (_, None) => predicted(0.8 * low, 0.98 * likely, 1.02 * high, because),
-            (Side::Below, Some(bytes)) => predicted(0.95 * bytes, bytes, 1.06 * bytes, because),
-            (_, Some(bytes)) => predicted(
+        let own = match (self.side(), self.bytes) {
+            (_, None) => (0.8 * low, 0.98 * likely, 1.02 * high),
+            (Side::Below, Some(bytes)) => (0.95 * bytes, bytes, 1.06 * bytes),
+            (_, Some(bytes)) => (
                 0.8 * low.min(bytes),
                 likely.min(bytes),
                 1.02 * high.min(bytes),
-                because,
             ),
-        }
+        };
+        let company = match self.has_company {
+            true => (COMPANY.0 * own.1).min(COMPANY.1),
+            false => 0.0,
+        };
+        predicted(own.0 - company, own.1, own.2 + company, because)
     }
 
     fn file(&self) -> Prediction {
@@ -265,9 +282,9 @@ impl Law<'_> {
                 format!("as planned: {}", render(bytes, Unit::B)),
             ),
             None if high > 0.0 => predicted(
-                0.8 * low,
+                0.75 * low,
                 likely,
-                1.1 * high,
+                1.25 * high,
                 format!("the bisection goes to the knee; {}", self.knee.because),
             ),
             None => unknown("the bisection goes where the knee is, and no limit is known"),

@@ -36,6 +36,12 @@ fn with_group(mut site: Site) -> Site {
     site
 }
 
+fn without_group(mut site: Site) -> Site {
+    site.host.limits.memory_place = None;
+    site.host.limits.memory_place_refused = Some("/x may not be written by this user".to_owned());
+    site
+}
+
 fn sizes(series: &Series) -> Vec<String> {
     let size = |case: &record::case::Case| match case.id.int("size") {
         Some(percent) => percent.to_string(),
@@ -85,7 +91,7 @@ fn standard_is_in_a_group_where_one_can_be_made_and_has_the_largest_size_elsewhe
     let below = EXPERIMENT.group_below(&site, series);
     assert_eq!(below.as_deref(), Some(Path::new("/sys/fs/cgroup/user")));
 
-    let site = with_dir(recorded("vm-granite-rapids"), 2 * GIB);
+    let site = without_group(with_dir(recorded("vm-granite-rapids"), 2 * GIB));
     let offer = check(&EXPERIMENT, &site, Preset::Standard);
     assert_eq!(sizes(&offer.series[0]), ["largest"]);
     let bytes = offer.series[0].cases[0].int("bytes").expect("a size");
@@ -98,6 +104,25 @@ fn standard_is_in_a_group_where_one_can_be_made_and_has_the_largest_size_elsewhe
             .is_some_and(|way| way.contains("--dir"))
     );
     assert_eq!(EXPERIMENT.group_below(&site, &offer.series[0]), None);
+    // What it then finds is of that size, and no knee.
+    let expected = Limit::Memory.id().with("size", "largest");
+    assert_eq!(
+        EXPERIMENT.derivable(&site, &offer.series),
+        [expected.clone()]
+    );
+    let mut values = Known::default();
+    let case = &offer.series[0].cases[0].id;
+    for (metric, value) in [
+        ("file", 1e9),
+        ("latency_per_block", 400.0),
+        ("bandwidth", 1e10),
+        ("missed", 0.0),
+    ] {
+        values.insert(Key::new(CARD.id, case, metric), value);
+    }
+    let found = derive(&site, &Known::default(), &values);
+    assert_eq!(found.len(), 1);
+    assert_eq!((&found[0].case, found[0].metric), (&expected, "cached"));
 }
 
 #[test]
@@ -149,8 +174,7 @@ fn what_is_planned_fits_in_its_time() {
 
 #[test]
 fn without_a_place_a_named_group_is_refused_with_the_reason() {
-    let mut site = with_dir(bare_site(), GIB);
-    site.host.limits.memory_place_refused = Some("/x may not be written by this user".to_owned());
+    let site = without_group(with_dir(bare_site(), GIB));
     let asked = params(&CARD, Preset::Standard, &[("limit", "32MiB")]);
     let skip = EXPERIMENT.series(&site, &asked).expect_err("no group");
     assert!(
