@@ -1,3 +1,4 @@
 //! Laws of files, a file per experiment; devices stand in `predict/device.rs`.
 
 pub(crate) mod cache_size;
+pub(crate) mod read;
