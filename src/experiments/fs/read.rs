@@ -209,6 +209,7 @@ static CARD: Card = Card {
         metric: "latency_per_block",
         log_x: true,
         log_y: true,
+        beside: &[],
     },
 };
 

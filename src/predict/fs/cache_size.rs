@@ -3,10 +3,10 @@
 
 use crate::experiment::{Known, Site};
 use crate::host::block::Disk;
-use crate::predict::device::device;
+use crate::predict::device::reading;
 use crate::predict::memory::fault::measured_copy;
 use crate::predict::os::{Service, measured_call, system_call};
-use crate::predict::{Estimate, around, inverse, product, range, scaled, sum};
+use crate::predict::{Estimate, inverse, product, range, scaled, sum};
 use record::event::Range;
 use record::key::CaseId;
 use record::quantity::render;
@@ -25,6 +25,8 @@ const INDEX_SHARE: Range = range(0.0, 0.005, 0.08);
 /// What files can get of MemAvailable: the estimate leaves out a part of the cache and the low watermarks
 /// (mm/show_mem.c, si_mem_available), reclaim keeps the high ones free; other processes take and give.
 const OF_AVAILABLE: Range = range(0.8, 0.985, 1.08);
+/// A file that no drive has in a buffer of its own.
+const SPAN_BYTES: f64 = 1024.0 * MIB;
 /// Bytes per ns that one CPU copies out of memory to a buffer in its cache.
 const COPIED: Range = range(3.0, 10.0, 40.0);
 /// The same over what it copies from memory to memory.
@@ -143,17 +145,12 @@ pub(crate) fn rate(site: &Site, known: Option<&Known>, disk: Option<&Disk>) -> (
         );
         return (scaled(OVER_READ, rate), from);
     }
-    if let Some(given) = site.host.given.value("disk.read") {
-        let rate = given / 1e9;
-        let from = format!("the device reads {rate:.2} GB/s (given), buffered at most that");
-        return (product(around(rate, 0.1), BUFFERED), from);
-    }
-    let (class, why) = device(disk, site);
+    let reading = reading(site, disk, SPAN_BYTES);
     let from = format!(
-        "{why}: {} to {} GB/s in a row",
-        class.rate.low, class.rate.high
+        "{}: {:.2} to {:.2} GB/s in a row",
+        reading.because, reading.rate.low, reading.rate.high
     );
-    (product(class.rate, BUFFERED), from)
+    (product(reading.rate, BUFFERED), from)
 }
 
 /// What fs.read measured of its largest cold file in a row, with readahead, in bytes per ns.
