@@ -1,4 +1,6 @@
 //! Laws of files, a file per experiment; devices stand in `predict/device.rs`.
 
 pub(crate) mod cache_size;
+pub(crate) mod io;
 pub(crate) mod read;
+pub(crate) mod contention;

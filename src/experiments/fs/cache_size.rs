@@ -6,13 +6,14 @@
 //!
 //! ## Method
 //! One file grows, every byte of it written once (incompressible, unique per block, synced, in written
-//! extents). At each size its first so many bytes are evicted (verified: nothing of them is in memory),
-//! read once in order, so that the cache has what it keeps of a file of this size, and then read again and
-//! again in the same order, in blocks of 4 KiB by pread(2). Timed are the passes after the first. Before
+//! extents). At each size it is evicted (verified: nothing of it is in memory), read once in order, so that
+//! the cache has what it keeps of a file of this size, and then read again and again in the same order, in blocks of 4 KiB by pread(2). Timed are the passes after the first. Before
 //! them it is looked how much of the file is in memory (cachestat(2), else mincore(2)) and by how much the
 //! cached bytes have grown (`Cached` of /proc/meminfo, or the group's own count); around them it is
 //! counted what the device gave (/proc/self/io, /proc/diskstats). Sizes go upwards; then the two sizes
-//! between which the time of a block steps up are bisected. The file is never larger than its largest size.
+//! between which the time of a block steps up are bisected. The file ends where the size does, for
+//! what lies behind would be read ahead and take memory: going down the bisection cuts it off, and what it
+//! cuts off and needs again is written again (at most half the distance of two sizes).
 //!
 //! *Order.* The reads are in order from the beginning, as in all three reports. It is the order in which a
 //! cache that gives up the oldest page first does worst: a file larger than it by one page has left
@@ -22,8 +23,9 @@
 //! refaults that make pages active) shows a step that is less high, and less missed than is away.
 //!
 //! *Limits.* `limit` as a size: the worker makes a control group of its own with that memory limit (version
-//! 1 or 2), enters it after the file has been written and evicted, so that the file's pages are charged
-//! there, and leaves and removes it at the end (the run's journal does so after a kill). Nothing of the
+//! 1 or 2), writes outside of it (in a small group writing waits for its own dirty pages), enters it once
+//! the file is evicted, so that the file's pages are charged there, and removes it at the end (the run's
+//! journal does so after a kill). Nothing of the
 //! machine's cache is lost, and it takes seconds. `limit=memory`: the machine's memory, or the limit of the
 //! groups that plumb was started in. There a size that was just written and is wholly in memory is not read
 //! in once more, and of a file that does not fit only a part is read again where it takes long; both are said. Everything else in the page cache is lost on
@@ -254,6 +256,16 @@ impl Experiment for CacheSize {
                 Skip::because("its sweep takes about 6 s, more than quick has")
                     .needs("--preset standard, or --set fs.cache_size.limit=32MiB"),
             );
+        }
+        if let Some(dir) = &site.dir {
+            let ground = file::ground(site, &dir.path);
+            if ground.kind == file::Kind::Memory {
+                return Err(Skip::because(format!(
+                    "{}: files there are memory, and never leave it",
+                    ground.because
+                ))
+                .needs("--dir DIR on a file system of a device"));
+            }
         }
         let mut offer = Offer::default();
         for (limit, bytes) in cases::limits(site, params) {

@@ -6,5 +6,10 @@ crate::family!(
     "fs",
     "files: the page cache's size, reads and writes by block, depth and threads, contention, remote files, syncs, metadata",
     hidden: false,
-    [cache_size, read]
+    [
+        cache_size,
+        read,
+        io,
+        contention,
+    ]
 );

@@ -33,6 +33,9 @@ const REHEARSAL_BYTES: u64 = 1 << 20;
 /// A pass over a file that does not fit in the memory reads so long of it, as a share of the whole time:
 /// one over this.
 const PASS_SHARE: u64 = 16;
+/// What the bisection cuts off it writes again: half of the distance of two sizes, a tenth of the file at
+/// most; one over this.
+const REWRITTEN: u64 = 10;
 /// Bytes per ns of a cached file, for stated costs.
 const CACHED_RATE: f64 = 4.0;
 /// The largest size is written and read in this share of the time.
@@ -265,7 +268,7 @@ impl Budget {
     fn refuses(&self, bytes: u64) -> Option<Skip> {
         (bytes > self.allowed_bytes).then(|| {
             Skip::because(format!(
-                "a file of {} would be written, and it may write {} here",
+                "{} would be written, and it may write {} here",
                 render(bytes as f64, Unit::B),
                 render(self.allowed_bytes as f64, Unit::B)
             ))
@@ -340,7 +343,7 @@ fn usual(
         Limit::Group(_) => Some(BISECTIONS.len()),
         Limit::Memory => (0..=BISECTIONS.len()).rev().find(in_time),
     };
-    let skip = budget.refuses(most).or_else(|| {
+    let skip = budget.refuses(most + most / REWRITTEN).or_else(|| {
         steps.is_none().then(|| {
             Skip::because(format!(
                 "files up to {} take {:.0} s here",

@@ -271,9 +271,12 @@ fn blocks_of(passes: &[Pass]) -> (Vec<f64>, Option<String>) {
             mean(&every)
         })
     });
+    let count = match passes.len() {
+        1 => "one pass".to_owned(),
+        count => format!("{count} passes"),
+    };
     let note = format!(
-        "{} passes: the interval is of stretches all over the file, and says nothing of another pass",
-        passes.len()
+        "{count}: the interval is of stretches all over the file, and says nothing of another pass"
     );
     (dealt.collect(), Some(note))
 }
@@ -334,7 +337,7 @@ mod tests {
         let halves = (0..64).map(|at| if at < 32 { 9.0 } else { 1.0 }).collect();
         let (blocks, note) = blocks_of(&[pass(halves)]);
         assert_eq!(blocks, [5.0; 8]);
-        assert!(note.is_some_and(|note| note.starts_with("1 passes")));
+        assert!(note.is_some_and(|note| note.starts_with("one pass:")));
         let (blocks, _) = blocks_of(&[pass(vec![2.0])]);
         assert_eq!(blocks, [2.0]);
     }

@@ -158,6 +158,18 @@ fn thorough_fills_the_memory_only_where_directory_and_time_allow_it() {
 }
 
 #[test]
+fn files_that_are_memory_are_not_grown_until_it_is_full() {
+    let root =
+        crate::host::Root::tree("== proc/self/mountinfo\n25 1 0:41 / / rw - tmpfs tmpfs rw\n");
+    let mut site = with_dir(bare_site(), 1 << 40);
+    site.host = crate::host::Host::read(&root);
+    let asked = params(&CARD, Preset::Thorough, &[]);
+    let skip = EXPERIMENT.series(&site, &asked).expect_err("it is memory");
+    assert!(skip.reason.contains("never leave it"), "{}", skip.reason);
+    assert!(skip.needed.is_some_and(|way| way.contains("--dir")));
+}
+
+#[test]
 fn what_is_planned_fits_in_its_time() {
     for site in sites()
         .into_iter()
