@@ -271,7 +271,8 @@ mod tests {
         // An empty directory is to the journal what a group without processes is.
         let groups = dir.path().join("groups");
         std::fs::create_dir(&groups).expect("makes");
-        let work = WorkDir::make(&store, dir.path(), "run", &[groups.clone()]).expect("is made");
+        let work = WorkDir::make(&store, dir.path(), "run", std::slice::from_ref(&groups))
+            .expect("is made");
         let group = groups.join(work.path().file_name().expect("has a name"));
         assert!(!group.exists(), "the worker makes it, not the journal");
         std::fs::create_dir(&group).expect("makes");
@@ -281,7 +282,8 @@ mod tests {
         assert!(told[0].contains("and the control group"), "{told:?}");
         assert!(!group.exists() && groups.exists());
         // What holds something is no group of ours, and is kept.
-        let work = WorkDir::make(&store, dir.path(), "run", &[groups.clone()]).expect("is made");
+        let work = WorkDir::make(&store, dir.path(), "run", std::slice::from_ref(&groups))
+            .expect("is made");
         std::fs::create_dir_all(group.join("child")).expect("makes");
         assert!(work.remove().is_err());
         assert!(group.exists());

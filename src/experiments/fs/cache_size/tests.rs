@@ -108,7 +108,7 @@ fn standard_is_in_a_group_where_one_can_be_made_and_has_the_largest_size_elsewhe
     let expected = Limit::Memory.id().with("size", "largest");
     assert_eq!(
         EXPERIMENT.derivable(&site, &offer.series),
-        [expected.clone()]
+        std::slice::from_ref(&expected)
     );
     let mut values = Known::default();
     let case = &offer.series[0].cases[0].id;
