@@ -12,6 +12,7 @@
 )))]
 compile_error!("plumb measures Linux on x86-64 and aarch64 only");
 
+pub mod access;
 pub mod chains;
 pub mod clock;
 pub mod counter;

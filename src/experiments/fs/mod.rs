@@ -7,6 +7,7 @@ crate::family!(
     "files: the page cache's size, reads and writes by block, depth and threads, contention, remote files, syncs, metadata",
     hidden: false,
     [
+        cache_size,
         read,
         io,
         contention,
