@@ -5,8 +5,8 @@ use crate::host::block::{Disk, Mount};
 use crate::predict::device::is_virtual;
 use record::quantity::render;
 use record::unit::Unit;
-use std::time::Duration;
 use std::path::Path;
+use std::time::Duration;
 
 /// Bytes of a sector in /proc/diskstats, whatever the device's own are.
 const SECTOR_BYTES: u64 = 512;
