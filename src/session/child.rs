@@ -10,6 +10,7 @@ use record::key::CaseId;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -48,8 +49,35 @@ pub struct Worker {
     kills: Kills,
     /// Cases that it takes memory for.
     takes_memory_for: Vec<CaseId>,
+    /// What it may hang in, once it said so.
+    files: Files,
+    /// It was killed and not reaped: it waits in the kernel and is left behind.
+    is_stuck: bool,
+}
+
+/// The files that a worker touches.
+#[derive(Default)]
+struct Files {
+    /// Where they are.
+    dir: Option<PathBuf>,
+    /// How long it may be silent.
+    silence: Duration,
     /// The case whose files it touches.
-    may_hang_in: Option<CaseId>,
+    case: Option<CaseId>,
+    /// When it must have given a sign, from such a case on.
+    until: Option<Instant>,
+}
+
+/// A worker gave no sign in time after it had said that its files may hang.
+#[derive(Debug, thiserror::Error)]
+#[error("{reason}")]
+pub struct Hung {
+    /// Where, for how long, and whether it could be ended.
+    pub reason: String,
+    /// Its case; none where files were being made.
+    pub case: Option<CaseId>,
+    /// It cannot be killed: it waits in the kernel for what does not answer.
+    pub is_stuck: bool,
 }
 
 impl Worker {
@@ -75,8 +103,25 @@ impl Worker {
             child,
             kills,
             takes_memory_for: Vec::new(),
-            may_hang_in: None,
+            files: Files::default(),
+            is_stuck: false,
         })
+    }
+
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// States where its files are, and how long it may be silent once it said that they may hang.
+    pub fn has_files(&mut self, dir: Option<PathBuf>, silence: Duration) {
+        self.files.dir = dir;
+        self.files.silence = silence;
+    }
+
+    /// What the kernel counts of its reading and writing: it differs while it gets on.
+    pub fn moved(&self) -> Option<String> {
+        std::fs::read_to_string(format!("/proc/{}/io", self.child.id())).ok()
     }
 
     /// Sends an order.
@@ -93,23 +138,76 @@ impl Worker {
         send(stdin, message).map_err(|_| self.last_words())
     }
 
-    /// Waits for the next message but for those that say what memory is taken for, which are kept.
+    /// Waits for the next message but for those that say what memory is taken for and what may hang,
+    /// which are kept. From the first case on that may hang, the deadline is that of the worker's
+    /// signs, of which every message is one.
     ///
     /// # Errors
-    /// [`Interrupted`], the deadline passed, or the worker died (with its status and last words, or
-    /// [`OutOfMemory`]).
+    /// [`Interrupted`], the deadline passed, [`Hung`], or the worker died (with its status and last
+    /// words, or [`OutOfMemory`]).
     pub fn next(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<FromWorker> {
         loop {
-            match self.receive(deadline, stop)? {
+            let until = self.files.until.unwrap_or(deadline);
+            let Some(message) = self.receive(until, stop)? else {
+                if self.files.until.is_some() {
+                    return Err(self.hung().into());
+                }
+                bail!("the worker did not answer in time and was ended");
+            };
+            match message {
                 FromWorker::TakesMemory(cases) => self.takes_memory_for = cases,
-                FromWorker::MayHangIn(case) => self.may_hang_in = Some(case),
-                other => return Ok(other),
+                FromWorker::MayHangIn(case) => self.files.case = Some(case),
+                other => {
+                    self.heard();
+                    return Ok(other);
+                }
             }
+            self.heard();
         }
     }
 
-    /// The next message: one blocking read with a deadline.
-    fn receive(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<FromWorker> {
+    /// Its patience begins anew, if its files may hang.
+    fn heard(&mut self) {
+        let until = Instant::now() + self.files.silence;
+        self.files.until = self.files.case.as_ref().map(|_| until);
+    }
+
+    /// Ends it for its silence: what to say of it.
+    pub fn hung(&mut self) -> Hung {
+        self.kill_group();
+        self.reap();
+        let dir = match &self.files.dir {
+            Some(dir) => dir.display().to_string(),
+            None => "the file system of its files".to_owned(),
+        };
+        let place = match &self.files.case {
+            Some(case) => format!(" in case {case}"),
+            None => " while files were made".to_owned(),
+        };
+        let end = if self.is_stuck {
+            format!(
+                "cannot be ended (process {} waits in the kernel)",
+                self.pid()
+            )
+        } else {
+            "was ended".to_owned()
+        };
+        Hung {
+            reason: format!(
+                "{dir} hangs: nothing came from the worker for {:.0} s{place}, and it {end}; name \
+                 another directory with --dir",
+                self.files.silence.as_secs_f64()
+            ),
+            case: self.files.case.take(),
+            is_stuck: self.is_stuck,
+        }
+    }
+
+    /// The next message, `None` where there is none in time: one blocking read with a deadline.
+    ///
+    /// # Errors
+    /// As [`Worker::next`], but for the deadline.
+    pub fn receive(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<Option<FromWorker>> {
         let stdout = self
             .child
             .stdout
@@ -120,7 +218,7 @@ impl Worker {
             let stopped = || stop.load(Ordering::Relaxed);
             match metal::wait::readable_unless(stdout.as_fd(), left, &STOPPING, stopped) {
                 Ok(true) => break,
-                Ok(false) => bail!("the worker did not answer in time and was ended"),
+                Ok(false) => return Ok(None),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {
                     if stopped() {
                         bail!(Interrupted);
@@ -130,7 +228,7 @@ impl Worker {
             }
         }
         match receive(stdout) {
-            Ok(Some(message)) => Ok(message),
+            Ok(Some(message)) => Ok(Some(message)),
             Ok(None) => Err(self.last_words()),
             Err(error) => Err(self.last_words().context(error)),
         }
@@ -173,7 +271,11 @@ impl Worker {
         let _ = metal::process::kill_group(self.child.id());
     }
 
+    /// Waits for its end; one that has none was killed in vain, and is not waited for again.
     fn reap(&mut self) -> Option<ExitStatus> {
+        if self.is_stuck {
+            return None;
+        }
         let deadline = Instant::now() + REAP_TIME;
         loop {
             match self.child.try_wait() {
@@ -181,7 +283,10 @@ impl Worker {
                 Ok(None) if Instant::now() < deadline => {
                     std::thread::sleep(Duration::from_millis(2));
                 }
-                Ok(None) | Err(_) => return None,
+                Ok(None) | Err(_) => {
+                    self.is_stuck = true;
+                    return None;
+                }
             }
         }
     }

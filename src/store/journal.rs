@@ -6,14 +6,18 @@
 //! not shared (containers): an entry that can be locked has no owner.
 
 use super::Store;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Names of work directories begin with this; nothing else is ever removed.
 const PREFIX: &str = "plumb-";
+/// A directory in which nothing was made or removed for so long hangs. A disk that must first spin up
+/// takes half of it.
+const SILENCE: Duration = Duration::from_secs(20);
 /// Ending of entries that are whole.
 const ENDING: &str = "json";
 
@@ -30,6 +34,8 @@ enum Undo {
 pub struct WorkDir {
     path: PathBuf,
     entry: PathBuf,
+    /// Removed, or given up: nothing is tried again when it is dropped.
+    is_done: bool,
     /// Held for as long as the directory is in use.
     _lock: File,
 }
@@ -38,7 +44,7 @@ impl WorkDir {
     /// Makes `plumb-<run>-<pid>` below a directory, after its removal was written down.
     ///
     /// # Errors
-    /// The store or the directory cannot be written.
+    /// The store or the directory cannot be written, or the directory hangs.
     pub fn make(store: &Store, below: &Path, run: &str) -> Result<Self> {
         let name = format!("{PREFIX}{run}-{}", std::process::id());
         let path = std::path::absolute(below)
@@ -55,11 +61,20 @@ impl WorkDir {
         let work = WorkDir {
             path,
             entry,
+            is_done: false,
             _lock: lock,
         };
-        std::fs::create_dir(&work.path)
-            .with_context(|| format!("cannot make {}", work.path.display()))?;
-        Ok(work)
+        match metal::directory::make(&work.path, SILENCE) {
+            Ok(()) => Ok(work),
+            Err(error) => {
+                let why = told("make", &work.path, &error);
+                if hangs(&error) {
+                    // It may be made later, when it answers again: its entry stays.
+                    work.leave();
+                }
+                bail!(why)
+            }
+        }
     }
 
     /// Where it is.
@@ -70,9 +85,15 @@ impl WorkDir {
     /// Removes it, and tells if that cannot be done; it stays in the journal then.
     ///
     /// # Errors
-    /// Something in it cannot be removed.
-    pub fn remove(self) -> Result<()> {
+    /// Something in it cannot be removed, or it hangs.
+    pub fn remove(mut self) -> Result<()> {
+        self.is_done = true;
         self.undo()
+    }
+
+    /// Leaves it to the journal.
+    fn leave(mut self) {
+        self.is_done = true;
     }
 
     fn undo(&self) -> Result<()> {
@@ -84,8 +105,10 @@ impl WorkDir {
 
 impl Drop for WorkDir {
     fn drop(&mut self) {
-        // What cannot be removed stays in the journal: the next run tries again and tells.
-        let _ = self.undo();
+        if !self.is_done {
+            // What cannot be removed stays in the journal: the next run tries again and tells.
+            let _ = self.undo();
+        }
     }
 }
 
@@ -100,7 +123,8 @@ pub fn recover(store: &Store) -> Vec<String> {
         .filter_map(|path| match recover_one(&path) {
             Ok(told) => told,
             Err(error) => Some(format!(
-                "what a killed run left cannot be undone: {error:#}; undo it by hand and remove {}",
+                "what a killed run left cannot be undone: {error:#}; the next run tries again, until it is undone by \
+                 hand and {} is removed",
                 path.display()
             )),
         })
@@ -134,7 +158,22 @@ fn undo(change: &Undo) -> Result<()> {
         .and_then(|name| name.to_str())
         .is_some_and(|name| name.starts_with(PREFIX));
     ensure!(ours, "{} is no work directory of plumb", dir.display());
-    gone(std::fs::remove_dir_all(dir)).with_context(|| format!("cannot remove {}", dir.display()))
+    gone(metal::directory::remove(dir, SILENCE))
+        .map_err(|error| anyhow!(told("remove", dir, &error)))
+}
+
+/// What could not be done with a directory, and why.
+fn told(what: &str, dir: &Path, error: &io::Error) -> String {
+    let shown = dir.display();
+    if hangs(error) {
+        let within = SILENCE.as_secs();
+        return format!("cannot {what} {shown}: its file system hangs (no answer in {within} s)");
+    }
+    format!("cannot {what} {shown}: {error}")
+}
+
+fn hangs(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::TimedOut
 }
 
 /// What is gone already needs no removal.
