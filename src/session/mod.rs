@@ -2,6 +2,7 @@
 
 pub mod child;
 pub mod derive;
+pub mod directory;
 pub mod live;
 pub mod params;
 pub mod passes;
@@ -13,6 +14,7 @@ pub mod worker;
 
 use crate::experiment::{Card, Known, Site, Skip};
 use crate::session::child::Interrupted;
+use crate::session::directory::Hanging;
 use crate::session::live::{Live, Stop};
 use crate::session::plan::{Planned, Work};
 use anyhow::{Context, Result};
@@ -90,6 +92,8 @@ pub struct Session<'run> {
     spent_before: Duration,
     rng: fastrand::Rng,
     eta_after_first_pass: Option<Duration>,
+    /// Directories that hang.
+    hanging: Hanging,
     /// Labels measured so far, with their experiments.
     measured: Vec<(String, String)>,
 }
@@ -137,6 +141,7 @@ pub fn run(
         started,
         spent_before,
         eta_after_first_pass: None,
+        hanging: Hanging::default(),
         measured: Vec::new(),
     };
     session.emit(first)?;
