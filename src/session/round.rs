@@ -81,9 +81,10 @@ pub fn measure(
         rehearsal: setup.options.preset == "rehearsal",
     };
     let patience = (live.work.cost * PATIENCE).max(PATIENCE_LEAST);
-    if !live.prepared && live.work.experiment.is_prepared(&order.series) {
-        prepare(&order, live.work.cost, stop)?;
-        live.prepared = true;
+    if live.prepared.is_none() && live.work.experiment.is_prepared(&order.series) {
+        let began = Instant::now();
+        prepare(&order, live.work.preparation, stop)?;
+        live.prepared = Some(began.elapsed());
     }
     let far = if live.work.experiment.two_ended() {
         Some(far_end(&order, stop)?)
