@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 
 /// A killed child that is not reaped in this time is abandoned: it hangs in the kernel.
 const REAP_TIME: Duration = Duration::from_secs(2);
+/// One that has been silent for its time is looked at for so long: a slow disk is none that hangs.
+const LAST_CHANCE: Duration = Duration::from_secs(3);
 /// Text kept of a dying worker's last words.
 const LAST_WORDS_MAX: u64 = 4096;
 
@@ -49,6 +51,7 @@ pub struct Worker {
     kills: Kills,
     /// Cases that it takes memory for.
     takes_memory_for: Vec<CaseId>,
+    started: Instant,
     /// What it may hang in, once it said so.
     files: Files,
     /// It was killed and not reaped: it waits in the kernel and is left behind.
@@ -74,7 +77,7 @@ struct Files {
 pub struct Hung {
     /// Where, for how long, and whether it could be ended.
     pub reason: String,
-    /// Its case; none where files were being made.
+    /// Its case; none where it had not come to one, or makes files.
     pub case: Option<CaseId>,
     /// It cannot be killed: it waits in the kernel for what does not answer.
     pub is_stuck: bool,
@@ -103,6 +106,7 @@ impl Worker {
             child,
             kills,
             takes_memory_for: Vec::new(),
+            started: Instant::now(),
             files: Files::default(),
             is_stuck: false,
         })
@@ -140,7 +144,7 @@ impl Worker {
 
     /// Waits for the next message but for those that say what memory is taken for and what may hang,
     /// which are kept. From the first case on that may hang, the deadline is that of the worker's
-    /// signs, of which every message is one.
+    /// signs, of which every message is one, and so is at the deadline itself that it reads or writes.
     ///
     /// # Errors
     /// [`Interrupted`], the deadline passed, [`Hung`], or the worker died (with its status and last
@@ -148,11 +152,13 @@ impl Worker {
     pub fn next(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<FromWorker> {
         loop {
             let until = self.files.until.unwrap_or(deadline);
-            let Some(message) = self.receive(until, stop)? else {
-                if self.files.until.is_some() {
-                    return Err(self.hung().into());
-                }
-                bail!("the worker did not answer in time and was ended");
+            let message = match self.receive(until, stop)? {
+                Some(message) => message,
+                None if self.files.until.is_none() => return Err(self.late()),
+                None => match self.last_chance(stop)? {
+                    Some(message) => message,
+                    None => continue,
+                },
             };
             match message {
                 FromWorker::TakesMemory(cases) => self.takes_memory_for = cases,
@@ -166,6 +172,30 @@ impl Worker {
         }
     }
 
+    /// Its time is over: unless it still says something, or reads or writes, it hangs.
+    fn last_chance(&mut self, stop: &AtomicBool) -> Result<Option<FromWorker>> {
+        let moved = self.moved();
+        let message = self.receive(Instant::now() + LAST_CHANCE, stop)?;
+        if message.is_none() {
+            if moved == self.moved() {
+                let silence = self.files.silence + LAST_CHANCE;
+                return Err(self.hung(silence).into());
+            }
+            self.heard();
+        }
+        Ok(message)
+    }
+
+    /// Ends one that did not answer. What waits in the kernel after that waits for its files.
+    fn late(&mut self) -> Error {
+        self.kill_group();
+        self.reap();
+        if self.is_stuck && self.files.dir.is_some() {
+            return self.hung(self.started.elapsed()).into();
+        }
+        anyhow!("the worker did not answer in time and was ended")
+    }
+
     /// Its patience begins anew, if its files may hang.
     fn heard(&mut self) {
         let until = Instant::now() + self.files.silence;
@@ -173,7 +203,7 @@ impl Worker {
     }
 
     /// Ends it for its silence: what to say of it.
-    pub fn hung(&mut self) -> Hung {
+    pub fn hung(&mut self, silence: Duration) -> Hung {
         self.kill_group();
         self.reap();
         let dir = match &self.files.dir {
@@ -182,7 +212,7 @@ impl Worker {
         };
         let place = match &self.files.case {
             Some(case) => format!(" in case {case}"),
-            None => " while files were made".to_owned(),
+            None => String::new(),
         };
         let end = if self.is_stuck {
             format!(
@@ -196,7 +226,7 @@ impl Worker {
             reason: format!(
                 "{dir} hangs: nothing came from the worker for {:.0} s{place}, and it {end}; name \
                  another directory with --dir",
-                self.files.silence.as_secs_f64()
+                silence.as_secs_f64()
             ),
             case: self.files.case.take(),
             is_stuck: self.is_stuck,

@@ -153,7 +153,7 @@ fn make_files(order: &RoundOrder, silence: Duration, stop: &AtomicBool) -> Resul
             moved = now;
             until = Instant::now() + silence;
         } else if Instant::now() >= until {
-            bail!(worker.hung());
+            bail!(worker.hung(silence));
         }
     }
 }
