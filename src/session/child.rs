@@ -211,8 +211,8 @@ impl Worker {
             None => "the file system of its files".to_owned(),
         };
         let place = match &self.files.case {
-            Some(case) => format!(" in case {case}"),
-            None => String::new(),
+            Some(case) if !case.0.is_empty() => format!(" in case {case}"),
+            _ => String::new(),
         };
         let end = if self.is_stuck {
             format!(

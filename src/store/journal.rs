@@ -123,7 +123,7 @@ pub fn recover(store: &Store) -> Vec<String> {
         .filter_map(|path| match recover_one(&path) {
             Ok(told) => told,
             Err(error) => Some(format!(
-                "what a killed run left cannot be undone: {error:#}; the next run tries again, until it is undone by \
+                "what an earlier run left cannot be undone: {error:#}; the next run tries again, until it is undone by \
                  hand and {} is removed",
                 path.display()
             )),
@@ -146,7 +146,7 @@ fn recover_one(path: &Path) -> Result<Option<String>> {
     gone(std::fs::remove_file(path))?;
     let Undo::RemoveDir(dir) = undos.first().context("its entry is empty")?;
     Ok(Some(format!(
-        "removed {}, which a killed run left",
+        "removed {}, which an earlier run left",
         dir.display()
     )))
 }
