@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 /// A killed child that is not reaped in this time is abandoned: it hangs in the kernel.
 const REAP_TIME: Duration = Duration::from_secs(2);
-/// One that has been silent for its time is looked at for so long: a slow disk is none that hangs.
-const LAST_CHANCE: Duration = Duration::from_secs(3);
+/// In the last part of its time one that is silent is looked at: a slow disk is none that hangs.
+const LAST_CHANCE: Duration = Duration::from_secs(8);
 /// Text kept of a dying worker's last words.
 const LAST_WORDS_MAX: u64 = 4096;
 
@@ -67,7 +67,7 @@ struct Files {
     silence: Duration,
     /// The case whose files it touches.
     case: Option<CaseId>,
-    /// When it must have given a sign, from such a case on.
+    /// When it is to be looked at, from such a case on.
     until: Option<Instant>,
 }
 
@@ -144,7 +144,8 @@ impl Worker {
 
     /// Waits for the next message but for those that say what memory is taken for and what may hang,
     /// which are kept. From the first case on that may hang, the deadline is that of the worker's
-    /// signs, of which every message is one, and so is at the deadline itself that it reads or writes.
+    /// signs, of which every message is one, and so is in the last part of its time that it reads or
+    /// writes.
     ///
     /// # Errors
     /// [`Interrupted`], the deadline passed, [`Hung`], or the worker died (with its status and last
@@ -172,14 +173,13 @@ impl Worker {
         }
     }
 
-    /// Its time is over: unless it still says something, or reads or writes, it hangs.
+    /// Its time is nearly over: unless it still says something, or reads or writes, it hangs.
     fn last_chance(&mut self, stop: &AtomicBool) -> Result<Option<FromWorker>> {
         let moved = self.moved();
         let message = self.receive(Instant::now() + LAST_CHANCE, stop)?;
         if message.is_none() {
             if moved == self.moved() {
-                let silence = self.files.silence + LAST_CHANCE;
-                return Err(self.hung(silence).into());
+                return Err(self.hung(self.files.silence).into());
             }
             self.heard();
         }
@@ -198,7 +198,7 @@ impl Worker {
 
     /// Its patience begins anew, if its files may hang.
     fn heard(&mut self) {
-        let until = Instant::now() + self.files.silence;
+        let until = Instant::now() + self.files.silence.saturating_sub(LAST_CHANCE);
         self.files.until = self.files.case.as_ref().map(|_| until);
     }
 

@@ -76,6 +76,11 @@ impl Hanging {
         given_up.is_some()
     }
 
+    /// All in which a worker hung.
+    pub fn dirs(&self) -> Vec<PathBuf> {
+        self.dirs.keys().cloned().collect()
+    }
+
     /// Why nothing more is to be tried in a directory.
     pub fn reason(&self, dir: &Path) -> Option<&str> {
         self.dirs.get(dir)?.1.as_deref()

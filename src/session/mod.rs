@@ -98,6 +98,14 @@ pub struct Session<'run> {
     measured: Vec<(String, String)>,
 }
 
+/// A run that has ended.
+pub struct Finished {
+    /// Its record.
+    pub run: Run,
+    /// Work directories that hung.
+    pub hanging: Vec<PathBuf>,
+}
+
 /// Runs a plan; with `resumed`, continues that run.
 ///
 /// # Errors
@@ -108,7 +116,7 @@ pub fn run(
     observer: &mut dyn Observer,
     stop: &AtomicBool,
     resumed: Option<Run>,
-) -> Result<Run> {
+) -> Result<Finished> {
     let started = Instant::now();
     let calibration = round::calibrate(setup, stop)
         .context("the clocks cannot be calibrated, so nothing can be measured")?;
@@ -148,7 +156,10 @@ pub fn run(
     session.announce()?;
     let end = session.stages()?;
     session.footer(end)?;
-    Ok(session.run)
+    Ok(Finished {
+        run: session.run,
+        hanging: session.hanging.dirs(),
+    })
 }
 
 /// Now, RFC 3339 in UTC.

@@ -18,6 +18,8 @@ const PREFIX: &str = "plumb-";
 /// A directory in which nothing was made or removed for so long hangs. A disk that must first spin up
 /// takes half of it.
 const SILENCE: Duration = Duration::from_secs(20);
+/// One that hung before has had its time.
+const SILENCE_AGAIN: Duration = Duration::from_secs(2);
 /// Ending of entries that are whole.
 const ENDING: &str = "json";
 
@@ -82,13 +84,14 @@ impl WorkDir {
         &self.path
     }
 
-    /// Removes it, and tells if that cannot be done; it stays in the journal then.
+    /// Removes it, and tells if that cannot be done; it stays in the journal then. For one that is
+    /// known to hang, that takes no long time.
     ///
     /// # Errors
     /// Something in it cannot be removed, or it hangs.
-    pub fn remove(mut self) -> Result<()> {
+    pub fn remove(mut self, is_hanging: bool) -> Result<()> {
         self.is_done = true;
-        self.undo()
+        self.undo(if is_hanging { SILENCE_AGAIN } else { SILENCE })
     }
 
     /// Leaves it to the journal.
@@ -96,8 +99,8 @@ impl WorkDir {
         self.is_done = true;
     }
 
-    fn undo(&self) -> Result<()> {
-        undo(&Undo::RemoveDir(self.path.clone()))?;
+    fn undo(&self, silence: Duration) -> Result<()> {
+        undo(&Undo::RemoveDir(self.path.clone()), silence)?;
         gone(std::fs::remove_file(&self.entry))
             .with_context(|| format!("cannot remove {}", self.entry.display()))
     }
@@ -107,7 +110,7 @@ impl Drop for WorkDir {
     fn drop(&mut self) {
         if !self.is_done {
             // What cannot be removed stays in the journal: the next run tries again and tells.
-            let _ = self.undo();
+            let _ = self.undo(SILENCE);
         }
     }
 }
@@ -141,7 +144,7 @@ fn recover_one(path: &Path) -> Result<Option<String>> {
     }
     let undos: Vec<Undo> = serde_json::from_reader(&file).context("its entry is damaged")?;
     for change in undos.iter().rev() {
-        undo(change)?;
+        undo(change, SILENCE)?;
     }
     gone(std::fs::remove_file(path))?;
     let Undo::RemoveDir(dir) = undos.first().context("its entry is empty")?;
@@ -151,14 +154,14 @@ fn recover_one(path: &Path) -> Result<Option<String>> {
     )))
 }
 
-fn undo(change: &Undo) -> Result<()> {
+fn undo(change: &Undo, silence: Duration) -> Result<()> {
     let Undo::RemoveDir(dir) = change;
     let ours = dir
         .file_name()
         .and_then(|name| name.to_str())
         .is_some_and(|name| name.starts_with(PREFIX));
     ensure!(ours, "{} is no work directory of plumb", dir.display());
-    gone(metal::directory::remove(dir, SILENCE))
+    gone(metal::directory::remove(dir, silence))
         .map_err(|error| anyhow!(told("remove", dir, &error)))
 }
 
@@ -166,8 +169,7 @@ fn undo(change: &Undo) -> Result<()> {
 fn told(what: &str, dir: &Path, error: &io::Error) -> String {
     let shown = dir.display();
     if hangs(error) {
-        let within = SILENCE.as_secs();
-        return format!("cannot {what} {shown}: its file system hangs (no answer in {within} s)");
+        return format!("cannot {what} {shown}: its file system hangs ({error})");
     }
     format!("cannot {what} {shown}: {error}")
 }
@@ -223,7 +225,7 @@ mod tests {
         let path = work.path().to_owned();
         assert!(recover(&store).is_empty(), "its owner lives");
         assert!(path.join("file").exists());
-        work.remove().expect("is removed");
+        work.remove(false).expect("is removed");
         assert!(!path.exists());
         let left = std::fs::read_dir(store.dir.join("journal")).expect("is there");
         assert_eq!(left.count(), 0);

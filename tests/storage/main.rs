@@ -3,8 +3,10 @@
 //! of it is skipped.
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
+mod errors;
 mod faulty;
 mod hang;
 #[expect(dead_code, reason = "the other binary's tests use all of it")]
 #[path = "../binary/plumb.rs"]
 mod plumb;
+mod runs;

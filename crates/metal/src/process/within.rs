@@ -76,7 +76,7 @@ fn listen(mut reader: PipeReader, silence: Duration) -> io::Result<Vec<u8>> {
             Ok(false) => {
                 return Err(io::Error::new(
                     io::ErrorKind::TimedOut,
-                    format!("no answer for {} s", silence.as_secs_f64()),
+                    format!("no answer in {} s", silence.as_secs_f64()),
                 ));
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
