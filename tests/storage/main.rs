@@ -3,10 +3,13 @@
 //! of it is skipped.
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
+mod disk;
 mod errors;
 mod faulty;
 mod hang;
 #[expect(dead_code, reason = "the other binary's tests use all of it")]
 #[path = "../binary/plumb.rs"]
 mod plumb;
+mod refused;
 mod runs;
+mod space;
