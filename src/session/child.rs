@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 const REAP_TIME: Duration = Duration::from_secs(2);
 /// In the last part of its time one that is silent is looked at: a slow disk is none that hangs.
 const LAST_CHANCE: Duration = Duration::from_secs(8);
+/// And one that says nothing for so many times its time hangs, whatever its disk does for others.
+const PATIENCE: u32 = 5;
 /// Text kept of a dying worker's last words.
 const LAST_WORDS_MAX: u64 = 4096;
 
@@ -63,12 +65,16 @@ pub struct Worker {
 struct Files {
     /// Where they are.
     dir: Option<PathBuf>,
+    /// The block device below, by its number.
+    device: Option<String>,
     /// How long it may be silent.
     silence: Duration,
     /// The case whose files it touches.
     case: Option<CaseId>,
     /// When it is to be looked at, from such a case on.
     until: Option<Instant>,
+    /// When it last said something.
+    heard: Option<Instant>,
 }
 
 /// A worker gave no sign in time after it had said that its files may hang.
@@ -117,15 +123,29 @@ impl Worker {
         self.child.id()
     }
 
-    /// States where its files are, and how long it may be silent once it said that they may hang.
-    pub fn has_files(&mut self, dir: Option<PathBuf>, silence: Duration) {
-        self.files.dir = dir;
-        self.files.silence = silence;
+    /// States where its files are, on which block device (`major:minor`), and how long it may be silent
+    /// once it said that they may hang.
+    pub fn has_files(&mut self, dir: Option<PathBuf>, device: Option<String>, silence: Duration) {
+        self.files = Files {
+            dir,
+            device,
+            silence,
+            ..Files::default()
+        };
     }
 
-    /// What the kernel counts of its reading and writing: it differs while it gets on.
-    pub fn moved(&self) -> Option<String> {
-        std::fs::read_to_string(format!("/proc/{}/io", self.child.id())).ok()
+    /// What the kernel counts of its reading and writing and of its device: it differs while either gets
+    /// on. (While it waits for a sync, only the device does.)
+    pub fn moved(&self) -> (String, Option<String>) {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let device = self.files.device.as_ref().and_then(|number| {
+            let (major, minor) = number.split_once(':')?;
+            let stats = read("/proc/diskstats");
+            let mut lines = stats.lines();
+            let is_it = |line: &&str| line.split_ascii_whitespace().take(2).eq([major, minor]);
+            lines.find(is_it).map(str::to_owned)
+        });
+        (read(&format!("/proc/{}/io", self.child.id())), device)
     }
 
     /// Sends an order.
@@ -178,10 +198,11 @@ impl Worker {
         let moved = self.moved();
         let message = self.receive(Instant::now() + LAST_CHANCE, stop)?;
         if message.is_none() {
-            if moved == self.moved() {
-                return Err(self.hung(self.files.silence).into());
+            let silent = self.files.heard.map_or(Duration::ZERO, |at| at.elapsed());
+            if moved == self.moved() || silent > self.files.silence * PATIENCE {
+                return Err(self.hung(silent).into());
             }
-            self.heard();
+            self.wait_on();
         }
         Ok(message)
     }
@@ -196,8 +217,14 @@ impl Worker {
         anyhow!("the worker did not answer in time and was ended")
     }
 
-    /// Its patience begins anew, if its files may hang.
+    /// It said something.
     fn heard(&mut self) {
+        self.files.heard = Some(Instant::now());
+        self.wait_on();
+    }
+
+    /// Its time begins anew, if its files may hang.
+    fn wait_on(&mut self) {
         let until = Instant::now() + self.files.silence.saturating_sub(LAST_CHANCE);
         self.files.until = self.files.case.as_ref().map(|_| until);
     }

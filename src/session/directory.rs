@@ -18,8 +18,6 @@ use std::time::Duration;
 /// must first spin up answers in half of it, and so does a flash device that cleans up; the kernel itself
 /// gives a command to a disk up after 30 s.
 const SILENCE: Duration = Duration::from_secs(20);
-/// Files are synced when they are made, without a sign: so much more.
-const SYNC_TIME: Duration = Duration::from_secs(10);
 /// What is stated counts up to this: a case that takes longer says that it lives.
 const STATED_MOST: Duration = Duration::from_secs(60);
 /// Cases that hang and can be ended before their directory is given up: a server that is gone for one
@@ -29,11 +27,6 @@ const HANGS_MAX: u32 = 2;
 /// How long a worker whose files may hang is silent at most, if a round takes so long as stated.
 pub fn silence(stated: Duration) -> Duration {
     SILENCE + stated.min(STATED_MOST)
-}
-
-/// How long one that makes files moves nothing at most.
-pub fn silence_of_making(stated: Duration) -> Duration {
-    silence(stated) + SYNC_TIME
 }
 
 /// Where a series has its files; `None` where the run has no directory.
@@ -49,6 +42,12 @@ pub fn of(setup: &Setup, live: &Live<'_>) -> Result<Option<PathBuf>> {
             None => bail!("no work directory was made in {}", below.display()),
         },
     }
+}
+
+/// The number of the block device below a directory; `None` where none is known.
+pub fn device(setup: &Setup, dir: Option<&Path>) -> Option<String> {
+    let mount = setup.site.host.block.mount_of(dir?.to_str()?)?;
+    Some(mount.number.clone())
 }
 
 /// Whether a series can do nothing without its directory.

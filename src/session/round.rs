@@ -83,7 +83,8 @@ pub fn measure(
     let patience = (live.work.cost * PATIENCE).max(PATIENCE_LEAST);
     if live.prepared.is_none() && live.work.experiment.is_prepared(&order.series) {
         let began = Instant::now();
-        prepare(&order, live.work.preparation, stop)?;
+        let device = directory::device(setup, dir.as_deref());
+        prepare(&order, device, live.work.preparation, stop)?;
         live.prepared = Some(began.elapsed());
     }
     let far = if live.work.experiment.two_ended() {
@@ -93,7 +94,8 @@ pub fn measure(
     };
     let endpoint = far.as_ref().map(|(_, endpoint)| endpoint.clone());
     let mut near = Worker::start()?;
-    near.has_files(dir, directory::silence(live.work.cost));
+    let device = directory::device(setup, dir.as_deref());
+    near.has_files(dir, device, directory::silence(live.work.cost));
     near.order(&ToWorker::Round(Box::new(RoundOrder {
         far: endpoint,
         ..order
@@ -117,10 +119,15 @@ pub fn measure(
 ///
 /// # Errors
 /// [`Unprepared`], [`Hung`], or an interruption.
-fn prepare(order: &RoundOrder, stated: Duration, stop: &AtomicBool) -> Result<()> {
+fn prepare(
+    order: &RoundOrder,
+    device: Option<String>,
+    stated: Duration,
+    stop: &AtomicBool,
+) -> Result<()> {
     let dir = order.dir.as_deref();
     let before = dir.map(Before::of).transpose()?;
-    let made = make_files(order, directory::silence_of_making(stated), stop);
+    let made = make_files(order, device, directory::silence(stated), stop);
     let Err(error) = made else { return Ok(()) };
     let hung = error.downcast_ref::<Hung>();
     // One that waits in the kernel holds its file.
@@ -134,12 +141,18 @@ fn prepare(order: &RoundOrder, stated: Duration, stop: &AtomicBool) -> Result<()
 }
 
 /// A worker that makes files says nothing, but it reads and writes: it hangs when it does neither.
-fn make_files(order: &RoundOrder, silence: Duration, stop: &AtomicBool) -> Result<()> {
+fn make_files(
+    order: &RoundOrder,
+    device: Option<String>,
+    silence: Duration,
+    stop: &AtomicBool,
+) -> Result<()> {
     let mut worker = Worker::start()?;
-    worker.has_files(order.dir.clone(), silence);
+    worker.has_files(order.dir.clone(), device, silence);
     worker.order(&ToWorker::Prepare(Box::new(order.clone())))?;
     let mut moved = worker.moved();
-    let mut until = Instant::now() + silence;
+    let mut own = Instant::now();
+    let mut until = own + silence;
     loop {
         let look = Instant::now() + LOOK_EVERY;
         match worker.receive(look.min(until), stop)? {
@@ -149,11 +162,15 @@ fn make_files(order: &RoundOrder, silence: Duration, stop: &AtomicBool) -> Resul
             None => {}
         }
         let now = worker.moved();
-        if now != moved {
+        if now.0 != moved.0 {
+            own = Instant::now();
+        }
+        // What its disk does may be for others: that alone is no sign for ever.
+        if now != moved && own.elapsed() < silence * PATIENCE {
             moved = now;
             until = Instant::now() + silence;
         } else if Instant::now() >= until {
-            bail!(worker.hung(silence));
+            bail!(worker.hung(own.elapsed()));
         }
     }
 }

@@ -27,10 +27,8 @@ const UNNAMED_MOST: f64 = 2.0 * (1_u64 << 30) as f64;
 /// File systems whose files are memory; they are taken only where they are named.
 const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
 
-/// File systems whose files are devices or the kernel's state; none takes others' files.
-const KERNELS: [&str; 8] = [
-    "devtmpfs", "devpts", "proc", "sysfs", "cgroup", "cgroup2", "debugfs", "tracefs",
-];
+/// Where devices have their names. File systems that are mounted below it (/dev/shm) are others.
+const DEVICES: &str = "/dev";
 
 /// A directory that shows no progress for so long hangs. A disk that must first spin up takes half of it.
 const SILENCE: Duration = Duration::from_secs(20);
@@ -139,12 +137,10 @@ fn dir_facts(host: &Host, dir: &Path, allowance: impl Fn(f64) -> f64) -> Result<
     let mount = mounts
         .filter(|mount| path.starts_with(&mount.target))
         .max_by_key(|mount| mount.target.len());
-    if let Some(mount) = mount.filter(|mount| is_kernels(mount)) {
+    if path.starts_with(DEVICES) && mount.is_none_or(|mount| !is_below_devices(mount)) {
         return Err(BadSite(format!(
-            "--dir {}: {} is the kernel's own ({}), no place for files; name another directory",
-            dir.display(),
-            mount.target,
-            mount.fs
+            "--dir {}: {DEVICES} holds devices and no files; name another directory",
+            dir.display()
         )));
     }
     Ok(DirFacts {
@@ -154,9 +150,9 @@ fn dir_facts(host: &Host, dir: &Path, allowance: impl Fn(f64) -> f64) -> Result<
     })
 }
 
-/// Whether a mount holds devices or the kernel's state: in containers /dev is an ordinary tmpfs.
-fn is_kernels(mount: &Mount) -> bool {
-    KERNELS.contains(&mount.fs.as_str()) || mount.target == "/dev"
+fn is_below_devices(mount: &Mount) -> bool {
+    let target = Path::new(&mount.target);
+    target.starts_with(DEVICES) && target != Path::new(DEVICES)
 }
 
 /// Why a directory cannot be used, with the way out.
