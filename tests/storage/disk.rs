@@ -14,6 +14,11 @@ pub struct Disk {
 impl Disk {
     /// Of a kind (`ext4`, `xfs`) and size; `None` where this process may mount none.
     pub fn new(kind: &str, bytes: u64) -> Option<Disk> {
+        Disk::with(kind, bytes, "loop")
+    }
+
+    /// The same with further options.
+    pub fn with(kind: &str, bytes: u64, options: &str) -> Option<Disk> {
         let mut disk = Disk {
             dir: tempfile::tempdir().unwrap(),
             is_mounted: false,
@@ -25,7 +30,7 @@ impl Disk {
         let image = image.to_str().unwrap();
         let made = run(&format!("mkfs.{kind}"), &["-q", image]);
         assert!(made.is_ok(), "{made:?} (scripts/test installs it)");
-        disk.mount(&["-o", "loop", image]).then_some(disk)
+        disk.mount(&["-o", options, image]).then_some(disk)
     }
 
     /// Of a kind that lies in memory alone.
@@ -66,6 +71,18 @@ impl Disk {
     /// Fills it to the last block.
     pub fn fill(&self) -> PathBuf {
         let path = self.path().join("others");
+        // What is left of it is found by halves, at once.
+        let mut bytes: u64 = 1 << 40;
+        while bytes >= 1 << 16 {
+            let more = format!("{bytes}");
+            let text = path.to_str().unwrap();
+            let have = fs::metadata(&path)
+                .map_or(0, |found| found.len())
+                .to_string();
+            if run("fallocate", &["-o", &have, "-l", &more, text]).is_err() {
+                bytes /= 2;
+            }
+        }
         let of = format!("of={}", path.display());
         for block in ["bs=64K", "bs=512"] {
             // Each ends because nothing is left for its blocks.

@@ -6,6 +6,7 @@
 mod disk;
 mod errors;
 mod faulty;
+mod files;
 mod hang;
 #[expect(dead_code, reason = "the other binary's tests use all of it")]
 #[path = "../binary/plumb.rs"]
