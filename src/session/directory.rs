@@ -143,3 +143,71 @@ impl Before {
         let _ = metal::directory::remove_but(&self.dir, &self.names, SILENCE);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Hanging, SILENCE, all_failed, silence};
+    use crate::session::child::Hung;
+    use crate::session::round::given_up;
+    use record::case::{Case, Order, Series};
+    use record::key::CaseId;
+    use std::path::Path;
+    use std::time::Duration;
+
+    fn case(size: u64) -> CaseId {
+        CaseId::new().with("size", size)
+    }
+
+    fn hung(case: Option<CaseId>, is_stuck: bool) -> Hung {
+        Hung {
+            reason: "it hangs".to_owned(),
+            case,
+            is_stuck,
+        }
+    }
+
+    #[test]
+    fn a_directory_is_given_up_for_good_or_for_the_second_time() {
+        let (one, other) = (Path::new("/one"), Path::new("/other"));
+        let mut hanging = Hanging::default();
+        assert!(!hanging.take(one, &hung(Some(case(1)), false)));
+        assert_eq!(hanging.reason(one), None);
+        assert!(!hanging.take(other, &hung(Some(case(1)), false)));
+        assert!(hanging.take(one, &hung(Some(case(2)), false)));
+        assert_eq!(hanging.reason(one), Some("it hangs"));
+        assert_eq!(hanging.reason(other), None);
+        assert!(hanging.take(other, &hung(Some(case(1)), true)));
+        let mut hanging = Hanging::default();
+        assert!(hanging.take(one, &hung(None, false)), "no case is left");
+        assert_eq!(hanging.dirs(), [one]);
+    }
+
+    #[test]
+    fn a_hang_costs_its_case_and_one_without_a_case_all() {
+        let series = Series {
+            experiment: "fs.read".to_owned(),
+            name: String::new(),
+            order: Order::Fixed,
+            cases: [1, 2].map(|size| Case::new(case(size))).to_vec(),
+            settings: Default::default(),
+        };
+        let of_case = given_up(&hung(Some(case(2)), false).into(), &series);
+        assert_eq!(of_case.len(), 1);
+        assert_eq!(of_case[0].case, case(2));
+        let of_none = given_up(&hung(None, true).into(), &series);
+        assert_eq!(of_none, all_failed(&series, "it hangs"));
+        let unprepared = super::Unprepared("no space".to_owned());
+        let of_all = given_up(&unprepared.into(), &series);
+        assert_eq!(of_all.len(), 2);
+        assert!(of_all[0].reason.ends_with("could not be made: no space"));
+        assert!(given_up(&anyhow::anyhow!("an error"), &series).is_empty());
+    }
+
+    #[test]
+    fn what_is_stated_counts_up_to_a_limit() {
+        assert_eq!(silence(Duration::ZERO), SILENCE);
+        let second = Duration::from_secs(1);
+        assert_eq!(silence(second), SILENCE + second);
+        assert_eq!(silence(second * 3600), silence(second * 7200));
+    }
+}
