@@ -9,6 +9,7 @@ mod noise;
 mod output;
 mod plumb;
 mod process;
+mod read;
 mod resume;
 mod rounds;
 mod schedule;

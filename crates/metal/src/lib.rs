@@ -28,6 +28,7 @@ pub mod kernel;
 pub mod line;
 pub mod matrix;
 pub mod memory;
+pub mod metadata;
 pub mod mount;
 pub mod peak;
 pub mod perf;

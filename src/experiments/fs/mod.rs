@@ -10,5 +10,7 @@ crate::family!(
         read,
         io,
         contention,
+        sync,
+        metadata,
     ]
 );
