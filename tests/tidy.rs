@@ -10,7 +10,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("stats", &["record"]),
     ("host", &["metal", "record"]),
     ("link", &["record"]),
-    ("store", &["record"]),
+    ("store", &["metal", "record"]),
     ("measure", &["metal", "stats", "record", "link", "host"]),
     ("experiment", &["host", "measure", "record", "link"]),
     ("predict", &["experiment", "host", "record"]),

@@ -75,12 +75,17 @@ pub fn run(args: Args) -> Result<(), Failure> {
         told(Duration::from_secs_f64(setup.planned.plan.eta_s)),
         path.display()
     ));
-    let run = session::run(&setup, &mut sink, &stop, resumed);
+    let finished = session::run(&setup, &mut sink, &stop, resumed);
     sink.bar.finish_and_clear();
-    for left in work.into_iter().filter_map(|work| work.remove().err()) {
-        output::diagnose(&format!("plumb: {left:#}; the next run tries again"));
+    for work in work {
+        let hung =
+            |finished: &session::Finished| finished.hanging.iter().any(|dir| dir == work.path());
+        let is_hanging = finished.as_ref().is_ok_and(hung);
+        if let Err(left) = work.remove(is_hanging) {
+            output::diagnose(&format!("plumb: {left:#}; the next run tries again"));
+        }
     }
-    let run = match run {
+    let run = match finished.map(|finished| finished.run) {
         Err(error) if session::is_interrupt(&error) => {
             return Err(Failure::Interrupted(interrupted_early(&path, continued)));
         }

@@ -10,12 +10,17 @@ use record::key::CaseId;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// A killed child that is not reaped in this time is abandoned: it hangs in the kernel.
 const REAP_TIME: Duration = Duration::from_secs(2);
+/// In the last part of its time one that is silent is looked at: a slow disk is none that hangs.
+const LAST_CHANCE: Duration = Duration::from_secs(8);
+/// And one that says nothing for so many times its time hangs, whatever its disk does for others.
+const PATIENCE: u32 = 5;
 /// Text kept of a dying worker's last words.
 const LAST_WORDS_MAX: u64 = 4096;
 
@@ -48,8 +53,40 @@ pub struct Worker {
     kills: Kills,
     /// Cases that it takes memory for.
     takes_memory_for: Vec<CaseId>,
+    started: Instant,
+    /// What it may hang in, once it said so.
+    files: Files,
+    /// It was killed and not reaped: it waits in the kernel and is left behind.
+    is_stuck: bool,
+}
+
+/// The files that a worker touches.
+#[derive(Default)]
+struct Files {
+    /// Where they are.
+    dir: Option<PathBuf>,
+    /// The block device below, by its number.
+    device: Option<String>,
+    /// How long it may be silent.
+    silence: Duration,
     /// The case whose files it touches.
-    may_hang_in: Option<CaseId>,
+    case: Option<CaseId>,
+    /// When it is to be looked at, from such a case on.
+    until: Option<Instant>,
+    /// When it last said something.
+    heard: Option<Instant>,
+}
+
+/// A worker gave no sign in time after it had said that its files may hang.
+#[derive(Debug, thiserror::Error)]
+#[error("{reason}")]
+pub struct Hung {
+    /// Where, for how long, and whether it could be ended.
+    pub reason: String,
+    /// Its case; none where it had not come to one, or makes files.
+    pub case: Option<CaseId>,
+    /// It cannot be killed: it waits in the kernel for what does not answer.
+    pub is_stuck: bool,
 }
 
 impl Worker {
@@ -75,8 +112,40 @@ impl Worker {
             child,
             kills,
             takes_memory_for: Vec::new(),
-            may_hang_in: None,
+            started: Instant::now(),
+            files: Files::default(),
+            is_stuck: false,
         })
+    }
+
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// States where its files are, on which block device (`major:minor`), and how long it may be silent
+    /// once it said that they may hang.
+    pub fn has_files(&mut self, dir: Option<PathBuf>, device: Option<String>, silence: Duration) {
+        self.files = Files {
+            dir,
+            device,
+            silence,
+            ..Files::default()
+        };
+    }
+
+    /// What the kernel counts of its reading and writing and of its device: it differs while either gets
+    /// on. (While it waits for a sync, only the device does.)
+    pub fn moved(&self) -> (String, Option<String>) {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let device = self.files.device.as_ref().and_then(|number| {
+            let (major, minor) = number.split_once(':')?;
+            let stats = read("/proc/diskstats");
+            let mut lines = stats.lines();
+            let is_it = |line: &&str| line.split_ascii_whitespace().take(2).eq([major, minor]);
+            lines.find(is_it).map(str::to_owned)
+        });
+        (read(&format!("/proc/{}/io", self.child.id())), device)
     }
 
     /// Sends an order.
@@ -93,23 +162,109 @@ impl Worker {
         send(stdin, message).map_err(|_| self.last_words())
     }
 
-    /// Waits for the next message but for those that say what memory is taken for, which are kept.
+    /// Waits for the next message but for those that say what memory is taken for and what may hang,
+    /// which are kept. From the first case on that may hang, the deadline is that of the worker's
+    /// signs, of which every message is one, and so is in the last part of its time that it reads or
+    /// writes.
     ///
     /// # Errors
-    /// [`Interrupted`], the deadline passed, or the worker died (with its status and last words, or
-    /// [`OutOfMemory`]).
+    /// [`Interrupted`], the deadline passed, [`Hung`], or the worker died (with its status and last
+    /// words, or [`OutOfMemory`]).
     pub fn next(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<FromWorker> {
         loop {
-            match self.receive(deadline, stop)? {
+            let until = self.files.until.unwrap_or(deadline);
+            let message = match self.receive(until, stop)? {
+                Some(message) => message,
+                None if self.files.until.is_none() => return Err(self.late()),
+                None => match self.last_chance(stop)? {
+                    Some(message) => message,
+                    None => continue,
+                },
+            };
+            match message {
                 FromWorker::TakesMemory(cases) => self.takes_memory_for = cases,
-                FromWorker::MayHangIn(case) => self.may_hang_in = Some(case),
-                other => return Ok(other),
+                FromWorker::MayHangIn(case) => self.files.case = Some(case),
+                other => {
+                    self.heard();
+                    return Ok(other);
+                }
             }
+            self.heard();
         }
     }
 
-    /// The next message: one blocking read with a deadline.
-    fn receive(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<FromWorker> {
+    /// Its time is nearly over: unless it still says something, or reads or writes, it hangs.
+    fn last_chance(&mut self, stop: &AtomicBool) -> Result<Option<FromWorker>> {
+        let moved = self.moved();
+        let message = self.receive(Instant::now() + LAST_CHANCE, stop)?;
+        if message.is_none() {
+            let silent = self.files.heard.map_or(Duration::ZERO, |at| at.elapsed());
+            if moved == self.moved() || silent > self.files.silence * PATIENCE {
+                return Err(self.hung(silent).into());
+            }
+            self.wait_on();
+        }
+        Ok(message)
+    }
+
+    /// Ends one that did not answer. What waits in the kernel after that waits for its files.
+    fn late(&mut self) -> Error {
+        self.kill_group();
+        self.reap();
+        if self.is_stuck && self.files.dir.is_some() {
+            return self.hung(self.started.elapsed()).into();
+        }
+        anyhow!("the worker did not answer in time and was ended")
+    }
+
+    /// It said something.
+    fn heard(&mut self) {
+        self.files.heard = Some(Instant::now());
+        self.wait_on();
+    }
+
+    /// Its time begins anew, if its files may hang.
+    fn wait_on(&mut self) {
+        let until = Instant::now() + self.files.silence.saturating_sub(LAST_CHANCE);
+        self.files.until = self.files.case.as_ref().map(|_| until);
+    }
+
+    /// Ends it for its silence: what to say of it.
+    pub fn hung(&mut self, silence: Duration) -> Hung {
+        self.kill_group();
+        self.reap();
+        let dir = match &self.files.dir {
+            Some(dir) => dir.display().to_string(),
+            None => "the file system of its files".to_owned(),
+        };
+        let place = match &self.files.case {
+            Some(case) if !case.0.is_empty() => format!(" in case {case}"),
+            _ => String::new(),
+        };
+        let end = if self.is_stuck {
+            format!(
+                "cannot be ended (process {} waits in the kernel)",
+                self.pid()
+            )
+        } else {
+            "was ended".to_owned()
+        };
+        Hung {
+            reason: format!(
+                "{dir} hangs: nothing came from the worker for {:.0} s{place}, and it {end}; name \
+                 another directory with --dir",
+                silence.as_secs_f64()
+            ),
+            case: self.files.case.take(),
+            is_stuck: self.is_stuck,
+        }
+    }
+
+    /// The next message, `None` where there is none in time: one blocking read with a deadline.
+    ///
+    /// # Errors
+    /// As [`Worker::next`], but for the deadline.
+    pub fn receive(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<Option<FromWorker>> {
         let stdout = self
             .child
             .stdout
@@ -120,7 +275,7 @@ impl Worker {
             let stopped = || stop.load(Ordering::Relaxed);
             match metal::wait::readable_unless(stdout.as_fd(), left, &STOPPING, stopped) {
                 Ok(true) => break,
-                Ok(false) => bail!("the worker did not answer in time and was ended"),
+                Ok(false) => return Ok(None),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {
                     if stopped() {
                         bail!(Interrupted);
@@ -130,7 +285,7 @@ impl Worker {
             }
         }
         match receive(stdout) {
-            Ok(Some(message)) => Ok(message),
+            Ok(Some(message)) => Ok(Some(message)),
             Ok(None) => Err(self.last_words()),
             Err(error) => Err(self.last_words().context(error)),
         }
@@ -173,7 +328,11 @@ impl Worker {
         let _ = metal::process::kill_group(self.child.id());
     }
 
+    /// Waits for its end; one that has none was killed in vain, and is not waited for again.
     fn reap(&mut self) -> Option<ExitStatus> {
+        if self.is_stuck {
+            return None;
+        }
         let deadline = Instant::now() + REAP_TIME;
         loop {
             match self.child.try_wait() {
@@ -181,7 +340,10 @@ impl Worker {
                 Ok(None) if Instant::now() < deadline => {
                     std::thread::sleep(Duration::from_millis(2));
                 }
-                Ok(None) | Err(_) => return None,
+                Ok(None) | Err(_) => {
+                    self.is_stuck = true;
+                    return None;
+                }
             }
         }
     }

@@ -116,8 +116,11 @@ impl<'run> Live<'run> {
     pub fn ended(&mut self, status: &RoundStatus, failed: &[FailedCase], took: Duration) {
         // What was made for all rounds was made in the first.
         let preparing = self.prepared.filter(|_| self.timed == 0);
-        self.spent += took.saturating_sub(preparing.unwrap_or_default());
-        self.timed += 1;
+        // One in which cases were given up says nothing of what those cost that are left.
+        if *status == RoundStatus::Ok || failed.is_empty() {
+            self.spent += took.saturating_sub(preparing.unwrap_or_default());
+            self.timed += 1;
+        }
         self.take(status, failed);
     }
 

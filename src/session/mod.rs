@@ -2,6 +2,7 @@
 
 pub mod child;
 pub mod derive;
+pub mod directory;
 pub mod live;
 pub mod params;
 pub mod passes;
@@ -13,6 +14,7 @@ pub mod worker;
 
 use crate::experiment::{Card, Known, Site, Skip};
 use crate::session::child::Interrupted;
+use crate::session::directory::Hanging;
 use crate::session::live::{Live, Stop};
 use crate::session::plan::{Planned, Work};
 use anyhow::{Context, Result};
@@ -90,8 +92,18 @@ pub struct Session<'run> {
     spent_before: Duration,
     rng: fastrand::Rng,
     eta_after_first_pass: Option<Duration>,
+    /// Directories that hang.
+    hanging: Hanging,
     /// Labels measured so far, with their experiments.
     measured: Vec<(String, String)>,
+}
+
+/// A run that has ended.
+pub struct Finished {
+    /// Its record.
+    pub run: Run,
+    /// Work directories that hung.
+    pub hanging: Vec<PathBuf>,
 }
 
 /// Runs a plan; with `resumed`, continues that run.
@@ -104,7 +116,7 @@ pub fn run(
     observer: &mut dyn Observer,
     stop: &AtomicBool,
     resumed: Option<Run>,
-) -> Result<Run> {
+) -> Result<Finished> {
     let started = Instant::now();
     let calibration = round::calibrate(setup, stop)
         .context("the clocks cannot be calibrated, so nothing can be measured")?;
@@ -137,13 +149,17 @@ pub fn run(
         started,
         spent_before,
         eta_after_first_pass: None,
+        hanging: Hanging::default(),
         measured: Vec::new(),
     };
     session.emit(first)?;
     session.announce()?;
     let end = session.stages()?;
     session.footer(end)?;
-    Ok(session.run)
+    Ok(Finished {
+        run: session.run,
+        hanging: session.hanging.dirs(),
+    })
 }
 
 /// Now, RFC 3339 in UTC.

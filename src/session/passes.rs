@@ -1,5 +1,7 @@
 //! Passes over the live series of a stage: order, looks, precision goal and budget.
 
+use crate::session::child::Hung;
+use crate::session::directory::{self, all_failed};
 use crate::session::live::{Live, Stop};
 use crate::session::{Progress, Session, is_interrupt, round};
 use anyhow::Result;
@@ -143,20 +145,9 @@ impl<'run> Session<'run> {
             elapsed: self.started.elapsed(),
         });
         let began = Instant::now();
-        let seed = self.rng.u64(..);
-        let (events, status, ended): Measured =
-            match round::measure(self.setup, &self.calibration, live, n, seed, self.stop) {
-                Ok((events, ended)) => (events, RoundStatus::Ok, ended),
-                Err(error) if is_interrupt(&error) => return Ok(false),
-                Err(error) => (
-                    Vec::new(),
-                    RoundStatus::Void(format!("{error:#}")),
-                    Ended {
-                        failed: round::given_up(&error, &live.series),
-                        ..Ended::default()
-                    },
-                ),
-            };
+        let Some((events, status, ended)) = self.measured(live, n) else {
+            return Ok(false);
+        };
         for event in events {
             self.emit(event)?;
         }
@@ -174,6 +165,37 @@ impl<'run> Session<'run> {
             failed: ended.failed,
         }))?;
         Ok(true)
+    }
+
+    /// The round of a series, or why it is void; `None` if a signal ended it.
+    fn measured(&mut self, live: &mut Live<'run>, n: u32) -> Option<Measured> {
+        let void = |reason: String, failed| {
+            let ended = Ended {
+                failed,
+                ..Ended::default()
+            };
+            Some((Vec::new(), RoundStatus::Void(reason), ended))
+        };
+        if let Some(reason) = self.hanging.ends(self.setup, live) {
+            return void(reason.to_owned(), all_failed(&live.series, reason));
+        }
+        let seed = self.rng.u64(..);
+        let (setup, hanging) = (self.setup, &self.hanging);
+        let error =
+            match round::measure(setup, &self.calibration, live, hanging, n, seed, self.stop) {
+                Ok((events, ended)) => return Some((events, RoundStatus::Ok, ended)),
+                Err(error) if is_interrupt(&error) => return None,
+                Err(error) => error,
+            };
+        let mut failed = round::given_up(&error, &live.series);
+        if let Some(hung) = error.downcast_ref::<Hung>()
+            && let Ok(Some(dir)) = directory::of(setup, live)
+            && self.hanging.take(&dir, hung)
+            && self.hanging.ends(setup, live).is_some()
+        {
+            failed = all_failed(&live.series, &hung.reason);
+        }
+        void(format!("{error:#}"), failed)
     }
 
     fn elapsed(&self) -> Duration {

@@ -1,15 +1,15 @@
 //! One round: a fresh worker, for a two-ended experiment one at each end.
 
 use crate::link::{CalibrateOrder, Endpoint, FromWorker, RoundOrder, ToWorker};
-use crate::session::Setup;
-use crate::session::child::{OutOfMemory, Worker};
+use crate::session::child::{Hung, OutOfMemory, Worker};
+use crate::session::directory::{self, Before, Hanging, Unprepared, all_failed};
 use crate::session::live::Live;
 use crate::session::passes::Ended;
+use crate::session::{Setup, is_interrupt};
 use crate::stats::disturbed::{Deltas, judge};
 use anyhow::{Context, Result, bail};
 use record::case::Series;
 use record::event::{Calibration, Event, FailedCase};
-use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 const PATIENCE: u32 = 10;
 /// And this long at least.
 const PATIENCE_LEAST: Duration = Duration::from_secs(30);
+/// How often one that makes files is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Time for the ends of a connection to find each other, and to drain.
 const LINK_TIME: Duration = Duration::from_secs(20);
 
@@ -60,17 +62,20 @@ pub fn measure(
     setup: &Setup,
     calibration: &Calibration,
     live: &mut Live<'_>,
+    hanging: &Hanging,
     n: u32,
     seed: u64,
     stop: &AtomicBool,
 ) -> Result<(Vec<Event>, Ended)> {
+    // What can do without a directory does without one that hangs.
+    let dir = directory::of(setup, live)?.filter(|dir| hanging.reason(dir).is_none());
     let order = RoundOrder {
         series: live.in_order(n, seed),
         round: n,
         seed,
         cpus: setup.site.cpus.clone(),
         calibration: calibration.clone(),
-        dir: files(setup, live)?,
+        dir: dir.clone(),
         far: None,
         case_ns: setup.site.case_ns,
         rehearsal: setup.options.preset == "rehearsal",
@@ -78,8 +83,8 @@ pub fn measure(
     let patience = (live.work.cost * PATIENCE).max(PATIENCE_LEAST);
     if live.prepared.is_none() && live.work.experiment.is_prepared(&order.series) {
         let began = Instant::now();
-        let patience = (live.work.preparation * PATIENCE).max(PATIENCE_LEAST);
-        prepare(&order, patience, stop)?;
+        let device = directory::device(setup, dir.as_deref());
+        prepare(&order, device, live.work.preparation, stop)?;
         live.prepared = Some(began.elapsed());
     }
     let far = if live.work.experiment.two_ended() {
@@ -89,6 +94,8 @@ pub fn measure(
     };
     let endpoint = far.as_ref().map(|(_, endpoint)| endpoint.clone());
     let mut near = Worker::start()?;
+    let device = directory::device(setup, dir.as_deref());
+    near.has_files(dir, device, directory::silence(live.work.cost));
     near.order(&ToWorker::Round(Box::new(RoundOrder {
         far: endpoint,
         ..order
@@ -107,26 +114,64 @@ pub fn measure(
     Ok((events, ended))
 }
 
-/// Where the series has its files.
-fn files(setup: &Setup, live: &Live<'_>) -> Result<Option<PathBuf>> {
-    match live.work.experiment.files_below(&live.series) {
-        None => Ok(setup.site.dir.as_ref().map(|dir| dir.path.clone())),
-        Some(below) => match setup.elsewhere.get(&below) {
-            Some(Ok(dir)) => Ok(Some(dir.clone())),
-            Some(Err(reason)) => bail!("{reason}"),
-            None => bail!("no work directory was made in {}", below.display()),
-        },
+/// Has the files made that the rounds of a series only read. Where that fails, the series has no rounds
+/// and none of its files is left.
+///
+/// # Errors
+/// [`Unprepared`], [`Hung`], or an interruption.
+fn prepare(
+    order: &RoundOrder,
+    device: Option<String>,
+    stated: Duration,
+    stop: &AtomicBool,
+) -> Result<()> {
+    let dir = order.dir.as_deref();
+    let before = dir.map(Before::of).transpose()?;
+    let made = make_files(order, device, directory::silence(stated), stop);
+    let Err(error) = made else { return Ok(()) };
+    let hung = error.downcast_ref::<Hung>();
+    // One that waits in the kernel holds its file.
+    if let Some(before) = before.filter(|_| hung.is_none_or(|hung| !hung.is_stuck)) {
+        before.restore();
     }
+    if hung.is_some() || is_interrupt(&error) {
+        return Err(error);
+    }
+    bail!(Unprepared(format!("{error:#}")))
 }
 
-/// Has the files made that the rounds of a series only read.
-fn prepare(order: &RoundOrder, patience: Duration, stop: &AtomicBool) -> Result<()> {
+/// A worker that makes files says nothing, but it reads and writes: it hangs when it does neither.
+fn make_files(
+    order: &RoundOrder,
+    device: Option<String>,
+    silence: Duration,
+    stop: &AtomicBool,
+) -> Result<()> {
     let mut worker = Worker::start()?;
+    worker.has_files(order.dir.clone(), device, silence);
     worker.order(&ToWorker::Prepare(Box::new(order.clone())))?;
-    match worker.next(Instant::now() + patience, stop)? {
-        FromWorker::Prepared(_) => Ok(()),
-        FromWorker::Failed(chain) => bail!(chain.join(": ")),
-        other => bail!("the worker answered a preparation with {other:?}"),
+    let mut moved = worker.moved();
+    let mut own = Instant::now();
+    let mut until = own + silence;
+    loop {
+        let look = Instant::now() + LOOK_EVERY;
+        match worker.receive(look.min(until), stop)? {
+            Some(FromWorker::Prepared(_)) => return Ok(()),
+            Some(FromWorker::Failed(chain)) => bail!(chain.join(": ")),
+            Some(other) => bail!("the worker answered a preparation with {other:?}"),
+            None => {}
+        }
+        let now = worker.moved();
+        if now.0 != moved.0 {
+            own = Instant::now();
+        }
+        // What its disk does may be for others: that alone is no sign for ever.
+        if now != moved && own.elapsed() < silence * PATIENCE {
+            moved = now;
+            until = Instant::now() + silence;
+        } else if Instant::now() >= until {
+            bail!(worker.hung(own.elapsed()));
+        }
     }
 }
 
@@ -179,18 +224,29 @@ fn collect(
 }
 
 /// The cases that a void round gives up for good: those that its worker took memory for when the OOM
-/// killer ended it. Of one that did not say, the only case.
+/// killer ended it (of one that did not say, the only case), the one whose files hung, all whose files
+/// could not be made.
 pub fn given_up(error: &anyhow::Error, series: &Series) -> Vec<FailedCase> {
-    let Some(killed) = error.downcast_ref::<OutOfMemory>() else {
+    if let Some(unprepared) = error.downcast_ref::<Unprepared>() {
+        return all_failed(series, &unprepared.to_string());
+    }
+    let (cases, reason) = if let Some(hung) = error.downcast_ref::<Hung>() {
+        let Some(case) = &hung.case else {
+            return all_failed(series, &hung.reason);
+        };
+        (vec![case.clone()], hung.to_string())
+    } else if let Some(killed) = error.downcast_ref::<OutOfMemory>() {
+        let cases = match series.cases.as_slice() {
+            [only] => vec![only.id.clone()],
+            _ => killed.cases.clone(),
+        };
+        (cases, killed.to_string())
+    } else {
         return Vec::new();
-    };
-    let cases = match series.cases.as_slice() {
-        [only] => vec![only.id.clone()],
-        _ => killed.cases.clone(),
     };
     let failed = cases.into_iter().map(|case| FailedCase {
         case,
-        reason: killed.to_string(),
+        reason: reason.clone(),
     });
     failed.collect()
 }

@@ -1,10 +1,13 @@
 //! Where a run takes place: the machine, the CPUs and the memory it may use.
 
 use crate::experiment::{DirFacts, Preset, Site};
+use crate::host::block::Mount;
 use crate::host::counters::Snapshot;
 use crate::host::{Host, Root, choose_cpu, format_cpus, parse_cpus};
 use crate::session::plan::case_ns;
+use metal::directory::{self, Refused};
 use std::path::Path;
+use std::time::Duration;
 use thiserror::Error;
 
 /// A CPU or directory that cannot be used, with what to type instead.
@@ -23,6 +26,12 @@ const UNNAMED_MOST: f64 = 2.0 * (1_u64 << 30) as f64;
 
 /// File systems whose files are memory; they are taken only where they are named.
 const IN_MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
+
+/// Where devices have their names. File systems that are mounted below it (/dev/shm) are others.
+const DEVICES: &str = "/dev";
+
+/// A directory that shows no progress for so long hangs. A disk that must first spin up takes half of it.
+const SILENCE: Duration = Duration::from_secs(20);
 
 /// Where files may be written.
 #[derive(Clone, Copy, Debug)]
@@ -122,31 +131,53 @@ fn asked_cpus(host: &Host, list: &str) -> Result<Vec<usize>, BadSite> {
 }
 
 fn dir_facts(host: &Host, dir: &Path, allowance: impl Fn(f64) -> f64) -> Result<DirFacts, BadSite> {
-    let shown = dir.display();
-    let path = dir.canonicalize().map_err(|error| {
-        BadSite(format!(
-            "--dir {shown}: {error}; name a directory that exists"
-        ))
-    })?;
-    // Only writing tells whether one may write: permissions, read-only mounts and quotas differ.
-    let probe = path.join(format!(".plumb-probe-{}", std::process::id()));
-    let free_bytes = std::fs::write(&probe, b"plumb")
-        .and_then(|()| std::fs::remove_file(&probe))
-        .and_then(|()| metal::fault::free_bytes(&std::fs::File::open(&path)?))
-        .map_err(|error| {
-            BadSite(format!(
-                "--dir {shown} cannot be written: {error}; name another directory"
-            ))
-        })?;
-    let mount = host
-        .block
-        .mounts
-        .iter()
+    let found = directory::probe(dir, SILENCE).map_err(|refused| BadSite(told(dir, &refused)))?;
+    let path = found.path;
+    let mounts = host.block.mounts.iter();
+    let mount = mounts
         .filter(|mount| path.starts_with(&mount.target))
         .max_by_key(|mount| mount.target.len());
+    if path.starts_with(DEVICES) && mount.is_none_or(|mount| !is_below_devices(mount)) {
+        return Err(BadSite(format!(
+            "--dir {}: {DEVICES} holds devices and no files; name another directory",
+            dir.display()
+        )));
+    }
     Ok(DirFacts {
         file_system: mount.map(|mount| mount.fs.clone()).unwrap_or_default(),
-        allowance_bytes: allowance(free_bytes as f64) as u64,
+        allowance_bytes: allowance(found.free_bytes as f64) as u64,
         path,
     })
+}
+
+fn is_below_devices(mount: &Mount) -> bool {
+    let target = Path::new(&mount.target);
+    target.starts_with(DEVICES) && target != Path::new(DEVICES)
+}
+
+/// Why a directory cannot be used, with the way out.
+fn told(dir: &Path, refused: &Refused) -> String {
+    let shown = dir.display();
+    match refused {
+        Refused::Unreachable(error) => {
+            format!("--dir {shown}: {error}; name a directory that exists")
+        }
+        Refused::Other(what) => {
+            format!("--dir {shown} is {what}, in which no file is made; name another directory")
+        }
+        Refused::Unwritable(error) => {
+            format!("--dir {shown} cannot be written: {error}; name another directory")
+        }
+        Refused::Hangs { leaves } => {
+            let leaves = leaves
+                .as_ref()
+                .map(|file| format!(" ({} may appear when it answers again)", file.display()));
+            format!(
+                "--dir {shown} hangs: its file system did not answer in {} s{}; name another \
+                 directory, or unmount it (`umount -f` or `umount -l`)",
+                SILENCE.as_secs(),
+                leaves.unwrap_or_default()
+            )
+        }
+    }
 }

@@ -6,7 +6,7 @@
 //! not shared (containers): an entry that can be locked has no owner.
 
 use super::Store;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, TryLockError};
 use std::io::{self, Write};
@@ -15,6 +15,11 @@ use std::time::{Duration, Instant};
 
 /// Names of work directories begin with this; nothing else is ever removed.
 const PREFIX: &str = "plumb-";
+/// A directory in which nothing was made or removed for so long hangs. A disk that must first spin up
+/// takes half of it.
+const SILENCE: Duration = Duration::from_secs(20);
+/// One that hung before has had its time.
+const SILENCE_AGAIN: Duration = Duration::from_secs(2);
 /// Ending of entries that are whole.
 const ENDING: &str = "json";
 
@@ -48,6 +53,8 @@ pub struct WorkDir {
     path: PathBuf,
     undos: Vec<Undo>,
     entry: PathBuf,
+    /// Removed, or given up: nothing is tried again when it is dropped.
+    is_done: bool,
     /// Held for as long as the directory is in use.
     _lock: File,
 }
@@ -57,7 +64,7 @@ impl WorkDir {
     /// groups of this name that workers may make below `groups`.
     ///
     /// # Errors
-    /// The store or the directory cannot be written.
+    /// The store or the directory cannot be written, or the directory hangs.
     pub fn make(store: &Store, below: &Path, run: &str, groups: &[PathBuf]) -> Result<Self> {
         let name = format!("{PREFIX}{run}-{}", std::process::id());
         let path = std::path::absolute(below)
@@ -81,11 +88,20 @@ impl WorkDir {
             path,
             undos,
             entry,
+            is_done: false,
             _lock: lock,
         };
-        std::fs::create_dir(&work.path)
-            .with_context(|| format!("cannot make {}", work.path.display()))?;
-        Ok(work)
+        match metal::directory::make(&work.path, SILENCE) {
+            Ok(()) => Ok(work),
+            Err(error) => {
+                let why = told("make", &work.path, &error);
+                if hangs(&error) {
+                    // It may be made later, when it answers again: its entry stays.
+                    work.leave();
+                }
+                bail!(why)
+            }
+        }
     }
 
     /// Where it is.
@@ -93,16 +109,23 @@ impl WorkDir {
         &self.path
     }
 
-    /// Removes it, and tells if that cannot be done; it stays in the journal then.
+    /// Removes it, and tells if that cannot be done; it stays in the journal then. For one that is
+    /// known to hang, that takes no long time.
     ///
     /// # Errors
-    /// Something in it cannot be removed.
-    pub fn remove(self) -> Result<()> {
-        self.undo()
+    /// Something in it cannot be removed, or it hangs.
+    pub fn remove(mut self, is_hanging: bool) -> Result<()> {
+        self.is_done = true;
+        self.undo(if is_hanging { SILENCE_AGAIN } else { SILENCE })
     }
 
-    fn undo(&self) -> Result<()> {
-        undo_all(&self.undos)?;
+    /// Leaves it to the journal.
+    fn leave(mut self) {
+        self.is_done = true;
+    }
+
+    fn undo(&self, silence: Duration) -> Result<()> {
+        undo_all(&self.undos, silence)?;
         gone(std::fs::remove_file(&self.entry))
             .with_context(|| format!("cannot remove {}", self.entry.display()))
     }
@@ -110,8 +133,10 @@ impl WorkDir {
 
 impl Drop for WorkDir {
     fn drop(&mut self) {
-        // What cannot be removed stays in the journal: the next run tries again and tells.
-        let _ = self.undo();
+        if !self.is_done {
+            // What cannot be removed stays in the journal: the next run tries again and tells.
+            let _ = self.undo(SILENCE);
+        }
     }
 }
 
@@ -126,7 +151,8 @@ pub fn recover(store: &Store) -> Vec<String> {
         .filter_map(|path| match recover_one(&path) {
             Ok(told) => told,
             Err(error) => Some(format!(
-                "what a killed run left cannot be undone: {error:#}; undo it by hand and remove {}",
+                "what an earlier run left cannot be undone: {error:#}; the next run tries again, until it is undone by \
+                 hand and {} is removed",
                 path.display()
             )),
         })
@@ -151,21 +177,22 @@ fn recover_one(path: &Path) -> Result<Option<String>> {
     let removed: Vec<String> = std::iter::once(first.display().to_string())
         .chain(groups)
         .collect();
-    undo_all(&undos)?;
+    undo_all(&undos, SILENCE)?;
     gone(std::fs::remove_file(path))?;
     Ok(Some(format!(
-        "removed {}, which a killed run left",
+        "removed {}, which an earlier run left",
         removed.join(" and ")
     )))
 }
 
 /// What cannot be undone keeps nothing else from being undone; the first reason is told.
-fn undo_all(undos: &[Undo]) -> Result<()> {
-    let outcomes: Vec<Result<()>> = undos.iter().rev().map(undo).collect();
+fn undo_all(undos: &[Undo], silence: Duration) -> Result<()> {
+    let undone = undos.iter().rev().map(|change| undo(change, silence));
+    let outcomes: Vec<Result<()>> = undone.collect();
     outcomes.into_iter().collect()
 }
 
-fn undo(change: &Undo) -> Result<()> {
+fn undo(change: &Undo, silence: Duration) -> Result<()> {
     let dir = change.path();
     let ours = dir
         .file_name()
@@ -173,10 +200,10 @@ fn undo(change: &Undo) -> Result<()> {
         .is_some_and(|name| name.starts_with(PREFIX));
     ensure!(ours, "{} is no work directory of plumb", dir.display());
     let removed = match change {
-        Undo::RemoveDir(dir) => std::fs::remove_dir_all(dir),
+        Undo::RemoveDir(dir) => metal::directory::remove(dir, silence),
         Undo::RemoveGroup(group) => remove_group(group),
     };
-    gone(removed).with_context(|| format!("cannot remove {}", dir.display()))
+    gone(removed).map_err(|error| anyhow!(told("remove", dir, &error)))
 }
 
 /// A group stays as long as a process is in it: one that was just killed leaves it soon.
@@ -192,6 +219,19 @@ fn remove_group(group: &Path) -> io::Result<()> {
             other => return other,
         }
     }
+}
+
+/// What could not be done with a directory, and why.
+fn told(what: &str, dir: &Path, error: &io::Error) -> String {
+    let shown = dir.display();
+    if hangs(error) {
+        return format!("cannot {what} {shown}: its file system hangs ({error})");
+    }
+    format!("cannot {what} {shown}: {error}")
+}
+
+fn hangs(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::TimedOut
 }
 
 /// What is gone already needs no removal.
@@ -241,7 +281,7 @@ mod tests {
         let path = work.path().to_owned();
         assert!(recover(&store).is_empty(), "its owner lives");
         assert!(path.join("file").exists());
-        work.remove().expect("is removed");
+        work.remove(false).expect("is removed");
         assert!(!path.exists());
         let left = std::fs::read_dir(store.dir.join("journal")).expect("is there");
         assert_eq!(left.count(), 0);
@@ -285,7 +325,7 @@ mod tests {
         let work = WorkDir::make(&store, dir.path(), "run", std::slice::from_ref(&groups))
             .expect("is made");
         std::fs::create_dir_all(group.join("child")).expect("makes");
-        assert!(work.remove().is_err());
+        assert!(work.remove(false).is_err());
         assert!(group.exists());
     }
 

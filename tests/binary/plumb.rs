@@ -152,7 +152,13 @@ impl Stranger {
     pub fn plumb(&self, here: &Here, processes: u32, args: &[&str]) -> Answer {
         // The binary's own directory may be closed to others.
         let copy = here.path("plumb");
-        fs::copy(env!("CARGO_BIN_EXE_plumb"), &copy).unwrap();
+        // By another process: a child that another test makes meanwhile would hold this one's open for
+        // writing, and what is written cannot be run.
+        let copied = Command::new("cp")
+            .arg(env!("CARGO_BIN_EXE_plumb"))
+            .arg(&copy)
+            .status();
+        assert!(copied.unwrap().success());
         for path in [here.path(""), copy.clone()] {
             fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
         }

@@ -153,7 +153,7 @@ fn a_killed_session_leaves_a_readable_record_and_no_stray_child() {
     assert_eq!(next.code, Some(0), "{next:?}");
     assert!(
         next.err
-            .contains(&format!("{}, which a killed run left", left[0])),
+            .contains(&format!("{}, which an earlier run left", left[0])),
         "{next:?}"
     );
     assert_eq!(here.entries("files"), ["precious"]);

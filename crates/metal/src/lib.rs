@@ -18,6 +18,7 @@ pub mod clock;
 pub mod counter;
 pub mod cpuid;
 pub mod deadline;
+pub mod directory;
 pub mod elf;
 pub mod fault;
 pub mod gaps;

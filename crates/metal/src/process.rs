@@ -10,11 +10,13 @@ use crate::{clock, signal};
 mod child;
 mod create;
 mod program;
+mod within;
 
 pub(crate) use child::reap;
 pub use child::{Child, Ending};
 pub use create::{Moments, STATUS, Then, Watch};
 pub use program::Program;
+pub use within::{Signs, within};
 
 /// What the calling thread or process used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

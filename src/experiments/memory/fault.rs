@@ -412,6 +412,7 @@ impl Experiment for Fault {
             let cold = major::Cold::new(series, bench)?;
             bench.each(series, |bench, case| {
                 bench.takes_memory_for([case]);
+                bench.may_hang_in(case);
                 cold.time(case, bench)
             });
         } else {

@@ -2,13 +2,13 @@
 //! Are files made once per stage, found by every round, and gone after the run?
 //!
 //! ## Method
-//! `prepare` writes a file; each round reads it and times a block.
+//! `prepare` writes a file; each round reads it and times a read of all of it.
 //!
 //! ## Prediction
-//! A cached read: 100 ns to 1 ms.
+//! A cached read: 100 ns to 1 s.
 //!
 //! ## Parameters
-//! None.
+//! `size`: of the file.
 //!
 //! ## Reading the result
 //! The directory is empty again after the run, however it ended.
@@ -20,7 +20,8 @@
 //! DESIGN §3, §6.
 
 use crate::experiment::{
-    Card, Experiment, Known, Need, Offer, Params, Site, Skip, ViewCard, predicted,
+    Card, Domain, Experiment, Known, Need, Offer, Param, Params, Role, Site, Skip, ViewCard,
+    predicted,
 };
 use crate::measure::Bench;
 use anyhow::{Context, Result, ensure};
@@ -29,6 +30,8 @@ use record::event::{Isolation, Prediction, Repeat};
 use record::key::CaseId;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -42,12 +45,22 @@ static CARD: Card = Card {
     title: "A file that rounds only read",
     metrics: &[Metric::new(
         "read",
-        "one read of 4 KiB",
+        "one read of the file",
         Unit::Ns,
         Better::Lower,
         Kind::Io,
     )],
-    params: &[],
+    params: &[Param {
+        name: "size",
+        doc: "size of the file",
+        domain: Domain::Integer {
+            low: BLOCK_BYTES as u64,
+            high: 1 << 30,
+            unit: Unit::B,
+        },
+        defaults: ["4KiB", "4KiB", "4KiB"],
+        role: Role::Setting,
+    }],
     after: &[],
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
@@ -56,6 +69,12 @@ static CARD: Card = Card {
 };
 
 const NAME: &str = "selftest-file";
+/// The file is written by so much.
+const BLOCK_BYTES: usize = 4096;
+
+fn size(series: &Series) -> Result<u64> {
+    series.setting("size").context("no size is set")
+}
 
 impl Experiment for OneFile {
     fn card(&self) -> &'static Card {
@@ -66,14 +85,18 @@ impl Experiment for OneFile {
         include_str!("file.rs")
     }
 
-    fn series(&self, _site: &Site, _params: &Params) -> Result<Offer, Skip> {
+    fn series(&self, _site: &Site, params: &Params) -> Result<Offer, Skip> {
+        let size = params.get("size").first().cloned();
         Ok(Offer {
             series: vec![Series {
                 experiment: CARD.id.to_owned(),
                 name: String::new(),
                 order: Order::Fixed,
                 cases: vec![Case::new(CaseId::new())],
-                settings: Default::default(),
+                settings: size
+                    .map(|size| ("size".to_owned(), size))
+                    .into_iter()
+                    .collect(),
             }],
             ..Offer::default()
         })
@@ -92,12 +115,17 @@ impl Experiment for OneFile {
     ) -> Option<Prediction> {
         known
             .is_none()
-            .then(|| predicted(100.0, 3e3, 1e6, "a system call and a copy of 4 KiB"))
+            .then(|| predicted(100.0, 3e3, 1e9, "system calls and a copy"))
     }
 
-    fn prepare(&self, _series: &Series, dir: &Path) -> Result<Vec<PathBuf>> {
+    fn prepare(&self, series: &Series, dir: &Path) -> Result<Vec<PathBuf>> {
         let path = dir.join(NAME);
-        std::fs::write(&path, [0x5a; 4096]).context("cannot write the file")?;
+        let mut file = File::create_new(&path).context("cannot make the file")?;
+        for _ in 0..size(series)?.div_ceil(BLOCK_BYTES as u64) {
+            file.write_all(&[0x5a; BLOCK_BYTES])
+                .context("cannot write the file")?;
+        }
+        file.sync_data().context("cannot sync the file")?;
         Ok(vec![path])
     }
 
@@ -106,6 +134,7 @@ impl Experiment for OneFile {
     }
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        bench.may_hang_in(&series.cases[0]);
         let path = bench.dir().context("no directory was given")?.join(NAME);
         let mut reads = Vec::new();
         for _ in 0..8 {
@@ -113,7 +142,7 @@ impl Experiment for OneFile {
             let bytes = std::fs::read(&path).context("the prepared file is gone")?;
             reads.push(start.elapsed().as_nanos() as f64);
             ensure!(
-                bytes.len() == 4096,
+                bytes.len() as u64 == size(series)?.next_multiple_of(BLOCK_BYTES as u64),
                 "the prepared file has {} bytes",
                 bytes.len()
             );

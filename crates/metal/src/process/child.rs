@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::time::{Duration, Instant};
 
 use super::{die_with_parent, one_process};
 use crate::signal;
@@ -80,6 +82,21 @@ impl Child {
     pub fn wait(mut self) -> io::Result<Ending> {
         let pid = std::mem::take(&mut self.pid);
         reap(pid)
+    }
+
+    /// Kills it, and reaps it if it ends within `grace`. One that does not waits in the kernel,
+    /// uninterruptible, and is left behind: whoever adopts it once this process has ended reaps it.
+    pub fn end_within(mut self, grace: Duration) {
+        let pid = std::mem::take(&mut self.pid);
+        // SAFETY: plain values; the child is not reaped, so the number is still its own.
+        unsafe { libc::kill(pid, libc::SIGKILL) };
+        let deadline = Instant::now() + grace;
+        // SAFETY: asks for no status.
+        while unsafe { libc::waitpid(pid, ptr::null_mut(), libc::WNOHANG) } == 0
+            && Instant::now() < deadline
+        {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Waits for its end and demands the exit status 0.

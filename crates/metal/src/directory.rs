@@ -1,0 +1,301 @@
+//! Directories that may hang: on a disk, server or FUSE process that does not answer. All that is done
+//! to them here is done by a child ([`within`]) that is left behind where it hangs; `silence` is how long
+//! it may show no progress.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::fault::free_bytes;
+use crate::process::{Signs, within};
+
+/// Name of the file that is written where a file without a name cannot be, up to the process's number.
+const PROBE: &str = ".plumb-probe-";
+/// Files without a name are not to be had: the kernel or the file system lacks them.
+const NO_UNNAMED: [i32; 4] = [libc::EOPNOTSUPP, libc::EISDIR, libc::ENOENT, libc::EINVAL];
+
+/// A directory in which files can be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Writable {
+    /// Its path without links.
+    pub path: PathBuf,
+    /// Bytes that its file system still has for this user.
+    pub free_bytes: u64,
+}
+
+/// Why a directory cannot be used.
+#[derive(Debug)]
+pub enum Refused {
+    /// It cannot be reached, most often because it does not exist.
+    Unreachable(io::Error),
+    /// It is something else: what.
+    Other(String),
+    /// Nothing can be written in it.
+    Unwritable(io::Error),
+    /// It did not answer.
+    Hangs {
+        /// A file that may appear in it when it answers again.
+        leaves: Option<PathBuf>,
+    },
+}
+
+/// Writes in a directory, for only that tells whether one may: permissions, read-only mounts and
+/// quotas differ. Nothing is left there, unless it hangs.
+///
+/// # Errors
+/// Why it cannot be used.
+pub fn probe(dir: &Path, silence: Duration) -> Result<Writable, Refused> {
+    let path = within(silence, |_| {
+        Ok(fs::canonicalize(dir)?.into_os_string().into_vec())
+    })
+    .map_err(|error| refused(error, Refused::Unreachable, None))?;
+    let path = PathBuf::from(OsString::from_vec(path));
+    let kind = within(silence, |_| Ok(kind(&path)?.as_bytes().to_vec()))
+        .map_err(|error| refused(error, Refused::Unreachable, None))?;
+    if !kind.is_empty() {
+        return Err(Refused::Other(String::from_utf8_lossy(&kind).into_owned()));
+    }
+    let named = path.join(format!("{PROBE}{}", std::process::id()));
+    let answer = within(silence, |signs| {
+        write_probe(&path, &named, signs)?;
+        Ok(free_bytes(&File::open(&path)?)?.to_le_bytes().to_vec())
+    });
+    let free = answer.map_err(|error| refused(error, Refused::Unwritable, Some(named)))?;
+    let free_bytes = <[u8; 8]>::try_from(free).map_or(0, u64::from_le_bytes);
+    Ok(Writable { path, free_bytes })
+}
+
+fn refused(
+    error: io::Error,
+    otherwise: fn(io::Error) -> Refused,
+    leaves: Option<PathBuf>,
+) -> Refused {
+    match error.kind() {
+        io::ErrorKind::TimedOut => Refused::Hangs { leaves },
+        _ => otherwise(error),
+    }
+}
+
+/// What a path is if it is no directory.
+fn kind(path: &Path) -> io::Result<&'static str> {
+    let kind = fs::metadata(path)?.file_type();
+    Ok(match () {
+        () if kind.is_dir() => "",
+        () if kind.is_block_device() => "a block device",
+        () if kind.is_char_device() => "a device",
+        () if kind.is_file() => "a file",
+        () => "something else",
+    })
+}
+
+/// Writes a file that has no name, else one that is removed at once.
+fn write_probe(dir: &Path, named: &Path, signs: &Signs) -> io::Result<()> {
+    let unnamed = OpenOptions::new()
+        .write(true)
+        .custom_flags(libc::O_TMPFILE)
+        .open(dir);
+    let lacks = |error: &io::Error| {
+        error
+            .raw_os_error()
+            .is_some_and(|it| NO_UNNAMED.contains(&it))
+    };
+    signs.give();
+    match unnamed {
+        Ok(mut file) => file.write_all(b"plumb"),
+        Err(error) if lacks(&error) => {
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .open(named)?;
+            signs.give();
+            let written = file.write_all(b"plumb");
+            drop(file);
+            signs.give();
+            fs::remove_file(named)?;
+            written
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes a directory that only its owner may write in.
+///
+/// # Errors
+/// Those of mkdir(2), and `TimedOut`.
+pub fn make(path: &Path, silence: Duration) -> io::Result<()> {
+    let made = |_: &Signs| {
+        DirBuilder::new()
+            .mode(0o755)
+            .create(path)
+            .map(|()| Vec::new())
+    };
+    within(silence, made).map(drop)
+}
+
+/// Removes a directory with all that is in it; links are removed, not followed.
+///
+/// # Errors
+/// The first thing that cannot be removed, `NotFound` where the directory is not there, `TimedOut` where
+/// nothing was removed for the time.
+pub fn remove(path: &Path, silence: Duration) -> io::Result<()> {
+    let removed = |signs: &Signs| {
+        empty(&open(path)?, &[], signs)?;
+        fs::remove_dir(path)?;
+        Ok(Vec::new())
+    };
+    within(silence, removed).map(drop)
+}
+
+/// Names of the entries of a directory, in no order.
+///
+/// # Errors
+/// Those of open(2) and getdents(2), and `TimedOut`.
+pub fn names(path: &Path, silence: Duration) -> io::Result<Vec<OsString>> {
+    let listed = |_: &Signs| {
+        let mut all = Vec::new();
+        for entry in fs::read_dir(path)? {
+            // No name has a zero byte in it.
+            all.extend(entry?.file_name().into_vec());
+            all.push(0);
+        }
+        Ok(all)
+    };
+    let all = within(silence, listed)?;
+    let names = all.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    Ok(names
+        .map(|name| OsStr::from_bytes(name).to_owned())
+        .collect())
+}
+
+/// Removes what is in a directory but for some names.
+///
+/// # Errors
+/// As [`remove`].
+pub fn remove_but(path: &Path, keep: &[OsString], silence: Duration) -> io::Result<()> {
+    let removed = |signs: &Signs| empty(&open(path)?, keep, signs).map(|()| Vec::new());
+    within(silence, removed).map(drop)
+}
+
+/// Opens a directory, and no link to one.
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW)
+        .open(path)
+}
+
+/// Removes the entries of an open directory but for some names, a sign for each. It goes through its
+/// descriptor: what somebody puts in the place of its path is not touched.
+fn empty(dir: &File, keep: &[OsString], signs: &Signs) -> io::Result<()> {
+    let here = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
+    // Read to the end first: what is removed meanwhile may move what is still to come.
+    let entries: Vec<_> = fs::read_dir(&here)?.collect::<io::Result<_>>()?;
+    for entry in entries {
+        let name = entry.file_name();
+        if keep.contains(&name) {
+            continue;
+        }
+        let path = here.join(&name);
+        if entry.file_type()?.is_dir() {
+            empty(&open(&path)?, &[], signs)?;
+            fs::remove_dir(&path)?;
+        } else {
+            fs::remove_file(&path)?;
+        }
+        signs.give();
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Refused, make, names, probe, remove, remove_but};
+    use std::fs;
+    use std::io::ErrorKind;
+    use std::os::unix::fs::symlink;
+    use std::path::{Path, PathBuf};
+    use std::time::Duration;
+
+    const LONG: Duration = Duration::from_secs(30);
+
+    /// A directory of this test's own.
+    struct Here(PathBuf);
+
+    impl Here {
+        fn new(name: &str) -> Here {
+            let name = format!("plumb-directory-{name}-{}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            fs::create_dir(&path).expect("is made");
+            Here(path)
+        }
+    }
+
+    impl Drop for Here {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_directory_is_probed_and_nothing_is_left_in_it() {
+        let here = Here::new("probe");
+        let found = probe(&here.0.join("."), LONG).expect("can be written");
+        assert_eq!(found.path, here.0.canonicalize().expect("is there"));
+        assert!(found.free_bytes > 0);
+        assert_eq!(names(&here.0, LONG).expect("lists"), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn what_is_no_directory_to_write_in_is_refused() {
+        let here = Here::new("refused");
+        let file = here.0.join("file");
+        fs::write(&file, "").expect("writes");
+        let refused = |path: &Path| probe(path, LONG).expect_err("is refused");
+        assert!(matches!(refused(&file), Refused::Other(what) if what == "a file"));
+        let null = refused(Path::new("/dev/null"));
+        assert!(matches!(null, Refused::Other(what) if what == "a device"));
+        assert!(matches!(
+            refused(&here.0.join("absent")),
+            Refused::Unreachable(_)
+        ));
+        assert!(matches!(
+            refused(Path::new("/proc")),
+            Refused::Unwritable(_)
+        ));
+    }
+
+    #[test]
+    fn all_of_a_directory_goes_and_what_its_links_name_stays() {
+        let here = Here::new("remove");
+        let dir = here.0.join("work");
+        make(&dir, LONG).expect("is made");
+        assert_eq!(
+            make(&dir, LONG).expect_err("is there").kind(),
+            ErrorKind::AlreadyExists
+        );
+        fs::create_dir_all(dir.join("a/b")).expect("is made");
+        fs::write(dir.join("a/b/c"), "").expect("writes");
+        let precious = here.0.join("precious");
+        fs::create_dir(&precious).expect("is made");
+        fs::write(precious.join("file"), "").expect("writes");
+        symlink(&precious, dir.join("link")).expect("links");
+        remove_but(&dir, &["a".into()], LONG).expect("is removed");
+        assert_eq!(names(&dir, LONG).expect("lists"), ["a"]);
+        symlink(&precious, dir.join("a/link")).expect("links");
+        remove(&dir, LONG).expect("is removed");
+        assert!(!dir.exists() && precious.join("file").exists());
+        assert_eq!(
+            remove(&dir, LONG).expect_err("is gone").kind(),
+            ErrorKind::NotFound
+        );
+        // A link in the place of the directory is not followed.
+        symlink(&precious, &dir).expect("links");
+        remove(&dir, LONG).expect_err("is no directory");
+        assert!(precious.join("file").exists());
+    }
+}

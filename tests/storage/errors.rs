@@ -1,0 +1,170 @@
+//! Devices that fail, fill or turn read-only while they are used.
+
+use crate::faulty::{Faulty, How, On};
+use crate::plumb::{Here, end, ended, events, is, no_worker_stays, rounds, signal, wait_for};
+use crate::runs::{are_measured, has_failed, outcomes};
+use fuser::Errno;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const NOTHING: [PathBuf; 0] = [];
+
+#[test]
+fn a_device_that_cannot_be_read_fails_its_cases_with_the_reason() {
+    let Some(faulty) = Faulty::mount() else {
+        return;
+    };
+    faulty.set(On::Read, 3, How::Error(Errno::EIO));
+    let here = Here::new();
+    let args = ["run", "selftest.file", "selftest.echo", "--preset"];
+    let answer = here.plumb(&[&args[..], &["rehearsal", "--dir", &faulty.text()]].concat());
+    assert_eq!(answer.code, Some(3), "{answer:?}");
+    let events = events(&here.record());
+    assert_eq!(end(&events), "complete");
+    has_failed(&events, "selftest.file", &["Input/output error"]);
+    are_measured(&events, &["selftest.echo"]);
+    // What was read before it failed is no figure.
+    assert_eq!(rounds(&events, "selftest.file"), (0, 3));
+    assert_eq!(faulty.paths(), NOTHING);
+}
+
+/// A file cannot be made, for this reason: its series ends without another attempt, what was written of
+/// the file is gone while the run still goes on, and another experiment is measured.
+fn a_file_cannot_be_made(faulty: &Faulty, reason: &str) {
+    let here = Here::new();
+    let dir = faulty.text();
+    let args = [
+        "run",
+        "selftest.file",
+        "selftest.echo",
+        "selftest.pulse",
+        "--preset",
+        "rehearsal",
+        "--set",
+        "selftest.file.size=1MiB",
+        "--set",
+        "selftest.pulse.duration=60s",
+        "--dir",
+        &dir,
+    ];
+    let session = here.command(&args).spawn().unwrap();
+    let pid = session.id();
+    here.wait_for(|event| is(event, "round") && event["series"] == "selftest.file");
+    here.wait_for(|event| is(event, "round") && event["series"] == "selftest.echo");
+    let left = faulty.paths();
+    assert_eq!(left.len(), 1, "only the run's own directory: {left:?}");
+    signal("INT", pid);
+    let answer = ended(session);
+    assert_eq!(answer.code, Some(4), "{answer:?}");
+    no_worker_stays(pid);
+    let events = events(&here.record());
+    has_failed(&events, "selftest.file", &["could not be made", reason]);
+    assert_eq!(rounds(&events, "selftest.file"), (0, 1));
+    assert_eq!(outcomes(&events, "selftest.echo")[0].0, "measured");
+    assert!(here.entries("store/journal").is_empty());
+}
+
+#[test]
+fn a_device_that_cannot_be_written_ends_the_series_at_once() {
+    let Some(faulty) = Faulty::mount() else {
+        return;
+    };
+    faulty.set(On::Write, 20, How::Error(Errno::EIO));
+    a_file_cannot_be_made(&faulty, "Input/output error");
+    faulty.mend();
+    faulty.set(On::Sync, 0, How::Error(Errno::EIO));
+    a_file_cannot_be_made(&faulty, "cannot sync the file: Input/output error");
+    assert_eq!(faulty.paths(), NOTHING);
+}
+
+#[test]
+fn a_device_without_room_ends_the_series_at_once() {
+    let Some(faulty) = Faulty::mount() else {
+        return;
+    };
+    faulty.set_room(512 << 10);
+    a_file_cannot_be_made(&faulty, "No space left on device");
+    assert_eq!(faulty.paths(), NOTHING);
+}
+
+#[test]
+fn a_device_that_turns_read_only_costs_what_it_held() {
+    let Some(faulty) = Faulty::mount() else {
+        return;
+    };
+    let here = Here::new();
+    let dir = faulty.text();
+    let args = [
+        "run",
+        "selftest.file",
+        "selftest.echo",
+        "--preset",
+        "rehearsal",
+        "--dir",
+        &dir,
+    ];
+    // It is written slowly, and refused in the middle.
+    faulty.set(On::Write, 1, How::Slow(Duration::from_millis(20)));
+    let set = ["--set", "selftest.file.size=1MiB"];
+    let session = here.command(&[&args[..], &set].concat()).spawn().unwrap();
+    wait_for("the middle of the file", || {
+        (faulty.asked(On::Write) > 10).then_some(())
+    });
+    faulty.set_read_only(true);
+    let answer = ended(session);
+    assert_eq!(answer.code, Some(3), "{answer:?}");
+    let events = events(&here.record());
+    assert_eq!(end(&events), "complete");
+    has_failed(&events, "selftest.file", &["Read-only file system"]);
+    are_measured(&events, &["selftest.echo"]);
+    // Nothing can be removed from it now: that is told, and made good when it can.
+    for words in ["cannot remove", "Read-only file system", "tries again"] {
+        assert!(answer.err.contains(words), "{words}: {answer:?}");
+    }
+    faulty.set_read_only(false);
+    let next = here.plumb(&["run", "selftest.echo", "--preset", "rehearsal"]);
+    assert!(next.err.contains("which an earlier run left"), "{next:?}");
+    assert_eq!(faulty.paths(), NOTHING);
+}
+
+/// A signal in the middle of the making of a file, and in the middle of a round that reads it.
+#[test]
+fn a_signal_leaves_nothing_and_a_kill_leaves_it_to_the_next_start() {
+    for on in [On::Write, On::Read] {
+        for name in ["INT", "TERM", "KILL"] {
+            let Some(faulty) = Faulty::mount() else {
+                return;
+            };
+            faulty.set(on, 1, How::Slow(Duration::from_millis(100)));
+            let here = Here::new();
+            let dir = faulty.text();
+            let args = [
+                "run",
+                "selftest.file",
+                "--preset",
+                "rehearsal",
+                "--set",
+                "selftest.file.size=256KiB",
+                "--dir",
+                &dir,
+            ];
+            let mut session = here.command(&args).spawn().unwrap();
+            let pid = session.id();
+            wait_for("the middle", || (faulty.asked(on) > 2).then_some(()));
+            signal(name, pid);
+            if name == "KILL" {
+                session.wait().unwrap();
+                assert!(!faulty.paths().is_empty(), "{on:?}");
+                let next = here.plumb(&["run", "selftest.echo", "--preset", "rehearsal"]);
+                assert_eq!(next.code, Some(0), "{next:?}");
+                assert!(next.err.contains("which an earlier run left"), "{next:?}");
+            } else {
+                let answer = ended(session);
+                assert_eq!(answer.code, Some(4), "{on:?}: {answer:?}");
+            }
+            no_worker_stays(pid);
+            assert_eq!(faulty.paths(), NOTHING, "{on:?}, {name}");
+            assert!(here.entries("store/journal").is_empty());
+        }
+    }
+}

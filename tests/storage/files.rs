@@ -1,0 +1,190 @@
+//! The fs family on storage that fails.
+
+use crate::disk::Disk;
+use crate::faulty::{Faulty, How, On};
+use crate::plumb::{Here, end, ended, events, is, of, wait_for};
+use crate::runs::{are_measured, outcomes};
+use fuser::Errno;
+use serde_json::Value;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+const MIB: u64 = 1 << 20;
+const NOTHING: [PathBuf; 0] = [];
+
+/// A run of these with their files there.
+fn run<'text>(what: &[&'text str], preset: &'text str, dir: &'text str) -> Vec<&'text str> {
+    [&["run"], what, &["--preset", preset, "--dir", dir]].concat()
+}
+
+/// How the cases of an experiment with this text in them ended, and why.
+fn cases<'run>(events: &'run [Value], experiment: &str, text: &str) -> Vec<(&'run str, &'run str)> {
+    let all = of(events, "outcome").into_iter();
+    let found = all.filter(|outcome| {
+        outcome["experiment"] == experiment && outcome["case"].to_string().contains(text)
+    });
+    let as_text = |value: &'run Value| value.as_str().unwrap_or_default();
+    let found = found.map(|outcome| (as_text(&outcome["outcome"]), as_text(&outcome["reason"])));
+    let found: Vec<(&str, &str)> = found.collect();
+    assert!(!found.is_empty(), "{experiment}: no case with {text}");
+    found
+}
+
+#[test]
+fn what_has_no_room_is_refused_before_anything_is_written() {
+    let Some(disk) = Disk::new("ext4", 48 * MIB) else {
+        return;
+    };
+    let here = Here::new();
+    let dir = disk.text();
+    let answer = here.plumb(&run(&["fs.read"], "quick", &dir));
+    assert_eq!(answer.code, Some(2), "{answer:?}");
+    for words in [
+        "may be written here",
+        "--dir DIR with more free space",
+        "fs.read.size",
+    ] {
+        assert!(answer.err.contains(words), "{words}: {answer:?}");
+    }
+    assert_eq!(disk.left(), NOTHING);
+    assert!(here.records().is_empty());
+}
+
+#[test]
+fn a_disk_that_others_fill_meanwhile_fails_what_needs_the_room() {
+    let Some(disk) = Disk::new("ext4", 1024 * MIB) else {
+        return;
+    };
+    let here = Here::new();
+    let dir = disk.text();
+    let what = ["fs.read", "selftest.file", "selftest.echo"];
+    let size = ["--set", "selftest.file.size=512MiB"];
+    let args = [&run(&what, "quick", &dir)[..], &size].concat();
+    let session = here.command(&args).spawn().unwrap();
+    // It is being written.
+    wait_for("the file", || {
+        let file = disk.left().pop()?.join("selftest-file");
+        (file.metadata().ok()?.len() > MIB).then_some(())
+    });
+    let filled = disk.fill();
+    let answer = ended(session);
+    assert!(matches!(answer.code, Some(0 | 3)), "{answer:?}");
+    let events = events(&here.record());
+    assert_eq!(end(&events), "complete");
+    let [("failed", reason)] = outcomes(&events, "selftest.file")[..] else {
+        panic!("{events:?}");
+    };
+    assert!(reason.contains("No space left on device"), "{reason}");
+    // What came before was measured, what came after says why it was not.
+    for (how, reason) in outcomes(&events, "fs.read") {
+        let is_space = reason.contains("No space left") || reason.contains("left, of which");
+        assert!(how == "measured" || is_space, "{how}: {reason}");
+    }
+    are_measured(&events, &["selftest.echo"]);
+    assert_eq!(disk.left(), NOTHING);
+    assert!(filled.exists());
+    assert!(here.entries("store/journal").is_empty());
+}
+
+/// Direct reads wait for their answer whatever signal comes: the first that hangs is the last, of this
+/// experiment and of the others with files there.
+#[test]
+fn a_directory_that_hangs_for_good_fails_all_that_is_left_there_at_once() {
+    let Some(faulty) = Faulty::mount() else {
+        return;
+    };
+    let here = Here::new();
+    let dir = faulty.text();
+    let what = ["fs.read", "fs.io", "selftest.echo"];
+    let sizes = ["--set", "fs.read.size=1MiB", "--set", "fs.read.mode=direct"];
+    let args = [&run(&what, "quick", &dir)[..], &sizes].concat();
+    let session = here.command(&args).spawn().unwrap();
+    // One round is measured.
+    here.wait_for(|event| is(event, "round") && event["series"].to_string().contains("fs.read"));
+    faulty.set(On::Read, 0, How::Hang);
+    let begun = Instant::now();
+    let answer = ended(session);
+    assert!(begun.elapsed() < Duration::from_secs(50));
+    let events = events(&here.record());
+    assert_eq!(end(&events), "complete", "{answer:?}");
+    let hung = |event: &&Value| event["reason"].to_string().contains("cannot be ended");
+    let voids = of(&events, "round").into_iter().filter(hung);
+    assert!(voids.count() >= 1, "{answer:?}");
+    for id in ["fs.read", "fs.io"] {
+        for (_, reason) in outcomes(&events, id) {
+            assert!(
+                reason.contains("hangs") && reason.contains(&dir),
+                "{id}: {reason}"
+            );
+        }
+    }
+    are_measured(&events, &["selftest.echo"]);
+}
+
+#[test]
+fn a_device_that_fails_in_a_case_costs_that_case() {
+    let Some(faulty) = Faulty::mount() else {
+        return;
+    };
+    let here = Here::new();
+    let dir = faulty.text();
+    let sizes = [
+        "--set",
+        "fs.read.size=1MiB",
+        "--set",
+        "fs.read.mode=direct,cold",
+    ];
+    let args = [
+        &run(&["fs.read", "selftest.echo"], "quick", &dir)[..],
+        &sizes,
+    ]
+    .concat();
+    let session = here.command(&args).spawn().unwrap();
+    here.wait_for(|event| is(event, "round") && event["series"].to_string().contains("fs.read"));
+    faulty.set(On::Read, 5, How::Error(Errno::EIO));
+    let answer = ended(session);
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let events = events(&here.record());
+    assert_eq!(end(&events), "complete");
+    let told = cases(&events, "fs.read", "direct");
+    assert!(
+        told.iter()
+            .any(|(_, reason)| reason.contains("Input/output error")),
+        "{told:?}"
+    );
+    assert_eq!(faulty.paths(), NOTHING);
+}
+
+/// A file system of a device that cannot read past the page cache says so, and so does plumb.
+#[test]
+fn direct_reads_are_refused_where_they_are_not_direct() {
+    let Some(disk) = Disk::with("ext4", 512 * MIB, "loop,data=journal") else {
+        return;
+    };
+    let here = Here::new();
+    let dir = disk.text();
+    let answer = here.plumb(&run(&["fs.read"], "rehearsal", &dir));
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let found = events(&here.record());
+    for (how, reason) in cases(&found, "fs.read", "\"direct\"") {
+        assert_eq!(how, "failed");
+        assert!(
+            reason.contains("cache: O_DIRECT is missing here"),
+            "{reason}"
+        );
+    }
+    for (how, reason) in cases(&found, "fs.read", "\"cold\"") {
+        assert_eq!(how, "measured", "{reason}");
+    }
+    assert_eq!(disk.left(), NOTHING);
+    // Files in memory are no device's.
+    for kind in ["tmpfs", "ramfs"] {
+        let Some(memory) = Disk::in_memory(kind) else {
+            return;
+        };
+        let answer = here.plumb(&run(&["fs.read"], "rehearsal", &memory.text()));
+        assert_eq!(answer.code, Some(2), "{kind}: {answer:?}");
+        assert!(answer.err.contains("--dir DIR"), "{kind}: {answer:?}");
+        assert_eq!(memory.left(), NOTHING);
+    }
+}

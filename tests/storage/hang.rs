@@ -1,0 +1,198 @@
+//! File systems that take a request and do not answer.
+
+use crate::faulty::{Faulty, How, On};
+use crate::plumb::{
+    Answer, Here, end, ended, events, no_worker_stays, rounds, signal, wait_for, wait_for_worker,
+};
+use crate::runs::{are_measured, has_failed};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Experiments that need no files.
+const OTHERS: [&str; 2] = ["selftest.echo", "selftest.fault"];
+
+/// Runs an experiment with one file, and others.
+fn args(faulty: &Faulty) -> Vec<String> {
+    let args = ["run", "selftest.file", "--preset", "rehearsal", "--dir"];
+    let args = args.into_iter().chain(OTHERS).map(str::to_owned);
+    let mut args: Vec<String> = args.collect();
+    args.insert(5, faulty.text());
+    args
+}
+
+fn run(here: &Here, faulty: &Faulty) -> (Answer, Vec<Value>, Duration) {
+    let begun = Instant::now();
+    let args = args(faulty);
+    let answer = here.plumb(&args.iter().map(String::as_str).collect::<Vec<_>>());
+    let took = begun.elapsed();
+    (answer, events(&here.record()), took)
+}
+
+/// The run ended by itself, in time; only the one experiment failed, for the hang.
+#[track_caller]
+fn costs_its_time_once(faulty: &Faulty, found: &(Answer, Vec<Value>, Duration)) {
+    let (answer, events, took) = found;
+    assert_eq!(answer.code, Some(3), "{answer:?}");
+    assert_eq!(end(events), "complete");
+    has_failed(events, "selftest.file", &["hangs", &faulty.text(), "--dir"]);
+    assert_eq!(rounds(events, "selftest.file"), (0, 1));
+    are_measured(events, &OTHERS);
+    assert!(faulty.unanswered() > 0);
+    assert!(*took < Duration::from_secs(60), "{took:?}");
+}
+
+/// Nothing is left.
+#[track_caller]
+fn is_clean(here: &Here, faulty: &Faulty) {
+    assert_eq!(faulty.paths(), [""; 0].map(PathBuf::from));
+    assert!(here.entries("store/journal").is_empty());
+}
+
+#[test]
+fn a_directory_that_does_not_answer_is_refused() {
+    let Some(faulty) = Faulty::mount() else {
+        return;
+    };
+    faulty.set(On::Look, 0, How::Hang);
+    let here = Here::new();
+    let begun = Instant::now();
+    let answer = here.plumb(&["plan", "selftest", "--dir", &faulty.text()]);
+    assert_eq!(answer.code, Some(2), "{answer:?}");
+    for words in ["hangs", "in 20 s", "name another directory", "umount"] {
+        assert!(answer.err.contains(words), "{words}: {answer:?}");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(40));
+}
+
+#[test]
+fn a_round_that_hangs_costs_its_time_once_and_the_run_goes_on() {
+    let Some(faulty) = Faulty::mount() else {
+        return;
+    };
+    faulty.set(On::Read, 0, How::Hang);
+    let here = Here::new();
+    let found = run(&here, &faulty);
+    costs_its_time_once(&faulty, &found);
+    // Only reads hang: what was made is removed.
+    is_clean(&here, &faulty);
+}
+
+/// The kernel waits for the answer to a write whatever signal comes.
+#[test]
+fn a_preparation_that_hangs_for_good_costs_its_time_once() {
+    let Some(faulty) = Faulty::mount() else {
+        return;
+    };
+    // The first is the probe's, whether the directory can be written.
+    faulty.set(On::Write, 1, How::Hang);
+    let here = Here::new();
+    let found = run(&here, &faulty);
+    costs_its_time_once(&faulty, &found);
+    has_failed(&found.1, "selftest.file", &["cannot be ended"]);
+    // Nor can a file be removed that is being written: the next start does it.
+    let told = &found.0.err;
+    assert!(told.contains("no answer in 2 s"), "{told}");
+    faulty.mend();
+    let next = here.plumb(&["run", "selftest.echo", "--preset", "rehearsal"]);
+    assert!(next.err.contains("which an earlier run left"), "{next:?}");
+    is_clean(&here, &faulty);
+}
+
+#[test]
+fn a_disk_that_is_slow_does_not_hang() {
+    let Some(faulty) = Faulty::mount() else {
+        return;
+    };
+    // Longer in all than a worker may be silent, and each by itself far shorter.
+    faulty.set(On::Read, 0, How::Slow(Duration::from_secs(4)));
+    let here = Here::new();
+    let (answer, events, took) = run(&here, &faulty);
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    are_measured(&events, &["selftest.file"]);
+    assert!(took > Duration::from_secs(25), "{took:?}");
+}
+
+#[test]
+fn a_directory_that_cannot_be_removed_is_left_to_the_next_start() {
+    let Some(faulty) = Faulty::mount() else {
+        return;
+    };
+    // The first is the probe's.
+    faulty.set(On::Remove, 1, How::Hang);
+    let here = Here::new();
+    let (answer, events, _) = run(&here, &faulty);
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    are_measured(&events, &["selftest.file"]);
+    let told = |answer: &Answer, words: &str| {
+        let told = answer.err.contains("cannot remove") && answer.err.contains("hangs");
+        assert!(told && answer.err.contains(words), "{words}: {answer:?}");
+    };
+    told(&answer, "the next run tries again");
+    let left = faulty.paths();
+    assert!(!left.is_empty());
+    assert_eq!(here.entries("store/journal").len(), 1);
+    // It hangs again: that is told, and the run goes on.
+    let next = ["run", "selftest.echo", "--preset", "rehearsal"];
+    let answer = here.plumb(&next);
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    told(&answer, "cannot be undone");
+    faulty.mend();
+    let answer = here.plumb(&next);
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let removed = format!("removed {}", faulty.path().join(&left[0]).display());
+    assert!(answer.err.contains(&removed), "{removed}: {answer:?}");
+    is_clean(&here, &faulty);
+}
+
+#[test]
+fn a_signal_ends_a_run_that_hangs() {
+    let Some(faulty) = Faulty::mount() else {
+        return;
+    };
+    faulty.set(On::Read, 0, How::Hang);
+    let here = Here::new();
+    let args = args(&faulty);
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let session = here.command(&args).spawn().unwrap();
+    let pid = session.id();
+    wait_for("a read that hangs", || {
+        (faulty.unanswered() > 0).then_some(())
+    });
+    let begun = Instant::now();
+    signal("INT", pid);
+    let answer = ended(session);
+    assert_eq!(answer.code, Some(4), "{answer:?}");
+    assert!(begun.elapsed() < Duration::from_secs(15));
+    no_worker_stays(pid);
+    assert_eq!(end(&events(&here.record())), "interrupted");
+    assert_eq!(faulty.paths(), [""; 0].map(PathBuf::from));
+    assert!(here.entries("store/journal").is_empty());
+}
+
+/// A killed session takes its worker along, as soon as that is answered; the next start removes the rest.
+#[test]
+fn what_hung_when_its_session_was_killed_is_removed_at_the_next_start() {
+    let Some(faulty) = Faulty::mount() else {
+        return;
+    };
+    faulty.set(On::Write, 1, How::Hang);
+    let here = Here::new();
+    let args = args(&faulty);
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let mut session = here.command(&args).spawn().unwrap();
+    let pid = session.id();
+    wait_for("a write that hangs", || {
+        (faulty.unanswered() > 0).then_some(())
+    });
+    wait_for_worker(pid);
+    signal("KILL", pid);
+    session.wait().unwrap();
+    faulty.mend();
+    no_worker_stays(pid);
+    assert!(!faulty.paths().is_empty());
+    let next = here.plumb(&["run", "selftest.echo", "--preset", "rehearsal"]);
+    assert_eq!(next.code, Some(0), "{next:?}");
+    assert!(next.err.contains("which an earlier run left"), "{next:?}");
+    is_clean(&here, &faulty);
+}

@@ -1,0 +1,130 @@
+//! Real file systems that are full, turn read-only, or lose the run's directory.
+
+use crate::disk::Disk;
+use crate::plumb::{Here, end, ended, events, is, rounds};
+use crate::runs::{are_measured, has_failed, outcomes};
+use std::fs;
+
+const MIB: u64 = 1 << 20;
+
+/// A run of one file of a size, and of something without files.
+fn args<'text>(dir: &'text str, preset: &'text str, size: &'text str) -> Vec<&'text str> {
+    let what = ["run", "selftest.file", "selftest.echo", "--preset", preset];
+    [&what[..], &["--dir", dir, "--set", size]].concat()
+}
+
+#[test]
+fn a_file_system_that_fills_fails_its_series_with_the_reason() {
+    for (kind, bytes) in [("ext4", 24 * MIB), ("xfs", 320 * MIB)] {
+        let Some(disk) = Disk::new(kind, bytes) else {
+            return;
+        };
+        let here = Here::new();
+        let dir = disk.text();
+        let answer = here.plumb(&args(&dir, "rehearsal", "selftest.file.size=512MiB"));
+        assert_eq!(answer.code, Some(3), "{answer:?}");
+        let events = events(&here.record());
+        assert_eq!(end(&events), "complete");
+        let words = ["could not be made", "No space left on device"];
+        has_failed(&events, "selftest.file", &words);
+        assert_eq!(rounds(&events, "selftest.file"), (0, 1));
+        are_measured(&events, &["selftest.echo"]);
+        assert_eq!(disk.left(), [""; 0].map(std::path::PathBuf::from));
+        assert!(here.entries("store/journal").is_empty());
+    }
+}
+
+#[test]
+fn a_file_system_that_is_full_is_refused() {
+    let Some(disk) = Disk::new("ext4", 24 * MIB) else {
+        return;
+    };
+    let filled = disk.fill();
+    let here = Here::new();
+    let dir = disk.text();
+    let answer = here.plumb(&args(&dir, "rehearsal", "selftest.file.size=4KiB"));
+    // A run that may write nothing, or a directory that cannot be written.
+    assert!(matches!(answer.code, Some(2 | 3)), "{answer:?}");
+    let said = format!("{}{}", answer.out, answer.err);
+    assert!(said.contains("No space left on device"), "{answer:?}");
+    assert_eq!(disk.left(), [""; 0].map(std::path::PathBuf::from));
+    assert!(here.entries("store/journal").is_empty());
+    assert!(filled.exists(), "others' files are not touched");
+}
+
+#[test]
+fn a_disk_that_turns_read_only_costs_no_figure_and_is_cleaned_later() {
+    let Some(disk) = Disk::new("ext4", 24 * MIB) else {
+        return;
+    };
+    let here = Here::new();
+    let dir = disk.text();
+    let session = here.command(&args(&dir, "quick", "selftest.file.size=8MiB"));
+    let session = { session }.spawn().unwrap();
+    here.wait_for(|event| is(event, "round") && event["series"] == "selftest.file");
+    crate::plumb::wait_for("nobody to write", || disk.remount("ro").ok());
+    let answer = ended(session);
+    // Rounds only read the file that was made before.
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    are_measured(&events(&here.record()), &["selftest.file", "selftest.echo"]);
+    for words in ["cannot remove", "Read-only file system", "tries again"] {
+        assert!(answer.err.contains(words), "{words}: {answer:?}");
+    }
+    assert_eq!(disk.left().len(), 1);
+    let next = ["run", "selftest.echo", "--preset", "rehearsal"];
+    let answer = here.plumb(&next);
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    assert!(answer.err.contains("cannot be undone"), "{answer:?}");
+    disk.remount("rw").unwrap();
+    let answer = here.plumb(&next);
+    assert!(answer.err.contains("an earlier run left"), "{answer:?}");
+    assert_eq!(disk.left(), [""; 0].map(std::path::PathBuf::from));
+    assert!(here.entries("store/journal").is_empty());
+}
+
+#[test]
+fn a_directory_that_somebody_removes_ends_its_series_and_not_the_run() {
+    let here = Here::new();
+    let dir = here.make_dir("files");
+    // Large enough that the rounds to come take longer than it takes to remove it.
+    let args = args(&dir, "quick", "selftest.file.size=32MiB");
+    let session = here.command(&args).spawn().unwrap();
+    here.wait_for(|event| is(event, "round") && event["series"] == "selftest.file");
+    for name in here.entries("files") {
+        fs::remove_dir_all(here.path("files").join(name)).unwrap();
+    }
+    let answer = ended(session);
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let events = events(&here.record());
+    assert_eq!(end(&events), "complete");
+    // It was measured until then.
+    let (how, reason) = outcomes(&events, "selftest.file")[0];
+    assert_eq!(how, "measured", "{reason}");
+    for words in ["given up after", "the prepared file is gone"] {
+        assert!(reason.contains(words), "{words}: {reason}");
+    }
+    are_measured(&events, &["selftest.echo"]);
+    assert!(here.entries("files").is_empty());
+    assert!(here.entries("store/journal").is_empty());
+}
+
+#[test]
+fn a_directory_that_is_gone_before_its_files_are_made_is_told() {
+    let here = Here::new();
+    let dir = here.make_dir("files");
+    let args = args(&dir, "standard", "selftest.file.size=4KiB");
+    let session = here.command(&args).spawn().unwrap();
+    // The clocks are calibrated first, for half a second.
+    crate::plumb::wait_for("the run's directory", || {
+        let name = here.entries("files").pop()?;
+        fs::remove_dir(here.path("files").join(name)).ok()
+    });
+    let answer = ended(session);
+    assert_eq!(answer.code, Some(3), "{answer:?}");
+    let events = events(&here.record());
+    assert_eq!(end(&events), "complete");
+    let words = ["could not be made", "No such file or directory"];
+    has_failed(&events, "selftest.file", &words);
+    are_measured(&events, &["selftest.echo"]);
+    assert!(here.entries("store/journal").is_empty());
+}
