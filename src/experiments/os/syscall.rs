@@ -97,6 +97,9 @@ const REHEARSAL_CHILDREN: usize = 8;
 /// Descriptors that the worker keeps beside the pools.
 const OTHER_DESCRIPTORS: u64 = 64;
 
+/// Every call, in the order of the catalogue.
+const ALL: &str = "getpid,getppid,clock_gettime_vdso,clock_gettime_raw,time_vdso,time_raw,open,close,stat,read_zero,write_null,pread_cached,sched_yield,mmap_munmap,futex_wake,epoll_wait,ioctl,uring_nop,first_in_child";
+
 static CARD: Card = Card {
     id: "os.syscall",
     title: "System calls",
@@ -132,8 +135,11 @@ static CARD: Card = Card {
                 "uring_nop",
                 "first_in_child",
             ]),
-            defaults: ["getpid,getppid,clock_gettime_vdso,clock_gettime_raw,time_vdso,time_raw,open,close,stat,read_zero,write_null,pread_cached,sched_yield,mmap_munmap,futex_wake,epoll_wait,ioctl,uring_nop,first_in_child";
-                3],
+            defaults: [
+                "getpid,clock_gettime_vdso,clock_gettime_raw,open,close,stat,read_zero,write_null,pread_cached,mmap_munmap,futex_wake,uring_nop,first_in_child",
+                ALL,
+                ALL,
+            ],
             role: Role::Case,
         },
         Param {
