@@ -27,6 +27,7 @@ pub mod line;
 pub mod matrix;
 pub mod memory;
 pub mod mount;
+pub mod nfs;
 pub mod peak;
 pub mod perf;
 pub mod place;
@@ -37,6 +38,7 @@ pub mod signal;
 pub mod sleep;
 pub mod storage;
 pub mod stream;
+pub mod tcp;
 pub mod thread;
 pub mod wait;
 
