@@ -1,4 +1,9 @@
-//! Where the bytes of a file lie on its device, and that they are there.
+//! Where the bytes of a file lie on its device, and that they are there; and in `storage/facts.rs`,
+//! what of them is in memory, and how it can be gone past.
+
+mod facts;
+
+pub use facts::{DirectTold, FileSystemFacts, Residency, direct_told, file_system, residency};
 
 use std::fs::File;
 use std::io;
