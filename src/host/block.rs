@@ -241,7 +241,7 @@ fn parse_mount(line: &str) -> Option<Mount> {
 }
 
 /// The kernel writes space, tab, newline and backslash as `\040` and so on.
-fn unescape(text: &str) -> String {
+pub(super) fn unescape(text: &str) -> String {
     let octal = [
         ("\\040", " "),
         ("\\011", "\t"),
