@@ -4,6 +4,7 @@ use crate::experiment::{Site, Skip};
 use crate::host::block::{Disk, Mount};
 use record::quantity::render;
 use record::unit::Unit;
+use std::path::Path;
 
 /// Bytes of a sector in /proc/diskstats, whatever the device's own are.
 const SECTOR_BYTES: u64 = 512;
@@ -75,14 +76,10 @@ pub(crate) fn below(site: &Site) -> Result<Below<'_>, Skip> {
         .needs(WAY_OUT)
     })?;
     let shown = dir.path.display();
-    let block = &site.host.block;
-    let mount = block.mount_of(&dir.path.to_string_lossy()).ok_or_else(|| {
+    let mount = mount_of(site, &dir.path).ok_or_else(|| {
         Skip::because(format!("the mounts do not tell where {shown} lies")).needs(WAY_OUT)
     })?;
-    let by_number = block
-        .disk_of(mount)
-        .map(|disk| (disk, mount.number.clone()));
-    let (disk, number) = by_number.or_else(|| by_name(site, mount)).ok_or_else(|| {
+    let (disk, number) = disk_of(site, mount).ok_or_else(|| {
         Skip::because(format!(
             "{shown} is on {}, which has no block device that counts what it reads: a page that is \
              first touched would come from memory or from another machine",
@@ -90,10 +87,7 @@ pub(crate) fn below(site: &Site) -> Result<Below<'_>, Skip> {
         ))
         .needs(WAY_OUT)
     })?;
-    if ["loop", "zram", "ram"]
-        .iter()
-        .any(|kind| disk.name.starts_with(kind))
-    {
+    if !counts_itself(disk) {
         return Err(Skip::because(format!(
             "{shown} is on {}, which keeps its data in memory or in a file with a cache of its own",
             disk.name
@@ -105,6 +99,25 @@ pub(crate) fn below(site: &Site) -> Result<Below<'_>, Skip> {
         number,
         mount,
     })
+}
+
+/// The mounted file system that holds a path.
+pub(crate) fn mount_of<'site>(site: &'site Site, path: &Path) -> Option<&'site Mount> {
+    site.host.block.mount_of(&path.to_string_lossy())
+}
+
+/// The disk below a mounted file system, and the `major:minor` under which it counts.
+pub(crate) fn disk_of<'site>(site: &'site Site, mount: &Mount) -> Option<(&'site Disk, String)> {
+    let by_number = site.host.block.disk_of(mount);
+    by_number
+        .map(|disk| (disk, mount.number.clone()))
+        .or_else(|| by_name(site, mount))
+}
+
+/// Whether a disk is no file and no memory that poses as one.
+pub(crate) fn counts_itself(disk: &Disk) -> bool {
+    let poses = ["loop", "zram", "ram"];
+    !poses.iter().any(|kind| disk.name.starts_with(kind))
 }
 
 /// File systems of several devices (btrfs) have numbers of their own, and name one device.
@@ -125,6 +138,12 @@ pub(crate) fn device_read_bytes(number: &str) -> Option<u64> {
 /// Requests that a device has not answered yet, of everybody; `None` without such a line.
 pub(crate) fn device_in_flight(number: &str) -> Option<u64> {
     in_flight_of(&std::fs::read_to_string("/proc/diskstats").ok()?, number)
+}
+
+/// Bytes that a device was given to write; `None` without such a line.
+pub(crate) fn device_written_bytes(number: &str) -> Option<u64> {
+    let diskstats = std::fs::read_to_string("/proc/diskstats").ok()?;
+    Some(field_of(&diskstats, number, 9)? * SECTOR_BYTES)
 }
 
 fn read_of(diskstats: &str, number: &str) -> Option<u64> {
@@ -148,11 +167,32 @@ fn field_of(diskstats: &str, number: &str, index: usize) -> Option<u64> {
 
 /// Bytes that the calling thread had a device read; `None` where the kernel does not count them.
 pub(crate) fn own_read_bytes() -> Option<u64> {
-    own_of(&std::fs::read_to_string("/proc/thread-self/io").ok()?)
+    own_of(
+        &std::fs::read_to_string("/proc/thread-self/io").ok()?,
+        "read_bytes:",
+    )
 }
 
-fn own_of(io: &str) -> Option<u64> {
-    let value = io.lines().find_map(|line| line.strip_prefix("read_bytes:"));
+/// Bytes that all threads of the process had devices read, the kernel's threads of an io_uring
+/// included; `None` where the kernel does not count them.
+pub(crate) fn process_read_bytes() -> Option<u64> {
+    own_of(
+        &std::fs::read_to_string("/proc/self/io").ok()?,
+        "read_bytes:",
+    )
+}
+
+/// As [`process_read_bytes`], bytes written: for what goes through the page cache counted when a page
+/// becomes dirty.
+pub(crate) fn process_written_bytes() -> Option<u64> {
+    own_of(
+        &std::fs::read_to_string("/proc/self/io").ok()?,
+        "write_bytes:",
+    )
+}
+
+fn own_of(io: &str, name: &str) -> Option<u64> {
+    let value = io.lines().find_map(|line| line.strip_prefix(name));
     value?.trim().parse().ok()
 }
 
@@ -220,7 +260,8 @@ mod tests {
         assert_eq!(read_of(text, "8:1"), None);
         assert_eq!(read_of("", "8:1"), None);
         let io = "rchar: 1\nread_bytes: 4096\nwrite_bytes: 7\n";
-        assert_eq!(own_of(io), Some(4096));
-        assert_eq!(own_of("rchar: 1\n"), None);
+        assert_eq!(own_of(io, "read_bytes:"), Some(4096));
+        assert_eq!(own_of(io, "write_bytes:"), Some(7));
+        assert_eq!(own_of("rchar: 1\n", "read_bytes:"), None);
     }
 }

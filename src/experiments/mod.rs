@@ -10,6 +10,7 @@ pub mod memory;
 pub mod noise;
 pub mod os;
 pub(crate) mod pair;
+pub(crate) mod prepared;
 pub mod selftest;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -22,6 +22,7 @@ pub mod fault;
 pub mod gaps;
 pub mod handover;
 pub mod instruction;
+pub mod io;
 pub mod kernel;
 pub mod line;
 pub mod matrix;

@@ -1,9 +1,12 @@
 //! Where the bytes of a file lie on its device, and that they are there; and in `storage/facts.rs`,
-//! what of them is in memory, and how it can be gone past.
+//! what of them is in memory; in
+//! `storage/open.rs`, how that is gone past.
 
 mod facts;
+mod open;
 
 pub use facts::{DirectTold, FileSystemFacts, Residency, direct_told, file_system, residency};
+pub use open::{Way, open};
 
 use std::fs::File;
 use std::io;

@@ -1,5 +1,7 @@
 //! Files: what the page cache holds, what a device or a server gives, what writing and syncing cost.
 
+mod file;
+
 crate::family!(
     "fs",
     "files: the page cache's size, reads and writes by block, depth and threads, contention, remote files, syncs, metadata",

@@ -1,0 +1,455 @@
+//! Many operations at a time through io_uring.
+
+use std::fs::File;
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::AsRawFd;
+
+use io_uring::{CompletionQueue, IoUring, SubmissionQueue, Submitter, opcode, squeue, types};
+
+use super::{Buffers, Failure, Latencies, Op, Ran, Steady, Stop};
+use crate::clock::{Clock, vdso_clock_gettime};
+
+/// A drain that the kernel refuses so often will never end.
+const MOST_REFUSED: u32 = 1_000_000;
+
+/// What a ring is to have; what the kernel does not give is an error, never left out in silence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UringSetup {
+    /// The kernel holds the file, so that no operation looks it up.
+    pub registered_file: bool,
+    /// The kernel holds the pages of the blocks, so that no operation pins them. They count against
+    /// `RLIMIT_MEMLOCK` of a process without `CAP_IPC_LOCK`.
+    pub registered_buffers: bool,
+}
+
+impl UringSetup {
+    /// Both.
+    pub const REGISTERED: UringSetup = UringSetup {
+        registered_file: true,
+        registered_buffers: true,
+    };
+}
+
+/// A ring for reads and writes of one file, with a block for each operation in flight. It is used by
+/// the thread that made it, because the kernel is told so.
+pub struct Uring {
+    // Dropped before the blocks that the kernel holds through it.
+    ring: IoUring,
+    deferred: bool,
+    work: Work,
+    /// Not to be sent to another thread.
+    here: PhantomData<*const ()>,
+}
+
+/// All but the ring.
+struct Work {
+    file: File,
+    buffers: Buffers,
+    setup: UringSetup,
+    /// Offset of the operation that last used a block.
+    offsets: Vec<Option<u64>>,
+    /// Tick of its submission.
+    submitted: Vec<u64>,
+    blocks: Free,
+}
+
+impl Uring {
+    /// A ring of depth `buffers.count()`.
+    ///
+    /// # Errors
+    /// No io_uring in this kernel (ENOSYS), or forbidden (EPERM: `kernel.io_uring_disabled`, seccomp);
+    /// more than 16384 blocks (EINVAL); blocks that may not be locked (ENOMEM).
+    pub fn new(file: File, buffers: Buffers, setup: UringSetup) -> io::Result<Uring> {
+        let depth = u16::try_from(buffers.count()).unwrap_or(u16::MAX);
+        let (ring, deferred) = ring(u32::from(depth))?;
+        let submitter = ring.submitter();
+        if setup.registered_file {
+            submitter.register_files(&[file.as_raw_fd()])?;
+        }
+        if setup.registered_buffers {
+            let blocks: Vec<libc::iovec> = (0..buffers.count())
+                .map(|index| libc::iovec {
+                    iov_base: buffers.get(index).as_ptr().cast_mut().cast(),
+                    iov_len: buffers.block_bytes(),
+                })
+                .collect();
+            // SAFETY: the blocks are mapped for as long as the ring is: `Uring` owns both, and drops
+            // the ring first.
+            unsafe { submitter.register_buffers(&blocks) }?;
+        }
+        Ok(Uring {
+            ring,
+            deferred,
+            work: Work {
+                file,
+                offsets: vec![None; buffers.count()],
+                submitted: vec![0; buffers.count()],
+                buffers,
+                setup,
+                blocks: Free::all(depth),
+            },
+            here: PhantomData,
+        })
+    }
+
+    /// The file.
+    pub fn file(&self) -> &File {
+        &self.work.file
+    }
+
+    /// The blocks, as the last operations left them.
+    pub fn buffers(&self) -> &Buffers {
+        &self.work.buffers
+    }
+
+    /// Where in the file the block of a buffer was last read or written; `None` if never.
+    pub fn offset_of(&self, index: usize) -> Option<u64> {
+        self.work.offsets[index]
+    }
+
+    /// Whether completions are worked off only when this thread asks for them
+    /// (`IORING_SETUP_DEFER_TASKRUN`, Linux 6.1).
+    pub fn is_deferred(&self) -> bool {
+        self.deferred
+    }
+
+    /// Keeps `buffers.count()` operations in flight at the offsets that are given, until `stop` or
+    /// their end, then waits for the rest. Each time that completions are seen, all of their blocks
+    /// are submitted again, and with the same system call the next completion is waited for. `now`
+    /// reads the clock: just before and just after that call. Completions after the last submission
+    /// are not logged, because fewer and fewer are in flight then: `stop.at_least` is to be several
+    /// times the depth.
+    ///
+    /// # Errors
+    /// The first operation that failed or was short; no operation is in flight then.
+    /// [`Op::WriteSynced`] is not for rings.
+    #[inline]
+    pub fn run(
+        &mut self,
+        op: Op,
+        offsets: impl FnMut() -> Option<u64>,
+        now: impl Fn() -> u64,
+        stop: Stop,
+        log: &mut Latencies,
+    ) -> Result<Ran, Failure> {
+        if op == Op::WriteSynced {
+            let reason = "a ring does not write and sync in one operation";
+            let error = io::Error::new(io::ErrorKind::Unsupported, reason);
+            return Err(Failure::Engine(error));
+        }
+        let (mut submitter, mut queue, mut done) = self.ring.split();
+        // The kernel then need not look the ring up (Linux 5.18); without it the calls cost a little more.
+        let is_registered = submitter.register_ring_fd().is_ok();
+        let rings = Rings {
+            submitter: &submitter,
+            queue: &mut queue,
+            done: &mut done,
+        };
+        let cpu_before_ns = vdso_clock_gettime(Clock::THREAD_CPU);
+        let mut state = State::new(now());
+        let outcome = self
+            .work
+            .turns(rings, op, offsets, &now, stop, log, &mut state);
+        let thread_cpu_ns = vdso_clock_gettime(Clock::THREAD_CPU) - cpu_before_ns;
+        if is_registered {
+            submitter.unregister_ring_fd().map_err(Failure::Engine)?;
+        }
+        drop((queue, done));
+        match outcome {
+            Ok(()) => Ok(state.ran(self.work.buffers.block_bytes(), thread_cpu_ns)),
+            Err(failure) => {
+                self.drain();
+                Err(failure)
+            }
+        }
+    }
+
+    /// Waits until nothing is in flight.
+    fn drain(&mut self) {
+        let mut refused = 0;
+        while self.work.blocks.in_flight() > 0 {
+            if self.ring.submit_and_wait(1).is_err() {
+                refused += 1;
+                // The kernel may write to the blocks for as long as it has not said that it is done.
+                if refused == MOST_REFUSED {
+                    std::process::abort();
+                }
+            }
+            for completion in self.ring.completion() {
+                self.work.blocks.give(completion.user_data() as u16);
+            }
+        }
+    }
+}
+
+impl Drop for Uring {
+    fn drop(&mut self) {
+        self.drain();
+    }
+}
+
+/// The two queues and the way to the kernel, for the length of a run.
+struct Rings<'run, 'ring> {
+    submitter: &'run Submitter<'ring>,
+    queue: &'run mut SubmissionQueue<'ring>,
+    done: &'run mut CompletionQueue<'ring>,
+}
+
+impl Work {
+    #[inline(always)]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "those of `Uring::run`, taken apart"
+    )]
+    fn turns(
+        &mut self,
+        rings: Rings<'_, '_>,
+        op: Op,
+        mut offsets: impl FnMut() -> Option<u64>,
+        now: &impl Fn() -> u64,
+        stop: Stop,
+        log: &mut Latencies,
+        state: &mut State,
+    ) -> Result<(), Failure> {
+        let bytes = self.buffers.block_bytes();
+        self.blocks.before = self.blocks.left;
+        loop {
+            while !state.is_over && self.blocks.left > 0 {
+                let goes_on = !stop.is_over(state.begun, state.tick);
+                let Some(offset) = goes_on.then(&mut offsets).flatten() else {
+                    state.is_over = true;
+                    break;
+                };
+                let entry = self.entry(op, offset);
+                // SAFETY: the block is the ring's until its completion is seen: every way out of
+                // `run`, and the drop, waits for what is in flight.
+                let pushed = unsafe { rings.queue.push(&entry) };
+                // The queue has room for all blocks.
+                pushed.map_err(|_| Failure::Engine(io::Error::other("the queue is full")))?;
+                self.blocks.left -= 1;
+                state.begun += 1;
+            }
+            rings.queue.sync();
+            if self.blocks.in_flight() == 0 {
+                return Ok(());
+            }
+            let tick = now();
+            for slot in self.blocks.just_taken() {
+                self.submitted[usize::from(*slot)] = tick;
+            }
+            state.submitted(self.blocks.in_flight() as u32, tick);
+            enter(rings.submitter)?;
+            let tick = now();
+            rings.queue.sync();
+            rings.done.sync();
+            let mut failure = None;
+            let mut seen = 0;
+            for completion in &mut *rings.done {
+                let slot = completion.user_data() as usize;
+                self.blocks.give(slot as u16);
+                seen += 1;
+                let result = i64::from(completion.result());
+                if result != bytes as i64 {
+                    let offset = self.offsets[slot].unwrap_or_default();
+                    failure.get_or_insert(Failure::of(op, offset, bytes, result));
+                } else if !state.is_over {
+                    log.add(tick.saturating_sub(self.submitted[slot]));
+                }
+            }
+            self.blocks.before = self.blocks.left;
+            state.seen(seen, tick);
+            if let Some(failure) = failure {
+                return Err(failure);
+            }
+        }
+    }
+
+    /// The operation at `offset` with the next free block.
+    #[inline(always)]
+    fn entry(&mut self, op: Op, offset: u64) -> squeue::Entry {
+        let index = self.blocks.next();
+        let slot = usize::from(index);
+        self.offsets[slot] = Some(offset);
+        if op.writes() {
+            self.buffers.stamp(slot);
+        }
+        let block = self.buffers.get_mut(slot);
+        let (start, bytes) = (block.as_mut_ptr(), block.len() as u32);
+        // The same operation for a file that is registered and for one that is not.
+        macro_rules! built {
+            ($file:expr) => {
+                match (op == Op::Read, self.setup.registered_buffers) {
+                    (true, true) => opcode::ReadFixed::new($file, start, bytes, index)
+                        .offset(offset)
+                        .build(),
+                    (true, false) => opcode::Read::new($file, start, bytes)
+                        .offset(offset)
+                        .build(),
+                    (false, true) => opcode::WriteFixed::new($file, start, bytes, index)
+                        .offset(offset)
+                        .build(),
+                    (false, false) => opcode::Write::new($file, start, bytes)
+                        .offset(offset)
+                        .build(),
+                }
+            };
+        }
+        let entry = match self.setup.registered_file {
+            true => built!(types::Fixed(0)),
+            false => built!(types::Fd(self.file.as_raw_fd())),
+        };
+        entry.user_data(u64::from(index))
+    }
+}
+
+/// The blocks that no operation uses, the next at the end of `left`.
+struct Free {
+    slots: Vec<u16>,
+    left: usize,
+    /// How many there were before the last were taken.
+    before: usize,
+}
+
+impl Free {
+    fn all(count: u16) -> Free {
+        Free {
+            slots: (0..count).rev().collect(),
+            left: usize::from(count),
+            before: usize::from(count),
+        }
+    }
+
+    #[inline(always)]
+    fn next(&self) -> u16 {
+        self.slots[self.left - 1]
+    }
+
+    /// Those taken since the last completions.
+    #[inline(always)]
+    fn just_taken(&self) -> &[u16] {
+        &self.slots[self.left..self.before]
+    }
+
+    #[inline(always)]
+    fn give(&mut self, slot: u16) {
+        self.slots[self.left] = slot;
+        self.left += 1;
+    }
+
+    #[inline(always)]
+    fn in_flight(&self) -> usize {
+        self.slots.len() - self.left
+    }
+}
+
+/// How far a run is.
+struct State {
+    first_tick: u64,
+    /// Of the last event.
+    tick: u64,
+    begun: u64,
+    completed: u64,
+    in_flight: u32,
+    most_in_flight: u32,
+    /// Operations in flight times ticks, over the steady stretch.
+    area: u128,
+    steady: Steady,
+    /// No more are submitted.
+    is_over: bool,
+}
+
+impl State {
+    fn new(tick: u64) -> State {
+        State {
+            first_tick: tick,
+            tick,
+            begun: 0,
+            completed: 0,
+            in_flight: 0,
+            most_in_flight: 0,
+            area: 0,
+            steady: Steady::default(),
+            is_over: false,
+        }
+    }
+
+    #[inline(always)]
+    fn goes_to(&mut self, tick: u64) {
+        if self.completed > 0 && !self.is_over {
+            self.area += u128::from(self.in_flight) * u128::from(tick.saturating_sub(self.tick));
+        }
+        self.tick = tick;
+    }
+
+    #[inline(always)]
+    fn submitted(&mut self, in_flight: u32, tick: u64) {
+        self.goes_to(tick);
+        self.in_flight = in_flight;
+        self.most_in_flight = self.most_in_flight.max(in_flight);
+    }
+
+    #[inline(always)]
+    fn seen(&mut self, count: u32, tick: u64) {
+        self.goes_to(tick);
+        self.in_flight -= count;
+        if count > 0 && !self.is_over {
+            if self.completed == 0 {
+                self.steady.from_tick = tick;
+            } else {
+                self.steady.operations += u64::from(count);
+            }
+            self.steady.until_tick = tick;
+        }
+        self.completed += u64::from(count);
+    }
+
+    fn ran(self, block_bytes: usize, thread_cpu_ns: u64) -> Ran {
+        let steady_ticks = self.steady.until_tick - self.steady.from_tick;
+        Ran {
+            operations: self.completed,
+            bytes: self.completed * block_bytes as u64,
+            first_tick: self.first_tick,
+            last_tick: self.tick,
+            steady: self.steady,
+            most_in_flight: self.most_in_flight,
+            mean_in_flight: match steady_ticks {
+                0 => f64::from(self.most_in_flight),
+                ticks => self.area as f64 / ticks as f64,
+            },
+            thread_cpu_ns,
+        }
+    }
+}
+
+/// A ring with as little to do on completion as this kernel allows: those of fio's engine. Kernels
+/// that know less get less; the second value says whether they know all.
+fn ring(depth: u32) -> io::Result<(IoUring, bool)> {
+    let deferred = IoUring::builder()
+        .setup_single_issuer()
+        .setup_defer_taskrun()
+        .setup_coop_taskrun()
+        .build(depth);
+    match deferred {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
+        other => return other.map(|ring| (ring, true)),
+    }
+    let cooperative = IoUring::builder().setup_coop_taskrun().build(depth);
+    match cooperative {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
+        other => return other.map(|ring| (ring, false)),
+    }
+    Ok((IoUring::new(depth)?, false))
+}
+
+/// Submits what is in the queue and waits for a completion, again where a signal came between.
+#[inline(always)]
+fn enter(submitter: &Submitter<'_>) -> Result<(), Failure> {
+    loop {
+        match submitter.submit_and_wait(1) {
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Failure::Engine(error)),
+        }
+    }
+}
