@@ -44,13 +44,23 @@ pub(crate) struct Route {
 impl Net {
     /// The interface that leads to an address, and whether through a gateway. `None` without a route.
     pub(crate) fn way_to(&self, address: IpAddr) -> Option<(&Interface, bool)> {
-        let find = |name: &str| self.interfaces.iter().find(|interface| interface.name == name);
+        let find = |name: &str| {
+            self.interfaces
+                .iter()
+                .find(|interface| interface.name == name)
+        };
         // Addresses of the machine itself have a table of their own, which is not read: loopback's are known.
         if address.is_loopback() {
-            return Some((self.interfaces.iter().find(|interface| interface.loopback)?, false));
+            return Some((
+                self.interfaces
+                    .iter()
+                    .find(|interface| interface.loopback)?,
+                false,
+            ));
         }
         let leads = self.routes.iter().filter(|route| route.leads_to(address));
-        let best = leads.max_by_key(|route| (route.prefix_bits, std::cmp::Reverse(route.metric)))?;
+        let best =
+            leads.max_by_key(|route| (route.prefix_bits, std::cmp::Reverse(route.metric)))?;
         Some((find(&best.interface)?, best.has_gateway))
     }
 }
