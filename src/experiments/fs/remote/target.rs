@@ -6,7 +6,7 @@ use crate::host::block::Mount;
 use record::key::Value;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 
 /// What a URL begins with.
 const SCHEME: &str = "nfs://";
@@ -22,8 +22,6 @@ const WAY_OUT: &str = "--set fs.remote.path=/mnt/share (a directory of a mounted
 pub(super) enum Target<'site> {
     /// A directory of a mounted file system.
     Directory {
-        /// Its path, absolute.
-        path: PathBuf,
         /// What lies below.
         ground: Ground<'site>,
     },
@@ -89,20 +87,14 @@ fn directory<'site>(site: &'site Site, text: &str) -> Result<Target<'site>, Skip
         None => "no mount that is known".to_owned(),
     };
     match ground.kind {
-        Kind::Network | Kind::Fuse => Ok(Target::Directory {
-            path: path.to_owned(),
-            ground,
-        }),
+        Kind::Network | Kind::Fuse => Ok(Target::Directory { ground }),
         Kind::Device | Kind::Memory => refuse(format!(
             "{text} lies on this machine ({named}): that is what fs.read measures, with --dir {text}. If it \
              is a symbolic link, name what it leads to"
         )),
         // A cluster's file system that is not in any list has no disk here either.
         Kind::Stacked | Kind::Unknown => match ground.mount.is_some_and(is_remote) {
-            true => Ok(Target::Directory {
-                path: path.to_owned(),
-                ground,
-            }),
+            true => Ok(Target::Directory { ground }),
             false => refuse(format!(
                 "{text} lies on {named}, of which is not known that another machine has its files"
             )),
