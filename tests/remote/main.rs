@@ -42,3 +42,9 @@ fn text_of(events: &[Value], kind: &str) -> String {
     let of = events.iter().filter(|event| event["event"] == kind);
     of.map(|event| format!("{event}\n")).collect()
 }
+
+/// Whether some case of an experiment was measured.
+fn measured(events: &[Value], experiment: &str) -> bool {
+    let mut outcomes = events.iter().filter(|event| event["event"] == "outcome");
+    outcomes.any(|event| event["experiment"] == experiment && event["outcome"] == "measured")
+}

@@ -1,7 +1,7 @@
 //! Files of an NFS server (Ganesha, over a directory of this machine) that libnfs reads.
 
 use crate::lab::{Lab, Program, SERVER, names, plumb};
-use crate::{quantity, samples, take_events, text_of};
+use crate::{measured, quantity, samples, take_events, text_of};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
@@ -125,7 +125,7 @@ fn check_lost(hold: bool) {
     let run = lab.client(
         "plumb",
         &plumb(&format!(
-            "run fs.remote selftest.sleep clock.read --preset quick --set 'fs.remote.path=nfs://{SERVER}/exp/data?version=4'"
+            "run fs.remote clock.read --preset quick --set 'fs.remote.path=nfs://{SERVER}/exp/data?version=4'"
         )),
     );
     lab.wait_for_event("round", "fs.remote");

@@ -1,7 +1,7 @@
 //! A mounted file system of another machine: SSHFS, with a server of its own.
 
 use crate::lab::{Lab, Program, SERVER, names, plumb};
-use crate::{quantity, samples, take_events, text_of};
+use crate::{measured, quantity, samples, take_events, text_of};
 use std::fs;
 use std::process::Command;
 

@@ -341,7 +341,7 @@ impl Drop for NfsFile {
     }
 }
 
-/// The library's last words, with the system's of the result.
+/// The library's last words, else the system's of the result.
 fn told(library: &Library, context: NonNull<c_void>, result: c_int) -> io::Error {
     // SAFETY: a context of ours; its text ends with a zero byte and is copied before the next call.
     let said = unsafe {
@@ -350,10 +350,11 @@ fn told(library: &Library, context: NonNull<c_void>, result: c_int) -> io::Error
     };
     let system = io::Error::from_raw_os_error(result.saturating_neg());
     let said = said.filter(|said| !said.trim().is_empty());
-    match (said, result) {
-        (Some(said), 0) => io::Error::other(said),
-        (Some(said), _) => io::Error::new(system.kind(), format!("{said} ({system})")),
-        (None, _) => system,
+    match said {
+        Some(said) if result == 0 => io::Error::other(said),
+        // A time-out is EINTR to the library: its words say better.
+        Some(said) => io::Error::new(system.kind(), said),
+        None => system,
     }
 }
 

@@ -8,7 +8,7 @@
 //! an estimate: nfsiostat of busy kernels' clients shows 20 to 100 µs more in `exe` than in `rtt`.
 
 use crate::experiment::{Known, Site};
-use crate::predict::{Estimate, around, inverse, range, scaled, sum};
+use crate::predict::{Estimate, around, inverse, range};
 use record::event::{Bound, Range, Side};
 
 /// Bytes of a block.
@@ -17,8 +17,8 @@ const BLOCK_BYTES: f64 = 4096.0;
 const WIRE_HEAD_BYTES: f64 = 38.0;
 const MTU_HEAD_BYTES: f64 = 52.0;
 /// A round trip in ns.
-const LOOPBACK: Range = range(8e3, 3e4, 1.2e5);
-const VIRTUAL: Range = range(1e4, 6e4, 4e5);
+const LOOPBACK: Range = range(5e3, 2e4, 1.2e5);
+const VIRTUAL: Range = range(5e3, 3e4, 4e5);
 const WIRED: Range = range(3e4, 2e5, 2e6);
 const FAST_WIRED: Range = range(1e4, 7e4, 1e6);
 const WIRELESS: Range = range(8e5, 3e6, 2.5e7);
@@ -30,24 +30,24 @@ const GATEWAY_HIGH_NS: f64 = 1.5e8;
 /// Of a link that tells no rate: from 10 Mbit/s to what memory copies, in B/s.
 const UNKNOWN_RATE: Range = range(1.2e6, 2e8, 2e10);
 /// Between namespaces and guests bytes are copied, whatever rate their links claim, in B/s.
-const COPIED_RATE: Range = range(8e7, 8e8, 1e10);
+const COPIED_RATE: Range = range(8e7, 1.5e9, 2e10);
 /// What a server takes for a request that its memory answers, in ns; and the worst disk behind it.
-const SERVER_MEMORY: Range = range(3e3, 3e4, 2e5);
+const SERVER_MEMORY: Range = range(2e3, 2e4, 2e5);
 const SERVER_DISK_NS: f64 = 2.5e7;
 /// A file that was there before may be on the server's disk or in its memory, in ns.
-const SERVER_EXISTING: Range = range(3e3, 6e4, 2.5e7);
+const SERVER_EXISTING: Range = range(2e3, 3e4, 2.5e7);
 /// What a client does for a request, in ns.
 const CLIENT_NFS: Range = range(1e4, 4e4, 3e5);
 const CLIENT_SMB: Range = range(1.5e4, 6e4, 5e5);
 /// Into the program and out of it, encryption included.
-const CLIENT_FUSE: Range = range(3e4, 1.5e5, 1.5e6);
-const CLIENT_LIBRARY: Range = range(3e3, 2e4, 1.5e5);
+const CLIENT_FUSE: Range = range(2e4, 1.2e5, 1.5e6);
+const CLIENT_LIBRARY: Range = range(2e3, 1e4, 1.5e5);
 const CLIENT_OTHER: Range = range(3e3, 8e4, 1.5e6);
 /// A request that waits for nothing before it is sent, and one behind others that were read ahead.
 const QUEUE_ALONE: Range = range(20.0, 4e3, 2e5);
 const QUEUE_BEHIND: Range = range(20.0, 5e4, 2e7);
 /// A system call and a copy of 4 KiB out of the page cache, in ns.
-const COPY: Range = range(150.0, 700.0, 5e3);
+const COPY: Range = range(120.0, 700.0, 5e3);
 /// Blocks that readahead has on their way: windows are 32 (128 KiB) to 256 (several MiB are split), small
 /// files end before it has grown.
 const AHEAD_BLOCKS: Range = range(4.0, 32.0, 256.0);
@@ -136,7 +136,7 @@ pub(crate) fn block(
     match reading {
         Reading::Asked | Reading::Cached => alone,
         Reading::Missed => {
-            let copied = sum(alone.range, COPY);
+            let copied = total(&[alone.range, COPY]);
             // What one miss brings may be more than a block: the next ones near it are there then.
             Estimate {
                 range: range(copied.low / 32.0, copied.likely, copied.high),
@@ -152,7 +152,7 @@ pub(crate) fn block(
                 alone.range.high / AHEAD_BLOCKS.low,
             );
             Estimate {
-                range: sum(sum(waits, transfer.range), COPY),
+                range: total(&[waits, transfer.range, COPY]),
                 because: format!(
                     "{}; read ahead in order: {} to {} blocks on their way at once",
                     alone.because, AHEAD_BLOCKS.low, AHEAD_BLOCKS.high
@@ -191,7 +191,7 @@ pub(crate) fn wire(site: &Site, known: Option<&Known>, way: &Way<'_>) -> Estimat
     let server = server(known, way);
     let transfer = transfer(site, known, way);
     Estimate {
-        range: sum(sum(trip.range, server.range), transfer.range),
+        range: total(&[trip.range, server.range, transfer.range]),
         because: format!("{}; {}; {}", trip.because, server.because, transfer.because),
     }
     .and("requests of larger blocks, as readahead makes, take longer")
@@ -243,7 +243,7 @@ pub(crate) fn execute(
 ) -> Estimate {
     let (wire, client, queue) = (wire(site, known, way), client(way), queue(reading));
     Estimate {
-        range: sum(sum(wire.range, client.range), queue.range),
+        range: total(&[wire.range, client.range, queue.range]),
         because: format!("{}; {}; {}", wire.because, client.because, queue.because),
     }
 }
@@ -276,9 +276,8 @@ fn alone(site: &Site, known: Option<&Known>, way: &Way<'_>) -> Estimate {
     let trip = round_trip(site, known, way);
     let server = server(known, way);
     let transfer = transfer(site, known, way);
-    let parts = [trip.range, server.range, transfer.range];
     Estimate {
-        range: parts.into_iter().fold(client.range, sum),
+        range: total(&[client.range, trip.range, server.range, transfer.range]),
         because: format!(
             "base hardware: {}; {}; {}; {}",
             trip.because, transfer.because, server.because, client.because
@@ -289,7 +288,7 @@ fn alone(site: &Site, known: Option<&Known>, way: &Way<'_>) -> Estimate {
 fn round_trip(site: &Site, known: Option<&Known>, way: &Way<'_>) -> Estimate {
     if let Some(ns) = known.and_then(|known| measured_rtt(site, known, way)) {
         return Estimate {
-            range: scaled(around(ns, 1.0), 1.0),
+            range: around(ns, 1.0),
             because: format!(
                 "a round trip as net.rtt measured it, {:.0} µs, if its far end is the server",
                 ns / 1e3
@@ -379,7 +378,7 @@ fn server(known: Option<&Known>, way: &Way<'_>) -> Estimate {
             let likely = if is_existing { disk } else { memory };
             let spread = range(memory.min(likely), likely, disk.max(likely) * 3.0);
             Estimate {
-                range: sum(SERVER_MEMORY, spread),
+                range: total(&[SERVER_MEMORY, spread]),
                 because: format!(
                     "a server as this machine: {:.1} µs of its memory to {:.0} µs of its disk, as fs.read \
                      measured them here",
@@ -457,6 +456,13 @@ fn leads_there(site: &Site, way: &Way<'_>, case: &record::key::CaseId) -> bool {
         Link::Loopback => has("loopback") || site.peer.is_none(),
         _ => !has("loopback") && site.peer.is_some(),
     }
+}
+
+/// The interval of parts that go together: where machines, cards and links are fast, they are in all of
+/// them, so that ends add to ends.
+fn total(parts: &[Range]) -> Range {
+    let of = |end: fn(&Range) -> f64| parts.iter().map(end).sum();
+    range(of(|part| part.low), of(|part| part.likely), of(|part| part.high))
 }
 
 fn middle(mut values: Vec<f64>) -> Option<f64> {

@@ -3,10 +3,12 @@
 use super::passes::{Reader, drive};
 use super::wire;
 use crate::experiments::fs::file::{Mode, Opened, open, right, write_prepared};
+use crate::host::block::is_mounted;
 use crate::measure::Bench;
 use anyhow::{Context, Result, ensure};
 use metal::storage::file_system;
 use record::case::{Case, Series};
+use record::key::Value;
 use record::quantity::render;
 use record::unit::Unit;
 use std::collections::BTreeSet;
@@ -85,6 +87,7 @@ impl Reader for File {
 /// What it assumed does not hold, or the server failed.
 pub(super) fn time(case: &Case, bench: &mut Bench) -> Result<()> {
     let dir = bench.dir().context("no work directory was made")?;
+    demand_mount(case)?;
     let bytes = case.int("size").context("the case has no size")?;
     let mode = case
         .text("mode")
@@ -133,6 +136,20 @@ pub(super) fn time(case: &Case, bench: &mut Bench) -> Result<()> {
         counted.describe(samples, asked, mode == Mode::Cached);
     }
     samples.notes.extend(notes);
+    Ok(())
+}
+
+/// Demands that what was mounted in planning still is. Where a program behind FUSE has ended, the place is a
+/// directory of this machine again.
+fn demand_mount(case: &Case) -> Result<()> {
+    let Some(target) = case.at.get("mount_point").and_then(Value::text) else {
+        return Ok(());
+    };
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").context("reading the mounts")?;
+    ensure!(
+        is_mounted(&mounts, target),
+        "nothing is mounted on {target} any more: its server or its program is gone"
+    );
     Ok(())
 }
 
