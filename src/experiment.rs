@@ -78,6 +78,8 @@ pub enum ViewCard {
         log_x: bool,
         /// Logarithmic vertical axis.
         log_y: bool,
+        /// Further metrics over the same axis, each in a picture of its own below.
+        beside: &'static [&'static str],
     },
     /// A metric over another of the same case.
     Curve {
@@ -127,11 +129,13 @@ impl ViewCard {
                 metric,
                 log_x,
                 log_y,
+                beside,
             } => View::Line {
                 over: over.to_owned(),
                 metric: metric.to_owned(),
                 log_x,
                 log_y,
+                beside: beside.iter().map(|metric| (*metric).to_owned()).collect(),
             },
             ViewCard::Curve { along, x, y } => View::Curve {
                 along: along.to_owned(),
@@ -558,6 +562,11 @@ pub trait Experiment: Sync {
     /// Whether a series has files that are made before its rounds.
     fn is_prepared(&self, _series: &Series) -> bool {
         false
+    }
+
+    /// Stated time that [`Experiment::prepare`] takes, on a slow device of the kind that is there.
+    fn prepare_cost(&self, _site: &Site, _series: &Series) -> Duration {
+        Duration::ZERO
     }
 
     /// One round of the whole series, cases in the order given.

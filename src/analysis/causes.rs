@@ -35,6 +35,9 @@ const KERNEL: &[&str] = &["os.", "memory.fault", "fs.", "net.", "clock.read"];
 /// What misses caches or TLBs.
 const MEMORY: &[&str] = &["memory.", "os.process", "os.switch", "fs."];
 
+/// What a device answers.
+const FILES: &[&str] = &["fs.", "memory.fault"];
+
 const CAUSES: &[Cause] = &[
     Cause {
         touches: &[],
@@ -108,6 +111,18 @@ const CAUSES: &[Cause] = &[
         explains: SLOWER,
         fact: Fact::Host("/kernel/virtualisation/is_guest", Test::Is("true")),
         text: "nested paging: a TLB miss walks two page tables",
+    },
+    Cause {
+        touches: FILES,
+        explains: FASTER,
+        fact: Fact::Host("/kernel/virtualisation/is_guest", Test::Is("true")),
+        text: "virtual machine: the disk's data may lie in its host's memory",
+    },
+    Cause {
+        touches: FILES,
+        explains: SLOWER,
+        fact: Fact::Host("/kernel/virtualisation/is_guest", Test::Is("true")),
+        text: "virtual machine: the disk is shared with others, and often limited in rate",
     },
     Cause {
         touches: &["cpu.", "clock.", "memory.", "os."],

@@ -238,6 +238,12 @@ fn noted(about: &str, group: &[&Figure]) -> Vec<Finding> {
             "on disturbed rounds",
             Severity::Warning,
         ),
+        (
+            "cache:",
+            ["comes", "come"],
+            "in part or whole from a cache and not from the device",
+            Severity::Warning,
+        ),
         ("two modes", ["has", "have"], "two modes", Severity::Note),
         ("uncertain", ["is", "are"], "uncertain", Severity::Note),
     ];

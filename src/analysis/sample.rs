@@ -233,6 +233,7 @@ fn plan() -> Plan {
         metric: "latency".into(),
         log_x: true,
         log_y: true,
+        beside: Vec::new(),
     };
     latency.derived = ["L1", "L2", "L3", "DRAM"].map(level).into();
     let mut rate = planned(

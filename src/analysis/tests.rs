@@ -386,3 +386,26 @@ fn why_single_rounds_have_no_core_clock_is_told_once_by_its_count() {
     ));
     assert!(has(others) && !has("before,"), "{:?}", figure.notes);
 }
+
+#[test]
+fn what_a_cache_gave_is_a_finding() {
+    let run = run_of(|event| {
+        if let Event::Samples(samples) = event
+            && samples.case == sample::rung(65536)
+        {
+            let note = "cache: 37 % of what was read did not come from the device";
+            samples.notes.push(note.to_owned());
+        }
+    });
+    let found = findings(&run, &figures(&run));
+    let of_cache: Vec<&Finding> = found
+        .iter()
+        .filter(|finding| finding.text.contains("from a cache"))
+        .collect();
+    assert_eq!(of_cache.len(), 1, "{found:?}");
+    assert_eq!(of_cache[0].severity, Severity::Warning);
+    assert!(
+        of_cache[0].text.starts_with("one figure comes"),
+        "{of_cache:?}"
+    );
+}

@@ -2,8 +2,10 @@
 
 use crate::experiment::{Site, Skip};
 use crate::host::block::{Disk, Mount};
+use crate::predict::device::is_virtual;
 use record::quantity::render;
 use record::unit::Unit;
+use std::time::Duration;
 use std::path::Path;
 
 /// Bytes of a sector in /proc/diskstats, whatever the device's own are.
@@ -38,6 +40,19 @@ pub(crate) fn allowance(site: &Site, experiment: &str) -> u64 {
     let all = site.dir.as_ref().map_or(0, |dir| dir.allowance_bytes);
     let of = SHARES.iter().find(|(id, _)| *id == experiment);
     all / 32 * of.map_or(0, |(_, share)| *share)
+}
+
+/// What a plan states for writing `bytes` in the directory for files and syncing them: at a rate that
+/// most devices of the kind exceed, in bytes per ns.
+pub(crate) fn write_cost(site: &Site, bytes: u64) -> Duration {
+    const SPINNING: f64 = 0.08;
+    const OTHERS: f64 = 0.25;
+    let disk = below(site).ok().map(|below| below.disk);
+    let rate = match disk {
+        Some(disk) if disk.rotational == Some(true) && !is_virtual(disk, site) => SPINNING,
+        _ => OTHERS,
+    };
+    Duration::from_nanos((bytes as f64 / rate) as u64)
 }
 
 /// Demands that an experiment may write `bytes`; `setting` is what makes them fewer.

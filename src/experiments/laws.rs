@@ -383,7 +383,7 @@ fn presets_keep_their_time_on_every_recorded_host() {
             let least: Duration = planned
                 .work
                 .iter()
-                .map(|work| work.cost * if work.once() { 1 } else { looks(preset)[0] })
+                .map(|work| work.whole(looks(preset)[0]))
                 .sum();
             // Of a thorough run's time a good third is one series that is measured one time only,
             // and as long as stated: cpu.sustained.

@@ -2,8 +2,8 @@
 //! on which it is asked.
 
 use super::FAMILIES;
-use crate::experiment::{Card, Experiment, Known, Offer, Params, Preset, Site};
-use crate::host::{Core, Host, Root};
+use crate::experiment::{Card, DirFacts, Experiment, Known, Offer, Params, Preset, Site};
+use crate::host::{Core, Host, Outside, Root};
 use crate::link::{CalibrateOrder, RoundOrder};
 use crate::measure::{Bench, calibrate};
 use crate::predict::tests::bare_site;
@@ -148,6 +148,109 @@ pub(crate) fn smoke(experiment: &dyn Experiment) -> Vec<Samples> {
         let work = scope.spawn(|| rehearse(experiment));
         work.join().expect("does not panic")
     })
+}
+
+/// What a rehearsal in a directory gave.
+pub(crate) struct Rehearsed {
+    /// Everything that was measured.
+    pub(crate) samples: Vec<Samples>,
+    /// Cases that failed, each with its reason.
+    pub(crate) failed: Vec<(CaseId, String)>,
+}
+
+impl Rehearsed {
+    /// The samples of a figure.
+    pub(crate) fn of(&self, case: &CaseId, metric: &str) -> Option<&Samples> {
+        let mut all = self.samples.iter();
+        all.find(|samples| samples.case == *case && samples.metric == metric)
+    }
+}
+
+/// This machine, with a directory for files.
+pub(crate) fn here_with(dir: &Path) -> Site {
+    let mut cpus = metal::place::allowed().expect("CPUs");
+    cpus.truncate(2);
+    Site {
+        host: Host::read(&Root::live(Outside::live())),
+        dir: Some(DirFacts {
+            path: dir.canonicalize().expect("it is there"),
+            file_system: String::new(),
+            allowance_bytes: 1 << 34,
+        }),
+        cpus,
+        ..bare_site()
+    }
+}
+
+/// One rehearsal of what an experiment that has files offers at a site (of [`here_with`]): its files
+/// are made, and every series is measured once.
+pub(crate) fn rehearse_in(
+    experiment: &dyn Experiment,
+    site: &Site,
+    preset: Preset,
+    set: &[(&str, &str)],
+) -> Rehearsed {
+    // A thread of its own, because the bench pins it.
+    std::thread::scope(|scope| {
+        let work = scope.spawn(|| rehearse_files(experiment, site, preset, set));
+        work.join().expect("does not panic")
+    })
+}
+
+fn rehearse_files(
+    experiment: &dyn Experiment,
+    site: &Site,
+    preset: Preset,
+    set: &[(&str, &str)],
+) -> Rehearsed {
+    let id = experiment.card().id;
+    let dir = site.dir.as_ref().expect("a directory").path.clone();
+    let offer = experiment
+        .series(site, &params(experiment.card(), preset, set))
+        .unwrap_or_else(|skip| panic!("{id}: {}", skip.reason));
+    let calibration = calibrate(&CalibrateOrder {
+        cpu: site.cpus[0],
+        windows: 10,
+        window_ns: 200_000,
+    })
+    .expect("the clocks run");
+    let mut rehearsed = Rehearsed {
+        samples: Vec::new(),
+        failed: Vec::new(),
+    };
+    for series in offer.series {
+        let series = experiment
+            .resolve(site, &Known::default(), series)
+            .unwrap_or_else(|skip| panic!("{id}: {}", skip.reason));
+        if experiment.is_prepared(&series) {
+            let files = experiment
+                .prepare(&series, &dir)
+                .unwrap_or_else(|error| panic!("{id}: {error:#}"));
+            assert!(files.iter().all(|file| file.starts_with(&dir)));
+        }
+        let order = RoundOrder {
+            series: series.clone(),
+            round: 1,
+            seed: 1,
+            cpus: site.cpus.clone(),
+            calibration: calibration.clone(),
+            dir: Some(dir.clone()),
+            far: None,
+            case_ns: 200_000,
+            rehearsal: true,
+        };
+        let mut bench = Bench::new(order).expect("the CPU is allowed");
+        experiment
+            .measure(&series, &mut bench)
+            .unwrap_or_else(|error| panic!("{}: {error:#}", series.label()));
+        let (samples, _, _, done) = bench.finish().expect("nothing is sent");
+        rehearsed.samples.extend(samples);
+        let failed = done.failed.into_iter();
+        rehearsed
+            .failed
+            .extend(failed.map(|failed| (failed.case, failed.reason)));
+    }
+    rehearsed
 }
 
 fn rehearse(experiment: &dyn Experiment) -> Vec<Samples> {

@@ -7,6 +7,7 @@ use super::{csv, html, json, markdown, openmetrics};
 use crate::analysis::sample;
 use record::event::Trace;
 use record::run::Run;
+use record::view::View;
 use std::path::Path;
 
 const PLAIN: Look = Look {
@@ -185,7 +186,7 @@ fn a_matrix_has_a_row_and_a_column_per_value() {
         .iter_mut()
         .find(|planned| planned.id == "memory.latency")
         .unwrap();
-    latency.view = record::view::View::Matrix {
+    latency.view = View::Matrix {
         rows: "footprint".into(),
         columns: "pages".into(),
         metric: "latency".into(),
@@ -201,7 +202,7 @@ fn a_curve_goes_along_its_steps() {
     let plan = run.plan.as_mut().unwrap();
     let planned = plan.experiments.iter_mut();
     let latency = planned.into_iter().find(|one| one.id == "memory.latency");
-    latency.unwrap().view = record::view::View::Curve {
+    latency.unwrap().view = View::Curve {
         along: "footprint".into(),
         x: "latency".into(),
         y: "latency".into(),
@@ -231,7 +232,7 @@ fn spans_have_lanes_and_a_table_of_the_first_round_of_each_case() {
     let plan = run.plan.as_mut().unwrap();
     let mut planned = plan.experiments.iter_mut();
     let rate = planned.find(|one| one.id == "clock.rate").unwrap();
-    rate.view = record::view::View::Spans {
+    rate.view = View::Spans {
         timeline: "timeline".into(),
         table: "periods".into(),
     };
@@ -297,4 +298,31 @@ fn a_run_killed_before_its_plan_is_still_a_report() {
     );
     assert!(markdown::render(&document).contains("## Machine"));
     assert!(json::render(&run).contains("\"figures\": []"));
+}
+
+#[test]
+fn a_second_metric_has_a_picture_of_its_own() {
+    let mut run = sample::run();
+    let plan = run.plan.as_mut().unwrap();
+    let latency = plan
+        .experiments
+        .iter_mut()
+        .find(|planned| planned.id == "memory.latency")
+        .unwrap();
+    let View::Line { metric, beside, .. } = &mut latency.view else {
+        panic!("the ladder is a line");
+    };
+    beside.push(metric.clone());
+    beside.push("nobody".to_owned());
+    let document = build(&run);
+    let section = document
+        .sections
+        .iter()
+        .find(|section| section.id == "memory.latency")
+        .unwrap();
+    let plots = section
+        .blocks
+        .iter()
+        .filter(|(_, block)| matches!(block, Block::Plot(_)));
+    assert_eq!(plots.count(), 2, "what has no figures has no picture");
 }

@@ -41,8 +41,8 @@ pub struct Live<'run> {
     pub tried: u32,
     /// Why it needs no further round.
     pub finished: Option<String>,
-    /// Whether `prepare` was done in this segment.
-    pub prepared: bool,
+    /// How long `prepare` took, where it was done in this segment.
+    pub prepared: Option<Duration>,
     void_in_row: u32,
     last_void: Option<String>,
     /// In how many rounds that count a case failed, and why the last time.
@@ -64,7 +64,7 @@ impl<'run> Live<'run> {
             tried: of_series().map(|round| round.n).max().unwrap_or(0),
             series,
             finished: None,
-            prepared: false,
+            prepared: None,
             void_in_row: 0,
             last_void: None,
             failures: BTreeMap::new(),
@@ -104,9 +104,19 @@ impl<'run> Live<'run> {
         }
     }
 
+    /// What is still to be made before its rounds, as stated.
+    pub fn unprepared(&self) -> Duration {
+        match self.prepared {
+            Some(_) => Duration::ZERO,
+            None => self.work.preparation,
+        }
+    }
+
     /// Takes the end of a round.
     pub fn ended(&mut self, status: &RoundStatus, failed: &[FailedCase], took: Duration) {
-        self.spent += took;
+        // What was made for all rounds was made in the first.
+        let preparing = self.prepared.filter(|_| self.timed == 0);
+        self.spent += took.saturating_sub(preparing.unwrap_or_default());
         self.timed += 1;
         self.take(status, failed);
     }
@@ -278,6 +288,7 @@ mod tests {
             },
             stage: 0,
             cost: Duration::from_secs(1),
+            preparation: Duration::ZERO,
         }
     }
 

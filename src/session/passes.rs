@@ -203,7 +203,7 @@ impl<'run> Session<'run> {
             .work
             .iter()
             .filter(|work| work.stage > stage)
-            .map(|work| work.cost * if work.once() { 1 } else { rounds })
+            .map(|work| work.whole(rounds))
             .sum()
     }
 
@@ -213,7 +213,7 @@ impl<'run> Session<'run> {
         lives
             .iter()
             .filter(|live| live.ok == 0 && !live.failed())
-            .map(|live| live.cost() * if live.work.once() { 1 } else { first })
+            .map(|live| live.work.whole(first))
             .sum()
     }
 
@@ -225,7 +225,7 @@ impl<'run> Session<'run> {
             .filter(|live| live.finished.is_none() && !live.failed())
             .map(|live| {
                 let target = if live.work.once() { 1 } else { last };
-                live.cost() * target.saturating_sub(live.ok)
+                live.unprepared() + live.cost() * target.saturating_sub(live.ok)
             })
             .sum();
         let whole = here + self.later(stage, true);

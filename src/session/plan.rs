@@ -27,12 +27,20 @@ pub struct Work {
     pub stage: usize,
     /// Stated cost of one round, overhead included.
     pub cost: Duration,
+    /// Stated cost of what is made once before them.
+    pub preparation: Duration,
 }
 
 impl Work {
     /// Whether it is measured one time only.
     pub fn once(&self) -> bool {
         self.experiment.card().repeat != Repeat::Rounds
+    }
+
+    /// Stated cost of so many rounds and of what is made before them; one round of what is measured
+    /// one time.
+    pub fn whole(&self, rounds: u32) -> Duration {
+        self.preparation + self.cost * if self.once() { 1 } else { rounds }
     }
 
     /// Whether it must not be interleaved.
@@ -175,7 +183,9 @@ impl Planned {
                         round_cost_s: cost.as_secs_f64(),
                     });
                     self.plan.stages[stage].push(series.label());
+                    let preparation = experiment.prepare_cost(site, &series);
                     self.work.push(Work {
+                        preparation,
                         experiment,
                         series,
                         stage,
@@ -284,17 +294,11 @@ fn levels(chosen: &[(&Family, &'static dyn Experiment)]) -> Vec<usize> {
 /// Expected time: everything that is measured one time, and as many passes as the last look wants
 /// and the budget allows, but at least up to the first look.
 pub fn stated_eta(work: &[Work], looks: &[u32], budget: Duration) -> Duration {
-    let sum = |once: bool| -> Duration {
-        work.iter()
-            .filter(|work| work.once() == once)
-            .map(|work| work.cost)
-            .sum()
+    let sum = |look: Option<&u32>| -> Duration {
+        let rounds = look.copied().unwrap_or(1);
+        work.iter().map(|work| work.whole(rounds)).sum()
     };
-    let (once, pass) = (sum(true), sum(false));
-    let first = looks.first().copied().unwrap_or(1);
-    let last = looks.last().copied().unwrap_or(1);
-    let least = once + pass * first;
-    (once + pass * last).min(budget.max(least))
+    sum(looks.last()).min(budget.max(sum(looks.first())))
 }
 
 #[cfg(test)]

@@ -76,9 +76,11 @@ pub fn measure(
         rehearsal: setup.options.preset == "rehearsal",
     };
     let patience = (live.work.cost * PATIENCE).max(PATIENCE_LEAST);
-    if !live.prepared && live.work.experiment.is_prepared(&order.series) {
+    if live.prepared.is_none() && live.work.experiment.is_prepared(&order.series) {
+        let began = Instant::now();
+        let patience = (live.work.preparation * PATIENCE).max(PATIENCE_LEAST);
         prepare(&order, patience, stop)?;
-        live.prepared = true;
+        live.prepared = Some(began.elapsed());
     }
     let far = if live.work.experiment.two_ended() {
         Some(far_end(&order, stop)?)

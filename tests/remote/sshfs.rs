@@ -123,8 +123,12 @@ fn a_server_that_is_killed_costs_its_cases_and_the_run_goes_on() {
             > 0,
         "{said}"
     );
-    let rounds = text_of(&events, "round");
-    assert!(rounds.contains("fs.remote"), "{rounds}");
+    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("fs.remote: 3 rounds do not count"), "{said}");
+    assert!(
+        words.contains("any more: its server or its program is gone"),
+        "{said}"
+    );
 }
 
 #[test]

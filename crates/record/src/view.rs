@@ -19,6 +19,9 @@ pub enum View {
         log_x: bool,
         /// Logarithmic vertical axis.
         log_y: bool,
+        /// Further metrics over the same axis, each in a picture of its own below.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        beside: Vec<String>,
     },
     /// A metric over another of the same case, a line per rest of the case.
     Curve {

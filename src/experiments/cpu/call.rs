@@ -159,6 +159,7 @@ static CARD: Card = Card {
         metric: "call",
         log_x: false,
         log_y: false,
+        beside: &[],
     },
 };
 

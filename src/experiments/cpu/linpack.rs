@@ -148,6 +148,7 @@ static CARD: Card = Card {
         metric: "rate",
         log_x: true,
         log_y: false,
+        beside: &[],
     },
 };
 

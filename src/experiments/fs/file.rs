@@ -8,7 +8,7 @@ mod account;
 mod ground;
 
 pub(super) use account::{Account, Moved};
-pub(super) use ground::{Ground, Kind, ground};
+pub(super) use ground::{Ground, Kind, ground, ground_note};
 
 use crate::experiments::prepared;
 use anyhow::{Context, Result, bail, ensure};
@@ -16,11 +16,12 @@ use metal::fault::{evict, random_readahead};
 use metal::memory::{Mapping, Pages, base_page_bytes};
 use metal::storage::{self, DirectTold, Way, direct_told, file_system, residency};
 use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-pub(super) use crate::experiments::prepared::{BLOCK_BYTES, fill, right};
+pub(super) use crate::experiments::prepared::{BLOCK_BYTES, right};
 
 /// Pages that are on their way into memory cannot be evicted: so long they are waited for …
 const EVICTION_MOST: Duration = Duration::from_millis(200);
@@ -43,6 +44,14 @@ pub(super) fn write_prepared(
     way_out: &str,
 ) -> Result<PathBuf> {
     prepared::write(dir, name, bytes, seed, way_out)
+}
+
+/// A seed for the data of a file that depends on its path alone: the rounds find by it what was
+/// written, and no other run has it.
+pub(super) fn seed_of(path: &Path) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    path.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// A way to read a file.
@@ -189,10 +198,7 @@ impl Opened {
     /// # Errors
     /// Some of it stays: it is dirty, mapped by others, or the file system keeps it.
     pub(super) fn make_cold(&self, offset: u64, bytes: u64) -> Result<()> {
-        let of = match bytes {
-            0 => self.bytes.saturating_sub(offset),
-            _ => bytes,
-        };
+        let of = self.end(offset, bytes).saturating_sub(offset);
         let start = Instant::now();
         evict(&self.file, offset, bytes).context("evicting")?;
         loop {
@@ -214,27 +220,48 @@ impl Opened {
         }
     }
 
-    /// Brings the whole file, opened in a way that is not direct, into the page cache, and demands that
-    /// it stays there.
+    /// Brings a range of the file, opened in a way that is not direct, into the page cache, and demands
+    /// that it stays there; to the end of the file for `bytes` = 0.
     ///
     /// # Errors
     /// It cannot be read, or not all of it stays.
-    pub(super) fn warm(&self) -> Result<()> {
-        let pages = self.bytes.div_ceil(base_page_bytes() as u64);
-        let mut piece = vec![0_u8; PIECE_BYTES.min(usize::try_from(self.bytes)?)];
-        let mut at = 0;
-        while at < self.bytes {
-            let now = self.file.read_at(&mut piece, at).context("reading")?;
+    pub(super) fn warm(&self, offset: u64, bytes: u64) -> Result<()> {
+        if self.demand_cached(offset, bytes).is_ok() {
+            return Ok(());
+        }
+        let mut piece = vec![0_u8; PIECE_BYTES];
+        let (mut at, end) = (offset, self.end(offset, bytes));
+        while at < end {
+            let most = usize::try_from(end - at)?.min(PIECE_BYTES);
+            let now = self.file.read_at(&mut piece[..most], at);
+            let now = now.context("reading")?;
             ensure!(now > 0, "the file has become shorter");
             at += now as u64;
         }
-        let resident = residency(&self.file, 0, self.bytes).context("asking what is in memory")?;
+        self.demand_cached(offset, bytes)
+    }
+
+    /// Demands that all of a range is in the page cache; to the end of the file for `bytes` = 0.
+    ///
+    /// # Errors
+    /// Some of it is not.
+    pub(super) fn demand_cached(&self, offset: u64, bytes: u64) -> Result<()> {
+        let bytes = self.end(offset, bytes).saturating_sub(offset);
+        let pages = bytes.div_ceil(base_page_bytes() as u64);
+        let resident = residency(&self.file, offset, bytes).context("asking what is in memory")?;
         ensure!(
             resident.cached == pages,
-            "of {pages} pages only {} are in the page cache after they were read",
+            "of {pages} pages only {} are in the page cache",
             resident.cached
         );
         Ok(())
+    }
+
+    fn end(&self, offset: u64, bytes: u64) -> u64 {
+        match bytes {
+            0 => self.bytes,
+            _ => offset + bytes,
+        }
     }
 
     /// Demands that a direct read leaves nothing in the page cache: what is faked goes through it.

@@ -6,5 +6,5 @@ crate::family!(
     "fs",
     "files: the page cache's size, reads and writes by block, depth and threads, contention, remote files, syncs, metadata",
     hidden: false,
-    [remote]
+    [read, io, contention, remote]
 );

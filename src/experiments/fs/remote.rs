@@ -49,8 +49,8 @@
 //! ## Parameters
 //!
 //! - `pattern`: blocks in order, or each once in a random one.
-//! - `size`: of the file; `whole` for a file of a server.
 //! - `mode`: see Method.
+//! - `size`: of the file; `whole` for a file of a server.
 //! - `path`: an absolute path of a directory, or a URL; `none`: nothing is measured.
 //!
 //! ## Reading the result
@@ -134,14 +134,14 @@ static CARD: Card = Card {
     title: "Reading files of another machine",
     metrics: &[
         io(
-            "latency",
-            "one read of a block of 4 KiB",
+            "latency_per_block",
+            "a pass over the blocks, per block",
             Unit::Ns,
             Better::Lower,
         ),
         io(
-            "latency_per_block",
-            "a pass over the blocks, per block",
+            "latency",
+            "one read of a block of 4 KiB",
             Unit::Ns,
             Better::Lower,
         ),
@@ -185,14 +185,6 @@ static CARD: Card = Card {
             role: Role::Case,
         },
         Param {
-            name: "size",
-            doc: "of the file; `whole` for an existing file of a server, at most its first 256 MiB; auto: \
-                  1 MiB in quick, 128 KiB, 3 MiB and 64 MiB in standard, 128 KiB to 256 MiB in thorough",
-            domain: Domain::Either(&[WHOLE], 4 * KIB, 1 << 42, Unit::B),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
             name: "mode",
             doc: "how it is read, as in fs.read; `library`: without a mount, for nfs://; auto: what the \
                   path allows (quick: direct and cold; standard: without direct_sync)",
@@ -208,6 +200,14 @@ static CARD: Card = Card {
             role: Role::Case,
         },
         Param {
+            name: "size",
+            doc: "of the file; `whole` for an existing file of a server, at most its first 256 MiB; auto: \
+                  1 MiB in quick, 128 KiB, 3 MiB and 64 MiB in standard, 128 KiB to 256 MiB in thorough",
+            domain: Domain::Either(&[WHOLE], 4 * KIB, 1 << 42, Unit::B),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
             name: "path",
             doc: "directory of a mounted remote file system, or nfs://server/export/file",
             domain: Domain::Text,
@@ -215,7 +215,7 @@ static CARD: Card = Card {
             role: Role::Setting,
         },
     ],
-    after: &["os.syscall"],
+    after: &["fs.read"],
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
@@ -249,12 +249,12 @@ impl Experiment for Remote {
         let mut offer = Offer::default();
         let mut cases = Vec::new();
         for pattern in params.texts("pattern") {
-            for size in sizes(&target, params) {
-                for mode in modes(&target, params) {
+            for mode in modes(&target, params) {
+                for size in sizes(&target, params) {
                     let id = CaseId::new()
                         .with("pattern", pattern)
-                        .with("size", size.clone())
-                        .with("mode", mode);
+                        .with("mode", mode)
+                        .with("size", size.clone());
                     match absent(&target, &size, mode) {
                         Some(skip) => offer.skipped.push((id, skip)),
                         None => cases.push(Case { id, at: at.clone() }),

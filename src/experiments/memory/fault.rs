@@ -400,6 +400,13 @@ impl Experiment for Fault {
         series.name == MAJOR_SERIES
     }
 
+    fn prepare_cost(&self, site: &Site, series: &Series) -> Duration {
+        match self.is_prepared(series) {
+            true => device::write_cost(site, series.setting("file").unwrap_or(0)),
+            false => Duration::ZERO,
+        }
+    }
+
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
         if series.name == MAJOR_SERIES {
             let cold = major::Cold::new(series, bench)?;

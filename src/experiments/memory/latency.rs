@@ -302,6 +302,7 @@ static CARD: Card = Card {
         metric: "latency",
         log_x: true,
         log_y: true,
+        beside: &[],
     },
 };
 

@@ -160,6 +160,7 @@ static CARD: Card = Card {
         metric: "load_time",
         log_x: true,
         log_y: true,
+        beside: &[],
     },
 };
 

@@ -243,6 +243,7 @@ static CARD: Card = Card {
         metric: "reaped",
         log_x: true,
         log_y: true,
+        beside: &[],
     },
 };
 

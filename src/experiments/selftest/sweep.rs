@@ -71,6 +71,7 @@ static CARD: Card = Card {
         metric: "cost",
         log_x: true,
         log_y: false,
+        beside: &[],
     },
 };
 

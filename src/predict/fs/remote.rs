@@ -462,7 +462,11 @@ fn leads_there(site: &Site, way: &Way<'_>, case: &record::key::CaseId) -> bool {
 /// them, so that ends add to ends.
 fn total(parts: &[Range]) -> Range {
     let of = |end: fn(&Range) -> f64| parts.iter().map(end).sum();
-    range(of(|part| part.low), of(|part| part.likely), of(|part| part.high))
+    range(
+        of(|part| part.low),
+        of(|part| part.likely),
+        of(|part| part.high),
+    )
 }
 
 fn middle(mut values: Vec<f64>) -> Option<f64> {

@@ -315,8 +315,9 @@ fn measured_inner_write(known: &Known) -> Option<(&'static str, f64)> {
     levels.find_map(|level| Some((level, measured(known, "write", level)?)))
 }
 
-/// Copying in main memory: the program's bytes count both the read and the written ones.
-fn measured_copy(known: &Known) -> Option<f64> {
+/// Bytes per ns that one thread copied in main memory, each counted once: of the program's bytes, which
+/// count both the read and the written ones, the half.
+pub(crate) fn measured_copy(known: &Known) -> Option<f64> {
     Some(measured(known, "copy", "DRAM")? / 2.0)
 }
 

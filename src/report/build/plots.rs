@@ -35,7 +35,13 @@ pub(crate) fn of_experiment(
             metric,
             log_x,
             log_y,
-        } => line(run, planned, figures, over, metric, (*log_x, *log_y)),
+            beside,
+        } => {
+            let metrics = std::iter::once(metric).chain(beside);
+            let plot =
+                |metric: &String| line(run, planned, figures, over, metric, (*log_x, *log_y));
+            return metrics.filter_map(plot).collect();
+        }
         View::Curve { along, x, y } => curve(planned, figures, along, (x, y)),
         View::Bars { metric } => bars(planned, figures, metric),
         View::Timeline { trace } => timeline(run, planned, trace),
@@ -103,7 +109,8 @@ fn line(
     Some(Plot {
         title: format!("{}: {metric} over {over}", planned.id),
         x: axis(over, unit_x, log_x),
-        y: axis(metric, Some(of.unit), log_y),
+        // A share may be zero.
+        y: axis(metric, Some(of.unit), log_y && of.unit != Unit::Ratio),
         series,
         markers: markers(run, planned, unit_x),
     })

@@ -4,6 +4,7 @@ use crate::experiment::Site;
 use crate::experiments::device::{counts_itself, disk_of, mount_of};
 use crate::host::block::{Disk, Mount};
 use crate::predict::device::is_virtual;
+use record::case::Case;
 use record::key::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,6 +27,19 @@ pub(in crate::experiments::fs) enum Kind {
 }
 
 impl Kind {
+    const ALL: [Kind; 6] = [
+        Kind::Device,
+        Kind::Stacked,
+        Kind::Memory,
+        Kind::Fuse,
+        Kind::Network,
+        Kind::Unknown,
+    ];
+
+    fn of(symbol: &str) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| kind.symbol() == symbol)
+    }
+
     /// Its symbol among the facts of a case.
     pub(in crate::experiments::fs) fn symbol(self) -> &'static str {
         match self {
@@ -67,22 +81,9 @@ pub(in crate::experiments::fs) fn ground<'site>(site: &'site Site, dir: &Path) -
     };
     let (disk, number) = disk_of(site, mount).unzip();
     let kind = kind_of(mount, disk);
-    let name = disk.map_or("", |disk| &disk.name);
-    let fs = &mount.fs;
-    let because = match kind {
-        Kind::Device if disk.is_some_and(|disk| is_virtual(disk, site)) => format!(
-            "{fs} on {name}, a virtual disk, whose host may have a cache of it that cannot be seen here"
-        ),
-        Kind::Device => format!("{fs} on {name}"),
-        Kind::Stacked if disk.is_some() => {
-            format!("{fs} on {name}, which keeps its data in a file with a cache of its own")
-        }
-        Kind::Stacked => format!("{fs}, whose files are another file system's"),
-        Kind::Memory => format!("{fs}, which keeps its files in memory"),
-        Kind::Fuse => format!("{fs}: a program answers (FUSE), with a cache of its own or none"),
-        Kind::Network => format!("{fs}: another machine answers, from its memory or its disks"),
-        Kind::Unknown => format!("{fs}, of which no device is known"),
-    };
+    let is_virtual = disk.is_some_and(|disk| is_virtual(disk, site));
+    let name = disk.map(|disk| disk.name.as_str());
+    let because = sentence(kind, &mount.fs, name, is_virtual);
     Ground {
         kind,
         disk,
@@ -90,6 +91,45 @@ pub(in crate::experiments::fs) fn ground<'site>(site: &'site Site, dir: &Path) -
         mount: Some(mount),
         because,
     }
+}
+
+/// What a kind of ground is called, with the names that are known.
+fn sentence(kind: Kind, fs: &str, disk: Option<&str>, is_virtual: bool) -> String {
+    match (kind, disk) {
+        (Kind::Device, Some(name)) if is_virtual => format!(
+            "{fs} on {name}, a virtual disk, whose host may have a cache of it that cannot be seen here"
+        ),
+        (Kind::Device, Some(name)) => format!("{fs} on {name}"),
+        (Kind::Stacked, Some(name)) => {
+            format!("{fs} on {name}, which keeps its data in a file with a cache of its own")
+        }
+        (Kind::Stacked, None) => format!("{fs}, whose files are another file system's"),
+        (Kind::Memory, Some(name)) => format!("{fs} on {name}, which keeps its data in memory"),
+        (Kind::Memory, None) => format!("{fs}, which keeps its files in memory"),
+        (Kind::Fuse, _) => {
+            format!("{fs}: a program answers (FUSE), with a cache of its own or none")
+        }
+        (Kind::Network, _) => {
+            format!("{fs}: another machine answers, from its memory or its disks")
+        }
+        (Kind::Unknown | Kind::Device, _) => format!("{fs}, of which no device is known"),
+    }
+}
+
+/// What a reader of a case's figures must know, from the facts that [`Ground::put`] left with it: where
+/// it is no device that answers for itself.
+pub(in crate::experiments::fs) fn ground_note(case: &Case) -> Option<String> {
+    let text = |name: &str| case.at.get(name).and_then(Value::text);
+    let kind = text("ground").and_then(Kind::of)?;
+    let is_virtual = text("device_kind").is_some();
+    let is_plain = kind == Kind::Device && !is_virtual;
+    let fs = text("file_system").unwrap_or("nowhere that the mounts tell");
+    (!is_plain).then(|| {
+        format!(
+            "the files are on {}",
+            sentence(kind, fs, text("device"), is_virtual)
+        )
+    })
 }
 
 fn kind_of(mount: &Mount, disk: Option<&Disk>) -> Kind {
@@ -149,21 +189,16 @@ impl Ground<'_> {
             put("scheduler", Value::from(scheduler.as_str()));
         }
     }
-
-    /// What a reader of a case's figures must know, where it is no device that answers for itself.
-    pub(in crate::experiments::fs) fn note(&self, site: &Site) -> Option<String> {
-        let is_plain =
-            self.kind == Kind::Device && !self.disk.is_some_and(|disk| is_virtual(disk, site));
-        (!is_plain).then(|| format!("the files are on {}", self.because))
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Kind, ground};
+    use super::{Kind, ground, ground_note};
     use crate::experiment::Site;
     use crate::host::{Host, Root};
     use crate::predict::tests::bare_site;
+    use record::case::Case;
+    use record::key::CaseId;
     use std::collections::BTreeMap;
     use std::path::Path;
 
@@ -202,7 +237,11 @@ mod tests {
             let found = ground(&site, Path::new(dir));
             assert_eq!(found.kind, kind, "{dir}");
             assert!(found.because.contains(word), "{}", found.because);
-            assert_eq!(found.note(&site).is_none(), kind == Kind::Device);
+            let mut case = Case::new(CaseId::new());
+            found.put(&site, &mut case.at);
+            let note = ground_note(&case);
+            assert_eq!(note.is_none(), kind == Kind::Device);
+            assert!(note.is_none_or(|note| note.ends_with(&found.because)));
         }
         let mut at = BTreeMap::new();
         ground(&site, Path::new("/disk")).put(&site, &mut at);
@@ -216,6 +255,10 @@ mod tests {
         let site = bare_site();
         let found = ground(&site, Path::new("/x"));
         assert_eq!(found.kind, Kind::Unknown);
-        assert!(found.disk.is_none() && found.note(&site).is_some());
+        assert!(found.disk.is_none());
+        let mut case = Case::new(CaseId::new());
+        assert_eq!(ground_note(&case), None, "nobody put anything there");
+        found.put(&site, &mut case.at);
+        assert!(ground_note(&case).is_some());
     }
 }

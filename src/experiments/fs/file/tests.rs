@@ -61,7 +61,7 @@ fn every_mode_gives_what_was_written_or_says_why_not() {
         }
         opened.make_cold(at, BLOCK_BYTES as u64).expect("evicts");
         if !mode.is_direct() {
-            opened.warm().expect("reads");
+            opened.warm(0, 0).expect("reads");
         }
     }
 }
@@ -80,7 +80,7 @@ fn a_file_in_memory_is_never_cold_and_never_direct() {
             (Mode::Direct | Mode::DirectSync, Ok(_)) => panic!("{mode:?}"),
             (_, opened) => {
                 let opened = opened.expect("opens");
-                opened.warm().expect("it is there");
+                opened.warm(0, 0).expect("it is there");
                 let error = opened.make_cold(0, 0).expect_err("stays");
                 assert!(
                     error.to_string().starts_with("cache: 256 of 256"),

@@ -2,28 +2,23 @@
 //! or for which the device gave nothing.
 
 use crate::experiments::device::{device_in_flight, device_read_bytes, own_read_bytes};
+use crate::experiments::prepared::{self, demand_written_extents};
 use crate::measure::{Bench, Settled, settle};
 use anyhow::{Context, Result, ensure};
-use metal::fault::{Area, evict, free_bytes, random_readahead, resident_pages};
+use metal::fault::{Area, evict, random_readahead, resident_pages};
 use metal::memory::base_page_bytes;
 use metal::process::rusage_thread;
-use metal::storage::{Extent, extents};
 use record::case::{Case, Series};
 use record::key::Value;
 use record::quantity::render;
 use record::unit::Unit;
 use std::fs::File;
 use std::hint::black_box;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Name of the file in the run's directory.
 const NAME: &str = "memory-fault";
-/// Share of a file system's free bytes that the file may take.
-const FREE_SHARE: u64 = 2;
-/// The file is written in pieces of so many bytes.
-const PIECE_BYTES: usize = 1 << 20;
 /// Single faults of a case, at most and at least.
 const FAULTS_MAX: usize = 200;
 const FAULTS_MIN: usize = 8;
@@ -47,35 +42,9 @@ const DRAIN_EVERY: Duration = Duration::from_micros(100);
 
 /// Writes the file: unique data, on the device when this returns.
 pub(super) fn write(series: &Series, dir: &Path) -> Result<PathBuf> {
-    let path = dir.join(NAME);
-    let shown = dir.display();
     let bytes = file_bytes(series)?;
-    let mut file = File::create(&path).with_context(|| format!("cannot make a file in {shown}"))?;
-    let free = free_bytes(&file).context("asking for the free space")?;
-    ensure!(
-        bytes <= free / FREE_SHARE,
-        "{shown} has {} left, of which a file of {} may take a half: name another directory with \
-         --dir, or a smaller file with --set memory.fault.file=SIZE",
-        render(free as f64, Unit::B),
-        render(bytes as f64, Unit::B)
-    );
-    let mut random = fastrand::Rng::new();
-    let mut piece = vec![0_u8; PIECE_BYTES];
-    random.fill(&mut piece);
-    let mut left = bytes;
-    while left > 0 {
-        // A fresh number in every page: neither the file system nor the device can find two alike.
-        for page in piece.chunks_mut(4096) {
-            page[..8].copy_from_slice(&random.u64(..).to_ne_bytes());
-        }
-        let now = left.min(PIECE_BYTES as u64);
-        file.write_all(&piece[..now as usize])
-            .with_context(|| format!("writing a file in {shown}"))?;
-        left -= now;
-    }
-    file.sync_all()
-        .with_context(|| format!("syncing a file in {shown}"))?;
-    Ok(path)
+    let way_out = "a smaller file with --set memory.fault.file=SIZE";
+    prepared::write(dir, NAME, bytes, fastrand::u64(..), way_out)
 }
 
 fn file_bytes(series: &Series) -> Result<u64> {
@@ -123,17 +92,14 @@ impl Cold {
             .case_ns
             .saturating_mul(series.cases.len() as u64);
         let settled = settle(&file, Duration::from_nanos(measured))?;
-        let extents = extents(&file).context("asking where the file lies on its device")?;
-        if let Some(extents) = &extents {
-            all_on_device(extents, bytes)?;
-        }
+        let pieces = demand_written_extents(&file, bytes)?;
         Ok(Cold {
             path,
             bytes,
             window,
             seed: bench.order().seed,
             settled,
-            pieces: extents.map(|extents| extents.len()),
+            pieces,
         })
     }
 
@@ -342,26 +308,6 @@ fn device_gave(read: u64, given: Option<u64>) -> Result<()> {
     Ok(())
 }
 
-/// Demands that all of a file lies in blocks of its device that were written.
-///
-/// # Errors
-/// Some does not: reads of it would give zeros, or come from elsewhere.
-fn all_on_device(extents: &[Extent], bytes: u64) -> Result<()> {
-    let end = |extent: &Extent| (extent.at + extent.bytes).min(bytes);
-    let held: u64 = extents
-        .iter()
-        .filter(|extent| extent.is_on_device())
-        .map(|extent| end(extent).saturating_sub(extent.at))
-        .sum();
-    ensure!(
-        held == bytes,
-        "cache: of a file of {} only {} lie in written extents of a device",
-        render(bytes as f64, Unit::B),
-        render(held as f64, Unit::B)
-    );
-    Ok(())
-}
-
 impl Counted {
     fn now() -> Counted {
         let own = own_read_bytes();
@@ -550,9 +496,7 @@ impl Windows {
 
 #[cfg(test)]
 mod tests {
-    use super::{all_on_device, device_gave};
-    use metal::storage::{Extent, extents};
-    use std::os::unix::fs::FileExt;
+    use super::device_gave;
 
     #[test]
     fn a_device_that_gave_less_than_was_read_was_not_the_one_that_answered() {
@@ -566,22 +510,5 @@ mod tests {
             text.contains("cache: 1 MiB") && text.contains("4 KiB"),
             "{text}"
         );
-    }
-
-    #[test]
-    fn a_file_with_a_hole_is_not_all_on_its_device() {
-        let file = tempfile::tempfile().expect("a file");
-        file.write_all_at(&[1; 4096], 0).expect("writes");
-        file.write_all_at(&[1; 4096], 1 << 20).expect("writes");
-        file.sync_all().expect("syncs");
-        let Some(found) = extents(&file).expect("asks") else {
-            return;
-        };
-        let first: Vec<Extent> = found[..1].to_vec();
-        all_on_device(&first, 4096).expect("its only page");
-        // What is allocated behind the end does not count.
-        all_on_device(&first, 100).expect("a part of it");
-        let error = all_on_device(&found, (1 << 20) + 4096).expect_err("a hole");
-        assert!(error.to_string().contains("cache:"), "{error}");
     }
 }

@@ -1,0 +1,409 @@
+//! What do reads and writes cost, by block, depth, threads and way?
+//!
+//! ## Question
+//!
+//! How long does a read or write of a file take, how many come to a second, and what CPU time does each
+//! take: in order or at random, of 1 B to 1 MiB, one after another or up to 128 at a time, by one thread
+//! or several, past the page cache or through it?
+//!
+//! ## Method
+//!
+//! The files are made before the first round: incompressible data, no two blocks alike, synced, in
+//! written extents (FIEMAP) and out of memory. Those that are read are never written, and those that are
+//! written are overwritten only: nothing is allocated or extended in a round.
+//!
+//! `psync` is one operation after another by pread(2) or pwrite(2). `io_uring` keeps `depth` in flight
+//! with registered file and blocks: what completed is submitted again by the same call that waits for the
+//! next completion (Linux 6.1 and later work completions off inside of that call only). Each operation
+//! is timed from its submission to the moment at which its completion is seen; nothing is
+//! allocated and no other system call is made while they run. A thread runs for twice the case time, and
+//! until it has done 8 operations (a ring: three fills). The rate is that of the stretch in which the queue
+//! was full; operations that complete while it empties are in no figure but `cpu`.
+//!
+//! Several threads have CPUs of their own (as far as there are any: else they take turns, which a note
+//! says), open the file each for itself, and begin at a common tick.
+//!
+//! Ways to read (`mode`):
+//!
+//! - `direct`: O_DIRECT, which is asked for (statx), set (F_GETFL) and tried.
+//! - `cold`: through the page cache, evicted before (residency checked), each place once.
+//! - `cached`: from the page cache, where the part that is read (16 MiB at most) is brought before.
+//!
+//! Ways to write, which are four different figures:
+//!
+//! - `buffered`: into the page cache, where the pages are before: a copy in memory, and what the file
+//!   system does for a page that becomes dirty. The device sees it later (here after the window). At most
+//!   1 MiB (or 8 blocks) is written over and over, so that this is no measure of how long the device
+//!   keeps up.
+//! - `buffered_fdatasync`: the same, and fdatasync(2) after each write, inside the time.
+//! - `direct`: O_DIRECT: the device has the data, perhaps in a cache that loses it with the power.
+//! - `dsync`: O_DSYNC through the page cache: each write waits until the device has flushed it.
+//!
+//! Written blocks get a stamp of eight bytes in each 4 KiB before their submission (one store per page:
+//! a nanosecond beside a microsecond), so that no two are alike; blocks of 1 B repeat. Afterwards all is
+//! synced, and the last blocks must be found in the file; of what is read the last blocks must be what was
+//! prepared. Else the case has failed.
+//!
+//! Bytes are accounted for: those that this process had the device read or write (/proc/self/io), and
+//! the device's own counter; a share that came from no device is told (`cache_share`, and a note).
+//!
+//! A ring goes with `direct` only: through the page cache an operation is answered inside of the
+//! submission, or by a worker of the kernel's, and the depth is then none of the device's. O_DIRECT moves
+//! whole sectors: blocks of 1 B (and 1 KiB on devices of 4 KiB) are skipped there.
+//!
+//! ## Prediction
+//!
+//! Reads past the cache: the device's class (see `predict/device.rs`) or what was given of the disk
+//! (`--set host.disk.read_latency=…`), and the block at its rate; where fs.read measured this pattern, its
+//! latency and rate. Depth d: d in flight over the latency of one (Little's law) until the device
+//! is saturated, which its class says; and latency is d over the rate. Cached: a system call, a page
+//! looked up, a copy at memory's rate. Writes: the same with a flush where it is waited for.
+//!
+//! ## Parameters
+//!
+//! Without a choice each preset has its own list of cases (thorough: all). A chosen value leaves those
+//! cases of the list that have it; one that no case of the list has is put in the place of theirs.
+//!
+//! - `op`: read or write.
+//! - `pattern`: sequential or random.
+//! - `mode`: see Method.
+//! - `block`: bytes of an operation.
+//! - `engine`: `psync` or `io_uring`.
+//! - `depth`: operations in flight; 1 with psync.
+//! - `threads`: threads that do the same at the same time.
+//! - `files`: `own`, a file for each thread, or `shared`, a part of one file for each; only where there
+//!   are several threads.
+//! - `size` (setting): of the file that is read. `auto`: 64 MiB in quick, else 256 MiB, less where less may
+//!   be written. Writes go to a file of half of it, at most 32 MiB; threads have a quarter each.
+//!
+//! ## Reading the result
+//!
+//! `iops` over `depth` rises by the law of Little and ends at what the device can: from there on only
+//! `latency` rises. `bandwidth` is `iops` times the block. `cpu` is user and system time of all threads
+//! with the kernel's workers for rings (io-wq), for each operation: what an operation costs where the CPU
+//! and not the device is the limit. In the quantities: `in_flight_mean`, `in_flight_most` (what was reached of
+//! the depth), `operations`, `cache_share`. `buffered` compares with memory, not with a disk.
+//!
+//! ## Pitfalls
+//!
+//! A small file fits into the cache of a device or of the host of a virtual one: `--dir` with `--set
+//! fs.io.size=` of more than that. A drive's first seconds of writing are faster than what it sustains
+//! (this writes little, so as to wear nothing out). Completion interrupts may be worked off on another CPU,
+//! and are not in `cpu` then. A hypervisor's polling I/O thread takes a CPU of the host's that nobody sees
+//! here. The page cache's own writing back in other rounds is waited for before each round.
+//! R3 prints 2.6 ms and 7 GB/s for reads of the same file: no cache was told apart.
+//!
+//! ## Sources
+//!
+//! R3 "disk" (sequential and random reads and writes by block and threads); fio (`psync`, `io_uring` with
+//! `fixedbufs` and `registerfiles`; slat and clat); ioping; io_uring(7), open(2), statx(2);
+//! J. D. C. Little, "A Proof for the Queuing Formula L = λW" (1961). The intervals' sources stand in
+//! `predict/fs/io.rs`.
+
+mod cases;
+mod crew;
+mod places;
+mod written;
+
+use super::file;
+use crate::experiment::{
+    Card, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip, ViewCard,
+};
+use crate::experiments::device;
+use crate::measure::{Bench, settle};
+use crate::predict::fs::io::{self as law, Request};
+use anyhow::{Context, Result};
+use cases::{MIB, Work};
+use crew::Task;
+use record::case::{Case, Order, Series};
+use record::event::{Isolation, Prediction, Repeat};
+use record::key::Value;
+use record::metric::{Better, Kind, Metric};
+use record::unit::Unit;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The experiment.
+pub(crate) static EXPERIMENT: Io = Io;
+
+/// `fs.io`.
+pub(crate) struct Io;
+
+const ID: &str = "fs.io";
+/// A case takes so many case times.
+const CASE_TIMES: u64 = 2;
+/// Of what may be written, the file that is read is one over this at most.
+const SIZE_SHARE: u64 = 6;
+/// For stated costs: opening, evicting and bringing into memory, for each case and thread; start and end
+/// of a worker, in ns.
+const AROUND_NS: u64 = 8_000_000;
+const WORKER_NS: u64 = 35_000_000;
+
+const fn metric(name: &'static str, doc: &'static str, unit: Unit, better: Better) -> Metric {
+    Metric::new(name, doc, unit, better, Kind::Io)
+}
+
+static CARD: Card = Card {
+    id: ID,
+    title: "Reads and writes by block, depth and threads",
+    metrics: &[
+        metric(
+            "latency",
+            "one operation, from its submission to its completion",
+            Unit::Ns,
+            Better::Lower,
+        ),
+        metric(
+            "iops",
+            "operations of all threads per second, with a full queue",
+            Unit::OpPerS,
+            Better::Higher,
+        ),
+        metric("bandwidth", "bytes of these", Unit::BPerS, Better::Higher),
+        metric(
+            "cpu",
+            "CPU time of an operation, user and system, kernel's workers included",
+            Unit::NsPerOp,
+            Better::Lower,
+        ),
+    ],
+    params: &[
+        Param {
+            name: "op",
+            doc: "read or write; auto: the preset's cases",
+            domain: Domain::Symbols(&["auto", "read", "write"]),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "pattern",
+            doc: "order of the places; auto: the preset's cases",
+            domain: Domain::Symbols(&["auto", "sequential", "random"]),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "mode",
+            doc: "past the page cache or through it, and what is waited for; auto: the preset's cases",
+            domain: Domain::Symbols(&[
+                "auto",
+                "direct",
+                "cold",
+                "cached",
+                "buffered",
+                "buffered_fdatasync",
+                "dsync",
+            ]),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "block",
+            doc: "bytes of an operation; auto: the preset's cases",
+            domain: Domain::Either(&["auto"], 1, 1 << 30, Unit::B),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "engine",
+            doc: "system calls or a ring; auto: the preset's cases",
+            domain: Domain::Symbols(&["auto", "psync", "io_uring"]),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "depth",
+            doc: "operations in flight of each thread; auto: the preset's cases",
+            domain: Domain::Either(&["auto"], 1, 1024, Unit::Count),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "threads",
+            doc: "threads that do the same; auto: the preset's cases",
+            domain: Domain::Either(&["auto"], 1, 64, Unit::Count),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "files",
+            doc: "a file for each of several threads, or a part of one; auto: the preset's cases",
+            domain: Domain::Symbols(&["auto", "own", "shared"]),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "size",
+            doc: "size of the file that is read; auto: 64 MiB in quick, else 256 MiB, less where little may \
+                  be written",
+            domain: Domain::Either(&["auto"], MIB, 1 << 42, Unit::B),
+            defaults: ["auto"; 3],
+            role: Role::Setting,
+        },
+    ],
+    after: &["clock.rate", "clock.read", "fs.read"],
+    repeat: Repeat::Rounds,
+    isolation: Isolation::Shared,
+    needs: &[],
+    view: ViewCard::Line {
+        over: "depth",
+        metric: "iops",
+        log_x: true,
+        log_y: true,
+        beside: &["latency", "cpu"],
+    },
+};
+
+impl Experiment for Io {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("io.rs")
+    }
+
+    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+        let dir = site.dir.as_ref().ok_or_else(|| {
+            Skip::because(
+                "no directory for files: the current one cannot be written, or lies in memory",
+            )
+            .needs("--dir DIR")
+        })?;
+        let size = size(site, params);
+        let (mut cases, mut offer) = cases::offer(site, params, size)?;
+        let ground = file::ground(site, &dir.path);
+        for case in &mut cases {
+            ground.put(site, &mut case.at);
+            case.at.insert("file_bytes".to_owned(), Value::from(size));
+        }
+        offer.series.push(Series {
+            experiment: ID.to_owned(),
+            name: String::new(),
+            order: Order::Shuffled,
+            cases,
+            settings: BTreeMap::from([("size".to_owned(), Value::from(size))]),
+        });
+        Ok(offer)
+    }
+
+    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
+        let of = |case: &Case| {
+            let Some(work) = Work::of(&case.id) else {
+                return 0;
+            };
+            let operations = work.least() * work.threads;
+            let ns = operations as f64 * law::stated_ns(site, &request(case, work));
+            (CASE_TIMES * site.case_ns).max(ns as u64) + AROUND_NS * work.threads
+        };
+        Duration::from_nanos(WORKER_NS + series.cases.iter().map(of).sum::<u64>())
+    }
+
+    fn predict(
+        &self,
+        site: &Site,
+        known: Option<&Known>,
+        case: &Case,
+        metric: &Metric,
+    ) -> Option<Prediction> {
+        let work = Work::of(&case.id)?;
+        law::predict(site, known, &request(case, work), &metric.name)
+    }
+
+    fn prepare(&self, series: &Series, dir: &Path) -> Result<Vec<PathBuf>> {
+        let size = series.setting("size").context("the size is not set")?;
+        let works = series.cases.iter().filter_map(|case| Work::of(&case.id));
+        let way_out = "--set fs.io.size=SIZE";
+        cases::files(works, size)
+            .into_iter()
+            .map(|made| file::write_prepared(dir, &made.name, made.bytes, made.seed, way_out))
+            .collect()
+    }
+
+    fn is_prepared(&self, _series: &Series) -> bool {
+        true
+    }
+
+    fn prepare_cost(&self, site: &Site, series: &Series) -> Duration {
+        let size = series.setting("size").unwrap_or(0);
+        let works = series.cases.iter().filter_map(|case| Work::of(&case.id));
+        let made = cases::files(works, size);
+        device::write_cost(site, made.iter().map(|made| made.bytes).sum())
+    }
+
+    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        let dir = bench.dir().context("no directory for files was given")?;
+        let dir = dir.to_owned();
+        let size = series.setting("size").context("the size is not set")?;
+        let window_ns = (CASE_TIMES * bench.order().case_ns) as f64;
+        if let Some(case) = series.cases.first() {
+            bench.may_hang_in(case);
+        }
+        let round = Duration::from_nanos(window_ns as u64 * series.cases.len() as u64);
+        let settled = settle(&File::open(&dir).context("opening the directory")?, round)?;
+        bench.each(series, |bench, case| {
+            bench.may_hang_in(case);
+            let work = Work::of(&case.id).with_context(|| format!("no case {}", case.id))?;
+            let cpus = crew::cpus_for(work.threads, &bench.order().cpus)?;
+            let number = case.at.get("device_number").and_then(Value::text);
+            let task = Task {
+                dir: &dir,
+                work,
+                size,
+                seed: bench.order().seed,
+                clock: Task::clock(bench, &cpus, window_ns)?,
+                window_ns,
+                number,
+            };
+            let (did, moved) = match work.threads {
+                1 => task.alone()?,
+                _ => {
+                    bench.use_cpus(&cpus);
+                    task.together(&cpus)?
+                }
+            };
+            written::down(bench, case, &task, &cpus, &did, &moved, settled)
+        });
+        Ok(())
+    }
+}
+
+/// The size of the file that is read: chosen, or the preset's as far as it may be written.
+fn size(site: &Site, params: &Params) -> u64 {
+    if let Some(&[Value::Int(bytes)]) = params.chosen("size") {
+        return bytes;
+    }
+    let wanted = match params.preset {
+        Preset::Rehearsal => MIB,
+        Preset::Quick => 64 * MIB,
+        Preset::Standard | Preset::Thorough => 256 * MIB,
+    };
+    let most = device::allowance(site, ID) / SIZE_SHARE;
+    let most = if most.is_power_of_two() {
+        most
+    } else {
+        most.next_power_of_two() / 2
+    };
+    wanted.min(most.max(MIB))
+}
+
+/// A case as the laws know it.
+fn request(case: &Case, work: Work) -> Request<'_> {
+    Request {
+        is_read: work.is_read,
+        is_random: work.is_random,
+        mode: work.mode,
+        block: work.block as f64,
+        is_ring: work.is_ring,
+        depth: work.depth as f64,
+        threads: work.threads as f64,
+        span: case.int("file_bytes").unwrap_or(256 * MIB) as f64,
+        device: case.text("device"),
+        ground: case.text("ground").unwrap_or("unknown"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

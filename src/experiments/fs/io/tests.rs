@@ -1,0 +1,351 @@
+use super::cases::{self, KIB, MIB, Work};
+use super::{CARD, EXPERIMENT, ID, request};
+use crate::experiment::{DirFacts, Experiment, Known, Offer, Preset, Site};
+use crate::experiments::tests::{check, params, recorded, sites};
+use crate::link::{CalibrateOrder, RoundOrder};
+use crate::measure::{Bench, calibrate};
+use crate::predict::fs::io as law;
+use crate::session::plan::looks;
+use record::case::{Case, Series};
+use record::event::Samples;
+use record::key::CaseId;
+use std::path::Path;
+
+/// A site whose files may take `bytes`.
+fn with_dir(site: Site, dir: &Path, bytes: u64) -> Site {
+    Site {
+        dir: Some(DirFacts {
+            path: dir.to_owned(),
+            file_system: "ext4".to_owned(),
+            allowance_bytes: bytes,
+        }),
+        ..site
+    }
+}
+
+fn offered(site: &Site, preset: Preset, set: &[(&str, &str)]) -> Offer {
+    EXPERIMENT
+        .series(site, &params(&CARD, preset, set))
+        .unwrap_or_else(|skip| panic!("{}", skip.reason))
+}
+
+fn works(offer: &Offer) -> Vec<Work> {
+    let cases = offer.series.iter().flat_map(|series| &series.cases);
+    cases
+        .map(|case| Work::of(&case.id).expect("an id of ours"))
+        .collect()
+}
+
+#[test]
+fn every_site_with_a_directory_has_cases_and_predictions() {
+    for site in sites() {
+        let site = with_dir(site, Path::new("/data"), 1 << 40);
+        for preset in [
+            Preset::Rehearsal,
+            Preset::Quick,
+            Preset::Standard,
+            Preset::Thorough,
+        ] {
+            let offer = check(&EXPERIMENT, &site, preset);
+            assert_eq!(offer.series.len(), 1);
+        }
+        assert_eq!(works(&check(&EXPERIMENT, &site, Preset::Quick)).len(), 4);
+        assert_eq!(
+            works(&check(&EXPERIMENT, &site, Preset::Standard)).len(),
+            24
+        );
+    }
+    let bare = crate::predict::tests::bare_site();
+    let skip = EXPERIMENT.series(&bare, &params(&CARD, Preset::Quick, &[]));
+    assert!(skip.is_err_and(|skip| skip.needed.is_some_and(|way| way.contains("--dir"))));
+}
+
+#[test]
+fn thorough_has_all_that_the_catalogue_lists_and_says_what_cannot_be() {
+    let site = with_dir(recorded("vm-granite-rapids"), Path::new("/data"), 1 << 42);
+    let offer = check(&EXPERIMENT, &site, Preset::Thorough);
+    let all = works(&offer);
+    for block in [KIB, 4 * KIB, 64 * KIB, MIB] {
+        for threads in [1, 2, 4] {
+            for mode in cases::READS.iter().chain(&cases::WRITES) {
+                let is_it = |work: &&Work| {
+                    (work.block, work.threads) == (block, threads)
+                        && work.mode == *mode
+                        && !work.is_ring
+                };
+                let is_absent = block == KIB && *mode == "direct";
+                let found = all.iter().filter(is_it).count();
+                assert!(found >= 2 || is_absent, "{block} {threads} {mode}: {found}");
+            }
+        }
+    }
+    let rings = all
+        .iter()
+        .filter(|work| work.is_ring && work.block == 4 * KIB);
+    assert_eq!(rings.count(), 2 * 2 * 8);
+    let bytes = |(id, skip): &(CaseId, crate::experiment::Skip)| {
+        assert!(skip.needed.is_some(), "{id}");
+        (id.int("block"), id.text("mode") == Some("direct"))
+    };
+    let skipped: Vec<_> = offer.skipped.iter().map(bytes).collect();
+    assert!(skipped.contains(&(Some(1), true)), "{skipped:?}");
+}
+
+#[test]
+fn what_is_written_in_all_rounds_stays_within_what_may_be() {
+    for (allowed, preset) in [
+        (2 << 30, Preset::Quick),
+        (2 << 30, Preset::Standard),
+        (2 << 30, Preset::Thorough),
+        (1 << 36, Preset::Thorough),
+        (64 << 20, Preset::Standard),
+    ] {
+        let site = with_dir(recorded("epyc-7763-2s"), Path::new("/data"), allowed);
+        let offer = offered(&site, preset, &[]);
+        let series = &offer.series[0];
+        let size = series.setting("size").expect("a size");
+        let works = works(&offer);
+        let made = cases::files(works.iter().copied(), size);
+        let made: u64 = made.iter().map(|made| made.bytes).sum();
+        let rounds = u64::from(*looks(preset).last().expect("some"));
+        let written: u64 = works.iter().map(|work| work.most_written()).sum();
+        let may = crate::experiments::device::allowance(&site, ID);
+        assert!(made + rounds * written <= may, "{made} {written} {may}");
+        // With the default directory standard has all of its cases.
+        if preset == Preset::Standard && allowed == 2 << 30 {
+            assert_eq!((works.len(), offer.skipped.len()), (24, 0));
+        }
+        if allowed == 64 << 20 {
+            let told = offer
+                .skipped
+                .iter()
+                .all(|(_, skip)| skip.reason.contains("write"));
+            assert!(told && !offer.skipped.is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_choice_leaves_what_has_it_or_takes_the_place_of_others() {
+    let site = with_dir(recorded("vm-granite-rapids"), Path::new("/data"), 1 << 40);
+    let of = |preset, set: &[(&str, &str)]| works(&offered(&site, preset, set));
+    // One case, named whole: what the agreement with fio asks for.
+    for depth in ["1", "16", "128"] {
+        let found = of(
+            Preset::Quick,
+            &[
+                ("op", "write"),
+                ("pattern", "random"),
+                ("mode", "direct"),
+                ("block", "4KiB"),
+                ("engine", "io_uring"),
+                ("depth", depth),
+                ("threads", "1"),
+            ],
+        );
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].depth.to_string(), depth);
+        assert!(found[0].is_ring && found[0].is_random && !found[0].is_read);
+    }
+    let writes = of(Preset::Standard, &[("op", "write")]);
+    assert!(writes.len() == 8 && writes.iter().all(|work| !work.is_read));
+    let deep = of(Preset::Quick, &[("depth", "7,32")]);
+    assert!(
+        deep.iter().all(|work| work.is_ring) && deep.len() == 2,
+        "{deep:?}"
+    );
+    let none = EXPERIMENT.series(
+        &site,
+        &params(&CARD, Preset::Quick, &[("engine", "psync"), ("depth", "4")]),
+    );
+    assert!(none.is_err_and(|skip| skip.reason.contains("depth 1")));
+}
+
+#[test]
+fn depth_is_predicted_by_little_until_the_device_is_saturated() {
+    let mut site = recorded("vm-granite-rapids");
+    site.host
+        .given
+        .set("disk.read_latency", "100us")
+        .expect("a fact");
+    site.host
+        .given
+        .set("disk.read_iops", "200k")
+        .expect("a fact");
+    let id = |depth: u64| {
+        let mut work = works(&offered(
+            &with_dir(recorded("vm-granite-rapids"), Path::new("/data"), 1 << 40),
+            Preset::Quick,
+            &[("engine", "io_uring"), ("op", "read")],
+        ))[0];
+        work.depth = depth;
+        Case::new(work.id())
+    };
+    let of = |depth, metric| {
+        let case = id(depth);
+        let work = Work::of(&case.id).expect("ours");
+        let prediction = law::predict(&site, None, &request(&case, work), metric);
+        prediction.expect("a prior").range.expect("a range")
+    };
+    let likely = |depth, metric| of(depth, metric).likely;
+    assert!((likely(8, "iops") / likely(1, "iops") - 8.0).abs() < 0.8);
+    // The rate given, or 0.8 GB/s.
+    assert!((1.9e5..=2e5).contains(&likely(128, "iops")));
+    let ratio = likely(128, "latency") / (128.0 / likely(128, "iops") * 1e9);
+    assert!((0.9..1.2).contains(&ratio), "{ratio}");
+    assert!(likely(1, "latency") < 1.4e5);
+    assert!((likely(32, "bandwidth") / likely(32, "iops") - 4096.0).abs() < 1.0);
+}
+
+#[test]
+fn what_fs_read_measured_narrows_reads_past_the_cache() {
+    let site = with_dir(recorded("vm-granite-rapids"), Path::new("/data"), 1 << 40);
+    let offer = offered(&site, Preset::Standard, &[]);
+    let read = CaseId::new()
+        .with("pattern", "random")
+        .with("mode", "direct")
+        .with("size", 256 * MIB);
+    let mut known = Known::default();
+    known.insert(record::key::Key::new("fs.read", &read, "latency"), 9e4);
+    let mut narrowed = 0;
+    for case in &offer.series[0].cases {
+        let work = Work::of(&case.id).expect("ours");
+        let about = request(case, work);
+        let prior = law::predict(&site, None, &about, "latency").expect("a prior");
+        let derived = law::predict(&site, Some(&known), &about, "latency");
+        let has = work.is_read && work.is_random && work.mode == "direct";
+        assert_eq!(derived.is_some(), has, "{}", case.id);
+        let Some(derived) = derived else { continue };
+        let (prior, range) = (prior.range.expect("one"), derived.range.expect("one"));
+        assert!(
+            range.high / range.low < prior.high / prior.low,
+            "{}",
+            case.id
+        );
+        assert!(derived.because.contains("fs.read"));
+        narrowed += 1;
+    }
+    assert!(narrowed >= 8);
+}
+
+/// One round of everything that is offered, in a directory.
+fn rehearse(
+    dir: &Path,
+    preset: Preset,
+    set: &[(&str, &str)],
+) -> (Series, Vec<Samples>, Vec<String>) {
+    let cpus = metal::place::allowed().expect("CPUs");
+    let cpus: Vec<usize> = cpus.into_iter().take(2).collect();
+    let mut site = with_dir(recorded("vm-granite-rapids"), dir, 1 << 30);
+    site.cpus.clone_from(&cpus);
+    let offer = offered(&site, preset, set);
+    let series = offer.series[0].clone();
+    EXPERIMENT.prepare(&series, dir).expect("room for some MiB");
+    let measured = std::thread::scope(|scope| {
+        let work = scope.spawn(|| {
+            let calibration = calibrate(&CalibrateOrder {
+                cpu: cpus[0],
+                windows: 10,
+                window_ns: 200_000,
+            });
+            let order = RoundOrder {
+                series: series.clone(),
+                round: 1,
+                seed: 1,
+                cpus: cpus.clone(),
+                calibration: calibration.expect("the clocks run"),
+                dir: Some(dir.to_owned()),
+                far: None,
+                case_ns: 200_000,
+                rehearsal: true,
+            };
+            let mut bench = Bench::new(order).expect("the CPU is allowed");
+            EXPERIMENT.measure(&series, &mut bench).expect("measures");
+            bench.finish().expect("nothing is sent")
+        });
+        work.join().expect("does not panic")
+    });
+    let failed = measured.3.failed.iter();
+    let failed = failed.map(|case| format!("{}: {}", case.case, case.reason));
+    (series, measured.0, failed.collect())
+}
+
+fn value(samples: &[Samples], case: &CaseId, metric: &str) -> Option<f64> {
+    let mut of = samples
+        .iter()
+        .filter(|samples| samples.case == *case && samples.metric == metric);
+    of.next()?.raw.samples().first().copied()
+}
+
+#[test]
+fn a_rehearsal_measures_every_case_and_its_figures_agree_with_each_other() {
+    let dir = tempfile::tempdir().expect("a directory");
+    // Depth, threads, own and shared files, all ways.
+    for (preset, set) in [
+        (Preset::Rehearsal, &[][..]),
+        (
+            Preset::Standard,
+            &[("size", "1MiB"), ("block", "4KiB,1")][..],
+        ),
+    ] {
+        let place = dir.path().join(preset.name());
+        std::fs::create_dir(&place).expect("a directory");
+        let (series, samples, failed) = rehearse(&place, preset, set);
+        for case in &series.cases {
+            if let Some(reason) = failed
+                .iter()
+                .find(|text| text.starts_with(&case.id.to_string()))
+            {
+                // File systems in memory and sandboxes without io_uring.
+                let may = reason.contains("cache:") || reason.contains("io_uring");
+                assert!(may, "{reason}");
+                println!("skipped: {reason}");
+                continue;
+            }
+            let of = |metric| {
+                value(&samples, &case.id, metric).unwrap_or_else(|| panic!("{} {metric}", case.id))
+            };
+            let work = Work::of(&case.id).expect("ours");
+            assert!(of("latency") > 0.0 && of("cpu") > 0.0, "{}", case.id);
+            let ratio = of("bandwidth") / (of("iops") * work.block as f64);
+            assert!((ratio - 1.0).abs() < 1e-5, "{}: {ratio}", case.id);
+            let iops = samples
+                .iter()
+                .find(|of| of.case == case.id && of.metric == "iops");
+            let most = iops.expect("checked").quantities["in_flight_most"];
+            assert_eq!(most, (work.depth * work.threads) as f64, "{}", case.id);
+            let operations = iops.expect("checked").quantities["operations"];
+            assert!(operations >= 8.0, "{}: {operations}", case.id);
+            if !work.is_read && work.mode != "buffered" {
+                let bytes = operations as u64 * work.block.max(4096);
+                assert!(bytes <= work.most_written(), "{}: {bytes}", case.id);
+            }
+        }
+    }
+}
+
+#[test]
+fn data_that_is_not_what_was_prepared_fails_the_case() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let site = with_dir(recorded("vm-granite-rapids"), dir.path(), 1 << 30);
+    let set = [("mode", "cached"), ("op", "read"), ("size", "1MiB")];
+    let offer = offered(&site, Preset::Quick, &set);
+    assert!(!offer.series[0].cases.is_empty());
+    std::fs::write(dir.path().join("read"), vec![7; 1 << 20]).expect("room");
+    let task = super::crew::Task {
+        dir: dir.path(),
+        work: works(&offer)[0],
+        size: MIB,
+        seed: 1,
+        clock: crate::measure::Clock::Monotonic,
+        window_ns: 1e5,
+        number: None,
+    };
+    let error = task.alone().err().expect("other data");
+    assert!(error.is::<crate::measure::WrongResult>(), "{error:#}");
+    // Nor are figures had of a file that is not there, by one thread or two.
+    std::fs::remove_file(dir.path().join("read")).expect("it is there");
+    assert!(task.alone().is_err());
+    let error = task.together(&[0, 0]).err().expect("no file");
+    assert!(format!("{error:#}").contains("read"), "{error:#}");
+}

@@ -1,0 +1,348 @@
+//! Passes over a file, block by block, and the account of where the blocks came from.
+
+use super::{BLOCK_BYTES, BLOCKS_MIN, WINDOWS, path_of, size_of};
+use crate::experiments::fs::file::{
+    Account, Mode, Moved, Opened, ground_note, open, right, seed_of,
+};
+use crate::experiments::prepared::demand_written_extents;
+use crate::measure::{Bench, Clock, Settled, WrongResult, settle};
+use crate::stats::histogram::Histogram;
+use anyhow::{Context, Result, ensure};
+use metal::io::{Buffers, Latencies, Op, Psync, Ran, Stop};
+use record::case::{Case, Series};
+use record::event::Samples;
+use record::key::Value;
+use record::quantity::render;
+use record::unit::Unit;
+use std::fs::File;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Blocks of a pass over a file that is larger …
+const PASS_BLOCKS: usize = 4096;
+/// … and of the part of a file that is brought into the page cache: 32 MiB.
+pub(super) const CACHED_BLOCKS: usize = 8192;
+/// What needs no eviction is passed over so often that a run has at least so many blocks.
+const RUN_BLOCKS: usize = 1024;
+/// Blocks that are read into, and looked at after each run.
+const BUFFERS: usize = 8;
+/// Single latencies that are kept as they are; all are counted.
+const KEPT: usize = 20_000;
+/// Passes end when all that belongs to them has taken so many times the time that they may take.
+const AROUND_MOST: u32 = 2;
+
+/// What others wrote goes to the device before the round.
+pub(super) fn settled(series: &Series, bench: &Bench, dir: &Path) -> Result<Settled> {
+    let dir = File::open(dir).context("opening the directory for files")?;
+    let cases = series.cases.len() as u64;
+    let measured_ns = bench
+        .order()
+        .case_ns
+        .saturating_mul(WINDOWS)
+        .saturating_mul(cases);
+    settle(&dir, Duration::from_nanos(measured_ns))
+}
+
+/// Measures a case.
+pub(super) fn time(case: &Case, bench: &mut Bench, dir: &Path, settled: Settled) -> Result<()> {
+    let mode = case.text("mode").and_then(Mode::of).context("no mode")?;
+    let bytes = size_of(case).context("no size")?;
+    let path = path_of(dir, bytes);
+    let seed = seed_of(&path);
+    let opened = open(&path, mode)?;
+    ensure!(
+        opened.bytes == bytes,
+        "the prepared file has another size: {}",
+        opened.bytes
+    );
+    let alignment = opened.memory_alignment.max(opened.offset_alignment);
+    ensure!(
+        (BLOCK_BYTES as u64).is_multiple_of(alignment),
+        "cache: O_DIRECT is missing for blocks of 4 KiB: it needs multiples of {alignment} bytes here"
+    );
+    let extents = demand_written_extents(&opened.file, bytes)?;
+    let random = case.text("pattern") == Some("random");
+    let order = bench.order();
+    let blocks = match mode {
+        Mode::Cached => Blocks::cached(bytes, random, order.round, order.seed),
+        _ => Blocks::all(bytes, random, order.round, order.seed),
+    };
+    let number = case.at.get("device_number").and_then(Value::text);
+    let passes = run(bench, &opened, mode, &blocks, seed, number)?;
+    let notes = opened.notes.iter().cloned().chain(ground_note(case));
+    let samples = passes.record(case, bench)?;
+    settled.write(&mut samples.quantities);
+    samples.notes.extend(settled.note());
+    samples.notes.extend(notes);
+    match extents {
+        Some(extents) => {
+            let extents = extents as f64;
+            samples.quantities.insert("extents".to_owned(), extents);
+        }
+        None => samples.notes.push(
+            "the file system does not tell where a file lies on its device (FIEMAP)".to_owned(),
+        ),
+    }
+    Ok(())
+}
+
+/// The blocks of a file in the order in which they are read, and where a pass ends.
+#[derive(Debug, PartialEq)]
+struct Blocks {
+    order: Vec<u32>,
+    pass: usize,
+}
+
+impl Blocks {
+    /// All of a file: in order, from another pass's begin in each round; or at random, none twice.
+    fn all(bytes: u64, random: bool, round: u32, seed: u64) -> Blocks {
+        let count = (bytes / BLOCK_BYTES as u64) as u32;
+        let mut order: Vec<u32> = (0..count).collect();
+        let pass = PASS_BLOCKS.min(order.len());
+        match random {
+            true => fastrand::Rng::with_seed(seed).shuffle(&mut order),
+            false => {
+                let first = begin(round, order.len().div_ceil(pass)) * pass;
+                order.rotate_left(first);
+            }
+        }
+        Blocks { order, pass }
+    }
+
+    /// A part of a file that can be in memory: all of a small one, another part of a large one in each
+    /// round.
+    fn cached(bytes: u64, random: bool, round: u32, seed: u64) -> Blocks {
+        let count = (bytes / BLOCK_BYTES as u64) as usize;
+        let pass = CACHED_BLOCKS.min(count);
+        let first = begin(round, count / pass) * pass;
+        let mut order: Vec<u32> = (first..first + pass).map(|block| block as u32).collect();
+        if random {
+            fastrand::Rng::with_seed(seed).shuffle(&mut order);
+        }
+        Blocks { order, pass }
+    }
+
+    /// The part of the file that is read, in bytes: where it begins and how long it is.
+    fn span(&self) -> (u64, u64) {
+        let ends = self.order.iter().copied();
+        let first = ends.clone().min().unwrap_or(0);
+        let last = ends.max().unwrap_or(0);
+        (offset(first), offset(last - first + 1))
+    }
+}
+
+fn offset(block: u32) -> u64 {
+    u64::from(block) * BLOCK_BYTES as u64
+}
+
+/// Where a round begins, of `places`: rounds that follow one another are far apart.
+fn begin(round: u32, places: usize) -> usize {
+    // The golden section: no two of few rounds meet.
+    let turns = f64::from(round.saturating_sub(1)) * 0.618_033_988_749_895;
+    (turns.fract() * places as f64) as usize % places.max(1)
+}
+
+/// What the passes of a case yielded.
+struct Passes {
+    clock: Clock,
+    /// Passes that were done as a whole; where there is none, the part of one.
+    whole: Vec<Ran>,
+    part: Option<Ran>,
+    log: Latencies,
+    /// What came from where; of a cached file what came from the device all the same.
+    moved: Moved,
+    passes: usize,
+    span_bytes: u64,
+}
+
+fn run(
+    bench: &Bench,
+    opened: &Opened,
+    mode: Mode,
+    blocks: &Blocks,
+    seed: u64,
+    number: Option<&str>,
+) -> Result<Passes> {
+    let clock = bench.clock();
+    let (first, span_bytes) = blocks.span();
+    let windows = if mode == Mode::Cached { 1 } else { WINDOWS };
+    let most = Duration::from_nanos(windows * bench.order().case_ns);
+    let is_cold = matches!(mode, Mode::Cold { .. });
+    match mode {
+        Mode::Cached => opened.warm(first, span_bytes)?,
+        _ => opened.make_cold(0, 0)?,
+    }
+    let file = opened.file.try_clone().context("a second descriptor")?;
+    let buffers = Buffers::new(BUFFERS, BLOCK_BYTES, seed).context("memory for blocks")?;
+    let mut engine = Psync::new(file, buffers);
+    let mut log = Latencies::new(KEPT);
+    let (mut whole, mut part, mut passes, mut done) = (Vec::new(), None, 0, 0_u64);
+    let (start, mut timed) = (Instant::now(), Duration::ZERO);
+    let account = Account::begin(number);
+    for pass in blocks.order.chunks(blocks.pass).cycle() {
+        if is_cold && passes > 0 {
+            opened.make_cold(0, 0)?;
+        }
+        let turns = if is_cold { 1 } else { RUN_BLOCKS.div_ceil(pass.len()) };
+        let mut left = pass.iter().cycle();
+        let left_ns = most.saturating_sub(timed).as_nanos() as f64;
+        let stop = Stop {
+            until_tick: clock.start() + clock.ticks(left_ns),
+            at_least: BLOCKS_MIN.saturating_sub(done).max(1),
+            at_most: (turns * pass.len()) as u64,
+        };
+        let next = || left.next().map(|block| offset(*block));
+        let ran = engine.run(Op::Read, next, || clock.end(), stop, &mut log)?;
+        demand_right(&engine, seed)?;
+        timed += Duration::from_nanos(clock.between_ns(ran.first_tick, ran.last_tick) as u64);
+        passes += 1;
+        done += ran.operations;
+        match ran.operations == stop.at_most {
+            true => whole.push(ran),
+            false => part = Some(ran),
+        }
+        let is_over = timed >= most || start.elapsed() >= AROUND_MOST * most;
+        if is_over && done >= BLOCKS_MIN {
+            break;
+        }
+    }
+    let asked = if mode == Mode::Cached { 0 } else { done * BLOCK_BYTES as u64 };
+    let moved = account.end(asked);
+    if mode == Mode::Cached {
+        opened.demand_cached(first, span_bytes)?;
+    }
+    Ok(Passes {
+        clock,
+        whole,
+        part,
+        log,
+        moved,
+        passes,
+        span_bytes,
+    })
+}
+
+/// Compares the blocks that were read last with what was written.
+fn demand_right(engine: &Psync, seed: u64) -> Result<()> {
+    for index in 0..BUFFERS {
+        if let Some(at) = engine.offset_of(index) {
+            ensure!(
+                right(engine.buffers().get(index), seed, at),
+                WrongResult(format!(
+                    "the block at offset {at} is not what was written there"
+                ))
+            );
+        }
+    }
+    Ok(())
+}
+
+impl Passes {
+    /// Writes the case's figures; returns those of the first, for what else is known.
+    fn record<'bench>(
+        self,
+        case: &Case,
+        bench: &'bench mut Bench,
+    ) -> Result<&'bench mut Samples> {
+        self.record_latencies(case, bench)?;
+        let mut notes = Vec::new();
+        let counted = match (self.whole.is_empty(), self.part) {
+            (true, Some(part)) => vec![part],
+            _ => self.whole,
+        };
+        let operations: Vec<u64> = counted.iter().map(|ran| ran.operations).collect();
+        let even = operations.iter().all(|count| *count == operations[0]);
+        let k = if even { operations[0] } else { 0 };
+        let ns = |ran: &Ran| self.clock.between_ns(ran.first_tick, ran.last_tick);
+        let of = |value: &dyn Fn(&Ran) -> f64| counted.iter().map(value).collect::<Vec<f64>>();
+        let cpu = of(&|ran| ran.thread_cpu_ns as f64 / ran.operations as f64);
+        bench.record_batches(case, "cpu", k, cpu)?;
+        let iops = of(&|ran| ran.operations as f64 / ns(ran) * 1e9);
+        bench.record_batches(case, "iops", k, iops)?;
+        let bandwidth = of(&|ran| ran.bytes as f64 / ns(ran) * 1e9);
+        bench.record_batches(case, "bandwidth", k, bandwidth)?;
+        let per_block = of(&|ran| ns(ran) / ran.operations as f64);
+        if self.moved.asked == 0
+            && let Some(bytes) = self.moved.own.filter(|bytes| *bytes > 0)
+        {
+            notes.push(format!(
+                "{} came from a device, although all was in the page cache before and after",
+                render(bytes as f64, Unit::B)
+            ));
+        }
+        let samples = bench.record_batches(case, "latency_per_block", k, per_block)?;
+        let quantities = &mut samples.quantities;
+        quantities.insert("passes".to_owned(), self.passes as f64);
+        quantities.insert("span_bytes".to_owned(), self.span_bytes as f64);
+        self.moved.describe(samples);
+        samples.notes.extend(notes);
+        Ok(samples)
+    }
+
+    fn record_latencies(&self, case: &Case, bench: &mut Bench) -> Result<()> {
+        let first = self.log.first().iter();
+        let first: Vec<f64> = first.map(|ticks| self.clock.ns(*ticks)).collect();
+        if self.log.total() == first.len() as u64 {
+            bench.record(case, "latency", first)?;
+            return Ok(());
+        }
+        let mut all = Histogram::new();
+        for (ticks, count) in self.log.counts() {
+            let ns = self.clock.ns(ticks);
+            (0..count).for_each(|_| all.record(ns));
+        }
+        bench.record_counted(case, "latency", first, &all)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BLOCK_BYTES, Blocks, CACHED_BLOCKS, PASS_BLOCKS};
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn a_pass_reads_no_block_twice_and_misses_none() {
+        for random in [false, true] {
+            for bytes in [128 << 10, 17 * MIB, 64 * MIB] {
+                for round in 1..5 {
+                    let blocks = Blocks::all(bytes, random, round, 9);
+                    let mut seen = blocks.order.clone();
+                    seen.sort_unstable();
+                    let count = (bytes / BLOCK_BYTES as u64) as u32;
+                    assert_eq!(seen, (0..count).collect::<Vec<u32>>());
+                    assert_eq!(blocks.span(), (0, bytes));
+                    assert_eq!(blocks.pass, PASS_BLOCKS.min(count as usize));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rounds_begin_a_large_file_at_different_places_and_a_small_one_at_its_begin() {
+        let first = |round, bytes| Blocks::all(bytes, false, round, 9).order[0];
+        let places: std::collections::BTreeSet<u32> =
+            (1..7).map(|round| first(round, 256 * MIB)).collect();
+        assert_eq!(places.len(), 6);
+        assert!(places.iter().all(|block| block % PASS_BLOCKS as u32 == 0));
+        assert!((1..7).all(|round| first(round, 16 * MIB) == 0));
+        // At random, another order in each round: the seed is the round's.
+        assert_ne!(
+            Blocks::all(MIB, true, 1, 1).order,
+            Blocks::all(MIB, true, 1, 2).order
+        );
+    }
+
+    #[test]
+    fn of_a_large_cached_file_a_part_is_read() {
+        let small = Blocks::cached(MIB, false, 3, 1);
+        assert_eq!(small.span(), (0, MIB));
+        for round in 1..9 {
+            let part = Blocks::cached(256 * MIB, true, round, 1);
+            let (first, bytes) = part.span();
+            assert_eq!(bytes, (CACHED_BLOCKS * BLOCK_BYTES) as u64);
+            assert!(first + bytes <= 256 * MIB && first % bytes == 0);
+        }
+    }
+}
