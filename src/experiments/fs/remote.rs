@@ -222,6 +222,7 @@ static CARD: Card = Card {
     view: ViewCard::Line {
         over: "size",
         metric: "latency_per_block",
+        beside: &["bandwidth"],
         log_x: true,
         log_y: true,
     },

@@ -58,7 +58,7 @@ impl Reader for File {
             Mode::Cached if self.is_warm => Ok(()),
             Mode::Cached => {
                 self.is_warm = true;
-                self.opened.warm()
+                self.opened.warm(0, 0)
             }
             _ => self.opened.make_cold(0, 0),
         }
