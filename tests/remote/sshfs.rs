@@ -115,20 +115,14 @@ fn a_server_that_is_killed_costs_its_cases_and_the_run_goes_on() {
     let (code, said) = run.wait();
     println!("{code:?}: {said}");
     let events = take_events(&lab);
-    let of_others = events.iter().filter(|event| event["event"] == "estimate");
-    assert!(
-        of_others
-            .filter(|event| event["experiment"] == "clock.read")
-            .count()
-            > 0,
-        "{said}"
-    );
-    let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let words = words.join(" ");
     assert!(words.contains("fs.remote: 3 rounds do not count"), "{said}");
     assert!(
         words.contains("any more: its server or its program is gone"),
         "{said}"
     );
+    assert!(measured(&events, "clock.read"), "{said}");
 }
 
 #[test]
