@@ -105,8 +105,13 @@ pub(super) fn drive(
         let length_ns = clock.between_ns(first, last);
         spent_ns += length_ns;
         seen.add(read, length_ns);
-        for index in read.saturating_sub(BUFFERS)..read {
-            reader.check(buffers.get(index % BUFFERS), offsets[index])?;
+        let last = offsets
+            .iter()
+            .enumerate()
+            .take(read)
+            .skip(read.saturating_sub(BUFFERS));
+        for (index, offset) in last {
+            reader.check(buffers.get(index % BUFFERS), *offset)?;
         }
     }
     Ok(seen)

@@ -18,7 +18,7 @@ const SLOW: Way<'static> = Way {
 fn with(known: &mut Known, experiment: &str, id: &[(&str, &str)], metric: &str, value: f64) {
     let id = id
         .iter()
-        .fold(CaseId::new(), |id, (name, value)| id.with(*name, *value));
+        .fold(CaseId::new(), |id, (name, value)| id.with(name, *value));
     known.insert(Key::new(experiment, &id, metric), value);
 }
 
