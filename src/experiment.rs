@@ -559,6 +559,12 @@ pub trait Experiment: Sync {
         None
     }
 
+    /// The directory of the control group in which rounds of a series make one of their own, named like
+    /// their work directory; the run has its removal in the journal before it can be made.
+    fn group_below(&self, _site: &Site, _series: &Series) -> Option<std::path::PathBuf> {
+        None
+    }
+
     /// Whether a series has files that are made before its rounds.
     fn is_prepared(&self, _series: &Series) -> bool {
         false

@@ -125,6 +125,20 @@ const CAUSES: &[Cause] = &[
         text: "virtual machine: the disk is shared with others, and often limited in rate",
     },
     Cause {
+        touches: &["fs.sync"],
+        explains: FASTER,
+        fact: Fact::Host("/block/disks", Test::Present),
+        text: "the device's write cache may outlive a loss of power (capacitors, a battery), or flushes of it \
+               are not heeded",
+    },
+    Cause {
+        touches: &["fs.sync", "fs.metadata"],
+        explains: SLOWER,
+        fact: Fact::Host("/block/disks", Test::Present),
+        text: "a sync waits for others' changes in the same journal, and where CPUs are taken for the turn \
+               of the kernel's own threads",
+    },
+    Cause {
         touches: &["cpu.", "clock.", "memory.", "os."],
         explains: FASTER,
         fact: Fact::ClockAboveCounter(0.1),

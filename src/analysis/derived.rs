@@ -51,7 +51,11 @@ fn of_value(
     // A derived case need not have an outcome of its own: its event says that it was found.
     figure.notes.clear();
     figure.outcome = Ending::Measured;
-    figure.interval = Interval::Resamples;
+    // A position's grid cell alone has no confidence: it is of a sweep, which is measured one time.
+    figure.interval = match (derived.ci, derived.confidence) {
+        (Some(_), None) => Interval::WithinRun,
+        _ => Interval::Resamples,
+    };
     figure.value = Some(derived.value).filter(|value| value.is_finite());
     figure.ci = derived.ci;
     figure.confidence = derived.confidence;

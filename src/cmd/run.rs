@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use record::event::{End, Ending, Event, Plan, PlannedSeries};
 use record::run::Run;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -186,8 +187,13 @@ fn resume(store: &Store, name: &str) -> Result<(Setup, RecordFile, Option<Run>),
 /// experiments write nowhere else.
 fn work_dirs(store: &Store, setup: &mut Setup) -> Result<Vec<WorkDir>> {
     let mut made = Vec::new();
+    let works = setup.planned.work.iter();
+    let groups: BTreeSet<PathBuf> = works
+        .filter_map(|work| work.experiment.group_below(&setup.site, &work.series))
+        .collect();
+    let groups: Vec<PathBuf> = groups.into_iter().collect();
     if let Some(dir) = &mut setup.site.dir {
-        let work = WorkDir::make(store, &dir.path, &setup.name)?;
+        let work = WorkDir::make(store, &dir.path, &setup.name, &groups)?;
         dir.path = work.path().to_owned();
         made.push(work);
     }
@@ -199,7 +205,7 @@ fn work_dirs(store: &Store, setup: &mut Setup) -> Result<Vec<WorkDir>> {
             continue;
         }
         let name = format!("{}-{}", setup.name, setup.elsewhere.len() + 1);
-        let dir = WorkDir::make(store, &below, &name).map(|work| {
+        let dir = WorkDir::make(store, &below, &name, &[]).map(|work| {
             let path = work.path().to_owned();
             made.push(work);
             path

@@ -5,8 +5,8 @@ use crate::host::block::{Disk, Mount};
 use crate::predict::device::is_virtual;
 use record::quantity::render;
 use record::unit::Unit;
-use std::time::Duration;
 use std::path::Path;
+use std::time::Duration;
 
 /// Bytes of a sector in /proc/diskstats, whatever the device's own are.
 const SECTOR_BYTES: u64 = 512;
@@ -145,9 +145,21 @@ fn by_name<'site>(site: &'site Site, mount: &Mount) -> Option<(&'site Disk, Stri
     Some((disk, disk.number.clone()?))
 }
 
-/// Bytes that a device has read, as its line of /proc/diskstats says; `None` without such a line.
+/// Bytes that a device has read, as its line of /proc/diskstats says; `None` without such a line, and where
+/// the kernel was told not to count.
 pub(crate) fn device_read_bytes(number: &str) -> Option<u64> {
-    read_of(&std::fs::read_to_string("/proc/diskstats").ok()?, number)
+    counted(number)
+        .then(|| read_of(&std::fs::read_to_string("/proc/diskstats").ok()?, number))
+        .flatten()
+}
+
+/// Whether the kernel counts what a device does: `iostats` of its queue, of a partition that of its disk.
+fn counted(number: &str) -> bool {
+    let dir = format!("/sys/dev/block/{number}");
+    let told = ["queue", "../queue"]
+        .iter()
+        .find_map(|queue| std::fs::read_to_string(format!("{dir}/{queue}/iostats")).ok());
+    told.is_none_or(|told| told.trim() != "0")
 }
 
 /// Requests that a device has not answered yet, of everybody; `None` without such a line.
@@ -157,8 +169,40 @@ pub(crate) fn device_in_flight(number: &str) -> Option<u64> {
 
 /// Bytes that a device was given to write; `None` without such a line.
 pub(crate) fn device_written_bytes(number: &str) -> Option<u64> {
+    if !counted(number) {
+        return None;
+    }
     let diskstats = std::fs::read_to_string("/proc/diskstats").ok()?;
     Some(field_of(&diskstats, number, 9)? * SECTOR_BYTES)
+}
+
+/// What a device was given to write so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Written {
+    /// Requests; a flush is one of them.
+    pub(crate) requests: u64,
+    /// Bytes.
+    pub(crate) bytes: u64,
+    /// Flushes of its cache; `None` before Linux 5.5.
+    pub(crate) flushes: Option<u64>,
+}
+
+/// What a device was given to write; `None` without a line of its number. Partitions count no flushes:
+/// those are the whole disk's (`disk`).
+pub(crate) fn device_written(number: &str, disk: Option<&str>) -> Option<Written> {
+    written_of(
+        &std::fs::read_to_string("/proc/diskstats").ok()?,
+        number,
+        disk,
+    )
+}
+
+fn written_of(diskstats: &str, number: &str, disk: Option<&str>) -> Option<Written> {
+    Some(Written {
+        requests: field_of(diskstats, number, 7)?,
+        bytes: field_of(diskstats, number, 9)? * SECTOR_BYTES,
+        flushes: disk.and_then(|disk| field_of(diskstats, disk, 18)),
+    })
 }
 
 fn read_of(diskstats: &str, number: &str) -> Option<u64> {
@@ -213,7 +257,7 @@ fn own_of(io: &str, name: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{SHARES, below, in_flight_of, own_of, read_of};
+    use super::{SHARES, below, in_flight_of, own_of, read_of, written_of};
     use crate::experiment::{DirFacts, Site};
     use crate::host::{Host, Root};
     use crate::predict::tests::bare_site;
@@ -274,6 +318,12 @@ mod tests {
         assert_eq!(in_flight_of(text, "8:16"), Some(6));
         assert_eq!(read_of(text, "8:1"), None);
         assert_eq!(read_of("", "8:1"), None);
+        let written = |disk| written_of(text, "8:16", disk).map(|written| written.flushes);
+        assert_eq!(written(Some("8:16")), Some(None), "an old kernel");
+        let new = "8 0 sda 1 0 8 0 3 4 24 6 0 8 9 1 2 3 4 77 5\n8 1 sda1 1 0 8 0 2 0 16 0 0 0 0 0 0 0 0 0 0\n";
+        let found = written_of(new, "8:1", Some("8:0")).expect("both lines");
+        assert_eq!((found.requests, found.bytes), (2, 16 * 512));
+        assert_eq!(found.flushes, Some(77));
         let io = "rchar: 1\nread_bytes: 4096\nwrite_bytes: 7\n";
         assert_eq!(own_of(io, "read_bytes:"), Some(4096));
         assert_eq!(own_of(io, "write_bytes:"), Some(7));

@@ -1,7 +1,7 @@
 //! Laws over the catalogue.
 
 use super::{FAMILIES, find};
-use crate::experiment::{Domain, Experiment, Family, Offer, Preset, Role, Site};
+use crate::experiment::{DirFacts, Domain, Experiment, Family, Offer, Preset, Role, Site};
 use crate::host::{Host, Root};
 use crate::session::params::{Settings, parse_values};
 use crate::session::plan::{case_ns, default_budget, looks, plan};
@@ -49,8 +49,19 @@ fn sites(preset: Preset) -> Vec<(String, Site)> {
         }
         let root = Root::at(&dir).unwrap();
         let name = dir.file_name().unwrap().to_string_lossy().into_owned();
-        let site = site(Host::read(&root), &root, None, Files::Nowhere, preset).unwrap();
-        assert_eq!(site.case_ns, case_ns(preset));
+        let nowhere = site(Host::read(&root), &root, None, Files::Nowhere, preset).unwrap();
+        assert_eq!(nowhere.case_ns, case_ns(preset));
+        // As on most machines: a directory that nobody named, on the root's device.
+        let root_mount = nowhere.host.block.mount_of("/");
+        let dir = DirFacts {
+            path: "/".into(),
+            file_system: root_mount.map_or_else(String::new, |mount| mount.fs.clone()),
+            allowance_bytes: 2 << 30,
+        };
+        let site = Site {
+            dir: Some(dir),
+            ..nowhere
+        };
         sites.push((name, site));
     }
     assert!(sites.len() >= 3, "at least three recorded hosts");

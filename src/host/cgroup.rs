@@ -1,7 +1,89 @@
 //! Control groups, versions 1 and 2: where this process's groups are mounted and what they allow.
 
+use serde::{Deserialize, Serialize};
+
 use super::Root;
 use super::limits::CpuQuota;
+
+/// Where a group with a memory limit of its own can be made for a worker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct GroupPlace {
+    /// 1 or 2.
+    pub version: u32,
+    /// Directory in which the group is made, under the root, without a leading slash.
+    pub parent: String,
+    /// Directory of the group that this process is in, to which the worker goes back.
+    pub home: String,
+}
+
+impl GroupPlace {
+    /// Name of the file that holds a group's memory limit.
+    pub(crate) fn limit_file(&self) -> &'static str {
+        limit_file(self.version)
+    }
+}
+
+fn limit_file(version: u32) -> &'static str {
+    match version {
+        2 => "memory.max",
+        _ => "memory.limit_in_bytes",
+    }
+}
+
+/// Bytes of files that a group has in memory, with the groups below it: of its `memory.stat`.
+pub(crate) fn cached_bytes(memory_stat: &str) -> Option<u64> {
+    // Version 1 counts a group alone as `cache` and all below it as `total_cache`.
+    ["total_cache ", "file "].into_iter().find_map(|name| {
+        let mut lines = memory_stat.lines();
+        lines.find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+    })
+}
+
+/// Where this process may make a group with a memory limit and move itself into it and back.
+///
+/// In version 1 that is a child of its own group. In version 2 a group with processes has no children
+/// with controllers (the root excepted), so it is a sibling: a child of the nearest group above whose
+/// `cgroup.subtree_control` hands `memory` on; the kernel demands that the mover may write the
+/// `cgroup.procs` of both groups' common ancestor (Documentation/admin-guide/cgroup-v2.rst, "Delegation
+/// Containment").
+///
+/// # Errors
+/// Why there is no such place.
+pub(super) fn memory_place(root: &Root) -> Result<GroupPlace, String> {
+    let groups = groups(root);
+    let v1 = groups
+        .iter()
+        .find(|group| group.version == 1 && group.controls("memory"));
+    let (parent, home) = match v1 {
+        Some(group) => (group, group),
+        None => {
+            let mut second = groups.iter().filter(|group| group.version == 2);
+            let home = second.clone().next().ok_or(
+                "no hierarchy of control groups with the memory controller is mounted here",
+            )?;
+            let parent = second.find(|group| group.hands_on_memory(root));
+            let parent = parent.ok_or_else(|| {
+                format!(
+                    "no group from {} upwards hands the memory controller on to its children \
+                     (cgroup.subtree_control)",
+                    home.dir
+                )
+            })?;
+            (parent, home)
+        }
+    };
+    let procs = |group: &Group| format!("{}/cgroup.procs", group.dir);
+    for path in [parent.dir.clone(), procs(parent), procs(home)] {
+        if !root.may_write(&path) {
+            return Err(format!("/{path} may not be written by this user"));
+        }
+    }
+    Ok(GroupPlace {
+        version: parent.version,
+        parent: parent.dir.clone(),
+        home: home.dir.clone(),
+    })
+}
 
 /// One group of this process, innermost first within its hierarchy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,10 +201,13 @@ impl Group {
 
     /// Name of the file that holds the memory limit.
     pub(super) fn memory_limit_file(&self) -> &'static str {
-        match self.version {
-            2 => "memory.max",
-            _ => "memory.limit_in_bytes",
-        }
+        limit_file(self.version)
+    }
+
+    /// Whether children of the group have memory limits (version 2).
+    fn hands_on_memory(&self, root: &Root) -> bool {
+        let control = root.line(&format!("{}/cgroup.subtree_control", self.dir));
+        control.is_some_and(|names| names.split_whitespace().any(|name| name == "memory"))
     }
 
     /// How many processes of the group the OOM killer killed (version 2: of those below it too), and
@@ -245,5 +330,99 @@ mod tests {
             assert_eq!(found.len(), 1);
             assert_eq!(found[0].dir, "sys/fs/cgroup");
         }
+    }
+
+    /// A tree of version 2 with a process in `path`; `files` come after.
+    fn second(path: &str, files: &str) -> Root {
+        Root::tree(&format!(
+            "== proc/self/cgroup\n0::{path}\n== proc/self/mountinfo\n\
+             30 20 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup rw,nsdelegate\n{files}"
+        ))
+    }
+
+    const DELEGATED: &str = "== sys/fs/cgroup/cgroup.subtree_control\ncpu memory pids\n\
+        == sys/fs/cgroup/user/app/cgroup.subtree_control\nmemory pids\n\
+        == sys/fs/cgroup/user/app/shell/cgroup.subtree_control\n\n";
+
+    fn place(version: u32, parent: &str, home: &str) -> GroupPlace {
+        GroupPlace {
+            version,
+            parent: parent.to_owned(),
+            home: home.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_delegated_group_of_version_2_gets_a_sibling() {
+        let writable = "== facts.txt\neuid=1000\nwritable=sys/fs/cgroup/user/app\n\
+            writable=sys/fs/cgroup/user/app/cgroup.procs\n\
+            writable=sys/fs/cgroup/user/app/shell/cgroup.procs\n";
+        let root = second("/user/app/shell", &format!("{DELEGATED}{writable}"));
+        let expected = place(2, "sys/fs/cgroup/user/app", "sys/fs/cgroup/user/app/shell");
+        assert_eq!(memory_place(&root), Ok(expected.clone()));
+        assert_eq!(expected.limit_file(), "memory.max");
+        // The common ancestor's list of processes is not ours: the kernel would refuse the move.
+        let less = writable.replace("writable=sys/fs/cgroup/user/app/cgroup.procs\n", "");
+        let root = second("/user/app/shell", &format!("{DELEGATED}{less}"));
+        let refused = memory_place(&root).unwrap_err();
+        assert!(
+            refused.contains("/sys/fs/cgroup/user/app/cgroup.procs"),
+            "{refused}"
+        );
+    }
+
+    #[test]
+    fn root_goes_up_to_the_nearest_group_that_hands_memory_on() {
+        let root = second(
+            "/system/deep/leaf",
+            &format!("{DELEGATED}== facts.txt\neuid=0\n"),
+        );
+        let expected = place(2, "sys/fs/cgroup", "sys/fs/cgroup/system/deep/leaf");
+        assert_eq!(memory_place(&root), Ok(expected));
+        // The hierarchy's root may hold processes and groups with limits.
+        let root = second("/", &format!("{DELEGATED}== facts.txt\neuid=0\n"));
+        let expected = place(2, "sys/fs/cgroup", "sys/fs/cgroup");
+        assert_eq!(memory_place(&root), Ok(expected));
+    }
+
+    #[test]
+    fn a_container_that_sees_only_its_own_group_has_no_place() {
+        let root = second(
+            "/",
+            "== sys/fs/cgroup/cgroup.subtree_control\n\n== facts.txt\neuid=0\n",
+        );
+        let refused = memory_place(&root).unwrap_err();
+        assert!(
+            refused.contains("hands the memory controller on"),
+            "{refused}"
+        );
+        let refused = memory_place(&Root::tree("")).unwrap_err();
+        assert!(refused.contains("no hierarchy"), "{refused}");
+    }
+
+    #[test]
+    fn version_1_has_a_child_of_the_own_group_also_beside_version_2() {
+        let tree = "== proc/self/cgroup\n4:memory:/here\n0::/\n== proc/self/mountinfo\n\
+            1 2 0:1 / /cg/memory rw - cgroup cgroup rw,memory\n1 2 0:2 / /cg/unified rw - cgroup2 c rw\n";
+        let root = Root::tree(&format!("{tree}== facts.txt\neuid=0\n"));
+        let expected = place(1, "cg/memory/here", "cg/memory/here");
+        assert_eq!(memory_place(&root), Ok(expected.clone()));
+        assert_eq!(expected.limit_file(), "memory.limit_in_bytes");
+        let refused = memory_place(&Root::tree(tree)).unwrap_err();
+        assert!(
+            refused.contains("/cg/memory/here may not be written"),
+            "{refused}"
+        );
+    }
+
+    #[test]
+    fn files_in_memory_are_counted_with_those_of_the_groups_below() {
+        let first = "cache 4096\nrss 9\ntotal_cache 8192\ntotal_rss 9\n";
+        assert_eq!(cached_bytes(first), Some(8192));
+        assert_eq!(
+            cached_bytes("anon 5\nfile 12288\nfile_mapped 7\n"),
+            Some(12288)
+        );
+        assert_eq!(cached_bytes("file_mapped 7\n"), None);
     }
 }

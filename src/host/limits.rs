@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::cgroup::{self, Group};
+use super::cgroup::{self, Group, GroupPlace};
 use super::{Cpu, Outside, Root};
 
 /// Limits of this process.
@@ -16,6 +16,12 @@ pub(crate) struct Limits {
     pub memory_used_bytes: Option<u64>,
     /// The least room (limit − usage) over the hierarchy.
     pub memory_left_bytes: Option<u64>,
+    /// Where the group with the least room counts what it has in memory: its `memory.stat`, under the root.
+    pub memory_stat_file: Option<String>,
+    /// Where a group with a memory limit can be made; `None` with the reason in `memory_place_refused`.
+    pub memory_place: Option<GroupPlace>,
+    /// Why no such group can be made.
+    pub memory_place_refused: Option<String>,
     /// Tightest CPU quota over the hierarchy; `None` when there is none.
     pub cpu_quota: Option<CpuQuota>,
     /// CPUs of the cpuset, as the kernel lists them.
@@ -62,6 +68,15 @@ pub(super) fn read(root: &Root, outside: &Outside, cpu: &Cpu) -> Limits {
         .iter()
         .map(|(limit, used)| limit.saturating_sub(used.unwrap_or(0)))
         .min();
+    let room = |group: &&Group| {
+        let limit = group.memory_limit(root)?;
+        Some(limit.saturating_sub(group.memory_used(root).unwrap_or(0)))
+    };
+    let tightest = groups
+        .iter()
+        .filter(|group| room(group).is_some())
+        .min_by_key(room);
+    let place = cgroup::memory_place(root);
     memory.sort_by_key(|&(limit, _)| limit);
     let quotas = groups.iter().filter_map(|group| group.quota(root));
     let cpu_quota = quotas.min_by(|a, b| a.cpus().total_cmp(&b.cpus()));
@@ -71,6 +86,9 @@ pub(super) fn read(root: &Root, outside: &Outside, cpu: &Cpu) -> Limits {
         memory_bytes: memory.first().map(|&(limit, _)| limit),
         memory_used_bytes: memory.first().and_then(|&(_, used)| used),
         memory_left_bytes: left,
+        memory_stat_file: tightest.map(|group| format!("{}/memory.stat", group.dir)),
+        memory_place_refused: place.as_ref().err().cloned(),
+        memory_place: place.ok(),
         cpu_quota,
         cpuset: groups.iter().find_map(|group| group.cpuset(root)),
         throttling_files: groups

@@ -11,7 +11,7 @@
 mod around;
 pub mod block;
 pub mod cache;
-mod cgroup;
+pub(crate) mod cgroup;
 mod choose;
 pub(crate) mod counters;
 pub mod cpu;

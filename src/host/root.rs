@@ -202,6 +202,19 @@ impl Root {
         }
     }
 
+    /// Whether this process may write a file, or make something in a directory. A recorded machine says so
+    /// in `facts.txt`: root may (`euid=0`), others what `writable=PATH` lines name.
+    pub(crate) fn may_write(&self, path: &str) -> bool {
+        match &self.place {
+            Place::Directory(dir) => metal::access::may_write(&dir.join(path)),
+            Place::Archive(_) => {
+                let facts = self.read("facts.txt").unwrap_or_default();
+                let mut lines = facts.lines().map(str::trim);
+                lines.any(|line| line == "euid=0" || line.strip_prefix("writable=") == Some(path))
+            }
+        }
+    }
+
     /// What no file tells: given to [`Root::live`], or recorded.
     pub(crate) fn outside(&self) -> Outside {
         self.outside

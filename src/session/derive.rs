@@ -2,9 +2,10 @@
 
 use crate::experiment::{DerivedValue, Experiment, Known, Site};
 use crate::stats::estimate::{RoundValue, estimate};
+use crate::stats::interval::Interval;
 use crate::stats::resample;
 use crate::stats::rounds::{Valued, values};
-use record::event::Derived;
+use record::event::{Derived, Repeat};
 use record::key::Key;
 use record::metric::Better;
 use record::run::Run;
@@ -123,10 +124,7 @@ pub fn derive(
                 case: value.case,
                 metric: value.metric.to_owned(),
                 value: value.value,
-                ci: resampled.interval.map(|interval| match value.cell {
-                    Some((low, high)) => (interval.low.min(low), interval.high.max(high)),
-                    None => (interval.low, interval.high),
-                }),
+                ci: with_cell(resampled.interval, value.cell),
                 presence: resampled.presence,
                 confidence: resampled.interval.map(|interval| interval.confidence),
                 at: value.at,
@@ -136,9 +134,25 @@ pub fn derive(
         .collect()
 }
 
+/// The interval of a position is at least its grid cell; of what is measured one time it is the cell
+/// alone, without a confidence.
+fn with_cell(resampled: Option<Interval>, cell: Option<(f64, f64)>) -> Option<(f64, f64)> {
+    match (
+        resampled.map(|interval| (interval.low, interval.high)),
+        cell,
+    ) {
+        (Some((low, high)), Some(cell)) => Some((low.min(cell.0), high.max(cell.1))),
+        (Some(ends), None) | (None, Some(ends)) => Some(ends),
+        (None, None) => None,
+    }
+}
+
 /// The rounds that the estimates use: the undisturbed ones if there are six, else all.
 fn table(run: &Run, experiment: &str, label: &str) -> Table {
     let figures = values(run, experiment, label);
+    let in_rounds = run
+        .experiment(experiment)
+        .is_none_or(|planned| planned.repeat == Repeat::Rounds);
     let rounds: BTreeMap<u32, bool> = figures
         .values()
         .flatten()
@@ -159,10 +173,15 @@ fn table(run: &Run, experiment: &str, label: &str) -> Table {
             .iter()
             .map(|valued| (valued.round, valued.value))
             .collect();
+        // What one repetition has one value of holds for all of its blocks.
+        let only = match (in_rounds, valued.as_slice()) {
+            (false, [only]) => Some(only.value),
+            _ => None,
+        };
         table.keys.push(Key::new(experiment, &case, &metric));
         table.rounds.push(
             used.iter()
-                .map(|round| by_round.get(round).copied())
+                .map(|round| by_round.get(round).copied().or(only))
                 .collect(),
         );
     }

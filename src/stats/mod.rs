@@ -21,6 +21,7 @@ pub(crate) mod quantile;
 pub(crate) mod resample;
 pub mod rounds;
 pub(crate) mod slope;
+pub(crate) mod step;
 pub(crate) mod stop;
 pub(crate) mod threshold;
 pub(crate) mod trend;

@@ -11,11 +11,17 @@ use serde::{Deserialize, Serialize};
 use std::fs::{File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Names of work directories begin with this; nothing else is ever removed.
 const PREFIX: &str = "plumb-";
 /// Ending of entries that are whole.
 const ENDING: &str = "json";
+
+/// A killed process leaves its control group in this time …
+const LEAVING_TIME: Duration = Duration::from_secs(2);
+/// … which is looked at so often.
+const LEAVING_EVERY: Duration = Duration::from_millis(5);
 
 /// How one change is undone.
 #[derive(Debug, Serialize, Deserialize)]
@@ -23,30 +29,49 @@ const ENDING: &str = "json";
 enum Undo {
     /// Remove a work directory with all that is in it.
     RemoveDir(PathBuf),
+    /// Remove a control group: a directory that only the kernel puts files into.
+    RemoveGroup(PathBuf),
 }
 
-/// A run's own directory for files; it is removed with all that is in it when this is dropped.
+impl Undo {
+    fn path(&self) -> &Path {
+        match self {
+            Undo::RemoveDir(path) | Undo::RemoveGroup(path) => path,
+        }
+    }
+}
+
+/// A run's own directory for files; it is removed with all that is in it when this is dropped, and the
+/// control groups of the same name with it.
 #[derive(Debug)]
 pub struct WorkDir {
     path: PathBuf,
+    undos: Vec<Undo>,
     entry: PathBuf,
     /// Held for as long as the directory is in use.
     _lock: File,
 }
 
 impl WorkDir {
-    /// Makes `plumb-<run>-<pid>` below a directory, after its removal was written down.
+    /// Makes `plumb-<run>-<pid>` below a directory, after its removal was written down, and that of the
+    /// groups of this name that workers may make below `groups`.
     ///
     /// # Errors
     /// The store or the directory cannot be written.
-    pub fn make(store: &Store, below: &Path, run: &str) -> Result<Self> {
+    pub fn make(store: &Store, below: &Path, run: &str, groups: &[PathBuf]) -> Result<Self> {
         let name = format!("{PREFIX}{run}-{}", std::process::id());
         let path = std::path::absolute(below)
             .context("the current directory is gone")?
             .join(&name);
         let journal = directory(store);
         let entry = journal.join(format!("{name}.{ENDING}"));
-        let lock = write_entry(&entry, &[Undo::RemoveDir(path.clone())]).with_context(|| {
+        let groups = groups
+            .iter()
+            .map(|below| Undo::RemoveGroup(below.join(&name)));
+        let undos: Vec<Undo> = std::iter::once(Undo::RemoveDir(path.clone()))
+            .chain(groups)
+            .collect();
+        let lock = write_entry(&entry, &undos).with_context(|| {
             format!(
                 "cannot write the journal {}; name a writable store with PLUMB_STORE",
                 journal.display()
@@ -54,6 +79,7 @@ impl WorkDir {
         })?;
         let work = WorkDir {
             path,
+            undos,
             entry,
             _lock: lock,
         };
@@ -76,7 +102,7 @@ impl WorkDir {
     }
 
     fn undo(&self) -> Result<()> {
-        undo(&Undo::RemoveDir(self.path.clone()))?;
+        undo_all(&self.undos)?;
         gone(std::fs::remove_file(&self.entry))
             .with_context(|| format!("cannot remove {}", self.entry.display()))
     }
@@ -116,25 +142,56 @@ fn recover_one(path: &Path) -> Result<Option<String>> {
         Err(TryLockError::Error(error)) => return Err(error).context("its owner may be alive"),
     }
     let undos: Vec<Undo> = serde_json::from_reader(&file).context("its entry is damaged")?;
-    for change in undos.iter().rev() {
-        undo(change)?;
-    }
+    let first = undos.first().context("its entry is empty")?.path();
+    let groups = undos.iter().filter_map(|change| match change {
+        Undo::RemoveGroup(group) if group.exists() => Some(group),
+        _ => None,
+    });
+    let groups = groups.map(|group| format!("the control group {}", group.display()));
+    let removed: Vec<String> = std::iter::once(first.display().to_string())
+        .chain(groups)
+        .collect();
+    undo_all(&undos)?;
     gone(std::fs::remove_file(path))?;
-    let Undo::RemoveDir(dir) = undos.first().context("its entry is empty")?;
     Ok(Some(format!(
         "removed {}, which a killed run left",
-        dir.display()
+        removed.join(" and ")
     )))
 }
 
+/// What cannot be undone keeps nothing else from being undone; the first reason is told.
+fn undo_all(undos: &[Undo]) -> Result<()> {
+    let outcomes: Vec<Result<()>> = undos.iter().rev().map(undo).collect();
+    outcomes.into_iter().collect()
+}
+
 fn undo(change: &Undo) -> Result<()> {
-    let Undo::RemoveDir(dir) = change;
+    let dir = change.path();
     let ours = dir
         .file_name()
         .and_then(|name| name.to_str())
         .is_some_and(|name| name.starts_with(PREFIX));
     ensure!(ours, "{} is no work directory of plumb", dir.display());
-    gone(std::fs::remove_dir_all(dir)).with_context(|| format!("cannot remove {}", dir.display()))
+    let removed = match change {
+        Undo::RemoveDir(dir) => std::fs::remove_dir_all(dir),
+        Undo::RemoveGroup(group) => remove_group(group),
+    };
+    gone(removed).with_context(|| format!("cannot remove {}", dir.display()))
+}
+
+/// A group stays as long as a process is in it: one that was just killed leaves it soon.
+fn remove_group(group: &Path) -> io::Result<()> {
+    let deadline = Instant::now() + LEAVING_TIME;
+    loop {
+        match std::fs::remove_dir(group) {
+            Err(error)
+                if error.kind() == io::ErrorKind::ResourceBusy && Instant::now() < deadline =>
+            {
+                std::thread::sleep(LEAVING_EVERY);
+            }
+            other => return other,
+        }
+    }
 }
 
 /// What is gone already needs no removal.
@@ -179,7 +236,7 @@ mod tests {
     fn a_live_owner_keeps_its_directory_and_takes_it_along() {
         let dir = tempfile::tempdir().expect("a directory");
         let store = store(dir.path());
-        let work = WorkDir::make(&store, dir.path(), "run").expect("is made");
+        let work = WorkDir::make(&store, dir.path(), "run", &[]).expect("is made");
         std::fs::write(work.path().join("file"), "x").expect("writes");
         let path = work.path().to_owned();
         assert!(recover(&store).is_empty(), "its owner lives");
@@ -194,7 +251,7 @@ mod tests {
     fn what_a_dead_owner_left_is_removed() {
         let dir = tempfile::tempdir().expect("a directory");
         let store = store(dir.path());
-        let work = WorkDir::make(&store, dir.path(), "run").expect("is made");
+        let work = WorkDir::make(&store, dir.path(), "run", &[]).expect("is made");
         std::fs::write(work.path().join("file"), "x").expect("writes");
         let path = work.path().to_owned();
         // A killed process runs no destructors, and its files are closed.
@@ -205,6 +262,31 @@ mod tests {
         assert!(told[0].contains("removed"), "{told:?}");
         assert!(!path.exists());
         assert!(recover(&store).is_empty(), "once is enough");
+    }
+
+    #[test]
+    fn a_group_that_a_dead_owner_left_is_removed_and_told() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = store(dir.path());
+        // An empty directory is to the journal what a group without processes is.
+        let groups = dir.path().join("groups");
+        std::fs::create_dir(&groups).expect("makes");
+        let work = WorkDir::make(&store, dir.path(), "run", std::slice::from_ref(&groups))
+            .expect("is made");
+        let group = groups.join(work.path().file_name().expect("has a name"));
+        assert!(!group.exists(), "the worker makes it, not the journal");
+        std::fs::create_dir(&group).expect("makes");
+        work._lock.unlock().expect("unlocks");
+        std::mem::forget(work);
+        let told = recover(&store);
+        assert!(told[0].contains("and the control group"), "{told:?}");
+        assert!(!group.exists() && groups.exists());
+        // What holds something is no group of ours, and is kept.
+        let work = WorkDir::make(&store, dir.path(), "run", std::slice::from_ref(&groups))
+            .expect("is made");
+        std::fs::create_dir_all(group.join("child")).expect("makes");
+        assert!(work.remove().is_err());
+        assert!(group.exists());
     }
 
     #[test]

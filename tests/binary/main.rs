@@ -1,6 +1,7 @@
 //! The built binary, end to end: bad input, processes that die, records that are continued.
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
+mod cache_size;
 mod cpu_os;
 mod input;
 mod limits;
@@ -9,6 +10,7 @@ mod noise;
 mod output;
 mod plumb;
 mod process;
+mod read;
 mod resume;
 mod rounds;
 mod schedule;

@@ -11,15 +11,15 @@ const RING: &str = "--set memory.latency.pattern=random --set memory.latency.loa
                     --set memory.latency.pages=base --set memory.latency.footprint=";
 
 /// A control group with a limit on memory; removed on drop.
-struct Group {
-    dir: PathBuf,
+pub struct Group {
+    pub dir: PathBuf,
     limit: &'static str,
     kills: &'static str,
 }
 
 impl Group {
     /// `None` where this process may make none.
-    fn new(name: &str, bytes: u64) -> Option<Group> {
+    pub fn new(name: &str, bytes: u64) -> Option<Group> {
         let name = format!("plumb-test-{name}-{}", std::process::id());
         [
             ("memory", "memory.limit_in_bytes", "memory.oom_control"),
@@ -40,7 +40,7 @@ impl Group {
         fs::write(self.dir.join(self.limit), bytes.to_string())
     }
 
-    fn killed(&self) -> u64 {
+    pub fn killed(&self) -> u64 {
         let counts = fs::read_to_string(self.dir.join(self.kills)).unwrap();
         let count = counts
             .lines()

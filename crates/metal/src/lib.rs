@@ -12,6 +12,7 @@
 )))]
 compile_error!("plumb measures Linux on x86-64 and aarch64 only");
 
+pub mod access;
 pub mod chains;
 pub mod clock;
 pub mod counter;
@@ -27,6 +28,7 @@ pub mod kernel;
 pub mod line;
 pub mod matrix;
 pub mod memory;
+pub mod metadata;
 pub mod mount;
 pub mod nfs;
 pub mod peak;

@@ -16,7 +16,7 @@
 //! with registered file and blocks: what completed is submitted again by the same call that waits for the
 //! next completion (Linux 6.1 and later work completions off inside of that call only). Each operation
 //! is timed from its submission to the moment at which its completion is seen; nothing is
-//! allocated and no other system call is made while they run. A thread runs for twice the case time, and
+//! allocated and no other system call is made while they run. A thread runs for one and a half case times, and
 //! until it has done 8 operations (a ring: three fills). The rate is that of the stretch in which the queue
 //! was full; operations that complete while it empties are in no figure but `cpu`.
 //!
@@ -33,7 +33,7 @@
 //!
 //! - `buffered`: into the page cache, where the pages are before: a copy in memory, and what the file
 //!   system does for a page that becomes dirty. The device sees it later (here after the window). At most
-//!   1 MiB (or 8 blocks) is written over and over, so that this is no measure of how long the device
+//!   `written` bytes are written over and over, so that this is no measure of how long the device
 //!   keeps up.
 //! - `buffered_fdatasync`: the same, and fdatasync(2) after each write, inside the time.
 //! - `direct`: O_DIRECT: the device has the data, perhaps in a cache that loses it with the power.
@@ -61,8 +61,9 @@
 //!
 //! ## Parameters
 //!
-//! Without a choice each preset has its own list of cases (thorough: all). A chosen value leaves those
-//! cases of the list that have it; one that no case of the list has is put in the place of theirs.
+//! Without a choice each preset has its own list of cases (thorough: all). Of chosen values each
+//! combination leaves those cases of the list that have it; one that no case of the list has is put in
+//! the place of theirs.
 //!
 //! - `op`: read or write.
 //! - `pattern`: sequential or random.
@@ -75,6 +76,8 @@
 //!   are several threads.
 //! - `size` (setting): of the file that is read. `auto`: 64 MiB in quick, else 256 MiB, less where less may
 //!   be written. Writes go to a file of half of it, at most 32 MiB; threads have a quarter each.
+//! - `written` (setting): bytes that a case writes in a round at most, or 8 operations (of a ring, three
+//!   fills). `auto`: 1 MiB, up to 8 MiB where more may be written.
 //!
 //! ## Reading the result
 //!
@@ -113,7 +116,7 @@ use crate::experiments::device;
 use crate::measure::{Bench, settle};
 use crate::predict::fs::io::{self as law, Request};
 use anyhow::{Context, Result};
-use cases::{MIB, Work};
+use cases::{MIB, Sizes, Work};
 use crew::Task;
 use record::case::{Case, Order, Series};
 use record::event::{Isolation, Prediction, Repeat};
@@ -132,13 +135,12 @@ pub(crate) static EXPERIMENT: Io = Io;
 pub(crate) struct Io;
 
 const ID: &str = "fs.io";
-/// A case takes so many case times.
-const CASE_TIMES: u64 = 2;
 /// Of what may be written, the file that is read is one over this at most.
 const SIZE_SHARE: u64 = 6;
-/// For stated costs: opening, evicting and bringing into memory, for each case and thread; start and end
-/// of a worker, in ns.
+/// For stated costs: opening, evicting and bringing into memory, for each case and each further thread;
+/// start and end of a worker, in ns.
 const AROUND_NS: u64 = 8_000_000;
+const THREAD_NS: u64 = 3_000_000;
 const WORKER_NS: u64 = 35_000_000;
 
 const fn metric(name: &'static str, doc: &'static str, unit: Unit, better: Better) -> Metric {
@@ -242,6 +244,14 @@ static CARD: Card = Card {
             defaults: ["auto"; 3],
             role: Role::Setting,
         },
+        Param {
+            name: "written",
+            doc: "most bytes that a case writes in a round, or 8 operations; auto: 1 to 8 MiB by what may be \
+                  written",
+            domain: Domain::Either(&["auto"], 1 << 12, 1 << 40, Unit::B),
+            defaults: ["auto"; 3],
+            role: Role::Setting,
+        },
     ],
     after: &["clock.rate", "clock.read", "fs.read"],
     repeat: Repeat::Rounds,
@@ -273,7 +283,11 @@ impl Experiment for Io {
             .needs("--dir DIR")
         })?;
         let size = size(site, params);
-        let (mut cases, mut offer) = cases::offer(site, params, size)?;
+        let written = match params.chosen("written") {
+            Some(&[Value::Int(bytes)]) => bytes,
+            _ => cases::written_each(site, params),
+        };
+        let (mut cases, mut offer) = cases::offer(site, params, Sizes { size, written })?;
         let ground = file::ground(site, &dir.path);
         for case in &mut cases {
             ground.put(site, &mut case.at);
@@ -284,7 +298,10 @@ impl Experiment for Io {
             name: String::new(),
             order: Order::Shuffled,
             cases,
-            settings: BTreeMap::from([("size".to_owned(), Value::from(size))]),
+            settings: BTreeMap::from([
+                ("size".to_owned(), Value::from(size)),
+                ("written".to_owned(), Value::from(written)),
+            ]),
         });
         Ok(offer)
     }
@@ -296,7 +313,7 @@ impl Experiment for Io {
             };
             let operations = work.least() * work.threads;
             let ns = operations as f64 * law::stated_ns(site, &request(case, work));
-            (CASE_TIMES * site.case_ns).max(ns as u64) + AROUND_NS * work.threads
+            window_ns(site.case_ns).max(ns as u64) + AROUND_NS + THREAD_NS * (work.threads - 1)
         };
         Duration::from_nanos(WORKER_NS + series.cases.iter().map(of).sum::<u64>())
     }
@@ -336,8 +353,13 @@ impl Experiment for Io {
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
         let dir = bench.dir().context("no directory for files was given")?;
         let dir = dir.to_owned();
-        let size = series.setting("size").context("the size is not set")?;
-        let window_ns = (CASE_TIMES * bench.order().case_ns) as f64;
+        let sizes = Sizes {
+            size: series.setting("size").context("the size is not set")?,
+            written: series
+                .setting("written")
+                .context("how much is written is not set")?,
+        };
+        let window_ns = window_ns(bench.order().case_ns) as f64;
         if let Some(case) = series.cases.first() {
             bench.may_hang_in(case);
         }
@@ -351,7 +373,7 @@ impl Experiment for Io {
             let task = Task {
                 dir: &dir,
                 work,
-                size,
+                sizes,
                 seed: bench.order().seed,
                 clock: Task::clock(bench, &cpus, window_ns)?,
                 window_ns,
@@ -368,6 +390,11 @@ impl Experiment for Io {
         });
         Ok(())
     }
+}
+
+/// How long the threads of a case run: one and a half case times.
+fn window_ns(case_ns: u64) -> u64 {
+    case_ns + case_ns / 2
 }
 
 /// The size of the file that is read: chosen, or the preset's as far as it may be written.
@@ -391,6 +418,7 @@ fn size(site: &Site, params: &Params) -> u64 {
 
 /// A case as the laws know it.
 fn request(case: &Case, work: Work) -> Request<'_> {
+    let told = |name: &str| case.at.get(name).and_then(Value::text);
     Request {
         is_read: work.is_read,
         is_random: work.is_random,
@@ -400,8 +428,8 @@ fn request(case: &Case, work: Work) -> Request<'_> {
         depth: work.depth as f64,
         threads: work.threads as f64,
         span: case.int("file_bytes").unwrap_or(256 * MIB) as f64,
-        device: case.text("device"),
-        ground: case.text("ground").unwrap_or("unknown"),
+        device: told("device"),
+        ground: told("ground").unwrap_or("unknown"),
     }
 }
 

@@ -6,5 +6,13 @@ crate::family!(
     "fs",
     "files: the page cache's size, reads and writes by block, depth and threads, contention, remote files, syncs, metadata",
     hidden: false,
-    [read, io, contention, remote]
+    [
+        cache_size,
+        read,
+        io,
+        contention,
+        remote,
+        sync,
+        metadata,
+    ]
 );

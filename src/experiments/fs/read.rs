@@ -15,7 +15,7 @@
 //!
 //! One pinned thread reads blocks of 4 KiB with pread(2) into eight aligned buffers in turn, the clock read around
 //! each. A pass goes over the file once, or over the next 16 MiB of it: in order, or with blocks in a random order of the whole file, none
-//! twice. Passes follow one another for four times the time of a case, of the cached file for one; eight blocks
+//! twice. Passes follow one another for three times the time of a case, of the cached file for one; eight blocks
 //! at least, however long they take. Each round begins a large file at another place.
 //!
 //! - `direct`: O_DIRECT. Its support and alignment are asked for (statx), the flag is looked for in the open
@@ -104,11 +104,11 @@ pub(crate) static EXPERIMENT: Read = Read;
 pub(crate) struct Read;
 
 /// A case that a device answers is measured for so many times the time of a case, a cached one for one.
-const WINDOWS: u64 = 4;
+const WINDOWS: u64 = 3;
 /// Blocks of a case at least, however slow the device.
 const BLOCKS_MIN: u64 = 8;
 /// For stated costs: opening, evicting, looking and comparing around a case; start and end of a worker.
-const APPARATUS_NS: u64 = 8_000_000;
+const APPARATUS_NS: u64 = 6_000_000;
 const WORKER_NS: u64 = 35_000_000;
 
 const fn io(name: &'static str, doc: &'static str, unit: Unit, better: Better) -> Metric {
@@ -125,12 +125,7 @@ static CARD: Card = Card {
             Unit::Ns,
             Better::Lower,
         ),
-        io(
-            "latency",
-            "one read of 4 KiB",
-            Unit::Ns,
-            Better::Lower,
-        ),
+        io("latency", "one read of 4 KiB", Unit::Ns, Better::Lower),
         io(
             "iops",
             "reads of a pass over its time",
@@ -207,9 +202,9 @@ static CARD: Card = Card {
     view: ViewCard::Line {
         over: "size",
         metric: "latency_per_block",
-        beside: &["bandwidth"],
         log_x: true,
         log_y: true,
+        beside: &["bandwidth"],
     },
 };
 
@@ -243,9 +238,7 @@ impl Experiment for Read {
         }
         if cases.is_empty() {
             let first = offer.skipped.into_iter().next();
-            return Err(
-                first.map_or_else(|| Skip::because("no case was chosen"), |(_, skip)| skip)
-            );
+            return Err(first.map_or_else(|| Skip::because("no case was chosen"), |(_, skip)| skip));
         }
         offer.series.push(Series {
             experiment: CARD.id.to_owned(),
@@ -395,7 +388,9 @@ fn affordable(site: &Site, sizes: &[u64]) -> (Vec<u64>, Vec<(u64, Skip)>) {
 fn absent(site: &Site, mode: &str) -> Option<Skip> {
     let dir = site.dir.as_ref()?;
     let ground = ground(site, &dir.path);
-    let in_memory = ground.mount.is_some_and(|mount| ["tmpfs", "ramfs"].contains(&mount.fs.as_str()));
+    let in_memory = ground
+        .mount
+        .is_some_and(|mount| ["tmpfs", "ramfs"].contains(&mount.fs.as_str()));
     let wants_device = Mode::of(mode) != Some(Mode::Cached);
     (ground.kind == GroundKind::Memory && in_memory && wants_device).then(|| {
         Skip::because(format!(

@@ -34,8 +34,9 @@ const GUEST: f64 = 2.0;
 /// head: then it is far below 1 …
 const AT_A_TIME_SPINNING: Range = range(0.01, 0.8, 8.0);
 const AT_A_TIME_SPINNING_RANDOM: Range = range(0.8, 1.3, 4.0);
-/// … SATA has 32 places in its queue, and one link; NVMe has many, and a die for each …
-const AT_A_TIME_FLASH: Range = range(1.5, 6.0, 32.0);
+/// … SATA has 32 places in its queue, one link, and cheap controllers behind it that do one thing at a
+/// time; NVMe has many, and a die for each …
+const AT_A_TIME_FLASH: Range = range(1.0, 6.0, 32.0);
 const AT_A_TIME_NVME: Range = range(3.0, 20.0, 200.0);
 /// … and a hypervisor may have one thread for a disk, or the host's memory.
 const AT_A_TIME_UNKNOWN: Range = range(0.8, 6.0, 100.0);
@@ -44,8 +45,10 @@ const ALONE_SHARE: f64 = 0.3;
 const DEEP_SHARE: f64 = 1.0;
 /// A queue of fs.io that counts as deep.
 const DEEP: u64 = 8;
-/// Sizes of files count as the same if so many times apart, at most.
+/// Files' sizes so many times apart count as the same; from one of another size a device may answer out of
+/// its own memory.
 const NEAR_SIZE: f64 = 64.0;
+const FAR: Range = range(0.3, 1.0, 2.0);
 
 /// Readers and where they read.
 #[derive(Clone, Copy, Debug)]
@@ -276,12 +279,20 @@ fn base(site: &Site, known: Option<&Known>, readers: Readers<'_>) -> Base {
     let (class, why) = device(readers.disk, site);
     let mut because = Vec::new();
     let alone = match measured_alone(known, readers) {
-        Some(ns) => {
+        Some((ns, is_near)) => {
             because.push(format!(
-                "fs.read measured {:.1} µs for a direct block of one reader",
-                ns / 1e3
+                "fs.read measured {:.1} µs for a direct block of one reader{}",
+                ns / 1e3,
+                if is_near {
+                    ""
+                } else {
+                    ", in a file of quite another size"
+                }
             ));
-            around(ns, ALONE_SHARE)
+            match is_near {
+                true => around(ns, ALONE_SHARE),
+                false => scaled(FAR, ns),
+            }
         }
         None => {
             let given = site.host.given.value("disk.read_latency");
@@ -355,17 +366,17 @@ fn of_class(class: &str, pattern: &str) -> Range {
     }
 }
 
-/// fs.read's direct block in the same pattern, at the nearest size of file, in ns.
-fn measured_alone(known: Option<&Known>, readers: Readers<'_>) -> Option<f64> {
+/// fs.read's direct block in the same pattern, at the nearest size of file, in ns, and whether that is near.
+fn measured_alone(known: Option<&Known>, readers: Readers<'_>) -> Option<(f64, bool)> {
     nearest_read(known, readers, "latency")
 }
 
 /// Its CPU time, in ns.
 fn measured_cpu(known: Option<&Known>, readers: Readers<'_>) -> Option<f64> {
-    nearest_read(known, readers, "cpu")
+    nearest_read(known, readers, "cpu").map(|(ns, _)| ns)
 }
 
-fn nearest_read(known: Option<&Known>, readers: Readers<'_>, metric: &str) -> Option<f64> {
+fn nearest_read(known: Option<&Known>, readers: Readers<'_>, metric: &str) -> Option<(f64, bool)> {
     let distance = |size: u64| (size as f64 / readers.size as f64).ln().abs();
     known?
         .of("fs.read", metric)
@@ -375,9 +386,8 @@ fn nearest_read(known: Option<&Known>, readers: Readers<'_>, metric: &str) -> Op
                 && *value > 0.0
         })
         .filter_map(|(case, value)| Some((distance(case.int("size")?), value)))
-        .filter(|(distance, _)| *distance <= NEAR_SIZE.ln())
         .min_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, value)| value)
+        .map(|(distance, value)| (value, distance <= NEAR_SIZE.ln()))
 }
 
 /// The most direct reads of a block per second that fs.io had with a deep queue.
@@ -397,7 +407,7 @@ fn measured_iops(known: Option<&Known>) -> Option<f64> {
 
 /// Whether earlier figures of the run narrow what is said.
 pub(crate) fn is_known(known: &Known, readers: Readers<'_>) -> bool {
-    measured_alone(Some(known), readers).is_some() || measured_iops(Some(known)).is_some()
+    measured_alone(Some(known), readers).is_some()
 }
 
 /// Whether they narrow the CPU time.

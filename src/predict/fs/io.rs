@@ -42,8 +42,8 @@ const PAGE: f64 = 4096.0;
 const LOOK_UP: Range = range(120.0, 400.0, 1600.0);
 const NEXT_PAGE: Range = range(20.0, 120.0, 600.0);
 /// A write into the page cache: what the file system does for the operation, and for each page.
-const BEGIN: Range = range(300.0, 1500.0, 8000.0);
-const DIRTY: Range = range(80.0, 500.0, 3500.0);
+const BEGIN: Range = range(150.0, 900.0, 8000.0);
+const DIRTY: Range = range(50.0, 350.0, 3500.0);
 /// Bytes per ns of a copy between cache and user, where the data is in some cache or in memory.
 const COPY: Range = range(3.0, 14.0, 80.0);
 /// An operation past the cache, by a call that sleeps, and by a ring, in cycles; and each page of it.

@@ -8,7 +8,7 @@
 use crate::experiment::{Known, Site};
 use crate::host::block::Disk;
 use crate::predict::cpu::{is_guest, time_of};
-use crate::predict::device::{Reading, reading};
+use crate::predict::device::reading;
 use crate::predict::memory::fault::measured_copy;
 use crate::predict::os::{Service, measured_call, system_call};
 use crate::predict::{Estimate, around, inverse, product, range, scaled, sum};
@@ -20,7 +20,7 @@ const BLOCK_BYTES: f64 = 4096.0;
 /// Block layer, driver, interrupt and wake-up of a read that a device answers, in cycles.
 const DEVICE_READ: Range = range(5e3, 1.5e4, 7e4);
 /// What of it a hypervisor adds, in cycles: it is told, and it interrupts.
-const GUEST_READ: Range = range(0.0, 4e3, 6e4);
+const GUEST_READ: Range = range(0.0, 1.5e4, 1.8e5);
 /// A page taken for the cache, entered in its index, and later given up, in cycles.
 const PAGE_IN: Range = range(200.0, 1200.0, 5000.0);
 /// What blocks in no order cost beyond those in order: the index and the tables are cold, in cycles.
@@ -153,26 +153,35 @@ pub(crate) fn cpu(site: &Site, known: Option<&Known>, read: Read) -> Option<Esti
 /// Time of a cold block without readahead over that with it.
 pub(crate) fn readahead_gain(
     site: &Site,
+    known: Option<&Known>,
     below: Below,
     random: bool,
     bytes: u64,
 ) -> Option<Estimate> {
-    let of = |way| block(site, None, below, Read { random, way, bytes });
-    let (with, without) = (of(Way::Ahead)?, of(Way::Alone)?);
     if random {
-        return Some(Estimate::new(
-            0.5,
-            1.05,
-            20.0,
-            "software: a block in no order is read alone, until enough of its neighbours are in memory; in a \
-             small file one window of readahead may hold all of it",
-        ));
+        return known.is_none().then(|| {
+            Estimate::new(
+                0.5,
+                1.05,
+                20.0,
+                "software: a block in no order is read alone, until enough of its neighbours are in memory; in \
+                 a small file one window of readahead may hold all of it",
+            )
+        });
     }
+    let of = |way| block(site, known, below, Read { random, way, bytes });
+    let (with, without) = (of(Way::Ahead)?, of(Way::Alone)?);
     let ratio = product(without.range, inverse(1.0, with.range));
+    // Both are the same device: the worst of one does not meet the best of the other. With readahead a
+    // pass waits for the device once at least; in vain it reads a few blocks for one.
+    let most = 2.0 * (bytes as f64).min(PASS_BYTES) / BLOCK_BYTES;
+    let high = ratio.high.min(most);
     Some(Estimate {
-        // Both are the same device: the worst of one does not meet the best of the other.
-        range: range(ratio.low.max(0.3), ratio.likely, ratio.high),
-        because: format!("without: {}; with: {}", without.because, with.because),
+        range: range(ratio.low.max(0.3), ratio.likely.min(high), high),
+        because: format!(
+            "a pass waits for the device once at least; without: {}; with: {}",
+            without.because, with.because
+        ),
     })
 }
 
@@ -337,11 +346,17 @@ fn ahead_in_order(
     let ahead = ahead
         .map_or(READAHEAD_BYTES, |bytes| bytes as f64)
         .max(BLOCK_BYTES);
-    let windows = product(waits(&device), WAITED);
-    let waited = sum(
-        scaled(first, 1.0 / blocks),
-        scaled(windows, BLOCK_BYTES / ahead.min(pass)),
-    );
+    // What was measured page by page has its waits in it.
+    let waited = match per_page {
+        Some(_) => scaled(first, 1.0 / blocks),
+        None => sum(
+            scaled(first, 1.0 / blocks),
+            scaled(
+                product(device.next_ns, WAITED),
+                BLOCK_BYTES / ahead.min(pass),
+            ),
+        ),
+    };
     // While the device transfers, copies go on: the slower of both, up to their sum.
     let copies = sum(copy.range, page);
     let work = range(
@@ -360,10 +375,6 @@ fn ahead_in_order(
         Some(_) => estimate,
         None => unless_plain(site, below, estimate, read),
     })
-}
-
-fn waits(device: &Reading) -> Range {
-    device.next_ns
 }
 
 /// At random with readahead: as without, until what is in memory has neighbours.
@@ -425,3 +436,6 @@ fn fault_figure(known: &Known, fault: &str, readahead: &str, metric: &str) -> Op
         .get("memory.fault", &case, metric)
         .filter(|ns| *ns > 0.0)
 }
+
+#[cfg(test)]
+mod tests;

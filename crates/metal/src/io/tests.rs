@@ -1,6 +1,7 @@
 use std::cell::Cell;
 use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
 use super::{Buffers, Failure, Latencies, Op, Psync, Ran, Stop, Uring, UringSetup};
@@ -237,13 +238,10 @@ fn what_is_not_there_is_a_short_read_with_its_offset() {
 
 #[test]
 fn an_error_of_the_kernel_is_told_with_its_offset() {
+    // The same file, opened again without the right to write.
     let read_only = || {
         let file = numbered();
-        File::open(format!("/proc/self/fd/{}", {
-            use std::os::fd::AsRawFd;
-            file.as_raw_fd()
-        }))
-        .unwrap()
+        File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap()
     };
     let is_told = |failure: Failure| {
         assert_eq!(failure.raw_os_error(), Some(libc::EBADF));

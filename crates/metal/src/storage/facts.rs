@@ -73,13 +73,26 @@ pub struct Residency {
 /// How much of a range of a file is in the page cache: what cachestat(2) says, and where the kernel
 /// lacks or refuses it, mincore(2). Neither touches the file.
 ///
+/// A file whose pages are kept as another file's (overlay, FUSE with passthrough) has none of its own, which
+/// is all that cachestat looks at; a mapping is one of the other file. There mincore is asked too.
+///
 /// # Errors
 /// Those of mmap(2) and mincore(2); an offset that begins no page.
 pub fn residency(file: &File, offset: u64, bytes: u64) -> io::Result<Residency> {
-    match cachestat(file, offset, bytes) {
-        Ok(residency) => Ok(residency),
-        Err(_) => mincore(file, offset, bytes),
+    let Ok(own) = cachestat(file, offset, bytes) else {
+        return mincore(file, offset, bytes);
+    };
+    if own.cached > 0 || has_own_pages(file) {
+        return Ok(own);
     }
+    // Where it cannot be mapped, there is no other file.
+    Ok(mincore(file, offset, bytes).unwrap_or(own))
+}
+
+/// Whether a file system is known to keep a file's pages as that file's.
+fn has_own_pages(file: &File) -> bool {
+    let name = file_system(file).ok().and_then(|facts| facts.name());
+    name.is_some_and(|name| !["overlay", "fuse"].contains(&name))
 }
 
 fn cachestat(file: &File, offset: u64, bytes: u64) -> io::Result<Residency> {

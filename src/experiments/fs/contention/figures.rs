@@ -1,9 +1,9 @@
 //! A round: the readers set to work, and what they had written down.
 
-use super::files::{self, Files};
+use super::files::{Files, Prepared};
 use super::plan::{self, READS_LEAST};
 use super::readers::{As, Errand, Had, Reader, Shared, jain, read};
-use crate::experiments::fs::file::{Account, BLOCK_BYTES, Moved, Opened};
+use crate::experiments::fs::file::{Account, BLOCK_BYTES, Moved, ground_note};
 use crate::measure::{Bench, Clock, Settled, settle};
 use anyhow::{Context, Result};
 use record::case::{Case, Series};
@@ -61,11 +61,13 @@ impl Round<'_> {
             Some("threads") => As::Threads,
             _ => As::Processes,
         };
-        let opened = self.files.cold(self.dir, size, count)?;
+        let files = self.files.cold(self.dir, size, count)?;
         // Once a round, before its first case.
         let settled = match self.settled {
             Some(settled) => settled,
-            None => *self.settled.insert(settle(&opened[0].file, self.round)?),
+            None => *self
+                .settled
+                .insert(settle(&files[0].opened.file, self.round)?),
         };
         let cpus = plan::cpus(&bench.order().cpus, count);
         let errand = Errand {
@@ -73,24 +75,25 @@ impl Round<'_> {
             clock: common_clock(bench, &cpus, self.window_ns)?,
             window_ns: self.window_ns,
         };
-        let readers = of_files(opened, size, &cpus, case, self.seed);
+        let readers = of_files(files, size, &cpus, case, self.seed);
         let number = case.at.get("device_number").and_then(Value::text);
         let account = Account::begin(number);
         let shared = read(&readers, errand)?;
-        let moved = all_moved(account, &shared, kind);
+        // Processes have been reaped, and with that the kernel has added their counts to this one's.
+        let moved = account.end(shared.readers.iter().map(|had| had.asked).sum());
         bench.use_cpus(&cpus);
         bench.planned_switches(switches_among(&shared.readers));
         let told = Told {
             settled,
             moved,
-            notes: opened[0].notes.clone(),
+            notes: files[0].opened.notes.clone(),
         };
         told.write(case, bench, &shared, errand.clock)
     }
 }
 
 fn of_files<'file>(
-    opened: &'file [Opened],
+    files: &'file [Prepared],
     size: u64,
     cpus: &[usize],
     case: &Case,
@@ -99,11 +102,11 @@ fn of_files<'file>(
     // Other places in each round, or a device remembers.
     let mut draw = fastrand::Rng::with_seed(seed);
     let blocks = size / BLOCK_BYTES as u64;
-    let numbered = opened.iter().zip(cpus).enumerate();
-    numbered
-        .map(|(index, (opened, cpu))| Reader {
-            file: &opened.file,
-            seed: files::seed(size, index as u64),
+    let placed = files.iter().zip(cpus);
+    placed
+        .map(|(file, cpu)| Reader {
+            file: &file.opened.file,
+            seed: file.seed,
             blocks,
             first: draw.u64(..blocks),
             random: case.text("pattern") == Some("random"),
@@ -121,18 +124,6 @@ fn common_clock(bench: &mut Bench, cpus: &[usize], window_ns: f64) -> Result<Clo
         }
     }
     Ok(clock)
-}
-
-/// What all readers asked for, and what the kernel counted for all of them.
-fn all_moved(account: Account, shared: &Shared, kind: As) -> Moved {
-    let asked = shared.readers.iter().map(|had| had.asked).sum();
-    let mut moved = account.end(asked);
-    if kind == As::Processes {
-        for had in &shared.readers[1..] {
-            moved.own = moved.own.zip(had.own).map(|(all, own)| all + own);
-        }
-    }
-    moved
 }
 
 /// Involuntary switches of readers that have a CPU in common: each other's.
@@ -211,7 +202,7 @@ impl Told {
                 share * 100.0
             ));
         }
-        samples.notes.extend(not_a_device(case));
+        samples.notes.extend(ground_note(case));
     }
 }
 
@@ -226,22 +217,6 @@ fn busiest(shared: &Shared) -> Option<(usize, f64)> {
         .into_iter()
         .map(|(cpu, ns)| (cpu, ns / shared.window_ns));
     shares.max_by(|a, b| a.1.total_cmp(&b.1))
-}
-
-/// What must be known where no device of this machine's own answers.
-fn not_a_device(case: &Case) -> Option<String> {
-    let text = |name: &str| case.at.get(name).and_then(Value::text);
-    if text("device_kind") == Some("virtual") {
-        return Some(
-            "the disk is a virtual one: whether its medium or its host's memory answered cannot be told here"
-                .to_owned(),
-        );
-    }
-    let ground = text("ground").filter(|ground| *ground != "device")?;
-    Some(format!(
-        "the files are on {} ({ground}), and not on a device that answers for itself",
-        text("file_system").unwrap_or("a file system of unknown kind")
-    ))
 }
 
 #[cfg(test)]
@@ -259,7 +234,6 @@ mod tests {
             forced,
             cpu,
             asked: 4096,
-            own: None,
         }
     }
 

@@ -1,7 +1,7 @@
 //! The readers' files: made once, one for each reader of each size.
 
 use super::{ID, plan};
-use crate::experiments::fs::file::{BLOCK_BYTES, Mode, Opened, open, write_prepared};
+use crate::experiments::fs::file::{BLOCK_BYTES, Mode, Opened, open, seed_of, write_prepared};
 use anyhow::{Context, Result, ensure};
 use record::case::Series;
 use std::collections::BTreeMap;
@@ -13,7 +13,9 @@ pub(super) fn write(series: &Series, dir: &Path) -> Result<Vec<PathBuf>> {
     let mut written = Vec::new();
     for (size, count) in plan::files(&series.cases) {
         for index in 0..count {
-            let path = write_prepared(dir, &name(size, index), size, seed(size, index), &way_out)?;
+            let name = name(size, index);
+            let seed = seed_of(&dir.join(&name));
+            let path = write_prepared(dir, &name, size, seed, &way_out)?;
             written.push(path);
         }
     }
@@ -24,15 +26,18 @@ fn name(size: u64, index: u64) -> String {
     format!("contention-{size}-{index}")
 }
 
-/// Seed of a file's data: other files have other data.
-pub(super) fn seed(size: u64, index: u64) -> u64 {
-    size << 8 | index
+/// A file of a reader.
+pub(super) struct Prepared {
+    /// Open for direct reads.
+    pub(super) opened: Opened,
+    /// Seed of its data.
+    pub(super) seed: u64,
 }
 
 /// Files that are open, from the first case that needs them to the round's end.
 #[derive(Default)]
 pub(super) struct Files {
-    open: BTreeMap<u64, Vec<Opened>>,
+    open: BTreeMap<u64, Vec<Prepared>>,
 }
 
 impl Files {
@@ -40,12 +45,13 @@ impl Files {
     ///
     /// # Errors
     /// One is gone or of another size, cannot be read directly, or stays in the page cache.
-    pub(super) fn cold(&mut self, dir: &Path, size: u64, count: usize) -> Result<&[Opened]> {
+    pub(super) fn cold(&mut self, dir: &Path, size: u64, count: usize) -> Result<&[Prepared]> {
         let files = self.open.entry(size).or_default();
         while files.len() < count {
             let name = name(size, files.len() as u64);
-            let opened = open(&dir.join(&name), Mode::Direct)
-                .with_context(|| format!("the prepared file {name}"))?;
+            let path = dir.join(&name);
+            let opened =
+                open(&path, Mode::Direct).with_context(|| format!("the prepared file {name}"))?;
             ensure!(
                 opened.bytes == size,
                 "the prepared file {name} has another size"
@@ -56,27 +62,13 @@ impl Files {
                 "direct reads must be aligned to {offset} bytes in the file and {memory} in memory here: none is \
                  of 4 KiB"
             );
-            files.push(opened);
+            let seed = seed_of(&path);
+            files.push(Prepared { opened, seed });
         }
         let files = &files[..count];
         for file in files {
-            file.make_cold(0, 0)?;
+            file.opened.make_cold(0, 0)?;
         }
         Ok(files)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::seed;
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn no_two_files_have_the_same_data() {
-        let seeds: BTreeSet<u64> = [64 << 10, 64 << 20]
-            .into_iter()
-            .flat_map(|size| (0..64).map(move |index| seed(size, index)))
-            .collect();
-        assert_eq!(seeds.len(), 128);
     }
 }

@@ -7,7 +7,6 @@ mod reading;
 mod tally;
 
 use super::plan::{READS_LEAST, WARM_READS, WINDOW_MOST_NS};
-use crate::experiments::device::process_read_bytes;
 use crate::experiments::fs::file::{BLOCK_BYTES, right};
 use crate::host::refused;
 use crate::measure::{Clock, WrongResult};
@@ -42,8 +41,7 @@ const CPU_READS: usize = 4;
 const FORCED: usize = 5;
 const CPU: usize = 6;
 const ASKED: usize = 7;
-const OWN: usize = 8;
-const ERROR: usize = 9;
+const ERROR: usize = 8;
 const EACH: usize = 16;
 
 /// Both ends of the window are set so long ahead, in ns: longer than from a clock's read to the look at
@@ -144,8 +142,6 @@ pub(super) struct Had {
     pub(super) cpu: usize,
     /// Bytes that it asked for in all, before and after the window too.
     pub(super) asked: u64,
-    /// Bytes that the kernel counted for it, where it is a process of its own and they are counted.
-    pub(super) own: Option<u64>,
 }
 
 /// Has the readers read: the first is the calling thread, the others are made.
@@ -207,15 +203,7 @@ fn beside_processes(
     // Dropped on an error, and with that killed.
     let mut children = Vec::with_capacity(readers.len());
     for (number, reader) in readers.iter().enumerate().skip(1) {
-        let work = || {
-            let before = process_read_bytes();
-            let end = meeting.compete(number, reader);
-            // The count of this process; one more, because 0 says that nobody counts.
-            if let Some((now, then)) = process_read_bytes().zip(before) {
-                meeting.word(number, OWN).store(now - then + 1, Release);
-            }
-            end as i32
-        };
+        let work = || meeting.compete(number, reader) as i32;
         let child = Child::fork(work).map_err(|error| {
             refused::told(error).context(format!("process {number} of {}", readers.len() - 1))
         })?;
@@ -421,7 +409,6 @@ impl Meeting<'_> {
             forced: word(FORCED),
             cpu: word(CPU) as usize,
             asked: word(ASKED),
-            own: word(OWN).checked_sub(1),
         }
     }
 

@@ -12,8 +12,11 @@ pub(super) const MIB: u64 = 1 << 20;
 pub(super) const LEAST: u64 = 8;
 /// A ring is filled so often, at least: what is submitted first meets an idle device.
 pub(super) const FILLS: u64 = 3;
-/// Bytes that a case writes in a round, where its least operations are fewer.
+/// Bytes that a case writes in a round, where its least operations are fewer: so much in any case …
 const WRITTEN: u64 = MIB;
+/// … and so much where what may be written is plenty, of which all cases take one over this.
+const WRITTEN_MOST: u64 = 8 * MIB;
+const WRITTEN_SHARE: u64 = 4;
 /// File systems write no less than a page.
 const PAGE: u64 = 4096;
 
@@ -98,13 +101,13 @@ impl Work {
         }
     }
 
-    /// Bytes that all threads of the case together may write in a round; also the part of the file
-    /// that buffered writes go round in, because what is written again in memory goes to the device
-    /// once.
-    pub(super) fn most_written(self) -> u64 {
+    /// Bytes that all threads of the case together may write in a round, `each` where its least
+    /// operations are fewer; also the part of the file that buffered writes go round in, because what
+    /// is written again in memory goes to the device once.
+    pub(super) fn most_written(self, each: u64) -> u64 {
         match self.is_read {
             true => 0,
-            false => WRITTEN.max(self.least() * self.threads * self.block.max(PAGE)),
+            false => each.max(self.least() * self.threads * self.block.max(PAGE)),
         }
     }
 
@@ -219,8 +222,8 @@ fn everything() -> Vec<Work> {
         }
         for depth in DEPTHS.into_iter().filter(|_| block >= 4 * KIB) {
             for is_random in [false, true] {
-                // A depth of 128 blocks of 1 MiB is a second and more of many devices.
-                if block < MIB || depth <= 32 {
+                // Three fills of 128 blocks of 1 MiB take many devices a second.
+                if block < MIB || depth <= 16 {
                     let both = [true, false].map(|is_read| ring(is_read, is_random, block, depth));
                     all.extend(both);
                 }
@@ -235,48 +238,85 @@ const NAMES: [&str; 8] = [
     "op", "pattern", "mode", "block", "engine", "depth", "threads", "files",
 ];
 
-/// The preset's cases under a user's choice: of each parameter that was chosen, the preset's cases that
-/// have a chosen value, and for values that none of them has all of them with that value in place of
-/// theirs.
+/// The preset's cases under a user's choice: for each combination of the chosen values the preset's
+/// cases that have it, or where none has it, all of them with these values in place of theirs.
 fn selected(params: &Params) -> Vec<Work> {
-    let mut all = match params.preset {
+    let listed = match params.preset {
         Preset::Rehearsal | Preset::Quick => QUICK.to_vec(),
         Preset::Standard => STANDARD.to_vec(),
         Preset::Thorough => everything(),
     };
+    let mut combinations: Vec<Vec<(&str, &Value)>> = vec![Vec::new()];
     for name in NAMES {
         let Some(chosen) = params.chosen(name) else {
             continue;
         };
-        let mut next: Vec<Work> = Vec::new();
-        for value in chosen {
-            let have = |work: &&Work| work.value(name) == *value;
-            let some: Vec<Work> = all.iter().filter(have).copied().collect();
-            match some.is_empty() {
-                true => next.extend(all.iter().map(|work| work.with(name, value))),
-                false => next.extend(some),
-            }
-        }
-        all = next;
+        let longer = |one: &Vec<(&'static str, _)>| {
+            let one = one.clone();
+            let with = move |value| one.iter().copied().chain([(name, value)]).collect();
+            chosen.iter().map(with).collect::<Vec<_>>()
+        };
+        combinations = combinations.iter().flat_map(longer).collect();
     }
     let mut seen: Vec<Work> = Vec::new();
-    for work in all {
-        // A choice of several parameters meets cases that it makes impossible on its way.
-        if work.exists() && !seen.contains(&work) {
-            seen.push(work);
+    for combination in combinations {
+        let has = |work: &Work| {
+            let mut all = combination.iter();
+            all.all(|(name, value)| work.value(name) == **value)
+        };
+        let with = |work: &Work| {
+            let all = combination.iter();
+            all.fold(*work, |work, (name, value)| work.with(name, value))
+        };
+        let mut found: Vec<Work> = listed.iter().copied().filter(has).collect();
+        if found.is_empty() {
+            found = listed.iter().map(with).filter(has).collect();
+        }
+        for work in found {
+            // Some combinations exist nowhere.
+            if work.exists() && !seen.contains(&work) {
+                seen.push(work);
+            }
         }
     }
     seen
 }
 
-/// The cases to measure; those that cannot be here with their reasons. `size` is that of the file.
-pub(super) fn offer(site: &Site, params: &Params, size: u64) -> Result<(Vec<Case>, Offer), Skip> {
+/// What may be read and written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sizes {
+    /// Of the file that is read, in bytes.
+    pub(super) size: u64,
+    /// Bytes that a case writes in a round, where its least operations are fewer.
+    pub(super) written: u64,
+}
+
+/// Bytes that each case writes in a round: as many as a share of what may be written gives to each
+/// of those chosen, within bounds.
+pub(super) fn written_each(site: &Site, params: &Params) -> u64 {
+    let writes = selected(params).iter().filter(|work| !work.is_read).count() as u64;
+    let share = device::allowance(site, super::ID) / WRITTEN_SHARE;
+    (share / rounds(params) / writes.max(1)).clamp(WRITTEN, WRITTEN_MOST)
+}
+
+/// Rounds of a run, at most.
+fn rounds(params: &Params) -> u64 {
+    u64::from(*looks(params.preset).last().unwrap_or(&1))
+}
+
+/// The cases to measure; those that cannot be here with their reasons.
+pub(super) fn offer(
+    site: &Site,
+    params: &Params,
+    sizes: Sizes,
+) -> Result<(Vec<Case>, Offer), Skip> {
+    let size = sizes.size;
     let mut offer = Offer::default();
     let logical = device::below(site)
         .ok()
         .and_then(|below| below.disk.logical_block_bytes)
         .unwrap_or(PAGE);
-    let rounds = u64::from(*looks(params.preset).last().unwrap_or(&1));
+    let rounds = rounds(params);
     let (mut kept, mut made, mut spent) = (Vec::new(), Vec::new(), 0);
     for work in selected(params) {
         let region = match work.is_read {
@@ -286,8 +326,8 @@ pub(super) fn offer(site: &Site, params: &Params, size: u64) -> Result<(Vec<Case
         let mut new = files([work], size);
         new.retain(|file| !made.contains(file));
         let new_bytes: u64 = new.iter().map(|file| file.bytes).sum();
-        let cost = new_bytes + rounds * work.most_written();
-        let absent = if work.is_direct() && work.block % logical != 0 {
+        let cost = new_bytes + rounds * work.most_written(sizes.written);
+        let absent = if work.is_direct() && !work.block.is_multiple_of(logical) {
             Some(
                 Skip::because(format!(
                     "the device is addressed by {logical} bytes, and O_DIRECT moves nothing smaller"
@@ -374,8 +414,8 @@ pub(super) fn file_of(work: Work, member: u64, size: u64) -> Made {
 }
 
 /// The part of its file that a thread works in: all of its own, or its share of the common one.
-pub(super) fn region_of(work: Work, member: u64, size: u64) -> (u64, u64) {
-    let whole = file_of(work, member, size).bytes;
+pub(super) fn region_of(work: Work, member: u64, sizes: Sizes) -> (u64, u64) {
+    let whole = file_of(work, member, sizes.size).bytes;
     let share = match work.is_shared && work.threads > 1 {
         true => whole / work.threads / PAGE * PAGE,
         false => whole,
@@ -384,7 +424,7 @@ pub(super) fn region_of(work: Work, member: u64, size: u64) -> (u64, u64) {
     let limited = match work.mode {
         // Brought into memory before each case: a part is enough.
         "cached" => share.min(16 * MIB),
-        "buffered" => share.min((work.most_written() / work.threads).max(work.block)),
+        "buffered" => share.min((work.most_written(sizes.written) / work.threads).max(work.block)),
         _ => share,
     };
     (start, limited)

@@ -1,11 +1,11 @@
 //! The operations of a case: by the measuring thread, or by several that begin at the same time.
 
-use super::cases::{MIB, Work, file_of, region_of};
+use super::cases::{MIB, Sizes, Work, file_of, region_of};
 use super::places::Places;
 use crate::experiments::fs::file::{self, Account, Mode, Moved, Opened};
 use crate::measure::{Bench, Clock, WrongResult};
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use metal::io::{Buffers, Failure, Latencies, Op, Psync, Ran, Stop, Uring, UringSetup};
+use metal::io::{Buffers, Latencies, Op, Psync, Ran, Stop, Uring, UringSetup};
 use metal::memory::base_page_bytes;
 use metal::place;
 use metal::storage::{Way, residency};
@@ -36,7 +36,7 @@ pub(super) struct Did {
 pub(super) struct Task<'round> {
     pub(super) dir: &'round Path,
     pub(super) work: Work,
-    pub(super) size: u64,
+    pub(super) sizes: Sizes,
     pub(super) seed: u64,
     pub(super) clock: Clock,
     pub(super) window_ns: f64,
@@ -189,16 +189,16 @@ impl Member {
     /// operations need.
     fn enlist(task: &Task, index: u64) -> Result<Member> {
         let work = task.work;
-        let made = file_of(work, index, task.size);
+        let made = file_of(work, index, task.sizes.size);
         let path = task.dir.join(&made.name);
         let opened = opened(&path, work)?;
         ensure!(
-            work.block % opened.offset_alignment == 0,
+            work.block.is_multiple_of(opened.offset_alignment),
             "O_DIRECT moves multiples of {} bytes here",
             opened.offset_alignment
         );
         let plain = file::open(&path, Mode::Cached)?;
-        let (start, bytes) = region_of(work, index, task.size);
+        let (start, bytes) = region_of(work, index, task.sizes);
         match work.mode {
             "cold" => opened.make_cold(start, bytes)?,
             // Pages of it that are in memory would have to be thrown out by each write.
@@ -236,7 +236,7 @@ impl Member {
         let page = base_page_bytes() as u64;
         let at_most = match (work.is_read, work.mode) {
             (false, mode) if mode != "buffered" => {
-                work.most_written() / work.threads / work.block.max(page)
+                work.most_written(task.sizes.written) / work.threads / work.block.max(page)
             }
             _ => u64::MAX,
         };
@@ -264,7 +264,7 @@ impl Member {
                 engine.run(self.op, next, metal::clock::ticks_fenced, stop, &mut log)
             }
         };
-        let ran = ran.map_err(told)?;
+        let ran = ran.map_err(anyhow::Error::new)?;
         let workers_ns = workers_ns()
             .zip(before_ns)
             .map(|(now, then)| now.saturating_sub(then));
@@ -367,11 +367,6 @@ fn warm(opened: &Opened, start: u64, bytes: u64) -> Result<()> {
         "of {pages} pages only {cached} are in the page cache after they were read"
     );
     Ok(())
-}
-
-/// What a failed operation says to a user.
-fn told(failure: Failure) -> anyhow::Error {
-    anyhow::Error::new(failure)
 }
 
 /// Why there is no ring, and what helps.

@@ -108,7 +108,8 @@ fn what_is_written_in_all_rounds_stays_within_what_may_be() {
         let made = cases::files(works.iter().copied(), size);
         let made: u64 = made.iter().map(|made| made.bytes).sum();
         let rounds = u64::from(*looks(preset).last().expect("some"));
-        let written: u64 = works.iter().map(|work| work.most_written()).sum();
+        let each = series.setting("written").expect("so much");
+        let written: u64 = works.iter().map(|work| work.most_written(each)).sum();
         let may = crate::experiments::device::allowance(&site, ID);
         assert!(made + rounds * written <= may, "{made} {written} {may}");
         // With the default directory standard has all of its cases.
@@ -122,6 +123,42 @@ fn what_is_written_in_all_rounds_stays_within_what_may_be() {
                 .all(|(_, skip)| skip.reason.contains("write"));
             assert!(told && !offer.skipped.is_empty());
         }
+    }
+}
+
+#[test]
+fn a_round_keeps_to_its_allotment_and_counts_a_slow_device_as_one() {
+    let cost = |preset, disk: &str| {
+        // The machine of a report, which is no guest.
+        let mut site = with_dir(sites().swap_remove(1), Path::new("/data"), 1 << 40);
+        site.case_ns = crate::session::plan::case_ns(preset);
+        let offer = offered(&site, preset, &[]);
+        let mut series = offer.series[0].clone();
+        for case in &mut series.cases {
+            case.at.insert("device".to_owned(), disk.into());
+        }
+        let mut spinning = recorded("vm-granite-rapids")
+            .host
+            .block
+            .disks
+            .swap_remove(0);
+        (spinning.name, spinning.rotational) = ("sdz".to_owned(), Some(true));
+        (spinning.driver, spinning.is_virtual) = (None, false);
+        site.host.block.disks.push(spinning);
+        EXPERIMENT.round_cost(&site, &series).as_secs_f64()
+    };
+    for (preset, most_s) in [
+        (Preset::Quick, 0.2),
+        (Preset::Standard, 1.6),
+        (Preset::Thorough, 25.0),
+    ] {
+        let (fast, slow) = (cost(preset, "none"), cost(preset, "sdz"));
+        assert!(fast <= most_s, "{preset:?}: {fast}");
+        // Eight seeks and turns take longer than a window, and a flush takes turns.
+        assert!(
+            slow > 1.5 * fast && slow < 30.0 * most_s,
+            "{preset:?}: {slow}"
+        );
     }
 }
 
@@ -318,7 +355,8 @@ fn a_rehearsal_measures_every_case_and_its_figures_agree_with_each_other() {
             assert!(operations >= 8.0, "{}: {operations}", case.id);
             if !work.is_read && work.mode != "buffered" {
                 let bytes = operations as u64 * work.block.max(4096);
-                assert!(bytes <= work.most_written(), "{}: {bytes}", case.id);
+                let each = series.setting("written").expect("so much");
+                assert!(bytes <= work.most_written(each), "{}: {bytes}", case.id);
             }
         }
     }
@@ -335,7 +373,10 @@ fn data_that_is_not_what_was_prepared_fails_the_case() {
     let task = super::crew::Task {
         dir: dir.path(),
         work: works(&offer)[0],
-        size: MIB,
+        sizes: cases::Sizes {
+            size: MIB,
+            written: MIB,
+        },
         seed: 1,
         clock: crate::measure::Clock::Monotonic,
         window_ns: 1e5,

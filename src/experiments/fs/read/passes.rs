@@ -183,7 +183,11 @@ fn run(
         if is_cold && passes > 0 {
             opened.make_cold(0, 0)?;
         }
-        let turns = if is_cold { 1 } else { RUN_BLOCKS.div_ceil(pass.len()) };
+        let turns = if is_cold {
+            1
+        } else {
+            RUN_BLOCKS.div_ceil(pass.len())
+        };
         let mut left = pass.iter().cycle();
         let left_ns = most.saturating_sub(timed).as_nanos() as f64;
         let stop = Stop {
@@ -206,7 +210,11 @@ fn run(
             break;
         }
     }
-    let asked = if mode == Mode::Cached { 0 } else { done * BLOCK_BYTES as u64 };
+    let asked = if mode == Mode::Cached {
+        0
+    } else {
+        done * BLOCK_BYTES as u64
+    };
     let moved = account.end(asked);
     if mode == Mode::Cached {
         opened.demand_cached(first, span_bytes)?;
@@ -239,11 +247,7 @@ fn demand_right(engine: &Psync, seed: u64) -> Result<()> {
 
 impl Passes {
     /// Writes the case's figures; returns those of the first, for what else is known.
-    fn record<'bench>(
-        self,
-        case: &Case,
-        bench: &'bench mut Bench,
-    ) -> Result<&'bench mut Samples> {
+    fn record<'bench>(self, case: &Case, bench: &'bench mut Bench) -> Result<&'bench mut Samples> {
         self.record_latencies(case, bench)?;
         let mut notes = Vec::new();
         let counted = match (self.whole.is_empty(), self.part) {

@@ -24,12 +24,12 @@ pub(super) fn of(
     let random = case.text("pattern") == Some("random");
     let bytes = size_of(case).unwrap_or(1 << 20);
     if metric.derived {
-        let gain = || law::readahead_gain(site, below, random, bytes);
-        // Earlier figures tell of pages in order only, and what a gain is made of is this experiment's own.
-        return known.is_none().then(gain).flatten().map(Estimate::prediction);
+        return law::readahead_gain(site, known, below, random, bytes).map(Estimate::prediction);
     }
     let Some(way) = case.text("mode").and_then(Mode::of).map(way_of) else {
-        return known.is_none().then(|| unknown("unknown: no mode is named"));
+        return known
+            .is_none()
+            .then(|| unknown("unknown: no mode is named"));
     };
     let read = Read { random, way, bytes };
     let per_block = || law::block(site, known, below, read);

@@ -18,9 +18,14 @@ const MODES: [&str; 5] = [
 
 /// A site with a directory on a disk: its name, and whether it spins.
 fn with_disk(name: &str, spins: bool, allowance_bytes: u64) -> Site {
+    // A virtual disk says of itself what was typed in.
+    let model = match name {
+        "vda" => String::new(),
+        _ => format!("== sys/block/{name}/device/model\nX\n"),
+    };
     let tree = format!(
         "== sys/block/{name}/size\n100\n== sys/block/{name}/dev\n8:0\n\
-         == sys/block/{name}/device/model\nX\n== sys/block/{name}/queue/rotational\n{}\n\
+         {model}== sys/block/{name}/queue/rotational\n{}\n\
          == sys/block/{name}/queue/read_ahead_kb\n128\n\
          == proc/self/mountinfo\n22 1 8:0 / / rw - ext4 /dev/{name} rw\n\
          23 22 0:9 / /tmp rw - tmpfs tmpfs rw\n",
@@ -38,8 +43,13 @@ fn with_disk(name: &str, spins: bool, allowance_bytes: u64) -> Site {
 }
 
 fn disks() -> [Site; 4] {
-    [("nvme0n1", false), ("sda", false), ("sda", true), ("vda", true)]
-        .map(|(name, spins)| with_disk(name, spins, 1 << 40))
+    [
+        ("nvme0n1", false),
+        ("sda", false),
+        ("sda", true),
+        ("vda", true),
+    ]
+    .map(|(name, spins)| with_disk(name, spins, 1 << 40))
 }
 
 fn case(pattern: &str, mode: &str, size: u64) -> CaseId {
@@ -74,8 +84,8 @@ fn everything_of_the_catalogue_is_offered_on_every_disk() {
 fn its_rounds_keep_their_allotment() {
     // Stated cost of a round in s; a disk that spins takes eight of its times for each case.
     for (preset, most) in [
-        (Preset::Quick, 0.28),
-        (Preset::Standard, 1.5),
+        (Preset::Quick, 0.21),
+        (Preset::Standard, 1.0),
         (Preset::Thorough, 15.0),
     ] {
         for site in disks() {
@@ -84,8 +94,11 @@ fn its_rounds_keep_their_allotment() {
                 ..site
             };
             let offer = check(&EXPERIMENT, &site, preset);
-            let cost = EXPERIMENT.round_cost(&site, &offer.series[0]);
-            assert!(cost.as_secs_f64() <= most, "{}: {cost:?}", preset.name());
+            let cost = EXPERIMENT.round_cost(&site, &offer.series[0]).as_secs_f64();
+            let spins = site.host.block.disks[0].name == "sda"
+                && site.host.block.disks[0].rotational == Some(true);
+            let most = if spins { 2.0 * most } else { most };
+            assert!(cost <= most, "{}: {cost} s", preset.name());
         }
     }
 }
@@ -103,7 +116,11 @@ fn files_that_have_no_room_are_skipped_with_the_way_out_the_largest_first() {
     sizes.dedup();
     assert_eq!(sizes, [256 << 20], "the others are 260 MiB");
     let (_, skip) = &thorough.skipped[0];
-    assert!(skip.needed.as_ref().is_some_and(|way| way.contains("--dir")));
+    assert!(
+        skip.needed
+            .as_ref()
+            .is_some_and(|way| way.contains("--dir"))
+    );
     let nothing = with_disk("sda", false, 1 << 20);
     let skip = EXPERIMENT
         .series(&nothing, &params(&CARD, Preset::Quick, &[]))
@@ -211,23 +228,36 @@ fn files_in_memory_are_never_a_device() {
         assert!(reason.starts_with("cache:"), "{id}: {reason}");
     }
     let measured = rehearsed.samples.iter();
-    assert!(measured.map(|samples| &samples.case).all(|id| id.text("mode") == Some("cached")));
+    assert!(
+        measured
+            .map(|samples| &samples.case)
+            .all(|id| id.text("mode") == Some("cached"))
+    );
 }
 
 #[test]
 fn blocks_that_are_not_what_was_written_are_no_figure() {
     let dir = tempfile::tempdir().expect("a directory");
     let site = here_with(dir.path());
-    let set = [("mode", "cached"), ("size", "64KiB"), ("pattern", "sequential")];
+    let set = [
+        ("mode", "cached"),
+        ("size", "64KiB"),
+        ("pattern", "sequential"),
+    ];
     let order = params(&CARD, Preset::Rehearsal, &set);
-    let series = EXPERIMENT.series(&site, &order).expect("a case").series.remove(0);
+    let series = EXPERIMENT
+        .series(&site, &order)
+        .expect("a case")
+        .series
+        .remove(0);
     let series = EXPERIMENT
         .resolve(&site, &Known::default(), series)
         .expect("a place");
     EXPERIMENT.prepare(&series, dir.path()).expect("room");
     let path = path_of(dir.path(), 64 << 10);
     let file = OpenOptions::new().write(true).open(path).expect("opens");
-    file.write_all_at(&[0; 16 * BLOCK_BYTES], 0).expect("writes");
+    file.write_all_at(&[0; 16 * BLOCK_BYTES], 0)
+        .expect("writes");
     file.sync_all().expect("syncs");
     let rehearsed = Prepared(&EXPERIMENT);
     let found = rehearse_in(&rehearsed, &site, Preset::Rehearsal, &set);
@@ -286,7 +316,10 @@ fn the_gain_of_readahead_is_the_ratio_of_a_pair() {
     put("direct", 90_000.0);
     let derived = EXPERIMENT.derive(&bare_site(), &Known::default(), &values);
     assert_eq!(derived.len(), 1);
-    assert_eq!((derived[0].metric, derived[0].value), ("readahead_gain", 25.0));
+    assert_eq!(
+        (derived[0].metric, derived[0].value),
+        ("readahead_gain", 25.0)
+    );
     let standard = check(&EXPERIMENT, &disks()[0], Preset::Standard);
     let ids = EXPERIMENT.derivable(&disks()[0], &standard.series);
     assert_eq!(ids.len(), 6);

@@ -75,7 +75,7 @@ fn with_both_figures_of_the_run_it_is_flat_and_then_linear() {
     let mut put = |experiment: &str, case: CaseId, metric: &str, value: f64| {
         known.insert(Key::new(experiment, &case, metric), value);
     };
-    for (size, ns) in [(1_u64 << 20, 9e4), (128 << 20, 1e5)] {
+    for (size, ns) in [(4_u64 << 20, 9e4), (128 << 20, 1e5)] {
         let case = CaseId::new()
             .with("pattern", "sequential")
             .with("size", size)
@@ -97,6 +97,17 @@ fn with_both_figures_of_the_run_it_is_flat_and_then_linear() {
     assert!((at(60).likely / 6e5 - 1.0).abs() < 0.05, "{:?}", at(60));
     let full = saturation(&site, Some(&known), of(None, 60)).range;
     assert!((full.likely - 10.0).abs() < 1e-9, "{full:?}");
+    // A file of another size says less.
+    let small = Readers {
+        size: 16 << 10,
+        ..of(None, 1)
+    };
+    let found = latency(&site, Some(&known), small);
+    assert!(found.because.contains("another size"), "{}", found.because);
+    assert!(
+        found.range.low < at(1).low && found.range.likely == 9e4,
+        "{found:?}"
+    );
     // Another pattern's figure is none.
     let random = Readers {
         pattern: "random",

@@ -1,6 +1,8 @@
-use super::{As, Errand, Reader, read};
+use super::{As, EACH, End, Errand, Meeting, Reader, SHARED, read};
 use crate::experiments::fs::file::{BLOCK_BYTES, write_prepared};
 use crate::measure::{Clock, WrongResult};
+use anyhow::anyhow;
+use metal::memory::SharedWords;
 use std::fs::{File, OpenOptions};
 use std::path::Path;
 
@@ -67,7 +69,6 @@ fn all_have_reads_in_the_window_that_they_share() {
         let measured = &shared.readers[0];
         assert_eq!(shared.latencies.len() as u64, measured.reads);
         assert_eq!(shared.latencies.iter().sum::<u64>(), measured.ticks);
-        assert_eq!(measured.own, None, "the calling process counts for itself");
     }
 }
 
@@ -127,4 +128,30 @@ fn what_nobody_wrote_is_a_wrong_result() {
         assert!(error.is::<WrongResult>(), "{error:#}");
         assert!(error.to_string().starts_with("competitor 1"), "{error:#}");
     }
+}
+
+#[test]
+fn whose_fault_it_was_is_told_and_not_who_waited() {
+    let words = SharedWords::new(SHARED + 3 * EACH).expect("shared memory");
+    let meeting = Meeting {
+        words: &words,
+        errand: errand(As::Processes),
+        readers: 3,
+        begun: 0,
+    };
+    let told = |ends: [anyhow::Result<End>; 3]| {
+        let judged = meeting.judge(&ends);
+        judged.map_err(|error| format!("{error:#}"))
+    };
+    assert_eq!(told([Ok(End::Well), Ok(End::Well), Ok(End::Well)]), Ok(()));
+    let killed = told([
+        Ok(End::Lost),
+        Ok(End::Other),
+        Err(anyhow!("ended by signal 9")),
+    ]);
+    assert_eq!(killed, Err("competitor 2 ended by signal 9".to_owned()));
+    let wrong = told([Ok(End::Other), Ok(End::Wrong), Ok(End::Lost)]);
+    assert!(wrong.is_err_and(|text| text.starts_with("competitor 1 read a block")));
+    let lost = told([Ok(End::Lost), Ok(End::Other), Ok(End::Other)]);
+    assert!(lost.is_err_and(|text| text.contains("in vain")));
 }

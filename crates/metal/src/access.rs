@@ -1,0 +1,51 @@
+//! What this process may do with a path, asked without doing it.
+
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Whether the effective user may write a file, or make something in a directory: what permissions,
+/// capabilities and read-only mounts say (faccessat(2)). No for what is not there.
+pub fn may_write(path: &Path) -> bool {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else {
+        return false;
+    };
+    // SAFETY: the text ends with a zero and lives until the call returns.
+    let answer =
+        unsafe { libc::faccessat(libc::AT_FDCWD, path.as_ptr(), libc::W_OK, libc::AT_EACCESS) };
+    answer == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::may_write;
+    use std::path::Path;
+
+    #[test]
+    fn the_own_directory_may_be_written_and_what_is_not_there_may_not() {
+        let dir = std::env::temp_dir();
+        assert!(may_write(&dir));
+        assert!(!may_write(&dir.join("plumb-is-not-there/at-all")));
+        // Nobody writes what the kernel only tells, not even root: proc has no such permission bits, but
+        // a mount that is read-only, where there is one.
+        let Ok(mounts) = std::fs::read_to_string("/proc/self/mounts") else {
+            return;
+        };
+        let read_only = mounts.lines().find_map(|line| {
+            let mut fields = line.split(' ');
+            let (_, target, _, options) = (
+                fields.next()?,
+                fields.next()?,
+                fields.next()?,
+                fields.next()?,
+            );
+            options
+                .split(',')
+                .any(|word| word == "ro")
+                .then_some(target)
+        });
+        if let Some(target) = read_only {
+            assert!(!may_write(Path::new(target)), "{target}");
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! What file systems do beside data: names made, changed, found and removed relative to an open
+//! directory, by one system call each; directories read; space reserved.
+
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use crate::{arch, raw};
+
+/// What one `getdents64` may fill: the C library's `readdir` asks for as much.
+const LISTING_BYTES: usize = 32 << 10;
+/// Offset of a record's length in `struct linux_dirent64`: after the inode and the offset.
+const RECORD_LENGTH_AT: usize = 2 * size_of::<u64>();
+/// Offset of its name, which ends in a zero byte: after the length and the type.
+const RECORD_NAME_AT: usize = RECORD_LENGTH_AT + size_of::<u16>() + 1;
+
+/// Opens a directory as a place only (`O_PATH`): paths are relative to it, and nothing is read of it.
+///
+/// # Errors
+/// Those of open(2); a path with a zero byte.
+pub fn open_place(path: &Path) -> io::Result<OwnedFd> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    raw::openat(None, &path, libc::O_PATH | libc::O_DIRECTORY)
+}
+
+/// Makes an empty regular file that was not there and opens it for writing.
+///
+/// # Errors
+/// Those of openat(2): `EEXIST` for a name that is there.
+#[inline]
+pub fn create(directory: BorrowedFd, name: &CStr) -> io::Result<OwnedFd> {
+    let flags = libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY;
+    raw::openat(Some(directory), name, flags)
+}
+
+/// Opens a file for reading.
+///
+/// # Errors
+/// Those of openat(2).
+#[inline]
+pub fn open(directory: BorrowedFd, name: &CStr) -> io::Result<OwnedFd> {
+    raw::openat(Some(directory), name, libc::O_RDONLY)
+}
+
+/// Makes a directory, the owner's alone.
+///
+/// # Errors
+/// Those of mkdirat(2).
+#[inline]
+pub fn mkdir(directory: BorrowedFd, name: &CStr) -> io::Result<()> {
+    const MODE: usize = 0o700;
+    // SAFETY: `name` ends in a zero byte; the directory is open.
+    done(unsafe {
+        arch::syscall3(
+            libc::SYS_mkdirat,
+            directory.as_raw_fd() as usize,
+            name.as_ptr() as usize,
+            MODE,
+        )
+    })
+}
+
+/// Removes a name that is not a directory's.
+///
+/// # Errors
+/// Those of unlinkat(2).
+#[inline]
+pub fn unlink(directory: BorrowedFd, name: &CStr) -> io::Result<()> {
+    unlinkat(directory, name, 0)
+}
+
+/// Removes an empty directory.
+///
+/// # Errors
+/// Those of unlinkat(2) with `AT_REMOVEDIR`.
+#[inline]
+pub fn rmdir(directory: BorrowedFd, name: &CStr) -> io::Result<()> {
+    unlinkat(directory, name, libc::AT_REMOVEDIR)
+}
+
+#[inline(always)]
+fn unlinkat(directory: BorrowedFd, name: &CStr, flags: i32) -> io::Result<()> {
+    // SAFETY: `name` ends in a zero byte; the directory is open.
+    done(unsafe {
+        arch::syscall3(
+            libc::SYS_unlinkat,
+            directory.as_raw_fd() as usize,
+            name.as_ptr() as usize,
+            flags as usize,
+        )
+    })
+}
+
+/// Gives a file another name in the same directory; one that has that name is replaced.
+///
+/// # Errors
+/// Those of renameat2(2).
+#[inline]
+pub fn rename(directory: BorrowedFd, from: &CStr, to: &CStr) -> io::Result<()> {
+    let at = directory.as_raw_fd() as usize;
+    // SAFETY: both names end in a zero byte; the directory is open; no flags.
+    done(unsafe {
+        arch::syscall6(
+            libc::SYS_renameat2,
+            at,
+            from.as_ptr() as usize,
+            at,
+            to.as_ptr() as usize,
+            0,
+            0,
+        )
+    })
+}
+
+/// A directory to be read again and again, with the kernel's records walked as the C library's
+/// `readdir` does.
+pub struct Listing {
+    directory: File,
+    records: Vec<u8>,
+}
+
+impl Listing {
+    /// Opens a directory for reading.
+    ///
+    /// # Errors
+    /// Those of openat(2).
+    pub fn new(directory: BorrowedFd) -> io::Result<Listing> {
+        let flags = libc::O_RDONLY | libc::O_DIRECTORY;
+        let opened = raw::openat(Some(directory), c".", flags)?;
+        Ok(Listing {
+            directory: File::from(opened),
+            records: vec![0; LISTING_BYTES],
+        })
+    }
+
+    /// Reads all of it once, from its beginning: the number of entries, without `.` and `..`.
+    ///
+    /// # Errors
+    /// Those of lseek(2) and getdents64(2); records that do not add up.
+    pub fn pass(&mut self) -> io::Result<u64> {
+        // SAFETY: plain values; the descriptor is open.
+        if unsafe { libc::lseek(self.directory.as_raw_fd(), 0, libc::SEEK_SET) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let mut entries = 0;
+        loop {
+            // SAFETY: the kernel writes at most the buffer's length into it.
+            let filled = unsafe {
+                arch::syscall3(
+                    libc::SYS_getdents64,
+                    self.directory.as_raw_fd() as usize,
+                    self.records.as_mut_ptr() as usize,
+                    self.records.len(),
+                )
+            };
+            done(filled)?;
+            if filled == 0 {
+                return Ok(entries);
+            }
+            entries += walk(&self.records[..filled as usize])?;
+        }
+    }
+}
+
+/// Entries among some records, without `.` and `..`.
+fn walk(mut records: &[u8]) -> io::Result<u64> {
+    let mut entries = 0;
+    while !records.is_empty() {
+        let broken = || io::Error::other("getdents64 returned records that do not add up");
+        let length = records
+            .get(RECORD_LENGTH_AT..RECORD_LENGTH_AT + size_of::<u16>())
+            .and_then(|bytes| bytes.try_into().ok())
+            .map(|bytes| usize::from(u16::from_ne_bytes(bytes)))
+            .filter(|length| (RECORD_NAME_AT..=records.len()).contains(length))
+            .ok_or_else(broken)?;
+        let (record, rest) = records.split_at(length);
+        let name = &record[RECORD_NAME_AT..];
+        let own = name.starts_with(b".\0") || name.starts_with(b"..\0");
+        entries += u64::from(!own);
+        records = rest;
+    }
+    Ok(entries)
+}
+
+/// Files that a file system can still hold; `None` where it makes room for them as it goes (btrfs says
+/// zero of zero).
+///
+/// # Errors
+/// Those of fstatvfs(3).
+pub fn free_files(file: &File) -> io::Result<Option<u64>> {
+    // SAFETY: all-zero values are valid ones.
+    let mut facts: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel's answer is written to `facts`; the descriptor is open.
+    match unsafe { libc::fstatvfs(file.as_raw_fd(), &mut facts) } {
+        0 => Ok((facts.f_files > 0).then_some(facts.f_favail as u64)),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Reserves the first `bytes` of a file: blocks that are its own, and not yet written.
+///
+/// # Errors
+/// Those of fallocate(2): `EOPNOTSUPP` where the file system reserves nothing.
+pub fn reserve(file: &File, bytes: u64) -> io::Result<()> {
+    let length = libc::off_t::try_from(bytes).map_err(io::Error::other)?;
+    // SAFETY: plain values; the descriptor is open.
+    match unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, length) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The kernel returns error numbers as -1 to -4095.
+#[inline(always)]
+fn done(value: isize) -> io::Result<()> {
+    match (-4095..0).contains(&value) {
+        true => Err(io::Error::from_raw_os_error(-value as i32)),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        Listing, create, free_files, mkdir, open, open_place, rename, reserve, rmdir, unlink, walk,
+    };
+    use crate::{fault::unlinked, raw};
+    use std::ffi::CString;
+    use std::os::fd::AsFd;
+    use std::path::PathBuf;
+
+    /// A directory that goes with its guard.
+    struct Place(PathBuf);
+
+    impl Place {
+        fn new(name: &str) -> Place {
+            let path = std::env::temp_dir().join(format!("metal-{name}-{}", std::process::id()));
+            std::fs::create_dir(&path).unwrap();
+            Place(path)
+        }
+    }
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn names_come_change_and_go() {
+        let place = Place::new("names");
+        let directory = open_place(&place.0).unwrap();
+        let at = directory.as_fd();
+        let is_there = |name| place.0.join(name).exists();
+        raw::close(create(at, c"a").unwrap()).unwrap();
+        assert!(is_there("a"));
+        let again = create(at, c"a").unwrap_err();
+        assert_eq!(again.raw_os_error(), Some(libc::EEXIST));
+        rename(at, c"a", c"b").unwrap();
+        assert!(!is_there("a") && is_there("b"));
+        raw::close(open(at, c"b").unwrap()).unwrap();
+        mkdir(at, c"d").unwrap();
+        assert!(place.0.join("d").is_dir());
+        assert!(unlink(at, c"d").is_err() && rmdir(at, c"b").is_err());
+        unlink(at, c"b").unwrap();
+        rmdir(at, c"d").unwrap();
+        assert!(!is_there("b") && !is_there("d"));
+        let gone = open(at, c"b").unwrap_err();
+        assert_eq!(gone.raw_os_error(), Some(libc::ENOENT));
+    }
+
+    #[test]
+    fn a_listing_counts_what_is_there_each_time_anew() {
+        let place = Place::new("listing");
+        let directory = open_place(&place.0).unwrap();
+        let mut listing = Listing::new(directory.as_fd()).unwrap();
+        assert_eq!(listing.pass().unwrap(), 0);
+        // More than one call returns, and names that begin with a dot.
+        let name = |index: u32| CString::new(format!(".{index:060}")).unwrap();
+        for index in 0..900 {
+            raw::close(create(directory.as_fd(), &name(index)).unwrap()).unwrap();
+        }
+        assert_eq!(listing.pass().unwrap(), 900);
+        unlink(directory.as_fd(), &name(7)).unwrap();
+        assert_eq!(listing.pass().unwrap(), 899);
+    }
+
+    #[test]
+    fn broken_records_are_an_error() {
+        assert_eq!(walk(&[]).unwrap(), 0);
+        assert!(walk(&[0; 40]).is_err(), "a record without length");
+        let mut long = [0; 40];
+        long[16] = 41;
+        assert!(walk(&long).is_err(), "a record longer than what is left");
+        long[16] = 40;
+        assert_eq!(walk(&long).unwrap(), 1);
+    }
+
+    #[test]
+    fn what_is_reserved_belongs_to_the_file_and_is_not_written() {
+        let file = unlinked(&std::env::temp_dir()).unwrap();
+        assert_ne!(free_files(&file).unwrap(), Some(0));
+        if let Err(error) = reserve(&file, 1 << 16) {
+            assert_eq!(error.raw_os_error(), Some(libc::EOPNOTSUPP), "{error}");
+            return;
+        }
+        assert_eq!(file.metadata().unwrap().len(), 1 << 16);
+        let extents = crate::storage::extents(&file).unwrap().unwrap_or_default();
+        assert!(extents.iter().all(|extent| !extent.is_on_device()));
+    }
+}

@@ -1,0 +1,214 @@
+//! The page cache in a control group of its own, and what is left of that when a run is killed.
+
+use crate::memory::Group;
+use crate::plumb::{
+    Here, Stranger, answer, end, ended, events, no_worker_stays, of, signal, wait_for,
+};
+use serde_json::Value;
+use std::fs;
+use std::path::PathBuf;
+
+const MIB: u64 = 1 << 20;
+
+/// A directory for files, unless it lies in memory: then nothing of it can be evicted.
+fn directory(here: &Here) -> Option<String> {
+    let dir = here.make_dir("files");
+    let opened = fs::File::open(&dir).unwrap();
+    let is_in_memory = metal::storage::file_system(&opened).unwrap().is_in_memory();
+    (!is_in_memory).then_some(dir)
+}
+
+/// Where the run's own group is, by its journal, once that is written.
+fn own_group(here: &Here) -> Option<PathBuf> {
+    let entries = fs::read_dir(here.path("store/journal")).ok()?;
+    let entry = entries
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.extension().is_some_and(|ending| ending == "json"))?;
+    let undos: Value = serde_json::from_str(&fs::read_to_string(entry).ok()?).unwrap();
+    let undos = undos.as_array().unwrap();
+    let group = undos.iter().find_map(|undo| undo["remove_group"].as_str());
+    Some(PathBuf::from(group.expect("a group is in the journal")))
+}
+
+/// The first sample of a metric at a size.
+fn first(events: &[Value], size: u64, metric: &str) -> Option<f64> {
+    of(events, "samples")
+        .into_iter()
+        .find(|samples| samples["case"]["size"] == size && samples["metric"] == metric)
+        .map(|samples| samples["values"][0].as_f64().unwrap())
+}
+
+/// The derived value of a metric.
+fn found<'run>(events: &'run [Value], metric: &str) -> Option<&'run Value> {
+    let mut derived = of(events, "derived").into_iter();
+    derived.find(|derived| derived["metric"] == metric)
+}
+
+/// That what fits was found in memory, but for what others took of it, and what does not was not.
+fn half_fits_and_more_does_not(events: &[Value]) {
+    let of = |size: u64, metric: &str| first(events, size, metric);
+    assert!(of(50, "residency").unwrap() > 0.9);
+    assert!(of(125, "residency").unwrap() < 0.9);
+    // Some file systems and kernels count no reads.
+    if let Some((above, below)) = of(125, "missed").zip(of(50, "missed")) {
+        assert!(above > 0.2 && above > 2.0 * below, "{above}, {below}");
+    }
+}
+
+const SIZES: [&str; 4] = [
+    "--set",
+    "fs.cache_size.size=50,125",
+    "--set",
+    "fs.cache_size.time=500ms",
+];
+
+#[test]
+fn a_file_larger_than_the_group_does_not_stay_and_nothing_else_does() {
+    if Group::new("cache-probe", 64 * MIB).is_none() {
+        println!("skipped: no control group for memory can be made here");
+        return;
+    }
+    let here = Here::new();
+    let Some(dir) = directory(&here) else {
+        println!("skipped: the temporary directory is in memory");
+        return;
+    };
+    let args = ["fs.cache_size", "--preset", "quick", "--dir", &dir];
+    let limit = ["--set", "fs.cache_size.limit=32MiB"];
+    let events = here.measure(&[&args[..], &limit, &SIZES].concat());
+    assert_eq!(end(&events), "complete");
+    half_fits_and_more_does_not(&events);
+    // Nobody else is in the group.
+    assert_eq!(first(&events, 50, "residency"), Some(1.0));
+    let cached = found(&events, "cached").expect("half of the limit fits")["value"].as_f64();
+    assert_eq!(cached, Some(16.0 * MIB as f64));
+    assert!(here.entries("files").is_empty());
+    assert!(here.entries("store/journal").is_empty());
+}
+
+#[test]
+fn a_killed_run_s_group_is_removed_by_the_next_and_an_interrupted_one_s_at_once() {
+    if Group::new("cache-probe-2", 64 * MIB).is_none() {
+        println!("skipped: no control group for memory can be made here");
+        return;
+    }
+    for name in ["KILL", "INT"] {
+        let here = Here::new();
+        let Some(dir) = directory(&here) else {
+            println!("skipped: the temporary directory is in memory");
+            return;
+        };
+        let mut args = vec![
+            "run",
+            "fs.cache_size",
+            "--preset",
+            "standard",
+            "--dir",
+            &dir,
+        ];
+        args.extend(["--set", "fs.cache_size.time=20s"]);
+        let session = here.command(&args).spawn().unwrap();
+        let group = wait_for("the group with the worker in it", || {
+            let group = own_group(&here)?;
+            let inside = fs::read_to_string(group.join("cgroup.procs")).ok()?;
+            (!inside.is_empty()).then_some(group)
+        });
+        let pid = session.id();
+        signal(name, pid);
+        let answer = ended(session);
+        no_worker_stays(pid);
+        if name == "KILL" {
+            assert!(group.exists(), "nobody could remove it");
+            let next = here.plumb(&["run", "selftest.pulse", "--preset", "rehearsal"]);
+            assert_eq!(next.code, Some(0), "{next:?}");
+            let told = format!("and the control group {}", group.display());
+            assert!(next.err.contains(&told), "{next:?}");
+        } else {
+            assert_eq!(answer.code, Some(4), "{answer:?}");
+        }
+        assert!(!group.exists());
+        assert!(here.entries("files").is_empty());
+        assert!(here.entries("store/journal").is_empty());
+    }
+}
+
+#[test]
+fn without_root_the_largest_size_is_measured_and_the_knee_lies_above() {
+    let Some(user) = Stranger::new() else {
+        println!("skipped: only root can become another user");
+        return;
+    };
+    let here = Here::new();
+    let Some(dir) = directory(&here) else {
+        println!("skipped: the temporary directory is in memory");
+        return;
+    };
+    open_to_all(&dir);
+    // Little time, so that little is written.
+    let args = [
+        "run",
+        "fs.cache_size",
+        "--preset",
+        "standard",
+        "--dir",
+        &dir,
+    ];
+    let time = ["--set", "fs.cache_size.time=100ms"];
+    let answer = user.plumb(&here, 8, &[&args[..], &time].concat());
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let events = events(&here.record());
+    let cached = found(&events, "cached").expect("it fits");
+    assert_eq!(cached["case"]["size"], "largest");
+    let note = cached["notes"][0].as_str().unwrap();
+    assert!(note.contains("the knee lies above"), "{note}");
+    assert!(found(&events, "knee").is_none());
+    // A named one is refused, with the way out.
+    let limit = ["--set", "fs.cache_size.limit=32MiB"];
+    let refused = user.plumb(&here, 8, &[&args[..], &limit].concat());
+    let text = format!("{refused:?}");
+    for words in [
+        "no control group with a memory limit can be made",
+        "systemd-run",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    user.has_gone();
+}
+
+#[test]
+fn the_limit_of_plumb_s_own_group_is_found_without_root() {
+    let Some(group) = Group::new("cache-around", 128 * MIB) else {
+        println!("skipped: no control group for memory can be made here");
+        return;
+    };
+    let here = Here::new();
+    let Some(dir) = directory(&here) else {
+        println!("skipped: the temporary directory is in memory");
+        return;
+    };
+    let copy = here.path("plumb");
+    fs::copy(env!("CARGO_BIN_EXE_plumb"), &copy).unwrap();
+    for path in [here.path("").to_str().unwrap(), &dir] {
+        open_to_all(path);
+    }
+    let line = format!(
+        "echo $$ > {}; exec setpriv --reuid 65534 --regid 65534 --clear-groups {} run fs.cache_size \
+         --preset quick --set fs.cache_size.limit=memory {} --dir {dir}",
+        group.dir.join("cgroup.procs").display(),
+        copy.display(),
+        SIZES.join(" ")
+    );
+    let answer = answer(here.other("sh").args(["-c", &line]).output().unwrap());
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    half_fits_and_more_does_not(&events(&here.record()));
+    assert_eq!(
+        group.killed(),
+        0,
+        "the cache gives way, and nobody is killed"
+    );
+}
+
+fn open_to_all(path: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+}

@@ -1,0 +1,94 @@
+//! Reads of files: what is measured in a directory, and what is left there.
+
+use crate::plumb::{Here, of};
+use serde_json::Value;
+use std::path::Path;
+
+/// Every mode once, of a file of 64 KiB.
+const SMALL: [&str; 8] = [
+    "--preset",
+    "rehearsal",
+    "--set",
+    "fs.read.size=64KiB",
+    "--set",
+    "fs.read.mode=direct,direct_sync,cold,cold_no_readahead,cached",
+    "--set",
+    "fs.read.pattern=random",
+];
+
+fn outcome<'events>(events: &'events [Value], mode: &str) -> &'events Value {
+    let outcomes = of(events, "outcome").into_iter();
+    let mut of_mode = outcomes.filter(|outcome| outcome["case"]["mode"] == mode);
+    of_mode
+        .next()
+        .unwrap_or_else(|| panic!("no outcome of {mode}"))
+}
+
+#[test]
+fn every_mode_has_a_figure_or_a_reason_and_nothing_is_left() {
+    let here = Here::new();
+    let dir = here.make_dir("files");
+    let events = here.measure(&[&["fs.read", "--dir", &dir], &SMALL[..]].concat());
+    for mode in [
+        "direct",
+        "direct_sync",
+        "cold",
+        "cold_no_readahead",
+        "cached",
+    ] {
+        let samples = of(&events, "samples").into_iter();
+        let mut of_mode = samples.filter(|samples| {
+            samples["case"]["mode"] == mode && samples["metric"] == "latency_per_block"
+        });
+        match of_mode.next() {
+            Some(samples) => assert!(samples["quantities"]["passes"].as_f64() >= Some(1.0)),
+            None => {
+                let text = outcome(&events, mode).to_string();
+                assert!(text.contains("cache:") || text.contains("memory"), "{text}");
+            }
+        }
+    }
+    assert!(here.entries("files").is_empty(), "nothing is left");
+}
+
+#[test]
+fn in_memory_nothing_is_a_device() {
+    let Ok(dir) = tempfile::tempdir_in(Path::new("/dev/shm")) else {
+        return;
+    };
+    let here = Here::new();
+    let path = dir.path().to_str().unwrap();
+    let events = here.measure(&[&["fs.read", "--dir", path], &SMALL[..]].concat());
+    let samples = of(&events, "samples");
+    assert!(!samples.is_empty());
+    assert!(
+        samples
+            .iter()
+            .all(|samples| samples["case"]["mode"] == "cached")
+    );
+    let text = outcome(&events, "direct").to_string();
+    assert!(text.contains("tmpfs") && text.contains("--dir"), "{text}");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_file_for_which_there_is_no_room_is_no_attempt() {
+    let here = Here::new();
+    let dir = here.make_dir("files");
+    let large = "fs.read.size=64GiB";
+    let answer = here.plumb(&["run", "fs.read", "--dir", &dir, "--set", large]);
+    assert!(answer.code.is_some_and(|code| code != 0), "{answer:?}");
+    let told = format!("{}{}", answer.out, answer.err);
+    assert!(told.contains("64 GiB") && told.contains("--dir"), "{told}");
+    let odd = here.plumb(&[
+        "run",
+        "fs.read",
+        "--dir",
+        &dir,
+        "--set",
+        "fs.read.size=65537",
+    ]);
+    let told = format!("{}{}", odd.out, odd.err);
+    assert!(told.contains("multiple of 4 KiB"), "{told}");
+    assert!(here.entries("files").is_empty());
+}
