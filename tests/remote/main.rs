@@ -2,7 +2,10 @@
 //! and plumb are in network namespaces of their own, so these tests need root; scripts/test installs the
 //! servers. Figures mean nothing here; what is read, counted, predicted, refused and given up is real.
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-#![expect(clippy::print_stdout, reason = "what plumb said stands with a test that fails")]
+#![expect(
+    clippy::print_stdout,
+    reason = "what plumb said stands with a test that fails"
+)]
 
 mod lab;
 mod nfs;
