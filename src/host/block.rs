@@ -240,8 +240,17 @@ fn parse_mount(line: &str) -> Option<Mount> {
     })
 }
 
+/// Whether something is mounted at `target` now, as /proc/self/mountinfo says. Looking at the place itself
+/// could wait for a server that is gone.
+pub(crate) fn is_mounted(mountinfo: &str, target: &str) -> bool {
+    mountinfo
+        .lines()
+        .filter_map(parse_mount)
+        .any(|mount| mount.target == target)
+}
+
 /// The kernel writes space, tab, newline and backslash as `\040` and so on.
-fn unescape(text: &str) -> String {
+pub(super) fn unescape(text: &str) -> String {
     let octal = [
         ("\\040", " "),
         ("\\011", "\t"),
@@ -275,6 +284,12 @@ mod tests {
         assert_eq!(source("/data onerous"), Some("/dev/vda1"));
         assert_eq!(block.mounts.len(), 4);
         assert_eq!(block.mounts[1].options, "rw,noatime");
+    }
+
+    #[test]
+    fn only_what_is_mounted_is_mounted() {
+        assert!(is_mounted(MOUNTS, "/data one/x") && is_mounted(MOUNTS, "/"));
+        assert!(!is_mounted(MOUNTS, "/data one/y") && !is_mounted("", "/"));
     }
 
     #[test]

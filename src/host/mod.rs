@@ -24,6 +24,7 @@ pub(crate) mod interrupts;
 pub mod kernel;
 pub mod limits;
 pub mod memory;
+pub(crate) mod mountstats;
 pub mod net;
 pub mod numa;
 pub(crate) mod oom;

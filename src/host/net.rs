@@ -1,6 +1,7 @@
 //! Network interfaces and socket settings.
 
 use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::Root;
 use super::block::{PcieLink, pcie_link};
@@ -20,6 +21,64 @@ pub(crate) struct Net {
     pub send_buffer_default_bytes: Option<u64>,
     /// `net.core.busy_read`: microseconds a blocking read polls the device; 0 = off.
     pub busy_read_us: Option<u64>,
+    /// Where packets go. Not written anywhere: it tells of other people's networks.
+    #[serde(skip)]
+    pub routes: Vec<Route>,
+}
+
+/// A way that packets take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Route {
+    /// Interface that they leave by.
+    pub interface: String,
+    /// First address of the destinations.
+    pub network: IpAddr,
+    /// How many of its bits all destinations share; 0 for the default route.
+    pub prefix_bits: u32,
+    /// Whether another machine takes them further.
+    pub has_gateway: bool,
+    /// Of routes that are as narrow, the one with the smallest is taken.
+    pub metric: u32,
+}
+
+impl Net {
+    /// The interface that leads to an address, and whether through a gateway. `None` without a route.
+    pub(crate) fn way_to(&self, address: IpAddr) -> Option<(&Interface, bool)> {
+        let find = |name: &str| {
+            self.interfaces
+                .iter()
+                .find(|interface| interface.name == name)
+        };
+        // Addresses of the machine itself have a table of their own, which is not read: loopback's are known.
+        if address.is_loopback() {
+            return Some((
+                self.interfaces
+                    .iter()
+                    .find(|interface| interface.loopback)?,
+                false,
+            ));
+        }
+        let leads = self.routes.iter().filter(|route| route.leads_to(address));
+        let best =
+            leads.max_by_key(|route| (route.prefix_bits, std::cmp::Reverse(route.metric)))?;
+        Some((find(&best.interface)?, best.has_gateway))
+    }
+}
+
+impl Route {
+    fn leads_to(&self, address: IpAddr) -> bool {
+        let shared = |ours: u128, theirs: u128, width: u32| {
+            let rest = width - self.prefix_bits.min(width);
+            rest == 128 || (ours ^ theirs) >> rest == 0
+        };
+        match (self.network, address) {
+            (IpAddr::V4(ours), IpAddr::V4(theirs)) => {
+                shared(u32::from(ours).into(), u32::from(theirs).into(), 32)
+            }
+            (IpAddr::V6(ours), IpAddr::V6(theirs)) => shared(ours.into(), theirs.into(), 128),
+            _ => false,
+        }
+    }
 }
 
 /// One interface.
@@ -63,7 +122,55 @@ pub(super) fn read(root: &Root) -> Net {
         send_buffer_max_bytes: root.number("proc/sys/net/core/wmem_max"),
         send_buffer_default_bytes: root.number("proc/sys/net/core/wmem_default"),
         busy_read_us: root.number("proc/sys/net/core/busy_read"),
+        routes: routes(root),
     }
+}
+
+/// Both tables; routes that reject what they match lead nowhere.
+fn routes(root: &Root) -> Vec<Route> {
+    let v4 = root.read("proc/net/route").unwrap_or_default();
+    let v6 = root.read("proc/net/ipv6_route").unwrap_or_default();
+    let v4 = v4.lines().filter_map(route_v4);
+    v4.chain(v6.lines().filter_map(route_v6)).collect()
+}
+
+const ROUTE_UP: u32 = 0x1;
+const ROUTE_GATEWAY: u32 = 0x2;
+const ROUTE_REJECT: u32 = 0x200;
+
+/// `Iface Destination Gateway Flags RefCnt Use Metric Mask …`: addresses as the memory of a word, in
+/// hexadecimal (net/ipv4/fib_trie.c).
+fn route_v4(line: &str) -> Option<Route> {
+    let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+    let [interface, destination, _, flags, _, _, metric, mask, ..] = fields.as_slice() else {
+        return None;
+    };
+    let word = |text: &str| Some(u32::from_str_radix(text, 16).ok()?.to_ne_bytes());
+    let flags = u32::from_str_radix(flags, 16).ok()?;
+    (flags & (ROUTE_UP | ROUTE_REJECT) == ROUTE_UP).then_some(Route {
+        interface: (*interface).to_owned(),
+        network: IpAddr::V4(Ipv4Addr::from(word(destination)?)),
+        prefix_bits: u32::from_be_bytes(word(mask)?).count_ones(),
+        has_gateway: flags & ROUTE_GATEWAY != 0,
+        metric: metric.parse().ok()?,
+    })
+}
+
+/// `destination prefix source prefix next-hop metric references uses flags interface`, all in hexadecimal
+/// (net/ipv6/route.c).
+fn route_v6(line: &str) -> Option<Route> {
+    let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+    let [destination, prefix, _, _, _, metric, _, _, flags, interface] = fields.as_slice() else {
+        return None;
+    };
+    let flags = u32::from_str_radix(flags, 16).ok()?;
+    (flags & (ROUTE_UP | ROUTE_REJECT) == ROUTE_UP).then_some(Route {
+        interface: (*interface).to_owned(),
+        network: IpAddr::V6(Ipv6Addr::from(u128::from_str_radix(destination, 16).ok()?)),
+        prefix_bits: u32::from_str_radix(prefix, 16).ok()?,
+        has_gateway: flags & ROUTE_GATEWAY != 0,
+        metric: u32::from_str_radix(metric, 16).ok()?,
+    })
 }
 
 fn interface(root: &Root, dir: &str, name: String) -> Interface {
@@ -87,5 +194,46 @@ fn interface(root: &Root, dir: &str, name: String) -> Interface {
         node: root.number(&format!("{dir}/device/numa_node")),
         pcie: pcie_link(root, &format!("{dir}/device")),
         name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read;
+    use crate::host::Root;
+
+    /// A machine with a wired and a wireless interface; the tables as kernels of a machine with the least
+    /// significant byte first write them.
+    const MACHINE: &str = "== sys/class/net/lo/mtu\n65536\n== sys/class/net/lo/type\n772\n\
+        == sys/class/net/eth0/mtu\n9000\n== sys/class/net/eth0/speed\n1000\n\
+        == sys/class/net/eth0/device/driver -> ../e1000e\n\
+        == sys/class/net/wlan0/mtu\n1500\n== sys/class/net/wlan0/wireless/status\n0\n\
+        == proc/net/route\n\
+        Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n\
+        wlan0\t00000000\t0100000A\t0003\t0\t0\t600\t00000000\t0\t0\t0\n\
+        eth0\t00000000\t0102000A\t0003\t0\t0\t100\t00000000\t0\t0\t0\n\
+        eth0\t000000C0\t00000000\t0001\t0\t0\t100\t000000FF\t0\t0\t0\n\
+        wlan0\t0005A8C0\t00000000\t0001\t0\t0\t600\t00FFFFFF\t0\t0\t0\n\
+        eth0\t0006A8C0\t00000000\t0201\t0\t0\t0\t00FFFFFF\t0\t0\t0\n\
+        == proc/net/ipv6_route\n\
+        fe800000000000000000000000000000 40 00000000000000000000000000000000 00 00000000000000000000000000000000 00000100 00000001 00000000 00000001 wlan0\n";
+
+    #[test]
+    fn the_narrowest_route_leads_to_a_server() {
+        let net = read(&Root::tree(MACHINE));
+        let way = |address: &str| {
+            let way = net.way_to(address.parse().expect("an address"));
+            way.map(|(interface, gateway)| (interface.name.as_str(), gateway))
+        };
+        assert_eq!(way("192.1.2.3"), Some(("eth0", false)));
+        assert_eq!(way("192.168.5.7"), Some(("wlan0", false)));
+        // Two default routes: the one with the smaller metric. A route that rejects leads nowhere.
+        assert_eq!(way("8.8.8.8"), Some(("eth0", true)));
+        assert_eq!(way("192.168.6.7"), Some(("eth0", false)));
+        assert_eq!(way("127.0.0.1"), Some(("lo", false)));
+        assert_eq!(way("fe80::1"), Some(("wlan0", false)));
+        assert_eq!(way("2001:db8::1"), None);
+        let told = serde_json::to_string(&net).expect("writes");
+        assert!(!told.contains("192") && !told.contains("route"), "{told}");
     }
 }

@@ -7,4 +7,5 @@ pub(crate) mod io;
 pub(crate) mod journal;
 pub(crate) mod metadata;
 pub(crate) mod read;
+pub(crate) mod remote;
 pub(crate) mod sync;

@@ -24,6 +24,9 @@ pub struct Machine<'words> {
     pub hardware: &'words [&'words str],
     /// Programs of this machine that the other has as well, by their paths.
     pub programs: &'words [&'words str],
+    /// Network namespace in which the emulator runs, and whose loopback the other machine reaches as
+    /// 10.0.2.2: then the kernel's modules are in `/modules`, in their order in `/modules/order`.
+    pub network: Option<&'words str>,
 }
 
 /// Where `scripts/test` puts the kernels.
@@ -47,8 +50,20 @@ pub fn run(machine: &Machine, script: &str) -> String {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
     let archive = dir.path().join("files.cpio");
-    fs::write(&archive, files(&dir, machine.programs, script)).unwrap();
-    let mut command = Command::new(EMULATOR);
+    let modules = machine.network.map(|_| kernel("modules/order"));
+    fs::write(
+        &archive,
+        files(&dir, machine.programs, modules.as_deref(), script),
+    )
+    .unwrap();
+    let mut command = match machine.network {
+        Some(namespace) => {
+            let mut command = Command::new("ip");
+            command.args(["netns", "exec", namespace, EMULATOR]);
+            command
+        }
+        None => Command::new(EMULATOR),
+    };
     command
         // Never the hardware's virtualisation: the machine is the same everywhere.
         .args(["-accel", "tcg,thread=multi", "-M", "q35"])
@@ -60,7 +75,11 @@ pub fn run(machine: &Machine, script: &str) -> String {
         .arg("-append")
         .arg(format!("{KERNEL_LINE} {}", machine.kernel_line))
         .args(["-display", "none", "-serial", "stdio", "-monitor", "none"])
-        .args(["-no-reboot", "-nic", "none", "-nodefaults"])
+        .args(["-no-reboot", "-nodefaults"])
+        .args(match machine.network {
+            Some(_) => ["-nic", "user,model=virtio-net-pci"],
+            None => ["-nic", "none"],
+        })
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
@@ -104,7 +123,7 @@ fn watch(machine: &mut Child) -> String {
 
 /// The archive that becomes the machine's root: busybox, plumb without its debug information, further
 /// programs, their libraries, and the script.
-fn files(dir: &TempDir, programs: &[&str], script: &str) -> Vec<u8> {
+fn files(dir: &TempDir, programs: &[&str], modules: Option<&Path>, script: &str) -> Vec<u8> {
     let plumb = dir.path().join("plumb");
     let stripped = Command::new("strip")
         .arg("-o")
@@ -124,7 +143,10 @@ fn files(dir: &TempDir, programs: &[&str], script: &str) -> Vec<u8> {
     }
     archive.file("bin/plumb", &fs::read(&plumb).unwrap());
     archive.file("bin/busybox", &fs::read(busybox).unwrap());
-    for applet in ["sh", "mount", "cat", "echo", "mkdir", "poweroff", "taskset"] {
+    for applet in [
+        "sh", "mount", "cat", "echo", "mkdir", "poweroff", "taskset", "insmod", "ip", "umount",
+        "ls",
+    ] {
         archive.link(&format!("bin/{applet}"), "busybox");
     }
     let mut shared = libraries(&plumb);
@@ -150,6 +172,15 @@ fn files(dir: &TempDir, programs: &[&str], script: &str) -> Vec<u8> {
             }
         }
         archive.file(name, &fs::read(&library).unwrap());
+    }
+    if let Some(order) = modules {
+        archive.directory("modules");
+        let list = fs::read_to_string(order).unwrap();
+        archive.file("modules/order", list.as_bytes());
+        for name in list.lines() {
+            let module = order.with_file_name(name);
+            archive.file(&format!("modules/{name}"), &fs::read(module).unwrap());
+        }
     }
     archive.file("run", script.as_bytes());
     let init = "#!/bin/sh\nexport PATH=/bin PLUMB_STORE=/tmp/store\n\

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 mod guest;
+mod nfs;
 mod nodes;
 mod slices;
 mod tickless;

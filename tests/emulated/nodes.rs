@@ -93,6 +93,7 @@ fn a_machine_with_several_memory_nodes_is_measured_node_by_node() {
         kernel_line: "",
         hardware: HARDWARE,
         programs: &[],
+        network: None,
     };
     let console = guest::run(&machine, SCRIPT);
     assert!(console.contains("run=0\n"), "{console}");

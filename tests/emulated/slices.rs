@@ -17,6 +17,7 @@ const MACHINE: Machine = Machine {
         "512M",
     ],
     programs: &[],
+    network: None,
 };
 /// First as any process sees the kernel, then with its tunables to be read.
 const SCRIPT: &str = "

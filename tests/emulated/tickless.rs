@@ -22,6 +22,7 @@ const MACHINE: Machine = Machine {
         "640M",
     ],
     programs: &["/usr/bin/rtla"],
+    network: None,
 };
 /// The tracer has two periods of 1 s, in each of which it runs for 300 ms: CPUs 1 and 3 beside each other
 /// are as many as the emulator may have to run on.

@@ -31,6 +31,7 @@ pub mod matrix;
 pub mod memory;
 pub mod metadata;
 pub mod mount;
+pub mod nfs;
 pub mod peak;
 pub mod perf;
 pub mod place;
@@ -41,6 +42,7 @@ pub mod signal;
 pub mod sleep;
 pub mod storage;
 pub mod stream;
+pub mod tcp;
 pub mod thread;
 pub mod wait;
 

@@ -11,6 +11,7 @@ crate::family!(
         read,
         io,
         contention,
+        remote,
         sync,
         metadata,
     ]

@@ -1,0 +1,441 @@
+//! Files of an NFS server without a mount: libnfs, loaded when it is asked for.
+//!
+//! The library has had two orders of arguments under one name: before its version 6 `nfs_pread` took
+//! offset, count and buffer, since then buffer, count and offset. Its own change of the names of its raw
+//! calls in the same version (`…_async` became `…_task`) tells which one was loaded. `struct nfs_url` grew
+//! in version 7, so it is only handed back.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::io;
+use std::os::fd::{BorrowedFd, RawFd};
+use std::ptr::{NonNull, null_mut};
+use std::time::Duration;
+
+use crate::tcp;
+
+/// Names under which the library is installed, the newest first: versions 7, 6, 5 and 4. Older ones know
+/// no NFS 4 and no time-outs.
+pub const SONAMES: [&str; 4] = [
+    "libnfs.so.17",
+    "libnfs.so.16",
+    "libnfs.so.14",
+    "libnfs.so.13",
+];
+
+/// Kinds of files in `nfs_mode`.
+const KIND_MASK: u64 = 0o170_000;
+const KIND_REGULAR: u64 = 0o100_000;
+
+type Context = *mut c_void;
+type Handle = *mut c_void;
+type PreadOffsetFirst = unsafe extern "C" fn(Context, Handle, u64, u64, *mut c_void) -> c_int;
+type PreadBufferFirst = unsafe extern "C" fn(Context, Handle, *mut c_void, usize, u64) -> c_int;
+
+/// `nfs_pread` in the order that the loaded library has.
+#[derive(Clone, Copy)]
+enum Pread {
+    OffsetFirst(PreadOffsetFirst),
+    BufferFirst(PreadBufferFirst),
+}
+
+/// The library, loaded for the rest of the process.
+#[derive(Clone, Copy)]
+pub struct Library {
+    soname: &'static str,
+    init_context: unsafe extern "C" fn() -> Context,
+    destroy_context: unsafe extern "C" fn(Context),
+    parse_url: unsafe extern "C" fn(Context, *const c_char) -> *mut c_void,
+    destroy_url: unsafe extern "C" fn(*mut c_void),
+    set_version: unsafe extern "C" fn(Context, c_int) -> c_int,
+    set_timeout: unsafe extern "C" fn(Context, c_int),
+    set_autoreconnect: unsafe extern "C" fn(Context, c_int),
+    mount: unsafe extern "C" fn(Context, *const c_char, *const c_char) -> c_int,
+    open: unsafe extern "C" fn(Context, *const c_char, c_int, *mut Handle) -> c_int,
+    stat: unsafe extern "C" fn(Context, Handle, *mut Stat) -> c_int,
+    close: unsafe extern "C" fn(Context, Handle) -> c_int,
+    get_fd: unsafe extern "C" fn(Context) -> c_int,
+    get_error: unsafe extern "C" fn(Context) -> *const c_char,
+    pread: Pread,
+}
+
+/// `struct nfs_stat_64` of nfsc/libnfs.h, the same in all versions.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Stat {
+    device: u64,
+    inode: u64,
+    mode: u64,
+    links: u64,
+    user: u64,
+    group: u64,
+    raw_device: u64,
+    size: u64,
+    rest: [u64; 9],
+}
+
+/// Where a file is, and how its server is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address<'words> {
+    /// Name or address of the server.
+    pub server: &'words str,
+    /// Directory that is mounted, from the root of the server's names.
+    pub export: &'words str,
+    /// The file in it, with a slash before it.
+    pub file: &'words str,
+    /// The whole URL, whose arguments (`nfsport`, `mountport`, `uid` …) the library applies.
+    pub url: &'words str,
+    /// Version of the protocol: 3 or 4.
+    pub version: i32,
+}
+
+/// A file that is open on its server, for reading only.
+pub struct NfsFile {
+    library: Library,
+    context: NonNull<c_void>,
+    file: NonNull<c_void>,
+    bytes: u64,
+    is_lost: bool,
+}
+
+impl Library {
+    /// Loads it.
+    ///
+    /// # Errors
+    /// `NotFound`: it is not installed. `Unsupported`: what was found lacks a call.
+    pub fn load() -> io::Result<Library> {
+        for soname in SONAMES {
+            let name = CString::new(soname).expect("has no zero byte");
+            // SAFETY: the name ends with a zero byte; the library's constructors are empty.
+            let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+            if let Some(handle) = NonNull::new(handle) {
+                return Library::of(soname, handle);
+            }
+        }
+        Err(io::Error::new(
+            io::ErrorKind::NotFound,
+            format!("libnfs is not installed (none of {})", SONAMES.join(", ")),
+        ))
+    }
+
+    fn of(soname: &'static str, handle: NonNull<c_void>) -> io::Result<Library> {
+        let find = |name: &CStr| find(handle, name).ok_or_else(|| lacks(soname, name));
+        // Both orders have the name: the raw calls' names tell which.
+        let is_new = self::find(handle, c"rpc_nfs3_null_task").is_some();
+        let is_old = self::find(handle, c"rpc_nfs3_null_async").is_some();
+        if is_new == is_old {
+            return Err(lacks(soname, c"rpc_nfs3_null_task"));
+        }
+        let pread = find(c"nfs_pread")?;
+        // SAFETY: each name is a function of nfsc/libnfs.h with the arguments of the field that it becomes,
+        // the same in versions 4 to 7 but for nfs_pread, whose order was told apart above.
+        unsafe {
+            Ok(Library {
+                soname,
+                init_context: function(find(c"nfs_init_context")?),
+                destroy_context: function(find(c"nfs_destroy_context")?),
+                parse_url: function(find(c"nfs_parse_url_full")?),
+                destroy_url: function(find(c"nfs_destroy_url")?),
+                set_version: function(find(c"nfs_set_version")?),
+                set_timeout: function(find(c"nfs_set_timeout")?),
+                set_autoreconnect: function(find(c"nfs_set_autoreconnect")?),
+                mount: function(find(c"nfs_mount")?),
+                open: function(find(c"nfs_open")?),
+                stat: function(find(c"nfs_fstat64")?),
+                close: function(find(c"nfs_close")?),
+                get_fd: function(find(c"nfs_get_fd")?),
+                get_error: function(find(c"nfs_get_error")?),
+                pread: match is_new {
+                    true => Pread::BufferFirst(function(pread)),
+                    false => Pread::OffsetFirst(function(pread)),
+                },
+            })
+        }
+    }
+
+    /// The name under which it was found.
+    pub fn soname(&self) -> &'static str {
+        self.soname
+    }
+
+    /// Mounts an export for this process alone, and opens a file of it. Every answer of the server is
+    /// waited for so long as `patience` says (in whole seconds, at least one) and no longer; a connection
+    /// that is lost stays lost.
+    ///
+    /// # Errors
+    /// What the library says: no route, no export, no file, no answer in time; a file that is not a
+    /// regular one (`InvalidInput`).
+    pub fn open(self, address: &Address<'_>, patience: Duration) -> io::Result<NfsFile> {
+        let text = |text: &str| CString::new(text).map_err(io::Error::from);
+        let (server, export, file, url) = (
+            text(address.server)?,
+            text(address.export)?,
+            text(address.file)?,
+            text(address.url)?,
+        );
+        // SAFETY: takes nothing.
+        let context = NonNull::new(unsafe { (self.init_context)() })
+            .ok_or_else(|| io::Error::other("libnfs has no memory for a context"))?;
+        let mut opening = Opening {
+            library: self,
+            context,
+            file: null_mut(),
+        };
+        opening.prepare(&url, address.version, patience)?;
+        // SAFETY: a context of ours and texts that end with a zero byte and outlive the call.
+        let mounted = unsafe { (self.mount)(context.as_ptr(), server.as_ptr(), export.as_ptr()) };
+        opening.told(mounted)?;
+        // SAFETY: as above; the handle is written to a place of ours.
+        let opened = unsafe {
+            (self.open)(
+                context.as_ptr(),
+                file.as_ptr(),
+                libc::O_RDONLY,
+                &raw mut opening.file,
+            )
+        };
+        opening.told(opened)?;
+        let stat = opening.stat()?;
+        if stat.mode & KIND_MASK != KIND_REGULAR {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("{} is no regular file", address.url),
+            ));
+        }
+        opening.done(stat.size)
+    }
+}
+
+/// A context on its way: whatever fails, it is given back.
+struct Opening {
+    library: Library,
+    context: NonNull<c_void>,
+    file: Handle,
+}
+
+impl Opening {
+    fn prepare(&self, url: &CStr, version: i32, patience: Duration) -> io::Result<()> {
+        let (library, context) = (&self.library, self.context.as_ptr());
+        // SAFETY: a context of ours and a text that outlives the call; what it returns is given back
+        // unread, since versions differ in its layout.
+        let parsed = unsafe {
+            let parsed = (library.parse_url)(context, url.as_ptr());
+            if !parsed.is_null() {
+                (library.destroy_url)(parsed);
+            }
+            !parsed.is_null()
+        };
+        if !parsed {
+            return Err(self.error("the URL"));
+        }
+        let seconds = patience.as_secs().clamp(1, 3600) as c_int;
+        // SAFETY: a context of ours and plain values.
+        let version = unsafe {
+            (library.set_timeout)(context, seconds * 1000);
+            (library.set_autoreconnect)(context, 0);
+            (library.set_version)(context, version)
+        };
+        self.told(version)
+    }
+
+    fn stat(&self) -> io::Result<Stat> {
+        let mut stat = Stat::default();
+        // SAFETY: an open file of this context, and a place of ours of the structure's size.
+        let result =
+            unsafe { (self.library.stat)(self.context.as_ptr(), self.file, &raw mut stat) };
+        self.told(result)?;
+        Ok(stat)
+    }
+
+    /// Zero or the library's words.
+    fn told(&self, result: c_int) -> io::Result<()> {
+        match result {
+            0.. => Ok(()),
+            _ => Err(told(&self.library, self.context, result)),
+        }
+    }
+
+    fn error(&self, what: &str) -> io::Error {
+        let error = told(&self.library, self.context, 0);
+        io::Error::new(error.kind(), format!("{what}: {error}"))
+    }
+
+    fn done(self, bytes: u64) -> io::Result<NfsFile> {
+        let file = NonNull::new(self.file)
+            .ok_or_else(|| io::Error::other("libnfs opened a file and gave none"))?;
+        let opened = NfsFile {
+            library: self.library,
+            context: self.context,
+            file,
+            bytes,
+            is_lost: false,
+        };
+        std::mem::forget(self);
+        Ok(opened)
+    }
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        // SAFETY: the context is ours, nobody else has it; what is open in it goes with it.
+        unsafe { (self.library.destroy_context)(self.context.as_ptr()) };
+    }
+}
+
+impl NfsFile {
+    /// Its size when it was opened.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Reads from an offset: one request and its answer. Fewer bytes than asked for at the file's end, or
+    /// where the server gives no more at once.
+    ///
+    /// # Errors
+    /// What the library says; after a time-out or a lost connection every later read fails too.
+    #[inline]
+    pub fn read_at(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let (context, file) = (self.context.as_ptr(), self.file.as_ptr());
+        let start = buffer.as_mut_ptr().cast::<c_void>();
+        // SAFETY: an open file of this context, which nobody else uses meanwhile (`&mut self`); the buffer
+        // is ours and as long as the count says; the order of arguments is the loaded library's.
+        let read = unsafe {
+            match self.library.pread {
+                Pread::OffsetFirst(pread) => {
+                    pread(context, file, offset, buffer.len() as u64, start)
+                }
+                Pread::BufferFirst(pread) => pread(context, file, start, buffer.len(), offset),
+            }
+        };
+        usize::try_from(read).map_err(|_| {
+            self.is_lost = true;
+            told(&self.library, self.context, read)
+        })
+    }
+
+    /// What the kernel knows of the connection to the server.
+    ///
+    /// # Errors
+    /// The connection is lost, or the kernel does not tell.
+    pub fn tcp(&self) -> io::Result<tcp::Info> {
+        // SAFETY: a context of ours.
+        let descriptor: RawFd = unsafe { (self.library.get_fd)(self.context.as_ptr()) };
+        if descriptor < 0 {
+            return Err(io::Error::from(io::ErrorKind::NotConnected));
+        }
+        // SAFETY: the library keeps its socket open as long as the context lives and is not served, which
+        // this borrow of the file prevents.
+        tcp::info(unsafe { BorrowedFd::borrow_raw(descriptor) })
+    }
+}
+
+impl Drop for NfsFile {
+    fn drop(&mut self) {
+        // SAFETY: the file and its context are ours, and nobody else has them. A server that did not answer
+        // a read is not asked to close: that would be waited for as well.
+        unsafe {
+            if !self.is_lost {
+                (self.library.close)(self.context.as_ptr(), self.file.as_ptr());
+            }
+            (self.library.destroy_context)(self.context.as_ptr());
+        }
+    }
+}
+
+/// The library's last words, else the system's of the result.
+fn told(library: &Library, context: NonNull<c_void>, result: c_int) -> io::Error {
+    // SAFETY: a context of ours; its text ends with a zero byte and is copied before the next call.
+    let said = unsafe {
+        let said = (library.get_error)(context.as_ptr());
+        (!said.is_null()).then(|| CStr::from_ptr(said).to_string_lossy().into_owned())
+    };
+    let system = io::Error::from_raw_os_error(result.saturating_neg());
+    let said = said.filter(|said| !said.trim().is_empty());
+    match said {
+        Some(said) if result == 0 => io::Error::other(said),
+        // A time-out is EINTR to the library: its words say better.
+        Some(said) => io::Error::new(system.kind(), said),
+        None => system,
+    }
+}
+
+fn find(library: NonNull<c_void>, name: &CStr) -> Option<NonNull<c_void>> {
+    // SAFETY: a library that stays loaded and a name that ends with a zero byte.
+    NonNull::new(unsafe { libc::dlsym(library.as_ptr(), name.as_ptr()) })
+}
+
+/// A symbol as a function.
+///
+/// # Safety
+/// The symbol is a function of the type `F`, which is a function pointer.
+unsafe fn function<F: Copy>(symbol: NonNull<c_void>) -> F {
+    const { assert!(size_of::<F>() == size_of::<NonNull<c_void>>()) };
+    // SAFETY: the sizes are equal, and the caller vouches for the type.
+    unsafe { std::mem::transmute_copy(&symbol) }
+}
+
+fn lacks(soname: &str, name: &CStr) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::Unsupported,
+        format!(
+            "{soname} lacks {}, which versions 4 to 7 have",
+            name.to_string_lossy()
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Address, Library};
+    use std::io::ErrorKind;
+    use std::net::TcpListener;
+    use std::time::Duration;
+
+    fn library() -> Option<Library> {
+        match Library::load() {
+            Ok(library) => Some(library),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+                println!("skipped: {error}");
+                None
+            }
+        }
+    }
+
+    /// A port of this machine at which nobody answers.
+    fn closed_port() -> u16 {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap().port()
+    }
+
+    #[test]
+    fn a_server_that_is_not_there_is_an_error_with_its_reason() {
+        let Some(library) = library() else { return };
+        assert!(super::SONAMES.contains(&library.soname()));
+        let url = format!("nfs://127.0.0.1/none/file?nfsport={}", closed_port());
+        let address = Address {
+            server: "127.0.0.1",
+            export: "/none",
+            file: "/file",
+            url: &url,
+            version: 4,
+        };
+        let error = library.open(&address, Duration::from_secs(1)).err();
+        let text = error.expect("nobody listens").to_string();
+        assert!(text.len() > 5, "{text}");
+    }
+
+    #[test]
+    fn what_is_no_url_is_refused_by_the_library() {
+        let Some(library) = library() else { return };
+        let address = Address {
+            server: "127.0.0.1",
+            export: "/none",
+            file: "/file",
+            url: "http://127.0.0.1/none/file",
+            version: 4,
+        };
+        let error = library.open(&address, Duration::from_secs(1)).err();
+        let text = error.expect("no such kind").to_string();
+        assert!(text.starts_with("the URL:"), "{text}");
+    }
+}

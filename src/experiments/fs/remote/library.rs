@@ -1,0 +1,158 @@
+//! Reads of an existing file of an NFS server through libnfs, without a mount.
+
+use super::passes::{Reader, drive};
+use super::target::Url;
+use crate::measure::Bench;
+use anyhow::{Context, Result, bail, ensure};
+use metal::nfs::{Address, Library, NfsFile};
+use record::case::{Case, Series};
+use record::quantity::render;
+use record::unit::Unit;
+use std::time::Duration;
+
+/// So long an answer of the server is waited for.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+/// Bytes of a file that are read, at most: `size=whole` of a larger one reads so many from its begin.
+pub(super) const WHOLE_MOST: u64 = 256 << 20;
+/// A file must have so many.
+const LEAST_BYTES: u64 = 64 << 10;
+
+/// The open file, and what it is.
+struct Remote {
+    file: NfsFile,
+    soname: &'static str,
+    version: i32,
+}
+
+impl Reader for Remote {
+    fn begin_pass(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    #[inline]
+    fn read(&mut self, block: &mut [u8], offset: u64) -> Result<()> {
+        let read = self.file.read_at(block, offset);
+        let read = read.with_context(|| format!("reading at {offset}"))?;
+        ensure!(
+            read == block.len(),
+            "a read at {offset} gave {read} bytes of {}",
+            block.len()
+        );
+        Ok(())
+    }
+
+    /// The file is the user's: what is in it is not known.
+    fn check(&self, _block: &[u8], _offset: u64) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Measures the cases of a round. A server that does not answer any more is asked once: the cases that
+/// are left fail for the same reason.
+///
+/// # Errors
+/// The library is gone.
+pub(super) fn measure(series: &Series, bench: &mut Bench, url: &Url) -> Result<()> {
+    let library = Library::load().context("loading libnfs")?;
+    let Some(first) = series.cases.first() else {
+        return Ok(());
+    };
+    bench.may_hang_in(first);
+    let mut remote = match open(library, url) {
+        Ok(remote) => remote,
+        Err(error) => {
+            bench.fail_all(series, &error);
+            return Ok(());
+        }
+    };
+    let mut lost: Option<String> = None;
+    bench.each(series, |bench, case| {
+        // The connection stays lost: nothing further is waited for.
+        if let Some(reason) = &lost {
+            bail!("{reason}");
+        }
+        bench.may_hang_in(case);
+        time(&mut remote, case, bench).inspect_err(|error| {
+            if error.root_cause().is::<std::io::Error>() {
+                lost = Some(format!("{} does not answer: {error:#}", url.server));
+            }
+        })
+    });
+    Ok(())
+}
+
+/// Opens the file by the first version of the protocol that the server speaks.
+fn open(library: Library, url: &Url) -> Result<Remote> {
+    let mut reasons = Vec::new();
+    for version in url.versions() {
+        let address = Address {
+            server: &url.server,
+            export: &url.export,
+            file: &url.file,
+            url: &url.text,
+            version,
+        };
+        match library.open(&address, PATIENCE) {
+            Ok(file) => {
+                return Ok(Remote {
+                    file,
+                    soname: library.soname(),
+                    version,
+                });
+            }
+            Err(error) => reasons.push(format!("NFS {version}: {error}")),
+        }
+    }
+    bail!("{}: {}", url.server, reasons.join("; "))
+}
+
+fn time(remote: &mut Remote, case: &Case, bench: &mut Bench) -> Result<()> {
+    let has = remote.file.bytes();
+    let bytes = case.int("size").unwrap_or(has.min(WHOLE_MOST));
+    let told = |bytes: u64| render(bytes as f64, Unit::B);
+    ensure!(
+        bytes <= has && has >= LEAST_BYTES,
+        "the file has {}, of which {} were to be read",
+        told(has),
+        told(bytes.max(LEAST_BYTES))
+    );
+    let before = remote.file.tcp().ok();
+    let passes = drive(bench, case, bytes, remote)?;
+    let after = remote.file.tcp().ok();
+    let asked = passes.bytes();
+    let samples = passes.record(bench, case)?;
+    let mut put = |name: &str, value: f64| samples.quantities.insert(name.to_owned(), value);
+    put("file_bytes", has as f64);
+    put("read_bytes", bytes as f64);
+    put("asked_bytes", asked as f64);
+    put("nfs_version", f64::from(remote.version));
+    if let Some((after, before)) = after.zip(before) {
+        put("tcp_rtt_ns", f64::from(after.rtt_us) * 1e3);
+        if let Some(least) = after.min_rtt_us {
+            put("tcp_min_rtt_ns", f64::from(least) * 1e3);
+        }
+        let again = after.retransmits.saturating_sub(before.retransmits);
+        put("tcp_retransmits", f64::from(again));
+        if let Some(received) = after.received_bytes.zip(before.received_bytes) {
+            let came = received.0.saturating_sub(received.1);
+            put("server_bytes", came as f64);
+            put(
+                "cache_share",
+                asked.saturating_sub(came) as f64 / asked as f64,
+            );
+        }
+    }
+    samples.notes.push(format!(
+        "read by {} inside of the process: no cache of this machine; the file is the user's, and whether its \
+         server has it in memory cannot be told from here",
+        remote.soname
+    ));
+    if has > WHOLE_MOST && bytes == WHOLE_MOST {
+        samples.notes.push(format!(
+            "of the file's {} the first {} were read",
+            told(has),
+            told(bytes)
+        ));
+    }
+    Ok(())
+}

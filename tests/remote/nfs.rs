@@ -1,0 +1,155 @@
+//! Files of an NFS server (Ganesha, over a directory of this machine) that libnfs reads.
+
+use crate::lab::{Lab, Program, SERVER, names, plumb};
+use crate::{measured, quantity, samples, take_events, text_of};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::process::Command;
+use std::time::Instant;
+
+const PORT: u16 = 2049;
+/// Bytes of the file that is read.
+const BYTES: usize = 1 << 20;
+
+/// A server of these versions of the protocol; 3 needs a port mapper.
+fn serve(lab: &Lab, versions: &str) -> Program {
+    let (export, recovery) = (lab.export(), lab.path("recovery"));
+    fs::create_dir_all(&recovery).unwrap();
+    let data: Vec<u8> = (0..BYTES).map(|at| (at * 7 % 251) as u8).collect();
+    fs::write(export.join("data"), data).unwrap();
+    let configuration = format!(
+        "NFS_KRB5 {{ Active_krb5 = false; }}\n\
+         NFS_CORE_PARAM {{ Protocols = {versions}; NFS_Port = {PORT}; MNT_Port = 20048; \
+         Bind_addr = {SERVER}; Enable_NLM = false; Enable_RQUOTA = false; Enable_UDP = false; \
+         mount_path_pseudo = true; }}\n\
+         NFSv4 {{ Grace_Period = 1; Lease_Lifetime = 10; RecoveryRoot = {}; Only_Numeric_Owners = true; }}\n\
+         EXPORT {{ Export_Id = 1; Path = {}; Pseudo = /exp; Access_Type = RW; Squash = No_Root_Squash; \
+         SecType = sys; Protocols = {versions}; Transports = TCP; FSAL {{ Name = VFS; }} }}\n\
+         LOG {{ Default_Log_Level = EVENT; }}\n",
+        recovery.display(),
+        export.display()
+    );
+    let file = lab.path("ganesha.conf");
+    fs::write(&file, configuration).unwrap();
+    let mapper = match versions.contains('3') {
+        true => format!("rpcbind -w -f -h {SERVER} & sleep 0.3; "),
+        false => String::new(),
+    };
+    let server = format!(
+        "{mapper}exec ganesha.nfsd -F -f {} -L /dev/stderr -p /run/ganesha.pid",
+        file.display()
+    );
+    lab.serve("ganesha", &server, PORT)
+}
+
+/// One run against the file: both patterns, and everything that stands beside them.
+fn check_run(lab: &Lab, version: u32) {
+    let (code, said) = lab.plumb(&format!(
+        "run fs.remote --preset rehearsal --set 'fs.remote.path=nfs://{SERVER}/exp/data?version={version}'"
+    ));
+    assert_eq!(code, Some(0), "{said}");
+    let events = take_events(lab);
+    for metric in ["latency", "latency_per_block", "bandwidth"] {
+        assert_eq!(samples(&events, metric).len(), 2, "{metric}: {said}");
+    }
+    for one in samples(&events, "latency") {
+        assert_eq!(one["case"]["mode"], "library");
+        assert_eq!(one["case"]["size"], "whole");
+        let asked = quantity(one, "asked_bytes");
+        // Every block came over the connection, with the heads of its answer.
+        assert!(
+            quantity(one, "server_bytes") > asked && asked >= 8.0 * 4096.0,
+            "{one}"
+        );
+        assert!(quantity(one, "tcp_rtt_ns") > 0.0, "{one}");
+        assert!(
+            quantity(one, "tcp_min_rtt_ns") <= quantity(one, "tcp_rtt_ns"),
+            "{one}"
+        );
+        assert_eq!(quantity(one, "nfs_version"), f64::from(version));
+        assert_eq!(quantity(one, "cache_share"), 0.0);
+        assert_eq!(quantity(one, "file_bytes"), BYTES as f64);
+        assert!(one["notes"].to_string().contains("libnfs.so."), "{one}");
+    }
+    let predictions = text_of(&events, "prediction");
+    assert!(
+        predictions.contains("a virtual link (eth0)"),
+        "{predictions}"
+    );
+}
+
+#[test]
+fn a_file_is_read_without_a_mount_and_never_written() {
+    let lab = Lab::new();
+    let _server = serve(&lab, "3,4");
+    let file = lab.export().join("data");
+    let before = (
+        fs::read(&file).unwrap(),
+        fs::metadata(&file).unwrap().mtime_nsec(),
+    );
+    check_run(&lab, 4);
+    check_run(&lab, 3);
+    assert_eq!(names(&lab.export()), ["data"]);
+    let after = (
+        fs::read(&file).unwrap(),
+        fs::metadata(&file).unwrap().mtime_nsec(),
+    );
+    assert!(before == after);
+
+    // What is no file of a size that can be read is refused with its reason.
+    fs::create_dir(lab.export().join("directory")).unwrap();
+    fs::write(lab.export().join("small"), [0; 100]).unwrap();
+    let pipe = lab.export().join("pipe");
+    assert!(Command::new("mkfifo").arg(pipe).status().unwrap().success());
+    for (name, word) in [
+        ("directory", "ISDIR"),
+        ("pipe", "INVAL"),
+        ("small", "100 B"),
+        ("none", "NOENT"),
+    ] {
+        let (code, said) = lab.plumb(&format!(
+            "run fs.remote --preset rehearsal --set 'fs.remote.path=nfs://{SERVER}/exp/{name}?version=4'"
+        ));
+        let events = take_events(&lab);
+        assert_eq!(samples(&events, "latency").len(), 0, "{name}: {said}");
+        assert_ne!(code, Some(0), "{name}: {said}");
+        assert!(said.contains(word), "{name}: {said}");
+    }
+}
+
+/// A server that is held or killed after the first round: fs.remote fails with the reason, soon, and the
+/// rest is measured.
+fn check_lost(hold: bool) {
+    let lab = Lab::new();
+    let mut server = serve(&lab, "4");
+    let run = lab.client(
+        "plumb",
+        &plumb(&format!(
+            "run fs.remote clock.read --preset quick --set 'fs.remote.path=nfs://{SERVER}/exp/data?version=4'"
+        )),
+    );
+    lab.wait_for_event("round", "fs.remote");
+    let begin = Instant::now();
+    match hold {
+        true => server.hold(),
+        false => server.kill(),
+    }
+    let (code, said) = run.wait();
+    println!("{code:?} after {:?}: {said}", begin.elapsed());
+    let events = take_events(&lab);
+    // In the middle of a round, or between two: then the next one cannot begin.
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let expected = format!("3 rounds do not count: {SERVER}");
+    assert!(words.join(" ").contains(&expected), "{said}");
+    assert!(measured(&events, "clock.read"), "{said}");
+}
+
+#[test]
+fn a_server_that_does_not_answer_any_more_costs_its_time_out_and_no_more() {
+    check_lost(true);
+}
+
+#[test]
+fn a_server_that_is_killed_fails_its_cases_and_the_run_goes_on() {
+    check_lost(false);
+}

@@ -1,0 +1,143 @@
+//! A mounted file system of another machine: SSHFS, with a server of its own.
+
+use crate::lab::{Lab, Program, SERVER, names, plumb};
+use crate::{measured, quantity, samples, take_events, text_of};
+use std::fs;
+use std::process::Command;
+
+const PORT: u16 = 2222;
+/// What statfs(2) calls FUSE (linux/magic.h).
+const FUSE_MAGIC: f64 = 1_702_057_286.0;
+
+/// A server with throw-away keys that serves files and nothing else.
+fn serve(lab: &Lab) -> Program {
+    for name in ["host", "id"] {
+        let key = lab.path(name);
+        let made = Command::new("ssh-keygen")
+            .args(["-q", "-t", "ed25519", "-N", "", "-f"])
+            .arg(&key)
+            .status();
+        assert!(made.expect("scripts/test installs openssh").success());
+    }
+    let dir = lab.path("").display().to_string();
+    let configuration = format!(
+        "Port {PORT}\nListenAddress {SERVER}\nHostKey {dir}host\nAuthorizedKeysFile {dir}id.pub\n\
+         PermitRootLogin prohibit-password\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
+         UsePAM no\nStrictModes no\nPidFile none\nSubsystem sftp internal-sftp\n"
+    );
+    fs::write(lab.path("sshd_config"), configuration).unwrap();
+    let client = format!(
+        "Host {SERVER}\nPort {PORT}\nUser root\nIdentityFile {dir}id\nIdentitiesOnly yes\n\
+         StrictHostKeyChecking no\nUserKnownHostsFile {dir}known\nLogLevel ERROR\n"
+    );
+    fs::write(lab.path("ssh_config"), client).unwrap();
+    fs::create_dir(lab.path("mnt")).unwrap();
+    let server = format!("mkdir -p /run/sshd; exec /usr/sbin/sshd -D -e -f {dir}sshd_config");
+    lab.serve("sshd", &server, PORT)
+}
+
+/// Mounts, runs plumb with these arguments, and takes the mount away.
+fn mounted(lab: &Lab, arguments: &str) -> Program {
+    let dir = lab.path("").display().to_string();
+    let export = lab.export().display().to_string();
+    let script = format!(
+        "sshfs -F {dir}ssh_config {SERVER}:{export} {dir}mnt || exit 99\n\
+         {} --set fs.remote.path={dir}mnt\n\
+         code=$?\n\
+         umount -l {dir}mnt\n\
+         exit $code",
+        plumb(arguments)
+    );
+    lab.client("plumb", &script)
+}
+
+#[test]
+fn files_below_a_mount_are_made_read_and_removed() {
+    let lab = Lab::new();
+    let _server = serve(&lab);
+    let (code, said) = mounted(
+        &lab,
+        "run fs.remote --preset rehearsal --set fs.remote.mode=direct,cold,cached",
+    )
+    .wait();
+    assert_eq!(code, Some(0), "{said}");
+    let events = take_events(&lab);
+    let latencies = samples(&events, "latency");
+    assert_eq!(latencies.len(), 6, "{said}");
+    for one in latencies {
+        assert_eq!(quantity(one, "statfs_magic"), FUSE_MAGIC);
+        let notes = one["notes"].to_string();
+        match one["case"]["mode"] == "cached" {
+            true => assert!(notes.contains("from this machine's page cache"), "{notes}"),
+            false => {
+                assert!(
+                    notes.contains("the server was given these 128 KiB"),
+                    "{notes}"
+                );
+                assert!(
+                    notes.contains("nobody counts what this file system asks"),
+                    "{notes}"
+                );
+            }
+        }
+    }
+    assert_eq!(samples(&events, "rpc_rtt").len(), 0);
+    // The mount's type, options and link stand beside the figures.
+    let all: String = events.iter().map(|event| format!("{event}\n")).collect();
+    for fact in [
+        "\"file_system\":\"fuse.sshfs\"",
+        "\"mount_options\":\"rw,",
+        "\"interface\":\"eth0\"",
+        "\"link\":\"virtual\"",
+        "\"server\":\"10.78.1.1\"",
+    ] {
+        assert!(all.contains(fact), "{fact}\n{all}");
+    }
+    let predictions = text_of(&events, "prediction");
+    assert!(
+        predictions.contains("a program behind FUSE (fuse.sshfs)"),
+        "{predictions}"
+    );
+    assert!(
+        names(&lab.export()).is_empty(),
+        "{:?}",
+        names(&lab.export())
+    );
+}
+
+#[test]
+fn a_server_that_is_killed_costs_its_cases_and_the_run_goes_on() {
+    let lab = Lab::new();
+    let mut server = serve(&lab);
+    let run = mounted(&lab, "run fs.remote clock.read --preset quick");
+    lab.wait_for_event("round", "fs.remote");
+    server.kill();
+    let (code, said) = run.wait();
+    println!("{code:?}: {said}");
+    let events = take_events(&lab);
+    let words: Vec<&str> = said.split_whitespace().collect();
+    let words = words.join(" ");
+    assert!(words.contains("fs.remote: 3 rounds do not count"), "{said}");
+    assert!(
+        words.contains("any more: its server or its program is gone"),
+        "{said}"
+    );
+    assert!(measured(&events, "clock.read"), "{said}");
+}
+
+#[test]
+fn what_is_not_remote_is_refused_with_the_way_out() {
+    let lab = Lab::new();
+    for (path, word) in [
+        ("/usr", "lies on this machine"),
+        ("/dev/null", "a device or a special file"),
+        ("somewhere", "no absolute path"),
+        ("smb://server/share", "only nfs://"),
+        ("nfs://server", "names no file"),
+        ("none", "no remote directory was named"),
+    ] {
+        let (_, said) = lab.plumb(&format!("plan fs.remote --set fs.remote.path={path}"));
+        assert!(said.contains(word), "{path}: {said}");
+        assert!(said.contains("--set fs.remote.path="), "{path}: {said}");
+    }
+}
