@@ -124,7 +124,7 @@ static CARD: Card = Card {
             name: "type",
             doc: "type of all arguments of a direct call, and of its result",
             domain: Domain::Symbols(&["i32", "i64", "f32", "f64"]),
-            defaults: ["i64,f64", "i32,i64,f32,f64", "i32,i64,f32,f64"],
+            defaults: ["i64", "i32,i64,f32,f64", "i32,i64,f32,f64"],
             role: Role::Case,
         },
         Param {

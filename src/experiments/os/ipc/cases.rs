@@ -53,7 +53,6 @@ const QUICK: &[Row] = &[
     ("pipe", At::Same, &[1, 64 * KIB]),
     ("pipe", At::Near, &[1]),
     ("unix_stream", At::Same, &[1]),
-    ("socketpair", At::Same, &[1]),
     ("shm_futex", At::Same, &[1]),
 ];
 
