@@ -52,6 +52,12 @@ const CAUSES: &[Cause] = &[
         text: "the control group's CPU quota throttled its rounds",
     },
     Cause {
+        touches: &[],
+        explains: NOISE,
+        fact: Fact::Share("minded_run_delay_ns", 0.05),
+        text: "other programs had its CPUs when its device had answered (run delay)",
+    },
+    Cause {
         touches: &["os.schedule"],
         explains: EITHER,
         fact: Fact::Sum("foreign_switches", 0.0),

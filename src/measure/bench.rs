@@ -478,6 +478,12 @@ impl Bench {
         self.around.met_others(switches, time_ns);
     }
 
+    /// The round sleeps for a device, or for a server: time that its measuring thread then waits for a
+    /// CPU is not theirs, and much of it disturbs.
+    pub(crate) fn minds_run_delay(&mut self) {
+        self.around.mind_run_delay();
+    }
+
     /// Major faults the case makes on purpose (they do not disturb).
     pub(crate) fn planned_major_faults(&mut self, count: u64) {
         self.around.plan_major_faults(count);

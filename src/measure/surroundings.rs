@@ -47,6 +47,8 @@ pub(crate) struct Surroundings {
     warm_up_ns: f64,
     planned_switches: u64,
     planned_major_faults: u64,
+    /// Whether time that the measuring thread waits for a CPU is a disturbance.
+    minds_run_delay: bool,
     /// Switches to others on a CPU that the case fills with processes, and the time these had, in ns.
     foreign: Option<(u64, f64)>,
 }
@@ -88,6 +90,7 @@ impl Surroundings {
             warm_up_ns,
             planned_switches: 0,
             planned_major_faults: 0,
+            minds_run_delay: false,
             foreign: None,
         })
     }
@@ -106,6 +109,11 @@ impl Surroundings {
     /// Counts major faults that are no disturbance.
     pub(crate) fn plan_major_faults(&mut self, count: u64) {
         self.planned_major_faults += count;
+    }
+
+    /// From now on, time that the measuring thread waits for a CPU is a disturbance of the round.
+    pub(crate) fn mind_run_delay(&mut self) {
+        self.minds_run_delay = true;
     }
 
     /// Counts CPUs that measured beside the first.
@@ -154,6 +162,7 @@ impl Surroundings {
         let used: Vec<usize> = self.used.iter().copied().collect();
         let mut environment = Snapshot::read(&used).since(&self.before);
         self.before_case();
+        let run_delay = environment.get("run_delay_ns").copied();
         for (name, value) in [
             ("core_hz_before", self.first_hz),
             ("core_hz_after", self.last.0.hz),
@@ -163,6 +172,10 @@ impl Surroundings {
             (
                 "planned_major_faults",
                 Some(self.planned_major_faults as f64),
+            ),
+            (
+                "minded_run_delay_ns",
+                run_delay.filter(|_| self.minds_run_delay),
             ),
             ("foreign_switches", self.foreign.map(|of| of.0 as f64)),
             ("foreign_ns", self.foreign.map(|of| of.1)),

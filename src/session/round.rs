@@ -265,6 +265,7 @@ pub fn disturbances(ended: &Ended) -> Vec<String> {
         involuntary_switches: count("involuntary_switches") + count("foreign_switches"),
         planned_switches: count("planned_switches"),
         foreign_ns: read("foreign_ns").unwrap_or(0.0),
+        run_delay_share: read("minded_run_delay_ns").unwrap_or(0.0) / ended.window_ns,
         core_clock_before_hz: read("core_hz_before"),
         core_clock_after_hz: read("core_hz_after"),
     };

@@ -20,6 +20,9 @@ pub(crate) struct Deltas {
     pub(crate) planned_switches: u64,
     /// Time that others had on a CPU that the case fills with processes of its own, ns.
     pub(crate) foreign_ns: f64,
+    /// Share of the window in which the measuring thread could have run and others did, where the
+    /// case minds that.
+    pub(crate) run_delay_share: f64,
     /// Core clock just before the window, Hz; `None` where it could not be taken.
     pub(crate) core_clock_before_hz: Option<f64>,
     /// Core clock just after the window, Hz; `None` where it could not be taken.
@@ -41,6 +44,8 @@ pub(crate) enum Reason {
     Switches(f64),
     /// Share of the window that others had of a CPU which the case's processes fill.
     Foreign(f64),
+    /// Share of the window that the measuring thread waited for a CPU.
+    RunDelay(f64),
     /// Core clock after over before, minus one.
     CoreClock(f64),
 }
@@ -55,6 +60,7 @@ impl std::fmt::Display for Reason {
             Reason::MajorFaults(count) => write!(out, "major faults {count}"),
             Reason::Switches(rate) => write!(out, "involuntary switches {rate:.1} per 10 ms"),
             Reason::Foreign(share) => write!(out, "others on the CPU {:.1} %", share * 100.0),
+            Reason::RunDelay(share) => write!(out, "waits for a CPU {:.1} %", share * 100.0),
             Reason::CoreClock(change) => write!(out, "core clock change {:.1} %", change * 100.0),
         }
     }
@@ -64,6 +70,10 @@ impl std::fmt::Display for Reason {
 const STOLEN_SHARE: f64 = 0.005;
 /// Involuntary switches beyond the planned ones, per 10 ms, above which they disturb.
 const SWITCHES_PER_10_MS: f64 = 2.0;
+/// Share of the window above which waiting for a CPU disturbs: a thread that sleeps for a device now and
+/// then waits for 0.2 to 2 % on a quiet machine, and for 15 % and more where one other program runs
+/// (who is woken up does not displace who runs before the next tick, whatever its priority).
+const RUN_DELAY_SHARE: f64 = 0.05;
 /// Relative change of the core clock above which it disturbs.
 const CLOCK_CHANGE: f64 = 0.02;
 
@@ -93,6 +103,9 @@ pub(crate) fn judge(deltas: &Deltas) -> Vec<Reason> {
     }
     if deltas.foreign_ns > STOLEN_SHARE * window_ns {
         reasons.push(Reason::Foreign(deltas.foreign_ns / window_ns));
+    }
+    if deltas.run_delay_share > RUN_DELAY_SHARE {
+        reasons.push(Reason::RunDelay(deltas.run_delay_share));
     }
     if let (Some(before_hz), Some(after_hz)) =
         (deltas.core_clock_before_hz, deltas.core_clock_after_hz)
@@ -149,6 +162,8 @@ mod tests {
         check(|d| d.planned_switches = 5, &[]);
         check(|d| d.foreign_ns = 250_000.0, &[]);
         check(|d| d.foreign_ns = 5e6, &[Reason::Foreign(0.1)]);
+        check(|d| d.run_delay_share = 0.05, &[]);
+        check(|d| d.run_delay_share = 0.3, &[Reason::RunDelay(0.3)]);
     }
 
     #[test]

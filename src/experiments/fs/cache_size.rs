@@ -339,6 +339,7 @@ impl Experiment for CacheSize {
     }
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        bench.minds_run_delay();
         let mut sweep = sweep::Sweep::begin(series, bench)?;
         // A size is measured one time: a second try would find the file grown.
         for case in &series.cases {

@@ -308,6 +308,7 @@ impl Experiment for Metadata {
     }
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        bench.minds_run_delay();
         let dir = bench.dir().context("no directory for files was given")?;
         let dir = dir.to_owned();
         let name_bytes = series.setting("name").unwrap_or(NAME_BYTES);

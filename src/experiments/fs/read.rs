@@ -304,6 +304,7 @@ impl Experiment for Read {
     }
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        bench.minds_run_delay();
         let dir = bench.dir().context("no directory for files was given")?;
         let dir = dir.to_owned();
         let settled = passes::settled(series, bench, &dir)?;

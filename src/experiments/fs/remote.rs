@@ -337,6 +337,7 @@ impl Experiment for Remote {
     }
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        bench.minds_run_delay();
         if series.name != LIBRARY_SERIES {
             bench.each(series, |bench, case| {
                 bench.may_hang_in(case);

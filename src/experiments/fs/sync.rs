@@ -332,6 +332,7 @@ impl Experiment for Sync {
     }
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        bench.minds_run_delay();
         let dir = bench.dir().context("no directory for files was given")?;
         let opened = std::fs::File::open(dir).context("opening the directory for files")?;
         let window_ns = series.setting("window").unwrap_or(bench.order().case_ns);

@@ -409,6 +409,7 @@ impl Experiment for Fault {
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
         if series.name == MAJOR_SERIES {
+            bench.minds_run_delay();
             let cold = major::Cold::new(series, bench)?;
             bench.each(series, |bench, case| {
                 bench.takes_memory_for([case]);
