@@ -10,6 +10,7 @@
 use crate::experiment::{Known, Site};
 use crate::predict::{Estimate, around, inverse, range};
 use record::event::{Bound, Range, Side};
+use std::net::IpAddr;
 
 /// Bytes of a block.
 const BLOCK_BYTES: f64 = 4096.0;
@@ -104,6 +105,8 @@ pub(crate) struct Way<'facts> {
     pub(crate) file_system: &'facts str,
     /// What leads there.
     pub(crate) link: Link,
+    /// The server's address, where it is known.
+    pub(crate) server: Option<IpAddr>,
     /// Its interface.
     pub(crate) interface: Option<&'facts str>,
     /// Its rate, where the driver tells one.
@@ -290,7 +293,7 @@ fn round_trip(site: &Site, known: Option<&Known>, way: &Way<'_>) -> Estimate {
         return Estimate {
             range: around(ns, 1.0),
             because: format!(
-                "a round trip as net.rtt measured it, {:.0} µs, if its far end is the server",
+                "a round trip to it as net.rtt measured it, {:.0} µs",
                 ns / 1e3
             ),
         };
@@ -445,8 +448,8 @@ fn measured_rate(site: &Site, known: &Known, way: &Way<'_>) -> Option<f64> {
     found.map(|(_, rate)| rate).max_by(f64::total_cmp)
 }
 
-/// Whether a network figure is of the way to the server: of loopback for a server here, of the far end for
-/// another; TCP's, which file systems use.
+/// Whether a network figure is of the way to the server: of loopback for a server here, else of the far end
+/// where that is the server; TCP's, which file systems use.
 fn leads_there(site: &Site, way: &Way<'_>, case: &record::key::CaseId) -> bool {
     let has = |word: &str| case.0.iter().any(|(_, value)| value.text() == Some(word));
     if has("udp") || has("unix") {
@@ -454,7 +457,7 @@ fn leads_there(site: &Site, way: &Way<'_>, case: &record::key::CaseId) -> bool {
     }
     match way.link {
         Link::Loopback => has("loopback") || site.peer.is_none(),
-        _ => !has("loopback") && site.peer.is_some(),
+        _ => !has("loopback") && way.server.is_some() && way.server == site.peer_address,
     }
 }
 

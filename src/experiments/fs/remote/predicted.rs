@@ -75,6 +75,7 @@ fn way(case: &Case) -> Way<'_> {
         client,
         file_system,
         link,
+        server: text("server").and_then(|server| server.parse().ok()),
         interface: text("interface"),
         bits_per_second: case.int("link_bits_per_second"),
         mtu_bytes: case.int("mtu_bytes"),
