@@ -53,7 +53,7 @@ fn check_run(lab: &Lab, version: u32) {
     ));
     assert_eq!(code, Some(0), "{said}");
     let events = take_events(lab);
-    for metric in ["latency", "latency_per_block", "bandwidth"] {
+    for metric in ["latency", "latency_per_block", "bandwidth", "iops", "cpu"] {
         assert_eq!(samples(&events, metric).len(), 2, "{metric}: {said}");
     }
     for one in samples(&events, "latency") {

@@ -62,8 +62,9 @@
 //! ## Reading the result
 //!
 //! `latency` has a distribution: in order and through the cache most reads find what was read ahead, and
-//! some wait for it. `latency_per_block` is the time of a pass over its blocks, and `bandwidth` its
-//! inverse: those are what R0, R1 and R2 print. `direct` in a random order is the round trip that nothing
+//! some wait for it. `latency_per_block` is the time of a pass over its blocks, `iops` and `bandwidth` its
+//! inverse: those are what R0, R1 and R2 print. `cpu` is the reading thread's own, libnfs's work in it; what
+//! the kernel's threads, interrupts and a program behind FUSE take beside it is not. `direct` in a random order is the round trip that nothing
 //! hides. `rpc_rtt` against `latency` is how much of it this machine could do nothing about.
 //!
 //! ## Pitfalls
@@ -157,6 +158,18 @@ static CARD: Card = Card {
             "bytes of a pass over its time",
             Unit::BPerS,
             Better::Higher,
+        ),
+        io(
+            "iops",
+            "reads of a pass over its time",
+            Unit::OpPerS,
+            Better::Higher,
+        ),
+        io(
+            "cpu",
+            "CPU time of the reading thread, user and system, for a read",
+            Unit::NsPerOp,
+            Better::Lower,
         ),
         io(
             "rpc_rtt",

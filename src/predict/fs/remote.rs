@@ -44,6 +44,8 @@ const CLIENT_SMB: Range = range(1.5e4, 6e4, 5e5);
 const CLIENT_FUSE: Range = range(2e4, 1.2e5, 1.5e6);
 const CLIENT_LIBRARY: Range = range(2e3, 1e4, 1.5e5);
 const CLIENT_OTHER: Range = range(3e3, 8e4, 1.5e6);
+/// Part of a client's time that the reading thread itself is on a CPU.
+const OWN_PART: Range = range(0.1, 0.5, 1.0);
 /// A request that waits for nothing before it is sent, and one behind others that were read ahead.
 const QUEUE_ALONE: Range = range(20.0, 4e3, 2e5);
 const QUEUE_BEHIND: Range = range(20.0, 5e4, 2e7);
@@ -218,6 +220,49 @@ pub(crate) fn client(way: &Way<'_>) -> Estimate {
             way.file_system,
             cost.low / 1e3,
             cost.high / 1e3
+        ),
+    }
+}
+
+/// CPU time of the reading thread for a block, in ns: of what the client does its own part, for threads of
+/// the kernel or a program do the rest.
+pub(crate) fn cpu(known: Option<&Known>, way: &Way<'_>, reading: Reading) -> Estimate {
+    if reading == Reading::Cached {
+        return cached(known);
+    }
+    let client = client(way);
+    let part = range(
+        OWN_PART.low * client.range.low,
+        OWN_PART.likely * client.range.likely,
+        OWN_PART.high * client.range.high,
+    );
+    let (ns, what) = match reading {
+        // Requests for many blocks, shared by them.
+        Reading::Ahead => (
+            total(&[
+                COPY,
+                range(
+                    part.low / AHEAD_BLOCKS.high,
+                    part.likely / AHEAD_BLOCKS.likely,
+                    part.high / AHEAD_BLOCKS.low,
+                ),
+            ]),
+            "a copy, and a share of the client's work for what was read ahead",
+        ),
+        Reading::Missed => {
+            let all = total(&[part, COPY]);
+            (
+                range(COPY.low, all.likely, all.high),
+                "a copy, and the client's work for each miss",
+            )
+        }
+        Reading::Asked | Reading::Cached => (part, "the client's work for a request"),
+    };
+    Estimate {
+        range: ns,
+        because: format!(
+            "software: {what}, as far as the reading thread does it; {}",
+            client.because
         ),
     }
 }

@@ -4,7 +4,7 @@ use crate::experiments::tests::{here_with, params, rehearse_in};
 use crate::host::{Host, Root};
 use crate::predict::tests::bare_site;
 use record::event::Side;
-use record::key::Value;
+use record::key::{CaseId, Value};
 use std::path::PathBuf;
 
 /// A machine with an NFS mount over a card of 1 Gbit/s, an SSHFS mount through a gateway, and a disk.
@@ -219,10 +219,20 @@ fn files_are_made_cold_read_and_checked() {
             .filter(move |one| one.metric == metric)
             .count()
     };
-    assert_eq!(
-        (of("latency"), of("latency_per_block"), of("bandwidth")),
-        (8, 8, 8)
-    );
+    for metric in ["latency", "latency_per_block", "bandwidth", "iops", "cpu"] {
+        assert_eq!(of(metric), 8, "{metric}");
+    }
+    let value = |metric: &str, case: &CaseId| {
+        let one = rehearsed.samples.iter();
+        let mut one = one.filter(|one| one.metric == metric && one.case == *case);
+        one.next().expect("each case has it").raw.samples()[0]
+    };
+    for one in rehearsed.samples.iter().filter(|one| one.metric == "cpu") {
+        let of = |metric| value(metric, &one.case);
+        // A thread is on a CPU for no longer than it takes; the clock around it starts a little sooner.
+        assert!(0.0 < of("cpu") && of("cpu") < 1.1 * of("latency_per_block") + 1e4);
+        assert!((of("iops") * of("latency_per_block") / 1e9 - 1.0).abs() < 1e-9);
+    }
     for one in rehearsed
         .samples
         .iter()

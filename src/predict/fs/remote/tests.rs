@@ -1,4 +1,4 @@
-use super::{Client, Link, Reading, Way, block, is_known, link_bound, one_read, wire};
+use super::{Client, Link, Reading, Way, block, cpu, is_known, link_bound, one_read, wire};
 use crate::experiment::{Known, Site};
 use crate::host::Host;
 use crate::predict::tests::bare_site;
@@ -84,6 +84,11 @@ fn slower_links_and_clients_take_longer() {
     };
     let beyond = wire(&site, None, &far).range;
     assert!(beyond.high > 1e8 && wire(&site, None, &SLOW).range.high < 1e9);
+    // The reading thread is on a CPU for a part of what its client takes, and for a copy of what is there.
+    let busy = |reading| cpu(None, &far, reading).range;
+    assert!(busy(Reading::Asked).likely < super::client(&far).range.likely);
+    assert!(busy(Reading::Cached).likely < busy(Reading::Ahead).likely);
+    assert!(busy(Reading::Ahead).likely < busy(Reading::Missed).likely);
     // From the cache nothing of the way counts.
     let cached = one_read(&site, None, &far, Reading::Cached).range;
     assert!(cached.high < 1e4, "{cached:?}");
