@@ -85,14 +85,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
     ));
     let finished = session::run(&setup, &mut sink, &stop, resumed);
     sink.bar.finish_and_clear();
-    for work in work {
-        let hung =
-            |finished: &session::Finished| finished.hanging.iter().any(|dir| dir == work.path());
-        let is_hanging = finished.as_ref().is_ok_and(hung);
-        if let Err(left) = work.remove(is_hanging) {
-            output::diagnose(&format!("plumb: {left:#}; the next run tries again"));
-        }
-    }
+    remove(
+        work,
+        finished.as_ref().map_or(&[], |finished| &finished.hanging),
+    );
     let run = match finished.map(|finished| finished.run) {
         Err(error) if session::is_interrupt(&error) => {
             return Err(Failure::Interrupted(interrupted_early(&path, continued)));
@@ -235,6 +231,16 @@ fn work_dirs(store: &Store, setup: &mut Setup, stop: &AtomicBool) -> Result<Vec<
         setup.elsewhere.insert(below, told);
     }
     Ok(made)
+}
+
+/// Removes the work directories; those that hang in less time.
+fn remove(work: Vec<WorkDir>, hanging: &[PathBuf]) {
+    for work in work {
+        let is_hanging = hanging.iter().any(|dir| dir == work.path());
+        if let Err(left) = work.remove(is_hanging) {
+            output::diagnose(&format!("plumb: {left:#}; the next run tries again"));
+        }
+    }
 }
 
 /// Whether two paths, the second of a file that exists, name one file.
