@@ -12,6 +12,16 @@ use std::time::{Duration, Instant};
 /// Experiments that need no files.
 const OTHERS: [&str; 2] = ["selftest.echo", "selftest.fault"];
 
+/// Nine files and one case; the preset follows.
+const FEW_STATS: [&str; 6] = [
+    "fs.metadata",
+    "--set",
+    "fs.metadata.entries=9",
+    "--set",
+    "fs.metadata.call=stat",
+    "--preset",
+];
+
 /// Runs an experiment with one file, and others.
 fn args(faulty: &Faulty) -> Vec<String> {
     let args = ["run", "selftest.file", "--preset", "rehearsal", "--dir"];
@@ -119,16 +129,14 @@ fn a_server_that_makes_files_slowly_does_not_hang() {
     // The first is the run's directory. In all they take longer than a worker may be silent.
     faulty.set(On::Make, 1, How::Slow(Duration::from_secs(4)));
     let here = Here::new();
-    let dir = faulty.text();
-    let what = ["run", "fs.metadata:call=stat,entries=9", "--dir", &dir];
-    let session = here
-        .command(&[&what[..], &["--preset", "rehearsal"]].concat())
-        .spawn()
-        .unwrap();
-    wait_for("a round", || {
-        has_round(here.records().pop(), "fs.metadata").then_some(())
-    });
-    let answer = ended(session);
+    let answer = here.plumb(
+        &[
+            &["run"],
+            &FEW_STATS[..],
+            &["rehearsal", "--dir", &faulty.text()],
+        ]
+        .concat(),
+    );
     assert_eq!(answer.code, Some(0), "{answer:?}");
     are_measured(&events(&here.record()), &["fs.metadata"]);
     assert!(faulty.asked(On::Make) >= 11);
@@ -143,11 +151,13 @@ fn a_round_that_hangs_before_its_first_case_costs_as_much() {
     };
     let here = Here::new();
     let dir = faulty.text();
-    let what = ["run", "fs.metadata:call=stat,entries=9", "selftest.echo"];
-    let session = here
-        .command(&[&what[..], &["--preset", "quick", "--dir", &dir]].concat())
-        .spawn()
-        .unwrap();
+    let args = [
+        &["run", "selftest.echo"],
+        &FEW_STATS[..],
+        &["quick", "--dir", &dir],
+    ]
+    .concat();
+    let session = here.command(&args).spawn().unwrap();
     let pid = session.id();
     hold_when(pid, || has_round(here.records().pop(), "fs.metadata"));
     faulty.set(On::Look, 0, How::Hang);
