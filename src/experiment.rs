@@ -11,7 +11,7 @@ use record::unit::Unit;
 use record::view::View;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A family: a named list of experiments.
@@ -320,7 +320,7 @@ pub struct Site {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirFacts {
     /// Path.
-    pub path: std::path::PathBuf,
+    pub path: PathBuf,
     /// File system type; empty where the mounts do not tell.
     pub file_system: String,
     /// Bytes that a run may write there in all: nine tenths of the free space of a directory that
@@ -548,23 +548,22 @@ pub trait Experiment: Sync {
         false
     }
 
-    /// Makes, once per stage, the files that rounds only read; returns them for the journal.
+    /// Makes, once per stage, the files that rounds only read; calls the last argument (it lives) often.
     ///
     /// # Errors
     /// Why they could not be made.
-    fn prepare(&self, _series: &Series, _dir: &Path) -> Result<Vec<std::path::PathBuf>> {
+    fn prepare(&self, _: &Series, _: &Path, _: &mut dyn FnMut()) -> Result<Vec<PathBuf>> {
         anyhow::bail!("this experiment has no files to make")
     }
 
-    /// A directory beside the run's own in which a series has its files; the run makes a work directory
-    /// there, in the journal, and orders rounds with that one.
-    fn files_below(&self, _series: &Series) -> Option<std::path::PathBuf> {
+    /// A directory below which the run makes a work directory for this series alone, in the journal.
+    fn files_below(&self, _series: &Series) -> Option<PathBuf> {
         None
     }
 
     /// The directory of the control group in which rounds of a series make one of their own, named like
     /// their work directory; the run has its removal in the journal before it can be made.
-    fn group_below(&self, _site: &Site, _series: &Series) -> Option<std::path::PathBuf> {
+    fn group_below(&self, _site: &Site, _series: &Series) -> Option<PathBuf> {
         None
     }
 

@@ -24,7 +24,7 @@ impl Disk {
             is_mounted: false,
         };
         fs::create_dir(disk.path()).unwrap();
-        let image = disk.dir.path().join("image");
+        let image = disk.image();
         // Blocks of the file come as they are needed.
         File::create(&image).unwrap().set_len(bytes).unwrap();
         let image = image.to_str().unwrap();
@@ -57,6 +57,24 @@ impl Disk {
     /// Where it is mounted.
     pub fn path(&self) -> PathBuf {
         self.dir.path().join("mounted")
+    }
+
+    fn image(&self) -> PathBuf {
+        self.dir.path().join("image")
+    }
+
+    /// Takes it away; an error where something is open.
+    pub fn unmount(&self) -> Result<(), String> {
+        run("umount", &[&self.text()])
+    }
+
+    /// Brings it back.
+    pub fn mount_again(&self) -> Result<(), String> {
+        let image = self.image();
+        run(
+            "mount",
+            &["-o", "loop", image.to_str().unwrap(), &self.text()],
+        )
     }
 
     /// As text for an argument.

@@ -4,13 +4,23 @@ use crate::faulty::{Faulty, How, On};
 use crate::plumb::{
     Answer, Here, end, ended, events, no_worker_stays, rounds, signal, wait_for, wait_for_worker,
 };
-use crate::runs::{are_measured, has_failed};
+use crate::runs::{are_measured, has_failed, has_round, hold_when, outcomes};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Experiments that need no files.
 const OTHERS: [&str; 2] = ["selftest.echo", "selftest.fault"];
+
+/// Nine files and one case; the preset follows.
+const FEW_STATS: [&str; 6] = [
+    "fs.metadata",
+    "--set",
+    "fs.metadata.entries=9",
+    "--set",
+    "fs.metadata.call=stat",
+    "--preset",
+];
 
 /// Runs an experiment with one file, and others.
 fn args(faulty: &Faulty) -> Vec<String> {
@@ -21,25 +31,22 @@ fn args(faulty: &Faulty) -> Vec<String> {
     args
 }
 
-fn run(here: &Here, faulty: &Faulty) -> (Answer, Vec<Value>, Duration) {
-    let begun = Instant::now();
+fn run(here: &Here, faulty: &Faulty) -> (Answer, Vec<Value>) {
     let args = args(faulty);
     let answer = here.plumb(&args.iter().map(String::as_str).collect::<Vec<_>>());
-    let took = begun.elapsed();
-    (answer, events(&here.record()), took)
+    (answer, events(&here.record()))
 }
 
-/// The run ended by itself, in time; only the one experiment failed, for the hang.
+/// The run ended by itself; only the one experiment failed, for the hang.
 #[track_caller]
-fn costs_its_time_once(faulty: &Faulty, found: &(Answer, Vec<Value>, Duration)) {
-    let (answer, events, took) = found;
+fn costs_its_time_once(faulty: &Faulty, found: &(Answer, Vec<Value>)) {
+    let (answer, events) = found;
     assert_eq!(answer.code, Some(3), "{answer:?}");
     assert_eq!(end(events), "complete");
     has_failed(events, "selftest.file", &["hangs", &faulty.text(), "--dir"]);
     assert_eq!(rounds(events, "selftest.file"), (0, 1));
     are_measured(events, &OTHERS);
     assert!(faulty.unanswered() > 0);
-    assert!(*took < Duration::from_secs(60), "{took:?}");
 }
 
 /// Nothing is left.
@@ -56,13 +63,11 @@ fn a_directory_that_does_not_answer_is_refused() {
     };
     faulty.set(On::Look, 0, How::Hang);
     let here = Here::new();
-    let begun = Instant::now();
     let answer = here.plumb(&["plan", "selftest", "--dir", &faulty.text()]);
     assert_eq!(answer.code, Some(2), "{answer:?}");
     for words in ["hangs", "in 20 s", "name another directory", "umount"] {
         assert!(answer.err.contains(words), "{words}: {answer:?}");
     }
-    assert!(begun.elapsed() < Duration::from_secs(40));
 }
 
 #[test]
@@ -107,10 +112,91 @@ fn a_disk_that_is_slow_does_not_hang() {
     // Longer in all than a worker may be silent, and each by itself far shorter.
     faulty.set(On::Read, 0, How::Slow(Duration::from_secs(4)));
     let here = Here::new();
-    let (answer, events, took) = run(&here, &faulty);
+    let begun = Instant::now();
+    let (answer, events) = run(&here, &faulty);
+    let took = begun.elapsed();
     assert_eq!(answer.code, Some(0), "{answer:?}");
     are_measured(&events, &["selftest.file"]);
     assert!(took > Duration::from_secs(25), "{took:?}");
+}
+
+/// Of making files the kernel counts nothing as reading or writing.
+#[test]
+fn a_server_that_makes_files_slowly_does_not_hang() {
+    let Some(faulty) = Faulty::mount() else {
+        return;
+    };
+    // The first is the run's directory. In all they take longer than a worker may be silent.
+    faulty.set(On::Make, 1, How::Slow(Duration::from_secs(4)));
+    let here = Here::new();
+    let answer = here.plumb(
+        &[
+            &["run"],
+            &FEW_STATS[..],
+            &["rehearsal", "--dir", &faulty.text()],
+        ]
+        .concat(),
+    );
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    are_measured(&events(&here.record()), &["fs.metadata"]);
+    assert!(faulty.asked(On::Make) >= 11);
+    is_clean(&here, &faulty);
+}
+
+/// A round is watched from its beginning, and not only from its first case.
+#[test]
+fn a_round_that_hangs_before_its_first_case_costs_as_much() {
+    let Some(faulty) = Faulty::mount() else {
+        return;
+    };
+    let here = Here::new();
+    let dir = faulty.text();
+    let args = [
+        &["run", "selftest.echo"],
+        &FEW_STATS[..],
+        &["quick", "--dir", &dir],
+    ]
+    .concat();
+    let session = here.command(&args).spawn().unwrap();
+    let pid = session.id();
+    hold_when(pid, || has_round(here.records().pop(), "fs.metadata"));
+    faulty.set(On::Look, 0, How::Hang);
+    signal("CONT", pid);
+    let answer = ended(session);
+    let events = events(&here.record());
+    assert_eq!(end(&events), "complete", "{answer:?}");
+    let (how, reason) = outcomes(&events, "fs.metadata")[0];
+    assert_eq!(how, "measured", "{reason}");
+    // 20 s and what a round takes as stated; without the watch it were 30 s at least.
+    let told = reason
+        .split_once("from the worker for 2")
+        .map(|(_, rest)| rest);
+    assert!(
+        told.is_some_and(|rest| rest[1..].starts_with(" s")),
+        "{reason}"
+    );
+    are_measured(&events, &["selftest.echo"]);
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_a_directory() {
+    let Some(faulty) = Faulty::mount() else {
+        return;
+    };
+    faulty.set(On::Look, 0, How::Hang);
+    let here = Here::new();
+    let args = args(&faulty);
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let session = here.command(&args).spawn().unwrap();
+    wait_for("a look that hangs", || {
+        (faulty.unanswered() > 0).then_some(())
+    });
+    signal("INT", session.id());
+    let answer = ended(session);
+    assert_eq!(answer.code, Some(4), "{answer:?}");
+    assert!(answer.err.contains("before anything"), "{answer:?}");
+    assert!(here.records().is_empty());
+    assert!(here.entries("store/journal").is_empty());
 }
 
 #[test]
@@ -121,7 +207,7 @@ fn a_directory_that_cannot_be_removed_is_left_to_the_next_start() {
     // The first is the probe's.
     faulty.set(On::Remove, 1, How::Hang);
     let here = Here::new();
-    let (answer, events, _) = run(&here, &faulty);
+    let (answer, events) = run(&here, &faulty);
     assert_eq!(answer.code, Some(0), "{answer:?}");
     are_measured(&events, &["selftest.file"]);
     let told = |answer: &Answer, words: &str| {
@@ -132,11 +218,13 @@ fn a_directory_that_cannot_be_removed_is_left_to_the_next_start() {
     let left = faulty.paths();
     assert!(!left.is_empty());
     assert_eq!(here.entries("store/journal").len(), 1);
-    // It hangs again: that is told, and the run goes on.
+    assert!(answer.err.contains("no answer in 20 s"), "{answer:?}");
+    // It hangs again: that is told, takes less time, and the run goes on.
     let next = ["run", "selftest.echo", "--preset", "rehearsal"];
     let answer = here.plumb(&next);
     assert_eq!(answer.code, Some(0), "{answer:?}");
     told(&answer, "cannot be undone");
+    assert!(answer.err.contains("no answer in 2 s"), "{answer:?}");
     faulty.mend();
     let answer = here.plumb(&next);
     assert_eq!(answer.code, Some(0), "{answer:?}");
@@ -159,11 +247,9 @@ fn a_signal_ends_a_run_that_hangs() {
     wait_for("a read that hangs", || {
         (faulty.unanswered() > 0).then_some(())
     });
-    let begun = Instant::now();
     signal("INT", pid);
     let answer = ended(session);
     assert_eq!(answer.code, Some(4), "{answer:?}");
-    assert!(begun.elapsed() < Duration::from_secs(15));
     no_worker_stays(pid);
     assert_eq!(end(&events(&here.record())), "interrupted");
     assert_eq!(faulty.paths(), [""; 0].map(PathBuf::from));

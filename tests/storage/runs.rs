@@ -1,6 +1,6 @@
 //! What the runs of these tests have in common.
 
-use crate::plumb::of;
+use crate::plumb::{is, of, signal, wait_for};
 use serde_json::Value;
 
 /// How the cases of an experiment ended, and why.
@@ -23,6 +23,32 @@ pub fn has_failed(events: &[Value], experiment: &str, words: &[&str]) {
     for words in words {
         assert!(reason.contains(words), "{words}: {reason}");
     }
+}
+
+/// Stops a session as soon as something is so: it goes on in small steps, and is looked at while it
+/// stands still, so that it gets no further however busy the machine is. `signal("CONT", pid)` lets it go
+/// on.
+pub fn hold_when(session: u32, mut is_so: impl FnMut() -> bool) {
+    wait_for("what the session is held for", || {
+        signal("STOP", session);
+        if is_so() {
+            return Some(());
+        }
+        signal("CONT", session);
+        None
+    });
+}
+
+/// Whether a record has a round of a series by now.
+pub fn has_round(record: Option<std::path::PathBuf>, series: &str) -> bool {
+    let text = record.and_then(|record| std::fs::read_to_string(record).ok());
+    let text = text.unwrap_or_default();
+    let lines = text
+        .split_inclusive('\n')
+        .filter(|line| line.ends_with('\n'));
+    lines
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .any(|event| is(&event, "round") && event["series"] == series)
 }
 
 /// Every case of these experiments was measured.

@@ -1,8 +1,8 @@
 //! Real file systems that are full, turn read-only, or lose the run's directory.
 
 use crate::disk::Disk;
-use crate::plumb::{Here, end, ended, events, is, rounds};
-use crate::runs::{are_measured, has_failed, outcomes};
+use crate::plumb::{Here, end, ended, events, no_worker_stays, rounds, signal, wait_for};
+use crate::runs::{are_measured, has_failed, has_round, hold_when, outcomes};
 use std::fs;
 
 const MIB: u64 = 1 << 20;
@@ -61,8 +61,10 @@ fn a_disk_that_turns_read_only_costs_no_figure_and_is_cleaned_later() {
     let dir = disk.text();
     let session = here.command(&args(&dir, "quick", "selftest.file.size=8MiB"));
     let session = { session }.spawn().unwrap();
-    here.wait_for(|event| is(event, "round") && event["series"] == "selftest.file");
-    crate::plumb::wait_for("nobody to write", || disk.remount("ro").ok());
+    let pid = session.id();
+    hold_when(pid, || has_round(here.records().pop(), "selftest.file"));
+    wait_for("nobody to write", || disk.remount("ro").ok());
+    signal("CONT", pid);
     let answer = ended(session);
     // Rounds only read the file that was made before.
     assert_eq!(answer.code, Some(0), "{answer:?}");
@@ -86,13 +88,14 @@ fn a_disk_that_turns_read_only_costs_no_figure_and_is_cleaned_later() {
 fn a_directory_that_somebody_removes_ends_its_series_and_not_the_run() {
     let here = Here::new();
     let dir = here.make_dir("files");
-    // Large enough that the rounds to come take longer than it takes to remove it.
     let args = args(&dir, "quick", "selftest.file.size=32MiB");
     let session = here.command(&args).spawn().unwrap();
-    here.wait_for(|event| is(event, "round") && event["series"] == "selftest.file");
+    let pid = session.id();
+    hold_when(pid, || has_round(here.records().pop(), "selftest.file"));
     for name in here.entries("files") {
         fs::remove_dir_all(here.path("files").join(name)).unwrap();
     }
+    signal("CONT", pid);
     let answer = ended(session);
     assert_eq!(answer.code, Some(0), "{answer:?}");
     let events = events(&here.record());
@@ -115,10 +118,11 @@ fn a_directory_that_is_gone_before_its_files_are_made_is_told() {
     let args = args(&dir, "standard", "selftest.file.size=4KiB");
     let session = here.command(&args).spawn().unwrap();
     // The clocks are calibrated first, for half a second.
-    crate::plumb::wait_for("the run's directory", || {
-        let name = here.entries("files").pop()?;
-        fs::remove_dir(here.path("files").join(name)).ok()
-    });
+    let pid = session.id();
+    hold_when(pid, || !here.entries("files").is_empty());
+    let name = here.entries("files").pop().unwrap();
+    fs::remove_dir(here.path("files").join(name)).unwrap();
+    signal("CONT", pid);
     let answer = ended(session);
     assert_eq!(answer.code, Some(3), "{answer:?}");
     let events = events(&here.record());
@@ -126,5 +130,36 @@ fn a_directory_that_is_gone_before_its_files_are_made_is_told() {
     let words = ["could not be made", "No such file or directory"];
     has_failed(&events, "selftest.file", &words);
     are_measured(&events, &["selftest.echo"]);
+    assert!(here.entries("store/journal").is_empty());
+}
+
+#[test]
+fn a_directory_whose_file_system_is_not_mounted_stays_in_the_journal() {
+    let Some(disk) = Disk::new("ext4", 24 * MIB) else {
+        return;
+    };
+    let here = Here::new();
+    let dir = disk.text();
+    let mut session = here
+        .command(&args(&dir, "quick", "selftest.file.size=4KiB"))
+        .spawn()
+        .unwrap();
+    let pid = session.id();
+    wait_for("the run's directory", || disk.left().pop());
+    signal("KILL", pid);
+    session.wait().unwrap();
+    no_worker_stays(pid);
+    wait_for("nobody to use it", || disk.unmount().ok());
+    let next = ["run", "selftest.echo", "--preset", "rehearsal"];
+    let answer = here.plumb(&next);
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let words = format!(" on {dir}, which is not mounted here");
+    assert!(answer.err.contains(&words), "{words}: {answer:?}");
+    assert_eq!(here.entries("store/journal").len(), 1);
+    disk.mount_again().unwrap();
+    assert_eq!(disk.left().len(), 1);
+    let answer = here.plumb(&next);
+    assert!(answer.err.contains("an earlier run left"), "{answer:?}");
+    assert_eq!(disk.left(), [""; 0].map(std::path::PathBuf::from));
     assert!(here.entries("store/journal").is_empty());
 }

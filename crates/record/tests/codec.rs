@@ -145,14 +145,20 @@ fn header() -> impl Strategy<Value = Event> {
 fn view() -> impl Strategy<Value = View> {
     prop_oneof![
         Just(View::Table),
-        (text(), text(), any::<bool>(), any::<bool>()).prop_map(|(over, metric, log_x, log_y)| {
-            View::Line {
+        (
+            text(),
+            text(),
+            prop::collection::vec(text(), 0..3),
+            any::<bool>(),
+            any::<bool>()
+        )
+            .prop_map(|(over, metric, beside, log_x, log_y)| View::Line {
                 over,
                 metric,
+                beside,
                 log_x,
                 log_y,
-            }
-        }),
+            }),
         (text(), text(), text()).prop_map(|(rows, columns, metric)| View::Matrix {
             rows,
             columns,

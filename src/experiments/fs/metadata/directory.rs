@@ -37,11 +37,17 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// Makes a directory with so many empty files, and syncs it.
+    /// Makes a directory with so many empty files, and syncs it. A server may take long for each, and
+    /// the kernel counts none of it as reading or writing: `alive` is called after each.
     ///
     /// # Errors
     /// There is no room for so many, or they cannot be made.
-    pub(super) fn make(dir: &Path, entries: u64, name_bytes: u64) -> Result<PathBuf> {
+    pub(super) fn make(
+        dir: &Path,
+        entries: u64,
+        name_bytes: u64,
+        alive: &mut dyn FnMut(),
+    ) -> Result<PathBuf> {
         let path = path_of(dir, entries);
         let shown = path.display();
         demand_space(dir, entries.saturating_mul(ENTRY_BYTES), WAY_OUT)?;
@@ -61,17 +67,24 @@ impl Directory {
             create(place.as_fd(), &name)
                 .and_then(raw::close)
                 .with_context(|| format!("making the {}th file of {shown}", index + 1))?;
+            alive();
         }
         // Else the journal would be busy with them in the first round.
         sync_file_system(&above).context("syncing the file system")?;
         Ok(path)
     }
 
-    /// Opens one that was made, and asks for every entry once.
+    /// Opens one that was made, and asks for every entry once; `alive` is called after each.
     ///
     /// # Errors
     /// It is gone, or an entry is.
-    pub(super) fn open(dir: &Path, entries: u64, name_bytes: u64, seed: u64) -> Result<Directory> {
+    pub(super) fn open(
+        dir: &Path,
+        entries: u64,
+        name_bytes: u64,
+        seed: u64,
+        alive: &mut dyn FnMut(),
+    ) -> Result<Directory> {
         let path = path_of(dir, entries);
         let shown = path.display();
         let place =
@@ -94,6 +107,7 @@ impl Directory {
         for name in &directory.names {
             raw::newfstatat(Some(directory.place.as_fd()), name)
                 .with_context(|| format!("asking for {}", name.to_string_lossy()))?;
+            alive();
         }
         Ok(directory)
     }
@@ -218,9 +232,9 @@ mod tests {
     #[test]
     fn a_directory_is_what_it_was_after_a_batch_that_failed() {
         let dir = tempfile::tempdir().expect("a directory");
-        Directory::make(dir.path(), 30, 24).expect("made");
-        assert!(Directory::make(dir.path(), 30, 24).is_err(), "it is there");
-        let mut directory = Directory::open(dir.path(), 30, 24, 1).expect("opened");
+        Directory::make(dir.path(), 30, 24, &mut || ()).expect("made");
+        assert!(Directory::make(dir.path(), 30, 24, &mut || ()).is_err(), "it is there");
+        let mut directory = Directory::open(dir.path(), 30, 24, 1, &mut || ()).expect("opened");
         assert_eq!(
             (directory.list().expect("lists"), directory.entries()),
             (30, 30)
@@ -242,8 +256,8 @@ mod tests {
     #[test]
     fn entries_come_round() {
         let dir = tempfile::tempdir().expect("a directory");
-        Directory::make(dir.path(), 5, 24).expect("made");
-        let mut directory = Directory::open(dir.path(), 5, 24, 9).expect("opened");
+        Directory::make(dir.path(), 5, 24, &mut || ()).expect("made");
+        let mut directory = Directory::open(dir.path(), 5, 24, 9, &mut || ()).expect("opened");
         let seen: Vec<_> = directory.some(12);
         assert_eq!(seen[..5], seen[5..10]);
         assert_eq!(seen[..5].iter().collect::<BTreeSet<_>>().len(), 5);
