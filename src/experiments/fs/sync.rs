@@ -442,7 +442,7 @@ fn most(site: &Site, params: &Params, cases: &[CaseId]) -> Result<u64, Skip> {
     device::affords(site, CARD.id, of(SYNCS_MIN), "block=4KiB")?;
     let left = device::allowance(site, CARD.id) / rounds - pools;
     let share = left / (each * JOURNAL_FACTOR).max(1);
-    Ok(share.clamp(SYNCS_MIN, SYNCS_MAX))
+    Ok(device::coarse(share).clamp(SYNCS_MIN, SYNCS_MAX))
 }
 
 /// Whether a case writes anything.

@@ -170,7 +170,7 @@ pub(super) fn series(
         name: limit.name(),
         order: Order::Fixed,
         cases,
-        settings: settings(site, params, limit, limit_bytes),
+        settings: settings(site, params, limit),
     });
     (series, skipped)
 }
@@ -184,16 +184,10 @@ fn case(limit: Limit, limit_bytes: u64, size: Value, bytes: Option<u64>) -> Case
     case
 }
 
-fn settings(
-    site: &Site,
-    params: &Params,
-    limit: Limit,
-    limit_bytes: u64,
-) -> BTreeMap<String, Value> {
-    let mut settings = BTreeMap::from([
-        ("limit_bytes".to_owned(), limit_bytes.into()),
-        ("time".to_owned(), time_ns(params).into()),
-    ]);
+/// What a run that is continued must find as it was: how much memory is available is not (it stands in the
+/// cases' `at`).
+fn settings(site: &Site, params: &Params, limit: Limit) -> BTreeMap<String, Value> {
+    let mut settings = BTreeMap::from([("time".to_owned(), time_ns(params).into())]);
     if limit != Limit::Memory
         && let Some(place) = &site.host.limits.memory_place
     {
@@ -419,16 +413,16 @@ pub(super) fn round_cost(site: &Site, series: &Series) -> Duration {
         .iter()
         .filter_map(|case| case.int("bytes"))
         .collect();
-    let limit = series
-        .cases
-        .first()
+    let first = series.cases.first();
+    let limit = first
         .and_then(|case| Limit::of(&case.id))
         .unwrap_or(Limit::Memory);
+    let limit_bytes = first.and_then(|case| case.int("limit_bytes"));
     let ns = cost_ns(
         limit,
         series.setting("time").unwrap_or(0) as f64,
         stated_rate(site),
-        series.setting("limit_bytes").unwrap_or(0),
+        limit_bytes.unwrap_or(0),
         &sizes,
         series.cases.len() - sizes.len(),
     );
