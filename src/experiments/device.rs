@@ -319,7 +319,10 @@ mod tests {
 
     #[test]
     fn an_amount_is_cut_to_a_power_of_two_and_never_grows() {
-        assert_eq!([0, 1, 2, 3, 1023, 1024].map(coarse), [0, 1, 2, 2, 512, 1024]);
+        assert_eq!(
+            [0, 1, 2, 3, 1023, 1024].map(coarse),
+            [0, 1, 2, 2, 512, 1024]
+        );
         assert_eq!(coarse(u64::MAX), 1 << 63);
     }
 

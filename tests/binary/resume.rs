@@ -121,44 +121,6 @@ fn a_torn_line_is_cut_and_what_is_missing_is_measured() {
     assert!(again.err.contains("is complete"), "{again:?}");
 }
 
-/// Free space and available memory are others by then: what is planned with them is no setting.
-#[test]
-fn files_and_the_page_cache_are_continued_on_a_machine_that_goes_on() {
-    let here = Here::new();
-    let dir = here.make_dir("files");
-    let args = [
-        "run",
-        "fs.cache_size",
-        "fs.io",
-        "fs.sync",
-        "--preset",
-        "rehearsal",
-        "--dir",
-        &dir,
-    ];
-    let set = ["--set", "fs.cache_size.limit=memory"];
-    let answer = here.plumb(&[&args[..], &set, &["--out", "run.jsonl"]].concat());
-    assert_eq!(answer.code, Some(0), "{answer:?}");
-    let record = here.path("run.jsonl");
-    let whole = events(&record);
-    let labels = ["fs.cache_size/memory", "fs.io", "fs.sync"];
-    let planned = |events: &[Value]| labels.map(|label| rounds(events, label));
-    if fs::metadata("/dev/shm").is_ok_and(|shm| is_on(&dir, &shm)) {
-        println!("skipped: the temporary directory is in memory");
-        return;
-    }
-    assert_eq!(planned(&whole), [(1, 0); 3], "{answer:?}");
-    let last = whole.iter().rposition(|event| is(event, "round")).unwrap();
-    write(&record, &whole[..last]);
-    // What is written meanwhile, and kept in memory.
-    fs::write(here.path("others"), vec![1; 3 << 20]).unwrap();
-    let answer = resume(&here);
-    assert_eq!(answer.code, Some(0), "{answer:?}");
-    let events = events(&record);
-    assert_eq!(end(&events), "complete");
-    assert_eq!(planned(&events), [(1, 0); 3]);
-}
-
 #[test]
 fn what_a_kill_kept_from_being_said_is_said_before_the_first_sample() {
     let here = Here::new();

@@ -250,6 +250,9 @@ fn the_knee_lies_between_what_stays_and_what_does_not() {
         .expect("found");
     assert_eq!(knee.cell, Some(((62 << 20) as f64, (64 << 20) as f64)));
     assert_eq!(of(&found, "knee_over_limit"), Some(63.0 / 64.0));
+    let cached = found.iter().find(|value| value.metric == "cached");
+    let cell = cached.and_then(|value| value.cell);
+    assert_eq!(cell, knee.cell, "what would just fit lies there");
     let rate = of(&found, "rate_above").expect("what the device gave");
     assert!((1.0e9..1.03e9).contains(&rate), "{rate}");
     assert_eq!(of(&found, "rate_over_read"), Some(rate / 2e9));
@@ -277,6 +280,37 @@ fn without_a_step_the_knee_lies_above_and_a_step_without_device_is_none() {
     // Nothing was ever in memory: then there is nothing to tell.
     let none = figures(Limit::Memory, &[(16, 4000.0, 1.0)]);
     assert!(derive(&bare_site(), &Known::default(), &none).is_empty());
+}
+
+#[test]
+fn where_no_device_counts_the_residency_tells_and_is_never_contradicted() {
+    // On sshfs, with a limit of 32 MiB.
+    let limit = Limit::Group(32 << 20);
+    let seen = |points: &[(u64, f64, f64)], counted: Option<f64>| {
+        let mut values = figures(limit, &[]);
+        for (mib, ns, residency) in points {
+            let case = limit.id().with("size", *mib);
+            let mut put = |metric: &str, value: f64| {
+                values.insert(Key::new(CARD.id, &case, metric), value);
+            };
+            put("file", (mib << 20) as f64);
+            put("latency_per_block", *ns);
+            put("bandwidth", 4096.0 / ns * 1e9);
+            put("residency", *residency);
+            if let Some(missed) = counted {
+                put("missed", missed);
+            }
+        }
+        derive(&bare_site(), &Known::default(), &values)
+    };
+    let points = [(16, 900.0, 1.0), (40, 14_400.0, 0.79)];
+    let found = seen(&points, None);
+    assert_eq!(of(&found, "knee"), Some(f64::from(28 << 20)));
+    assert_eq!(of(&found, "cached"), Some(f64::from(16 << 20)));
+    assert_eq!(of(&found, "rate_above"), None, "nobody counted it");
+    // A count of nothing does not put into memory what was not there.
+    let found = seen(&points, Some(0.0));
+    assert_eq!(of(&found, "cached"), Some(f64::from(16 << 20)));
 }
 
 #[test]
