@@ -545,11 +545,18 @@ pub trait Experiment: Sync {
         false
     }
 
-    /// Makes, once per stage, the files that rounds only read; returns them for the journal.
+    /// Makes, once per stage, the files that rounds only read; returns them for the journal. Where it
+    /// does other things for long than read and write, it calls `alive` in between: after some 20 s in
+    /// which it does neither, its directory counts as one that hangs.
     ///
     /// # Errors
     /// Why they could not be made.
-    fn prepare(&self, _series: &Series, _dir: &Path) -> Result<Vec<std::path::PathBuf>> {
+    fn prepare(
+        &self,
+        _series: &Series,
+        _dir: &Path,
+        _alive: &mut dyn FnMut(),
+    ) -> Result<Vec<std::path::PathBuf>> {
         anyhow::bail!("this experiment has no files to make")
     }
 

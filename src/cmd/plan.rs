@@ -9,6 +9,7 @@ use record::case::Case;
 use record::event::Prediction;
 use record::metric::Metric;
 use record::quantity::render;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Shows what would run here, what is predicted, what is skipped and why, and how long it takes.
@@ -22,7 +23,7 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<(), Failure> {
-    let setup = args.choice.setup(String::new())?;
+    let setup = args.choice.setup(String::new(), &AtomicBool::new(false))?;
     let mut text = format!("{}\n", site_text(&setup));
     for planned in &setup.planned.plan.experiments {
         let cases: usize = planned.series.iter().map(|series| series.cases.len()).sum();

@@ -14,7 +14,7 @@ use record::run::Run;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 /// Measures, and prints the report.
@@ -49,13 +49,21 @@ pub fn run(args: Args) -> Result<(), Failure> {
     // From here on a signal ends the run cleanly.
     let stop = stop_flag()?;
     let store = Store::here();
-    for told in journal::recover(&store) {
+    for told in journal::recover(&store, &stop) {
         output::diagnose(&format!("plumb: {told}"));
     }
-    let (mut setup, file, resumed) = match &args.resume {
-        Some(run) => resume(&store, run)?,
-        None => start(&store, &args)?,
+    let continued = args.resume.is_some();
+    let begun = match &args.resume {
+        _ if is_set(&stop) => Err(nothing_yet(continued)),
+        Some(run) => resume(&store, run, &stop),
+        None => start(&store, &args, &stop),
     };
+    // What failed after a signal failed for it.
+    let or_stopped = |failure| match is_set(&stop) {
+        true => nothing_yet(continued),
+        false => failure,
+    };
+    let (mut setup, file, resumed) = begun.map_err(or_stopped)?;
     let path = file.path().to_owned();
     if args.report.as_deref().is_some_and(|page| same(page, &path)) {
         return Err(Failure::Usage(format!(
@@ -63,8 +71,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
             path.display()
         )));
     }
-    let work = work_dirs(&store, &mut setup)?;
-    let continued = resumed.is_some();
+    let work =
+        work_dirs(&store, &mut setup, &stop).map_err(|error| or_stopped(Failure::from(error)))?;
     let mut sink = Sink {
         file,
         bar: progress_bar(),
@@ -104,9 +112,13 @@ pub fn run(args: Args) -> Result<(), Failure> {
 }
 
 /// A new run: its file is made before anything is measured.
-fn start(store: &Store, args: &Args) -> Result<(Setup, RecordFile, Option<Run>), Failure> {
+fn start(
+    store: &Store,
+    args: &Args,
+    stop: &AtomicBool,
+) -> Result<(Setup, RecordFile, Option<Run>), Failure> {
     let name = store.free_name(&run_name());
-    let setup = args.choice.setup(name.clone())?;
+    let setup = args.choice.setup(name.clone(), stop)?;
     nothing_left(&setup)?;
     let path = args.out.clone().unwrap_or_else(|| store.path(&name));
     let file = RecordFile::create(&path).map_err(|error| {
@@ -140,7 +152,11 @@ fn nothing_left(setup: &Setup) -> Result<(), Failure> {
     )))
 }
 
-fn resume(store: &Store, name: &str) -> Result<(Setup, RecordFile, Option<Run>), Failure> {
+fn resume(
+    store: &Store,
+    name: &str,
+    stop: &AtomicBool,
+) -> Result<(Setup, RecordFile, Option<Run>), Failure> {
     let usage = |error: anyhow::Error| Failure::Usage(format!("{error:#}"));
     let path = store.find(name).map_err(usage)?;
     let (file, recording) = RecordFile::resume(&path).map_err(usage)?;
@@ -155,7 +171,7 @@ fn resume(store: &Store, name: &str) -> Result<(Setup, RecordFile, Option<Run>),
         )));
     }
     let mut setup =
-        Choice::of(&run.header.options, run.header.seed)?.setup(run.header.run.clone())?;
+        Choice::of(&run.header.options, run.header.seed)?.setup(run.header.run.clone(), stop)?;
     let identity = &setup.site.host.identity.hash;
     if *identity != run.header.identity {
         return Err(Failure::Usage(format!(
@@ -190,7 +206,7 @@ fn resume(store: &Store, name: &str) -> Result<(Setup, RecordFile, Option<Run>),
 
 /// The run's own directory below the one of `--dir`, and those that series have elsewhere;
 /// experiments write nowhere else.
-fn work_dirs(store: &Store, setup: &mut Setup) -> Result<Vec<WorkDir>> {
+fn work_dirs(store: &Store, setup: &mut Setup, stop: &AtomicBool) -> Result<Vec<WorkDir>> {
     let mut made = Vec::new();
     let works = setup.planned.work.iter();
     let groups: BTreeSet<PathBuf> = works
@@ -198,7 +214,7 @@ fn work_dirs(store: &Store, setup: &mut Setup) -> Result<Vec<WorkDir>> {
         .collect();
     let groups: Vec<PathBuf> = groups.into_iter().collect();
     if let Some(dir) = &mut setup.site.dir {
-        let work = WorkDir::make(store, &dir.path, &setup.name, &groups)?;
+        let work = WorkDir::make(store, &dir.path, &setup.name, &groups, stop)?;
         dir.path = work.path().to_owned();
         made.push(work);
     }
@@ -210,7 +226,7 @@ fn work_dirs(store: &Store, setup: &mut Setup) -> Result<Vec<WorkDir>> {
             continue;
         }
         let name = format!("{}-{}", setup.name, setup.elsewhere.len() + 1);
-        let dir = WorkDir::make(store, &below, &name, &[]).map(|work| {
+        let dir = WorkDir::make(store, &below, &name, &[], stop).map(|work| {
             let path = work.path().to_owned();
             made.push(work);
             path
@@ -297,6 +313,20 @@ fn stop_flag() -> Result<Arc<AtomicBool>> {
             .context("cannot handle signals")?;
     }
     Ok(stop)
+}
+
+fn is_set(stop: &AtomicBool) -> bool {
+    stop.load(Ordering::Relaxed)
+}
+
+/// A signal came before there was a record, or before it was continued.
+fn nothing_yet(continued: bool) -> Failure {
+    let way_on = if continued {
+        "; it can be continued"
+    } else {
+        ""
+    };
+    Failure::Interrupted(format!("interrupted before anything was measured{way_on}"))
 }
 
 /// What to say when a signal came before the first event.

@@ -11,6 +11,7 @@ use crate::session::site::{self, Files};
 use crate::session::{Setup, plan::default_budget};
 use record::event::Options;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// What to measure, and how long.
@@ -144,8 +145,8 @@ impl Choice {
         })
     }
 
-    /// Resolves the choice against the machine.
-    pub fn setup(&self, name: String) -> Result<Setup, Failure> {
+    /// Resolves the choice against the machine, until `stop` is set.
+    pub fn setup(&self, name: String, stop: &AtomicBool) -> Result<Setup, Failure> {
         let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
         let preset = Preset::from(self.preset);
         let selection = Selection::parse(&self.selectors, FAMILIES).map_err(|e| usage(&e))?;
@@ -165,6 +166,7 @@ impl Choice {
                 (None, Some(_)) => Files::Nowhere,
             },
             preset,
+            stop,
         )
         .map_err(|e| usage(&e))?;
         let options = self.options();

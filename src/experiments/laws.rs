@@ -49,7 +49,9 @@ fn sites(preset: Preset) -> Vec<(String, Site)> {
         }
         let root = Root::at(&dir).unwrap();
         let name = dir.file_name().unwrap().to_string_lossy().into_owned();
-        let nowhere = site(Host::read(&root), &root, None, Files::Nowhere, preset).unwrap();
+        let host = Host::read(&root);
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        let nowhere = site(host, &root, None, Files::Nowhere, preset, &stop).unwrap();
         assert_eq!(nowhere.case_ns, case_ns(preset));
         // As on most machines: a directory that nobody named, on the root's device.
         let root_mount = nowhere.host.block.mount_of("/");

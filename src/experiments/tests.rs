@@ -224,7 +224,7 @@ fn rehearse_files(
             .unwrap_or_else(|skip| panic!("{id}: {}", skip.reason));
         if experiment.is_prepared(&series) {
             let files = experiment
-                .prepare(&series, &dir)
+                .prepare(&series, &dir, &mut || ())
                 .unwrap_or_else(|error| panic!("{id}: {error:#}"));
             assert!(files.iter().all(|file| file.starts_with(&dir)));
         }

@@ -5,8 +5,9 @@ use super::clock::Clock;
 use super::crew::Crew;
 use super::quartet::{Batch, Goal, Quartet, Timer, Turn, Turns, abba, samples};
 use super::surroundings::{CoreOverCase, Surroundings};
+use super::voice::Voice;
 use super::warp::{self, Offset};
-use crate::link::{Done, Endpoint, FromWorker, RoundOrder, frame};
+use crate::link::{Done, Endpoint, FromWorker, RoundOrder};
 use crate::stats::histogram::Histogram as Distribution;
 use crate::stats::quantile::median;
 use crate::stats::trend;
@@ -14,12 +15,9 @@ use anyhow::{Context, Result, ensure};
 use record::case::{Case, Series};
 use record::event::{Calibration, Histogram, Raw, Samples, Trace};
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
-/// A sign of life is sent no more often.
-const ALIVE_EVERY: Duration = Duration::from_secs(1);
 /// What stands beside figures of other CPUs.
 const APART: &str = "no core clock: it was measured on other CPUs than the round's";
 /// Values among which the warm-up's change point is searched, at most.
@@ -43,13 +41,6 @@ pub(crate) type Written = (Vec<Samples>, Vec<Histogram>, Vec<Trace>, Done);
 #[error("{0}")]
 pub(crate) struct WrongResult(pub(crate) String);
 
-/// Where signs of life go.
-struct Voice {
-    writer: Box<dyn Write + Send>,
-    last: Option<Instant>,
-    outcome: io::Result<()>,
-}
-
 impl Bench {
     /// Begins a round: pins the calling thread to the order's first CPU, asks for the highest
     /// priority, spins until the core is warm (at most 50 ms), takes the core clock and reads the
@@ -72,11 +63,7 @@ impl Bench {
     /// Has [`Bench::alive`] send its signs to `writer`; without one they are not sent.
     #[must_use]
     pub(crate) fn speaking_to(mut self, writer: impl Write + Send + 'static) -> Self {
-        self.voice = Some(Voice {
-            writer: Box::new(writer),
-            last: None,
-            outcome: Ok(()),
-        });
+        self.voice = Some(Voice::new(writer));
         self
     }
 
@@ -87,7 +74,7 @@ impl Bench {
     pub(crate) fn finish(self) -> Result<Written> {
         let mut done = self.around.leave();
         if let Some(voice) = self.voice {
-            voice.outcome.context("sending a sign of life")?;
+            voice.finish().context("sending a sign of life")?;
         }
         let book = self.book;
         done.failed = book.failed;
@@ -389,12 +376,8 @@ impl Bench {
 
     /// A long `Once` says that it lives, at most once a second, between its blocks.
     pub(crate) fn alive(&mut self, seconds: f64) {
-        if let Some(voice) = &mut self.voice
-            && voice.outcome.is_ok()
-            && voice.last.is_none_or(|last| last.elapsed() >= ALIVE_EVERY)
-        {
-            voice.outcome = frame::send(&mut voice.writer, &FromWorker::Alive(seconds));
-            voice.last = Some(Instant::now());
+        if let Some(voice) = &mut self.voice {
+            voice.alive(seconds);
         }
     }
 
@@ -403,22 +386,19 @@ impl Bench {
     /// before the memory is touched, outside any timed window, and only by what takes much: the
     /// session wakes up for it.
     pub(crate) fn takes_memory_for<'case>(&mut self, cases: impl IntoIterator<Item = &'case Case>) {
-        if let Some(voice) = &mut self.voice
-            && voice.outcome.is_ok()
-        {
+        if let Some(voice) = &mut self.voice {
             let cases = cases.into_iter().map(|case| case.id.clone()).collect();
-            voice.outcome = frame::send(&mut voice.writer, &FromWorker::TakesMemory(cases));
+            voice.say(&FromWorker::TakesMemory(cases));
         }
     }
 
     /// Says that what follows is a case whose files may hang the worker in the kernel: where it says
     /// nothing more in time, that case has failed, and the series goes on without it. To be called
-    /// before each case that touches files, outside any timed window.
+    /// before each case that touches files, outside any timed window. (What an experiment that needs a
+    /// directory does before that is watched as well: where it hangs there, all its cases have failed.)
     pub(crate) fn may_hang_in(&mut self, case: &Case) {
-        if let Some(voice) = &mut self.voice
-            && voice.outcome.is_ok()
-        {
-            voice.outcome = frame::send(&mut voice.writer, &FromWorker::MayHangIn(case.id.clone()));
+        if let Some(voice) = &mut self.voice {
+            voice.say(&FromWorker::MayHangIn(case.id.clone()));
         }
     }
 

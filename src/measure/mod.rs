@@ -17,6 +17,7 @@ mod storage;
 mod surroundings;
 #[cfg(test)]
 mod tests;
+mod voice;
 mod warp;
 
 pub(crate) use bench::{Bench, Written, WrongResult};
@@ -28,4 +29,5 @@ pub(crate) use crew::{
 };
 pub(crate) use far::FarEnd;
 pub(crate) use quartet::{Quartet, Timer, Turn, Turns, abba, samples};
-pub(crate) use storage::{Settled, settle};
+pub(crate) use storage::{Settled, settle, unwritten};
+pub(crate) use voice::Voice;

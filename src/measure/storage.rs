@@ -76,8 +76,8 @@ fn unwritten_now() -> Option<u64> {
     unwritten(&std::fs::read_to_string("/proc/meminfo").ok()?)
 }
 
-/// `Dirty` and `Writeback` of /proc/meminfo, in bytes.
-fn unwritten(meminfo: &str) -> Option<u64> {
+/// `Dirty` and `Writeback` of a text as /proc/meminfo is, in bytes.
+pub(crate) fn unwritten(meminfo: &str) -> Option<u64> {
     let of = |name: &str| {
         let value = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
         let kib: u64 = value.trim().strip_suffix("kB")?.trim().parse().ok()?;

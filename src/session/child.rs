@@ -5,6 +5,7 @@ use crate::host::oom::Kills;
 use crate::host::refused;
 use crate::link::frame::{receive, send};
 use crate::link::{FromWorker, ToWorker};
+use crate::measure::unwritten;
 use anyhow::{Context, Error, Result, anyhow, bail};
 use record::key::CaseId;
 use std::io::{self, Read};
@@ -19,8 +20,11 @@ use std::time::{Duration, Instant};
 const REAP_TIME: Duration = Duration::from_secs(2);
 /// In the last part of its time one that is silent is looked at: a slow disk is none that hangs.
 const LAST_CHANCE: Duration = Duration::from_secs(8);
-/// And one that says nothing for so many times its time hangs, whatever its disk does for others.
+/// And one of which nothing else is seen for so many times its time hangs, whatever its disk does for
+/// others; unless that writes what was waiting to be written, which comes to an end.
 const PATIENCE: u32 = 5;
+/// So much less must wait to be written, in bytes.
+const WRITTEN_LEAST: u64 = 1 << 20;
 /// Text kept of a dying worker's last words.
 const LAST_WORDS_MAX: u64 = 4096;
 
@@ -71,10 +75,23 @@ struct Files {
     silence: Duration,
     /// The case whose files it touches.
     case: Option<CaseId>,
-    /// When it is to be looked at, from such a case on.
+    /// When it is to be looked at, once they may hang.
     until: Option<Instant>,
-    /// When it last said something.
+    /// When it last said something, read or wrote.
     heard: Option<Instant>,
+    /// The least that waited to be written since.
+    unwritten: Option<u64>,
+}
+
+/// What the kernel tells of a silent worker: it differs while that gets on.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Moved {
+    /// What it read and wrote.
+    own: String,
+    /// What its device has done, for whomever; `None` where it has none.
+    device: Option<Vec<String>>,
+    /// Bytes that wait to be written, of all file systems.
+    unwritten: Option<u64>,
 }
 
 /// A worker gave no sign in time after it had said that its files may hang.
@@ -134,18 +151,21 @@ impl Worker {
         };
     }
 
-    /// What the kernel counts of its reading and writing and of its device: it differs while either gets
-    /// on. (While it waits for a sync, only the device does.)
-    pub fn moved(&self) -> (String, Option<String>) {
+    /// From now on its files may hang, also before it says so.
+    pub fn may_hang(&mut self) {
+        self.heard();
+        self.wait_on();
+    }
+
+    /// What the kernel counts now. (Of one that waits for a sync, nothing moves but the device.)
+    fn moved(&self) -> Moved {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-        let device = self.files.device.as_ref().and_then(|number| {
-            let (major, minor) = number.split_once(':')?;
-            let stats = read("/proc/diskstats");
-            let mut lines = stats.lines();
-            let is_it = |line: &&str| line.split_ascii_whitespace().take(2).eq([major, minor]);
-            lines.find(is_it).map(str::to_owned)
-        });
-        (read(&format!("/proc/{}/io", self.child.id())), device)
+        let device = self.files.device.as_ref();
+        Moved {
+            own: read(&format!("/proc/{}/io", self.child.id())),
+            device: device.and_then(|number| completed(&read("/proc/diskstats"), number)),
+            unwritten: unwritten(&read("/proc/meminfo")),
+        }
     }
 
     /// Sends an order.
@@ -163,9 +183,8 @@ impl Worker {
     }
 
     /// Waits for the next message but for those that say what memory is taken for and what may hang,
-    /// which are kept. From the first case on that may hang, the deadline is that of the worker's
-    /// signs, of which every message is one, and so is in the last part of its time that it reads or
-    /// writes.
+    /// which are kept. Once its files may hang, the deadline is that of the worker's signs, of which
+    /// every message is one, and so is in the last part of its time that it reads or writes.
     ///
     /// # Errors
     /// [`Interrupted`], the deadline passed, [`Hung`], or the worker died (with its status and last
@@ -181,28 +200,32 @@ impl Worker {
                     None => continue,
                 },
             };
+            self.heard();
             match message {
                 FromWorker::TakesMemory(cases) => self.takes_memory_for = cases,
-                FromWorker::MayHangIn(case) => self.files.case = Some(case),
-                other => {
-                    self.heard();
-                    return Ok(other);
+                FromWorker::MayHangIn(case) => {
+                    self.files.case = Some(case);
+                    self.wait_on();
                 }
+                other => return Ok(other),
             }
-            self.heard();
         }
     }
 
     /// Its time is nearly over: unless it still says something, or reads or writes, it hangs.
     fn last_chance(&mut self, stop: &AtomicBool) -> Result<Option<FromWorker>> {
-        let moved = self.moved();
+        let before = self.moved();
         let message = self.receive(Instant::now() + LAST_CHANCE, stop)?;
         if message.is_none() {
+            let now = self.moved();
             let silent = self.files.heard.map_or(Duration::ZERO, |at| at.elapsed());
-            if moved == self.moved() || silent > self.files.silence * PATIENCE {
+            if now.own != before.own {
+                self.heard();
+            } else if self.files.gets_on(&before, &now, silent) {
+                self.wait_on();
+            } else {
                 return Err(self.hung(silent).into());
             }
-            self.wait_on();
         }
         Ok(message)
     }
@@ -217,20 +240,22 @@ impl Worker {
         anyhow!("the worker did not answer in time and was ended")
     }
 
-    /// It said something.
+    /// It said something, or read, or wrote: its time begins anew, if its files may hang.
     fn heard(&mut self) {
         self.files.heard = Some(Instant::now());
-        self.wait_on();
+        self.files.unwritten = None;
+        if self.files.until.is_some() {
+            self.wait_on();
+        }
     }
 
-    /// Its time begins anew, if its files may hang.
     fn wait_on(&mut self) {
-        let until = Instant::now() + self.files.silence.saturating_sub(LAST_CHANCE);
-        self.files.until = self.files.case.as_ref().map(|_| until);
+        let look = self.files.silence.saturating_sub(LAST_CHANCE);
+        self.files.until = Some(Instant::now() + look);
     }
 
     /// Ends it for its silence: what to say of it.
-    pub fn hung(&mut self, silence: Duration) -> Hung {
+    fn hung(&mut self, silence: Duration) -> Hung {
         self.kill_group();
         self.reap();
         let dir = match &self.files.dir {
@@ -264,7 +289,7 @@ impl Worker {
     ///
     /// # Errors
     /// As [`Worker::next`], but for the deadline.
-    pub fn receive(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<Option<FromWorker>> {
+    fn receive(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<Option<FromWorker>> {
         let stdout = self
             .child
             .stdout
@@ -349,9 +374,108 @@ impl Worker {
     }
 }
 
+impl Files {
+    /// Whether a worker that neither said, read nor wrote anything for a time waits for its device, and
+    /// that works: for others too, and so not for ever, unless it writes what was waiting.
+    fn gets_on(&mut self, before: &Moved, now: &Moved, silent: Duration) -> bool {
+        let low = |least: Option<u64>| match (now.unwritten, least.or(before.unwritten)) {
+            (Some(now), Some(least)) => now.saturating_add(WRITTEN_LEAST) <= least,
+            _ => false,
+        };
+        let writes = low(self.unwritten);
+        if writes || self.unwritten.is_none() {
+            self.unwritten = now.unwritten;
+        }
+        let is_in_time = silent <= self.silence * PATIENCE;
+        match &now.device {
+            Some(_) => now.device != before.device && (is_in_time || writes),
+            // A server: only what waits for it is seen here.
+            None => writes,
+        }
+    }
+}
+
+/// Numbers of requests that a device completed, of each kind, in a text as /proc/diskstats is. (Its
+/// times also go on while it does not answer.)
+fn completed(diskstats: &str, number: &str) -> Option<Vec<String>> {
+    /// Reads, writes, discards and flushes.
+    const COUNTS: [usize; 4] = [3, 7, 14, 18];
+    let (major, minor) = number.split_once(':')?;
+    let mut lines = diskstats
+        .lines()
+        .map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
+    let words = lines.find(|words| words.get(..2) == Some(&[major, minor]))?;
+    let counts = COUNTS.iter().filter_map(|at| words.get(*at));
+    Some(counts.map(|count| (*count).to_owned()).collect())
+}
+
 impl Drop for Worker {
     fn drop(&mut self) {
         self.kill_group();
         self.reap();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Files, Moved, PATIENCE, completed};
+    use std::time::Duration;
+
+    const MIB: u64 = 1 << 20;
+    const SILENCE: Duration = Duration::from_secs(20);
+
+    fn moved(device: Option<u32>, unwritten: u64) -> Moved {
+        Moved {
+            own: String::new(),
+            device: device.map(|count| vec![count.to_string()]),
+            unwritten: Some(unwritten),
+        }
+    }
+
+    fn files() -> Files {
+        Files {
+            silence: SILENCE,
+            ..Files::default()
+        }
+    }
+
+    #[test]
+    fn a_device_that_answers_nothing_does_nothing_though_its_times_go_on() {
+        let before = "  8 0 sda 5 1 2 3 6 1 2 3 1 40 50 7 0 0 0 8 9\n 8 1 sda1 1 1 1 1\n";
+        let waiting = "  8 0 sda 5 1 2 3 6 1 2 3 1 90 95 7 0 0 0 8 9\n 8 1 sda1 1 1 1 1\n";
+        let flushed = "  8 0 sda 5 1 2 3 6 1 2 3 0 90 95 7 0 0 0 9 10\n 8 1 sda1 1 1 1 1\n";
+        let of = |text| completed(text, "8:0").expect("is there");
+        assert_eq!(of(before), of(waiting));
+        assert_ne!(of(before), of(flushed));
+        assert_eq!(completed(before, "8:1").expect("is there").len(), 1);
+        assert_eq!(completed(before, "8:2"), None);
+    }
+
+    #[test]
+    fn a_device_that_works_is_waited_for_and_for_others_not_for_ever() {
+        let (early, late) = (SILENCE, SILENCE * PATIENCE * 2);
+        let of = |before, now, silent| files().gets_on(&before, &now, silent);
+        assert!(of(moved(Some(1), 0), moved(Some(2), 0), early));
+        assert!(!of(moved(Some(1), 0), moved(Some(1), 0), early));
+        assert!(!of(moved(Some(1), 0), moved(Some(2), 0), late));
+        // Another disk writes.
+        assert!(!of(moved(Some(1), 9 * MIB), moved(Some(1), 0), early));
+    }
+
+    #[test]
+    fn what_waits_to_be_written_is_waited_for_while_it_gets_less() {
+        let late = SILENCE * PATIENCE * 2;
+        for device in [[Some(1), Some(2)], [None, None]] {
+            let mut files = files();
+            let mut gets_on = |before, now| {
+                let [then, since] = device;
+                files.gets_on(&moved(then, before), &moved(since, now), late)
+            };
+            assert!(gets_on(900 * MIB, 500 * MIB));
+            assert!(gets_on(500 * MIB, 400 * MIB));
+            // It grew and fell again: others write.
+            assert!(!gets_on(600 * MIB, 500 * MIB));
+            assert!(!gets_on(400 * MIB, 400 * MIB));
+        }
     }
 }

@@ -3,15 +3,17 @@
 
 use crate::experiment::Need;
 use crate::session::Setup;
-use crate::session::child::Hung;
+use crate::session::child::{Hung, Interrupted};
 use crate::session::live::Live;
 use anyhow::{Result, bail};
+use metal::process::Patience;
 use record::case::Series;
 use record::event::FailedCase;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// A worker that touches files gives a sign within this and what its round takes as stated. A disk that
@@ -51,7 +53,7 @@ pub fn device(setup: &Setup, dir: Option<&Path>) -> Option<String> {
 }
 
 /// Whether a series can do nothing without its directory.
-fn depends(live: &Live<'_>) -> bool {
+pub fn depends(live: &Live<'_>) -> bool {
     let experiment = live.work.experiment;
     experiment.card().needs.contains(&Need::Directory)
         || experiment.files_below(&live.series).is_some()
@@ -75,9 +77,10 @@ impl Hanging {
         given_up.is_some()
     }
 
-    /// All in which a worker hung.
-    pub fn dirs(&self) -> Vec<PathBuf> {
-        self.dirs.keys().cloned().collect()
+    /// Those that were given up.
+    pub fn given_up(&self) -> Vec<PathBuf> {
+        let given_up = self.dirs.iter().filter(|(_, (_, reason))| reason.is_some());
+        given_up.map(|(dir, _)| dir.clone()).collect()
     }
 
     /// Why nothing more is to be tried in a directory.
@@ -117,9 +120,9 @@ impl Before {
     /// Lists it.
     ///
     /// # Errors
-    /// [`Hung`], or why it cannot be listed.
-    pub fn of(dir: &Path) -> Result<Before> {
-        match metal::directory::names(dir, SILENCE) {
+    /// [`Hung`], [`Interrupted`], or why it cannot be listed.
+    pub fn of(dir: &Path, stop: &AtomicBool) -> Result<Before> {
+        match metal::directory::names(dir, Patience::unless(SILENCE, stop)) {
             Ok(names) => Ok(Before {
                 dir: dir.to_owned(),
                 names,
@@ -133,6 +136,7 @@ impl Before {
                 case: None,
                 is_stuck: true,
             }),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => bail!(Interrupted),
             Err(error) => bail!(Unprepared(format!("{}: {error}", dir.display()))),
         }
     }
@@ -179,7 +183,10 @@ mod tests {
         assert!(hanging.take(other, &hung(Some(case(1)), true)));
         let mut hanging = Hanging::default();
         assert!(hanging.take(one, &hung(None, false)), "no case is left");
-        assert_eq!(hanging.dirs(), [one]);
+        assert_eq!(hanging.given_up(), [one]);
+        // One that answers otherwise is removed as any is.
+        hanging.take(other, &hung(Some(case(1)), false));
+        assert_eq!(hanging.given_up(), [one]);
     }
 
     #[test]

@@ -158,7 +158,7 @@ pub fn run(
     session.footer(end)?;
     Ok(Finished {
         run: session.run,
-        hanging: session.hanging.dirs(),
+        hanging: session.hanging.given_up(),
     })
 }
 

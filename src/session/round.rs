@@ -17,8 +17,6 @@ use std::time::{Duration, Instant};
 const PATIENCE: u32 = 10;
 /// And this long at least.
 const PATIENCE_LEAST: Duration = Duration::from_secs(30);
-/// How often one that makes files is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Time for the ends of a connection to find each other, and to drain.
 const LINK_TIME: Duration = Duration::from_secs(20);
 
@@ -95,11 +93,15 @@ pub fn measure(
     let endpoint = far.as_ref().map(|(_, endpoint)| endpoint.clone());
     let mut near = Worker::start()?;
     let device = directory::device(setup, dir.as_deref());
+    let touches_files = dir.is_some() && directory::depends(live);
     near.has_files(dir, device, directory::silence(live.work.cost));
     near.order(&ToWorker::Round(Box::new(RoundOrder {
         far: endpoint,
         ..order
     })))?;
+    if touches_files {
+        near.may_hang();
+    }
     let (mut events, mut ended) = collect(&mut near, Instant::now() + patience, stop)?;
     if let Some((mut worker, _)) = far {
         worker.order(&ToWorker::Drain)?;
@@ -126,7 +128,7 @@ fn prepare(
     stop: &AtomicBool,
 ) -> Result<()> {
     let dir = order.dir.as_deref();
-    let before = dir.map(Before::of).transpose()?;
+    let before = dir.map(|dir| Before::of(dir, stop)).transpose()?;
     let made = make_files(order, device, directory::silence(stated), stop);
     let Err(error) = made else { return Ok(()) };
     let hung = error.downcast_ref::<Hung>();
@@ -140,7 +142,7 @@ fn prepare(
     bail!(Unprepared(format!("{error:#}")))
 }
 
-/// A worker that makes files says nothing, but it reads and writes: it hangs when it does neither.
+/// A worker that makes files may hang from its beginning.
 fn make_files(
     order: &RoundOrder,
     device: Option<String>,
@@ -150,27 +152,13 @@ fn make_files(
     let mut worker = Worker::start()?;
     worker.has_files(order.dir.clone(), device, silence);
     worker.order(&ToWorker::Prepare(Box::new(order.clone())))?;
-    let mut moved = worker.moved();
-    let mut own = Instant::now();
-    let mut until = own + silence;
+    worker.may_hang();
     loop {
-        let look = Instant::now() + LOOK_EVERY;
-        match worker.receive(look.min(until), stop)? {
-            Some(FromWorker::Prepared(_)) => return Ok(()),
-            Some(FromWorker::Failed(chain)) => bail!(chain.join(": ")),
-            Some(other) => bail!("the worker answered a preparation with {other:?}"),
-            None => {}
-        }
-        let now = worker.moved();
-        if now.0 != moved.0 {
-            own = Instant::now();
-        }
-        // What its disk does may be for others: that alone is no sign for ever.
-        if now != moved && own.elapsed() < silence * PATIENCE {
-            moved = now;
-            until = Instant::now() + silence;
-        } else if Instant::now() >= until {
-            bail!(worker.hung(own.elapsed()));
+        match worker.next(Instant::now() + silence, stop)? {
+            FromWorker::Alive(_) => {}
+            FromWorker::Prepared(_) => return Ok(()),
+            FromWorker::Failed(chain) => bail!(chain.join(": ")),
+            other => bail!("the worker answered a preparation with {other:?}"),
         }
     }
 }

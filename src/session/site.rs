@@ -6,7 +6,9 @@ use crate::host::counters::Snapshot;
 use crate::host::{Host, Root, choose_cpu, format_cpus, parse_cpus};
 use crate::session::plan::case_ns;
 use metal::directory::{self, Refused};
+use metal::process::Patience;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use thiserror::Error;
 
@@ -44,7 +46,7 @@ pub enum Files<'path> {
     Nowhere,
 }
 
-/// The site on this machine.
+/// The site on this machine. Where SIGINT or SIGTERM sets `stop`, no directory is waited for any longer.
 ///
 /// # Errors
 /// A CPU of `--cpu` is offline, forbidden or absent; the directory of `--dir` cannot be written.
@@ -54,6 +56,7 @@ pub fn site(
     cpus: Option<&str>,
     files: Files<'_>,
     preset: Preset,
+    stop: &AtomicBool,
 ) -> Result<Site, BadSite> {
     let cpus = match cpus {
         Some(list) => asked_cpus(&host, list)?,
@@ -63,8 +66,8 @@ pub fn site(
         .memory_ceiling_bytes()
         .map_or(0, |ceiling| (ceiling as f64 * MEMORY_SHARE) as u64);
     let dir = match files {
-        Files::Named(dir) => Some(dir_facts(&host, dir, |free| NAMED_SHARE * free)?),
-        Files::Here => dir_facts(&host, Path::new("."), |free| {
+        Files::Named(dir) => Some(dir_facts(&host, dir, stop, |free| NAMED_SHARE * free)?),
+        Files::Here => dir_facts(&host, Path::new("."), stop, |free| {
             UNNAMED_MOST.min(UNNAMED_SHARE * free)
         })
         .ok()
@@ -130,8 +133,14 @@ fn asked_cpus(host: &Host, list: &str) -> Result<Vec<usize>, BadSite> {
     Ok(asked)
 }
 
-fn dir_facts(host: &Host, dir: &Path, allowance: impl Fn(f64) -> f64) -> Result<DirFacts, BadSite> {
-    let found = directory::probe(dir, SILENCE).map_err(|refused| BadSite(told(dir, &refused)))?;
+fn dir_facts(
+    host: &Host,
+    dir: &Path,
+    stop: &AtomicBool,
+    allowance: impl Fn(f64) -> f64,
+) -> Result<DirFacts, BadSite> {
+    let patience = Patience::unless(SILENCE, stop);
+    let found = directory::probe(dir, patience).map_err(|refused| BadSite(told(dir, &refused)))?;
     let path = found.path;
     let mounts = host.block.mounts.iter();
     let mount = mounts
@@ -168,6 +177,7 @@ fn told(dir: &Path, refused: &Refused) -> String {
         Refused::Unwritable(error) => {
             format!("--dir {shown} cannot be written: {error}; name another directory")
         }
+        Refused::Interrupted => format!("--dir {shown} did not answer before the interruption"),
         Refused::Hangs { leaves } => {
             let leaves = leaves
                 .as_ref()

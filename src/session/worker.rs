@@ -4,9 +4,10 @@ use crate::experiment::Experiment;
 use crate::experiments;
 use crate::link::frame::{receive, send};
 use crate::link::{FromWorker, RoundOrder, ToWorker};
-use crate::measure::{self, Bench, FarEnd};
+use crate::measure::{self, Bench, FarEnd, Voice};
 use anyhow::{Context, Result, bail};
 use std::io::{self, Write};
+use std::time::Instant;
 
 /// Serves one order from standard input and returns.
 ///
@@ -57,7 +58,11 @@ fn prepare(order: RoundOrder) -> Result<Vec<FromWorker>> {
         .dir
         .clone()
         .context("no directory for files was given")?;
-    let files = find(&order)?.prepare(&order.series, &dir)?;
+    let began = Instant::now();
+    let mut voice = Voice::new(io::stdout());
+    let mut alive = || voice.alive(began.elapsed().as_secs_f64());
+    let files = find(&order)?.prepare(&order.series, &dir, &mut alive)?;
+    voice.finish().context("sending a sign of life")?;
     Ok(vec![FromWorker::Prepared(files)])
 }
 

@@ -6,11 +6,14 @@
 //! not shared (containers): an entry that can be locked has no owner.
 
 use super::Store;
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use super::mounted::holder;
+use anyhow::{Context, Error, Result, ensure};
+use metal::process::Patience;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Names of work directories begin with this; nothing else is ever removed.
@@ -20,13 +23,26 @@ const PREFIX: &str = "plumb-";
 const SILENCE: Duration = Duration::from_secs(20);
 /// One that hung before has had its time.
 const SILENCE_AGAIN: Duration = Duration::from_secs(2);
-/// Ending of entries that are whole.
+/// Ending of entries that are whole …
 const ENDING: &str = "json";
+/// … and of those that are not. Whoever writes one has long locked it after this time.
+const ENDING_PART: &str = "part";
+const WRITING_TIME: Duration = Duration::from_secs(60);
 
 /// A killed process leaves its control group in this time …
 const LEAVING_TIME: Duration = Duration::from_secs(2);
 /// … which is looked at so often.
 const LEAVING_EVERY: Duration = Duration::from_millis(5);
+
+/// What one run changed.
+#[derive(Debug, Serialize, Deserialize)]
+struct Entry {
+    undos: Vec<Undo>,
+    /// The file system of the work directory, as [`holder`] tells it; `None` where it does not.
+    holder: Option<String>,
+    /// It hung when it was to be undone.
+    hung: bool,
+}
 
 /// How one change is undone.
 #[derive(Debug, Serialize, Deserialize)]
@@ -51,7 +67,7 @@ impl Undo {
 #[derive(Debug)]
 pub struct WorkDir {
     path: PathBuf,
-    undos: Vec<Undo>,
+    changes: Entry,
     entry: PathBuf,
     /// Removed, or given up: nothing is tried again when it is dropped.
     is_done: bool,
@@ -64,8 +80,14 @@ impl WorkDir {
     /// groups of this name that workers may make below `groups`.
     ///
     /// # Errors
-    /// The store or the directory cannot be written, or the directory hangs.
-    pub fn make(store: &Store, below: &Path, run: &str, groups: &[PathBuf]) -> Result<Self> {
+    /// The store or the directory cannot be written, the directory hangs, or SIGINT or SIGTERM set `stop`.
+    pub fn make(
+        store: &Store,
+        below: &Path,
+        run: &str,
+        groups: &[PathBuf],
+        stop: &AtomicBool,
+    ) -> Result<Self> {
         let name = format!("{PREFIX}{run}-{}", std::process::id());
         let path = std::path::absolute(below)
             .context("the current directory is gone")?
@@ -78,7 +100,12 @@ impl WorkDir {
         let undos: Vec<Undo> = std::iter::once(Undo::RemoveDir(path.clone()))
             .chain(groups)
             .collect();
-        let lock = write_entry(&entry, &undos).with_context(|| {
+        let changes = Entry {
+            undos,
+            holder: holder_of(&path),
+            hung: false,
+        };
+        let lock = write_entry(&entry, &changes).with_context(|| {
             format!(
                 "cannot write the journal {}; name a writable store with PLUMB_STORE",
                 journal.display()
@@ -86,20 +113,21 @@ impl WorkDir {
         })?;
         let work = WorkDir {
             path,
-            undos,
+            changes,
             entry,
             is_done: false,
             _lock: lock,
         };
-        match metal::directory::make(&work.path, SILENCE) {
+        match metal::directory::make(&work.path, Patience::unless(SILENCE, stop)) {
             Ok(()) => Ok(work),
             Err(error) => {
-                let why = told("make", &work.path, &error);
-                if hangs(&error) {
+                let may_come = hangs(&error) || error.kind() == io::ErrorKind::Interrupted;
+                let told = told("make", &work.path, error);
+                if may_come {
                     // It may be made later, when it answers again: its entry stays.
                     work.leave();
                 }
-                bail!(why)
+                Err(told)
             }
         }
     }
@@ -116,7 +144,7 @@ impl WorkDir {
     /// Something in it cannot be removed, or it hangs.
     pub fn remove(mut self, is_hanging: bool) -> Result<()> {
         self.is_done = true;
-        self.undo(if is_hanging { SILENCE_AGAIN } else { SILENCE })
+        self.undo(is_hanging)
     }
 
     /// Leaves it to the journal.
@@ -124,10 +152,10 @@ impl WorkDir {
         self.is_done = true;
     }
 
-    fn undo(&self, silence: Duration) -> Result<()> {
-        undo_all(&self.undos, silence)?;
-        gone(std::fs::remove_file(&self.entry))
-            .with_context(|| format!("cannot remove {}", self.entry.display()))
+    fn undo(&mut self, is_hanging: bool) -> Result<()> {
+        // What asked the run to end does not ask it to leave its files.
+        let stop = AtomicBool::new(false);
+        undo_entry(&self.entry, &mut self.changes, is_hanging, &stop).map(drop)
     }
 }
 
@@ -135,75 +163,151 @@ impl Drop for WorkDir {
     fn drop(&mut self) {
         if !self.is_done {
             // What cannot be removed stays in the journal: the next run tries again and tells.
-            let _ = self.undo(SILENCE);
+            let _ = self.undo(false);
         }
     }
 }
 
-/// Undoes what killed runs left; returns a line about each, also about what cannot be undone.
-pub fn recover(store: &Store) -> Vec<String> {
+/// Undoes what killed runs left, until SIGINT or SIGTERM sets `stop`; returns a line about each, also
+/// about what cannot be undone.
+pub fn recover(store: &Store, stop: &AtomicBool) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(directory(store)) else {
         return Vec::new();
     };
-    entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|ending| ending == ENDING))
-        .filter_map(|path| match recover_one(&path) {
+    let entries = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let has_ending = |path: &Path, ending| path.extension().is_some_and(|it| it == ending);
+    let (whole, parts): (Vec<PathBuf>, Vec<PathBuf>) = entries
+        .filter(|path| has_ending(path, ENDING) || has_ending(path, ENDING_PART))
+        .partition(|path| has_ending(path, ENDING));
+    for part in parts {
+        // It says of nothing that was done, and disturbs nobody where it cannot be removed.
+        let _ = remove_part(&part);
+    }
+    let told = whole.iter().filter_map(|path| {
+        if stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        match recover_one(path, stop) {
             Ok(told) => told,
+            Err(_) if stop.load(Ordering::Relaxed) => None,
             Err(error) => Some(format!(
                 "what an earlier run left cannot be undone: {error:#}; the next run tries again, until it is undone by \
                  hand and {} is removed",
                 path.display()
             )),
-        })
-        .collect()
+        }
+    });
+    told.collect()
 }
 
-/// Nothing is told where the owner lives.
-fn recover_one(path: &Path) -> Result<Option<String>> {
+/// Removes an entry that is not whole, unless somebody is writing it.
+fn remove_part(path: &Path) -> Result<()> {
+    let file = File::open(path)?;
+    let age = file.metadata()?.modified()?.elapsed()?;
+    if age > WRITING_TIME && file.try_lock().is_ok() {
+        std::fs::remove_file(path)?;
+    }
+    Ok(())
+}
+
+/// Nothing is told where the owner lives, or left nothing but its entry.
+fn recover_one(path: &Path, stop: &AtomicBool) -> Result<Option<String>> {
     let file = File::open(path)?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Ok(None),
         Err(TryLockError::Error(error)) => return Err(error).context("its owner may be alive"),
     }
-    let undos: Vec<Undo> = serde_json::from_reader(&file).context("its entry is damaged")?;
-    let first = undos.first().context("its entry is empty")?.path();
-    let groups = undos.iter().filter_map(|change| match change {
-        Undo::RemoveGroup(group) if group.exists() => Some(group),
-        _ => None,
-    });
-    let groups = groups.map(|group| format!("the control group {}", group.display()));
-    let removed: Vec<String> = std::iter::once(first.display().to_string())
-        .chain(groups)
+    let mut changes: Entry = serde_json::from_reader(&file).context("its entry is damaged")?;
+    ensure!(!changes.undos.is_empty(), "its entry is empty");
+    let removed = undo_entry(path, &mut changes, false, stop)?;
+    Ok((!removed.is_empty()).then(|| {
+        let removed = removed.join(" and ");
+        format!("removed {removed}, which an earlier run left")
+    }))
+}
+
+/// Undoes all of an entry and removes it: what was there to be removed. What hangs is written down, and
+/// has less time from then on.
+fn undo_entry(
+    path: &Path,
+    changes: &mut Entry,
+    is_hanging: bool,
+    stop: &AtomicBool,
+) -> Result<Vec<String>> {
+    let silence = if is_hanging || changes.hung {
+        SILENCE_AGAIN
+    } else {
+        SILENCE
+    };
+    let patience = Patience::unless(silence, stop);
+    // What cannot be undone keeps nothing else from being undone; the first reason is told.
+    let undone = changes.undos.iter().rev();
+    let undone: Vec<Result<Option<String>>> = undone
+        .map(|change| undo(change, changes.holder.as_deref(), patience))
         .collect();
-    undo_all(&undos, SILENCE)?;
-    gone(std::fs::remove_file(path))?;
-    Ok(Some(format!(
-        "removed {}, which an earlier run left",
-        removed.join(" and ")
-    )))
+    let is_hang = |error: &Error| error.downcast_ref::<io::Error>().is_some_and(hangs);
+    let hung = undone
+        .iter()
+        .any(|outcome| outcome.as_ref().is_err_and(is_hang));
+    if hung && !changes.hung {
+        changes.hung = true;
+        // An entry that stays as it was costs time, and nothing else.
+        let _ = write_entry(path, changes);
+    }
+    let removed: Result<Vec<Option<String>>> = undone.into_iter().rev().collect();
+    let removed = removed?.into_iter().flatten().collect();
+    gone(std::fs::remove_file(path))
+        .with_context(|| format!("cannot remove {}", path.display()))?;
+    Ok(removed)
 }
 
-/// What cannot be undone keeps nothing else from being undone; the first reason is told.
-fn undo_all(undos: &[Undo], silence: Duration) -> Result<()> {
-    let undone = undos.iter().rev().map(|change| undo(change, silence));
-    let outcomes: Vec<Result<()>> = undone.collect();
-    outcomes.into_iter().collect()
-}
-
-fn undo(change: &Undo, silence: Duration) -> Result<()> {
+/// Undoes one change: what was removed, if it was there.
+fn undo(change: &Undo, held: Option<&str>, patience: Patience<'_>) -> Result<Option<String>> {
     let dir = change.path();
     let ours = dir
         .file_name()
         .and_then(|name| name.to_str())
         .is_some_and(|name| name.starts_with(PREFIX));
     ensure!(ours, "{} is no work directory of plumb", dir.display());
-    let removed = match change {
-        Undo::RemoveDir(dir) => metal::directory::remove(dir, silence),
-        Undo::RemoveGroup(group) => remove_group(group),
+    let (removed, shown) = match change {
+        Undo::RemoveDir(dir) => (
+            metal::directory::remove(dir, patience),
+            dir.display().to_string(),
+        ),
+        Undo::RemoveGroup(group) => (
+            remove_group(group),
+            format!("the control group {}", group.display()),
+        ),
     };
-    gone(removed).map_err(|error| anyhow!(told("remove", dir, &error)))
+    match removed {
+        Ok(()) => Ok(Some(shown)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            if let Undo::RemoveDir(dir) = change {
+                demand_holder(dir, held)?;
+            }
+            Ok(None)
+        }
+        Err(error) => Err(told("remove", dir, error)),
+    }
+}
+
+/// A directory that is not there is gone only if its file system is there.
+fn demand_holder(dir: &Path, held: Option<&str>) -> Result<()> {
+    let Some(held) = held else { return Ok(()) };
+    let now = holder_of(dir);
+    ensure!(
+        now.is_none() || now.as_deref() == Some(held),
+        "{} is on {held}, which is not mounted here",
+        dir.display()
+    );
+    Ok(())
+}
+
+/// The file system of a path, now; `None` where the kernel does not tell.
+fn holder_of(path: &Path) -> Option<String> {
+    let mounts = std::fs::read("/proc/self/mountinfo").ok()?;
+    holder(&String::from_utf8_lossy(&mounts), path)
 }
 
 /// A group stays as long as a process is in it: one that was just killed leaves it soon.
@@ -221,13 +325,14 @@ fn remove_group(group: &Path) -> io::Result<()> {
     }
 }
 
-/// What could not be done with a directory, and why.
-fn told(what: &str, dir: &Path, error: &io::Error) -> String {
-    let shown = dir.display();
-    if hangs(error) {
-        return format!("cannot {what} {shown}: its file system hangs ({error})");
-    }
-    format!("cannot {what} {shown}: {error}")
+/// What could not be done with a directory.
+fn told(what: &str, dir: &Path, error: io::Error) -> Error {
+    let hangs = if hangs(&error) {
+        ": its file system hangs"
+    } else {
+        ""
+    };
+    Error::new(error).context(format!("cannot {what} {}{hangs}", dir.display()))
 }
 
 fn hangs(error: &io::Error) -> bool {
@@ -247,14 +352,14 @@ fn directory(store: &Store) -> PathBuf {
 }
 
 /// Writes an entry under another name first: one that can be seen is whole and locked.
-fn write_entry(entry: &Path, undos: &[Undo]) -> Result<File> {
+fn write_entry(entry: &Path, changes: &Entry) -> Result<File> {
     if let Some(journal) = entry.parent() {
         std::fs::create_dir_all(journal)?;
     }
-    let part = entry.with_extension("part");
+    let part = entry.with_extension(ENDING_PART);
     let mut file = File::create(&part)?;
     file.try_lock()?;
-    file.write_all(&serde_json::to_vec(undos)?)?;
+    file.write_all(&serde_json::to_vec(changes)?)?;
     file.sync_all()?;
     std::fs::rename(&part, entry)?;
     Ok(file)
@@ -262,9 +367,24 @@ fn write_entry(entry: &Path, undos: &[Undo]) -> Result<File> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Undo, WorkDir, recover, write_entry};
+    use super::{Entry, Undo, WorkDir, holder_of, recover, write_entry};
     use crate::store::Store;
+    use std::fs::File;
     use std::path::Path;
+    use std::sync::atomic::AtomicBool;
+    use std::time::{Duration, SystemTime};
+
+    fn go_on() -> AtomicBool {
+        AtomicBool::new(false)
+    }
+
+    fn changes(undos: Vec<Undo>, holder: Option<String>) -> Entry {
+        Entry {
+            undos,
+            holder,
+            hung: false,
+        }
+    }
 
     fn store(dir: &Path) -> Store {
         Store {
@@ -276,10 +396,10 @@ mod tests {
     fn a_live_owner_keeps_its_directory_and_takes_it_along() {
         let dir = tempfile::tempdir().expect("a directory");
         let store = store(dir.path());
-        let work = WorkDir::make(&store, dir.path(), "run", &[]).expect("is made");
+        let work = WorkDir::make(&store, dir.path(), "run", &[], &go_on()).expect("is made");
         std::fs::write(work.path().join("file"), "x").expect("writes");
         let path = work.path().to_owned();
-        assert!(recover(&store).is_empty(), "its owner lives");
+        assert!(recover(&store, &go_on()).is_empty(), "its owner lives");
         assert!(path.join("file").exists());
         work.remove(false).expect("is removed");
         assert!(!path.exists());
@@ -291,17 +411,17 @@ mod tests {
     fn what_a_dead_owner_left_is_removed() {
         let dir = tempfile::tempdir().expect("a directory");
         let store = store(dir.path());
-        let work = WorkDir::make(&store, dir.path(), "run", &[]).expect("is made");
+        let work = WorkDir::make(&store, dir.path(), "run", &[], &go_on()).expect("is made");
         std::fs::write(work.path().join("file"), "x").expect("writes");
         let path = work.path().to_owned();
         // A killed process runs no destructors, and its files are closed.
         work._lock.unlock().expect("unlocks");
         std::mem::forget(work);
-        let told = recover(&store);
+        let told = recover(&store, &go_on());
         assert_eq!(told.len(), 1);
         assert!(told[0].contains("removed"), "{told:?}");
         assert!(!path.exists());
-        assert!(recover(&store).is_empty(), "once is enough");
+        assert!(recover(&store, &go_on()).is_empty(), "once is enough");
     }
 
     #[test]
@@ -311,19 +431,31 @@ mod tests {
         // An empty directory is to the journal what a group without processes is.
         let groups = dir.path().join("groups");
         std::fs::create_dir(&groups).expect("makes");
-        let work = WorkDir::make(&store, dir.path(), "run", std::slice::from_ref(&groups))
-            .expect("is made");
+        let work = WorkDir::make(
+            &store,
+            dir.path(),
+            "run",
+            std::slice::from_ref(&groups),
+            &go_on(),
+        )
+        .expect("is made");
         let group = groups.join(work.path().file_name().expect("has a name"));
         assert!(!group.exists(), "the worker makes it, not the journal");
         std::fs::create_dir(&group).expect("makes");
         work._lock.unlock().expect("unlocks");
         std::mem::forget(work);
-        let told = recover(&store);
+        let told = recover(&store, &go_on());
         assert!(told[0].contains("and the control group"), "{told:?}");
         assert!(!group.exists() && groups.exists());
         // What holds something is no group of ours, and is kept.
-        let work = WorkDir::make(&store, dir.path(), "run", std::slice::from_ref(&groups))
-            .expect("is made");
+        let work = WorkDir::make(
+            &store,
+            dir.path(),
+            "run",
+            std::slice::from_ref(&groups),
+            &go_on(),
+        )
+        .expect("is made");
         std::fs::create_dir_all(group.join("child")).expect("makes");
         assert!(work.remove(false).is_err());
         assert!(group.exists());
@@ -336,12 +468,76 @@ mod tests {
         let precious = dir.path().join("precious");
         std::fs::create_dir(&precious).expect("makes");
         let entry = store.dir.join("journal/entry.json");
-        drop(write_entry(&entry, &[Undo::RemoveDir(precious.clone())]).expect("writes"));
-        let told = recover(&store);
+        let undos = vec![Undo::RemoveDir(precious.clone())];
+        drop(write_entry(&entry, &changes(undos, None)).expect("writes"));
+        let told = recover(&store, &go_on());
         assert!(told[0].contains("no work directory"), "{told:?}");
         assert!(precious.exists());
         std::fs::write(&entry, "{").expect("damages it");
-        assert!(recover(&store)[0].contains("damaged"));
+        assert!(recover(&store, &go_on())[0].contains("damaged"));
         assert!(entry.exists(), "what is not understood is kept");
+    }
+
+    #[test]
+    fn a_directory_that_is_not_mounted_is_not_gone() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = store(dir.path());
+        let work = dir.path().join("plumb-x-1");
+        let entry = store.dir.join("journal/plumb-x-1.json");
+        let write = |holder| {
+            let undos = vec![Undo::RemoveDir(work.clone())];
+            drop(write_entry(&entry, &changes(undos, holder)).expect("writes"));
+        };
+        let here = holder_of(&work);
+        assert!(here.is_some(), "Linux tells it");
+        write(Some("nfs4 srv:/export on /mnt".to_owned()));
+        let told = recover(&store, &go_on());
+        assert!(
+            told[0].contains("srv:/export on /mnt, which is not mounted here"),
+            "{told:?}"
+        );
+        assert!(entry.exists(), "it may be mounted again");
+        // It is there, wherever: it is ours.
+        std::fs::create_dir(&work).expect("makes");
+        assert!(recover(&store, &go_on())[0].starts_with("removed"));
+        assert!(!work.exists() && !entry.exists());
+        // A run that was killed before it made one left nothing to tell of.
+        write(here);
+        assert!(recover(&store, &go_on()).is_empty());
+        assert!(!entry.exists());
+    }
+
+    #[test]
+    fn an_entry_that_is_not_whole_goes_when_nobody_writes_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = store(dir.path());
+        let part = store.dir.join("journal/plumb-x-1.part");
+        std::fs::create_dir_all(part.parent().expect("is in one")).expect("makes");
+        let file = File::create(&part).expect("makes");
+        recover(&store, &go_on());
+        assert!(part.exists(), "it may just be written");
+        let old = SystemTime::now() - Duration::from_secs(3600);
+        file.set_modified(old).expect("is set");
+        file.lock().expect("locks");
+        recover(&store, &go_on());
+        assert!(part.exists(), "it is being written");
+        drop(file);
+        recover(&store, &go_on());
+        assert!(!part.exists());
+    }
+
+    #[test]
+    fn an_interruption_leaves_the_rest_to_the_next_run() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = store(dir.path());
+        let work = dir.path().join("plumb-x-1");
+        std::fs::create_dir(&work).expect("makes");
+        let entry = store.dir.join("journal/plumb-x-1.json");
+        let undos = vec![Undo::RemoveDir(work.clone())];
+        drop(write_entry(&entry, &changes(undos, None)).expect("writes"));
+        let stop = AtomicBool::new(true);
+        assert!(recover(&store, &stop).is_empty());
+        assert!(WorkDir::make(&store, dir.path(), "run", &[], &stop).is_err());
+        assert!(entry.exists() && work.exists());
     }
 }

@@ -1,6 +1,7 @@
 //! Runs on disk: append-only JSON Lines, one file a run.
 
 pub mod journal;
+mod mounted;
 
 use anyhow::{Context, Result, anyhow, bail};
 use record::codec::{self, Recording};

@@ -1,21 +1,27 @@
 //! Directories that may hang: on a disk, server or FUSE process that does not answer. All that is done
-//! to them here is done by a child ([`within`]) that is left behind where it hangs; `silence` is how long
-//! it may show no progress.
+//! to them here is done by a child ([`within`]) that is left behind where it hangs; the patience is for
+//! how long it may show no progress.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, DirEntry, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use crate::fault::free_bytes;
-use crate::process::{Signs, within};
+use crate::process::{Patience, Signs, within};
 
-/// Name of the file that is written where a file without a name cannot be, up to the process's number.
-const PROBE: &str = ".plumb-probe-";
+/// Name of the file that is written where a file without a name cannot be. It is the same for all, so
+/// that one that was killed in between leaves nothing that the next does not remove.
+const PROBE: &str = ".plumb-probe";
+/// What is written.
+const PROBE_TEXT: &[u8] = b"plumb";
+/// Others that probe at the same moment remove each other's file.
+const PROBE_TRIES: u32 = 5;
+/// A sign is given after so many entries that were listed.
+const LISTED: usize = 1000;
 /// Files without a name are not to be had: the kernel or the file system lacks them.
 const NO_UNNAMED: [i32; 4] = [libc::EOPNOTSUPP, libc::EISDIR, libc::ENOENT, libc::EINVAL];
 
@@ -37,6 +43,8 @@ pub enum Refused {
     Other(String),
     /// Nothing can be written in it.
     Unwritable(io::Error),
+    /// A signal ended the wait for its answer.
+    Interrupted,
     /// It did not answer.
     Hangs {
         /// A file that may appear in it when it answers again.
@@ -49,19 +57,20 @@ pub enum Refused {
 ///
 /// # Errors
 /// Why it cannot be used.
-pub fn probe(dir: &Path, silence: Duration) -> Result<Writable, Refused> {
-    let path = within(silence, |_| {
+pub fn probe<'flag>(dir: &Path, patience: impl Into<Patience<'flag>>) -> Result<Writable, Refused> {
+    let patience = patience.into();
+    let path = within(patience, |_| {
         Ok(fs::canonicalize(dir)?.into_os_string().into_vec())
     })
     .map_err(|error| refused(error, Refused::Unreachable, None))?;
     let path = PathBuf::from(OsString::from_vec(path));
-    let kind = within(silence, |_| Ok(kind(&path)?.as_bytes().to_vec()))
+    let kind = within(patience, |_| Ok(kind(&path)?.as_bytes().to_vec()))
         .map_err(|error| refused(error, Refused::Unreachable, None))?;
     if !kind.is_empty() {
         return Err(Refused::Other(String::from_utf8_lossy(&kind).into_owned()));
     }
-    let named = path.join(format!("{PROBE}{}", std::process::id()));
-    let answer = within(silence, |signs| {
+    let named = path.join(PROBE);
+    let answer = within(patience, |signs| {
         write_probe(&path, &named, signs)?;
         Ok(free_bytes(&File::open(&path)?)?.to_le_bytes().to_vec())
     });
@@ -77,6 +86,7 @@ fn refused(
 ) -> Refused {
     match error.kind() {
         io::ErrorKind::TimedOut => Refused::Hangs { leaves },
+        io::ErrorKind::Interrupted => Refused::Interrupted,
         _ => otherwise(error),
     }
 }
@@ -106,66 +116,99 @@ fn write_probe(dir: &Path, named: &Path, signs: &Signs) -> io::Result<()> {
     };
     signs.give();
     match unnamed {
-        Ok(mut file) => file.write_all(b"plumb"),
-        Err(error) if lacks(&error) => {
-            let mut file = OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .open(named)?;
-            signs.give();
-            let written = file.write_all(b"plumb");
-            drop(file);
-            signs.give();
-            fs::remove_file(named)?;
-            written
-        }
+        Ok(mut file) => file.write_all(PROBE_TEXT),
+        Err(error) if lacks(&error) => write_named(named, signs),
         Err(error) => Err(error),
+    }
+}
+
+/// Writes a file and removes it, and before that one of this name that an earlier probe left.
+fn write_named(path: &Path, signs: &Signs) -> io::Result<()> {
+    let mut tries = 0;
+    let mut file = loop {
+        let made = OpenOptions::new().write(true).create_new(true).open(path);
+        signs.give();
+        match made {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < PROBE_TRIES => {
+                tries += 1;
+                remove_left(path, error)?;
+            }
+            made => break made?,
+        }
+    };
+    let written = file.write_all(PROBE_TEXT);
+    drop(file);
+    signs.give();
+    gone(fs::remove_file(path))?;
+    written
+}
+
+/// Removes what an earlier probe left, and nothing that it cannot have left: then `otherwise`.
+fn remove_left(path: &Path, otherwise: io::Error) -> io::Result<()> {
+    let facts = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        facts => facts?,
+    };
+    if !facts.is_file() || facts.size() > PROBE_TEXT.len() as u64 {
+        return Err(otherwise);
+    }
+    gone(fs::remove_file(path))
+}
+
+/// What is gone already needs no removal.
+fn gone(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
     }
 }
 
 /// Makes a directory that only its owner may write in.
 ///
 /// # Errors
-/// Those of mkdir(2), and `TimedOut`.
-pub fn make(path: &Path, silence: Duration) -> io::Result<()> {
+/// Those of mkdir(2), and those of [`within`].
+pub fn make<'flag>(path: &Path, patience: impl Into<Patience<'flag>>) -> io::Result<()> {
     let made = |_: &Signs| {
         DirBuilder::new()
             .mode(0o755)
             .create(path)
             .map(|()| Vec::new())
     };
-    within(silence, made).map(drop)
+    within(patience, made).map(drop)
 }
 
 /// Removes a directory with all that is in it; links are removed, not followed.
 ///
 /// # Errors
-/// The first thing that cannot be removed, `NotFound` where the directory is not there, `TimedOut` where
-/// nothing was removed for the time.
-pub fn remove(path: &Path, silence: Duration) -> io::Result<()> {
+/// The first thing that cannot be removed, `NotFound` where the directory is not there, those of
+/// [`within`].
+pub fn remove<'flag>(path: &Path, patience: impl Into<Patience<'flag>>) -> io::Result<()> {
     let removed = |signs: &Signs| {
         empty(&open(path)?, &[], signs)?;
         fs::remove_dir(path)?;
         Ok(Vec::new())
     };
-    within(silence, removed).map(drop)
+    within(patience, removed).map(drop)
 }
 
 /// Names of the entries of a directory, in no order.
 ///
 /// # Errors
-/// Those of open(2) and getdents(2), and `TimedOut`.
-pub fn names(path: &Path, silence: Duration) -> io::Result<Vec<OsString>> {
-    let listed = |_: &Signs| {
+/// Those of open(2) and getdents(2), and those of [`within`].
+pub fn names<'flag>(
+    path: &Path,
+    patience: impl Into<Patience<'flag>>,
+) -> io::Result<Vec<OsString>> {
+    let listed = |signs: &Signs| {
         let mut all = Vec::new();
-        for entry in fs::read_dir(path)? {
+        for entry in list(path, signs)? {
             // No name has a zero byte in it.
-            all.extend(entry?.file_name().into_vec());
+            all.extend(entry.file_name().into_vec());
             all.push(0);
         }
         Ok(all)
     };
-    let all = within(silence, listed)?;
+    let all = within(patience, listed)?;
     let names = all.split(|byte| *byte == 0).filter(|name| !name.is_empty());
     Ok(names
         .map(|name| OsStr::from_bytes(name).to_owned())
@@ -176,9 +219,13 @@ pub fn names(path: &Path, silence: Duration) -> io::Result<Vec<OsString>> {
 ///
 /// # Errors
 /// As [`remove`].
-pub fn remove_but(path: &Path, keep: &[OsString], silence: Duration) -> io::Result<()> {
+pub fn remove_but<'flag>(
+    path: &Path,
+    keep: &[OsString],
+    patience: impl Into<Patience<'flag>>,
+) -> io::Result<()> {
     let removed = |signs: &Signs| empty(&open(path)?, keep, signs).map(|()| Vec::new());
-    within(silence, removed).map(drop)
+    within(patience, removed).map(drop)
 }
 
 /// Opens a directory, and no link to one.
@@ -189,13 +236,24 @@ fn open(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
+/// Everything in a directory. Of many entries it takes long: a sign is given for a number of them.
+fn list(path: &Path, signs: &Signs) -> io::Result<Vec<DirEntry>> {
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(path)? {
+        entries.push(entry?);
+        if entries.len().is_multiple_of(LISTED) {
+            signs.give();
+        }
+    }
+    Ok(entries)
+}
+
 /// Removes the entries of an open directory but for some names, a sign for each. It goes through its
 /// descriptor: what somebody puts in the place of its path is not touched.
 fn empty(dir: &File, keep: &[OsString], signs: &Signs) -> io::Result<()> {
     let here = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
     // Read to the end first: what is removed meanwhile may move what is still to come.
-    let entries: Vec<_> = fs::read_dir(&here)?.collect::<io::Result<_>>()?;
-    for entry in entries {
+    for entry in list(&here, signs)? {
         let name = entry.file_name();
         if keep.contains(&name) {
             continue;
@@ -214,7 +272,8 @@ fn empty(dir: &File, keep: &[OsString], signs: &Signs) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Refused, make, names, probe, remove, remove_but};
+    use super::{PROBE, Refused, make, names, probe, remove, remove_but, write_named};
+    use crate::process::within;
     use std::fs;
     use std::io::ErrorKind;
     use std::os::unix::fs::symlink;
@@ -248,6 +307,37 @@ mod tests {
         assert_eq!(found.path, here.0.canonicalize().expect("is there"));
         assert!(found.free_bytes > 0);
         assert_eq!(names(&here.0, LONG).expect("lists"), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn what_a_probe_left_that_was_killed_is_removed_and_nothing_else() {
+        let here = Here::new("left");
+        let path = here.0.join(PROBE);
+        let probed = || within(LONG, |signs| write_named(&path, signs).map(|()| Vec::new()));
+        for left in ["", "plumb"] {
+            fs::write(&path, left).expect("writes");
+            probed().expect("writes its own");
+            assert!(!path.exists());
+        }
+        fs::write(&path, "something else").expect("writes");
+        let error = probed().expect_err("is somebody's");
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+        fs::remove_file(&path).expect("is there");
+        symlink(here.0.join("absent"), &path).expect("links");
+        probed().expect_err("is a link");
+        assert_eq!(names(&here.0, LONG).expect("lists"), [PROBE]);
+    }
+
+    #[test]
+    fn many_entries_are_listed_and_removed() {
+        let here = Here::new("many");
+        let dir = here.0.join("work");
+        make(&dir, LONG).expect("is made");
+        for number in 0..2500 {
+            fs::write(dir.join(number.to_string()), "").expect("writes");
+        }
+        assert_eq!(names(&dir, LONG).expect("lists").len(), 2500);
+        remove(&dir, LONG).expect("is removed");
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub(crate) use child::reap;
 pub use child::{Child, Ending};
 pub use create::{Moments, STATUS, Then, Watch};
 pub use program::Program;
-pub use within::{Signs, within};
+pub use within::{Patience, Signs, within};
 
 /// What the calling thread or process used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -271,7 +271,7 @@ impl Experiment for Contention {
         predicted(site, known, case, metric)
     }
 
-    fn prepare(&self, series: &Series, dir: &Path) -> Result<Vec<PathBuf>> {
+    fn prepare(&self, series: &Series, dir: &Path, _: &mut dyn FnMut()) -> Result<Vec<PathBuf>> {
         files::write(series, dir)
     }
 

@@ -329,7 +329,7 @@ impl Experiment for Io {
         law::predict(site, known, &request(case, work), &metric.name)
     }
 
-    fn prepare(&self, series: &Series, dir: &Path) -> Result<Vec<PathBuf>> {
+    fn prepare(&self, series: &Series, dir: &Path, _: &mut dyn FnMut()) -> Result<Vec<PathBuf>> {
         let size = series.setting("size").context("the size is not set")?;
         let works = series.cases.iter().filter_map(|case| Work::of(&case.id));
         let way_out = "--set fs.io.size=SIZE";

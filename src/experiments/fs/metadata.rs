@@ -93,7 +93,7 @@ use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The experiment.
 pub(crate) static EXPERIMENT: Metadata = Metadata;
@@ -296,10 +296,15 @@ impl Experiment for Metadata {
         Some(law::latency(site, known, named).prediction())
     }
 
-    fn prepare(&self, series: &Series, dir: &Path) -> Result<Vec<PathBuf>> {
+    fn prepare(
+        &self,
+        series: &Series,
+        dir: &Path,
+        alive: &mut dyn FnMut(),
+    ) -> Result<Vec<PathBuf>> {
         let name_bytes = series.setting("name").unwrap_or(NAME_BYTES);
         let sizes = sizes(series).into_iter();
-        let made = sizes.map(|entries| Directory::make(dir, entries, name_bytes));
+        let made = sizes.map(|entries| Directory::make(dir, entries, name_bytes, alive));
         made.collect()
     }
 
@@ -332,22 +337,25 @@ impl Experiment for Metadata {
                 .text("call")
                 .and_then(call_of)
                 .context("no such call")?;
+            let (began, seed) = (Instant::now(), bench.order().seed);
             // Each is asked for once in a round, and then is in memory.
             if let std::collections::btree_map::Entry::Vacant(place) = directories.entry(entries) {
-                place.insert(Directory::open(
-                    &dir,
-                    entries,
-                    name_bytes,
-                    bench.order().seed,
-                )?);
+                let mut alive = || bench.alive(began.elapsed().as_secs_f64());
+                let opened = Directory::open(&dir, entries, name_bytes, seed, &mut alive)?;
+                place.insert(opened);
             }
             let directory = directories.get_mut(&entries).context("it was opened")?;
-            let noted = batches::time(call, directory, case, bench);
-            if noted.is_err() && directory.restore().is_err() {
-                // What cannot be mended now is tried again when the next case opens it.
-                directories.remove(&entries);
-            }
-            let samples = noted?;
+            let samples = match batches::time(call, directory, case, bench) {
+                Ok(samples) => samples,
+                Err(error) => {
+                    // The next case finds the directory as it was, or opens and mends it.
+                    let mut alive = || bench.alive(began.elapsed().as_secs_f64());
+                    if directory.restore(&mut alive).is_err() {
+                        directories.remove(&entries);
+                    }
+                    return Err(error);
+                }
+            };
             settled.write(&mut samples.quantities);
             samples.notes.extend(settled.note());
             let promise = case.at.get("promise").and_then(Value::text);

@@ -287,7 +287,7 @@ impl Experiment for Read {
         predicted::of(site, known, case, metric)
     }
 
-    fn prepare(&self, series: &Series, dir: &Path) -> Result<Vec<PathBuf>> {
+    fn prepare(&self, series: &Series, dir: &Path, _: &mut dyn FnMut()) -> Result<Vec<PathBuf>> {
         let sizes: BTreeSet<u64> = series.cases.iter().filter_map(size_of).collect();
         let way_out = "smaller ones with --set fs.read.size=SIZE";
         let write = |size: u64| {

@@ -323,7 +323,7 @@ impl Experiment for Remote {
         metric.name.starts_with("rpc_")
     }
 
-    fn prepare(&self, series: &Series, dir: &Path) -> Result<Vec<PathBuf>> {
+    fn prepare(&self, series: &Series, dir: &Path, _: &mut dyn FnMut()) -> Result<Vec<PathBuf>> {
         mounted::prepare(series, dir)
     }
 

@@ -392,7 +392,7 @@ impl Experiment for Fault {
         predicted::of(site, known, case, metric)
     }
 
-    fn prepare(&self, series: &Series, dir: &Path) -> Result<Vec<PathBuf>> {
+    fn prepare(&self, series: &Series, dir: &Path, _: &mut dyn FnMut()) -> Result<Vec<PathBuf>> {
         Ok(vec![major::write(series, dir)?])
     }
 

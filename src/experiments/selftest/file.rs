@@ -118,7 +118,7 @@ impl Experiment for OneFile {
             .then(|| predicted(100.0, 3e3, 1e9, "system calls and a copy"))
     }
 
-    fn prepare(&self, series: &Series, dir: &Path) -> Result<Vec<PathBuf>> {
+    fn prepare(&self, series: &Series, dir: &Path, _: &mut dyn FnMut()) -> Result<Vec<PathBuf>> {
         let path = dir.join(NAME);
         let mut file = File::create_new(&path).context("cannot make the file")?;
         for _ in 0..size(series)?.div_ceil(BLOCK_BYTES as u64) {

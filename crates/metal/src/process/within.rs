@@ -3,10 +3,11 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::Child;
-use crate::wait::readable;
+use crate::wait::{readable, readable_unless};
 
 /// A child that is over, or was killed, is waited for so long before it is left behind.
 const GRACE: Duration = Duration::from_millis(500);
@@ -17,6 +18,36 @@ const DESCRIPTORS_MAX: RawFd = 1 << 16;
 const SIGN: u8 = b'.';
 const DONE: u8 = b'+';
 const FAILED: u8 = b'-';
+
+/// Signals whose handlers set the flag that ends a wait.
+const STOPPING: [libc::c_int; 2] = [libc::SIGINT, libc::SIGTERM];
+
+/// How long a child may show no progress, and what else ends the wait for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience<'flag> {
+    silence: Duration,
+    stop: Option<&'flag AtomicBool>,
+}
+
+impl<'flag> Patience<'flag> {
+    /// Ends also when a handler of SIGINT or SIGTERM sets this flag. The process must handle both, and
+    /// no other thread of it may take them.
+    pub fn unless(silence: Duration, stop: &'flag AtomicBool) -> Self {
+        Patience {
+            silence,
+            stop: Some(stop),
+        }
+    }
+}
+
+impl From<Duration> for Patience<'_> {
+    fn from(silence: Duration) -> Self {
+        Patience {
+            silence,
+            stop: None,
+        }
+    }
+}
 
 /// Shows the waiting parent that the child goes on.
 #[derive(Debug)]
@@ -36,17 +67,17 @@ impl Signs {
     }
 }
 
-/// Runs `body` in a forked child and returns its bytes. Where it neither ends nor gives a sign for
-/// `silence`, the child is killed; one that cannot be (it waits in the kernel for a device or server
+/// Runs `body` in a forked child and returns its bytes. Where it neither ends nor gives a sign in time,
+/// or is not to be waited for any longer, the child is killed; one that cannot be (it waits in the kernel for a device or server
 /// that does not answer) is left behind, and holds nothing of this process but its memory: its
 /// standard streams are /dev/null, all other descriptors are closed, locks included. `body` may
 /// therefore use no descriptor that was open before.
 ///
 /// # Errors
-/// What `body` reports, with its number; `TimedOut`; a child that ended otherwise; those of fork(2)
-/// and pipe(2).
-pub fn within(
-    silence: Duration,
+/// What `body` reports, with its number; `TimedOut`; `Interrupted` where the flag was set; a child that
+/// ended otherwise; those of fork(2) and pipe(2).
+pub fn within<'flag>(
+    patience: impl Into<Patience<'flag>>,
     body: impl FnOnce(&Signs) -> io::Result<Vec<u8>>,
 ) -> io::Result<Vec<u8>> {
     let (reader, writer) = io::pipe()?;
@@ -58,20 +89,30 @@ pub fn within(
     })?;
     // The child's is then the only other end.
     drop(signs);
-    let sent = listen(reader, silence);
+    let sent = listen(reader, patience.into());
     // It may hang also where it closes what it had open.
     child.end_within(GRACE);
     decode(&sent?)
 }
 
 /// Everything that the child sends, up to its end.
-fn listen(mut reader: PipeReader, silence: Duration) -> io::Result<Vec<u8>> {
+fn listen(mut reader: PipeReader, patience: Patience<'_>) -> io::Result<Vec<u8>> {
+    let silence = patience.silence;
+    let stopped = || {
+        patience
+            .stop
+            .is_some_and(|stop| stop.load(Ordering::Relaxed))
+    };
     let mut sent = Vec::new();
     let mut piece = [0; 4096];
     let mut deadline = Instant::now() + silence;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        match readable(reader.as_fd(), left) {
+        let ready = match patience.stop {
+            Some(_) => readable_unless(reader.as_fd(), left, &STOPPING, stopped),
+            None => readable(reader.as_fd(), left),
+        };
+        match ready {
             Ok(true) => {}
             Ok(false) => {
                 return Err(io::Error::new(
@@ -79,7 +120,8 @@ fn listen(mut reader: PipeReader, silence: Duration) -> io::Result<Vec<u8>> {
                     format!("no answer in {} s", silence.as_secs_f64()),
                 ));
             }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            // The flag is looked at again.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted && !stopped() => continue,
             Err(error) => return Err(error),
         }
         match reader.read(&mut piece)? {
@@ -154,8 +196,9 @@ fn close(first: RawFd, last: RawFd) {
 
 #[cfg(test)]
 mod tests {
-    use super::within;
+    use super::{Patience, within};
     use std::io::{self, ErrorKind, Read};
+    use std::sync::atomic::AtomicBool;
     use std::time::{Duration, Instant};
 
     const LONG: Duration = Duration::from_secs(30);
@@ -201,6 +244,19 @@ mod tests {
             Ok(Vec::new())
         })
         .expect("is waited for");
+    }
+
+    #[test]
+    fn a_flag_that_is_set_ends_the_wait() {
+        let stop = AtomicBool::new(true);
+        let error = within(Patience::unless(LONG, &stop), |_| {
+            std::thread::sleep(LONG);
+            Ok(Vec::new())
+        });
+        assert_eq!(error.expect_err("is ended").kind(), ErrorKind::Interrupted);
+        let stop = AtomicBool::new(false);
+        let answer = within(Patience::unless(LONG, &stop), |_| Ok(vec![1]));
+        assert_eq!(answer.expect("answers"), [1]);
     }
 
     #[test]

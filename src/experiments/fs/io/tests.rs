@@ -277,7 +277,7 @@ fn rehearse(
     site.cpus.clone_from(&cpus);
     let offer = offered(&site, preset, set);
     let series = offer.series[0].clone();
-    EXPERIMENT.prepare(&series, dir).expect("room for some MiB");
+    EXPERIMENT.prepare(&series, dir, &mut || ()).expect("room for some MiB");
     let measured = std::thread::scope(|scope| {
         let work = scope.spawn(|| {
             let calibration = calibrate(&CalibrateOrder {

@@ -41,11 +41,17 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// Makes a directory with so many empty files, and syncs it.
+    /// Makes a directory with so many empty files, and syncs it. A server may take long for each, and
+    /// the kernel counts none of it as reading or writing: `alive` is called after each.
     ///
     /// # Errors
     /// There is no room for so many, or they cannot be made.
-    pub(super) fn make(dir: &Path, entries: u64, name_bytes: u64) -> Result<PathBuf> {
+    pub(super) fn make(
+        dir: &Path,
+        entries: u64,
+        name_bytes: u64,
+        alive: &mut dyn FnMut(),
+    ) -> Result<PathBuf> {
         let path = path_of(dir, entries);
         let shown = path.display();
         demand_space(dir, entries.saturating_mul(ENTRY_BYTES), WAY_OUT)?;
@@ -65,17 +71,24 @@ impl Directory {
             create(place.as_fd(), &name)
                 .and_then(raw::close)
                 .with_context(|| format!("making the {}th file of {shown}", index + 1))?;
+            alive();
         }
         // Else the journal would be busy with them in the first round.
         sync_file_system(&above).context("syncing the file system")?;
         Ok(path)
     }
 
-    /// Opens one that was made, and asks for every entry once.
+    /// Opens one that was made, and asks for every entry once; `alive` is called after each.
     ///
     /// # Errors
     /// It is gone, or an entry is.
-    pub(super) fn open(dir: &Path, entries: u64, name_bytes: u64, seed: u64) -> Result<Directory> {
+    pub(super) fn open(
+        dir: &Path,
+        entries: u64,
+        name_bytes: u64,
+        seed: u64,
+        alive: &mut dyn FnMut(),
+    ) -> Result<Directory> {
         let path = path_of(dir, entries);
         let shown = path.display();
         let place =
@@ -96,11 +109,11 @@ impl Directory {
             seed,
             next: 0,
         };
-        if !directory.is_whole()? {
+        if !directory.is_whole(alive)? {
             // A worker was killed, or could not mend what a batch left.
-            directory.restore()?;
+            directory.restore(alive)?;
             ensure!(
-                directory.is_whole()?,
+                directory.is_whole(alive)?,
                 "{} cannot be mended",
                 directory.path.display()
             );
@@ -109,7 +122,7 @@ impl Directory {
     }
 
     /// Whether every entry is there and nothing else: all are asked for.
-    fn is_whole(&mut self) -> Result<bool> {
+    fn is_whole(&mut self, alive: &mut dyn FnMut()) -> Result<bool> {
         if self.list()? != self.entries() {
             return Ok(false);
         }
@@ -120,6 +133,7 @@ impl Directory {
                     asked.with_context(|| format!("asking for {}", name.to_string_lossy()))?;
                 }
             }
+            alive();
         }
         Ok(true)
     }
@@ -174,10 +188,11 @@ impl Directory {
     ///
     /// # Errors
     /// It cannot be.
-    pub(super) fn restore(&mut self) -> Result<()> {
+    pub(super) fn restore(&mut self, alive: &mut dyn FnMut()) -> Result<()> {
         let mut missing: BTreeSet<CString> = self.names.iter().cloned().collect();
         let shown = self.path.display();
         for entry in std::fs::read_dir(&self.path).with_context(|| format!("listing {shown}"))? {
+            alive();
             let entry = entry.with_context(|| format!("listing {shown}"))?;
             let name = CString::new(entry.file_name().into_vec())?;
             if missing.remove(&name) {
@@ -193,6 +208,7 @@ impl Directory {
             create(self.place.as_fd(), &name)
                 .and_then(raw::close)
                 .with_context(|| format!("making {} again", name.to_string_lossy()))?;
+            alive();
         }
         let found = self.list()?;
         ensure!(
@@ -249,9 +265,9 @@ mod tests {
     #[test]
     fn new_names_are_as_long_as_the_entries_whatever_the_round_and_however_many() {
         let dir = tempfile::tempdir().expect("a directory");
-        Directory::make(dir.path(), 20, NAME_BYTES_MIN).expect("made");
+        Directory::make(dir.path(), 20, NAME_BYTES_MIN, &mut || ()).expect("made");
         for seed in [1, 999_999_999_999, u64::MAX] {
-            let open = || Directory::open(dir.path(), 20, NAME_BYTES_MIN, seed);
+            let open = || Directory::open(dir.path(), 20, NAME_BYTES_MIN, seed, &mut || ());
             let mut directory = open().expect("opened");
             let mut fresh = directory.fresh(100);
             // The last numbers that there are, and the first ones again.
@@ -266,8 +282,8 @@ mod tests {
     #[test]
     fn entries_that_kept_another_s_name_are_mended_though_their_number_is_right() {
         let dir = tempfile::tempdir().expect("a directory");
-        Directory::make(dir.path(), 30, 24).expect("made");
-        let open = || Directory::open(dir.path(), 30, 24, 1);
+        Directory::make(dir.path(), 30, 24, &mut || ()).expect("made");
+        let open = || Directory::open(dir.path(), 30, 24, 1, &mut || ());
         let cut_off = || {
             // Not the first in random order.
             let mut directory = open().expect("opened");
@@ -279,7 +295,7 @@ mod tests {
         };
         let (mut directory, gone, fresh) = cut_off();
         assert_eq!(directory.list().expect("lists"), 30, "as many as before");
-        directory.restore().expect("mended");
+        directory.restore(&mut || ()).expect("mended");
         assert!(gone.iter().all(|name| directory.has(name)));
         assert!(fresh.iter().all(|name| !directory.has(name)));
         // The worker was killed: the next one's.
@@ -292,9 +308,12 @@ mod tests {
     #[test]
     fn a_directory_is_what_it_was_after_a_batch_that_failed() {
         let dir = tempfile::tempdir().expect("a directory");
-        Directory::make(dir.path(), 30, 24).expect("made");
-        assert!(Directory::make(dir.path(), 30, 24).is_err(), "it is there");
-        let mut directory = Directory::open(dir.path(), 30, 24, 1).expect("opened");
+        Directory::make(dir.path(), 30, 24, &mut || ()).expect("made");
+        assert!(
+            Directory::make(dir.path(), 30, 24, &mut || ()).is_err(),
+            "it is there"
+        );
+        let mut directory = Directory::open(dir.path(), 30, 24, 1, &mut || ()).expect("opened");
         assert_eq!(
             (directory.list().expect("lists"), directory.entries()),
             (30, 30)
@@ -307,7 +326,7 @@ mod tests {
         }
         mkdir(directory.place(), &fresh[0]).expect("made");
         raw::close(create(directory.place(), &fresh[1]).expect("made")).expect("closed");
-        directory.restore().expect("mended");
+        directory.restore(&mut || ()).expect("mended");
         assert!(gone.iter().all(|name| directory.has(name)));
         assert!(fresh.iter().all(|name| !directory.has(name)));
         assert_eq!(directory.list().expect("lists"), 30);
@@ -316,8 +335,8 @@ mod tests {
     #[test]
     fn entries_come_round() {
         let dir = tempfile::tempdir().expect("a directory");
-        Directory::make(dir.path(), 5, 24).expect("made");
-        let mut directory = Directory::open(dir.path(), 5, 24, 9).expect("opened");
+        Directory::make(dir.path(), 5, 24, &mut || ()).expect("made");
+        let mut directory = Directory::open(dir.path(), 5, 24, 9, &mut || ()).expect("opened");
         let seen: Vec<_> = directory.some(12);
         assert_eq!(seen[..5], seen[5..10]);
         assert_eq!(seen[..5].iter().collect::<BTreeSet<_>>().len(), 5);
