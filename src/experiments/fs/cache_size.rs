@@ -29,7 +29,8 @@
 //! machine's cache is lost, and it takes seconds. `limit=memory`: the machine's memory, or the limit of the
 //! groups that plumb was started in. There a size that was just written and is wholly in memory is not read
 //! in once more, and of a file that does not fit only a part is read again where it takes long; both are said. Everything else in the page cache is lost on
-//! the way. `thorough` does both, memory only where directory and time allow it. `standard` uses a group; where none can be made (no root, no
+//! the way, and where there is swap other processes' memory would be pushed out: there half of the memory is
+//! filled at most, but for who names `limit=memory`. `thorough` does both, memory only where directory and time allow it. `standard` uses a group; where none can be made (no root, no
 //! delegated group) the largest size that time and directory allow, of which then is known that the knee
 //! lies above it.
 //!

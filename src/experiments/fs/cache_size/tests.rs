@@ -158,6 +158,37 @@ fn thorough_fills_the_memory_only_where_directory_and_time_allow_it() {
 }
 
 #[test]
+fn nobody_is_swapped_out_unasked() {
+    let mut site = with_dir(recorded("vm-granite-rapids"), 1 << 40);
+    site.host.memory.swap_total_bytes = Some(4 * GIB);
+    site.host.memory.available_bytes = Some(8 * GIB);
+    site.host.limits.memory_left_bytes = None;
+    let sizes_of = |site: &Site, set: &[(&str, &str)]| {
+        let asked = params(&CARD, Preset::Thorough, set);
+        let offer = EXPERIMENT.series(site, &asked).expect("offered");
+        let series = offer.series.iter();
+        let memory = series.filter(|series| series.name == "memory");
+        let cases = memory.flat_map(|series| &series.cases);
+        let most = cases.filter_map(|case| case.int("bytes")).max();
+        (most.expect("a size"), offer.skipped)
+    };
+    let (most, skipped) = sizes_of(&site, &[]);
+    assert!(most <= 4 * GIB, "{most}");
+    let skip = &skipped.first().expect("the larger ones").1;
+    assert!(skip.reason.starts_with("4 GiB of swap"), "{}", skip.reason);
+    assert!(
+        skip.needed
+            .as_ref()
+            .is_some_and(|way| way.contains("limit=memory"))
+    );
+    // Who asks for it has it, and so has who has no swap.
+    let all = 10 * GIB;
+    assert_eq!(sizes_of(&site, &[("limit", "memory")]).0, all);
+    site.host.memory.swap_total_bytes = Some(0);
+    assert_eq!(sizes_of(&site, &[]).0, all);
+}
+
+#[test]
 fn files_that_are_memory_are_not_grown_until_it_is_full() {
     let root =
         crate::host::Root::tree("== proc/self/mountinfo\n25 1 0:41 / / rw - tmpfs tmpfs rw\n");
