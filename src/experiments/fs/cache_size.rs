@@ -66,8 +66,11 @@
 //! the knee comes a few steps early with a large readahead window (`readahead_bytes`). The virtual disk of
 //! a guest may come from its host's memory: the device's rate then says nothing of a disk, and no count
 //! here can tell. Of a file system in user space (FUSE) the kernel counts no reads: there `missed` and
-//! `rate_above` are left out, and the residency alone tells whether a file fits. In version 2 the group is beside plumb's own, not inside: its CPU limits do not hold
-//! there. Filling the whole memory (`limit=memory`) takes the cache of everybody else. Intervals
+//! `rate_above` are left out, and the residency alone tells whether a file fits. In version 2 the group is
+//! beside plumb's own, not inside: the limits of plumb's own unit (CPUQuota, IOWeight, MemoryMax) do not
+//! hold for the worker there. As root that is in a slice of systemd's, of whose rules one is that nobody
+//! else makes groups in what it did not delegate; `systemd-run --scope -p Delegate=yes` delegates one.
+//! Filling the whole memory (`limit=memory`) takes the cache of everybody else. Intervals
 //! are those of one repetition: of passes where there are six, else of stretches all over the file.
 //!
 //! ## Sources
