@@ -24,8 +24,8 @@ fn own_group(here: &Here) -> Option<PathBuf> {
     let entry = entries
         .map(|entry| entry.unwrap().path())
         .find(|path| path.extension().is_some_and(|ending| ending == "json"))?;
-    let undos: Value = serde_json::from_str(&fs::read_to_string(entry).ok()?).unwrap();
-    let undos = undos.as_array().unwrap();
+    let changes: Value = serde_json::from_str(&fs::read_to_string(entry).ok()?).unwrap();
+    let undos = changes["undos"].as_array().unwrap();
     let group = undos.iter().find_map(|undo| undo["remove_group"].as_str());
     Some(PathBuf::from(group.expect("a group is in the journal")))
 }
