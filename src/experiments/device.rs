@@ -42,6 +42,13 @@ pub(crate) fn allowance(site: &Site, experiment: &str) -> u64 {
     all / 32 * of.map_or(0, |(_, share)| *share)
 }
 
+/// An amount that follows from what may be written, in steps: the largest power of two within it. Free
+/// space changes from one minute to the next, by the run's own record if by nothing else, and a run that is
+/// continued must come to the settings that it began with.
+pub(crate) fn coarse(amount: u64) -> u64 {
+    amount.checked_ilog2().map_or(0, |power| 1 << power)
+}
+
 /// What a plan states for writing `bytes` in the directory for files and syncing them: at a rate that
 /// most devices of the kind exceed, in bytes per ns.
 pub(crate) fn write_cost(site: &Site, bytes: u64) -> Duration {
@@ -257,7 +264,7 @@ fn own_of(io: &str, name: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{SHARES, below, in_flight_of, own_of, read_of, written_of};
+    use super::{SHARES, below, coarse, in_flight_of, own_of, read_of, written_of};
     use crate::experiment::{DirFacts, Site};
     use crate::host::{Host, Root};
     use crate::predict::tests::bare_site;
@@ -308,6 +315,15 @@ mod tests {
     fn what_a_run_may_write_is_given_out_once() {
         let all: u64 = SHARES.iter().map(|(_, share)| share).sum();
         assert_eq!(all, 32);
+    }
+
+    #[test]
+    fn an_amount_is_cut_to_a_power_of_two_and_never_grows() {
+        assert_eq!(
+            [0, 1, 2, 3, 1023, 1024].map(coarse),
+            [0, 1, 2, 2, 512, 1024]
+        );
+        assert_eq!(coarse(u64::MAX), 1 << 63);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::session::params::{Settings, parse_values};
 use crate::session::plan::{case_ns, default_budget, looks, plan};
 use crate::session::select::Selection;
 use crate::session::site::{Files, site};
-use record::case::Case;
+use record::case::{Case, Series};
 use record::event::Repeat;
 use record::metric::Metric;
 use std::collections::BTreeSet;
@@ -101,6 +101,34 @@ fn every_experiment_offers_something_on_some_recorded_host() {
                 experiment.card().id,
                 preset.name()
             );
+        }
+    }
+}
+
+/// A continued run is compared with its plan, and finds less free space and more available memory.
+#[test]
+fn what_changes_from_one_minute_to_the_next_is_in_no_setting() {
+    const MIB: u64 = 1 << 20;
+    for preset in PRESETS {
+        for (host, mut site) in sites(preset) {
+            for (_, experiment) in all() {
+                let mut planned = |allowance_bytes: u64, available_bytes: u64| {
+                    site.host.memory.available_bytes = Some(available_bytes);
+                    site.host.limits.memory_left_bytes = None;
+                    site.dir = site.dir.take().map(|dir| DirFacts {
+                        allowance_bytes,
+                        ..dir
+                    });
+                    let series = offer(experiment, &site, preset)?.series.into_iter();
+                    let of = |series: Series| (series.name, series.cases.len(), series.settings);
+                    Some(series.map(of).collect::<Vec<_>>())
+                };
+                for allowed in [1800 * MIB, 50_000 * MIB] {
+                    let then = planned(allowed, 9_000 * MIB);
+                    let now = planned(allowed - 3 * MIB, 9_100 * MIB + 4096);
+                    assert_eq!(then, now, "{} on {host}", experiment.card().id);
+                }
+            }
         }
     }
 }

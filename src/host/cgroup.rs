@@ -371,6 +371,57 @@ mod tests {
         );
     }
 
+    /// The tree that systemd (252) makes with its defaults: slices hand on memory and pids, a service
+    /// or scope hands on nothing, and of a user's only what is below `user@.service` is the user's own.
+    const SYSTEMD: &str = "== sys/fs/cgroup/cgroup.subtree_control\ncpuset cpu io memory pids\n\
+        == sys/fs/cgroup/system.slice/cgroup.subtree_control\nmemory pids\n\
+        == sys/fs/cgroup/system.slice/plumb.service/cgroup.subtree_control\n\n\
+        == sys/fs/cgroup/user.slice/cgroup.subtree_control\nmemory pids\n\
+        == sys/fs/cgroup/user.slice/user-0.slice/cgroup.subtree_control\nmemory pids\n\
+        == sys/fs/cgroup/user.slice/user-0.slice/session-1.scope/cgroup.subtree_control\n\n\
+        == sys/fs/cgroup/user.slice/user-1000.slice/cgroup.subtree_control\nmemory pids\n\
+        == sys/fs/cgroup/user.slice/user-1000.slice/session-2.scope/cgroup.subtree_control\n\n\
+        == sys/fs/cgroup/user.slice/user-1000.slice/user@1000.service/cgroup.subtree_control\nmemory pids\n\
+        == sys/fs/cgroup/user.slice/user-1000.slice/user@1000.service/app.slice/cgroup.subtree_control\nmemory pids\n\
+        == sys/fs/cgroup/user.slice/user-1000.slice/user@1000.service/app.slice/shell.scope/cgroup.subtree_control\n\n";
+
+    #[test]
+    fn systemd_s_slices_are_where_groups_are_made() {
+        const OWN: &str = "user.slice/user-1000.slice/user@1000.service/app.slice";
+        let root = "euid=0\n".to_owned();
+        // In an ordinary session the scope and all above it are root's.
+        let session = "euid=1000\n".to_owned();
+        let desktop = format!(
+            "euid=1000\nwritable=sys/fs/cgroup/{OWN}\nwritable=sys/fs/cgroup/{OWN}/cgroup.procs\n\
+             writable=sys/fs/cgroup/{OWN}/shell.scope/cgroup.procs\n"
+        );
+        let shell = format!("{OWN}/shell.scope");
+        for (path, facts, parent) in [
+            ("system.slice/plumb.service", &root, Some("system.slice")),
+            (
+                "user.slice/user-0.slice/session-1.scope",
+                &root,
+                Some("user.slice/user-0.slice"),
+            ),
+            ("user.slice/user-1000.slice/session-2.scope", &session, None),
+            (&*shell, &desktop, Some(OWN)),
+        ] {
+            let tree = format!("{SYSTEMD}== facts.txt\n{facts}");
+            let found = memory_place(&second(&format!("/{path}"), &tree));
+            match parent {
+                Some(parent) => {
+                    let below = |path: &str| format!("sys/fs/cgroup/{path}");
+                    assert_eq!(found, Ok(place(2, &below(parent), &below(path))));
+                }
+                None => {
+                    let refused = found.unwrap_err();
+                    let part = "/user-1000.slice may not be written";
+                    assert!(refused.contains(part), "{refused}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn root_goes_up_to_the_nearest_group_that_hands_memory_on() {
         let root = second(

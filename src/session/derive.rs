@@ -115,18 +115,22 @@ pub fn derive(
         keyed
     });
     let first = first.unwrap_or_default();
+    let in_rounds = experiment.card().repeat == Repeat::Rounds;
     first
         .into_iter()
         .filter_map(|value| {
             let resampled = found.get(&(value.case.clone(), value.metric))?;
+            // Where the blocks of a single repetition agree, they say nothing of where another would find it.
+            let of_blocks = resampled.interval;
+            let interval = of_blocks.filter(|ends| in_rounds || ends.low < ends.high);
             Some(Derived {
                 experiment: id.to_owned(),
                 case: value.case,
                 metric: value.metric.to_owned(),
                 value: value.value,
-                ci: with_cell(resampled.interval, value.cell),
+                ci: with_cell(interval, value.cell),
                 presence: resampled.presence,
-                confidence: resampled.interval.map(|interval| interval.confidence),
+                confidence: interval.map(|interval| interval.confidence),
                 at: value.at,
                 notes: value.notes,
             })

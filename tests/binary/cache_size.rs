@@ -2,7 +2,7 @@
 
 use crate::memory::Group;
 use crate::plumb::{
-    Here, Stranger, answer, end, ended, events, no_worker_stays, of, signal, wait_for,
+    Here, Stranger, answer, end, ended, events, is, no_worker_stays, of, rounds, signal, wait_for,
 };
 use serde_json::Value;
 use std::fs;
@@ -24,8 +24,8 @@ fn own_group(here: &Here) -> Option<PathBuf> {
     let entry = entries
         .map(|entry| entry.unwrap().path())
         .find(|path| path.extension().is_some_and(|ending| ending == "json"))?;
-    let undos: Value = serde_json::from_str(&fs::read_to_string(entry).ok()?).unwrap();
-    let undos = undos.as_array().unwrap();
+    let changes: Value = serde_json::from_str(&fs::read_to_string(entry).ok()?).unwrap();
+    let undos = changes["undos"].as_array().unwrap();
     let group = undos.iter().find_map(|undo| undo["remove_group"].as_str());
     Some(PathBuf::from(group.expect("a group is in the journal")))
 }
@@ -130,6 +130,81 @@ fn a_killed_run_s_group_is_removed_by_the_next_and_an_interrupted_one_s_at_once(
         assert!(here.entries("files").is_empty());
         assert!(here.entries("store/journal").is_empty());
     }
+}
+
+#[test]
+fn a_killed_worker_costs_its_round_and_the_next_begins_anew() {
+    if Group::new("cache-probe-3", 64 * MIB).is_none() {
+        println!("skipped: no control group for memory can be made here");
+        return;
+    }
+    let here = Here::new();
+    let Some(dir) = directory(&here) else {
+        println!("skipped: the temporary directory is in memory");
+        return;
+    };
+    let args = ["run", "fs.cache_size", "--preset", "quick", "--dir", &dir];
+    let set = [
+        "--set",
+        "fs.cache_size.limit=32MiB",
+        "--set",
+        "fs.cache_size.size=50,125",
+        "--set",
+        "fs.cache_size.time=4s",
+    ];
+    let session = here.command(&[&args[..], &set].concat()).spawn().unwrap();
+    let worker = wait_for("the worker in its group", || {
+        let procs = own_group(&here)?.join("cgroup.procs");
+        fs::read_to_string(procs).ok()?.trim().parse().ok()
+    });
+    signal("KILL", worker);
+    let answer = ended(session);
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let events = events(&here.record());
+    assert_eq!(rounds(&events, "fs.cache_size/32MiB"), (1, 1), "{answer:?}");
+    half_fits_and_more_does_not(&events);
+    assert!(here.entries("files").is_empty());
+    assert!(here.entries("store/journal").is_empty());
+}
+
+/// Free space and available memory are others by then: what is planned with them is no setting.
+#[test]
+fn files_and_the_page_cache_are_continued_on_a_machine_that_goes_on() {
+    let here = Here::new();
+    let Some(dir) = directory(&here) else {
+        println!("skipped: the temporary directory is in memory");
+        return;
+    };
+    let args = [
+        "run",
+        "fs.cache_size",
+        "fs.io",
+        "fs.sync",
+        "--preset",
+        "rehearsal",
+        "--dir",
+        &dir,
+    ];
+    let set = ["--set", "fs.cache_size.limit=memory"];
+    let answer = here.plumb(&[&args[..], &set, &["--out", "run.jsonl"]].concat());
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let record = here.path("run.jsonl");
+    let whole = events(&record);
+    let labels = ["fs.cache_size/memory", "fs.io", "fs.sync"];
+    let planned = |events: &[Value]| labels.map(|label| rounds(events, label));
+    assert_eq!(planned(&whole), [(1, 0); 3], "{answer:?}");
+    let last = whole.iter().rposition(|event| is(event, "round")).unwrap();
+    // As if it was killed in its last round.
+    let text = fs::read_to_string(&record).unwrap();
+    let kept: String = text.split_inclusive('\n').take(last).collect();
+    fs::write(&record, kept).unwrap();
+    // What is written meanwhile, and kept in memory.
+    fs::write(here.path("others"), vec![1; 3 << 20]).unwrap();
+    let answer = here.plumb(&["run", "--resume", "run.jsonl"]);
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let events = events(&record);
+    assert_eq!(end(&events), "complete");
+    assert_eq!(planned(&events), [(1, 0); 3]);
 }
 
 #[test]

@@ -29,7 +29,8 @@
 //! machine's cache is lost, and it takes seconds. `limit=memory`: the machine's memory, or the limit of the
 //! groups that plumb was started in. There a size that was just written and is wholly in memory is not read
 //! in once more, and of a file that does not fit only a part is read again where it takes long; both are said. Everything else in the page cache is lost on
-//! the way. `thorough` does both, memory only where directory and time allow it. `standard` uses a group; where none can be made (no root, no
+//! the way, and where there is swap other processes' memory would be pushed out: there half of the memory is
+//! filled at most, but for who names `limit=memory`. `thorough` does both, memory only where directory and time allow it. `standard` uses a group; where none can be made (no root, no
 //! delegated group) the largest size that time and directory allow, of which then is known that the knee
 //! lies above it.
 //!
@@ -50,7 +51,7 @@
 //! `latency_per_block` and `bandwidth` over the size step where the file no longer fits. `knee` is the
 //! middle of the two sizes around the step, its interval the two (that of one repetition: there is no
 //! confidence); `knee_over_limit` says how much of a limit files get; `cached` is the largest size that
-//! was still read from memory, and the only one of these where no step was found. `residency` is the share
+//! was in memory to 98 % and read from there, and the only one of these where no step was found. `residency` is the share
 //! of the file that was in memory before it was read again: above the knee it falls like knee over size,
 //! while `missed`, the share that came from the device all the same, jumps to one. `rate_above` is what
 //! the device gave above the knee, over its time; `rate_over_read` compares it with fs.read's cold file.
@@ -64,8 +65,12 @@
 //! before the group is entered. Readahead in a small group makes room for itself by what was just read, so
 //! the knee comes a few steps early with a large readahead window (`readahead_bytes`). The virtual disk of
 //! a guest may come from its host's memory: the device's rate then says nothing of a disk, and no count
-//! here can tell. In version 2 the group is beside plumb's own, not inside: its CPU limits do not hold
-//! there. Filling the whole memory (`limit=memory`) takes the cache of everybody else. Intervals
+//! here can tell. Of a file system in user space (FUSE) the kernel counts no reads: there `missed` and
+//! `rate_above` are left out, and the residency alone tells whether a file fits. In version 2 the group is
+//! beside plumb's own, not inside: the limits of plumb's own unit (CPUQuota, IOWeight, MemoryMax) do not
+//! hold for the worker there. As root that is in a slice of systemd's, of whose rules one is that nobody
+//! else makes groups in what it did not delegate; `systemd-run --scope -p Delegate=yes` delegates one.
+//! Filling the whole memory (`limit=memory`) takes the cache of everybody else. Intervals
 //! are those of one repetition: of passes where there are six, else of stretches all over the file.
 //!
 //! ## Sources

@@ -119,6 +119,8 @@ const ENTRY_BYTES: u64 = 768;
 const CASE_BYTES: u64 = 384 << 10;
 /// Bytes of a name where none is set.
 const NAME_BYTES: u64 = 24;
+/// Where a case has them.
+const NAME_AT: &str = "name_bytes";
 /// For stated costs, in ns: start and end of a worker; putting a batch into place and removing it, over
 /// the timed part; making an entry; asking for one.
 const WORKER_NS: f64 = 4e7;
@@ -200,6 +202,7 @@ impl Experiment for Metadata {
         let mut cases = Vec::new();
         let calls = params.texts("call");
         let changing = calls.iter().filter(|call| changes(call)).count() as u64;
+        let name = params.ints("name").first().copied().unwrap_or(NAME_BYTES);
         let mut written = 0;
         let mut entries = params.ints("entries");
         entries.sort_unstable();
@@ -215,7 +218,11 @@ impl Experiment for Metadata {
             for call in &calls {
                 let id = CaseId::new().with("call", *call).with("entries", entries);
                 match &affords {
-                    Ok(()) => cases.push(Case::new(id)),
+                    Ok(()) => {
+                        let mut case = Case::new(id);
+                        case.at.insert(NAME_AT.to_owned(), Value::Int(name));
+                        cases.push(case);
+                    }
                     Err(skip) => offer.skipped.push((id, skip.clone())),
                 }
             }
@@ -224,7 +231,6 @@ impl Experiment for Metadata {
             let first = offer.skipped.into_iter().next();
             return Err(first.map_or_else(|| Skip::because("no call was chosen"), |(_, skip)| skip));
         }
-        let name = params.ints("name").first().copied().unwrap_or(NAME_BYTES);
         offer.series.push(Series {
             experiment: CARD.id.to_owned(),
             name: String::new(),
@@ -283,7 +289,7 @@ impl Experiment for Metadata {
         let named = Named {
             call,
             entries,
-            name_bytes: NAME_BYTES,
+            name_bytes: case.int(NAME_AT).unwrap_or(NAME_BYTES),
             file_system: site.dir.as_ref().map_or("", |dir| &dir.file_system),
             discards: discards(site),
         };
@@ -331,19 +337,25 @@ impl Experiment for Metadata {
                 .text("call")
                 .and_then(call_of)
                 .context("no such call")?;
+            let (began, seed) = (Instant::now(), bench.order().seed);
             // Each is asked for once in a round, and then is in memory.
             if let std::collections::btree_map::Entry::Vacant(place) = directories.entry(entries) {
-                let (began, seed) = (Instant::now(), bench.order().seed);
                 let mut alive = || bench.alive(began.elapsed().as_secs_f64());
                 let opened = Directory::open(&dir, entries, name_bytes, seed, &mut alive)?;
                 place.insert(opened);
             }
             let directory = directories.get_mut(&entries).context("it was opened")?;
-            let noted = batches::time(call, directory, case, bench);
-            // Whatever happened, the next case finds the directory as it was.
-            let whole = directory.restore();
-            let samples = noted?;
-            whole?;
+            let samples = match batches::time(call, directory, case, bench) {
+                Ok(samples) => samples,
+                Err(error) => {
+                    // The next case finds the directory as it was, or opens and mends it.
+                    let mut alive = || bench.alive(began.elapsed().as_secs_f64());
+                    if directory.restore(&mut alive).is_err() {
+                        directories.remove(&entries);
+                    }
+                    return Err(error);
+                }
+            };
             settled.write(&mut samples.quantities);
             samples.notes.extend(settled.note());
             let promise = case.at.get("promise").and_then(Value::text);

@@ -32,7 +32,8 @@
 //! Around all operations of a case the device's counters are read (/proc/diskstats): bytes written over
 //! bytes made durable (`amplification`), flushes over syncs (`flushes`; they count for whole disks only,
 //! since Linux 5.5), and write requests over syncs (`requests`, flushes included). They are the device's,
-//! whoever wrote. Afterwards what was written is read back and compared, and the length checked. A case
+//! whoever wrote: where it wrote more than this process gave (/proc/self/io) and the kind of file system
+//! adds to that, a note says so with these numbers. Afterwards what was written is read back and compared, and the length checked. A case
 //! makes as many syncs as its time allows, 8 at least; and at most `most`, so that all rounds together
 //! stay within what this experiment may write.
 //!
@@ -79,7 +80,7 @@
 //! because no counter of the measuring thread shows it. The first sync after a pause
 //! wakes the device. Flash slows down when its quick cells are full, which takes more than is written
 //! here: this is a burst. A volume in the network counts flushes of this side only. Counters include other
-//! processes.
+//! processes: a note tells of those that write much, a little goes unseen.
 //!
 //! ## Sources
 //!
@@ -90,6 +91,7 @@
 //! file last). The devices' intervals: `predict/fs/journal.rs`.
 
 mod apparatus;
+mod counted;
 mod predicted;
 
 use super::file::ground;
@@ -312,6 +314,10 @@ impl Experiment for Sync {
         }
         for case in &mut series.cases {
             case.at.extend(facts.clone());
+            if let Some(bytes) = predicted::beside_bytes(site, case) {
+                case.at
+                    .insert(counted::BESIDE.to_owned(), Value::Int(bytes));
+            }
         }
         Ok(series)
     }
@@ -442,7 +448,7 @@ fn most(site: &Site, params: &Params, cases: &[CaseId]) -> Result<u64, Skip> {
     device::affords(site, CARD.id, of(SYNCS_MIN), "block=4KiB")?;
     let left = device::allowance(site, CARD.id) / rounds - pools;
     let share = left / (each * JOURNAL_FACTOR).max(1);
-    Ok(share.clamp(SYNCS_MIN, SYNCS_MAX))
+    Ok(device::coarse(share).clamp(SYNCS_MIN, SYNCS_MAX))
 }
 
 /// Whether a case writes anything.

@@ -199,6 +199,23 @@ pub(crate) fn amplification(site: &Site, sync: Sync) -> Estimate {
     )
 }
 
+/// Bytes that the kind of file system writes beside the data of one sync, at most; where nothing is
+/// written, a commit of its own may still come between.
+pub(crate) fn beside_most(sync: Sync) -> f64 {
+    let data = match sync.write {
+        Write::Nothing => Write::Append,
+        write => write,
+    };
+    let waits = waits(
+        keeper(sync.file_system),
+        Sync {
+            write: data,
+            ..sync
+        },
+    );
+    waits.beside.high * PAGE_BYTES
+}
+
 /// Flushes of the device for one sync.
 pub(crate) fn flushes(site: &Site, sync: Sync) -> Estimate {
     let waits = waits(keeper(sync.file_system), sync);

@@ -158,7 +158,17 @@ pub(super) fn series(
     let mut skipped = Vec::new();
     let (sizes, steps) = match params.chosen("size") {
         Some(values) => asked(values, &budget, limit, limit_bytes, &mut skipped),
-        None => usual(params.preset, &budget, limit, limit_bytes, &mut skipped),
+        None => {
+            let harm = would_swap(site, params, limit);
+            usual(
+                params.preset,
+                &budget,
+                limit,
+                limit_bytes,
+                harm,
+                &mut skipped,
+            )
+        }
     };
     let mut cases: Vec<Case> = sizes
         .iter()
@@ -170,9 +180,25 @@ pub(super) fn series(
         name: limit.name(),
         order: Order::Fixed,
         cases,
-        settings: settings(site, params, limit, limit_bytes),
+        settings: settings(site, params, limit),
     });
     (series, skipped)
+}
+
+/// Filling the machine's memory pushes other processes' out where there is swap: only for who asks for it.
+fn would_swap(site: &Site, params: &Params, limit: Limit) -> Option<Skip> {
+    let host = &site.host;
+    let swap = host.memory.swap_total_bytes.filter(|bytes| *bytes > 0)?;
+    let left = host.limits.memory_left_bytes;
+    let is_by_group = left.is_some() && left == host.memory_ceiling_bytes();
+    let is_asked = params.chosen("limit").is_some();
+    (limit == Limit::Memory && !is_by_group && !is_asked).then(|| {
+        Skip::because(format!(
+            "{} of swap are on: filling the memory with a file would push other processes' memory out",
+            render(swap as f64, Unit::B)
+        ))
+        .needs("--set fs.cache_size.limit=memory all the same, or swap off (swapoff -a)")
+    })
 }
 
 fn case(limit: Limit, limit_bytes: u64, size: Value, bytes: Option<u64>) -> Case {
@@ -184,16 +210,10 @@ fn case(limit: Limit, limit_bytes: u64, size: Value, bytes: Option<u64>) -> Case
     case
 }
 
-fn settings(
-    site: &Site,
-    params: &Params,
-    limit: Limit,
-    limit_bytes: u64,
-) -> BTreeMap<String, Value> {
-    let mut settings = BTreeMap::from([
-        ("limit_bytes".to_owned(), limit_bytes.into()),
-        ("time".to_owned(), time_ns(params).into()),
-    ]);
+/// What a run that is continued must find as it was: how much memory is available is not (it stands in the
+/// cases' `at`).
+fn settings(site: &Site, params: &Params, limit: Limit) -> BTreeMap<String, Value> {
+    let mut settings = BTreeMap::from([("time".to_owned(), time_ns(params).into())]);
     if limit != Limit::Memory
         && let Some(place) = &site.host.limits.memory_place
     {
@@ -316,12 +336,14 @@ fn asked(
     (sizes, steps.min(BISECTIONS.len()))
 }
 
-/// All sizes and as many bisections as the time allows, or the largest size alone.
+/// All sizes and as many bisections as the time allows, or the largest size alone: of what others need too
+/// (`harm`), half of the limit at most.
 fn usual(
     preset: Preset,
     budget: &Budget,
     limit: Limit,
     limit_bytes: u64,
+    harm: Option<Skip>,
     skipped: &mut Vec<(CaseId, Skip)>,
 ) -> Sizes {
     if preset == Preset::Rehearsal {
@@ -353,17 +375,21 @@ fn usual(
             .needs("--preset thorough, or --set fs.cache_size.time=TIME")
         })
     });
+    let largest = match harm {
+        Some(_) => budget.largest(limit_bytes / 2),
+        None => budget.largest(limit_bytes),
+    };
+    let skip = skip.or(harm);
     let Some(skip) = skip else {
         return (sizes, steps.unwrap_or(0));
     };
-    let fits = |bytes: u64| bytes <= budget.largest(limit_bytes);
+    let fits = |bytes: u64| bytes <= largest;
     let left = sizes.iter().filter(|(_, bytes)| !fits(*bytes));
     skipped.extend(left.map(|(value, _)| (limit.id().with("size", value.clone()), skip.clone())));
     let mut sizes: Vec<(Value, u64)> = sizes
         .into_iter()
         .filter(|(_, bytes)| fits(*bytes))
         .collect();
-    let largest = budget.largest(limit_bytes);
     if largest > 0 && sizes.iter().all(|(_, bytes)| *bytes < largest) {
         sizes.push((LARGEST.into(), largest));
     }
@@ -419,16 +445,16 @@ pub(super) fn round_cost(site: &Site, series: &Series) -> Duration {
         .iter()
         .filter_map(|case| case.int("bytes"))
         .collect();
-    let limit = series
-        .cases
-        .first()
+    let first = series.cases.first();
+    let limit = first
         .and_then(|case| Limit::of(&case.id))
         .unwrap_or(Limit::Memory);
+    let limit_bytes = first.and_then(|case| case.int("limit_bytes"));
     let ns = cost_ns(
         limit,
         series.setting("time").unwrap_or(0) as f64,
         stated_rate(site),
-        series.setting("limit_bytes").unwrap_or(0),
+        limit_bytes.unwrap_or(0),
         &sizes,
         series.cases.len() - sizes.len(),
     );

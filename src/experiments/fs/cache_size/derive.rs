@@ -21,8 +21,27 @@ struct Point {
     bytes: f64,
     block_ns: f64,
     bytes_per_s: f64,
-    /// What the device gave, or where that is not counted what was not in memory.
-    missed: f64,
+    /// What the device gave; `None` where that is not counted.
+    missed: Option<f64>,
+    /// What was in memory before.
+    residency: Option<f64>,
+}
+
+impl Point {
+    /// Share that came from elsewhere: what the device gave, or where that is not counted what was not in
+    /// memory.
+    fn away(&self) -> f64 {
+        let absent = self.residency.map_or(0.0, |residency| 1.0 - residency);
+        self.missed.unwrap_or(absent)
+    }
+
+    /// Whether all of it was in memory, by everything that is known.
+    fn is_cached(&self) -> bool {
+        let stayed = self
+            .residency
+            .is_none_or(|residency| residency >= 1.0 - MISSED);
+        stayed && self.away() <= MISSED
+    }
 }
 
 /// Everything that is found, by limit.
@@ -40,11 +59,14 @@ pub(super) fn derive(site: &Site, known: &Known, values: &Known) -> Vec<DerivedV
 fn points(values: &Known, limit: Limit) -> Vec<Point> {
     let point = |case: &CaseId, bytes: f64| {
         let of = |metric: &str| values.get(ID, case, metric);
-        Some(Point {
+        let (missed, residency) = (of("missed"), of("residency"));
+        let is_known = missed.is_some() || residency.is_some();
+        is_known.then_some(Point {
             bytes,
             block_ns: of("latency_per_block")?,
             bytes_per_s: of("bandwidth")?,
-            missed: of("missed").or_else(|| Some(1.0 - of("residency")?))?,
+            missed,
+            residency,
         })
     };
     let mut points: Vec<Point> = values
@@ -68,7 +90,7 @@ fn of_limit(site: &Site, known: &Known, values: &Known, limit: Limit) -> Vec<Der
     let found = step(&rungs);
     let above = |step: &Step| {
         let missed = points.iter().filter(|point| point.bytes >= step.high);
-        median(&missed.map(|point| point.missed).collect::<Vec<f64>>()).unwrap_or(0.0)
+        median(&missed.map(Point::away).collect::<Vec<f64>>()).unwrap_or(0.0)
     };
     let knee = found.filter(|step| above(step) > MISSED);
     let measured = values.of(ID, "file").map(|(case, _)| case);
@@ -86,7 +108,8 @@ fn of_limit(site: &Site, known: &Known, values: &Known, limit: Limit) -> Vec<Der
     found_values
 }
 
-/// The largest size of which nothing was missed.
+/// The largest size that was in memory and of which nothing was missed; between it and the smallest above
+/// the knee lies what would just fit.
 fn cached(
     points: &[Point],
     case: &CaseId,
@@ -95,11 +118,12 @@ fn cached(
 ) -> Option<DerivedValue> {
     let largest = points
         .iter()
-        .take_while(|point| {
-            point.missed <= MISSED && knee.is_none_or(|knee| point.bytes <= knee.low)
-        })
+        .take_while(|point| point.is_cached() && knee.is_none_or(|knee| point.bytes <= knee.low))
         .last()?;
-    let mut value = DerivedValue::new(case.clone(), "cached", largest.bytes);
+    let mut value = DerivedValue {
+        cell: knee.map(|knee| (largest.bytes, knee.high)),
+        ..DerivedValue::new(case.clone(), "cached", largest.bytes)
+    };
     if knee.is_none() {
         value.notes.push(match is_step {
             false => format!(
@@ -139,7 +163,7 @@ fn of_knee(
     ));
     let partly = points
         .iter()
-        .filter(|point| point.bytes >= knee.high && point.missed < 0.9);
+        .filter(|point| point.bytes >= knee.high && point.missed.is_some_and(|share| share < 0.9));
     let partly = partly.count();
     if partly > 0 {
         position.notes.push(format!(
@@ -158,13 +182,13 @@ fn of_knee(
     all
 }
 
-/// The device's own rate above the knee, and against fs.read's.
+/// The device's own rate above the knee, and against fs.read's; nothing where it is not counted.
 fn rate_above(points: &[Point], known: &Known, case: &CaseId, knee: &Step) -> Vec<DerivedValue> {
     let rates: Vec<f64> = points
         .iter()
         .filter(|point| point.bytes >= knee.high)
         // Read ahead twice is given once.
-        .map(|point| point.bytes_per_s * point.missed.min(1.0))
+        .filter_map(|point| Some(point.bytes_per_s * point.missed?.min(1.0)))
         .collect();
     let Some(rate) = median(&rates) else {
         return Vec::new();

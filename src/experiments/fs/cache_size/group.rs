@@ -13,13 +13,19 @@ pub(super) struct OwnGroup {
 }
 
 impl OwnGroup {
-    /// Makes the group `name` with a limit.
+    /// Makes the group `name` with a limit; an empty one that an earlier worker of the run left when it was
+    /// killed is made anew.
     ///
     /// # Errors
     /// The kernel refuses the group or its limit; nothing is left of it then.
     pub(super) fn make(place: &GroupPlace, name: &str, limit_bytes: u64) -> Result<OwnGroup> {
         let root = Path::new("/");
         let dir = root.join(&place.parent).join(name);
+        // Only an empty directory, or a group without processes, is removed by this.
+        if dir.is_dir() {
+            fs::remove_dir(&dir)
+                .with_context(|| format!("removing the group {}", dir.display()))?;
+        }
         fs::create_dir(&dir).with_context(|| format!("making the group {}", dir.display()))?;
         let group = OwnGroup {
             name: name.to_owned(),
@@ -121,6 +127,7 @@ fn of_meminfo(text: &str) -> Option<u64> {
 mod tests {
     use super::{Counter, OwnGroup, of_meminfo};
     use crate::host::{Outside, Root};
+    use std::fs;
 
     #[test]
     fn cached_is_not_swap_cached() {
@@ -140,6 +147,21 @@ mod tests {
         let refused = OwnGroup::make(&place, "plumb-test", 1 << 26).err();
         let text = format!("{:#}", refused.expect("no such group"));
         assert!(text.contains("plumb-is-not-there/plumb-test"), "{text}");
+    }
+
+    #[test]
+    fn a_group_that_a_killed_worker_left_stands_in_nobody_s_way() {
+        let parent = tempfile::tempdir().expect("a directory");
+        // An empty directory is to remove_dir what a group without processes is.
+        fs::create_dir(parent.path().join("plumb-x")).expect("made");
+        let place = crate::host::cgroup::GroupPlace {
+            version: 2,
+            parent: parent.path().to_str().expect("text")[1..].to_owned(),
+            home: "plumb-is-not-there".to_owned(),
+        };
+        let group = OwnGroup::make(&place, "plumb-x", 1 << 26).expect("made anew");
+        let limit = fs::read_to_string(group.dir.join("memory.max")).expect("written");
+        assert_eq!(limit, "67108864");
     }
 
     #[test]

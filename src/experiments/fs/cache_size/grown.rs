@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use metal::memory::base_page_bytes;
 use metal::storage::residency;
 use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -49,14 +50,19 @@ impl Pass {
 }
 
 impl Grown {
-    /// An empty file in the run's directory, where `most` bytes must have room.
+    /// An empty file in the run's directory, where `most` bytes must have room; goes with its guard. One that
+    /// an earlier worker of the run left when it was killed makes room for it.
     ///
     /// # Errors
-    /// It is there already, or there is too little room.
+    /// It cannot be made, or there is too little room.
     pub(super) fn new(dir: &Path, seed: u64, most: u64) -> Result<Grown> {
         let way_out = "less of it with --set fs.cache_size.size";
-        prepared::demand_space(dir, most, way_out)?;
         let path = dir.join(NAME);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            removed => removed.with_context(|| format!("removing {}", path.display()))?,
+        }
+        prepared::demand_space(dir, most, way_out)?;
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -125,12 +131,6 @@ impl Grown {
         Ok(found.cached as f64 / bytes.div_ceil(base_page_bytes() as u64) as f64)
     }
 
-    /// Removes the file, and its pages from memory with it.
-    pub(super) fn remove(self) {
-        // What stays goes with the run's directory.
-        let _ = std::fs::remove_file(&self.path);
-    }
-
     /// Reads the first `bytes` block by block in their order, for at most `most_ns`.
     ///
     /// # Errors
@@ -180,6 +180,14 @@ impl Grown {
     }
 }
 
+impl Drop for Grown {
+    /// Removes the file, and its pages from memory with it.
+    fn drop(&mut self) {
+        // What stays goes with the run's directory.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
 /// When a pass ends before the file does.
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
@@ -192,3 +200,22 @@ pub(super) struct Limits {
 /// Why a size has no figure that came too late.
 const NO_TIME: &str = "the sweep had no time left: the device is slower than was planned with; give more \
                        with --set fs.cache_size.time=TIME, or fewer sizes with --set fs.cache_size.size";
+
+#[cfg(test)]
+mod tests {
+    use super::Grown;
+
+    #[test]
+    fn a_file_goes_with_its_guard_and_what_a_killed_worker_left_stands_in_nobody_s_way() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let left = || std::fs::read_dir(dir.path()).expect("is there").count();
+        let killed = Grown::new(dir.path(), 1, 4096).expect("made");
+        std::fs::write(&killed.path, "x").expect("written");
+        std::mem::forget(killed);
+        assert_eq!(left(), 1);
+        let next = Grown::new(dir.path(), 2, 4096).expect("made again");
+        assert_eq!((left(), next.file.metadata().expect("told").len()), (1, 0));
+        drop(next);
+        assert_eq!(left(), 0);
+    }
+}

@@ -158,6 +158,37 @@ fn thorough_fills_the_memory_only_where_directory_and_time_allow_it() {
 }
 
 #[test]
+fn nobody_is_swapped_out_unasked() {
+    let mut site = with_dir(recorded("vm-granite-rapids"), 1 << 40);
+    site.host.memory.swap_total_bytes = Some(4 * GIB);
+    site.host.memory.available_bytes = Some(8 * GIB);
+    site.host.limits.memory_left_bytes = None;
+    let sizes_of = |site: &Site, set: &[(&str, &str)]| {
+        let asked = params(&CARD, Preset::Thorough, set);
+        let offer = EXPERIMENT.series(site, &asked).expect("offered");
+        let series = offer.series.iter();
+        let memory = series.filter(|series| series.name == "memory");
+        let cases = memory.flat_map(|series| &series.cases);
+        let most = cases.filter_map(|case| case.int("bytes")).max();
+        (most.expect("a size"), offer.skipped)
+    };
+    let (most, skipped) = sizes_of(&site, &[]);
+    assert!(most <= 4 * GIB, "{most}");
+    let skip = &skipped.first().expect("the larger ones").1;
+    assert!(skip.reason.starts_with("4 GiB of swap"), "{}", skip.reason);
+    assert!(
+        skip.needed
+            .as_ref()
+            .is_some_and(|way| way.contains("limit=memory"))
+    );
+    // Who asks for it has it, and so has who has no swap.
+    let all = 10 * GIB;
+    assert_eq!(sizes_of(&site, &[("limit", "memory")]).0, all);
+    site.host.memory.swap_total_bytes = Some(0);
+    assert_eq!(sizes_of(&site, &[]).0, all);
+}
+
+#[test]
 fn files_that_are_memory_are_not_grown_until_it_is_full() {
     let root =
         crate::host::Root::tree("== proc/self/mountinfo\n25 1 0:41 / / rw - tmpfs tmpfs rw\n");
@@ -250,6 +281,9 @@ fn the_knee_lies_between_what_stays_and_what_does_not() {
         .expect("found");
     assert_eq!(knee.cell, Some(((62 << 20) as f64, (64 << 20) as f64)));
     assert_eq!(of(&found, "knee_over_limit"), Some(63.0 / 64.0));
+    let cached = found.iter().find(|value| value.metric == "cached");
+    let cell = cached.and_then(|value| value.cell);
+    assert_eq!(cell, knee.cell, "what would just fit lies there");
     let rate = of(&found, "rate_above").expect("what the device gave");
     assert!((1.0e9..1.03e9).contains(&rate), "{rate}");
     assert_eq!(of(&found, "rate_over_read"), Some(rate / 2e9));
@@ -277,6 +311,37 @@ fn without_a_step_the_knee_lies_above_and_a_step_without_device_is_none() {
     // Nothing was ever in memory: then there is nothing to tell.
     let none = figures(Limit::Memory, &[(16, 4000.0, 1.0)]);
     assert!(derive(&bare_site(), &Known::default(), &none).is_empty());
+}
+
+#[test]
+fn where_no_device_counts_the_residency_tells_and_is_never_contradicted() {
+    // On sshfs, with a limit of 32 MiB.
+    let limit = Limit::Group(32 << 20);
+    let seen = |points: &[(u64, f64, f64)], counted: Option<f64>| {
+        let mut values = figures(limit, &[]);
+        for (mib, ns, residency) in points {
+            let case = limit.id().with("size", *mib);
+            let mut put = |metric: &str, value: f64| {
+                values.insert(Key::new(CARD.id, &case, metric), value);
+            };
+            put("file", (mib << 20) as f64);
+            put("latency_per_block", *ns);
+            put("bandwidth", 4096.0 / ns * 1e9);
+            put("residency", *residency);
+            if let Some(missed) = counted {
+                put("missed", missed);
+            }
+        }
+        derive(&bare_site(), &Known::default(), &values)
+    };
+    let points = [(16, 900.0, 1.0), (40, 14_400.0, 0.79)];
+    let found = seen(&points, None);
+    assert_eq!(of(&found, "knee"), Some(f64::from(28 << 20)));
+    assert_eq!(of(&found, "cached"), Some(f64::from(16 << 20)));
+    assert_eq!(of(&found, "rate_above"), None, "nobody counted it");
+    // A count of nothing does not put into memory what was not there.
+    let found = seen(&points, Some(0.0));
+    assert_eq!(of(&found, "cached"), Some(f64::from(16 << 20)));
 }
 
 #[test]

@@ -296,7 +296,7 @@ pub(super) struct Sizes {
 pub(super) fn written_each(site: &Site, params: &Params) -> u64 {
     let writes = selected(params).iter().filter(|work| !work.is_read).count() as u64;
     let share = device::allowance(site, super::ID) / WRITTEN_SHARE;
-    (share / rounds(params) / writes.max(1)).clamp(WRITTEN, WRITTEN_MOST)
+    device::coarse(share / rounds(params) / writes.max(1)).clamp(WRITTEN, WRITTEN_MOST)
 }
 
 /// Rounds of a run, at most.

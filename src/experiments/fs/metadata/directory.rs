@@ -8,6 +8,7 @@ use metal::storage::sync_file_system;
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -16,8 +17,9 @@ use super::ENTRY_BYTES;
 
 /// Bytes of a name at least: its number, a dash, and a little of its key.
 pub(super) const NAME_BYTES_MIN: u64 = 12;
-/// Digits of the number in a name.
+/// Digits of the number in a name, and how many numbers that makes.
 const NUMBER_DIGITS: usize = 8;
+const NUMBERS: u64 = 100_000_000;
 /// Share of the files that a file system can still hold that stays free: one over this.
 const MARGIN: u64 = 10;
 const WAY_OUT: &str = "--set fs.metadata.entries=COUNT";
@@ -30,8 +32,10 @@ pub(super) struct Directory {
     /// Names of the entries, in random order.
     names: Vec<CString>,
     name_bytes: u64,
-    /// Number of the next name that never was.
+    /// Names that were given out and never were before.
     fresh: u64,
+    /// Keys of those names are another round's no more.
+    seed: u64,
     /// Where the next entry is taken from.
     next: usize,
 }
@@ -63,7 +67,7 @@ impl Directory {
         std::fs::create_dir(&path).with_context(|| format!("making {shown}"))?;
         let place = open_place(&path).with_context(|| format!("opening {shown}"))?;
         for index in 0..entries {
-            let name = name(index, name_bytes);
+            let name = name(index, MADE, name_bytes);
             create(place.as_fd(), &name)
                 .and_then(raw::close)
                 .with_context(|| format!("making the {}th file of {shown}", index + 1))?;
@@ -91,7 +95,9 @@ impl Directory {
             open_place(&path).with_context(|| format!("the prepared directory {shown} is gone"))?;
         let listing =
             Listing::new(place.as_fd()).with_context(|| format!("opening {shown} to list it"))?;
-        let mut names: Vec<CString> = (0..entries).map(|index| name(index, name_bytes)).collect();
+        let mut names: Vec<CString> = (0..entries)
+            .map(|index| name(index, MADE, name_bytes))
+            .collect();
         fastrand::Rng::with_seed(seed).shuffle(&mut names);
         let mut directory = Directory {
             path,
@@ -99,17 +105,37 @@ impl Directory {
             listing,
             names,
             name_bytes,
-            // Another round's names may be remembered as gone: none is used twice.
-            fresh: entries + (seed % 1_000_003) * 100_000,
+            fresh: 0,
+            seed,
             next: 0,
         };
-        directory.restore()?;
-        for name in &directory.names {
-            raw::newfstatat(Some(directory.place.as_fd()), name)
-                .with_context(|| format!("asking for {}", name.to_string_lossy()))?;
-            alive();
+        if !directory.is_whole(alive)? {
+            // A worker was killed, or could not mend what a batch left.
+            directory.restore(alive)?;
+            ensure!(
+                directory.is_whole(alive)?,
+                "{} cannot be mended",
+                directory.path.display()
+            );
         }
         Ok(directory)
+    }
+
+    /// Whether every entry is there and nothing else: all are asked for.
+    fn is_whole(&mut self, alive: &mut dyn FnMut()) -> Result<bool> {
+        if self.list()? != self.entries() {
+            return Ok(false);
+        }
+        for name in &self.names {
+            match raw::newfstatat(Some(self.place.as_fd()), name) {
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+                asked => {
+                    asked.with_context(|| format!("asking for {}", name.to_string_lossy()))?;
+                }
+            }
+            alive();
+        }
+        Ok(true)
     }
 
     /// Where names are relative to.
@@ -130,11 +156,14 @@ impl Directory {
         all.skip(start).take(count).cloned().collect()
     }
 
-    /// Names that never were in it.
+    /// Names that never were in it, as long as the entries': they have the numbers that those have not, and
+    /// keys of this round. What is remembered of another round's as gone is of other keys.
     pub(super) fn fresh(&mut self, count: usize) -> Vec<CString> {
         let first = self.fresh;
         self.fresh += count as u64;
-        let of = |index| name(index, self.name_bytes);
+        let entries = self.entries();
+        let number = |index: u64| entries + index % (NUMBERS - entries);
+        let of = |index| name(number(index), self.seed, self.name_bytes);
         (first..self.fresh).map(of).collect()
     }
 
@@ -154,17 +183,16 @@ impl Directory {
         raw::newfstatat(Some(self.place.as_fd()), name).is_ok()
     }
 
-    /// Makes it what it was, where a batch that failed left it otherwise.
+    /// Makes it what it was after a batch that failed, by its names: a file that was renamed and not back
+    /// leaves their number as it was.
     ///
     /// # Errors
     /// It cannot be.
-    pub(super) fn restore(&mut self) -> Result<()> {
-        if self.list()? == self.entries() && self.names.iter().take(1).all(|name| self.has(name)) {
-            return Ok(());
-        }
+    pub(super) fn restore(&mut self, alive: &mut dyn FnMut()) -> Result<()> {
         let mut missing: BTreeSet<CString> = self.names.iter().cloned().collect();
         let shown = self.path.display();
         for entry in std::fs::read_dir(&self.path).with_context(|| format!("listing {shown}"))? {
+            alive();
             let entry = entry.with_context(|| format!("listing {shown}"))?;
             let name = CString::new(entry.file_name().into_vec())?;
             if missing.remove(&name) {
@@ -180,6 +208,7 @@ impl Directory {
             create(self.place.as_fd(), &name)
                 .and_then(raw::close)
                 .with_context(|| format!("making {} again", name.to_string_lossy()))?;
+            alive();
         }
         let found = self.list()?;
         ensure!(
@@ -196,10 +225,14 @@ fn path_of(dir: &Path, entries: u64) -> PathBuf {
     dir.join(format!("fs-metadata-{entries}"))
 }
 
+/// Seed of the names of entries, which every round must know.
+const MADE: u64 = 0;
+
 /// The name of a number: a key that looks like a hash, and the number.
-fn name(index: u64, name_bytes: u64) -> CString {
-    let mut random = fastrand::Rng::with_seed(index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    let number = format!("-{index:0NUMBER_DIGITS$}");
+fn name(number: u64, seed: u64, name_bytes: u64) -> CString {
+    let seed = seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut random = fastrand::Rng::with_seed(seed);
+    let number = format!("-{number:0NUMBER_DIGITS$}");
     let key = (name_bytes as usize).saturating_sub(number.len()).max(1);
     let mut name: String = (0..key).map(|_| random.digit(16)).collect();
     name.push_str(&number);
@@ -208,15 +241,16 @@ fn name(index: u64, name_bytes: u64) -> CString {
 
 #[cfg(test)]
 mod tests {
-    use super::{Directory, NAME_BYTES_MIN, name};
-    use metal::metadata::{create, mkdir, unlink};
+    use super::{Directory, MADE, NAME_BYTES_MIN, NUMBERS, name};
+    use metal::metadata::{create, mkdir, rename, unlink};
     use metal::raw;
     use std::collections::BTreeSet;
+    use std::ffi::CString;
 
     #[test]
     fn names_are_unique_and_as_long_as_asked() {
         for bytes in [NAME_BYTES_MIN, 24, 255] {
-            let names: BTreeSet<_> = (0..500).map(|index| name(index, bytes)).collect();
+            let names: BTreeSet<_> = (0..500).map(|index| name(index, MADE, bytes)).collect();
             assert_eq!(names.len(), 500);
             assert!(
                 names
@@ -224,16 +258,61 @@ mod tests {
                     .all(|name| name.as_bytes().len() == bytes as usize)
             );
         }
-        // A number that outgrows its digits still is a name.
-        assert!(name(u64::MAX, NAME_BYTES_MIN).as_bytes().len() <= 255);
-        assert_eq!(name(7, 24), name(7, 24));
+        assert_eq!(name(7, MADE, 24), name(7, MADE, 24));
+        assert_ne!(name(7, 1, 24), name(7, 2, 24), "another round's");
+    }
+
+    #[test]
+    fn new_names_are_as_long_as_the_entries_whatever_the_round_and_however_many() {
+        let dir = tempfile::tempdir().expect("a directory");
+        Directory::make(dir.path(), 20, NAME_BYTES_MIN, &mut || ()).expect("made");
+        for seed in [1, 999_999_999_999, u64::MAX] {
+            let open = || Directory::open(dir.path(), 20, NAME_BYTES_MIN, seed, &mut || ());
+            let mut directory = open().expect("opened");
+            let mut fresh = directory.fresh(100);
+            // The last numbers that there are, and the first ones again.
+            directory.fresh = NUMBERS - 20 - 2;
+            fresh.extend(directory.fresh(4));
+            let length = |name: &CString| name.as_bytes().len() as u64;
+            assert!(fresh.iter().all(|name| length(name) == NAME_BYTES_MIN));
+            assert!(fresh.iter().all(|name| !directory.has(name)));
+        }
+    }
+
+    #[test]
+    fn entries_that_kept_another_s_name_are_mended_though_their_number_is_right() {
+        let dir = tempfile::tempdir().expect("a directory");
+        Directory::make(dir.path(), 30, 24, &mut || ()).expect("made");
+        let open = || Directory::open(dir.path(), 30, 24, 1, &mut || ());
+        let cut_off = || {
+            // Not the first in random order.
+            let mut directory = open().expect("opened");
+            let (gone, fresh) = (directory.some(5).split_off(3), directory.fresh(2));
+            for (from, to) in gone.iter().zip(&fresh) {
+                rename(directory.place(), from, to).expect("renamed");
+            }
+            (directory, gone, fresh)
+        };
+        let (mut directory, gone, fresh) = cut_off();
+        assert_eq!(directory.list().expect("lists"), 30, "as many as before");
+        directory.restore(&mut || ()).expect("mended");
+        assert!(gone.iter().all(|name| directory.has(name)));
+        assert!(fresh.iter().all(|name| !directory.has(name)));
+        // The worker was killed: the next one's.
+        let (_, gone, fresh) = cut_off();
+        let directory = open().expect("the next round mends it");
+        assert!(gone.iter().all(|name| directory.has(name)));
+        assert!(fresh.iter().all(|name| !directory.has(name)));
     }
 
     #[test]
     fn a_directory_is_what_it_was_after_a_batch_that_failed() {
         let dir = tempfile::tempdir().expect("a directory");
         Directory::make(dir.path(), 30, 24, &mut || ()).expect("made");
-        assert!(Directory::make(dir.path(), 30, 24, &mut || ()).is_err(), "it is there");
+        assert!(
+            Directory::make(dir.path(), 30, 24, &mut || ()).is_err(),
+            "it is there"
+        );
         let mut directory = Directory::open(dir.path(), 30, 24, 1, &mut || ()).expect("opened");
         assert_eq!(
             (directory.list().expect("lists"), directory.entries()),
@@ -247,7 +326,7 @@ mod tests {
         }
         mkdir(directory.place(), &fresh[0]).expect("made");
         raw::close(create(directory.place(), &fresh[1]).expect("made")).expect("closed");
-        directory.restore().expect("mended");
+        directory.restore(&mut || ()).expect("mended");
         assert!(gone.iter().all(|name| directory.has(name)));
         assert!(fresh.iter().all(|name| !directory.has(name)));
         assert_eq!(directory.list().expect("lists"), 30);

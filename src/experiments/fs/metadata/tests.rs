@@ -111,3 +111,18 @@ fn all_calls_run_in_small_directories_and_leave_them_whole() {
         assert_eq!(found.len(), entries);
     }
 }
+
+#[test]
+fn a_listing_of_longer_names_is_predicted_to_take_longer() {
+    let site = with_dir(1 << 40);
+    let likely = |bytes: &str| {
+        let set = [("name", bytes), ("call", "readdir")];
+        let asked = params(&CARD, Preset::Standard, &set);
+        let offer = EXPERIMENT.series(&site, &asked).expect("offered");
+        let case = &offer.series[0].cases[0];
+        let prior = EXPERIMENT.predict(&site, None, case, &CARD.metrics[0]);
+        let range = prior.and_then(|prior| prior.range);
+        range.expect("predicted").likely
+    };
+    assert!(likely("24B") < likely("255B"));
+}

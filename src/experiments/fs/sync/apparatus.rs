@@ -1,6 +1,6 @@
 //! One durable write after another, each by itself, with what the device counted around them all.
 
-use crate::experiments::device::{Written, device_written};
+use super::counted::{Count, Counted};
 use crate::experiments::fs::file::{Opened, ground_note, open_with};
 use crate::experiments::prepared::{demand_space, demand_written_extents, fill, right};
 use crate::measure::{Bench, Clock, Settled};
@@ -41,9 +41,7 @@ pub(super) fn time(plan: &Plan, case: &Case, bench: &mut Bench) -> Result<()> {
     let clock = bench.clock();
     // The first finds the file's blocks and wakes the device: it does not count.
     party.sync(clock)?;
-    let number = |name: &str| case.at.get(name).and_then(Value::text);
-    let device = || device_written(number("device_number")?, number("disk_number"));
-    let before = device();
+    let count = Count::begin(case);
     let begin = clock.start();
     let mut seen = Seen::default();
     while seen.latencies.len() < plan.most as usize {
@@ -54,9 +52,9 @@ pub(super) fn time(plan: &Plan, case: &Case, bench: &mut Bench) -> Result<()> {
         let timed = party.sync(clock)?;
         seen.add(elapsed_ns, timed);
     }
-    let after = device();
+    let counted = count.end(seen.latencies.len());
     party.verify()?;
-    seen.record(plan, case, bench, &party, before.zip(after))
+    seen.record(plan, case, bench, &party, counted)
 }
 
 /// What one durable write took, in ns.
@@ -363,17 +361,13 @@ impl Seen {
         case: &Case,
         bench: &mut Bench,
         party: &Party,
-        device: Option<(Written, Written)>,
+        counted: Option<Counted>,
     ) -> Result<()> {
         let count = self.latencies.len() as u64;
         let syncs = count as f64;
         let total_ns: f64 = self.latencies.iter().sum();
         let median_ns = median(&self.latencies).unwrap_or(f64::INFINITY);
-        let per_sync = |of: fn(&Written) -> Option<u64>| {
-            let (before, after) = device?;
-            Some((of(&after)? as f64 - of(&before)? as f64) / syncs)
-        };
-        let flushes = per_sync(|written| written.flushes);
+        let flushes = counted.and_then(|counted| counted.flushes_each());
         let samples = bench.record(case, "latency", self.latencies)?;
         plan.settled.write(&mut samples.quantities);
         samples.notes.extend(plan.settled.note());
@@ -387,16 +381,22 @@ impl Seen {
         }
         let rate = syncs / total_ns * 1e9;
         bench.record_batches(case, "iops", count, vec![rate])?;
-        let bytes = per_sync(|written| Some(written.bytes));
-        if let Some(bytes) = bytes.filter(|_| party.write != "none") {
-            let amplification = bytes / party.block as f64;
-            bench.record_batches(case, "amplification", count, vec![amplification])?;
-        }
-        if let Some(flushes) = flushes {
-            bench.record_batches(case, "flushes", count, vec![flushes])?;
-        }
-        if let Some(requests) = per_sync(|written| Some(written.requests)) {
-            bench.record_batches(case, "requests", count, vec![requests])?;
+        let amplification = |counted: &Counted| {
+            let is_written = party.write != "none";
+            is_written.then(|| counted.bytes_each() / party.block as f64)
+        };
+        for counted in counted.iter() {
+            let figures = [
+                ("amplification", amplification(counted)),
+                ("flushes", flushes),
+                ("requests", Some(counted.requests_each())),
+            ];
+            for (metric, value) in figures {
+                if let Some(value) = value {
+                    let samples = bench.record_batches(case, metric, count, vec![value])?;
+                    counted.describe(samples);
+                }
+            }
         }
         bench.trace(case, "syncs", &["at_ns", "latency_ns"], self.rows)?;
         Ok(())

@@ -56,6 +56,11 @@ pub(super) fn likely_ns(site: &Site, case: &Case) -> f64 {
     described(site, case).map_or(0.0, |sync| sync::latency(site, None, sync).range.likely)
 }
 
+/// Bytes that the file system writes beside the data of a sync, at most.
+pub(super) fn beside_bytes(site: &Site, case: &Case) -> Option<u64> {
+    described(site, case).map(|sync| sync::beside_most(sync) as u64)
+}
+
 /// What the device below tells.
 #[derive(Clone, Copy, PartialEq)]
 enum Counts {
