@@ -164,7 +164,10 @@ fn the_beginning_of_a_larger_file_is_measured_as_a_file() {
         let id = case("random", "cached", size);
         let samples = rehearsed.of(&id, "latency_per_block").expect("measured");
         assert_eq!(samples.quantities["span_bytes"], f64::from(32 << 20));
-        let told = samples.notes.iter().any(|note| note.contains("another part of 32 MiB"));
+        let told = samples
+            .notes
+            .iter()
+            .any(|note| note.contains("another part of 32 MiB"));
         assert!(told, "{:?}", samples.notes);
     }
 }
