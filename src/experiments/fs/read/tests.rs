@@ -24,7 +24,7 @@ fn with_disk(name: &str, spins: bool, allowance_bytes: u64) -> Site {
         _ => format!("== sys/block/{name}/device/model\nX\n"),
     };
     let tree = format!(
-        "== sys/block/{name}/size\n100\n== sys/block/{name}/dev\n8:0\n\
+        "== sys/block/{name}/size\n2000000000\n== sys/block/{name}/dev\n8:0\n\
          {model}== sys/block/{name}/queue/rotational\n{}\n\
          == sys/block/{name}/queue/read_ahead_kb\n128\n\
          == proc/self/mountinfo\n22 1 8:0 / / rw - ext4 /dev/{name} rw\n\
