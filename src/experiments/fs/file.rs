@@ -233,6 +233,17 @@ impl Opened {
         }
     }
 
+    /// Bytes of the file that are in the page cache beyond `read`, which were read after it was cold: read
+    /// ahead and not asked for. A device gave them too, and they must not make up for others that it did not.
+    ///
+    /// # Errors
+    /// The kernel does not say.
+    pub(super) fn beyond(&self, read: u64) -> Result<u64> {
+        let resident = residency(&self.file, 0, self.bytes).context("asking what is in memory")?;
+        let bytes = resident.cached * base_page_bytes() as u64;
+        Ok(bytes.saturating_sub(read))
+    }
+
     /// Brings a range of the file, opened in a way that is not direct, into the page cache, and demands
     /// that it stays there; to the end of the file for `bytes` = 0.
     ///

@@ -62,7 +62,7 @@
 //! memory: there the median says little, and the mean and the tail are the device. `readahead_gain`
 //! is the time of a block without readahead over that with it. Whole passes count; where not even
 //! one was done in the time, what was done of it. `asked_bytes`, `own_bytes` and `device_bytes` say what
-//! was accounted; `extents` in how many pieces the file lies.
+//! was accounted, what the kernel read ahead in vain (`ahead_bytes`) being asked for as well; `extents` in how many pieces the file lies.
 //!
 //! ## Pitfalls
 //!

@@ -107,7 +107,8 @@ fn a_disk_that_spins_is_stated_to_take_longer() {
     };
     let quick = cost(&with_dir(recorded("epyc-7763-2s"), NAMED_BYTES));
     let slow = cost(&spinning());
-    assert!(slow > 3 * quick, "{slow:?} against {quick:?}");
+    // Alone a reader in order has the disk's own readahead; ten take each other's place from the head.
+    assert!(slow > 2 * quick, "{slow:?} against {quick:?}");
     assert!(
         slow < Duration::from_secs(20),
         "windows have a cap: {slow:?}"

@@ -181,6 +181,8 @@ struct Passes {
     moved: Moved,
     passes: usize,
     span_bytes: u64,
+    /// Bytes that the kernel read ahead and nobody asked for.
+    ahead: u64,
 }
 
 fn run(
@@ -205,6 +207,7 @@ fn run(
     let mut engine = Psync::new(file, buffers);
     let mut log = Latencies::new(KEPT);
     let (mut whole, mut part, mut passes, mut done) = (Vec::new(), None, 0, 0_u64);
+    let mut ahead = 0;
     let (start, mut timed) = (Instant::now(), Duration::ZERO);
     let account = Account::begin(number);
     for pass in blocks.order.chunks(blocks.pass).cycle() {
@@ -225,6 +228,9 @@ fn run(
         };
         let next = || left.next().map(|block| offset(*block));
         let ran = engine.run(Op::Read, next, || clock.end(), stop, &mut log)?;
+        if is_cold {
+            ahead += opened.beyond(ran.bytes)?;
+        }
         demand_right(&engine, seed)?;
         timed += Duration::from_nanos(clock.between_ns(ran.first_tick, ran.last_tick) as u64);
         passes += 1;
@@ -241,7 +247,7 @@ fn run(
     let asked = if mode == Mode::Cached {
         0
     } else {
-        done * BLOCK_BYTES as u64
+        done * BLOCK_BYTES as u64 + ahead
     };
     let moved = account.end(asked);
     if mode == Mode::Cached {
@@ -255,6 +261,7 @@ fn run(
         moved,
         passes,
         span_bytes,
+        ahead,
     })
 }
 
@@ -306,6 +313,7 @@ impl Passes {
         let quantities = &mut samples.quantities;
         quantities.insert("passes".to_owned(), self.passes as f64);
         quantities.insert("span_bytes".to_owned(), self.span_bytes as f64);
+        quantities.insert("ahead_bytes".to_owned(), self.ahead as f64);
         self.moved.describe(samples);
         samples.notes.extend(notes);
         Ok(samples)

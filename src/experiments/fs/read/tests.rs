@@ -173,6 +173,33 @@ fn the_beginning_of_a_larger_file_is_measured_as_a_file() {
 }
 
 #[test]
+fn what_was_read_ahead_in_vain_makes_up_for_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let site = here_with(dir.path());
+    if !is_plain(&site) {
+        println!("skipped: temporary files are on no plain file system");
+        return;
+    }
+    let set = [
+        ("mode", "cold"),
+        ("size", "32MiB"),
+        ("pattern", "sequential"),
+    ];
+    let rehearsed = rehearse_in(&EXPERIMENT, &site, Preset::Rehearsal, &set);
+    let id = case("sequential", "cold", 32 << 20);
+    let samples = rehearsed.of(&id, "latency_per_block").expect("measured");
+    let of = |name: &str| samples.quantities[name];
+    // Few blocks are asked for in a rehearsal, and a window comes: it is not taken for others' blocks.
+    let more = of("own_bytes") - of("asked_bytes");
+    assert!(
+        (0.0..65536.0).contains(&more),
+        "{more} of {}",
+        of("own_bytes")
+    );
+    assert!(of("ahead_bytes") > 0.0 && of("cache_share") == 0.0);
+}
+
+#[test]
 fn in_memory_only_what_is_cached_is_offered() {
     let mut site = with_disk("sda", false, 1 << 40);
     site.dir.as_mut().expect("it has one").path = "/tmp".into();
