@@ -303,6 +303,12 @@ pub(crate) fn is_mounted(mountinfo: &str, target: &str) -> bool {
         .any(|mount| mount.target == target)
 }
 
+/// The mount of a number (`mnt_id` of /proc/self/fdinfo), as /proc/self/mountinfo says.
+pub(crate) fn mount_with_id(mountinfo: &str, id: u64) -> Option<Mount> {
+    let has = |line: &&str| line.split(' ').next().and_then(|id| id.parse().ok()) == Some(id);
+    parse_mount(mountinfo.lines().find(has)?)
+}
+
 /// The kernel writes space, tab, newline and backslash as `\040` and so on.
 pub(super) fn unescape(text: &str) -> String {
     let octal = [
