@@ -106,6 +106,7 @@
 mod cases;
 mod crew;
 mod places;
+mod watch;
 mod written;
 
 use super::file;
@@ -125,6 +126,7 @@ use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -335,7 +337,10 @@ impl Experiment for Io {
         let way_out = "--set fs.io.size=SIZE";
         cases::files(works, size)
             .into_iter()
-            .map(|made| file::write_prepared(dir, &made.name, made.bytes, made.seed, way_out))
+            .map(|made| {
+                let seed = file::seed_of(&dir.join(&made.name));
+                file::write_prepared(dir, &made.name, made.bytes, seed, way_out)
+            })
             .collect()
     }
 
@@ -375,22 +380,40 @@ impl Experiment for Io {
                 dir: &dir,
                 work,
                 sizes,
-                seed: bench.order().seed,
+                seed: seed_for(bench.order().seed, case),
                 clock: Task::clock(bench, &cpus, window_ns)?,
                 window_ns,
                 number,
+                is_written_through: is_written_through(case),
             };
-            let (did, moved) = match work.threads {
+            let (did, seen) = match work.threads {
                 1 => task.alone()?,
                 _ => {
                     bench.use_cpus(&cpus);
                     task.together(&cpus)?
                 }
             };
-            written::down(bench, case, &task, &cpus, &did, &moved, settled)
+            written::down(bench, case, &task, &cpus, &did, &seen, settled)
         });
         Ok(())
     }
+}
+
+/// A seed that each case of a round has for itself: what one case has read is otherwise in the cache of a
+/// drive or of a host when the next one reads it in the same order.
+fn seed_for(round: u64, case: &Case) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (round, case.id.to_string()).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Whether writes into the page cache go on at once: the mount asks for it, or who answers may do so.
+fn is_written_through(case: &Case) -> bool {
+    let told = |name: &str| case.at.get(name).and_then(Value::text);
+    let stays = matches!(told("ground"), Some("device" | "memory"));
+    let options = told("mount_options").unwrap_or_default();
+    let is_sync = |option: &str| option == "sync" || option == "dirsync";
+    !stays || options.split(',').any(is_sync)
 }
 
 /// How long the threads of a case run: one and a half case times.
