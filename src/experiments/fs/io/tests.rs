@@ -335,6 +335,79 @@ fn buffered_writes_are_bounded_where_they_may_go_on_at_once() {
     assert!(did[0].ran.bytes > 64 * KIB);
 }
 
+#[test]
+fn latency_and_rate_of_a_deep_queue_are_never_at_odds() {
+    for site in sites() {
+        let site = with_dir(site, Path::new("/data"), 1 << 40);
+        let offer = offered(&site, Preset::Thorough, &[]);
+        for case in &offer.series[0].cases {
+            let work = Work::of(&case.id).expect("ours");
+            if work.depth < 2 {
+                continue;
+            }
+            let of = |metric| {
+                let told = law::predict(&site, None, &request(case, work), metric);
+                told.expect("a prior").range.expect("a range")
+            };
+            // Little: what is in flight over the highest rate is the least that each can take.
+            let least = work.depth as f64 / of("iops").high * 1e9;
+            let low = of("latency").low;
+            assert!(low >= 0.6 * least, "{}: {low} {least}", case.id);
+        }
+    }
+}
+
+#[test]
+fn figures_of_fs_read_tell_of_cpu_time_and_of_longer_blocks() {
+    let site = with_dir(recorded("vm-granite-rapids"), Path::new("/data"), 1 << 40);
+    let case = |block: u64, mode: &str, engine: &str, depth: u64| {
+        let id = CaseId::new()
+            .with("op", "read")
+            .with("pattern", "random")
+            .with("mode", mode)
+            .with("block", block)
+            .with("engine", engine)
+            .with("depth", depth)
+            .with("threads", 1);
+        let mut case = Case::new(id);
+        case.at.insert("ground".to_owned(), "device".into());
+        case
+    };
+    let mut known = Known::default();
+    let mut put = |pattern: &str, mode: &str, metric: &str, value: f64| {
+        let read = CaseId::new()
+            .with("pattern", pattern)
+            .with("mode", mode)
+            .with("size", 64 * MIB);
+        known.insert(record::key::Key::new("fs.read", &read, metric), value);
+    };
+    put("random", "direct", "latency", 9e4);
+    put("random", "direct", "cpu", 8e3);
+    put("random", "cached", "latency", 700.0);
+    put("sequential", "cold", "bandwidth", 8e8);
+    let of = |case: &Case, metric: &str| {
+        let work = Work::of(&case.id).expect("ours");
+        law::predict(&site, Some(&known), &request(case, work), metric)
+    };
+    let range = |case: &Case, metric: &str| {
+        let told = of(case, metric).unwrap_or_else(|| panic!("{} {metric}", case.id));
+        assert!(told.because.contains("fs.read"), "{}", told.because);
+        told.range.expect("a range")
+    };
+    let cpu = range(&case(4 * KIB, "direct", "psync", 1), "cpu");
+    assert!(cpu.low <= 8e3 && 8e3 <= cpu.high && cpu.high / cpu.low < 6.0);
+    // The stream of the device tells of blocks that are longer.
+    let long = range(&case(MIB, "direct", "psync", 1), "bandwidth");
+    assert!(long.low > 2e7 && long.high < 4e9, "{long:?}");
+    // One after another is the least that a queue gives.
+    let deep = range(&case(4 * KIB, "direct", "io_uring", 32), "iops");
+    assert!(deep.low >= 0.7e9 / 9e4, "{deep:?}");
+    assert!(deep.low <= deep.likely && deep.likely <= deep.high);
+    // Of a block from memory whose figure changes nothing, nothing is said.
+    assert!(of(&case(4 * KIB, "cached", "psync", 1), "latency").is_some());
+    assert!(of(&case(64 * KIB, "cached", "psync", 1), "latency").is_none());
+}
+
 /// A case's operations with small files and a short window.
 fn task(dir: &Path, work: Work) -> crew::Task<'_> {
     crew::Task {
