@@ -306,8 +306,7 @@ impl Member {
         if work.is_read || work.mode == "buffered" {
             return Ok(());
         }
-        let (buffers, offset_of) = self.last_blocks();
-        let offsets = (0..buffers.count()).filter_map(offset_of);
+        let offsets = self.last_blocks().into_iter().map(|(_, offset)| offset);
         demand_written_down(&self.plain.file, work, offsets, watch)
     }
 
@@ -320,33 +319,36 @@ impl Member {
         self.check(work)
     }
 
-    /// The blocks, and where each was last read from or written to.
-    fn last_blocks(&self) -> (&Buffers, Box<dyn Fn(usize) -> Option<u64> + '_>) {
-        match &self.engine {
-            Engine::Psync(engine) => (engine.buffers(), Box::new(|index| engine.offset_of(index))),
-            Engine::Ring(engine) => (engine.buffers(), Box::new(|index| engine.offset_of(index))),
-        }
+    /// The blocks that were read or written last, and where.
+    fn last_blocks(&self) -> Vec<(&[u8], u64)> {
+        let at = |index| match &self.engine {
+            Engine::Psync(engine) => Some((engine.buffers().get(index), engine.offset_of(index)?)),
+            Engine::Ring(engine) => Some((engine.buffers().get(index), engine.offset_of(index)?)),
+        };
+        let count = match &self.engine {
+            Engine::Psync(engine) => engine.buffers().count(),
+            Engine::Ring(engine) => engine.buffers().count(),
+        };
+        (0..count).filter_map(at).collect()
     }
 
     /// Demands that the last blocks hold what their file has there: what was prepared, or, for writes,
-    /// that the file has what they hold.
+    /// that the file has what one of those has that went there.
     fn check(&self, work: Work) -> Result<()> {
-        let (buffers, offset_of) = self.last_blocks();
+        let last = self.last_blocks();
         // Where blocks in flight may meet, nobody knows which came last.
-        if !work.is_read && self.places.count() < 2 * buffers.count() as u64 {
+        if !work.is_read && work.is_ring && self.places.count() < 2 * last.len() as u64 {
             return Ok(());
         }
-        let mut found = vec![0_u8; buffers.block_bytes()];
-        for index in 0..buffers.count().min(CHECKED) {
-            let Some(offset) = offset_of(index) else {
-                continue;
-            };
-            let block = buffers.get(index);
+        let mut found = vec![0_u8; usize::try_from(work.block)?];
+        for (block, offset) in last.iter().take(CHECKED) {
             let is_right = match work.is_read {
-                true => file::right(block, self.seed, offset),
+                true => file::right(block, self.seed, *offset),
                 false => {
-                    let moved = self.plain.file.read_at(&mut found, offset);
-                    moved.context("reading what was written")? == block.len() && found == block
+                    let moved = self.plain.file.read_at(&mut found, *offset);
+                    let is_it = |(other, at): &(&[u8], u64)| at == offset && found == *other;
+                    moved.context("reading what was written")? == block.len()
+                        && last.iter().any(is_it)
                 }
             };
             if !is_right {
