@@ -10,6 +10,7 @@ use record::metric::Metric;
 use record::unit::Unit;
 use record::view::View;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -303,6 +304,8 @@ pub struct Site {
     pub host: Host,
     /// The far end's machine, where there is one.
     pub peer: Option<Host>,
+    /// The address by which it is reached.
+    pub peer_address: Option<IpAddr>,
     /// Facts of the directory for files.
     pub dir: Option<DirFacts>,
     /// CPUs to measure on, the quietest first.

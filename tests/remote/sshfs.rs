@@ -3,6 +3,7 @@
 use crate::lab::{Lab, Program, SERVER, names, plumb};
 use crate::{measured, quantity, samples, take_events, text_of};
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::process::Command;
 
 const PORT: u16 = 2222;
@@ -36,13 +37,15 @@ fn serve(lab: &Lab) -> Program {
     lab.serve("sshd", &server, PORT)
 }
 
-/// Mounts, runs plumb with these arguments, and takes the mount away.
-fn mounted(lab: &Lab, arguments: &str) -> Program {
+/// Mounts, runs plumb with these arguments on a place below the mount, and takes the mount away. Newer
+/// clients let links lead out of it only where they are told to, which older ones do without an option.
+fn mounted(lab: &Lab, place: &str, arguments: &str) -> Program {
     let dir = lab.path("").display().to_string();
     let export = lab.export().display().to_string();
     let script = format!(
-        "sshfs -F {dir}ssh_config {SERVER}:{export} {dir}mnt || exit 99\n\
-         {} --set fs.remote.path={dir}mnt\n\
+        "sshfs -F {dir}ssh_config -o no_contain_symlinks {SERVER}:{export} {dir}mnt \
+         || sshfs -F {dir}ssh_config {SERVER}:{export} {dir}mnt || exit 99\n\
+         {} --set fs.remote.path={dir}mnt{place}\n\
          code=$?\n\
          umount -l {dir}mnt\n\
          exit $code",
@@ -57,6 +60,7 @@ fn files_below_a_mount_are_made_read_and_removed() {
     let _server = serve(&lab);
     let (code, said) = mounted(
         &lab,
+        "",
         "run fs.remote --preset rehearsal --set fs.remote.mode=direct,cold,cached",
     )
     .wait();
@@ -109,7 +113,7 @@ fn files_below_a_mount_are_made_read_and_removed() {
 fn a_server_that_is_killed_costs_its_cases_and_the_run_goes_on() {
     let lab = Lab::new();
     let mut server = serve(&lab);
-    let run = mounted(&lab, "run fs.remote clock.read --preset quick");
+    let run = mounted(&lab, "", "run fs.remote clock.read --preset quick");
     lab.wait_for_event("round", "fs.remote");
     server.kill();
     let (code, said) = run.wait();
@@ -125,6 +129,26 @@ fn a_server_that_is_killed_costs_its_cases_and_the_run_goes_on() {
     assert!(measured(&events, "clock.read"), "{said}");
 }
 
+/// A link on the server that leads to a place of the client's: its path lies below the mount, its files do not.
+#[test]
+fn a_link_that_leads_back_to_this_machine_is_no_remote_place() {
+    let lab = Lab::new();
+    let _server = serve(&lab);
+    let elsewhere = lab.path("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    symlink(&elsewhere, lab.export().join("link")).unwrap();
+    let (code, said) = mounted(&lab, "/link", "run fs.remote --preset rehearsal").wait();
+    let events = take_events(&lab);
+    assert_eq!(samples(&events, "latency").len(), 0, "{said}");
+    assert_ne!(code, Some(0), "{said}");
+    let words: Vec<&str> = said.split_whitespace().collect();
+    assert!(
+        words.join(" ").contains("name the place that it leads to"),
+        "{said}"
+    );
+    assert!(names(&elsewhere).is_empty(), "{:?}", names(&elsewhere));
+}
+
 #[test]
 fn what_is_not_remote_is_refused_with_the_way_out() {
     let lab = Lab::new();
@@ -134,6 +158,10 @@ fn what_is_not_remote_is_refused_with_the_way_out() {
         ("somewhere", "no absolute path"),
         ("smb://server/share", "only nfs://"),
         ("nfs://server", "names no file"),
+        (
+            "'nfs://server/exp/file?version=4&readahead=65536'",
+            "readahead=65536 is none",
+        ),
         ("none", "no remote directory was named"),
     ] {
         let (_, said) = lab.plumb(&format!("plan fs.remote --set fs.remote.path={path}"));

@@ -3,6 +3,7 @@
 //! of it is skipped.
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
+mod btrfs;
 mod disk;
 mod errors;
 mod faulty;

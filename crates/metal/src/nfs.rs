@@ -11,6 +11,7 @@ use std::os::fd::{BorrowedFd, RawFd};
 use std::ptr::{NonNull, null_mut};
 use std::time::Duration;
 
+use crate::process::{Child, Ending};
 use crate::tcp;
 
 /// Names under which the library is installed, the newest first: versions 7, 6, 5 and 4. Older ones know
@@ -22,6 +23,10 @@ pub const SONAMES: [&str; 4] = [
     "libnfs.so.13",
 ];
 
+/// What a child that tries to load it ends with.
+const LOADS: i32 = 0;
+const ABSENT: i32 = 1;
+const UNUSABLE: i32 = 2;
 /// Kinds of files in `nfs_mode`.
 const KIND_MASK: u64 = 0o170_000;
 const KIND_REGULAR: u64 = 0o100_000;
@@ -105,16 +110,38 @@ impl Library {
     pub fn load() -> io::Result<Library> {
         for soname in SONAMES {
             let name = CString::new(soname).expect("has no zero byte");
-            // SAFETY: the name ends with a zero byte; the library's constructors are empty.
+            // SAFETY: the name ends with a zero byte. Loading runs the constructors of the library, which
+            // has none, and of those below it (Kerberos, TLS in some builds), which any process may run.
             let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
             if let Some(handle) = NonNull::new(handle) {
                 return Library::of(soname, handle);
             }
         }
-        Err(io::Error::new(
-            io::ErrorKind::NotFound,
-            format!("libnfs is not installed (none of {})", SONAMES.join(", ")),
-        ))
+        Err(absent())
+    }
+
+    /// Whether it can be loaded, found out in a child: what it brings along (Kerberos, TLS) and what
+    /// those do when they are loaded stays out of this process.
+    ///
+    /// # Errors
+    /// Those of [`Library::load`]; the child cannot be made, or did not survive the loading.
+    pub fn look() -> io::Result<()> {
+        let child = Child::fork(|| match Library::load() {
+            Ok(_) => LOADS,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => ABSENT,
+            Err(_) => UNUSABLE,
+        })?;
+        match child.wait()? {
+            Ending::Exited(LOADS) => Ok(()),
+            Ending::Exited(ABSENT) => Err(absent()),
+            Ending::Exited(UNUSABLE) => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "the libnfs that is installed lacks calls that versions 4 to 7 have",
+            )),
+            ending => Err(io::Error::other(format!(
+                "a process that loaded libnfs ended {ending}"
+            ))),
+        }
     }
 
     fn of(soname: &'static str, handle: NonNull<c_void>) -> io::Result<Library> {
@@ -373,6 +400,13 @@ unsafe fn function<F: Copy>(symbol: NonNull<c_void>) -> F {
     unsafe { std::mem::transmute_copy(&symbol) }
 }
 
+fn absent() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::NotFound,
+        format!("libnfs is not installed (none of {})", SONAMES.join(", ")),
+    )
+}
+
 fn lacks(soname: &str, name: &CStr) -> io::Error {
     io::Error::new(
         io::ErrorKind::Unsupported,
@@ -388,9 +422,17 @@ mod tests {
     use super::{Address, Library};
     use std::io::ErrorKind;
     use std::net::TcpListener;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
     use std::time::Duration;
 
+    /// Nothing is loaded while a child is forked: it would find the loader's lock held for ever.
+    fn alone() -> MutexGuard<'static, ()> {
+        static LOADING: Mutex<()> = Mutex::new(());
+        LOADING.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn library() -> Option<Library> {
+        let _alone = alone();
         match Library::load() {
             Ok(library) => Some(library),
             Err(error) => {
@@ -422,6 +464,31 @@ mod tests {
         let error = library.open(&address, Duration::from_secs(1)).err();
         let text = error.expect("nobody listens").to_string();
         assert!(text.len() > 5, "{text}");
+    }
+
+    #[test]
+    fn looking_for_it_loads_nothing_here() {
+        let _alone = alone();
+        let is_loaded = || {
+            let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+            maps.contains("/libnfs.so.")
+        };
+        // In a process of its own: other tests of this one load it.
+        let told = crate::process::within(Duration::from_secs(60), |_| {
+            let before = is_loaded();
+            let found = Library::look();
+            let after = is_loaded();
+            let loaded = Library::load();
+            let same = match (&found, &loaded) {
+                (Ok(()), Ok(_)) => is_loaded(),
+                (Err(found), Err(loaded)) => found.to_string() == loaded.to_string(),
+                _ => false,
+            };
+            Ok(vec![u8::from(before), u8::from(after), u8::from(same)])
+        })
+        .unwrap();
+        assert_eq!(told[0], told[1], "it was loaded by looking");
+        assert_eq!(told[2], 1, "looking and loading differ");
     }
 
     #[test]

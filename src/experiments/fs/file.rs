@@ -15,6 +15,7 @@ use anyhow::{Context, Result, bail, ensure};
 use metal::fault::{evict, random_readahead};
 use metal::memory::{Mapping, Pages, base_page_bytes};
 use metal::storage::{self, DirectTold, Way, direct_told, file_system, residency};
+use record::key::CaseId;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::FileExt;
@@ -23,8 +24,11 @@ use std::time::{Duration, Instant};
 
 pub(super) use crate::experiments::prepared::{BLOCK_BYTES, right};
 
-/// Pages that are on their way into memory cannot be evicted: so long they are waited for …
-const EVICTION_MOST: Duration = Duration::from_millis(200);
+/// Pages that are on their way into memory cannot be evicted. They are waited for while they arrive: until
+/// their number has not changed for so long …
+const EVICTION_STILL: Duration = Duration::from_millis(200);
+/// … and no longer than this: a window of readahead of 8 MiB from a device that gives 4 MB/s.
+const EVICTION_MOST: Duration = Duration::from_secs(2);
 /// … and so often tried.
 const EVICTION_EVERY: Duration = Duration::from_micros(200);
 /// A file is brought into memory in pieces of so many bytes.
@@ -51,6 +55,15 @@ pub(super) fn write_prepared(
 pub(super) fn seed_of(path: &Path) -> u64 {
     let mut hasher = DefaultHasher::new();
     path.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The seed of a case's order, of its round's: no two cases of a round go to the same places one after
+/// the other, or what runs later is served from what the device, or the host below it, still has in
+/// memory of what ran before.
+pub(super) fn order_seed(seed: u64, case: &CaseId) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (seed, case.to_string()).hash(&mut hasher);
     hasher.finish()
 }
 
@@ -199,7 +212,7 @@ impl Opened {
     /// Some of it stays: it is dirty, mapped by others, or the file system keeps it.
     pub(super) fn make_cold(&self, offset: u64, bytes: u64) -> Result<()> {
         let of = self.end(offset, bytes).saturating_sub(offset);
-        let start = Instant::now();
+        let mut patience = Patience::new(Instant::now());
         evict(&self.file, offset, bytes).context("evicting")?;
         loop {
             let resident = residency(&self.file, offset, of).context("asking what is in memory")?;
@@ -207,7 +220,7 @@ impl Opened {
                 return Ok(());
             }
             ensure!(
-                start.elapsed() < EVICTION_MOST,
+                patience.lasts(Instant::now(), resident.cached),
                 "cache: {} of {} pages stay in memory after eviction ({} of them dirty; the file system \
                  keeps them, or another process has them mapped)",
                 resident.cached,
@@ -218,6 +231,17 @@ impl Opened {
             // A large folio leaves as a whole, which may be more than the range.
             evict(&self.file, 0, 0).context("evicting")?;
         }
+    }
+
+    /// Bytes of the file that are in the page cache beyond `read`, which were read after it was cold: read
+    /// ahead and not asked for. A device gave them too, and they must not make up for others that it did not.
+    ///
+    /// # Errors
+    /// The kernel does not say.
+    pub(super) fn beyond(&self, read: u64) -> Result<u64> {
+        let resident = residency(&self.file, 0, self.bytes).context("asking what is in memory")?;
+        let bytes = resident.cached * base_page_bytes() as u64;
+        Ok(bytes.saturating_sub(read))
     }
 
     /// Brings a range of the file, opened in a way that is not direct, into the page cache, and demands
@@ -270,6 +294,8 @@ impl Opened {
         self.make_cold(0, 0)?;
         let mut buffer =
             Mapping::new(usize::try_from(bytes)?, Pages::Base).context("memory for a block")?;
+        // btrfs reads directly without page faults, and what it finds untouched through the cache.
+        buffer.as_mut_slice().fill(1);
         self.file
             .read_at(buffer.as_mut_slice(), 0)
             .context("cache: a direct read of a first block failed")?;
@@ -280,6 +306,32 @@ impl Opened {
             resident.cached
         );
         Ok(())
+    }
+}
+
+/// How long pages that stay are waited for.
+struct Patience {
+    begun: Instant,
+    changed: Instant,
+    cached: Option<u64>,
+}
+
+impl Patience {
+    fn new(now: Instant) -> Patience {
+        Patience {
+            begun: now,
+            changed: now,
+            cached: None,
+        }
+    }
+
+    /// Whether to wait on, where `cached` pages are left.
+    fn lasts(&mut self, now: Instant, cached: u64) -> bool {
+        if self.cached != Some(cached) {
+            self.cached = Some(cached);
+            self.changed = now;
+        }
+        now - self.changed < EVICTION_STILL && now - self.begun < EVICTION_MOST
     }
 }
 

@@ -8,15 +8,19 @@
 //!
 //! ## Method
 //!
-//! A file of each size is written before the first round: incompressible data of which no two blocks
+//! Files are written before the first round: incompressible data of which no two blocks
 //! are alike, synced, in written extents of the device (FIEMAP; sparse, unwritten and inline ones are
-//! refused), and evicted. Before each round others' unwritten data goes to the device, as in
+//! refused), and evicted. Up to 32 MiB each `size` is a file of its own. A larger one is the first `size`
+//! bytes of one file, the largest that is read (`file_bytes`): so all of them take the room of one. A pass
+//! over either is cut into the same parts of 16 MiB; what differs is that readahead in the last of them goes
+//! on past `size`, by a window at most, and that the device may have more of the file at hand. Before each round others' unwritten data goes to the device, as in
 //! memory.fault (`settle_ns`, `unwritten_bytes`).
 //!
 //! One pinned thread reads blocks of 4 KiB with pread(2) into eight aligned buffers in turn, the clock read around
 //! each. A pass goes over the file once, or over the next 16 MiB of it: in order, or with blocks in a random order of the whole file, none
-//! twice. Passes follow one another for three times the time of a case, of the cached file for one; eight blocks
-//! at least, however long they take. Each round begins a large file at another place.
+//! twice, another order for each case. Passes follow one another for three times the time of a case, of the cached file for one; eight blocks
+//! at least, however long they take. Each round and each mode begins a large file at another place, so that
+//! little of what a mode reads lies where another of the round has just been.
 //!
 //! - `direct`: O_DIRECT. Its support and alignment are asked for (statx), the flag is looked for in the open
 //!   file (F_GETFL), and a first direct read must leave nothing in the page cache.
@@ -24,7 +28,9 @@
 //! - `cold`: through the page cache, from which the whole file was evicted before each pass; none of
 //!   it may be found there (cachestat, or mincore where that is missing), or the case has failed.
 //! - `cold_no_readahead`: the same with POSIX_FADV_RANDOM.
-//! - `cached`: all of it in the page cache, before the passes and after.
+//! - `cached`: all of it in the page cache, before the passes and after; of a file above 32 MiB another
+//!   part of 32 MiB in each round, over which the passes go again and again. That is a figure of memory only
+//!   where the last-level caches are smaller (`span_bytes` says what was read).
 //!
 //! Opening, evicting, checking and bringing into the cache are in no timed window. After the passes the
 //! last blocks of each are compared with what was written there, and what this process had devices read
@@ -45,8 +51,8 @@
 //!
 //! - `pattern`: in order, or anywhere.
 //! - `mode`: the ways above.
-//! - `size`: the file's size; one file for each, written once. What all of them together would write must
-//!   be allowed in the directory: the smallest are taken first.
+//! - `size`: the file's size, or above 32 MiB the part of one file that is read as if it were all. What is
+//!   written for all of them must be allowed in the directory: the smallest are taken first.
 //!
 //! ## Reading the result
 //!
@@ -56,7 +62,7 @@
 //! memory: there the median says little, and the mean and the tail are the device. `readahead_gain`
 //! is the time of a block without readahead over that with it. Whole passes count; where not even
 //! one was done in the time, what was done of it. `asked_bytes`, `own_bytes` and `device_bytes` say what
-//! was accounted; `extents` in how many pieces the file lies.
+//! was accounted, what the kernel read ahead in vain (`ahead_bytes`) being asked for as well; `extents` in how many pieces the file lies.
 //!
 //! ## Pitfalls
 //!
@@ -83,13 +89,13 @@ use crate::experiment::{
     Card, DerivedValue, Domain, Experiment, Known, Need, Offer, Param, Params, Role, Site, Skip,
     ViewCard,
 };
-use crate::experiments::device::allowance;
+use crate::experiments::device::{allowance, write_cost};
 use crate::measure::Bench;
 use crate::predict::device::reading;
 use anyhow::{Context, Result};
 use record::case::{Case, Order, Series};
 use record::event::{Isolation, Prediction, Repeat};
-use record::key::CaseId;
+use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric};
 use record::quantity::render;
 use record::unit::Unit;
@@ -110,6 +116,10 @@ const BLOCKS_MIN: u64 = 8;
 /// For stated costs: opening, evicting, looking and comparing around a case; start and end of a worker.
 const APPARATUS_NS: u64 = 6_000_000;
 const WORKER_NS: u64 = 35_000_000;
+
+/// Larger files are the beginning of one: of two passes and more, a window of readahead past its end matters
+/// little.
+const OWN_BYTES: u64 = 32 << 20;
 
 const fn io(name: &'static str, doc: &'static str, unit: Unit, better: Better) -> Metric {
     Metric::new(name, doc, unit, better, Kind::Io)
@@ -180,7 +190,7 @@ static CARD: Card = Card {
         },
         Param {
             name: "size",
-            doc: "size of the file",
+            doc: "size of the file; above 32 MiB of the part of the largest that is read",
             domain: Domain::Integer {
                 low: 64 << 10,
                 high: 1 << 36,
@@ -267,7 +277,19 @@ impl Experiment for Read {
         Duration::from_nanos(WORKER_NS + series.cases.iter().map(of).sum::<u64>())
     }
 
+    fn prepare_cost(&self, site: &Site, series: &Series) -> Duration {
+        let sizes = series.cases.iter().filter_map(size_of).collect();
+        write_cost(site, files(&sizes).iter().sum())
+    }
+
     fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
+        let sizes = series.cases.iter().filter_map(size_of).collect();
+        for case in &mut series.cases {
+            if let Some(size) = size_of(case).filter(|size| *size > OWN_BYTES) {
+                let bytes = file_of(size, &sizes);
+                case.at.insert("file_bytes".to_owned(), bytes.into());
+            }
+        }
         if let Some(dir) = &site.dir {
             let ground = ground(site, &dir.path);
             for case in &mut series.cases {
@@ -288,7 +310,7 @@ impl Experiment for Read {
     }
 
     fn prepare(&self, series: &Series, dir: &Path) -> Result<Vec<PathBuf>> {
-        let sizes: BTreeSet<u64> = series.cases.iter().filter_map(size_of).collect();
+        let sizes: BTreeSet<u64> = series.cases.iter().filter_map(file_bytes_of).collect();
         let way_out = "smaller ones with --set fs.read.size=SIZE";
         let write = |size: u64| {
             let path = path_of(dir, size);
@@ -336,6 +358,25 @@ fn size_of(case: &Case) -> Option<u64> {
     case.int("size")
 }
 
+/// Bytes of the file that a case of a resolved series reads in.
+fn file_bytes_of(case: &Case) -> Option<u64> {
+    let of_larger = case.at.get("file_bytes").and_then(Value::int);
+    of_larger.or_else(|| size_of(case))
+}
+
+/// Bytes of the file that holds the data of a size, one of `sizes`.
+fn file_of(size: u64, sizes: &BTreeSet<u64>) -> u64 {
+    match size > OWN_BYTES {
+        true => sizes.last().copied().unwrap_or(size).max(size),
+        false => size,
+    }
+}
+
+/// The files that sizes need, by their bytes.
+fn files(sizes: &BTreeSet<u64>) -> BTreeSet<u64> {
+    sizes.iter().map(|size| file_of(*size, sizes)).collect()
+}
+
 fn in_mode(id: &CaseId, mode: &str) -> CaseId {
     let size = id.int("size").unwrap_or(0);
     case_id(id.text("pattern").unwrap_or_default(), mode).with("size", size)
@@ -366,34 +407,32 @@ fn affordable(site: &Site, sizes: &[u64]) -> (Vec<u64>, Vec<(u64, Skip)>) {
         return (whole, skipped);
     };
     let allowed = allowance(site, CARD.id);
-    let mut left = allowed;
-    let mut taken = Vec::new();
+    let mut taken = BTreeSet::new();
     for size in whole {
-        if size <= left {
-            left -= size;
-            taken.push(size);
+        let with: BTreeSet<u64> = taken.iter().copied().chain([size]).collect();
+        if files(&with).iter().sum::<u64>() <= allowed {
+            taken = with;
             continue;
         }
         let reason = format!(
-            "its file of {} has no room beside the smaller ones: {} may be written here",
+            "a file of {} has no room beside the smaller ones: {} may be written here",
             render(size as f64, Unit::B),
             render(allowed as f64, Unit::B)
         );
         let way_out = "--dir DIR with more free space, or --set fs.read.size=SIZE";
         skipped.push((size, Skip::because(reason).needs(way_out)));
     }
-    (taken, skipped)
+    (taken.into_iter().collect(), skipped)
 }
 
 /// Why a mode is not to be had where files are memory.
 fn absent(site: &Site, mode: &str) -> Option<Skip> {
     let dir = site.dir.as_ref()?;
     let ground = ground(site, &dir.path);
-    let in_memory = ground
-        .mount
-        .is_some_and(|mount| ["tmpfs", "ramfs"].contains(&mount.fs.as_str()));
+    // A disk of memory (zram) takes direct reads, and its pages can be evicted.
+    let in_memory = ground.kind == GroundKind::Memory && ground.disk.is_none();
     let wants_device = Mode::of(mode) != Some(Mode::Cached);
-    (ground.kind == GroundKind::Memory && in_memory && wants_device).then(|| {
+    (in_memory && wants_device).then(|| {
         Skip::because(format!(
             "{} is on {}: O_DIRECT is faked there, and nothing can be evicted",
             dir.path.display(),

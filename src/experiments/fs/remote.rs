@@ -11,7 +11,8 @@
 //!
 //! A directory of a mounted remote file system (NFS, SMB, Ceph, a program behind FUSE such as SSHFS;
 //! `path=/mnt/share`): its type and options are read from the mounts and from statfs(2), and stand
-//! beside every figure. The run makes a work directory there, which goes with it, and in it a file of
+//! beside every figure, and that the opened file lies on that mount is seen by the mount's number
+//! (/proc/self/fdinfo): a link that leads elsewhere is refused. The run makes a work directory there, which goes with it, and in it a file of
 //! each size: incompressible data, unique per block, synced. Blocks of 4 KiB are read one after another
 //! (pread(2)), in order or in a random one, until the case's time is over, each timed by itself; what
 //! the last of them hold is checked after each pass. The modes are those of fs.read:
@@ -26,7 +27,12 @@
 //! A file of an NFS server (`path=nfs://server/export/file?version=4`), which libnfs reads inside of the
 //! process without a mount and without any cache of this machine: `mode=library`. The file exists
 //! already and is only read: `size=whole` of it, at most its first 256 MiB, or so many bytes from its
-//! begin as `size` says. An answer is waited for 5 s and no longer.
+//! begin as `size` says. Each answer is waited for 5 s and no longer, and opening has several of them:
+//! version 4 connects and mounts, version 3 asks the port mapper, the mount server and the server in turn,
+//! and is tried after 4 unless that was left without an answer. A server's name is looked up by the
+//! system's resolver, whose time-outs (resolv.conf(5)) are its own; a round that gives no sign of life is
+//! ended whatever it waits for. Of the URL's arguments those that turn on caches (`readahead`, `pagecache`,
+//! `dircache`) are refused.
 //!
 //! Where NFS is mounted the kernel counts each operation (/proc/self/mountstats): `rpc_rtt` is the mean
 //! time from sending a READ to its answer, which is wire and server; `rpc_queue` before that; `rpc_execute`
@@ -56,8 +62,9 @@
 //! ## Reading the result
 //!
 //! `latency` has a distribution: in order and through the cache most reads find what was read ahead, and
-//! some wait for it. `latency_per_block` is the time of a pass over its blocks, and `bandwidth` its
-//! inverse: those are what R0, R1 and R2 print. `direct` in a random order is the round trip that nothing
+//! some wait for it. `latency_per_block` is the time of a pass over its blocks, `iops` and `bandwidth` its
+//! inverse: those are what R0, R1 and R2 print. `cpu` is the reading thread's own, libnfs's work in it; what
+//! the kernel's threads, interrupts and a program behind FUSE take beside it is not. `direct` in a random order is the round trip that nothing
 //! hides. `rpc_rtt` against `latency` is how much of it this machine could do nothing about.
 //!
 //! ## Pitfalls
@@ -83,6 +90,7 @@
 mod library;
 mod mounted;
 mod passes;
+mod place;
 mod predicted;
 mod target;
 mod wire;
@@ -150,6 +158,18 @@ static CARD: Card = Card {
             "bytes of a pass over its time",
             Unit::BPerS,
             Better::Higher,
+        ),
+        io(
+            "iops",
+            "reads of a pass over its time",
+            Unit::OpPerS,
+            Better::Higher,
+        ),
+        io(
+            "cpu",
+            "CPU time of the reading thread, user and system, for a read",
+            Unit::NsPerOp,
+            Better::Lower,
         ),
         io(
             "rpc_rtt",
@@ -298,7 +318,7 @@ impl Experiment for Remote {
 
     fn resolve(&self, _site: &Site, _known: &Known, series: Series) -> Result<Series, Skip> {
         if series.name == LIBRARY_SERIES
-            && let Err(error) = metal::nfs::Library::load()
+            && let Err(error) = metal::nfs::Library::look()
         {
             return Err(Skip::because(error.to_string()).needs(
                 "the library's package: `apt install libnfs13` (libnfs14, libnfs16 on newer systems), `dnf \

@@ -13,26 +13,29 @@
 //! SATA, 15,000 and up to a million of NVMe; a disk that spins gains little but order). Reads also take CPU
 //! time, of which there is no more than the readers have CPUs.
 
+use super::read::kernel;
 use crate::experiment::{Known, Site};
 use crate::host::block::Disk;
 use crate::predict::cpu::is_guest;
-use crate::predict::device::{FLASH, FLASH_NVME, SPINNING, device};
+use crate::predict::device::{FLASH, FLASH_NVME, SPINNING, device, reading};
 use crate::predict::{Estimate, around, inverse, product, range, scaled, sum};
 use record::event::Range;
 
 /// Bytes of a read.
 pub(crate) const BLOCK_BYTES: f64 = 4096.0;
-/// A system call, the file system, the block layer, interrupt and wake-up: time of a read that is not the
-/// device's, in ns …
-const SOFTWARE_NS: Range = range(3e3, 1e4, 4e4);
-/// … and the CPU time of all that, in ns: other threads' interrupts are not in it.
+/// CPU time of a system call, the file system, the block layer and wake-up, in ns: other threads' interrupts
+/// are not in it.
 const CPU_NS: Range = range(1.5e3, 6e3, 2.5e4);
 /// A guest's requests leave it: exits, and threads of the host.
 const GUEST: f64 = 2.0;
-/// Reads that a device serves at a time: one reader's time over what each of many takes. On a disk that
-/// spins one reader in order has the disk's own readahead, and several take each other's place from the
-/// head: then it is far below 1 …
-const AT_A_TIME_SPINNING: Range = range(0.01, 0.8, 8.0);
+/// On a disk that spins one reader in order has the disk's own readahead, and several take each other's place
+/// from the head: what a read of each then takes, as a share of one at a random place (the buffer holds some
+/// of each one's next blocks, or a turn is missed besides). The least is one reader's time with that of a
+/// device that serves eight at a time.
+const IN_TURNS: Range = range(0.0, 0.4, 1.5);
+const FROM_BUFFER: f64 = 8.0;
+/// Reads that a device serves at a time: one reader's time over what each of many takes. A disk that spins
+/// gains little but order …
 const AT_A_TIME_SPINNING_RANDOM: Range = range(0.8, 1.3, 4.0);
 /// … SATA has 32 places in its queue, one link, and cheap controllers behind it that do one thing at a
 /// time; NVMe has many, and a die for each …
@@ -276,7 +279,7 @@ fn base(site: &Site, known: Option<&Known>, readers: Readers<'_>) -> Base {
         CPU_NS.likely * guest.sqrt(),
         CPU_NS.high * guest,
     );
-    let (class, why) = device(readers.disk, site);
+    let (class, _) = device(readers.disk, site);
     let mut because = Vec::new();
     let alone = match measured_alone(known, readers) {
         Some((ns, is_near)) => {
@@ -295,30 +298,21 @@ fn base(site: &Site, known: Option<&Known>, readers: Readers<'_>) -> Base {
             }
         }
         None => {
-            let given = site.host.given.value("disk.read_latency");
-            let device_ns = match (given, readers.pattern) {
-                (Some(ns), "random") => around(ns, 0.5),
-                // What comes next may be in the device's own memory.
-                (Some(ns), _) => range(0.1 * ns, 0.8 * ns, 1.5 * ns),
-                (None, "random") => class.random_ns,
-                (None, _) => class.next_ns,
+            let reading = reading(site, readers.disk, readers.size as f64);
+            let device_ns = match readers.pattern {
+                "random" => reading.random_ns,
+                _ => reading.next_ns,
             };
+            let kernel_ns = kernel(site, known);
             because.push(format!(
                 "base hardware: {}: {:.0} µs to {:.0} µs for a read; software: {:.0} to {:.0} µs of kernel",
-                if given.is_some() { "as host.disk.read_latency says" } else { &why },
+                reading.because,
                 device_ns.low / 1e3,
                 device_ns.high / 1e3,
-                SOFTWARE_NS.low / 1e3,
-                SOFTWARE_NS.high * guest / 1e3
+                kernel_ns.low / 1e3,
+                kernel_ns.high / 1e3
             ));
-            sum(
-                device_ns,
-                range(
-                    SOFTWARE_NS.low,
-                    SOFTWARE_NS.likely,
-                    SOFTWARE_NS.high * guest,
-                ),
-            )
+            sum(device_ns, kernel_ns)
         }
     };
     let iops = measured_iops(known).map(|iops| (iops, "fs.io measured"));
@@ -331,8 +325,23 @@ fn base(site: &Site, known: Option<&Known>, readers: Readers<'_>) -> Base {
             let service = around(1e9 / iops, DEEP_SHARE);
             (product(alone, inverse(1.0, service)), service)
         }
+        None if class.name == SPINNING.name && readers.pattern != "random" => {
+            let random_ns = reading(site, readers.disk, readers.size as f64).random_ns;
+            let service = range(
+                alone.low / FROM_BUFFER,
+                IN_TURNS.likely * random_ns.likely,
+                alone.high.max(IN_TURNS.high * random_ns.high),
+            );
+            because.push(format!(
+                "base hardware: {}: several readers in order take each other's place from the head, {:.1} ms for \
+                 a read",
+                class.name,
+                service.likely / 1e6
+            ));
+            (product(alone, inverse(1.0, service)), service)
+        }
         None => {
-            let at_a_time = of_class(class.name, readers.pattern);
+            let at_a_time = of_class(class.name);
             because.push(format!(
                 "base hardware: {} serves {:.2} to {:.0} reads at a time",
                 class.name, at_a_time.low, at_a_time.high
@@ -356,10 +365,9 @@ fn base(site: &Site, known: Option<&Known>, readers: Readers<'_>) -> Base {
 }
 
 /// Reads that a device of a class serves at a time.
-fn of_class(class: &str, pattern: &str) -> Range {
+fn of_class(class: &str) -> Range {
     match class {
-        name if name == SPINNING.name && pattern == "random" => AT_A_TIME_SPINNING_RANDOM,
-        name if name == SPINNING.name => AT_A_TIME_SPINNING,
+        name if name == SPINNING.name => AT_A_TIME_SPINNING_RANDOM,
         name if name == FLASH_NVME.name => AT_A_TIME_NVME,
         name if name == FLASH.name => AT_A_TIME_FLASH,
         _ => AT_A_TIME_UNKNOWN,

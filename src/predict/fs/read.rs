@@ -36,6 +36,8 @@ const WAITED: Range = range(0.02, 0.3, 1.2);
 const READAHEAD_BYTES: f64 = 131_072.0;
 /// A pass over a large file is cut into parts of so many bytes.
 const PASS_BYTES: f64 = 16.0 * 1048576.0;
+/// So much of a file is in the page cache at a time, and is passed over.
+pub(crate) const CACHED_BYTES: u64 = 32 << 20;
 
 /// How a file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,7 +221,7 @@ fn cached(site: &Site, known: Option<&Known>, read: Read) -> Option<Estimate> {
         .host
         .cache
         .last_level_total_bytes()
-        .is_some_and(|cache| read.bytes <= cache / 2);
+        .is_some_and(|cache| read.bytes.min(CACHED_BYTES) <= cache / 2);
     let share = if in_caches { FROM_CACHES } else { FROM_MEMORY };
     let moved = product(inverse(BLOCK_BYTES, rate), share);
     let mut ns = sum(base, moved);
@@ -415,7 +417,8 @@ fn unless_plain(site: &Site, below: Below, estimate: Estimate, read: Read) -> Es
     .and("what lies below is no device that answers for itself: a cache, a program or another machine may")
 }
 
-fn kernel(site: &Site, known: Option<&Known>) -> Range {
+/// What is not the device's of a read that it answers, in ns.
+pub(crate) fn kernel(site: &Site, known: Option<&Known>) -> Range {
     let kernel = time_of(site, known, DEVICE_READ, "").range;
     match is_guest(site) {
         true => sum(kernel, time_of(site, known, GUEST_READ, "").range),

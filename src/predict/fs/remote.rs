@@ -10,6 +10,7 @@
 use crate::experiment::{Known, Site};
 use crate::predict::{Estimate, around, inverse, range};
 use record::event::{Bound, Range, Side};
+use std::net::IpAddr;
 
 /// Bytes of a block.
 const BLOCK_BYTES: f64 = 4096.0;
@@ -43,6 +44,8 @@ const CLIENT_SMB: Range = range(1.5e4, 6e4, 5e5);
 const CLIENT_FUSE: Range = range(2e4, 1.2e5, 1.5e6);
 const CLIENT_LIBRARY: Range = range(2e3, 1e4, 1.5e5);
 const CLIENT_OTHER: Range = range(3e3, 8e4, 1.5e6);
+/// Part of a client's time that the reading thread itself is on a CPU.
+const OWN_PART: Range = range(0.1, 0.5, 1.0);
 /// A request that waits for nothing before it is sent, and one behind others that were read ahead.
 const QUEUE_ALONE: Range = range(20.0, 4e3, 2e5);
 const QUEUE_BEHIND: Range = range(20.0, 5e4, 2e7);
@@ -104,6 +107,8 @@ pub(crate) struct Way<'facts> {
     pub(crate) file_system: &'facts str,
     /// What leads there.
     pub(crate) link: Link,
+    /// The server's address, where it is known.
+    pub(crate) server: Option<IpAddr>,
     /// Its interface.
     pub(crate) interface: Option<&'facts str>,
     /// Its rate, where the driver tells one.
@@ -219,6 +224,49 @@ pub(crate) fn client(way: &Way<'_>) -> Estimate {
     }
 }
 
+/// CPU time of the reading thread for a block, in ns: of what the client does its own part, for threads of
+/// the kernel or a program do the rest.
+pub(crate) fn cpu(known: Option<&Known>, way: &Way<'_>, reading: Reading) -> Estimate {
+    if reading == Reading::Cached {
+        return cached(known);
+    }
+    let client = client(way);
+    let part = range(
+        OWN_PART.low * client.range.low,
+        OWN_PART.likely * client.range.likely,
+        OWN_PART.high * client.range.high,
+    );
+    let (ns, what) = match reading {
+        // Requests for many blocks, shared by them.
+        Reading::Ahead => (
+            total(&[
+                COPY,
+                range(
+                    part.low / AHEAD_BLOCKS.high,
+                    part.likely / AHEAD_BLOCKS.likely,
+                    part.high / AHEAD_BLOCKS.low,
+                ),
+            ]),
+            "a copy, and a share of the client's work for what was read ahead",
+        ),
+        Reading::Missed => {
+            let all = total(&[part, COPY]);
+            (
+                range(COPY.low, all.likely, all.high),
+                "a copy, and the client's work for each miss",
+            )
+        }
+        Reading::Asked | Reading::Cached => (part, "the client's work for a request"),
+    };
+    Estimate {
+        range: ns,
+        because: format!(
+            "software: {what}, as far as the reading thread does it; {}",
+            client.because
+        ),
+    }
+}
+
 /// A request's wait before it is sent, in ns.
 pub(crate) fn queue(reading: Reading) -> Estimate {
     let (wait, why) = match reading {
@@ -290,7 +338,7 @@ fn round_trip(site: &Site, known: Option<&Known>, way: &Way<'_>) -> Estimate {
         return Estimate {
             range: around(ns, 1.0),
             because: format!(
-                "a round trip as net.rtt measured it, {:.0} µs, if its far end is the server",
+                "a round trip to it as net.rtt measured it, {:.0} µs",
                 ns / 1e3
             ),
         };
@@ -445,8 +493,8 @@ fn measured_rate(site: &Site, known: &Known, way: &Way<'_>) -> Option<f64> {
     found.map(|(_, rate)| rate).max_by(f64::total_cmp)
 }
 
-/// Whether a network figure is of the way to the server: of loopback for a server here, of the far end for
-/// another; TCP's, which file systems use.
+/// Whether a network figure is of the way to the server: of loopback for a server here, else of the far end
+/// where that is the server; TCP's, which file systems use.
 fn leads_there(site: &Site, way: &Way<'_>, case: &record::key::CaseId) -> bool {
     let has = |word: &str| case.0.iter().any(|(_, value)| value.text() == Some(word));
     if has("udp") || has("unix") {
@@ -454,7 +502,7 @@ fn leads_there(site: &Site, way: &Way<'_>, case: &record::key::CaseId) -> bool {
     }
     match way.link {
         Link::Loopback => has("loopback") || site.peer.is_none(),
-        _ => !has("loopback") && site.peer.is_some(),
+        _ => !has("loopback") && way.server.is_some() && way.server == site.peer_address,
     }
 }
 

@@ -15,6 +15,9 @@ use record::view::View;
 /// Rows above which a ladder's table is thinned where room is short.
 pub(super) const MANY_ROWS: usize = 24;
 
+/// More notes of one kind than this are told as one.
+const FOLDED_FROM: usize = 5;
+
 /// The section of an experiment and its figures.
 pub(crate) fn section(run: &Run, planned: &PlannedExperiment, figures: &[&Figure]) -> Section {
     let mut blocks = Vec::new();
@@ -362,7 +365,37 @@ fn discussion(run: &Run, figures: &[&Figure]) -> Vec<(Severity, String)> {
             notes.push((Severity::Note, text));
         }
     }
-    merged(notes)
+    merged(folded(notes))
+}
+
+/// What statistics say of very many figures, each with numbers of its own, is told once.
+fn folded(notes: Vec<(Severity, String)>) -> Vec<(Severity, String)> {
+    const KINDS: [(&str, &str); 2] = [
+        (
+            "disturbed: ",
+            "disturbed: too many of their rounds were to leave these out",
+        ),
+        ("two modes: ", "two modes"),
+    ];
+    let kind_of = |text: &str| {
+        let rest = text.split_once(": ").map_or("", |(_, rest)| rest);
+        KINDS.iter().position(|(start, _)| rest.starts_with(start))
+    };
+    let counts = [0, 1].map(|kind| {
+        let alike = notes.iter().filter(|(_, text)| kind_of(text) == Some(kind));
+        alike.count()
+    });
+    let fold = |(severity, text): (Severity, String)| match kind_of(&text) {
+        Some(kind) if counts[kind] > FOLDED_FROM => {
+            let name = text.split_once(": ").map_or("", |(name, _)| name);
+            let words = KINDS[kind].1;
+            let text =
+                format!("{name}: {words}; each one's numbers are in `plumb report --format json`.");
+            (severity, text)
+        }
+        _ => (severity, text),
+    };
+    notes.into_iter().map(fold).collect()
 }
 
 /// What the experiment itself noted, without what statistics say of single figures.
@@ -433,5 +466,29 @@ fn name(figure: &Figure) -> String {
         (Some(metric), false) => format!("{case} {}", metric.name),
         (None, true) => figure.experiment.clone(),
         (None, false) => case,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FOLDED_FROM, folded, merged};
+    use crate::analysis::findings::Severity;
+
+    #[test]
+    fn very_many_notes_of_a_kind_are_one_and_few_keep_their_numbers() {
+        let notes = |count: usize| -> Vec<(Severity, String)> {
+            let note = |at| {
+                let text = format!("size={at} latency: disturbed: 7 of 12 rounds; alone {at} ns.");
+                (Severity::Warning, text)
+            };
+            (0..count).map(note).collect()
+        };
+        assert_eq!(merged(folded(notes(FOLDED_FROM))).len(), FOLDED_FROM);
+        let mut many = notes(FOLDED_FROM + 1);
+        many.push((Severity::Note, "size=1 latency: cache: 3 %.".to_owned()));
+        let told = merged(folded(many));
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].1.contains("(6 figures): disturbed: "), "{told:?}");
+        assert!(told[1].1.ends_with("cache: 3 %."), "{told:?}");
     }
 }

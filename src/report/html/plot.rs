@@ -1,6 +1,6 @@
 //! A plot as data for the page's script, with tick labels in people's units.
 
-use crate::report::document::{Axis, Plot, Series, Shape};
+use crate::report::document::{Axis, Plot, Point, Series, Shape};
 use maud::{Markup, PreEscaped, html};
 use record::quantity::{render, scale};
 use record::unit::Unit;
@@ -8,6 +8,10 @@ use serde_json::{Value, json};
 
 /// Tick labels that an axis has at most.
 const MOST_TICKS: usize = 12;
+/// Room above the greatest measured value, as a factor, where a band goes on above it …
+const HEADROOM: f64 = 1.3;
+/// … by more than this factor.
+const BEYOND: f64 = 2.0;
 
 /// The element that the script fills, with its data beside it.
 pub(crate) fn figure(plot: &Plot) -> Markup {
@@ -34,21 +38,38 @@ fn data(plot: &Plot) -> Value {
             vec![point.x]
         }
     });
-    let y = extent(plot, plot.y.is_log, |point| {
+    let of_point = |point: &Point| {
         if spans {
             return Vec::new();
         }
         let (low, high) = point.ends.unwrap_or((point.y, point.y));
         vec![point.y, low, high]
-    });
+    };
+    let y = extent(plot, plot.y.is_log, of_point);
+    // A wide prediction must not flatten what was measured: its band goes on beyond the picture.
+    let measured = Plot {
+        series: lines(plot),
+        ..plot.clone()
+    };
+    let shown = extent(&measured, plot.y.is_log, of_point)
+        .map(|(low, high)| (low.min(0.0), high * HEADROOM))
+        .filter(|shown| !plot.y.is_log && y.is_some_and(|all| all.1 > BEYOND * shown.1));
     json!({
         "x": axis(&plot.x, x),
-        "y": axis(&plot.y, y),
+        "y": axis(&plot.y, shown.or(y)),
+        "shown": shown.map(|(low, high)| [low, high]),
         "series": plot.series.iter().map(series).collect::<Vec<_>>(),
         "markers": plot.markers.iter().map(|marker| json!({
             "at": marker.at, "label": marker.label, "measured": marker.is_measured,
         })).collect::<Vec<_>>(),
     })
+}
+
+/// What was measured, without the bands of what was predicted.
+fn lines(plot: &Plot) -> Vec<Series> {
+    let lines = plot.series.iter();
+    let lines = lines.filter(|series| !matches!(series.shape, Shape::Band | Shape::Ranges));
+    lines.cloned().collect()
 }
 
 fn is_spans(plot: &Plot) -> bool {
@@ -58,9 +79,8 @@ fn is_spans(plot: &Plot) -> bool {
 }
 
 fn series(series: &Series) -> Value {
-    let of = |get: &dyn Fn(&crate::report::document::Point) -> Value| -> Vec<Value> {
-        series.points.iter().map(get).collect()
-    };
+    let of =
+        |get: &dyn Fn(&Point) -> Value| -> Vec<Value> { series.points.iter().map(get).collect() };
     let shape = match series.shape {
         Shape::Line => "line",
         Shape::Dots => "dots",
@@ -89,11 +109,7 @@ fn series(series: &Series) -> Value {
     })
 }
 
-fn extent(
-    plot: &Plot,
-    is_log: bool,
-    get: impl Fn(&crate::report::document::Point) -> Vec<f64>,
-) -> Option<(f64, f64)> {
+fn extent(plot: &Plot, is_log: bool, get: impl Fn(&Point) -> Vec<f64>) -> Option<(f64, f64)> {
     plot.series
         .iter()
         .flat_map(|series| &series.points)
@@ -168,8 +184,41 @@ fn linear_ticks(low: f64, high: f64, unit: Unit) -> Vec<(f64, String)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{linear_ticks, log_ticks};
+    use super::{data, linear_ticks, log_ticks};
+    use crate::report::document::{Axis, Plot, Point, Series, Shape};
     use record::unit::Unit;
+
+    #[test]
+    fn a_wide_prediction_does_not_flatten_what_was_measured() {
+        let axis = |is_log| Axis {
+            label: String::new(),
+            unit: Some(Unit::Ns),
+            is_log,
+        };
+        let series = |shape, high: f64| Series {
+            name: String::new(),
+            shape,
+            points: vec![Point {
+                x: 1.0,
+                y: 90.0,
+                ends: Some((80.0, high)),
+                hover: String::new(),
+            }],
+        };
+        let plot = |band, is_log| {
+            let plot = Plot {
+                title: String::new(),
+                x: axis(false),
+                y: axis(is_log),
+                series: vec![series(Shape::Band, band), series(Shape::Line, 100.0)],
+                markers: Vec::new(),
+            };
+            data(&plot)["shown"].clone()
+        };
+        assert_eq!(plot(1e6, false), serde_json::json!([0.0, 130.0]));
+        assert!(plot(1e6, true).is_null(), "a logarithmic axis has room");
+        assert!(plot(200.0, false).is_null(), "all of it fits");
+    }
 
     #[test]
     fn ticks_are_round_and_few() {

@@ -113,7 +113,7 @@
       margin: { l: 70, r: 24, t: plot.markers.length ? 82 : 34, b: 56 },
       font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: style("--text") },
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-      xaxis: axis(plot.x), yaxis: { ...axis(plot.y), ...(bars || spans ? { type: "category", autorange: "reversed" } : {}) },
+      xaxis: axis(plot.x), yaxis: { ...axis(plot.y), ...(plot.shown ? { range: plot.shown } : {}), ...(bars || spans ? { type: "category", autorange: "reversed" } : {}) },
       hovermode: "closest", showlegend: !bars && !spans,
       hoverlabel: { bgcolor: style("--raised"), bordercolor: style("--line"), font: { color: style("--text") } },
       modebar: { bgcolor: "rgba(0,0,0,0)", color: style("--muted"), activecolor: style("--accent") },

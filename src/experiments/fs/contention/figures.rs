@@ -3,7 +3,7 @@
 use super::files::{Files, Prepared};
 use super::plan::{self, READS_LEAST};
 use super::readers::{As, Errand, Had, Reader, Shared, jain, read};
-use crate::experiments::fs::file::{Account, BLOCK_BYTES, Moved, ground_note};
+use crate::experiments::fs::file::{Account, BLOCK_BYTES, Moved, ground_note, order_seed};
 use crate::measure::{Bench, Clock, Settled, settle};
 use anyhow::{Context, Result};
 use record::case::{Case, Series};
@@ -99,8 +99,8 @@ fn of_files<'file>(
     case: &Case,
     seed: u64,
 ) -> Vec<Reader<'file>> {
-    // Other places in each round, or a device remembers.
-    let mut draw = fastrand::Rng::with_seed(seed);
+    // Other places in each round and case, or a device remembers.
+    let mut draw = fastrand::Rng::with_seed(order_seed(seed, &case.id));
     let blocks = size / BLOCK_BYTES as u64;
     let placed = files.iter().zip(cpus);
     placed
@@ -108,7 +108,7 @@ fn of_files<'file>(
             file: &file.opened.file,
             seed: file.seed,
             blocks,
-            first: draw.u64(..blocks),
+            first: draw.u64(..),
             random: case.text("pattern") == Some("random"),
             cpu: *cpu,
         })
@@ -221,8 +221,12 @@ fn busiest(shared: &Shared) -> Option<(usize, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{busiest, switches_among};
+    use super::{Prepared, busiest, of_files, switches_among};
     use crate::experiments::fs::contention::readers::{Had, Shared};
+    use crate::experiments::fs::file::Opened;
+    use record::case::Case;
+    use record::key::CaseId;
+    use std::collections::BTreeSet;
 
     fn had(cpu: usize, units: f64, cpu_ns: u64, forced: u64) -> Had {
         Had {
@@ -242,6 +246,27 @@ mod tests {
         let readers = [had(1, 9.0, 1, 5), had(0, 9.0, 1, 70), had(0, 9.0, 1, 7)];
         assert_eq!(switches_among(&readers), 77);
         assert_eq!(switches_among(&readers[..2]), 0);
+    }
+
+    #[test]
+    fn readers_of_each_case_and_round_begin_elsewhere() {
+        let opened = || Opened {
+            file: tempfile::tempfile().expect("a file"),
+            bytes: 64 << 20,
+            memory_alignment: 512,
+            offset_alignment: 512,
+            notes: Vec::new(),
+        };
+        let files = [opened(), opened()].map(|opened| Prepared { opened, seed: 1 });
+        let mut begun = BTreeSet::new();
+        for competitors in [1_u64, 4] {
+            let case = Case::new(CaseId::new().with("competitors", competitors));
+            for seed in [7, 8] {
+                let readers = of_files(&files, 64 << 20, &[0, 1], &case, seed);
+                begun.extend(readers.iter().map(|reader| reader.first));
+            }
+        }
+        assert_eq!(begun.len(), 8);
     }
 
     #[test]

@@ -87,7 +87,7 @@ pub(super) struct Reader<'file> {
     pub(super) seed: u64,
     /// Blocks of the file.
     pub(super) blocks: u64,
-    /// Block at which it begins.
+    /// Block at which it begins, counted round the file; where it draws its blocks, the seed of that.
     pub(super) first: u64,
     /// Draws its blocks.
     pub(super) random: bool,

@@ -2,6 +2,7 @@ use super::files::Files;
 use super::plan::{self, cpus};
 use super::{CARD, EXPERIMENT};
 use crate::experiment::{DirFacts, Experiment, Known, Preset, Site};
+use crate::experiments::fs::file::{Kind, ground};
 use crate::experiments::tests::{check, params, recorded, sites};
 use crate::host::{Host, Outside, Root};
 use crate::link::{CalibrateOrder, RoundOrder};
@@ -30,7 +31,7 @@ fn with_dir(site: Site, allowance_bytes: u64) -> Site {
 }
 
 fn spinning() -> Site {
-    let tree = "== sys/block/sda/size\n100\n== sys/block/sda/dev\n8:0\n== sys/block/sda/device/model\nX\n\
+    let tree = "== sys/block/sda/size\n2000000000\n== sys/block/sda/dev\n8:0\n== sys/block/sda/device/model\nX\n\
         == sys/block/sda/queue/rotational\n1\n\
         == proc/self/mountinfo\n22 1 8:0 / / rw - ext4 /dev/sda rw\n";
     let mut site = with_dir(bare_site(), NAMED_BYTES);
@@ -106,7 +107,8 @@ fn a_disk_that_spins_is_stated_to_take_longer() {
     };
     let quick = cost(&with_dir(recorded("epyc-7763-2s"), NAMED_BYTES));
     let slow = cost(&spinning());
-    assert!(slow > 3 * quick, "{slow:?} against {quick:?}");
+    // Alone a reader in order has the disk's own readahead; ten take each other's place from the head.
+    assert!(slow > 2 * quick, "{slow:?} against {quick:?}");
     assert!(
         slow < Duration::from_secs(20),
         "windows have a cap: {slow:?}"
@@ -238,6 +240,17 @@ fn rehearse(dir: &Path, set: &[(&str, &str)]) -> (Vec<Case>, Vec<Samples>, Vec<S
     (series.cases, samples, failed.collect())
 }
 
+/// Whether a directory's file system does what it is told, so that nothing may fail there.
+fn is_plain(dir: &Path) -> bool {
+    let site = Site {
+        host: Host::read(&Root::live(Outside::live())),
+        ..bare_site()
+    };
+    let ground = ground(&site, &dir.canonicalize().expect("it is there"));
+    let fs = ground.mount.map(|mount| mount.fs.as_str());
+    ground.kind == Kind::Device && fs.is_some_and(|fs| fs == "ext4" || fs == "xfs")
+}
+
 fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     // A thread of its own, because the bench pins it.
     std::thread::scope(|scope| scope.spawn(work).join().expect("does not panic"))
@@ -257,7 +270,7 @@ fn readers_of_a_real_directory_have_every_figure_or_say_why_not() {
     if !failed.is_empty() {
         // Where O_DIRECT is missing or faked.
         assert!(
-            failed.iter().all(|reason| reason.contains("cache:")),
+            !is_plain(dir.path()) && failed.iter().all(|reason| reason.contains("cache:")),
             "{failed:?}"
         );
         return;
@@ -305,7 +318,8 @@ fn a_file_that_is_gone_is_named_and_others_are_to_be_had() {
     let mut files = Files::default();
     if let Err(error) = files.cold(dir.path(), 64 << 10, 1) {
         // Where O_DIRECT is missing or faked.
-        assert!(format!("{error:#}").contains("cache:"), "{error:#}");
+        let told = format!("{error:#}");
+        assert!(!is_plain(dir.path()) && told.contains("cache:"), "{told}");
         return;
     }
     let error = files

@@ -59,7 +59,7 @@ pub(in crate::experiments::fs) struct Ground<'site> {
     pub(in crate::experiments::fs) kind: Kind,
     /// The disk, for devices and what poses as one.
     pub(in crate::experiments::fs) disk: Option<&'site Disk>,
-    /// `major:minor` under which the disk counts.
+    /// `major:minor` under which the disk counts; none where there may be other disks below.
     pub(in crate::experiments::fs) number: Option<String>,
     /// The mounted file system.
     pub(in crate::experiments::fs) mount: Option<&'site Mount>,
@@ -80,6 +80,9 @@ pub(in crate::experiments::fs) fn ground<'site>(site: &'site Site, dir: &Path) -
         };
     };
     let (disk, number) = disk_of(site, mount).unzip();
+    // Of a file system with a number of its own (btrfs) one disk is known by name, and there may be more: what
+    // that one counts is not all.
+    let number = number.filter(|number| *number == mount.number);
     let kind = kind_of(mount, disk);
     let is_virtual = disk.is_some_and(|disk| is_virtual(disk, site));
     let name = disk.map(|disk| disk.name.as_str());
@@ -124,6 +127,11 @@ pub(in crate::experiments::fs) fn ground_note(case: &Case) -> Option<String> {
     let is_virtual = text("device_kind").is_some();
     let is_plain = kind == Kind::Device && !is_virtual;
     let fs = text("file_system").unwrap_or("nowhere that the mounts tell");
+    if is_plain && text("device_number").is_none() {
+        return Some(format!(
+            "{fs} does not tell its devices one by one: what they gave is what this process was counted"
+        ));
+    }
     (!is_plain).then(|| {
         format!(
             "the files are on {}",
@@ -214,7 +222,8 @@ mod tests {
         28 22 0:50 / /far rw - nfs4 host:/x rw\n\
         29 22 0:51 / /fuse rw - fuse.sshfs host: rw\n\
         30 22 0:52 / /own rw - fuse.own own rw\n\
-        31 22 0:53 / /pool rw - zfs pool/x rw\n";
+        31 22 0:53 / /pool rw - zfs pool/x rw\n\
+        32 22 0:54 / /several rw - btrfs /dev/sdb rw\n";
 
     #[test]
     fn every_ground_is_told_apart() {
@@ -248,6 +257,13 @@ mod tests {
         assert_eq!(at["device_number"].text(), Some("8:16"));
         assert_eq!(at["readahead_bytes"].int(), Some(131_072));
         assert_eq!(at["mount_options"].text(), Some("rw,noatime"));
+        let several = ground(&site, Path::new("/several"));
+        assert_eq!((several.kind, &several.number), (Kind::Device, &None));
+        assert!(several.disk.is_some(), "its class is known all the same");
+        let mut case = Case::new(CaseId::new());
+        several.put(&site, &mut case.at);
+        let note = ground_note(&case).expect("something is not known");
+        assert!(note.contains("one by one"), "{note}");
     }
 
     #[test]

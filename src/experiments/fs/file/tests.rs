@@ -1,9 +1,14 @@
-use super::{BLOCK_BYTES, Mode, open, open_with, right, write_prepared};
+use super::{
+    BLOCK_BYTES, EVICTION_MOST, EVICTION_STILL, Mode, Patience, open, open_with, order_seed, right,
+    write_prepared,
+};
 use metal::memory::{Mapping, Pages};
 use metal::storage::{Way, file_system, residency};
+use record::key::CaseId;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 const BYTES: u64 = 1 << 20;
 const WRITE: Way = Way {
@@ -16,6 +21,29 @@ const WRITE: Way = Way {
 fn name_of(dir: &Path) -> &'static str {
     let dir = File::open(dir).expect("opens");
     file_system(&dir).expect("told").name().unwrap_or("unknown")
+}
+
+#[test]
+fn each_case_and_each_round_has_an_order_of_its_own() {
+    let case = |mode: &str| CaseId::new().with("pattern", "random").with("mode", mode);
+    let direct = order_seed(7, &case("direct"));
+    assert_eq!(direct, order_seed(7, &case("direct")));
+    assert_ne!(direct, order_seed(7, &case("cold")));
+    assert_ne!(direct, order_seed(8, &case("direct")));
+}
+
+#[test]
+fn pages_that_arrive_are_waited_for_and_pages_that_stay_are_not() {
+    let start = Instant::now();
+    let mut arriving = Patience::new(start);
+    let step = EVICTION_STILL / 2;
+    let lasted = (1..100)
+        .take_while(|turn| arriving.lasts(start + step * *turn, u64::from(1000 - *turn)))
+        .count();
+    assert_eq!(step * (lasted as u32 + 1), EVICTION_MOST, "to the last");
+    let mut kept = Patience::new(start);
+    assert!(kept.lasts(start, 5) && kept.lasts(start + step, 5));
+    assert!(!kept.lasts(start + EVICTION_STILL + Duration::from_millis(1), 5));
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! Passes over a file, block by block, and the account of where the blocks came from.
 
-use super::{BLOCK_BYTES, BLOCKS_MIN, WINDOWS, path_of, size_of};
+use super::{BLOCK_BYTES, BLOCKS_MIN, WINDOWS, file_bytes_of, path_of, size_of};
 use crate::experiments::fs::file::{
-    Account, Mode, Moved, Opened, ground_note, open, right, seed_of,
+    Account, Mode, Moved, Opened, ground_note, open, order_seed, right, seed_of,
 };
 use crate::experiments::prepared::demand_written_extents;
 use crate::measure::{Bench, Clock, Settled, WrongResult, settle};
+use crate::predict::fs::read as law;
 use crate::stats::histogram::Histogram;
 use anyhow::{Context, Result, ensure};
 use metal::io::{Buffers, Latencies, Op, Psync, Ran, Stop};
@@ -20,8 +21,8 @@ use std::time::{Duration, Instant};
 
 /// Blocks of a pass over a file that is larger …
 const PASS_BLOCKS: usize = 4096;
-/// … and of the part of a file that is brought into the page cache: 32 MiB.
-pub(super) const CACHED_BLOCKS: usize = 8192;
+/// … and of the part of a file that is brought into the page cache.
+const CACHED_BLOCKS: usize = law::CACHED_BYTES as usize / BLOCK_BYTES;
 /// What needs no eviction is passed over so often that a run has at least so many blocks.
 const RUN_BLOCKS: usize = 1024;
 /// Blocks that are read into, and looked at after each run.
@@ -47,11 +48,12 @@ pub(super) fn settled(series: &Series, bench: &Bench, dir: &Path) -> Result<Sett
 pub(super) fn time(case: &Case, bench: &mut Bench, dir: &Path, settled: Settled) -> Result<()> {
     let mode = case.text("mode").and_then(Mode::of).context("no mode")?;
     let bytes = size_of(case).context("no size")?;
-    let path = path_of(dir, bytes);
+    let file_bytes = file_bytes_of(case).context("no file")?;
+    let path = path_of(dir, file_bytes);
     let seed = seed_of(&path);
     let opened = open(&path, mode)?;
     ensure!(
-        opened.bytes == bytes,
+        opened.bytes == file_bytes,
         "the prepared file has another size: {}",
         opened.bytes
     );
@@ -60,16 +62,27 @@ pub(super) fn time(case: &Case, bench: &mut Bench, dir: &Path, settled: Settled)
         (BLOCK_BYTES as u64).is_multiple_of(alignment),
         "cache: O_DIRECT is missing for blocks of 4 KiB: it needs multiples of {alignment} bytes here"
     );
-    let extents = demand_written_extents(&opened.file, bytes)?;
+    let extents = demand_written_extents(&opened.file, file_bytes)?;
     let random = case.text("pattern") == Some("random");
-    let order = bench.order();
+    let seeds = Seeds {
+        round: bench.order().round,
+        mode,
+        order: order_seed(bench.order().seed, &case.id),
+    };
     let blocks = match mode {
-        Mode::Cached => Blocks::cached(bytes, random, order.round, order.seed),
-        _ => Blocks::all(bytes, random, order.round, order.seed),
+        Mode::Cached => Blocks::cached(bytes, random, seeds),
+        _ => Blocks::all(bytes, random, seeds),
     };
     let number = case.at.get("device_number").and_then(Value::text);
     let passes = run(bench, &opened, mode, &blocks, seed, number)?;
     let notes = opened.notes.iter().cloned().chain(ground_note(case));
+    let part = (mode == Mode::Cached && blocks.span().1 < bytes).then(|| {
+        format!(
+            "another part of {} of the file in each round is in the page cache and read",
+            render(blocks.span().1 as f64, Unit::B)
+        )
+    });
+    let notes = notes.chain(part);
     let samples = passes.record(case, bench)?;
     settled.write(&mut samples.quantities);
     samples.notes.extend(settled.note());
@@ -93,16 +106,25 @@ struct Blocks {
     pass: usize,
 }
 
+/// What an order depends on.
+#[derive(Clone, Copy)]
+struct Seeds {
+    round: u32,
+    mode: Mode,
+    /// Of the round and the case.
+    order: u64,
+}
+
 impl Blocks {
-    /// All of a file: in order, from another pass's begin in each round; or at random, none twice.
-    fn all(bytes: u64, random: bool, round: u32, seed: u64) -> Blocks {
+    /// All of a file: in order, from another pass's begin in each round and mode; or at random, none twice.
+    fn all(bytes: u64, random: bool, seeds: Seeds) -> Blocks {
         let count = (bytes / BLOCK_BYTES as u64) as u32;
         let mut order: Vec<u32> = (0..count).collect();
         let pass = PASS_BLOCKS.min(order.len());
         match random {
-            true => fastrand::Rng::with_seed(seed).shuffle(&mut order),
+            true => fastrand::Rng::with_seed(seeds.order).shuffle(&mut order),
             false => {
-                let first = begin(round, order.len().div_ceil(pass)) * pass;
+                let first = begin(seeds, order.len() / pass) * pass;
                 order.rotate_left(first);
             }
         }
@@ -111,13 +133,13 @@ impl Blocks {
 
     /// A part of a file that can be in memory: all of a small one, another part of a large one in each
     /// round.
-    fn cached(bytes: u64, random: bool, round: u32, seed: u64) -> Blocks {
+    fn cached(bytes: u64, random: bool, seeds: Seeds) -> Blocks {
         let count = (bytes / BLOCK_BYTES as u64) as usize;
         let pass = CACHED_BLOCKS.min(count);
-        let first = begin(round, count / pass) * pass;
+        let first = begin(seeds, count / pass) * pass;
         let mut order: Vec<u32> = (first..first + pass).map(|block| block as u32).collect();
         if random {
-            fastrand::Rng::with_seed(seed).shuffle(&mut order);
+            fastrand::Rng::with_seed(seeds.order).shuffle(&mut order);
         }
         Blocks { order, pass }
     }
@@ -135,11 +157,17 @@ fn offset(block: u32) -> u64 {
     u64::from(block) * BLOCK_BYTES as u64
 }
 
-/// Where a round begins, of `places`: rounds that follow one another are far apart.
-fn begin(round: u32, places: usize) -> usize {
+/// Where a case begins, of `places`: rounds that follow one another are far apart, and so are the modes of
+/// one that a device answers.
+fn begin(seeds: Seeds, places: usize) -> usize {
+    let places = places.max(1);
     // The golden section: no two of few rounds meet.
-    let turns = f64::from(round.saturating_sub(1)) * 0.618_033_988_749_895;
-    (turns.fract() * places as f64) as usize % places.max(1)
+    let turns = f64::from(seeds.round.saturating_sub(1)) * 0.618_033_988_749_895;
+    let of_round = (turns.fract() * places as f64) as usize;
+    let of_device = Mode::ALL.into_iter().filter(|mode| *mode != Mode::Cached);
+    let modes = of_device.clone().count();
+    let rank = of_device.take_while(|mode| *mode != seeds.mode).count();
+    (of_round + rank * places / modes) % places
 }
 
 /// What the passes of a case yielded.
@@ -153,6 +181,8 @@ struct Passes {
     moved: Moved,
     passes: usize,
     span_bytes: u64,
+    /// Bytes that the kernel read ahead and nobody asked for.
+    ahead: u64,
 }
 
 fn run(
@@ -177,6 +207,7 @@ fn run(
     let mut engine = Psync::new(file, buffers);
     let mut log = Latencies::new(KEPT);
     let (mut whole, mut part, mut passes, mut done) = (Vec::new(), None, 0, 0_u64);
+    let mut ahead = 0;
     let (start, mut timed) = (Instant::now(), Duration::ZERO);
     let account = Account::begin(number);
     for pass in blocks.order.chunks(blocks.pass).cycle() {
@@ -197,6 +228,9 @@ fn run(
         };
         let next = || left.next().map(|block| offset(*block));
         let ran = engine.run(Op::Read, next, || clock.end(), stop, &mut log)?;
+        if is_cold {
+            ahead += opened.beyond(ran.bytes)?;
+        }
         demand_right(&engine, seed)?;
         timed += Duration::from_nanos(clock.between_ns(ran.first_tick, ran.last_tick) as u64);
         passes += 1;
@@ -213,7 +247,7 @@ fn run(
     let asked = if mode == Mode::Cached {
         0
     } else {
-        done * BLOCK_BYTES as u64
+        done * BLOCK_BYTES as u64 + ahead
     };
     let moved = account.end(asked);
     if mode == Mode::Cached {
@@ -227,6 +261,7 @@ fn run(
         moved,
         passes,
         span_bytes,
+        ahead,
     })
 }
 
@@ -278,6 +313,7 @@ impl Passes {
         let quantities = &mut samples.quantities;
         quantities.insert("passes".to_owned(), self.passes as f64);
         quantities.insert("span_bytes".to_owned(), self.span_bytes as f64);
+        quantities.insert("ahead_bytes".to_owned(), self.ahead as f64);
         self.moved.describe(samples);
         samples.notes.extend(notes);
         Ok(samples)
@@ -302,16 +338,25 @@ impl Passes {
 
 #[cfg(test)]
 mod tests {
-    use super::{BLOCK_BYTES, Blocks, CACHED_BLOCKS, PASS_BLOCKS};
+    use super::{BLOCK_BYTES, Blocks, CACHED_BLOCKS, Mode, PASS_BLOCKS, Seeds};
+    use std::collections::BTreeSet;
 
     const MIB: u64 = 1 << 20;
+
+    fn seeds(round: u32, order: u64) -> Seeds {
+        Seeds {
+            round,
+            mode: Mode::Direct,
+            order,
+        }
+    }
 
     #[test]
     fn a_pass_reads_no_block_twice_and_misses_none() {
         for random in [false, true] {
             for bytes in [128 << 10, 17 * MIB, 64 * MIB] {
                 for round in 1..5 {
-                    let blocks = Blocks::all(bytes, random, round, 9);
+                    let blocks = Blocks::all(bytes, random, seeds(round, 9));
                     let mut seen = blocks.order.clone();
                     seen.sort_unstable();
                     let count = (bytes / BLOCK_BYTES as u64) as u32;
@@ -325,25 +370,42 @@ mod tests {
 
     #[test]
     fn rounds_begin_a_large_file_at_different_places_and_a_small_one_at_its_begin() {
-        let first = |round, bytes| Blocks::all(bytes, false, round, 9).order[0];
-        let places: std::collections::BTreeSet<u32> =
-            (1..7).map(|round| first(round, 256 * MIB)).collect();
+        let first = |round, bytes| Blocks::all(bytes, false, seeds(round, 9)).order[0];
+        let places: BTreeSet<u32> = (1..7).map(|round| first(round, 256 * MIB)).collect();
         assert_eq!(places.len(), 6);
         assert!(places.iter().all(|block| block % PASS_BLOCKS as u32 == 0));
         assert!((1..7).all(|round| first(round, 16 * MIB) == 0));
-        // At random, another order in each round: the seed is the round's.
+        // At random, another order in each round and case.
         assert_ne!(
-            Blocks::all(MIB, true, 1, 1).order,
-            Blocks::all(MIB, true, 1, 2).order
+            Blocks::all(MIB, true, seeds(1, 1)).order,
+            Blocks::all(MIB, true, seeds(1, 2)).order
         );
     }
 
     #[test]
+    fn modes_of_a_round_begin_at_different_places() {
+        let device = Mode::ALL.into_iter().filter(|mode| *mode != Mode::Cached);
+        for bytes in [64 * MIB, 256 * MIB] {
+            for round in 1..7 {
+                let first = |mode| {
+                    let seeds = Seeds {
+                        mode,
+                        ..seeds(round, 9)
+                    };
+                    Blocks::all(bytes, false, seeds).order[0]
+                };
+                let places: BTreeSet<u32> = device.clone().map(first).collect();
+                assert_eq!(places.len(), 4, "{bytes} in round {round}: {places:?}");
+            }
+        }
+    }
+
+    #[test]
     fn of_a_large_cached_file_a_part_is_read() {
-        let small = Blocks::cached(MIB, false, 3, 1);
+        let small = Blocks::cached(MIB, false, seeds(3, 1));
         assert_eq!(small.span(), (0, MIB));
         for round in 1..9 {
-            let part = Blocks::cached(256 * MIB, true, round, 1);
+            let part = Blocks::cached(256 * MIB, true, seeds(round, 1));
             let (first, bytes) = part.span();
             assert_eq!(bytes, (CACHED_BLOCKS * BLOCK_BYTES) as u64);
             assert!(first + bytes <= 256 * MIB && first % bytes == 0);

@@ -24,7 +24,7 @@ fn with_disk(name: &str, spins: bool, allowance_bytes: u64) -> Site {
         _ => format!("== sys/block/{name}/device/model\nX\n"),
     };
     let tree = format!(
-        "== sys/block/{name}/size\n100\n== sys/block/{name}/dev\n8:0\n\
+        "== sys/block/{name}/size\n2000000000\n== sys/block/{name}/dev\n8:0\n\
          {model}== sys/block/{name}/queue/rotational\n{}\n\
          == sys/block/{name}/queue/read_ahead_kb\n128\n\
          == proc/self/mountinfo\n22 1 8:0 / / rw - ext4 /dev/{name} rw\n\
@@ -105,16 +105,18 @@ fn its_rounds_keep_their_allotment() {
 
 #[test]
 fn files_that_have_no_room_are_skipped_with_the_way_out_the_largest_first() {
-    // Six of thirty-two shares of 2 GiB are 384 MiB.
-    let site = with_disk("sda", false, 2 << 30);
-    let standard = check(&EXPERIMENT, &site, Preset::Standard);
-    assert!(standard.skipped.is_empty(), "321 MiB fit");
+    // Six of thirty-two shares of 2 GiB are 384 MiB: of a usual directory all sizes fit.
+    let usual = with_disk("sda", false, 2 << 30);
+    for preset in [Preset::Standard, Preset::Thorough] {
+        assert!(check(&EXPERIMENT, &usual, preset).skipped.is_empty());
+    }
+    let site = with_disk("sda", false, 3 << 29);
     let thorough = check(&EXPERIMENT, &site, Preset::Thorough);
     let skipped = thorough.skipped.iter();
     let mut sizes: Vec<u64> = skipped.filter_map(|(id, _)| id.int("size")).collect();
     sizes.sort_unstable();
     sizes.dedup();
-    assert_eq!(sizes, [256 << 20], "the others are 260 MiB");
+    assert_eq!(sizes, [256 << 20], "288 MiB, and the small ones are 67 MiB");
     let (_, skip) = &thorough.skipped[0];
     assert!(
         skip.needed
@@ -126,6 +128,75 @@ fn files_that_have_no_room_are_skipped_with_the_way_out_the_largest_first() {
         .series(&nothing, &params(&CARD, Preset::Quick, &[]))
         .expect_err("no room");
     assert!(skip.reason.contains("64 MiB"), "{}", skip.reason);
+}
+
+#[test]
+fn large_sizes_lie_in_one_file_and_small_ones_have_their_own() {
+    let site = with_disk("sda", true, 1 << 40);
+    let offer = check(&EXPERIMENT, &site, Preset::Standard);
+    let cost = EXPERIMENT.prepare_cost(&site, &offer.series[0]);
+    // 257 MiB at 80 MB/s.
+    assert!((cost.as_secs_f64() - 3.37).abs() < 0.02, "{cost:?}");
+    let series = offer.series.into_iter().next().expect("one");
+    let series = EXPERIMENT
+        .resolve(&site, &Known::default(), series)
+        .expect("a place");
+    for case in &series.cases {
+        let expected = match case.int("size") {
+            Some(bytes) if bytes <= 32 << 20 => bytes,
+            _ => 256 << 20,
+        };
+        assert_eq!(super::file_bytes_of(case), Some(expected), "{}", case.id);
+    }
+    let sizes = [1 << 20, 32 << 20, 33 << 20, 48 << 20].into();
+    let files: Vec<u64> = super::files(&sizes).into_iter().collect();
+    assert_eq!(files, [1 << 20, 32 << 20, 48 << 20]);
+}
+
+#[test]
+fn the_beginning_of_a_larger_file_is_measured_as_a_file() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let site = here_with(dir.path());
+    let set = [("mode", "cached"), ("size", "33MiB,34MiB")];
+    let rehearsed = rehearse_in(&EXPERIMENT, &site, Preset::Rehearsal, &set);
+    assert!(rehearsed.failed.is_empty(), "{:?}", rehearsed.failed);
+    for size in [33 << 20, 34 << 20] {
+        let id = case("random", "cached", size);
+        let samples = rehearsed.of(&id, "latency_per_block").expect("measured");
+        assert_eq!(samples.quantities["span_bytes"], f64::from(32 << 20));
+        let told = samples
+            .notes
+            .iter()
+            .any(|note| note.contains("another part of 32 MiB"));
+        assert!(told, "{:?}", samples.notes);
+    }
+}
+
+#[test]
+fn what_was_read_ahead_in_vain_makes_up_for_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let site = here_with(dir.path());
+    if !is_plain(&site) {
+        println!("skipped: temporary files are on no plain file system");
+        return;
+    }
+    let set = [
+        ("mode", "cold"),
+        ("size", "32MiB"),
+        ("pattern", "sequential"),
+    ];
+    let rehearsed = rehearse_in(&EXPERIMENT, &site, Preset::Rehearsal, &set);
+    let id = case("sequential", "cold", 32 << 20);
+    let samples = rehearsed.of(&id, "latency_per_block").expect("measured");
+    let of = |name: &str| samples.quantities[name];
+    // Few blocks are asked for in a rehearsal, and a window comes: it is not taken for others' blocks.
+    let more = of("own_bytes") - of("asked_bytes");
+    assert!(
+        (0.0..65536.0).contains(&more),
+        "{more} of {}",
+        of("own_bytes")
+    );
+    assert!(of("ahead_bytes") > 0.0 && of("cache_share") == 0.0);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Reads of files below a mounted directory, through the kernel.
 
 use super::passes::{Reader, drive};
-use super::wire;
+use super::{place, wire};
 use crate::experiments::fs::file::{Mode, Opened, open, right, write_prepared};
 use crate::host::block::is_mounted;
 use crate::measure::Bench;
@@ -25,8 +25,11 @@ fn name(bytes: u64) -> String {
 /// Writes a file of each size that the series has.
 ///
 /// # Errors
-/// As [`write_prepared`].
+/// As [`write_prepared`]; the directory lies elsewhere than planned.
 pub(super) fn prepare(series: &Series, dir: &Path) -> Result<Vec<PathBuf>> {
+    let first = series.cases.first().context("the series has no case")?;
+    let opened = std::fs::File::open(dir).context("opening the directory")?;
+    place::of(&opened, first).with_context(|| dir.display().to_string())?;
     let sizes: BTreeSet<u64> = series
         .cases
         .iter()
@@ -97,8 +100,10 @@ pub(super) fn time(case: &Case, bench: &mut Bench) -> Result<()> {
     // that it learnt of earlier reads counts.
     let opened = open(&dir.join(name(bytes)), mode)?;
     ensure!(opened.bytes == bytes, "the prepared file has another size");
+    let place = place::of(&opened.file, case).with_context(|| dir.display().to_string())?;
     let facts = file_system(&opened.file).context("statfs")?;
     let mut notes = opened.notes.clone();
+    notes.extend(place.note);
     let mut file = File {
         opened,
         mode,
@@ -106,7 +111,7 @@ pub(super) fn time(case: &Case, bench: &mut Bench) -> Result<()> {
         is_warm: false,
     };
     file.begin_pass()?;
-    let counters = wire::Before::of(case);
+    let counters = wire::Before::of(place.target);
     let passes = drive(bench, case, bytes, &mut file)?;
     let counted = counters.and_then(wire::Before::end);
     let asked = passes.bytes();

@@ -3,6 +3,7 @@
 use crate::experiments::fs::file::BLOCK_BYTES;
 use crate::measure::Bench;
 use anyhow::{Context, Result, ensure};
+use metal::clock::{Clock, vdso_clock_gettime};
 use metal::io::Buffers;
 use record::case::Case;
 use record::event::Samples;
@@ -40,6 +41,8 @@ pub(super) struct Passes {
     latencies_ns: Vec<f64>,
     per_block_ns: Vec<f64>,
     bandwidths: Vec<f64>,
+    iops: Vec<f64>,
+    cpu_ns: Vec<f64>,
     /// Blocks that were read.
     pub(super) blocks: u64,
 }
@@ -87,6 +90,7 @@ pub(super) fn drive(
     while !enough(seen.latencies_ns.len(), spent_ns) {
         reader.begin_pass()?;
         let before = seen.latencies_ns.len();
+        let cpu_before_ns = vdso_clock_gettime(Clock::THREAD_CPU);
         let first = clock.start();
         let mut last = first;
         for (index, offset) in offsets.iter().enumerate() {
@@ -101,10 +105,11 @@ pub(super) fn drive(
                 break;
             }
         }
+        let cpu_ns = vdso_clock_gettime(Clock::THREAD_CPU) - cpu_before_ns;
         let read = seen.latencies_ns.len() - before;
         let length_ns = clock.between_ns(first, last);
         spent_ns += length_ns;
-        seen.add(read, length_ns);
+        seen.add(read, length_ns, cpu_ns as f64);
         let last = offsets
             .iter()
             .enumerate()
@@ -118,7 +123,7 @@ pub(super) fn drive(
 }
 
 impl Passes {
-    fn add(&mut self, blocks: usize, length_ns: f64) {
+    fn add(&mut self, blocks: usize, length_ns: f64, cpu_ns: f64) {
         self.blocks += blocks as u64;
         // The beginning of a pass that was cut off is no pass: it stands only if there is no other.
         if blocks < BLOCKS_MIN && !self.per_block_ns.is_empty() {
@@ -127,6 +132,8 @@ impl Passes {
         self.per_block_ns.push(length_ns / blocks as f64);
         self.bandwidths
             .push((blocks * BLOCK_BYTES) as f64 / length_ns * 1e9);
+        self.iops.push(blocks as f64 / length_ns * 1e9);
+        self.cpu_ns.push(cpu_ns / blocks as f64);
     }
 
     /// Records what was read; returns the samples of the latency, for what else is to be said.
@@ -140,6 +147,8 @@ impl Passes {
     ) -> Result<&'bench mut Samples> {
         bench.record_batches(case, "latency_per_block", 0, self.per_block_ns)?;
         bench.record_batches(case, "bandwidth", 0, self.bandwidths)?;
+        bench.record_batches(case, "iops", 0, self.iops)?;
+        bench.record_batches(case, "cpu", 0, self.cpu_ns)?;
         bench.record(case, "latency", self.latencies_ns)
     }
 }

@@ -38,6 +38,17 @@ pub(super) fn of(
                 None => rate.prediction(),
             }
         }
+        "iops" => {
+            let per_block = block(reading);
+            Estimate {
+                range: inverse(1e9, per_block.range),
+                because: per_block.because,
+            }
+            .prediction()
+        }
+        // What else this run measured says nothing of what a client does.
+        "cpu" if known.is_some() && reading != Reading::Cached => return None,
+        "cpu" => law::cpu(known, &way, reading).prediction(),
         _ if way.client != Client::Nfs => none(known, "only the kernel's NFS counts its reads")?,
         _ if reading == Reading::Cached => none(known, "a read from the cache asks no server")?,
         "rpc_rtt" => law::wire(site, known, &way).prediction(),
@@ -75,6 +86,7 @@ fn way(case: &Case) -> Way<'_> {
         client,
         file_system,
         link,
+        server: text("server").and_then(|server| server.parse().ok()),
         interface: text("interface"),
         bits_per_second: case.int("link_bits_per_second"),
         mtu_bytes: case.int("mtu_bytes"),

@@ -10,6 +10,18 @@ use std::path::{Component, Path};
 
 /// What a URL begins with.
 const SCHEME: &str = "nfs://";
+/// What a URL may ask of the library: how the server is found and who asks. Whatever else there is
+/// (`readahead`, `pagecache`, `dircache` …) would answer reads from memory, or wait longer.
+const ARGUMENTS: [&str; 8] = [
+    "version",
+    "nfsport",
+    "mountport",
+    "uid",
+    "gid",
+    "tcp-syncnt",
+    "auto-traverse-mounts",
+    "sec",
+];
 /// What stands among a case's facts as the file system of a file that nothing mounts.
 pub(super) const LIBRARY: &str = "libnfs";
 /// Default of the path: none.
@@ -90,7 +102,7 @@ fn directory<'site>(site: &'site Site, text: &str) -> Result<Target<'site>, Skip
         Kind::Network | Kind::Fuse => Ok(Target::Directory { ground }),
         Kind::Device | Kind::Memory => refuse(format!(
             "{text} lies on this machine ({named}): that is what fs.read measures, with --dir {text}. If it \
-             is a symbolic link, name what it leads to"
+             is a symbolic link, name what it leads to; if it is mounted at first access, look into it first"
         )),
         // A cluster's file system that is not in any list has no disk here either.
         Kind::Stacked | Kind::Unknown => match ground.mount.is_some_and(is_remote) {
@@ -131,6 +143,16 @@ impl Url {
             let mut all = arguments.split('&').filter_map(|one| one.split_once('='));
             all.find(|(have, _)| *have == name).map(|(_, value)| value)
         };
+        for one in arguments.split('&').filter(|one| !one.is_empty()) {
+            let name = one.split_once('=').map_or(one, |(name, _)| name);
+            if !ARGUMENTS.contains(&name) || !one.contains('=') {
+                return Err(format!(
+                    "{text}: {one} is none of the arguments that are taken ({}, each with its =VALUE): others \
+                     turn on caches in the library or change how long it waits",
+                    ARGUMENTS.join(", ")
+                ));
+            }
+        }
         let version = match argument("version") {
             None => None,
             Some(typed @ ("3" | "4")) => typed.parse().ok(),
@@ -239,7 +261,7 @@ impl Target<'_> {
 }
 
 /// The server of a mount: the address that its options state, else the name in its source.
-fn server_of(mount: &Mount) -> Option<String> {
+pub(super) fn server_of(mount: &Mount) -> Option<String> {
     let stated = mount
         .options
         .split(',')
@@ -282,6 +304,8 @@ mod tests {
             "{}",
             url.text
         );
+        let all = "nfs://s/e/f?uid=7&gid=8&mountport=9&tcp-syncnt=1&auto-traverse-mounts=0&sec=sys";
+        assert_eq!(Url::parse(all).expect("all of them").text, all);
         let url = Url::parse("nfs://server/file").expect("in the root");
         assert_eq!((url.export.as_str(), url.file.as_str()), ("/", "/file"));
         assert_eq!(url.versions(), [4, 3]);
@@ -297,6 +321,10 @@ mod tests {
             ("nfs://server:2049/exp/file", "nfsport"),
             ("nfs://server/exp/file?version=5", "neither 3 nor 4"),
             ("nfs://server/exp/100%", "%25"),
+            ("nfs://server/exp/file?readahead=1048576", "readahead=1048576 is none"),
+            ("nfs://server/exp/file?version=4&pagecache=64", "pagecache=64 is none"),
+            ("nfs://server/exp/file?autoreconnect=-1", "autoreconnect"),
+            ("nfs://server/exp/file?version", "=VALUE"),
         ] {
             let reason = Url::parse(wrong).expect_err(wrong);
             assert!(reason.contains(word), "{reason}");

@@ -27,9 +27,8 @@ pub(super) struct Since {
 }
 
 impl Before {
-    /// Reads the counters of the mount that a case names; `None` where it is not one of NFS.
-    pub(super) fn of(case: &Case) -> Option<Before> {
-        let target = case.at.get("mount_point")?.text()?.to_owned();
+    /// Reads the counters of what is mounted at a place; `None` where that is not of NFS.
+    pub(super) fn of(target: String) -> Option<Before> {
         let stats = of(&mountstats()?, &target)?;
         Some(Before { target, stats })
     }
@@ -38,6 +37,21 @@ impl Before {
     pub(super) fn end(self) -> Option<Since> {
         since(&self.stats, &of(&mountstats()?, &self.target)?)
     }
+}
+
+/// Share of what was asked for that did not come from the server.
+pub(super) fn share_from_cache(asked: u64, came: u64) -> Option<f64> {
+    (asked > 0).then(|| asked.saturating_sub(came) as f64 / asked as f64)
+}
+
+/// What is said where the server gave less than was asked for, and who counted that.
+pub(super) fn cache_note(share: f64, counted_by: &str) -> Option<String> {
+    (share > SHARE_UNTOLD).then(|| {
+        format!(
+            "cache: {:.0} % of what was read did not come from the server ({counted_by})",
+            share * 100.0
+        )
+    })
 }
 
 fn mountstats() -> Option<String> {
@@ -59,8 +73,7 @@ fn since(before: &MountStats, now: &MountStats) -> Option<Since> {
 impl Since {
     /// Share of what was asked for that did not come from the server in these reads.
     fn cache_share(&self, asked: u64) -> Option<f64> {
-        let came = self.bytes?.server_read;
-        (asked > 0).then(|| asked.saturating_sub(came) as f64 / asked as f64)
+        share_from_cache(asked, self.bytes?.server_read)
     }
 
     /// Puts what was counted beside a case's figure, and a note beginning `cache:` where the server gave
@@ -71,6 +84,7 @@ impl Since {
         put("asked_bytes", asked as f64);
         put("nfs_reads", self.read.count as f64);
         put("nfs_retransmissions", self.read.retransmissions() as f64);
+        put("nfs_rtt_sum_ns", self.read.rtt_ms as f64 * NS_PER_MS);
         put("nfs_timeouts", self.read.timeouts as f64);
         if let Some(errors) = self.read.errors {
             put("nfs_errors", errors as f64);
@@ -82,11 +96,9 @@ impl Since {
         if let Some(share) = share {
             put("cache_share", share);
         }
-        if let Some(share) = share.filter(|share| *share > SHARE_UNTOLD && !is_cached) {
-            samples.notes.push(format!(
-                "cache: {:.0} % of what was read did not come from the server (mountstats)",
-                share * 100.0
-            ));
+        if !is_cached {
+            let note = share.and_then(|share| cache_note(share, "mountstats"));
+            samples.notes.extend(note);
         }
         let again = self.read.retransmissions();
         if again > 0 {

@@ -22,6 +22,7 @@ fn site(tree: &str) -> Site {
     Site {
         host: Host::read(&Root::tree(tree)),
         peer: None,
+        peer_address: None,
         dir: None,
         cpus: vec![0],
         memory_bytes: 16 * GIB,

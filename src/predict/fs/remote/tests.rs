@@ -1,14 +1,17 @@
-use super::{Client, Link, Reading, Way, block, is_known, link_bound, one_read, wire};
+use super::{Client, Link, Reading, Way, block, cpu, is_known, link_bound, one_read, wire};
 use crate::experiment::{Known, Site};
 use crate::host::Host;
 use crate::predict::tests::bare_site;
 use record::key::{CaseId, Key};
+use std::net::{IpAddr, Ipv4Addr};
 
+const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 /// R1's way to its server: an adapter of 100 Mbit/s behind USB.
 const SLOW: Way<'static> = Way {
     client: Client::Nfs,
     file_system: "nfs",
     link: Link::Wired,
+    server: Some(SERVER),
     interface: Some("eth0"),
     bits_per_second: Some(100_000_000),
     mtu_bytes: Some(1500),
@@ -22,10 +25,11 @@ fn with(known: &mut Known, experiment: &str, id: &[(&str, &str)], metric: &str, 
     known.insert(Key::new(experiment, &id, metric), value);
 }
 
-/// A site with a far end, about which nothing else is known.
-fn site_with_peer() -> Site {
+/// A site with a far end at an address, about which nothing else is known.
+fn site_with_peer(address: IpAddr) -> Site {
     Site {
         peer: Some(Host::read(&crate::host::Root::tree(""))),
+        peer_address: Some(address),
         ..bare_site()
     }
 }
@@ -80,6 +84,11 @@ fn slower_links_and_clients_take_longer() {
     };
     let beyond = wire(&site, None, &far).range;
     assert!(beyond.high > 1e8 && wire(&site, None, &SLOW).range.high < 1e9);
+    // The reading thread is on a CPU for a part of what its client takes, and for a copy of what is there.
+    let busy = |reading| cpu(None, &far, reading).range;
+    assert!(busy(Reading::Asked).likely < super::client(&far).range.likely);
+    assert!(busy(Reading::Cached).likely < busy(Reading::Ahead).likely);
+    assert!(busy(Reading::Ahead).likely < busy(Reading::Missed).likely);
     // From the cache nothing of the way counts.
     let cached = one_read(&site, None, &far, Reading::Cached).range;
     assert!(cached.high < 1e4, "{cached:?}");
@@ -87,7 +96,7 @@ fn slower_links_and_clients_take_longer() {
 
 #[test]
 fn figures_of_the_same_run_say_better() {
-    let site = site_with_peer();
+    let site = site_with_peer(SERVER);
     let mut known = Known::default();
     assert!(!is_known(&site, &known, &SLOW, Reading::Asked));
     // Of loopback and of another protocol: not the way to the server.
@@ -130,6 +139,16 @@ fn figures_of_the_same_run_say_better() {
     );
     assert!(derived.because.contains("net.rtt") && derived.because.contains("net.bandwidth"));
     assert!(derived.range.low > prior.range.low);
+    // A far end that is not the server says nothing of the way to it, nor one that nobody told the address of.
+    let other = site_with_peer(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 3)));
+    assert!(!is_known(&other, &known, &SLOW, Reading::Asked));
+    let elsewhere = block(&other, Some(&known), &SLOW, Reading::Asked);
+    assert_eq!(elsewhere.range, prior.range);
+    let unnamed = Way {
+        server: None,
+        ..SLOW
+    };
+    assert!(!is_known(&site, &known, &unnamed, Reading::Asked));
     // The server of a run without a far end is another machine: its figures are of loopback.
     assert!(!is_known(&bare_site(), &known, &SLOW, Reading::Asked));
     let here = Way {
