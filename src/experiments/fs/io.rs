@@ -140,7 +140,6 @@ use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -394,7 +393,7 @@ impl Experiment for Io {
                 dir: &dir,
                 work,
                 sizes,
-                seed: seed_for(bench.order().seed, case),
+                seed: file::order_seed(bench.order().seed, &case.id),
                 clock: Task::clock(bench, &cpus, window_ns)?,
                 window_ns,
                 number,
@@ -411,14 +410,6 @@ impl Experiment for Io {
         });
         Ok(())
     }
-}
-
-/// A seed that each case of a round has for itself: what one case has read is otherwise in the cache of a
-/// drive or of a host when the next one reads it in the same order.
-fn seed_for(round: u64, case: &Case) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (round, case.id.to_string()).hash(&mut hasher);
-    hasher.finish()
 }
 
 /// Whether writes into the page cache go on at once: the mount asks for it, or who answers may do so.

@@ -1,8 +1,9 @@
 use super::cases::{self, KIB, MIB, Work};
 use super::crew;
 use super::places::Places;
-use super::{CARD, EXPERIMENT, ID, is_written_through, request, seed_for};
+use super::{CARD, EXPERIMENT, ID, is_written_through, request};
 use crate::experiment::{DirFacts, Experiment, Known, Offer, Preset, Site};
+use crate::experiments::fs::file::order_seed;
 use crate::experiments::tests::{check, params, recorded, sites};
 use crate::link::{CalibrateOrder, RoundOrder};
 use crate::measure::{Bench, calibrate};
@@ -297,9 +298,13 @@ fn each_case_of_a_round_has_an_order_of_its_own() {
             let places = std::iter::from_fn(|| places.next());
             places.take(50).collect::<Vec<_>>()
         };
-        let order = first(seed_for(7, case));
-        assert_eq!(order, first(seed_for(7, case)));
-        assert_ne!(order, first(seed_for(8, case)), "another in each round");
+        let order = first(order_seed(7, &case.id));
+        assert_eq!(order, first(order_seed(7, &case.id)));
+        assert_ne!(
+            order,
+            first(order_seed(8, &case.id)),
+            "another in each round"
+        );
         assert!(!orders.contains(&order), "{}", case.id);
         orders.push(order);
     }
