@@ -62,3 +62,23 @@ def told(name, ratios):
     text = "none below six pairs" if low_high is None else f"[{low_high[0]:.3f}, {low_high[1]:.3f}]"
     print(f"{name}: ratio {median(ratios):.3f}, 95 % interval {text}, {len(ratios)} pairs")
     return median(ratios), low_high
+
+
+def goal(name, ratios, sense):
+    """Prints the ratios and whether the goal is met (METHOD 7): ">=" when the interval's upper end reaches
+    1.00 with the median within 2 %, "<=" when its lower end does."""
+    middle, low_high = told(name, ratios)
+    if low_high is None:
+        print(f"{name}: not judged, {len(ratios)} pairs are too few")
+        return False
+    met = (low_high[1] >= 1.0 and middle >= 0.98) if sense == ">=" else (low_high[0] <= 1.0 and middle <= 1.02)
+    print(f"{name}: goal {sense} 1.00 {'met' if met else 'NOT MET'}")
+    return met
+
+
+def agree(name, ratios):
+    """Prints the ratios and whether their median is within 5 % of 1.00."""
+    middle, _ = told(name, ratios)
+    met = abs(middle - 1.0) <= 0.05
+    print(f"{name}: {'agrees' if met else 'DOES NOT AGREE'} within 5 %")
+    return met

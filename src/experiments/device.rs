@@ -174,6 +174,20 @@ pub(crate) fn device_in_flight(number: &str) -> Option<u64> {
     in_flight_of(&std::fs::read_to_string("/proc/diskstats").ok()?, number)
 }
 
+/// Sum of the times that requests of everybody waited for a device, from submission to answer, in ns
+/// (counted when they are answered); `None` without such a line, and where the kernel was told not to
+/// count. Its growth over a time is the mean number in flight.
+pub(crate) fn device_waited_ns(number: &str) -> Option<f64> {
+    if !counted(number) {
+        return None;
+    }
+    waited_of(&std::fs::read_to_string("/proc/diskstats").ok()?, number)
+}
+
+fn waited_of(diskstats: &str, number: &str) -> Option<f64> {
+    Some(field_of(diskstats, number, 13)? as f64 * 1e6)
+}
+
 /// Bytes that a device was given to write; `None` without such a line.
 pub(crate) fn device_written_bytes(number: &str) -> Option<u64> {
     if !counted(number) {
@@ -264,7 +278,7 @@ fn own_of(io: &str, name: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{SHARES, below, coarse, in_flight_of, own_of, read_of, written_of};
+    use super::{SHARES, below, coarse, in_flight_of, own_of, read_of, waited_of, written_of};
     use crate::experiment::{DirFacts, Site};
     use crate::host::{Host, Root};
     use crate::predict::tests::bare_site;
@@ -332,6 +346,9 @@ mod tests {
             "   8       0 sda 5 0 99 1 0 0 0 0 0 0 0\n 8 16 sdb 403 16 321 74 2 3 4 5 6 4 9\n";
         assert_eq!(read_of(text, "8:16"), Some(321 * 512));
         assert_eq!(in_flight_of(text, "8:16"), Some(6));
+        assert_eq!(waited_of(text, "8:16"), None, "an old kernel");
+        let new = "8 16 sdb 403 16 321 74 2 3 4 5 6 4 9 0 0\n";
+        assert_eq!(waited_of(new, "8:16"), Some(9e6));
         assert_eq!(read_of(text, "8:1"), None);
         assert_eq!(read_of("", "8:1"), None);
         let written = |disk| written_of(text, "8:16", disk).map(|written| written.flushes);

@@ -10,7 +10,9 @@
 //!
 //! The files are made before the first round: incompressible data, no two blocks alike, synced, in
 //! written extents (FIEMAP) and out of memory. Those that are read are never written, and those that are
-//! written are overwritten only: nothing is allocated or extended in a round.
+//! written are overwritten only: nothing is extended in a round, nor allocated, but by file systems that
+//! write every block to a new place (btrfs, ZFS, f2fs). Each case of a round goes to places of its own order:
+//! else a drive or a host would have in its cache what the case before has read.
 //!
 //! `psync` is one operation after another by pread(2) or pwrite(2). `io_uring` keeps `depth` in flight
 //! with registered file and blocks: what completed is submitted again by the same call that waits for the
@@ -18,10 +20,12 @@
 //! is timed from its submission to the moment at which its completion is seen; nothing is
 //! allocated and no other system call is made while they run. A thread runs for one and a half case times, and
 //! until it has done 8 operations (a ring: three fills). The rate is that of the stretch in which the queue
-//! was full; operations that complete while it empties are in no figure but `cpu`.
+//! was full; `latency` and `cpu` have those operations as well that complete while it empties, the slowest of
+//! all among them.
 //!
 //! Several threads have CPUs of their own (as far as there are any: else they take turns, which a note
-//! says), open the file each for itself, and begin at a common tick.
+//! says), open the file each for itself, and begin at a common tick. Their rate is that of the time in which
+//! all worked: from the last begin to the first end.
 //!
 //! Ways to read (`mode`):
 //!
@@ -34,18 +38,25 @@
 //! - `buffered`: into the page cache, where the pages are before: a copy in memory, and what the file
 //!   system does for a page that becomes dirty. The device sees it later (here after the window). At most
 //!   `written` bytes are written over and over, so that this is no measure of how long the device
-//!   keeps up.
+//!   keeps up. Where the mount is `sync`, or a program or another machine answers, each write may go on at
+//!   once, and no more than `written` bytes are written in all.
 //! - `buffered_fdatasync`: the same, and fdatasync(2) after each write, inside the time.
 //! - `direct`: O_DIRECT: the device has the data, perhaps in a cache that loses it with the power.
 //! - `dsync`: O_DSYNC through the page cache: each write waits until the device has flushed it.
 //!
 //! Written blocks get a stamp of eight bytes in each 4 KiB before their submission (one store per page:
-//! a nanosecond beside a microsecond), so that no two are alike; blocks of 1 B repeat. Afterwards all is
-//! synced, and the last blocks must be found in the file; of what is read the last blocks must be what was
-//! prepared. Else the case has failed.
+//! a nanosecond beside a microsecond), so that no two are alike; blocks of 1 B repeat. They come out of 256
+//! KiB of noise in turn, of another seed for each file and round: nothing for a file system or an
+//! array that compresses or keeps one copy of the same. After the window, and before anything else is synced,
+//! the last blocks of `direct` must be nowhere in the page cache, and those of `dsync` and
+//! `buffered_fdatasync` not dirty. Then all is synced, and the last blocks must be found in the file; of what
+//! is read the last blocks must be what was prepared. Else the case has failed.
 //!
 //! Bytes are accounted for: those that this process had the device read or write (/proc/self/io), and
-//! the device's own counter; a share that came from no device is told (`cache_share`, and a note).
+//! the device's own counter, of synced writes before anything else is synced; a share that came from no
+//! device is told (`cache_share`, and a note). What was at the device at a time is the device's own account as
+//! well: the sum of the times that requests waited for it, over the length of the run
+//! (`device_in_flight`).
 //!
 //! A ring goes with `direct` only: through the page cache an operation is answered inside of the
 //! submission, or by a worker of the kernel's, and the depth is then none of the device's. O_DIRECT moves
@@ -55,9 +66,10 @@
 //!
 //! Reads past the cache: the device's class (see `predict/device.rs`) or what was given of the disk
 //! (`--set host.disk.read_latency=…`), and the block at its rate; where fs.read measured this pattern, its
-//! latency and rate. Depth d: d in flight over the latency of one (Little's law) until the device
-//! is saturated, which its class says; and latency is d over the rate. Cached: a system call, a page
-//! looked up, a copy at memory's rate. Writes: the same with a flush where it is waited for.
+//! latency, rate and CPU time, and its stream the rate of longer blocks. Depth d: d in flight over the
+//! latency of one (Little's law) until the device is saturated, which its class says; and latency is d over
+//! the rate. Cached: a system call, a page looked up, a copy at memory's rate. Writes: the same with a flush
+//! where it is waited for.
 //!
 //! ## Parameters
 //!
@@ -83,9 +95,11 @@
 //!
 //! `iops` over `depth` rises by the law of Little and ends at what the device can: from there on only
 //! `latency` rises. `bandwidth` is `iops` times the block. `cpu` is user and system time of all threads
-//! with the kernel's workers for rings (io-wq), for each operation: what an operation costs where the CPU
+//! with the kernel's workers for rings (io-wq; those of kernels before 5.12 are none of the process's and not
+//! counted), for each operation: what an operation costs where the CPU
 //! and not the device is the limit. In the quantities: `in_flight_mean`, `in_flight_most` (what was reached of
-//! the depth), `operations`, `cache_share`. `buffered` compares with memory, not with a disk.
+//! the depth, as the program sees it), `device_in_flight` (what of it was at the device, by the device's
+//! counters: of everybody's requests, and of parts where a block is split), `operations`, `cache_share`. `buffered` compares with memory, not with a disk.
 //!
 //! ## Pitfalls
 //!
@@ -106,6 +120,7 @@
 mod cases;
 mod crew;
 mod places;
+mod watch;
 mod written;
 
 use super::file;
@@ -335,7 +350,10 @@ impl Experiment for Io {
         let way_out = "--set fs.io.size=SIZE";
         cases::files(works, size)
             .into_iter()
-            .map(|made| file::write_prepared(dir, &made.name, made.bytes, made.seed, way_out))
+            .map(|made| {
+                let seed = file::seed_of(&dir.join(&made.name));
+                file::write_prepared(dir, &made.name, made.bytes, seed, way_out)
+            })
             .collect()
     }
 
@@ -375,22 +393,32 @@ impl Experiment for Io {
                 dir: &dir,
                 work,
                 sizes,
-                seed: bench.order().seed,
+                seed: file::order_seed(bench.order().seed, &case.id),
                 clock: Task::clock(bench, &cpus, window_ns)?,
                 window_ns,
                 number,
+                is_written_through: is_written_through(case),
             };
-            let (did, moved) = match work.threads {
+            let (did, seen) = match work.threads {
                 1 => task.alone()?,
                 _ => {
                     bench.use_cpus(&cpus);
                     task.together(&cpus)?
                 }
             };
-            written::down(bench, case, &task, &cpus, &did, &moved, settled)
+            written::down(bench, case, &task, &cpus, &did, &seen, settled)
         });
         Ok(())
     }
+}
+
+/// Whether writes into the page cache go on at once: the mount asks for it, or who answers may do so.
+fn is_written_through(case: &Case) -> bool {
+    let told = |name: &str| case.at.get(name).and_then(Value::text);
+    let stays = matches!(told("ground"), Some("device" | "memory"));
+    let options = told("mount_options").unwrap_or_default();
+    let is_sync = |option: &str| option == "sync" || option == "dirsync";
+    !stays || options.split(',').any(is_sync)
 }
 
 /// How long the threads of a case run: one and a half case times.

@@ -6,14 +6,16 @@
 //! it: 0.5 to 8 ms for flash, one to several turns for a disk that spins), as are the rates at which
 //! classes of devices saturate (SATA: 32 commands; NVMe drives state 0.05 to 3 million reads per second).
 
+mod measured;
+
 use crate::experiment::{Known, Site, unknown};
 use crate::host::block::Disk;
 use crate::predict::cpu::{is_guest, time_of};
 use crate::predict::device::{self, FLASH, FLASH_NVME, SPINNING};
 use crate::predict::os::{entry, measured_read};
 use crate::predict::{Estimate, around, inverse, product, range, scaled, sum};
+use measured::{measured, measured_cpu, streamed};
 use record::event::{Prediction, Range};
-use record::key::CaseId;
 
 /// What a case asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -100,11 +102,30 @@ pub(crate) fn predict(
     request: &Request,
     metric: &str,
 ) -> Option<Prediction> {
+    if !["latency", "iops", "bandwidth", "cpu"].contains(&metric) {
+        return Some(unknown("unknown: no law tells of it"));
+    }
+    let estimate = told_of(site, known, request, metric)?;
+    // A figure of the run that changes nothing says nothing.
+    let adds = |prior: Estimate| prior.range != estimate.range;
+    if known.is_some() && !told_of(site, None, request, metric).is_none_or(adds) {
+        return None;
+    }
+    Some(estimate.prediction())
+}
+
+/// A figure of a case; `None` where nothing is known of the run that it is made from.
+fn told_of(
+    site: &Site,
+    known: Option<&Known>,
+    request: &Request,
+    metric: &str,
+) -> Option<Estimate> {
     let basis = Basis::of(site, known, request);
     if known.is_some() && !basis.is_known(metric) {
         return None;
     }
-    let estimate = match metric {
+    Some(match metric {
         "latency" => basis.latency(),
         "iops" => basis.rate(),
         "bandwidth" => {
@@ -114,10 +135,8 @@ pub(crate) fn predict(
                 because: format!("{}; times the block", rate.because),
             }
         }
-        "cpu" => basis.cpu(),
-        _ => return Some(unknown("unknown: no law tells of it")),
-    };
-    Some(estimate.prediction())
+        _ => basis.cpu(),
+    })
 }
 
 /// What a plan states for one operation, in ns: more than most devices of the kind take.
@@ -180,6 +199,8 @@ struct Basis<'law> {
     rate: Range,
     /// fs.read measured this way to read.
     is_measured: bool,
+    /// fs.read measured what the device gives in a row, and the block is longer than a page.
+    is_rate_measured: bool,
 }
 
 impl<'law> Basis<'law> {
@@ -215,6 +236,13 @@ impl<'law> Basis<'law> {
                 None => product(rate, writing.rate),
             };
         }
+        let streamed = known
+            .filter(|_| request.is_read && request.block > PAGE && !request.is_in_memory())
+            .and_then(streamed);
+        if let Some(measured) = streamed {
+            // Blocks at random get less of a device than a stream, and many at a time may get more.
+            rate = range(0.3 * measured, measured, 3.0 * measured);
+        }
         let in_memory = in_memory(site, known, request);
         let measured = known.and_then(|known| measured(known, request));
         let parts = Parts {
@@ -245,6 +273,7 @@ impl<'law> Basis<'law> {
             writing,
             rate,
             is_measured: measured.is_some(),
+            is_rate_measured: streamed.is_some(),
         }
     }
 
@@ -252,7 +281,11 @@ impl<'law> Basis<'law> {
         let entry = |known: &Known| measured_read(known, "clock_gettime_syscall").is_some();
         match self.request.is_in_memory() {
             true => self.is_measured || self.known.is_some_and(entry),
-            false => self.is_measured && metric != "cpu",
+            false if metric == "cpu" => {
+                let known = self.known;
+                known.is_some_and(|known| measured_cpu(known, self.request).is_some())
+            }
+            false => self.is_measured || self.is_rate_measured,
         }
     }
 
@@ -278,11 +311,18 @@ impl<'law> Basis<'law> {
         let count = request.in_flight();
         let Range { low, likely, high } = self.most();
         // A mean, where latencies are told by their median: a few slow ones lower it.
+        // Many at a time are no fewer than one after another, where one was measured.
+        let is_measured = self.is_measured && count > 1.0 && request.block <= PAGE;
+        let least = match is_measured {
+            true => 0.8 * alone.likely,
+            false => 0.4 * alone.low,
+        };
         let reached = range(
-            (0.4 * count * alone.low).min(low).max(0.4 * alone.low),
+            (0.4 * count * alone.low).min(low).max(least),
             (0.9 * count * alone.likely)
                 .min(likely)
-                .max(0.5 * alone.likely),
+                .max(0.5 * alone.likely)
+                .max(least),
             (1.2 * count * alone.high).min(high).max(1.2 * alone.high),
         );
         let because = match count > 1.0 {
@@ -330,7 +370,8 @@ impl<'law> Basis<'law> {
         }
         let rate = self.rate();
         let by_rate = inverse(1e9 * count, rate.range);
-        let low = (0.8 * single.low).min(0.7 * by_rate.low);
+        // Little's law holds of each: not less than the operations in flight over the highest rate.
+        let low = (0.7 * by_rate.low).max(0.8 * single.low);
         Estimate {
             range: range(
                 low,
@@ -352,6 +393,18 @@ impl<'law> Basis<'law> {
             return Estimate {
                 range: range(0.8 * memory.low, memory.likely, high * memory.high),
                 because: format!("{}; nothing sleeps", self.in_memory.because),
+            };
+        }
+        if let Some(ns) = self.known.and_then(|known| measured_cpu(known, request)) {
+            let more = scaled(range(0.0, 0.02, 0.15), request.block.max(PAGE) - PAGE);
+            let each = match request.is_ring {
+                // No sleep of its own where others complete as well.
+                true => range(0.25 * ns, 0.7 * ns, 1.6 * ns),
+                false => range(0.5 * ns, ns, 2.0 * ns),
+            };
+            return Estimate {
+                range: sum(each, more),
+                because: format!("{ns:.0} ns of CPU for 4 KiB (measured by fs.read)"),
             };
         }
         let each = if request.is_ring { RINGED } else { BLOCKED };
@@ -516,23 +569,4 @@ fn in_memory(site: &Site, known: Option<&Known>, request: &Request) -> Estimate 
             way.because, cycles.low, cycles.high, work.because, request.block, COPY.low, COPY.high
         ),
     }
-}
-
-/// What fs.read measured of a page read this way, of its largest file, in ns.
-fn measured(known: &Known, request: &Request) -> Option<f64> {
-    if !request.is_read {
-        return None;
-    }
-    let pattern = if request.is_random {
-        "random"
-    } else {
-        "sequential"
-    };
-    let is_it = |case: &CaseId| {
-        case.text("pattern") == Some(pattern) && case.text("mode") == Some(request.mode)
-    };
-    let of = known.of("fs.read", "latency");
-    let like = of.filter(|(case, ns)| is_it(case) && *ns > 0.0);
-    let (_, ns) = like.max_by_key(|(case, _)| case.int("size"))?;
-    Some(ns)
 }

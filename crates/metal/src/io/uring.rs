@@ -31,8 +31,8 @@ impl UringSetup {
     };
 }
 
-/// A ring for reads and writes of one file, with a block for each operation in flight. It is used by
-/// the thread that made it, because the kernel is told so.
+/// A ring for reads and writes of one file, with one block or several in turn for each operation in
+/// flight. It is used by the thread that made it, because the kernel is told so.
 pub struct Uring {
     // Dropped before the blocks that the kernel holds through it.
     ring: IoUring,
@@ -49,19 +49,43 @@ struct Work {
     setup: UringSetup,
     /// Offset of the operation that last used a block.
     offsets: Vec<Option<u64>>,
-    /// Tick of its submission.
+    /// Tick of the last submission of a slot.
     submitted: Vec<u64>,
-    blocks: Free,
+    /// The block of a slot's last operation: a slot goes round in every depth-th block.
+    block_of: Vec<u16>,
+    slots: Free,
 }
 
 impl Uring {
     /// A ring of depth `buffers.count()`.
     ///
     /// # Errors
+    /// As for [`Uring::with_depth`].
+    pub fn new(file: File, buffers: Buffers, setup: UringSetup) -> io::Result<Uring> {
+        let depth = buffers.count();
+        Uring::with_depth(file, buffers, depth, setup)
+    }
+
+    /// A ring of a depth that goes round in as many blocks as there are: what is written one after
+    /// another is then different, and not one block again and again.
+    ///
+    /// # Errors
+    /// Fewer blocks than the depth, or a number of them that it does not divide (EINVAL).
     /// No io_uring in this kernel (ENOSYS), or forbidden (EPERM: `kernel.io_uring_disabled`, seccomp);
     /// more than 16384 blocks (EINVAL); blocks that may not be locked (ENOMEM).
-    pub fn new(file: File, buffers: Buffers, setup: UringSetup) -> io::Result<Uring> {
-        let depth = u16::try_from(buffers.count()).unwrap_or(u16::MAX);
+    pub fn with_depth(
+        file: File,
+        buffers: Buffers,
+        depth: usize,
+        setup: UringSetup,
+    ) -> io::Result<Uring> {
+        let invalid = || io::Error::from_raw_os_error(libc::EINVAL);
+        // Blocks are told apart by 16 bits of an operation.
+        u16::try_from(buffers.count()).map_err(|_| invalid())?;
+        if depth == 0 || !buffers.count().is_multiple_of(depth) {
+            return Err(invalid());
+        }
+        let depth = depth as u16;
         let (ring, deferred) = ring(u32::from(depth))?;
         let submitter = ring.submitter();
         if setup.registered_file {
@@ -84,10 +108,14 @@ impl Uring {
             work: Work {
                 file,
                 offsets: vec![None; buffers.count()],
-                submitted: vec![0; buffers.count()],
+                submitted: vec![0; usize::from(depth)],
+                // The first operation of a slot has the block after the last, which is its first.
+                block_of: (0..depth)
+                    .map(|slot| last_of(slot, &buffers, depth))
+                    .collect(),
                 buffers,
                 setup,
-                blocks: Free::all(depth),
+                slots: Free::all(depth),
             },
             here: PhantomData,
         })
@@ -117,9 +145,10 @@ impl Uring {
     /// Keeps `buffers.count()` operations in flight at the offsets that are given, until `stop` or
     /// their end, then waits for the rest. Each time that completions are seen, all of their blocks
     /// are submitted again, and with the same system call the next completion is waited for. `now`
-    /// reads the clock: just before and just after that call. Completions after the last submission
-    /// are not logged, because fewer and fewer are in flight then: `stop.at_least` is to be several
-    /// times the depth.
+    /// reads the clock: just before and just after that call. Every operation is logged, those as well
+    /// that complete after the last submission: they were submitted into a full queue, and the slowest
+    /// of all are among them. The steady stretch ends before, because fewer and fewer are in flight then:
+    /// `stop.at_least` is to be several times the depth.
     ///
     /// # Errors
     /// The first operation that failed or was short; no operation is in flight then.
@@ -168,7 +197,7 @@ impl Uring {
     /// Waits until nothing is in flight.
     fn drain(&mut self) {
         let mut refused = 0;
-        while self.work.blocks.in_flight() > 0 {
+        while self.work.slots.in_flight() > 0 {
             if self.ring.submit_and_wait(1).is_err() {
                 refused += 1;
                 // The kernel may write to the blocks for as long as it has not said that it is done.
@@ -177,7 +206,7 @@ impl Uring {
                 }
             }
             for completion in self.ring.completion() {
-                self.work.blocks.give(completion.user_data() as u16);
+                self.work.slots.give(completion.user_data() as u16);
             }
         }
     }
@@ -213,9 +242,9 @@ impl Work {
         state: &mut State,
     ) -> Result<(), Failure> {
         let bytes = self.buffers.block_bytes();
-        self.blocks.before = self.blocks.left;
+        self.slots.before = self.slots.left;
         loop {
-            while !state.is_over && self.blocks.left > 0 {
+            while !state.is_over && self.slots.left > 0 {
                 let goes_on = !stop.is_over(state.begun, state.tick);
                 let Some(offset) = goes_on.then(&mut offsets).flatten() else {
                     state.is_over = true;
@@ -225,20 +254,20 @@ impl Work {
                 // SAFETY: the block is the ring's until its completion is seen: every way out of
                 // `run`, and the drop, waits for what is in flight.
                 let pushed = unsafe { rings.queue.push(&entry) };
-                // The queue has room for all blocks.
+                // The queue has room for all slots.
                 pushed.map_err(|_| Failure::Engine(io::Error::other("the queue is full")))?;
-                self.blocks.left -= 1;
+                self.slots.left -= 1;
                 state.begun += 1;
             }
             rings.queue.sync();
-            if self.blocks.in_flight() == 0 {
+            if self.slots.in_flight() == 0 {
                 return Ok(());
             }
             let tick = now();
-            for slot in self.blocks.just_taken() {
+            for slot in self.slots.just_taken() {
                 self.submitted[usize::from(*slot)] = tick;
             }
-            state.submitted(self.blocks.in_flight() as u32, tick);
+            state.submitted(self.slots.in_flight() as u32, tick);
             enter(rings.submitter)?;
             let tick = now();
             rings.queue.sync();
@@ -247,17 +276,17 @@ impl Work {
             let mut seen = 0;
             for completion in &mut *rings.done {
                 let slot = completion.user_data() as usize;
-                self.blocks.give(slot as u16);
+                self.slots.give(slot as u16);
                 seen += 1;
                 let result = i64::from(completion.result());
                 if result != bytes as i64 {
-                    let offset = self.offsets[slot].unwrap_or_default();
+                    let offset = self.offsets[usize::from(self.block_of[slot])].unwrap_or_default();
                     failure.get_or_insert(Failure::of(op, offset, bytes, result));
-                } else if !state.is_over {
+                } else {
                     log.add(tick.saturating_sub(self.submitted[slot]));
                 }
             }
-            self.blocks.before = self.blocks.left;
+            self.slots.before = self.slots.left;
             state.seen(seen, tick);
             if let Some(failure) = failure {
                 return Err(failure);
@@ -265,16 +294,24 @@ impl Work {
         }
     }
 
-    /// The operation at `offset` with the next free block.
+    /// The operation at `offset` with the next block of the next free slot.
     #[inline(always)]
     fn entry(&mut self, op: Op, offset: u64) -> squeue::Entry {
-        let index = self.blocks.next();
-        let slot = usize::from(index);
-        self.offsets[slot] = Some(offset);
+        let slot = self.slots.next();
+        let depth = self.block_of.len() as u16;
+        let next = self.block_of[usize::from(slot)] + depth;
+        let index = if usize::from(next) < self.offsets.len() {
+            next
+        } else {
+            slot
+        };
+        self.block_of[usize::from(slot)] = index;
+        let block = usize::from(index);
+        self.offsets[block] = Some(offset);
         if op.writes() {
-            self.buffers.stamp(slot);
+            self.buffers.stamp(block);
         }
-        let block = self.buffers.get_mut(slot);
+        let block = self.buffers.get_mut(block);
         let (start, bytes) = (block.as_mut_ptr(), block.len() as u32);
         // The same operation for a file that is registered and for one that is not.
         macro_rules! built {
@@ -299,11 +336,11 @@ impl Work {
             true => built!(types::Fixed(0)),
             false => built!(types::Fd(self.file.as_raw_fd())),
         };
-        entry.user_data(u64::from(index))
+        entry.user_data(u64::from(slot))
     }
 }
 
-/// The blocks that no operation uses, the next at the end of `left`.
+/// The slots that no operation uses, the next at the end of `left`.
 struct Free {
     slots: Vec<u16>,
     left: usize,
@@ -341,6 +378,11 @@ impl Free {
     fn in_flight(&self) -> usize {
         self.slots.len() - self.left
     }
+}
+
+/// The last of the blocks that a slot goes round in.
+fn last_of(slot: u16, buffers: &Buffers, depth: u16) -> u16 {
+    (buffers.count() - usize::from(depth)) as u16 + slot
 }
 
 /// How far a run is.

@@ -221,7 +221,9 @@ fn rehearse(dir: &Path, set: &[(&str, &str)]) -> (Vec<Case>, Vec<Samples>, Vec<S
     let series = EXPERIMENT
         .resolve(&site, &Known::default(), series)
         .expect("a place");
-    EXPERIMENT.prepare(&series, dir, &mut || ()).expect("room for 1 MiB");
+    EXPERIMENT
+        .prepare(&series, dir, &mut || ())
+        .expect("room for 1 MiB");
     let order = RoundOrder {
         series: series.clone(),
         round: 1,
@@ -313,7 +315,9 @@ fn a_file_that_is_gone_is_named_and_others_are_to_be_had() {
     let set = [("competitors", "0,1")];
     let offer = EXPERIMENT.series(&site, &params(&CARD, Preset::Rehearsal, &set));
     let series = offer.expect("cases").series.remove(0);
-    let paths = EXPERIMENT.prepare(&series, dir.path(), &mut || ()).expect("room");
+    let paths = EXPERIMENT
+        .prepare(&series, dir.path(), &mut || ())
+        .expect("room");
     std::fs::remove_file(&paths[1]).expect("was there");
     let mut files = Files::default();
     if let Err(error) = files.cold(dir.path(), 64 << 10, 1) {

@@ -367,7 +367,6 @@ pub(super) fn offer(
 pub(super) struct Made {
     pub(super) name: String,
     pub(super) bytes: u64,
-    pub(super) seed: u64,
 }
 
 /// What writes go to: half of the size that is read, and 32 MiB at most.
@@ -395,20 +394,18 @@ const PARTS: u64 = 4;
 
 /// The file of a thread of a case.
 pub(super) fn file_of(work: Work, member: u64, size: u64) -> Made {
-    let (name, all, seed) = match work.is_read {
-        true => ("read", size, 0x10),
-        false => ("write", written_bytes(size), 0x20),
+    let (name, all) = match work.is_read {
+        true => ("read", size),
+        false => ("write", written_bytes(size)),
     };
     match work.threads > 1 && !work.is_shared {
         true => Made {
             name: format!("{name}-{member}"),
             bytes: all / PARTS,
-            seed: seed + 1 + member,
         },
         false => Made {
             name: name.to_owned(),
             bytes: all,
-            seed,
         },
     }
 }

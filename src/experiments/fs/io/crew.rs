@@ -1,18 +1,19 @@
 //! The operations of a case: by the measuring thread, or by several that begin at the same time.
 
-use super::cases::{MIB, Sizes, Work, file_of, region_of};
+use super::cases::{KIB, Sizes, Work, file_of, region_of};
 use super::places::Places;
-use crate::experiments::fs::file::{self, Account, Mode, Moved, Opened};
+use super::watch::{Seen, Watch, demand_written_down};
+use crate::experiments::fs::file::{self, Mode, Opened};
 use crate::measure::{Bench, Clock, WrongResult};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use metal::io::{Buffers, Latencies, Op, Psync, Ran, Stop, Uring, UringSetup};
 use metal::memory::base_page_bytes;
 use metal::place;
-use metal::storage::{Way, residency};
+use metal::storage::Way;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Barrier, Mutex, PoisonError};
+use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 /// Latencies that are kept as they are; all are counted.
@@ -21,13 +22,14 @@ const LISTED: usize = 20_000;
 const LEAD_NS: f64 = 100e3;
 /// Blocks whose contents are checked after a case.
 const CHECKED: usize = 4;
+/// Blocks that are written are so many bytes together at least before they come again: more than what
+/// file systems and arrays compress at a time.
+const UNLIKE_BYTES: u64 = 256 * KIB;
 
 /// What one thread did.
 pub(super) struct Did {
     pub(super) ran: Ran,
     pub(super) log: Latencies,
-    /// CPU time of the kernel's workers for its ring, in ns; `None` where the kernel does not tell.
-    pub(super) workers_ns: Option<u64>,
     /// What was found out about its file.
     pub(super) notes: Vec<String>,
 }
@@ -37,11 +39,14 @@ pub(super) struct Task<'round> {
     pub(super) dir: &'round Path,
     pub(super) work: Work,
     pub(super) sizes: Sizes,
+    /// Of the round and the case: no two cases of a round go to the same places in the same order.
     pub(super) seed: u64,
     pub(super) clock: Clock,
     pub(super) window_ns: f64,
     /// `major:minor` of the device below.
     pub(super) number: Option<&'round str>,
+    /// Writes into the page cache do not stay there.
+    pub(super) is_written_through: bool,
 }
 
 /// Where threads wait for each other.
@@ -49,7 +54,9 @@ struct Meeting {
     ready: Barrier,
     start: AtomicU64,
     failed: AtomicBool,
-    account: Mutex<Option<Account>>,
+    /// Bytes that all have moved.
+    moved: AtomicU64,
+    watch: Mutex<Option<Watch>>,
 }
 
 impl Task<'_> {
@@ -64,33 +71,28 @@ impl Task<'_> {
         Ok(clock)
     }
 
-    /// Runs the case by the calling thread, and says where its bytes came from or went to.
-    pub(super) fn alone(&self) -> Result<(Vec<Did>, Moved)> {
+    /// Runs the case by the calling thread, and says what the kernel and the device did for it.
+    pub(super) fn alone(&self) -> Result<(Vec<Did>, Seen)> {
         let mut member = Member::enlist(self, 0)?;
-        let account = self.account();
-        let did = member.run(self, self.clock.start())?;
+        let mut watch = Watch::begin(self.work, self.number);
+        let ran = member.run(self, self.clock.start())?;
+        watch.operations_are_over(ran.bytes);
+        member.demand_written_down(self.work, &watch)?;
         member.finish(self.work)?;
-        let asked = did.ran.bytes;
-        Ok((vec![did], account.end(asked)))
-    }
-
-    fn account(&self) -> Account {
-        match self.work.is_read {
-            true => Account::begin(self.number),
-            false => Account::begin_writes(self.number),
-        }
+        Ok((vec![member.did(ran)], watch.end(ran.bytes)))
     }
 
     /// Runs the case by a thread for each of `cpus`.
     ///
     /// # Errors
     /// The first of any member: none works then.
-    pub(super) fn together(&self, cpus: &[usize]) -> Result<(Vec<Did>, Moved)> {
+    pub(super) fn together(&self, cpus: &[usize]) -> Result<(Vec<Did>, Seen)> {
         let meeting = Meeting {
             ready: Barrier::new(cpus.len()),
             start: AtomicU64::new(0),
             failed: AtomicBool::new(false),
-            account: Mutex::new(None),
+            moved: AtomicU64::new(0),
+            watch: Mutex::new(None),
         };
         let outcomes: Vec<Result<Did>> = thread::scope(|scope| {
             let meeting = &meeting;
@@ -120,11 +122,10 @@ impl Task<'_> {
         if !errors.is_empty() {
             return Err(errors.swap_remove(told));
         }
-        let account = meeting.account.into_inner();
-        let account = account.unwrap_or_else(PoisonError::into_inner);
-        let asked = did.iter().map(|did| did.ran.bytes).sum();
-        let account = account.context("no thread came to the start")?;
-        Ok((did, account.end(asked)))
+        let watch = meeting.watch.into_inner();
+        let watch = watch.unwrap_or_else(PoisonError::into_inner);
+        let watch = watch.context("no thread came to the start")?;
+        Ok((did, watch.end(meeting.moved.into_inner())))
     }
 
     fn member(&self, index: u64, cpu: usize, meeting: &Meeting) -> Result<Did> {
@@ -136,11 +137,7 @@ impl Task<'_> {
         }
         // All come here, whatever they met; the last sets the start.
         if meeting.ready.wait().is_leader() {
-            let mut account = meeting
-                .account
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            *account = Some(self.account());
+            *meeting.watch() = Some(Watch::begin(self.work, self.number));
             let start = self.clock.start() + self.clock.ticks(LEAD_NS);
             meeting.start.store(start, Ordering::Release);
         }
@@ -153,12 +150,33 @@ impl Task<'_> {
         while self.clock.end() < start {
             std::hint::spin_loop();
         }
-        let did = member.run(self, start);
-        // What comes now would be in the way of those that still work.
+        let ran = member.run(self, start);
+        let bytes = ran.as_ref().map_or(0, |ran| ran.bytes);
+        meeting.moved.fetch_add(bytes, Ordering::AcqRel);
+        // What comes now would be in the way of those that still work; and the kernel's workers go
+        // with the thread that they work for.
+        if meeting.ready.wait().is_leader()
+            && let Some(watch) = meeting.watch().as_mut()
+        {
+            watch.operations_are_over(meeting.moved.load(Ordering::Acquire));
+        }
         meeting.ready.wait();
-        let did = did?;
+        let written = match meeting.watch().as_ref() {
+            Some(watch) => member.demand_written_down(self.work, watch),
+            None => Ok(()),
+        };
+        // Only then is anything synced, or read back into memory.
+        meeting.ready.wait();
+        let ran = ran?;
+        written?;
         member.finish(self.work)?;
-        Ok(did)
+        Ok(member.did(ran))
+    }
+}
+
+impl Meeting {
+    fn watch(&self) -> MutexGuard<'_, Option<Watch>> {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -181,6 +199,7 @@ struct Member {
     seed: u64,
     /// The file through the page cache.
     plain: Opened,
+    log: Latencies,
     notes: Vec<String>,
 }
 
@@ -204,17 +223,19 @@ impl Member {
             // Pages of it that are in memory would have to be thrown out by each write.
             "direct" => plain.make_cold(start, bytes)?,
             // Partial pages would have to be read before they are written.
-            _ => warm(&plain, start, bytes)?,
+            _ => plain.warm(start, bytes)?,
         }
-        let blocks = usize::try_from(work.depth)?;
         let seed = task.seed ^ (index << 32);
-        let buffers = Buffers::new(blocks, usize::try_from(work.block)?, seed)
+        let contents = file::seed_of(&path);
+        let buffers = Buffers::new(blocks(work)?, usize::try_from(work.block)?, contents ^ seed)
             .context("memory for the blocks")?;
         let engine = match work.is_ring {
             false => Engine::Psync(Psync::new(opened.file, buffers)),
-            true => Engine::Ring(Box::new(
-                Uring::new(opened.file, buffers, UringSetup::REGISTERED).map_err(forbidden)?,
-            )),
+            true => {
+                let depth = usize::try_from(work.depth)?;
+                let ring = Uring::with_depth(opened.file, buffers, depth, UringSetup::REGISTERED);
+                Engine::Ring(Box::new(ring.map_err(forbidden)?))
+            }
         };
         Ok(Member {
             engine,
@@ -224,18 +245,19 @@ impl Member {
                 (false, "buffered_fdatasync") => Op::WriteSynced,
                 (false, _) => Op::Write,
             },
-            seed: made.seed,
+            seed: contents,
             plain,
+            log: Latencies::new(LISTED),
             notes: opened.notes,
         })
     }
 
-    fn run(&mut self, task: &Task, start: u64) -> Result<Did> {
+    fn run(&mut self, task: &Task, start: u64) -> Result<Ran> {
         let (work, clock) = (task.work, task.clock);
         let at_least = work.least();
         let page = base_page_bytes() as u64;
         let at_most = match (work.is_read, work.mode) {
-            (false, mode) if mode != "buffered" => {
+            (false, mode) if mode != "buffered" || task.is_written_through => {
                 work.most_written(task.sizes.written) / work.threads / work.block.max(page)
             }
             _ => u64::MAX,
@@ -245,40 +267,47 @@ impl Member {
             at_least,
             at_most: at_most.max(at_least),
         };
-        let mut log = Latencies::new(LISTED);
-        let places = &mut self.places;
-        let before_ns = workers_ns();
+        let (places, log) = (&mut self.places, &mut self.log);
         let next = || places.next();
         // One instance for each clock and engine: nothing is chosen inside.
         let ran = match (&mut self.engine, clock) {
             (Engine::Psync(engine), Clock::Monotonic) => {
-                engine.run(self.op, next, metal::clock::monotonic_ns, stop, &mut log)
+                engine.run(self.op, next, metal::clock::monotonic_ns, stop, log)
             }
             (Engine::Psync(engine), Clock::Counter { .. }) => {
-                engine.run(self.op, next, metal::clock::ticks_fenced, stop, &mut log)
+                engine.run(self.op, next, metal::clock::ticks_fenced, stop, log)
             }
             (Engine::Ring(engine), Clock::Monotonic) => {
-                engine.run(self.op, next, metal::clock::monotonic_ns, stop, &mut log)
+                engine.run(self.op, next, metal::clock::monotonic_ns, stop, log)
             }
             (Engine::Ring(engine), Clock::Counter { .. }) => {
-                engine.run(self.op, next, metal::clock::ticks_fenced, stop, &mut log)
+                engine.run(self.op, next, metal::clock::ticks_fenced, stop, log)
             }
         };
         let ran = ran.map_err(anyhow::Error::new)?;
-        let workers_ns = workers_ns()
-            .zip(before_ns)
-            .map(|(now, then)| now.saturating_sub(then));
         ensure!(
-            ran.operations > 0 && log.total() > 0,
+            ran.operations > 0,
             "cache: no operation was begun before the places were used up: a larger file with --set \
              fs.io.size=SIZE"
         );
-        Ok(Did {
+        Ok(ran)
+    }
+
+    fn did(self, ran: Ran) -> Did {
+        Did {
             ran,
-            log,
-            workers_ns: if work.is_ring { workers_ns } else { Some(0) },
-            notes: std::mem::take(&mut self.notes),
-        })
+            log: self.log,
+            notes: self.notes,
+        }
+    }
+
+    /// Demands that the last writes are where the case says, before anything else is synced.
+    fn demand_written_down(&self, work: Work, watch: &Watch) -> Result<()> {
+        if work.is_read || work.mode == "buffered" {
+            return Ok(());
+        }
+        let offsets = self.last_blocks().into_iter().map(|(_, offset)| offset);
+        demand_written_down(&self.plain.file, work, offsets, watch)
     }
 
     /// Has what was written go to the device, and checks the data.
@@ -290,28 +319,36 @@ impl Member {
         self.check(work)
     }
 
-    /// Demands that the last blocks hold what their file has there: what was prepared, or, for writes,
-    /// that the file has what they hold.
-    fn check(&self, work: Work) -> Result<()> {
-        let (buffers, offset_of): (&Buffers, &dyn Fn(usize) -> Option<u64>) = match &self.engine {
-            Engine::Psync(engine) => (engine.buffers(), &|index| engine.offset_of(index)),
-            Engine::Ring(engine) => (engine.buffers(), &|index| engine.offset_of(index)),
+    /// The blocks that were read or written last, and where.
+    fn last_blocks(&self) -> Vec<(&[u8], u64)> {
+        let at = |index| match &self.engine {
+            Engine::Psync(engine) => Some((engine.buffers().get(index), engine.offset_of(index)?)),
+            Engine::Ring(engine) => Some((engine.buffers().get(index), engine.offset_of(index)?)),
         };
+        let count = match &self.engine {
+            Engine::Psync(engine) => engine.buffers().count(),
+            Engine::Ring(engine) => engine.buffers().count(),
+        };
+        (0..count).filter_map(at).collect()
+    }
+
+    /// Demands that the last blocks hold what their file has there: what was prepared, or, for writes,
+    /// that the file has what one of those has that went there.
+    fn check(&self, work: Work) -> Result<()> {
+        let last = self.last_blocks();
         // Where blocks in flight may meet, nobody knows which came last.
-        if !work.is_read && self.places.count() < 2 * work.depth {
+        if !work.is_read && work.is_ring && self.places.count() < 2 * last.len() as u64 {
             return Ok(());
         }
-        let mut found = vec![0_u8; buffers.block_bytes()];
-        for index in 0..buffers.count().min(CHECKED) {
-            let Some(offset) = offset_of(index) else {
-                continue;
-            };
-            let block = buffers.get(index);
+        let mut found = vec![0_u8; usize::try_from(work.block)?];
+        for (block, offset) in last.iter().take(CHECKED) {
             let is_right = match work.is_read {
-                true => file::right(block, self.seed, offset),
+                true => file::right(block, self.seed, *offset),
                 false => {
-                    let moved = self.plain.file.read_at(&mut found, offset);
-                    moved.context("reading what was written")? == block.len() && found == block
+                    let moved = self.plain.file.read_at(&mut found, *offset);
+                    let is_it = |(other, at): &(&[u8], u64)| at == offset && found == *other;
+                    moved.context("reading what was written")? == block.len()
+                        && last.iter().any(is_it)
                 }
             };
             if !is_right {
@@ -325,6 +362,16 @@ impl Member {
         }
         Ok(())
     }
+}
+
+/// How many blocks a thread has: one for each operation in flight, and for writes more, in which it
+/// goes round: what is written one after another is then nothing that could be compressed.
+fn blocks(work: Work) -> Result<usize> {
+    let turns = match work.is_read {
+        true => 1,
+        false => UNLIKE_BYTES.div_ceil(work.depth * work.block.max(KIB)),
+    };
+    Ok(usize::try_from(work.depth * turns)?)
 }
 
 fn opened(path: &Path, work: Work) -> Result<Opened> {
@@ -345,30 +392,6 @@ fn opened(path: &Path, work: Work) -> Result<Opened> {
     }
 }
 
-/// Brings a part of a file into the page cache, and demands that it stays there.
-fn warm(opened: &Opened, start: u64, bytes: u64) -> Result<()> {
-    let pages = bytes.div_ceil(base_page_bytes() as u64);
-    let resident = || residency(&opened.file, start, bytes).context("asking what is in memory");
-    if resident()?.cached >= pages {
-        return Ok(());
-    }
-    let mut piece = vec![0_u8; usize::try_from(bytes.min(MIB))?];
-    let mut done = 0;
-    while done < bytes {
-        let now = (bytes - done).min(piece.len() as u64) as usize;
-        let moved = opened.file.read_at(&mut piece[..now], start + done);
-        let moved = moved.context("reading")?;
-        ensure!(moved > 0, "the file has become shorter");
-        done += moved as u64;
-    }
-    let cached = resident()?.cached;
-    ensure!(
-        cached >= pages,
-        "of {pages} pages only {cached} are in the page cache after they were read"
-    );
-    Ok(())
-}
-
 /// Why there is no ring, and what helps.
 fn forbidden(error: std::io::Error) -> anyhow::Error {
     let way_out = match error.kind() {
@@ -385,24 +408,6 @@ fn forbidden(error: std::io::Error) -> anyhow::Error {
         _ => "making a ring",
     };
     anyhow::Error::new(error).context(way_out)
-}
-
-/// CPU time so far of the kernel's workers for rings of the calling thread, which bear its number in
-/// their names (`iou-wrk-NUMBER`), in ns; `None` where the kernel does not tell.
-fn workers_ns() -> Option<u64> {
-    let own = std::fs::read_link("/proc/thread-self").ok()?;
-    let name = format!("iou-wrk-{}", own.file_name()?.to_str()?);
-    let mut total = 0;
-    for task in std::fs::read_dir("/proc/self/task").ok()?.flatten() {
-        let dir = task.path();
-        let comm = std::fs::read_to_string(dir.join("comm")).unwrap_or_default();
-        if comm.trim() == name {
-            let stat = std::fs::read_to_string(dir.join("schedstat")).ok()?;
-            let ns: u64 = stat.split_ascii_whitespace().next()?.parse().ok()?;
-            total += ns;
-        }
-    }
-    Some(total)
 }
 
 /// CPUs for so many threads: one each as far as they go round.

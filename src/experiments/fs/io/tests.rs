@@ -1,6 +1,9 @@
 use super::cases::{self, KIB, MIB, Work};
-use super::{CARD, EXPERIMENT, ID, request};
+use super::crew;
+use super::places::Places;
+use super::{CARD, EXPERIMENT, ID, is_written_through, request};
 use crate::experiment::{DirFacts, Experiment, Known, Offer, Preset, Site};
+use crate::experiments::fs::file::order_seed;
 use crate::experiments::tests::{check, params, recorded, sites};
 use crate::link::{CalibrateOrder, RoundOrder};
 use crate::measure::{Bench, calibrate};
@@ -265,6 +268,170 @@ fn what_fs_read_measured_narrows_reads_past_the_cache() {
     assert!(narrowed >= 8);
 }
 
+/// File systems that can do all that is asked for.
+fn is_plain(dir: &Path) -> bool {
+    let dir = std::fs::File::open(dir).expect("a directory");
+    let facts = metal::storage::file_system(&dir).expect("statfs");
+    facts
+        .name()
+        .is_some_and(|name| ["ext4", "xfs"].contains(&name))
+}
+
+fn has_rings() -> bool {
+    let file = tempfile::tempfile().expect("a file");
+    let buffers = metal::io::Buffers::new(1, 4096, 1).expect("a page");
+    metal::io::Uring::new(file, buffers, metal::io::UringSetup::REGISTERED).is_ok()
+}
+
+#[test]
+fn each_case_of_a_round_has_an_order_of_its_own() {
+    let site = with_dir(recorded("vm-granite-rapids"), Path::new("/data"), 1 << 40);
+    let offer = offered(&site, Preset::Standard, &[]);
+    let mut orders: Vec<Vec<u64>> = Vec::new();
+    for case in &offer.series[0].cases {
+        let work = Work::of(&case.id).expect("ours");
+        if !(work.is_read && work.is_random && work.is_direct() && work.block == 4 * KIB) {
+            continue;
+        }
+        let first = |seed| {
+            let mut places = Places::new(work, 0, 64 * MIB, seed).expect("room");
+            let places = std::iter::from_fn(|| places.next());
+            places.take(50).collect::<Vec<_>>()
+        };
+        let order = first(order_seed(7, &case.id));
+        assert_eq!(order, first(order_seed(7, &case.id)));
+        assert_ne!(
+            order,
+            first(order_seed(8, &case.id)),
+            "another in each round"
+        );
+        assert!(!orders.contains(&order), "{}", case.id);
+        orders.push(order);
+    }
+    assert!(orders.len() >= 6, "{}", orders.len());
+}
+
+#[test]
+fn buffered_writes_are_bounded_where_they_may_go_on_at_once() {
+    let case = |ground: &str, options: &str| {
+        let mut case = Case::new(CaseId::new());
+        case.at.insert("ground".to_owned(), ground.into());
+        case.at.insert("mount_options".to_owned(), options.into());
+        is_written_through(&case)
+    };
+    assert!(!case("device", "rw,noatime,lazytime"));
+    assert!(!case("memory", "rw,async"));
+    assert!(case("device", "rw,sync") && case("device", "rw,dirsync"));
+    assert!(case("fuse", "rw") && case("network", "rw") && case("stacked", "rw"));
+    // And then it is the bound of the other ways to write.
+    let dir = tempfile::tempdir().expect("a directory");
+    let site = with_dir(recorded("vm-granite-rapids"), dir.path(), 1 << 30);
+    let set = [("mode", "buffered"), ("op", "write"), ("size", "1MiB")];
+    let offer = offered(&site, Preset::Standard, &set);
+    let series = &offer.series[0];
+    EXPERIMENT
+        .prepare(series, dir.path(), &mut || ())
+        .expect("room");
+    let mut task = task(dir.path(), works(&offer)[0]);
+    (task.is_written_through, task.sizes.written) = (true, 64 * KIB);
+    task.window_ns = 2e7;
+    let (did, _) = task.alone().expect("writes");
+    assert_eq!(did[0].ran.bytes, 64 * KIB);
+    task.is_written_through = false;
+    let (did, _) = task.alone().expect("writes");
+    assert!(did[0].ran.bytes > 64 * KIB);
+}
+
+#[test]
+fn latency_and_rate_of_a_deep_queue_are_never_at_odds() {
+    for site in sites() {
+        let site = with_dir(site, Path::new("/data"), 1 << 40);
+        let offer = offered(&site, Preset::Thorough, &[]);
+        for case in &offer.series[0].cases {
+            let work = Work::of(&case.id).expect("ours");
+            if work.depth < 2 {
+                continue;
+            }
+            let of = |metric| {
+                let told = law::predict(&site, None, &request(case, work), metric);
+                told.expect("a prior").range.expect("a range")
+            };
+            // Little: what is in flight over the highest rate is the least that each can take.
+            let least = work.depth as f64 / of("iops").high * 1e9;
+            let low = of("latency").low;
+            assert!(low >= 0.6 * least, "{}: {low} {least}", case.id);
+        }
+    }
+}
+
+#[test]
+fn figures_of_fs_read_tell_of_cpu_time_and_of_longer_blocks() {
+    let site = with_dir(recorded("vm-granite-rapids"), Path::new("/data"), 1 << 40);
+    let case = |block: u64, mode: &str, engine: &str, depth: u64| {
+        let id = CaseId::new()
+            .with("op", "read")
+            .with("pattern", "random")
+            .with("mode", mode)
+            .with("block", block)
+            .with("engine", engine)
+            .with("depth", depth)
+            .with("threads", 1);
+        let mut case = Case::new(id);
+        case.at.insert("ground".to_owned(), "device".into());
+        case
+    };
+    let mut known = Known::default();
+    let mut put = |pattern: &str, mode: &str, metric: &str, value: f64| {
+        let read = CaseId::new()
+            .with("pattern", pattern)
+            .with("mode", mode)
+            .with("size", 64 * MIB);
+        known.insert(record::key::Key::new("fs.read", &read, metric), value);
+    };
+    put("random", "direct", "latency", 9e4);
+    put("random", "direct", "cpu", 8e3);
+    put("random", "cached", "latency", 700.0);
+    put("sequential", "cold", "bandwidth", 8e8);
+    let of = |case: &Case, metric: &str| {
+        let work = Work::of(&case.id).expect("ours");
+        law::predict(&site, Some(&known), &request(case, work), metric)
+    };
+    let range = |case: &Case, metric: &str| {
+        let told = of(case, metric).unwrap_or_else(|| panic!("{} {metric}", case.id));
+        assert!(told.because.contains("fs.read"), "{}", told.because);
+        told.range.expect("a range")
+    };
+    let cpu = range(&case(4 * KIB, "direct", "psync", 1), "cpu");
+    assert!(cpu.low <= 8e3 && 8e3 <= cpu.high && cpu.high / cpu.low < 6.0);
+    // The stream of the device tells of blocks that are longer.
+    let long = range(&case(MIB, "direct", "psync", 1), "bandwidth");
+    assert!(long.low > 2e7 && long.high < 4e9, "{long:?}");
+    // One after another is the least that a queue gives.
+    let deep = range(&case(4 * KIB, "direct", "io_uring", 32), "iops");
+    assert!(deep.low >= 0.7e9 / 9e4, "{deep:?}");
+    assert!(deep.low <= deep.likely && deep.likely <= deep.high);
+    // Of a block from memory whose figure changes nothing, nothing is said.
+    assert!(of(&case(4 * KIB, "cached", "psync", 1), "latency").is_some());
+    assert!(of(&case(64 * KIB, "cached", "psync", 1), "latency").is_none());
+}
+
+/// A case's operations with small files and a short window.
+fn task(dir: &Path, work: Work) -> crew::Task<'_> {
+    crew::Task {
+        dir,
+        work,
+        sizes: cases::Sizes {
+            size: MIB,
+            written: MIB,
+        },
+        seed: 1,
+        clock: crate::measure::Clock::Monotonic,
+        window_ns: 1e5,
+        number: None,
+        is_written_through: false,
+    }
+}
+
 /// One round of everything that is offered, in a directory.
 fn rehearse(
     dir: &Path,
@@ -277,7 +444,9 @@ fn rehearse(
     site.cpus.clone_from(&cpus);
     let offer = offered(&site, preset, set);
     let series = offer.series[0].clone();
-    EXPERIMENT.prepare(&series, dir, &mut || ()).expect("room for some MiB");
+    EXPERIMENT
+        .prepare(&series, dir, &mut || ())
+        .expect("room for some MiB");
     let measured = std::thread::scope(|scope| {
         let work = scope.spawn(|| {
             let calibration = calibrate(&CalibrateOrder {
@@ -333,8 +502,9 @@ fn a_rehearsal_measures_every_case_and_its_figures_agree_with_each_other() {
                 .iter()
                 .find(|text| text.starts_with(&case.id.to_string()))
             {
-                // File systems in memory and sandboxes without io_uring.
-                let may = reason.contains("cache:") || reason.contains("io_uring");
+                // File systems in memory or of their own kind, and sandboxes without io_uring.
+                let may = (reason.contains("cache:") && !is_plain(dir.path()))
+                    || (reason.contains("io_uring") && !has_rings());
                 assert!(may, "{reason}");
                 println!("skipped: {reason}");
                 continue;
@@ -344,6 +514,14 @@ fn a_rehearsal_measures_every_case_and_its_figures_agree_with_each_other() {
             };
             let work = Work::of(&case.id).expect("ours");
             assert!(of("latency") > 0.0 && of("cpu") > 0.0, "{}", case.id);
+            let latency = samples
+                .iter()
+                .find(|of| of.case == case.id && of.metric == "latency");
+            let notes = &latency.expect("checked").notes;
+            let told = notes
+                .iter()
+                .any(|note| note.starts_with("the files are on"));
+            assert_eq!(told, case.at.contains_key("device_kind"), "{notes:?}");
             let ratio = of("bandwidth") / (of("iops") * work.block as f64);
             assert!((ratio - 1.0).abs() < 1e-5, "{}: {ratio}", case.id);
             let iops = samples
@@ -370,18 +548,7 @@ fn data_that_is_not_what_was_prepared_fails_the_case() {
     let offer = offered(&site, Preset::Quick, &set);
     assert!(!offer.series[0].cases.is_empty());
     std::fs::write(dir.path().join("read"), vec![7; 1 << 20]).expect("room");
-    let task = super::crew::Task {
-        dir: dir.path(),
-        work: works(&offer)[0],
-        sizes: cases::Sizes {
-            size: MIB,
-            written: MIB,
-        },
-        seed: 1,
-        clock: crate::measure::Clock::Monotonic,
-        window_ns: 1e5,
-        number: None,
-    };
+    let task = task(dir.path(), works(&offer)[0]);
     let error = task.alone().err().expect("other data");
     assert!(error.is::<crate::measure::WrongResult>(), "{error:#}");
     // Nor are figures had of a file that is not there, by one thread or two.

@@ -324,7 +324,9 @@ fn blocks_that_are_not_what_was_written_are_no_figure() {
     let series = EXPERIMENT
         .resolve(&site, &Known::default(), series)
         .expect("a place");
-    EXPERIMENT.prepare(&series, dir.path(), &mut || ()).expect("room");
+    EXPERIMENT
+        .prepare(&series, dir.path(), &mut || ())
+        .expect("room");
     let path = path_of(dir.path(), 64 << 10);
     let file = OpenOptions::new().write(true).open(path).expect("opens");
     file.write_all_at(&[0; 16 * BLOCK_BYTES], 0)

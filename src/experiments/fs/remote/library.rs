@@ -192,9 +192,15 @@ mod tests {
         assert_eq!(account(1_000_000, 1_040_000), Some((0.0, None)));
         assert_eq!(note(1_100_000), None);
         let kept = note(250_000).expect("is told");
-        assert!(kept.starts_with("cache: 75 % of what was read did not come"), "{kept}");
+        assert!(
+            kept.starts_with("cache: 75 % of what was read did not come"),
+            "{kept}"
+        );
         let ahead = note(16_000_000).expect("is told");
-        assert!(ahead.starts_with("cache: the server sent 16.0 times"), "{ahead}");
+        assert!(
+            ahead.starts_with("cache: the server sent 16.0 times"),
+            "{ahead}"
+        );
         assert_eq!(account(0, 5), None);
     }
 }

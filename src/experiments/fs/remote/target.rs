@@ -321,8 +321,14 @@ mod tests {
             ("nfs://server:2049/exp/file", "nfsport"),
             ("nfs://server/exp/file?version=5", "neither 3 nor 4"),
             ("nfs://server/exp/100%", "%25"),
-            ("nfs://server/exp/file?readahead=1048576", "readahead=1048576 is none"),
-            ("nfs://server/exp/file?version=4&pagecache=64", "pagecache=64 is none"),
+            (
+                "nfs://server/exp/file?readahead=1048576",
+                "readahead=1048576 is none",
+            ),
+            (
+                "nfs://server/exp/file?version=4&pagecache=64",
+                "pagecache=64 is none",
+            ),
             ("nfs://server/exp/file?autoreconnect=-1", "autoreconnect"),
             ("nfs://server/exp/file?version", "=VALUE"),
         ] {

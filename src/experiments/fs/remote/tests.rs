@@ -191,7 +191,9 @@ fn files_are_made_cold_read_and_checked() {
     let path = site.dir.as_ref().expect("named").path.display().to_string();
     let mut mount = site.host.block.mount_of(&path).expect("a mount").clone();
     if ["tmpfs", "ramfs"].contains(&mount.fs.as_str()) {
-        println!("skipped: temporary files are in memory, which nobody takes for another machine's");
+        println!(
+            "skipped: temporary files are in memory, which nobody takes for another machine's"
+        );
         return;
     }
     mount.source = "files:/exp".to_owned();

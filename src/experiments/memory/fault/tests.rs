@@ -183,7 +183,9 @@ fn rehearse(dir: &Path, minor: bool) -> (Vec<CaseId>, Vec<String>) {
         }
     }
     if EXPERIMENT.is_prepared(&series) {
-        EXPERIMENT.prepare(&series, dir, &mut || ()).expect("room for 4 MiB");
+        EXPERIMENT
+            .prepare(&series, dir, &mut || ())
+            .expect("room for 4 MiB");
     }
     let order = RoundOrder {
         series: series.clone(),
