@@ -1,5 +1,9 @@
 //! The contract: what an experiment is. Everything a user sees of one follows from its file.
 
+mod view;
+
+pub use view::ViewCard;
+
 use crate::host::Host;
 use crate::measure::{Bench, FarEnd};
 use anyhow::Result;
@@ -8,9 +12,7 @@ use record::event::{Absence, Bound, Isolation, Prediction, Range, Repeat};
 use record::key::{CaseId, Key, Value};
 use record::metric::Metric;
 use record::unit::Unit;
-use record::view::View;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -62,108 +64,6 @@ pub struct Card {
     pub needs: &'static [Need],
     /// How a report shows it.
     pub view: ViewCard,
-}
-
-/// [`View`] as static data.
-#[derive(Clone, Copy, Debug)]
-pub enum ViewCard {
-    /// A row per case.
-    Table,
-    /// A metric over a numeric parameter.
-    Line {
-        /// Parameter on the horizontal axis.
-        over: &'static str,
-        /// Metric on the vertical axis.
-        metric: &'static str,
-        /// Logarithmic horizontal axis.
-        log_x: bool,
-        /// Logarithmic vertical axis.
-        log_y: bool,
-        /// Further metrics over the same axis, each in a picture of its own below.
-        beside: &'static [&'static str],
-    },
-    /// A metric over another of the same case.
-    Curve {
-        /// Parameter that is stepped along a line.
-        along: &'static str,
-        /// Metric on the horizontal axis.
-        x: &'static str,
-        /// Metric on the vertical axis.
-        y: &'static str,
-    },
-    /// Rows by one parameter, columns by another.
-    Matrix {
-        /// Parameter of the rows.
-        rows: &'static str,
-        /// Parameter of the columns.
-        columns: &'static str,
-        /// Metric in the cells.
-        metric: &'static str,
-    },
-    /// A trace over time.
-    Timeline {
-        /// Kind of the trace.
-        trace: &'static str,
-    },
-    /// Stretches of time in lanes, and a table of what came one after another.
-    Spans {
-        /// Kind of the trace in the picture: columns `start_ns`, `duration_ns` and a named one, a
-        /// lane for each of its names.
-        timeline: &'static str,
-        /// Kind of the trace in the table.
-        table: &'static str,
-    },
-    /// A bar per case.
-    Bars {
-        /// Metric as the length.
-        metric: &'static str,
-    },
-}
-
-impl ViewCard {
-    /// The owned form for the plan.
-    pub fn view(self) -> View {
-        match self {
-            ViewCard::Table => View::Table,
-            ViewCard::Line {
-                over,
-                metric,
-                log_x,
-                log_y,
-                beside,
-            } => View::Line {
-                over: over.to_owned(),
-                metric: metric.to_owned(),
-                log_x,
-                log_y,
-                beside: beside.iter().map(|metric| (*metric).to_owned()).collect(),
-            },
-            ViewCard::Curve { along, x, y } => View::Curve {
-                along: along.to_owned(),
-                x: x.to_owned(),
-                y: y.to_owned(),
-            },
-            ViewCard::Matrix {
-                rows,
-                columns,
-                metric,
-            } => View::Matrix {
-                rows: rows.to_owned(),
-                columns: columns.to_owned(),
-                metric: metric.to_owned(),
-            },
-            ViewCard::Timeline { trace } => View::Timeline {
-                trace: trace.to_owned(),
-            },
-            ViewCard::Spans { timeline, table } => View::Spans {
-                timeline: timeline.to_owned(),
-                table: table.to_owned(),
-            },
-            ViewCard::Bars { metric } => View::Bars {
-                metric: metric.to_owned(),
-            },
-        }
-    }
 }
 
 /// What an experiment cannot do without; missing ones are skips with a reason, in planning.
@@ -305,7 +205,7 @@ pub struct Site {
     /// The far end's machine, where there is one.
     pub peer: Option<Host>,
     /// The address by which it is reached.
-    pub peer_address: Option<IpAddr>,
+    pub peer_address: Option<std::net::IpAddr>,
     /// Facts of the directory for files.
     pub dir: Option<DirFacts>,
     /// CPUs to measure on, the quietest first.
