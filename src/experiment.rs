@@ -155,6 +155,16 @@ pub enum Preset {
 }
 
 impl Preset {
+    /// Rounds after which looks are taken (METHOD §3).
+    pub fn looks(self) -> &'static [u32] {
+        match self {
+            Preset::Rehearsal => &[1],
+            Preset::Quick => &[6, 9],
+            Preset::Standard => &[6, 9, 12],
+            Preset::Thorough => &[6, 9, 12, 15, 17, 20],
+        }
+    }
+
     /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {

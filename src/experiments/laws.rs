@@ -4,7 +4,7 @@ use super::{FAMILIES, find};
 use crate::experiment::{DirFacts, Domain, Experiment, Family, Offer, Preset, Role, Site};
 use crate::host::{Host, Root};
 use crate::session::params::{Settings, parse_values};
-use crate::session::plan::{case_ns, default_budget, looks, plan};
+use crate::session::plan::{case_ns, default_budget, plan};
 use crate::session::select::Selection;
 use crate::session::site::{Files, site};
 use record::case::{Case, Series};
@@ -424,7 +424,7 @@ fn presets_keep_their_time_on_every_recorded_host() {
             let least: Duration = planned
                 .work
                 .iter()
-                .map(|work| work.whole(looks(preset)[0]))
+                .map(|work| work.whole(preset.looks()[0]))
                 .sum();
             // Of a thorough run's time a good third is one series that is measured one time only,
             // and as long as stated: cpu.sustained.

@@ -59,16 +59,6 @@ pub struct Planned {
     pub skipped: Vec<(&'static Card, Option<CaseId>, Skip)>,
 }
 
-/// Rounds after which looks are taken, per preset (METHOD §3).
-pub fn looks(preset: Preset) -> &'static [u32] {
-    match preset {
-        Preset::Rehearsal => &[1],
-        Preset::Quick => &[6, 9],
-        Preset::Standard => &[6, 9, 12],
-        Preset::Thorough => &[6, 9, 12, 15, 17, 20],
-    }
-}
-
 /// Default measuring time of a preset.
 pub fn default_budget(preset: Preset) -> Duration {
     Duration::from_secs(match preset {
@@ -109,7 +99,7 @@ pub fn plan(
         plan: Plan {
             experiments: Vec::new(),
             stages: vec![Vec::new(); levels.iter().max().map_or(0, |last| last + 1)],
-            looks: looks(preset).to_vec(),
+            looks: preset.looks().to_vec(),
             eta_s: 0.0,
         },
         work: Vec::new(),
@@ -126,7 +116,7 @@ pub fn plan(
         ));
     }
     planned.plan.stages.retain(|stage| !stage.is_empty());
-    planned.plan.eta_s = stated_eta(&planned.work, looks(preset), budget).as_secs_f64();
+    planned.plan.eta_s = stated_eta(&planned.work, preset.looks(), budget).as_secs_f64();
     Ok(planned)
 }
 

@@ -423,12 +423,7 @@ fn most(site: &Site, params: &Params, cases: &[CaseId]) -> Result<u64, Skip> {
     if site.dir.is_none() {
         return Ok(chosen.unwrap_or(DEFAULT_MOST));
     }
-    let rounds = match params.preset {
-        Preset::Rehearsal => 1,
-        Preset::Quick => 9,
-        Preset::Standard => 12,
-        Preset::Thorough => 20,
-    };
+    let rounds = u64::from(*params.preset.looks().last().unwrap_or(&1));
     let each: u64 = cases.iter().filter(|case| writes(case)).map(block_of).sum();
     let pools: u64 = cases
         .iter()

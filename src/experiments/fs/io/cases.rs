@@ -2,7 +2,6 @@
 
 use crate::experiment::{Offer, Params, Preset, Site, Skip};
 use crate::experiments::device;
-use crate::session::plan::looks;
 use record::case::Case;
 use record::key::{CaseId, Value};
 
@@ -301,7 +300,7 @@ pub(super) fn written_each(site: &Site, params: &Params) -> u64 {
 
 /// Rounds of a run, at most.
 fn rounds(params: &Params) -> u64 {
-    u64::from(*looks(params.preset).last().unwrap_or(&1))
+    u64::from(*params.preset.looks().last().unwrap_or(&1))
 }
 
 /// The cases to measure; those that cannot be here with their reasons.

@@ -8,7 +8,6 @@ use crate::experiments::tests::{check, params, recorded, sites};
 use crate::link::{CalibrateOrder, RoundOrder};
 use crate::measure::{Bench, calibrate};
 use crate::predict::fs::io as law;
-use crate::session::plan::looks;
 use record::case::{Case, Series};
 use record::event::Samples;
 use record::key::CaseId;
@@ -110,7 +109,7 @@ fn what_is_written_in_all_rounds_stays_within_what_may_be() {
         let works = works(&offer);
         let made = cases::files(works.iter().copied(), size);
         let made: u64 = made.iter().map(|made| made.bytes).sum();
-        let rounds = u64::from(*looks(preset).last().expect("some"));
+        let rounds = u64::from(*preset.looks().last().expect("some"));
         let each = series.setting("written").expect("so much");
         let written: u64 = works.iter().map(|work| work.most_written(each)).sum();
         let may = crate::experiments::device::allowance(&site, ID);
