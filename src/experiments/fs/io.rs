@@ -90,6 +90,8 @@
 //!   be written. Writes go to a file of half of it, at most 32 MiB; threads have a quarter each.
 //! - `written` (setting): bytes that a case writes in a round at most, or 8 operations (of a ring, three
 //!   fills). `auto`: 1 MiB, up to 8 MiB where more may be written.
+//! - `window` (setting): how long a case's threads run in a round; a device that adapts to load (and the host of
+//!   a virtual disk, which polls while there is some) shows more in a longer one. `auto`: 18 ms, thorough 37.5 ms.
 //!
 //! ## Reading the result
 //!
@@ -267,6 +269,13 @@ static CARD: Card = Card {
             defaults: ["auto"; 3],
             role: Role::Setting,
         },
+        Param {
+            name: "window",
+            doc: "how long the threads of a case run in a round; auto: one and a half case times",
+            domain: Domain::Either(&["auto"], 100_000, 60_000_000_000, Unit::Ns),
+            defaults: ["auto"; 3],
+            role: Role::Setting,
+        },
     ],
     after: &["clock.rate", "clock.read", "fs.read"],
     repeat: Repeat::Rounds,
@@ -316,6 +325,7 @@ impl Experiment for Io {
             settings: BTreeMap::from([
                 ("size".to_owned(), Value::from(size)),
                 ("written".to_owned(), Value::from(written)),
+                ("window".to_owned(), Value::from(window_ns(site, params))),
             ]),
         });
         Ok(offer)
@@ -328,7 +338,7 @@ impl Experiment for Io {
             };
             let operations = work.least() * work.threads;
             let ns = operations as f64 * law::stated_ns(site, &request(case, work));
-            window_ns(site.case_ns).max(ns as u64) + AROUND_NS + THREAD_NS * (work.threads - 1)
+            window_of(series).max(ns as u64) + AROUND_NS + THREAD_NS * (work.threads - 1)
         };
         Duration::from_nanos(WORKER_NS + series.cases.iter().map(of).sum::<u64>())
     }
@@ -378,7 +388,7 @@ impl Experiment for Io {
                 .setting("written")
                 .context("how much is written is not set")?,
         };
-        let window_ns = window_ns(bench.order().case_ns) as f64;
+        let window_ns = window_of(series) as f64;
         if let Some(case) = series.cases.first() {
             bench.may_hang_in(case);
         }
@@ -421,9 +431,17 @@ fn is_written_through(case: &Case) -> bool {
     !stays || options.split(',').any(is_sync)
 }
 
-/// How long the threads of a case run: one and a half case times.
-fn window_ns(case_ns: u64) -> u64 {
-    case_ns + case_ns / 2
+/// How long the threads of a case run: as chosen, or one and a half case times.
+fn window_ns(site: &Site, params: &Params) -> u64 {
+    match params.chosen("window") {
+        Some([Value::Int(window)]) => *window,
+        _ => site.case_ns + site.case_ns / 2,
+    }
+}
+
+/// The same of a series.
+fn window_of(series: &Series) -> u64 {
+    series.setting("window").unwrap_or(0)
 }
 
 /// The size of the file that is read: chosen, or the preset's as far as it may be written.

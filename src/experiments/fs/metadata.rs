@@ -395,12 +395,7 @@ fn discards(site: &Site) -> bool {
 
 /// Rounds of a preset, at most.
 fn rounds(preset: Preset) -> u64 {
-    match preset {
-        Preset::Rehearsal => 1,
-        Preset::Quick => 9,
-        Preset::Standard => 12,
-        Preset::Thorough => 20,
-    }
+    u64::from(*preset.looks().last().unwrap_or(&1))
 }
 
 #[cfg(test)]

@@ -96,7 +96,7 @@ mod predicted;
 
 use super::file::ground;
 use crate::experiment::{
-    Card, Domain, Experiment, Known, Need, Offer, Param, Params, Preset, Role, Site, Skip, ViewCard,
+    Card, Domain, Experiment, Known, Need, Offer, Param, Params, Role, Site, Skip, ViewCard,
 };
 use crate::experiments::device;
 use crate::measure::{Bench, settle};
