@@ -31,6 +31,9 @@ const EVICTION_STILL: Duration = Duration::from_millis(200);
 const EVICTION_MOST: Duration = Duration::from_secs(2);
 /// … and so often tried.
 const EVICTION_EVERY: Duration = Duration::from_micros(200);
+/// So often a file is brought into memory: kernels that page out what looks cold before memory is short
+/// (DAMON's `pageout`) take single pages back at any time.
+pub(in crate::experiments::fs) const WARM_TRIES: usize = 4;
 /// A file is brought into memory in pieces of so many bytes.
 const PIECE_BYTES: usize = 1 << 20;
 
@@ -250,9 +253,17 @@ impl Opened {
     /// # Errors
     /// It cannot be read, or not all of it stays.
     pub(super) fn warm(&self, offset: u64, bytes: u64) -> Result<()> {
-        if self.demand_cached(offset, bytes).is_ok() {
-            return Ok(());
+        for _ in 0..WARM_TRIES {
+            if self.demand_cached(offset, bytes).is_ok() {
+                return Ok(());
+            }
+            self.bring_in(offset, bytes)?;
         }
+        self.demand_cached(offset, bytes)
+    }
+
+    /// Reads a range through the page cache.
+    fn bring_in(&self, offset: u64, bytes: u64) -> Result<()> {
         let mut piece = vec![0_u8; PIECE_BYTES];
         let (mut at, end) = (offset, self.end(offset, bytes));
         while at < end {
@@ -262,7 +273,7 @@ impl Opened {
             ensure!(now > 0, "the file has become shorter");
             at += now as u64;
         }
-        self.demand_cached(offset, bytes)
+        Ok(())
     }
 
     /// Demands that all of a range is in the page cache; to the end of the file for `bytes` = 0.

@@ -2,7 +2,7 @@
 
 use super::{BLOCK_BYTES, BLOCKS_MIN, WINDOWS, file_bytes_of, path_of, size_of};
 use crate::experiments::fs::file::{
-    Account, Mode, Moved, Opened, ground_note, open, order_seed, right, seed_of,
+    Account, Mode, Moved, Opened, WARM_TRIES, ground_note, open, order_seed, right, seed_of,
 };
 use crate::experiments::prepared::demand_written_extents;
 use crate::measure::{Bench, Clock, Settled, WrongResult, settle};
@@ -185,7 +185,30 @@ struct Passes {
     ahead: u64,
 }
 
+/// The passes of a case; of a cached file again where the kernel took pages of it back meanwhile.
 fn run(
+    bench: &Bench,
+    opened: &Opened,
+    mode: Mode,
+    blocks: &Blocks,
+    seed: u64,
+    number: Option<&str>,
+) -> Result<Passes> {
+    let (first, span_bytes) = blocks.span();
+    for _ in 1..WARM_TRIES {
+        let passes = once(bench, opened, mode, blocks, seed, number)?;
+        if mode != Mode::Cached || opened.demand_cached(first, span_bytes).is_ok() {
+            return Ok(passes);
+        }
+    }
+    let passes = once(bench, opened, mode, blocks, seed, number)?;
+    if mode == Mode::Cached {
+        opened.demand_cached(first, span_bytes)?;
+    }
+    Ok(passes)
+}
+
+fn once(
     bench: &Bench,
     opened: &Opened,
     mode: Mode,
@@ -250,9 +273,6 @@ fn run(
         done * BLOCK_BYTES as u64 + ahead
     };
     let moved = account.end(asked);
-    if mode == Mode::Cached {
-        opened.demand_cached(first, span_bytes)?;
-    }
     Ok(Passes {
         clock,
         whole,
