@@ -232,7 +232,9 @@ impl Library {
     }
 }
 
-/// A context on its way: whatever fails, it is given back.
+/// A context on its way. One whose opening failed is left to the end of the process: a call that was not
+/// answered stands in its queue with pointers to that call's frame, which is gone, and giving the context
+/// back would call through them (libnfs 4 died of it here).
 struct Opening {
     library: Library,
     context: NonNull<c_void>,
@@ -289,22 +291,13 @@ impl Opening {
     fn done(self, bytes: u64) -> io::Result<NfsFile> {
         let file = NonNull::new(self.file)
             .ok_or_else(|| io::Error::other("libnfs opened a file and gave none"))?;
-        let opened = NfsFile {
+        Ok(NfsFile {
             library: self.library,
             context: self.context,
             file,
             bytes,
             is_lost: false,
-        };
-        std::mem::forget(self);
-        Ok(opened)
-    }
-}
-
-impl Drop for Opening {
-    fn drop(&mut self) {
-        // SAFETY: the context is ours, nobody else has it; what is open in it goes with it.
-        unsafe { (self.library.destroy_context)(self.context.as_ptr()) };
+        })
     }
 }
 
@@ -357,13 +350,16 @@ impl NfsFile {
 
 impl Drop for NfsFile {
     fn drop(&mut self) {
-        // SAFETY: the file and its context are ours, and nobody else has them. A server that did not answer
-        // a read is not asked to close: that would be waited for as well.
+        // A server that did not answer a read is not asked to close, which would be waited for as well; and
+        // its context is left, as that of a failed opening is.
+        if self.is_lost {
+            return;
+        }
+        // SAFETY: the file and its context are ours, and nobody else has them.
         unsafe {
-            if !self.is_lost {
-                (self.library.close)(self.context.as_ptr(), self.file.as_ptr());
+            if (self.library.close)(self.context.as_ptr(), self.file.as_ptr()) >= 0 {
+                (self.library.destroy_context)(self.context.as_ptr());
             }
-            (self.library.destroy_context)(self.context.as_ptr());
         }
     }
 }
