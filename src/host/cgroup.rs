@@ -371,6 +371,37 @@ mod tests {
         );
     }
 
+    /// Recorded from Linux 6.1 in an emulated machine whose root group hands on memory: the process in a
+    /// group with a limit, then in one below a group that hands on nothing. Kernel threads are left out.
+    #[test]
+    fn recorded_groups_of_version_2_have_their_place_and_their_limit() {
+        let recorded = [
+            (include_str!("testdata/cgroup2-service"), "service"),
+            (include_str!("testdata/cgroup2-session"), "slice/session"),
+        ];
+        for (tree, own) in recorded {
+            let home = format!("sys/fs/cgroup/{own}");
+            let root = Root::tree(&format!("{tree}== facts.txt\neuid=0\n"));
+            assert_eq!(
+                memory_place(&root),
+                Ok(place(2, "sys/fs/cgroup", &home)),
+                "{own}"
+            );
+            let refused = memory_place(&Root::tree(tree)).unwrap_err();
+            assert!(refused.contains("may not be written"), "{refused}");
+            let limits: Vec<Option<u64>> = groups(&root)
+                .iter()
+                .map(|group| group.memory_limit(&root))
+                .collect();
+            let expected = if own == "service" {
+                Some(256 << 20)
+            } else {
+                None
+            };
+            assert_eq!(limits.into_iter().flatten().next(), expected, "{own}");
+        }
+    }
+
     /// The tree that systemd (252) makes with its defaults: slices hand on memory and pids, a service
     /// or scope hands on nothing, and of a user's only what is below `user@.service` is the user's own.
     const SYSTEMD: &str = "== sys/fs/cgroup/cgroup.subtree_control\ncpuset cpu io memory pids\n\
