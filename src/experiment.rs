@@ -13,6 +13,7 @@ use record::key::{CaseId, Key, Value};
 use record::metric::Metric;
 use record::unit::Unit;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -75,8 +76,6 @@ pub struct Card {
 pub enum Need {
     /// Effective user 0.
     Root,
-    /// A far end other than loopback.
-    Peer,
     /// A writable directory on a real file system.
     Directory,
     /// More than one NUMA node.
@@ -129,13 +128,15 @@ pub enum Domain {
     Either(&'static [&'static str], u64, u64, Unit),
     /// One text, commas included: a path or a URL. Only for settings.
     Text,
+    /// A name: one of these, or one that the user gave (letters, digits, `-`, `_`, `.`).
+    Name(&'static [&'static str]),
 }
 
 impl Domain {
     /// The unit of its integers.
     pub fn unit(&self) -> Option<Unit> {
         match self {
-            Domain::Symbols(_) | Domain::Text => None,
+            Domain::Symbols(_) | Domain::Text | Domain::Name(_) => None,
             Domain::Integer { unit, .. } | Domain::Either(_, _, _, unit) => Some(*unit),
         }
     }
@@ -185,6 +186,16 @@ pub struct Params {
     pub values: BTreeMap<&'static str, Vec<Value>>,
 }
 
+/// The parameter [`FAR`].
+pub const FAR_PARAM: Param = Param {
+    name: FAR,
+    doc: "the far end: loopback (a second worker on this host), or a host of --peer by its name \
+          (`peer` where it has none); default all that there are",
+    domain: Domain::Name(&[LOOPBACK, "peer"]),
+    defaults: ["auto", "auto", "auto"],
+    role: Role::Case,
+};
+
 impl Params {
     /// The values of a parameter of the card; empty only for a name that the card lacks.
     pub fn get(&self, name: &str) -> &[Value] {
@@ -208,14 +219,38 @@ impl Params {
     }
 }
 
+/// Name of the parameter of a case that says which far end it is measured against: an experiment whose
+/// card has it is offered once for loopback and once for every peer ([`Site::peer`]), and the cases of
+/// one series share its value ([`Site::far`]).
+pub const FAR: &str = "far";
+
+/// The value of [`FAR`] for a far end on this host.
+pub const LOOPBACK: &str = "loopback";
+
+/// A far end on another host, as its agent told of it.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// Its name in cases: `peer`, or what the user called it.
+    pub name: String,
+    /// The address by which its data connections are reached.
+    pub address: IpAddr,
+    /// Its machine.
+    pub host: Host,
+    /// CPUs that its ends of rounds use, the first first.
+    pub cpus: Vec<usize>,
+    /// Its interface on the way back, by its own routes.
+    pub interface: Option<String>,
+}
+
 /// What an experiment may know of where it would run.
+#[derive(Clone, Debug)]
 pub struct Site {
     /// The machine.
     pub host: Host,
-    /// The far end's machine, where there is one.
-    pub peer: Option<Host>,
-    /// The address by which it is reached.
-    pub peer_address: Option<std::net::IpAddr>,
+    /// The far end of what is planned or predicted; none for loopback, and for what has no far end.
+    pub peer: Option<Peer>,
+    /// All far ends on other hosts that the run has.
+    pub peers: Vec<Peer>,
     /// Facts of the directory for files.
     pub dir: Option<DirFacts>,
     /// CPUs to measure on, the quietest first.
@@ -224,6 +259,23 @@ pub struct Site {
     pub memory_bytes: u64,
     /// Measuring time that each case of a round may take, in ns.
     pub case_ns: u64,
+}
+
+impl Site {
+    /// The value of [`FAR`] for cases that are planned here.
+    pub fn far(&self) -> &str {
+        self.peer.as_ref().map_or(LOOPBACK, |peer| &peer.name)
+    }
+
+    /// The same site with another far end: a peer's name, or loopback for any other.
+    #[must_use]
+    pub fn toward(&self, far: &str) -> Site {
+        let named = self.peers.iter().find(|peer| peer.name == far);
+        Site {
+            peer: named.cloned(),
+            ..self.clone()
+        }
+    }
 }
 
 /// What is known of the directory for files.
@@ -501,7 +553,7 @@ pub trait Experiment: Sync {
         anyhow::bail!("this experiment has no far end")
     }
 
-    /// Whether `measure` talks to a far end.
+    /// Whether `measure` talks to a worker at a far end ([`Experiment::serve`]).
     fn two_ended(&self) -> bool {
         false
     }

@@ -2,6 +2,7 @@
 //! it, and writes the result as a lab report.
 #![forbid(unsafe_code)]
 
+mod agent;
 mod analysis;
 mod cmd;
 mod experiment;

@@ -40,6 +40,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "metal",
         ],
     ),
+    ("agent", &["session", "experiment", "host", "link", "metal", "record"]),
     ("analysis", &["record", "stats"]),
     ("report", &["analysis", "record"]),
 ];
@@ -54,6 +55,7 @@ const ROOMS: &[&str] = &[
     "predict",
     "experiments",
     "session",
+    "agent",
     "analysis",
     "report",
     "cmd",

@@ -120,6 +120,7 @@ pub(crate) fn header() -> Header {
         environment: environment
             .map(|(name, text)| (name.to_owned(), text.to_owned()))
             .into(),
+        peers: Vec::new(),
         calibration: Calibration {
             source: "tsc".into(),
             counter_hz: 2.445e9,

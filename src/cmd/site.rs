@@ -42,6 +42,10 @@ pub struct Choice {
     /// fills at most 2 GiB and 5 % of the free space)
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
+    /// A far end on another host for the network's experiments: ssh://[USER@]HOST[:PORT], tcp://HOST:PORT
+    /// (an agent that listens, with --key-file); several have names
+    #[arg(long, value_name = "[NAME=]URL")]
+    pub peer: Vec<String>,
     /// Plan for a recorded machine (a directory with proc/ and sys/, or tree.txt) instead of this one
     #[arg(long, value_name = "DIR", hide = true)]
     pub host_tree: Option<PathBuf>,
@@ -106,6 +110,7 @@ impl Choice {
             precision: self.precision / 100.0,
             set: self.set.clone(),
             cpus: self.cpu.clone(),
+            peers: self.peer.clone(),
             // Absolute, so that a resume from another directory finds it.
             dir: self.dir.as_ref().map(|dir| {
                 let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
@@ -140,6 +145,7 @@ impl Choice {
             seed: Some(seed),
             set: options.set.clone(),
             cpu: options.cpus.clone(),
+            peer: options.peers.clone(),
             dir: options.dir.as_ref().map(PathBuf::from),
             host_tree: None,
         })
@@ -181,6 +187,7 @@ impl Choice {
             name,
             budget,
             calibration: calibration(preset),
+            remotes: Default::default(),
             elsewhere: Default::default(),
         })
     }

@@ -7,6 +7,7 @@ pub mod fs;
 #[cfg(test)]
 mod laws;
 pub mod memory;
+pub mod net;
 pub mod noise;
 pub mod os;
 pub(crate) mod pair;
@@ -25,6 +26,7 @@ pub static FAMILIES: &[&Family] = &[
     &memory::FAMILY,
     &noise::FAMILY,
     &fs::FAMILY,
+    &net::FAMILY,
     &selftest::FAMILY,
 ];
 

@@ -236,6 +236,7 @@ fn rehearse_files(
             calibration: calibration.clone(),
             dir: Some(dir.clone()),
             far: None,
+            far_address: None,
             case_ns: 200_000,
             rehearsal: true,
         };
@@ -282,6 +283,7 @@ fn rehearse(experiment: &dyn Experiment) -> Vec<Samples> {
             calibration: calibration.clone(),
             dir: None,
             far: None,
+            far_address: None,
             case_ns: 200_000,
             rehearsal: true,
         };

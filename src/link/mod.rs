@@ -7,6 +7,7 @@ use record::event::{Calibration, FailedCase, Histogram, Samples, Trace};
 use record::key::CaseId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// Where the far end listens, and what a data connection must say first.
@@ -46,6 +47,9 @@ pub struct RoundOrder {
     pub dir: Option<PathBuf>,
     /// The far end.
     pub far: Option<Endpoint>,
+    /// The address of a far end on another host: at the near end the one to reach it by, at the far
+    /// end the one to listen on. `None` where both ends are here, on loopback.
+    pub far_address: Option<IpAddr>,
     /// Measuring time that each case may take, in ns.
     pub case_ns: u64,
     /// Smallest parameters everywhere: a rehearsal proves the way, not the figures.

@@ -40,6 +40,7 @@ fn order() -> RoundOrder {
         },
         dir: None,
         far: None,
+        far_address: None,
         case_ns: 1_000_000,
         rehearsal: true,
     }

@@ -9,6 +9,7 @@ pub(crate) mod cpu;
 pub(crate) mod device;
 pub(crate) mod fs;
 pub(crate) mod memory;
+pub(crate) mod net;
 pub(crate) mod noise;
 pub(crate) mod os;
 #[cfg(test)]
@@ -125,7 +126,7 @@ pub(crate) mod tests {
         Site {
             host: Host::read(&Root::tree("")),
             peer: None,
-            peer_address: None,
+            peers: Vec::new(),
             dir: None,
             cpus: vec![0],
             memory_bytes: 1 << 30,

@@ -6,6 +6,7 @@ use crate::host::refused;
 use crate::link::frame::{receive, send};
 use crate::link::{FromWorker, ToWorker};
 use crate::measure::unwritten;
+use crate::session::FarWorker;
 use anyhow::{Context, Error, Result, anyhow, bail};
 use record::key::CaseId;
 use std::io::{self, Read};
@@ -371,6 +372,16 @@ impl Worker {
                 }
             }
         }
+    }
+}
+
+impl FarWorker for Worker {
+    fn order(&mut self, message: &ToWorker) -> Result<()> {
+        Worker::order(self, message)
+    }
+
+    fn next(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<FromWorker> {
+        Worker::next(self, deadline, stop)
     }
 }
 

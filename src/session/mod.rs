@@ -12,19 +12,21 @@ pub mod select;
 pub mod site;
 pub mod worker;
 
-use crate::experiment::{Card, Known, Site, Skip};
+use crate::experiment::{Card, FAR, Known, Site, Skip};
+use crate::link::{FromWorker, ToWorker};
 use crate::session::child::Interrupted;
 use crate::session::directory::Hanging;
 use crate::session::live::{Live, Stop};
 use crate::session::plan::{Planned, Work};
 use anyhow::{Context, Result};
-use record::case::Case;
+use record::case::{Case, Series};
 use record::event::{
-    Calibration, End, Ending, Event, Footer, Header, Options, Outcome, PredictionEvent,
+    Calibration, End, Ending, Event, Footer, Header, Options, Outcome, PeerHeader, PredictionEvent,
     PredictionKind, Segment,
 };
 use record::key::{CaseId, Key};
 use record::run::Run;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -46,9 +48,57 @@ pub struct Setup {
     pub budget: Duration,
     /// Calibration windows and their length.
     pub calibration: (u32, Duration),
+    /// Where workers are started at the far ends on other hosts, by the peer's name; each answers for
+    /// one of the site's peers.
+    pub remotes: BTreeMap<String, Box<dyn FarHost>>,
     /// Work directories beside the site's, by the directory that they are in
     /// ([`crate::experiment::Experiment::files_below`]); why one could not be made.
     pub elsewhere: BTreeMap<PathBuf, Result<PathBuf, String>>,
+}
+
+/// A host at the far end, on which a worker is started for each round.
+pub trait FarHost {
+    /// Starts one.
+    ///
+    /// # Errors
+    /// The host cannot be reached any more, or refuses.
+    fn start(&self) -> Result<Box<dyn FarWorker + '_>>;
+
+    /// What the record's header says of it.
+    fn header(&self) -> PeerHeader;
+}
+
+/// A worker at the far end of a round, here or there.
+pub trait FarWorker {
+    /// Sends an order.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    fn order(&mut self, message: &ToWorker) -> Result<()>;
+
+    /// Waits for the next message.
+    ///
+    /// # Errors
+    /// [`Interrupted`], the deadline passed, or the worker or the way to it is gone.
+    fn next(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<FromWorker>;
+}
+
+impl Setup {
+    /// The site of a case: with its far end, where it has one.
+    pub fn site_for(&self, case: &CaseId) -> Cow<'_, Site> {
+        match case.text(FAR).filter(|far| *far != self.site.far()) {
+            Some(far) => Cow::Owned(self.site.toward(far)),
+            None => Cow::Borrowed(&self.site),
+        }
+    }
+
+    /// The site of a series, whose cases have one far end.
+    pub fn site_of(&self, series: &Series) -> Cow<'_, Site> {
+        match series.cases.first() {
+            Some(case) => self.site_for(&case.id),
+            None => Cow::Borrowed(&self.site),
+        }
+    }
 }
 
 /// What is being done, for a progress display.
@@ -200,6 +250,11 @@ fn header(
         cpus: setup.site.cpus.clone(),
         identity: setup.site.host.identity.hash.clone(),
         host: serde_json::to_value(&setup.site.host).context("the host does not serialise")?,
+        peers: setup
+            .remotes
+            .values()
+            .map(|remote| remote.header())
+            .collect(),
         environment,
         calibration: calibration.clone(),
     })
@@ -282,7 +337,9 @@ impl<'run> Session<'run> {
         if known.is_none() && self.run.prediction(&key, of).is_some() {
             return Ok(());
         }
-        let Some(prediction) = experiment.predict(&self.setup.site, known, case, metric) else {
+        let Some(prediction) =
+            experiment.predict(&self.setup.site_for(&case.id), known, case, metric)
+        else {
             return Ok(());
         };
         self.emit(Event::Prediction(PredictionEvent {
@@ -379,9 +436,11 @@ impl<'run> Session<'run> {
 
     /// Resolves a series and counts what an earlier segment already measured of it.
     fn open(&mut self, work: &'run Work, known: &Known) -> Result<Option<Live<'run>>> {
-        let resolved = work
-            .experiment
-            .resolve(&self.setup.site, known, work.series.clone());
+        let resolved = work.experiment.resolve(
+            &self.setup.site_of(&work.series),
+            known,
+            work.series.clone(),
+        );
         match resolved {
             Ok(series) => Ok(Some(Live::new(work, series, &self.run.rounds))),
             Err(skip) => {

@@ -132,13 +132,16 @@ pub fn parse_values(text: &str, param: &Param) -> Result<Vec<Value>, String> {
     Ok(values)
 }
 
+/// Longest name that a user gives.
+const NAME_MAX: usize = 64;
+
 /// Parses one value.
 ///
 /// # Errors
 /// As [`parse_values`].
 pub fn parse_value(token: &str, param: &Param) -> Result<Value, String> {
     let value = match param.domain {
-        Domain::Symbols(_) | Domain::Text => Value::from(token),
+        Domain::Symbols(_) | Domain::Text | Domain::Name(_) => Value::from(token),
         Domain::Integer { unit, .. } => integer(token, unit)
             .map_err(|reason| format!("{reason}: it takes {}", domain_text(&param.domain)))?,
         Domain::Either(symbols, _, _, _) if symbols.contains(&token) => Value::from(token),
@@ -161,6 +164,12 @@ fn integer(token: &str, unit: Unit) -> Result<Value, String> {
     }
 }
 
+/// Whether a text can be the name of something that the user named, and stand in a case's text.
+pub fn is_name(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    !text.is_empty() && text.len() <= NAME_MAX && text.chars().all(fits)
+}
+
 fn in_domain(value: Value, token: &str, param: &Param) -> Result<Value, String> {
     let symbol = |symbols: &[&str]| value.text().is_some_and(|text| symbols.contains(&text));
     let span = |low: u64, high: u64| value.int().is_some_and(|int| (low..=high).contains(&int));
@@ -169,6 +178,7 @@ fn in_domain(value: Value, token: &str, param: &Param) -> Result<Value, String> 
         Domain::Integer { low, high, .. } => span(low, high),
         Domain::Either(symbols, low, high, _) => symbol(symbols) || span(low, high),
         Domain::Text => true,
+        Domain::Name(_) => value.text().is_some_and(is_name),
     };
     if inside {
         Ok(value)

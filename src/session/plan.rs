@@ -1,11 +1,13 @@
 //! A plan: a selection resolved against one site.
 
-use crate::experiment::{Card, Experiment, Family, Need, Offer, Params, Preset, Site, Skip};
+use crate::experiment::{
+    Card, Experiment, FAR, Family, LOOPBACK, Need, Offer, Params, Preset, Site, Skip,
+};
 use crate::session::params::Settings;
 use crate::session::select::{Selection, domain_text};
 use record::case::Series;
 use record::event::{Absence, Isolation, Plan, PlannedExperiment, PlannedSeries, Repeat};
-use record::key::CaseId;
+use record::key::{CaseId, Value};
 use std::time::Duration;
 use thiserror::Error;
 
@@ -107,8 +109,24 @@ pub fn plan(
     };
     for ((family, experiment), stage) in chosen.into_iter().zip(levels) {
         let params = settings.params(experiment.card(), preset);
-        let offer = offer(family, experiment, selection, &params, site)?;
-        planned.add(experiment, offer, stage, site);
+        let mut entry = entry(experiment);
+        let mut left_out = None;
+        let mut offers = 0;
+        for site in far_sites(experiment.card(), &params, site)? {
+            match offer(family, experiment, selection, &params, &site) {
+                Ok(offer) => {
+                    offers += 1;
+                    planned.add(&mut entry, experiment, offer, stage, &site);
+                }
+                Err(nothing) => left_out = Some(nothing),
+            }
+        }
+        if let Some(nothing) = left_out.filter(|_| offers == 0) {
+            return Err(nothing);
+        }
+        // What no far end allows is skipped as a whole.
+        entry.skipped = entry.skipped.filter(|_| entry.series.is_empty());
+        planned.plan.experiments.push(entry);
     }
     if planned.work.is_empty() && planned.skipped.is_empty() {
         return Err(NothingToDo(
@@ -123,47 +141,35 @@ pub fn plan(
 impl Planned {
     fn add(
         &mut self,
+        entry: &mut PlannedExperiment,
         experiment: &'static dyn Experiment,
         offer: Result<Offer, Skip>,
         stage: usize,
         site: &Site,
     ) {
         let card = experiment.card();
-        let mut entry = PlannedExperiment {
-            id: card.id.to_owned(),
-            title: card.title.to_owned(),
-            manual: experiment.manual(),
-            metrics: card.metrics.to_vec(),
-            params: card
-                .params
-                .iter()
-                .filter(|param| param.role == crate::experiment::Role::Case)
-                .map(|param| (param.name.to_owned(), param.doc.to_owned()))
-                .collect(),
-            units: card
-                .params
-                .iter()
-                .filter_map(|param| Some((param.name.to_owned(), param.domain.unit()?)))
-                .collect(),
-            view: card.view.view(),
-            repeat: card.repeat,
-            isolation: card.isolation,
-            after: card.after.iter().map(|id| (*id).to_owned()).collect(),
-            series: Vec::new(),
-            derived: Vec::new(),
-            skipped: None,
-        };
         match offer {
             Err(skip) => {
                 entry.skipped = Some(Absence::from(skip.clone()));
-                self.skipped.push((card, None, skip));
+                let whole = site
+                    .peer
+                    .as_ref()
+                    .map(|peer| CaseId::new().with(FAR, &*peer.name));
+                self.skipped.push((card, whole, skip));
             }
             Ok(offer) => {
-                entry.derived = experiment.derivable(site, &offer.series);
+                entry
+                    .derived
+                    .extend(experiment.derivable(site, &offer.series));
                 for (case, skip) in offer.skipped {
                     self.skipped.push((card, Some(case), skip));
                 }
-                for series in offer.series {
+                for mut series in offer.series {
+                    if let Some(peer) = &site.peer {
+                        series.name = format!("{} {}", peer.name, series.name)
+                            .trim_end()
+                            .to_owned();
+                    }
                     let cost = experiment.round_cost(site, &series) + ROUND_OVERHEAD;
                     entry.series.push(PlannedSeries {
                         name: series.name.clone(),
@@ -184,8 +190,64 @@ impl Planned {
                 }
             }
         }
-        self.plan.experiments.push(entry);
     }
+}
+
+/// What the plan says of an experiment before it has series.
+fn entry(experiment: &'static dyn Experiment) -> PlannedExperiment {
+    let card = experiment.card();
+    PlannedExperiment {
+        id: card.id.to_owned(),
+        title: card.title.to_owned(),
+        manual: experiment.manual(),
+        metrics: card.metrics.to_vec(),
+        params: card
+            .params
+            .iter()
+            .filter(|param| param.role == crate::experiment::Role::Case)
+            .map(|param| (param.name.to_owned(), param.doc.to_owned()))
+            .collect(),
+        units: card
+            .params
+            .iter()
+            .filter_map(|param| Some((param.name.to_owned(), param.domain.unit()?)))
+            .collect(),
+        view: card.view.view(),
+        repeat: card.repeat,
+        isolation: card.isolation,
+        after: card.after.iter().map(|id| (*id).to_owned()).collect(),
+        series: Vec::new(),
+        derived: Vec::new(),
+        skipped: None,
+    }
+}
+
+/// The sites at which an experiment is offered: this one, or one for each of its far ends.
+fn far_sites(card: &Card, params: &Params, site: &Site) -> Result<Vec<Site>, NothingToDo> {
+    if !card.params.iter().any(|param| param.name == FAR) {
+        return Ok(vec![site.clone()]);
+    }
+    let names = || {
+        let peers = site.peers.iter().map(|peer| peer.name.as_str());
+        std::iter::once(LOOPBACK).chain(peers)
+    };
+    let wanted: Vec<&str> = match params.chosen(FAR) {
+        None => names().collect(),
+        Some(values) => values.iter().filter_map(Value::text).collect(),
+    };
+    if let Some(unknown) = wanted.iter().find(|far| !names().any(|name| name == **far)) {
+        return Err(NothingToDo(format!(
+            "{}: no far end is called `{unknown}` ({}): give it with --peer {}URL",
+            card.id,
+            names().collect::<Vec<_>>().join(", "),
+            if *unknown == "peer" {
+                String::new()
+            } else {
+                format!("{unknown}=")
+            },
+        )));
+    }
+    Ok(wanted.into_iter().map(|far| site.toward(far)).collect())
 }
 
 /// What of an experiment the selection leaves; the outer error is the user's, the inner the site's.
@@ -236,10 +298,6 @@ fn missing(need: Need, site: &Site) -> Option<Skip> {
     match need {
         Need::Root => (site.host.kernel.euid != Some(0))
             .then(|| Skip::because("it needs root").needs("run it as root")),
-        Need::Peer => site
-            .peer
-            .is_none()
-            .then(|| Skip::because("no far end was given").needs("--peer URL")),
         Need::Directory => site.dir.is_none().then(|| {
             Skip::because(
                 "no directory for files: the current one cannot be written, or lies in memory",

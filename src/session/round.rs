@@ -1,11 +1,12 @@
 //! One round: a fresh worker, for a two-ended experiment one at each end.
 
+use crate::experiment::{FAR, LOOPBACK};
 use crate::link::{CalibrateOrder, Endpoint, FromWorker, RoundOrder, ToWorker};
 use crate::session::child::{Hung, OutOfMemory, Worker};
 use crate::session::directory::{self, Before, Hanging, Unprepared, all_failed};
 use crate::session::live::Live;
 use crate::session::passes::Ended;
-use crate::session::{Setup, is_interrupt};
+use crate::session::{FarWorker, Setup, is_interrupt};
 use crate::stats::disturbed::{Deltas, judge};
 use anyhow::{Context, Result, bail};
 use record::case::Series;
@@ -67,6 +68,7 @@ pub fn measure(
 ) -> Result<(Vec<Event>, Ended)> {
     // What can do without a directory does without one that hangs.
     let dir = directory::of(setup, live)?.filter(|dir| hanging.reason(dir).is_none());
+    let site = setup.site_of(&live.work.series);
     let order = RoundOrder {
         series: live.in_order(n, seed),
         round: n,
@@ -75,6 +77,7 @@ pub fn measure(
         calibration: calibration.clone(),
         dir: dir.clone(),
         far: None,
+        far_address: site.peer.as_ref().map(|peer| peer.address),
         case_ns: setup.site.case_ns,
         rehearsal: setup.options.preset == "rehearsal",
     };
@@ -86,7 +89,7 @@ pub fn measure(
         live.prepared = Some(began.elapsed());
     }
     let far = if live.work.experiment.two_ended() {
-        Some(far_end(&order, stop)?)
+        Some(far_end(setup, &order, stop)?)
     } else {
         None
     };
@@ -105,8 +108,8 @@ pub fn measure(
     let (mut events, mut ended) = collect(&mut near, Instant::now() + patience, stop)?;
     if let Some((mut worker, _)) = far {
         worker.order(&ToWorker::Drain)?;
-        let (more, far) =
-            collect(&mut worker, Instant::now() + LINK_TIME, stop).context("the far end failed")?;
+        let (more, far) = collect(worker.as_mut(), Instant::now() + LINK_TIME, stop)
+            .context("the far end failed")?;
         events.extend(more);
         let of_far = far.environment.into_iter();
         ended
@@ -163,8 +166,25 @@ fn make_files(
     }
 }
 
-fn far_end(order: &RoundOrder, stop: &AtomicBool) -> Result<(Worker, Endpoint)> {
-    let mut worker = Worker::start().context("the far end cannot be started")?;
+fn far_end<'setup>(
+    setup: &'setup Setup,
+    order: &RoundOrder,
+    stop: &AtomicBool,
+) -> Result<(Box<dyn FarWorker + 'setup>, Endpoint)> {
+    let far = order
+        .series
+        .cases
+        .first()
+        .and_then(|case| case.id.text(FAR));
+    let remote = far.filter(|far| *far != LOOPBACK).map(|far| {
+        let remote = setup.remotes.get(far);
+        remote.with_context(|| format!("there is no far end `{far}`"))
+    });
+    let mut worker: Box<dyn FarWorker> = match remote.transpose()? {
+        Some(remote) => remote.start(),
+        None => Worker::start().map(|worker| Box::new(worker) as Box<dyn FarWorker>),
+    }
+    .context("the far end cannot be started")?;
     worker.order(&ToWorker::Serve(Box::new(order.clone())))?;
     match worker
         .next(Instant::now() + LINK_TIME, stop)
@@ -178,7 +198,7 @@ fn far_end(order: &RoundOrder, stop: &AtomicBool) -> Result<(Worker, Endpoint)> 
 
 /// Takes messages until the round is over.
 fn collect(
-    worker: &mut Worker,
+    worker: &mut dyn FarWorker,
     mut deadline: Instant,
     stop: &AtomicBool,
 ) -> Result<(Vec<Event>, Ended)> {

@@ -273,6 +273,7 @@ pub fn domain_text(domain: &Domain) -> String {
     match domain {
         Domain::Symbols(symbols) => symbols.join(", "),
         Domain::Text => "a path or a URL".to_owned(),
+        Domain::Name(names) => format!("{} or a name", names.join(", ")),
         Domain::Integer { low, high, unit } => span(*low, *high, *unit),
         Domain::Either(symbols, low, high, unit) => {
             format!("{} or {}", symbols.join(", "), span(*low, *high, *unit))

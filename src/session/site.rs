@@ -76,7 +76,7 @@ pub fn site(
     };
     Ok(Site {
         peer: None,
-        peer_address: None,
+        peers: Vec::new(),
         dir,
         cpus,
         memory_bytes,

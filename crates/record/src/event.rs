@@ -68,7 +68,33 @@ pub struct Header {
     pub host: serde_json::Value,
     /// The environment: kernel, mitigations, governor, load … by name.
     pub environment: BTreeMap<String, String>,
+    /// The far ends on other hosts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub peers: Vec<PeerHeader>,
     /// The clocks.
+    pub calibration: Calibration,
+}
+
+/// A far end on another host, as its agent told of it when the run began.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PeerHeader {
+    /// Its name in cases (`far=NAME`).
+    pub name: String,
+    /// How it was reached, as given on the command line.
+    pub url: String,
+    /// The address of its data connections.
+    pub address: String,
+    /// Its version of plumb.
+    pub plumb: String,
+    /// Identity of the machine.
+    pub identity: String,
+    /// CPUs that its ends of rounds use, the first first.
+    pub cpus: Vec<usize>,
+    /// The machine, as the host room describes it.
+    pub host: serde_json::Value,
+    /// Its environment, by name.
+    pub environment: BTreeMap<String, String>,
+    /// Its clocks.
     pub calibration: Calibration,
 }
 
@@ -89,6 +115,9 @@ pub struct Options {
     pub cpus: Option<String>,
     /// Where fs experiments may write.
     pub dir: Option<String>,
+    /// Far ends on other hosts, as typed (`NAME=URL` or `URL`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub peers: Vec<String>,
 }
 
 /// The clocks and what they cost (METHOD §1).

@@ -7,7 +7,7 @@
 //! client and a server do per request was adjusted on user-space servers between namespaces, and is else
 //! an estimate: nfsiostat of busy kernels' clients shows 20 to 100 µs more in `exe` than in `rtt`.
 
-use crate::experiment::{Known, Site};
+use crate::experiment::{self, Known, Site};
 use crate::predict::{Estimate, around, inverse, range};
 use record::event::{Bound, Range, Side};
 use std::net::IpAddr;
@@ -501,8 +501,14 @@ fn leads_there(site: &Site, way: &Way<'_>, case: &record::key::CaseId) -> bool {
         return false;
     }
     match way.link {
-        Link::Loopback => has("loopback") || site.peer.is_none(),
-        _ => !has("loopback") && way.server.is_some() && way.server == site.peer_address,
+        Link::Loopback => has(experiment::LOOPBACK),
+        _ => {
+            let mut there = site
+                .peers
+                .iter()
+                .filter(|peer| Some(peer.address) == way.server);
+            there.any(|peer| has(&peer.name))
+        }
     }
 }
 

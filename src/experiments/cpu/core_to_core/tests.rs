@@ -164,6 +164,7 @@ fn play(game: Game, cpu: usize) -> Result<game::Played> {
             })?,
             dir: None,
             far: None,
+            far_address: None,
             case_ns: 200_000,
             rehearsal: true,
         };

@@ -389,6 +389,7 @@ fn rehearsed() -> Vec<Samples> {
         calibration,
         dir: Some(dir.path().to_owned()),
         far: None,
+        far_address: None,
         case_ns: 200_000,
         rehearsal: true,
     };

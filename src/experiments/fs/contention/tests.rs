@@ -232,6 +232,7 @@ fn rehearse(dir: &Path, set: &[(&str, &str)]) -> (Vec<Case>, Vec<Samples>, Vec<S
         calibration,
         dir: Some(dir.to_owned()),
         far: None,
+        far_address: None,
         case_ns: 200_000,
         rehearsal: true,
     };

@@ -461,6 +461,7 @@ fn rehearse(
                 calibration: calibration.expect("the clocks run"),
                 dir: Some(dir.to_owned()),
                 far: None,
+                far_address: None,
                 case_ns: 200_000,
                 rehearsal: true,
             };

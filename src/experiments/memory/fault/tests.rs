@@ -195,6 +195,7 @@ fn rehearse(dir: &Path, minor: bool) -> (Vec<CaseId>, Vec<String>) {
         calibration,
         dir: Some(dir.to_owned()),
         far: None,
+        far_address: None,
         case_ns: 200_000,
         rehearsal: true,
     };
@@ -332,6 +333,7 @@ fn pages_that_were_there_before_their_touch_void_everything_and_fail_with_both_n
             .expect("the clocks run"),
             dir: None,
             far: None,
+            far_address: None,
             case_ns: 200_000,
             rehearsal: true,
         })

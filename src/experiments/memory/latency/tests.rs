@@ -22,7 +22,7 @@ fn site(tree: &str) -> Site {
     Site {
         host: Host::read(&Root::tree(tree)),
         peer: None,
-        peer_address: None,
+        peers: Vec::new(),
         dir: None,
         cpus: vec![0],
         memory_bytes: 16 * GIB,

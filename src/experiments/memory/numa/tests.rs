@@ -319,6 +319,7 @@ fn rehearse(cpu_node: usize) -> Written {
         cpus,
         dir: None,
         far: None,
+        far_address: None,
         case_ns: 200_000,
         rehearsal: true,
     };

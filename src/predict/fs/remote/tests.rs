@@ -1,5 +1,5 @@
 use super::{Client, Link, Reading, Way, block, cpu, is_known, link_bound, one_read, wire};
-use crate::experiment::{Known, Site};
+use crate::experiment::{Known, Peer, Site};
 use crate::host::Host;
 use crate::predict::tests::bare_site;
 use record::key::{CaseId, Key};
@@ -28,8 +28,13 @@ fn with(known: &mut Known, experiment: &str, id: &[(&str, &str)], metric: &str, 
 /// A site with a far end at an address, about which nothing else is known.
 fn site_with_peer(address: IpAddr) -> Site {
     Site {
-        peer: Some(Host::read(&crate::host::Root::tree(""))),
-        peer_address: Some(address),
+        peers: vec![Peer {
+            name: "peer".to_owned(),
+            address,
+            host: Host::read(&crate::host::Root::tree("")),
+            cpus: vec![0],
+            interface: None,
+        }],
         ..bare_site()
     }
 }

@@ -128,6 +128,7 @@ fn kept(mut place: impl FnMut(u64) -> Result<Placed> + Send) -> Result<Kept> {
         calibration,
         dir: None,
         far: None,
+        far_address: None,
         case_ns: 200_000,
         rehearsal: true,
     };

@@ -1,0 +1,9 @@
+//! The network: round trips, bandwidth and connections, on loopback against a second worker and, same
+//! cases, against the hosts of `--peer`.
+
+crate::family!(
+    "net",
+    "the network, on loopback and between hosts",
+    hidden: false,
+    []
+);
