@@ -42,6 +42,7 @@ pub mod signal;
 pub mod sleep;
 pub mod storage;
 pub mod stream;
+pub mod tap;
 pub mod tcp;
 pub mod thread;
 pub mod wait;
