@@ -179,7 +179,14 @@ impl Lab {
     pub fn command(&self, end: End, program: &str, arguments: &[&str]) -> Command {
         let mut command = self.here.other("ip");
         let dir = self.dir(end);
+        // A program of the test's own goes before the system's.
+        let path = format!(
+            "{}:{}",
+            dir.join("ssh").display(),
+            std::env::var("PATH").unwrap_or_default()
+        );
         command
+            .env("PATH", path)
             .env("PLUMB_STORE", dir.join("store"))
             .env("TMPDIR", &dir)
             .current_dir(&dir)

@@ -7,9 +7,11 @@
     reason = "figures stand with a test, whether it fails or not"
 )]
 
+mod agents;
 mod cable;
 mod frames;
 mod lab;
+mod launchers;
 #[expect(dead_code, reason = "the other binary's tests use all of it")]
 #[path = "../binary/plumb.rs"]
 mod plumb;
