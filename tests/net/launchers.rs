@@ -127,3 +127,75 @@ fn serve_ssh(lab: &Lab) -> crate::lab::Program {
     });
     server
 }
+
+#[test]
+fn an_agent_of_another_version_is_refused() {
+    let lab = Lab::new();
+    // The words that begin a conversation, with another number.
+    let url = "exec:printf 'PLUMBA\\143\\000'; exec sleep 100";
+    let answer = lab.run("selftest.echo", url, &[]).answer;
+    assert_eq!(answer.code, Some(2), "{answer:?}");
+    for words in ["version 99", "install the same plumb at both ends"] {
+        assert!(answer.err.contains(words), "{answer:?}");
+    }
+    assert!(lab.records().is_empty());
+    lab.is_left_clean();
+}
+
+#[test]
+fn a_session_of_another_version_is_refused_and_the_agent_stays() {
+    let lab = Lab::new();
+    let mut agent = Agent::start(&lab);
+    let (host, port) = url()
+        .strip_prefix("tcp://")
+        .unwrap()
+        .split_once(':')
+        .map(|(host, port)| (host.to_owned(), port.to_owned()))
+        .unwrap();
+    let knock = format!(
+        "exec 3<>/dev/tcp/{host}/{port}; printf 'PLUMBS\\143\\000%048d' 0 >&3; timeout 10 cat <&3 | od -An -c"
+    );
+    let heard = lab.in_net(End::Near, "bash", &["-c", &knock]);
+    let heard: String = heard.split_whitespace().collect();
+    // Its own hello: what the other end needs to tell its user.
+    assert!(heard.starts_with("PLUMBA001\\0"), "{heard}");
+    agent.serves(&lab);
+    agent.ends();
+    lab.is_left_clean();
+}
+
+#[test]
+fn a_plumb_of_another_release_is_refused() {
+    let lab = Lab::new();
+    let other = lab.dir(End::Far).join("plumb");
+    let (own, changed) = (env!("CARGO_PKG_VERSION"), "0.0.0");
+    assert_eq!(own.len(), changed.len());
+    let pattern = format!("s/{}/{changed}/g", own.replace('.', "\\."));
+    let line = "sed \"$2\" \"$0\" >\"$1\" && chmod 755 \"$1\"";
+    let made = Command::new("sh")
+        .args([
+            "-c",
+            line,
+            env!("CARGO_BIN_EXE_plumb"),
+            other.to_str().unwrap(),
+            &pattern,
+        ])
+        .status();
+    assert!(made.unwrap().success());
+    let told = lab.in_net(End::Far, other.to_str().unwrap(), &["--version"]);
+    if !told.contains(changed) {
+        println!("skipped: the version is not a text of this binary: {told}");
+        return;
+    }
+    let url = format!(
+        "exec:PLUMB_STORE=/nonexistent {} agent --data {FAR}",
+        other.display()
+    );
+    let answer = lab.run("selftest.echo", &url, &[]).answer;
+    assert_eq!(answer.code, Some(2), "{answer:?}");
+    for words in [own, changed] {
+        assert!(answer.err.contains(words), "{answer:?}");
+    }
+    fs::remove_file(other).unwrap();
+    lab.is_left_clean();
+}

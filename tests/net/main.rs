@@ -9,6 +9,7 @@
 
 mod agents;
 mod cable;
+mod faults;
 mod frames;
 mod lab;
 mod launchers;
