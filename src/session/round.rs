@@ -166,11 +166,11 @@ fn make_files(
     }
 }
 
-fn far_end<'setup>(
-    setup: &'setup Setup,
+fn far_end<'a>(
+    setup: &'a Setup,
     order: &RoundOrder,
-    stop: &AtomicBool,
-) -> Result<(Box<dyn FarWorker + 'setup>, Endpoint)> {
+    stop: &'a AtomicBool,
+) -> Result<(Box<dyn FarWorker + 'a>, Endpoint)> {
     let far = order
         .series
         .cases
@@ -181,7 +181,7 @@ fn far_end<'setup>(
         remote.with_context(|| format!("there is no far end `{far}`"))
     });
     let mut worker: Box<dyn FarWorker> = match remote.transpose()? {
-        Some(remote) => remote.start(),
+        Some(remote) => remote.start(stop),
         None => Worker::start().map(|worker| Box::new(worker) as Box<dyn FarWorker>),
     }
     .context("the far end cannot be started")?;
