@@ -46,6 +46,9 @@ pub struct Choice {
     /// (an agent that listens, with --key-file); several have names
     #[arg(long, value_name = "[NAME=]URL")]
     pub peer: Vec<String>,
+    /// File with the key that is shared with agents that listen (`plumb agent --new-key FILE`)
+    #[arg(long, value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
     /// Plan for a recorded machine (a directory with proc/ and sys/, or tree.txt) instead of this one
     #[arg(long, value_name = "DIR", hide = true)]
     pub host_tree: Option<PathBuf>,
@@ -111,11 +114,8 @@ impl Choice {
             set: self.set.clone(),
             cpus: self.cpu.clone(),
             peers: self.peer.clone(),
-            // Absolute, so that a resume from another directory finds it.
-            dir: self.dir.as_ref().map(|dir| {
-                let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
-                dir.display().to_string()
-            }),
+            key_file: self.key_file.as_deref().map(absolute),
+            dir: self.dir.as_deref().map(absolute),
         }
     }
 
@@ -146,15 +146,23 @@ impl Choice {
             set: options.set.clone(),
             cpu: options.cpus.clone(),
             peer: options.peers.clone(),
+            key_file: options.key_file.as_ref().map(PathBuf::from),
             dir: options.dir.as_ref().map(PathBuf::from),
             host_tree: None,
         })
     }
 
-    /// Resolves the choice against the machine, until `stop` is set.
-    pub fn setup(&self, name: String, stop: &AtomicBool) -> Result<Setup, Failure> {
+    /// Resolves the choice against the machine and the far ends, until `stop` is set. `then` says which
+    /// CPUs a run that goes on used at each far end.
+    pub fn setup(
+        &self,
+        name: String,
+        then: &[PeerHeader],
+        stop: &AtomicBool,
+    ) -> Result<Setup, Failure> {
         let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
         let preset = Preset::from(self.preset);
+        let peers = PeerUrl::parse_all(&self.peer).map_err(|e| usage(&e))?;
         let selection = Selection::parse(&self.selectors, FAMILIES).map_err(|e| usage(&e))?;
         let settings = Settings::parse(&self.set, FAMILIES).map_err(|e| usage(&e))?;
         let root = root(self.host_tree.as_deref())?;
@@ -162,7 +170,7 @@ impl Choice {
         for (fact, value) in &settings.facts {
             host.given.set(fact, value).map_err(|e| usage(&e))?;
         }
-        let site = site::site(
+        let mut site = site::site(
             host,
             &root,
             self.cpu.as_deref(),
@@ -177,6 +185,8 @@ impl Choice {
         .map_err(|e| usage(&e))?;
         let options = self.options();
         let budget = Duration::from_secs_f64(options.budget_s);
+        let remotes = self.connect(peers, &name, then, &site, stop)?;
+        site.peers = remotes.iter().map(Remote::peer).collect();
         let planned: Planned = plan::plan(FAMILIES, &selection, &settings, preset, budget, &site)
             .map_err(|e| usage(&e))?;
         Ok(Setup {
@@ -187,10 +197,19 @@ impl Choice {
             name,
             budget,
             calibration: calibration(preset),
-            remotes: Default::default(),
+            remotes: remotes
+                .into_iter()
+                .map(|remote| (remote.name().to_owned(), Box::new(remote) as Box<dyn FarHost>))
+                .collect(),
             elsewhere: Default::default(),
         })
     }
+}
+
+/// As it stands in the record: absolute, so that a resume from another directory finds it.
+fn absolute(path: &Path) -> String {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    path.display().to_string()
 }
 
 /// Windows of the counter's calibration: at least ten; their length sets its error.

@@ -44,36 +44,13 @@ pub fn readable_unless(
     signals: &[i32],
     stopped: impl FnOnce() -> bool,
 ) -> io::Result<bool> {
-    ready_unless(fd, libc::POLLIN, timeout, signals, stopped)
-}
-
-/// As [`readable_unless`], until `fd` can be written to (or never again).
-///
-/// # Errors
-/// As [`readable_unless`].
-pub fn writable_unless(
-    fd: BorrowedFd<'_>,
-    timeout: Duration,
-    signals: &[i32],
-    stopped: impl FnOnce() -> bool,
-) -> io::Result<bool> {
-    ready_unless(fd, libc::POLLOUT, timeout, signals, stopped)
-}
-
-fn ready_unless(
-    fd: BorrowedFd<'_>,
-    events: libc::c_short,
-    timeout: Duration,
-    signals: &[i32],
-    stopped: impl FnOnce() -> bool,
-) -> io::Result<bool> {
     let blocked = Blocked::new(signals)?;
     if stopped() {
         return Err(io::ErrorKind::Interrupted.into());
     }
     let mut poll = libc::pollfd {
         fd: fd.as_raw_fd(),
-        events,
+        events: libc::POLLIN,
         revents: 0,
     };
     let timeout = libc::timespec {
