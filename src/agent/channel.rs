@@ -196,6 +196,19 @@ impl Channel {
     /// # Errors
     /// [`Lost`] or [`Interrupted`].
     pub fn send(&mut self, message: &impl Serialize, stop: &AtomicBool) -> Result<()> {
+        self.send_within(message, FRAME_TIME, stop)
+    }
+
+    /// Sends a message, in a time of its own.
+    ///
+    /// # Errors
+    /// As [`Channel::send`].
+    pub fn send_within(
+        &mut self,
+        message: &impl Serialize,
+        patience: Duration,
+        stop: &AtomicBool,
+    ) -> Result<()> {
         let body = serde_json::to_vec(message).context("a message does not serialise")?;
         let framed = encode(&body, FRAME_BYTES_MAX).map_err(Lost::from)?;
         let bytes = match &mut self.seal {
@@ -207,7 +220,7 @@ impl Channel {
             None => framed,
         };
         self.carrier
-            .write_all(&bytes, Instant::now() + FRAME_TIME, stop)
+            .write_all(&bytes, Instant::now() + patience, stop)
     }
 
     /// Waits for the next message; `None` where none has come whole by the deadline.

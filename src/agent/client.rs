@@ -139,14 +139,14 @@ impl Remote {
         let Line::Up(connection) = &mut *line else {
             bail!("the connection was lost");
         };
-        act(connection).map_err(|error| {
-            if error.downcast_ref::<Lost>().is_none() {
-                return error;
+        match act(connection) {
+            Err(error) if error.downcast_ref::<Lost>().is_some() => {
+                let told = connection.told(error);
+                *line = Line::Lost;
+                Err(told)
             }
-            let told = connection.told(error);
-            *line = Line::Lost;
-            told
-        })
+            result => result,
+        }
     }
 
     /// Gives the connection up: whoever is there does not answer.
@@ -222,7 +222,11 @@ struct RemoteWorker<'a> {
 
 impl RemoteWorker<'_> {
     fn far(&self) -> String {
-        format!("the far end {} ({})", self.remote.name(), self.remote.url.text)
+        format!(
+            "the far end {} ({})",
+            self.remote.name(),
+            self.remote.url.text
+        )
     }
 
     fn take(&mut self, message: FromAgent) -> Result<Option<FromWorker>> {
@@ -296,7 +300,9 @@ impl Drop for RemoteWorker<'_> {
     /// A round that was given up leaves no worker behind.
     fn drop(&mut self) {
         let round = self.round;
-        if self.serves && let Line::Up(connection) = &mut *self.remote.line.borrow_mut() {
+        if self.serves
+            && let Line::Up(connection) = &mut *self.remote.line.borrow_mut()
+        {
             connection.part(&ToAgent::Stop { round });
         }
     }

@@ -9,13 +9,17 @@
 //! The agent has one thread. During a round it waits in one poll(2) for the session and for its worker.
 
 pub mod channel;
+pub mod client;
 //CHECK
 pub mod frame;
 pub mod handshake;
 pub mod key;
 //LISTEN
 pub mod message;
+mod reach;
 pub mod seal;
+mod ssh;
+pub mod url;
 //SERVER
 //STDIO
 

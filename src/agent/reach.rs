@@ -50,7 +50,9 @@ fn resolved(host: &str, port: u16, stop: &AtomicBool) -> Result<Vec<SocketAddr>>
     });
     let answer = answer.map_err(|error| match error.kind() {
         io::ErrorKind::Interrupted => Error::new(Interrupted),
-        _ => anyhow!("the host {host} is not known here: {error}; type its address, or mend its name"),
+        _ => anyhow!(
+            "the host {host} is not known here: {error}; type its address, or mend its name"
+        ),
     })?;
     let text = String::from_utf8(answer).context("the resolver's answer is no text")?;
     text.lines()
@@ -59,8 +61,12 @@ fn resolved(host: &str, port: u16, stop: &AtomicBool) -> Result<Vec<SocketAddr>>
 }
 
 fn connected(address: SocketAddr, stop: &AtomicBool) -> Result<TcpStream> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))
-        .with_context(|| format!("cannot make a socket for {address}"))?;
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )
+    .with_context(|| format!("cannot make a socket for {address}"))?;
     socket.set_nonblocking(true)?;
     let deadline = Instant::now() + CONNECT_TIME;
     match socket.connect(&address.into()) {
@@ -80,7 +86,12 @@ fn wait(socket: &Socket, address: SocketAddr, deadline: Instant, stop: &AtomicBo
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         let stopped = || stop.load(Ordering::Relaxed);
-        match any_unless(&[Want::Writable(socket.as_fd())], Some(left), &STOPPING, stopped) {
+        match any_unless(
+            &[Want::Writable(socket.as_fd())],
+            Some(left),
+            &STOPPING,
+            stopped,
+        ) {
             Ok(ready) if ready[0] => return Ok(()),
             Ok(_) => bail!(
                 "nothing answers at {address} in {} s: is the host up, and may this one reach it (routes, \

@@ -23,7 +23,7 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<(), Failure> {
-    let setup = args.choice.setup(String::new(), &[], &AtomicBool::new(false))?;
+    let setup = args.choice.setup(None, &[], &AtomicBool::new(false))?;
     let mut text = format!("{}\n", site_text(&setup));
     for planned in &setup.planned.plan.experiments {
         let cases: usize = planned.series.iter().map(|series| series.cases.len()).sum();
