@@ -9,6 +9,7 @@ use super::ssh::Carrier;
 use super::url::{PeerUrl, Way};
 use crate::experiment::Peer;
 use crate::link::{FromWorker, ToWorker};
+use crate::session::child::Silent;
 use crate::session::{FarHost, FarWorker, is_interrupt};
 use anyhow::{Context, Error, Result, anyhow, bail};
 use record::event::PeerHeader;
@@ -283,11 +284,11 @@ impl FarWorker for RemoteWorker<'_> {
                 .with(|connection| connection.channel.receive(deadline, stop))
                 .with_context(|| self.far())?;
             let Some(message) = message else {
-                bail!(
+                bail!(Silent(format!(
                     "{} did not answer in time, {:.0} s after the round began",
                     self.far(),
                     self.begun.elapsed().as_secs_f64()
-                );
+                )));
             };
             if let Some(message) = self.take(message).with_context(|| self.far())? {
                 return Ok(message);
