@@ -23,7 +23,7 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<(), Failure> {
-    let setup = args.choice.setup(String::new(), &AtomicBool::new(false))?;
+    let setup = args.choice.setup(None, &[], &AtomicBool::new(false))?;
     let mut text = format!("{}\n", site_text(&setup));
     for planned in &setup.planned.plan.experiments {
         let cases: usize = planned.series.iter().map(|series| series.cases.len()).sum();
@@ -61,7 +61,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
         if args.verbose {
             for work in &works {
                 for case in &work.series.cases {
-                    predictions(&mut text, work.experiment, &setup.site, case, false);
+                    let site = setup.site_for(&case.id);
+                    predictions(&mut text, work.experiment, &site, case, false);
                 }
             }
             if let Some(work) = works.first() {
@@ -69,7 +70,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
                     predictions(
                         &mut text,
                         work.experiment,
-                        &setup.site,
+                        &setup.site_for(case),
                         &Case::new(case.clone()),
                         true,
                     );

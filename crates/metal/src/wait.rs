@@ -30,6 +30,29 @@ pub fn readable(fd: BorrowedFd<'_>, timeout: Duration) -> io::Result<bool> {
     }
 }
 
+/// As [`readable`], for several at once: which of them are, in their order; none after the time is over.
+///
+/// # Errors
+/// What poll(2) reports.
+pub fn which_readable(fds: &[BorrowedFd<'_>], timeout: Duration) -> io::Result<Vec<bool>> {
+    let mut polls: Vec<libc::pollfd> = fds
+        .iter()
+        .map(|fd| libc::pollfd {
+            fd: fd.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        })
+        .collect();
+    let timeout_ms =
+        libc::c_int::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(libc::c_int::MAX);
+    // SAFETY: the pointer and the length are those of `polls`, whose entries are valid.
+    let ready = unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, timeout_ms) };
+    match ready {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(polls.iter().map(|poll| poll.revents != 0).collect()),
+    }
+}
+
 /// Like [`readable`], but looks at a flag that a handler of `signals` sets, and loses none of them
 /// between the look and the wait: they are blocked in the calling thread from before `stopped` is
 /// asked and let through by the wait itself (ppoll(2)). An error of kind `Interrupted` means that
@@ -44,32 +67,62 @@ pub fn readable_unless(
     signals: &[i32],
     stopped: impl FnOnce() -> bool,
 ) -> io::Result<bool> {
+    any_unless(&[Want::Readable(fd)], Some(timeout), signals, stopped).map(|ready| ready[0])
+}
+
+/// What a file descriptor is waited for.
+#[derive(Clone, Copy, Debug)]
+pub enum Want<'fd> {
+    /// Bytes to read, or their end.
+    Readable(BorrowedFd<'fd>),
+    /// Room to write, or nobody who reads.
+    Writable(BorrowedFd<'fd>),
+}
+
+/// Like [`readable_unless`], for several file descriptors at once, and without an end where `timeout` is
+/// `None`: which of them are ready, in their order; none of them after the time is over. One that has failed
+/// is ready: reading or writing tells of it.
+///
+/// # Errors
+/// As [`readable_unless`].
+pub fn any_unless(
+    wants: &[Want<'_>],
+    timeout: Option<Duration>,
+    signals: &[i32],
+    stopped: impl FnOnce() -> bool,
+) -> io::Result<Vec<bool>> {
     let blocked = Blocked::new(signals)?;
     if stopped() {
         return Err(io::ErrorKind::Interrupted.into());
     }
-    let mut poll = libc::pollfd {
-        fd: fd.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
+    let poll = |want: &Want<'_>| {
+        let (fd, events) = match want {
+            Want::Readable(fd) => (fd, libc::POLLIN),
+            Want::Writable(fd) => (fd, libc::POLLOUT),
+        };
+        libc::pollfd {
+            fd: fd.as_raw_fd(),
+            events,
+            revents: 0,
+        }
     };
-    let timeout = libc::timespec {
+    let mut polls: Vec<libc::pollfd> = wants.iter().map(poll).collect();
+    let timeout = timeout.map(|timeout| libc::timespec {
         tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
         tv_nsec: timeout.subsec_nanos().into(),
-    };
-    // SAFETY: one valid pollfd, a timespec and a mask, which outlive the call.
+    });
+    // SAFETY: as many valid pollfds as stated, a timespec or none, and a mask, which outlive the call.
     let ready = unsafe {
         libc::ppoll(
-            &raw mut poll,
-            1,
-            &raw const timeout,
+            polls.as_mut_ptr(),
+            polls.len() as libc::nfds_t,
+            timeout.as_ref().map_or(ptr::null(), ptr::from_ref),
             &raw const blocked.before,
         )
     };
     match ready {
         -1 => Err(io::Error::last_os_error()),
-        0 => Ok(false),
-        _ => Ok(true),
+        _ => Ok(polls.iter().map(|poll| poll.revents != 0).collect()),
     }
 }
 
@@ -105,7 +158,7 @@ impl Drop for Blocked {
 
 #[cfg(test)]
 mod tests {
-    use super::{readable, readable_unless};
+    use super::{Want, any_unless, readable, readable_unless, which_readable};
     use std::io::Write;
     use std::os::fd::AsFd;
     use std::time::Duration;
@@ -119,6 +172,22 @@ mod tests {
         let (reader, writer) = io_pipe();
         drop(writer);
         assert!(readable(reader.as_fd(), Duration::from_secs(5)).expect("polls"));
+    }
+
+    #[test]
+    fn of_several_those_are_told_that_are_readable() {
+        let (silent, _open) = io_pipe();
+        let (spoken, mut writer) = io_pipe();
+        let (ended, gone) = io_pipe();
+        writer.write_all(b"x").expect("writes");
+        drop(gone);
+        let all = [silent.as_fd(), spoken.as_fd(), ended.as_fd()];
+        let told = which_readable(&all, Duration::from_secs(5)).expect("polls");
+        assert_eq!(told, [false, true, true]);
+        assert_eq!(
+            which_readable(&all[..1], Duration::ZERO).expect("polls"),
+            [false]
+        );
     }
 
     extern "C" fn noted(_: libc::c_int) {}
@@ -154,6 +223,30 @@ mod tests {
         let ready = readable_unless(reader.as_fd(), Duration::from_secs(5), &signals, || false);
         assert!(ready.expect("polls"));
         assert!(readable_unless(reader.as_fd(), Duration::ZERO, &[1000], || false).is_err());
+    }
+
+    #[test]
+    fn several_are_told_apart() {
+        let (idle, _held) = io_pipe();
+        let (reader, mut writer) = io_pipe();
+        let wants = [Want::Readable(idle.as_fd()), Want::Readable(reader.as_fd())];
+        let look = |timeout| any_unless(&wants, timeout, &[], || false).expect("polls");
+        assert_eq!(look(Some(Duration::ZERO)), [false, false]);
+        writer.write_all(b"x").expect("writes");
+        assert_eq!(look(None), [false, true]);
+        let room = |writer: &std::io::PipeWriter| {
+            let wants = [Want::Writable(writer.as_fd())];
+            any_unless(&wants, Some(Duration::ZERO), &[], || false).expect("polls")
+        };
+        assert_eq!(room(&writer), [true]);
+        // A pipe that is full has none, until nobody reads it: then writing tells.
+        while room(&writer) == [true] {
+            writer.write_all(&[0; 4096]).expect("writes");
+        }
+        drop(reader);
+        assert_eq!(room(&writer), [true]);
+        let nothing = any_unless(&[], Some(Duration::ZERO), &[], || false);
+        assert_eq!(nothing.expect("polls"), [false; 0]);
     }
 
     fn io_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {

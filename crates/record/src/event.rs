@@ -118,6 +118,9 @@ pub struct Options {
     /// Far ends on other hosts, as typed (`NAME=URL` or `URL`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub peers: Vec<String>,
+    /// Where the key that is shared with agents that listen is read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_file: Option<String>,
 }
 
 /// The clocks and what they cost (METHOD §1).
@@ -561,6 +564,9 @@ pub struct Segment {
     pub environment: BTreeMap<String, String>,
     /// The clocks then.
     pub calibration: Calibration,
+    /// The far ends on other hosts then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub peers: Vec<PeerHeader>,
 }
 
 /// Why a run ended.

@@ -1,0 +1,1 @@
+//! Both ends against each other, and against hostile ones.
