@@ -9,15 +9,15 @@
 //! The agent has one thread. During a round it waits in one poll(2) for the session and for its worker.
 
 pub mod channel;
-//CHECK
+mod check;
 pub mod frame;
 pub mod handshake;
 pub mod key;
-//LISTEN
+pub mod listen;
 pub mod message;
 pub mod seal;
-//SERVER
-//STDIO
+pub mod server;
+pub mod stdio;
 
 #[cfg(test)]
 mod tests;
