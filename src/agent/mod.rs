@@ -10,18 +10,18 @@
 
 pub mod channel;
 pub mod client;
-//CHECK
+mod check;
 pub mod frame;
 pub mod handshake;
 pub mod key;
-//LISTEN
+pub mod listen;
 pub mod message;
 mod reach;
 pub mod seal;
 mod ssh;
 pub mod url;
-//SERVER
-//STDIO
+pub mod server;
+pub mod stdio;
 
 #[cfg(test)]
 mod tests;
