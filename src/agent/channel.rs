@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use socket2::{SockRef, TcpKeepalive};
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{IpAddr, Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -288,11 +288,21 @@ impl Channel {
         }
     }
 
-    /// Nothing more is said; what was said still arrives.
-    pub fn shut(&mut self) {
-        if let Carrier::Tcp(stream) = &self.carrier {
-            // The other end may be gone.
-            let _ = stream.shutdown(Shutdown::Write);
+    /// Nothing more is said; what was said still arrives. The connection, whose end is to be waited for, where
+    /// it is one.
+    pub fn shut(self) -> Option<TcpStream> {
+        match self.carrier {
+            // One that is gone has no end to wait for.
+            Carrier::Tcp(stream) => stream.shutdown(Shutdown::Write).is_ok().then_some(stream),
+            Carrier::Pipes { .. } => None,
+        }
+    }
+
+    /// This end's address.
+    pub fn local_address(&self) -> Option<IpAddr> {
+        match &self.carrier {
+            Carrier::Tcp(stream) => Some(stream.local_addr().ok()?.ip().to_canonical()),
+            Carrier::Pipes { .. } => None,
         }
     }
 

@@ -9,19 +9,19 @@
 //! The agent has one thread. During a round it waits in one poll(2) for the session and for its worker.
 
 pub mod channel;
+mod check;
 pub mod client;
-//CHECK
 pub mod frame;
 pub mod handshake;
 pub mod key;
-//LISTEN
+pub mod listen;
 pub mod message;
 mod reach;
 pub mod seal;
+pub mod server;
 mod ssh;
+pub mod stdio;
 pub mod url;
-//SERVER
-//STDIO
 
 #[cfg(test)]
 mod tests;

@@ -308,7 +308,7 @@ fn run_name() -> String {
 }
 
 /// Set by the first SIGINT or SIGTERM; a second one ends plumb at once.
-fn stop_flag() -> Result<Arc<AtomicBool>> {
+pub(super) fn stop_flag() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         // Order matters: the shutdown looks at the flag before this signal has set it.
