@@ -9,8 +9,8 @@
 //! The agent has one thread. During a round it waits in one poll(2) for the session and for its worker.
 
 pub mod channel;
-pub mod client;
 mod check;
+pub mod client;
 pub mod frame;
 pub mod handshake;
 pub mod key;
@@ -18,10 +18,10 @@ pub mod listen;
 pub mod message;
 mod reach;
 pub mod seal;
-mod ssh;
-pub mod url;
 pub mod server;
+mod ssh;
 pub mod stdio;
+pub mod url;
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@ use super::check::check;
 use super::message::{Facts, FromAgent, Open, ToAgent, printable};
 use crate::experiment::{Preset, Site};
 use crate::experiments;
-use crate::host::{Host, Outside, Root, environment};
+use crate::host::{Host, Outside, Root, environment, format_cpus};
 use crate::link::{CalibrateOrder, FromWorker, RoundOrder, ToWorker};
 use crate::session::child::{Interrupted, Worker};
 use crate::session::site::{self, Files};
@@ -412,7 +412,7 @@ fn prepare(office: &Office<'_>, open: &Open, way: Way) -> Result<Prepared> {
     let interface = there
         .and_then(|there| host.net.way_to(there))
         .map(|(interface, _)| interface.name.clone());
-    let site = site::site(
+    let mut site = site::site(
         host,
         &root,
         office.cpus,
@@ -420,6 +420,16 @@ fn prepare(office: &Office<'_>, open: &Open, way: Way) -> Result<Prepared> {
         Preset::Standard,
         office.stop,
     )?;
+    if let Some(then) = &open.cpus {
+        if let Some(gone) = then.iter().find(|cpu| !site.cpus.contains(cpu)) {
+            bail!(
+                "the session's earlier rounds used CPU {gone} of the agent, which uses only {} now: start it \
+                 with those CPUs, or begin a new run",
+                format_cpus(&site.cpus)
+            );
+        }
+        site.cpus.clone_from(then);
+    }
     let cpu = *site.cpus.first().context("the agent has no CPU")?;
     let mut worker = (office.start)()?;
     worker.order(&ToWorker::Calibrate(CalibrateOrder {
