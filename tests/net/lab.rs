@@ -261,8 +261,10 @@ impl Lab {
             let mut left = names(&self.dir(end));
             left.retain(|name| !is_known(name));
             assert!(left.is_empty(), "{end:?}: {left:?}");
-            let mut stored = names(&self.dir(end).join("store"));
-            stored.retain(|name| !name.ends_with(".jsonl"));
+            let store = self.dir(end).join("store");
+            let mut stored = names(&store);
+            stored.retain(|name| !name.ends_with(".jsonl") && name != "journal");
+            stored.extend(names(&store.join("journal")));
             assert!(stored.is_empty(), "{end:?}: {stored:?}");
         }
     }

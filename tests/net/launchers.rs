@@ -134,7 +134,7 @@ fn an_agent_of_another_version_is_refused() {
     // The words that begin a conversation, with another number.
     let url = "exec:printf 'PLUMBA\\143\\000'; exec sleep 100";
     let answer = lab.run("selftest.echo", url, &[]).answer;
-    assert_eq!(answer.code, Some(2), "{answer:?}");
+    assert_eq!(answer.code, Some(3), "{answer:?}");
     for words in ["version 99", "install the same plumb at both ends"] {
         assert!(answer.err.contains(words), "{answer:?}");
     }
@@ -192,7 +192,7 @@ fn a_plumb_of_another_release_is_refused() {
         other.display()
     );
     let answer = lab.run("selftest.echo", &url, &[]).answer;
-    assert_eq!(answer.code, Some(2), "{answer:?}");
+    assert_eq!(answer.code, Some(3), "{answer:?}");
     for words in [own, changed] {
         assert!(answer.err.contains(words), "{answer:?}");
     }
