@@ -170,6 +170,38 @@ impl Recorded {
             .collect()
     }
 
+    /// All events of a metric, of all rounds; of a distribution each bucket's value as often as it counts.
+    pub fn events_of(&self, metric: &str, case: &[(&str, Value)]) -> Vec<f64> {
+        let mut values = self.values(metric, case);
+        for histogram in self.histograms(metric) {
+            if case
+                .iter()
+                .any(|(name, value)| histogram["case"][name] != *value)
+            {
+                continue;
+            }
+            let scale = histogram["scale"].as_f64().unwrap();
+            for bucket in histogram["buckets"].as_array().unwrap() {
+                let value = bucket[0].as_f64().unwrap() * scale;
+                let count = bucket[1].as_u64().unwrap() as usize;
+                values.extend(std::iter::repeat_n(value, count));
+            }
+        }
+        values
+    }
+
+    /// The distributions of a metric.
+    pub fn histograms(&self, metric: &str) -> Vec<&Value> {
+        let histograms = of(&self.events, "histogram").into_iter();
+        histograms
+            .filter(|event| event["metric"] == metric)
+            .collect()
+    }
+
+    pub fn rounds(&self) -> Vec<&Value> {
+        of(&self.events, "round")
+    }
+
     pub fn header(&self) -> &Value {
         let header = self.events.first().expect("a record has a header");
         assert!(is(header, "header"));

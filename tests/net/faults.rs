@@ -6,18 +6,12 @@ use crate::lab::{End, Lab, Program};
 use crate::plumb::{signal, wait_for, workers};
 use std::time::{Duration, Instant};
 
-/// One case that lasts, on a cable that is slow enough to be looked at.
+/// One case that lasts: transfers of 16 MiB, on a cable that takes seconds for each.
 const LASTING: &[&str] = &[
     "--set",
-    "net.bandwidth.protocol=tcp",
-    "--set",
-    "net.bandwidth.message=65536",
-    "--set",
-    "net.bandwidth.streams=1",
+    "net.bandwidth.transfer=fixed_16M",
     "--set",
     "net.bandwidth.direction=up",
-    "--set",
-    "net.bandwidth.window=5s",
 ];
 /// Bytes of payload that only a bandwidth case moves.
 const MIDDLE_BYTES: u64 = 4_000_000;
@@ -30,7 +24,7 @@ const KNOWN: Duration = Duration::from_secs(30);
 /// A lab with a run in the middle of a bandwidth case.
 fn in_the_middle() -> (Lab, Agent, Program) {
     let lab = Lab::new();
-    lab.shape(BITS_PER_S, 65_536);
+    lab.shape(BITS_PER_S, 32_768);
     let agent = Agent::start(&lab);
     let run = lab.start_run("net.bandwidth", &url(), LASTING);
     lab.wait_for_bytes(MIDDLE_BYTES);

@@ -9,14 +9,17 @@
 
 mod agents;
 mod cable;
+mod delayed;
 mod faults;
 mod frames;
 mod lab;
 mod launchers;
+mod lossy;
 #[expect(dead_code, reason = "the other binary's tests use all of it")]
 #[path = "../binary/plumb.rs"]
 mod plumb;
 mod relay;
+mod shaped;
 
 /// Times that a figure is looked at: other programs share the machine.
 const ATTEMPTS: u32 = 3;
