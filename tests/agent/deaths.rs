@@ -73,14 +73,19 @@ fn a_connection_that_is_cut_is_made_again_at_the_next_round() {
     signal("STOP", worker);
     relay.cut();
     // The agent ends it with its session.
-    wait_for("the end of the worker", || (!is_there(worker)).then_some(()));
+    wait_for("the end of the worker", || {
+        (!is_there(worker)).then_some(())
+    });
     let answer = run.wait();
     assert_eq!(answer.code, Some(0), "{answer:?}");
     assert_eq!(relay.count(), 2);
     let events = lab.events();
     let (ok, void) = rounds(&events);
     assert_eq!((end(&events), void.len()), ("complete", 1), "{void:?}");
-    assert!(ok >= 6 && void[0].contains("closed the connection"), "{void:?}");
+    assert!(
+        ok >= 6 && void[0].contains("closed the connection"),
+        "{void:?}"
+    );
 }
 
 #[test]
@@ -151,7 +156,9 @@ fn a_run_goes_on_against_the_same_far_end() {
     let key = lab.text("key");
     let args = ["agent", "--listen", &listen, "--key-file", &key];
     let agent = lab.start(std::process::Command::new(crate::lab::plumb()).args(args));
-    wait_for("the agent", || agent.said().contains("listening").then_some(()));
+    wait_for("the agent", || {
+        agent.said().contains("listening").then_some(())
+    });
     let answer = lab.plumb(&resume);
     assert_eq!(answer.code, Some(0), "{answer:?}");
     let events = lab.events();

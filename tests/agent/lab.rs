@@ -133,7 +133,9 @@ impl Lab {
     pub fn events(&self) -> Vec<Value> {
         let record = self.records().pop().expect("a run was stored");
         let text = fs::read_to_string(record).unwrap();
-        let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        let lines = text
+            .split_inclusive('\n')
+            .filter(|line| line.ends_with('\n'));
         lines
             .map(|line| serde_json::from_str(line).unwrap())
             .collect()
@@ -142,7 +144,10 @@ impl Lab {
     /// The records, the last one last.
     pub fn records(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.path("store"));
-        let paths = entries.into_iter().flatten().map(|entry| entry.unwrap().path());
+        let paths = entries
+            .into_iter()
+            .flatten()
+            .map(|entry| entry.unwrap().path());
         let mut records: Vec<PathBuf> = paths
             .filter(|path| path.extension().is_some_and(|ending| ending == "jsonl"))
             .collect();
@@ -249,7 +254,9 @@ pub fn serving(agent: &Program, lab: &Lab) -> u32 {
         let text = fs::read_to_string(rounds).ok()?;
         text.contains("\"event\":\"round\"").then_some(())
     });
-    wait_for("a worker at the far end", || offspring(agent.pid()).pop_first())
+    wait_for("a worker at the far end", || {
+        offspring(agent.pid()).pop_first()
+    })
 }
 
 /// Whether a process is there, and not over.

@@ -37,7 +37,8 @@ impl Relay {
                 };
                 let number = {
                     let mut seen = seen.lock().unwrap();
-                    seen.streams.extend([&near, &far].map(|end| end.try_clone().unwrap()));
+                    seen.streams
+                        .extend([&near, &far].map(|end| end.try_clone().unwrap()));
                     seen.said.push(Vec::new());
                     seen.said.len() - 1
                 };
