@@ -67,12 +67,25 @@ impl<'fd> Readiness<'fd> {
     }
 }
 
+/// Whether a socket that does not wait takes nothing now, for want of room in its buffer or (`ENOBUFS`) in
+/// the device's queue.
+pub fn is_full(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(libc::ENOBUFS)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Readiness;
-    use std::io::{Write, pipe};
+    use super::{Readiness, is_full};
+    use std::io::{Error, ErrorKind, Write, pipe};
     use std::os::fd::AsFd;
     use std::time::Duration;
+
+    #[test]
+    fn no_room_is_told_from_other_failures() {
+        assert!(is_full(&ErrorKind::WouldBlock.into()));
+        assert!(is_full(&Error::from_raw_os_error(libc::ENOBUFS)));
+        assert!(!is_full(&ErrorKind::ConnectionReset.into()));
+    }
 
     #[test]
     fn those_are_told_that_have_something_until_they_are_forgotten() {

@@ -152,7 +152,10 @@ mod tests {
             trip(100, Some(100), Some(200)),
         ]);
         let account = Account::of(Clock::Monotonic, &all, 100).unwrap();
-        assert_eq!((account.response_ns.len(), account.without_response), (10, 4));
+        assert_eq!(
+            (account.response_ns.len(), account.without_response),
+            (10, 4)
+        );
         assert_eq!((account.service_ns.len(), account.without_service), (11, 2));
         assert_eq!((account.lateness_ns.len(), account.too_late), (13, 1));
         assert_eq!((account.never_sent, account.no_reply), (1, 1));

@@ -2,6 +2,7 @@
 
 use super::message::{number, stamp};
 use anyhow::{Context, Result, bail};
+use metal::readiness::is_full;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, UdpSocket};
 
@@ -101,7 +102,10 @@ impl Connection {
         let room = &mut self.inbox[self.have..];
         let bytes = match &mut self.socket {
             Socket::Stream(stream) => stream.read(room),
-            Socket::Datagram(socket) => return self.receive_datagram(socket.recv(room), got),
+            Socket::Datagram(socket) => {
+                let bytes = socket.recv(room);
+                return self.receive_datagram(bytes, got);
+            }
         };
         match bytes {
             Ok(0) => bail!("the far end closed a connection in the middle of a case"),
@@ -149,13 +153,5 @@ impl Connection {
 }
 
 fn is_nothing(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::WouldBlock | ErrorKind::Interrupted
-    )
-}
-
-/// No room for a message now: in the socket's buffer, or (`ENOBUFS`) in the queue of the device.
-fn is_full(error: &io::Error) -> bool {
-    error.kind() == ErrorKind::WouldBlock || error.raw_os_error() == Some(libc::ENOBUFS)
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }

@@ -78,7 +78,9 @@ impl Near {
         }
         self.first += trips.len() as u64;
         // What is still on its way belongs to no later loop.
-        self.connections.iter_mut().for_each(|one| one.in_flight = 0);
+        self.connections
+            .iter_mut()
+            .for_each(|one| one.in_flight = 0);
         Ok(trips)
     }
 
