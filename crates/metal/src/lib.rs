@@ -43,6 +43,7 @@ pub mod readiness;
 pub mod ring;
 pub mod signal;
 pub mod sleep;
+pub mod socket;
 pub mod storage;
 pub mod stream;
 pub mod tcp;
