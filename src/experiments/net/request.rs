@@ -176,13 +176,9 @@ static CARD: Card = Card {
         },
         Param {
             name: "message",
-            doc: "bytes of a request and of its reply",
-            domain: Domain::Integer {
-                low: message::LEAST_BYTES as u64,
-                high: 65_507,
-                unit: Unit::B,
-            },
-            defaults: ["64"; 3],
+            doc: "bytes of a request and of its reply; auto: 64",
+            domain: Domain::Either(&["auto"], message::LEAST_BYTES as u64, 65_507, Unit::B),
+            defaults: ["auto"; 3],
             role: Role::Case,
         },
         place::ENDS,
