@@ -133,6 +133,14 @@ struct FlatStats {
     used: usize,
     /// Samples in the rounds used.
     samples: u64,
+    /// Of these, events that never ended (lost, timed out): longer than all others, without a value.
+    #[serde(skip_serializing_if = "is_none_of_them")]
+    #[schemars(default)]
+    censored: u64,
+    /// Percentiles (`p50` … `max`) that lie among them: at least what stands there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    at_least: Vec<&'static str>,
     /// Arithmetic mean.
     mean: f64,
     /// Sample standard deviation; null for one sample.
@@ -292,6 +300,10 @@ fn of_prediction(judged: Judged, bound: Option<f64>) -> FlatPrediction {
     }
 }
 
+fn is_none_of_them(count: &u64) -> bool {
+    *count == 0
+}
+
 fn of_stats(stats: Stats) -> FlatStats {
     FlatStats {
         of: stats.of,
@@ -299,6 +311,8 @@ fn of_stats(stats: Stats) -> FlatStats {
         disturbed: stats.disturbed,
         used: stats.used,
         samples: stats.samples,
+        censored: stats.censored,
+        at_least: stats.at_least,
         mean: stats.mean,
         stddev: stats.stddev,
         min: stats.min,

@@ -39,6 +39,7 @@ pub mod perf;
 pub mod place;
 pub mod process;
 pub mod raw;
+pub mod readiness;
 pub mod ring;
 pub mod signal;
 pub mod sleep;

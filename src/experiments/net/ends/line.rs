@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 /// No message is longer.
@@ -75,6 +75,11 @@ impl Line {
             }
             Word::Refused(reason) => bail!("the far end: {reason}"),
         }
+    }
+
+    /// Becomes readable when the other end says something or is gone.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
     }
 
     /// Whether the other end is still there, as far as was heard; asks nothing and waits for nothing.
