@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::Root;
 use super::block::{PcieLink, pcie_link};
+use super::ports::{self, Ports};
 
 /// Network.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -28,6 +29,9 @@ pub(crate) struct Net {
     /// highest; none where the first is above the second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ping_groups: Option<(u64, u64)>,
+    /// What bounds the connections of this host.
+    #[serde(default)]
+    pub ports: Ports,
     /// Where packets go. Not written anywhere: it tells of other people's networks.
     #[serde(skip)]
     pub routes: Vec<Route>,
@@ -173,6 +177,7 @@ pub(super) fn read(root: &Root) -> Net {
             .number::<u8>("proc/sys/net/ipv4/tcp_timestamps")
             .map(|mode| mode != 0),
         ping_groups: ping_groups(root),
+        ports: ports::read(root),
         routes: routes(root),
     }
 }
