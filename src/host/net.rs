@@ -9,6 +9,7 @@ use super::{Outside, Root};
 mod told;
 
 pub(crate) use told::ToldLink;
+use super::ports::{self, Ports};
 
 /// Network.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -42,6 +43,8 @@ pub(crate) struct Net {
     /// IPv6 (`net.ipv6.icmp.echo_ignore_all`).
     #[serde(default)]
     pub ignores_echoes: [bool; 2],
+    /// What bounds the connections of this host.
+    pub ports: Ports,
     /// Where packets go. Not written anywhere: it tells of other people's networks.
     #[serde(skip)]
     pub routes: Vec<Route>,
@@ -201,6 +204,8 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Net {
             "proc/sys/net/ipv6/icmp/echo_ignore_all",
         ]
         .map(|path| root.number::<u8>(path).is_some_and(|mode| mode != 0)),
+        ping_groups: ping_groups(root),
+        ports: ports::read(root),
         routes: routes(root),
     }
 }

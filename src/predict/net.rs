@@ -11,6 +11,7 @@
 pub(crate) mod ping;
 pub(crate) mod request;
 pub(crate) mod rtt;
+pub(crate) mod connect;
 mod stack;
 mod way;
 

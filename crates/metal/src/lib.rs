@@ -15,6 +15,7 @@ compile_error!("plumb measures Linux on x86-64 and aarch64 only");
 pub mod access;
 pub mod chains;
 pub mod clock;
+pub mod connection;
 pub mod counter;
 pub mod cpuid;
 pub mod deadline;
