@@ -21,6 +21,13 @@ pub(crate) struct Net {
     pub send_buffer_default_bytes: Option<u64>,
     /// `net.core.busy_read`: microseconds a blocking read polls the device; 0 = off.
     pub busy_read_us: Option<u64>,
+    /// `net.ipv4.tcp_timestamps` is on: twelve bytes of each segment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp_timestamps: Option<bool>,
+    /// `net.ipv4.ping_group_range`: groups that may send ICMP echoes without privileges, lowest and
+    /// highest; none where the first is above the second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ping_groups: Option<(u64, u64)>,
     /// Where packets go. Not written anywhere: it tells of other people's networks.
     #[serde(skip)]
     pub routes: Vec<Route>,
@@ -106,6 +113,46 @@ pub(crate) struct Interface {
     pub node: Option<usize>,
     /// PCIe link of the device.
     pub pcie: Option<PcieLink>,
+    /// What the device sits on: `pci`, `usb`, `virtio`, `xen`, `vmbus`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bus: Option<String>,
+    /// How long the card holds interrupts back, where its driver tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coalescing: Option<Coalescing>,
+    /// What of the stack's work is done for many packets at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offloads: Option<Offloads>,
+}
+
+/// Interrupts held back, as `ethtool -c` shows them: one comes when so much time has passed or so many
+/// frames have gathered, whichever is first; 0 is no limit of that kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Coalescing {
+    /// Microseconds after a frame came in.
+    pub receive_us: u32,
+    /// Frames that came in.
+    pub receive_frames: u32,
+    /// Microseconds after a frame went out.
+    pub send_us: u32,
+    /// Frames that went out.
+    pub send_frames: u32,
+    /// The driver changes those of receiving with the traffic.
+    pub adaptive_receive: bool,
+    /// The driver changes those of sending with the traffic.
+    pub adaptive_send: bool,
+}
+
+/// What the device or the kernel does for many packets at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Offloads {
+    /// The device cuts TCP segments (`tcp-segmentation-offload`).
+    pub tso: bool,
+    /// The kernel cuts them just before the device (`generic-segmentation-offload`).
+    pub gso: bool,
+    /// The kernel joins what came in (`generic-receive-offload`).
+    pub gro: bool,
+    /// The device joins what came in (`large-receive-offload`).
+    pub lro: bool,
 }
 
 pub(super) fn read(root: &Root) -> Net {
@@ -122,8 +169,18 @@ pub(super) fn read(root: &Root) -> Net {
         send_buffer_max_bytes: root.number("proc/sys/net/core/wmem_max"),
         send_buffer_default_bytes: root.number("proc/sys/net/core/wmem_default"),
         busy_read_us: root.number("proc/sys/net/core/busy_read"),
+        tcp_timestamps: root
+            .number::<u8>("proc/sys/net/ipv4/tcp_timestamps")
+            .map(|mode| mode != 0),
+        ping_groups: ping_groups(root),
         routes: routes(root),
     }
+}
+
+fn ping_groups(root: &Root) -> Option<(u64, u64)> {
+    let text = root.line("proc/sys/net/ipv4/ping_group_range")?;
+    let mut ends = text.split_ascii_whitespace().map(|end| end.parse().ok());
+    Some((ends.next()??, ends.next()??))
 }
 
 /// Both tables; routes that reject what they match lead nowhere.
@@ -193,6 +250,9 @@ fn interface(root: &Root, dir: &str, name: String) -> Interface {
             || root.exists(&format!("{dir}/phy80211")),
         node: root.number(&format!("{dir}/device/numa_node")),
         pcie: pcie_link(root, &format!("{dir}/device")),
+        bus: root.link_name(&format!("{dir}/device/subsystem")),
+        coalescing: None,
+        offloads: None,
         name,
     }
 }
