@@ -95,6 +95,21 @@ impl Line {
     /// until the other end says that it is enough.
     pub(crate) fn is_quiet(&self) -> bool {
         matches!(readable(self.stream.as_fd(), Duration::ZERO), Ok(false))
+    /// Waits until the other end says something, or is gone; whether it does in time.
+    ///
+    /// # Errors
+    /// The line cannot be waited for.
+    pub(crate) fn speaks(&self, patience: Duration) -> Result<bool> {
+        match readable(self.stream.as_fd(), patience) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(false),
+            other => other.context("waiting for the other end"),
+        }
+    }
+
+    /// The kernel's shortest round trip of the line; none where it tells none.
+    pub(crate) fn least_round_trip(&self) -> Option<Duration> {
+        let info = metal::tcp::info(self.stream.as_fd()).ok()?;
+        Some(Duration::from_micros(info.min_rtt_us?.into()))
     }
 
     /// Says that this end cannot serve.
