@@ -204,7 +204,6 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Net {
             "proc/sys/net/ipv6/icmp/echo_ignore_all",
         ]
         .map(|path| root.number::<u8>(path).is_some_and(|mode| mode != 0)),
-        ping_groups: ping_groups(root),
         ports: ports::read(root),
         routes: routes(root),
     }

@@ -95,6 +95,8 @@ impl Line {
     /// until the other end says that it is enough.
     pub(crate) fn is_quiet(&self) -> bool {
         matches!(readable(self.stream.as_fd(), Duration::ZERO), Ok(false))
+    }
+
     /// Waits until the other end says something, or is gone; whether it does in time.
     ///
     /// # Errors
