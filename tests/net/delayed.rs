@@ -6,6 +6,8 @@ use crate::frames::{Echo, Kind, echoes};
 use crate::lab::Lab;
 use crate::{attempts, near};
 use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
 
 /// Bytes of a message that nothing else on the cable has.
 const MESSAGE: usize = 1111;
@@ -34,7 +36,7 @@ fn compare(experiment: &str, settings: &[String], claims: &[Claim]) {
         let passed = lab.log().take();
         claims.iter().try_for_each(|claim| {
             let trips = echoes(&passed, claim.kind);
-            told(claim.kind, &trips);
+            told(experiment, claim.kind, &trips);
             is_as_seen(claim, &run, &trips)
         })
     });
@@ -67,21 +69,27 @@ fn is_as_seen(claim: &Claim, run: &Recorded, trips: &[Echo]) -> Result<(), Strin
     near(&what, median(values), seen, SHARE)
 }
 
-/// Writes out what the relay saw.
-fn told(kind: Kind, trips: &[Echo]) {
-    println!(
-        "{kind:?}: there (read, written), back (read, written), in µs since the relay's start"
-    );
+/// Writes out what the relay saw, beside what was built.
+fn told(experiment: &str, kind: Kind, trips: &[Echo]) {
+    let mut table = "there_read_us,there_written_us,back_read_us,back_written_us\n".to_owned();
     for echo in trips {
-        let of = |ns: f64| ns / 1e3;
-        println!(
-            "  {:.1} {:.1}  {:.1} {:.1}",
-            of(echo.up_read_ns),
-            of(echo.up_written_ns),
-            of(echo.down_read_ns),
-            of(echo.down_written_ns)
-        );
+        let stamps = [
+            echo.up_read_ns,
+            echo.up_written_ns,
+            echo.down_read_ns,
+            echo.down_written_ns,
+        ];
+        let stamps = stamps.map(|ns| format!("{:.1}", ns / 1e3));
+        table += &(stamps.join(",") + "\n");
     }
+    let name = format!("relay-{experiment}-{kind:?}.csv").replace(['(', ')'], "-");
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::write(&file, table).unwrap();
+    println!(
+        "{} round trips by the relay's stamps: {}",
+        trips.len(),
+        file.display()
+    );
 }
 
 #[test]
