@@ -65,6 +65,8 @@ enum Next {
     Waits(State),
     /// It is let go, and why, where that is worth a word.
     Gone(Option<String>),
+    /// It is told no, and why.
+    Leaves(TcpStream, String),
     /// It wants to be a session.
     Asks(Box<Channel>, Box<Open>),
 }
@@ -115,14 +117,14 @@ impl<'agent> Listen<'agent> {
     /// # Errors
     /// The kernel does not wait any more.
     pub fn serve(&mut self) -> Result<()> {
-        while self.turn()? {}
+        while self.turn(None)? {}
         Ok(())
     }
 
-    /// Waits once and does what there is to do; `false` after a signal.
-    pub(super) fn turn(&mut self) -> Result<bool> {
+    /// Waits once, `patience` at most, and does what there is to do; `false` after a signal.
+    pub(super) fn turn(&mut self, patience: Option<Duration>) -> Result<bool> {
         let stopped = || self.office.stop.load(Ordering::Relaxed);
-        let ready = match self.wait() {
+        let ready = match self.wait(patience) {
             Ok(ready) => ready,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(!stopped()),
             Err(error) => return Err(error).context("cannot wait for connections"),
@@ -143,7 +145,7 @@ impl<'agent> Listen<'agent> {
         Ok(!stopped())
     }
 
-    fn wait(&self) -> io::Result<Ready> {
+    fn wait(&self, patience: Option<Duration>) -> io::Result<Ready> {
         let now = Instant::now();
         let accepts = self.accept_at.is_none_or(|at| now >= at);
         let mut wants = Vec::with_capacity(self.waiting.len() + 3);
@@ -162,8 +164,9 @@ impl<'agent> Listen<'agent> {
             .chain(self.accept_at.filter(|_| !accepts))
             .chain(self.strangers.tell_at());
         let left = deadlines
-            .min()
-            .map(|deadline| deadline.saturating_duration_since(now));
+            .map(|deadline| deadline.saturating_duration_since(now))
+            .chain(patience)
+            .min();
         let stopped = || self.office.stop.load(Ordering::Relaxed);
         let mut ready = any_unless(&wants, left, &STOPPING, stopped)?.into_iter();
         let mut next = |is_there: bool| is_there && ready.next().unwrap_or(false);
@@ -211,17 +214,14 @@ impl<'agent> Listen<'agent> {
             State::Leaves(stream) => leave(stream),
         };
         match next {
-            Next::Waits(state) => {
-                // Who was told no meanwhile has its own time for leaving.
-                let deadline = match &state {
-                    State::Leaves(_) => deadline.min(Instant::now() + LEAVE_TIME),
-                    State::Shakes(..) | State::Opens(_) => deadline,
-                };
-                self.waiting.push(Waiting {
-                    from,
-                    deadline,
-                    state,
-                });
+            Next::Waits(state) => self.waiting.push(Waiting {
+                from,
+                deadline,
+                state,
+            }),
+            Next::Leaves(stream, why) => {
+                self.strangers.note(self.office, from, &why);
+                self.wait_for_end(from, stream);
             }
             Next::Gone(Some(why)) => self.strangers.note(self.office, from, &why),
             Next::Gone(None) => {}
@@ -267,12 +267,16 @@ impl<'agent> Listen<'agent> {
     /// One that was told no: its end is waited for, so that it hears it.
     fn let_go(&mut self, from: SocketAddr, channel: Channel) {
         if let Some(stream) = channel.shut() {
-            self.waiting.push(Waiting {
-                from,
-                deadline: Instant::now() + LEAVE_TIME,
-                state: State::Leaves(stream),
-            });
+            self.wait_for_end(from, stream);
         }
+    }
+
+    fn wait_for_end(&mut self, from: SocketAddr, stream: TcpStream) {
+        self.waiting.push(Waiting {
+            from,
+            deadline: Instant::now() + LEAVE_TIME,
+            state: State::Leaves(stream),
+        });
     }
 
     /// Takes the connections that wait in the kernel, not more than may wait here.
@@ -433,8 +437,8 @@ fn shake(mut stream: TcpStream, mut responder: Box<Responder>) -> Next {
             Err(lost) => Next::Gone(Some(lost.to_string())),
         },
         // It hears this end's hello, and so why.
-        Err(Refusal::OtherVersion(_)) if stream.shutdown(Shutdown::Write).is_ok() => {
-            Next::Waits(State::Leaves(stream))
+        Err(refusal @ Refusal::OtherVersion(_)) if stream.shutdown(Shutdown::Write).is_ok() => {
+            Next::Leaves(stream, refusal.to_string())
         }
         Err(refusal) => Next::Gone(Some(refusal.to_string())),
     }
@@ -469,4 +473,25 @@ fn is_passing(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock
     )
+}
+
+#[cfg(test)]
+impl Listen<'_> {
+    /// How many connections wait to be let in.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whose session is served.
+    pub(super) fn served_by(&self) -> Option<&str> {
+        self.served.as_ref().map(Served::by)
+    }
+
+    /// The time of all that wait is over.
+    pub(super) fn time_passes(&mut self) {
+        let now = Instant::now();
+        for waiting in &mut self.waiting {
+            waiting.deadline = now;
+        }
+    }
 }
