@@ -16,13 +16,29 @@ use record::event::PeerHeader;
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
+use thiserror::Error;
 
 /// What starts an agent elsewhere may take so long until that says hello: ssh's own time and a login.
 const START_TIME: Duration = Duration::from_secs(30);
 /// An agent's own calibration takes its windows, and then up to this long, as it also waits for its CPUs.
 const WELCOME_TIME: Duration = Duration::from_secs(30);
+/// A connection over which nothing comes for so long, where something should, is given up.
+const SILENCE: Duration = Duration::from_secs(5);
+/// Before a lost connection is made again: one that was killed is gone by then, or was started again.
+const PAUSE: Duration = Duration::from_secs(1);
 /// Nothing that is said at the end is waited for longer.
 const PARTING_TIME: Duration = Duration::from_secs(1);
+
+/// The agent serves another session.
+#[derive(Debug, Error)]
+#[error(
+    "the agent is busy until {until} with a run of {by}; one session at a time is measured: wait, or name \
+     another host"
+)]
+struct Busy {
+    until: String,
+    by: String,
+}
 
 /// An agent that was reached, and is reached again by itself when a round finds the connection lost.
 pub struct Remote {
@@ -107,7 +123,8 @@ impl Remote {
                 *line = Line::Up(connection);
                 Ok(())
             }
-            Err(error) if is_interrupt(&error) => Err(error),
+            // It may still be busy with what this session had lost: the next round tries again.
+            Err(error) if is_interrupt(&error) || error.is::<Busy>() => Err(error),
             Err(error) => {
                 let why = format!(
                     "the connection was lost and cannot be had again ({error:#}); nothing more is measured \
@@ -120,6 +137,7 @@ impl Remote {
     }
 
     fn again(&self, stop: &AtomicBool) -> Result<Connection> {
+        reach::pause(PAUSE, stop)?;
         let (connection, facts) = reached(&self.url, self.key.as_ref(), &self.open, stop)?;
         let (then, now) = (&self.facts.host.identity.hash, &facts.host.identity.hash);
         if then != now || self.facts.address != facts.address {
@@ -278,12 +296,16 @@ impl FarWorker for RemoteWorker<'_> {
     }
 
     fn next(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<FromWorker> {
+        let began = Instant::now();
         loop {
             let message = self
                 .remote
                 .with(|connection| connection.channel.receive(deadline, stop))
                 .with_context(|| self.far())?;
             let Some(message) = message else {
+                if began.elapsed() >= SILENCE {
+                    self.remote.drop_line();
+                }
                 bail!(Silent(format!(
                     "{} did not answer in time, {:.0} s after the round began",
                     self.far(),
@@ -371,12 +393,10 @@ fn welcomed(channel: &mut Channel, open: &Open, stop: &AtomicBool) -> Result<Fac
         .with_context(|| format!("the agent did not answer in {} s", patience.as_secs()))?;
     match answer {
         FromAgent::Welcome(facts) => Ok(*facts),
-        FromAgent::Busy { until, by } => bail!(
-            "the agent is busy until {} with a run of {}; one session at a time is measured: wait, or name \
-             another host",
-            printable(&until),
-            printable(&by)
-        ),
+        FromAgent::Busy { until, by } => bail!(Busy {
+            until: printable(&until),
+            by: printable(&by),
+        }),
         FromAgent::Refused { reason } => bail!("the agent refused: {}", printable(&reason)),
         FromAgent::Worker { .. } | FromAgent::Ended { .. } => {
             bail!("the agent told of a round before one began")

@@ -83,21 +83,31 @@ fn connected(address: SocketAddr, stop: &AtomicBool) -> Result<TcpStream> {
 }
 
 fn wait(socket: &Socket, address: SocketAddr, deadline: Instant, stop: &AtomicBool) -> Result<()> {
+    if !ready(&[Want::Writable(socket.as_fd())], deadline, stop)? {
+        bail!(
+            "nothing answers at {address} in {} s: is the host up, and may this one reach it (routes, \
+             firewalls)?",
+            CONNECT_TIME.as_secs()
+        );
+    }
+    Ok(())
+}
+
+/// Waits for a time.
+///
+/// # Errors
+/// [`Interrupted`].
+pub fn pause(time: Duration, stop: &AtomicBool) -> Result<()> {
+    ready(&[], Instant::now() + time, stop).map(|_| ())
+}
+
+/// Whether what is wanted is there before the deadline.
+fn ready(wants: &[Want<'_>], deadline: Instant, stop: &AtomicBool) -> Result<bool> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         let stopped = || stop.load(Ordering::Relaxed);
-        match any_unless(
-            &[Want::Writable(socket.as_fd())],
-            Some(left),
-            &STOPPING,
-            stopped,
-        ) {
-            Ok(ready) if ready[0] => return Ok(()),
-            Ok(_) => bail!(
-                "nothing answers at {address} in {} s: is the host up, and may this one reach it (routes, \
-                 firewalls)?",
-                CONNECT_TIME.as_secs()
-            ),
+        match any_unless(wants, Some(left), &STOPPING, stopped) {
+            Ok(ready) => return Ok(ready.contains(&true)),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {
                 if stopped() {
                     bail!(Interrupted);

@@ -3,7 +3,7 @@
 use crate::agent::client::Remote;
 use crate::agent::key::Key;
 use crate::agent::message::Open;
-use crate::agent::url::PeerUrl;
+use crate::agent::url::{PeerUrl, Way};
 use crate::cmd::Failure;
 use crate::experiment::Preset;
 use crate::experiments::FAMILIES;
@@ -231,6 +231,18 @@ impl Choice {
             return Err(Failure::Usage(
                 "a recorded machine reaches no far end: leave --peer out".to_owned(),
             ));
+        }
+        let listens = |peer: &&PeerUrl| matches!(peer.way, Way::Tcp { .. });
+        if let Some(peer) = peers
+            .iter()
+            .find(listens)
+            .filter(|_| self.key_file.is_none())
+        {
+            return Err(Failure::Usage(format!(
+                "--peer {}: an agent that listens has a key: give its file with --key-file (`plumb agent \
+                 --new-key FILE` makes one for both hosts)",
+                peer.text
+            )));
         }
         let key = match &self.key_file {
             Some(file) => Some(Key::read(file).map_err(|e| Failure::Usage(format!("{e:#}")))?),
