@@ -45,6 +45,10 @@ pub(crate) struct Net {
     pub ignores_echoes: [bool; 2],
     /// What bounds the connections of this host.
     pub ports: Ports,
+    /// `net.core.default_qdisc`: how a device queues that nobody set otherwise (`fq_codel`, `pfifo_fast`).
+    pub default_queueing: Option<String>,
+    /// Largest receive buffer that TCP grows to by itself (`net.ipv4.tcp_rmem`): no more is on its way.
+    pub tcp_receive_buffer_max_bytes: Option<u64>,
     /// Where packets go. Not written anywhere: it tells of other people's networks.
     #[serde(skip)]
     pub routes: Vec<Route>,
@@ -124,6 +128,9 @@ pub(crate) struct Interface {
     pub name: String,
     /// Maximum transmission unit.
     pub mtu_bytes: Option<u64>,
+    /// Packets that the device's queue holds, where it is one that counts packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_packets: Option<u64>,
     /// Link rate in bits per second; `None` when the driver does not know (a virtual link).
     pub speed_bits_per_second: Option<u64>,
     /// `full` or `half`.
@@ -193,6 +200,10 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Net {
         send_buffer_max_bytes: root.number("proc/sys/net/core/wmem_max"),
         send_buffer_default_bytes: root.number("proc/sys/net/core/wmem_default"),
         busy_read_us: root.number("proc/sys/net/core/busy_read"),
+        default_queueing: root.line("proc/sys/net/core/default_qdisc"),
+        tcp_receive_buffer_max_bytes: root
+            .line("proc/sys/net/ipv4/tcp_rmem")
+            .and_then(|line| line.split_ascii_whitespace().nth(2)?.parse().ok()),
         tcp_timestamps: root
             .number::<u8>("proc/sys/net/ipv4/tcp_timestamps")
             .map(|mode| mode != 0),
@@ -318,6 +329,7 @@ fn interface(root: &Root, dir: &str, name: String) -> Interface {
     const ARPHRD_LOOPBACK: u32 = 772;
     Interface {
         mtu_bytes: root.number(&format!("{dir}/mtu")),
+        queue_packets: root.number(&format!("{dir}/tx_queue_len")),
         speed_bits_per_second: speed_mbit.map(|rate| rate.unsigned_abs() * 1_000_000),
         duplex: root
             .line(&format!("{dir}/duplex"))

@@ -9,6 +9,7 @@
 //! scored against the published reports ([`super::published`]).
 
 pub(crate) mod ping;
+pub(crate) mod loaded;
 pub(crate) mod request;
 pub(crate) mod rtt;
 pub(crate) mod connect;

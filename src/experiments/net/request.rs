@@ -24,8 +24,8 @@
 //! it. `load=closed` is that loop as a case.
 //!
 //! A case has connections of its own, on which 64 requests or more are exchanged first. It sends for four
-//! case times (48 ms; thorough 100 ms), at least 8 requests. Rates are of replies between the first and
-//! the last, so that the time on the way is not in them.
+//! case times (48 ms; thorough 100 ms), at least 8 requests. Rates are of replies from the moment at which the
+//! first was due to the last reply, less the shortest time that one was on its way.
 //!
 //! ## Prediction
 //!

@@ -172,21 +172,21 @@ pub(crate) fn rate(site: &Site, known: Option<&Known>, of: Requests) -> Estimate
 pub(crate) fn rate_ratio(site: &Site, known: Option<&Known>, of: Requests) -> Estimate {
     match utilisation(site, known, of) {
         u if u < 0.9 => Estimate::new(
-            0.98,
+            0.96,
+            0.999,
             1.0,
-            1.02,
             "software: the schedule is kept below the rate of the closed loop",
         ),
         u if u < FULL => Estimate::new(
-            0.8,
+            0.75,
+            0.995,
             1.0,
-            1.03,
             "software: near the closed loop's rate a queue may grow until the last was sent",
         ),
         u => Estimate::new(
-            0.3 / u,
-            (1.15 / u).min(1.0),
-            1.05,
+            0.25 / u,
+            (1.1 / u).min(0.99),
+            1.0,
             "software: what is asked for beyond the closed loop's rate may be more than the ends manage, or \
              not: with several on the way by a connection they are woken less often",
         ),
@@ -376,7 +376,7 @@ mod tests {
                 let all = response(&site, None, load).range;
                 assert!(all.likely >= service(&site, None, load).range.likely);
                 assert!(late.low <= late.likely && late.likely <= late.high);
-                assert!(rate_ratio(&site, None, load).range.high <= 1.05);
+                assert!(rate_ratio(&site, None, load).range.high <= 1.0);
             }
         }
     }

@@ -26,7 +26,8 @@ pub(super) struct Account {
     pub(super) no_reply: u64,
     /// Requests.
     pub(super) count: u64,
-    /// Replies a second.
+    /// Replies a second, from the moment at which the first was due to the last reply, less the shortest
+    /// time that one was on its way: so a long way does not lower it, and a late begin does not raise it.
     pub(super) rate: f64,
     /// Requests a second that were asked for.
     pub(super) asked: f64,
@@ -75,11 +76,20 @@ impl Account {
             all.never_sent,
             all.no_reply
         );
-        let mut replies: Vec<u64> = trips.iter().filter_map(|trip| trip.replied).collect();
-        replies.sort_unstable();
-        all.rate = rate(clock, &replies).context("too few replies for a rate")?;
-        let due: Vec<u64> = trips.iter().map(|trip| trip.intended).collect();
-        all.asked = rate(clock, &due).context("too few requests for a rate")?;
+        let on_the_way = |trip: &Trip| Some(trip.replied?.saturating_sub(trip.started?));
+        let shortest = trips.iter().filter_map(on_the_way).min();
+        let last_reply = trips.iter().filter_map(|trip| trip.replied).max();
+        let replies = trips.iter().filter(|trip| trip.replied.is_some()).count();
+        let dues = || trips.iter().map(|trip| trip.intended);
+        let first_due = dues().min().context("no requests")?;
+        let done = last_reply.zip(shortest).map(|(last, way)| last - way);
+        all.rate = done
+            .and_then(|done| rate(clock, replies, first_due, done))
+            .context("too few replies for a rate")?;
+        all.asked = dues()
+            .max()
+            .and_then(|last| rate(clock, trips.len(), first_due, last))
+            .context("too few requests for a rate")?;
         Ok(all)
     }
 
@@ -89,11 +99,9 @@ impl Account {
     }
 }
 
-/// Events a second between the first and the last of ascending ticks. The time on the way is in neither
-/// end, so a long one does not lower it.
-fn rate(clock: Clock, ticks: &[u64]) -> Option<f64> {
-    let (first, last) = (ticks.first()?, ticks.last()?);
-    let gaps = ticks.len() as f64 - 1.0;
+/// Events a second, of so many of which the first was at one tick and the last at another.
+fn rate(clock: Clock, count: usize, first: u64, last: u64) -> Option<f64> {
+    let gaps = count.checked_sub(1)? as f64;
     (last > first).then(|| gaps * 1e9 / clock.ns(last - first))
 }
 
@@ -136,6 +144,14 @@ mod tests {
         assert!((sum / 1e6 - (200.0 * 0.1 + 210.0)).abs() < 1e-6, "{sum}");
         assert_eq!(account.lost(), 0.0);
         assert!((account.rate / account.asked - 1.0).abs() < 1e-9);
+        // A late first reply makes nothing faster than was asked for, a late last one is time that passed.
+        let mut late = all.clone();
+        late[0].replied = Some(50 * MS);
+        let account = Account::of(Clock::Monotonic, &late, 1000 * MS).unwrap();
+        assert!((account.rate / account.asked - 1.0).abs() < 1e-9);
+        late[199].replied = Some(398 * MS + service);
+        let account = Account::of(Clock::Monotonic, &late, 1000 * MS).unwrap();
+        assert!((account.rate / account.asked - 0.5).abs() < 1e-9);
     }
 
     #[test]
