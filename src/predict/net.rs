@@ -8,6 +8,7 @@
 //! hypervisor at both ends. They are written from memory of such figures and of drivers' defaults, and
 //! scored against the published reports ([`super::published`]).
 
+pub(crate) mod bandwidth;
 mod stack;
 mod way;
 
