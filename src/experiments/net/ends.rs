@@ -189,6 +189,17 @@ impl Door {
         Ok(self.gate.admit(&said, Purpose::Data)?)
     }
 
+    /// The number of a data connection whose preamble was read by hand; each is let in once.
+    ///
+    /// # Errors
+    /// A stranger's.
+    pub(crate) fn check_said(&mut self, preamble: &[u8]) -> Result<u32> {
+        let said = preamble
+            .first_chunk::<PREAMBLE_BYTES>()
+            .context("a stranger: too short for a preamble")?;
+        Ok(self.gate.admit(said, Purpose::Data)?)
+    }
+
     /// The number of a first datagram, which begins with a preamble; each is let in once.
     ///
     /// # Errors

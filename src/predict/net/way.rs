@@ -94,9 +94,12 @@ pub(crate) struct Way<'facts> {
     pub has_timestamps: bool,
     /// A round trip that the user gave, in ns.
     pub given_rtt_ns: Option<f64>,
-    given_bits: Option<f64>,
-    shaped_bits: Option<f64>,
-    given_mtu_bytes: Option<u64>,
+    /// A rate that the user gave, in bit/s.
+    pub given_bits: Option<f64>,
+    /// A shaper's, likewise.
+    pub shaped_bits: Option<f64>,
+    /// An MTU that the user gave.
+    pub given_mtu_bytes: Option<u64>,
 }
 
 impl<'facts> Way<'facts> {
