@@ -13,6 +13,7 @@ pub(crate) mod loaded;
 pub(crate) mod request;
 pub(crate) mod rtt;
 pub(crate) mod connect;
+pub(crate) mod bandwidth;
 mod stack;
 mod way;
 

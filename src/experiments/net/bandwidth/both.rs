@@ -181,12 +181,7 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
 }
 
 /// The far end's sockets, each connected to one of the near end's.
-fn admit(
-    door: &mut Door,
-    far: &mut FarEnd,
-    shape: &Shape,
-    line: &mut Line,
-) -> Result<Vec<Socket>> {
+fn admit(door: &mut Door, far: &mut FarEnd, shape: &Shape, line: &mut Line) -> Result<Vec<Socket>> {
     let until = Instant::now() + PATIENCE;
     match shape.protocol {
         Protocol::Tcp => (0..shape.streams)

@@ -88,7 +88,7 @@ pub(super) fn enlist<'scope, 'env, P, R: Send + 'scope>(
             let prepared = prepare(stream);
             let begun = gate.pass();
             let outcome = match begun {
-                true => pinned.and_then(|()| work(stream, prepared)).map(Some),
+                true => pinned.and_then(|_| work(stream, prepared)).map(Some),
                 false => Ok(None),
             };
             gate.ended.fetch_add(1, Ordering::AcqRel);
@@ -178,11 +178,22 @@ mod tests {
         let cpu = metal::place::allowed().expect("CPUs")[0];
         let found = thread::scope(|scope| {
             let _closing = Closing(&gate);
-            let threads = enlist(scope, &gate, &[cpu], |_| (), |_, ()| -> Result<()> { panic!() });
+            let threads = enlist(
+                scope,
+                &gate,
+                &[cpu],
+                |_| (),
+                |_, ()| -> Result<()> { panic!() },
+            );
             gate.open(true);
             threads.expect("is made").join()
         });
-        assert!(found.expect_err("panicked").to_string().contains("panicked"));
+        assert!(
+            found
+                .expect_err("panicked")
+                .to_string()
+                .contains("panicked")
+        );
         assert_eq!(gate.ended(), 1);
     }
 }

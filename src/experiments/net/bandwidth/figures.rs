@@ -296,12 +296,7 @@ pub(super) fn transfers(
 ///
 /// # Errors
 /// There was none.
-pub(super) fn copies(
-    bench: &mut Bench,
-    case: &Case,
-    shape: &Shape,
-    times: &[f64],
-) -> Result<()> {
+pub(super) fn copies(bench: &mut Bench, case: &Case, shape: &Shape, times: &[f64]) -> Result<()> {
     let bytes = shape.message as f64;
     let calibration = bench.calibration();
     let (resolution_ns, pair_ns) = (calibration.resolution_ns, calibration.pair_cost_ns);

@@ -256,12 +256,7 @@ fn pull(
 }
 
 /// Receives datagrams until none is under way any more.
-fn catch(
-    socket: &UdpSocket,
-    buffer: &mut [u8],
-    log: &Mutex<Log>,
-    watch: &Watch,
-) -> Result<Stream> {
+fn catch(socket: &UdpSocket, buffer: &mut [u8], log: &Mutex<Log>, watch: &Watch) -> Result<Stream> {
     let message = buffer.len() - 1;
     let dropped_before = backlog::dropped(socket.as_fd()).context("SO_MEMINFO")?;
     let mut stream = Stream::default();
@@ -282,7 +277,10 @@ fn catch(
                     ensure!(!watch.is_over(), "given up");
                     if watch.draining.load(Ordering::Acquire) {
                         let until = *drain_until.get_or_insert(heard + DRAIN_MAX);
-                        ensure!(heard < until, "datagrams come after their sender has stopped");
+                        ensure!(
+                            heard < until,
+                            "datagrams come after their sender has stopped"
+                        );
                     }
                 }
             }
@@ -361,7 +359,10 @@ mod tests {
             datagram
         };
         assert!(is_new(&numbered(0), 16, &mut numbers));
-        assert!(!is_new(&numbered(0), 16, &mut numbers), "for the second time");
+        assert!(
+            !is_new(&numbered(0), 16, &mut numbers),
+            "for the second time"
+        );
         assert!(!is_new(&numbered(1), 28, &mut numbers));
         assert!(!is_new(&numbered(u64::MAX), 16, &mut numbers));
         assert!(is_new(&[7; 3], 3, &mut numbers), "too short for a number");

@@ -1,9 +1,7 @@
 //! The sending end of streams.
 
 use super::crew::{Closing, Gate, enlist};
-use super::shape::{
-    Ask, Begun, Connections, Enough, NUMBER_BYTES, RUN_MAX, STALL, Sent, Shape,
-};
+use super::shape::{Ask, Begun, Connections, Enough, NUMBER_BYTES, RUN_MAX, STALL, Sent, Shape};
 use super::socket::{Socket, filled, is_timeout};
 use crate::experiments::net::ends::{Line, PATIENCE};
 use crate::experiments::net::usage::Usage;
@@ -119,7 +117,9 @@ fn push(mut socket: &TcpStream, buffer: &[u8], stop: &AtomicBool) -> Result<Stre
     }
     sent.elapsed_ns = began.elapsed().as_nanos() as u64;
     let after = tcp::info(socket.as_fd())?;
-    socket.shutdown(Shutdown::Write).context("ending a stream")?;
+    socket
+        .shutdown(Shutdown::Write)
+        .context("ending a stream")?;
     Ok(Stream {
         sent,
         info: Some((before, after)),
@@ -204,12 +204,12 @@ fn add(all: &mut Connections, before: &Info, after: &Info) {
 fn with_sockets(mut sent: Sent, sockets: &[Socket]) -> Sent {
     let sizes = sockets.iter().filter_map(Socket::send_buffer_bytes);
     sent.buffer_bytes = sizes.max().unwrap_or(0);
-    if let (Some(connections), Some(Socket::Tcp(stream))) =
-        (&mut sent.connections, sockets.first())
+    if let (Some(connections), Some(Socket::Tcp(stream))) = (&mut sent.connections, sockets.first())
         && let Ok(name) = SockRef::from(stream).tcp_congestion()
     {
         let name = String::from_utf8_lossy(&name);
-        name.trim_end_matches('\0').clone_into(&mut connections.congestion);
+        name.trim_end_matches('\0')
+            .clone_into(&mut connections.congestion);
     }
     sent
 }

@@ -129,7 +129,10 @@ mod tests {
         let found = steady(&[log(300, &rates)], 32_300, 1000.0).expect("settles");
         assert!(found.settled);
         assert!(found.discarded_ns <= 3000.0, "{found:?}");
-        assert!((found.rate() / 1e14 * 1e3 - 1.005).abs() < 0.01, "{found:?}");
+        assert!(
+            (found.rate() / 1e14 * 1e3 - 1.005).abs() < 0.01,
+            "{found:?}"
+        );
         assert!(found.best >= found.rate());
     }
 
@@ -164,7 +167,10 @@ mod tests {
         assert_eq!(found.streams.len(), 2);
         assert!((found.rate() / 20e9 - 1.0).abs() < 1e-9, "{found:?}");
         // One that got nothing yet.
-        assert_eq!(steady(&[log(0, &rates), Log::default()], 37_000, 1000.0), None);
+        assert_eq!(
+            steady(&[log(0, &rates), Log::default()], 37_000, 1000.0),
+            None
+        );
         assert_eq!(steady(&both, 9_000, 1000.0), None, "too few blocks");
     }
 

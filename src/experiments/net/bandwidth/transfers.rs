@@ -87,7 +87,9 @@ pub(super) fn fixed(
         times.push(start.elapsed().as_nanos() as f64);
     }
     let window_ns = began.elapsed().as_nanos() as f64;
-    stream.shutdown(Shutdown::Write).context("ending a stream")?;
+    stream
+        .shutdown(Shutdown::Write)
+        .context("ending a stream")?;
     Ok(Timed {
         windows: vec![(times.len() as u64, window_ns)],
         streams: vec![times],
@@ -273,7 +275,9 @@ pub(super) fn already_there(
         );
         times.push(clock.between_ns(start, end));
     }
-    stream.shutdown(Shutdown::Write).context("ending a stream")?;
+    stream
+        .shutdown(Shutdown::Write)
+        .context("ending a stream")?;
     Ok(times)
 }
 
@@ -412,7 +416,9 @@ fn return_datagrams(socket: &UdpSocket, buffer: &mut [u8], stop: &AtomicBool) ->
 fn give(mut stream: &TcpStream, message: &[u8], bytes: u64, until: Instant) -> Result<()> {
     let mut left = bytes;
     while left > 0 {
-        let most = usize::try_from(left).unwrap_or(usize::MAX).min(message.len());
+        let most = usize::try_from(left)
+            .unwrap_or(usize::MAX)
+            .min(message.len());
         match stream.write(&message[..most]) {
             Ok(written) => left -= written as u64,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -427,7 +433,9 @@ fn give(mut stream: &TcpStream, message: &[u8], bytes: u64, until: Instant) -> R
 fn take(mut stream: &TcpStream, message: &mut [u8], bytes: u64, until: Instant) -> Result<()> {
     let mut left = bytes;
     while left > 0 {
-        let most = usize::try_from(left).unwrap_or(usize::MAX).min(message.len());
+        let most = usize::try_from(left)
+            .unwrap_or(usize::MAX)
+            .min(message.len());
         match stream.read(&mut message[..most]) {
             Ok(0) => bail!("the other end ended the stream in the middle of a transfer"),
             Ok(read) => left -= read as u64,
