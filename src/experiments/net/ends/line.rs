@@ -113,12 +113,6 @@ impl Line {
         Some(Duration::from_micros(info.min_rtt_us?.into()))
     }
 
-    /// Whether there is neither a word of the other end nor its end; waits for nothing. For who works
-    /// until the other end says that it is enough.
-    pub(crate) fn is_quiet(&self) -> bool {
-        matches!(readable(self.stream.as_fd(), Duration::ZERO), Ok(false))
-    }
-
     /// Says that this end cannot serve.
     pub(super) fn refuse(&mut self, reason: &str) -> Result<()> {
         const REASON_CHARS_MAX: usize = 2000;
