@@ -3,20 +3,23 @@
 use crate::agents::{Agent, Recorded, url};
 use crate::attempts;
 use crate::lab::{End, Lab};
+use serde_json::Value;
 
 /// Bytes of a message, and of the datagram by the head's count.
 const MESSAGE: u32 = 1024;
 const DATAGRAM: u32 = MESSAGE + 8;
 
-/// One packet in five of those that fit goes no further, by a count and not by chance.
-fn losing(fits: &str) -> String {
+/// Counts the packets that fit and come in; then those that `verdict` is about.
+fn rules(fits: &str, verdict: &str) -> String {
     format!(
-        "table inet lab {{ counter came {{ }} counter lost {{ }}\n\
-         chain in {{ type filter hook prerouting priority 0;\n\
-         {fits} counter name came\n\
-         {fits} numgen inc mod 5 == 3 counter name lost drop }} }}"
+        "table inet lab {{\n counter came {{ }}\n counter lost {{ }}\n\
+         chain in {{\n type filter hook prerouting priority 0;\n\
+         {fits} counter name came\n{fits} {verdict}\n }}\n}}\n"
     )
 }
+
+/// One packet in five goes no further, by a count and not by chance.
+const LOSING: &str = "numgen inc mod 5 == 3 counter name lost drop";
 
 /// Datagrams of this size from the near end.
 fn datagrams() -> String {
@@ -48,8 +51,9 @@ fn adds_up(run: &Recorded) {
     let parts = ["loss_sender", "loss_path", "loss_receiver"].map(|part| run.values(part, &[]));
     for (round, loss) in whole.iter().enumerate() {
         let each = [parts[0][round], parts[1][round], parts[2][round]];
+        // Values are written with seven digits.
         let sum: f64 = each.iter().sum();
-        assert!((sum - loss).abs() < 1e-12, "{each:?} of {loss}");
+        assert!((sum - loss).abs() < 1e-6, "{each:?} of {loss}");
         assert!(
             each.iter().all(|part| (0.0..=1.0).contains(part)),
             "{each:?}"
@@ -90,11 +94,11 @@ fn on_the_way(run: &Recorded) -> u64 {
 #[test]
 fn datagrams_that_the_way_loses() {
     let lab = Lab::new();
-    lab.filter(End::Far, &losing(&datagrams()));
+    lab.filter(End::Far, &rules(&datagrams(), LOSING));
     let agent = Agent::start(&lab);
     attempts("path", || {
         let before = ["came", "lost"].map(|counter| lab.counted(End::Far, counter));
-        let run = bandwidth(&lab, "50000");
+        let run = bandwidth(&lab, "50us");
         let [came, lost] = [("came", before[0]), ("lost", before[1])]
             .map(|(counter, before)| lab.counted(End::Far, counter) - before);
         assert!(came > 100 && lost > 20, "{came}, {lost}");
@@ -121,14 +125,19 @@ fn udp_count(lab: &Lab, end: End, name: &str) -> u64 {
 #[test]
 fn datagrams_that_the_receiver_has_no_room_for() {
     let lab = Lab::new();
+    lab.filter(End::Far, &rules(&datagrams(), "accept"));
     let agent = Agent::start(&lab);
     attempts("receiver", || {
         let before = udp_count(&lab, End::Far, "RcvbufErrors");
+        let came = lab.counted(End::Far, "came");
         // Faster than anybody can take them.
-        let run = bandwidth(&lab, "0");
+        let run = bandwidth(&lab, "0ns");
         let dropped = udp_count(&lab, End::Far, "RcvbufErrors") - before;
         same("no room", &run, sum(&run, "loss", "dropped"), dropped)?;
-        same("lost on the way", &run, on_the_way(&run), 0)
+        // A veth pair has no room either where its own queue is full.
+        let came = lab.counted(End::Far, "came") - came;
+        let sent = sum(&run, "bandwidth", "sent_messages");
+        same("lost on the way", &run, on_the_way(&run), sent - came)
     });
     agent.ends();
     lab.is_left_clean();
@@ -141,23 +150,37 @@ fn shaper_drops(lab: &Lab) -> u64 {
         "tc",
         &["-s", "-j", "qdisc", "show", "dev", "eth0"],
     );
-    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    let told: Value = serde_json::from_str(&told).unwrap();
     told[0]["drops"].as_u64().unwrap()
 }
 
 #[test]
 fn datagrams_that_the_senders_host_refuses() {
     let lab = Lab::new();
-    lab.shape(20_000_000, 16_384);
+    // Less room than a socket's send buffer has.
+    let (rate, room) = ("20mbit", "30000");
+    lab.in_net(
+        End::Near,
+        "tc",
+        &[
+            "qdisc", "replace", "dev", "eth0", "root", "tbf", "rate", rate, "burst", "16384",
+            "limit", room,
+        ],
+    );
     let agent = Agent::start(&lab);
     attempts("sender", || {
         let before = shaper_drops(&lab);
-        let run = bandwidth(&lab, "20000");
+        let run = bandwidth(&lab, "20us");
         let drops = shaper_drops(&lab) - before;
         let refused = sum(&run, "loss", "refused");
-        println!("refused: plumb {refused}, drops of the shaper {drops}");
+        assert!(refused > 0);
         same("lost on the way", &run, on_the_way(&run), 0)?;
-        same("refused", &run, refused, drops)
+        // A segment of the ends' own words may be among them.
+        println!("refused: plumb {refused}, dropped by the shaper {drops}");
+        match drops.checked_sub(refused) {
+            Some(0..=20) => Ok(()),
+            _ => Err(format!("{refused} is not {drops}")),
+        }
     });
     agent.ends();
     lab.is_left_clean();
@@ -166,12 +189,12 @@ fn datagrams_that_the_senders_host_refuses() {
 #[test]
 fn round_trips_of_datagrams_that_are_lost_count_as_long() {
     let lab = Lab::new();
-    lab.filter(End::Far, &losing(&datagrams()));
+    lab.filter(End::Far, &rules(&datagrams(), LOSING));
     let agent = Agent::start(&lab);
     let message = format!("net.rtt.message={MESSAGE}");
     attempts("round trips", || {
         let before = lab.counted(End::Far, "lost");
-        let mut settings = vec!["--set", &message];
+        let mut settings = vec!["--json", "--set", &message];
         for setting in [
             "net.rtt.protocol=udp",
             "net.rtt.connections=1",
@@ -202,9 +225,13 @@ fn round_trips_of_datagrams_that_are_lost_count_as_long() {
 #[test]
 fn echoes_that_are_lost_count_as_long() {
     let lab = Lab::new();
-    lab.filter(End::Far, &losing("icmp type echo-request"));
+    lab.filter(End::Far, &rules("icmp type echo-request", LOSING));
     let agent = Agent::start(&lab);
-    let run = lab.run("net.ping", &url(), &["--set", "net.ping.arrivals=sparse"]);
+    let run = lab.run(
+        "net.ping",
+        &url(),
+        &["--json", "--set", "net.ping.arrivals=sparse"],
+    );
     assert_eq!(run.answer.code, Some(0), "{:?}", run.answer);
     are_censored(&run, "round_trip");
     are_censored(&run, "kernel_round_trip");
@@ -225,7 +252,11 @@ fn are_censored(run: &Recorded, metric: &str) {
         .map(|histogram| histogram["above"].as_u64().unwrap())
         .sum();
     assert!(above > 0, "{metric}");
-    assert!(run.answer.out.contains("at least"), "{}", run.answer.out);
+    let told: Value = serde_json::from_str(&run.answer.out).unwrap();
+    let mut figures = told["figures"].as_array().unwrap().iter();
+    let figure = figures.find(|figure| figure["metric"] == metric).unwrap();
+    let notes = figure["notes"].to_string();
+    assert!(notes.contains("never ended (lost"), "{figure}");
 }
 
 fn sum_of_quantity(run: &Recorded, metric: &str, quantity: &str) -> f64 {
