@@ -325,7 +325,13 @@ impl FarWorker for RemoteWorker<'_> {
                 .remote
                 .with(|connection| heard::message(&mut connection.channel, deadline, stop))
                 .with_context(|| self.far())?;
-            let Some(message) = message else {
+            if let Some(message) = message
+                && let Some(message) = self.take(message).with_context(|| self.far())?
+            {
+                return Ok(message);
+            }
+            // Also one that tells without end of what is over does not answer.
+            if Instant::now() >= deadline {
                 if began.elapsed() >= SILENCE {
                     self.remote.drop_line();
                 }
@@ -334,9 +340,6 @@ impl FarWorker for RemoteWorker<'_> {
                     self.far(),
                     self.begun.elapsed().as_secs_f64()
                 )));
-            };
-            if let Some(message) = self.take(message).with_context(|| self.far())? {
-                return Ok(message);
             }
         }
     }

@@ -55,8 +55,11 @@ pub(super) fn check(
             "it told of round {round} of {series}, which was not ordered"
         ));
     }
-    let FromWorker::Listening(endpoint) = message else {
-        return Ok(());
+    let endpoint = match message {
+        FromWorker::Listening(endpoint) => endpoint,
+        // No far end asks for more time: it has that of the near end.
+        FromWorker::Alive(_) => return Err("it asked for more time".to_owned()),
+        _ => return Ok(()),
     };
     let is_there = |told: &String| {
         let told: Option<SocketAddr> = told.parse().ok();

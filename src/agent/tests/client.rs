@@ -8,8 +8,8 @@ use crate::agent::message::{Facts, FromAgent, ToAgent};
 use crate::agent::url::PeerUrl;
 use crate::host::{Host, Root};
 use crate::link::{Done, Endpoint, FromWorker, ToWorker};
-use crate::session::child::Silent;
 use crate::session::FarHost;
+use crate::session::child::Silent;
 use anyhow::Result;
 use record::event::{Raw, Samples};
 use std::net::Ipv4Addr;
@@ -134,6 +134,10 @@ fn what_belongs_to_no_order_is_refused() {
     refused(
         |round| vec![of_worker(round, samples("selftest.echo", 2))],
         "round 2 of selftest.echo",
+    );
+    refused(
+        |round| vec![of_worker(round, FromWorker::Alive(1.0))],
+        "more time",
     );
     refused(
         |round| {
