@@ -156,7 +156,11 @@ impl Channel {
             Role::Session => Role::Agent,
             Role::Agent => Role::Session,
         };
-        carrier.write_all(&hello(role), deadline, stop)?;
+        match carrier.write_all(&hello(role), deadline, stop) {
+            // One that has ended may have said why.
+            Err(error) if matches!(error.downcast_ref(), Some(Lost::Closed)) => {}
+            said => said?,
+        }
         let mut heard = Vec::new();
         while heard.len() < HELLO_BYTES {
             let mut bytes = [0; HELLO_BYTES];

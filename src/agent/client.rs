@@ -2,13 +2,14 @@
 
 use super::channel::{Channel, Lost};
 use super::handshake::Role;
+use super::heard;
 use super::key::Key;
 use super::message::{Facts, FromAgent, Open, ToAgent, printable};
 use super::reach;
 use super::ssh::Carrier;
 use super::url::{PeerUrl, Way};
 use crate::experiment::Peer;
-use crate::link::{FromWorker, ToWorker};
+use crate::link::{FromWorker, RoundOrder, ToWorker};
 use crate::session::child::Silent;
 use crate::session::{FarHost, FarWorker, is_interrupt};
 use anyhow::{Context, Error, Result, anyhow, bail};
@@ -92,6 +93,20 @@ impl Remote {
             line: RefCell::new(Line::Up(connection)),
             round: Cell::new(0),
         })
+    }
+
+    /// One that is reached already, and once that is lost not again.
+    #[cfg(test)]
+    pub(super) fn over(url: PeerUrl, channel: Channel, facts: Facts) -> Remote {
+        let carrier = None;
+        Remote {
+            url,
+            key: None,
+            open: Open::default(),
+            facts,
+            line: RefCell::new(Line::Up(Connection { channel, carrier })),
+            round: Cell::new(0),
+        }
     }
 
     /// Its name in cases.
@@ -183,6 +198,7 @@ impl FarHost for Remote {
             round: self.round.get(),
             stop,
             begun: Instant::now(),
+            order: None,
             serves: false,
         }))
     }
@@ -235,6 +251,8 @@ struct RemoteWorker<'a> {
     round: u64,
     stop: &'a AtomicBool,
     begun: Instant,
+    /// Its order, once it has one.
+    order: Option<RoundOrder>,
     /// It has its order, and has not said that it is done.
     serves: bool,
 }
@@ -251,6 +269,10 @@ impl RemoteWorker<'_> {
     fn take(&mut self, message: FromAgent) -> Result<Option<FromWorker>> {
         match message {
             FromAgent::Worker { round, message } if round == self.round => {
+                let address = self.remote.facts.address;
+                let order = self.order.as_ref();
+                let order = order.context("the agent answered before it was asked")?;
+                heard::check(&message, order, address).map_err(Error::msg)?;
                 self.serves = !matches!(*message, FromWorker::Done(_) | FromWorker::Failed(_));
                 Ok(Some(*message))
             }
@@ -276,10 +298,11 @@ impl FarWorker for RemoteWorker<'_> {
     fn order(&mut self, message: &ToWorker) -> Result<()> {
         let round = self.round;
         let message = match message {
-            ToWorker::Serve(order) => ToAgent::Serve {
-                round,
-                order: order.clone(),
-            },
+            ToWorker::Serve(order) => {
+                self.order = Some(*order.clone());
+                let order = order.clone();
+                ToAgent::Serve { round, order }
+            }
             ToWorker::Drain => ToAgent::Drain { round },
             other => bail!("no worker on another host takes {other:?}"),
         };
@@ -300,9 +323,15 @@ impl FarWorker for RemoteWorker<'_> {
         loop {
             let message = self
                 .remote
-                .with(|connection| connection.channel.receive(deadline, stop))
+                .with(|connection| heard::message(&mut connection.channel, deadline, stop))
                 .with_context(|| self.far())?;
-            let Some(message) = message else {
+            if let Some(message) = message
+                && let Some(message) = self.take(message).with_context(|| self.far())?
+            {
+                return Ok(message);
+            }
+            // Also one that tells without end of what is over does not answer.
+            if Instant::now() >= deadline {
                 if began.elapsed() >= SILENCE {
                     self.remote.drop_line();
                 }
@@ -311,9 +340,6 @@ impl FarWorker for RemoteWorker<'_> {
                     self.far(),
                     self.begun.elapsed().as_secs_f64()
                 )));
-            };
-            if let Some(message) = self.take(message).with_context(|| self.far())? {
-                return Ok(message);
             }
         }
     }
@@ -388,8 +414,7 @@ fn welcomed(channel: &mut Channel, open: &Open, stop: &AtomicBool) -> Result<Fac
     channel.send(&ToAgent::Open(Box::new(open.clone())), stop)?;
     let calibration = Duration::from_nanos(open.window_ns).saturating_mul(open.windows);
     let patience = WELCOME_TIME + calibration * 2;
-    let answer = channel
-        .receive(Instant::now() + patience, stop)?
+    let answer = heard::message(channel, Instant::now() + patience, stop)?
         .with_context(|| format!("the agent did not answer in {} s", patience.as_secs()))?;
     match answer {
         FromAgent::Welcome(facts) => Ok(*facts),

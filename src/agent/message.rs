@@ -38,7 +38,7 @@ pub enum ToAgent {
 }
 
 /// What a session says first.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Open {
     /// Its version of plumb: both ends of an experiment are one file.
     pub plumb: String,

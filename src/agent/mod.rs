@@ -13,6 +13,7 @@ mod check;
 pub mod client;
 pub mod frame;
 pub mod handshake;
+mod heard;
 pub mod key;
 pub mod listen;
 pub mod message;

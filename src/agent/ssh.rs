@@ -41,6 +41,8 @@ pub fn arguments(ssh: &Ssh) -> Vec<String> {
     let mut arguments: Vec<String> = ["-T", "-x", "-a"].map(str::to_owned).into();
     let options = [
         "BatchMode=yes".to_owned(),
+        // Others would lose their connections when this one is ended.
+        "ControlMaster=no".to_owned(),
         format!("ConnectTimeout={SSH_CONNECT_S}"),
         "ClearAllForwardings=yes".to_owned(),
     ];
@@ -230,5 +232,74 @@ fn quoted(word: &str) -> String {
         word.to_owned()
     } else {
         format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{arguments, quoted, told};
+    use crate::agent::url::{PeerUrl, Way};
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    #[test]
+    fn arguments_keep_what_was_typed_apart() {
+        let of = |url: &str| match PeerUrl::parse(url).expect(url).way {
+            Way::Ssh(ssh) => arguments(&ssh),
+            other => panic!("{url} is {other:?}"),
+        };
+        let all = of("ssh://me@far:2222/opt/my plumb");
+        assert!(all.contains(&"-oBatchMode=yes".to_owned()), "{all:?}");
+        let end: Vec<&str> = all.iter().rev().take(5).rev().map(String::as_str).collect();
+        let expected = ["-lme", "-p2222", "--", "far", "exec '/opt/my plumb' agent"];
+        assert_eq!(end, expected);
+        assert_eq!(
+            of("ssh://far").last().map(String::as_str),
+            Some("exec plumb agent")
+        );
+        assert_eq!(
+            of("ssh://far/~/plumb").last().map(String::as_str),
+            Some("exec ~/plumb agent")
+        );
+    }
+
+    #[test]
+    fn a_shell_takes_words_back() {
+        assert_eq!(quoted("/opt/plumb-0.1"), "/opt/plumb-0.1");
+        assert_eq!(quoted("it's; rm"), r"'it'\''s; rm'");
+    }
+
+    #[test]
+    fn ends_are_told_with_the_way_out() {
+        let by_ssh = |code: i32, said: &str| {
+            let status = Some(ExitStatus::from_raw(code << 8));
+            told(status, said, Some("plumb"), Some("ssh far"))
+        };
+        for (code, said, way_out) in [
+            (127, "sh: plumb: not found", "ssh://HOST/PATH/OF/plumb"),
+            (126, "sh: plumb: cannot execute", "for that machine"),
+            (
+                2,
+                "error: unrecognized subcommand 'agent'",
+                "put this version there",
+            ),
+            (
+                255,
+                "Host key verification failed.",
+                "look at it by hand, `ssh far`",
+            ),
+            (255, "me@far: Permission denied (publickey).", "ssh-copy-id"),
+            (
+                255,
+                "ssh: connect to host far: No route",
+                "try it by hand: `ssh far`",
+            ),
+        ] {
+            let text = by_ssh(code, said);
+            assert!(text.contains(said) && text.contains(way_out), "{text}");
+        }
+        let killed = told(Some(ExitStatus::from_raw(9)), "", None, None);
+        assert_eq!(killed, "it was ended (signal: 9 (SIGKILL))");
+        assert_eq!(told(None, "", None, None), "it does not end");
     }
 }

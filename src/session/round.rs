@@ -257,7 +257,7 @@ fn collect(
 /// The cases that a void round gives up for good: those that its worker took memory for when the OOM
 /// killer ended it (of one that did not say, the only case), the one whose files hung, all whose files
 /// could not be made.
-pub fn given_up(error: &anyhow::Error, series: &Series) -> Vec<FailedCase> {
+pub fn given_up(error: &Error, series: &Series) -> Vec<FailedCase> {
     if let Some(unprepared) = error.downcast_ref::<Unprepared>() {
         return all_failed(series, &unprepared.to_string());
     }

@@ -254,8 +254,13 @@ pub fn serving(agent: &Program, lab: &Lab) -> u32 {
         let text = fs::read_to_string(rounds).ok()?;
         text.contains("\"event\":\"round\"").then_some(())
     });
+    // It is tied to its agent before it offers itself to the OOM killer.
+    let is_up = |pid: &u32| {
+        let read = |name: &str| fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
+        read("cmdline").starts_with(b"plumb\0worker\0") && read("oom_score_adj") == b"1000\n"
+    };
     wait_for("a worker at the far end", || {
-        offspring(agent.pid()).pop_first()
+        offspring(agent.pid()).into_iter().find(is_up)
     })
 }
 

@@ -354,9 +354,7 @@ pub struct Round {
     pub status: RoundStatus,
     /// CPUs that measured.
     pub cpus: Vec<usize>,
-    /// Changes of the environment over the round, by name and unit last: `steal_ns`,
-    /// `throttled_ns`, `involuntary_switches`, `migrations`, `interrupts`, `major_faults`,
-    /// `planned_switches`, `load_1m`, `psi_cpu_some_ns`, `core_hz_before`, `core_hz_after` …
+    /// Changes of the environment over the round, by name and unit last (docs/FORMAT.md).
     pub environment: BTreeMap<String, f64>,
     /// Why this round counts as disturbed; empty if it does not.
     pub disturbed: Vec<String>,
