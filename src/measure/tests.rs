@@ -310,10 +310,11 @@ impl io::Write for Wire {
 
 #[test]
 fn the_far_end_publishes_waits_and_reports() {
-    let mut session = Vec::new();
+    let (reader, mut session) = io::pipe().expect("a pipe");
     frame::send(&mut session, &ToWorker::Drain).expect("sends");
+    drop(session);
     let wire = Wire::default();
-    let (writer, reader) = (wire.clone(), io::Cursor::new(session));
+    let writer = wire.clone();
     let (token, samples) = std::thread::spawn(move || {
         let mut far = FarEnd::new(order(), reader, writer).expect("a far end");
         let token = far
