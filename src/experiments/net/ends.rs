@@ -346,7 +346,7 @@ fn call(far: &FarEnd, stream: TcpStream) -> Result<Option<Call>> {
     };
     let mut cases = far.order().series.cases.iter();
     let case = cases
-        .find(|case| case.id == id)
+        .find(|case| case.id.to_string() == id)
         .with_context(|| format!("the near end asks for {id}, which the order has not"))?;
     Ok(Some(Call {
         case: case.clone(),
@@ -404,7 +404,7 @@ impl Dial {
         let stream = self.open(Purpose::Line)?;
         let mut line = Line::new(stream);
         line.tell(&Asked {
-            case: case.id.clone(),
+            case: case.id.to_string(),
             ask: serde_json::to_value(ask).context("what a case wants")?,
         })?;
         Ok(line)

@@ -124,7 +124,7 @@ pub(crate) fn rehearse_both(
 
 /// A case that the far end answers with what it was asked.
 fn case() -> Case {
-    Case::new(CaseId::new().with("number", 1))
+    Case::new(CaseId::new().with("number", 1).with("kind", "some"))
 }
 
 fn plain_order() -> RoundOrder {
