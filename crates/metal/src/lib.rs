@@ -13,6 +13,7 @@
 compile_error!("plumb measures Linux on x86-64 and aarch64 only");
 
 pub mod access;
+pub mod backlog;
 pub mod chains;
 pub mod clock;
 pub mod counter;

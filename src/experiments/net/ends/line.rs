@@ -85,6 +85,23 @@ impl Line {
         }
     }
 
+    /// Waits until the other end says something, or is gone; whether it does in time.
+    ///
+    /// # Errors
+    /// The line cannot be waited for.
+    pub(crate) fn speaks(&self, patience: Duration) -> Result<bool> {
+        match readable(self.stream.as_fd(), patience) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(false),
+            other => other.context("waiting for the other end"),
+        }
+    }
+
+    /// The kernel's shortest round trip of the line; none where it tells none.
+    pub(crate) fn least_round_trip(&self) -> Option<Duration> {
+        let info = metal::tcp::info(self.stream.as_fd()).ok()?;
+        Some(Duration::from_micros(info.min_rtt_us?.into()))
+    }
+
     /// Whether there is neither a word of the other end nor its end; waits for nothing. For who works
     /// until the other end says that it is enough.
     pub(crate) fn is_quiet(&self) -> bool {
