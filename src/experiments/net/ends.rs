@@ -23,7 +23,6 @@ use line::Asked;
 use metal::wait::{readable, which_readable};
 use preamble::{Gate, Secret};
 use record::case::Case;
-use record::key::CaseId;
 use serde::Serialize;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::VecDeque;
@@ -334,15 +333,9 @@ fn call(far: &FarEnd, stream: TcpStream) -> Result<Option<Call>> {
     let Ok(Asked { case: id, ask }) = line.hear(PATIENCE) else {
         return Ok(None);
     };
-    // On its way the names of a case are put in order.
-    let in_order = |id: &CaseId| {
-        let mut parts = id.0.clone();
-        parts.sort_by(|one, other| one.0.cmp(&other.0));
-        parts
-    };
     let mut cases = far.order().series.cases.iter();
     let case = cases
-        .find(|case| in_order(&case.id) == in_order(&id))
+        .find(|case| case.id == id)
         .with_context(|| format!("the near end asks for {id}, which the order has not"))?;
     Ok(Some(Call {
         case: case.clone(),
