@@ -9,6 +9,7 @@
 //! scored against the published reports ([`super::published`]).
 
 pub(crate) mod connect;
+pub(crate) mod rtt;
 mod stack;
 mod way;
 

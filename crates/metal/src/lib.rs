@@ -41,6 +41,7 @@ pub mod raw;
 pub mod ring;
 pub mod signal;
 pub mod sleep;
+pub mod socket;
 pub mod storage;
 pub mod stream;
 pub mod tcp;

@@ -189,6 +189,17 @@ impl Door {
         Ok(self.gate.admit(&said, Purpose::Data)?)
     }
 
+    /// The number of a data connection whose preamble was read by hand; each is let in once.
+    ///
+    /// # Errors
+    /// A stranger's.
+    pub(crate) fn check_said(&mut self, preamble: &[u8]) -> Result<u32> {
+        let said = preamble
+            .first_chunk::<PREAMBLE_BYTES>()
+            .context("a stranger: too short for a preamble")?;
+        Ok(self.gate.admit(said, Purpose::Data)?)
+    }
+
     /// The number of a first datagram, which begins with a preamble; each is let in once.
     ///
     /// # Errors
@@ -335,7 +346,7 @@ fn call(far: &FarEnd, stream: TcpStream) -> Result<Option<Call>> {
     };
     let mut cases = far.order().series.cases.iter();
     let case = cases
-        .find(|case| case.id == id)
+        .find(|case| case.id.to_string() == id)
         .with_context(|| format!("the near end asks for {id}, which the order has not"))?;
     Ok(Some(Call {
         case: case.clone(),
@@ -393,7 +404,7 @@ impl Dial {
         let stream = self.open(Purpose::Line)?;
         let mut line = Line::new(stream);
         line.tell(&Asked {
-            case: case.id.clone(),
+            case: case.id.to_string(),
             ask: serde_json::to_value(ask).context("what a case wants")?,
         })?;
         Ok(line)
