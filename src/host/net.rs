@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::block::{PcieLink, pcie_link};
+use super::ports::{self, Ports};
 use super::{Outside, Root};
 
 mod told;
@@ -42,6 +43,9 @@ pub(crate) struct Net {
     /// IPv6 (`net.ipv6.icmp.echo_ignore_all`).
     #[serde(default)]
     pub ignores_echoes: [bool; 2],
+    /// What bounds the connections of this host.
+    #[serde(default)]
+    pub ports: Ports,
     /// Where packets go. Not written anywhere: it tells of other people's networks.
     #[serde(skip)]
     pub routes: Vec<Route>,
@@ -201,6 +205,7 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Net {
             "proc/sys/net/ipv6/icmp/echo_ignore_all",
         ]
         .map(|path| root.number::<u8>(path).is_some_and(|mode| mode != 0)),
+        ports: ports::read(root),
         routes: routes(root),
     }
 }

@@ -7,7 +7,9 @@
 //! 250 µs, an adapter on USB half a millisecond, a radio 1 to 10 ms there and back; virtual cards ask the
 //! hypervisor at both ends. They are written from memory of such figures and of drivers' defaults, and
 //! scored against the published reports ([`super::published`]).
+
 pub(crate) mod bandwidth;
+pub(crate) mod connect;
 pub(crate) mod ping;
 pub(crate) mod rtt;
 mod stack;

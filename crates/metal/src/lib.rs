@@ -16,6 +16,7 @@ pub mod access;
 pub mod backlog;
 pub mod chains;
 pub mod clock;
+pub mod connection;
 pub mod counter;
 pub mod cpuid;
 pub mod deadline;
