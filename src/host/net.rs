@@ -44,6 +44,7 @@ pub(crate) struct Net {
     #[serde(default)]
     pub ignores_echoes: [bool; 2],
     /// What bounds the connections of this host.
+    #[serde(default)]
     pub ports: Ports,
     /// `net.core.default_qdisc`: how a device queues that nobody set otherwise (`fq_codel`, `pfifo_fast`).
     pub default_queueing: Option<String>,

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 mod cache_size;
+mod connect;
 mod cpu_os;
 mod input;
 mod limits;

@@ -183,7 +183,7 @@ static CARD: Card = Card {
                 high: 1_000_000_000,
                 unit: Unit::Ns,
             },
-            defaults: ["1000000", "1000000", "2000000"],
+            defaults: ["1ms", "1ms", "2ms"],
             role: Role::Setting,
         },
     ],
@@ -247,8 +247,8 @@ impl Experiment for Ping {
     fn derivable(&self, _site: &Site, series: &[Series]) -> Vec<CaseId> {
         let cases = series.iter().flat_map(|series| &series.cases);
         cases
-            .filter(|case| case.int("message") == Some(USUAL_BYTES))
             .map(|case| case.id.clone())
+            .filter(is_comparable)
             .collect()
     }
 
@@ -296,7 +296,7 @@ impl Experiment for Ping {
                 "tcp_over_ping" => ("tcp", Transport::Tcp),
                 _ => ("udp", Transport::Udp),
             };
-            if bytes != USUAL_BYTES {
+            if !is_comparable(&case.id) {
                 return None;
             }
             return match known {
@@ -308,12 +308,12 @@ impl Experiment for Ping {
                 }
             };
         }
-        if metric.name == "round_trip" && bytes == USUAL_BYTES {
+        if metric.name == "round_trip" && is_comparable(&case.id) {
             // UDP is nearest to an echo.
             let measured = rtt("udp").map(|told| (told, Transport::Udp));
             let measured = measured.or_else(|| rtt("tcp").map(|told| (told, Transport::Tcp)));
-            if let Some(((ns, _), transport)) = measured {
-                return Some(law::less_socket(site, ns, transport, &way).prediction());
+            if let Some((told, transport)) = measured {
+                return Some(law::less_socket(site, told, transport, &way).prediction());
             }
         }
         if known.is_some_and(|known| !law::adds(known)) {
@@ -340,7 +340,7 @@ impl Experiment for Ping {
 
     fn derive(&self, _site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
         let trips = values.of(CARD.id, "round_trip");
-        let trips = trips.filter(|(case, _)| case.int("message") == Some(USUAL_BYTES));
+        let trips = trips.filter(|(case, _)| is_comparable(case));
         let mut derived = Vec::new();
         for (case, ping_ns) in trips {
             for (transport, metric) in [("tcp", "tcp_over_ping"), ("udp", "udp_over_ping")] {
@@ -357,6 +357,12 @@ impl Experiment for Ping {
         }
         derived
     }
+}
+
+/// Whether net.rtt has a figure like it: of as many bytes, and on loopback by IPv4.
+fn is_comparable(case: &CaseId) -> bool {
+    let is_of_loopback = case.text("far") == Some(LOOPBACK);
+    case.int("message") == Some(USUAL_BYTES) && (!is_of_loopback || case.text("ip") == Some("v4"))
 }
 
 /// What the first echoes to another host may take beyond the windows.

@@ -26,6 +26,11 @@ const CLOSE: Range = range(1_800.0, 5_500.0, 22_000.0);
 const CLOSE_FAR: Range = range(800.0, 4_000.0, 14_000.0);
 /// Cycles around a connection that are not its figures': tokens, answers, limits, states asked for.
 const AROUND: Range = range(9_000.0, 28_000.0, 110_000.0);
+/// Of a sleeping CPU's waking the part that who wakes it takes part in.
+const ASKING: Range = range(0.05, 0.2, 0.5);
+const ASKING_GUEST: Range = range(0.05, 0.6, 0.9);
+/// So often in a connection.
+const WAKES: f64 = 4.0;
 /// A SYN is sent again after a second (RFC 6298, TCP_TIMEOUT_INIT), on a tick of the kernel's clock.
 const AGAIN_NS: Range = range(0.99e9, 1.01e9, 1.1e9);
 /// Where SYNs are lost once, they may be lost again: after 3 s (1 s in steps since Linux 6.5).
@@ -65,7 +70,13 @@ pub(crate) fn figure(
              one after connect began; R0 itself took connect against another host",
         ),
         (_, "accepted") => Ok(law.accepted()),
-        (_, "client_close" | "server_close") => Ok(law.close()),
+        (_, "client_close" | "server_close") => {
+            let wakes = client_first == (metric == "client_close");
+            Ok(match wakes {
+                true => law.asking(law.close()),
+                false => law.close(),
+            })
+        }
         (_, "client_fin") => Ok(law.fin(client_first)),
         (_, "server_fin") => Ok(law.fin(!client_first)),
         (_, "accept_rate") => {
@@ -92,14 +103,28 @@ fn measured_trip(known: &Known, site: &Site) -> Option<f64> {
         Some(_) => "two_hosts",
         None => "one_thread",
     };
-    let is = |case: &CaseId, name: &str, value: &str| case.text(name) == Some(value);
-    // Smallest messages only: 64 B and less take the same.
-    let small = |case: &CaseId| case.int("message").is_none_or(|bytes| bytes <= 64);
-    let of_far = known.of("net.rtt", "round_trip").filter(|(case, _)| {
-        is(case, "far", site.far()) && is(case, "protocol", "tcp") && is(case, "ends", ends)
-    });
-    let plain = of_far.filter(|(case, _)| small(case) && !is(case, "exchange", "connect_echo"));
-    plain.map(|(_, ns)| ns).reduce(f64::min)
+    let wanted = [
+        ("far", site.far()),
+        ("protocol", "tcp"),
+        ("ends", ends),
+        ("receiver", "blocking"),
+        ("arrivals", "saturated"),
+        ("exchange", "echo"),
+    ];
+    let fits = |case: &CaseId| {
+        wanted
+            .iter()
+            .all(|(name, value)| case.text(name) == Some(*value))
+            && case.int("connections") == Some(1)
+            // Up to 64 B a message takes what one byte takes.
+            && case.int("message").is_some_and(|bytes| bytes <= 64)
+    };
+    let trips = known.of("net.rtt", "round_trip");
+    trips
+        .filter(|(case, _)| fits(case))
+        .map(|(_, ns)| ns)
+        .filter(|ns| *ns > 0.0)
+        .reduce(f64::min)
 }
 
 struct Law<'a> {
@@ -196,6 +221,11 @@ impl Law<'_> {
     }
 
     fn connect(&self) -> Estimate {
+        self.asking(self.connect_alone())
+    }
+
+    /// Without the waking of anybody.
+    fn connect_alone(&self) -> Estimate {
         let trip = self.handshake();
         let own = self.call(CONNECT, "the way and a port looked for");
         // To a peer the far kernel's part overlaps with nothing, but is small beside the way.
@@ -205,6 +235,37 @@ impl Law<'_> {
             because: format!(
                 "connect = one round trip + its call: {}; {}",
                 trip.because, own.because
+            ),
+        }
+    }
+
+    /// What it takes to ask another CPU, on which somebody sleeps, to wake up. In a virtual machine the
+    /// hypervisor does that, and the caller waits for it.
+    fn asked(&self) -> Option<Range> {
+        let woken = self.woken().filter(|_| self.ends == "other_cpu")?.range;
+        let part = match cpu::is_guest(self.site) {
+            true => ASKING_GUEST,
+            false => ASKING,
+        };
+        Some(range(
+            part.low * woken.low,
+            part.likely * woken.likely,
+            part.high * woken.high,
+        ))
+    }
+
+    /// A call with that.
+    fn asking(&self, call: Estimate) -> Estimate {
+        let Some(asked) = self.asked() else {
+            return call;
+        };
+        Estimate {
+            range: sum(call.range, asked),
+            because: format!(
+                "{}; another CPU asked to wake up, {:.1} to {:.1} µs",
+                call.because,
+                asked.low / 1e3,
+                asked.high / 1e3
             ),
         }
     }
@@ -255,7 +316,7 @@ impl Law<'_> {
     }
 
     fn accepted(&self) -> Estimate {
-        let connect = self.connect();
+        let connect = self.connect_alone();
         let accept = self.accept();
         let mut all = Estimate {
             range: sum(connect.range, accept.range),
@@ -283,15 +344,7 @@ impl Law<'_> {
             true => "a FIN sent, nothing waited for",
             false => "a FIN through both ends' stack within the call",
         };
-        let mut close = self.call(cycles, what);
-        if self.ends == "other_cpu"
-            && let Some(woken) = self.woken()
-        {
-            // Asking another CPU to wake up is done by who sends; in a virtual machine by the hypervisor.
-            close.range.high += 0.3 * woken.range.high;
-            close = close.and("another CPU asked to wake up");
-        }
-        close
+        self.call(cycles, what)
     }
 
     /// A FIN until it is acknowledged: that of who closes first comes with the other's own FIN.
@@ -320,7 +373,7 @@ impl Law<'_> {
         all.range.low *= 0.5;
         all.widened(
             1.0,
-            1.5,
+            2.0,
             "an end that is late lets the kernel wait up to 40 ms",
         )
     }
@@ -328,6 +381,11 @@ impl Law<'_> {
     /// CPU time of a whole connection at one end.
     fn cpu(&self, is_near: bool) -> Estimate {
         let mut parts = vec![self.close(), self.call(AROUND, "token, answer, limits")];
+        // Each end wakes the other several times: by token, answer, pace and FIN.
+        parts.extend(self.asked().map(|asked| Estimate {
+            range: scaled(asked, WAKES),
+            because: String::new(),
+        }));
         let (own, what) = match is_near {
             true => (
                 self.call(sum(SOCKET, CONNECT), "a socket made, the way looked for"),
@@ -426,7 +484,11 @@ mod tests {
                 .with("far", far)
                 .with("protocol", "tcp")
                 .with("message", 1)
-                .with("ends", ends);
+                .with("ends", ends)
+                .with("connections", 1)
+                .with("receiver", "blocking")
+                .with("arrivals", "saturated")
+                .with("exchange", "echo");
             Key::new("net.rtt", &case, "round_trip")
         };
         let before = likely(&site, None, "two_hosts", "connect");

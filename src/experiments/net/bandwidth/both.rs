@@ -23,6 +23,9 @@ const RUN_CASES_HOSTS: u64 = 10;
 /// A far end that failed says why in this time.
 const WORDS_WITHIN: Duration = Duration::from_millis(500);
 
+/// What it says begins so ([`Line::hear`]).
+const FAR_WORDS: &str = "the far end";
+
 /// The far end cannot be called any more; no further case of the round can be measured.
 #[derive(Debug, thiserror::Error)]
 #[error("the far end cannot be called")]
@@ -131,9 +134,10 @@ fn explained(error: Error, line: &mut Line) -> Error {
     if !line.speaks(WORDS_WITHIN).unwrap_or(false) {
         return error;
     }
-    match line.hear::<serde_json::Value>(WORDS_WITHIN) {
-        Err(theirs) => error.context(format!("{theirs:#}")),
-        Ok(_) => error,
+    let theirs = line.hear::<serde_json::Value>(WORDS_WITHIN).err();
+    match theirs.map(|theirs| format!("{theirs:#}")) {
+        Some(theirs) if theirs.starts_with(FAR_WORDS) => error.context(theirs),
+        _ => error,
     }
 }
 

@@ -70,9 +70,13 @@ pub(super) fn send(
         stop.store(true, Ordering::Release);
         let streams = threads.join();
         let used = usage.end();
-        // A stream that broke is the reason why the receiver has other words.
-        let streams = streams?;
-        heard?;
+        let streams = match (streams, heard) {
+            (Ok(streams), Ok(())) => streams,
+            (Ok(_), Err(theirs)) => return Err(theirs),
+            (Err(ours), Ok(())) => return Err(ours),
+            // A stream that broke, and what the receiver has to say to it.
+            (Err(ours), Err(theirs)) => return Err(ours.context(format!("{theirs:#}"))),
+        };
         let mut sent = total(&streams);
         sent.used = used;
         Ok::<Sent, anyhow::Error>(sent)

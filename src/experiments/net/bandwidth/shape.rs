@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// No call waits longer for the other end: one that says and takes nothing for so long is gone, or the way
 /// to it is cut.
-pub(super) const STALL: Duration = Duration::from_secs(3);
+pub(super) const STALL: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 3 });
 /// Nothing is streamed longer, however long it takes to settle.
 pub(super) const RUN_MAX: Duration = Duration::from_secs(10);
 /// A transfer of fixed size takes no longer, or its case fails.

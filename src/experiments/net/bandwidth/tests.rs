@@ -1,8 +1,16 @@
 use super::EXPERIMENT;
-use crate::experiment::{Experiment, Preset};
+use super::shape::Begun;
+use crate::experiment::{Card, Experiment, Known, Offer, Params, Preset, Site, Skip};
 use crate::experiments::net::ends::tests::rehearse_both;
-use crate::experiments::tests::{check, params, recorded, sites};
+use crate::experiments::net::ends::{Call, Door};
+use crate::experiments::tests::{Rehearsed, check, recorded, sites};
+use crate::measure::{Bench, FarEnd};
 use crate::predict::net::tests::{GIGABIT, joined};
+use anyhow::Result;
+use record::case::{Case, Series};
+use record::event::Prediction;
+use record::metric::Metric;
+use std::time::{Duration, Instant};
 
 #[test]
 fn every_site_has_cases_and_predictions_in_every_preset() {
@@ -23,7 +31,7 @@ fn every_site_has_cases_and_predictions_in_every_preset() {
 }
 
 /// Rehearses and holds that every figure that has a prediction was recorded, once.
-fn rehearsed(set: &[(&str, &str)]) -> crate::experiments::tests::Rehearsed {
+fn rehearsed(set: &[(&str, &str)]) -> Rehearsed {
     let rehearsed = rehearse_both(&EXPERIMENT, Preset::Rehearsal, set);
     assert!(rehearsed.failed.is_empty(), "{:?}", rehearsed.failed);
     let site = recorded("vm-granite-rapids");
@@ -31,7 +39,7 @@ fn rehearsed(set: &[(&str, &str)]) -> crate::experiments::tests::Rehearsed {
     cases.sort();
     cases.dedup();
     for id in cases {
-        let case = record::case::Case::new(id.clone());
+        let case = Case::new(id.clone());
         let metrics = EXPERIMENT.card().metrics.iter();
         for metric in metrics.filter(|metric| !metric.derived && !EXPERIMENT.may_lack(metric)) {
             let prediction = EXPERIMENT.predict(&site, None, &case, metric);
@@ -119,18 +127,102 @@ fn the_reports_transfers_are_there() {
     assert!(all.samples.iter().any(|of| of.metric == "copy_rate"));
 }
 
+/// The experiment, with a far end that does not keep to it.
+struct Broken(fn(&mut Door, &mut Call) -> Result<()>);
+
+impl Experiment for Broken {
+    fn card(&self) -> &'static Card {
+        EXPERIMENT.card()
+    }
+    fn source(&self) -> &'static str {
+        EXPERIMENT.source()
+    }
+    fn two_ended(&self) -> bool {
+        true
+    }
+    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+        EXPERIMENT.series(site, params)
+    }
+    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
+        EXPERIMENT.round_cost(site, series)
+    }
+    fn resolve(&self, site: &Site, known: &Known, series: Series) -> Result<Series, Skip> {
+        EXPERIMENT.resolve(site, known, series)
+    }
+    fn predict(
+        &self,
+        site: &Site,
+        known: Option<&Known>,
+        case: &Case,
+        metric: &Metric,
+    ) -> Option<Prediction> {
+        EXPERIMENT.predict(site, known, case, metric)
+    }
+    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        EXPERIMENT.measure(series, bench)
+    }
+    fn serve(&self, _series: &Series, far: &mut FarEnd) -> Result<()> {
+        Door::open(far)?.serve(far, |door, _, call| self.0(door, call))
+    }
+}
+
+/// Waits until the near end has given the case up.
+fn until_closed(call: &Call) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while call.line.is_open() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(Instant::now() < until, "the near end hangs");
+}
+
+fn fails(experiment: &'static Broken, direction: &str) -> String {
+    let set = [
+        ("transfer", "steady"),
+        ("protocol", "tcp"),
+        ("message", "128KiB"),
+        ("direction", direction),
+    ];
+    let rehearsed = rehearse_both(experiment, Preset::Rehearsal, &set);
+    assert!(rehearsed.samples.is_empty());
+    let [(_, reason)] = rehearsed.failed.as_slice() else {
+        panic!("{:?}", rehearsed.failed);
+    };
+    reason.clone()
+}
+
 #[test]
-fn a_message_that_cannot_lie_there_whole_fails_with_the_reason() {
-    let all = rehearse_both(
-        &EXPERIMENT,
-        Preset::Rehearsal,
-        &[
-            ("transfer", "already_there"),
-            ("message", "4MiB"),
-            ("ends", "same_cpu"),
-        ],
-    );
-    let (_, reason) = &all.failed[0];
-    assert!(reason.contains("came into the receive buffer"), "{reason}");
-    assert!(all.samples.is_empty());
+fn a_receiver_that_stops_reading_fails_the_case() {
+    static STOPS: Broken = Broken(|door, call| {
+        let _held = door.admit(Instant::now() + Duration::from_secs(5))?;
+        call.line.tell(&Begun)?;
+        until_closed(call);
+        Ok(())
+    });
+    let reason = fails(&STOPS, "up");
+    assert!(reason.contains("took nothing for 1 s"), "{reason}");
+}
+
+#[test]
+fn a_receiver_that_dies_in_the_middle_fails_the_case_with_its_reason() {
+    static DIES: Broken = Broken(|door, call| {
+        let held = door.admit(Instant::now() + Duration::from_secs(5))?;
+        call.line.tell(&Begun)?;
+        std::thread::sleep(Duration::from_millis(20));
+        drop(held);
+        anyhow::bail!("it was killed")
+    });
+    let reason = fails(&DIES, "up");
+    assert!(reason.contains("the far end: it was killed"), "{reason}");
+}
+
+#[test]
+fn a_sender_that_sends_nothing_fails_the_case() {
+    static SILENT: Broken = Broken(|door, call| {
+        let _held = door.admit(Instant::now() + Duration::from_secs(5))?;
+        call.line.hear::<Begun>(Duration::from_secs(5))?;
+        until_closed(call);
+        Ok(())
+    });
+    let reason = fails(&SILENT, "down");
+    assert!(reason.contains("brought nothing"), "{reason}");
 }

@@ -465,3 +465,35 @@ fn stalled(error: std::io::Error) -> anyhow::Error {
         false => anyhow::Error::from(error).context("the stream broke"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{exchanges, lies_there};
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+    use std::time::Duration;
+
+    #[test]
+    fn a_message_lies_there_when_all_of_it_does() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("listens");
+        let address = listener.local_addr().expect("an address");
+        let mut sender = TcpStream::connect(address).expect("connects");
+        let (receiver, _) = listener.accept().expect("accepts");
+        sender.write_all(&[1; 100]).expect("sends");
+        let lies = |bytes, ms| lies_there(&receiver, bytes, Duration::from_millis(ms));
+        assert!(lies(100, 5000).expect("asks"));
+        assert!(!lies(101, 1).expect("asks"));
+    }
+
+    #[test]
+    fn exchanges_that_do_not_come_back_are_counted_and_not_timed() {
+        let every_third = |number: u64| Ok(number % 3 != 2);
+        let (times, all, window_ns, lost) =
+            exchanges(Duration::from_micros(200), every_third).expect("some come back");
+        assert_eq!(times.len() as u64, all);
+        assert!(
+            window_ns >= 200_000.0 && lost.abs_diff(all / 2) <= 1,
+            "{all} {lost}"
+        );
+    }
+}

@@ -1,7 +1,9 @@
 //! The far end: it accepts, closes, and tells what that took.
 
 use super::ending::{Closes, Ending, ended};
-use super::talk::{Ask, Closer, Listener, Listening, Served, Took, Wish};
+use super::talk::{
+    ABOUT_TO_ACCEPT, ACCEPTED, Ask, Closer, Listener, Listening, Served, Took, Wish,
+};
 use crate::experiments::net::ends::{Call, Door};
 use crate::experiments::net::place;
 use crate::experiments::net::usage::Usage;
@@ -15,6 +17,8 @@ use std::time::{Duration, Instant};
 
 /// Nothing of a connection is waited for longer.
 pub(super) const LIMIT: Duration = Duration::from_secs(5);
+/// A token is said at once; who says none is a stranger.
+const TOKEN: Duration = Duration::from_secs(2);
 /// The near end is looked for so often while nobody connects.
 const LOOK: Duration = Duration::from_millis(500);
 /// The near end may be busy for so long before it says the next wish; where it is gone, that is heard at
@@ -145,11 +149,14 @@ impl Acceptor<'_> {
         let mut accepted = Vec::with_capacity(count as usize);
         let mut closes = Closes::default();
         for number in 0..count {
-            pace.write_all(b"p").context("pacing the near end")?;
+            pace.write_all(&[ABOUT_TO_ACCEPT])
+                .context("pacing the near end")?;
             let until = Instant::now() + LIMIT;
             let (mut stream, at) = loop {
                 let (mut stream, at) = self.accept(call, until)?;
-                if self.door.check(&mut stream, until).is_ok() {
+                // The near end hears it by a connection that is known to be its own: a stranger hears nothing.
+                pace.write_all(&[ACCEPTED]).context("pacing the near end")?;
+                if self.door.check(&mut stream, Instant::now() + TOKEN).is_ok() {
                     break (stream, at);
                 }
             };

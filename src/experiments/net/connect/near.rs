@@ -3,8 +3,9 @@
 use super::ending::{Closes, Ending, acknowledged, close, ended, finish};
 use super::far::{bound, is_over, limited, timed};
 use super::opening::{Opened, Opener, reset};
-use super::talk::{Closer, Served, Took, Wish};
+use super::talk::{ABOUT_TO_ACCEPT, ACCEPTED, Closer, Served, Took, Wish};
 use crate::experiments::net::ends::{Dial, Line, PATIENCE};
+use crate::experiments::net::usage::Usage;
 use anyhow::{Context, Result, bail, ensure};
 use socket2::SockRef;
 use std::io::{Read, Write};
@@ -26,7 +27,8 @@ pub(super) struct Events {
     pub(super) client: Closes,
     /// The server's.
     pub(super) server: Closes,
-    /// CPU time of the far end's process, and connections that it is of.
+    /// CPU time of this process, in ns, and of the far end's.
+    pub(super) near_cpu_ns: f64,
     pub(super) far_cpu_ns: f64,
     /// Connections.
     pub(super) count: u64,
@@ -142,6 +144,7 @@ impl<'round> OneThread<'round> {
 
 impl Ends for OneThread<'_> {
     fn sequence(&mut self, count: u64, events: &mut Events) -> Result<()> {
+        let usage = Usage::begin(&[]);
         for number in 0..count {
             let opened = self.opener.open()?;
             let (far, at) = self.accept(&opened.stream)?;
@@ -153,6 +156,7 @@ impl Ends for OneThread<'_> {
             }
             self.end(number, opened.stream, far, events)?;
         }
+        events.near_cpu_ns += usage.end().process_ns as f64;
         Ok(())
     }
 
@@ -189,21 +193,25 @@ pub(super) struct TwoEnds<'round> {
 }
 
 impl TwoEnds<'_> {
-    /// Opens one connection, says its token, and hears that it was let in.
-    fn open(&mut self) -> Result<Opened> {
-        let mut opened = self.opener.open()?;
-        let token = self.dial.preamble();
-        opened.stream.write_all(&token).context("saying a token")?;
-        Ok(opened)
+    /// Waits until the far end says that it is about to accept, or has accepted. What it said of a stranger
+    /// before is passed over.
+    fn paced(&mut self, word: u8) -> Result<()> {
+        let mut said = [0];
+        while said != [word] {
+            self.pace
+                .read_exact(&mut said)
+                .context("waiting for the far end to accept")?;
+        }
+        Ok(())
     }
 
     /// One connection from its begin to its end; ticks when it began, and whether it was late.
-    fn one(&mut self, number: u64, events: &mut Events) -> Result<(u64, bool)> {
-        let mut paced = [0];
-        self.pace
-            .read_exact(&mut paced)
-            .context("waiting for the far end to accept")?;
-        let opened = self.open()?;
+    fn one(&mut self, number: u64, token: &[u8], events: &mut Events) -> Result<(u64, bool)> {
+        self.paced(ABOUT_TO_ACCEPT)?;
+        let mut opened = self.opener.open()?;
+        // On one CPU the acceptor has its turn now, and not when all else is said.
+        self.paced(ACCEPTED)?;
+        opened.stream.write_all(token).context("saying a token")?;
         events.opened(&opened);
         let Opened {
             mut stream,
@@ -230,12 +238,15 @@ impl Ends for TwoEnds<'_> {
     fn sequence(&mut self, count: u64, events: &mut Events) -> Result<()> {
         self.line.tell(&Wish::Sequence(count))?;
         let mut began = Vec::with_capacity(count as usize);
-        for number in 0..count {
-            match self.one(number, events) {
+        let tokens: Vec<Vec<u8>> = (0..count).map(|_| self.dial.preamble()).collect();
+        let usage = Usage::begin(&[]);
+        for (number, token) in (0..).zip(&tokens) {
+            match self.one(number, token, events) {
                 Ok(one) => began.push(one),
                 Err(error) => return Err(self.reason(error)),
             }
         }
+        events.near_cpu_ns += usage.end().process_ns as f64;
         let served: Served = self.line.hear(PATIENCE)?;
         ensure!(
             served.accepted.len() == began.len(),
@@ -257,9 +268,13 @@ impl Ends for TwoEnds<'_> {
     }
 
     fn take(&mut self, count: u64) -> Result<Option<Took>> {
-        let waiting: Vec<TcpStream> = (0..count)
-            .map(|_| Ok(self.open()?.stream))
-            .collect::<Result<_>>()?;
+        let open = |_| {
+            let mut stream = self.opener.open()?.stream;
+            let token = self.dial.preamble();
+            stream.write_all(&token).context("saying a token")?;
+            Ok(stream)
+        };
+        let waiting: Vec<TcpStream> = (0..count).map(open).collect::<Result<_>>()?;
         self.line.tell(&Wish::Take(count))?;
         let took: Took = self.line.hear(PATIENCE)?;
         for stream in &waiting {

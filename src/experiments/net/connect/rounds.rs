@@ -8,7 +8,6 @@ use super::sources::{NoPort, Sources, in_use};
 use super::talk::{Ask, Closer, Listener, Listening, Wish};
 use crate::experiments::net::ends::{Dial, Line, PATIENCE};
 use crate::experiments::net::place::{self, ONE_THREAD, SAME_CPU, TWO_HOSTS};
-use crate::experiments::net::usage::Usage;
 use crate::host::ports::Ports;
 use crate::measure::{Bench, Clock};
 use anyhow::{Context, Result, bail, ensure};
@@ -88,7 +87,7 @@ pub(super) fn measure(bench: &mut Bench, case: &Case, round: &mut Round) -> Resu
         let mut ends = OneThread::new(plan.backlog, plan.closer, |to| {
             Opener::new(clock, to, sources, LIMIT)
         })?;
-        let gathered = gather(&mut ends, &plan, &[near])?;
+        let gathered = gather(&mut ends, &plan)?;
         return record(bench, case, &plan, gathered, used);
     }
     let ask = Ask {
@@ -112,7 +111,7 @@ pub(super) fn measure(bench: &mut Bench, case: &Case, round: &mut Round) -> Resu
                 closer: plan.closer,
                 is_one_clock,
             };
-            let gathered = gather(&mut ends, &plan, &[near])?;
+            let gathered = gather(&mut ends, &plan)?;
             if plan.ends == SAME_CPU {
                 bench.planned_switches(8 * gathered.events.count);
             }
@@ -170,8 +169,6 @@ fn clock(bench: &mut Bench, case: &Case, plan: &Plan, near: usize) -> Result<Clo
 /// What a case gave.
 struct Gathered {
     events: Events,
-    /// CPU time of the near end's process per connection, in ns.
-    near_cpu_ns: f64,
     /// Of each queue that was emptied: connections a second, and CPU time of each, in ns.
     rates: Vec<f64>,
     cpus_ns: Vec<f64>,
@@ -180,22 +177,13 @@ struct Gathered {
 }
 
 /// Connections until their number or their time is over, then queues.
-fn gather(ends: &mut dyn Ends, plan: &Plan, cpus: &[usize]) -> Result<Gathered> {
+fn gather(ends: &mut dyn Ends, plan: &Plan) -> Result<Gathered> {
     let mut warm_up = Events::default();
     // What is slow is warm after fewer.
-    chunks(ends, plan.warm_up, 0, plan.window / 4, &mut warm_up, None)?;
+    chunks(ends, plan.warm_up, 0, plan.window / 4, &mut warm_up)?;
     let mut events = Events::default();
-    let mut near_ns = 0;
-    let each = Some((cpus, &mut near_ns));
     let least = plan.connections.min(6);
-    chunks(
-        ends,
-        plan.connections,
-        least,
-        plan.window,
-        &mut events,
-        each,
-    )?;
+    chunks(ends, plan.connections, least, plan.window, &mut events)?;
     let queue = QUEUE.min(plan.backlog.into()).max(2);
     let (mut rates, mut cpus_ns) = (Vec::new(), Vec::new());
     let until = Instant::now() + plan.window / 4;
@@ -213,7 +201,6 @@ fn gather(ends: &mut dyn Ends, plan: &Plan, cpus: &[usize]) -> Result<Gathered> 
         "strangers connected each time that the queue of connections was to be emptied"
     );
     Ok(Gathered {
-        near_cpu_ns: near_ns as f64 / events.count.max(1) as f64,
         events,
         rates,
         cpus_ns,
@@ -222,14 +209,13 @@ fn gather(ends: &mut dyn Ends, plan: &Plan, cpus: &[usize]) -> Result<Gathered> 
     })
 }
 
-/// Connections in chunks that grow, at least `least`. The CPU time of this process is added to `used`.
+/// Connections in chunks that grow, at least `least`.
 fn chunks(
     ends: &mut dyn Ends,
     most: u64,
     least: u64,
     window: Duration,
     events: &mut Events,
-    mut used: Option<(&[usize], &mut u64)>,
 ) -> Result<()> {
     let began = Instant::now();
     let mut chunk = 2;
@@ -244,11 +230,7 @@ fn chunks(
             _ => (left.as_nanos() / each.as_nanos().max(1)) as u64,
         };
         let count = chunk.min(fit.max(2)).min(most - events.count).max(1);
-        let usage = used.as_ref().map(|(cpus, _)| Usage::begin(cpus));
         ends.sequence(count, events)?;
-        if let Some(((_, sum), usage)) = used.as_mut().zip(usage) {
-            **sum += usage.end().process_ns;
-        }
         chunk = (2 * chunk).min(CHUNK);
     }
     Ok(())
@@ -384,7 +366,7 @@ fn record(
     let quantity = ("warm_up_connections".to_owned(), gathered.warm_up as f64);
     samples.quantities.extend([quantity]);
     bench.record_batches(case, "accept_cpu", gathered.queue, gathered.cpus_ns)?;
-    let near = vec![gathered.near_cpu_ns];
+    let near = vec![events.near_cpu_ns / events.count.max(1) as f64];
     bench.record_batches(case, "cpu_near", events.count, near)?;
     if plan.ends != ONE_THREAD {
         let far = vec![events.far_cpu_ns / events.count.max(1) as f64];

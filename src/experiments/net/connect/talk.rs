@@ -4,6 +4,10 @@ use crate::experiments::net::usage::Used;
 use record::case::Case;
 use serde::{Deserialize, Serialize};
 
+/// What the far end says by the connection that paces the near end.
+pub(super) const ABOUT_TO_ACCEPT: u8 = b'p';
+pub(super) const ACCEPTED: u8 = b'a';
+
 /// Who takes the connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Listener {

@@ -124,34 +124,38 @@ impl Loop<'_> {
     fn one(&mut self) -> Result<()> {
         self.put_off()?;
         self.sequence = self.sequence.wrapping_add(1);
+        self.echo.number(self.sequence);
         let sent_ns = vdso_clock_gettime(clock::Clock::REALTIME);
         let start = self.clock.start();
-        let mut answer = self.echo.exchange(self.sequence);
-        let mut end = self.clock.end();
-        let mut back_ns = vdso_clock_gettime(clock::Clock::REALTIME);
-        while let Err(error) = &answer {
-            if error.kind() != ErrorKind::Interrupted {
-                let context = "sending an ICMP echo, or what was answered instead of one";
-                return answer.map(|_| ()).context(context);
-            }
+        let sent = self.echo.send();
+        let mut came = sent.and_then(|()| self.echo.receive());
+        loop {
+            let end = self.clock.end();
+            let back_ns = vdso_clock_gettime(clock::Clock::REALTIME);
             let waited_ns = self.clock.between_ns(start, end);
-            if waited_ns >= TIMEOUT_NS as f64 {
+            match came {
+                Ok(packet) => {
+                    if let Some(answer) = self.echo.answer(packet)? {
+                        self.see(answer, sent_ns, back_ns, waited_ns);
+                        return Ok(());
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => {
+                    let context = "sending an ICMP echo, or what was answered instead of one";
+                    return Err(anyhow::Error::from(error).context(context));
+                }
+            }
+            // A stray's, or a deadline that was an earlier echo's.
+            let rest_ns = TIMEOUT_NS as f64 - waited_ns;
+            if rest_ns <= 0.0 {
                 return self.lose();
             }
-            // The deadline was an earlier echo's.
-            let rest_ns = (TIMEOUT_NS as f64 - waited_ns).max(1.0) as u64;
             self.deadline
-                .put_off(Duration::from_nanos(rest_ns))
+                .put_off(Duration::from_nanos(rest_ns as u64))
                 .context("a deadline")?;
-            answer = self.echo.await_answer(self.sequence);
-            end = self.clock.end();
-            back_ns = vdso_clock_gettime(clock::Clock::REALTIME);
+            came = self.echo.receive();
         }
-        if let Ok(answer) = answer {
-            let trip_ns = self.clock.between_ns(start, end);
-            self.see(answer, sent_ns, back_ns, trip_ns);
-        }
-        Ok(())
     }
 
     /// Moves the deadline on when half of it is gone: a call for each echo would be in the loop's way.
@@ -168,7 +172,7 @@ impl Loop<'_> {
 
     fn lose(&mut self) -> Result<()> {
         self.seen.lost += 1;
-        // An interruption that comes again and again must not end the next wait.
+        // What interrupts comes again and again: the next wait has a deadline of its own.
         self.put_off_ns = 0;
         ensure!(
             !self.seen.trips.is_empty() || self.seen.lost < UNANSWERED_MAX,
@@ -181,9 +185,10 @@ impl Loop<'_> {
     }
 
     fn see(&mut self, answer: Answer, sent_ns: u64, back_ns: u64, trip_ns: f64) {
-        let by_wall_ns = back_ns as f64 - sent_ns as f64;
-        let in_kernel_ns = answer.stamped_ns as f64 - sent_ns as f64;
         let is_between = (sent_ns..=back_ns).contains(&answer.stamped_ns);
+        // Whole numbers first: these clocks' values are too long for a float.
+        let by_wall_ns = back_ns.wrapping_sub(sent_ns) as f64;
+        let in_kernel_ns = answer.stamped_ns.wrapping_sub(sent_ns) as f64;
         if !is_between || (by_wall_ns - trip_ns).abs() > STEP_NS {
             self.seen.stepped += 1;
             return;

@@ -206,8 +206,8 @@ fn intervals_are_whole_milliseconds_and_more() {
             .map(|settings| settings.params(&CARD, Preset::Quick))
             .map_err(|error| error.to_string())
     };
-    assert!(texts("1000000").is_ok());
-    assert!(texts("999999").is_err(), "policers are not provoked");
+    assert!(texts("1ms").is_ok());
+    assert!(texts("999us").is_err(), "policers are not provoked");
 }
 
 fn events(samples: &[Samples], metric: &str) -> Vec<f64> {
