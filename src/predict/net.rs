@@ -10,6 +10,7 @@
 
 pub(crate) mod loaded;
 pub(crate) mod request;
+pub(crate) mod rtt;
 mod stack;
 mod way;
 

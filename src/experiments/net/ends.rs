@@ -23,10 +23,9 @@ use line::Asked;
 use metal::wait::{readable, which_readable};
 use preamble::{Gate, Secret};
 use record::case::Case;
-use record::key::CaseId;
 use serde::Serialize;
 use socket2::{Domain, Protocol, Socket, Type};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
@@ -190,6 +189,17 @@ impl Door {
         Ok(self.gate.admit(&said, Purpose::Data)?)
     }
 
+    /// The number of a data connection whose preamble was read by hand; each is let in once.
+    ///
+    /// # Errors
+    /// A stranger's.
+    pub(crate) fn check_said(&mut self, preamble: &[u8]) -> Result<u32> {
+        let said = preamble
+            .first_chunk::<PREAMBLE_BYTES>()
+            .context("a stranger: too short for a preamble")?;
+        Ok(self.gate.admit(said, Purpose::Data)?)
+    }
+
     /// The number of a first datagram, which begins with a preamble; each is let in once.
     ///
     /// # Errors
@@ -336,19 +346,13 @@ fn call(far: &FarEnd, stream: TcpStream) -> Result<Option<Call>> {
     };
     let mut cases = far.order().series.cases.iter();
     let case = cases
-        .find(|case| is_same(&case.id, &id))
+        .find(|case| case.id.to_string() == id)
         .with_context(|| format!("the near end asks for {id}, which the order has not"))?;
     Ok(Some(Call {
         case: case.clone(),
         ask,
         line,
     }))
-}
-
-/// Whether two names are the same: a message of a line does not keep the order of a name's parts.
-fn is_same(ours: &CaseId, theirs: &CaseId) -> bool {
-    let sorted = |id: &CaseId| id.0.iter().cloned().collect::<BTreeMap<_, _>>();
-    ours.0.len() == theirs.0.len() && sorted(ours) == sorted(theirs)
 }
 
 /// A listening socket whose `accept` does not wait.
@@ -400,7 +404,7 @@ impl Dial {
         let stream = self.open(Purpose::Line)?;
         let mut line = Line::new(stream);
         line.tell(&Asked {
-            case: case.id.clone(),
+            case: case.id.to_string(),
             ask: serde_json::to_value(ask).context("what a case wants")?,
         })?;
         Ok(line)

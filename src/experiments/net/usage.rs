@@ -72,6 +72,11 @@ impl Used {
         self.process_ns as f64 / items.max(1) as f64
     }
 
+    /// Softirqs of received packets on all CPUs: other traffic's too.
+    pub(crate) fn received(&self) -> u64 {
+        self.net_rx.iter().map(|(_, count)| count).sum()
+    }
+
     /// The CPU on which most received packets' softirqs ran.
     pub(crate) fn softirq_cpu(&self) -> Option<usize> {
         let most = self.net_rx.iter().max_by_key(|(_, count)| *count)?;

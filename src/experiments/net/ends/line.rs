@@ -2,7 +2,6 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use metal::wait::readable;
-use record::key::CaseId;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -17,8 +16,8 @@ const MESSAGE_BYTES_MAX: usize = 64 << 10;
 /// What a line begins with.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Asked {
-    /// The case.
-    pub(super) case: CaseId,
+    /// The case as text: maps lose their order on the way, and an id has one.
+    pub(super) case: String,
     /// What is wanted.
     pub(super) ask: Value,
 }
@@ -89,6 +88,12 @@ impl Line {
             Ok(true) => self.stream.peek(&mut [0]).is_ok_and(|bytes| bytes > 0),
             Err(error) => error.kind() == ErrorKind::Interrupted,
         }
+    }
+
+    /// Whether there is neither a word of the other end nor its end; waits for nothing. For who works
+    /// until the other end says that it is enough.
+    pub(crate) fn is_quiet(&self) -> bool {
+        matches!(readable(self.stream.as_fd(), Duration::ZERO), Ok(false))
     }
 
     /// Says that this end cannot serve.

@@ -124,7 +124,7 @@ pub(crate) fn rehearse_both(
 
 /// A case that the far end answers with what it was asked.
 fn case() -> Case {
-    Case::new(CaseId::new().with("number", 1))
+    Case::new(CaseId::new().with("number", 1).with("kind", "some"))
 }
 
 fn plain_order() -> RoundOrder {
@@ -390,12 +390,13 @@ fn a_line_takes_only_whole_messages_in_time() {
     let other = TcpStream::connect(address).expect("connects");
     let mut line = Line::new(listener.accept().expect("accepts").0);
     line.tell(&vec![0_u8; 70_000]).expect_err("is too long");
-    assert!(line.is_open());
+    assert!(line.is_open() && line.is_quiet());
     drop(other);
     let until = Instant::now() + PATIENCE;
     while line.is_open() {
         assert!(Instant::now() < until, "an end is not seen");
     }
+    assert!(!line.is_quiet());
 }
 
 #[test]
