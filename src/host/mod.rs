@@ -91,7 +91,7 @@ impl Host {
         let identity = identity::of(root, &outside, &cpu, &cache, &memory, &kernel);
         Host {
             numa: numa::read(root, &cpu),
-            net: net::read(root),
+            net: net::read(root, &outside),
             block: block::read(root),
             limits: limits::read(root, &outside, &cpu),
             given: Given::default(),

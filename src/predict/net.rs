@@ -11,6 +11,7 @@
 pub(crate) mod loaded;
 pub(crate) mod request;
 pub(crate) mod rtt;
+pub(crate) mod ping;
 mod stack;
 mod way;
 

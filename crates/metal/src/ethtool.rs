@@ -17,9 +17,11 @@ const GET_LINK_SETTINGS: u32 = 0x4c;
 /// The flag of receive offloads by the device among [`GET_FLAGS`].
 const FLAG_LRO: u32 = 1 << 15;
 
-/// `struct ethtool_drvinfo` is 196 bytes, of which the driver's name are 32 after the command.
+/// `struct ethtool_drvinfo` is 196 bytes: the driver's name, its version, its firmware's and the device's place
+/// on its bus are 32 bytes each, after the command.
 const DRIVER_WORDS: usize = 49;
 const DRIVER_NAME: std::ops::Range<usize> = 4..36;
+const DRIVER_BUS: std::ops::Range<usize> = 100..132;
 /// `struct ethtool_coalesce` is 23 words.
 const COALESCE_WORDS: usize = 23;
 /// `struct ethtool_link_settings` is 12 words, followed by three masks of as many words as the kernel says.
@@ -52,6 +54,8 @@ pub struct Coalescing {
 pub struct Link {
     /// Driver: `igb`, `veth`, `bridge`.
     pub driver: Option<String>,
+    /// The device's place on its bus (`0000:00:03.0`, `usb-…`); none where there is no device.
+    pub place: Option<String>,
     /// Maximum transmission unit, in bytes.
     pub mtu_bytes: Option<u32>,
     /// Rate in Mbit/s.
@@ -104,8 +108,10 @@ pub fn link(name: &str) -> io::Result<Link> {
     let asked = Asked::new(name)?;
     let mtu = asked.mtu()?;
     let (speed_mbit, is_full_duplex) = asked.settings().unwrap_or_default();
+    let (driver, place) = asked.driver().unwrap_or_default();
     Ok(Link {
-        driver: asked.driver(),
+        driver,
+        place,
         mtu_bytes: u32::try_from(mtu).ok(),
         speed_mbit,
         is_full_duplex,
@@ -182,13 +188,19 @@ impl Asked {
         }
     }
 
-    fn driver(&self) -> Option<String> {
+    /// The driver's name and the device's place.
+    fn driver(&self) -> Option<(Option<String>, Option<String>)> {
         let mut words = [0_u32; DRIVER_WORDS];
         words[0] = GET_DRIVER;
         self.ask(&mut words).ok()?;
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let name = bytes[DRIVER_NAME].split(|byte| *byte == 0).next()?;
-        (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned())
+        let text = |of: std::ops::Range<usize>| {
+            let name = bytes[of].split(|byte| *byte == 0).next()?;
+            (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned())
+        };
+        // Some drivers write that there is none.
+        let place = text(DRIVER_BUS).filter(|place| place != "N/A");
+        Some((text(DRIVER_NAME), place))
     }
 
     fn coalescing(&self) -> Option<Coalescing> {

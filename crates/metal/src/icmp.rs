@@ -43,15 +43,17 @@ pub struct Echo {
     is_v6: bool,
     identifier: u16,
     request: Vec<u8>,
+    sequence: u16,
     /// Answers that were not the awaited echo's: late ones, doubles, others'.
     strays: u64,
     inbox: Vec<u8>,
 }
 
-/// What came out of the socket.
-enum Taken {
-    Answer(Answer),
-    Stray,
+/// A packet that came, still unread.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet {
+    bytes: usize,
+    told: socket::Told,
 }
 
 impl Echo {
@@ -110,6 +112,7 @@ impl Echo {
             is_v6,
             identifier,
             request,
+            sequence: 0,
             strays: 0,
         })
     }
@@ -124,25 +127,18 @@ impl Echo {
         self.strays
     }
 
-    /// Sends one echo and waits for its answer, for as long as nothing interrupts the wait
-    /// ([`crate::deadline::Deadline`]).
-    ///
-    /// # Errors
-    /// `Interrupted` where a signal came first; what routers and the peer answered instead of an echo
-    /// (`EHOSTUNREACH`, `ECONNREFUSED`, `EMSGSIZE`), and those of send(2) and recvmsg(2).
-    #[inline]
-    pub fn exchange(&mut self, sequence: u16) -> io::Result<Answer> {
-        self.send(sequence)?;
-        self.await_answer(sequence)
+    /// Makes the next echo the one of this number: before its time begins, because the check sum takes some.
+    pub fn number(&mut self, sequence: u16) {
+        self.sequence = sequence;
+        packet::number(&mut self.request, sequence, self.is_v6);
     }
 
-    /// Sends one echo.
+    /// Sends the echo.
     ///
     /// # Errors
     /// Those of send(2).
     #[inline]
-    pub fn send(&mut self, sequence: u16) -> io::Result<()> {
-        packet::number(&mut self.request, sequence, self.is_v6);
+    pub fn send(&mut self) -> io::Result<()> {
         // SAFETY: the kernel reads the request, which is ours.
         let sent = unsafe {
             libc::send(
@@ -162,40 +158,44 @@ impl Echo {
         }
     }
 
-    /// Waits for the answer to the echo that was sent last.
+    /// Waits for a packet, for as long as nothing interrupts the wait ([`crate::deadline::Deadline`]). Whether
+    /// it is the answer says [`Echo::answer`], after its time was taken.
     ///
     /// # Errors
-    /// As [`Echo::exchange`].
+    /// `Interrupted` where a signal came first; what routers and the peer answered instead of an echo
+    /// (`EHOSTUNREACH`, `ECONNREFUSED`, `EMSGSIZE`), and those of recvmsg(2).
     #[inline]
-    pub fn await_answer(&mut self, sequence: u16) -> io::Result<Answer> {
-        loop {
-            match self.take(sequence)? {
-                Taken::Answer(answer) => return Ok(answer),
-                Taken::Stray => self.strays += 1,
-            }
-        }
+    pub fn receive(&mut self) -> io::Result<Packet> {
+        let (bytes, told) = socket::receive(&self.socket, &mut self.inbox)?;
+        Ok(Packet { bytes, told })
     }
 
-    #[inline]
-    fn take(&mut self, sequence: u16) -> io::Result<Taken> {
-        let (bytes, told) = socket::receive(&self.socket, &mut self.inbox)?;
-        let packet = match (self.access, self.is_v6) {
+    /// What the packet that came last says, if it is the answer to the echo that was numbered last; else it is
+    /// counted among the [`Echo::strays`].
+    ///
+    /// # Errors
+    /// The kernel gave it no time stamp.
+    pub fn answer(&mut self, packet: Packet) -> io::Result<Option<Answer>> {
+        let all = &self.inbox[..packet.bytes.min(self.inbox.len())];
+        let echo = match (self.access, self.is_v6) {
             // A raw socket of IPv4 gives the packet with its head.
-            (Access::Raw, false) => packet::without_ip_head(&self.inbox[..bytes]),
-            _ => Some(&self.inbox[..bytes]),
+            (Access::Raw, false) => packet::without_ip_head(all),
+            _ => Some(all),
         };
-        let is_own = packet.is_some_and(|packet| {
-            packet::answers(packet, &self.request, self.identifier, sequence, self.is_v6)
+        let is_own = echo.is_some_and(|echo| {
+            let (identifier, sequence) = (self.identifier, self.sequence);
+            packet::answers(echo, &self.request, identifier, sequence, self.is_v6)
         });
         if !is_own {
-            return Ok(Taken::Stray);
+            self.strays += 1;
+            return Ok(None);
         }
-        let stamped_ns = told.stamped_ns.ok_or_else(|| {
+        let stamped_ns = packet.told.stamped_ns.ok_or_else(|| {
             io::Error::other("the kernel gave no time stamp with what it received")
         })?;
-        Ok(Taken::Answer(Answer {
+        Ok(Some(Answer {
             stamped_ns,
-            hops_left: told.hops_left,
+            hops_left: packet.told.hops_left,
         }))
     }
 }

@@ -9,5 +9,5 @@ crate::family!(
     "net",
     "the network, on loopback and between hosts",
     hidden: false,
-    [rtt, loaded, request]
+    [rtt, ping, loaded, request]
 );

@@ -1,4 +1,4 @@
-use super::{Access, Echo, HEAD_BYTES, PAYLOAD_MIN_BYTES, is_granted};
+use super::{Access, Answer, Echo, HEAD_BYTES, PAYLOAD_MIN_BYTES, is_granted};
 use crate::clock::{Clock, vdso_clock_gettime};
 use crate::deadline::Deadline;
 use std::io::ErrorKind;
@@ -26,6 +26,22 @@ fn granted(payload_bytes: usize) -> Vec<Echo> {
     all
 }
 
+/// Sends an echo and waits for its answer.
+fn exchange(echo: &mut Echo, sequence: u16) -> Answer {
+    echo.number(sequence);
+    echo.send().unwrap();
+    answer(echo)
+}
+
+fn answer(echo: &mut Echo) -> Answer {
+    loop {
+        let packet = echo.receive().unwrap();
+        if let Some(answer) = echo.answer(packet).unwrap() {
+            return answer;
+        }
+    }
+}
+
 #[test]
 fn echoes_come_back_with_the_kernels_stamp_between_sending_and_receiving() {
     for payload_bytes in [PAYLOAD_MIN_BYTES, 56, 57, 9000] {
@@ -34,7 +50,7 @@ fn echoes_come_back_with_the_kernels_stamp_between_sending_and_receiving() {
             // The first stamps may be taken late: the kernel turns them on when somebody asks.
             for sequence in [0, 1, 2, 0x0102, u16::MAX] {
                 let before = vdso_clock_gettime(Clock::REALTIME);
-                let answer = echo.exchange(sequence).unwrap();
+                let answer = exchange(&mut echo, sequence);
                 let after = vdso_clock_gettime(Clock::REALTIME);
                 assert!(
                     (before..=after).contains(&answer.stamped_ns),
@@ -54,9 +70,10 @@ fn echoes_come_back_with_the_kernels_stamp_between_sending_and_receiving() {
 fn a_late_answer_is_not_taken_for_the_next_echos() {
     for mut echo in granted(56) {
         let _deadline = Deadline::after(Duration::from_secs(5)).unwrap();
-        echo.send(1).unwrap();
+        echo.number(1);
+        echo.send().unwrap();
         // Its answer lies in the socket when the second is sent.
-        echo.exchange(2).unwrap();
+        exchange(&mut echo, 2);
         assert_eq!(echo.strays(), 1);
     }
 }
@@ -67,9 +84,10 @@ fn two_senders_do_not_take_each_others_answers() {
     for (one, other) in one.iter_mut().zip(&mut other) {
         let _deadline = Deadline::after(Duration::from_secs(5)).unwrap();
         assert_ne!(one.identifier, other.identifier);
-        one.send(7).unwrap();
-        other.exchange(7).unwrap();
-        one.await_answer(7).unwrap();
+        one.number(7);
+        one.send().unwrap();
+        exchange(other, 7);
+        answer(one);
     }
 }
 
@@ -77,7 +95,7 @@ fn two_senders_do_not_take_each_others_answers() {
 fn a_wait_without_an_answer_ends_with_its_deadline() {
     for mut echo in granted(56) {
         let _deadline = Deadline::after(Duration::from_millis(5)).unwrap();
-        let error = echo.await_answer(3).unwrap_err();
+        let error = echo.receive().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Interrupted);
     }
 }
