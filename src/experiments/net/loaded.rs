@@ -210,7 +210,7 @@ static CARD: Card = Card {
             role: Role::Setting,
         },
     ],
-    after: &["clock.rate", "os.syscall", "os.switch"],
+    after: &["clock.rate", "os.syscall", "os.switch", "net.rtt"],
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
@@ -361,7 +361,7 @@ impl Experiment for Loaded {
             _ => {}
         }
         let is_of_trips = matches!(name, "idle_round_trip" | "round_trip");
-        if known.is_some_and(|known| !is_of_trips || !law::adds(known)) {
+        if known.is_some_and(|known| !is_of_trips || !law::adds(site, known, of)) {
             return None;
         }
         let estimate: Estimate = match name {

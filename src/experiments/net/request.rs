@@ -241,7 +241,7 @@ static CARD: Card = Card {
             role: Role::Setting,
         },
     ],
-    after: &["clock.rate", "os.syscall", "os.switch"],
+    after: &["clock.rate", "os.syscall", "os.switch", "net.rtt"],
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],

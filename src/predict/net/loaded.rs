@@ -4,6 +4,7 @@
 //! router's memory; and never longer than what the traffic's sockets have on their way. Few of these tell
 //! their size, so the interval reaches from none to what the socket buffers allow.
 
+use super::request::measured_trip;
 use super::{
     Kind, Transport, Waking, Way, core_rate, far_stack_cost, goodput, round_trip, stack_cost,
 };
@@ -53,12 +54,30 @@ const SLICES: Range = range(0.0, 1.5e5, 9e6);
 const BACKLOG: Range = range(0.0, 2e4, 1.5e6);
 
 /// Whether earlier figures say more than the machines' descriptions.
-pub(crate) fn adds(known: &Known) -> bool {
-    measured_call(known, "getpid").is_some()
+pub(crate) fn adds(site: &Site, known: &Known, of: Beside) -> bool {
+    measured_call(known, "getpid").is_some() || trip(known, site, of).is_some()
+}
+
+/// The measured round trip from where this end is.
+fn trip(known: &Known, site: &Site, of: Beside) -> Option<f64> {
+    let ends: &[&str] = match of.same_cpu {
+        true => &["same_cpu"],
+        false => &["other_cpu", "two_hosts"],
+    };
+    measured_trip(known, site.far(), of.transport, of.bytes, ends)
 }
 
 /// The round trip with nothing beside it, in ns.
 pub(crate) fn idle(site: &Site, known: Option<&Known>, of: Beside) -> Estimate {
+    if let Some(ns) = known.and_then(|known| trip(known, site, of)) {
+        return Estimate {
+            range: range(0.6 * ns, ns, 1.7 * ns),
+            because: format!(
+                "base hardware and software: a round trip of {:.1} µs (net.rtt)",
+                ns / 1e3
+            ),
+        };
+    }
     if site.peer.is_none() {
         let waking = match of.same_cpu {
             true => Waking::Same,

@@ -40,14 +40,20 @@ pub(crate) enum Load {
 /// Share of the closed loop's rate from which on a queue may grow without end.
 const FULL: f64 = 0.97;
 
+/// The measured round trip that stands for a request's.
+fn trip(known: &Known, site: &Site, of: Requests) -> Option<f64> {
+    let ends = ["other_cpu", "two_hosts"];
+    measured_trip(known, site.far(), of.transport, of.bytes, &ends)
+}
+
 /// Whether earlier figures say more than the machines' descriptions.
 pub(crate) fn adds(site: &Site, known: &Known, of: Requests) -> bool {
-    measured_call(known, "getpid").is_some() || measured_trip(known, site.far(), of).is_some()
+    measured_call(known, "getpid").is_some() || trip(known, site, of).is_some()
 }
 
 /// A request with nothing else on the way, in ns: this end awake, the far end woken.
 fn alone(site: &Site, known: Option<&Known>, of: Requests) -> Estimate {
-    if let Some(ns) = known.and_then(|known| measured_trip(known, site.far(), of)) {
+    if let Some(ns) = known.and_then(|known| trip(known, site, of)) {
         return Estimate {
             range: range(0.35 * ns, 0.85 * ns, 1.6 * ns),
             because: format!(
@@ -313,10 +319,16 @@ pub(crate) fn cpu_far(site: &Site, known: Option<&Known>, of: Requests) -> Estim
     }
 }
 
-/// What net.rtt measured for the message nearest in size, to the same far end by the same protocol; of
-/// several ways to wait the longest, which sleeps.
-fn measured_trip(known: &Known, far: &str, of: Requests) -> Option<f64> {
-    let protocol = match of.transport {
+/// What net.rtt measured of blocking ends for the message nearest in size, to the same far end by the same
+/// protocol from where this end is (one of `ends`).
+pub(super) fn measured_trip(
+    known: &Known,
+    far: &str,
+    transport: Transport,
+    bytes: u64,
+    ends: &[&str],
+) -> Option<f64> {
+    let protocol = match transport {
         Transport::Tcp => "tcp",
         Transport::Udp => "udp",
         Transport::Icmp => "icmp",
@@ -326,13 +338,15 @@ fn measured_trip(known: &Known, far: &str, of: Requests) -> Option<f64> {
         case.text("far") == Some(far)
             && is("protocol", protocol)
             && is("exchange", "echo")
-            && (is("ends", "other_cpu") || is("ends", "two_hosts"))
+            && is("receiver", "blocking")
+            && is("arrivals", "saturated")
+            && ends.iter().any(|ends| is("ends", ends))
             && case.int("connections").is_none_or(|count| count == 1)
     });
-    let apart = |bytes: u64| (bytes.max(1) as f64 / of.bytes.max(1) as f64).ln().abs();
-    let nearest = trips.map(|(case, ns)| (apart(case.int("message").unwrap_or(of.bytes)), ns));
+    let apart = |message: u64| (message.max(1) as f64 / bytes.max(1) as f64).ln().abs();
+    let nearest = trips.map(|(case, ns)| (apart(case.int("message").unwrap_or(bytes)), ns));
     nearest
-        .min_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)))
+        .min_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, ns)| ns)
 }
 

@@ -1,6 +1,6 @@
 //! The far end: answers round trips in one thread, beside the traffic's.
 
-use super::traffic::Traffic;
+use super::traffic::{Traffic, Turns};
 use crate::experiments::net::ends::{Call, Door, PATIENCE};
 use crate::experiments::net::place::pin_far;
 use crate::experiments::net::usage::{Usage, Used};
@@ -114,6 +114,7 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
     let Said::Go = call.line.hear(PATIENCE)? else {
         bail!("the near end does not say that the traffic begins");
     };
+    let turns = Turns::begin();
     let traffic = Traffic::start(down, up, traffic_cpu)?;
     let Said::Window = call.line.hear(PATIENCE)? else {
         bail!("the near end does not say that the window begins");
@@ -132,6 +133,9 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
         broken: traffic.broken(),
     };
     drop(traffic);
+    if cpu == traffic_cpu {
+        far.planned_switches(turns.taken());
+    }
     call.line.tell(&told)?;
     // The near end goes on with round trips until the queues are empty, and leaves.
     let mut is_open = true;

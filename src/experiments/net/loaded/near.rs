@@ -1,7 +1,7 @@
 //! The near end of a case: round trips first alone, then beside the traffic.
 
 use super::far::{Ask, Said, Told};
-use super::traffic::Traffic;
+use super::traffic::{Traffic, Turns};
 use super::{Shape, Way};
 use crate::experiments::net::ends::{Dial, Line, PATIENCE};
 use crate::experiments::net::place::near_cpu;
@@ -147,6 +147,7 @@ impl<'case> Party<'case> {
             .most_answered()?;
         let idle_ns = median(&idle.ns).context("no round trip came back")?;
         self.line.tell(&Said::Go)?;
+        let turns = Turns::begin();
         let traffic = Traffic::start(self.up, self.down, self.cpus[1])?;
         let growth_ns = match bench.order().rehearsal {
             true => 1e6,
@@ -165,6 +166,9 @@ impl<'case> Party<'case> {
         let streams = Streams::of(&traffic)?;
         let broken = traffic.broken();
         drop(traffic);
+        if self.cpus[0] == self.cpus[1] {
+            bench.planned_switches(turns.taken());
+        }
         let counted: Told = self.line.hear(PATIENCE)?;
         let Told::Counted {
             received: far_received,

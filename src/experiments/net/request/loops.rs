@@ -127,6 +127,11 @@ impl Near {
                     if trip.replied.is_some() {
                         current[at] = None;
                     } else if now > trip.intended + *timeout {
+                        ensure!(
+                            trips.iter().any(|trip| trip.replied.is_some()),
+                            "the far end answers nothing: no reply within {:.1} s",
+                            clock.ns(*timeout) / 1e9
+                        );
                         connections[at].give_up();
                         current[at] = None;
                     }

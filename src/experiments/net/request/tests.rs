@@ -1,8 +1,13 @@
 use super::EXPERIMENT;
-use crate::experiment::{Experiment, Peer, Preset};
-use crate::experiments::net::ends::tests::rehearse_both;
+use super::far::{Ask, Told};
+use crate::experiment::{Experiment, Known, Peer, Preset};
+use crate::experiments::net::ends::tests::{loopback_site, order, rehearse_both, with_far};
+use crate::experiments::net::ends::{Door, PATIENCE};
+use crate::link::{Endpoint, RoundOrder};
+use crate::measure::{Bench, FarEnd};
 use crate::experiments::tests::{check, params, recorded, sites};
 use record::event::Samples;
+use std::time::{Duration, Instant};
 
 fn quantity(samples: &Samples, name: &str) -> f64 {
     samples.quantities[name]
@@ -153,4 +158,54 @@ fn requests_that_come_too_late_are_in_the_distribution_without_a_value() {
             assert!(censored >= 60.0, "{censored} beyond {limit}");
         }
     }
+}
+
+/// What becomes of the only case when the far end takes connections and then does something else.
+fn reason_with(after: impl Fn(&mut Vec<std::net::TcpStream>) + Sync) -> String {
+    let site = loopback_site();
+    let set = [("load", "closed")];
+    let all = params(EXPERIMENT.card(), Preset::Rehearsal, &set);
+    let series = EXPERIMENT.series(&site, &all).unwrap().series.remove(0);
+    let series = EXPERIMENT.resolve(&site, &Known::default(), series).unwrap();
+    let order = std::thread::scope(|scope| {
+        let made = scope.spawn(|| order(&site, series.clone()));
+        made.join().unwrap()
+    });
+    let serve = |far: &mut FarEnd| {
+        Door::open(far)?.serve(far, |door, _, call| {
+            let ask: Ask = serde_json::from_value(call.ask.clone())?;
+            let mut streams = Vec::new();
+            for _ in 0..ask.connections {
+                streams.push(door.admit(Instant::now() + PATIENCE)?.0);
+            }
+            call.line.tell(&Told::Ready)?;
+            after(&mut streams);
+            while call.line.is_open() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Ok(())
+        })
+    };
+    let near = |far: Endpoint| {
+        let far = Some(far);
+        let mut bench = Bench::new(RoundOrder { far, ..order.clone() }).unwrap();
+        EXPERIMENT.measure(&series, &mut bench).unwrap();
+        bench.finish().unwrap()
+    };
+    let begin = Instant::now();
+    let (served, (samples, _, _, mut done)) = with_far(&order, serve, near);
+    served.unwrap();
+    // Twice the first time-out, for a case is tried twice, and much room for a busy machine.
+    assert!(begin.elapsed() < Duration::from_secs(60));
+    assert!(samples.is_empty() && done.failed.len() == 1);
+    done.failed.remove(0).reason
+}
+
+#[test]
+fn a_far_end_that_is_silent_or_gone_fails_the_case_with_the_reason() {
+    let silent = reason_with(|_| {});
+    assert!(silent.contains("answers nothing"), "{silent}");
+    let gone = reason_with(Vec::clear);
+    let is_told = ["closed a connection", "receiving a reply", "sending a request"];
+    assert!(is_told.iter().any(|part| gone.contains(part)), "{gone}");
 }
