@@ -37,6 +37,15 @@ pub(crate) struct Line {
     stream: TcpStream,
 }
 
+/// Whether the other end of a stream is gone and nothing of it is left to read.
+pub(super) fn is_ended(stream: &TcpStream) -> bool {
+    match readable(stream.as_fd(), Duration::ZERO) {
+        Ok(false) => false,
+        Ok(true) => !stream.peek(&mut [0]).is_ok_and(|bytes| bytes > 0),
+        Err(error) => error.kind() != ErrorKind::Interrupted,
+    }
+}
+
 impl Line {
     pub(super) fn new(stream: TcpStream) -> Line {
         Line { stream }
@@ -78,11 +87,7 @@ impl Line {
 
     /// Whether the other end is still there, as far as was heard; asks nothing and waits for nothing.
     pub(crate) fn is_open(&self) -> bool {
-        match readable(self.stream.as_fd(), Duration::ZERO) {
-            Ok(false) => true,
-            Ok(true) => self.stream.peek(&mut [0]).is_ok_and(|bytes| bytes > 0),
-            Err(error) => error.kind() == ErrorKind::Interrupted,
-        }
+        !is_ended(&self.stream)
     }
 
     /// Waits until the other end says something, or is gone; whether it does in time.
