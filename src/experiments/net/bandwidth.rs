@@ -47,7 +47,7 @@
 //!
 //! **Derived.** `efficiency` of steady transfers. Between hosts it is over the payload that the link's rate
 //! leaves at the MTU; where no rate is known there is none. On loopback it is over copying: each byte is
-//! copied in and out, each by one thread at the rate at which one thread copies memory (the best that
+//! copied in and out, each by one thread at the rate at which one thread copies in the last cache (which
 //! memory.bandwidth found, half of its program bytes), the ends at the same time where they have two CPUs.
 //!
 //! ## Prediction

@@ -49,29 +49,30 @@ pub(crate) struct Flow {
 /// Bytes of a segment that nobody cuts.
 const SEGMENT_BYTES: f64 = 65536.0;
 /// Bytes a cycle that the kernel copies between a process and socket buffers of megabytes.
-const COPY: Range = range(1.2, 5.0, 20.0);
+const COPY: Range = range(2.0, 5.0, 13.0);
 /// Cycles of a sender for a message that joins others in a segment, and for each segment: pages, protocols,
 /// the receiver's side in a softirq, its waking, acknowledgements.
-const TCP_MESSAGE: Range = range(250.0, 2_200.0, 11_000.0);
-const TCP_SEGMENT: Range = range(3_500.0, 12_000.0, 50_000.0);
+const TCP_MESSAGE: Range = range(900.0, 3_800.0, 11_000.0);
+const TCP_SEGMENT: Range = range(4_000.0, 12_000.0, 36_000.0);
 /// Cycles of a receiver for a message that comes with others, and for each segment.
-const TCP_MESSAGE_IN: Range = range(30.0, 700.0, 6_000.0);
-const TCP_SEGMENT_IN: Range = range(2_000.0, 8_000.0, 35_000.0);
+const TCP_MESSAGE_IN: Range = range(150.0, 2_600.0, 9_500.0);
+const TCP_SEGMENT_IN: Range = range(2_500.0, 9_000.0, 28_000.0);
 /// The same of datagrams, each by itself.
-const UDP_MESSAGE: Range = range(1_100.0, 3_200.0, 11_000.0);
-const UDP_MESSAGE_IN: Range = range(350.0, 1_300.0, 7_000.0);
-const UDP_SEGMENT: Range = range(1_000.0, 6_000.0, 30_000.0);
+const UDP_MESSAGE: Range = range(1_500.0, 4_600.0, 11_500.0);
+const UDP_MESSAGE_IN: Range = range(500.0, 2_600.0, 9_000.0);
+const UDP_SEGMENT: Range = range(1_500.0, 6_000.0, 22_000.0);
 
 /// What a thread copies in a second, in B/s, and whether that was measured.
 pub(crate) fn copy_rate(site: &Site, known: Option<&Known>) -> (Range, String) {
-    if let Some(rates) = known.and_then(measured_copies) {
-        let (least, best) = rates;
+    if let Some((memory, cached)) = known.and_then(measured_copies) {
+        let likely = (memory * cached).sqrt();
+        let high = (1.6 * cached).max(2.5 * memory);
         return (
-            range(0.4 * least, 0.75 * (least * best).sqrt(), best),
+            range(0.55 * memory.min(cached), likely, high),
             format!(
-                "{:.1} to {:.1} GB/s of copying by one thread (memory.bandwidth), calls' copies from 0.4 of it",
-                least / 1e9,
-                best / 1e9
+                "one thread copies {:.1} GB/s in main memory and {:.1} in the last cache that it measured                  (memory.bandwidth, half of its program bytes)",
+                memory / 1e9,
+                cached / 1e9
             ),
         );
     }
@@ -85,18 +86,24 @@ pub(crate) fn copy_rate(site: &Site, known: Option<&Known>) -> (Range, String) {
     )
 }
 
-/// The least and the best rate at which one thread copies, in B/s, over the levels that memory.bandwidth
-/// measured: half of its program bytes.
+/// The rates at which one thread copies in main memory and in the last cache, in B/s: half of the program
+/// bytes that memory.bandwidth measured. One of both stands for the other where that is not known.
 pub(crate) fn measured_copies(known: &Known) -> Option<(f64, f64)> {
-    let of = known.of("memory.bandwidth", "bandwidth");
-    let rates = of.filter(|(case, rate)| {
-        case.text("op") == Some("copy") && case.int("threads") == Some(1) && *rate > 0.0
-    });
-    let rates = rates.map(|(_, rate)| rate / 2.0);
-    rates.fold(None, |found, rate| match found {
-        None => Some((rate, rate)),
-        Some((least, best)) => Some((rate.min(least), rate.max(best))),
-    })
+    let of_level = |level: &str| {
+        let of = known.of("memory.bandwidth", "bandwidth");
+        let rates = of.filter(|(case, rate)| {
+            case.text("op") == Some("copy")
+                && case.text("stores") != Some("nontemporal")
+                && case.text("level") == Some(level)
+                && case.int("threads") == Some(1)
+                && *rate > 0.0
+        });
+        rates.map(|(_, rate)| rate / 2.0).max_by(f64::total_cmp)
+    };
+    // The first cache holds no socket buffer.
+    let cached = ["L4", "L3", "L2"].into_iter().find_map(of_level);
+    let memory = of_level("DRAM").or(cached)?;
+    Some((memory, cached.unwrap_or(memory)))
 }
 
 /// Whether earlier figures say more than descriptions.
@@ -120,6 +127,8 @@ struct Work {
     sender: Range,
     receiver: Range,
     copies: Range,
+    /// Both ends' work for a message's bytes: copies and segments.
+    bulk: Range,
     because: String,
 }
 
@@ -187,6 +196,10 @@ fn work(site: &Site, known: Option<&Known>, flow: &Flow) -> Work {
         flow.transport, out.low, out.high, part_out.low, part_out.high, inward.low, inward.high
     );
     Work {
+        bulk: sum(
+            scaled(copies, 2.0),
+            ns(scaled(sum(part_out, part_in), segments)),
+        ),
         sender,
         receiver,
         copies,
@@ -236,13 +249,13 @@ fn steady(site: &Site, known: Option<&Known>, flow: &Flow) -> Estimate {
         let (time, how) = match flow.is_same_cpu {
             true => {
                 let both = sum(work.sender, work.receiver);
-                let time = range(0.7 * both.low, 1.1 * both.likely, 1.6 * both.high);
+                let time = range(0.8 * both.low, 1.1 * both.likely, 1.6 * both.high);
                 (time, "one CPU does both ends' work")
             }
             false => {
                 let slower = slower(work.sender, work.receiver);
                 // They contend for the buffers' lines and wait for each other now and then.
-                let time = range(0.7 * slower.low, 1.15 * slower.likely, 1.7 * slower.high);
+                let time = range(0.8 * slower.low, 1.15 * slower.likely, 1.8 * slower.high);
                 (time, "the slower end decides")
             }
         };
@@ -256,10 +269,10 @@ fn steady(site: &Site, known: Option<&Known>, flow: &Flow) -> Estimate {
         };
         match (is_udp, flow.is_same_cpu) {
             (false, _) => rate,
-            (true, false) => rate.widened(2.5, 1.2, "a sender may outrun its receiver (÷ 2.5)"),
+            (true, false) => rate.widened(1.8, 1.1, "a sender may outrun its receiver (÷ 1.8)"),
             (true, true) => rate.widened(
-                12.0,
-                1.3,
+                10.0,
+                1.2,
                 "the sender fills and overfills the buffer in its turns",
             ),
         }
@@ -359,7 +372,7 @@ pub(crate) fn transfer_time(site: &Site, known: Option<&Known>, flow: &Flow) -> 
         let trip = super::round_trip(&way, flow.transport, flow.message, 1);
         let signs = sum(trip.range, scaled(stack.range, 2.0));
         let all = sum(bytes_ns, signs);
-        let most = if is_here { 1.6 } else { 4.0 };
+        let most = if is_here { 1.4 } else { 4.0 };
         return Estimate {
             range: range(all.low, all.likely, most * all.high),
             because: format!(
@@ -370,13 +383,8 @@ pub(crate) fn transfer_time(site: &Site, known: Option<&Known>, flow: &Flow) -> 
         };
     }
     let work = work(site, known, flow);
-    let one_way = sum(sum(work.sender, work.receiver), stack.range);
-    let mut both = range(
-        // What overlaps of a message in parts is not waited for.
-        1.2 * (work.copies.low + 0.6 * stack.range.low),
-        2.0 * one_way.likely,
-        2.5 * one_way.high,
-    );
+    let one_way = sum(stack.range, work.bulk);
+    let mut both = range(1.3 * one_way.low, 2.4 * one_way.likely, 2.6 * one_way.high);
     // Threads that share a CPU wait for each other's turns.
     let cpus = site.cpus.len().max(1) as f64;
     let threads = flow.streams as f64 * if is_here { 2.0 } else { 1.0 };
@@ -401,12 +409,12 @@ pub(crate) fn peak(site: &Site, known: Option<&Known>, flow: &Flow) -> Estimate 
     let of = bandwidth(site, known, flow);
     let (likely, high, why) = match flow.transfer {
         Transfer::Steady if flow.is_same_cpu => (
-            1.25,
-            6.0,
+            1.6,
+            4.0,
             "a block in which the receiver alone reads what lay in its buffer",
         ),
-        Transfer::Steady => (1.1, 2.5, "the best block of a window, bursts included"),
-        _ => (1.2, 3.0, "the best transfer"),
+        Transfer::Steady => (1.2, 1.9, "the best block of a window, bursts included"),
+        _ => (1.3, 2.2, "the best transfer"),
     };
     Estimate {
         range: range(of.range.low, likely * of.range.likely, high * of.range.high),
@@ -439,16 +447,22 @@ pub(crate) fn message_cpu(
     let work = work(site, known, flow);
     let own = match (flow.transfer, is_sender) {
         (Transfer::ThereAndBack, _) => {
-            let pair = sum(work.sender, work.receiver);
-            range(0.3 * pair.low, 0.7 * pair.likely, 1.5 * pair.high)
+            // One out and one in for two messages; who wakes the other pays for it.
+            let waking = match (site.peer.is_some(), flow.is_same_cpu) {
+                (true, _) => Waking::Interrupt,
+                (false, true) => Waking::Same,
+                (false, false) => Waking::Other,
+            };
+            let pair = super::stack_cost(site, known, flow.transport, waking);
+            scaled(sum(pair.range, work.bulk), 0.5)
         }
         (_, true) => work.sender,
         (_, false) => work.receiver,
     };
     // Waiting is sleeping, but each sleep and waking is work; softirqs land on either end.
     let (low, likely, high) = match flow.transfer {
-        Transfer::Steady => (0.5, 1.1, 3.0),
-        _ => (0.5, 1.2, 6.0),
+        Transfer::Steady => (0.6, 1.1, 2.2),
+        _ => (0.5, 1.4, 3.5),
     };
     let mut range = range(low * own.low, likely * own.likely, high * own.high);
     if site.peer.is_some() {
@@ -482,7 +496,10 @@ pub(crate) fn byte_cpu(
         because: message.because,
     };
     match (flow.transport, is_sender) {
-        (Transport::Udp, true) => each.widened(1.0, 12.0, "of those lost as well (x 12)"),
+        (Transport::Udp, true) if flow.is_same_cpu || site.peer.is_some() => {
+            each.widened(1.0, 10.0, "for those that are lost as well (x 10)")
+        }
+        (Transport::Udp, true) => each.widened(1.0, 2.0, "for those that are lost as well (x 2)"),
         _ => each,
     }
 }
@@ -513,7 +530,12 @@ pub(crate) fn share(site: &Site, flow: &Flow, metric: &str) -> Option<Estimate> 
             1.0,
             "where the send buffer has not grown for the round trip",
         ),
-        "retransmitted" if is_here => (0.0, 0.0, 1e-3, "loopback loses nothing"),
+        "retransmitted" if is_here => (
+            0.0,
+            1e-4,
+            0.01,
+            "loopback loses nothing, but a probe for what may be lost is sent again",
+        ),
         "retransmitted" if is_doubtful => (0.0, 0.002, 0.3, "a way that may lose segments"),
         "retransmitted" => (0.0, 1e-4, 0.1, "queues that overflow until the window fits"),
         "loss_path" if is_here => (0.0, 0.0, 0.02, "loopback: the sender's call delivers"),
@@ -576,7 +598,7 @@ pub(crate) fn measure_of(site: &Site, known: &Known, flow: &Flow) -> Option<(f64
     Some((
         best * at_once,
         format!(
-            "over copying, {how}: one thread copies {:.1} GB/s (memory.bandwidth, half of its program bytes){}; \
+            "over copying, {how}: one thread copies {:.1} GB/s in the last cache (memory.bandwidth, half of its program bytes){}; \
              loopback: no link",
             best / 1e9,
             if at_once > 1.0 {
@@ -595,9 +617,9 @@ pub(crate) fn efficiency(site: &Site, flow: &Flow) -> Option<Estimate> {
         // Calls and segments beside the copies; small messages are nearly all calls.
         let copied = flow.message as f64 / (flow.message as f64 + 12_000.0);
         return Some(Estimate::new(
-            0.02 * copied,
-            0.3 * copied,
-            1.3,
+            0.1 * copied,
+            0.4 * copied,
+            1.5 * copied,
             "loopback: copies, and for each message calls and protocols beside them",
         ));
     }
@@ -634,7 +656,10 @@ mod tests {
 
     fn copying(rate: f64) -> Known {
         let mut known = Known::default();
-        let case = CaseId::new().with("op", "copy").with("threads", 1_u64);
+        let case = CaseId::new()
+            .with("op", "copy")
+            .with("level", "DRAM")
+            .with("threads", 1_u64);
         let key = Key::new("memory.bandwidth", &case, "bandwidth");
         known.insert(key, rate);
         known
