@@ -13,7 +13,7 @@ use crate::session::site::{self, Files};
 use anyhow::{Context, Result, bail};
 use metal::wait::Want;
 use record::event::Calibration;
-use std::net::IpAddr;
+use std::net::{IpAddr, TcpListener};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
@@ -406,20 +406,12 @@ fn prepare(office: &Office<'_>, open: &Open, way: Way) -> Result<Prepared> {
     let address = office.data.or(way.here).context(
         "the agent does not know by which of its addresses it is reached: give it one with --data ADDR",
     )?;
-    let root = Root::live(Outside::live());
-    let host = Host::read(&root);
+    has_address(address)?;
+    let site = site(office)?;
     let there = way.there.or(open.near_address);
     let interface = there
-        .and_then(|there| host.net.way_to(there))
+        .and_then(|there| site.host.net.way_to(there))
         .map(|(interface, _)| interface.name.clone());
-    let site = site::site(
-        host,
-        &root,
-        office.cpus,
-        Files::Nowhere,
-        Preset::Standard,
-        office.stop,
-    )?;
     let cpu = *site.cpus.first().context("the agent has no CPU")?;
     let mut worker = (office.start)()?;
     worker.order(&ToWorker::Calibrate(CalibrateOrder {
@@ -432,6 +424,33 @@ fn prepare(office: &Office<'_>, open: &Open, way: Way) -> Result<Prepared> {
         address,
         interface,
         worker,
+    })
+}
+
+/// This host as it is now, with the CPUs that the far ends use.
+///
+/// # Errors
+/// The CPUs of the office cannot be used, or its address of data connections is not this host's.
+pub fn site(office: &Office<'_>) -> Result<Site> {
+    office.data.map(has_address).transpose()?;
+    let root = Root::live(Outside::live());
+    let host = Host::read(&root);
+    Ok(site::site(
+        host,
+        &root,
+        office.cpus,
+        Files::Nowhere,
+        Preset::Standard,
+        office.stop,
+    )?)
+}
+
+/// Data connections are listened for at this address.
+fn has_address(address: IpAddr) -> Result<()> {
+    TcpListener::bind((address, 0)).map(drop).with_context(|| {
+        format!(
+            "the agent's host has no address {address}: give it the one that sessions reach it by, with --data ADDR"
+        )
     })
 }
 
