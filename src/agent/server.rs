@@ -27,7 +27,7 @@ const CALIBRATION_TIME: Duration = Duration::from_secs(30);
 const EXPECTED_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 /// A session that said nothing for this time, and for as long as it expected to take, makes room for
 /// another one that asks.
-const SILENCE_MAX: Duration = Duration::from_secs(600);
+pub const SILENCE_MAX: Duration = Duration::from_secs(600);
 
 /// What all sessions of an agent share.
 pub struct Office<'agent> {
@@ -35,6 +35,8 @@ pub struct Office<'agent> {
     pub cpus: Option<&'agent str>,
     /// The address of data connections; that of the session's connection where there is none.
     pub data: Option<IpAddr>,
+    /// How long a session is kept at least that says nothing, where another one asks.
+    pub silence: Duration,
     /// Starts a worker.
     pub start: fn() -> Result<Box<dyn Hired>>,
     /// Told what happens, a line each.
@@ -179,7 +181,7 @@ impl<'agent> Served<'agent> {
 
     /// Whether it makes room for another one: it said nothing for longer than it expected to take.
     pub fn is_forsaken(&self) -> bool {
-        self.heard.elapsed() > self.expected.max(SILENCE_MAX)
+        self.heard.elapsed() > self.expected.max(self.office.silence)
     }
 
     /// What to wait for: the session, and its worker where there is one.

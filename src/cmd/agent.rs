@@ -2,7 +2,7 @@
 
 use crate::agent::key::Key;
 use crate::agent::listen::Listen;
-use crate::agent::server::{self, Office, Way, start_worker};
+use crate::agent::server::{self, Office, SILENCE_MAX, Way, start_worker};
 use crate::agent::stdio;
 use crate::cmd::run::stop_flag;
 use crate::cmd::{Failure, output};
@@ -66,6 +66,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let office = Office {
         cpus: args.cpu.as_deref(),
         data: args.data,
+        silence: SILENCE_MAX,
         start: start_worker,
         tell: &|line| output::diagnose(&format!("plumb agent: {line}")),
         stop: &stop,
