@@ -222,7 +222,7 @@ fn no_bytes_of_others_come_through_the_handshake_at_an_agent() {
         transcript(&Key::random().unwrap()).0,
         hello(Role::Agent).to_vec(),
     ];
-    fuzz(60, corpus, |input, rng| {
+    fuzz(300, corpus, |input, rng| {
         let mut responder = Responder::new(&key).unwrap();
         let mut out = Vec::new();
         let mut fed = Ok(None);
@@ -254,7 +254,7 @@ fn no_bytes_of_others_come_through_the_handshake_at_a_session() {
         transcript(&Key::random().unwrap()).1,
         b"SSH-2.0-OpenSSH_9.9\r\n".to_vec(),
     ];
-    fuzz(60, corpus, |input, rng| {
+    fuzz(300, corpus, |input, rng| {
         let mut out = Vec::new();
         let mut initiator = Initiator::new(&key, &mut out).unwrap();
         let said = out.len();
@@ -283,7 +283,7 @@ fn sealed_records_are_opened_as_they_were_sealed_or_not_at_all() {
     let texts: [&[u8]; 4] = [b"first", b"", &[5; 300], b"last"];
     let whole = texts.concat();
     let corpus = vec![vec![0; 4 * 18 + whole.len()]];
-    fuzz(25, corpus, |input, rng| {
+    fuzz(100, corpus, |input, rng| {
         session.clear();
         agent.clear();
         let mut initiator = Initiator::new(&key, &mut session).unwrap();
