@@ -9,9 +9,9 @@
 //! scored against the published reports ([`super::published`]).
 
 pub(crate) mod loaded;
+pub(crate) mod ping;
 pub(crate) mod request;
 pub(crate) mod rtt;
-pub(crate) mod ping;
 mod stack;
 mod way;
 
