@@ -7,9 +7,7 @@ use super::health::health;
 use super::sample;
 use super::score::score;
 use super::verdict::Verdict;
-use record::event::{
-    Ending, Event, Histogram, PredictionKind, Raw, RoundStatus, Samples,
-};
+use record::event::{Ending, Event, Histogram, PredictionKind, Raw, RoundStatus, Samples};
 use record::key::{CaseId, Key};
 use record::run::Run;
 
@@ -71,7 +69,10 @@ fn events_that_never_ended_are_said_as_at_least() {
     let rung = of(&figures, "memory.latency", &case, "latency");
     let stats = rung.stats.as_ref().unwrap();
     assert_eq!((stats.samples, stats.censored), (60, 12));
-    assert_eq!((stats.p50, stats.p90, stats.p99, stats.max), (10.0, 20.0, 20.0, 20.0));
+    assert_eq!(
+        (stats.p50, stats.p90, stats.p99, stats.max),
+        (10.0, 20.0, 20.0, 20.0)
+    );
     assert_eq!(stats.at_least, ["p90", "p99", "max"]);
     let told = rung.notes.iter().find(|note| note.contains("never ended"));
     let told = told.expect("it is said");

@@ -345,9 +345,7 @@ pub(super) fn measured_trip(
     });
     let apart = |message: u64| (message.max(1) as f64 / bytes.max(1) as f64).ln().abs();
     let nearest = trips.map(|(case, ns)| (apart(case.int("message").unwrap_or(bytes)), ns));
-    nearest
-        .min_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, ns)| ns)
+    nearest.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, ns)| ns)
 }
 
 #[cfg(test)]

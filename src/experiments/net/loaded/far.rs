@@ -24,6 +24,9 @@ const MESSAGE_BYTES_MAX: usize = 1 << 20;
 /// A thread that waits for datagrams looks this often whether the case is over.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// A stream that brings nothing for so long after its window is silent.
+const FIRST_PIECE_TIME: Duration = Duration::from_secs(2);
+
 /// What the near end wants of a case.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Ask {
@@ -125,6 +128,11 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
     let Said::Stop = call.line.hear(PATIENCE)? else {
         bail!("the near end does not say that all ends");
     };
+    // A window in which not a single piece came in says nothing of a rate: it goes on until one does.
+    let late = Instant::now() + FIRST_PIECE_TIME;
+    while ask.up > 0 && traffic.received() == received && Instant::now() < late {
+        thread::sleep(Duration::from_millis(1));
+    }
     let told = Told::Counted {
         received: traffic.received() - received,
         sent: traffic.sent() - sent,
@@ -132,11 +140,12 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
         used: usage.end(),
         broken: traffic.broken(),
     };
+    traffic.leave();
+    call.line.tell(&told)?;
     drop(traffic);
     if cpu == traffic_cpu {
         far.planned_switches(turns.taken());
     }
-    call.line.tell(&told)?;
     // The near end goes on with round trips until the queues are empty, and leaves.
     let mut is_open = true;
     let until = until();

@@ -158,18 +158,27 @@ impl<'case> Party<'case> {
         let usage = Usage::begin(&self.cpus);
         let (received, sent) = (traffic.received(), traffic.sent());
         let begin = prober.clock.start();
-        let beside = prober.many(window_ns, self.least, LONGEST_NS)?;
+        let mut beside = prober.many(window_ns, self.least, LONGEST_NS)?;
+        // A window in which not a single piece came in says nothing of a rate: it goes on until one does.
+        let late_ns = window_ns + LONGEST_NS;
+        while self.shape.way != Way::Up
+            && traffic.received() == received
+            && prober.clock.between_ns(begin, prober.clock.end()) < late_ns
+        {
+            beside.extend(prober.many(1e6, 1, LONGEST_NS)?);
+        }
         let near_ns = prober.clock.between_ns(begin, prober.clock.end());
         let (received, sent) = (traffic.received() - received, traffic.sent() - sent);
         let used = usage.end();
-        self.line.tell(&Said::Stop)?;
         let streams = Streams::of(&traffic)?;
         let broken = traffic.broken();
+        traffic.leave();
+        self.line.tell(&Said::Stop)?;
+        let counted: Told = self.line.hear(PATIENCE)?;
         drop(traffic);
         if self.cpus[0] == self.cpus[1] {
             bench.planned_switches(turns.taken());
         }
-        let counted: Told = self.line.hear(PATIENCE)?;
         let Told::Counted {
             received: far_received,
             sent: far_sent,
@@ -272,6 +281,11 @@ impl Streams {
 }
 
 impl Trips {
+    fn extend(&mut self, more: Trips) {
+        self.ns.extend(more.ns);
+        self.without_answer += more.without_answer;
+    }
+
     /// # Errors
     /// Half of the round trips or more had no answer: a figure would be of the lucky ones.
     fn most_answered(self) -> Result<Trips> {

@@ -28,6 +28,8 @@ struct Shared {
     received: AtomicU64,
     sent: AtomicU64,
     is_over: AtomicBool,
+    /// The other end may go from now on.
+    is_leaving: AtomicBool,
     /// Streams that broke down by themselves.
     broken: AtomicU64,
 }
@@ -63,8 +65,9 @@ impl Traffic {
                     true => send(stream, &shared),
                     false => take(stream, &shared),
                 };
-                let is_over = shared.is_over.load(Ordering::Relaxed);
-                if !is_placed || (moved.is_err() && !is_over) {
+                let is_expected = shared.is_over.load(Ordering::Relaxed)
+                    || shared.is_leaving.load(Ordering::Relaxed);
+                if !is_placed || (moved.is_err() && !is_expected) {
                     shared.broken.fetch_add(1, Ordering::Relaxed);
                 }
             };
@@ -88,6 +91,11 @@ impl Traffic {
     /// Streams that broke down.
     pub(super) fn broken(&self) -> u64 {
         self.shared.broken.load(Ordering::Relaxed)
+    }
+
+    /// From now on a stream that the other end leaves has not broken down.
+    pub(super) fn leave(&self) {
+        self.shared.is_leaving.store(true, Ordering::Relaxed);
     }
 
     /// The sockets, for what the kernel knows of them.

@@ -3,9 +3,9 @@ use super::far::{Ask, Told};
 use crate::experiment::{Experiment, Known, Peer, Preset};
 use crate::experiments::net::ends::tests::{loopback_site, order, rehearse_both, with_far};
 use crate::experiments::net::ends::{Door, PATIENCE};
+use crate::experiments::tests::{check, params, recorded, sites};
 use crate::link::{Endpoint, RoundOrder};
 use crate::measure::{Bench, FarEnd};
-use crate::experiments::tests::{check, params, recorded, sites};
 use record::event::Samples;
 use std::time::{Duration, Instant};
 
@@ -166,7 +166,9 @@ fn reason_with(after: impl Fn(&mut Vec<std::net::TcpStream>) + Sync) -> String {
     let set = [("load", "closed")];
     let all = params(EXPERIMENT.card(), Preset::Rehearsal, &set);
     let series = EXPERIMENT.series(&site, &all).unwrap().series.remove(0);
-    let series = EXPERIMENT.resolve(&site, &Known::default(), series).unwrap();
+    let series = EXPERIMENT
+        .resolve(&site, &Known::default(), series)
+        .unwrap();
     let order = std::thread::scope(|scope| {
         let made = scope.spawn(|| order(&site, series.clone()));
         made.join().unwrap()
@@ -188,7 +190,11 @@ fn reason_with(after: impl Fn(&mut Vec<std::net::TcpStream>) + Sync) -> String {
     };
     let near = |far: Endpoint| {
         let far = Some(far);
-        let mut bench = Bench::new(RoundOrder { far, ..order.clone() }).unwrap();
+        let mut bench = Bench::new(RoundOrder {
+            far,
+            ..order.clone()
+        })
+        .unwrap();
         EXPERIMENT.measure(&series, &mut bench).unwrap();
         bench.finish().unwrap()
     };
@@ -206,6 +212,10 @@ fn a_far_end_that_is_silent_or_gone_fails_the_case_with_the_reason() {
     let silent = reason_with(|_| {});
     assert!(silent.contains("answers nothing"), "{silent}");
     let gone = reason_with(Vec::clear);
-    let is_told = ["closed a connection", "receiving a reply", "sending a request"];
+    let is_told = [
+        "closed a connection",
+        "receiving a reply",
+        "sending a request",
+    ];
     assert!(is_told.iter().any(|part| gone.contains(part)), "{gone}");
 }
