@@ -165,7 +165,7 @@ impl Ends for OneThread<'_> {
             .map(|_| Ok(self.opener.open()?.stream))
             .collect::<Result<_>>()?;
         let (took, taken) = timed(self.opener.clock, || {
-            let accept = |_| Ok(self.listener.accept().context("accepting")?);
+            let accept = |_| self.listener.accept().context("accepting");
             (0..count).map(accept).collect::<Result<Vec<_>>>()
         })?;
         let ours: Vec<SocketAddr> = waiting
