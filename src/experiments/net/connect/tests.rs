@@ -9,7 +9,7 @@ use crate::link::{Endpoint, RoundOrder};
 use crate::measure::{Bench, Clock, FarEnd};
 use record::case::Case;
 use record::key::CaseId;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 const PRESETS: [Preset; 4] = [
@@ -240,6 +240,20 @@ fn a_closed_port_refuses_and_says_so() {
             .to_string()
             .contains("somebody listens")
     );
+}
+
+/// A far end that went silent, as one behind a cable that was cut.
+#[test]
+fn a_far_end_that_says_nothing_more_fails_the_case_within_the_limit() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let _silent = listener.accept().unwrap();
+    super::far::limited(&near).unwrap();
+    assert_eq!(near.read_timeout().unwrap(), Some(super::far::LIMIT));
+    near.set_read_timeout(Some(Duration::from_millis(20)))
+        .unwrap();
+    let error = super::near::paced(&mut near, super::talk::ACCEPTED).unwrap_err();
+    assert!(error.to_string().contains("waiting for the far end"));
 }
 
 /// The far end of another host, by an address of this one: no source rotates, ports are counted, and no clock
