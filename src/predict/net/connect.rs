@@ -19,11 +19,13 @@ const CONNECT: Range = range(1_500.0, 4_500.0, 16_000.0);
 /// A connection that the kernel makes of a SYN and an acknowledgement, put into the queue.
 const CHILD: Range = range(2_000.0, 6_000.0, 18_000.0);
 /// accept(2) of one that waits: a file and an inode.
-const ACCEPT: Range = range(1_200.0, 3_600.0, 12_000.0);
+const ACCEPT: Range = range(1_500.0, 4_000.0, 9_500.0);
 /// close(2): the descriptor, a FIN through the stack as far as the driver …
-const CLOSE: Range = range(1_800.0, 5_500.0, 22_000.0);
-/// … and over loopback through the other end's as well, within the same call.
-const CLOSE_FAR: Range = range(800.0, 4_000.0, 14_000.0);
+const CLOSE: Range = range(2_200.0, 5_000.0, 16_000.0);
+/// … over loopback through the other end's as well, within the same call …
+const CLOSE_FAR: Range = range(1_000.0, 3_500.0, 13_000.0);
+/// … and by the end that closes second the connection's own end: both sockets freed, TIME_WAIT entered.
+const CLOSE_SECOND: Range = range(1_500.0, 4_500.0, 14_000.0);
 /// Cycles around a connection that are not its figures': tokens, answers, limits, states asked for.
 const AROUND: Range = range(9_000.0, 28_000.0, 110_000.0);
 /// Of a sleeping CPU's waking the part that who wakes it takes part in.
@@ -71,11 +73,10 @@ pub(crate) fn figure(
         ),
         (_, "accepted") => Ok(law.accepted()),
         (_, "client_close" | "server_close") => {
-            let wakes = client_first == (metric == "client_close");
-            Ok(match wakes {
-                true => law.asking(law.close()),
-                false => law.close(),
-            })
+            let is_first = client_first == (metric == "client_close");
+            let close = law.close(is_first);
+            // Who closes first wakes the other, which waits for it.
+            Ok(if is_first { law.asking(close) } else { close })
         }
         (_, "client_fin") => Ok(law.fin(client_first)),
         (_, "server_fin") => Ok(law.fin(!client_first)),
@@ -335,22 +336,24 @@ impl Law<'_> {
         all
     }
 
-    fn close(&self) -> Estimate {
-        let cycles = match self.is_remote() {
-            true => CLOSE,
-            false => sum(CLOSE, CLOSE_FAR),
+    fn close(&self, is_first: bool) -> Estimate {
+        let (mut cycles, mut what) = match self.is_remote() {
+            true => (CLOSE, "a FIN sent, nothing waited for".to_owned()),
+            false => (
+                sum(CLOSE, CLOSE_FAR),
+                "a FIN through both ends' stack within the call".to_owned(),
+            ),
         };
-        let what = match self.is_remote() {
-            true => "a FIN sent, nothing waited for",
-            false => "a FIN through both ends' stack within the call",
-        };
-        self.call(cycles, what)
+        if !is_first {
+            cycles = sum(cycles, CLOSE_SECOND);
+            what.push_str(", the connection freed");
+        }
+        self.call(cycles, &what)
     }
 
     /// A FIN until it is acknowledged: that of who closes first comes with the other's own FIN.
     fn fin(&self, is_first: bool) -> Estimate {
-        let close = self.close();
-        let mut all = close.clone();
+        let mut all = self.close(is_first);
         if self.is_remote() {
             let trip = self.handshake();
             all = Estimate {
@@ -361,7 +364,7 @@ impl Law<'_> {
         if !is_first {
             return all.and("the kernel acknowledges the second FIN at once");
         }
-        all.range = sum(all.range, close.range);
+        all.range = sum(all.range, self.close(false).range);
         all = all.and("the first FIN is acknowledged by the other end's own");
         if let Some(woken) = self.woken() {
             all = Estimate {
@@ -380,7 +383,10 @@ impl Law<'_> {
 
     /// CPU time of a whole connection at one end.
     fn cpu(&self, is_near: bool) -> Estimate {
-        let mut parts = vec![self.close(), self.call(AROUND, "token, answer, limits")];
+        let mut parts = vec![
+            self.close(false),
+            self.call(AROUND, "token, answer, limits"),
+        ];
         // Each end wakes the other several times: by token, answer, pace and FIN.
         parts.extend(self.asked().map(|asked| Estimate {
             range: scaled(asked, WAKES),
@@ -395,7 +401,7 @@ impl Law<'_> {
         };
         parts.push(own);
         if self.ends == "one_thread" {
-            parts.extend([self.accept(), self.close()]);
+            parts.extend([self.accept(), self.close(true)]);
         }
         if !self.is_remote() && is_near {
             // Over loopback the client's call does the work of both kernels.

@@ -21,9 +21,9 @@ pub(super) const LIMIT: Duration = Duration::from_secs(5);
 const TOKEN: Duration = Duration::from_secs(2);
 /// The near end is looked for so often while nobody connects.
 const LOOK: Duration = Duration::from_millis(500);
-/// The near end may be busy for so long before it says the next wish; where it is gone, that is heard at
-/// once.
-const IDLE: Duration = Duration::from_secs(60);
+/// The near end may be busy for so long before it says the next wish; where its process is gone, that is
+/// heard at once.
+const IDLE: Duration = Duration::from_secs(15);
 
 /// Serves one case.
 ///
@@ -65,7 +65,11 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
         closer: ask.closer,
     };
     let mut pace = match ask.listener {
-        Listener::Ready => Some(acceptor.door.admit(Instant::now() + LIMIT)?.0),
+        Listener::Ready => {
+            let (pace, _) = acceptor.door.admit(Instant::now() + LIMIT)?;
+            limited(&pace)?;
+            Some(pace)
+        }
         _ => None,
     };
     loop {

@@ -165,7 +165,7 @@ impl Ends for OneThread<'_> {
             .map(|_| Ok(self.opener.open()?.stream))
             .collect::<Result<_>>()?;
         let (took, taken) = timed(self.opener.clock, || {
-            let accept = |_| Ok(self.listener.accept().context("accepting")?);
+            let accept = |_| self.listener.accept().context("accepting");
             (0..count).map(accept).collect::<Result<Vec<_>>>()
         })?;
         let ours: Vec<SocketAddr> = waiting
@@ -192,25 +192,27 @@ pub(super) struct TwoEnds<'round> {
     pub(super) is_one_clock: bool,
 }
 
-impl TwoEnds<'_> {
-    /// Waits until the far end says that it is about to accept, or has accepted. What it said of a stranger
-    /// before is passed over.
-    fn paced(&mut self, word: u8) -> Result<()> {
-        let mut said = [0];
-        while said != [word] {
-            self.pace
-                .read_exact(&mut said)
-                .context("waiting for the far end to accept")?;
-        }
-        Ok(())
+/// Waits until the far end says that it is about to accept, or has accepted. What it said of a stranger before
+/// is passed over.
+///
+/// # Errors
+/// It says nothing in time, or is gone.
+pub(super) fn paced(pace: &mut TcpStream, word: u8) -> Result<()> {
+    let mut said = [0];
+    while said != [word] {
+        pace.read_exact(&mut said)
+            .context("waiting for the far end to accept")?;
     }
+    Ok(())
+}
 
+impl TwoEnds<'_> {
     /// One connection from its begin to its end; ticks when it began, and whether it was late.
     fn one(&mut self, number: u64, token: &[u8], events: &mut Events) -> Result<(u64, bool)> {
-        self.paced(ABOUT_TO_ACCEPT)?;
+        paced(&mut self.pace, ABOUT_TO_ACCEPT)?;
         let mut opened = self.opener.open()?;
         // On one CPU the acceptor has its turn now, and not when all else is said.
-        self.paced(ACCEPTED)?;
+        paced(&mut self.pace, ACCEPTED)?;
         opened.stream.write_all(token).context("saying a token")?;
         events.opened(&opened);
         let Opened {

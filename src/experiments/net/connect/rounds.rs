@@ -1,7 +1,7 @@
 //! One case of one round: warm-up, connections in chunks until their number or their time is over, queues
 //! that are emptied, and what is recorded of all of it.
 
-use super::far::LIMIT;
+use super::far::{LIMIT, limited};
 use super::near::{Ends, Events, OneThread, TwoEnds};
 use super::opening::{Opener, Pending, reset, wait};
 use super::sources::{NoPort, Sources, in_use};
@@ -103,8 +103,11 @@ pub(super) fn measure(bench: &mut Bench, case: &Case, round: &mut Round) -> Resu
     let mut opener = Opener::new(clock, to, sources, LIMIT);
     let mut ended = match plan.listener {
         Listener::Ready => {
+            let pace = dial.connect()?;
+            // A far end that is silent for ever, as behind a cable that was cut, is waited for as long.
+            limited(&pace)?;
             let mut ends = TwoEnds {
-                pace: dial.connect()?,
+                pace,
                 dial,
                 line,
                 opener,

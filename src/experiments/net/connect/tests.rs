@@ -1,14 +1,15 @@
 use super::opening::{Opener, Unanswered, wait};
 use super::sources::Sources;
 use super::{CARD, EXPERIMENT};
-use crate::experiment::{Experiment, Peer, Preset, Site};
-use crate::experiments::net::ends::tests::{loopback_site, rehearse_both};
+use crate::experiment::{Experiment, Known, Peer, Preset, Site};
+use crate::experiments::net::ends::tests::{loopback_site, order, rehearse_both, with_far};
 use crate::experiments::tests::{Rehearsed, check, params, recorded, sites};
 use crate::host::ports::Ports;
-use crate::measure::Clock;
+use crate::link::{Endpoint, RoundOrder};
+use crate::measure::{Bench, Clock, FarEnd};
 use record::case::Case;
 use record::key::CaseId;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 const PRESETS: [Preset; 4] = [
@@ -239,6 +240,75 @@ fn a_closed_port_refuses_and_says_so() {
             .to_string()
             .contains("somebody listens")
     );
+}
+
+/// A far end that went silent, as one behind a cable that was cut.
+#[test]
+fn a_far_end_that_says_nothing_more_fails_the_case_within_the_limit() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let _silent = listener.accept().unwrap();
+    super::far::limited(&near).unwrap();
+    assert_eq!(near.read_timeout().unwrap(), Some(super::far::LIMIT));
+    near.set_read_timeout(Some(Duration::from_millis(20)))
+        .unwrap();
+    let error = super::near::paced(&mut near, super::talk::ACCEPTED).unwrap_err();
+    assert!(error.to_string().contains("waiting for the far end"));
+}
+
+/// The far end of another host, by an address of this one: no source rotates, ports are counted, and no clock
+/// is shared.
+#[test]
+fn against_a_peer_by_ipv6_every_figure_but_one_is_measured() {
+    let address: IpAddr = "::1".parse().unwrap();
+    if TcpListener::bind((address, 0)).is_err() {
+        println!("skipped: no IPv6 here");
+        return;
+    }
+    let site = with_peer(&loopback_site(), "::1");
+    let set = [("listener", "ready,refusing"), ("connections", "12")];
+    let params = params(&CARD, Preset::Rehearsal, &set);
+    let series = EXPERIMENT.series(&site, &params).unwrap().series.remove(0);
+    let series = EXPERIMENT
+        .resolve(&site, &Known::default(), series)
+        .unwrap();
+    let order = std::thread::scope(|scope| {
+        let order = scope.spawn(|| order(&site, series.clone()));
+        order.join().unwrap()
+    });
+    let order = RoundOrder {
+        far_address: Some(address),
+        ..order
+    };
+    let near = |far: Endpoint| {
+        let order = RoundOrder {
+            far: Some(far),
+            ..order.clone()
+        };
+        let mut bench = Bench::new(order).unwrap();
+        EXPERIMENT.measure(&series, &mut bench).unwrap();
+        bench.finish().unwrap()
+    };
+    let serve = |far: &mut FarEnd| EXPERIMENT.serve(&series, far);
+    let (served, (samples, _, _, done)) = with_far(&order, serve, near);
+    served.unwrap();
+    assert!(done.failed.is_empty(), "{:?}", done.failed);
+    let of = |metric: &str, listener: &str| {
+        let mut all = samples.iter();
+        all.find(|of| of.metric == metric && of.case.text("listener") == Some(listener))
+    };
+    for metric in CARD.metrics {
+        let lacks = ["accepted", "connect_late"].contains(&&*metric.name);
+        assert_eq!(
+            of(&metric.name, "ready").is_none(),
+            lacks,
+            "{}",
+            metric.name
+        );
+    }
+    let connect = of("connect", "ready").unwrap();
+    assert!(connect.quantities.contains_key("ports_in_use"));
+    assert!(of("connect", "refusing").is_some());
 }
 
 /// IPv6 has one loopback address: its source is the kernel's.
