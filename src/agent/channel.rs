@@ -156,7 +156,11 @@ impl Channel {
             Role::Session => Role::Agent,
             Role::Agent => Role::Session,
         };
-        carrier.write_all(&hello(role), deadline, stop)?;
+        match carrier.write_all(&hello(role), deadline, stop) {
+            // One that has ended may have said why.
+            Err(error) if matches!(error.downcast_ref(), Some(Lost::Closed)) => {}
+            said => said?,
+        }
         let mut heard = Vec::new();
         while heard.len() < HELLO_BYTES {
             let mut bytes = [0; HELLO_BYTES];
@@ -196,6 +200,19 @@ impl Channel {
     /// # Errors
     /// [`Lost`] or [`Interrupted`].
     pub fn send(&mut self, message: &impl Serialize, stop: &AtomicBool) -> Result<()> {
+        self.send_within(message, FRAME_TIME, stop)
+    }
+
+    /// Sends a message, in a time of its own.
+    ///
+    /// # Errors
+    /// As [`Channel::send`].
+    pub fn send_within(
+        &mut self,
+        message: &impl Serialize,
+        patience: Duration,
+        stop: &AtomicBool,
+    ) -> Result<()> {
         let body = serde_json::to_vec(message).context("a message does not serialise")?;
         let framed = encode(&body, FRAME_BYTES_MAX).map_err(Lost::from)?;
         let bytes = match &mut self.seal {
@@ -207,7 +224,7 @@ impl Channel {
             None => framed,
         };
         self.carrier
-            .write_all(&bytes, Instant::now() + FRAME_TIME, stop)
+            .write_all(&bytes, Instant::now() + patience, stop)
     }
 
     /// Waits for the next message; `None` where none has come whole by the deadline.

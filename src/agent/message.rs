@@ -38,7 +38,7 @@ pub enum ToAgent {
 }
 
 /// What a session says first.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Open {
     /// Its version of plumb: both ends of an experiment are one file.
     pub plumb: String,
@@ -54,6 +54,9 @@ pub struct Open {
     pub window_ns: u64,
     /// The near end's address, where it knows which the agent reaches it by.
     pub near_address: Option<IpAddr>,
+    /// CPUs that its earlier rounds used, the first first; none for the agent's choice.
+    #[serde(default)]
+    pub cpus: Option<Vec<usize>>,
 }
 
 /// From an agent to a session.

@@ -10,14 +10,19 @@
 
 pub mod channel;
 mod check;
+pub mod client;
 pub mod frame;
 pub mod handshake;
+mod heard;
 pub mod key;
 pub mod listen;
 pub mod message;
+mod reach;
 pub mod seal;
 pub mod server;
+mod ssh;
 pub mod stdio;
+pub mod url;
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@ use super::check::check;
 use super::message::{Facts, FromAgent, Open, ToAgent, printable};
 use crate::experiment::{Preset, Site};
 use crate::experiments;
-use crate::host::{Host, Outside, Root, environment};
+use crate::host::{Host, Outside, Root, environment, format_cpus};
 use crate::link::{CalibrateOrder, FromWorker, RoundOrder, ToWorker};
 use crate::session::child::{Interrupted, Worker};
 use crate::session::site::{self, Files};
@@ -409,11 +409,21 @@ fn prepare(office: &Office<'_>, open: &Open, way: Way) -> Result<Prepared> {
         "the agent does not know by which of its addresses it is reached: give it one with --data ADDR",
     )?;
     has_address(address)?;
-    let site = site(office)?;
+    let mut site = site(office)?;
     let there = way.there.or(open.near_address);
     let interface = there
         .and_then(|there| site.host.net.way_to(there))
         .map(|(interface, _)| interface.name.clone());
+    if let Some(then) = &open.cpus {
+        if let Some(gone) = then.iter().find(|cpu| !site.cpus.contains(cpu)) {
+            bail!(
+                "the session's earlier rounds used CPU {gone} of the agent, which uses only {} now: start it \
+                 with those CPUs, or begin a new run",
+                format_cpus(&site.cpus)
+            );
+        }
+        site.cpus.clone_from(then);
+    }
     let cpu = *site.cpus.first().context("the agent has no CPU")?;
     let mut worker = (office.start)()?;
     worker.order(&ToWorker::Calibrate(CalibrateOrder {

@@ -1,6 +1,7 @@
 //! An agent that listens, in the thread of the test, against clients of all kinds in others. Its workers are
 //! threads, too.
 
+mod client;
 mod fuzz;
 mod hostile;
 mod session;
@@ -174,6 +175,7 @@ fn open(host_name: &str) -> ToAgent {
         windows: 10,
         window_ns: 1000,
         near_address: None,
+        cpus: None,
     }))
 }
 

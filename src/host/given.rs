@@ -154,6 +154,16 @@ pub(crate) const FACTS: &[Fact] = &[
         Unit::BitsPerSecond,
         "rate of the link to the peer",
     ),
+    fact(
+        "net.shaped_rate",
+        Unit::BitsPerSecond,
+        "rate of a shaper on the way (tbf, htb), which counts frames without preamble, check sum and gap",
+    ),
+    fact(
+        "net.mtu",
+        Unit::Bytes,
+        "smallest MTU on the way to the peer",
+    ),
     fact("net.rtt", Unit::Nanoseconds, "round trip to the peer"),
 ];
 

@@ -2,6 +2,7 @@
 
 use super::bench::Written;
 use super::book::Book;
+use super::clock::Clock;
 use super::surroundings::Surroundings;
 use crate::link::{Endpoint, FromWorker, RoundOrder, ToWorker, frame};
 use anyhow::{Context, Result, bail};
@@ -10,16 +11,21 @@ use record::event::Samples;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// Bytes of a token before they are written in hexadecimal.
 const TOKEN_BYTES: usize = 16;
+
+/// Where frames of the session come from.
+trait Orders: Read + AsFd + Send {}
+impl<R: Read + AsFd + Send> Orders for R {}
 
 /// One round at the far end.
 pub(crate) struct FarEnd {
     order: RoundOrder,
     book: Book,
     around: Surroundings,
-    reader: Box<dyn Read + Send>,
+    reader: Box<dyn Orders>,
     writer: Box<dyn Write + Send>,
 }
 
@@ -31,7 +37,7 @@ impl FarEnd {
     /// The CPU cannot be pinned to.
     pub(crate) fn new(
         order: RoundOrder,
-        reader: impl Read + Send + 'static,
+        reader: impl Read + AsFd + Send + 'static,
         writer: impl Write + Send + 'static,
     ) -> Result<Self> {
         let around = Surroundings::enter(&order)?;
@@ -83,6 +89,21 @@ impl FarEnd {
             Some(_) => bail!("the session gave another order while the far end was serving"),
             None => bail!("the session ended while the far end was serving"),
         }
+    }
+
+    /// Becomes readable when the session says something or ends: then [`FarEnd::drained`] does not wait.
+    pub(crate) fn session(&self) -> BorrowedFd<'_> {
+        self.reader.as_fd()
+    }
+
+    /// Counts CPUs that served beside the first, for what the environment of the round says.
+    pub(crate) fn use_cpus(&mut self, cpus: &[usize]) {
+        self.around.use_cpus(cpus);
+    }
+
+    /// The clock of this end, for windows of its own.
+    pub(crate) fn clock(&self) -> Clock {
+        self.around.clock
     }
 
     /// Records what arrived here, as [`super::Bench::record`] does.

@@ -41,6 +41,11 @@ const STOPPING: [i32; 2] = [signal_hook::consts::SIGINT, signal_hook::consts::SI
 #[error("interrupted")]
 pub struct Interrupted;
 
+/// A worker said nothing by the deadline.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Silent(pub String);
+
 /// The kernel's OOM killer ended the worker.
 #[derive(Debug, thiserror::Error)]
 #[error("{reason}")]
@@ -238,7 +243,7 @@ impl Worker {
         if self.is_stuck && self.files.dir.is_some() {
             return self.hung(self.started.elapsed()).into();
         }
-        anyhow!("the worker did not answer in time and was ended")
+        Silent("the worker did not answer in time and was ended".to_owned()).into()
     }
 
     /// It said something, or read, or wrote: its time begins anew, if its files may hang.

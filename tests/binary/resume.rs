@@ -260,7 +260,7 @@ fn another_plan_is_refused() {
     );
     refuses(
         "/options/set",
-        json!(["selftest.echo.far=fails"]),
+        json!(["selftest.echo.end=fails"]),
         "other settings",
     );
 }

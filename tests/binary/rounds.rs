@@ -244,7 +244,7 @@ fn rounds_go_on_to_the_last_look_until_the_goal_is_met() {
 #[test]
 fn a_far_end_that_fails_voids_the_round() {
     let here = Here::new();
-    let set = "selftest.echo.far=fails";
+    let set = "selftest.echo.end=fails";
     let answer = here.plumb(&[
         "run",
         "selftest.echo",

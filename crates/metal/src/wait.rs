@@ -30,6 +30,29 @@ pub fn readable(fd: BorrowedFd<'_>, timeout: Duration) -> io::Result<bool> {
     }
 }
 
+/// As [`readable`], for several at once: which of them are, in their order; none after the time is over.
+///
+/// # Errors
+/// What poll(2) reports.
+pub fn which_readable(fds: &[BorrowedFd<'_>], timeout: Duration) -> io::Result<Vec<bool>> {
+    let mut polls: Vec<libc::pollfd> = fds
+        .iter()
+        .map(|fd| libc::pollfd {
+            fd: fd.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        })
+        .collect();
+    let timeout_ms =
+        libc::c_int::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(libc::c_int::MAX);
+    // SAFETY: the pointer and the length are those of `polls`, whose entries are valid.
+    let ready = unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, timeout_ms) };
+    match ready {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(polls.iter().map(|poll| poll.revents != 0).collect()),
+    }
+}
+
 /// Like [`readable`], but looks at a flag that a handler of `signals` sets, and loses none of them
 /// between the look and the wait: they are blocked in the calling thread from before `stopped` is
 /// asked and let through by the wait itself (ppoll(2)). An error of kind `Interrupted` means that
@@ -135,7 +158,7 @@ impl Drop for Blocked {
 
 #[cfg(test)]
 mod tests {
-    use super::{Want, any_unless, readable, readable_unless};
+    use super::{Want, any_unless, readable, readable_unless, which_readable};
     use std::io::Write;
     use std::os::fd::AsFd;
     use std::time::Duration;
@@ -149,6 +172,22 @@ mod tests {
         let (reader, writer) = io_pipe();
         drop(writer);
         assert!(readable(reader.as_fd(), Duration::from_secs(5)).expect("polls"));
+    }
+
+    #[test]
+    fn of_several_those_are_told_that_are_readable() {
+        let (silent, _open) = io_pipe();
+        let (spoken, mut writer) = io_pipe();
+        let (ended, gone) = io_pipe();
+        writer.write_all(b"x").expect("writes");
+        drop(gone);
+        let all = [silent.as_fd(), spoken.as_fd(), ended.as_fd()];
+        let told = which_readable(&all, Duration::from_secs(5)).expect("polls");
+        assert_eq!(told, [false, true, true]);
+        assert_eq!(
+            which_readable(&all[..1], Duration::ZERO).expect("polls"),
+            [false]
+        );
     }
 
     extern "C" fn noted(_: libc::c_int) {}

@@ -143,7 +143,7 @@ pub(crate) fn adds(known: &Known) -> bool {
 /// What one hand-over between two processes at that distance by a pipe takes beyond its calls, as
 /// `os.switch` measured it, in ns: on one CPU the switch, on two the hand-over less the same calls by
 /// one party.
-fn measured_switch(known: &Known, pair: &str) -> Option<f64> {
+pub(crate) fn measured_switch(known: &Known, pair: &str) -> Option<f64> {
     let of = |metric: &str| {
         let is = |case: &CaseId, name: &str, value: &str| case.text(name) == Some(value);
         let mut figures = known.of("os.switch", metric);

@@ -1,0 +1,238 @@
+//! Each exchange on a connection of its own: socket, connect, a message and its echo.
+
+use super::cases::{Protocol, Shape};
+use super::echo::{Ask, Open, Told, listen_unix, unix_address};
+use super::trip::{LOST_MOST_NS, Plan, Ran, cpu_ns, is_same, stamp};
+use crate::experiments::net::ends::{Call, Dial, Door, Line, PATIENCE, PREAMBLE_BYTES};
+use crate::experiments::net::place;
+use crate::experiments::net::usage::Usage;
+use crate::measure::FarEnd;
+use anyhow::{Context, Result, bail, ensure};
+use metal::clock;
+use metal::sleep;
+use metal::socket::{Wait, incoming_cpu, receive, send};
+use socket2::{Domain, SockAddr, Socket, Type};
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+/// Connections of a case in a round, at most.
+const MOST: usize = 1000;
+/// Not timed: they find everything cold.
+const WARM_UP: usize = 4;
+/// Nothing of an exchange waits longer.
+const PATIENCE_EACH: Duration = Duration::from_nanos(LOST_MOST_NS as u64);
+/// How often who accepts looks whether the near end is still there; and a stranger who says nothing in
+/// this time is dropped, because the near end waits behind it.
+const LOOK: Duration = Duration::from_millis(100);
+/// Where in a message, after its preamble, its number is, and what is no number: the near end has enough.
+const NUMBER_AT: usize = PREAMBLE_BYTES;
+const ENOUGH: u64 = u64::MAX;
+
+/// Makes exchanges for the window of a plan.
+///
+/// # Errors
+/// A connection that cannot be made, or something else that comes back.
+pub(super) fn run(dial: &mut Dial, open: &Open, shape: &Shape<'_>, plan: Plan) -> Result<Ran> {
+    let to = match open {
+        Open::Door => SockAddr::from(dial.address()),
+        Open::Name(name) => unix_address(name)?,
+        Open::Ports(_) => bail!("the far end offers ports for connections"),
+    };
+    let bytes = usize::try_from(shape.message)?;
+    let mut message: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8 + 1).collect();
+    let mut back = vec![1; bytes];
+    let mut ran = Ran {
+        ticks: vec![1; MOST],
+        ..Ran::default()
+    };
+    ran.ticks.clear();
+    let clock = plan.clock;
+    let (mut until, mut before_ns) = (u64::MAX, 0);
+    for number in 0..WARM_UP + MOST {
+        if number == WARM_UP {
+            before_ns = cpu_ns();
+            until = clock.start() + clock.ticks(plan.window_ns);
+        }
+        if clock.start() >= until {
+            break;
+        }
+        if let Some(pause_ns) = plan.pause_ns {
+            let at_ns = clock::monotonic_ns() + pause_ns as u64;
+            sleep::until(clock::Clock::MONOTONIC, at_ns).context("pausing")?;
+        }
+        say(&mut message, &dial.preamble(), number as u64);
+        let start = clock.start();
+        let socket = connect(&to)?;
+        exchange(socket.as_fd(), &message, &mut back)?;
+        let ticks = clock.end().saturating_sub(start);
+        ensure!(
+            is_same(&message[NUMBER_AT..], &back[NUMBER_AT..]),
+            "another message came back than was sent"
+        );
+        ran.sent += 1;
+        if number >= WARM_UP {
+            ran.ticks.push(ticks);
+            ran.timed += 1;
+        }
+        ran.softirq_cpu = incoming_cpu(socket.as_fd()).unwrap_or(None);
+        abort(socket)?;
+    }
+    ran.cpu_ns = cpu_ns() - before_ns;
+    // So that the far end need not wait for the end of its patience.
+    say(&mut message, &dial.preamble(), ENOUGH);
+    let socket = connect(&to)?;
+    send(socket.as_fd(), &message).context("sending")?;
+    Ok(ran)
+}
+
+/// A message that begins with its preamble and goes on with its number.
+fn say(message: &mut [u8], preamble: &[u8], number: u64) {
+    message[..NUMBER_AT].copy_from_slice(preamble);
+    stamp(&mut message[NUMBER_AT..], number);
+}
+
+/// A connected socket whose calls wait a second at most.
+fn connect(to: &SockAddr) -> Result<Socket> {
+    let domain = to.domain();
+    let socket = Socket::new(domain, Type::STREAM, None).context("a socket")?;
+    // For connect as well.
+    socket.set_write_timeout(Some(PATIENCE_EACH))?;
+    socket.set_read_timeout(Some(PATIENCE_EACH))?;
+    socket.connect(to).context("connecting")?;
+    Ok(socket)
+}
+
+/// Ends a TCP connection without the wait that would keep its port (TIME_WAIT); a UNIX one as always.
+fn abort(socket: Socket) -> Result<()> {
+    if socket.domain()? != Domain::UNIX {
+        socket.set_linger(Some(Duration::ZERO))?;
+    }
+    Ok(())
+}
+
+fn exchange(socket: BorrowedFd<'_>, message: &[u8], back: &mut [u8]) -> Result<()> {
+    let mut rest = message;
+    while !rest.is_empty() {
+        let bytes = send(socket, rest).context("sending")?;
+        rest = &rest[bytes..];
+    }
+    let mut have = 0;
+    while have < back.len() {
+        match receive(socket, &mut back[have..], Wait::Block) {
+            Ok(0) => bail!("the far end closed a connection that it had not served"),
+            Ok(bytes) => have += bytes,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error).context("receiving"),
+        }
+    }
+    Ok(())
+}
+
+/// Serves a case of connections, one after another.
+pub(super) fn serve(
+    door: &mut Door,
+    far: &mut FarEnd,
+    call: &mut Call,
+    shape: &Shape<'_>,
+) -> Result<()> {
+    let cpu = place::pin_far(far, &call.case)?;
+    let ask: Ask = serde_json::from_value(call.ask.clone()).context("what the near end wants")?;
+    let (listener, open) = match shape.protocol {
+        Protocol::Unix => {
+            let (listener, name) = listen_unix(door)?;
+            (listener, Open::Name(name))
+        }
+        // Another descriptor of the same socket.
+        _ => (Socket::from(door.listener().try_clone()?), Open::Door),
+    };
+    let until = Instant::now() + 2 * PATIENCE + Duration::from_nanos(ask.window_ns);
+    // Connections inherit the time-out and TCP_NODELAY.
+    listener.set_nonblocking(false)?;
+    listener.set_read_timeout(Some(LOOK))?;
+    let nodelay = shape.protocol != Protocol::Tcp || {
+        listener.set_tcp_nodelay(true)?;
+        listener.tcp_nodelay()?
+    };
+    call.line.tell(&open)?;
+    let usage = Usage::begin(&[cpu]);
+    call.line.tell(&"ready")?;
+    let accepted = accept_all(door, &listener, shape, &call.line, until);
+    // The door's own loop polls first and must never wait in accept.
+    listener.set_nonblocking(true)?;
+    let told = Told {
+        used: usage.end(),
+        cpu,
+        nodelay,
+        ..accepted?
+    };
+    far.planned_switches(4 * told.messages);
+    call.line.tell(&told)
+}
+
+fn accept_all(
+    door: &mut Door,
+    listener: &Socket,
+    shape: &Shape<'_>,
+    line: &Line,
+    until: Instant,
+) -> Result<Told> {
+    let mut message = vec![1; usize::try_from(shape.message)?];
+    let mut told = Told::default();
+    let mut first_ns = None;
+    loop {
+        let accepted = listener.accept();
+        match accepted {
+            Ok((mut socket, _)) => {
+                first_ns.get_or_insert_with(cpu_ns);
+                // TCP's inherits it.
+                if shape.protocol == Protocol::Unix {
+                    socket.set_read_timeout(Some(LOOK))?;
+                }
+                match serve_one(door, &mut socket, &mut message) {
+                    Ok(ENOUGH) => break,
+                    Ok(_) => {
+                        told.messages += 1;
+                        told.softirq_cpu = incoming_cpu(socket.as_fd()).unwrap_or(None);
+                    }
+                    // A stranger, or one that is gone: the near end knows what it has had.
+                    Err(_) => {}
+                }
+            }
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
+            {
+                if !line.is_quiet() {
+                    break;
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
+            Err(error) => return Err(error).context("accepting"),
+        }
+        ensure!(
+            Instant::now() < until,
+            "the near end did not come to an end"
+        );
+    }
+    told.cpu_ns = first_ns.map_or(0, |first| cpu_ns() - first);
+    Ok(told)
+}
+
+/// Reads a message, lets its preamble in, sends it back and waits for the end; its number.
+fn serve_one(door: &mut Door, socket: &mut Socket, message: &mut [u8]) -> Result<u64> {
+    socket
+        .read_exact(message)
+        .context("a stranger: no whole message came in time")?;
+    let (preamble, rest) = message.split_at(PREAMBLE_BYTES);
+    door.check_said(preamble)?;
+    let number = rest
+        .first_chunk::<8>()
+        .map_or(0, |number| u64::from_le_bytes(*number));
+    if number == ENOUGH {
+        return Ok(number);
+    }
+    socket.write_all(message).context("sending back")?;
+    // The near end closes first, so that no port waits here; it may reset.
+    let _ = socket.read(&mut [0]);
+    Ok(number)
+}

@@ -1,0 +1,215 @@
+use super::{
+    Kind, Transport, Waking, Way, far_stack_cost, goodput, link_bound, link_rate, one_way,
+    round_trip, stack_cost,
+};
+use crate::experiment::{Peer, Site};
+use crate::experiments::tests::sites;
+use crate::host::{Host, Root};
+use crate::predict::tests::bare_site;
+use record::event::Range;
+
+/// A host with one interface that leads everywhere in 10.0.0.0/8, by these lines of its directory.
+pub(crate) fn host_with(device: &str) -> Host {
+    let tree = format!(
+        "== sys/class/net/e0/mtu\n1500\n{device}\
+         == proc/net/route\nIface\tDestination\n\
+         e0\t0000000A\t00000000\t0001\t0\t0\t0\t000000FF\t0\t0\t0\n"
+    );
+    Host::read(&Root::tree(&tree))
+}
+
+pub(crate) const GIGABIT: &str = "== sys/class/net/e0/speed\n1000\n== sys/class/net/e0/duplex\nfull\n\
+     == sys/class/net/e0/device/driver -> ../igb\n";
+pub(crate) const FAST: &str = "== sys/class/net/e0/speed\n25000\n== sys/class/net/e0/duplex\nfull\n\
+     == sys/class/net/e0/device/driver -> ../mlx5_core\n";
+pub(crate) const RADIO: &str = "== sys/class/net/e0/wireless/status\n0\n== sys/class/net/e0/speed\n300\n\
+     == sys/class/net/e0/device/driver -> ../iwlwifi\n";
+pub(crate) const USB: &str = "== sys/class/net/e0/speed\n100\n== sys/class/net/e0/device/driver -> ../asix\n\
+     == sys/class/net/e0/device/subsystem -> ../usb\n";
+pub(crate) const VETH: &str = "== sys/class/net/e0/speed\n10000\n";
+pub(crate) const VIRTIO: &str = "== sys/class/net/e0/speed\n-1\n\
+     == sys/class/net/e0/device/driver -> ../virtio_net\n";
+pub(crate) const HALF: &str = "== sys/class/net/e0/speed\n10\n== sys/class/net/e0/duplex\nhalf\n\
+     == sys/class/net/e0/device/driver -> ../ne2k\n";
+
+/// Two hosts with such devices.
+pub(crate) fn joined(near: &str, far: &str) -> Site {
+    Site {
+        host: host_with(near),
+        peer: Some(Peer {
+            name: "peer".to_owned(),
+            address: "10.1.2.3".parse().expect("an address"),
+            host: host_with(far),
+            cpus: vec![0],
+            interface: Some("e0".to_owned()),
+        }),
+        ..bare_site()
+    }
+}
+
+fn ordered(range: Range) -> bool {
+    0.0 <= range.low && range.low <= range.likely && range.likely <= range.high
+}
+
+#[test]
+fn laws_answer_at_every_host_and_for_every_kind_of_peer() {
+    let devices = [GIGABIT, FAST, RADIO, USB, VETH, VIRTIO, HALF, ""];
+    let mut all: Vec<Site> = devices
+        .iter()
+        .flat_map(|near| devices.iter().map(|far| joined(near, far)))
+        .collect();
+    for site in sites() {
+        for far in devices {
+            let peer = joined(GIGABIT, far).peer;
+            all.push(Site {
+                peer,
+                ..site.clone()
+            });
+        }
+        all.push(site);
+    }
+    for site in &all {
+        let way = Way::of(site);
+        for transport in [Transport::Tcp, Transport::Udp, Transport::Icmp] {
+            let rate = goodput(&way, transport);
+            assert!(
+                ordered(rate.range) && rate.range.low > 0.0,
+                "{}",
+                rate.because
+            );
+            for bytes in [1, 56, 65_507] {
+                let there = one_way(&way, transport, bytes);
+                let both = round_trip(&way, transport, bytes, bytes);
+                assert!(
+                    ordered(there.range) && ordered(both.range),
+                    "{}",
+                    both.because
+                );
+                assert!(both.range.likely >= there.range.likely, "{}", both.because);
+            }
+            for waking in [
+                Waking::Nobody,
+                Waking::Same,
+                Waking::Other,
+                Waking::Interrupt,
+                Waking::Sparse,
+            ] {
+                let ends = [
+                    stack_cost(site, None, transport, waking),
+                    far_stack_cost(site, transport, waking),
+                ];
+                for end in ends {
+                    assert!(
+                        ordered(end.range) && end.range.low > 100.0,
+                        "{}",
+                        end.because
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn ways_are_what_their_slower_end_is() {
+    let kind = |near, far| Way::of(&joined(near, far)).kind();
+    assert_eq!(kind(GIGABIT, GIGABIT), Kind::Wired);
+    assert_eq!(kind(GIGABIT, RADIO), Kind::Wireless);
+    assert_eq!(kind(VIRTIO, GIGABIT), Kind::Paravirtual);
+    assert_eq!(kind(VETH, VETH), Kind::Virtual);
+    assert_eq!(kind(VETH, GIGABIT), Kind::Wired);
+    assert_eq!(Way::of(&bare_site()).kind(), Kind::Loopback);
+    let mut nowhere = joined(GIGABIT, GIGABIT);
+    nowhere.host = Host::read(&Root::tree(""));
+    if let Some(peer) = &mut nowhere.peer {
+        peer.interface = None;
+    }
+    assert_eq!(Way::of(&nowhere).kind(), Kind::Unknown);
+    let rate = |near, far| link_rate(&Way::of(&joined(near, far)));
+    assert_eq!(rate(FAST, GIGABIT), Some(125e6));
+    assert_eq!(rate(VETH, VETH), None, "what veth claims is no link's rate");
+    assert_eq!(link_rate(&Way::of(&bare_site())), None);
+}
+
+#[test]
+fn payload_is_what_the_heads_leave() {
+    let site = joined(GIGABIT, GIGABIT);
+    let way = Way::of(&site);
+    let full = way.full_frames(Transport::Tcp);
+    assert_eq!((full.count, full.payload, full.wire_bytes), (1, 1448, 1538));
+    // R1 reckons without time stamps: 1460 of 1538.
+    let without = Way {
+        has_timestamps: false,
+        ..way
+    };
+    assert_eq!(without.full_frames(Transport::Tcp).payload, 1460);
+    let bound = link_bound(&way, Transport::Tcp).expect("a rate is told");
+    assert!((bound.constant - 125e6 * 1448.0 / 1538.0).abs() < 1.0);
+    let range = goodput(&way, Transport::Tcp).range;
+    assert!(range.low < 100e6 && (116e6..118e6).contains(&range.likely) && range.high < 119e6);
+    // Twenty bytes more by IPv6.
+    let v6 = Way { is_v6: true, ..way };
+    assert_eq!(v6.full_frames(Transport::Tcp).payload, 1428);
+    // 65,507 B and the head are 65,515 B in 44 fragments of 1480 B and one of 395.
+    let cut = way.frames(Transport::Udp, 65_507);
+    assert_eq!(cut.count, 45);
+    assert_eq!(cut.wire_bytes, 44 * 1538 + 395 + 20 + 38);
+    assert_eq!(cut.shaped_bytes, 44 * 1514 + 395 + 20 + 14);
+    // The smallest frame is padded.
+    assert_eq!(way.frames(Transport::Udp, 1).wire_bytes, 84);
+    assert_eq!(way.frames(Transport::Icmp, 56).wire_bytes, 84 + 38);
+    // A stream of 4 MiB: 2897 segments.
+    let stream = way.frames(Transport::Tcp, 4 << 20);
+    assert_eq!(stream.count, (4_u64 << 20).div_ceil(1448));
+}
+
+#[test]
+fn a_shaper_counts_frames_without_what_the_wire_adds() {
+    let mut site = joined(VETH, VETH);
+    site.host
+        .given
+        .set("host.net.shaped_rate", "100Mbit/s")
+        .expect("a fact");
+    let way = Way::of(&site);
+    let rate = goodput(&way, Transport::Tcp);
+    let told = 12.5e6 * 1448.0 / 1514.0;
+    assert!(
+        (rate.range.likely - told).abs() < 1.0,
+        "{} {}",
+        rate.range.likely,
+        rate.because
+    );
+    assert!(rate.range.low > 0.96 * told && rate.range.high < 1.02 * told);
+    assert!(rate.because.contains("shaped_rate"), "{}", rate.because);
+}
+
+#[test]
+fn time_on_the_way_grows_with_bytes_switches_and_what_cards_hold_back() {
+    let at = |site: &Site, bytes| one_way(&Way::of(site), Transport::Udp, bytes).range.likely;
+    let (slow, fast) = (joined(GIGABIT, GIGABIT), joined(FAST, FAST));
+    assert!(at(&slow, 65_507) > at(&slow, 1) + 500_000.0);
+    assert!(at(&fast, 65_507) < at(&slow, 65_507) / 5.0);
+    assert!(at(&joined(USB, GIGABIT), 56) < at(&joined(GIGABIT, USB), 56));
+    assert!(at(&joined(RADIO, GIGABIT), 56) > 10.0 * at(&slow, 56));
+    assert_eq!(at(&bare_site(), 56), 0.0);
+    let mut given = joined(GIGABIT, GIGABIT);
+    given.host.given.set("net.rtt", "2ms").expect("a fact");
+    let trip = round_trip(&Way::of(&given), Transport::Tcp, 1, 1);
+    assert!((2.0e6..2.01e6).contains(&trip.range.likely), "{trip:?}");
+}
+
+#[test]
+fn the_far_end_is_judged_by_its_own_host() {
+    let mut site = joined(GIGABIT, GIGABIT);
+    let alone = far_stack_cost(&site, Transport::Tcp, Waking::Nobody);
+    let slow = "== proc/cpuinfo\nprocessor\t: 0\nvendor_id\t: GenuineIntel\ncpu MHz\t\t: 800.000\n\
+         == sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq\n800000\n";
+    if let Some(peer) = &mut site.peer {
+        peer.host = Host::read(&Root::tree(slow));
+    }
+    let slowed = far_stack_cost(&site, Transport::Tcp, Waking::Nobody);
+    assert!(
+        slowed.range.likely > 1.5 * alone.range.likely,
+        "{slowed:?} {alone:?}"
+    );
+}
