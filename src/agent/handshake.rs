@@ -48,7 +48,7 @@ pub enum Role {
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum Refusal {
     /// Something else spoke.
-    #[error("what answers is no plumb: it said {0:?}")]
+    #[error("the other end is no plumb: it said {0:?}")]
     NotPlumb(String),
     /// Another version.
     #[error(

@@ -13,7 +13,7 @@ use crate::session::site::{self, Files};
 use anyhow::{Context, Result, bail};
 use metal::wait::Want;
 use record::event::Calibration;
-use std::net::IpAddr;
+use std::net::{IpAddr, TcpListener};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
@@ -27,7 +27,7 @@ const CALIBRATION_TIME: Duration = Duration::from_secs(30);
 const EXPECTED_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 /// A session that said nothing for this time, and for as long as it expected to take, makes room for
 /// another one that asks.
-const SILENCE_MAX: Duration = Duration::from_secs(600);
+pub const SILENCE_MAX: Duration = Duration::from_secs(600);
 
 /// What all sessions of an agent share.
 pub struct Office<'agent> {
@@ -35,6 +35,8 @@ pub struct Office<'agent> {
     pub cpus: Option<&'agent str>,
     /// The address of data connections; that of the session's connection where there is none.
     pub data: Option<IpAddr>,
+    /// How long a session is kept at least that says nothing, where another one asks.
+    pub silence: Duration,
     /// Starts a worker.
     pub start: fn() -> Result<Box<dyn Hired>>,
     /// Told what happens, a line each.
@@ -179,7 +181,7 @@ impl<'agent> Served<'agent> {
 
     /// Whether it makes room for another one: it said nothing for longer than it expected to take.
     pub fn is_forsaken(&self) -> bool {
-        self.heard.elapsed() > self.expected.max(SILENCE_MAX)
+        self.heard.elapsed() > self.expected.max(self.office.silence)
     }
 
     /// What to wait for: the session, and its worker where there is one.
@@ -385,6 +387,19 @@ struct Prepared {
     worker: Box<dyn Hired>,
 }
 
+/// Has a site use the CPUs that a session's earlier rounds used: its figures stay where they began.
+fn keep_cpus(site: &mut Site, then: &[usize]) -> Result<()> {
+    if let Some(gone) = then.iter().find(|cpu| !site.cpus.contains(cpu)) {
+        bail!(
+            "the session's earlier rounds used CPU {gone} of the agent, which uses only {} now: start it with \
+             those CPUs, or begin a new run",
+            format_cpus(&site.cpus)
+        );
+    }
+    site.cpus = then.to_vec();
+    Ok(())
+}
+
 fn prepare(office: &Office<'_>, open: &Open, way: Way) -> Result<Prepared> {
     let ours = env!("CARGO_PKG_VERSION");
     if open.plumb != ours || open.format != record::FORMAT {
@@ -406,29 +421,14 @@ fn prepare(office: &Office<'_>, open: &Open, way: Way) -> Result<Prepared> {
     let address = office.data.or(way.here).context(
         "the agent does not know by which of its addresses it is reached: give it one with --data ADDR",
     )?;
-    let root = Root::live(Outside::live());
-    let host = Host::read(&root);
+    has_address(address)?;
+    let mut site = site(office)?;
     let there = way.there.or(open.near_address);
     let interface = there
-        .and_then(|there| host.net.way_to(there))
+        .and_then(|there| site.host.net.way_to(there))
         .map(|(interface, _)| interface.name.clone());
-    let mut site = site::site(
-        host,
-        &root,
-        office.cpus,
-        Files::Nowhere,
-        Preset::Standard,
-        office.stop,
-    )?;
     if let Some(then) = &open.cpus {
-        if let Some(gone) = then.iter().find(|cpu| !site.cpus.contains(cpu)) {
-            bail!(
-                "the session's earlier rounds used CPU {gone} of the agent, which uses only {} now: start it \
-                 with those CPUs, or begin a new run",
-                format_cpus(&site.cpus)
-            );
-        }
-        site.cpus.clone_from(then);
+        keep_cpus(&mut site, then)?;
     }
     let cpu = *site.cpus.first().context("the agent has no CPU")?;
     let mut worker = (office.start)()?;
@@ -442,6 +442,33 @@ fn prepare(office: &Office<'_>, open: &Open, way: Way) -> Result<Prepared> {
         address,
         interface,
         worker,
+    })
+}
+
+/// This host as it is now, with the CPUs that the far ends use.
+///
+/// # Errors
+/// The CPUs of the office cannot be used, or its address of data connections is not this host's.
+pub fn site(office: &Office<'_>) -> Result<Site> {
+    office.data.map(has_address).transpose()?;
+    let root = Root::live(Outside::live());
+    let host = Host::read(&root);
+    Ok(site::site(
+        host,
+        &root,
+        office.cpus,
+        Files::Nowhere,
+        Preset::Standard,
+        office.stop,
+    )?)
+}
+
+/// Data connections are listened for at this address.
+fn has_address(address: IpAddr) -> Result<()> {
+    TcpListener::bind((address, 0)).map(drop).with_context(|| {
+        format!(
+            "the agent's host has no address {address}: give it the one that sessions reach it by, with --data ADDR"
+        )
     })
 }
 

@@ -10,7 +10,7 @@ use super::channel::Channel;
 use super::key::Key;
 use super::listen::Listen;
 use super::message::{FromAgent, Open, ToAgent};
-use super::server::{Hired, Office};
+use super::server::{Hired, Office, SILENCE_MAX};
 use crate::link::frame::{receive, send};
 use crate::link::{Done, Endpoint, FromWorker, RoundOrder, ToWorker};
 use anyhow::{Context, Result};
@@ -118,10 +118,16 @@ struct Stand<'stand> {
 
 /// Has an agent listen with a key, for `act`.
 fn with_agent(key: &Key, act: impl FnOnce(&mut Stand<'_>)) {
+    with_agent_that_waits(SILENCE_MAX, key, act);
+}
+
+/// The same, with a time of its own for sessions that say nothing.
+fn with_agent_that_waits(silence: Duration, key: &Key, act: impl FnOnce(&mut Stand<'_>)) {
     let said = RefCell::new(Vec::new());
     let office = Office {
         cpus: None,
         data: None,
+        silence,
         start: hire,
         tell: &|line| said.borrow_mut().push(line.to_owned()),
         stop: &GOES_ON,

@@ -2,7 +2,7 @@
 
 use crate::agent::key::Key;
 use crate::agent::listen::Listen;
-use crate::agent::server::{Office, Way, start_worker};
+use crate::agent::server::{self, Office, SILENCE_MAX, Way, start_worker};
 use crate::agent::stdio;
 use crate::cmd::run::stop_flag;
 use crate::cmd::{Failure, output};
@@ -24,7 +24,7 @@ bring it to both hosts, listen at one and run at the other:
 pub struct Args {
     /// Listen at this address, or at this port of loopback, for sessions that have the key; one is served
     /// at a time (port 0: one that is free)
-    #[arg(long, value_name = "[ADDR:]PORT", value_parser = listen_at, requires = "key_file")]
+    #[arg(long, value_name = "[ADDR:]PORT", value_parser = listen_at)]
     listen: Option<SocketAddr>,
     /// The file of the shared key; nobody but its owner may read it
     #[arg(long, value_name = "FILE", requires = "listen")]
@@ -66,13 +66,18 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let office = Office {
         cpus: args.cpu.as_deref(),
         data: args.data,
+        silence: SILENCE_MAX,
         start: start_worker,
         tell: &|line| output::diagnose(&format!("plumb agent: {line}")),
         stop: &stop,
     };
     match (args.listen, &args.key_file) {
         (Some(at), Some(file)) => listen(&office, at, file),
-        _ => on_stdio(&office),
+        (Some(_), None) => Err(Failure::Usage(
+            "who may connect shows a key: give it with --key-file FILE (`plumb agent --new-key FILE` makes one)"
+                .to_owned(),
+        )),
+        (None, _) => on_stdio(&office),
     }
 }
 
@@ -87,6 +92,8 @@ fn new_key(file: &Path) -> Result<(), Failure> {
 
 fn listen(office: &Office<'_>, at: SocketAddr, file: &Path) -> Result<(), Failure> {
     let key = Key::read(file)?;
+    // What cannot be meant is told now, and not to the first session.
+    server::site(office).map_err(|error| Failure::Usage(format!("{error:#}")))?;
     let mut agent = Listen::new(office, &key, at)?;
     let at = agent.address().context("cannot tell where it listens")?;
     output::diagnose(&format!("plumb agent: listening at {at}"));

@@ -1,11 +1,12 @@
 //! What a session that has the key gets.
 
-use super::{GOES_ON, ask, connect, hear, open, order, welcome, with_agent};
+use super::{GOES_ON, ask, connect, hear, open, order, welcome, with_agent, with_agent_that_waits};
 use crate::agent::channel::Channel;
 use crate::agent::key::Key;
-use crate::agent::message::{FromAgent, Open, ToAgent};
+use crate::agent::message::{FromAgent, Open, ToAgent, printable};
 use crate::link::FromWorker;
 use record::key::CaseId;
+use std::time::Duration;
 
 fn say(channel: &mut Channel, message: &ToAgent) {
     channel.send(message, &GOES_ON).unwrap();
@@ -79,6 +80,48 @@ fn one_that_asks_meanwhile_is_told_who_is_served_until_when() {
         stand.turn_until(|listen| listen.served_by().is_none());
         stand.while_client(|at| drop(welcome(at, &key)));
     });
+}
+
+#[test]
+fn a_session_that_is_silent_for_longer_than_it_expected_makes_room() {
+    let key = Key::random().unwrap();
+    let ToAgent::Open(mut short) = open("silent") else {
+        panic!("an opening");
+    };
+    short.expected_s = 0.0;
+    with_agent_that_waits(Duration::ZERO, &key, |stand| {
+        let mut silent = stand.while_client(|at| {
+            let mut channel = connect(at, &key).unwrap();
+            say(&mut channel, &ToAgent::Open(short));
+            assert!(matches!(hear(&mut channel), Ok(FromAgent::Welcome(_))));
+            say(
+                &mut channel,
+                &ToAgent::Serve {
+                    round: 1,
+                    order: order(1),
+                },
+            );
+            answer(&mut channel);
+            channel
+        });
+        // It would be served for ever: its connection is alive, and its round waits for a drain.
+        let next = stand.while_client(|at| welcome(at, &key));
+        assert_eq!(stand.listen.served_by(), Some("near"));
+        assert!(stand.has_said("makes room"), "{:?}", stand.said);
+        assert!(hear(&mut silent).is_err());
+        // The next one expects to take a minute, and has it.
+        let (_, answered) = stand.while_client(|at| ask(at, &key, "other").unwrap());
+        assert!(matches!(answered, FromAgent::Busy { .. }), "{answered:?}");
+        drop(next);
+    });
+}
+
+#[test]
+fn what_is_shown_of_the_other_end_is_one_short_line() {
+    assert_eq!(printable("a\x1b[2Jb\nc\u{9b}d"), "a [2Jb c d");
+    assert_eq!(printable("größer"), "größer");
+    let long = printable(&"é".repeat(10_000));
+    assert!(long.chars().count() < 400 && long.ends_with('…'), "{long}");
 }
 
 #[test]
