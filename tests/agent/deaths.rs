@@ -51,7 +51,7 @@ fn a_session_that_is_killed_in_the_middle_of_a_round() {
     let lab = Lab::new();
     let (agent, address) = lab.agent();
     let run = lab.start_echo(address, "standard");
-    let worker = halted(&agent, &lab);
+    halted(&agent, &lab);
     run.signal("KILL");
     assert_eq!(run.wait().code, None);
     wait_for("the end of the worker", || {
