@@ -387,6 +387,19 @@ struct Prepared {
     worker: Box<dyn Hired>,
 }
 
+/// Has a site use the CPUs that a session's earlier rounds used: its figures stay where they began.
+fn keep_cpus(site: &mut Site, then: &[usize]) -> Result<()> {
+    if let Some(gone) = then.iter().find(|cpu| !site.cpus.contains(cpu)) {
+        bail!(
+            "the session's earlier rounds used CPU {gone} of the agent, which uses only {} now: start it with \
+             those CPUs, or begin a new run",
+            format_cpus(&site.cpus)
+        );
+    }
+    site.cpus = then.to_vec();
+    Ok(())
+}
+
 fn prepare(office: &Office<'_>, open: &Open, way: Way) -> Result<Prepared> {
     let ours = env!("CARGO_PKG_VERSION");
     if open.plumb != ours || open.format != record::FORMAT {
@@ -415,14 +428,7 @@ fn prepare(office: &Office<'_>, open: &Open, way: Way) -> Result<Prepared> {
         .and_then(|there| site.host.net.way_to(there))
         .map(|(interface, _)| interface.name.clone());
     if let Some(then) = &open.cpus {
-        if let Some(gone) = then.iter().find(|cpu| !site.cpus.contains(cpu)) {
-            bail!(
-                "the session's earlier rounds used CPU {gone} of the agent, which uses only {} now: start it \
-                 with those CPUs, or begin a new run",
-                format_cpus(&site.cpus)
-            );
-        }
-        site.cpus.clone_from(then);
+        keep_cpus(&mut site, then)?;
     }
     let cpu = *site.cpus.first().context("the agent has no CPU")?;
     let mut worker = (office.start)()?;

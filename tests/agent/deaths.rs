@@ -1,7 +1,9 @@
 //! Ends that are killed, silent or cut off in the middle of a round: the round fails with the reason, the rest
 //! goes on.
 
-use crate::lab::{ECHO, Lab, end, is_there, offspring, rounds, serving, signal, wait_for};
+use crate::lab::{
+    ECHO, Lab, end, halted, is_measuring, is_there, offspring, rounds, signal, wait_for,
+};
 use crate::relay::Relay;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -11,9 +13,7 @@ fn an_agent_that_is_killed_in_the_middle_of_a_round() {
     let lab = Lab::new();
     let (agent, address) = lab.agent();
     let run = lab.start_echo(address, "standard");
-    let worker = serving(&agent, &lab);
-    // So that it is in the middle.
-    signal("STOP", worker);
+    let worker = halted(&agent, &lab);
     agent.signal("KILL");
     let answer = run.wait();
     assert!(!is_there(worker), "a worker outlives its agent");
@@ -34,13 +34,12 @@ fn a_worker_that_is_killed_at_the_far_end_costs_its_round() {
     let lab = Lab::new();
     let (agent, address) = lab.agent();
     let run = lab.start_echo(address, "quick");
-    let worker = serving(&agent, &lab);
-    signal("KILL", worker);
+    signal("KILL", halted(&agent, &lab));
     let answer = run.wait();
     assert_eq!(answer.code, Some(0), "{answer:?}");
     let events = lab.events();
     let (ok, void) = rounds(&events);
-    assert!(ok >= 6 && void.len() <= 1, "{ok} {void:?}");
+    assert!(ok >= 6 && void.len() == 1, "{ok} {void:?}");
     for reason in void {
         assert!(reason.contains("the far end failed"), "{reason}");
         assert!(reason.contains("signal: 9"), "{reason}");
@@ -52,8 +51,7 @@ fn a_session_that_is_killed_in_the_middle_of_a_round() {
     let lab = Lab::new();
     let (agent, address) = lab.agent();
     let run = lab.start_echo(address, "standard");
-    let worker = serving(&agent, &lab);
-    signal("STOP", worker);
+    halted(&agent, &lab);
     run.signal("KILL");
     assert_eq!(run.wait().code, None);
     wait_for("the end of the worker", || {
@@ -69,8 +67,7 @@ fn a_connection_that_is_cut_is_made_again_at_the_next_round() {
     let (agent, address) = lab.agent();
     let relay = Relay::to(address);
     let run = lab.start_echo(relay.address, "quick");
-    let worker = serving(&agent, &lab);
-    signal("STOP", worker);
+    let worker = halted(&agent, &lab);
     relay.cut();
     // The agent ends it with its session.
     wait_for("the end of the worker", || {
@@ -93,7 +90,7 @@ fn an_agent_that_is_silent_fails_its_rounds_in_their_time() {
     let lab = Lab::new();
     let (agent, address) = lab.agent();
     let run = lab.start_echo(address, "standard");
-    serving(&agent, &lab);
+    is_measuring(&lab);
     agent.signal("STOP");
     let answer = run.wait();
     agent.signal("CONT");
@@ -115,7 +112,7 @@ fn an_interruption_waits_for_nobody() {
     let (agent, address) = lab.agent();
     // In the middle of a round …
     let run = lab.start_echo(address, "standard");
-    serving(&agent, &lab);
+    is_measuring(&lab);
     agent.signal("STOP");
     let begin = Instant::now();
     run.signal("INT");
@@ -141,7 +138,7 @@ fn a_run_goes_on_against_the_same_far_end() {
     let lab = Lab::new();
     let (agent, address) = lab.agent();
     let run = lab.start_echo(address, "standard");
-    serving(&agent, &lab);
+    is_measuring(&lab);
     run.signal("INT");
     assert_eq!(run.wait().code, Some(4));
     let before = rounds(&lab.events()).0;

@@ -23,6 +23,9 @@ pub const ECHO: [&str; 5] = [
     "selftest.echo.messages=10000",
 ];
 
+/// Number of the signal that stops a process.
+const STOP: i32 = 19;
+
 /// A directory with a store and a key.
 pub struct Lab {
     dir: TempDir,
@@ -247,20 +250,28 @@ pub fn offspring(pid: u32) -> BTreeSet<u32> {
     }
 }
 
-/// The far end's worker of a run's second round or a later one: a round is under way.
-pub fn serving(agent: &Program, lab: &Lab) -> u32 {
+/// Waits until a round of the run has ended and another one is under way.
+pub fn is_measuring(lab: &Lab) {
     wait_for("a round", || {
-        let rounds = lab.records().pop()?;
-        let text = fs::read_to_string(rounds).ok()?;
+        let text = fs::read_to_string(lab.records().pop()?).ok()?;
         text.contains("\"event\":\"round\"").then_some(())
     });
+}
+
+/// Stops the far end's worker in the middle of a round.
+pub fn halted(agent: &Program, lab: &Lab) -> u32 {
+    is_measuring(lab);
     // It is tied to its agent before it offers itself to the OOM killer.
     let is_up = |pid: &u32| {
         let read = |name: &str| fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
         read("cmdline").starts_with(b"plumb\0worker\0") && read("oom_score_adj") == b"1000\n"
     };
     wait_for("a worker at the far end", || {
-        offspring(agent.pid()).into_iter().find(is_up)
+        let worker = offspring(agent.pid()).into_iter().find(is_up)?;
+        // Its round may be over by now.
+        let _ = metal::process::kill(worker, STOP);
+        let stat = fs::read_to_string(format!("/proc/{worker}/stat")).ok()?;
+        stat.contains(") T ").then_some(worker)
     })
 }
 

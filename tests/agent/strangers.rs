@@ -1,6 +1,6 @@
 //! Nobody gets in without the key, whatever they say and however many they are, and who has it does.
 
-use crate::lab::{Answer, ECHO, Lab, Program, end, plumb, rounds, wait_for};
+use crate::lab::{Answer, ECHO, Lab, Program, end, is_measuring, plumb, rounds, wait_for};
 use crate::relay::Relay;
 use std::fs;
 use std::io::{Read, Write};
@@ -220,10 +220,7 @@ fn one_session_at_a_time() {
     let lab = Lab::new();
     let (_agent, address) = lab.agent();
     let first = lab.start_echo(address, "standard");
-    wait_for("a round of the first", || {
-        let text = fs::read_to_string(lab.records().pop()?).ok()?;
-        text.contains("\"event\":\"round\"").then_some(())
-    });
+    is_measuring(&lab);
     refused(
         &lab.plan(address),
         &["busy until 20", "one session at a time"],

@@ -1,7 +1,7 @@
 //! Agents that are started elsewhere: by a command, and by a real ssh.
 
 use crate::lab::{
-    Answer, ECHO, Lab, end, is_there, of, offspring, plumb, rounds, signal, wait_for,
+    Answer, ECHO, Lab, end, is_measuring, is_there, of, offspring, plumb, rounds, signal, wait_for,
 };
 use crate::ssh::Sshd;
 use std::collections::BTreeSet;
@@ -152,10 +152,7 @@ fn an_agent_ends_with_the_ssh_that_started_it() {
     let preset = args.iter().position(|arg| *arg == "rehearsal").unwrap();
     args[preset] = "quick";
     let run = lab.start(&mut lab.with_ssh("ssh", &args));
-    wait_for("a round", || {
-        let text = fs::read_to_string(lab.records().pop()?).ok()?;
-        text.contains("\"event\":\"round\"").then_some(())
-    });
+    is_measuring(&lab);
     let agent = agents(sshd.pid()).pop_first().expect("one is there");
     let ssh = offspring(run.pid()).into_iter().find(|pid| {
         fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "ssh\n")

@@ -101,7 +101,7 @@ fn a_session_that_is_silent_for_longer_than_it_expected_makes_room() {
                     order: order(1),
                 },
             );
-            answer(&mut channel);
+            assert!(answer(&mut channel).1.is_ok());
             channel
         });
         // It would be served for ever: its connection is alive, and its round waits for a drain.
