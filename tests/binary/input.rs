@@ -49,12 +49,12 @@ fn selectors() {
         (&["run", "!*"], &["leave no experiment", "plumb list"]),
         (
             &["run", "selftest.echo:"],
-            &["selftest.echo:messages=VALUE"],
+            &["selftest.echo:far=VALUE"],
         ),
         (&["run", "selftest.echo:messages="], &["it takes 1..10000"]),
         (
             &["run", "selftest.echo:message=5"],
-            &["no case parameter `message`", "it has messages"],
+            &["no case parameter `message`", "it has far, messages"],
         ),
         (
             &["run", "selftest.echo:messages=7"],
@@ -87,7 +87,7 @@ fn options() {
         ),
         (
             &set("selftest.echo.mesages=5"),
-            &["did you mean `messages`?", "it has messages"],
+            &["did you mean `messages`?", "it has far, messages"],
         ),
         (
             &set("selftest.echo.messages=0"),

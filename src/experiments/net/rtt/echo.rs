@@ -7,6 +7,7 @@ use crate::experiments::net::place;
 use crate::experiments::net::usage::{Usage, Used};
 use crate::measure::FarEnd;
 use anyhow::{Context, Result, ensure};
+use metal::deadline::Deadline;
 use metal::place::pin;
 use metal::socket::{Wait, incoming_cpu, receive, send};
 use serde::{Deserialize, Serialize};
@@ -58,7 +59,7 @@ struct Echoed {
     softirq_cpu: Option<usize>,
 }
 
-/// How often one that waits looks whether the near end is still there.
+/// Until then, and as long as the near end means to take, it is not looked for.
 const LOOK: Duration = Duration::from_millis(100);
 /// And one that polls, in questions.
 const TURNS_PER_LOOK: u32 = 1 << 14;
@@ -86,7 +87,10 @@ pub(super) fn serve(
     let until = Instant::now() + PATIENCE + GRACE + Duration::from_nanos(ask.window_ns);
     let usage = Usage::begin(&cpus);
     call.line.tell(&"ready")?;
-    let echoed = all(&sockets, &cpus, shape, &call.line, until)?;
+    // Later than the near end means to take, look whether it is still there.
+    let look_after = LOOK + 2 * Duration::from_nanos(ask.window_ns);
+    let times = (look_after, until);
+    let echoed = all(&sockets, &cpus, shape, &call.line, times)?;
     let told = Told {
         messages: echoed.iter().map(|one| one.messages).sum(),
         cpu_ns: echoed.iter().map(|one| one.cpu_ns).sum(),
@@ -196,7 +200,7 @@ fn all(
     cpus: &[usize],
     shape: &Shape<'_>,
     line: &Line,
-    until: Instant,
+    times: (Duration, Instant),
 ) -> Result<Vec<Echoed>> {
     let (first, others) = sockets.split_first().context("no connection")?;
     std::thread::scope(|scope| {
@@ -206,11 +210,11 @@ fn all(
             .map(|(socket, cpu)| {
                 scope.spawn(move || {
                     pin(*cpu).with_context(|| format!("pinning to CPU {cpu}"))?;
-                    echo(socket, shape, line, until)
+                    echo(socket, shape, line, times)
                 })
             })
             .collect();
-        let mut echoed = vec![echo(first, shape, line, until)];
+        let mut echoed = vec![echo(first, shape, line, times)];
         echoed.extend(threads.into_iter().map(|thread| {
             let joined = thread.join();
             joined.unwrap_or_else(|_| Err(anyhow::anyhow!("a connection's thread panicked")))
@@ -221,7 +225,12 @@ fn all(
 
 /// Sends back what comes, as it comes: of a stream what there is, of datagrams each. An end of the stream
 /// and an empty datagram are the near end's end.
-fn echo(socket: &OwnedFd, shape: &Shape<'_>, line: &Line, until: Instant) -> Result<Echoed> {
+fn echo(
+    socket: &OwnedFd,
+    shape: &Shape<'_>,
+    line: &Line,
+    (look_after, until): (Duration, Instant),
+) -> Result<Echoed> {
     let datagrams = shape.protocol == Protocol::Udp;
     let message = usize::try_from(shape.message)?;
     let mut buffer = vec![1; message.max(64)];
@@ -229,10 +238,13 @@ fn echo(socket: &OwnedFd, shape: &Shape<'_>, line: &Line, until: Instant) -> Res
         true => Wait::Never,
         false => Wait::Block,
     };
-    let reference = SockRef::from(socket);
-    reference.set_read_timeout(Some(LOOK))?;
     // A near end that takes nothing back is gone.
-    reference.set_write_timeout(Some(GRACE))?;
+    SockRef::from(socket).set_write_timeout(Some(GRACE))?;
+    // A time-out of the socket's own would cost a timer at each wait.
+    let deadline = match shape.polls {
+        true => None,
+        false => Some(Deadline::after(look_after).context("a deadline")?),
+    };
     let (mut messages, mut have, mut turns) = (0, 0, 0_u32);
     let mut first_ns = None;
     loop {
@@ -274,6 +286,7 @@ fn echo(socket: &OwnedFd, shape: &Shape<'_>, line: &Line, until: Instant) -> Res
             );
         }
     }
+    drop(deadline);
     Ok(Echoed {
         messages,
         cpu_ns: first_ns.map_or(0, |first| cpu_ns() - first),
@@ -285,7 +298,11 @@ fn send_whole(socket: &OwnedFd, mut rest: &[u8]) -> Result<()> {
     while !rest.is_empty() {
         match send(socket.as_fd(), rest) {
             Ok(bytes) => rest = &rest[bytes..],
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::Interrupted | ErrorKind::ConnectionRefused
+                ) => {}
             Err(error) => return Err(error).context("sending back"),
         }
     }

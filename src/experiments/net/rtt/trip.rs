@@ -2,8 +2,9 @@
 
 use super::cases::Protocol;
 use crate::measure::Clock;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use metal::clock::{self, syscall_clock_gettime};
+use metal::deadline::Deadline;
 use metal::place::pin;
 use metal::sleep;
 use metal::socket::{Wait, incoming_cpu, receive, send};
@@ -24,6 +25,9 @@ const LOST_AFTER: f64 = 50.0;
 /// … within these limits, in ns; and no exchange of any kind is waited for longer than the last.
 const LOST_LEAST_NS: f64 = 2e7;
 pub(super) const LOST_MOST_NS: f64 = 1e9;
+/// Who waits for a datagram is woken so often to see whether it is still worth it; a time-out of the
+/// socket's own would cost a timer at each wait.
+const LOOK: Duration = Duration::from_millis(20);
 /// So many lost datagrams in a row are a way that is closed.
 const LOST_IN_A_ROW: u32 = 3;
 /// Room in the log for exchanges as short as this, in ns.
@@ -128,19 +132,31 @@ impl Trip {
         Ok(self)
     }
 
+    /// How long an answer is waited for. (Sending waits only where the far end takes nothing.)
     fn wait_at_most(&mut self, ns: f64) -> Result<()> {
         self.patience_ticks = self.clock.ticks(ns);
-        let time = Some(Duration::from_nanos(ns as u64));
+        let time = Some(Duration::from_nanos(LOST_MOST_NS as u64));
         for socket in [Some(&self.socket), self.other.as_ref()]
             .into_iter()
             .flatten()
         {
             SockRef::from(socket)
-                .set_read_timeout(time)
-                .and_then(|()| SockRef::from(socket).set_write_timeout(time))
+                .set_write_timeout(time)
                 .context("a time-out for a socket")?;
         }
         Ok(())
+    }
+
+    /// Has the waiting thread woken now and then, from where on an answer of a stream would be late.
+    fn deadline(&self, window_ns: f64) -> Result<Option<Deadline>> {
+        if self.wait == Wait::Never {
+            return Ok(None);
+        }
+        let after = match self.datagrams {
+            true => LOOK,
+            false => Duration::from_nanos((window_ns + LOST_MOST_NS) as u64),
+        };
+        Deadline::after(after).map(Some).context("a deadline")
     }
 
     /// Makes exchanges: the warm-up, then, once all of `begin` are ready, the timed ones.
@@ -155,10 +171,15 @@ impl Trip {
             ..Ran::default()
         };
         ran.ticks.clear();
-        let warmed = self.warm_up(plan);
+        let warmed = self.deadline(WARM_UP_NS).and_then(|deadline| {
+            let slowest_ns = self.warm_up(plan);
+            drop(deadline);
+            slowest_ns
+        });
         // All wait for all, also for one that failed.
         begin.wait();
         let slowest_ns = warmed?;
+        let deadline = self.deadline(plan.window_ns)?;
         if self.datagrams {
             let ns = (LOST_AFTER * slowest_ns).clamp(LOST_LEAST_NS, LOST_MOST_NS);
             self.wait_at_most(ns)?;
@@ -171,6 +192,7 @@ impl Trip {
             Some(pause_ns) => self.sparse(plan, pause_ns, &mut ran)?,
         }
         ran.cpu_ns = cpu_ns() - before_ns;
+        drop(deadline);
         ran.sent = self.number;
         ran.timed = self.number - warm;
         ran.late = self.late;
@@ -192,7 +214,7 @@ impl Trip {
         let mut slowest: u64 = 0;
         let mut lost = 0;
         for turn in 0..WARM_UP {
-            let came = self.exchange()?;
+            let came = self.exchange(last)?;
             let now = self.clock.end();
             match came {
                 Came::Back => {
@@ -225,7 +247,7 @@ impl Trip {
         let mut until = last + window;
         let last_end = until + self.extra_ticks(plan);
         while last < until && ran.ticks.len() < room {
-            let came = self.exchange()?;
+            let came = self.exchange(last)?;
             let now = self.clock.end();
             match came {
                 Came::Back => ran.ticks.push(now.saturating_sub(last)),
@@ -250,7 +272,7 @@ impl Trip {
         while last < until && ran.ticks.len() < room {
             self.pause(last + pause, pause_ns)?;
             let start = self.clock.start();
-            let came = self.exchange()?;
+            let came = self.exchange(start)?;
             last = self.clock.end();
             match came {
                 Came::Back => ran.ticks.push(last.saturating_sub(start)),
@@ -278,38 +300,33 @@ impl Trip {
             return Ok(());
         }
         let at_ns = clock::monotonic_ns() + pause_ns as u64;
-        sleep::until(clock::Clock::MONOTONIC, at_ns).context("pausing")
+        loop {
+            match sleep::until(clock::Clock::MONOTONIC, at_ns) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                slept => return slept.context("pausing"),
+            }
+        }
     }
 
-    /// A message out and back, checked for its number.
+    /// A message out and back, checked for its number; `start` is when it began.
     #[inline]
-    fn exchange(&mut self) -> Result<Came> {
+    fn exchange(&mut self, start: u64) -> Result<Came> {
         self.number += 1;
         stamp(&mut self.message, self.number);
+        let mut patience = Patience::new(self.clock, start + self.patience_ticks);
         self.send_whole()?;
         if self.other.is_some() {
-            self.turn_round()?;
+            self.turn_round(&mut patience)?;
         }
         if self.datagrams {
-            let came = self.answer()?;
+            let came = self.answer(&mut patience)?;
             self.unanswered += u64::from(came == Came::TooLate);
             return Ok(came);
         }
-        let came = fill(
-            &self.socket,
-            &mut self.back[..self.message.len()],
-            self.wait,
-            || Deadline::new(self.clock, self.patience_ticks),
-        );
-        match came {
-            Ok(()) => {}
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                bail!("message {} did not come back in time", self.number)
-            }
-            Err(error) => return Err(error).context("receiving"),
-        }
+        let into = &mut self.back[..self.message.len()];
+        fill(&self.socket, into, self.wait, &mut patience).context("receiving")?;
         ensure!(
-            is_same(&self.message, &self.back[..self.message.len()]),
+            is_same(&self.message, into),
             "another message came back than was sent"
         );
         Ok(Came::Back)
@@ -319,13 +336,11 @@ impl Trip {
     fn send_whole(&self) -> Result<()> {
         let mut rest = &self.message[..];
         while !rest.is_empty() {
-            let sent = send(self.socket.as_fd(), rest);
-            match sent {
+            match send(self.socket.as_fd(), rest) {
                 Ok(bytes) => rest = &rest[bytes..],
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 // What an earlier datagram met on its way is told here.
-                Err(error) if self.datagrams && error.kind() == ErrorKind::ConnectionRefused => {
-                    continue;
-                }
+                Err(error) if self.datagrams && error.kind() == ErrorKind::ConnectionRefused => {}
                 Err(error) => return Err(error).context("sending"),
             }
         }
@@ -333,57 +348,46 @@ impl Trip {
     }
 
     /// What the far end does, by the same thread.
-    fn turn_round(&mut self) -> Result<()> {
+    fn turn_round(&mut self, patience: &mut Patience) -> Result<()> {
         let Some(other) = &self.other else {
             return Ok(());
         };
         let length = self.message.len();
         let into = &mut self.back[..length];
-        fill(other, into, Wait::Block, || {
-            Deadline::new(self.clock, self.patience_ticks)
-        })
-        .context("receiving at the other socket")?;
+        fill(other, into, Wait::Block, patience).context("receiving at the other socket")?;
         let mut rest = &self.back[..length];
         while !rest.is_empty() {
-            let bytes = send(other.as_fd(), rest).context("sending back")?;
-            rest = &rest[bytes..];
+            match send(other.as_fd(), rest) {
+                Ok(bytes) => rest = &rest[bytes..],
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error).context("sending back"),
+            }
         }
         Ok(())
     }
 
     /// The datagram that has this exchange's number; others came too late.
-    fn answer(&mut self) -> Result<Came> {
-        let mut deadline = None;
+    #[inline]
+    fn answer(&mut self, patience: &mut Patience) -> Result<Came> {
+        let length = self.message.len();
         loop {
-            let length = self.message.len();
-            match receive(self.socket.as_fd(), &mut self.back, self.wait) {
+            let is_over = match receive(self.socket.as_fd(), &mut self.back, self.wait) {
                 Ok(bytes) if bytes == length && is_same(&self.message, &self.back[..length]) => {
                     return Ok(Came::Back);
                 }
                 Ok(_) => {
                     self.late += 1;
                     // More of them must not keep the loop from its time-out.
-                    let deadline = deadline
-                        .get_or_insert_with(|| Deadline::new(self.clock, self.patience_ticks));
-                    if deadline.is_over_now() {
-                        return Ok(Came::TooLate);
-                    }
+                    patience.is_over_now()
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    let is_over = self.wait == Wait::Block
-                        || deadline
-                            .get_or_insert_with(|| Deadline::new(self.clock, self.patience_ticks))
-                            .is_over();
-                    if is_over {
-                        return Ok(Came::TooLate);
-                    }
-                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => patience.is_over(),
+                Err(error) if error.kind() == ErrorKind::Interrupted => patience.is_over_now(),
                 // The port is closed, as an answer to an earlier one told: this one waits no longer.
-                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                    return Ok(Came::TooLate);
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => true,
                 Err(error) => return Err(error).context("receiving"),
+            };
+            if is_over {
+                return Ok(Came::TooLate);
             }
         }
     }
@@ -401,22 +405,23 @@ impl Trip {
 /// The smallest buffer for datagrams: a longer one than was sent is seen to be longer.
 const PROBE_BYTES: usize = 64;
 
-/// When who polls gives up; asks the clock once in a while.
-struct Deadline {
+/// When an answer is given up.
+struct Patience {
     clock: Clock,
     until: u64,
     turns: u32,
 }
 
-impl Deadline {
-    fn new(clock: Clock, ticks: u64) -> Deadline {
-        Deadline {
+impl Patience {
+    fn new(clock: Clock, until: u64) -> Patience {
+        Patience {
             clock,
-            until: clock.start() + ticks,
+            until,
             turns: 0,
         }
     }
 
+    /// For who polls: asks the clock once in a while.
     fn is_over(&mut self) -> bool {
         self.turns += 1;
         self.turns.is_multiple_of(TURNS_PER_LOOK) && self.is_over_now()
@@ -429,25 +434,24 @@ impl Deadline {
 
 /// Receives as many bytes of a stream as fit `into`.
 #[inline]
-fn fill(
-    socket: &OwnedFd,
-    into: &mut [u8],
-    wait: Wait,
-    deadline: impl Fn() -> Deadline,
-) -> io::Result<()> {
+fn fill(socket: &OwnedFd, into: &mut [u8], wait: Wait, patience: &mut Patience) -> io::Result<()> {
     let mut have = 0;
-    let mut until = None;
     while have < into.len() {
-        match receive(socket.as_fd(), &mut into[have..], wait) {
+        let is_over = match receive(socket.as_fd(), &mut into[have..], wait) {
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-            Ok(bytes) => have += bytes,
-            Err(error) if error.kind() == ErrorKind::WouldBlock && wait == Wait::Never => {
-                if until.get_or_insert_with(&deadline).is_over() {
-                    return Err(error);
-                }
+            Ok(bytes) => {
+                have += bytes;
+                false
             }
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => patience.is_over(),
+            Err(error) if error.kind() == ErrorKind::Interrupted => patience.is_over_now(),
             Err(error) => return Err(error),
+        };
+        if is_over {
+            return Err(io::Error::new(
+                ErrorKind::TimedOut,
+                "a message did not come in time",
+            ));
         }
     }
     Ok(())

@@ -82,7 +82,7 @@ fn against(way: impl Fn(u64) -> Way + Send, polls: bool, plan: Plan) -> anyhow::
         });
         let mut trip = Trip::new(near.into(), Protocol::Udp, 64, polls, plan.clock)?;
         // Else three lost ones of the warm-up take as many seconds.
-        trip.wait_at_most(1e8)?;
+        trip.wait_at_most(5e7)?;
         let mut trips = [trip];
         let ran = all(&mut trips, &cpus[..1], plan);
         trips[0].finish();
@@ -95,16 +95,19 @@ fn a_lost_datagram_is_counted_and_the_window_goes_on() {
     for polls in [false, true] {
         let ran = against(
             |number| match number {
-                48 | 56 | 64 | 72 => Way::Lost,
+                number if number % 4 == 0 => Way::Lost,
                 _ => Way::Through,
             },
             polls,
-            PLAN,
+            Plan {
+                window_ns: 1e8,
+                ..PLAN
+            },
         );
         let ran = ran.expect("the others come back");
         // A busy machine may hold one back for longer than is waited.
         assert!(
-            ran.lost >= 1 && ran.ticks.len() > 5,
+            ran.lost >= 1 && ran.ticks.len() > 1,
             "{} {}",
             ran.lost,
             ran.ticks.len()
