@@ -301,10 +301,13 @@ mod tests {
     use std::path::Path;
 
     /// Figures inside of [`FIGURES`]: a change of a law must not lose any.
-    const INSIDE_MIN: usize = 111;
+    const INSIDE_MIN: usize = 128;
     const FIGURES: usize = 158;
     /// High over low, median of all: nor may intervals hold figures by growing.
     const MEDIAN_WIDTH_MAX: f64 = 4.2;
+    /// The same of the network's figures: of no report's machine it is told how long its card holds
+    /// interrupts back, how deeply its CPUs sleep, or what lies between the ends.
+    const MEDIAN_WIDTH_OF_NET_MAX: f64 = 12.5;
 
     fn host(name: &str) -> Host {
         let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/published-hosts");
@@ -464,7 +467,11 @@ mod tests {
                     case.id,
                     table.metric
                 );
-                for name in ["all", table.experiment, table.machine.name] {
+                let group = match table.experiment.starts_with("net.") {
+                    true => "net",
+                    false => "beside net",
+                };
+                for name in ["all", group, table.experiment, table.machine.name] {
                     let empty = || Score {
                         inside: 0,
                         widths: Vec::new(),
@@ -479,9 +486,15 @@ mod tests {
             let (inside, all, width) = score.told();
             println!("{name:16}{inside:3} of {all:2} inside, median width {width:.2}");
         }
-        let (inside, all, width) = scores.get_mut("all").expect("there are figures").told();
+        let (inside, all, _) = scores.get_mut("all").expect("there are figures").told();
         assert_eq!(all, FIGURES);
         assert!(inside >= INSIDE_MIN, "{inside} of {all} inside");
-        assert!(width <= MEDIAN_WIDTH_MAX, "median width {width:.2}");
+        for (group, most) in [
+            ("beside net", MEDIAN_WIDTH_MAX),
+            ("net", MEDIAN_WIDTH_OF_NET_MAX),
+        ] {
+            let (_, _, width) = scores.get_mut(group).expect("there are figures").told();
+            assert!(width <= most, "median width of {group} {width:.2}");
+        }
     }
 }
