@@ -135,16 +135,22 @@ pub(super) fn receive(
         Ok::<_, anyhow::Error>((streams, steady, sent, used))
     })?;
     let sizes = sockets.iter().filter_map(Socket::receive_buffer_bytes);
-    let mut received = Received {
+    let received = Received {
         steady,
         used,
         buffer_bytes: sizes.max().unwrap_or(0),
-        ..Received::default()
+        ..total(&streams)
     };
+    Ok((received, sent))
+}
+
+/// What all streams received.
+fn total(streams: &[Stream]) -> Received {
+    let mut received = Received::default();
     for stream in streams {
         received.bytes += stream.bytes;
         received.calls += stream.calls;
-        if let Some(more) = stream.datagrams {
+        if let Some(more) = &stream.datagrams {
             let all = received.datagrams.get_or_insert_default();
             all.unique += more.unique;
             all.repeated += more.repeated;
@@ -153,7 +159,7 @@ pub(super) fn receive(
             all.dropped += more.dropped;
         }
     }
-    Ok((received, sent))
+    received
 }
 
 /// How long to receive.
