@@ -198,7 +198,8 @@ impl Plan {
                 .collect();
             // As many blocks of a longer window, longer.
             let block_ns = (self.block.as_nanos() as f64).max(now_ns as f64 / (2 * BLOCKS) as f64);
-            let found = steady(&logs, now_ns, block_ns);
+            // A window in which nothing came is none: who has to share a CPU may wait for long.
+            let found = steady(&logs, now_ns, block_ns).filter(|steady| steady.rate() > 0.0);
             let is_over = Duration::from_nanos(now_ns) >= self.most;
             match found {
                 Some(steady) if is_over => return Ok(steady),
