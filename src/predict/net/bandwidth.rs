@@ -7,6 +7,10 @@
 //! that are usual (iperf3 prints 2 to 8 GB/s on loopback, and one to three million datagrams a second at the
 //! most); they were looked at on one virtual machine.
 
+mod shares;
+
+pub(crate) use shares::share;
+
 use super::{Kind, Transport, Waking, Way, core_rate, goodput, link_rate};
 use crate::experiment::{Known, Site};
 use crate::predict::os::{self, measured_call};
@@ -155,28 +159,7 @@ fn work(site: &Site, known: Option<&Known>, flow: &Flow) -> Work {
     let segments = message / SEGMENT_BYTES;
     let (copy, copy_from) = copy_rate(site, known);
     let copies = inverse(1e9 * message, copy);
-    let (out, part_out, inward, part_in, calls_in) = match flow.transport {
-        Transport::Tcp => {
-            // Small messages come many to a call, unless the receiver asks for no more.
-            let least = (message / (2.0 * SEGMENT_BYTES)).min(1.0);
-            let calls = match flow.transfer {
-                Transfer::Steady => range(0.5 * least, least.sqrt() * 0.5 + 0.5 * least, 1.0),
-                _ => range(1.0, 1.0, 2.0),
-            };
-            let into = match flow.transfer {
-                Transfer::Steady => TCP_MESSAGE_IN,
-                _ => scaled(TCP_MESSAGE_IN, 1.5),
-            };
-            (TCP_MESSAGE, TCP_SEGMENT, into, TCP_SEGMENT_IN, calls)
-        }
-        _ => (
-            UDP_MESSAGE,
-            UDP_SEGMENT,
-            UDP_MESSAGE_IN,
-            UDP_SEGMENT,
-            range(1.0, 1.0, 1.0),
-        ),
-    };
+    let (out, part_out, inward, part_in, calls_in) = services(flow);
     let calls_in = range(
         calls_in.low.max(1e-6) * call.low,
         calls_in.likely.max(1e-6) * call.likely,
@@ -204,6 +187,33 @@ fn work(site: &Site, known: Option<&Known>, flow: &Flow) -> Work {
         receiver,
         copies,
         because,
+    }
+}
+
+/// Cycles of a sender for a message and for each segment of it, the same of its receiver, and the receiver's
+/// calls for a message.
+fn services(flow: &Flow) -> (Range, Range, Range, Range, Range) {
+    match flow.transport {
+        Transport::Tcp => {
+            // Small messages come many to a call, unless the receiver asks for no more.
+            let least = (flow.message as f64 / (2.0 * SEGMENT_BYTES)).min(1.0);
+            let calls = match flow.transfer {
+                Transfer::Steady => range(0.5 * least, least.sqrt() * 0.5 + 0.5 * least, 1.0),
+                _ => range(1.0, 1.0, 2.0),
+            };
+            let into = match flow.transfer {
+                Transfer::Steady => TCP_MESSAGE_IN,
+                _ => scaled(TCP_MESSAGE_IN, 1.5),
+            };
+            (TCP_MESSAGE, TCP_SEGMENT, into, TCP_SEGMENT_IN, calls)
+        }
+        _ => (
+            UDP_MESSAGE,
+            UDP_SEGMENT,
+            UDP_MESSAGE_IN,
+            UDP_SEGMENT,
+            range(1.0, 1.0, 1.0),
+        ),
     }
 }
 
@@ -504,73 +514,6 @@ pub(crate) fn byte_cpu(
     }
 }
 
-/// What limits a sender, as a share; or a share that is lost.
-pub(crate) fn share(site: &Site, flow: &Flow, metric: &str) -> Option<Estimate> {
-    let way = Way::of(site);
-    let is_here = way.kind() == Kind::Loopback;
-    let is_small = flow.message < 4096;
-    let is_doubtful = matches!(way.kind(), Kind::Wireless | Kind::Unknown) || way.has_gateway;
-    let (low, likely, high, why) = match metric {
-        "busy" if is_small => (0.1, 0.95, 1.3, "a queue of small messages may run empty"),
-        "busy" => (
-            0.6,
-            1.0,
-            1.3,
-            "a sender that never waits for its program, in ticks",
-        ),
-        "receive_window_limited" => (
-            0.0,
-            if is_here { 0.1 } else { 0.01 },
-            1.0,
-            "where the receiver does not keep up or its buffer has not grown",
-        ),
-        "send_buffer_limited" => (
-            0.0,
-            0.02,
-            1.0,
-            "where the send buffer has not grown for the round trip",
-        ),
-        "retransmitted" if is_here => (
-            0.0,
-            1e-4,
-            0.01,
-            "loopback loses nothing, but a probe for what may be lost is sent again",
-        ),
-        "retransmitted" if is_doubtful => (0.0, 0.002, 0.3, "a way that may lose segments"),
-        "retransmitted" => (0.0, 1e-4, 0.1, "queues that overflow until the window fits"),
-        "loss_path" if is_here => (0.0, 0.0, 0.02, "loopback: the sender's call delivers"),
-        "loss_path" => (0.0, 0.01, 0.98, "whatever the way does not carry"),
-        "loss_sender" if is_here => (0.0, 0.0, 0.02, "loopback has no queue to be full"),
-        "loss_sender" => (
-            0.0,
-            0.0,
-            0.98,
-            "where the device's queue is full and the sender does not wait for it",
-        ),
-        "loss_receiver" if flow.interval_ns > 0 => (0.0, 0.0, 0.9, "a paced sender"),
-        "loss_receiver" | "loss" if flow.is_same_cpu => (
-            0.0,
-            0.5,
-            0.99,
-            "the sender fills the receiver's buffer before it gives the CPU away",
-        ),
-        "loss_receiver" => (0.0, 0.03, 0.95, "a sender that outruns its receiver"),
-        "loss" => (0.0, 0.05, 0.99, "sender, way and receiver together"),
-        _ => return None,
-    };
-    let from = if is_here {
-        "loopback: memory copies, no link".to_owned()
-    } else {
-        way.name()
-    };
-    Some(Estimate::new(
-        low,
-        likely,
-        high,
-        format!("base hardware: {from}; software: {why}"),
-    ))
-}
-
 /// What a way's nominal rate allows.
 pub(crate) fn bound(site: &Site, flow: &Flow) -> Option<Bound> {
     super::link_bound(&Way::of(site), flow.transport)
@@ -636,125 +579,4 @@ pub(crate) fn efficiency(site: &Site, flow: &Flow) -> Option<Estimate> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Flow, Transfer, adds, bandwidth, measure_of, transfer_time};
-    use crate::experiment::Known;
-    use crate::experiments::tests::{recorded, sites};
-    use crate::predict::net::Transport;
-    use crate::predict::net::tests::{GIGABIT, VETH, joined};
-    use record::key::{CaseId, Key};
-
-    const TCP: Flow = Flow {
-        transport: Transport::Tcp,
-        message: 131_072,
-        is_same_cpu: false,
-        streams: 1,
-        is_up: true,
-        transfer: Transfer::Steady,
-        interval_ns: 0,
-    };
-
-    fn copying(rate: f64) -> Known {
-        let mut known = Known::default();
-        let case = CaseId::new()
-            .with("op", "copy")
-            .with("level", "DRAM")
-            .with("threads", 1_u64);
-        let key = Key::new("memory.bandwidth", &case, "bandwidth");
-        known.insert(key, rate);
-        known
-    }
-
-    #[test]
-    fn a_wire_s_payload_limits_whatever_loopback_did() {
-        let site = joined(GIGABIT, GIGABIT);
-        let rate = bandwidth(&site, None, &TCP).range;
-        assert!((rate.likely / 117.7e6 - 1.0).abs() < 0.02, "{rate:?}");
-        assert!(rate.high < 119e6, "{rate:?}");
-        // Copies measured here say nothing of it.
-        let known = copying(2e9);
-        assert!(!adds(&site, &known));
-        assert_eq!(
-            bandwidth(&site, Some(&known), &TCP).range.likely,
-            rate.likely
-        );
-        let compared = measure_of(&site, &known, &TCP).expect("a link");
-        assert!((compared.0 / 117.7e6 - 1.0).abs() < 0.01, "{compared:?}");
-        assert_eq!(measure_of(&joined(VETH, VETH), &known, &TCP), None);
-    }
-
-    #[test]
-    fn small_datagrams_carry_less_than_large_ones() {
-        let site = joined(GIGABIT, GIGABIT);
-        let of = |message: u64| {
-            let flow = Flow {
-                transport: Transport::Udp,
-                message,
-                ..TCP
-            };
-            bandwidth(&site, None, &flow).range.likely
-        };
-        assert!(of(18) < 0.25 * of(1472), "{} {}", of(18), of(1472));
-        assert!((of(1472) / 119.6e6 - 1.0).abs() < 0.03, "{}", of(1472));
-    }
-
-    #[test]
-    fn one_cpu_is_slower_than_two_and_small_messages_than_large_ones() {
-        for site in sites() {
-            let here = |flow: &Flow| bandwidth(&site, None, flow).range;
-            let same = Flow {
-                is_same_cpu: true,
-                ..TCP
-            };
-            let small = Flow { message: 64, ..TCP };
-            assert!(here(&same).likely < here(&TCP).likely);
-            assert!(here(&small).likely < 0.1 * here(&TCP).likely);
-            assert!(here(&small).high < here(&TCP).high);
-        }
-    }
-
-    #[test]
-    fn measured_copies_move_loopback_and_are_its_measure() {
-        let site = recorded("vm-granite-rapids");
-        let slow = bandwidth(&site, Some(&copying(4e9)), &TCP).range;
-        let fast = bandwidth(&site, Some(&copying(40e9)), &TCP).range;
-        assert!(slow.likely < 0.6 * fast.likely, "{slow:?} {fast:?}");
-        let (rate, what) = measure_of(&site, &copying(40e9), &TCP).expect("a measure");
-        assert_eq!(rate, 20e9);
-        assert!(what.contains("loopback: no link"), "{what}");
-    }
-
-    #[test]
-    fn a_paced_sender_gives_no_more_than_it_sends() {
-        let site = recorded("vm-granite-rapids");
-        let paced = Flow {
-            transport: Transport::Udp,
-            message: 1000,
-            interval_ns: 100_000,
-            ..TCP
-        };
-        let rate = bandwidth(&site, None, &paced).range;
-        assert!(rate.high < 10.2e6 && rate.likely > 9e6, "{rate:?}");
-    }
-
-    #[test]
-    fn a_transfer_takes_as_long_as_its_stream_and_its_signs() {
-        let site = joined(GIGABIT, GIGABIT);
-        let fixed = Flow {
-            message: 4096,
-            transfer: Transfer::Fixed(16 << 20),
-            ..TCP
-        };
-        let time = transfer_time(&site, None, &fixed).range;
-        assert!((time.likely / 143e6 - 1.0).abs() < 0.1, "{time:?}");
-        let rate = bandwidth(&site, None, &fixed).range;
-        assert!((rate.likely * time.likely / 1e9 / f64::from(16 << 20) - 1.0).abs() < 0.01);
-        let back = Flow {
-            message: 65_536,
-            transfer: Transfer::ThereAndBack,
-            ..TCP
-        };
-        let trip = transfer_time(&site, None, &back).range;
-        assert!(trip.likely > 1.0e6 && trip.likely < 3e6, "{trip:?}");
-    }
-}
+mod tests;

@@ -135,16 +135,22 @@ pub(super) fn receive(
         Ok::<_, anyhow::Error>((streams, steady, sent, used))
     })?;
     let sizes = sockets.iter().filter_map(Socket::receive_buffer_bytes);
-    let mut received = Received {
+    let received = Received {
         steady,
         used,
         buffer_bytes: sizes.max().unwrap_or(0),
-        ..Received::default()
+        ..total(&streams)
     };
+    Ok((received, sent))
+}
+
+/// What all streams received.
+fn total(streams: &[Stream]) -> Received {
+    let mut received = Received::default();
     for stream in streams {
         received.bytes += stream.bytes;
         received.calls += stream.calls;
-        if let Some(more) = stream.datagrams {
+        if let Some(more) = &stream.datagrams {
             let all = received.datagrams.get_or_insert_default();
             all.unique += more.unique;
             all.repeated += more.repeated;
@@ -153,7 +159,7 @@ pub(super) fn receive(
             all.dropped += more.dropped;
         }
     }
-    Ok((received, sent))
+    received
 }
 
 /// How long to receive.
@@ -192,7 +198,8 @@ impl Plan {
                 .collect();
             // As many blocks of a longer window, longer.
             let block_ns = (self.block.as_nanos() as f64).max(now_ns as f64 / (2 * BLOCKS) as f64);
-            let found = steady(&logs, now_ns, block_ns);
+            // A window in which nothing came is none: who has to share a CPU may wait for long.
+            let found = steady(&logs, now_ns, block_ns).filter(|steady| steady.rate() > 0.0);
             let is_over = Duration::from_nanos(now_ns) >= self.most;
             match found {
                 Some(steady) if is_over => return Ok(steady),
