@@ -29,6 +29,7 @@ pub mod net;
 pub mod numa;
 pub(crate) mod oom;
 mod outside;
+pub(crate) mod ports;
 pub(crate) mod refused;
 mod root;
 pub(crate) mod scheduler;

@@ -9,6 +9,7 @@ use super::{Outside, Root};
 mod told;
 
 pub(crate) use told::ToldLink;
+use super::ports::{self, Ports};
 
 /// Network.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -32,12 +33,6 @@ pub(crate) struct Net {
     /// highest; none where the first is above the second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ping_groups: Option<(u64, u64)>,
-    /// `net.core.default_qdisc`: how a device queues that nobody set otherwise (`fq_codel`, `pfifo_fast`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub default_queueing: Option<String>,
-    /// Largest receive buffer that TCP grows to by itself (`net.ipv4.tcp_rmem`): no more is on its way.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tcp_receive_buffer_max_bytes: Option<u64>,
     /// How this process may send ICMP echoes; none where nothing tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub echoes: Option<Echoes>,
@@ -48,6 +43,13 @@ pub(crate) struct Net {
     /// IPv6 (`net.ipv6.icmp.echo_ignore_all`).
     #[serde(default)]
     pub ignores_echoes: [bool; 2],
+    /// What bounds the connections of this host.
+    #[serde(default)]
+    pub ports: Ports,
+    /// `net.core.default_qdisc`: how a device queues that nobody set otherwise (`fq_codel`, `pfifo_fast`).
+    pub default_queueing: Option<String>,
+    /// Largest receive buffer that TCP grows to by itself (`net.ipv4.tcp_rmem`): no more is on its way.
+    pub tcp_receive_buffer_max_bytes: Option<u64>,
     /// Where packets go. Not written anywhere: it tells of other people's networks.
     #[serde(skip)]
     pub routes: Vec<Route>,
@@ -214,6 +216,7 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Net {
             "proc/sys/net/ipv6/icmp/echo_ignore_all",
         ]
         .map(|path| root.number::<u8>(path).is_some_and(|mode| mode != 0)),
+        ports: ports::read(root),
         routes: routes(root),
     }
 }

@@ -6,7 +6,7 @@ use crate::analysis::figures;
 use crate::analysis::findings::findings;
 use crate::analysis::score::{Score as Scored, Tally as Tallied, score};
 use record::FORMAT;
-use record::event::{Bound, Calibration, Ending, PredictionKind, Trace};
+use record::event::{Bound, Calibration, Ending, PeerHeader, PredictionKind, Trace};
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind};
 use record::run::Run;
@@ -31,6 +31,9 @@ pub(crate) struct FlatResult {
     environment: BTreeMap<String, String>,
     /// The clocks.
     calibration: Calibration,
+    /// Far ends on other hosts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    peers: Vec<PeerHeader>,
     /// Every figure, and every absent experiment or case with its reason.
     figures: Vec<FlatFigure>,
     /// Rows over time.
@@ -226,6 +229,7 @@ pub(crate) fn flat(run: &Run) -> FlatResult {
         host: run.header.host.clone(),
         environment: run.header.environment.clone(),
         calibration: run.header.calibration.clone(),
+        peers: run.header.peers.clone(),
         findings: findings.collect(),
         score: FlatScore {
             prior: of_score(score(&figures, PredictionKind::Prior)),

@@ -13,8 +13,10 @@
 compile_error!("plumb measures Linux on x86-64 and aarch64 only");
 
 pub mod access;
+pub mod backlog;
 pub mod chains;
 pub mod clock;
+pub mod connection;
 pub mod counter;
 pub mod cpuid;
 pub mod deadline;
@@ -46,6 +48,7 @@ pub mod sleep;
 pub mod socket;
 pub mod storage;
 pub mod stream;
+pub mod tap;
 pub mod tcp;
 pub mod thread;
 pub mod wait;

@@ -40,6 +40,8 @@ const PREAMBLE_TIME: Duration = Duration::from_secs(2);
 const PENDING_MAX: usize = 64;
 /// Connections that wait for the kernel to be asked for: many strangers at once leave room.
 const BACKLOG: i32 = 4096;
+/// Who waits for a near end looks so often whether it is still there.
+const LOOK: Duration = Duration::from_millis(100);
 /// A first datagram is said again after this time: the way may lose some.
 const DATAGRAM_AGAIN: Duration = Duration::from_millis(200);
 
@@ -51,8 +53,9 @@ pub(crate) struct Door {
     /// Lines and data connections that came while the others were asked for.
     lines: VecDeque<(TcpStream, u32)>,
     data: VecDeque<(TcpStream, u32)>,
-    /// The number of the line that is served.
+    /// The number of the line that is served, and another descriptor of it: to see its end.
     line: u32,
+    served: Option<TcpStream>,
 }
 
 /// One that came in and did not say all of its preamble yet.
@@ -91,6 +94,7 @@ impl Door {
             lines: VecDeque::new(),
             data: VecDeque::new(),
             line: 0,
+            served: None,
         })
     }
 
@@ -109,6 +113,7 @@ impl Door {
                 // A near end that is gone has its own reason.
                 let _ = call.line.refuse(&format!("{error:#}"));
             }
+            self.served = None;
         }
         Ok(())
     }
@@ -118,9 +123,11 @@ impl Door {
     /// # Errors
     /// The session is gone, the door is, or the near end asks for a case that the order has not.
     pub(crate) fn next_call(&mut self, far: &mut FarEnd) -> Result<Option<Call>> {
+        self.served = None;
         loop {
             if let Some((stream, number)) = self.lines.pop_front() {
                 self.line = number;
+                self.served = stream.try_clone().ok();
                 if let Some(call) = call(far, stream)? {
                     return Ok(Some(call));
                 }
@@ -139,7 +146,7 @@ impl Door {
     /// The next data connection of the present line, with its number.
     ///
     /// # Errors
-    /// None came before the deadline.
+    /// None came before the deadline, or the near end is gone.
     pub(crate) fn admit(&mut self, deadline: Instant) -> Result<(TcpStream, u32)> {
         loop {
             while let Some((stream, number)) = self.data.pop_front() {
@@ -148,7 +155,7 @@ impl Door {
                     return Ok((stream, number));
                 }
             }
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = self.wait_at_most(deadline)?;
             ensure!(!left.is_zero(), "no data connection came in time");
             let fds = [self.listener.as_fd()];
             let timeout = self.next_timeout(left);
@@ -215,15 +222,15 @@ impl Door {
     /// to it and answers: from then on the kernel lets nobody else's in, and nothing of before is there.
     ///
     /// # Errors
-    /// None came before the deadline, or what the socket reports.
+    /// None came before the deadline, the near end is gone, or what the socket reports.
     pub(crate) fn meet(&mut self, socket: &UdpSocket, deadline: Instant) -> Result<SocketAddr> {
         let mut datagram = [0; 2 * PREAMBLE_BYTES];
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            ensure!(
-                readable(socket.as_fd(), left)?,
-                "no first datagram came in time"
-            );
+            let left = self.wait_at_most(deadline)?;
+            ensure!(!left.is_zero(), "no first datagram came in time");
+            if !readable(socket.as_fd(), left)? {
+                continue;
+            }
             let Ok((bytes, from)) = socket.recv_from(&mut datagram) else {
                 continue;
             };
@@ -248,6 +255,16 @@ impl Door {
             Err(error) if error.kind() == ErrorKind::Interrupted => Ok(false),
             Err(error) => Err(error).context("waiting at the door"),
         }
+    }
+
+    /// How long to wait before the near end is looked for again; nothing once the deadline is over.
+    fn wait_at_most(&self, deadline: Instant) -> Result<Duration> {
+        let is_gone = |line: &TcpStream| line::is_ended(line);
+        ensure!(
+            !self.served.as_ref().is_some_and(is_gone),
+            "the near end is gone"
+        );
+        Ok(LOOK.min(deadline.saturating_duration_since(Instant::now())))
     }
 
     /// When the next pending one has had its time, or `most`.
@@ -476,7 +493,7 @@ impl Dial {
     fn open(&mut self, purpose: Purpose) -> Result<TcpStream> {
         let preamble = self.fresh(purpose);
         let mut stream = TcpStream::connect_timeout(&self.address, PATIENCE)
-            .with_context(|| format!("cannot reach the far end at {}", self.address))?;
+            .with_context(|| unreached(self.address))?;
         stream.set_nodelay(true)?;
         stream
             .write_all(&preamble)
@@ -488,6 +505,17 @@ impl Dial {
         self.next += 1;
         self.gate.preamble(purpose, self.next)
     }
+}
+
+/// The agent answers, over a connection of its own; its data connections may need another address.
+fn unreached(address: SocketAddr) -> String {
+    let way_out = match address.ip().is_loopback() {
+        true => "",
+        false => {
+            ": if this host reaches that one by another address, `plumb agent --data ADDRESS` names it"
+        }
+    };
+    format!("cannot reach the far end at {address}{way_out}")
 }
 
 /// Throws away what lies in a socket.

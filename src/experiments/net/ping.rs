@@ -312,8 +312,8 @@ impl Experiment for Ping {
             // UDP is nearest to an echo.
             let measured = rtt("udp").map(|told| (told, Transport::Udp));
             let measured = measured.or_else(|| rtt("tcp").map(|told| (told, Transport::Tcp)));
-            if let Some(((ns, _), transport)) = measured {
-                return Some(law::less_socket(site, ns, transport, &way).prediction());
+            if let Some((told, transport)) = measured {
+                return Some(law::less_socket(site, told, transport, &way).prediction());
             }
         }
         if known.is_some_and(|known| !law::adds(known)) {

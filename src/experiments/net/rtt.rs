@@ -27,7 +27,8 @@
 //!   10 ms, as far as it tells, and how many softirqs received packets (`near_net_rx`, `far_net_rx`).
 //! - `connect_echo` is what R2 calls round trip: socket, connect, message, echo on a connection of its
 //!   own each. Its message begins with the one-time token of 28 bytes that lets it in. The near end then
-//!   resets the connection, outside the time, so that no port is left waiting (TIME_WAIT).
+//!   resets the connection, outside the time, so that no port is left waiting (TIME_WAIT). The CPU time
+//!   of both ends is that of all of it, the end of the connection too.
 //!
 //! ## Prediction
 //!
@@ -78,6 +79,8 @@
 //! pages tcp(7), udp(7), socket(7). PITFALLS rows of the network.
 
 mod cases;
+mod connections;
+mod counts;
 mod echo;
 mod fresh;
 #[cfg(test)]
@@ -90,23 +93,21 @@ use crate::experiment::{
 };
 use crate::experiments::net::ends::{Dial, Door, Line, PATIENCE};
 use crate::experiments::net::place;
-use crate::experiments::net::usage::{Usage, Used};
+use crate::experiments::net::usage::Usage;
 use crate::measure::{Bench, FarEnd};
 use crate::predict::net::rtt as law;
-use crate::stats::histogram::Histogram as Distribution;
 use anyhow::{Context, Result, ensure};
 use cases::{Protocol, Shape, spread};
-use echo::{Ask, Open, Told, unix_address};
+use connections::{alone, connect};
+use counts::Counts;
+use echo::{Ask, Open, Told};
 use record::case::{Case, Series};
 use record::event::{Isolation, Prediction, Repeat};
 use record::key::Value;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
-use socket2::{Domain as Family, Socket, Type};
-use std::io::Write;
-use std::os::fd::OwnedFd;
 use std::time::Duration;
-use trip::{Plan, Ran, Trip};
+use trip::{Plan, Trip};
 
 /// The experiment.
 pub(crate) static EXPERIMENT: Rtt = Rtt;
@@ -123,8 +124,8 @@ const PAUSES_OF_REHEARSAL: u64 = 3;
 /// The pause before a sparse exchange, by default.
 const PAUSE_NS: u64 = 1_000_000;
 /// For the cost of a round: a case's line, connections and core clock; two workers' start and end.
-const CASE_OVERHEAD: Duration = Duration::from_millis(5);
-const WORKERS_OVERHEAD: Duration = Duration::from_millis(100);
+const CASE_OVERHEAD: Duration = Duration::from_millis(4);
+const WORKERS_OVERHEAD: Duration = Duration::from_millis(85);
 
 static CARD: Card = Card {
     id: "net.rtt",
@@ -367,7 +368,12 @@ fn exchanges(
         let usage = Usage::begin(&cpus);
         let mut trips = [alone(shape, plan)?];
         let ran = trip::all(&mut trips, &cpus, plan)?;
-        return write(bench, case, shape, &ran, &usage.end(), None);
+        let counts = Counts {
+            ran: &ran,
+            used: &usage.end(),
+            told: None,
+        };
+        return counts.write(bench, case, shape);
     }
     let ask = Ask {
         window_ns: plan.window_ns as u64,
@@ -388,181 +394,16 @@ fn exchanges(
     };
     line.tell(&"enough")?;
     let told: Told = hear_counts(&mut line)?;
-    write(bench, case, shape, &ran, &used, Some(&told))
+    let counts = Counts {
+        ran: &ran,
+        used: &used,
+        told: Some(&told),
+    };
+    counts.write(bench, case, shape)
 }
 
 fn hear_counts(line: &mut Line) -> Result<Told> {
     let told: Told = line.hear(PATIENCE).context("the far end's counts")?;
     ensure!(told.nodelay, "TCP_NODELAY was not to be had at the far end");
     Ok(told)
-}
-
-/// A connection whose both ends this thread holds, through the door of nobody: they are its own.
-fn alone(shape: &Shape<'_>, plan: Plan) -> Result<Trip> {
-    let (near, far) = own_pair(shape.protocol).context("two sockets of one thread")?;
-    let trip = Trip::new(near, shape.protocol, shape.message, false, plan.clock)?;
-    trip.holding(far)
-}
-
-/// Two connected sockets on loopback, who let in nobody but each other.
-fn own_pair(protocol: Protocol) -> Result<(OwnedFd, OwnedFd)> {
-    match protocol {
-        Protocol::Unix => {
-            let (near, far) = Socket::pair(Family::UNIX, Type::STREAM, None)?;
-            Ok((near.into(), far.into()))
-        }
-        Protocol::Udp => {
-            let bind = || std::net::UdpSocket::bind(("127.0.0.1", 0));
-            let (near, far) = (bind()?, bind()?);
-            near.connect(far.local_addr()?)?;
-            far.connect(near.local_addr()?)?;
-            Ok((near.into(), far.into()))
-        }
-        Protocol::Tcp => {
-            let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
-            let near = std::net::TcpStream::connect(listener.local_addr()?)?;
-            let address = near.local_addr()?;
-            // Whoever else came first is dropped.
-            let far = loop {
-                let (far, from) = listener.accept()?;
-                if from == address {
-                    break far;
-                }
-            };
-            near.set_nodelay(true)?;
-            far.set_nodelay(true)?;
-            ensure!(
-                near.nodelay()? && far.nodelay()?,
-                "TCP_NODELAY was not to be had"
-            );
-            Ok((near.into(), far.into()))
-        }
-    }
-}
-
-/// All connections of a case, open at both ends.
-fn connect(dial: &mut Dial, open: &Open, shape: &Shape<'_>, plan: Plan) -> Result<Vec<Trip>> {
-    let mut sockets: Vec<OwnedFd> = Vec::new();
-    match open {
-        Open::Door => {
-            for _ in 0..shape.connections {
-                let stream = dial.connect()?;
-                ensure!(stream.nodelay()?, "TCP_NODELAY was not to be had");
-                sockets.push(stream.into());
-            }
-        }
-        Open::Ports(ports) => {
-            for port in ports {
-                sockets.push(dial.meet(*port)?.into());
-            }
-        }
-        Open::Name(name) => {
-            for _ in 0..shape.connections {
-                let mut socket = Socket::new(Family::UNIX, Type::STREAM, None)?;
-                socket
-                    .connect(&unix_address(name)?)
-                    .with_context(|| format!("connecting to {name}"))?;
-                socket.write_all(&dial.preamble())?;
-                sockets.push(socket.into());
-            }
-        }
-    }
-    let trip = |socket| {
-        Trip::new(
-            socket,
-            shape.protocol,
-            shape.message,
-            shape.polls,
-            plan.clock,
-        )
-    };
-    sockets.into_iter().map(trip).collect()
-}
-
-/// Writes a case down: every exchange, and each end's CPU time over them.
-fn write(
-    bench: &mut Bench,
-    case: &Case,
-    shape: &Shape<'_>,
-    ran: &[Ran],
-    used: &Used,
-    told: Option<&Told>,
-) -> Result<()> {
-    let clock = bench.clock();
-    let sum = |of: fn(&Ran) -> u64| -> u64 { ran.iter().map(of).sum() };
-    let (sent, lost, timed) = (
-        sum(|ran| ran.sent),
-        sum(|ran| ran.lost),
-        sum(|ran| ran.timed),
-    );
-    let came = told.map_or(sent, |told| told.messages);
-    if shape.protocol != Protocol::Udp {
-        ensure!(
-            came == sent,
-            "{came} messages arrived at the far end of {sent} that were sent"
-        );
-    }
-    // On one CPU, and where connections share one, who is woken may preempt who woke: planned.
-    if shape.ends != place::OTHER_CPU || shape.connections > 1 {
-        bench.planned_switches(2 * sent);
-    }
-    let values: Vec<f64> = ran
-        .iter()
-        .flat_map(|ran| &ran.ticks)
-        .map(|ticks| clock.ns(*ticks))
-        .collect();
-    let mut quantities = vec![
-        ("messages", sent as f64),
-        ("near_softirq_ns", used.softirq_ns as f64),
-        ("near_net_rx", used.received() as f64),
-    ];
-    if let Some(told) = told {
-        quantities.push(("far_softirq_ns", told.used.softirq_ns as f64));
-        quantities.push(("far_net_rx", told.used.received() as f64));
-    }
-    let samples = if lost == 0 {
-        bench.record(case, "round_trip", values)?
-    } else {
-        let mut all = Distribution::new();
-        values.iter().for_each(|value| all.record(*value));
-        all.record_censored(lost);
-        let lost_after_ns = ran.iter().map(|ran| ran.lost_after_ns).fold(0.0, f64::max);
-        quantities.extend([("timeouts", lost as f64), ("timeout_ns", lost_after_ns)]);
-        bench.record_counted(case, "round_trip", values, &all)?
-    };
-    if shape.protocol == Protocol::Udp {
-        let back = sent - sum(|ran| ran.unanswered);
-        quantities.extend([
-            ("lost_there", sent.saturating_sub(came) as f64),
-            ("lost_back", came.saturating_sub(back) as f64),
-            ("late", sum(|ran| ran.late) as f64),
-        ]);
-    }
-    let named = |(name, value): (&str, f64)| (name.to_owned(), value);
-    samples.quantities.extend(quantities.into_iter().map(named));
-    if lost > 0 {
-        samples.notes.push(format!(
-            "{lost} of {timed} messages did not come back in time: they are in the distribution as \
-             values known only to be long"
-        ));
-    }
-    let near_softirq = ran.first().and_then(|ran| ran.softirq_cpu);
-    let far_softirq = told.and_then(|told| told.softirq_cpu);
-    for (name, cpu) in [
-        ("near_softirq_cpu", near_softirq),
-        ("far_softirq_cpu", far_softirq),
-        ("far_cpu", told.map(|told| told.cpu)),
-    ] {
-        if let Some(cpu) = cpu {
-            samples.at.insert(name.to_owned(), Value::Int(cpu as u64));
-        }
-    }
-    let each = |cpu_ns: u64, count: u64| vec![cpu_ns as f64 / count.max(1) as f64];
-    let near = each(sum(|ran| ran.cpu_ns), timed);
-    bench.record_batches(case, "cpu_near", timed, near)?;
-    if let Some(told) = told {
-        let far = each(told.cpu_ns, told.messages);
-        bench.record_apart(case, "cpu_far", far)?;
-    }
-    Ok(())
 }

@@ -192,15 +192,18 @@ pub(crate) fn measured_rtt<'known>(
     ranked.min_by_key(|(rank, _)| *rank).map(|(_, told)| told)
 }
 
-/// An echo from what net.rtt measured: that less what the process at the far end took for its part, in ns.
+/// An echo from what net.rtt measured with its ends there: that less what the process at the far end took for
+/// its part, in ns.
 pub(crate) fn less_socket(
     site: &Site,
-    rtt_ns: f64,
+    (rtt_ns, ends): (f64, &str),
     transport: Transport,
     way: &Way<'_>,
 ) -> Estimate {
-    let waking = match way.kind() {
-        Kind::Loopback => Waking::Same,
+    let waking = match ends {
+        "one_thread" => Waking::Nobody,
+        "same_cpu" => Waking::Same,
+        "other_cpu" => Waking::Other,
         _ => Waking::Interrupt,
     };
     let socket = super::far_stack_cost(site, transport, waking).range;
@@ -212,14 +215,14 @@ pub(crate) fn less_socket(
     let left = difference(around(rtt_ns, 0.05), product(socket, shares));
     Estimate {
         range: range(
-            // A round trip is never shorter than a tenth of what a socket's was.
+            // An echo still goes all the way: its time is some of the socket's, whatever the stacks take.
             left.low.max(0.1 * rtt_ns),
             left.likely.max(0.2 * rtt_ns),
             left.high.max(0.5 * rtt_ns),
         ),
         because: format!(
-            "net.rtt's round trip of {:.1} µs by {transport} less the socket cost at the far end, {:.1} to \
-             {:.1} µs",
+            "net.rtt's round trip of {:.1} µs by {transport} ({ends}) less the socket cost at the far end, \
+             {:.1} to {:.1} µs",
             rtt_ns / 1e3,
             socket.low * shares.low / 1e3,
             socket.high * shares.high / 1e3
@@ -227,24 +230,27 @@ pub(crate) fn less_socket(
     }
 }
 
-/// A socket's round trip less an echo's, in ns, from both ends' stacks.
+/// A socket's round trip less an echo's, in ns, from both ends' stacks. On loopback net.rtt's ends may be on
+/// one CPU or on two.
 pub(crate) fn socket_cost(site: &Site, transport: Transport, way: &Way<'_>) -> Estimate {
-    let waking = match way.kind() {
-        Kind::Loopback => Waking::Same,
-        _ => Waking::Interrupt,
+    let (likely, most) = match way.kind() {
+        Kind::Loopback => (Waking::Same, Waking::Other),
+        _ => (Waking::Interrupt, Waking::Sparse),
     };
-    let far = super::far_stack_cost(site, transport, waking);
-    let near = super::stack_cost(site, None, transport, waking);
+    let far = super::far_stack_cost(site, transport, likely);
+    let near = super::stack_cost(site, None, transport, likely);
+    let far_most = super::far_stack_cost(site, transport, most).range.high;
+    let near_most = super::stack_cost(site, None, transport, most).range.high;
+    let share = if way.kind() == Kind::Loopback {
+        1.3
+    } else {
+        0.8
+    };
     Estimate {
         range: range(
             0.2 * far.range.low - 0.5 * near.range.likely,
-            far.range.likely
-                * if way.kind() == Kind::Loopback {
-                    1.3
-                } else {
-                    0.8
-                },
-            far.range.high + near.range.high,
+            far.range.likely * share,
+            far_most + near_most,
         ),
         because: format!(
             "a process is woken and answers at the far end instead of an interrupt: {}; at this end the \

@@ -37,6 +37,15 @@ pub(crate) struct Line {
     stream: TcpStream,
 }
 
+/// Whether the other end of a stream is gone and nothing of it is left to read.
+pub(super) fn is_ended(stream: &TcpStream) -> bool {
+    match readable(stream.as_fd(), Duration::ZERO) {
+        Ok(false) => false,
+        Ok(true) => !stream.peek(&mut [0]).is_ok_and(|bytes| bytes > 0),
+        Err(error) => error.kind() != ErrorKind::Interrupted,
+    }
+}
+
 impl Line {
     pub(super) fn new(stream: TcpStream) -> Line {
         Line { stream }
@@ -83,17 +92,30 @@ impl Line {
 
     /// Whether the other end is still there, as far as was heard; asks nothing and waits for nothing.
     pub(crate) fn is_open(&self) -> bool {
-        match readable(self.stream.as_fd(), Duration::ZERO) {
-            Ok(false) => true,
-            Ok(true) => self.stream.peek(&mut [0]).is_ok_and(|bytes| bytes > 0),
-            Err(error) => error.kind() == ErrorKind::Interrupted,
-        }
+        !is_ended(&self.stream)
     }
 
     /// Whether there is neither a word of the other end nor its end; waits for nothing. For who works
     /// until the other end says that it is enough.
     pub(crate) fn is_quiet(&self) -> bool {
         matches!(readable(self.stream.as_fd(), Duration::ZERO), Ok(false))
+    }
+
+    /// Waits until the other end says something, or is gone; whether it does in time.
+    ///
+    /// # Errors
+    /// The line cannot be waited for.
+    pub(crate) fn speaks(&self, patience: Duration) -> Result<bool> {
+        match readable(self.stream.as_fd(), patience) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(false),
+            other => other.context("waiting for the other end"),
+        }
+    }
+
+    /// The kernel's shortest round trip of the line; none where it tells none.
+    pub(crate) fn least_round_trip(&self) -> Option<Duration> {
+        let info = metal::tcp::info(self.stream.as_fd()).ok()?;
+        Some(Duration::from_micros(info.min_rtt_us?.into()))
     }
 
     /// Says that this end cannot serve.

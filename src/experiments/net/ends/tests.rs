@@ -149,7 +149,8 @@ fn calibration() -> Calibration {
         .expect("does not panic")
 }
 
-fn dial(order: &RoundOrder, far: &Endpoint) -> Dial {
+/// The near end's way to a far end.
+pub(crate) fn dial(order: &RoundOrder, far: &Endpoint) -> Dial {
     let order = RoundOrder {
         far: Some(far.clone()),
         ..order.clone()

@@ -143,7 +143,7 @@ fn sockets(
             let (listener, name) = listen_unix(door)?;
             call.line.tell(&Open::Name(name))?;
             count
-                .map(|_| Ok(accept_unix(door, &listener)?.into()))
+                .map(|_| Ok(accept_unix(door, &listener, &call.line)?.into()))
                 .collect()
         }
     }
@@ -159,7 +159,7 @@ pub(super) fn listen_unix(door: &Door) -> Result<(Socket, String)> {
         .and_then(|()| socket.listen(BACKLOG))
         .with_context(|| format!("listening as {name}"))?;
     // Accepting waits no longer.
-    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_read_timeout(Some(LOOK))?;
     Ok((socket, name))
 }
 
@@ -169,20 +169,22 @@ pub(super) fn unix_address(name: &str) -> Result<SockAddr> {
 }
 
 /// The next one that says its preamble; others are dropped.
-fn accept_unix(door: &mut Door, listener: &Socket) -> Result<Socket> {
+fn accept_unix(door: &mut Door, listener: &Socket, line: &Line) -> Result<Socket> {
     /// For one that says nothing.
     const PREAMBLE_TIME: Duration = Duration::from_millis(500);
     let until = Instant::now() + PATIENCE;
     while Instant::now() < until {
-        let (mut socket, _) = listener
-            .accept()
-            .context("no data connection came in time")?;
-        if door
-            .check(&mut socket, Instant::now() + PREAMBLE_TIME)
-            .is_ok()
-        {
-            return Ok(socket);
+        match listener.accept() {
+            Ok((mut socket, _)) => {
+                let soon = Instant::now() + PREAMBLE_TIME;
+                if door.check(&mut socket, soon).is_ok() {
+                    return Ok(socket);
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error).context("accepting"),
         }
+        ensure!(line.is_open(), "the near end is gone");
     }
     anyhow::bail!("no data connection came in time")
 }

@@ -1,12 +1,20 @@
-use super::EXPERIMENT;
 use super::cases::{Protocol, Shape};
-use crate::experiment::{Experiment, Preset, Site};
+use super::echo::{Ask, Open, Told};
+use super::trip::{Plan, Trip};
+use super::{EXPERIMENT, connect, fresh};
+use crate::experiment::{Experiment, Known, Preset, Site};
+use crate::experiments::net::ends::PATIENCE;
+use crate::experiments::net::ends::tests::{dial, order, with_far};
 use crate::experiments::net::ends::tests::{loopback_site, rehearse_both};
+use crate::experiments::net::ends::{Dial, Line};
 use crate::experiments::tests::{Rehearsed, check, params, recorded, sites};
+use crate::measure::{Clock, FarEnd};
 use crate::predict::net::tests::{GIGABIT, joined};
-use record::case::Case;
+use anyhow::{Result, ensure};
+use record::case::{Case, Series};
 use record::key::{CaseId, Value};
 use std::collections::BTreeSet;
+use std::time::Instant;
 
 /// Every value of the catalogue's row is there in thorough.
 #[test]
@@ -246,4 +254,129 @@ fn fresh_connections_carry_a_message_and_leave_no_port_waiting() {
         ("ends", "same_cpu"),
     ];
     complete(&rehearse(&set), 4);
+}
+
+/// Orders the cases of a series and runs the experiment's own far end under `near`.
+fn under(series: &Series, near: impl FnOnce(&mut Dial, &[Case]) -> Result<()> + Send) {
+    let site = loopback_site();
+    let order = std::thread::scope(|scope| {
+        // A thread of its own, because calibrating pins it.
+        let order = scope.spawn(|| order(&site, series.clone()));
+        order.join().expect("does not panic")
+    });
+    let serve = |far: &mut FarEnd| EXPERIMENT.serve(series, far);
+    let (served, said) = with_far(&order, serve, |far| {
+        near(&mut dial(&order, &far), &series.cases)
+    });
+    said.unwrap();
+    served.unwrap();
+}
+
+fn series(set: &[(&str, &str)]) -> Series {
+    let site = loopback_site();
+    let params = params(EXPERIMENT.card(), Preset::Thorough, set);
+    let mut offer = EXPERIMENT.series(&site, &params).unwrap();
+    let series = offer.series.remove(0);
+    EXPERIMENT
+        .resolve(&site, &Known::default(), series)
+        .unwrap()
+}
+
+/// Calls a case and connects as the experiment does, as far as messages could go.
+fn begin(dial: &mut Dial, case: &Case) -> Result<(Line, Vec<Trip>)> {
+    let shape = Shape::of(case).unwrap();
+    let mut line = dial.call(
+        case,
+        &Ask {
+            window_ns: 1_000_000,
+        },
+    )?;
+    let open: Open = line.hear(PATIENCE)?;
+    let plan = Plan {
+        window_ns: 1e6,
+        pause_ns: None,
+        clock: Clock::Monotonic,
+    };
+    let trips = connect(dial, &open, &shape, plan)?;
+    Ok((line, trips))
+}
+
+#[test]
+fn a_near_end_that_is_gone_in_the_middle_ends_its_case_at_once() {
+    let series = series(&[
+        ("message", "64"),
+        ("ends", "same_cpu"),
+        ("exchange", "echo"),
+        ("connections", "2"),
+        ("receiver", "blocking"),
+        ("arrivals", "saturated"),
+    ]);
+    under(&series, |dial, cases| {
+        for case in cases {
+            let began = Instant::now();
+            // Before it connected, and with the connections open.
+            drop(dial.call(
+                case,
+                &Ask {
+                    window_ns: 1_000_000,
+                },
+            )?);
+            let (line, trips) = begin(dial, case)?;
+            drop(line);
+            // The far end is there for the next one, while these are still open.
+            let (mut line, others) = begin(dial, case)?;
+            line.hear::<String>(PATIENCE)?;
+            ensure!(began.elapsed() < PATIENCE / 2, "{}: waited", case.id);
+            drop(others);
+            drop(trips);
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn strangers_at_a_door_of_fresh_connections_cost_no_exchange() {
+    use std::io::Write;
+    let series = series(&[
+        ("message", "64"),
+        ("protocol", "tcp"),
+        ("ends", "same_cpu"),
+        ("exchange", "connect_echo"),
+        ("connections", "1"),
+        ("receiver", "blocking"),
+        ("arrivals", "saturated"),
+    ]);
+    under(&series, |dial, cases| {
+        let shape = Shape::of(&cases[0]).unwrap();
+        let mut line = dial.call(
+            &cases[0],
+            &Ask {
+                window_ns: 1_000_000,
+            },
+        )?;
+        let open: Open = line.hear(PATIENCE)?;
+        line.hear::<String>(PATIENCE)?;
+        let mut strangers = Vec::new();
+        for said in [&[][..], &[0; 64], b"GET / HTTP/1.1", &[7; 1000]] {
+            let mut stream = std::net::TcpStream::connect(dial.address())?;
+            // It may be dropped while it speaks.
+            let _ = stream.write_all(said);
+            strangers.push(stream);
+        }
+        let plan = Plan {
+            window_ns: 1e6,
+            pause_ns: None,
+            clock: Clock::Monotonic,
+        };
+        let ran = fresh::run(dial, &open, &shape, plan)?;
+        line.tell(&"enough")?;
+        let told: Told = line.hear(PATIENCE)?;
+        ensure!(
+            told.messages == ran.sent,
+            "{} of {}",
+            told.messages,
+            ran.sent
+        );
+        Ok(())
+    });
 }
