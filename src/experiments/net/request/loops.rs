@@ -106,14 +106,12 @@ impl Near {
             let now = clock.start();
             let is_sending = now < end || trips.len() < least;
             match current[at] {
-                None if is_sending => {
-                    if connections[at].send(self.first + trips.len() as u64)? {
-                        current[at] = Some(trips.len());
-                        trips.push(Trip {
-                            started: Some(now),
-                            ..Trip::due(now)
-                        });
-                    }
+                None if is_sending && connections[at].send(self.first + trips.len() as u64)? => {
+                    current[at] = Some(trips.len());
+                    trips.push(Trip {
+                        started: Some(now),
+                        ..Trip::due(now)
+                    });
                 }
                 None => {}
                 Some(of) => {
