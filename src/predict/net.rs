@@ -14,7 +14,6 @@ pub(crate) mod loaded;
 pub(crate) mod ping;
 pub(crate) mod request;
 pub(crate) mod rtt;
-pub(crate) mod tests;
 mod stack;
 mod way;
 
@@ -333,3 +332,4 @@ fn held_back(way: &Way<'_>, toward: Toward) -> (Range, String) {
 }
 
 #[cfg(test)]
+pub(crate) mod tests;
