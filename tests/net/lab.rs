@@ -131,6 +131,9 @@ impl Lab {
     /// once.
     pub fn shape(&self, bits_per_s: u64, burst_bytes: u64) {
         for end in [End::Near, End::Far] {
+            // One that fills the cable and keeps it full, whatever this host prefers.
+            let reno = "echo reno >/proc/sys/net/ipv4/tcp_congestion_control";
+            self.in_net(end, "sh", &["-c", reno]);
             let (rate, burst) = (format!("{bits_per_s}bit"), format!("{burst_bytes}b"));
             self.in_net(
                 end,
@@ -140,6 +143,13 @@ impl Lab {
                     &burst, "latency", "50ms",
                 ],
             );
+        }
+    }
+
+    /// Bytes of a packet at most, at both ends.
+    pub fn packets(&self, mtu: u32) {
+        for end in [End::Near, End::Far] {
+            self.ip(end, &["link", "set", DEVICE, "mtu", &mtu.to_string()]);
         }
     }
 

@@ -11,8 +11,8 @@ const BITS_PER_S: u64 = 200_000_000;
 const BURST_BYTES: u64 = 32_768;
 
 /// Bytes of payload a second that a rate of whole frames leaves TCP with its time stamps.
-fn payload(bits_per_s: u64) -> f64 {
-    bits_per_s as f64 / 8.0 * f64::from(MTU - 52) / f64::from(MTU + 14)
+fn payload(bits_per_s: u64, mtu: u32) -> f64 {
+    bits_per_s as f64 / 8.0 * f64::from(mtu - 52) / f64::from(mtu + 14)
 }
 
 /// Both ends' CPU time and environment are in the record.
@@ -34,36 +34,33 @@ fn tells_of_both_ends(run: &Recorded) {
     }
 }
 
-#[test]
-fn goodput_is_what_the_rate_leaves() {
+/// TCP's goodput over a shaped cable with packets of this size, by as many streams, both ways.
+fn goodput(mtu: u32, streams: &[u64]) {
     let lab = Lab::new();
+    lab.packets(mtu);
     lab.shape(BITS_PER_S, BURST_BYTES);
     let mut agent = Agent::start(&lab);
-    let expected = payload(BITS_PER_S);
+    let expected = payload(BITS_PER_S, mtu);
+    let counts: Vec<String> = streams.iter().map(u64::to_string).collect();
+    let counts = format!("net.bandwidth.streams={}", counts.join(","));
+    let mut settings = vec!["--set", &counts];
+    for setting in [
+        "net.bandwidth.protocol=tcp",
+        "net.bandwidth.message=65536",
+        "net.bandwidth.direction=up,down",
+        "net.bandwidth.transfer=steady",
+    ] {
+        settings.extend(["--set", setting]);
+    }
     attempts("goodput", || {
-        let run = lab.run(
-            "net.bandwidth",
-            &url(),
-            &[
-                "--set",
-                "net.bandwidth.protocol=tcp",
-                "--set",
-                "net.bandwidth.message=65536",
-                "--set",
-                "net.bandwidth.streams=1,2",
-                "--set",
-                "net.bandwidth.direction=up,down",
-                "--set",
-                "net.bandwidth.transfer=steady",
-            ],
-        );
+        let run = lab.run("net.bandwidth", &url(), &settings);
         assert_eq!(run.answer.code, Some(0), "{:?}", run.answer);
         tells_of_both_ends(&run);
         for direction in ["up", "down"] {
-            for streams in [1, 2] {
+            for streams in streams {
                 let case = [("direction", json!(direction)), ("streams", json!(streams))];
                 let goodput = median(run.values("bandwidth", &case));
-                let what = format!("{direction}, streams {streams}, B/s");
+                let what = format!("MTU {mtu}, {direction}, streams {streams}, B/s");
                 near(&what, goodput, expected, 0.03)?;
             }
         }
@@ -72,4 +69,14 @@ fn goodput_is_what_the_rate_leaves() {
     agent.serves(&lab);
     agent.ends();
     lab.is_left_clean();
+}
+
+#[test]
+fn goodput_is_what_the_rate_leaves() {
+    goodput(MTU, &[1, 2]);
+}
+
+#[test]
+fn goodput_of_long_packets_is_what_the_rate_leaves() {
+    goodput(4000, &[1]);
 }
