@@ -1,7 +1,7 @@
 //! Agents in a lab, and what runs against them leave in their records.
 
 use crate::lab::{End, FAR, Lab, Program};
-use crate::plumb::{Answer, events, is, of, wait_for, workers};
+use crate::plumb::{Answer, events, is, of, wait_for};
 use serde_json::Value;
 use std::process::Command;
 use std::time::Duration;
@@ -42,13 +42,6 @@ impl Agent {
             (!listens.is_empty()).then_some(())
         });
         Agent { program }
-    }
-
-    /// The worker that serves its session.
-    pub fn worker(&self) -> u32 {
-        wait_for("the far end's worker", || {
-            workers(self.program.pid()).first().copied()
-        })
     }
 
     /// It is there, and serves one more session.

@@ -231,11 +231,6 @@ impl Lab {
         self.start(End::Near, env!("CARGO_BIN_EXE_plumb"), arguments)
     }
 
-    /// A whole run of plumb at the near end.
-    pub fn plumb(&self, arguments: &[&str]) -> Answer {
-        self.start_plumb(arguments).ended(PATIENCE)
-    }
-
     /// The records of the near end's store, the last one last.
     pub fn records(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.dir(End::Near).join("store"));
