@@ -106,10 +106,20 @@ pub(super) fn receive(
             scope,
             &gate,
             cpus,
-            |_| filled(shape.read_bytes()),
-            |stream, mut buffer| match &sockets[stream] {
+            |stream| {
+                // Now: once the gate is open the sender may be ahead of this thread.
+                let dropped = match &sockets[stream] {
+                    Socket::Tcp(_) => Ok(0),
+                    Socket::Udp(socket) => backlog::dropped(socket.as_fd()),
+                };
+                (filled(shape.read_bytes()), dropped)
+            },
+            |stream, (mut buffer, dropped)| match &sockets[stream] {
                 Socket::Tcp(socket) => pull(socket, &mut buffer, &watch.logs[stream], watch),
-                Socket::Udp(socket) => catch(socket, &mut buffer, &watch.logs[stream], watch),
+                Socket::Udp(socket) => {
+                    let dropped = dropped.context("SO_MEMINFO")?;
+                    catch(socket, &mut buffer, dropped, &watch.logs[stream], watch)
+                }
             },
         )?;
         let usage = Usage::begin(cpus);
@@ -263,10 +273,16 @@ fn pull(
     }
 }
 
-/// Receives datagrams until none is under way any more.
-fn catch(socket: &UdpSocket, buffer: &mut [u8], log: &Mutex<Log>, watch: &Watch) -> Result<Stream> {
+/// Receives datagrams until none is under way any more. `dropped_before`: what the socket's count of dropped
+/// ones was before the first was sent.
+fn catch(
+    socket: &UdpSocket,
+    buffer: &mut [u8],
+    dropped_before: u32,
+    log: &Mutex<Log>,
+    watch: &Watch,
+) -> Result<Stream> {
     let message = buffer.len() - 1;
-    let dropped_before = backlog::dropped(socket.as_fd()).context("SO_MEMINFO")?;
     let mut stream = Stream::default();
     let mut numbers = Numbers::new();
     let (mut next, mut heard) = (Duration::ZERO, watch.now());
