@@ -40,7 +40,19 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "metal",
         ],
     ),
-    ("agent", &["session", "experiment", "host", "link", "metal", "record"]),
+    // The agent checks what it is asked to serve against the catalogue.
+    (
+        "agent",
+        &[
+            "session",
+            "experiment",
+            "experiments",
+            "host",
+            "link",
+            "metal",
+            "record",
+        ],
+    ),
     ("analysis", &["record", "stats"]),
     ("report", &["analysis", "record"]),
 ];

@@ -15,6 +15,8 @@ const MOST_VALUES: u64 = 20_000;
 pub(crate) struct Distribution {
     listed: Vec<f64>,
     counted: Vec<(f64, u64)>,
+    /// Events that never ended (drops, time-outs): longer than all others, nobody knows how long.
+    pub(crate) censored: u64,
     /// Values that were not finite.
     pub(crate) dropped: usize,
 }
@@ -51,15 +53,27 @@ impl Distribution {
                 let bucket =
                     |(value, count): &(u64, u64)| (*value as f64 * histogram.scale, *count);
                 all.counted.extend(histogram.buckets.iter().map(bucket));
+                all.censored += histogram.above;
             }
         }
         all.counted.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
         all
     }
 
-    /// Samples in all.
+    /// Samples in all, those that never ended included.
     pub(crate) fn count(&self) -> u64 {
+        self.ended() + self.censored
+    }
+
+    /// Samples that have a value.
+    fn ended(&self) -> u64 {
         self.listed.len() as u64 + self.counted.iter().map(|(_, count)| count).sum::<u64>()
+    }
+
+    /// Whether the `q`-quantile is among the samples that never ended: what [`Distribution::quantiles`]
+    /// gives for it, the greatest that did end, is less than it.
+    pub(crate) fn is_censored(&self, q: f64) -> bool {
+        rank(q, self.count()) > self.ended()
     }
 
     /// The listed samples in the order taken.
@@ -67,12 +81,13 @@ impl Distribution {
         &self.listed
     }
 
-    /// The quantiles `qs`; empty without samples. Where buckets take part: nearest rank.
+    /// The quantiles `qs`; empty without samples. Where buckets take part: nearest rank. Samples that
+    /// never ended count as the greatest, without a value of their own ([`Distribution::is_censored`]).
     pub(crate) fn quantiles(&self, qs: &[f64]) -> Vec<f64> {
-        if self.count() == 0 {
+        if self.ended() == 0 {
             return Vec::new();
         }
-        if self.counted.is_empty() {
+        if self.counted.is_empty() && self.censored == 0 {
             let sorted = sorted(&self.listed);
             return qs
                 .iter()
@@ -86,7 +101,7 @@ impl Distribution {
             .collect()
     }
 
-    /// Mean, deviation and extremes; `None` without samples.
+    /// Mean, deviation and extremes of the samples that ended; `None` without any.
     pub(crate) fn summary(&self) -> Option<Summary> {
         if self.counted.is_empty() {
             let moments = Moments::of(&self.listed);
@@ -99,7 +114,7 @@ impl Distribution {
         }
         let merged = self.merged();
         let (first, last) = (merged.first()?, merged.last()?);
-        let total = self.count() as f64;
+        let total = self.ended() as f64;
         // Relative to the least value, so that a large offset does not cost digits.
         let offset = |value: f64| value - first.0;
         let sum: f64 = merged.iter().map(|(x, n)| offset(*x) * *n as f64).sum();
@@ -116,13 +131,13 @@ impl Distribution {
         })
     }
 
-    /// At most [`MOST_VALUES`] values that have the distribution's shape, for tests on it.
+    /// At most [`MOST_VALUES`] values that have the shape of what ended, for tests on it.
     pub(crate) fn representative(&self) -> Vec<f64> {
         if self.counted.is_empty() {
             return self.listed.clone();
         }
         let merged = self.merged();
-        let total = self.count();
+        let total = self.ended();
         let wanted = total.min(MOST_VALUES);
         (0..wanted)
             .filter_map(|i| at_rank(&merged, (i as f64 + 0.5) / wanted as f64, total))
@@ -133,7 +148,7 @@ impl Distribution {
     pub(crate) fn outliers(&self) -> (u64, Option<f64>) {
         let values = self.representative();
         let found = outliers(&values);
-        let scale = self.count() as f64 / values.len().max(1) as f64;
+        let scale = self.ended() as f64 / values.len().max(1) as f64;
         (
             (found.count() as f64 * scale).round() as u64,
             found.mean_without,
@@ -156,15 +171,46 @@ impl Distribution {
     }
 }
 
-/// The value whose cumulated count reaches rank ceil(q total), at least the first.
+/// Rank of the `q`-quantile among `total`: the nearest, at least the first.
+fn rank(q: f64, total: u64) -> u64 {
+    ((q * total as f64).ceil() as u64).max(1)
+}
+
+/// The value whose cumulated count reaches the rank of `q`; the greatest where none does.
 fn at_rank(merged: &[(f64, u64)], q: f64, total: u64) -> Option<f64> {
-    let rank = ((q * total as f64).ceil() as u64).max(1);
+    let rank = rank(q, total);
     let mut seen = 0;
-    merged
-        .iter()
-        .find(|(_, count)| {
-            seen += count;
-            seen >= rank
-        })
-        .map(|(value, _)| *value)
+    let reaches = merged.iter().find(|(_, count)| {
+        seen += count;
+        seen >= rank
+    });
+    reaches.or(merged.last()).map(|(value, _)| *value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Distribution;
+
+    #[test]
+    fn what_never_ended_counts_as_the_greatest_and_has_no_value() {
+        let mut all = Distribution {
+            listed: vec![4.0, 1.0, 3.0, 2.0],
+            counted: vec![(5.0, 4)],
+            ..Distribution::default()
+        };
+        let qs = [0.5, 0.75, 0.9, 0.99];
+        assert_eq!(all.quantiles(&qs), [4.0, 5.0, 5.0, 5.0]);
+        assert!(!qs.iter().any(|q| all.is_censored(*q)));
+        // Two of ten: the ninth is one of them, the eighth is not.
+        all.censored = 2;
+        assert_eq!((all.count(), all.quantiles(&qs)), (10, vec![5.0; 4]));
+        assert_eq!(qs.map(|q| all.is_censored(q)), [false, false, true, true]);
+        // They have no part in what is computed from values.
+        let summary = all.summary().unwrap();
+        assert_eq!((summary.mean, summary.max), (30.0 / 8.0, 5.0));
+        assert_eq!(all.representative().len(), 8);
+        all.listed.clear();
+        all.counted.clear();
+        assert!(all.quantiles(&qs).is_empty() && all.summary().is_none());
+    }
 }

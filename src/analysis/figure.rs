@@ -114,6 +114,11 @@ pub(crate) struct Stats {
     pub(crate) used_disturbed: bool,
     /// Samples in the rounds used.
     pub(crate) samples: u64,
+    /// Of these, events that never ended: longer than all others, without a value.
+    pub(crate) censored: u64,
+    /// Names of the percentiles (and of the greatest) that lie among them: what stands there is the
+    /// greatest value of those that ended, and the percentile at least that.
+    pub(crate) at_least: Vec<&'static str>,
     /// Arithmetic mean of the samples.
     pub(crate) mean: f64,
     /// Sample standard deviation; `None` for one sample.

@@ -117,7 +117,8 @@ fn of_metric(
     let mut extra = notes::of(run, &figure, &rounds.samples, is_event);
     if rounds.without_value > 0 {
         extra.push(format!(
-            "{} rounds gave no finite value and do not count",
+            "{} rounds gave no value (no finite one, or most of their events never ended) and do \
+             not count",
             rounds.without_value
         ));
     }
@@ -233,6 +234,8 @@ fn stats(
         used: estimate.used,
         used_disturbed: estimate.used_disturbed,
         samples: pooled.count(),
+        censored: pooled.censored,
+        at_least: at_least(pooled),
         mean: summary.mean,
         stddev: summary.stddev,
         min: summary.min,
@@ -250,6 +253,13 @@ fn stats(
         median_all: estimate.median_all,
         median_undisturbed: estimate.median_undisturbed,
     })
+}
+
+/// The percentiles of [`Stats`] that lie among events which never ended.
+fn at_least(pooled: &Distribution) -> Vec<&'static str> {
+    let of = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0)];
+    let among = of.into_iter().filter(|(_, q)| pooled.is_censored(*q));
+    among.map(|(name, _)| name).collect()
 }
 
 /// Least distance of two modes, relative to the upper one, for them to be told: with many samples

@@ -36,6 +36,7 @@ pub(crate) fn of(
     if is_event && metric.unit.is_time() {
         notes.extend(at_resolution(run, stats, metric.unit));
     }
+    notes.extend(censored(stats, metric.unit));
     notes.extend(modes(stats, metric.unit));
     notes.extend(voided(rounds));
     notes.extend(segments(figure));
@@ -85,6 +86,19 @@ fn disturbed(stats: &Stats, unit: Unit) -> Option<String> {
         "disturbed: {} of {} rounds were, too many to leave out; {quiet}",
         stats.disturbed, stats.rounds
     ))
+}
+
+fn censored(stats: &Stats, unit: Unit) -> Option<String> {
+    let upto = render(stats.max, unit);
+    (stats.censored > 0).then(|| {
+        format!(
+            "{} of {} events never ended (lost, timed out, or never begun) and count as longer than \
+             all that did: {} is at least {upto}; mean and deviation are of those that ended",
+            stats.censored,
+            stats.samples,
+            stats.at_least.join(", ")
+        )
+    })
 }
 
 fn at_resolution(run: &Run, stats: &Stats, unit: Unit) -> Option<String> {

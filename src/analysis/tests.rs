@@ -7,7 +7,7 @@ use super::health::health;
 use super::sample;
 use super::score::score;
 use super::verdict::Verdict;
-use record::event::{Ending, Event, PredictionKind, Raw, RoundStatus};
+use record::event::{Ending, Event, Histogram, PredictionKind, Raw, RoundStatus, Samples};
 use record::key::{CaseId, Key};
 use record::run::Run;
 
@@ -47,6 +47,37 @@ fn a_ladder_rung_has_estimate_interval_and_cycles() {
         rung.rounds.iter().map(|round| round.value).reduce(f64::min)
     );
     assert_eq!(rung.prior.as_ref().unwrap().verdict, Some(Verdict::Within));
+}
+
+#[test]
+fn events_that_never_ended_are_said_as_at_least() {
+    let case = sample::rung(65536);
+    let mut run = sample::run();
+    // Of each round's ten events one in five had no reply.
+    let of_round = |samples: &Samples| Histogram {
+        series: samples.series.clone(),
+        round: samples.round,
+        case: samples.case.clone(),
+        metric: samples.metric.clone(),
+        scale: 1.0,
+        buckets: vec![(10, 6), (20, 2)],
+        above: 2,
+    };
+    let of_case = run.samples.iter().filter(|samples| samples.case == case);
+    run.histograms = of_case.map(of_round).collect();
+    let figures = figures(&run);
+    let rung = of(&figures, "memory.latency", &case, "latency");
+    let stats = rung.stats.as_ref().unwrap();
+    assert_eq!((stats.samples, stats.censored), (60, 12));
+    assert_eq!(
+        (stats.p50, stats.p90, stats.p99, stats.max),
+        (10.0, 20.0, 20.0, 20.0)
+    );
+    assert_eq!(stats.at_least, ["p90", "p99", "max"]);
+    let told = rung.notes.iter().find(|note| note.contains("never ended"));
+    let told = told.expect("it is said");
+    assert!(told.starts_with("12 of 60 events"), "{told}");
+    assert!(told.contains("p90, p99, max is at least 20 ns"), "{told}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The command line: a file per subcommand, its arguments and its `run`.
 
+mod agent;
 mod completions;
 mod doctor;
 mod explain;
@@ -42,6 +43,7 @@ enum Command {
     Explain(explain::Args),
     Report(report::Args),
     Runs(runs::Args),
+    Agent(agent::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
     #[command(hide = true)]
@@ -105,6 +107,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Explain(args) => explain::run(args),
         Command::Report(args) => report::run(args),
         Command::Runs(args) => runs::run(args),
+        Command::Agent(args) => agent::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Completions(args) => completions::run(args),
         Command::Man(args) => completions::man(args),

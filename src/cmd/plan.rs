@@ -2,7 +2,7 @@
 
 use crate::cmd::site::Choice;
 use crate::cmd::{Failure, output};
-use crate::experiment::{Experiment, Site};
+use crate::experiment::{Experiment, Peer, Site};
 use crate::session::Setup;
 use crate::session::plan::Work;
 use record::case::Case;
@@ -23,8 +23,11 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<(), Failure> {
-    let setup = args.choice.setup(String::new(), &AtomicBool::new(false))?;
+    let setup = args.choice.setup(None, &[], &AtomicBool::new(false))?;
     let mut text = format!("{}\n", site_text(&setup));
+    for peer in &setup.site.peers {
+        text.push_str(&format!("{}\n", peer_text(peer)));
+    }
     for planned in &setup.planned.plan.experiments {
         let cases: usize = planned.series.iter().map(|series| series.cases.len()).sum();
         let cost: f64 = planned
@@ -61,7 +64,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
         if args.verbose {
             for work in &works {
                 for case in &work.series.cases {
-                    predictions(&mut text, work.experiment, &setup.site, case, false);
+                    let site = setup.site_for(&case.id);
+                    predictions(&mut text, work.experiment, &site, case, false);
                 }
             }
             if let Some(work) = works.first() {
@@ -69,7 +73,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
                     predictions(
                         &mut text,
                         work.experiment,
-                        &setup.site,
+                        &setup.site_for(case),
                         &Case::new(case.clone()),
                         true,
                     );
@@ -121,6 +125,31 @@ fn site_text(setup: &Setup) -> String {
         setup.site.cpus.len(),
         setup.site.cpus.first().copied().unwrap_or(0),
         record::quantity::render_bytes(setup.site.memory_bytes as f64),
+    )
+}
+
+fn peer_text(peer: &Peer) -> String {
+    let by = peer
+        .interface
+        .as_ref()
+        .map(|name| format!(" by its {name}"));
+    let here = peer
+        .address
+        .is_loopback()
+        .then_some(", which is loopback: memory copies on this host, no link");
+    format!(
+        "far end {}: {}, {} CPUs (its ends on CPU {}), data at {}{}{}",
+        peer.name,
+        peer.host
+            .cpu
+            .model_name
+            .as_deref()
+            .unwrap_or("unknown processor"),
+        peer.cpus.len(),
+        peer.cpus.first().copied().unwrap_or(0),
+        peer.address,
+        by.unwrap_or_default(),
+        here.unwrap_or_default()
     )
 }
 

@@ -1,7 +1,7 @@
 //! `plumb run`: measure.
 
 use crate::cmd::report::{Format, render};
-use crate::cmd::site::Choice;
+use crate::cmd::site::{Choice, host_name};
 use crate::cmd::{Failure, output};
 use crate::session::live::OVER_BUDGET;
 use crate::session::{self, Observer, Progress, Setup};
@@ -26,7 +26,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Continue an interrupted or killed run, with the options it was started with
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["selectors", "preset", "budget", "precision", "seed", "set", "cpu", "dir", "out"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["selectors", "preset", "budget", "precision", "seed", "set", "cpu", "dir", "peer", "key_file", "out"])]
     resume: Option<String>,
     /// Also write the report as one HTML page
     #[arg(long, value_name = "FILE.html")]
@@ -114,7 +114,7 @@ fn start(
     stop: &AtomicBool,
 ) -> Result<(Setup, RecordFile, Option<Run>), Failure> {
     let name = store.free_name(&run_name());
-    let setup = args.choice.setup(name.clone(), stop)?;
+    let setup = args.choice.setup(Some(name.clone()), &[], stop)?;
     nothing_left(&setup)?;
     let path = args.out.clone().unwrap_or_else(|| store.path(&name));
     let file = RecordFile::create(&path).map_err(|error| {
@@ -166,8 +166,8 @@ fn resume(
             path.display()
         )));
     }
-    let mut setup =
-        Choice::of(&run.header.options, run.header.seed)?.setup(run.header.run.clone(), stop)?;
+    let choice = Choice::of(&run.header.options, run.header.seed)?;
+    let mut setup = choice.setup(Some(run.header.run.clone()), &run.header.peers, stop)?;
     let identity = &setup.site.host.identity.hash;
     if *identity != run.header.identity {
         return Err(Failure::Usage(format!(
@@ -294,9 +294,7 @@ fn difference(then: &Plan, now: &Plan) -> Option<String> {
 fn run_name() -> String {
     let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let time = time.trim_end_matches('Z').replace(':', "-");
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let host: String = host
-        .trim()
+    let host: String = host_name()
         .chars()
         .map(|letter| {
             if letter.is_ascii_alphanumeric() {
@@ -310,7 +308,7 @@ fn run_name() -> String {
 }
 
 /// Set by the first SIGINT or SIGTERM; a second one ends plumb at once.
-fn stop_flag() -> Result<Arc<AtomicBool>> {
+pub(super) fn stop_flag() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         // Order matters: the shutdown looks at the flag before this signal has set it.

@@ -1,5 +1,9 @@
 //! What `run` and `plan` share: from arguments to a plan.
 
+use crate::agent::client::Remote;
+use crate::agent::key::Key;
+use crate::agent::message::Open;
+use crate::agent::url::{PeerUrl, Way};
 use crate::cmd::Failure;
 use crate::experiment::Preset;
 use crate::experiments::FAMILIES;
@@ -8,8 +12,8 @@ use crate::session::params::Settings;
 use crate::session::plan::{self, Planned};
 use crate::session::select::Selection;
 use crate::session::site::{self, Files};
-use crate::session::{Setup, plan::default_budget};
-use record::event::Options;
+use crate::session::{FarHost, Setup, plan::default_budget};
+use record::event::{Options, PeerHeader};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -46,10 +50,16 @@ pub struct Choice {
     /// (an agent that listens, with --key-file); several have names
     #[arg(long, value_name = "[NAME=]URL")]
     pub peer: Vec<String>,
+    /// File with the key that is shared with agents that listen (`plumb agent --new-key FILE`)
+    #[arg(long, value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
     /// Plan for a recorded machine (a directory with proc/ and sys/, or tree.txt) instead of this one
     #[arg(long, value_name = "DIR", hide = true)]
     pub host_tree: Option<PathBuf>,
 }
+
+/// A plan holds the agents for no longer.
+const PLANNING: Duration = Duration::from_secs(10);
 
 /// The presets on the command line.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,11 +121,8 @@ impl Choice {
             set: self.set.clone(),
             cpus: self.cpu.clone(),
             peers: self.peer.clone(),
-            // Absolute, so that a resume from another directory finds it.
-            dir: self.dir.as_ref().map(|dir| {
-                let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
-                dir.display().to_string()
-            }),
+            key_file: self.key_file.as_deref().map(absolute),
+            dir: self.dir.as_deref().map(absolute),
         }
     }
 
@@ -146,15 +153,23 @@ impl Choice {
             set: options.set.clone(),
             cpu: options.cpus.clone(),
             peer: options.peers.clone(),
+            key_file: options.key_file.as_ref().map(PathBuf::from),
             dir: options.dir.as_ref().map(PathBuf::from),
             host_tree: None,
         })
     }
 
-    /// Resolves the choice against the machine, until `stop` is set.
-    pub fn setup(&self, name: String, stop: &AtomicBool) -> Result<Setup, Failure> {
+    /// Resolves the choice against the machine and the far ends, until `stop` is set. `name` is that of a
+    /// run that is to be made, `then` its far ends when it began, where it goes on.
+    pub fn setup(
+        &self,
+        name: Option<String>,
+        then: &[PeerHeader],
+        stop: &AtomicBool,
+    ) -> Result<Setup, Failure> {
         let usage = |error: &dyn std::fmt::Display| Failure::Usage(error.to_string());
         let preset = Preset::from(self.preset);
+        let peers = PeerUrl::parse_all(&self.peer).map_err(|e| usage(&e))?;
         let selection = Selection::parse(&self.selectors, FAMILIES).map_err(|e| usage(&e))?;
         let settings = Settings::parse(&self.set, FAMILIES).map_err(|e| usage(&e))?;
         let root = root(self.host_tree.as_deref())?;
@@ -162,7 +177,7 @@ impl Choice {
         for (fact, value) in &settings.facts {
             host.given.set(fact, value).map_err(|e| usage(&e))?;
         }
-        let site = site::site(
+        let mut site = site::site(
             host,
             &root,
             self.cpu.as_deref(),
@@ -177,6 +192,10 @@ impl Choice {
         .map_err(|e| usage(&e))?;
         let options = self.options();
         let budget = Duration::from_secs_f64(options.budget_s);
+        // Until when others are told that the agents are busy.
+        let takes = name.as_ref().map_or(PLANNING, |_| budget);
+        let remotes = self.connect(peers, takes, then, stop)?;
+        site.peers = remotes.iter().map(Remote::peer).collect();
         let planned: Planned = plan::plan(FAMILIES, &selection, &settings, preset, budget, &site)
             .map_err(|e| usage(&e))?;
         Ok(Setup {
@@ -184,13 +203,89 @@ impl Choice {
             planned,
             options,
             seed: self.seed.unwrap_or_else(|| fastrand::u64(..)),
-            name,
+            name: name.unwrap_or_default(),
             budget,
             calibration: calibration(preset),
-            remotes: Default::default(),
+            remotes: remotes
+                .into_iter()
+                .map(|remote| {
+                    (
+                        remote.name().to_owned(),
+                        Box::new(remote) as Box<dyn FarHost>,
+                    )
+                })
+                .collect(),
             elsewhere: Default::default(),
         })
     }
+
+    /// Reaches the far ends; those of a run that goes on must be the same machines.
+    fn connect(
+        &self,
+        peers: Vec<PeerUrl>,
+        takes: Duration,
+        then: &[PeerHeader],
+        stop: &AtomicBool,
+    ) -> Result<Vec<Remote>, Failure> {
+        if !peers.is_empty() && self.host_tree.is_some() {
+            return Err(Failure::Usage(
+                "a recorded machine reaches no far end: leave --peer out".to_owned(),
+            ));
+        }
+        let listens = |peer: &&PeerUrl| matches!(peer.way, Way::Tcp { .. });
+        if let Some(peer) = peers
+            .iter()
+            .find(listens)
+            .filter(|_| self.key_file.is_none())
+        {
+            return Err(Failure::Usage(format!(
+                "--peer {}: an agent that listens has a key: give its file with --key-file (`plumb agent \
+                 --new-key FILE` makes one for both hosts)",
+                peer.text
+            )));
+        }
+        let key = match &self.key_file {
+            Some(file) => Some(Key::read(file).map_err(|e| Failure::Usage(format!("{e:#}")))?),
+            None => None,
+        };
+        let (windows, window) = calibration(Preset::from(self.preset));
+        let mut remotes = Vec::new();
+        for peer in peers {
+            let then = then.iter().find(|then| then.name == peer.name);
+            let open = Open {
+                plumb: env!("CARGO_PKG_VERSION").to_owned(),
+                format: record::FORMAT,
+                host_name: host_name(),
+                expected_s: takes.as_secs_f64(),
+                windows,
+                window_ns: u64::try_from(window.as_nanos()).unwrap_or(u64::MAX),
+                near_address: None,
+                cpus: then.map(|then| then.cpus.clone()),
+            };
+            let remote = Remote::connect(peer, key.clone(), open, stop)?;
+            let now = remote.header();
+            if let Some(then) = then.filter(|then| then.identity != now.identity) {
+                return Err(Failure::Usage(format!(
+                    "the far end {} was another machine (identity {}, now {}); start a new `plumb run`",
+                    now.name, then.identity, now.identity
+                )));
+            }
+            remotes.push(remote);
+        }
+        Ok(remotes)
+    }
+}
+
+/// Name of this host; empty where the kernel does not tell.
+pub fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
+}
+
+/// As it stands in the record: absolute, so that a resume from another directory finds it.
+fn absolute(path: &Path) -> String {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    path.display().to_string()
 }
 
 /// Windows of the counter's calibration: at least ten; their length sets its error.

@@ -29,6 +29,7 @@ pub mod net;
 pub mod numa;
 pub(crate) mod oom;
 mod outside;
+pub(crate) mod ports;
 pub(crate) mod refused;
 mod root;
 pub(crate) mod scheduler;
@@ -91,7 +92,7 @@ impl Host {
         let identity = identity::of(root, &outside, &cpu, &cache, &memory, &kernel);
         Host {
             numa: numa::read(root, &cpu),
-            net: net::read(root),
+            net: net::read(root, &outside),
             block: block::read(root),
             limits: limits::read(root, &outside, &cpu),
             given: Given::default(),

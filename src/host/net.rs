@@ -3,8 +3,13 @@
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::Root;
 use super::block::{PcieLink, pcie_link};
+use super::{Outside, Root};
+
+mod told;
+
+pub(crate) use told::ToldLink;
+use super::ports::{self, Ports};
 
 /// Network.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -28,9 +33,38 @@ pub(crate) struct Net {
     /// highest; none where the first is above the second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ping_groups: Option<(u64, u64)>,
+    /// How this process may send ICMP echoes; none where nothing tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub echoes: Option<Echoes>,
+    /// The loopback device has `::1`.
+    #[serde(default)]
+    pub has_loopback_v6: bool,
+    /// Echoes that come to this host are left unanswered, of IPv4 (`net.ipv4.icmp_echo_ignore_all`) and of
+    /// IPv6 (`net.ipv6.icmp.echo_ignore_all`).
+    #[serde(default)]
+    pub ignores_echoes: [bool; 2],
+    /// What bounds the connections of this host.
+    #[serde(default)]
+    pub ports: Ports,
+    /// `net.core.default_qdisc`: how a device queues that nobody set otherwise (`fq_codel`, `pfifo_fast`).
+    pub default_queueing: Option<String>,
+    /// Largest receive buffer that TCP grows to by itself (`net.ipv4.tcp_rmem`): no more is on its way.
+    pub tcp_receive_buffer_max_bytes: Option<u64>,
     /// Where packets go. Not written anywhere: it tells of other people's networks.
     #[serde(skip)]
     pub routes: Vec<Route>,
+}
+
+/// What of ICMP the kernel grants a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Echoes {
+    /// Datagram sockets: one of its groups is in `net.ipv4.ping_group_range`.
+    Datagram,
+    /// Raw sockets: it has CAP_NET_RAW.
+    Raw,
+    /// Neither.
+    Refused,
 }
 
 /// A way that packets take.
@@ -95,6 +129,9 @@ pub(crate) struct Interface {
     pub name: String,
     /// Maximum transmission unit.
     pub mtu_bytes: Option<u64>,
+    /// Packets that the device's queue holds, where it is one that counts packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_packets: Option<u64>,
     /// Link rate in bits per second; `None` when the driver does not know (a virtual link).
     pub speed_bits_per_second: Option<u64>,
     /// `full` or `half`.
@@ -155,26 +192,81 @@ pub(crate) struct Offloads {
     pub lro: bool,
 }
 
-pub(super) fn read(root: &Root) -> Net {
-    const DIR: &str = "sys/class/net";
-    let names = root.list(DIR).into_iter();
+pub(super) fn read(root: &Root, outside: &Outside) -> Net {
+    let ping_groups = ping_groups(root);
     Net {
-        // `bonding_masters` is a file among the interfaces: only interfaces have an MTU.
-        interfaces: names
-            .filter(|name| root.exists(&format!("{DIR}/{name}/mtu")))
-            .map(|name| interface(root, &format!("{DIR}/{name}"), name))
-            .collect(),
+        interfaces: interfaces(root, outside),
         congestion_control: root.line("proc/sys/net/ipv4/tcp_congestion_control"),
         receive_buffer_max_bytes: root.number("proc/sys/net/core/rmem_max"),
         send_buffer_max_bytes: root.number("proc/sys/net/core/wmem_max"),
         send_buffer_default_bytes: root.number("proc/sys/net/core/wmem_default"),
         busy_read_us: root.number("proc/sys/net/core/busy_read"),
+        default_queueing: root.line("proc/sys/net/core/default_qdisc"),
+        tcp_receive_buffer_max_bytes: root
+            .line("proc/sys/net/ipv4/tcp_rmem")
+            .and_then(|line| line.split_ascii_whitespace().nth(2)?.parse().ok()),
         tcp_timestamps: root
             .number::<u8>("proc/sys/net/ipv4/tcp_timestamps")
             .map(|mode| mode != 0),
-        ping_groups: ping_groups(root),
+        ping_groups,
+        echoes: echoes(ping_groups, outside),
+        has_loopback_v6: has_loopback_v6(root),
+        ignores_echoes: [
+            "proc/sys/net/ipv4/icmp_echo_ignore_all",
+            "proc/sys/net/ipv6/icmp/echo_ignore_all",
+        ]
+        .map(|path| root.number::<u8>(path).is_some_and(|mode| mode != 0)),
+        ports: ports::read(root),
         routes: routes(root),
     }
+}
+
+/// What `/sys` has, with what the drivers tell. `/sys` may be of another network namespace than this process
+/// (it is of the one that mounted it), the drivers' answers are not: where there are any, only interfaces
+/// that answered are this process's.
+fn interfaces(root: &Root, outside: &Outside) -> Vec<Interface> {
+    const DIR: &str = "sys/class/net";
+    let told = &outside.links;
+    // `bonding_masters` is a file among the interfaces: only interfaces have an MTU.
+    let mut names: Vec<String> = root.list(DIR);
+    names.retain(|name| root.exists(&format!("{DIR}/{name}/mtu")));
+    if !told.is_empty() {
+        names.retain(|name| told.contains_key(name));
+        let more = told.keys().filter(|name| !names.contains(name));
+        let more: Vec<String> = more.cloned().collect();
+        names.extend(more);
+    }
+    let with_told = |name: String| {
+        let mut found = interface(root, &format!("{DIR}/{name}"), name);
+        if let Some(told) = told.get(&found.name) {
+            told.tell(&mut found);
+        }
+        found
+    };
+    names.into_iter().map(with_told).collect()
+}
+
+/// The process's own rights decide, not its user: a container's root may lack them.
+fn echoes(ping_groups: Option<(u64, u64)>, outside: &Outside) -> Option<Echoes> {
+    let (low, high) = ping_groups.unwrap_or((1, 0));
+    let mut groups = outside.groups.iter();
+    if groups.any(|group| (low..=high).contains(group)) {
+        return Some(Echoes::Datagram);
+    }
+    let may = outside
+        .has_net_raw
+        .or_else(|| outside.euid.map(|user| user == 0))?;
+    Some(match may {
+        true => Echoes::Raw,
+        false => Echoes::Refused,
+    })
+}
+
+fn has_loopback_v6(root: &Root) -> bool {
+    // `address index prefix scope flags name`, all in hexadecimal (net/ipv6/addrconf.c).
+    let addresses = root.read("proc/net/if_inet6").unwrap_or_default();
+    let own = format!("{:032x} ", u128::from(Ipv6Addr::LOCALHOST));
+    addresses.lines().any(|line| line.starts_with(&own))
 }
 
 fn ping_groups(root: &Root) -> Option<(u64, u64)> {
@@ -238,6 +330,7 @@ fn interface(root: &Root, dir: &str, name: String) -> Interface {
     const ARPHRD_LOOPBACK: u32 = 772;
     Interface {
         mtu_bytes: root.number(&format!("{dir}/mtu")),
+        queue_packets: root.number(&format!("{dir}/tx_queue_len")),
         speed_bits_per_second: speed_mbit.map(|rate| rate.unsigned_abs() * 1_000_000),
         duplex: root
             .line(&format!("{dir}/duplex"))
@@ -259,8 +352,8 @@ fn interface(root: &Root, dir: &str, name: String) -> Interface {
 
 #[cfg(test)]
 mod tests {
-    use super::read;
-    use crate::host::Root;
+    use super::{Coalescing, Echoes, Offloads, read};
+    use crate::host::{Outside, Root};
 
     /// A machine with a wired and a wireless interface; the tables as kernels of a machine with the least
     /// significant byte first write them.
@@ -280,7 +373,7 @@ mod tests {
 
     #[test]
     fn the_narrowest_route_leads_to_a_server() {
-        let net = read(&Root::tree(MACHINE));
+        let net = read(&Root::tree(MACHINE), &Outside::default());
         let way = |address: &str| {
             let way = net.way_to(address.parse().expect("an address"));
             way.map(|(interface, gateway)| (interface.name.as_str(), gateway))
@@ -295,5 +388,89 @@ mod tests {
         assert_eq!(way("2001:db8::1"), None);
         let told = serde_json::to_string(&net).expect("writes");
         assert!(!told.contains("192") && !told.contains("route"), "{told}");
+    }
+
+    fn host_of(tree: &str) -> super::Net {
+        let root = Root::tree(tree);
+        read(&root, &Outside::recorded(&root))
+    }
+
+    #[test]
+    fn drivers_answers_are_heard_before_files() {
+        let net = host_of(
+            "== sys/class/net/eth0/mtu\n1500\n== sys/class/net/eth0/speed\n-1\n\
+             == sys/class/net/eth0/device/driver -> ../igb\n\
+             == sys/class/net/other/mtu\n1400\n\
+             == ethtool.txt\n\
+             eth0 driver=igb mtu=9000 speed=2500 duplex=full rx_usecs=30 rx_frames=4 adaptive_rx=on \
+             tx_usecs=50 tx_frames=16 tso=on gso=on gro=off lro=off place=0000:01:00.0\n\
+             v0 driver=veth mtu=1500 speed=10000 duplex=full gro=off\n\
+             u0 driver=asix mtu=1500 place=usb-0000:00:14.0-3\n\
+             broken line of nothing\n",
+        );
+        let names: Vec<&str> = net.interfaces.iter().map(|one| one.name.as_str()).collect();
+        // `other` is of another namespace; `v0` and `u0` are not in /sys.
+        assert_eq!(names, ["eth0", "broken", "u0", "v0"]);
+        let eth0 = &net.interfaces[0];
+        assert_eq!(eth0.mtu_bytes, Some(9000));
+        assert_eq!(eth0.speed_bits_per_second, Some(2_500_000_000));
+        let expected = Coalescing {
+            receive_us: 30,
+            receive_frames: 4,
+            send_us: 50,
+            send_frames: 16,
+            adaptive_receive: true,
+            adaptive_send: false,
+        };
+        assert_eq!(eth0.coalescing, Some(expected));
+        let expected = Offloads {
+            tso: true,
+            gso: true,
+            gro: false,
+            lro: false,
+        };
+        assert_eq!(eth0.offloads, Some(expected));
+        assert!(!eth0.is_virtual);
+        let (usb, veth) = (&net.interfaces[2], &net.interfaces[3]);
+        assert_eq!(usb.bus.as_deref(), Some("usb"));
+        assert!(veth.is_virtual && veth.coalescing.is_none() && !usb.is_virtual);
+        assert_eq!(veth.driver.as_deref(), Some("veth"));
+    }
+
+    #[test]
+    fn who_may_send_echoes_is_told_by_groups_and_rights() {
+        let echoes = |range: &str, facts: &str| {
+            host_of(&format!(
+                "== proc/sys/net/ipv4/ping_group_range\n{range}\n== facts.txt\n{facts}\n"
+            ))
+            .echoes
+        };
+        assert_eq!(
+            echoes("0\t2147483647", "groups=1000"),
+            Some(Echoes::Datagram)
+        );
+        assert_eq!(
+            echoes("100 200", "groups=1000 150\neuid=1000"),
+            Some(Echoes::Datagram)
+        );
+        assert_eq!(echoes("1 0", "groups=0 1\neuid=0"), Some(Echoes::Raw));
+        assert_eq!(
+            echoes("1 0", "groups=0\neuid=0\nnet_raw=false"),
+            Some(Echoes::Refused)
+        );
+        assert_eq!(echoes("1 0", "euid=1000\nnet_raw=true"), Some(Echoes::Raw));
+        assert_eq!(echoes("1 0", "euid=1000"), Some(Echoes::Refused));
+        assert_eq!(echoes("1 0", ""), None);
+    }
+
+    #[test]
+    fn loopback_has_its_second_address_where_it_is_listed() {
+        let listed = "== proc/net/if_inet6\n\
+             00000000000000000000000000000001 01 80 10 80       lo\n";
+        assert!(host_of(listed).has_loopback_v6);
+        assert!(!host_of("").has_loopback_v6);
+        let another = "== proc/net/if_inet6\n\
+             fe800000000000000000000000000001 02 40 20 80     eth0\n";
+        assert!(!host_of(another).has_loopback_v6);
     }
 }

@@ -1,5 +1,8 @@
 //! What the reader obtains from elsewhere than files below `/proc` and `/sys`.
 
+use std::collections::BTreeMap;
+
+use super::net::ToldLink;
 use super::{Root, parse_cpus};
 
 /// One CPUID leaf as the processor answered it.
@@ -43,6 +46,12 @@ pub(crate) struct Outside {
     pub counter_hz: Option<u64>,
     /// A hardware counter can be opened with perf_event_open.
     pub has_perf: Option<bool>,
+    /// Groups of this process, the effective one first.
+    pub groups: Vec<u64>,
+    /// This process has CAP_NET_RAW.
+    pub has_net_raw: Option<bool>,
+    /// What the drivers of this process's network interfaces tell, by name.
+    pub links: BTreeMap<String, ToldLink>,
 }
 
 impl Outside {
@@ -74,13 +83,16 @@ impl Outside {
             clock_ns: Some(getres_ns(Clock::MONOTONIC)),
             counter_hz: metal::clock::counter_hz_hint().filter(|_| cfg!(target_arch = "aarch64")),
             has_perf: Some(metal::counter::CycleCounter::open().is_some()),
+            groups: groups(&status),
+            has_net_raw: has_net_raw(&status),
+            links: ToldLink::live(),
         }
     }
 
-    /// A recorded machine: `cpuid.txt` (one leaf a line, six hexadecimal numbers: leaf, subleaf,
+    /// A recorded machine: `ethtool.txt` ([`ToldLink::recorded`]), `cpuid.txt` (one leaf a line, six hexadecimal numbers: leaf, subleaf,
     /// EAX, EBX, ECX, EDX; `#` starts a comment) and `facts.txt` (`key=value` lines: `arch`,
     /// `allowed`, `euid`, `page_bytes`, `coarse_clock_ns`, `told_slice_ns`, `clock_ns`, `counter_hz`,
-    /// `has_perf`).
+    /// `has_perf`, `groups` (numbers), `net_raw`).
     /// Lines that do not parse are left out.
     pub(crate) fn recorded(root: &Root) -> Outside {
         let cpuid = root.read("cpuid.txt").unwrap_or_default();
@@ -105,6 +117,11 @@ impl Outside {
             clock_ns: number("clock_ns"),
             counter_hz: number("counter_hz"),
             has_perf: fact("has_perf").and_then(|text| text.parse().ok()),
+            groups: fact("groups")
+                .map(|list| numbers(&list))
+                .unwrap_or_default(),
+            has_net_raw: fact("net_raw").and_then(|text| text.parse().ok()),
+            links: ToldLink::recorded(&root.read("ethtool.txt").unwrap_or_default()),
         }
     }
 
@@ -144,6 +161,31 @@ fn allowed_cpus(status: &str) -> Vec<usize> {
     list.map(parse_cpus).unwrap_or_default()
 }
 
+fn numbers(list: &str) -> Vec<u64> {
+    let words = list.split_whitespace();
+    words.filter_map(|word| word.parse().ok()).collect()
+}
+
+/// `Gid:` has the real, effective, saved and file system's group; `Groups:` the others.
+fn groups(status: &str) -> Vec<u64> {
+    let of = |name: &str| {
+        let mut lines = status.lines();
+        lines.find_map(|line| line.strip_prefix(name)).map(numbers)
+    };
+    let effective = of("Gid:").and_then(|ids| ids.get(1).copied());
+    let others = of("Groups:").unwrap_or_default();
+    effective.into_iter().chain(others).collect()
+}
+
+/// Bit 13 of the effective capabilities (linux/capability.h).
+fn has_net_raw(status: &str) -> Option<bool> {
+    const CAP_NET_RAW: u32 = 13;
+    let mut lines = status.lines();
+    let mask = lines.find_map(|line| line.strip_prefix("CapEff:"))?;
+    let mask = u64::from_str_radix(mask.trim(), 16).ok()?;
+    Some(mask >> CAP_NET_RAW & 1 == 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,6 +194,11 @@ mod tests {
     fn status_lines_are_read() {
         let status = "Name:\tx\nUid:\t1000\t1001\t1002\t1003\nCpus_allowed_list:\t0-2,1030\n";
         assert_eq!(allowed_cpus(status), [0, 1, 2, 1030]);
+        let status = "Gid:\t1000\t1001\t1002\t1003\nGroups:\t4 27 \nCapEff:\t0000000000002000\n";
+        assert_eq!(groups(status), [1001, 4, 27]);
+        assert_eq!(has_net_raw(status), Some(true));
+        assert_eq!(has_net_raw("CapEff:\t000001ffffffdfff\n"), Some(false));
+        assert_eq!((groups(""), has_net_raw("")), (Vec::new(), None));
     }
 
     #[test]

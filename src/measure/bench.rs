@@ -222,6 +222,30 @@ impl Bench {
         Ok(samples)
     }
 
+    /// As [`Bench::record`], beside events that never ended (drops, time-outs, what was never begun):
+    /// `censored` of them count in the distribution as longer than all that did. `limit` is the value
+    /// that they are known to have passed; an event that ended at it or later counts as one of them, so
+    /// that none of the values lies there.
+    ///
+    /// # Errors
+    /// A value that is not finite, or not below the limit.
+    pub(crate) fn record_censored(
+        &mut self,
+        case: &Case,
+        metric: &str,
+        values: Vec<f64>,
+        censored: u64,
+        limit: f64,
+    ) -> Result<&mut Samples> {
+        let mut notes = Vec::new();
+        let core_hz = noted(self.around.after_case(&case.id), &mut notes);
+        let samples = self
+            .book
+            .censored(case, metric, values, censored, limit, core_hz)?;
+        samples.notes.extend(notes);
+        Ok(samples)
+    }
+
     /// As [`Bench::record_counted`], for events of other CPUs than the round's: the core clock of the
     /// measuring thread's is not theirs, and is not taken.
     ///

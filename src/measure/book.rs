@@ -157,6 +157,45 @@ impl Book {
         Ok(samples)
     }
 
+    /// Writes events down beside `censored` ones that never ended: their number counts in the
+    /// distribution, above all that did. Every value of those that did must lie below `limit`, which the
+    /// others are known to have passed.
+    ///
+    /// # Errors
+    /// A value that is not finite, or not below the limit.
+    pub(crate) fn censored(
+        &mut self,
+        case: &Case,
+        metric: &str,
+        values: Vec<f64>,
+        censored: u64,
+        limit: f64,
+        core_hz: Option<f64>,
+    ) -> Result<&mut Samples> {
+        if let Some(value) = values.iter().find(|value| **value >= limit) {
+            bail!(
+                "{metric} of {}: {value} is not below {limit}, from which on an event counts as one \
+                 that never ended",
+                case.id
+            );
+        }
+        if censored == 0 {
+            return self.events(case, metric, values, core_hz);
+        }
+        let ended = values.len();
+        let mut all = Distribution::new();
+        values.iter().for_each(|value| all.record(*value));
+        all.record_censored(censored);
+        self.push(case, metric, &all);
+        let step = ended.div_ceil(EVENTS_MAX).max(1);
+        let excerpt = values.into_iter().step_by(step).collect();
+        let samples = self.events(case, metric, excerpt, core_hz)?;
+        let quantities = &mut samples.quantities;
+        quantities.insert("censored".to_owned(), censored as f64);
+        quantities.insert("censored_at".to_owned(), limit);
+        Ok(samples)
+    }
+
     /// Adds a histogram of all events; says how the list beside it is thinned.
     fn distribution(&mut self, case: &Case, metric: &str, values: &[f64], step: usize) -> String {
         let mut all = Distribution::new();

@@ -176,6 +176,32 @@ fn events_too_many_to_hold_are_counted_beside_the_first_of_them() {
 }
 
 #[test]
+fn events_that_never_ended_are_in_the_distribution_above_all_others() {
+    let (samples, histograms) = with_bench(|mut bench| {
+        let case = case();
+        bench
+            .record_censored(&case, "all", vec![5.0, 7.0], 0, 1e6)
+            .expect("records");
+        let many = (0..30_000).map(f64::from).collect();
+        bench
+            .record_censored(&case, "most", many, 3, 1e6)
+            .expect("records");
+        // One that took as long as what is given up is one of them.
+        let late = bench.record_censored(&case, "late", vec![1e6], 1, 1e6);
+        assert!(late.is_err());
+        let (samples, histograms, ..) = bench.finish().expect("nothing is sent");
+        (samples, histograms)
+    });
+    assert_eq!((samples.len(), histograms.len()), (2, 1));
+    assert!(!samples[0].quantities.contains_key("censored"));
+    let of = |name: &str| samples[1].quantities[name];
+    assert_eq!((of("censored"), of("censored_at")), (3.0, 1e6));
+    assert!(samples[1].raw.samples().len() <= 20_000);
+    let counted: u64 = histograms[0].buckets.iter().map(|(_, count)| count).sum();
+    assert_eq!((counted, histograms[0].above), (30_000, 3));
+}
+
+#[test]
 fn events_keep_their_clock_and_many_are_thinned_beside_their_histogram() {
     let (samples, histograms, _, _) = with_bench(|mut bench| {
         let case = case();

@@ -8,6 +8,11 @@
 //! hypervisor at both ends. They are written from memory of such figures and of drivers' defaults, and
 //! scored against the published reports ([`super::published`]).
 
+pub(crate) mod bandwidth;
+pub(crate) mod connect;
+pub(crate) mod loaded;
+pub(crate) mod ping;
+pub(crate) mod request;
 pub(crate) mod rtt;
 mod stack;
 mod way;
@@ -25,7 +30,7 @@ const SWITCH: Range = range(0.0, 4_000.0, 40_000.0);
 /// Frames are stored so many times more than they are sent.
 const STORES: Range = range(0.0, 1.0, 3.0);
 /// Cards of which nobody tells how long they hold interrupts back, in ns.
-const UNTOLD_COALESCING: Range = range(0.0, 30_000.0, 150_000.0);
+const UNTOLD_COALESCING: Range = range(0.0, 40_000.0, 250_000.0);
 /// An adapter on USB, which is asked every 125 µs and passes frames on in bundles, in ns.
 const USB: Range = range(30_000.0, 180_000.0, 900_000.0);
 /// Between namespaces: a queue and a software interrupt on the same CPU or another, bridges on the way.

@@ -6,7 +6,7 @@ use crate::analysis::figures;
 use crate::analysis::findings::findings;
 use crate::analysis::score::{Score as Scored, Tally as Tallied, score};
 use record::FORMAT;
-use record::event::{Bound, Calibration, Ending, PredictionKind, Trace};
+use record::event::{Bound, Calibration, Ending, PeerHeader, PredictionKind, Trace};
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind};
 use record::run::Run;
@@ -31,6 +31,9 @@ pub(crate) struct FlatResult {
     environment: BTreeMap<String, String>,
     /// The clocks.
     calibration: Calibration,
+    /// Far ends on other hosts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    peers: Vec<PeerHeader>,
     /// Every figure, and every absent experiment or case with its reason.
     figures: Vec<FlatFigure>,
     /// Rows over time.
@@ -130,6 +133,14 @@ struct FlatStats {
     used: usize,
     /// Samples in the rounds used.
     samples: u64,
+    /// Of these, events that never ended (lost, timed out): longer than all others, without a value.
+    #[serde(skip_serializing_if = "is_none_of_them")]
+    #[schemars(default)]
+    censored: u64,
+    /// Percentiles (`p50` … `max`) that lie among them: at least what stands there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    at_least: Vec<&'static str>,
     /// Arithmetic mean.
     mean: f64,
     /// Sample standard deviation; null for one sample.
@@ -218,6 +229,7 @@ pub(crate) fn flat(run: &Run) -> FlatResult {
         host: run.header.host.clone(),
         environment: run.header.environment.clone(),
         calibration: run.header.calibration.clone(),
+        peers: run.header.peers.clone(),
         findings: findings.collect(),
         score: FlatScore {
             prior: of_score(score(&figures, PredictionKind::Prior)),
@@ -288,6 +300,10 @@ fn of_prediction(judged: Judged, bound: Option<f64>) -> FlatPrediction {
     }
 }
 
+fn is_none_of_them(count: &u64) -> bool {
+    *count == 0
+}
+
 fn of_stats(stats: Stats) -> FlatStats {
     FlatStats {
         of: stats.of,
@@ -295,6 +311,8 @@ fn of_stats(stats: Stats) -> FlatStats {
         disturbed: stats.disturbed,
         used: stats.used,
         samples: stats.samples,
+        censored: stats.censored,
+        at_least: stats.at_least,
         mean: stats.mean,
         stddev: stats.stddev,
         min: stats.min,

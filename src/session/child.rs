@@ -10,7 +10,7 @@ use crate::session::FarWorker;
 use anyhow::{Context, Error, Result, anyhow, bail};
 use record::key::CaseId;
 use std::io::{self, Read};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -40,6 +40,11 @@ const STOPPING: [i32; 2] = [signal_hook::consts::SIGINT, signal_hook::consts::SI
 #[derive(Debug, thiserror::Error)]
 #[error("interrupted")]
 pub struct Interrupted;
+
+/// A worker said nothing by the deadline.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Silent(pub String);
 
 /// The kernel's OOM killer ended the worker.
 #[derive(Debug, thiserror::Error)]
@@ -238,7 +243,7 @@ impl Worker {
         if self.is_stuck && self.files.dir.is_some() {
             return self.hung(self.started.elapsed()).into();
         }
-        anyhow!("the worker did not answer in time and was ended")
+        Silent("the worker did not answer in time and was ended".to_owned()).into()
     }
 
     /// It said something, or read, or wrote: its time begins anew, if its files may hang.
@@ -310,11 +315,30 @@ impl Worker {
                 Err(error) => return Err(error).context("cannot wait for the worker"),
             }
         }
-        match receive(stdout) {
-            Ok(Some(message)) => Ok(Some(message)),
+        self.read().map(Some)
+    }
+
+    /// The message that waits, or is being written.
+    fn read(&mut self) -> Result<FromWorker> {
+        let stdout = self.child.stdout.as_mut();
+        match receive(stdout.context("the worker's output is closed")?) {
+            Ok(Some(message)) => Ok(message),
             Ok(None) => Err(self.last_words()),
             Err(error) => Err(self.last_words().context(error)),
         }
+    }
+
+    /// What to wait for, for who waits for more than a worker: its messages or its end.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.child.stdout.as_ref().map(AsFd::as_fd)
+    }
+
+    /// The message that has come, once [`Worker::fd`] is readable.
+    ///
+    /// # Errors
+    /// The worker died, as [`Worker::next`] tells it.
+    pub fn take(&mut self) -> Result<FromWorker> {
+        self.read()
     }
 
     fn last_words(&mut self) -> Error {

@@ -58,11 +58,11 @@ pub struct Setup {
 
 /// A host at the far end, on which a worker is started for each round.
 pub trait FarHost {
-    /// Starts one.
+    /// Starts one, whose messages are not waited for any longer once SIGINT or SIGTERM sets `stop`.
     ///
     /// # Errors
-    /// The host cannot be reached any more, or refuses.
-    fn start(&self) -> Result<Box<dyn FarWorker + '_>>;
+    /// [`Interrupted`]; the host cannot be reached any more, or refuses.
+    fn start<'a>(&'a self, stop: &'a AtomicBool) -> Result<Box<dyn FarWorker + 'a>>;
 
     /// What the record's header says of it.
     fn header(&self) -> PeerHeader;
@@ -179,6 +179,7 @@ pub fn run(
                 started: now(),
                 environment,
                 calibration: calibration.clone(),
+                peers: peers(setup),
             };
             (Event::Segment(segment), run, n)
         }
@@ -231,6 +232,11 @@ fn spent(run: &Run) -> Duration {
     Duration::try_from_secs_f64((0..=segments).map(last).sum()).unwrap_or(Duration::MAX)
 }
 
+fn peers(setup: &Setup) -> Vec<PeerHeader> {
+    let remotes = setup.remotes.values();
+    remotes.map(|remote| remote.header()).collect()
+}
+
 fn header(
     setup: &Setup,
     environment: BTreeMap<String, String>,
@@ -250,11 +256,7 @@ fn header(
         cpus: setup.site.cpus.clone(),
         identity: setup.site.host.identity.hash.clone(),
         host: serde_json::to_value(&setup.site.host).context("the host does not serialise")?,
-        peers: setup
-            .remotes
-            .values()
-            .map(|remote| remote.header())
-            .collect(),
+        peers: peers(setup),
         environment,
         calibration: calibration.clone(),
     })

@@ -170,17 +170,21 @@ pub fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= NAME_MAX && text.chars().all(fits)
 }
 
-fn in_domain(value: Value, token: &str, param: &Param) -> Result<Value, String> {
+/// Whether a value lies in a domain.
+pub fn fits(value: &Value, domain: &Domain) -> bool {
     let symbol = |symbols: &[&str]| value.text().is_some_and(|text| symbols.contains(&text));
     let span = |low: u64, high: u64| value.int().is_some_and(|int| (low..=high).contains(&int));
-    let inside = match param.domain {
+    match *domain {
         Domain::Symbols(symbols) => symbol(symbols),
         Domain::Integer { low, high, .. } => span(low, high),
         Domain::Either(symbols, low, high, _) => symbol(symbols) || span(low, high),
-        Domain::Text => true,
+        Domain::Text => value.text().is_some(),
         Domain::Name(_) => value.text().is_some_and(is_name),
-    };
-    if inside {
+    }
+}
+
+fn in_domain(value: Value, token: &str, param: &Param) -> Result<Value, String> {
+    if fits(&value, &param.domain) {
         Ok(value)
     } else {
         Err(format!(

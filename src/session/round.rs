@@ -2,13 +2,13 @@
 
 use crate::experiment::{FAR, LOOPBACK};
 use crate::link::{CalibrateOrder, Endpoint, FromWorker, RoundOrder, ToWorker};
-use crate::session::child::{Hung, OutOfMemory, Worker};
+use crate::session::child::{Hung, OutOfMemory, Silent, Worker};
 use crate::session::directory::{self, Before, Hanging, Unprepared, all_failed};
 use crate::session::live::Live;
 use crate::session::passes::Ended;
 use crate::session::{FarWorker, Setup, is_interrupt};
 use crate::stats::disturbed::{Deltas, judge};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 use record::case::Series;
 use record::event::{Calibration, Event, FailedCase};
 use std::sync::atomic::AtomicBool;
@@ -20,6 +20,9 @@ const PATIENCE: u32 = 10;
 const PATIENCE_LEAST: Duration = Duration::from_secs(30);
 /// Time for the ends of a connection to find each other, and to drain.
 const LINK_TIME: Duration = Duration::from_secs(20);
+
+/// Time for one end to say why it failed, when the other has.
+const LAST_WORDS_TIME: Duration = Duration::from_millis(300);
 
 /// Calibrates the clocks in a worker.
 pub fn calibrate(setup: &Setup, stop: &AtomicBool) -> Result<Calibration> {
@@ -88,7 +91,7 @@ pub fn measure(
         prepare(&order, device, live.work.preparation, stop)?;
         live.prepared = Some(began.elapsed());
     }
-    let far = if live.work.experiment.two_ended() {
+    let mut far = if live.work.experiment.two_ended() {
         Some(far_end(setup, &order, stop)?)
     } else {
         None
@@ -105,7 +108,11 @@ pub fn measure(
     if touches_files {
         near.may_hang();
     }
-    let (mut events, mut ended) = collect(&mut near, Instant::now() + patience, stop)?;
+    let measured = collect(&mut near, Instant::now() + patience, stop);
+    let (mut events, mut ended) = match (measured, &mut far) {
+        (Err(error), Some((worker, _))) => return Err(with_far(error, worker.as_mut(), stop)),
+        (measured, _) => measured?,
+    };
     if let Some((mut worker, _)) = far {
         worker.order(&ToWorker::Drain)?;
         let (more, far) = collect(worker.as_mut(), Instant::now() + LINK_TIME, stop)
@@ -166,11 +173,11 @@ fn make_files(
     }
 }
 
-fn far_end<'setup>(
-    setup: &'setup Setup,
+fn far_end<'a>(
+    setup: &'a Setup,
     order: &RoundOrder,
-    stop: &AtomicBool,
-) -> Result<(Box<dyn FarWorker + 'setup>, Endpoint)> {
+    stop: &'a AtomicBool,
+) -> Result<(Box<dyn FarWorker + 'a>, Endpoint)> {
     let far = order
         .series
         .cases
@@ -181,7 +188,7 @@ fn far_end<'setup>(
         remote.with_context(|| format!("there is no far end `{far}`"))
     });
     let mut worker: Box<dyn FarWorker> = match remote.transpose()? {
-        Some(remote) => remote.start(),
+        Some(remote) => remote.start(stop),
         None => Worker::start().map(|worker| Box::new(worker) as Box<dyn FarWorker>),
     }
     .context("the far end cannot be started")?;
@@ -193,6 +200,22 @@ fn far_end<'setup>(
         FromWorker::Listening(endpoint) => Ok((worker, endpoint)),
         FromWorker::Failed(chain) => bail!("the far end failed: {}", chain.join(": ")),
         other => bail!("the far end answered with {other:?} before it listened"),
+    }
+}
+
+/// Why the near end failed, with what the far end says of itself, where it failed as well: of the two, the
+/// cause is there.
+fn with_far(error: Error, far: &mut dyn FarWorker, stop: &AtomicBool) -> Error {
+    if is_interrupt(&error) {
+        return error;
+    }
+    match far.next(Instant::now() + LAST_WORDS_TIME, stop) {
+        Ok(FromWorker::Failed(chain)) => {
+            error.context(format!("the far end failed: {}", chain.join(": ")))
+        }
+        Err(why) if why.chain().any(|cause| cause.is::<Silent>()) => error,
+        Err(why) => error.context(format!("the far end failed: {why:#}")),
+        Ok(_) => error,
     }
 }
 
@@ -234,7 +257,7 @@ fn collect(
 /// The cases that a void round gives up for good: those that its worker took memory for when the OOM
 /// killer ended it (of one that did not say, the only case), the one whose files hung, all whose files
 /// could not be made.
-pub fn given_up(error: &anyhow::Error, series: &Series) -> Vec<FailedCase> {
+pub fn given_up(error: &Error, series: &Series) -> Vec<FailedCase> {
     if let Some(unprepared) = error.downcast_ref::<Unprepared>() {
         return all_failed(series, &unprepared.to_string());
     }

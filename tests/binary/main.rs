@@ -1,7 +1,9 @@
 //! The built binary, end to end: bad input, processes that die, records that are continued.
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
+mod agent;
 mod cache_size;
+mod connect;
 mod cpu_os;
 mod input;
 mod limits;

@@ -98,6 +98,23 @@ pub fn in_new_session(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(lead) }
 }
 
+/// Has the kernel kill `command`'s process when this one ends (strictly: when the calling thread does).
+/// It survives exec, but not that of a program that gains rights by it.
+pub fn dying_with_parent(command: &mut Command) -> &mut Command {
+    let parent = std::process::id();
+    // SAFETY: the closure makes two system calls, which may be made between fork and exec, and its
+    // error holds no memory.
+    unsafe {
+        command.pre_exec(move || {
+            check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL))?;
+            match crate::raw::getppid() == parent {
+                true => Ok(()),
+                false => Err(io::ErrorKind::NotFound.into()),
+            }
+        })
+    }
+}
+
 /// Kills (SIGKILL) all processes of the group that `pid` leads.
 ///
 /// # Errors

@@ -16,6 +16,9 @@ mod uring;
 pub use ipc::{MessageQueue, Scope, eventfd, futex_wait, futex_wait_for, futex_wake};
 pub use uring::UringNop;
 
+/// The number of the error of a connection that is being made (EINPROGRESS).
+pub const IN_PROGRESS: i32 = libc::EINPROGRESS;
+
 /// Number of the process.
 #[inline]
 pub fn getpid() -> u32 {

@@ -67,32 +67,62 @@ pub fn readable_unless(
     signals: &[i32],
     stopped: impl FnOnce() -> bool,
 ) -> io::Result<bool> {
+    any_unless(&[Want::Readable(fd)], Some(timeout), signals, stopped).map(|ready| ready[0])
+}
+
+/// What a file descriptor is waited for.
+#[derive(Clone, Copy, Debug)]
+pub enum Want<'fd> {
+    /// Bytes to read, or their end.
+    Readable(BorrowedFd<'fd>),
+    /// Room to write, or nobody who reads.
+    Writable(BorrowedFd<'fd>),
+}
+
+/// Like [`readable_unless`], for several file descriptors at once, and without an end where `timeout` is
+/// `None`: which of them are ready, in their order; none of them after the time is over. One that has failed
+/// is ready: reading or writing tells of it.
+///
+/// # Errors
+/// As [`readable_unless`].
+pub fn any_unless(
+    wants: &[Want<'_>],
+    timeout: Option<Duration>,
+    signals: &[i32],
+    stopped: impl FnOnce() -> bool,
+) -> io::Result<Vec<bool>> {
     let blocked = Blocked::new(signals)?;
     if stopped() {
         return Err(io::ErrorKind::Interrupted.into());
     }
-    let mut poll = libc::pollfd {
-        fd: fd.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
+    let poll = |want: &Want<'_>| {
+        let (fd, events) = match want {
+            Want::Readable(fd) => (fd, libc::POLLIN),
+            Want::Writable(fd) => (fd, libc::POLLOUT),
+        };
+        libc::pollfd {
+            fd: fd.as_raw_fd(),
+            events,
+            revents: 0,
+        }
     };
-    let timeout = libc::timespec {
+    let mut polls: Vec<libc::pollfd> = wants.iter().map(poll).collect();
+    let timeout = timeout.map(|timeout| libc::timespec {
         tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
         tv_nsec: timeout.subsec_nanos().into(),
-    };
-    // SAFETY: one valid pollfd, a timespec and a mask, which outlive the call.
+    });
+    // SAFETY: as many valid pollfds as stated, a timespec or none, and a mask, which outlive the call.
     let ready = unsafe {
         libc::ppoll(
-            &raw mut poll,
-            1,
-            &raw const timeout,
+            polls.as_mut_ptr(),
+            polls.len() as libc::nfds_t,
+            timeout.as_ref().map_or(ptr::null(), ptr::from_ref),
             &raw const blocked.before,
         )
     };
     match ready {
         -1 => Err(io::Error::last_os_error()),
-        0 => Ok(false),
-        _ => Ok(true),
+        _ => Ok(polls.iter().map(|poll| poll.revents != 0).collect()),
     }
 }
 
@@ -128,7 +158,7 @@ impl Drop for Blocked {
 
 #[cfg(test)]
 mod tests {
-    use super::{readable, readable_unless, which_readable};
+    use super::{Want, any_unless, readable, readable_unless, which_readable};
     use std::io::Write;
     use std::os::fd::AsFd;
     use std::time::Duration;
@@ -193,6 +223,30 @@ mod tests {
         let ready = readable_unless(reader.as_fd(), Duration::from_secs(5), &signals, || false);
         assert!(ready.expect("polls"));
         assert!(readable_unless(reader.as_fd(), Duration::ZERO, &[1000], || false).is_err());
+    }
+
+    #[test]
+    fn several_are_told_apart() {
+        let (idle, _held) = io_pipe();
+        let (reader, mut writer) = io_pipe();
+        let wants = [Want::Readable(idle.as_fd()), Want::Readable(reader.as_fd())];
+        let look = |timeout| any_unless(&wants, timeout, &[], || false).expect("polls");
+        assert_eq!(look(Some(Duration::ZERO)), [false, false]);
+        writer.write_all(b"x").expect("writes");
+        assert_eq!(look(None), [false, true]);
+        let room = |writer: &std::io::PipeWriter| {
+            let wants = [Want::Writable(writer.as_fd())];
+            any_unless(&wants, Some(Duration::ZERO), &[], || false).expect("polls")
+        };
+        assert_eq!(room(&writer), [true]);
+        // A pipe that is full has none, until nobody reads it: then writing tells.
+        while room(&writer) == [true] {
+            writer.write_all(&[0; 4096]).expect("writes");
+        }
+        drop(reader);
+        assert_eq!(room(&writer), [true]);
+        let nothing = any_unless(&[], Some(Duration::ZERO), &[], || false);
+        assert_eq!(nothing.expect("polls"), [false; 0]);
     }
 
     fn io_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {

@@ -118,6 +118,9 @@ pub struct Options {
     /// Far ends on other hosts, as typed (`NAME=URL` or `URL`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub peers: Vec<String>,
+    /// Where the key that is shared with agents that listen is read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_file: Option<String>,
 }
 
 /// The clocks and what they cost (METHOD §1).
@@ -351,9 +354,7 @@ pub struct Round {
     pub status: RoundStatus,
     /// CPUs that measured.
     pub cpus: Vec<usize>,
-    /// Changes of the environment over the round, by name and unit last: `steal_ns`,
-    /// `throttled_ns`, `involuntary_switches`, `migrations`, `interrupts`, `major_faults`,
-    /// `planned_switches`, `load_1m`, `psi_cpu_some_ns`, `core_hz_before`, `core_hz_after` …
+    /// Changes of the environment over the round, by name and unit last (docs/FORMAT.md).
     pub environment: BTreeMap<String, f64>,
     /// Why this round counts as disturbed; empty if it does not.
     pub disturbed: Vec<String>,
@@ -561,6 +562,9 @@ pub struct Segment {
     pub environment: BTreeMap<String, String>,
     /// The clocks then.
     pub calibration: Calibration,
+    /// The far ends on other hosts then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub peers: Vec<PeerHeader>,
 }
 
 /// Why a run ended.

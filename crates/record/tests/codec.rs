@@ -8,9 +8,9 @@ use record::case::Order;
 use record::codec::{ReadError, read, write};
 use record::event::{
     Absence, Bound, Calibration, Derived, End, Ending, Event, FailedCase, Footer, Header,
-    Histogram, Isolation, Options, Outcome, Plan, PlannedExperiment, PlannedSeries, Prediction,
-    PredictionEvent, PredictionKind, Range, Raw, Repeat, Round, RoundStatus, Samples, Segment,
-    Side, Trace,
+    Histogram, Isolation, Options, Outcome, PeerHeader, Plan, PlannedExperiment, PlannedSeries,
+    Prediction, PredictionEvent, PredictionKind, Range, Raw, Repeat, Round, RoundStatus, Samples,
+    Segment, Side, Trace,
 };
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric};
@@ -92,6 +92,24 @@ fn calibration() -> impl Strategy<Value = Calibration> {
         )
 }
 
+fn peers() -> impl Strategy<Value = Vec<PeerHeader>> {
+    let peer =
+        (text(), by_name(text()), calibration()).prop_map(|(text, environment, calibration)| {
+            PeerHeader {
+                name: text.clone(),
+                url: text.clone(),
+                address: text.clone(),
+                plumb: text.clone(),
+                identity: text,
+                cpus: vec![3, 2],
+                host: serde_json::json!({"a": null}),
+                environment,
+                calibration,
+            }
+        });
+    prop::collection::vec(peer, 0..3)
+}
+
 fn header() -> impl Strategy<Value = Event> {
     let options = (
         texts(),
@@ -102,11 +120,13 @@ fn header() -> impl Strategy<Value = Event> {
     )
         .prop_map(|(selectors, preset, budget_s, precision, word)| Options {
             set: selectors.clone(),
+            peers: selectors.clone(),
             selectors,
             preset,
             budget_s,
             precision,
             cpus: word.clone(),
+            key_file: word.clone(),
             dir: word,
         });
     let host = prop_oneof![
@@ -119,27 +139,31 @@ fn header() -> impl Strategy<Value = Event> {
         options,
         host,
         by_name(text()),
+        peers(),
         calibration(),
     )
-        .prop_map(|(text, seed, options, host, environment, calibration)| {
-            Event::Header(Box::new(Header {
-                cpus: vec![1, 0],
-                format: record::FORMAT,
-                plumb: text.clone(),
-                rustc: text.clone(),
-                profile: text.clone(),
-                target: text.clone(),
-                target_features: text.clone(),
-                run: text.clone(),
-                started: text.clone(),
-                seed,
-                options,
-                identity: text,
-                host,
-                environment,
-                calibration,
-            }))
-        })
+        .prop_map(
+            |(text, seed, options, host, environment, peers, calibration)| {
+                Event::Header(Box::new(Header {
+                    cpus: vec![1, 0],
+                    format: record::FORMAT,
+                    plumb: text.clone(),
+                    rustc: text.clone(),
+                    profile: text.clone(),
+                    target: text.clone(),
+                    target_features: text.clone(),
+                    run: text.clone(),
+                    started: text.clone(),
+                    seed,
+                    options,
+                    identity: text,
+                    host,
+                    environment,
+                    peers,
+                    calibration,
+                }))
+            },
+        )
 }
 
 fn view() -> impl Strategy<Value = View> {
@@ -402,16 +426,22 @@ fn concluding() -> impl Strategy<Value = Event> {
                 reason,
             })
         });
-    let segment = (any::<u32>(), text(), by_name(text()), calibration()).prop_map(
-        |(n, started, environment, calibration)| {
+    let segment = (
+        any::<u32>(),
+        text(),
+        by_name(text()),
+        peers(),
+        calibration(),
+    )
+        .prop_map(|(n, started, environment, peers, calibration)| {
             Event::Segment(Segment {
                 n,
                 started,
                 environment,
                 calibration,
+                peers,
             })
-        },
-    );
+        });
     let end = prop_oneof![
         Just(End::Complete),
         Just(End::Budget),

@@ -493,7 +493,7 @@ impl Dial {
     fn open(&mut self, purpose: Purpose) -> Result<TcpStream> {
         let preamble = self.fresh(purpose);
         let mut stream = TcpStream::connect_timeout(&self.address, PATIENCE)
-            .with_context(|| format!("cannot reach the far end at {}", self.address))?;
+            .with_context(|| unreached(self.address))?;
         stream.set_nodelay(true)?;
         stream
             .write_all(&preamble)
@@ -505,6 +505,17 @@ impl Dial {
         self.next += 1;
         self.gate.preamble(purpose, self.next)
     }
+}
+
+/// The agent answers, over a connection of its own; its data connections may need another address.
+fn unreached(address: SocketAddr) -> String {
+    let way_out = match address.ip().is_loopback() {
+        true => "",
+        false => {
+            ": if this host reaches that one by another address, `plumb agent --data ADDRESS` names it"
+        }
+    };
+    format!("cannot reach the far end at {address}{way_out}")
 }
 
 /// Throws away what lies in a socket.

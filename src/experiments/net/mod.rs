@@ -9,5 +9,5 @@ crate::family!(
     "net",
     "the network, on loopback and between hosts",
     hidden: false,
-    [rtt]
+    [rtt, ping, bandwidth, connect, loaded, request]
 );

@@ -74,21 +74,24 @@ pub(crate) fn stack_cost(
 /// The same at the far end, by its own host's description, of which no figure was measured, in ns; of
 /// loopback's, this host's.
 pub(crate) fn far_stack_cost(site: &Site, transport: Transport, waking: Waking) -> Estimate {
-    match &site.peer {
+    match far_site(site) {
         None => stack_cost(site, None, transport, waking),
-        Some(peer) => {
-            let there = Site {
-                host: peer.host.clone(),
-                peer: None,
-                peers: Vec::new(),
-                dir: None,
-                cpus: peer.cpus.clone(),
-                memory_bytes: site.memory_bytes,
-                case_ns: site.case_ns,
-            };
-            stack_cost(&there, None, transport, waking)
-        }
+        Some(there) => stack_cost(&there, None, transport, waking),
     }
+}
+
+/// The peer's host as a site of its own; none of loopback.
+pub(super) fn far_site(site: &Site) -> Option<Site> {
+    let peer = site.peer.as_ref()?;
+    Some(Site {
+        host: peer.host.clone(),
+        peer: None,
+        peers: Vec::new(),
+        dir: None,
+        cpus: peer.cpus.clone(),
+        memory_bytes: site.memory_bytes,
+        case_ns: site.case_ns,
+    })
 }
 
 /// Cycles of a message sent and received beyond entry and exit: socket buffers, IP, filters, the queue

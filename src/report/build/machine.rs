@@ -2,6 +2,7 @@
 
 use crate::report::document::{Audience, Block, Cell, Column, Row, Section, Table};
 use crate::report::values;
+use record::event::PeerHeader;
 use record::quantity::{digits, render_bytes};
 use record::run::Run;
 use serde_json::Value;
@@ -18,9 +19,12 @@ pub(crate) fn section(run: &Run) -> Section {
         ("machine", virtualisation(&facts)),
         ("identity", Some(run.header.identity.clone())),
     ];
-    let pairs = pairs
+    let here = pairs
         .into_iter()
-        .filter_map(|(name, text)| Some((name.to_owned(), text.filter(|text| !text.is_empty())?)))
+        .filter_map(|(name, text)| Some((name.to_owned(), text.filter(|text| !text.is_empty())?)));
+    let far = run.header.peers.iter();
+    let pairs = here
+        .chain(far.map(|peer| (format!("far end {}", peer.name), far_end(peer))))
         .collect();
     let caches = caches(&facts);
     let mut blocks = vec![(Audience::Everyone, Block::KeyValues(pairs))];
@@ -57,6 +61,12 @@ pub(crate) fn environment(run: &Run) -> Section {
         }));
     }
     let mut blocks = vec![(Audience::Page, Block::KeyValues(pairs))];
+    for peer in &run.header.peers {
+        let text = format!("Environment of the far end {}:", peer.name);
+        blocks.push((Audience::Page, Block::Paragraph(text)));
+        let pairs = peer.environment.clone().into_iter().collect();
+        blocks.push((Audience::Page, Block::KeyValues(pairs)));
+    }
     for segment in &run.segments {
         let text = format!("Segment {} began {}.", segment.n, segment.started);
         blocks.push((Audience::Page, Block::Paragraph(text)));
@@ -66,6 +76,20 @@ pub(crate) fn environment(run: &Run) -> Section {
         heading: "Environment".to_owned(),
         blocks,
     }
+}
+
+/// A far end on another host, in a line.
+fn far_end(peer: &PeerHeader) -> String {
+    let facts = Facts(&peer.host);
+    let parts = [
+        processor(&facts),
+        system(&facts),
+        virtualisation(&facts),
+        Some(format!("data at {}", peer.address)),
+        Some(format!("plumb {} by {}", peer.plumb, peer.url)),
+        Some(format!("identity {}", peer.identity)),
+    ];
+    joined(&parts).unwrap_or_default()
 }
 
 /// Caches that hold data, as (name, bytes): what the machine states about its levels.

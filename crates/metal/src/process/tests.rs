@@ -172,3 +172,19 @@ fn the_effective_user_is_the_kernels() {
     let effective = line.split_whitespace().nth(2).unwrap();
     assert_eq!(effective, geteuid().to_string());
 }
+
+#[test]
+fn a_program_ends_with_the_process_that_started_it() {
+    let (reader, writer) = io::pipe().unwrap();
+    let parent = Child::fork(|| {
+        let mut command = Command::new("sleep");
+        command.arg("100").stdout(writer.try_clone().unwrap());
+        i32::from(dying_with_parent(&mut command).spawn().is_err())
+    })
+    .unwrap();
+    drop(writer);
+    parent.succeed().unwrap();
+    // Its end of the pipe was the last.
+    let patience = std::time::Duration::from_secs(10);
+    assert!(crate::wait::readable(std::os::fd::AsFd::as_fd(&reader), patience).unwrap());
+}

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 /// No message is longer.
@@ -85,6 +85,11 @@ impl Line {
         }
     }
 
+    /// Becomes readable when the other end says something or is gone.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+
     /// Whether the other end is still there, as far as was heard; asks nothing and waits for nothing.
     pub(crate) fn is_open(&self) -> bool {
         !is_ended(&self.stream)
@@ -94,6 +99,23 @@ impl Line {
     /// until the other end says that it is enough.
     pub(crate) fn is_quiet(&self) -> bool {
         matches!(readable(self.stream.as_fd(), Duration::ZERO), Ok(false))
+    }
+
+    /// Waits until the other end says something, or is gone; whether it does in time.
+    ///
+    /// # Errors
+    /// The line cannot be waited for.
+    pub(crate) fn speaks(&self, patience: Duration) -> Result<bool> {
+        match readable(self.stream.as_fd(), patience) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(false),
+            other => other.context("waiting for the other end"),
+        }
+    }
+
+    /// The kernel's shortest round trip of the line; none where it tells none.
+    pub(crate) fn least_round_trip(&self) -> Option<Duration> {
+        let info = metal::tcp::info(self.stream.as_fd()).ok()?;
+        Some(Duration::from_micros(info.min_rtt_us?.into()))
     }
 
     /// Says that this end cannot serve.

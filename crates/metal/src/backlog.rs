@@ -1,0 +1,148 @@
+//! What waits in a socket's queues, and what did not get into them.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use libc::{c_int, c_ulong};
+
+/// Words of `SO_MEMINFO` (linux/sock_diag.h), and which of them counts what was dropped.
+const MEMINFO_WORDS: usize = 9;
+const MEMINFO_DROPS: usize = 8;
+
+/// Bytes that were sent and that the other end has not acknowledged (SIOCOUTQ; of a datagram socket, what
+/// has not left the host).
+///
+/// # Errors
+/// Those of ioctl(2): the descriptor is no socket.
+pub fn unacknowledged_bytes(socket: BorrowedFd<'_>) -> io::Result<usize> {
+    count(socket, libc::TIOCOUTQ)
+}
+
+/// Bytes that have come and were not read (SIOCINQ; of a datagram socket, those of the next datagram).
+///
+/// # Errors
+/// Those of ioctl(2): the descriptor is no socket.
+pub fn unread_bytes(socket: BorrowedFd<'_>) -> io::Result<usize> {
+    count(socket, libc::FIONREAD)
+}
+
+fn count(socket: BorrowedFd<'_>, of: c_ulong) -> io::Result<usize> {
+    let mut bytes: c_int = 0;
+    // SAFETY: both requests write one int, to a variable of ours.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), of, &raw mut bytes) };
+    match usize::try_from(bytes) {
+        Ok(bytes) if result == 0 => Ok(bytes),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Datagrams that came to a socket and were dropped there since it was made, because its buffer was full:
+/// the count that `SO_RXQ_OVFL` sends along with a later datagram, without waiting for one (Linux 4.12).
+///
+/// # Errors
+/// Those of getsockopt(2).
+pub fn dropped(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut words = [0_u32; MEMINFO_WORDS];
+    let mut length = size_of_val(&words) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes into words of ours, and how many into `length`.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            words.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    match result {
+        0 if (length as usize) > MEMINFO_DROPS * size_of::<u32>() => Ok(words[MEMINFO_DROPS]),
+        0 => Err(io::ErrorKind::Unsupported.into()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Has a datagram socket tell by ENOBUFS when the host's own queue to the device drops what it sends, where
+/// else the kernel keeps that to itself (`IP_RECVERR`, `IPV6_RECVERR`; udp_send_skb).
+///
+/// # Errors
+/// Those of setsockopt(2).
+pub fn tell_refusals(socket: &std::net::UdpSocket) -> io::Result<()> {
+    let (level, option) = match socket.local_addr()? {
+        std::net::SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_RECVERR),
+        std::net::SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
+    };
+    let on: c_int = 1;
+    // SAFETY: the kernel reads one int of ours.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            level,
+            option,
+            (&raw const on).cast(),
+            size_of_val(&on) as libc::socklen_t,
+        )
+    };
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Whether the host itself would not take a datagram: no room in the socket's buffer or in the device's
+/// queue.
+pub fn is_refusal(error: &io::Error) -> bool {
+    let number = error.raw_os_error();
+    error.kind() == io::ErrorKind::WouldBlock || number == Some(libc::ENOBUFS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{dropped, is_refusal, tell_refusals, unacknowledged_bytes, unread_bytes};
+    use std::io::{self, Write};
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn what_is_not_read_waits_at_the_receiver() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        assert_eq!(unread_bytes(far.as_fd()).unwrap(), 0);
+        near.write_all(&[1; 5000]).unwrap();
+        // Loopback: what a call has sent has come, and is acknowledged soon, not at once.
+        assert_eq!(unread_bytes(far.as_fd()).unwrap(), 5000);
+        assert!(unacknowledged_bytes(near.as_fd()).unwrap() <= 5000);
+        assert_eq!(unacknowledged_bytes(far.as_fd()).unwrap(), 0);
+        let no_socket = std::fs::File::open("/proc/self/status").unwrap();
+        assert!(unacknowledged_bytes(no_socket.as_fd()).is_err());
+    }
+
+    #[test]
+    fn a_full_buffer_drops_and_counts_each() {
+        let far = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let near = UdpSocket::bind("127.0.0.1:0").unwrap();
+        near.connect(far.local_addr().unwrap()).unwrap();
+        tell_refusals(&near).unwrap();
+        assert_eq!(dropped(far.as_fd()).unwrap(), 0);
+        let sent: u32 = 5000;
+        for _ in 0..sent {
+            near.send(&[1; 1000]).unwrap();
+        }
+        far.set_nonblocking(true).unwrap();
+        let mut buffer = [0; 1000];
+        let mut read = 0;
+        while far.recv(&mut buffer).is_ok() {
+            read += 1;
+        }
+        let dropped = dropped(far.as_fd()).unwrap();
+        assert!(dropped > 0 && read > 0);
+        assert_eq!(read + dropped, sent);
+    }
+
+    #[test]
+    fn refusals_are_told_from_other_errors() {
+        assert!(is_refusal(&io::ErrorKind::WouldBlock.into()));
+        assert!(is_refusal(&io::Error::from_raw_os_error(libc::ENOBUFS)));
+        assert!(!is_refusal(&io::ErrorKind::ConnectionRefused.into()));
+    }
+}

@@ -1,0 +1,155 @@
+//! Where a TCP connection stands, and a source address that keeps its port for later.
+
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// States of a connection (`net/tcp_states.h`), as `TCP_INFO` tells them: one that waits out its time
+/// (TIME_WAIT) has left its descriptor and says [`State::Closed`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    /// Both ends may send.
+    Established,
+    /// It has sent its SYN.
+    SynSent,
+    /// It has answered one.
+    SynReceived,
+    /// Its FIN is not acknowledged, and none came.
+    FinWait1,
+    /// Its FIN is acknowledged, and none came.
+    FinWait2,
+    /// Both FINs are acknowledged, and what is late may still come.
+    TimeWait,
+    /// Over.
+    Closed,
+    /// A FIN came, and it has sent none.
+    CloseWait,
+    /// A FIN came, and its own is not acknowledged.
+    LastAck,
+    /// It waits for connections.
+    Listen,
+    /// Both FINs crossed, and its own is not acknowledged.
+    Closing,
+}
+
+impl State {
+    /// Whether a FIN was sent of which the other end has not said that it came.
+    pub fn awaits_acknowledgement(self) -> bool {
+        matches!(self, State::FinWait1 | State::LastAck | State::Closing)
+    }
+
+    fn of(number: u8) -> Option<State> {
+        Some(match number {
+            1 => State::Established,
+            2 => State::SynSent,
+            3 => State::SynReceived,
+            4 => State::FinWait1,
+            5 => State::FinWait2,
+            6 => State::TimeWait,
+            7 => State::Closed,
+            8 => State::CloseWait,
+            9 => State::LastAck,
+            10 => State::Listen,
+            11 => State::Closing,
+            _ => return None,
+        })
+    }
+}
+
+/// The state of a connection; one system call, which copies eight bytes.
+///
+/// # Errors
+/// Those of getsockopt(2): the descriptor is no TCP socket. A state that this plumb does not know.
+#[inline]
+pub fn state(socket: BorrowedFd<'_>) -> io::Result<State> {
+    let mut told = [0_u8; 8];
+    let mut length = told.len() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes into a buffer of ours, and how many into `length`.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            told.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    State::of(told[0]).ok_or_else(|| io::Error::other(format!("TCP state {}", told[0])))
+}
+
+/// Has a bind(2) to port 0 choose an address only: connect(2) then takes a port that is free for this
+/// address and that destination, and not one that nobody else on the host has (`IP_BIND_ADDRESS_NO_PORT`,
+/// Linux 4.2).
+///
+/// # Errors
+/// Those of setsockopt(2).
+pub fn bind_address_only(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    // SAFETY: the kernel reads an integer of ours, of the length that is said.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_IP,
+            libc::IP_BIND_ADDRESS_NO_PORT,
+            (&raw const on).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{State, bind_address_only, state};
+    use std::io::Read;
+    use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn a_connection_goes_through_its_states() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        assert_eq!(state(listener.as_fd()).unwrap(), State::Listen);
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut far, _) = listener.accept().unwrap();
+        assert_eq!(state(near.as_fd()).unwrap(), State::Established);
+        near.shutdown(Shutdown::Write).unwrap();
+        // The acknowledgement may be held back, but not for ever, and nobody closes.
+        assert!(matches!(
+            state(near.as_fd()).unwrap(),
+            State::FinWait1 | State::FinWait2
+        ));
+        assert_eq!(far.read(&mut [0]).unwrap(), 0);
+        assert_eq!(state(far.as_fd()).unwrap(), State::CloseWait);
+        far.shutdown(Shutdown::Write).unwrap();
+        let ended = || !state(near.as_fd()).unwrap().awaits_acknowledgement();
+        assert!((0..1_000_000).any(|_| ended()));
+        assert_eq!(state(near.as_fd()).unwrap(), State::Closed);
+        let other = UdpSocket::bind("127.0.0.1:0").unwrap();
+        assert!(state(other.as_fd()).is_err());
+    }
+
+    #[test]
+    fn every_state_has_its_number_and_no_other() {
+        let all: Vec<State> = (0..=255).filter_map(State::of).collect();
+        assert_eq!(all.len(), 11);
+        let waiting: Vec<State> = all
+            .into_iter()
+            .filter(|state| state.awaits_acknowledgement())
+            .collect();
+        assert_eq!(waiting, [State::FinWait1, State::LastAck, State::Closing]);
+    }
+
+    #[test]
+    fn an_address_is_bound_without_a_port() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        bind_address_only(socket.as_fd()).unwrap();
+        let no_socket = std::fs::File::open("/proc/self/status").unwrap();
+        assert!(bind_address_only(no_socket.as_fd()).is_err());
+    }
+}

@@ -1,0 +1,317 @@
+//! How a session and an agent come to know each other. No I/O: bytes go in and out.
+//!
+//! ```text
+//! session                                        agent
+//! hello: "PLUMB" "S" version (2 bytes)   ->
+//! record: Noise message 1 (psk, e)       ->             over TCP only
+//!                                        <-      hello: "PLUMB" "A" version
+//!                                        <-      record: Noise message 2 (e, ee)
+//! record: an empty sealed message        ->
+//! ```
+//!
+//! The pattern is `Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s` (Noise protocol framework, revision 34, §9): both
+//! ends prove that they have the key, and keys of the connection are fresh at both ends, so that nothing
+//! that was heard can be said again: a recorded message 1 gets an answer, and the connection ends there,
+//! as only who has its ephemeral key can seal the third message. Both hellos are its prologue. A hello
+//! never changes its form: another version is told in plain.
+
+use super::key::Key;
+use super::seal::{LENGTH_BYTES, Seal, whole};
+use snow::{Builder, HandshakeState};
+use thiserror::Error;
+
+/// Version of what is said after the hello. Counted up with every change.
+pub const VERSION: u16 = 1;
+
+/// Bytes of a hello.
+pub const HELLO_BYTES: usize = 8;
+const MAGIC: &[u8; 5] = b"PLUMB";
+
+const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
+/// Bytes of a handshake message: an ephemeral key and the tag of nothing.
+const MESSAGE_BYTES: usize = 48;
+/// And of an empty sealed one.
+const EMPTY_BYTES: usize = 16;
+/// Bytes shown of what is no hello.
+const SHOWN_BYTES: usize = 60;
+
+/// Who says something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A session, which asks.
+    Session,
+    /// An agent, which answers.
+    Agent,
+}
+
+/// Why two ends do not come together.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum Refusal {
+    /// Something else spoke.
+    #[error("the other end is no plumb: it said {0:?}")]
+    NotPlumb(String),
+    /// Another version.
+    #[error(
+        "the other end speaks version {0} of the agent's protocol and this plumb version {VERSION}: install \
+         the same plumb at both ends"
+    )]
+    OtherVersion(u16),
+    /// The other end does not have the key, or somebody is in between.
+    #[error("the other end has another key: both ends need the same key file")]
+    OtherKey,
+}
+
+/// What a role says first.
+pub fn hello(role: Role) -> [u8; HELLO_BYTES] {
+    let letter = match role {
+        Role::Session => b'S',
+        Role::Agent => b'A',
+    };
+    let [low, high] = VERSION.to_le_bytes();
+    let [p, l, u, m, b] = *MAGIC;
+    [p, l, u, m, b, letter, low, high]
+}
+
+/// Whether bytes are the hello of a role, of this version.
+///
+/// # Errors
+/// [`Refusal::NotPlumb`] or [`Refusal::OtherVersion`].
+pub fn check_hello(bytes: [u8; HELLO_BYTES], from: Role) -> Result<(), Refusal> {
+    let own = hello(from);
+    // Magic and role.
+    if bytes[..6] != own[..6] {
+        return Err(not_plumb(&bytes));
+    }
+    match u16::from_le_bytes([bytes[6], bytes[7]]) {
+        VERSION => Ok(()),
+        other => Err(Refusal::OtherVersion(other)),
+    }
+}
+
+/// What was said instead of a hello.
+pub fn not_plumb(bytes: &[u8]) -> Refusal {
+    let shown = &bytes[..bytes.len().min(SHOWN_BYTES)];
+    Refusal::NotPlumb(String::from_utf8_lossy(shown).into_owned())
+}
+
+/// A connection after its handshake.
+pub struct Secured {
+    /// What seals and opens all that follows.
+    pub seal: Seal,
+    /// Bytes that arrived after the handshake's.
+    pub rest: Vec<u8>,
+}
+
+/// The session's side.
+pub struct Initiator {
+    held: Vec<u8>,
+    has_hello: bool,
+    noise: Option<HandshakeState>,
+}
+
+impl Initiator {
+    /// Begins: appends what is to be sent first.
+    ///
+    /// # Errors
+    /// The kernel gives no random bytes.
+    pub fn new(key: &Key, out: &mut Vec<u8>) -> Result<Self, snow::Error> {
+        let mut noise = builder(key, &prologue())?.build_initiator()?;
+        out.extend_from_slice(&hello(Role::Session));
+        write(&mut noise, out)?;
+        Ok(Initiator {
+            held: Vec::new(),
+            has_hello: false,
+            noise: Some(noise),
+        })
+    }
+
+    /// Takes bytes that arrived; appends what is to be sent now. `None` while more must arrive.
+    ///
+    /// # Errors
+    /// The other end is none to speak with.
+    pub fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Option<Secured>, Refusal> {
+        self.held.extend_from_slice(bytes);
+        if !self.has_hello {
+            if !take_hello(&mut self.held, Role::Agent)? {
+                return Ok(None);
+            }
+            self.has_hello = true;
+        }
+        let Some(message) = take_record(&mut self.held, MESSAGE_BYTES)? else {
+            return Ok(None);
+        };
+        let mut noise = self.noise.take().ok_or(Refusal::OtherKey)?;
+        read(&mut noise, &message)?;
+        let state = noise.into_transport_mode().map_err(|_| Refusal::OtherKey)?;
+        let mut seal = Seal::new(state);
+        seal.seal(&[], out);
+        Ok(Some(Secured {
+            seal,
+            rest: std::mem::take(&mut self.held),
+        }))
+    }
+}
+
+/// How far a connection has come at the agent: those that come less far are given up first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Progress {
+    /// It said nothing, or not enough.
+    Silent,
+    /// It said hello.
+    Hello,
+    /// Its first message was made with the key, now or at some time before.
+    Keyed,
+}
+
+/// The agent's side.
+pub struct Responder {
+    held: Vec<u8>,
+    stage: Stage,
+}
+
+enum Stage {
+    Hello(Box<HandshakeState>),
+    First(Box<HandshakeState>),
+    Confirm(Box<Seal>),
+    Over,
+}
+
+impl Responder {
+    /// Begins.
+    ///
+    /// # Errors
+    /// The kernel gives no random bytes.
+    pub fn new(key: &Key) -> Result<Self, snow::Error> {
+        let noise = builder(key, &prologue())?.build_responder()?;
+        Ok(Responder {
+            held: Vec::new(),
+            stage: Stage::Hello(Box::new(noise)),
+        })
+    }
+
+    /// Takes bytes that arrived; appends what is to be sent now, also where it refuses. `None` while more
+    /// must arrive. Give it no more at once than it may hold.
+    ///
+    /// # Errors
+    /// The other end is none to speak with.
+    pub fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Option<Secured>, Refusal> {
+        self.held.extend_from_slice(bytes);
+        loop {
+            match std::mem::replace(&mut self.stage, Stage::Over) {
+                Stage::Hello(noise) => {
+                    let came = take_hello(&mut self.held, Role::Session);
+                    if matches!(came, Ok(true) | Err(Refusal::OtherVersion(_))) {
+                        out.extend_from_slice(&hello(Role::Agent));
+                    }
+                    if !came? {
+                        self.stage = Stage::Hello(noise);
+                        return Ok(None);
+                    }
+                    self.stage = Stage::First(noise);
+                }
+                Stage::First(mut noise) => {
+                    let Some(message) = take_record(&mut self.held, MESSAGE_BYTES)? else {
+                        self.stage = Stage::First(noise);
+                        return Ok(None);
+                    };
+                    read(&mut noise, &message)?;
+                    write(&mut noise, out).map_err(|_| Refusal::OtherKey)?;
+                    let state = noise.into_transport_mode().map_err(|_| Refusal::OtherKey)?;
+                    self.stage = Stage::Confirm(Box::new(Seal::new(state)));
+                }
+                Stage::Confirm(mut seal) => {
+                    let Some(sealed) = take_record(&mut self.held, EMPTY_BYTES)? else {
+                        self.stage = Stage::Confirm(seal);
+                        return Ok(None);
+                    };
+                    let mut nothing = Vec::new();
+                    let record = [&(EMPTY_BYTES as u16).to_le_bytes()[..], &sealed].concat();
+                    seal.open(&record, &mut nothing)
+                        .map_err(|_| Refusal::OtherKey)?;
+                    return Ok(Some(Secured {
+                        seal: *seal,
+                        rest: std::mem::take(&mut self.held),
+                    }));
+                }
+                Stage::Over => return Err(Refusal::OtherKey),
+            }
+        }
+    }
+
+    /// How far it has come.
+    pub fn progress(&self) -> Progress {
+        match self.stage {
+            Stage::Hello(_) | Stage::Over => Progress::Silent,
+            Stage::First(_) => Progress::Hello,
+            Stage::Confirm(_) => Progress::Keyed,
+        }
+    }
+
+    /// Bytes that are held.
+    #[cfg(test)]
+    pub fn held_bytes(&self) -> usize {
+        self.held.len()
+    }
+}
+
+fn builder<'key>(key: &'key Key, prologue: &'key [u8]) -> Result<Builder<'key>, snow::Error> {
+    Builder::new(PATTERN.parse()?)
+        .psk(0, key.bytes())?
+        .prologue(prologue)
+}
+
+/// Both hellos: a handshake between other versions is another one.
+fn prologue() -> Vec<u8> {
+    [hello(Role::Session), hello(Role::Agent)].concat()
+}
+
+/// Appends the next handshake message as a record.
+fn write(noise: &mut HandshakeState, out: &mut Vec<u8>) -> Result<(), snow::Error> {
+    let mut message = [0; MESSAGE_BYTES];
+    let length = noise.write_message(&[], &mut message)?;
+    debug_assert_eq!(length, MESSAGE_BYTES);
+    out.extend_from_slice(&(MESSAGE_BYTES as u16).to_le_bytes());
+    out.extend_from_slice(&message);
+    Ok(())
+}
+
+fn read(noise: &mut HandshakeState, message: &[u8]) -> Result<(), Refusal> {
+    let mut payload = [0; MESSAGE_BYTES];
+    match noise.read_message(message, &mut payload) {
+        Ok(0) => Ok(()),
+        Ok(_) | Err(_) => Err(Refusal::OtherKey),
+    }
+}
+
+/// Takes a hello off the front, once it is whole; what cannot become one is refused at its first byte.
+fn take_hello(held: &mut Vec<u8>, from: Role) -> Result<bool, Refusal> {
+    let Some(bytes) = held.first_chunk::<HELLO_BYTES>() else {
+        let own = hello(from);
+        let known = held.len().min(6);
+        if held[..known] != own[..known] {
+            return Err(not_plumb(held));
+        }
+        return Ok(false);
+    };
+    check_hello(*bytes, from).map_err(|refusal| match refusal {
+        Refusal::NotPlumb(_) => not_plumb(held),
+        other => other,
+    })?;
+    held.drain(..HELLO_BYTES);
+    Ok(true)
+}
+
+/// Takes a record of a length that is known off the front, once it is whole. Any other length is refused
+/// at once.
+fn take_record(held: &mut Vec<u8>, length: usize) -> Result<Option<Vec<u8>>, Refusal> {
+    let stated = held.first_chunk::<LENGTH_BYTES>();
+    if stated.is_some_and(|stated| usize::from(u16::from_le_bytes(*stated)) != length) {
+        return Err(Refusal::OtherKey);
+    }
+    if whole(held).is_none() {
+        return Ok(None);
+    }
+    let mut record: Vec<u8> = held.drain(..LENGTH_BYTES + length).collect();
+    record.drain(..LENGTH_BYTES);
+    Ok(Some(record))
+}

@@ -1,0 +1,497 @@
+//! An agent that listens: lets in who has its key, one session at a time, and stays up whatever strangers do.
+//!
+//! Strangers cost little: at most [`WAITING_MAX`] connections wait to be let in, each for the time of a
+//! handshake and with a kilobyte; for a new one the one that came least far, and of those the oldest, is given
+//! up. The session's end of the handshake shows its key with its first bytes, and so comes past them.
+
+use super::channel::{Channel, FIRST_FRAME_BYTES_MAX, HANDSHAKE_TIME, STOPPING, prepare};
+use super::handshake::{Progress, Refusal, Responder};
+use super::key::Key;
+use super::message::{FromAgent, Open, ToAgent};
+use super::server::{Office, Served, Way, is_interrupt};
+use anyhow::{Context, Result};
+use metal::wait::{Want, any_unless};
+use socket2::{Domain, Socket, Type};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Connections that wait to be let in.
+pub const WAITING_MAX: usize = 32;
+/// Connections that the kernel keeps for the agent meanwhile.
+const BACKLOG: i32 = 1024;
+/// Bytes taken from a stranger at once.
+const STRANGER_BYTES: usize = 1024;
+/// What was told no is waited for, to have heard it, for this time.
+const LEAVE_TIME: Duration = Duration::from_secs(2);
+/// Where no connection can be accepted (no descriptors), the next is tried after this time.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+/// Strangers are told of at most so often.
+const TELL_AGAIN: Duration = Duration::from_secs(1);
+
+/// An agent that listens.
+pub struct Listen<'agent> {
+    office: &'agent Office<'agent>,
+    key: &'agent Key,
+    listener: TcpListener,
+    waiting: Vec<Waiting>,
+    served: Option<Served<'agent>>,
+    /// No connection is accepted before.
+    accept_at: Option<Instant>,
+    strangers: Strangers,
+}
+
+/// A connection that is not a session, or not yet.
+struct Waiting {
+    from: SocketAddr,
+    deadline: Instant,
+    state: State,
+}
+
+enum State {
+    /// In the handshake.
+    Shakes(TcpStream, Box<Responder>),
+    /// It has the key, and did not say yet what it wants.
+    Opens(Box<Channel>),
+    /// It was told no.
+    Leaves(TcpStream),
+}
+
+/// What becomes of a connection.
+enum Next {
+    /// It waits on.
+    Waits(State),
+    /// It is let go, and why, where that is worth a word.
+    Gone(Option<String>),
+    /// It is told no, and why.
+    Leaves(TcpStream, String),
+    /// It wants to be a session.
+    Asks(Box<Channel>, Box<Open>),
+}
+
+/// Those who were not let in, told of now and then.
+#[derive(Default)]
+struct Strangers {
+    untold: u64,
+    told: Option<Instant>,
+}
+
+impl<'agent> Listen<'agent> {
+    /// Listens at an address.
+    ///
+    /// # Errors
+    /// The address is not this host's, or taken.
+    pub fn new(office: &'agent Office<'agent>, key: &'agent Key, at: SocketAddr) -> Result<Self> {
+        let listen = || {
+            let socket = Socket::new(Domain::for_address(at), Type::STREAM, None)?;
+            socket.set_reuse_address(true)?;
+            socket.bind(&at.into())?;
+            socket.listen(BACKLOG)?;
+            socket.set_nonblocking(true)?;
+            Ok::<Socket, io::Error>(socket)
+        };
+        let listener = listen().with_context(|| format!("cannot listen at {at}"))?;
+        Ok(Listen {
+            office,
+            key,
+            listener: listener.into(),
+            waiting: Vec::new(),
+            served: None,
+            accept_at: None,
+            strangers: Strangers::default(),
+        })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// What getsockname(2) reports.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves one session after the other until a signal comes.
+    ///
+    /// # Errors
+    /// The kernel does not wait any more.
+    pub fn serve(&mut self) -> Result<()> {
+        while self.turn(None)? {}
+        Ok(())
+    }
+
+    /// Waits once, `patience` at most, and does what there is to do; `false` after a signal.
+    pub(super) fn turn(&mut self, patience: Option<Duration>) -> Result<bool> {
+        let stopped = || self.office.stop.load(Ordering::Relaxed);
+        let ready = match self.wait(patience) {
+            Ok(ready) => ready,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(!stopped()),
+            Err(error) => return Err(error).context("cannot wait for connections"),
+        };
+        if !self.attend_session(ready.session, ready.worker) {
+            return Ok(false);
+        }
+        for (waiting, is_ready) in std::mem::take(&mut self.waiting)
+            .into_iter()
+            .zip(ready.waiting)
+        {
+            self.attend(waiting, is_ready);
+        }
+        if ready.listener {
+            self.accept();
+        }
+        self.strangers.tell(self.office);
+        Ok(!stopped())
+    }
+
+    fn wait(&self, patience: Option<Duration>) -> io::Result<Ready> {
+        let now = Instant::now();
+        let accepts = self.accept_at.is_none_or(|at| now >= at);
+        let mut wants = Vec::with_capacity(self.waiting.len() + 3);
+        if accepts {
+            wants.push(Want::Readable(self.listener.as_fd()));
+        }
+        let served = self.served.as_ref().map(Served::wants);
+        wants.extend(served.iter().map(|(session, _)| *session));
+        wants.extend(served.iter().filter_map(|(_, worker)| *worker));
+        wants.extend(self.waiting.iter().map(Waiting::want));
+        let deadlines = self
+            .waiting
+            .iter()
+            .map(|waiting| waiting.deadline)
+            .chain(self.served.as_ref().and_then(Served::deadline))
+            .chain(self.accept_at.filter(|_| !accepts))
+            .chain(self.strangers.tell_at());
+        let left = deadlines
+            .map(|deadline| deadline.saturating_duration_since(now))
+            .chain(patience)
+            .min();
+        let stopped = || self.office.stop.load(Ordering::Relaxed);
+        let mut ready = any_unless(&wants, left, &STOPPING, stopped)?.into_iter();
+        let mut next = |is_there: bool| is_there && ready.next().unwrap_or(false);
+        Ok(Ready {
+            listener: next(accepts),
+            session: next(served.is_some()),
+            worker: next(served.is_some_and(|(_, worker)| worker.is_some())),
+            waiting: ready.collect(),
+        })
+    }
+
+    /// `false` after a signal.
+    fn attend_session(&mut self, session: bool, worker: bool) -> bool {
+        let Some(served) = &mut self.served else {
+            return true;
+        };
+        let over = match served.attend(session, worker) {
+            Ok(true) => return true,
+            Ok(false) => "ended".to_owned(),
+            Err(error) if is_interrupt(&error) => return false,
+            Err(error) => format!("was lost: {error:#}"),
+        };
+        (self.office.tell)(&format!("the session of {} {over}", served.by()));
+        // With it go its worker and its connection.
+        self.served = None;
+        true
+    }
+
+    fn attend(&mut self, waiting: Waiting, is_ready: bool) {
+        let Waiting {
+            from,
+            deadline,
+            state,
+        } = waiting;
+        let next = match state {
+            _ if Instant::now() >= deadline => match state {
+                State::Leaves(_) => Next::Gone(None),
+                State::Shakes(..) | State::Opens(_) => Next::Gone(Some(
+                    "it did not come through the handshake in time".to_owned(),
+                )),
+            },
+            state if !is_ready => Next::Waits(state),
+            State::Shakes(stream, responder) => shake(stream, responder),
+            State::Opens(channel) => open(channel, true),
+            State::Leaves(stream) => leave(stream),
+        };
+        match next {
+            Next::Waits(state) => self.waiting.push(Waiting {
+                from,
+                deadline,
+                state,
+            }),
+            Next::Leaves(stream, why) => {
+                self.strangers.note(self.office, from, &why);
+                self.wait_for_end(from, stream);
+            }
+            Next::Gone(Some(why)) => self.strangers.note(self.office, from, &why),
+            Next::Gone(None) => {}
+            Next::Asks(channel, open) => self.ask(from, *channel, &open),
+        }
+    }
+
+    /// One that has the key wants to be the session.
+    fn ask(&mut self, from: SocketAddr, mut channel: Channel, open: &Open) {
+        let tell = self.office.tell;
+        if let Some(served) = self.served.take_if(|served| served.is_forsaken()) {
+            tell(&format!(
+                "the session of {} said nothing for longer than it expected to take, and makes room",
+                served.by()
+            ));
+        }
+        if let Some(served) = &self.served {
+            let busy: FromAgent = served.busy();
+            tell(&format!(
+                "{from} asked while the session of {} is served",
+                served.by()
+            ));
+            // One that is gone needs no answer.
+            let _ = channel.send(&busy, self.office.stop);
+            return self.let_go(from, channel);
+        }
+        let way = Way {
+            here: channel.local_address(),
+            there: Some(from.ip().to_canonical()),
+        };
+        match Served::begin(self.office, channel, open, way) {
+            Ok(served) => {
+                tell(&format!("a session of {} from {from}", served.by()));
+                self.served = Some(served);
+            }
+            Err(refused) => {
+                tell(&format!("{from} was refused: {}", refused.reason));
+                self.let_go(from, refused.channel);
+            }
+        }
+    }
+
+    /// One that was told no: its end is waited for, so that it hears it.
+    fn let_go(&mut self, from: SocketAddr, channel: Channel) {
+        if let Some(stream) = channel.shut() {
+            self.wait_for_end(from, stream);
+        }
+    }
+
+    fn wait_for_end(&mut self, from: SocketAddr, stream: TcpStream) {
+        self.waiting.push(Waiting {
+            from,
+            deadline: Instant::now() + LEAVE_TIME,
+            state: State::Leaves(stream),
+        });
+    }
+
+    /// Takes the connections that wait in the kernel, not more than may wait here.
+    fn accept(&mut self) {
+        for _ in 0..WAITING_MAX {
+            match self.listener.accept() {
+                Ok((stream, from)) => self.take_in(stream, from),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.accept_at = None;
+                    return;
+                }
+                // One that was gone before it was accepted.
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
+                    ) => {}
+                Err(error) => {
+                    // No descriptors or no memory: what waits makes room.
+                    self.give_one_up();
+                    self.accept_at = Some(Instant::now() + ACCEPT_AGAIN);
+                    self.strangers.say(
+                        self.office,
+                        &format!("no connection can be accepted: {error}"),
+                    );
+                    return;
+                }
+            }
+        }
+    }
+
+    fn take_in(&mut self, stream: TcpStream, from: SocketAddr) {
+        if self.waiting.len() >= WAITING_MAX {
+            self.give_one_up();
+        }
+        let prepared = prepare(&stream)
+            .map_err(|error| error.to_string())
+            .and_then(|()| Responder::new(self.key).map_err(|error| error.to_string()));
+        match prepared {
+            Ok(responder) => {
+                let waiting = Waiting {
+                    from,
+                    deadline: Instant::now() + HANDSHAKE_TIME,
+                    state: State::Shakes(stream, Box::new(responder)),
+                };
+                // What it has to say is most often there by now.
+                self.attend(waiting, true);
+            }
+            Err(why) => self.strangers.note(self.office, from, &why),
+        }
+    }
+
+    /// Gives up the connection that came least far, of those the oldest.
+    fn give_one_up(&mut self) {
+        let least = (0..self.waiting.len()).min_by_key(|at| {
+            let waiting = &self.waiting[*at];
+            (waiting.rank(), waiting.deadline)
+        });
+        if let Some(at) = least {
+            let given_up = self.waiting.remove(at);
+            self.strangers.note(
+                self.office,
+                given_up.from,
+                "too many others asked before it came through the handshake",
+            );
+        }
+    }
+}
+
+/// Which of [`Listen::wait`]'s are ready.
+struct Ready {
+    listener: bool,
+    session: bool,
+    worker: bool,
+    waiting: Vec<bool>,
+}
+
+impl Waiting {
+    fn want(&self) -> Want<'_> {
+        Want::Readable(match &self.state {
+            State::Shakes(stream, _) | State::Leaves(stream) => stream.as_fd(),
+            State::Opens(channel) => channel.fd(),
+        })
+    }
+
+    /// How far it came.
+    fn rank(&self) -> u8 {
+        match &self.state {
+            State::Leaves(_) => 0,
+            State::Shakes(_, responder) => match responder.progress() {
+                Progress::Silent => 1,
+                Progress::Hello => 2,
+                Progress::Keyed => 3,
+            },
+            State::Opens(_) => 4,
+        }
+    }
+}
+
+impl Strangers {
+    /// One that was not let in.
+    fn note(&mut self, office: &Office<'_>, from: SocketAddr, why: &str) {
+        if self.is_quiet() {
+            self.untold += 1;
+        } else {
+            self.say(office, &format!("{from} was not let in: {why}"));
+        }
+    }
+
+    fn say(&mut self, office: &Office<'_>, line: &str) {
+        if !self.is_quiet() {
+            self.told = Some(Instant::now());
+            (office.tell)(line);
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.told.is_some_and(|told| told.elapsed() < TELL_AGAIN)
+    }
+
+    /// When those are to be told of that were passed over.
+    fn tell_at(&self) -> Option<Instant> {
+        self.told
+            .filter(|_| self.untold > 0)
+            .map(|told| told + TELL_AGAIN)
+    }
+
+    fn tell(&mut self, office: &Office<'_>) {
+        if self.untold > 0 && !self.is_quiet() {
+            let untold = std::mem::take(&mut self.untold);
+            self.say(
+                office,
+                &format!("{untold} more connections were not let in"),
+            );
+        }
+    }
+}
+
+/// Goes on with a handshake.
+fn shake(mut stream: TcpStream, mut responder: Box<Responder>) -> Next {
+    let mut bytes = [0; STRANGER_BYTES];
+    let read = match stream.read(&mut bytes) {
+        Ok(0) => return Next::Gone(Some("it closed the connection in the handshake".to_owned())),
+        Ok(read) => read,
+        Err(error) if is_passing(&error) => return Next::Waits(State::Shakes(stream, responder)),
+        Err(error) => return Next::Gone(Some(error.to_string())),
+    };
+    let mut out = Vec::new();
+    let fed = responder.feed(&bytes[..read], &mut out);
+    // What is said in a handshake fits what the kernel keeps for a new connection.
+    if !out.is_empty() && !matches!(stream.write(&out), Ok(written) if written == out.len()) {
+        return Next::Gone(Some("it does not take what it is told".to_owned()));
+    }
+    match fed {
+        Ok(None) => Next::Waits(State::Shakes(stream, responder)),
+        Ok(Some(secured)) => match Channel::accepted(stream, secured, FIRST_FRAME_BYTES_MAX) {
+            Ok(channel) => open(Box::new(channel), false),
+            Err(lost) => Next::Gone(Some(lost.to_string())),
+        },
+        // It hears this end's hello, and so why.
+        Err(refusal @ Refusal::OtherVersion(_)) if stream.shutdown(Shutdown::Write).is_ok() => {
+            Next::Leaves(stream, refusal.to_string())
+        }
+        Err(refusal) => Next::Gone(Some(refusal.to_string())),
+    }
+}
+
+/// Waits for what one wants that has the key.
+fn open(mut channel: Box<Channel>, is_ready: bool) -> Next {
+    if is_ready && let Err(lost) = channel.read_some() {
+        return Next::Gone(Some(lost.to_string()));
+    }
+    match channel.taken() {
+        Ok(None) => Next::Waits(State::Opens(channel)),
+        Ok(Some(ToAgent::Open(open))) => Next::Asks(channel, open),
+        Ok(Some(_)) => Next::Gone(Some("it ordered before it was let in".to_owned())),
+        Err(lost) => Next::Gone(Some(lost.to_string())),
+    }
+}
+
+/// Waits for the end of one that was told no.
+fn leave(mut stream: TcpStream) -> Next {
+    let mut bytes = [0; STRANGER_BYTES];
+    match stream.read(&mut bytes) {
+        Ok(0) => Next::Gone(None),
+        Ok(_) => Next::Waits(State::Leaves(stream)),
+        Err(error) if is_passing(&error) => Next::Waits(State::Leaves(stream)),
+        Err(_) => Next::Gone(None),
+    }
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock
+    )
+}
+
+#[cfg(test)]
+impl Listen<'_> {
+    /// How many connections wait to be let in.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whose session is served.
+    pub(super) fn served_by(&self) -> Option<&str> {
+        self.served.as_ref().map(Served::by)
+    }
+
+    /// The time of all that wait is over.
+    pub(super) fn time_passes(&mut self) {
+        let now = Instant::now();
+        for waiting in &mut self.waiting {
+            waiting.deadline = now;
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! Programs that start an agent elsewhere and carry its standard streams: the system's ssh, or any
+//! other that the user names.
+
+use super::url::Ssh;
+use anyhow::{Context, Result};
+use std::fmt::Write as _;
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// ssh gives up reaching the host after so long.
+const SSH_CONNECT_S: u32 = 10;
+/// A program that is over or was killed is waited for so long.
+const REAP_TIME: Duration = Duration::from_secs(2);
+/// Bytes kept of what a program said on its standard error.
+const SAID_MAX: usize = 4096;
+/// What a shell answers where a program cannot be run, and where there is none.
+const NOT_RUNNABLE: i32 = 126;
+const NOT_FOUND: i32 = 127;
+/// What plumb answers to arguments that it does not know.
+const USAGE: i32 = 2;
+
+/// A program that carries the standard streams of an agent. It dies with this process and with this
+/// value, and the agent then by the end of its input.
+#[derive(Debug)]
+pub struct Carrier {
+    child: Child,
+    stderr: Option<ChildStderr>,
+    said: Vec<u8>,
+    /// The plumb that was to be run there, where it is known.
+    plumb: Option<String>,
+    /// What a user would type to try the way by hand, where it is known.
+    by_hand: Option<String>,
+}
+
+/// Arguments of ssh for an agent at its far end. It asks no questions (there is nobody to answer while
+/// a run goes on), takes no terminal, and forwards nothing.
+pub fn arguments(ssh: &Ssh) -> Vec<String> {
+    let mut arguments: Vec<String> = ["-T", "-x", "-a"].map(str::to_owned).into();
+    let options = [
+        "BatchMode=yes".to_owned(),
+        // Others would lose their connections when this one is ended.
+        "ControlMaster=no".to_owned(),
+        format!("ConnectTimeout={SSH_CONNECT_S}"),
+        "ClearAllForwardings=yes".to_owned(),
+    ];
+    arguments.extend(options.map(|option| format!("-o{option}")));
+    if let Some(user) = &ssh.user {
+        arguments.push(format!("-l{user}"));
+    }
+    if let Some(port) = ssh.port {
+        arguments.push(format!("-p{port}"));
+    }
+    let command = format!("exec {} agent", quoted(&ssh.plumb));
+    arguments.extend(["--".to_owned(), ssh.host.clone(), command]);
+    arguments
+}
+
+impl Carrier {
+    /// Starts ssh: itself, what the agent says, and what is said to it.
+    ///
+    /// # Errors
+    /// There is no ssh here.
+    pub fn ssh(ssh: &Ssh) -> Result<(Carrier, ChildStdout, ChildStdin)> {
+        let mut command = Command::new("ssh");
+        command.args(arguments(ssh));
+        let (mut carrier, output, input) = Carrier::start(command)
+            .context("cannot start ssh: install OpenSSH's client, or use tcp:// or exec:")?;
+        carrier.plumb = Some(ssh.plumb.clone());
+        let mut by_hand = "ssh ".to_owned();
+        if let Some(port) = ssh.port {
+            let _ = write!(by_hand, "-p {port} ");
+        }
+        if let Some(user) = &ssh.user {
+            let _ = write!(by_hand, "{user}@");
+        }
+        carrier.by_hand = Some(by_hand + &ssh.host);
+        Ok((carrier, output, input))
+    }
+
+    /// Starts a command by the shell: as [`Carrier::ssh`].
+    ///
+    /// # Errors
+    /// There is no shell here.
+    pub fn exec(command: &str) -> Result<(Carrier, ChildStdout, ChildStdin)> {
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(command);
+        Carrier::start(shell).context("cannot start sh")
+    }
+
+    fn start(mut command: Command) -> Result<(Carrier, ChildStdout, ChildStdin)> {
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        // A session of its own: what a terminal sends to plumb (^C) is plumb's to act on.
+        metal::process::in_new_session(&mut command);
+        let mut child = metal::process::dying_with_parent(&mut command).spawn()?;
+        let output = child.stdout.take().context("its output was not kept")?;
+        let input = child.stdin.take().context("its input was not kept")?;
+        let carrier = Carrier {
+            stderr: child.stderr.take(),
+            child,
+            said: Vec::new(),
+            plumb: None,
+            by_hand: None,
+        };
+        Ok((carrier, output, input))
+    }
+
+    /// Takes what it said on its standard error so far, so that it never waits to say more.
+    pub fn listen(&mut self) {
+        let mut piece = [0; SAID_MAX];
+        while let Some(stderr) = &mut self.stderr {
+            match metal::wait::readable(stderr.as_fd(), Duration::ZERO) {
+                Ok(true) => {}
+                _ => return,
+            }
+            match stderr.read(&mut piece) {
+                Ok(read @ 1..) => self.said.extend(&piece[..read]),
+                _ => self.stderr = None,
+            }
+            // The last words count.
+            let over = self.said.len().saturating_sub(SAID_MAX);
+            self.said.drain(..over);
+        }
+    }
+
+    /// Its end, for a user: why, and the way out. It is ended if it has not ended by itself, after a
+    /// moment for its last words.
+    pub fn last_words(&mut self) -> String {
+        let status = self.reap(REAP_TIME / 4).or_else(|| {
+            self.kill();
+            self.reap(REAP_TIME)
+        });
+        self.listen();
+        let said = String::from_utf8_lossy(&self.said);
+        let said: Vec<&str> = said
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty())
+            .collect();
+        told(
+            status,
+            &said.join(" "),
+            self.plumb.as_deref(),
+            self.by_hand.as_deref(),
+        )
+    }
+
+    fn kill(&self) {
+        // The group may already be gone.
+        let _ = metal::process::kill_group(self.child.id());
+    }
+
+    fn reap(&mut self, within: Duration) -> Option<ExitStatus> {
+        let deadline = Instant::now() + within;
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return Some(status),
+                Ok(None) if Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                Ok(None) | Err(_) => return None,
+            }
+        }
+    }
+}
+
+impl Drop for Carrier {
+    fn drop(&mut self) {
+        self.kill();
+        self.reap(REAP_TIME);
+    }
+}
+
+/// What a program's end and its words come to, with the way out.
+fn told(
+    status: Option<ExitStatus>,
+    said: &str,
+    plumb: Option<&str>,
+    by_hand: Option<&str>,
+) -> String {
+    let code = status.and_then(|status| status.code());
+    let plumb_there = plumb.unwrap_or("plumb");
+    let way_out = match (code, by_hand) {
+        (Some(NOT_FOUND), Some(_)) => format!(
+            "`{plumb_there}` is not found there: put it on the PATH of a shell that is not \
+             interactive, or give its path, ssh://HOST/PATH/OF/plumb"
+        ),
+        (Some(NOT_FOUND), None) => "a program of the command is not found".to_owned(),
+        (Some(NOT_RUNNABLE), Some(_)) => {
+            format!("`{plumb_there}` cannot be run there: is it for that machine, and executable?")
+        }
+        (Some(USAGE), _) if said.contains("unrecognized subcommand") => {
+            "the plumb there has no `agent`: put this version there".to_owned()
+        }
+        (_, Some(by_hand)) if said.contains("Host key verification failed") => format!(
+            "its host key is not the one known here, or none is known: look at it by hand, `{by_hand}`"
+        ),
+        (_, Some(by_hand)) if said.contains("Permission denied") => format!(
+            "no key lets us in without a question: make `{by_hand}` work without one (ssh-copy-id, \
+             ssh-agent)"
+        ),
+        (_, Some(by_hand)) => format!("try it by hand: `{by_hand}`"),
+        (_, None) => String::new(),
+    };
+    let ended = match status {
+        Some(status) if status.signal().is_some() => format!("it was ended ({status})"),
+        Some(status) => format!("it ended ({status})"),
+        None => "it does not end".to_owned(),
+    };
+    let mut text = ended;
+    for part in [said, &way_out] {
+        if !part.is_empty() {
+            let _ = write!(
+                text,
+                "{} {part}",
+                if text.ends_with(')') { ":" } else { ";" }
+            );
+        }
+    }
+    text
+}
+
+/// A word as a POSIX shell takes it back.
+fn quoted(word: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:,@%~".contains(letter);
+    if word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{arguments, quoted, told};
+    use crate::agent::url::{PeerUrl, Way};
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    #[test]
+    fn arguments_keep_what_was_typed_apart() {
+        let of = |url: &str| match PeerUrl::parse(url).expect(url).way {
+            Way::Ssh(ssh) => arguments(&ssh),
+            other => panic!("{url} is {other:?}"),
+        };
+        let all = of("ssh://me@far:2222/opt/my plumb");
+        assert!(all.contains(&"-oBatchMode=yes".to_owned()), "{all:?}");
+        let end: Vec<&str> = all.iter().rev().take(5).rev().map(String::as_str).collect();
+        let expected = ["-lme", "-p2222", "--", "far", "exec '/opt/my plumb' agent"];
+        assert_eq!(end, expected);
+        assert_eq!(
+            of("ssh://far").last().map(String::as_str),
+            Some("exec plumb agent")
+        );
+        assert_eq!(
+            of("ssh://far/~/plumb").last().map(String::as_str),
+            Some("exec ~/plumb agent")
+        );
+    }
+
+    #[test]
+    fn a_shell_takes_words_back() {
+        assert_eq!(quoted("/opt/plumb-0.1"), "/opt/plumb-0.1");
+        assert_eq!(quoted("it's; rm"), r"'it'\''s; rm'");
+    }
+
+    #[test]
+    fn ends_are_told_with_the_way_out() {
+        let by_ssh = |code: i32, said: &str| {
+            let status = Some(ExitStatus::from_raw(code << 8));
+            told(status, said, Some("plumb"), Some("ssh far"))
+        };
+        for (code, said, way_out) in [
+            (127, "sh: plumb: not found", "ssh://HOST/PATH/OF/plumb"),
+            (126, "sh: plumb: cannot execute", "for that machine"),
+            (
+                2,
+                "error: unrecognized subcommand 'agent'",
+                "put this version there",
+            ),
+            (
+                255,
+                "Host key verification failed.",
+                "look at it by hand, `ssh far`",
+            ),
+            (255, "me@far: Permission denied (publickey).", "ssh-copy-id"),
+            (
+                255,
+                "ssh: connect to host far: No route",
+                "try it by hand: `ssh far`",
+            ),
+        ] {
+            let text = by_ssh(code, said);
+            assert!(text.contains(said) && text.contains(way_out), "{text}");
+        }
+        let killed = told(Some(ExitStatus::from_raw(9)), "", None, None);
+        assert_eq!(killed, "it was ended (signal: 9 (SIGKILL))");
+        assert_eq!(told(None, "", None, None), "it does not end");
+    }
+}

@@ -1,0 +1,140 @@
+//! `plumb agent`: the far end of the network's experiments on another host.
+
+use crate::agent::key::Key;
+use crate::agent::listen::Listen;
+use crate::agent::server::{self, Office, SILENCE_MAX, Way, start_worker};
+use crate::agent::stdio;
+use crate::cmd::run::stop_flag;
+use crate::cmd::{Failure, output};
+use anyhow::Context;
+use std::io::{self, IsTerminal};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+/// Serves the far end of the network's experiments for a session on another host (`plumb run --peer`):
+/// on standard input and output, as ssh, srun or kubectl exec start it, or listening with a shared key.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Over ssh nothing is to be started here: `plumb run net --peer ssh://HOST` does it. Else make a key once, \
+bring it to both hosts, listen at one and run at the other:
+  plumb agent --new-key plumb.key
+  plumb agent --listen 10.1.2.3:7411 --key-file plumb.key
+  plumb run net --peer tcp://10.1.2.3:7411 --key-file plumb.key")]
+pub struct Args {
+    /// Listen at this address, or at this port of loopback, for sessions that have the key; one is served
+    /// at a time (port 0: one that is free)
+    #[arg(long, value_name = "[ADDR:]PORT", value_parser = listen_at)]
+    listen: Option<SocketAddr>,
+    /// The file of the shared key; nobody but its owner may read it
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    key_file: Option<PathBuf>,
+    /// The address of this host by which data connections reach it [default: that of the session's
+    /// connection]
+    #[arg(long, value_name = "ADDR")]
+    data: Option<IpAddr>,
+    /// CPUs that the far ends use, for example 1 or 2-5 [default: the quietest first]
+    #[arg(long, value_name = "LIST")]
+    cpu: Option<String>,
+    /// Make a new key in a file that does not exist, and end
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "key_file", "data", "cpu"])]
+    new_key: Option<PathBuf>,
+}
+
+fn listen_at(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(port) = text.parse::<u16>() {
+        return Ok((Ipv4Addr::LOCALHOST, port).into());
+    }
+    text.parse().map_err(|_| {
+        "type an address of this host and a port, for example 10.1.2.3:7411 or [fd00::1]:7411, or a port \
+         for loopback"
+            .to_owned()
+    })
+}
+
+pub fn run(args: Args) -> Result<(), Failure> {
+    if let Some(file) = &args.new_key {
+        return new_key(file);
+    }
+    if args.data.is_some_and(|data| data.is_unspecified()) {
+        return Err(Failure::Usage(
+            "--data takes the address that others reach this host by, not that of all interfaces"
+                .to_owned(),
+        ));
+    }
+    let stop = stop_flag()?;
+    let office = Office {
+        cpus: args.cpu.as_deref(),
+        data: args.data,
+        silence: SILENCE_MAX,
+        start: start_worker,
+        tell: &|line| output::diagnose(&format!("plumb agent: {line}")),
+        stop: &stop,
+    };
+    match (args.listen, &args.key_file) {
+        (Some(at), Some(file)) => listen(&office, at, file),
+        (Some(_), None) => Err(Failure::Usage(
+            "who may connect shows a key: give it with --key-file FILE (`plumb agent --new-key FILE` makes one)"
+                .to_owned(),
+        )),
+        (None, _) => on_stdio(&office),
+    }
+}
+
+fn new_key(file: &Path) -> Result<(), Failure> {
+    Key::random()?.write(file)?;
+    output::diagnose(&format!(
+        "plumb agent: a new key is in {}; bring it to the other host by a way that nobody else reads (scp -p)",
+        file.display()
+    ));
+    Ok(())
+}
+
+fn listen(office: &Office<'_>, at: SocketAddr, file: &Path) -> Result<(), Failure> {
+    let key = Key::read(file)?;
+    // What cannot be meant is told now, and not to the first session.
+    server::site(office).map_err(|error| Failure::Usage(format!("{error:#}")))?;
+    let mut agent = Listen::new(office, &key, at)?;
+    let at = agent.address().context("cannot tell where it listens")?;
+    output::diagnose(&format!("plumb agent: listening at {at}"));
+    Ok(agent.serve()?)
+}
+
+fn on_stdio(office: &Office<'_>) -> Result<(), Failure> {
+    if io::stdin().is_terminal() {
+        return Err(Failure::Usage(
+            "on a terminal nobody can speak with an agent: `plumb run --peer ssh://HOST` starts one, or \
+             listen for sessions with --listen and --key-file (`plumb agent --help`)"
+                .to_owned(),
+        ));
+    }
+    // The streams of the process, without the library's buffers.
+    let own = |fd: &dyn AsFd| fd.as_fd().try_clone_to_owned();
+    let reader = own(&io::stdin()).context("no standard input")?;
+    let writer = own(&io::stdout()).context("no standard output")?;
+    let way = match std::env::var("SSH_CONNECTION") {
+        Ok(told) => stdio::way_of_ssh(&told),
+        Err(_) => Way::default(),
+    };
+    Ok(stdio::serve(office, reader, writer, way)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::listen_at;
+
+    #[test]
+    fn a_port_alone_is_one_of_loopback() {
+        for (text, at) in [
+            ("7411", "127.0.0.1:7411"),
+            ("0", "127.0.0.1:0"),
+            ("10.1.2.3:7411", "10.1.2.3:7411"),
+            ("[::1]:7411", "[::1]:7411"),
+        ] {
+            assert_eq!(listen_at(text), Ok(at.parse().expect("an address")));
+        }
+        for bad in ["", "65536", "host", "10.1.2.3", ":7411", "fd00::1:7411x"] {
+            assert!(listen_at(bad).is_err(), "{bad}");
+        }
+    }
+}

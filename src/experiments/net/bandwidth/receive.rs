@@ -1,0 +1,380 @@
+//! The receiving end of streams: what counts.
+
+use super::crew::{Closing, Gate, enlist};
+use super::numbers::Numbers;
+use super::shape::{
+    Ask, Begun, Datagrams, Enough, NUMBER_BYTES, RUN_MAX, Received, STALL, Sent, Shape, Steady,
+};
+use super::socket::{Socket, filled, is_timeout};
+use super::steady::{BLOCKS, Log, steady};
+use crate::experiments::net::ends::{Line, PATIENCE};
+use crate::experiments::net::usage::Usage;
+use anyhow::{Context, Result, bail, ensure};
+use metal::backlog;
+use std::io::{ErrorKind, Read};
+use std::net::{TcpStream, UdpSocket};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// No block is shorter.
+const BLOCK_MIN: Duration = Duration::from_micros(50);
+/// A block is so many round trips long at least: acknowledgements come in bursts.
+const BLOCK_ROUND_TRIPS: u32 = 2;
+/// What does not settle is streamed so many times longer than asked for, and so many round trips beside.
+const PATIENCE_RUNS: u32 = 4;
+const PATIENCE_ROUND_TRIPS: u32 = 200;
+/// Points of a log in a block.
+const POINTS: u32 = 4;
+/// A log has room for so many before it grows.
+const ROOM: usize = 4096;
+/// A datagram numbered above is none of ours: no sender comes so far.
+const NUMBER_MAX: u64 = 1 << 40;
+/// Datagrams that are under way when the sender stops come in this time.
+const QUIET_MIN: Duration = Duration::from_millis(4);
+const QUIET_ROUND_TRIPS: u32 = 3;
+/// Nobody drains longer.
+const DRAIN_MAX: Duration = Duration::from_secs(2);
+
+/// What one stream received.
+#[derive(Default)]
+struct Stream {
+    bytes: u64,
+    calls: u64,
+    datagrams: Option<Datagrams>,
+}
+
+/// What all threads of a receiving end see.
+struct Watch {
+    began: Instant,
+    /// Time from one point of a log to the next.
+    step: Duration,
+    /// The sender has stopped: what comes is what was under way.
+    draining: AtomicBool,
+    /// Nothing counts any more.
+    cancelled: AtomicBool,
+    logs: Vec<Mutex<Log>>,
+}
+
+/// Ends the receivers of who could not go on.
+struct Cancelling<'watch>(&'watch Watch, &'watch [Socket]);
+
+impl Drop for Cancelling<'_> {
+    fn drop(&mut self) {
+        self.0.cancelled.store(true, Ordering::Release);
+        self.1.iter().for_each(Socket::cut);
+    }
+}
+
+/// How long a receiver of datagrams waits for one more.
+pub(super) fn quiet(line: &Line) -> Duration {
+    let round_trip = line.least_round_trip().unwrap_or_default();
+    QUIET_MIN.max(QUIET_ROUND_TRIPS * round_trip)
+}
+
+/// Receives until the rate has settled and for as long as was asked, tells the sender that it is enough,
+/// and counts what was under way then.
+///
+/// # Errors
+/// The sender is gone or sends nothing; the line broke.
+pub(super) fn receive(
+    sockets: &[Socket],
+    shape: &Shape,
+    ask: &Ask,
+    cpus: &[usize],
+    line: &mut Line,
+) -> Result<(Received, Sent)> {
+    let plan = Plan::of(ask, line.least_round_trip().unwrap_or_default());
+    let watch = Watch {
+        began: Instant::now(),
+        step: plan.block / POINTS,
+        draining: AtomicBool::new(false),
+        cancelled: AtomicBool::new(false),
+        logs: sockets
+            .iter()
+            .map(|_| Mutex::new(Log::with_room(ROOM)))
+            .collect(),
+    };
+    let gate = Gate::default();
+    let (streams, steady, sent, used) = thread::scope(|scope| {
+        let cancelling = Cancelling(&watch, sockets);
+        let _closing = Closing(&gate);
+        let watch = &watch;
+        let threads = enlist(
+            scope,
+            &gate,
+            cpus,
+            |_| filled(shape.read_bytes()),
+            |stream, mut buffer| match &sockets[stream] {
+                Socket::Tcp(socket) => pull(socket, &mut buffer, &watch.logs[stream], watch),
+                Socket::Udp(socket) => catch(socket, &mut buffer, &watch.logs[stream], watch),
+            },
+        )?;
+        let usage = Usage::begin(cpus);
+        gate.open(true);
+        line.tell(&Begun)?;
+        let steady = match plan.follow(watch, &gate) {
+            Ok(steady) => steady,
+            Err(error) => {
+                // A stream that broke by itself is the reason why the rest is as it is.
+                let broke = gate.ended() > 0;
+                drop(cancelling);
+                let streams = threads.join();
+                return Err(streams.err().filter(|_| broke).unwrap_or(error));
+            }
+        };
+        line.tell(&Enough)?;
+        let sent = line
+            .hear::<Sent>(PATIENCE)
+            .context("waiting for what the sender sent")?;
+        watch.draining.store(true, Ordering::Release);
+        let streams = threads.join()?;
+        let used = usage.end();
+        Ok::<_, anyhow::Error>((streams, steady, sent, used))
+    })?;
+    let sizes = sockets.iter().filter_map(Socket::receive_buffer_bytes);
+    let received = Received {
+        steady,
+        used,
+        buffer_bytes: sizes.max().unwrap_or(0),
+        ..total(&streams)
+    };
+    Ok((received, sent))
+}
+
+/// What all streams received.
+fn total(streams: &[Stream]) -> Received {
+    let mut received = Received::default();
+    for stream in streams {
+        received.bytes += stream.bytes;
+        received.calls += stream.calls;
+        if let Some(more) = &stream.datagrams {
+            let all = received.datagrams.get_or_insert_default();
+            all.unique += more.unique;
+            all.repeated += more.repeated;
+            all.reordered += more.reordered;
+            all.strange += more.strange;
+            all.dropped += more.dropped;
+        }
+    }
+    received
+}
+
+/// How long to receive.
+struct Plan {
+    block: Duration,
+    run: Duration,
+    most: Duration,
+}
+
+impl Plan {
+    fn of(ask: &Ask, round_trip: Duration) -> Plan {
+        let asked = Duration::from_nanos(ask.run_ns).min(RUN_MAX);
+        let blocks = BLOCKS as u32;
+        let block = (asked / blocks)
+            .max(BLOCK_MIN)
+            .max(BLOCK_ROUND_TRIPS * round_trip);
+        let run = asked.max(block * blocks / 2).min(RUN_MAX);
+        Plan {
+            block,
+            run,
+            most: (PATIENCE_RUNS * run + PATIENCE_ROUND_TRIPS * round_trip).min(RUN_MAX),
+        }
+    }
+
+    /// Waits until the streams are steady and were so for half of the run, or as long as there is patience.
+    fn follow(&self, watch: &Watch, gate: &Gate) -> Result<Steady> {
+        let mut sleep = self.run;
+        loop {
+            thread::sleep(sleep);
+            let now_ns = watch.began.elapsed().as_nanos() as u64;
+            ensure!(gate.ended() == 0, "a stream ended before it was to");
+            let logs: Vec<Log> = watch
+                .logs
+                .iter()
+                .map(|log| log.lock().unwrap_or_else(PoisonError::into_inner).clone())
+                .collect();
+            // As many blocks of a longer window, longer.
+            let block_ns = (self.block.as_nanos() as f64).max(now_ns as f64 / (2 * BLOCKS) as f64);
+            // A window in which nothing came is none: who has to share a CPU may wait for long.
+            let found = steady(&logs, now_ns, block_ns).filter(|steady| steady.rate() > 0.0);
+            let is_over = Duration::from_nanos(now_ns) >= self.most;
+            match found {
+                Some(steady) if is_over => return Ok(steady),
+                Some(steady)
+                    if steady.settled && steady.window_ns >= self.run.as_nanos() as f64 / 2.0 =>
+                {
+                    return Ok(steady);
+                }
+                // One that has to share its CPU may begin late.
+                None if now_ns > self.most.max(STALL).as_nanos() as u64 => bail!(
+                    "a stream brought nothing, or too little to tell its rate, in {:.1} s",
+                    now_ns as f64 / 1e9
+                ),
+                _ => {}
+            }
+            sleep = self.run / 2;
+        }
+    }
+}
+
+impl Watch {
+    /// Time since the beginning.
+    fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    fn is_over(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+}
+
+/// Reads a stream to its end.
+fn pull(
+    mut socket: &TcpStream,
+    buffer: &mut [u8],
+    log: &Mutex<Log>,
+    watch: &Watch,
+) -> Result<Stream> {
+    let mut stream = Stream::default();
+    let mut next = Duration::ZERO;
+    loop {
+        match socket.read(buffer) {
+            Ok(0) => return Ok(stream),
+            Ok(bytes) => {
+                stream.bytes += bytes as u64;
+                stream.calls += 1;
+                let now = watch.now();
+                if now >= next {
+                    next = now + watch.step;
+                    write_down(log, now, stream.bytes);
+                    ensure!(!watch.is_over(), "given up");
+                    ensure!(now < 2 * RUN_MAX, "the sender does not end");
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if is_timeout(&error) => {
+                bail!("nothing came for {} s", STALL.as_secs())
+            }
+            Err(error) => return Err(error).context("receiving"),
+        }
+    }
+}
+
+/// Receives datagrams until none is under way any more.
+fn catch(socket: &UdpSocket, buffer: &mut [u8], log: &Mutex<Log>, watch: &Watch) -> Result<Stream> {
+    let message = buffer.len() - 1;
+    let dropped_before = backlog::dropped(socket.as_fd()).context("SO_MEMINFO")?;
+    let mut stream = Stream::default();
+    let mut numbers = Numbers::new();
+    let (mut next, mut heard) = (Duration::ZERO, watch.now());
+    let mut drain_until = None;
+    loop {
+        match socket.recv(buffer) {
+            Ok(bytes) => {
+                stream.calls += 1;
+                if is_new(&buffer[..bytes], message, &mut numbers) {
+                    stream.bytes += bytes as u64;
+                }
+                heard = watch.now();
+                if heard >= next {
+                    next = heard + watch.step;
+                    write_down(log, heard, stream.bytes);
+                    ensure!(!watch.is_over(), "given up");
+                    if watch.draining.load(Ordering::Acquire) {
+                        let until = *drain_until.get_or_insert(heard + DRAIN_MAX);
+                        ensure!(
+                            heard < until,
+                            "datagrams come after their sender has stopped"
+                        );
+                    }
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if is_timeout(&error) => {
+                ensure!(!watch.is_over(), "given up");
+                if watch.draining.load(Ordering::Acquire) {
+                    break;
+                }
+                let silent = watch.now() - heard;
+                ensure!(silent < STALL, "no datagram came for {} s", STALL.as_secs());
+            }
+            // What the network tells of our own datagrams (the answer to the first) is none of these.
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
+            Err(error) => return Err(error).context("receiving datagrams"),
+        }
+    }
+    let dropped = backlog::dropped(socket.as_fd()).context("SO_MEMINFO")?;
+    numbers.counts.dropped = u64::from(dropped.wrapping_sub(dropped_before));
+    stream.datagrams = Some(numbers.counts);
+    Ok(stream)
+}
+
+/// Whether a datagram is one of the sender's, for the first time.
+fn is_new(datagram: &[u8], message: usize, numbers: &mut Numbers) -> bool {
+    if datagram.len() != message {
+        numbers.counts.strange += 1;
+        return false;
+    }
+    let Some(number) = datagram.first_chunk::<NUMBER_BYTES>() else {
+        numbers.count_bare();
+        return true;
+    };
+    let number = u64::from_le_bytes(*number);
+    if number > NUMBER_MAX {
+        numbers.counts.strange += 1;
+        return false;
+    }
+    numbers.count(number)
+}
+
+fn write_down(log: &Mutex<Log>, now: Duration, bytes: u64) {
+    let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+    log.push(now.as_nanos() as u64, bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Numbers, Plan, is_new};
+    use crate::experiments::net::bandwidth::shape::{Ask, RUN_MAX};
+    use std::time::Duration;
+
+    #[test]
+    fn a_long_way_takes_longer_and_none_takes_for_ever() {
+        let ask = Ask {
+            run_ns: 32_000_000,
+            interval_ns: 0,
+        };
+        let near = Plan::of(&ask, Duration::from_micros(20));
+        assert_eq!(near.block, Duration::from_millis(1));
+        assert_eq!(near.run, Duration::from_millis(32));
+        assert!(near.most < Duration::from_millis(200));
+        let far = Plan::of(&ask, Duration::from_millis(40));
+        assert_eq!(far.block, Duration::from_millis(80));
+        assert_eq!(far.run, Duration::from_millis(1280));
+        let moon = Plan::of(&ask, Duration::from_millis(2600));
+        assert!(moon.run <= RUN_MAX && moon.most <= RUN_MAX);
+    }
+
+    #[test]
+    fn only_datagrams_of_the_message_s_length_and_a_sane_number_count() {
+        let mut numbers = Numbers::new();
+        let numbered = |number: u64| {
+            let mut datagram = number.to_le_bytes().to_vec();
+            datagram.extend([1; 8]);
+            datagram
+        };
+        assert!(is_new(&numbered(0), 16, &mut numbers));
+        assert!(
+            !is_new(&numbered(0), 16, &mut numbers),
+            "for the second time"
+        );
+        assert!(!is_new(&numbered(1), 28, &mut numbers));
+        assert!(!is_new(&numbered(u64::MAX), 16, &mut numbers));
+        assert!(is_new(&[7; 3], 3, &mut numbers), "too short for a number");
+        assert_eq!((numbers.counts.unique, numbers.counts.strange), (2, 2));
+        assert_eq!(numbers.counts.repeated, 1);
+    }
+}

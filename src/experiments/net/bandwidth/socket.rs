@@ -1,0 +1,108 @@
+//! Data sockets of both kinds, with a limit on every wait.
+
+use super::shape::STALL;
+use anyhow::{Context, Result};
+use metal::backlog;
+use socket2::SockRef;
+use std::io::{self, ErrorKind};
+use std::net::{Shutdown, TcpStream, UdpSocket};
+use std::time::Duration;
+
+/// A connected socket that bytes go through.
+#[derive(Debug)]
+pub(super) enum Socket {
+    /// A stream.
+    Tcp(TcpStream),
+    /// Datagrams.
+    Udp(UdpSocket),
+}
+
+impl Socket {
+    /// A stream on which nothing waits longer than [`STALL`], and nothing unacknowledged lives longer.
+    ///
+    /// # Errors
+    /// Those of setsockopt(2).
+    pub(super) fn stream(stream: TcpStream) -> Result<Socket> {
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(STALL))?;
+        stream.set_write_timeout(Some(STALL))?;
+        let socket = SockRef::from(&stream);
+        socket
+            .set_tcp_user_timeout(Some(STALL))
+            .context("setting TCP_USER_TIMEOUT")?;
+        Ok(Socket::Tcp(stream))
+    }
+
+    /// Datagrams: the host tells what it refuses, and reading waits for `quiet`.
+    ///
+    /// # Errors
+    /// Those of setsockopt(2).
+    pub(super) fn datagrams(socket: UdpSocket, quiet: Duration) -> Result<Socket> {
+        socket.set_read_timeout(Some(quiet))?;
+        socket.set_write_timeout(Some(STALL))?;
+        backlog::tell_refusals(&socket).context("setting IP_RECVERR")?;
+        Ok(Socket::Udp(socket))
+    }
+
+    /// Ends both directions at once: who waits in it returns.
+    pub(super) fn cut(&self) {
+        if let Socket::Tcp(stream) = self {
+            // One that is gone already is cut.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Bytes of its send buffer, as the kernel counts them.
+    pub(super) fn send_buffer_bytes(&self) -> Option<u64> {
+        let size = match self {
+            Socket::Tcp(stream) => SockRef::from(stream).send_buffer_size(),
+            Socket::Udp(socket) => SockRef::from(socket).send_buffer_size(),
+        };
+        size.ok().map(|bytes| bytes as u64)
+    }
+
+    /// Bytes of its receive buffer, as the kernel counts them.
+    pub(super) fn receive_buffer_bytes(&self) -> Option<u64> {
+        let size = match self {
+            Socket::Tcp(stream) => SockRef::from(stream).recv_buffer_size(),
+            Socket::Udp(socket) => SockRef::from(socket).recv_buffer_size(),
+        };
+        size.ok().map(|bytes| bytes as u64)
+    }
+}
+
+/// Memory of so many bytes, each page touched, none of it zeros and no two pages alike.
+pub(super) fn filled(bytes: usize) -> Vec<u8> {
+    let mut value = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut buffer = vec![0; bytes];
+    for part in buffer.chunks_mut(8) {
+        value = value
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        part.copy_from_slice(&(value | 0x0101_0101_0101_0101).to_ne_bytes()[..part.len()]);
+    }
+    buffer
+}
+
+/// Whether a call waited as long as it may.
+pub(super) fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::filled;
+
+    #[test]
+    fn no_byte_is_zero_and_no_page_like_another() {
+        for bytes in [1, 7, 8, 4096 * 3 + 5] {
+            let buffer = filled(bytes);
+            assert_eq!(buffer.len(), bytes);
+            assert!(buffer.iter().all(|byte| *byte != 0));
+        }
+        let pages = filled(3 * 4096);
+        let mut pages = pages.chunks(4096);
+        let first = pages.next();
+        assert!(pages.all(|page| Some(page) != first));
+    }
+}

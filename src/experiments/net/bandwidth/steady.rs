@@ -1,0 +1,203 @@
+//! Where a stream has settled, from what its receiver logged.
+
+use super::shape::Steady;
+use crate::stats::quantile::median;
+use crate::stats::trend;
+
+/// Blocks of the window that is aimed at: short ones find a burst at the beginning.
+pub(super) const BLOCKS: u64 = 32;
+/// A steady part has so many blocks at least.
+const BLOCKS_MIN: usize = 8;
+/// A leading block is none of the steady part's while it is farther from the level of the second half
+/// than this share and so many times that half's scatter.
+const NEAR: f64 = 0.02;
+const SCATTERS: f64 = 4.0;
+/// A rest whose beginning and end differ by more than this share, and by so many times what neighbours
+/// differ by, still grows or falls.
+const LEVEL: f64 = 0.1;
+/// From a median absolute deviation to a standard deviation.
+const TO_DEVIATION: f64 = 1.4826;
+
+/// What one stream's receiver wrote down: moments (in ns since both ends' own beginning) with the bytes that
+/// had come by then.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Log {
+    points: Vec<(u64, u64)>,
+}
+
+impl Log {
+    /// An empty log with room.
+    pub(super) fn with_room(points: usize) -> Log {
+        Log {
+            points: Vec::with_capacity(points),
+        }
+    }
+
+    /// Adds a moment, later than the last.
+    pub(super) fn push(&mut self, ns: u64, bytes: u64) {
+        self.points.push((ns, bytes));
+    }
+
+    /// Bytes that had come by a moment: between two points in proportion.
+    fn bytes_at(&self, ns: f64) -> f64 {
+        let after = self.points.partition_point(|(at, _)| *at as f64 <= ns);
+        match (
+            after.checked_sub(1).and_then(|at| self.points.get(at)),
+            self.points.get(after),
+        ) {
+            (Some(&(from, bytes)), Some(&(to, more))) => {
+                let share = (ns - from as f64) / (to - from) as f64;
+                bytes as f64 + share * (more - bytes) as f64
+            }
+            (Some(&(_, bytes)), None) => bytes as f64,
+            (None, _) => 0.0,
+        }
+    }
+}
+
+/// The steady part of streams up to a moment, in blocks of `block_ns`: all but what came before the rate's
+/// change point. `None` while a stream has not begun, or there are too few blocks.
+pub(super) fn steady(logs: &[Log], until_ns: u64, block_ns: f64) -> Option<Steady> {
+    let firsts = logs.iter().map(|log| log.points.first().map(|(ns, _)| *ns));
+    let from = firsts.collect::<Option<Vec<u64>>>()?.into_iter().max()? as f64;
+    let blocks = ((until_ns as f64 - from) / block_ns).floor();
+    if blocks < BLOCKS_MIN as f64 {
+        return None;
+    }
+    let edge = |at: usize| from + at as f64 * block_ns;
+    let all = |at: usize| -> f64 { logs.iter().map(|log| log.bytes_at(edge(at))).sum() };
+    let counts: Vec<f64> = (0..=blocks as usize).map(all).collect();
+    let rates: Vec<f64> = counts
+        .windows(2)
+        .map(|pair| (pair[1] - pair[0]) * 1e9 / block_ns)
+        .collect();
+    let (cold, settled) = cold(&rates);
+    let (begin, end) = (edge(cold), edge(rates.len()));
+    let window_ns = end - begin;
+    let of_stream = |log: &Log| (log.bytes_at(end) - log.bytes_at(begin)) * 1e9 / window_ns;
+    Some(Steady {
+        window_ns,
+        streams: logs.iter().map(of_stream).collect(),
+        best: rates[cold..].iter().copied().fold(0.0, f64::max),
+        blocks: (rates.len() - cold) as u64,
+        block_ns,
+        discarded_ns: begin - from,
+        settled: settled && rates.len() - cold >= BLOCKS_MIN && is_level(&rates[cold..]),
+    })
+}
+
+/// Whether rates neither grow nor fall from their first third to their last.
+fn is_level(rates: &[f64]) -> bool {
+    let third = (rates.len() / 3).max(1);
+    let middle = |rates: &[f64]| median(rates).unwrap_or(0.0);
+    let (first, last) = (
+        middle(&rates[..third]),
+        middle(&rates[rates.len() - third..]),
+    );
+    let steps: Vec<f64> = rates.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let step = middle(&steps);
+    let apart: Vec<f64> = steps.iter().map(|other| (other - step).abs()).collect();
+    // Two neighbours' scatter is in each difference.
+    let scatter = TO_DEVIATION * middle(&apart) / std::f64::consts::SQRT_2;
+    (last - first).abs() <= (LEVEL * middle(rates)).max(SCATTERS * scatter)
+}
+
+/// How many leading rates belong to the beginning, and whether the rest has settled; of rates that have not,
+/// the first half.
+fn cold(rates: &[f64]) -> (usize, bool) {
+    let half = rates.len() / 2;
+    let warm_up = trend::warm_up(rates);
+    if !warm_up.settled {
+        return (half, false);
+    }
+    let tail = &rates[half..];
+    let level = median(tail).unwrap_or(0.0);
+    let apart: Vec<f64> = tail.iter().map(|rate| (rate - level).abs()).collect();
+    let scatter = TO_DEVIATION * median(&apart).unwrap_or(0.0);
+    let near = (NEAR * level).max(SCATTERS * scatter);
+    // What a shaper let through at once is one block, which is no change point.
+    let leading = rates[warm_up.discard..half.max(warm_up.discard)]
+        .iter()
+        .take_while(|rate| (**rate - level).abs() > near)
+        .count();
+    (warm_up.discard + leading, level > 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Log, steady};
+
+    /// Rates in bytes per block of 1000 ns, each with two points a block, the first at `from`.
+    fn log(from: u64, per_block: &[u64]) -> Log {
+        let mut log = Log::default();
+        let (mut ns, mut bytes) = (from, 0);
+        log.push(ns, bytes);
+        for rate in per_block {
+            for part in [rate / 2, rate - rate / 2] {
+                ns += 500;
+                bytes += part;
+                log.push(ns, bytes);
+            }
+        }
+        log
+    }
+
+    #[test]
+    fn a_steady_stream_counts_whole() {
+        let rates: Vec<u64> = (0..32).map(|at| 100_000 + at * 7919 % 1000).collect();
+        let found = steady(&[log(300, &rates)], 32_300, 1000.0).expect("settles");
+        assert!(found.settled);
+        assert!(found.discarded_ns <= 3000.0, "{found:?}");
+        assert!(
+            (found.rate() / 1e14 * 1e3 - 1.005).abs() < 0.01,
+            "{found:?}"
+        );
+        assert!(found.best >= found.rate());
+    }
+
+    #[test]
+    fn slow_start_and_a_burst_are_not_counted() {
+        let mut ramp: Vec<u64> = (0..12).map(|step| 100 << step.min(9)).collect();
+        ramp.extend((0..30).map(|at| 51_000 + at * 7919 % 400));
+        let found = steady(&[log(0, &ramp)], 42_000, 1000.0).expect("settles");
+        assert!(found.settled && found.discarded_ns >= 8000.0, "{found:?}");
+        assert!((found.rate() / 51.2e9 - 1.0).abs() < 0.01, "{found:?}");
+        // A shaper's bucket, and then its rate.
+        let mut burst = vec![900_000];
+        burst.extend((0..31).map(|at| 12_500 + at * 7919 % 60));
+        let found = steady(&[log(0, &burst)], 32_000, 1000.0).expect("settles");
+        assert!((found.rate() / 12.53e9 - 1.0).abs() < 0.01, "{found:?}");
+        assert!(found.best < 13e9, "{found:?}");
+    }
+
+    #[test]
+    fn one_that_still_grows_has_not_settled() {
+        let ramp: Vec<u64> = (0..32).map(|step| 1000 * (step + 1) * (step + 1)).collect();
+        let found = steady(&[log(0, &ramp)], 32_000, 1000.0).expect("blocks");
+        assert!(!found.settled, "{found:?}");
+        assert!(found.discarded_ns <= 16_000.0);
+    }
+
+    #[test]
+    fn streams_count_from_when_the_last_has_begun() {
+        let rates = [10_000; 40];
+        let both = [log(0, &rates), log(5_250, &rates)];
+        let found = steady(&both, 37_250, 1000.0).expect("settles");
+        assert_eq!(found.streams.len(), 2);
+        assert!((found.rate() / 20e9 - 1.0).abs() < 1e-9, "{found:?}");
+        // One that got nothing yet.
+        assert_eq!(
+            steady(&[log(0, &rates), Log::default()], 37_000, 1000.0),
+            None
+        );
+        assert_eq!(steady(&both, 9_000, 1000.0), None, "too few blocks");
+    }
+
+    #[test]
+    fn a_stream_that_stops_is_not_steady() {
+        let mut rates = vec![10_000; 10];
+        rates.extend([0; 30]);
+        let found = steady(&[log(0, &rates)], 40_000, 1000.0).expect("blocks");
+        assert!(!found.settled, "{found:?}");
+    }
+}

@@ -1,0 +1,228 @@
+use super::EXPERIMENT;
+use super::shape::Begun;
+use crate::experiment::{Card, Experiment, Known, Offer, Params, Preset, Site, Skip};
+use crate::experiments::net::ends::tests::rehearse_both;
+use crate::experiments::net::ends::{Call, Door};
+use crate::experiments::tests::{Rehearsed, check, recorded, sites};
+use crate::measure::{Bench, FarEnd};
+use crate::predict::net::tests::{GIGABIT, joined};
+use anyhow::Result;
+use record::case::{Case, Series};
+use record::event::Prediction;
+use record::metric::Metric;
+use std::time::{Duration, Instant};
+
+#[test]
+fn every_site_has_cases_and_predictions_in_every_preset() {
+    for site in sites() {
+        for preset in [Preset::Quick, Preset::Standard, Preset::Thorough] {
+            let offer = check(&EXPERIMENT, &site, preset);
+            assert_eq!(offer.series.len(), 1);
+        }
+    }
+    let offer = check(&EXPERIMENT, &joined(GIGABIT, GIGABIT), Preset::Thorough);
+    let cases = &offer.series[0].cases;
+    assert!(
+        cases
+            .iter()
+            .all(|case| case.text("ends") == Some("two_hosts"))
+    );
+    assert!(cases.iter().all(|case| case.text("far") == Some("peer")));
+}
+
+/// Rehearses and holds that every figure that has a prediction was recorded, once.
+fn rehearsed(set: &[(&str, &str)]) -> Rehearsed {
+    let rehearsed = rehearse_both(&EXPERIMENT, Preset::Rehearsal, set);
+    assert!(rehearsed.failed.is_empty(), "{:?}", rehearsed.failed);
+    let site = recorded("vm-granite-rapids");
+    let mut cases: Vec<_> = rehearsed.samples.iter().map(|of| of.case.clone()).collect();
+    cases.sort();
+    cases.dedup();
+    for id in cases {
+        let case = Case::new(id.clone());
+        let metrics = EXPERIMENT.card().metrics.iter();
+        for metric in metrics.filter(|metric| !metric.derived && !EXPERIMENT.may_lack(metric)) {
+            let prediction = EXPERIMENT.predict(&site, None, &case, metric);
+            let is_told = prediction.is_some_and(|prediction| prediction.range.is_some());
+            let has = rehearsed.of(&id, &metric.name).is_some();
+            assert_eq!(has, is_told, "{id} {}", metric.name);
+        }
+    }
+    rehearsed
+}
+
+#[test]
+fn streams_and_datagrams_are_counted_in_both_directions() {
+    let all = rehearsed(&[
+        ("protocol", "tcp,udp"),
+        ("message", "1000"),
+        ("direction", "up,down"),
+        ("transfer", "steady"),
+    ]);
+    let rates = all.samples.iter().filter(|of| of.metric == "bandwidth");
+    assert_eq!(rates.clone().count(), 4);
+    for samples in rates {
+        let of = |name: &str| samples.quantities[name];
+        if samples.case.text("protocol") == Some("tcp") {
+            assert_eq!(of("sent_bytes"), of("received_bytes"));
+            assert!(samples.at.contains_key("congestion"));
+        }
+        assert!(of("receive_buffer_bytes") > 0.0 && of("send_buffer_bytes") > 0.0);
+        assert!(samples.notes.iter().any(|note| note.contains("no link")));
+        assert!(samples.raw.samples()[0] > 0.0);
+    }
+}
+
+#[test]
+fn what_is_lost_adds_up() {
+    let all = rehearsed(&[
+        ("protocol", "udp"),
+        ("message", "1,8000"),
+        ("transfer", "steady"),
+    ]);
+    for loss in all.samples.iter().filter(|of| of.metric == "loss") {
+        let value = |metric: &str| all.of(&loss.case, metric).expect("recorded").raw.samples()[0];
+        let parts = ["loss_sender", "loss_path", "loss_receiver"].map(value);
+        let sum: f64 = parts.iter().sum();
+        assert!((sum - value("loss")).abs() < 1e-6, "{parts:?}");
+        let of = |name: &str| loss.quantities[name];
+        let delivered = of("unique") / of("tried");
+        assert!((delivered + value("loss") - 1.0).abs() < 1e-6);
+        // Loopback itself loses nothing.
+        assert!(value("loss_path").abs() < 0.02, "{parts:?}");
+    }
+}
+
+#[test]
+fn several_streams_share_what_their_sum_tells() {
+    let all = rehearsed(&[
+        ("streams", "3"),
+        ("message", "4KiB"),
+        ("transfer", "steady"),
+    ]);
+    for samples in all.samples.iter().filter(|of| of.metric == "bandwidth") {
+        let of = |name: &str| samples.quantities[name];
+        let rate = samples.raw.samples()[0];
+        assert!(of("stream_least_b_per_s") * 3.0 <= rate * 1.001);
+        assert!(of("stream_most_b_per_s") * 3.0 >= rate * 0.999);
+    }
+}
+
+#[test]
+fn the_reports_transfers_are_there() {
+    let all = rehearsed(&[
+        (
+            "transfer",
+            "fixed_16M,fixed_1M,there_and_back,already_there",
+        ),
+        ("ends", "same_cpu,other_cpu"),
+    ]);
+    let bytes = |name: &str| {
+        let mut of = all.samples.iter().filter(|of| of.metric == "bandwidth");
+        let found = of.find(|of| of.case.text("transfer") == Some(name));
+        found.expect("recorded").quantities["transfer_bytes"]
+    };
+    assert_eq!(bytes("fixed_16M"), 16777216.0);
+    assert_eq!(bytes("fixed_1M"), 1048576.0);
+    assert!(all.samples.iter().any(|of| of.metric == "copy_rate"));
+}
+
+/// The experiment, with a far end that does not keep to it.
+struct Broken(fn(&mut Door, &mut Call) -> Result<()>);
+
+impl Experiment for Broken {
+    fn card(&self) -> &'static Card {
+        EXPERIMENT.card()
+    }
+    fn source(&self) -> &'static str {
+        EXPERIMENT.source()
+    }
+    fn two_ended(&self) -> bool {
+        true
+    }
+    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+        EXPERIMENT.series(site, params)
+    }
+    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
+        EXPERIMENT.round_cost(site, series)
+    }
+    fn resolve(&self, site: &Site, known: &Known, series: Series) -> Result<Series, Skip> {
+        EXPERIMENT.resolve(site, known, series)
+    }
+    fn predict(
+        &self,
+        site: &Site,
+        known: Option<&Known>,
+        case: &Case,
+        metric: &Metric,
+    ) -> Option<Prediction> {
+        EXPERIMENT.predict(site, known, case, metric)
+    }
+    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        EXPERIMENT.measure(series, bench)
+    }
+    fn serve(&self, _series: &Series, far: &mut FarEnd) -> Result<()> {
+        Door::open(far)?.serve(far, |door, _, call| self.0(door, call))
+    }
+}
+
+/// Waits until the near end has given the case up.
+fn until_closed(call: &Call) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while call.line.is_open() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(Instant::now() < until, "the near end hangs");
+}
+
+fn fails(experiment: &'static Broken, direction: &str) -> String {
+    let set = [
+        ("transfer", "steady"),
+        ("protocol", "tcp"),
+        ("message", "128KiB"),
+        ("direction", direction),
+    ];
+    let rehearsed = rehearse_both(experiment, Preset::Rehearsal, &set);
+    assert!(rehearsed.samples.is_empty());
+    let [(_, reason)] = rehearsed.failed.as_slice() else {
+        panic!("{:?}", rehearsed.failed);
+    };
+    reason.clone()
+}
+
+#[test]
+fn a_receiver_that_stops_reading_fails_the_case() {
+    static STOPS: Broken = Broken(|door, call| {
+        let _held = door.admit(Instant::now() + Duration::from_secs(5))?;
+        call.line.tell(&Begun)?;
+        until_closed(call);
+        Ok(())
+    });
+    let reason = fails(&STOPS, "up");
+    assert!(reason.contains("took nothing for 1 s"), "{reason}");
+}
+
+#[test]
+fn a_receiver_that_dies_in_the_middle_fails_the_case_with_its_reason() {
+    static DIES: Broken = Broken(|door, call| {
+        let held = door.admit(Instant::now() + Duration::from_secs(5))?;
+        call.line.tell(&Begun)?;
+        std::thread::sleep(Duration::from_millis(20));
+        drop(held);
+        anyhow::bail!("it was killed")
+    });
+    let reason = fails(&DIES, "up");
+    assert!(reason.contains("the far end: it was killed"), "{reason}");
+}
+
+#[test]
+fn a_sender_that_sends_nothing_fails_the_case() {
+    static SILENT: Broken = Broken(|door, call| {
+        let _held = door.admit(Instant::now() + Duration::from_secs(5))?;
+        call.line.hear::<Begun>(Duration::from_secs(5))?;
+        until_closed(call);
+        Ok(())
+    });
+    let reason = fails(&SILENT, "down");
+    assert!(reason.contains("brought nothing"), "{reason}");
+}

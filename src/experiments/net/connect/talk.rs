@@ -1,0 +1,106 @@
+//! What both ends say to each other by the line of a case.
+
+use crate::experiments::net::usage::Used;
+use record::case::Case;
+use serde::{Deserialize, Serialize};
+
+/// What the far end says by the connection that paces the near end.
+pub(super) const ABOUT_TO_ACCEPT: u8 = b'p';
+pub(super) const ACCEPTED: u8 = b'a';
+
+/// Who takes the connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Listener {
+    /// An acceptor that waits for each.
+    Ready,
+    /// Nobody, until the queue of connections is full and SYNs are dropped.
+    Full,
+    /// No socket listens at the port.
+    Refusing,
+}
+
+/// Who closes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Closer {
+    /// The end that connected.
+    Client,
+    /// The end that accepted.
+    Server,
+}
+
+impl Listener {
+    /// That of a case.
+    pub(super) fn of(case: &Case) -> Option<Listener> {
+        Some(match case.text("listener")? {
+            "ready" => Listener::Ready,
+            "full" => Listener::Full,
+            "refusing" => Listener::Refusing,
+            _ => return None,
+        })
+    }
+}
+
+impl Closer {
+    /// That of a case; the client in those that have none.
+    pub(super) fn of(case: &Case) -> Closer {
+        match case.text("closer") {
+            Some("server") => Closer::Server,
+            _ => Closer::Client,
+        }
+    }
+}
+
+/// What the near end wants for a case.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Ask {
+    pub(super) listener: Listener,
+    pub(super) closer: Closer,
+    /// Connections that may wait to be accepted.
+    pub(super) backlog: u32,
+    /// The processors' counters are too far apart: both ends read CLOCK_MONOTONIC.
+    pub(super) monotonic: bool,
+}
+
+/// The far end is ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Listening {
+    /// The port of the case's own listening socket.
+    pub(super) port: u16,
+}
+
+/// What the near end wants next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Wish {
+    /// So many connections, one after the other.
+    Sequence(u64),
+    /// Those that wait, of which there are so many, as quickly as it can.
+    Take(u64),
+    /// So many, of which some are still to come.
+    Drain(u64),
+    /// Nothing more.
+    End,
+}
+
+/// What came of a sequence at the far end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Served {
+    /// Ticks when accept(2) returned, of each.
+    pub(super) accepted: Vec<u64>,
+    /// Times of close(2), in ns.
+    pub(super) close_ns: Vec<f64>,
+    /// Times until its FIN was acknowledged, in ns.
+    pub(super) fin_ns: Vec<f64>,
+    /// What it took of its CPU.
+    pub(super) used: Used,
+}
+
+/// What it took to take those that waited.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Took {
+    /// From the first call to the last one's end, in ns.
+    pub(super) ns: f64,
+    /// CPU time of the acceptor within it, in ns.
+    pub(super) cpu_ns: f64,
+    /// Whether all of them said their token.
+    pub(super) all_right: bool,
+}

@@ -1,0 +1,331 @@
+use super::opening::{Opener, Unanswered, wait};
+use super::sources::Sources;
+use super::{CARD, EXPERIMENT};
+use crate::experiment::{Experiment, Known, Peer, Preset, Site};
+use crate::experiments::net::ends::tests::{loopback_site, order, rehearse_both, with_far};
+use crate::experiments::tests::{Rehearsed, check, params, recorded, sites};
+use crate::host::ports::Ports;
+use crate::link::{Endpoint, RoundOrder};
+use crate::measure::{Bench, Clock, FarEnd};
+use record::case::Case;
+use record::key::CaseId;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+const PRESETS: [Preset; 4] = [
+    Preset::Rehearsal,
+    Preset::Quick,
+    Preset::Standard,
+    Preset::Thorough,
+];
+
+fn with_peer(site: &Site, address: &str) -> Site {
+    let peer = Peer {
+        name: "other".to_owned(),
+        address: address.parse().unwrap(),
+        host: site.host.clone(),
+        cpus: vec![0],
+        interface: None,
+    };
+    Site {
+        peer: Some(peer.clone()),
+        peers: vec![peer],
+        ..site.clone()
+    }
+}
+
+#[test]
+fn every_far_end_has_its_cases() {
+    for site in sites() {
+        for preset in PRESETS {
+            let count = |site: &Site| -> usize {
+                let offer = check(&EXPERIMENT, site, preset);
+                offer.series.iter().map(|series| series.cases.len()).sum()
+            };
+            let ends = site.cpus.len().min(2) + 1;
+            let (here, there) = match preset {
+                Preset::Rehearsal => (ends, 1),
+                Preset::Quick => (1, 1),
+                Preset::Standard => (ends, 1),
+                Preset::Thorough => (2 * ends + 2, 4),
+            };
+            assert_eq!(count(&site), here, "{preset:?}");
+            for address in ["192.0.2.7", "2001:db8::7"] {
+                assert_eq!(count(&with_peer(&site, address)), there, "{preset:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_preset_leaves_half_of_the_ports_to_a_peer_and_says_where_there_are_too_few() {
+    let mut site = with_peer(&recorded("vm-granite-rapids"), "192.0.2.7");
+    site.host.net.ports.range = Some((40_000, 44_095));
+    for preset in PRESETS {
+        let params = params(&CARD, preset, &[]);
+        let offer = EXPERIMENT.series(&site, &params).unwrap();
+        let cases = offer.series.iter().flat_map(|series| &series.cases);
+        let of = |case: &Case| case.int("connections").unwrap() + case.int("warm_up").unwrap();
+        let in_round: u64 = cases.map(of).sum();
+        let rounds = u64::from(*preset.looks().last().unwrap());
+        assert!(in_round > 0 && in_round * rounds <= 2048, "{preset:?}");
+    }
+    site.host.net.ports.range = Some((40_000, 40_063));
+    let skip = EXPERIMENT
+        .series(&site, &params(&CARD, Preset::Standard, &[]))
+        .unwrap_err();
+    assert!(skip.reason.contains("64 ports"), "{}", skip.reason);
+    assert!(skip.needed.unwrap().contains("ip_local_port_range"));
+    // Over loopback the same range is enough: sources rotate.
+    site.peer = None;
+    check(&EXPERIMENT, &site, Preset::Thorough);
+}
+
+#[test]
+fn what_cannot_be_is_skipped_with_its_reason() {
+    let site = recorded("vm-granite-rapids");
+    let set = [("ends", "one_thread,same_cpu"), ("listener", "full")];
+    let params = params(&CARD, Preset::Quick, &set);
+    let offer = EXPERIMENT.series(&site, &params).unwrap();
+    assert_eq!(offer.series[0].cases.len(), 1);
+    let (_, skip) = &offer.skipped[0];
+    assert!(skip.reason.contains("one thread"), "{}", skip.reason);
+}
+
+fn all_measured(rehearsed: &Rehearsed, cases: usize) -> Vec<CaseId> {
+    assert!(rehearsed.failed.is_empty(), "{:?}", rehearsed.failed);
+    let ids: std::collections::BTreeSet<CaseId> = rehearsed
+        .samples
+        .iter()
+        .map(|samples| samples.case.clone())
+        .collect();
+    assert_eq!(ids.len(), cases);
+    let site = loopback_site();
+    for id in &ids {
+        for metric in CARD.metrics {
+            let case = Case::new(id.clone());
+            let prior = EXPERIMENT.predict(&site, None, &case, metric).unwrap();
+            let some = rehearsed.of(id, &metric.name);
+            if !EXPERIMENT.may_lack(metric) {
+                assert_eq!(
+                    some.is_some(),
+                    prior.range.is_some(),
+                    "{id} {}",
+                    metric.name
+                );
+            }
+            if let Some(samples) = some {
+                let values = samples.raw.samples();
+                // No figure of a connection is zero, and none below.
+                assert!(
+                    values.iter().all(|value| *value > 0.0),
+                    "{id} {}",
+                    metric.name
+                );
+            }
+        }
+    }
+    ids.into_iter().collect()
+}
+
+#[test]
+fn both_ends_measure_all_that_is_predicted() {
+    let rehearsed = rehearse_both(
+        &EXPERIMENT,
+        Preset::Rehearsal,
+        &[("closer", "client,server"), ("connections", "12")],
+    );
+    let ends = loopback_site().cpus.len().min(2) + 1;
+    for id in all_measured(&rehearsed, 2 * ends) {
+        let of = |metric: &str| rehearsed.of(&id, metric).unwrap().raw.samples();
+        // Half of the connections are closed, of the others the FIN is waited for.
+        assert_eq!(of("connect").len(), 12, "{id}");
+        assert_eq!(of("accepted").len(), 12, "{id}");
+        for metric in ["client_close", "client_fin", "server_close", "server_fin"] {
+            assert_eq!(of(metric).len(), 6, "{id} {metric}");
+        }
+        let pairs = of("connect").into_iter().zip(of("socket_connect"));
+        assert!(pairs.into_iter().all(|(part, whole)| part < whole), "{id}");
+        let connect = rehearsed.of(&id, "connect").unwrap();
+        assert_eq!(connect.quantities["late_share"], 0.0);
+        if id.text("ends") == Some("one_thread") {
+            let pairs = of("connect").into_iter().zip(of("accepted"));
+            assert!(pairs.into_iter().all(|(part, whole)| part < whole), "{id}");
+        }
+    }
+}
+
+#[test]
+fn a_full_queue_drops_the_syn_and_a_refusal_is_an_answer() {
+    let rehearsed = rehearse_both(
+        &EXPERIMENT,
+        Preset::Rehearsal,
+        &[("ends", "same_cpu"), ("listener", "full,refusing")],
+    );
+    let ids = all_measured(&rehearsed, 2);
+    for id in ids {
+        let connect = rehearsed.of(&id, "connect").unwrap();
+        let late = rehearsed.of(&id, "connect_late");
+        match id.text("listener") {
+            Some("full") => {
+                let late = late.unwrap().raw.samples();
+                assert_eq!(late.len(), 3);
+                // Not before the kernel's timer; it may be a tick early by the clock.
+                assert!(late.iter().all(|ns| *ns > 0.98e9), "{late:?}");
+                let at_once = connect.raw.samples();
+                assert!(at_once.iter().all(|ns| *ns < 0.98e9), "{at_once:?}");
+                assert!(connect.quantities["late_share"] > 0.1);
+                assert!(
+                    connect
+                        .notes
+                        .iter()
+                        .any(|note| note.starts_with("late: 3 of"))
+                );
+            }
+            _ => assert!(late.is_none()),
+        }
+    }
+}
+
+fn opener(to: SocketAddr, sources: &mut Sources, limit: Duration) -> Opener<'_> {
+    Opener::new(Clock::Monotonic, to, sources, limit)
+}
+
+fn rotating() -> Sources {
+    Sources::new(Ipv4Addr::LOCALHOST.into(), &Ports::default(), 1)
+}
+
+#[test]
+fn a_syn_that_nobody_answers_fails_within_the_limit() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = listener.local_addr().unwrap();
+    socket2::SockRef::from(&listener).listen(1).unwrap();
+    let mut sources = rotating();
+    let mut opener = opener(to, &mut sources, Duration::from_millis(300));
+    // Nobody accepts: after so many its queue is full, and drops what comes.
+    let mut held = Vec::new();
+    while held.len() < 10 {
+        let pending = opener.begin().unwrap();
+        let there = wait(&opener, &pending, Duration::from_millis(50)).unwrap();
+        held.push(pending);
+        if there.is_none() {
+            break;
+        }
+    }
+    assert!((2..10).contains(&held.len()), "{}", held.len());
+    let began = Instant::now();
+    let error = opener.open().unwrap_err();
+    assert!(error.is::<Unanswered>(), "{error:#}");
+    assert!(
+        error.to_string().contains("did not answer within 300ms"),
+        "{error:#}"
+    );
+    assert!(began.elapsed() < Duration::from_secs(3));
+}
+
+#[test]
+fn a_closed_port_refuses_and_says_so() {
+    let closed = super::far::bound(IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap();
+    let to = closed.local_addr().unwrap().as_socket().unwrap();
+    let mut sources = rotating();
+    let mut opener = opener(to, &mut sources, Duration::from_secs(5));
+    assert!(opener.refused().unwrap() > 0.0);
+    let error = opener.open().unwrap_err();
+    assert!(super::nobody_answers(&error) && error.to_string().contains("nobody listens"));
+    closed.listen(1).unwrap();
+    assert!(
+        opener
+            .refused()
+            .unwrap_err()
+            .to_string()
+            .contains("somebody listens")
+    );
+}
+
+/// A far end that went silent, as one behind a cable that was cut.
+#[test]
+fn a_far_end_that_says_nothing_more_fails_the_case_within_the_limit() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let _silent = listener.accept().unwrap();
+    super::far::limited(&near).unwrap();
+    assert_eq!(near.read_timeout().unwrap(), Some(super::far::LIMIT));
+    near.set_read_timeout(Some(Duration::from_millis(20)))
+        .unwrap();
+    let error = super::near::paced(&mut near, super::talk::ACCEPTED).unwrap_err();
+    assert!(error.to_string().contains("waiting for the far end"));
+}
+
+/// The far end of another host, by an address of this one: no source rotates, ports are counted, and no clock
+/// is shared.
+#[test]
+fn against_a_peer_by_ipv6_every_figure_but_one_is_measured() {
+    let address: IpAddr = "::1".parse().unwrap();
+    if TcpListener::bind((address, 0)).is_err() {
+        println!("skipped: no IPv6 here");
+        return;
+    }
+    let site = with_peer(&loopback_site(), "::1");
+    let set = [("listener", "ready,refusing"), ("connections", "12")];
+    let params = params(&CARD, Preset::Rehearsal, &set);
+    let series = EXPERIMENT.series(&site, &params).unwrap().series.remove(0);
+    let series = EXPERIMENT
+        .resolve(&site, &Known::default(), series)
+        .unwrap();
+    let order = std::thread::scope(|scope| {
+        let order = scope.spawn(|| order(&site, series.clone()));
+        order.join().unwrap()
+    });
+    let order = RoundOrder {
+        far_address: Some(address),
+        ..order
+    };
+    let near = |far: Endpoint| {
+        let order = RoundOrder {
+            far: Some(far),
+            ..order.clone()
+        };
+        let mut bench = Bench::new(order).unwrap();
+        EXPERIMENT.measure(&series, &mut bench).unwrap();
+        bench.finish().unwrap()
+    };
+    let serve = |far: &mut FarEnd| EXPERIMENT.serve(&series, far);
+    let (served, (samples, _, _, done)) = with_far(&order, serve, near);
+    served.unwrap();
+    assert!(done.failed.is_empty(), "{:?}", done.failed);
+    let of = |metric: &str, listener: &str| {
+        let mut all = samples.iter();
+        all.find(|of| of.metric == metric && of.case.text("listener") == Some(listener))
+    };
+    for metric in CARD.metrics {
+        let lacks = ["accepted", "connect_late"].contains(&&*metric.name);
+        assert_eq!(
+            of(&metric.name, "ready").is_none(),
+            lacks,
+            "{}",
+            metric.name
+        );
+    }
+    let connect = of("connect", "ready").unwrap();
+    assert!(connect.quantities.contains_key("ports_in_use"));
+    assert!(of("connect", "refusing").is_some());
+}
+
+/// IPv6 has one loopback address: its source is the kernel's.
+#[test]
+fn connections_go_over_ipv6_too() {
+    let Ok(listener) = TcpListener::bind("[::1]:0") else {
+        println!("skipped: no IPv6 here");
+        return;
+    };
+    let to = listener.local_addr().unwrap();
+    let mut sources = Sources::new(to.ip(), &Ports::default(), 1);
+    assert!(!sources.rotate());
+    let opened = opener(to, &mut sources, Duration::from_secs(5))
+        .open()
+        .unwrap();
+    let (_, from) = listener.accept().unwrap();
+    assert_eq!(from, opened.stream.local_addr().unwrap());
+    let (used, near) = super::sources::in_use(to.ip()).unwrap();
+    assert!(near == to.ip() && used >= 2, "{used} from {near}");
+}

@@ -1,0 +1,424 @@
+//! The near end of a case: round trips first alone, then beside the traffic.
+
+use super::far::{Ask, Said, Told};
+use super::traffic::{Traffic, Turns};
+use super::{Shape, Way};
+use crate::experiments::net::ends::{Dial, Line, PATIENCE};
+use crate::experiments::net::place::near_cpu;
+use crate::experiments::net::usage::{Usage, Used};
+use crate::measure::{Bench, Clock};
+use crate::stats::quantile::median;
+use anyhow::{Context, Result, bail, ensure};
+use metal::tcp;
+use record::case::{Case, Series};
+use record::key::Value;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpStream, UdpSocket};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+/// Round trips before the first that counts.
+const WARM_UP: usize = 32;
+/// Round trips alone, and beside the traffic, at least.
+const LEAST: usize = 16;
+/// The same in a rehearsal.
+const REHEARSAL_LEAST: usize = 3;
+/// Traffic runs so long before anything counts, in ns, so that its streams have grown …
+const GROWTH_NS: f64 = 20e6;
+/// … and for so many round trips, but no longer than …
+const GROWTH_TRIPS: f64 = 20.0;
+/// … this, in ns.
+const GROWTH_NS_MAX: f64 = 1e9;
+/// The least number of round trips may take so long beside the traffic, in ns.
+const LONGEST_NS: f64 = 4e9;
+/// Afterwards queues may take so long to empty, in ns.
+const EMPTYING_NS: f64 = 5e8;
+
+/// Round trips, one after another.
+struct Prober {
+    socket: Socket,
+    clock: Clock,
+    message: Vec<u8>,
+    answer: Vec<u8>,
+    number: u64,
+    timeout: Duration,
+}
+
+enum Socket {
+    Stream(TcpStream),
+    Datagram(UdpSocket),
+}
+
+/// Round trips of a stretch of time.
+#[derive(Debug, Default)]
+struct Trips {
+    ns: Vec<f64>,
+    without_answer: u64,
+}
+
+/// One case's measurement.
+pub(super) struct Party<'case> {
+    case: &'case Case,
+    shape: Shape,
+    prober: Prober,
+    line: Line,
+    up: Vec<TcpStream>,
+    down: Vec<TcpStream>,
+    cpus: [usize; 2],
+    timeout_ns: f64,
+    least: usize,
+}
+
+impl<'case> Party<'case> {
+    /// Connects.
+    ///
+    /// # Errors
+    /// The far end cannot be reached, or says something else.
+    pub(super) fn new(
+        bench: &mut Bench,
+        series: &Series,
+        case: &'case Case,
+        dial: &mut Dial,
+    ) -> Result<Self> {
+        let cpu = near_cpu(bench, case)?;
+        let told = case.at.get("near_traffic_cpu").and_then(Value::int);
+        let traffic = told
+            .and_then(|cpu| usize::try_from(cpu).ok())
+            .unwrap_or(cpu);
+        bench.use_cpus(&[cpu, traffic]);
+        let shape = Shape::of(&case.id).with_context(|| format!("no round trip {}", case.id))?;
+        let ask = Ask {
+            by_datagrams: shape.by_datagrams,
+            bytes: shape.bytes,
+            up: if shape.way == Way::Down {
+                0
+            } else {
+                shape.streams
+            },
+            down: if shape.way == Way::Up {
+                0
+            } else {
+                shape.streams
+            },
+        };
+        let mut line = dial.call(case, &ask)?;
+        let Told::Port(port) = line.hear(PATIENCE)? else {
+            bail!("the far end told no port");
+        };
+        let socket = match port {
+            Some(port) => Socket::Datagram(dial.meet(port)?),
+            None => Socket::Stream(dial.connect()?),
+        };
+        let mut streams = |count: usize| -> Result<Vec<TcpStream>> {
+            (0..count).map(|_| dial.connect()).collect()
+        };
+        let (up, down) = (streams(ask.up)?, streams(ask.down)?);
+        let Told::Ready = line.hear(PATIENCE)? else {
+            bail!("the far end is not ready");
+        };
+        let timeout_ns = series.setting("timeout").unwrap_or(1_000_000_000) as f64;
+        Ok(Party {
+            case,
+            shape,
+            prober: Prober::new(socket, bench.clock(), shape.bytes, timeout_ns),
+            line,
+            up,
+            down,
+            cpus: [cpu, traffic],
+            timeout_ns,
+            least: match bench.order().rehearsal {
+                true => REHEARSAL_LEAST,
+                false => LEAST,
+            },
+        })
+    }
+
+    /// Measures and writes down.
+    ///
+    /// # Errors
+    /// An end is gone, most round trips had no answer, or a stream of the traffic broke down.
+    pub(super) fn measure(mut self, bench: &mut Bench, series: &Series) -> Result<()> {
+        let case_ns = bench.order().case_ns as f64;
+        let window_ns = series.setting("time").map_or(4.0 * case_ns, |ns| ns as f64);
+        let prober = &mut self.prober;
+        prober.many(0.0, WARM_UP.min(2 * self.least), LONGEST_NS)?;
+        let idle = prober
+            .many(case_ns, self.least, LONGEST_NS)?
+            .most_answered()?;
+        let idle_ns = median(&idle.ns).context("no round trip came back")?;
+        self.line.tell(&Said::Go)?;
+        let turns = Turns::begin();
+        let traffic = Traffic::start(self.up, self.down, self.cpus[1])?;
+        let growth_ns = match bench.order().rehearsal {
+            true => 1e6,
+            false => GROWTH_NS.max(GROWTH_TRIPS * idle_ns).min(GROWTH_NS_MAX),
+        };
+        prober.many(growth_ns, 1, LONGEST_NS)?;
+        self.line.tell(&Said::Window)?;
+        let usage = Usage::begin(&self.cpus);
+        let (received, sent) = (traffic.received(), traffic.sent());
+        let begin = prober.clock.start();
+        let mut beside = prober.many(window_ns, self.least, LONGEST_NS)?;
+        // A window in which not a single piece came in says nothing of a rate: it goes on until one does.
+        let late_ns = window_ns + LONGEST_NS;
+        while self.shape.way != Way::Up
+            && traffic.received() == received
+            && prober.clock.between_ns(begin, prober.clock.end()) < late_ns
+        {
+            beside.extend(prober.many(1e6, 1, LONGEST_NS)?);
+        }
+        let near_ns = prober.clock.between_ns(begin, prober.clock.end());
+        let (received, sent) = (traffic.received() - received, traffic.sent() - sent);
+        let used = usage.end();
+        let streams = Streams::of(&traffic)?;
+        let broken = traffic.broken();
+        traffic.leave();
+        self.line.tell(&Said::Stop)?;
+        let counted: Told = self.line.hear(PATIENCE)?;
+        drop(traffic);
+        if self.cpus[0] == self.cpus[1] {
+            bench.planned_switches(turns.taken());
+        }
+        let Told::Counted {
+            received: far_received,
+            sent: far_sent,
+            ns: far_ns,
+            used: far_used,
+            broken: far_broken,
+        } = counted
+        else {
+            bail!("the far end tells no counts");
+        };
+        ensure!(
+            broken == 0 && far_broken == 0,
+            "{broken} streams of the traffic broke down here, {far_broken} at the far end"
+        );
+        let emptied = prober.until_calm(idle_ns)?;
+        let (case, beside) = (self.case, beside.most_answered()?);
+        bench.record_censored(
+            case,
+            "idle_round_trip",
+            idle.ns,
+            idle.without_answer,
+            self.timeout_ns,
+        )?;
+        let samples = bench.record_censored(
+            case,
+            "round_trip",
+            beside.ns,
+            beside.without_answer,
+            self.timeout_ns,
+        )?;
+        streams.put(&mut samples.quantities);
+        if !emptied {
+            samples
+                .notes
+                .push("the queues were not empty half a second after the traffic's end".to_owned());
+        }
+        let mut moved = 0;
+        if self.shape.way != Way::Down {
+            let rate = rate(far_received, far_ns).context("nothing of the traffic up arrived")?;
+            moved += far_received;
+            let samples = bench.record_batches(case, "bandwidth_up", 0, vec![rate])?;
+            let sent = sent as f64 * 1e9 / near_ns;
+            samples
+                .quantities
+                .insert("sent_bytes_per_s".to_owned(), sent);
+        }
+        if self.shape.way != Way::Up {
+            let rate = rate(received, near_ns).context("nothing of the traffic down arrived")?;
+            moved += received;
+            let samples = bench.record_batches(case, "bandwidth_down", 0, vec![rate])?;
+            let sent = far_sent as f64 * 1e9 / far_ns;
+            samples
+                .quantities
+                .insert("sent_bytes_per_s".to_owned(), sent);
+        }
+        put(bench, case, "cpu_near", &used, moved)?;
+        put(bench, case, "cpu_far", &far_used, moved)
+    }
+}
+
+/// Bytes a second; none where none came.
+fn rate(bytes: u64, ns: f64) -> Option<f64> {
+    (bytes > 0 && ns > 0.0).then(|| bytes as f64 * 1e9 / ns)
+}
+
+fn put(bench: &mut Bench, case: &Case, metric: &str, used: &Used, bytes: u64) -> Result<()> {
+    let samples = bench.record_batches(case, metric, 0, vec![used.each_ns(bytes)])?;
+    let quantities = &mut samples.quantities;
+    quantities.insert("softirq_ns".to_owned(), used.softirq_ns as f64);
+    if let Some(cpu) = used.softirq_cpu() {
+        quantities.insert("softirq_cpu".to_owned(), cpu as f64);
+    }
+    Ok(())
+}
+
+/// What the kernel knows of this end's streams.
+#[derive(Default)]
+struct Streams {
+    rtt_us: u32,
+    retransmits: u32,
+}
+
+impl Streams {
+    fn of(traffic: &Traffic) -> Result<Streams> {
+        let mut all = Streams::default();
+        for stream in traffic.streams() {
+            let info = tcp::info(stream.as_fd()).context("asking for a stream's facts")?;
+            all.rtt_us = all.rtt_us.max(info.rtt_us);
+            all.retransmits += info.retransmits;
+        }
+        Ok(all)
+    }
+
+    fn put(self, quantities: &mut std::collections::BTreeMap<String, f64>) {
+        let rtt_ns = 1e3 * f64::from(self.rtt_us);
+        quantities.insert("stream_rtt_ns".to_owned(), rtt_ns);
+        let retransmits = f64::from(self.retransmits);
+        quantities.insert("stream_retransmits".to_owned(), retransmits);
+    }
+}
+
+impl Trips {
+    fn extend(&mut self, more: Trips) {
+        self.ns.extend(more.ns);
+        self.without_answer += more.without_answer;
+    }
+
+    /// # Errors
+    /// Half of the round trips or more had no answer: a figure would be of the lucky ones.
+    fn most_answered(self) -> Result<Trips> {
+        ensure!(
+            self.ns.len() as u64 > self.without_answer,
+            "{} of {} round trips had no answer in time",
+            self.without_answer,
+            self.without_answer + self.ns.len() as u64
+        );
+        Ok(self)
+    }
+}
+
+impl Prober {
+    fn new(socket: Socket, clock: Clock, bytes: usize, timeout_ns: f64) -> Prober {
+        Prober {
+            socket,
+            clock,
+            message: (0..bytes).map(|at| (at % 251) as u8 + 1).collect(),
+            answer: vec![0; bytes + 1],
+            number: 0,
+            timeout: Duration::from_nanos(timeout_ns as u64),
+        }
+    }
+
+    /// Round trips for so long and until there were `least`, but not longer than `longest_ns`.
+    fn many(&mut self, window_ns: f64, least: usize, longest_ns: f64) -> Result<Trips> {
+        let begin = self.clock.start();
+        let mut trips = Trips::default();
+        loop {
+            match self.once()? {
+                Some(ns) => trips.ns.push(ns),
+                None => {
+                    trips.without_answer += 1;
+                    // A stream's answers come in order: none comes any more.
+                    if let Socket::Stream(_) = self.socket {
+                        bail!(
+                            "no answer by TCP within {:.1} s",
+                            self.timeout.as_secs_f64()
+                        );
+                    }
+                }
+            }
+            let passed_ns = self.clock.between_ns(begin, self.clock.end());
+            let count = trips.ns.len() + trips.without_answer as usize;
+            if passed_ns >= window_ns && (count >= least || passed_ns >= longest_ns) {
+                return Ok(trips);
+            }
+        }
+    }
+
+    /// Round trips until one is about as short as without traffic; whether one was.
+    fn until_calm(&mut self, idle_ns: f64) -> Result<bool> {
+        let begin = self.clock.start();
+        while self.clock.between_ns(begin, self.clock.end()) < EMPTYING_NS {
+            if self.once()?.is_some_and(|ns| ns < 2.0 * idle_ns) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// One round trip, in ns; none without an answer in time.
+    fn once(&mut self) -> Result<Option<f64>> {
+        self.number += 1;
+        let number = self.number.to_le_bytes();
+        let stamp = number.len().min(self.message.len());
+        self.message[..stamp].copy_from_slice(&number[..stamp]);
+        let start = self.clock.start();
+        let is_back = match &mut self.socket {
+            Socket::Stream(stream) => {
+                stream.set_read_timeout(Some(self.timeout))?;
+                stream.write_all(&self.message).context("sending")?;
+                let answer = &mut self.answer[..self.message.len()];
+                match stream.read_exact(answer) {
+                    Ok(()) => true,
+                    Err(error) if is_late(error.kind()) => false,
+                    Err(error) => return Err(error).context("the far end is gone"),
+                }
+            }
+            Socket::Datagram(socket) => datagram(
+                socket,
+                &self.message,
+                &mut self.answer,
+                self.timeout,
+                (self.clock, start),
+            )?,
+        };
+        let ns = self.clock.between_ns(start, self.clock.end());
+        if !is_back || ns >= self.timeout.as_nanos() as f64 {
+            return Ok(None);
+        }
+        ensure!(
+            self.answer[..self.message.len()] == self.message[..],
+            "another message came back"
+        );
+        Ok(Some(ns))
+    }
+}
+
+/// Sends a datagram and waits for its answer; others' are of round trips that were given up.
+fn datagram(
+    socket: &UdpSocket,
+    message: &[u8],
+    answer: &mut [u8],
+    timeout: Duration,
+    (clock, start): (Clock, u64),
+) -> Result<bool> {
+    match socket.send(message) {
+        Ok(_) => {}
+        // No room: it is dropped here.
+        Err(error) if metal::readiness::is_full(&error) => {}
+        Err(error) => return Err(error).context("sending a datagram"),
+    }
+    loop {
+        let passed_ns = clock.between_ns(start, clock.end()).max(0.0);
+        let left = timeout.saturating_sub(Duration::from_nanos(passed_ns as u64));
+        if left.is_zero() {
+            return Ok(false);
+        }
+        socket.set_read_timeout(Some(left))?;
+        match socket.recv(answer) {
+            Ok(bytes) if answer[..bytes] == *message => return Ok(true),
+            Ok(_) => {}
+            Err(error) if is_late(error.kind()) => {}
+            Err(error) => return Err(error).context("receiving a datagram"),
+        }
+    }
+}
+
+fn is_late(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+    )
+}

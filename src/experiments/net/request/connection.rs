@@ -1,0 +1,157 @@
+//! The near end's connections: nothing of them ever waits.
+
+use super::message::{number, stamp};
+use anyhow::{Context, Result, bail};
+use metal::readiness::is_full;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{TcpStream, UdpSocket};
+
+/// Bytes that are taken in at a time, or a message if that is longer.
+const INBOX_BYTES: usize = 64 << 10;
+
+/// What requests go through.
+pub(super) enum Socket {
+    /// TCP: replies come in order, in whatever pieces.
+    Stream(TcpStream),
+    /// UDP: a reply is a datagram, and may not come.
+    Datagram(UdpSocket),
+}
+
+/// One connection with requests on their way.
+pub(super) struct Connection {
+    socket: Socket,
+    /// The request that is being sent, and how much of it is away.
+    out: Vec<u8>,
+    away: usize,
+    inbox: Vec<u8>,
+    have: usize,
+    /// Requests without a reply so far.
+    pub(super) in_flight: u64,
+}
+
+impl Connection {
+    /// Of messages like `blank`.
+    ///
+    /// # Errors
+    /// The socket cannot be told not to wait.
+    pub(super) fn new(socket: Socket, blank: Vec<u8>) -> Result<Connection> {
+        match &socket {
+            Socket::Stream(stream) => stream.set_nonblocking(true),
+            Socket::Datagram(socket) => socket.set_nonblocking(true),
+        }
+        .context("a socket that does not wait")?;
+        Ok(Connection {
+            away: blank.len(),
+            inbox: vec![0; INBOX_BYTES.max(blank.len())],
+            out: blank,
+            have: 0,
+            in_flight: 0,
+            socket,
+        })
+    }
+
+    /// Sends a request; `false` where the kernel takes nothing of it now. What it takes in part goes on
+    /// its way with the next calls.
+    ///
+    /// # Errors
+    /// The connection is gone.
+    #[inline]
+    pub(super) fn send(&mut self, number: u64) -> Result<bool> {
+        if self.away < self.out.len() && !self.flush()? {
+            return Ok(false);
+        }
+        stamp(&mut self.out, number);
+        self.away = 0;
+        self.flush()?;
+        if self.away == 0 {
+            self.away = self.out.len();
+            return Ok(false);
+        }
+        self.in_flight += 1;
+        Ok(true)
+    }
+
+    /// Sends what is left of a request; whether all of it is away.
+    fn flush(&mut self) -> Result<bool> {
+        while self.away < self.out.len() {
+            let rest = &self.out[self.away..];
+            let sent = match &mut self.socket {
+                Socket::Stream(stream) => stream.write(rest),
+                Socket::Datagram(socket) => socket.send(rest),
+            };
+            match sent {
+                Ok(0) => bail!("the far end takes nothing more"),
+                Ok(bytes) => self.away += bytes,
+                Err(error) if is_full(&error) => return Ok(false),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error).context("sending a request"),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes in what is there, by one call; `got` is told the number of each reply.
+    ///
+    /// # Errors
+    /// The connection is gone, what came is no reply, or `got` says so.
+    #[inline]
+    pub(super) fn receive(&mut self, got: &mut impl FnMut(u64) -> Result<()>) -> Result<()> {
+        if self.away < self.out.len() {
+            self.flush()?;
+        }
+        let room = &mut self.inbox[self.have..];
+        let bytes = match &mut self.socket {
+            Socket::Stream(stream) => stream.read(room),
+            Socket::Datagram(socket) => {
+                let bytes = socket.recv(room);
+                return self.receive_datagram(bytes, got);
+            }
+        };
+        match bytes {
+            Ok(0) => bail!("the far end closed a connection in the middle of a case"),
+            Ok(bytes) => self.have += bytes,
+            Err(error) if is_nothing(&error) => return Ok(()),
+            Err(error) => return Err(error).context("receiving a reply"),
+        }
+        let size = self.out.len();
+        let mut at = 0;
+        while self.have - at >= size {
+            let number = number(&self.inbox[at..at + size]).context("what came is no reply")?;
+            self.in_flight = self.in_flight.saturating_sub(1);
+            got(number)?;
+            at += size;
+        }
+        self.inbox.copy_within(at..self.have, 0);
+        self.have -= at;
+        Ok(())
+    }
+
+    fn receive_datagram(
+        &mut self,
+        bytes: io::Result<usize>,
+        got: &mut impl FnMut(u64) -> Result<()>,
+    ) -> Result<()> {
+        match bytes {
+            // A late answer of the introduction is no message, and shorter or longer than one.
+            Ok(bytes) if bytes == self.out.len() => {
+                if let Some(number) = number(&self.inbox[..bytes]) {
+                    self.in_flight = self.in_flight.saturating_sub(1);
+                    got(number)?;
+                }
+                Ok(())
+            }
+            Ok(_) => Ok(()),
+            Err(error) if is_nothing(&error) => Ok(()),
+            Err(error) => Err(error).context("receiving a reply"),
+        }
+    }
+
+    /// Expects one reply less: it was given up.
+    pub(super) fn give_up(&mut self) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+    }
+}
+
+fn is_nothing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}

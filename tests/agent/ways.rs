@@ -1,0 +1,179 @@
+//! Agents that are started elsewhere: by a command, and by a real ssh.
+
+use crate::lab::{
+    Answer, ECHO, Lab, end, is_measuring, is_there, of, offspring, plumb, rounds, signal, wait_for,
+};
+use crate::ssh::Sshd;
+use std::collections::BTreeSet;
+use std::fs;
+
+/// Arguments of a rehearsal against a peer.
+fn rehearsal(peer: &str) -> Vec<&str> {
+    let mut args = vec!["run"];
+    args.extend(ECHO);
+    args.extend(["--preset", "rehearsal", "--peer", peer]);
+    args
+}
+
+fn failed(answer: &Answer, words: &str) {
+    assert_eq!(answer.code, Some(3), "{answer:?}");
+    assert!(answer.said.contains(words), "no `{words}`: {answer:?}");
+}
+
+/// Agents among the offspring of a process.
+fn agents(of: u32) -> BTreeSet<u32> {
+    let is_agent = |pid: &u32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.starts_with(plumb().as_os_str().as_encoded_bytes()) && line.ends_with(b"\0agent\0")
+    };
+    offspring(of).into_iter().filter(is_agent).collect()
+}
+
+#[test]
+fn a_command_that_starts_one() {
+    let lab = Lab::new();
+    let binary = plumb().display();
+    let peer = format!("b=exec:'{binary}' agent --data 127.0.0.1");
+    let mut args = rehearsal(&peer);
+    args[3] = "selftest.echo.far=b,loopback";
+    let answer = lab.plumb(&args);
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    assert!(answer.said.contains("far end b"), "{answer:?}");
+    let events = lab.events();
+    assert_eq!((end(&events), rounds(&events).0), ("complete", 2));
+    let there = &of(&events, "header")[0]["peers"][0];
+    assert_eq!(
+        (&there["name"], &there["address"]),
+        (&"b".into(), &"127.0.0.1".into())
+    );
+    assert!(there["host"]["cpu"]["cpus"].is_array() && there["calibration"].is_object());
+    assert!(there["environment"]["kernel"].is_string(), "{there}");
+    let options = &of(&events, "header")[0]["options"];
+    assert_eq!(options["peers"][0], peer.as_str());
+    // Both ends of a round say what happened around them.
+    for round in of(&events, "round") {
+        assert!(
+            round["environment"]["far_involuntary_switches"].is_number(),
+            "{round}"
+        );
+    }
+}
+
+#[test]
+fn a_command_that_starts_none() {
+    let lab = Lab::new();
+    let plan = |peer: &str| lab.plumb(&["plan", ECHO[0], "--peer", peer]);
+    failed(&plan("exec:/nowhere/plumb agent"), "not found");
+    failed(&plan("exec:true"), "no agent was started");
+    failed(
+        &plan("exec:echo something went wrong >&2; exit 7"),
+        "something went wrong",
+    );
+    failed(
+        &plan("exec:echo Welcome to node7"),
+        r#"it said "Welcome to node7"#,
+    );
+    let binary = plumb().display();
+    failed(&plan(&format!("exec:'{binary}' agent")), "--data ADDR");
+    // None of them is a recorded machine's.
+    let tree = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hosts/graviton3");
+    let answer = lab.plumb(&["plan", ECHO[0], "--peer", "exec:true", "--host-tree", tree]);
+    assert_eq!(answer.code, Some(2), "{answer:?}");
+}
+
+#[test]
+fn by_ssh() {
+    let lab = Lab::new();
+    let sshd = Sshd::start(&lab);
+    let peer = format!("ssh://127.0.0.1:{}{}", sshd.port, plumb().display());
+    let answer = lab
+        .start(&mut lab.with_ssh("ssh", &rehearsal(&peer)))
+        .wait();
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let events = lab.events();
+    assert_eq!((end(&events), rounds(&events).0), ("complete", 1));
+    let there = &of(&events, "header")[0]["peers"][0];
+    assert_eq!(
+        (&there["address"], &there["url"]),
+        (&"127.0.0.1".into(), &peer.as_str().into())
+    );
+}
+
+#[test]
+fn by_ssh_in_vain() {
+    let lab = Lab::new();
+    let sshd = Sshd::start(&lab);
+    fs::write(lab.path("nobody"), "").unwrap();
+    lab.ssh("unknown", "id", "nobody");
+    lab.ssh("strange", "stranger", "known");
+    let port = sshd.port;
+    let plan = |dir: &str, peer: &str| {
+        lab.start(&mut lab.with_ssh(dir, &["plan", ECHO[0], "--peer", peer]))
+            .wait()
+    };
+    let there = format!("ssh://127.0.0.1:{port}");
+    failed(
+        &plan("ssh", &format!("{there}/nowhere/plumb")),
+        "`/nowhere/plumb` is not found there",
+    );
+    failed(
+        &plan("ssh", &format!("{there}/etc/passwd")),
+        "cannot be run there",
+    );
+    failed(
+        &plan("unknown", &there),
+        "its host key is not the one known here",
+    );
+    failed(&plan("strange", &there), "ssh-copy-id");
+    failed(&plan("ssh", "ssh://127.0.0.1:1"), "Connection refused");
+    failed(
+        &plan("ssh", "ssh://no.such.host.invalid"),
+        "ssh no.such.host.invalid",
+    );
+    let key = lab.text("key");
+    let args = [
+        "plan",
+        ECHO[0],
+        "--key-file",
+        &key,
+        "--peer",
+        "tcp://no.such.host.invalid:1",
+    ];
+    failed(&lab.plumb(&args), "not known here");
+}
+
+/// Without a terminal a remote process outlives the ssh that started it, unless it looks at its input.
+#[test]
+fn an_agent_ends_with_the_ssh_that_started_it() {
+    let lab = Lab::new();
+    let sshd = Sshd::start(&lab);
+    let peer = format!("ssh://127.0.0.1:{}{}", sshd.port, plumb().display());
+    let mut args = rehearsal(&peer);
+    let preset = args.iter().position(|arg| *arg == "rehearsal").unwrap();
+    args[preset] = "quick";
+    let run = lab.start(&mut lab.with_ssh("ssh", &args));
+    is_measuring(&lab);
+    let agent = agents(sshd.pid()).pop_first().expect("one is there");
+    let ssh = offspring(run.pid()).into_iter().find(|pid| {
+        fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "ssh\n")
+    });
+    signal("KILL", ssh.expect("ssh is there"));
+    wait_for("the end of the agent", || (!is_there(agent)).then_some(()));
+    // The next round begins with another one.
+    let answer = run.wait();
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let (ok, void) = rounds(&lab.events());
+    assert!(ok >= 6 && void.len() == 1, "{ok} {void:?}");
+    assert!(void[0].contains("signal: 9"), "{void:?}");
+    wait_for("the end of all", || {
+        agents(sshd.pid()).is_empty().then_some(())
+    });
+    // A session that is killed takes its ssh and its agent with it.
+    let run = lab.start(&mut lab.with_ssh("ssh", &args));
+    wait_for("an agent", || agents(sshd.pid()).pop_first());
+    run.signal("KILL");
+    run.wait();
+    wait_for("the end of all", || {
+        agents(sshd.pid()).is_empty().then_some(())
+    });
+}

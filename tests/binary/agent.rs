@@ -1,0 +1,175 @@
+//! `plumb agent` at the command line: keys, what cannot be meant, and its end. What sessions and strangers do
+//! to it is in tests/agent.
+
+use crate::plumb::{Here, PATIENCE, ended, signal};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Stdio};
+use std::time::Instant;
+
+/// An agent that listens at a free port of loopback, and its address.
+fn listening(here: &Here) -> (Child, String) {
+    let made = here.plumb(&["agent", "--new-key", "key"]);
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let args = ["agent", "--listen", "0", "--key-file", "key"];
+    let mut agent = here.command(&args).spawn().unwrap();
+    let mut line = String::new();
+    let mut said = BufReader::new(agent.stderr.as_mut().unwrap());
+    said.read_line(&mut line).unwrap();
+    let at = line.trim().strip_prefix("plumb agent: listening at ");
+    let at = at.unwrap_or_else(|| panic!("{line}")).to_owned();
+    (agent, at)
+}
+
+#[test]
+fn a_new_key_is_for_its_owner_alone_and_overwrites_nothing() {
+    let here = Here::new();
+    let answer = here.plumb(&["agent", "--new-key", "key"]);
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    assert!(
+        answer.err.contains("bring it to the other host"),
+        "{answer:?}"
+    );
+    let mode = fs::metadata(here.path("key")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let key = fs::read_to_string(here.path("key")).unwrap();
+    assert_eq!(key.trim().len(), 64);
+    assert!(!answer.err.contains(key.trim()) && answer.out.is_empty());
+    let again = here.plumb(&["agent", "--new-key", "key"]);
+    assert_eq!(again.code, Some(3), "{again:?}");
+    assert_eq!(fs::read_to_string(here.path("key")).unwrap(), key);
+}
+
+#[test]
+fn what_cannot_be_meant_is_told_with_what_to_type() {
+    let here = Here::new();
+    here.plumb(&["agent", "--new-key", "key"]);
+    fs::write(here.path("short"), "0123").unwrap();
+    fs::set_permissions(here.path("short"), fs::Permissions::from_mode(0o600)).unwrap();
+    let listen = |more: &[&'static str]| [&["agent", "--listen", "0"], more].concat();
+    for (args, code, part) in [
+        (listen(&[]), 2, "--new-key FILE"),
+        (listen(&["--key-file", "none"]), 3, "--new-key none"),
+        (listen(&["--key-file", "short"]), 3, "64 hexadecimal digits"),
+        (
+            listen(&["--key-file", "key", "--cpu", "99999"]),
+            2,
+            "usable here",
+        ),
+        (
+            listen(&["--key-file", "key", "--data", "192.0.2.1"]),
+            2,
+            "no address 192.0.2.1",
+        ),
+        (
+            listen(&["--key-file", "key", "--data", "0.0.0.0"]),
+            2,
+            "not that of all interfaces",
+        ),
+        (listen(&["--new-key", "other"]), 2, "cannot be used with"),
+        (vec!["agent", "--listen", "here:1"], 2, "10.1.2.3:7411"),
+        (
+            vec!["agent", "--listen", "192.0.2.1:1", "--key-file", "key"],
+            3,
+            "cannot listen at 192.0.2.1:1",
+        ),
+        (vec!["agent", "--key-file", "key"], 2, "--listen"),
+        // Nobody speaks.
+        (vec!["agent"], 3, "no session said hello"),
+    ] {
+        let answer = here.plumb(&args);
+        assert_eq!(answer.code, Some(code), "{args:?}: {answer:?}");
+        assert!(answer.err.contains(part), "{args:?}: {answer:?}");
+    }
+    assert!(!here.path("other").exists());
+}
+
+#[test]
+fn what_speaks_otherwise_on_standard_input_is_told_so() {
+    let here = Here::new();
+    let mut command = here.command(&["agent"]);
+    let mut agent = command.stdin(Stdio::piped()).spawn().unwrap();
+    let mut said = agent.stdin.take().unwrap();
+    said.write_all(b"Welcome to this host\n").unwrap();
+    let answer = ended(agent);
+    assert_eq!(answer.code, Some(3), "{answer:?}");
+    assert!(answer.err.contains("Welcome to this host"), "{answer:?}");
+}
+
+#[test]
+fn a_signal_ends_it_cleanly_whatever_it_waits_for() {
+    for (name, held) in [("TERM", 0), ("INT", 3)] {
+        let here = Here::new();
+        let (agent, at) = listening(&here);
+        // Some are in the handshake.
+        let strangers: Vec<TcpStream> = (0..held)
+            .map(|_| TcpStream::connect(&at).unwrap())
+            .collect();
+        for mut stranger in &strangers {
+            stranger.write_all(b"PLUMBS").unwrap();
+        }
+        signal(name, agent.id());
+        let answer = ended(agent);
+        assert_eq!(answer.code, Some(0), "{name}: {answer:?}");
+    }
+    // On standard input nobody has said hello.
+    let here = Here::new();
+    let mut command = here.command(&["agent"]);
+    let mut agent = command.stdin(Stdio::piped()).spawn().unwrap();
+    let _held = agent.stdin.take();
+    let mut hello = [0; 8];
+    agent
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut hello)
+        .unwrap();
+    assert_eq!(hello[..6], *b"PLUMBA");
+    signal("TERM", agent.id());
+    assert_eq!(ended(agent).code, Some(0));
+}
+
+/// Peak of the memory that a process had, in KiB.
+fn peak_kib(agent: &Child) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", agent.id())).unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("VmHWM:"))
+        .unwrap();
+    line.split_ascii_whitespace()
+        .nth(1)
+        .unwrap()
+        .parse()
+        .unwrap()
+}
+
+#[test]
+fn strangers_cost_no_memory_and_no_descriptors() {
+    let here = Here::new();
+    let (agent, at) = listening(&here);
+    let begun = Instant::now();
+    let before = peak_kib(&agent);
+    let open = || {
+        let entries = fs::read_dir(format!("/proc/{}/fd", agent.id())).unwrap();
+        entries.count()
+    };
+    let mut held = Vec::new();
+    for round in 0..1000_usize {
+        let mut stranger = TcpStream::connect(&at).unwrap();
+        // A hello and a record that never ends, or noise; what is not read fills the kernel's buffers.
+        let noise = [round as u8; 40_000];
+        let said = [&b"PLUMBS\x01\x00\x30\x00"[..], &noise][round % 2];
+        stranger.set_nonblocking(true).unwrap();
+        let _ = stranger.write(said);
+        held.push(stranger);
+        held.truncate(500);
+        assert!(begun.elapsed() < PATIENCE);
+    }
+    let now = peak_kib(&agent);
+    assert!(now < before + 8 * 1024, "{before} KiB, then {now} KiB");
+    assert!(open() < 50, "{} descriptors", open());
+    signal("TERM", agent.id());
+    assert_eq!(ended(agent).code, Some(0));
+}

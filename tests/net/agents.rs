@@ -1,0 +1,217 @@
+//! Agents in a lab, and what runs against them leave in their records.
+
+use crate::lab::{End, FAR, Lab, Program};
+use crate::plumb::{Answer, events, is, of, wait_for, workers};
+use serde_json::Value;
+use std::process::Command;
+use std::time::Duration;
+
+const PORT: u16 = 7400;
+
+/// An agent that listens at the far end, with the key that both ends have.
+pub struct Agent {
+    pub program: Program,
+}
+
+/// A run that was recorded.
+pub struct Recorded {
+    pub answer: Answer,
+    pub events: Vec<Value>,
+}
+
+impl Agent {
+    /// Starts one and waits until it listens.
+    pub fn start(lab: &Lab) -> Agent {
+        let (far, near) = (key(lab, End::Far), key(lab, End::Near));
+        if !lab.dir(End::Far).join("key").exists() {
+            lab.in_net(
+                End::Far,
+                env!("CARGO_BIN_EXE_plumb"),
+                &["agent", "--new-key", &far],
+            );
+            let copied = Command::new("cp").args(["-p", &far, &near]).status();
+            assert!(copied.unwrap().success());
+        }
+        let address = format!("{FAR}:{PORT}");
+        let arguments = ["agent", "--listen", &address, "--key-file", &far];
+        let mut program = lab.start(End::Far, env!("CARGO_BIN_EXE_plumb"), &arguments);
+        wait_for("an agent that listens", || {
+            assert!(program.is_running(), "{}", program.said());
+            // Without a connection: the agent is not to be disturbed.
+            let listens = lab.in_net(End::Far, "ss", &["-Hltn", &format!("sport = :{PORT}")]);
+            (!listens.is_empty()).then_some(())
+        });
+        Agent { program }
+    }
+
+    /// The worker that serves its session.
+    pub fn worker(&self) -> u32 {
+        wait_for("the far end's worker", || {
+            workers(self.program.pid()).first().copied()
+        })
+    }
+
+    /// It is there, and serves one more session.
+    #[track_caller]
+    pub fn serves(&mut self, lab: &Lab) {
+        assert!(self.program.is_running(), "{}", self.program.said());
+        let run = lab.run("selftest.echo", &url(), &[]);
+        assert_eq!(
+            run.answer.code,
+            Some(0),
+            "{:?}\n{}",
+            run.answer,
+            self.program.said()
+        );
+        assert_eq!(
+            run.ended("selftest.echo", "measured").len(),
+            1,
+            "{:?}",
+            run.answer
+        );
+    }
+
+    /// Ends it, as a user does.
+    #[track_caller]
+    pub fn ends(self) {
+        crate::plumb::signal("TERM", self.program.pid());
+        let answer = self.program.ended(Duration::from_secs(10));
+        assert!(answer.err.len() < 100_000, "{answer:?}");
+    }
+}
+
+/// The agent's URL.
+pub fn url() -> String {
+    format!("tcp://{FAR}:{PORT}")
+}
+
+/// The file of the key at an end.
+fn key(lab: &Lab, end: End) -> String {
+    lab.dir(end).join("key").to_str().unwrap().to_owned()
+}
+
+impl Lab {
+    /// Starts a run of these cases of an experiment at the near end, against the far end at this URL.
+    pub fn start_run(&self, experiment: &str, url: &str, arguments: &[&str]) -> Program {
+        let key = key(self, End::Near);
+        let selector = format!("{experiment}:far=peer");
+        let mut line = vec!["run", &selector, "--preset", "quick", "--peer", url];
+        if url.starts_with("tcp:") {
+            line.extend(["--key-file", &key]);
+        }
+        line.extend(arguments);
+        self.start_plumb(&line)
+    }
+
+    /// The whole run.
+    pub fn run(&self, experiment: &str, url: &str, arguments: &[&str]) -> Recorded {
+        let program = self.start_run(experiment, url, arguments);
+        self.recorded(program, crate::lab::PATIENCE)
+    }
+
+    /// Waits for a run's end and reads its record.
+    #[track_caller]
+    pub fn recorded(&self, program: Program, patience: Duration) -> Recorded {
+        let before = self.records().len();
+        let answer = program.ended(patience);
+        let record = self.records().pop();
+        let events = record.map(|record| events(&record)).unwrap_or_default();
+        assert!(before <= self.records().len());
+        Recorded { answer, events }
+    }
+
+    /// Bytes that have come in at the far end's interface.
+    pub fn arrived_bytes(&self) -> u64 {
+        let file = "/sys/class/net/eth0/statistics/rx_bytes";
+        self.in_net(End::Far, "cat", &[file])
+            .trim()
+            .parse()
+            .unwrap()
+    }
+
+    /// Waits until so much has come in at the far end from now on.
+    pub fn wait_for_bytes(&self, bytes: u64) {
+        let before = self.arrived_bytes();
+        wait_for("bytes at the far end", || {
+            (self.arrived_bytes() >= before + bytes).then_some(())
+        });
+    }
+}
+
+impl Recorded {
+    /// The reasons of an experiment's cases that ended so.
+    pub fn ended(&self, experiment: &str, how: &str) -> Vec<String> {
+        let outcomes = of(&self.events, "outcome").into_iter();
+        outcomes
+            .filter(|outcome| outcome["experiment"] == experiment && outcome["outcome"] == how)
+            .filter(|outcome| !outcome["case"].is_null())
+            .map(|outcome| outcome["reason"].as_str().unwrap_or_default().to_owned())
+            .collect()
+    }
+
+    /// Samples of a metric, of all rounds, in cases that have all of these parameters.
+    pub fn samples(&self, metric: &str, case: &[(&str, Value)]) -> Vec<&Value> {
+        let samples = self.events.iter();
+        samples
+            .filter(|event| is(event, "samples") && event["metric"] == metric)
+            .filter(|event| {
+                case.iter()
+                    .all(|(name, value)| event["case"][name] == *value)
+            })
+            .collect()
+    }
+
+    /// Their values.
+    pub fn values(&self, metric: &str, case: &[(&str, Value)]) -> Vec<f64> {
+        let samples = self.samples(metric, case).into_iter();
+        samples
+            .flat_map(|samples| samples["values"].as_array().unwrap())
+            .map(|value| value.as_f64().unwrap())
+            .collect()
+    }
+
+    /// All events of a metric, of all rounds; of a distribution each bucket's value as often as it counts.
+    pub fn events_of(&self, metric: &str, case: &[(&str, Value)]) -> Vec<f64> {
+        let mut values = self.values(metric, case);
+        for histogram in self.histograms(metric) {
+            if case
+                .iter()
+                .any(|(name, value)| histogram["case"][name] != *value)
+            {
+                continue;
+            }
+            let scale = histogram["scale"].as_f64().unwrap();
+            for bucket in histogram["buckets"].as_array().unwrap() {
+                let value = bucket[0].as_f64().unwrap() * scale;
+                let count = bucket[1].as_u64().unwrap() as usize;
+                values.extend(std::iter::repeat_n(value, count));
+            }
+        }
+        values
+    }
+
+    /// The distributions of a metric.
+    pub fn histograms(&self, metric: &str) -> Vec<&Value> {
+        let histograms = of(&self.events, "histogram").into_iter();
+        histograms
+            .filter(|event| event["metric"] == metric)
+            .collect()
+    }
+
+    pub fn rounds(&self) -> Vec<&Value> {
+        of(&self.events, "round")
+    }
+
+    pub fn header(&self) -> &Value {
+        let header = self.events.first().expect("a record has a header");
+        assert!(is(header, "header"));
+        header
+    }
+}
+
+/// The middle one.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    assert!(!values.is_empty(), "no values");
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

@@ -1,0 +1,381 @@
+//! Two hosts: network namespaces with addresses of their own, joined by a cable that can be slow, long, lossy
+//! or cut. All of it has this process's number in its name and goes with its value.
+
+use crate::plumb::{Answer, Here, answer, wait_for};
+use crate::relay::{Log, Relay};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Addresses; nobody outside of a lab sees them.
+pub const NEAR: &str = "10.79.0.1";
+pub const FAR: &str = "10.79.0.2";
+/// The interface of each end.
+const DEVICE: &str = "eth0";
+/// Bytes of a packet: as on most networks.
+pub const MTU: u32 = 1500;
+/// No run of a test takes longer; none is expected to come near it.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// An end of the cable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Near,
+    Far,
+}
+
+/// Both hosts, and a directory for all that is written.
+pub struct Lab {
+    name: String,
+    relay: Option<Relay>,
+    pub here: Here,
+}
+
+/// A program in a lab; killed on drop.
+pub struct Program {
+    child: Child,
+    out: PathBuf,
+    err: PathBuf,
+}
+
+impl Lab {
+    /// Joined by a veth pair, which takes what it is given.
+    pub fn new() -> Lab {
+        let lab = Lab::apart();
+        let [near, far] = [End::Near, End::Far].map(|end| lab.net(end));
+        ip(&[
+            "-n", &near, "link", "add", DEVICE, "type", "veth", "peer", "name", DEVICE, "netns",
+            &far,
+        ]);
+        lab.bring_up();
+        lab
+    }
+
+    /// Joined by a cable that holds each frame so long.
+    pub fn delayed(each_way: Duration) -> Lab {
+        let mut lab = Lab::apart();
+        let path = |end| Path::new("/run/netns").join(lab.net(end));
+        lab.relay = Some(Relay::start(
+            &path(End::Near),
+            &path(End::Far),
+            DEVICE,
+            each_way,
+        ));
+        lab.bring_up();
+        lab
+    }
+
+    fn apart() -> Lab {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let lab = Lab {
+            name: format!("plumb-net-{}-{count}", std::process::id()),
+            relay: None,
+            here: Here::new(),
+        };
+        for end in [End::Near, End::Far] {
+            ip(&["netns", "add", &lab.net(end)]);
+            lab.ip(end, &["link", "set", "lo", "up"]);
+            lab.here.make_dir(end.dir());
+        }
+        lab
+    }
+
+    fn bring_up(&self) {
+        for (end, address) in [(End::Near, NEAR), (End::Far, FAR)] {
+            let net = format!("{address}/24");
+            self.ip(end, &["addr", "add", &net, "dev", DEVICE]);
+            self.ip(end, &["link", "set", DEVICE, "mtu", &MTU.to_string(), "up"]);
+            // Nobody asks who has an address in the middle of a case.
+            self.resolve(end);
+        }
+    }
+
+    /// Tells an end the other's link address, once both have one.
+    fn resolve(&self, end: End) {
+        if end == End::Near {
+            return;
+        }
+        for (end, other, address) in [(End::Near, End::Far, FAR), (End::Far, End::Near, NEAR)] {
+            let mac = self.in_net(other, "cat", &["/sys/class/net/eth0/address"]);
+            let mac = mac.trim();
+            self.ip(
+                end,
+                &["neigh", "replace", address, "lladdr", mac, "dev", DEVICE],
+            );
+        }
+    }
+
+    /// What the names of its namespaces begin with.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn net(&self, end: End) -> String {
+        format!("{}-{}", self.name, end.dir())
+    }
+
+    /// A subdirectory of this end's files.
+    pub fn dir(&self, end: End) -> PathBuf {
+        self.here.path(end.dir())
+    }
+
+    fn ip(&self, end: End, arguments: &[&str]) {
+        ip(&[&["-n", &self.net(end)], arguments].concat());
+    }
+
+    /// Lets out so many bits a second of whole frames, in both directions, with at most `burst_bytes` at
+    /// once.
+    pub fn shape(&self, bits_per_s: u64, burst_bytes: u64) {
+        for end in [End::Near, End::Far] {
+            // One that fills the cable and keeps it full, whatever this host prefers.
+            let reno = "echo reno >/proc/sys/net/ipv4/tcp_congestion_control";
+            self.in_net(end, "sh", &["-c", reno]);
+            let (rate, burst) = (format!("{bits_per_s}bit"), format!("{burst_bytes}b"));
+            self.in_net(
+                end,
+                "tc",
+                &[
+                    "qdisc", "replace", "dev", DEVICE, "root", "tbf", "rate", &rate, "burst",
+                    &burst, "latency", "50ms",
+                ],
+            );
+        }
+    }
+
+    /// Bytes of a packet at most, at both ends.
+    pub fn packets(&self, mtu: u32) {
+        for end in [End::Near, End::Far] {
+            self.ip(end, &["link", "set", DEVICE, "mtu", &mtu.to_string()]);
+        }
+    }
+
+    /// Pulls the plug at the far end.
+    pub fn cut(&self) {
+        self.ip(End::Far, &["link", "set", DEVICE, "down"]);
+    }
+
+    /// Puts it back.
+    pub fn mend(&self) {
+        self.ip(End::Far, &["link", "set", DEVICE, "up"]);
+        self.resolve(End::Far);
+    }
+
+    /// Loads rules of nft at an end.
+    pub fn filter(&self, end: End, rules: &str) {
+        let file = self.dir(end).join("rules.nft");
+        fs::write(&file, rules).unwrap();
+        self.in_net(end, "nft", &["-f", file.to_str().unwrap()]);
+    }
+
+    /// Packets that a named counter of the table `inet lab` has counted.
+    pub fn counted(&self, end: End, counter: &str) -> u64 {
+        let text = self.in_net(end, "nft", &["list", "counter", "inet", "lab", counter]);
+        let mut words = text.split_whitespace();
+        words.find(|word| *word == "packets").unwrap();
+        words.next().unwrap().parse().unwrap()
+    }
+
+    /// The stamps of the relay.
+    pub fn log(&self) -> &Log {
+        &self.relay.as_ref().expect("the cable is a relay").log
+    }
+
+    /// A program at an end, with a store and a place for files of its own; it dies with the thread that
+    /// starts it. Its process is the program itself.
+    pub fn command(&self, end: End, program: &str, arguments: &[&str]) -> Command {
+        let mut command = self.here.other("ip");
+        let dir = self.dir(end);
+        // A program of the test's own goes before the system's.
+        let path = format!(
+            "{}:{}",
+            dir.join("ssh").display(),
+            std::env::var("PATH").unwrap_or_default()
+        );
+        command
+            .env("PATH", path)
+            .env("PLUMB_STORE", dir.join("store"))
+            .env("TMPDIR", &dir)
+            .current_dir(&dir)
+            .args(["netns", "exec", &self.net(end)])
+            .args(["setpriv", "--pdeathsig", "KILL", "--", program])
+            .args(arguments);
+        command
+    }
+
+    /// What a program says that must end well.
+    pub fn in_net(&self, end: End, program: &str, arguments: &[&str]) -> String {
+        told(&mut self.command(end, program, arguments))
+    }
+
+    /// Starts a program at an end.
+    pub fn start(&self, end: End, program: &str, arguments: &[&str]) -> Program {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = |kind: &str| self.here.path(&format!("{count}.{kind}"));
+        let (out, err) = (path("out"), path("err"));
+        let child = self
+            .command(end, program, arguments)
+            .stdout(File::create(&out).unwrap())
+            .stderr(File::create(&err).unwrap())
+            .spawn()
+            .expect("scripts/test installs iproute2");
+        Program { child, out, err }
+    }
+
+    /// Starts plumb at the near end.
+    pub fn start_plumb(&self, arguments: &[&str]) -> Program {
+        self.start(End::Near, env!("CARGO_BIN_EXE_plumb"), arguments)
+    }
+
+    /// A whole run of plumb at the near end.
+    pub fn plumb(&self, arguments: &[&str]) -> Answer {
+        self.start_plumb(arguments).ended(PATIENCE)
+    }
+
+    /// The records of the near end's store, the last one last.
+    pub fn records(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.dir(End::Near).join("store"));
+        let mut records: Vec<PathBuf> = entries
+            .into_iter()
+            .flatten()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|ending| ending == "jsonl"))
+            .collect();
+        records.sort();
+        records
+    }
+
+    /// Processes that run at an end.
+    pub fn processes(&self, end: End) -> Vec<u32> {
+        let told = told(Command::new("ip").args(["netns", "pids", &self.net(end)]));
+        told.lines()
+            .map(|line| line.trim().parse().unwrap())
+            .collect()
+    }
+
+    /// Waits until no program is left at either end, and sees that none has left a file but its records.
+    #[track_caller]
+    pub fn is_left_clean(&self) {
+        wait_for("the end of all programs", || {
+            let mut ends = [End::Near, End::Far].into_iter();
+            ends.all(|end| self.processes(end).is_empty()).then_some(())
+        });
+        for end in [End::Near, End::Far] {
+            let is_known = |name: &String| {
+                ["store", "rules.nft", "key", "ssh", "plumb"].contains(&name.as_str())
+            };
+            let mut left = names(&self.dir(end));
+            left.retain(|name| !is_known(name));
+            assert!(left.is_empty(), "{end:?}: {left:?}");
+            let store = self.dir(end).join("store");
+            let mut stored = names(&store);
+            stored.retain(|name| !name.ends_with(".jsonl") && name != "journal");
+            stored.extend(names(&store.join("journal")));
+            assert!(stored.is_empty(), "{end:?}: {stored:?}");
+        }
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        for end in [End::Near, End::Far] {
+            // The other end of a cable goes with the first; a relay's reading ends with its interface.
+            let _ = quietly(&["-n", &self.net(end), "link", "del", DEVICE]);
+        }
+        self.relay = None;
+        for end in [End::Near, End::Far] {
+            // What cannot be removed is told by the test that looks for what is left.
+            let _ = quietly(&["netns", "del", &self.net(end)]);
+        }
+    }
+}
+
+impl End {
+    fn dir(self) -> &'static str {
+        match self {
+            End::Near => "near",
+            End::Far => "far",
+        }
+    }
+}
+
+impl Program {
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it has printed so far, its complaints last.
+    pub fn said(&self) -> String {
+        [&self.out, &self.err]
+            .map(|path| fs::read_to_string(path).unwrap_or_default())
+            .concat()
+    }
+
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Waits for its end.
+    #[track_caller]
+    pub fn ended(mut self, patience: Duration) -> Answer {
+        let begin = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            let waited = begin.elapsed();
+            assert!(waited < patience, "runs after {waited:?}: {}", self.said());
+            sleep(Duration::from_millis(10));
+        };
+        answer(Output {
+            status,
+            stdout: fs::read(&self.out).unwrap(),
+            stderr: fs::read(&self.err).unwrap(),
+        })
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn quietly(arguments: &[&str]) -> std::io::Result<Output> {
+    Command::new("ip").args(arguments).output()
+}
+
+fn ip(arguments: &[&str]) {
+    told(Command::new("ip").args(arguments));
+}
+
+/// What a command says that must end well.
+#[track_caller]
+fn told(command: &mut Command) -> String {
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .expect("scripts/test installs iproute2");
+    assert!(
+        output.status.success(),
+        "{command:?} (namespaces need root): {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The names in a directory, sorted; none where there is no directory.
+fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).into_iter().flatten();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}

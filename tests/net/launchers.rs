@@ -1,0 +1,201 @@
+//! Every way to reach an agent, over a cable of its own; and one that is not this plumb's.
+
+use crate::agents::{Agent, Recorded, url};
+use crate::lab::{End, FAR, Lab};
+use crate::plumb::of;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+/// A run of one experiment has measured, and its header has the far end's facts.
+#[track_caller]
+fn is_whole(run: &Recorded, url: &str) {
+    assert_eq!(run.answer.code, Some(0), "{:?}", run.answer);
+    assert_eq!(run.ended("selftest.echo", "measured").len(), 1);
+    let peers = run.header()["peers"].as_array().unwrap();
+    let [peer] = &peers[..] else {
+        panic!("{peers:?}");
+    };
+    assert_eq!(peer["name"], "peer");
+    assert_eq!(peer["url"], url);
+    assert_eq!(peer["address"], FAR);
+    assert_eq!(peer["plumb"], run.header()["plumb"]);
+    // One machine with two names: what belongs to the machine is the same, as each end read it.
+    assert_eq!(peer["identity"], run.header()["identity"]);
+    for facts in [&run.header()["environment"], &peer["environment"]] {
+        assert!(facts.as_object().unwrap().len() > 3, "{facts}");
+    }
+    assert!(peer["calibration"]["counter_hz"].as_f64().unwrap() > 0.0);
+    assert!(!peer["cpus"].as_array().unwrap().is_empty());
+    for round in of(&run.events, "round") {
+        assert_eq!(round["status"], "ok", "{round}");
+    }
+    for samples in run.samples("received", &[]) {
+        assert_eq!(samples["case"]["far"], "peer");
+    }
+}
+
+#[test]
+fn by_an_agent_that_listens() {
+    let lab = Lab::new();
+    let mut agent = Agent::start(&lab);
+    is_whole(&lab.run("selftest.echo", &url(), &[]), &url());
+    agent.serves(&lab);
+    agent.ends();
+    lab.is_left_clean();
+}
+
+#[test]
+fn by_any_program_that_can_start_one_elsewhere() {
+    let lab = Lab::new();
+    let plumb = env!("CARGO_BIN_EXE_plumb");
+    let store = lab.dir(End::Far).join("store");
+    let url = format!(
+        "exec:PLUMB_STORE='{}' nsenter --net=/run/netns/{}-far {plumb} agent --data {FAR}",
+        store.display(),
+        lab.name(),
+    );
+    is_whole(&lab.run("selftest.echo", &url, &[]), &url);
+    lab.is_left_clean();
+}
+
+#[test]
+fn by_the_systems_own_ssh() {
+    let lab = Lab::new();
+    let server = serve_ssh(&lab);
+    let url = format!("ssh://far-of-a-lab:2222{}", env!("CARGO_BIN_EXE_plumb"));
+    let run = lab.run("selftest.echo", &url, &[]);
+    is_whole(&run, &url);
+    drop(server);
+    lab.is_left_clean();
+}
+
+/// A server of ssh at the far end with keys of its own, and an `ssh` in front of the near end's that knows
+/// them.
+fn serve_ssh(lab: &Lab) -> crate::lab::Program {
+    let dir = lab.dir(End::Far).join("ssh");
+    fs::create_dir(&dir).unwrap();
+    let path = |name: &str| dir.join(name).to_str().unwrap().to_owned();
+    for key in ["host", "id"] {
+        let made = Command::new("ssh-keygen")
+            .args(["-q", "-t", "ed25519", "-N", "", "-f", &path(key)])
+            .status();
+        assert!(made.unwrap().success());
+    }
+    fs::copy(path("id.pub"), path("auth")).unwrap();
+    let server = format!(
+        "Port 2222\nHostKey {}\nAuthorizedKeysFile {}\nPermitRootLogin prohibit-password\n\
+         PasswordAuthentication no\nKbdInteractiveAuthentication no\nUsePAM no\nStrictModes no\nPidFile none\n",
+        path("host"),
+        path("auth")
+    );
+    fs::write(path("sshd_config"), server).unwrap();
+    let client = format!(
+        "Host far-of-a-lab\nHostName {FAR}\nUser root\nIdentityFile {}\nIdentitiesOnly yes\n\
+         StrictHostKeyChecking no\nUserKnownHostsFile {}\nLogLevel ERROR\n",
+        path("id"),
+        path("known")
+    );
+    fs::write(path("ssh_config"), client).unwrap();
+    let own = lab.dir(End::Near).join("ssh");
+    fs::create_dir(&own).unwrap();
+    let script = format!(
+        "#!/bin/sh\nexec /usr/bin/ssh -F '{}' \"$@\"\n",
+        path("ssh_config")
+    );
+    let ssh = own.join("ssh");
+    // As Stranger's copy: what is still open for writing in a child of another test cannot be run.
+    let written = Command::new("sh")
+        .args(["-c", "printf %s \"$1\" >\"$0\" && chmod 755 \"$0\""])
+        .args([ssh.to_str().unwrap(), &script])
+        .status();
+    assert!(written.unwrap().success());
+    assert_eq!(
+        fs::metadata(&ssh).unwrap().permissions().mode() & 0o777,
+        0o755
+    );
+    // Its place for what it gave up rights for: it wants one, empty, of root's.
+    fs::create_dir_all("/run/sshd").unwrap();
+    let server = lab.start(
+        End::Far,
+        "/usr/sbin/sshd",
+        &["-D", "-e", "-f", &path("sshd_config")],
+    );
+    crate::plumb::wait_for("a server of ssh", || {
+        let listens = lab.in_net(End::Far, "ss", &["-Hltn", "sport = :2222"]);
+        (!listens.is_empty()).then_some(())
+    });
+    server
+}
+
+#[test]
+fn an_agent_of_another_version_is_refused() {
+    let lab = Lab::new();
+    // The words that begin a conversation, with another number.
+    let url = "exec:printf 'PLUMBA\\143\\000'; exec sleep 100";
+    let answer = lab.run("selftest.echo", url, &[]).answer;
+    assert_eq!(answer.code, Some(3), "{answer:?}");
+    for words in ["version 99", "install the same plumb at both ends"] {
+        assert!(answer.err.contains(words), "{answer:?}");
+    }
+    assert!(lab.records().is_empty());
+    lab.is_left_clean();
+}
+
+#[test]
+fn a_session_of_another_version_is_refused_and_the_agent_stays() {
+    let lab = Lab::new();
+    let mut agent = Agent::start(&lab);
+    let (host, port) = url()
+        .strip_prefix("tcp://")
+        .unwrap()
+        .split_once(':')
+        .map(|(host, port)| (host.to_owned(), port.to_owned()))
+        .unwrap();
+    let knock = format!(
+        "exec 3<>/dev/tcp/{host}/{port}; printf 'PLUMBS\\143\\000%048d' 0 >&3; timeout 10 cat <&3 | od -An -c"
+    );
+    let heard = lab.in_net(End::Near, "bash", &["-c", &knock]);
+    let heard: String = heard.split_whitespace().collect();
+    // Its own hello: what the other end needs to tell its user.
+    assert!(heard.starts_with("PLUMBA001\\0"), "{heard}");
+    agent.serves(&lab);
+    agent.ends();
+    lab.is_left_clean();
+}
+
+#[test]
+fn a_plumb_of_another_release_is_refused() {
+    let lab = Lab::new();
+    let other = lab.dir(End::Far).join("plumb");
+    let (own, changed) = (env!("CARGO_PKG_VERSION"), "0.0.0");
+    assert_eq!(own.len(), changed.len());
+    let pattern = format!("s/{}/{changed}/g", own.replace('.', "\\."));
+    let line = "sed \"$2\" \"$0\" >\"$1\" && chmod 755 \"$1\"";
+    let made = Command::new("sh")
+        .args([
+            "-c",
+            line,
+            env!("CARGO_BIN_EXE_plumb"),
+            other.to_str().unwrap(),
+            &pattern,
+        ])
+        .status();
+    assert!(made.unwrap().success());
+    let told = lab.in_net(End::Far, other.to_str().unwrap(), &["--version"]);
+    if !told.contains(changed) {
+        println!("skipped: the version is not a text of this binary: {told}");
+        return;
+    }
+    let url = format!(
+        "exec:PLUMB_STORE=/nonexistent {} agent --data {FAR}",
+        other.display()
+    );
+    let answer = lab.run("selftest.echo", &url, &[]).answer;
+    assert_eq!(answer.code, Some(3), "{answer:?}");
+    for words in [own, changed] {
+        assert!(answer.err.contains(words), "{answer:?}");
+    }
+    fs::remove_file(other).unwrap();
+    lab.is_left_clean();
+}

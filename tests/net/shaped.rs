@@ -1,0 +1,82 @@
+//! A slow cable: what comes out at its end is known from its rate.
+
+use crate::agents::{Agent, Recorded, median, url};
+use crate::lab::{Lab, MTU};
+use crate::{attempts, near};
+use serde_json::json;
+
+/// Slow enough that no CPU is the limit, however busy.
+const BITS_PER_S: u64 = 200_000_000;
+/// What may go at once: less than a hundredth of what goes in a window.
+const BURST_BYTES: u64 = 32_768;
+
+/// Bytes of payload a second that a rate of whole frames leaves TCP with its time stamps.
+fn payload(bits_per_s: u64, mtu: u32) -> f64 {
+    bits_per_s as f64 / 8.0 * f64::from(mtu - 52) / f64::from(mtu + 14)
+}
+
+/// Both ends' CPU time and environment are in the record.
+fn tells_of_both_ends(run: &Recorded) {
+    for metric in ["cpu_near", "cpu_far", "message_cpu_near", "message_cpu_far"] {
+        let costs = run.values(metric, &[]);
+        assert!(!costs.is_empty(), "{metric}");
+        assert!(costs.iter().all(|ns| *ns > 0.0), "{metric}: {costs:?}");
+    }
+    let rounds = run.rounds();
+    assert!(!rounds.is_empty());
+    for round in rounds {
+        let environment = round["environment"].as_object().unwrap();
+        for name in ["involuntary_switches", "interrupts"] {
+            for name in [name.to_owned(), format!("far_{name}")] {
+                assert!(environment.contains_key(&name), "{name}: {environment:?}");
+            }
+        }
+    }
+}
+
+/// TCP's goodput over a shaped cable with packets of this size, by as many streams, both ways.
+fn goodput(mtu: u32, streams: &[u64]) {
+    let lab = Lab::new();
+    lab.packets(mtu);
+    lab.shape(BITS_PER_S, BURST_BYTES);
+    let mut agent = Agent::start(&lab);
+    let expected = payload(BITS_PER_S, mtu);
+    let counts: Vec<String> = streams.iter().map(u64::to_string).collect();
+    let counts = format!("net.bandwidth.streams={}", counts.join(","));
+    let mut settings = vec!["--set", &counts];
+    for setting in [
+        "net.bandwidth.protocol=tcp",
+        "net.bandwidth.message=65536",
+        "net.bandwidth.direction=up,down",
+        "net.bandwidth.transfer=steady",
+    ] {
+        settings.extend(["--set", setting]);
+    }
+    attempts("goodput", || {
+        let run = lab.run("net.bandwidth", &url(), &settings);
+        assert_eq!(run.answer.code, Some(0), "{:?}", run.answer);
+        tells_of_both_ends(&run);
+        for direction in ["up", "down"] {
+            for streams in streams {
+                let case = [("direction", json!(direction)), ("streams", json!(streams))];
+                let goodput = median(run.values("bandwidth", &case));
+                let what = format!("MTU {mtu}, {direction}, streams {streams}, B/s");
+                near(&what, goodput, expected, 0.03)?;
+            }
+        }
+        Ok(())
+    });
+    agent.serves(&lab);
+    agent.ends();
+    lab.is_left_clean();
+}
+
+#[test]
+fn goodput_is_what_the_rate_leaves() {
+    goodput(MTU, &[1, 2]);
+}
+
+#[test]
+fn goodput_of_long_packets_is_what_the_rate_leaves() {
+    goodput(4000, &[1]);
+}
