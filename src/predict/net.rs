@@ -192,10 +192,7 @@ pub(crate) fn round_trip(way: &Way<'_>, transport: Transport, there: u64, back: 
     if let Some(ns) = way.given_rtt_ns.filter(|_| way.kind() != Kind::Loopback) {
         let more = [there, back].map(|bytes| serialization(way, transport, bytes));
         return Estimate {
-            range: more
-                .into_iter()
-                .flatten()
-                .fold(around(ns, 0.3), |all, part| sum(all, part)),
+            range: more.into_iter().flatten().fold(around(ns, 0.3), sum),
             because: format!(
                 "base hardware: a round trip of {:.1} µs was given (host.net.rtt)",
                 ns / 1e3
