@@ -18,7 +18,7 @@ mod stack;
 mod way;
 
 pub(crate) use stack::{Waking, far_stack_cost, stack_cost};
-pub(crate) use way::{Frames, Kind, Transport, Way};
+pub(crate) use way::{Kind, Transport, Way};
 
 use super::{Estimate, around, range, scaled, sum};
 use record::event::{Bound, Range, Side};
@@ -177,13 +177,6 @@ fn rate_share(way: &Way<'_>) -> (Range, &'static str) {
         ),
         _ => (range(0.1, 0.95, 1.01), "as it was given"),
     }
-}
-
-/// From the sender's driver to the receiver's socket for a message of so many bytes, in ns: the card, the
-/// wire, switches, and how long the receiver's card holds its interrupt back. What the two processes do is
-/// not in it.
-pub(crate) fn one_way(way: &Way<'_>, transport: Transport, bytes: u64) -> Estimate {
-    passage(way, transport, bytes, Toward::Far)
 }
 
 /// There with so many bytes and back with so many, in ns, from driver to socket twice. A given round trip
