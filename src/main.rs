@@ -13,10 +13,6 @@ mod experiments;
 )]
 mod host;
 mod link;
-#[expect(
-    dead_code,
-    reason = "crews and clock offsets serve experiments of several CPUs, which follow"
-)]
 mod measure;
 mod predict;
 mod report;

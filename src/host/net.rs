@@ -8,8 +8,8 @@ use super::{Outside, Root};
 
 mod told;
 
-pub(crate) use told::ToldLink;
 use super::ports::{self, Ports};
+pub(crate) use told::ToldLink;
 
 /// Network.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

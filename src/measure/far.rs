@@ -1,13 +1,9 @@
 //! What the far end of a two-ended experiment works with.
 
-use super::bench::Written;
-use super::book::Book;
 use super::clock::Clock;
 use super::surroundings::Surroundings;
-use crate::link::{Endpoint, FromWorker, RoundOrder, ToWorker, frame};
+use crate::link::{Done, Endpoint, FromWorker, RoundOrder, ToWorker, frame};
 use anyhow::{Context, Result, bail};
-use record::case::Case;
-use record::event::Samples;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -23,7 +19,6 @@ impl<R: Read + AsFd + Send> Orders for R {}
 /// One round at the far end.
 pub(crate) struct FarEnd {
     order: RoundOrder,
-    book: Book,
     around: Surroundings,
     reader: Box<dyn Orders>,
     writer: Box<dyn Write + Send>,
@@ -42,7 +37,6 @@ impl FarEnd {
     ) -> Result<Self> {
         let around = Surroundings::enter(&order)?;
         Ok(FarEnd {
-            book: Book::new(&order),
             around,
             reader: Box::new(reader),
             writer: Box::new(writer),
@@ -50,11 +44,9 @@ impl FarEnd {
         })
     }
 
-    /// Ends the round: what arrived, and what happened around it.
-    pub(crate) fn finish(self) -> Written {
-        let done = self.around.leave();
-        let book = self.book;
-        (book.samples, book.histograms, book.traces, done)
+    /// Ends the round: what happened around it.
+    pub(crate) fn finish(self) -> Done {
+        self.around.leave()
     }
 
     /// The order of this round.
@@ -104,19 +96,6 @@ impl FarEnd {
     /// The clock of this end, for windows of its own.
     pub(crate) fn clock(&self) -> Clock {
         self.around.clock
-    }
-
-    /// Records what arrived here, as [`super::Bench::record`] does.
-    ///
-    /// # Errors
-    /// A value that is not finite.
-    pub(crate) fn record(
-        &mut self,
-        case: &Case,
-        metric: &str,
-        values: Vec<f64>,
-    ) -> Result<&mut Samples> {
-        self.book.events(case, metric, values, None)
     }
 
     /// Switches that serving makes on purpose.

@@ -341,16 +341,15 @@ fn the_far_end_publishes_waits_and_reports() {
     drop(session);
     let wire = Wire::default();
     let writer = wire.clone();
-    let (token, samples) = std::thread::spawn(move || {
+    let (token, done) = std::thread::spawn(move || {
         let mut far = FarEnd::new(order(), reader, writer).expect("a far end");
         let token = far
             .publish(vec!["127.0.0.1:9".to_owned()])
             .expect("publishes");
         far.drained().expect("drains");
-        far.record(&case(), "arrived", vec![3.0]).expect("records");
         // The session is gone: no second drain.
         far.drained().expect_err("end of stream");
-        (token, far.finish().0)
+        (token, far.finish())
     })
     .join()
     .expect("does not panic");
@@ -362,7 +361,7 @@ fn the_far_end_publishes_waits_and_reports() {
     assert_eq!(endpoint.addrs, ["127.0.0.1:9"]);
     assert_eq!(endpoint.token, token);
     assert_eq!(token.len(), 32);
-    assert_eq!(samples[0].metric, "arrived");
+    assert!(done.window_ns > 0.0 && !done.environment.is_empty());
 }
 
 #[test]

@@ -18,7 +18,7 @@ mod stack;
 mod way;
 
 pub(crate) use stack::{Waking, far_stack_cost, stack_cost};
-pub(crate) use way::{Frames, Kind, Transport, Way};
+pub(crate) use way::{Kind, Transport, Way};
 
 use super::{Estimate, around, range, scaled, sum};
 use record::event::{Bound, Range, Side};
@@ -179,23 +179,13 @@ fn rate_share(way: &Way<'_>) -> (Range, &'static str) {
     }
 }
 
-/// From the sender's driver to the receiver's socket for a message of so many bytes, in ns: the card, the
-/// wire, switches, and how long the receiver's card holds its interrupt back. What the two processes do is
-/// not in it.
-pub(crate) fn one_way(way: &Way<'_>, transport: Transport, bytes: u64) -> Estimate {
-    passage(way, transport, bytes, Toward::Far)
-}
-
 /// There with so many bytes and back with so many, in ns, from driver to socket twice. A given round trip
 /// (host.net.rtt) stands for all of it but the bytes of larger messages.
 pub(crate) fn round_trip(way: &Way<'_>, transport: Transport, there: u64, back: u64) -> Estimate {
     if let Some(ns) = way.given_rtt_ns.filter(|_| way.kind() != Kind::Loopback) {
         let more = [there, back].map(|bytes| serialization(way, transport, bytes));
         return Estimate {
-            range: more
-                .into_iter()
-                .flatten()
-                .fold(around(ns, 0.3), |all, part| sum(all, part)),
+            range: more.into_iter().flatten().fold(around(ns, 0.3), sum),
             because: format!(
                 "base hardware: a round trip of {:.1} µs was given (host.net.rtt)",
                 ns / 1e3

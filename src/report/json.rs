@@ -32,7 +32,7 @@ pub(crate) struct FlatResult {
     /// The clocks.
     calibration: Calibration,
     /// Far ends on other hosts.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     peers: Vec<PeerHeader>,
     /// Every figure, and every absent experiment or case with its reason.
     figures: Vec<FlatFigure>,

@@ -99,7 +99,7 @@ fn far_end(order: RoundOrder) -> Result<Vec<FromWorker>> {
     experiment
         .serve(&series, &mut far)
         .with_context(|| format!("the far end of {} failed", series.label()))?;
-    Ok(messages(far.finish()))
+    Ok(vec![FromWorker::Done(far.finish())])
 }
 
 fn messages((samples, histograms, traces, done): measure::Written) -> Vec<FromWorker> {

@@ -47,10 +47,7 @@ fn selectors() {
         (&["run", "nonsense"], &["`nonsense`", "plumb list"]),
         (&["run", ""], &["plumb list"]),
         (&["run", "!*"], &["leave no experiment", "plumb list"]),
-        (
-            &["run", "selftest.echo:"],
-            &["selftest.echo:far=VALUE"],
-        ),
+        (&["run", "selftest.echo:"], &["selftest.echo:far=VALUE"]),
         (&["run", "selftest.echo:messages="], &["it takes 1..10000"]),
         (
             &["run", "selftest.echo:message=5"],

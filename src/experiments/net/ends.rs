@@ -441,6 +441,7 @@ impl Dial {
     }
 
     /// The preamble of a first datagram.
+    #[cfg(test)]
     pub(crate) fn datagram_preamble(&mut self) -> Vec<u8> {
         self.fresh(Purpose::Datagram).to_vec()
     }

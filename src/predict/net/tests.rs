@@ -1,5 +1,5 @@
 use super::{
-    Kind, Transport, Waking, Way, far_stack_cost, goodput, link_bound, link_rate, one_way,
+    Kind, Toward, Transport, Waking, Way, far_stack_cost, goodput, link_bound, link_rate, passage,
     round_trip, stack_cost,
 };
 use crate::experiment::{Peer, Site};
@@ -78,7 +78,7 @@ fn laws_answer_at_every_host_and_for_every_kind_of_peer() {
                 rate.because
             );
             for bytes in [1, 56, 65_507] {
-                let there = one_way(&way, transport, bytes);
+                let there = passage(&way, transport, bytes, Toward::Far);
                 let both = round_trip(&way, transport, bytes, bytes);
                 assert!(
                     ordered(there.range) && ordered(both.range),
@@ -185,7 +185,11 @@ fn a_shaper_counts_frames_without_what_the_wire_adds() {
 
 #[test]
 fn time_on_the_way_grows_with_bytes_switches_and_what_cards_hold_back() {
-    let at = |site: &Site, bytes| one_way(&Way::of(site), Transport::Udp, bytes).range.likely;
+    let at = |site: &Site, bytes| {
+        passage(&Way::of(site), Transport::Udp, bytes, Toward::Far)
+            .range
+            .likely
+    };
     let (slow, fast) = (joined(GIGABIT, GIGABIT), joined(FAST, FAST));
     assert!(at(&slow, 65_507) > at(&slow, 1) + 500_000.0);
     assert!(at(&fast, 65_507) < at(&slow, 65_507) / 5.0);

@@ -250,13 +250,13 @@ fn notes(case: &Case, seen: &Seen, told: &Told) -> Vec<String> {
     let first = seen
         .hops_left
         .and_then(|left| FIRST_HOPS.into_iter().find(|first| *first >= left));
-    if let (Some(left), Some(first)) = (seen.hops_left, first) {
-        if first > left {
-            notes.push(format!(
-                "answers came back with {left} hops left, of {first} as it seems: through {} routers",
-                first - left
-            ));
-        }
+    if let (Some(left), Some(first)) = (seen.hops_left, first)
+        && first > left
+    {
+        notes.push(format!(
+            "answers came back with {left} hops left, of {first} as it seems: through {} routers",
+            first - left
+        ));
     }
     if let Some(count) = case.int("fragments") {
         notes.push(format!("each echo went in {count} fragments"));

@@ -95,7 +95,7 @@ fn a_lost_datagram_is_counted_and_the_window_goes_on() {
     for polls in [false, true] {
         let ran = against(
             |number| match number {
-                number if number % 4 == 0 => Way::Lost,
+                number if number.is_multiple_of(4) => Way::Lost,
                 _ => Way::Through,
             },
             polls,
