@@ -131,10 +131,12 @@ impl Carrier {
     /// Its end, for a user: why, and the way out. It is ended if it has not ended by itself, after a
     /// moment for its last words.
     pub fn last_words(&mut self) -> String {
-        let status = self.reap(REAP_TIME / 4).or_else(|| {
+        // How one that was killed here ended tells nothing of it.
+        let status = self.reap(REAP_TIME / 4);
+        if status.is_none() {
             self.kill();
-            self.reap(REAP_TIME)
-        });
+            self.reap(REAP_TIME);
+        }
         self.listen();
         let said = String::from_utf8_lossy(&self.said);
         let said: Vec<&str> = said
@@ -210,7 +212,7 @@ fn told(
     let ended = match status {
         Some(status) if status.signal().is_some() => format!("it was ended ({status})"),
         Some(status) => format!("it ended ({status})"),
-        None => "it does not end".to_owned(),
+        None => "it did not end by itself".to_owned(),
     };
     let mut text = ended;
     for part in [said, &way_out] {
@@ -237,10 +239,12 @@ fn quoted(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{arguments, quoted, told};
+    use super::{Carrier, arguments, quoted, told};
     use crate::agent::url::{PeerUrl, Way};
+    use std::os::fd::AsFd;
     use std::os::unix::process::ExitStatusExt;
     use std::process::ExitStatus;
+    use std::time::Duration;
 
     #[test]
     fn arguments_keep_what_was_typed_apart() {
@@ -300,6 +304,18 @@ mod tests {
         }
         let killed = told(Some(ExitStatus::from_raw(9)), "", None, None);
         assert_eq!(killed, "it was ended (signal: 9 (SIGKILL))");
-        assert_eq!(told(None, "", None, None), "it does not end");
+        assert_eq!(told(None, "", None, None), "it did not end by itself");
+    }
+
+    #[test]
+    fn a_kill_of_this_end_is_not_told_as_its_end() {
+        const PATIENCE: Duration = Duration::from_secs(20);
+        let (mut stays, ..) = Carrier::exec("echo moved >&2; exec sleep 100").expect("a shell");
+        let stderr = stays.stderr.as_ref().expect("it is kept");
+        metal::wait::readable(stderr.as_fd(), PATIENCE).expect("waits");
+        assert_eq!(stays.last_words(), "it did not end by itself; moved");
+        let (mut ends, ..) = Carrier::exec("kill -TERM $$").expect("a shell");
+        ends.reap(PATIENCE).expect("it ends");
+        assert_eq!(ends.last_words(), "it was ended (signal: 15 (SIGTERM))");
     }
 }
