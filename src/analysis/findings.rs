@@ -224,9 +224,36 @@ fn of_group(run: &Run, group: &[&Figure]) -> Vec<Finding> {
             ));
         }
     }
+    all.extend(censored(about, group));
     all.extend(noted(about, group));
     all.extend(missed(run, about, group));
     all
+}
+
+/// One finding for all figures with events that have no value, the largest share first.
+fn censored(about: &str, group: &[&Figure]) -> Option<Finding> {
+    let mut figures: Vec<(f64, String)> = group
+        .iter()
+        .filter_map(|figure| {
+            let stats = figure.stats.as_ref().filter(|stats| stats.censored > 0)?;
+            let (censored, samples) = (stats.censored, stats.samples);
+            let text = format!("{} ({censored} of {samples})", name(figure));
+            Some((censored as f64 / samples as f64, text))
+        })
+        .collect();
+    figures.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let names: Vec<String> = figures.into_iter().map(|(_, name)| name).collect();
+    let subject = match names.len() {
+        0 => return None,
+        1 => "one figure has".to_owned(),
+        count => format!("{count} figures have"),
+    };
+    let text = format!(
+        "{subject} events that never ended (lost, timed out, or never begun) and count as longer than \
+         all that did: {}",
+        listed(&names)
+    );
+    Some(finding(Severity::Warning, about, text))
 }
 
 /// One finding per kind of note that several figures may carry.

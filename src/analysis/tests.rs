@@ -78,6 +78,28 @@ fn events_that_never_ended_are_said_as_at_least() {
     let told = told.expect("it is said");
     assert!(told.starts_with("12 of 60 events"), "{told}");
     assert!(told.contains("p90, p99, max is at least 20 ns"), "{told}");
+    // Every report says so, and of how many.
+    let found = findings(&run, &figures);
+    let of_them: Vec<&Finding> = found
+        .iter()
+        .filter(|finding| finding.text.contains("never ended"))
+        .collect();
+    let [warning] = of_them[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!(warning.severity, Severity::Warning);
+    assert!(warning.text.ends_with("(12 of 60)"), "{warning:?}");
+    let document = crate::report::build::build(&run);
+    let look = crate::report::terminal::Look {
+        width: 100,
+        colours: false,
+    };
+    for text in [
+        crate::report::terminal::render(&document, look),
+        crate::report::html::render(&document),
+    ] {
+        assert!(text.contains("events that never ended"), "{text}");
+    }
 }
 
 #[test]
