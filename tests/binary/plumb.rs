@@ -290,8 +290,13 @@ pub fn ended(child: Child) -> Answer {
 }
 
 /// Asks until there is an answer.
-pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
+pub fn wait_for<T>(what: &str, ready: impl FnMut() -> Option<T>) -> T {
+    wait_within(PATIENCE, what, ready)
+}
+
+/// As [`wait_for`], where an answer may take longer.
+pub fn wait_within<T>(patience: Duration, what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + patience;
     loop {
         if let Some(found) = ready() {
             return found;

@@ -3,6 +3,7 @@
 use crate::lab::{End, FAR, Lab, Program};
 use crate::plumb::{Answer, events, is, of, wait_for};
 use serde_json::Value;
+use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
@@ -111,6 +112,18 @@ impl Lab {
         let events = record.map(|record| events(&record)).unwrap_or_default();
         assert!(before <= self.records().len());
         Recorded { answer, events }
+    }
+
+    /// The rounds so far of the run that goes on.
+    pub fn rounds(&self) -> Vec<Value> {
+        let record = self.records().pop().expect("a run goes on");
+        let text = fs::read_to_string(record).unwrap();
+        // The last line may still be written.
+        let lines = text
+            .split_inclusive('\n')
+            .filter(|line| line.ends_with('\n'));
+        let events = lines.map(|line| serde_json::from_str::<Value>(line).unwrap());
+        events.filter(|event| is(event, "round")).collect()
     }
 
     /// Bytes that have come in at the far end's interface.

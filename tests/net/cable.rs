@@ -2,6 +2,7 @@
 
 use crate::frames::{Kind, echoes};
 use crate::lab::{End, FAR, Lab};
+use crate::plumb::wait_for;
 use crate::{attempts, near};
 use std::process::Command;
 use std::time::Duration;
@@ -39,7 +40,10 @@ fn a_lab_leaves_nothing() {
     let there = namespaces();
     assert!(names.iter().all(|name| there.contains(name)), "{there}");
     let program = relay.start(End::Far, "sleep", &["100"]);
-    assert_eq!(relay.processes(End::Far), [program.pid()]);
+    // It is there once it has become what was started.
+    wait_for("a program at the far end", || {
+        (relay.processes(End::Far) == [program.pid()]).then_some(())
+    });
     drop((program, cable, relay));
     let left = namespaces();
     assert!(!names.iter().any(|name| left.contains(name)), "{left}");

@@ -24,7 +24,7 @@ struct Claim {
 /// Runs an experiment over the relay, and holds what it says against the relay's stamps.
 fn compare(experiment: &str, settings: &[String], claims: &[Claim]) {
     let lab = Lab::delayed(EACH_WAY);
-    let mut agent = Agent::start(&lab);
+    let agent = Agent::start(&lab);
     let settings: Vec<&str> = settings
         .iter()
         .flat_map(|setting| ["--set", setting.as_str()])
@@ -40,7 +40,6 @@ fn compare(experiment: &str, settings: &[String], claims: &[Claim]) {
             is_as_seen(claim, &run, &trips)
         })
     });
-    agent.serves(&lab);
     agent.ends();
     lab.is_left_clean();
 }
@@ -131,7 +130,8 @@ fn of_new_connections() {
     let set = |setting: &str| format!("net.connect.{setting}");
     let settings = [
         set("listener=ready"),
-        set("connections=8"),
+        set("closer=client"),
+        set("connections=4"),
         set("warm_up=1"),
     ];
     let claims = [Claim {
