@@ -1,7 +1,7 @@
 //! Agents in a lab, and what runs against them leave in their records.
 
-use crate::lab::{End, FAR, Lab, Program};
-use crate::plumb::{Answer, events, is, of, wait_for};
+use crate::lab::{End, FAR, Lab, PATIENCE, Program};
+use crate::plumb::{Answer, events, is, of, wait_for, wait_within};
 use serde_json::Value;
 use std::fs;
 use std::process::Command;
@@ -69,7 +69,7 @@ impl Agent {
     #[track_caller]
     pub fn ends(self) {
         crate::plumb::signal("TERM", self.program.pid());
-        let answer = self.program.ended(Duration::from_secs(10));
+        let answer = self.program.ended(PATIENCE);
         assert!(answer.err.len() < 100_000, "{answer:?}");
     }
 }
@@ -100,7 +100,7 @@ impl Lab {
     /// The whole run.
     pub fn run(&self, experiment: &str, url: &str, arguments: &[&str]) -> Recorded {
         let program = self.start_run(experiment, url, arguments);
-        self.recorded(program, crate::lab::PATIENCE)
+        self.recorded(program, PATIENCE)
     }
 
     /// Waits for a run's end and reads its record.
@@ -138,7 +138,7 @@ impl Lab {
     /// Waits until so much has come in at the far end from now on.
     pub fn wait_for_bytes(&self, bytes: u64) {
         let before = self.arrived_bytes();
-        wait_for("bytes at the far end", || {
+        wait_within(PATIENCE, "bytes at the far end", || {
             (self.arrived_bytes() >= before + bytes).then_some(())
         });
     }

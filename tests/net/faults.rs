@@ -76,7 +76,7 @@ fn a_cable_that_is_cut() {
     has_failed(&run, &[LOST, "nothing answers at"]);
     lab.mend();
     // The agent knows it no later.
-    wait_for("the end of the session at the agent", || {
+    wait_within(PATIENCE, "the end of the session at the agent", || {
         workers(agent.program.pid()).is_empty().then_some(())
     });
     agent.serves(&lab);
