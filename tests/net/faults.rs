@@ -3,7 +3,9 @@
 
 use crate::agents::{Agent, Recorded, url};
 use crate::lab::{End, Lab, PATIENCE, Program};
+use crate::launchers::serve_ssh;
 use crate::plumb::{signal, wait_for, wait_within, workers};
+use std::fs;
 use std::time::{Duration, Instant};
 
 /// One case that lasts: transfers of 16 MiB, on a cable that takes seconds for each.
@@ -30,6 +32,16 @@ fn in_the_middle() -> (Lab, Agent, Program) {
     let run = lab.start_run("net.bandwidth", &url(), LASTING);
     lab.wait_for_bytes(MIDDLE_BYTES);
     (lab, agent, run)
+}
+
+/// As [`in_the_middle`], with an agent that ssh starts and carries; itself the server of ssh.
+fn in_the_middle_by_ssh() -> (Lab, Program, Program) {
+    let lab = Lab::new();
+    lab.shape(BITS_PER_S, 32_768);
+    let (server, url) = serve_ssh(&lab);
+    let run = lab.start_run("net.bandwidth", &url, LASTING);
+    lab.wait_for_bytes(MIDDLE_BYTES);
+    (lab, server, run)
 }
 
 /// The round that is in its middle loses an end: it is given up in this time, for a reason that has all of
@@ -81,6 +93,42 @@ fn a_cable_that_is_cut() {
     });
     agent.serves(&lab);
     agent.ends();
+    lab.is_left_clean();
+}
+
+#[test]
+fn a_cable_that_is_cut_under_ssh() {
+    let (lab, server, run) = in_the_middle_by_ssh();
+    let words = ["the far end cannot be called", "connection timed out"];
+    is_void_in(&lab, CASE, &words, || lab.cut());
+    let run = lab.recorded(run, PATIENCE);
+    has_failed(&run, &[LOST, "no agent was started", "timed out"]);
+    lab.mend();
+    drop(server);
+    lab.is_left_clean();
+}
+
+#[test]
+fn an_agent_that_is_killed_under_ssh() {
+    let (lab, server, run) = in_the_middle_by_ssh();
+    let agent = lab.processes(End::Far).into_iter().find(|pid| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line == concat!(env!("CARGO_BIN_EXE_plumb"), "\0agent\0").as_bytes()
+    });
+    let agent = agent.expect("ssh has started an agent");
+    let words = [
+        "the far end peer (ssh:",
+        "the other end closed the connection",
+    ];
+    is_void_in(&lab, CASE, &words, || signal("KILL", agent));
+    // Another one is started, and the rest is measured: one round of it is enough.
+    wait_within(PATIENCE, "a round that counts", || {
+        let mut rounds = lab.rounds().into_iter();
+        rounds.find(|round| round["status"] == "ok")
+    });
+    signal("INT", run.pid());
+    let _ = run.ended(PATIENCE);
+    drop(server);
     lab.is_left_clean();
 }
 

@@ -1,7 +1,7 @@
 //! Every way to reach an agent, over a cable of its own; and one that is not this plumb's.
 
 use crate::agents::{Agent, Recorded, url};
-use crate::lab::{End, FAR, Lab};
+use crate::lab::{End, FAR, Lab, Program};
 use crate::plumb::of;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -62,17 +62,16 @@ fn by_any_program_that_can_start_one_elsewhere() {
 #[test]
 fn by_the_systems_own_ssh() {
     let lab = Lab::new();
-    let server = serve_ssh(&lab);
-    let url = format!("ssh://far-of-a-lab:2222{}", env!("CARGO_BIN_EXE_plumb"));
+    let (server, url) = serve_ssh(&lab);
     let run = lab.run("selftest.echo", &url, &[]);
     is_whole(&run, &url);
     drop(server);
     lab.is_left_clean();
 }
 
-/// A server of ssh at the far end with keys of its own, and an `ssh` in front of the near end's that knows
-/// them.
-fn serve_ssh(lab: &Lab) -> crate::lab::Program {
+/// A server of ssh at the far end with keys of its own, an `ssh` in front of the near end's that knows them,
+/// and the URL of an agent there. The server ends what a client that is gone had started.
+pub fn serve_ssh(lab: &Lab) -> (Program, String) {
     let dir = lab.dir(End::Far).join("ssh");
     fs::create_dir(&dir).unwrap();
     let path = |name: &str| dir.join(name).to_str().unwrap().to_owned();
@@ -85,7 +84,8 @@ fn serve_ssh(lab: &Lab) -> crate::lab::Program {
     fs::copy(path("id.pub"), path("auth")).unwrap();
     let server = format!(
         "Port 2222\nHostKey {}\nAuthorizedKeysFile {}\nPermitRootLogin prohibit-password\n\
-         PasswordAuthentication no\nKbdInteractiveAuthentication no\nUsePAM no\nStrictModes no\nPidFile none\n",
+         PasswordAuthentication no\nKbdInteractiveAuthentication no\nUsePAM no\nStrictModes no\nPidFile none\n\
+         ClientAliveInterval 3\nClientAliveCountMax 2\n",
         path("host"),
         path("auth")
     );
@@ -125,7 +125,8 @@ fn serve_ssh(lab: &Lab) -> crate::lab::Program {
         let listens = lab.in_net(End::Far, "ss", &["-Hltn", "sport = :2222"]);
         (!listens.is_empty()).then_some(())
     });
-    server
+    let url = format!("ssh://far-of-a-lab:2222{}", env!("CARGO_BIN_EXE_plumb"));
+    (server, url)
 }
 
 #[test]
