@@ -246,6 +246,10 @@ fn echoes_that_are_lost_count_as_long() {
     assert_eq!(run.answer.code, Some(0), "{:?}", run.answer);
     are_censored(&run, "round_trip");
     are_censored(&run, "kernel_round_trip");
+    let record = lab.records().pop().unwrap();
+    let plumb = env!("CARGO_BIN_EXE_plumb");
+    let report = lab.in_net(End::Near, plumb, &["report", record.to_str().unwrap()]);
+    assert!(report.contains("events that never ended"), "{report}");
     for share in run.values("loss", &[]) {
         assert!((0.0..=0.5).contains(&share), "one in fifty: {share}");
     }
