@@ -11,6 +11,7 @@ use crate::stats::disturbed::{Deltas, judge};
 use anyhow::{Context, Error, Result, bail};
 use record::case::Series;
 use record::event::{Calibration, Event, FailedCase};
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -20,6 +21,9 @@ const PATIENCE: u32 = 10;
 const PATIENCE_LEAST: Duration = Duration::from_secs(30);
 /// Time for the ends of a connection to find each other, and to drain.
 const LINK_TIME: Duration = Duration::from_secs(20);
+
+/// What stands before the names of the far end's counters in a round's environment.
+const OF_FAR: &str = "far_";
 
 /// Time for one end to say why it failed, when the other has.
 const LAST_WORDS_TIME: Duration = Duration::from_millis(300);
@@ -118,10 +122,11 @@ pub fn measure(
         let (more, far) = collect(worker.as_mut(), Instant::now() + LINK_TIME, stop)
             .context("the far end failed")?;
         events.extend(more);
-        let of_far = far.environment.into_iter();
+        let cpus = ("cpus".to_owned(), far.cpus.len() as f64);
+        let of_far = far.environment.into_iter().chain([cpus]);
         ended
             .environment
-            .extend(of_far.map(|(name, value)| (format!("far_{name}"), value)));
+            .extend(of_far.map(|(name, value)| (format!("{OF_FAR}{name}"), value)));
     }
     Ok((events, ended))
 }
@@ -232,7 +237,10 @@ fn collect(
             FromWorker::Samples(samples) => events.push(Event::Samples(samples)),
             FromWorker::Histogram(histogram) => events.push(Event::Histogram(histogram)),
             FromWorker::Trace(trace) => events.push(Event::Trace(trace)),
-            FromWorker::Alive(_) => deadline = Instant::now() + patience,
+            FromWorker::Alive(_) => {
+                deadline = Instant::now() + patience;
+                continue;
+            }
             FromWorker::Done(done) => {
                 let ended = Ended {
                     window_ns: done.window_ns,
@@ -250,6 +258,13 @@ fn collect(
             | FromWorker::MayHangIn(_)) => {
                 bail!("the worker sent {other:?} in the middle of a round")
             }
+        }
+        // Also one that talks without end does not come to an end.
+        if Instant::now() >= deadline {
+            bail!(Silent(format!(
+                "it talked on for {:.0} s and came to no end",
+                patience.as_secs_f64()
+            )));
         }
     }
 }
@@ -282,13 +297,40 @@ pub fn given_up(error: &Error, series: &Series) -> Vec<FailedCase> {
     failed.collect()
 }
 
-/// Why a round counts as disturbed (METHOD §4). Counters that could not be read disturb nothing.
+/// Why a round counts as disturbed (METHOD §4): what happened around its worker, and around the one at its far
+/// end, where that has one. Counters that could not be read disturb nothing.
 pub fn disturbances(ended: &Ended) -> Vec<String> {
-    let read = |name: &str| ended.environment.get(name).copied();
+    let near = deltas(ended.window_ns, ended.cpus.len(), &ended.environment, "");
+    let mut reasons = Vec::new();
+    if ended.window_ns > 0.0 {
+        reasons.extend(judge(&near).iter().map(ToString::to_string));
+    }
+    let of_far = |name: &str| ended.environment.get(&format!("{OF_FAR}{name}")).copied();
+    let Some(window_ns) = of_far("window_ns").filter(|window_ns| *window_ns > 0.0) else {
+        return reasons;
+    };
+    let cpus = of_far("cpus").unwrap_or(1.0).max(1.0) as usize;
+    // Of the far end only what is done to its CPUs: how it waits, and what its threads do to each other between
+    // two cases, is the experiment's own.
+    let far = Deltas {
+        migrations: 0,
+        major_faults: 0,
+        involuntary_switches: 0,
+        foreign_ns: 0.0,
+        run_delay_share: 0.0,
+        ..deltas(window_ns, cpus, &ended.environment, OF_FAR)
+    };
+    let told = judge(&far);
+    reasons.extend(told.iter().map(|reason| format!("far end: {reason}")));
+    reasons
+}
+
+fn deltas(window_ns: f64, cpus: usize, environment: &BTreeMap<String, f64>, of: &str) -> Deltas {
+    let read = |name: &str| environment.get(&format!("{of}{name}")).copied();
     let count = |name: &str| read(name).unwrap_or(0.0).max(0.0) as u64;
-    let deltas = Deltas {
+    Deltas {
         // Steal is summed over the CPUs that measured.
-        window_ns: ended.window_ns * ended.cpus.len().max(1) as f64,
+        window_ns: window_ns * cpus.max(1) as f64,
         steal_ns: read("steal_ns").unwrap_or(0.0),
         throttled_ns: read("throttled_ns").unwrap_or(0.0),
         migrations: count("migrations"),
@@ -296,12 +338,11 @@ pub fn disturbances(ended: &Ended) -> Vec<String> {
         involuntary_switches: count("involuntary_switches") + count("foreign_switches"),
         planned_switches: count("planned_switches"),
         foreign_ns: read("foreign_ns").unwrap_or(0.0),
-        run_delay_share: read("minded_run_delay_ns").unwrap_or(0.0) / ended.window_ns,
+        run_delay_share: read("minded_run_delay_ns").unwrap_or(0.0) / window_ns,
         core_clock_before_hz: read("core_hz_before"),
         core_clock_after_hz: read("core_hz_after"),
-    };
-    if ended.window_ns <= 0.0 {
-        return Vec::new();
     }
-    judge(&deltas).iter().map(ToString::to_string).collect()
 }
+
+#[cfg(test)]
+mod tests;
