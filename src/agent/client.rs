@@ -65,6 +65,7 @@ pub struct Remote {
     line: RefCell<Line>,
     /// Number of the last round.
     round: Cell<u64>,
+    met: Cell<bool>,
 }
 
 /// How an agent is reached just now.
@@ -110,6 +111,7 @@ impl Remote {
             facts,
             line: RefCell::new(Line::Up(connection)),
             round: Cell::new(0),
+            met: Cell::new(false),
         })
     }
 
@@ -125,6 +127,7 @@ impl Remote {
             facts,
             line: RefCell::new(Line::Up(Connection { channel, carrier })),
             round: Cell::new(0),
+            met: Cell::new(false),
         }
     }
 
@@ -167,7 +170,7 @@ impl Remote {
             match error.downcast_ref::<Busy>() {
                 _ if is_interrupt(&error) => return Err(error),
                 // With what this session had lost, of which it has not heard yet.
-                Some(busy) if busy.by == self.open.host_name && waited < BUSY_TIME => {}
+                Some(busy) if busy.by == printable(&self.open.host_name) && waited < BUSY_TIME => {}
                 // The next round tries again.
                 Some(_) => return Err(error),
                 None if waited < patience && !error.is::<Another>() => {}
@@ -235,6 +238,10 @@ impl FarHost for Remote {
             order: None,
             serves: false,
         }))
+    }
+
+    fn met(&self) -> &Cell<bool> {
+        &self.met
     }
 
     fn header(&self) -> PeerHeader {
@@ -498,5 +505,46 @@ fn shown(url: &PeerUrl) -> String {
     match url.name.as_str() {
         super::url::NAMELESS => url.text.clone(),
         name => format!("{name}={}", url.text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{away_time, check_address};
+    use std::time::Duration;
+
+    #[test]
+    fn an_address_is_one_hosts_and_this_ones_only_here() {
+        let check = |address: &str, there: &str, word: Option<&str>| {
+            let checked = check_address(address.parse().expect(address), there, "here");
+            let told = checked.err().map(|error| error.to_string());
+            match word {
+                None => assert_eq!(told, None, "{address}"),
+                Some(word) => assert!(
+                    told.as_ref().is_some_and(|told| told.contains(word)),
+                    "{address}: {told:?}"
+                ),
+            }
+        };
+        for local in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
+            check(local, "here", None);
+            check(local, "there", Some("--data ADDR"));
+        }
+        for address in ["10.1.2.3", "2001:db8::1"] {
+            check(address, "here", None);
+            check(address, "there", None);
+        }
+        for many in ["0.0.0.0", "::", "224.0.0.1", "ff02::1", "255.255.255.255"] {
+            check(many, "there", Some("no host's address"));
+            check(many, "here", Some("no host's address"));
+        }
+    }
+
+    #[test]
+    fn a_lost_connection_is_tried_for_a_part_of_the_session() {
+        assert_eq!(away_time(0.0), Duration::ZERO);
+        assert_eq!(away_time(f64::NAN), Duration::ZERO);
+        assert_eq!(away_time(360.0), Duration::from_secs(18));
+        assert_eq!(away_time(1e12), Duration::from_secs(60));
     }
 }

@@ -9,8 +9,9 @@ use crate::session::passes::Ended;
 use crate::session::{FarWorker, Setup, is_interrupt};
 use crate::stats::disturbed::{Deltas, judge};
 use anyhow::{Context, Error, Result, bail};
-use record::case::Series;
+use record::case::{Case, Order, Series};
 use record::event::{Calibration, Event, FailedCase};
+use record::key::CaseId;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -21,6 +22,9 @@ const PATIENCE: u32 = 10;
 const PATIENCE_LEAST: Duration = Duration::from_secs(30);
 /// Time for the ends of a connection to find each other, and to drain.
 const LINK_TIME: Duration = Duration::from_secs(20);
+
+/// The experiment that proves that two ends find each other.
+const GREETING: &str = "selftest.echo";
 
 /// What stands before the names of the far end's counters in a round's environment.
 const OF_FAR: &str = "far_";
@@ -98,6 +102,7 @@ pub fn measure(
     let mut far = if live.work.experiment.two_ended() {
         Some(far_end(setup, &order, stop)?)
     } else {
+        meet(setup, &order, stop)?;
         None
     };
     let endpoint = far.as_ref().map(|(_, endpoint)| endpoint.clone());
@@ -118,17 +123,35 @@ pub fn measure(
         (measured, _) => measured?,
     };
     if let Some((mut worker, _)) = far {
-        worker.order(&ToWorker::Drain)?;
-        let (more, far) = collect(worker.as_mut(), Instant::now() + LINK_TIME, stop)
-            .context("the far end failed")?;
-        events.extend(more);
-        let cpus = ("cpus".to_owned(), far.cpus.len() as f64);
-        let of_far = far.environment.into_iter().chain([cpus]);
-        ended
-            .environment
-            .extend(of_far.map(|(name, value)| (format!("{OF_FAR}{name}"), value)));
+        drained(worker.as_mut(), &mut events, &mut ended, stop)?;
+        if let Some(remote) = site
+            .peer
+            .as_ref()
+            .and_then(|peer| setup.remotes.get(&peer.name))
+        {
+            remote.met().set(true);
+        }
     }
     Ok((events, ended))
+}
+
+/// Ends a round at its far end, which adds what it saw.
+fn drained(
+    worker: &mut dyn FarWorker,
+    events: &mut Vec<Event>,
+    ended: &mut Ended,
+    stop: &AtomicBool,
+) -> Result<()> {
+    worker.order(&ToWorker::Drain)?;
+    let (more, far) =
+        collect(worker, Instant::now() + LINK_TIME, stop).context("the far end failed")?;
+    events.extend(more);
+    let cpus = ("cpus".to_owned(), far.cpus.len() as f64);
+    let of_far = far.environment.into_iter().chain([cpus]);
+    ended
+        .environment
+        .extend(of_far.map(|(name, value)| (format!("{OF_FAR}{name}"), value)));
+    Ok(())
 }
 
 /// Has the files made that the rounds of a series only read. Where that fails, the series has no rounds
@@ -206,6 +229,45 @@ fn far_end<'a>(
         FromWorker::Failed(chain) => bail!("the far end failed: {}", chain.join(": ")),
         other => bail!("the far end answered with {other:?} before it listened"),
     }
+}
+
+/// Makes sure, once a run, that a far end which nobody serves at is where its agent says: that host is sent
+/// what it has not asked for, and an agent may be mistaken about its address, or lie.
+fn meet(setup: &Setup, order: &RoundOrder, stop: &AtomicBool) -> Result<()> {
+    let far = order
+        .series
+        .cases
+        .first()
+        .and_then(|case| case.id.text(FAR));
+    let remote = far.and_then(|far| setup.remotes.get(far).map(|remote| (far, remote)));
+    let Some((far, remote)) = remote.filter(|(_, remote)| !remote.met().get()) else {
+        return Ok(());
+    };
+    let greeting = Case::new(CaseId::new().with(FAR, far).with("messages", 1_u64));
+    let order = RoundOrder {
+        series: Series {
+            experiment: GREETING.to_owned(),
+            name: String::new(),
+            order: Order::Shuffled,
+            cases: vec![greeting],
+            settings: [("end".to_owned(), "serves".into())].into(),
+        },
+        rehearsal: true,
+        ..order.clone()
+    };
+    let (mut worker, endpoint) = far_end(setup, &order, stop)?;
+    let mut near = Worker::start()?;
+    near.order(&ToWorker::Round(Box::new(RoundOrder {
+        far: Some(endpoint),
+        ..order
+    })))?;
+    let met = collect(&mut near, Instant::now() + LINK_TIME, stop);
+    met.map_err(|error| with_far(error, worker.as_mut(), stop))
+        .with_context(|| format!("the far end {far} was not found where its agent says"))?;
+    worker.order(&ToWorker::Drain)?;
+    collect(worker.as_mut(), Instant::now() + LINK_TIME, stop).context("the far end failed")?;
+    remote.met().set(true);
+    Ok(())
 }
 
 /// Why the near end failed, with what the far end says of itself, where it failed as well: of the two, the
