@@ -15,6 +15,7 @@ use crate::session::{FarHost, FarWorker, is_interrupt};
 use anyhow::{Context, Error, Result, anyhow, bail};
 use record::event::PeerHeader;
 use std::cell::{Cell, RefCell};
+use std::net::IpAddr;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -27,6 +28,13 @@ const WELCOME_TIME: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_secs(5);
 /// Before a lost connection is made again: one that was killed is gone by then, or was started again.
 const PAUSE: Duration = Duration::from_secs(1);
+/// A lost connection is tried again for this part of the session's time, and for this long at most.
+const AWAY_PART: f64 = 0.05;
+const AWAY_TIME_MAX: Duration = Duration::from_secs(60);
+/// One that could not be had again is left alone for so long: there is more to measure than against it.
+const GONE_TIME: Duration = Duration::from_secs(60);
+/// An agent finds out within this time that the session which it serves has lost it.
+const BUSY_TIME: Duration = Duration::from_secs(25);
 /// Nothing that is said at the end is waited for longer.
 const PARTING_TIME: Duration = Duration::from_secs(1);
 
@@ -41,15 +49,23 @@ struct Busy {
     by: String,
 }
 
+/// Who answers is not who answered before.
+#[derive(Debug, Error)]
+#[error("{0}")]
+struct Another(String);
+
 /// An agent that was reached, and is reached again by itself when a round finds the connection lost.
 pub struct Remote {
     url: PeerUrl,
     key: Option<Key>,
     open: Open,
+    /// Identity of this host.
+    here: String,
     facts: Facts,
     line: RefCell<Line>,
     /// Number of the last round.
     round: Cell<u64>,
+    met: Cell<bool>,
 }
 
 /// How an agent is reached just now.
@@ -57,8 +73,8 @@ enum Line {
     Up(Connection),
     /// Lost, and not tried again yet.
     Lost,
-    /// Lost, and could not be had again: why.
-    Gone(String),
+    /// Lost, and could not be had again: why, and since when.
+    Gone(String, Instant),
 }
 
 /// A connection, and what carries it.
@@ -68,7 +84,8 @@ struct Connection {
 }
 
 impl Remote {
-    /// Reaches an agent, and hears of its host. `key` is what a `tcp://` one shares; `open` says who asks.
+    /// Reaches an agent, and hears of its host. `key` is what a `tcp://` one shares; `open` says who asks, `here`
+    /// is the identity of this host.
     ///
     /// # Errors
     /// It cannot be reached, or refuses, with the way out; [`crate::session::child::Interrupted`].
@@ -76,9 +93,10 @@ impl Remote {
         url: PeerUrl,
         key: Option<Key>,
         open: Open,
+        here: &str,
         stop: &AtomicBool,
     ) -> Result<Remote> {
-        let (connection, facts) = reached(&url, key.as_ref(), &open, stop)
+        let (connection, facts) = reached(&url, key.as_ref(), &open, here, stop)
             .with_context(|| format!("--peer {}", shown(&url)))?;
         let open = Open {
             // Those that it has now, it has when it is reached again.
@@ -89,9 +107,11 @@ impl Remote {
             url,
             key,
             open,
+            here: here.to_owned(),
             facts,
             line: RefCell::new(Line::Up(connection)),
             round: Cell::new(0),
+            met: Cell::new(false),
         })
     }
 
@@ -103,9 +123,11 @@ impl Remote {
             url,
             key: None,
             open: Open::default(),
+            here: String::new(),
             facts,
             line: RefCell::new(Line::Up(Connection { channel, carrier })),
             round: Cell::new(0),
+            met: Cell::new(false),
         }
     }
 
@@ -125,43 +147,58 @@ impl Remote {
         }
     }
 
-    /// Has a connection: the one that it had, or a new one where that was lost. It is tried once.
+    /// Has a connection: the one that it had, or a new one where that was lost. That is tried for a part of
+    /// the session's time; who is then still away is tried again when [`GONE_TIME`] is over.
     fn ensure_up(&self, stop: &AtomicBool) -> Result<()> {
         let mut line = self.line.borrow_mut();
-        match &*line {
+        let patience = match &*line {
             Line::Up(_) => return Ok(()),
-            Line::Gone(why) => bail!("{why}"),
-            Line::Lost => {}
-        }
-        match self.again(stop) {
-            Ok(connection) => {
-                *line = Line::Up(connection);
-                Ok(())
-            }
-            // It may still be busy with what this session had lost: the next round tries again.
-            Err(error) if is_interrupt(&error) || error.is::<Busy>() => Err(error),
-            Err(error) => {
-                let why = format!(
-                    "the connection was lost and cannot be had again ({error:#}); nothing more is measured \
-                     against it, `plumb run --resume` tries again"
-                );
-                *line = Line::Gone(why.clone());
-                bail!("{why}")
+            Line::Gone(why, since) if since.elapsed() < GONE_TIME => bail!("{why}"),
+            Line::Gone(..) => Duration::ZERO,
+            Line::Lost => away_time(self.open.expected_s),
+        };
+        let begun = Instant::now();
+        loop {
+            let error = match self.again(stop) {
+                Ok(connection) => {
+                    *line = Line::Up(connection);
+                    return Ok(());
+                }
+                Err(error) => error,
+            };
+            let waited = begun.elapsed();
+            match error.downcast_ref::<Busy>() {
+                _ if is_interrupt(&error) => return Err(error),
+                // With what this session had lost, of which it has not heard yet.
+                Some(busy) if busy.by == printable(&self.open.host_name) && waited < BUSY_TIME => {}
+                // The next round tries again.
+                Some(_) => return Err(error),
+                None if waited < patience && !error.is::<Another>() => {}
+                None => {
+                    let why = format!(
+                        "the connection was lost and cannot be had again ({error:#}); rounds against it fail \
+                         until it is tried again, {} s later",
+                        GONE_TIME.as_secs()
+                    );
+                    *line = Line::Gone(why.clone(), Instant::now());
+                    bail!("{why}")
+                }
             }
         }
     }
 
     fn again(&self, stop: &AtomicBool) -> Result<Connection> {
         reach::pause(PAUSE, stop)?;
-        let (connection, facts) = reached(&self.url, self.key.as_ref(), &self.open, stop)?;
+        let (connection, facts) =
+            reached(&self.url, self.key.as_ref(), &self.open, &self.here, stop)?;
         let (then, now) = (&self.facts.host.identity.hash, &facts.host.identity.hash);
         if then != now || self.facts.address != facts.address {
-            bail!(
+            bail!(Another(format!(
                 "another machine answers now (identity {} at {}; it was {then} at {})",
                 printable(now),
                 facts.address,
                 self.facts.address
-            );
+            )));
         }
         Ok(connection)
     }
@@ -201,6 +238,10 @@ impl FarHost for Remote {
             order: None,
             serves: false,
         }))
+    }
+
+    fn met(&self) -> &Cell<bool> {
+        &self.met
     }
 
     fn header(&self) -> PeerHeader {
@@ -357,11 +398,18 @@ impl Drop for RemoteWorker<'_> {
     }
 }
 
+/// How long a lost connection is tried again in a session that is to take so long, in seconds.
+fn away_time(expected_s: f64) -> Duration {
+    let time = Duration::try_from_secs_f64(expected_s * AWAY_PART).unwrap_or_default();
+    time.min(AWAY_TIME_MAX)
+}
+
 /// A connection to an agent that lets this session in.
 fn reached(
     url: &PeerUrl,
     key: Option<&Key>,
     open: &Open,
+    here: &str,
     stop: &AtomicBool,
 ) -> Result<(Connection, Facts)> {
     let (mut connection, near_address) = connected(url, key, stop)?;
@@ -372,7 +420,10 @@ fn reached(
     match welcomed(&mut connection.channel, &open, stop) {
         Err(error) if error.downcast_ref::<Lost>().is_some() => Err(connection.told(error)),
         Err(error) => Err(error),
-        Ok(facts) => Ok((connection, facts)),
+        Ok(facts) => {
+            check_address(facts.address, &facts.host.identity.hash, here)?;
+            Ok((connection, facts))
+        }
     }
 }
 
@@ -380,7 +431,7 @@ fn connected(
     url: &PeerUrl,
     key: Option<&Key>,
     stop: &AtomicBool,
-) -> Result<(Connection, Option<std::net::IpAddr>)> {
+) -> Result<(Connection, Option<IpAddr>)> {
     let (carrier, output, input) = match &url.way {
         Way::Tcp { host, port } => {
             let key = key.context(
@@ -429,10 +480,71 @@ fn welcomed(channel: &mut Channel, open: &Open, stop: &AtomicBool) -> Result<Fac
     }
 }
 
+/// Checks that an agent's address, to which experiments are to send, can be that of one host, and that of this
+/// one only where the agent runs here: whatever an agent says, no traffic goes to many, and none that stays at
+/// home is taken for a link's.
+fn check_address(address: IpAddr, there: &str, here: &str) -> Result<()> {
+    let address = address.to_canonical();
+    let is_broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
+    if address.is_unspecified() || address.is_multicast() || is_broadcast {
+        bail!(
+            "the agent says that its data connections go to {address}, which is no host's address"
+        );
+    }
+    if address.is_loopback() && there != here {
+        bail!(
+            "the agent says that its data connections go to {address}: from here that is this host, and it \
+             runs on another; start it with --data ADDR, an address of its host that this one reaches"
+        );
+    }
+    Ok(())
+}
+
 /// As it was typed.
 fn shown(url: &PeerUrl) -> String {
     match url.name.as_str() {
         super::url::NAMELESS => url.text.clone(),
         name => format!("{name}={}", url.text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{away_time, check_address};
+    use std::time::Duration;
+
+    #[test]
+    fn an_address_is_one_hosts_and_this_ones_only_here() {
+        let check = |address: &str, there: &str, word: Option<&str>| {
+            let checked = check_address(address.parse().expect(address), there, "here");
+            let told = checked.err().map(|error| error.to_string());
+            match word {
+                None => assert_eq!(told, None, "{address}"),
+                Some(word) => assert!(
+                    told.as_ref().is_some_and(|told| told.contains(word)),
+                    "{address}: {told:?}"
+                ),
+            }
+        };
+        for local in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
+            check(local, "here", None);
+            check(local, "there", Some("--data ADDR"));
+        }
+        for address in ["10.1.2.3", "2001:db8::1"] {
+            check(address, "here", None);
+            check(address, "there", None);
+        }
+        for many in ["0.0.0.0", "::", "224.0.0.1", "ff02::1", "255.255.255.255"] {
+            check(many, "there", Some("no host's address"));
+            check(many, "here", Some("no host's address"));
+        }
+    }
+
+    #[test]
+    fn a_lost_connection_is_tried_for_a_part_of_the_session() {
+        assert_eq!(away_time(0.0), Duration::ZERO);
+        assert_eq!(away_time(f64::NAN), Duration::ZERO);
+        assert_eq!(away_time(360.0), Duration::from_secs(18));
+        assert_eq!(away_time(1e12), Duration::from_secs(60));
     }
 }

@@ -1,6 +1,7 @@
 //! Programs that start an agent elsewhere and carry its standard streams: the system's ssh, or any
 //! other that the user names.
 
+use super::message::printable;
 use super::url::Ssh;
 use anyhow::{Context, Result};
 use std::fmt::Write as _;
@@ -12,6 +13,9 @@ use std::time::{Duration, Instant};
 
 /// ssh gives up reaching the host after so long.
 const SSH_CONNECT_S: u32 = 10;
+/// ssh asks a silent host for a sign of life after so long, and ends after so many in vain.
+const SSH_ALIVE_S: u32 = 15;
+const SSH_ALIVE_COUNT: u32 = 2;
 /// A program that is over or was killed is waited for so long.
 const REAP_TIME: Duration = Duration::from_secs(2);
 /// Bytes kept of what a program said on its standard error.
@@ -41,10 +45,18 @@ pub fn arguments(ssh: &Ssh) -> Vec<String> {
     let mut arguments: Vec<String> = ["-T", "-x", "-a"].map(str::to_owned).into();
     let options = [
         "BatchMode=yes".to_owned(),
-        // Others would lose their connections when this one is ended.
+        // A connection of its own: one shared with others has their address and their time limits.
         "ControlMaster=no".to_owned(),
+        "ControlPath=none".to_owned(),
         format!("ConnectTimeout={SSH_CONNECT_S}"),
+        // One that is cut is found by both ends, and one that rests is kept by what translates addresses.
+        format!("ServerAliveInterval={SSH_ALIVE_S}"),
+        format!("ServerAliveCountMax={SSH_ALIVE_COUNT}"),
         "ClearAllForwardings=yes".to_owned(),
+        // What a configuration for people at terminals may say, and no agent lives with.
+        "RemoteCommand=none".to_owned(),
+        "PermitLocalCommand=no".to_owned(),
+        "LogLevel=INFO".to_owned(),
     ];
     arguments.extend(options.map(|option| format!("-o{option}")));
     if let Some(user) = &ssh.user {
@@ -139,9 +151,10 @@ impl Carrier {
         }
         self.listen();
         let said = String::from_utf8_lossy(&self.said);
-        let said: Vec<&str> = said
+        // It is another host's text.
+        let said: Vec<String> = said
             .lines()
-            .map(str::trim)
+            .map(|line| printable(line.trim()))
             .filter(|line| !line.is_empty())
             .collect();
         told(
@@ -227,10 +240,12 @@ fn told(
     text
 }
 
-/// A word as a POSIX shell takes it back.
+/// A path as a POSIX shell takes it back; `~/` at its beginning stays the home directory.
 fn quoted(word: &str) -> String {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:,@%~".contains(letter);
-    if word.chars().all(plain) {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:,@%".contains(letter);
+    if let Some(below) = word.strip_prefix("~/") {
+        format!("~/{}", quoted(below))
+    } else if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()
     } else {
         format!("'{}'", word.replace('\'', r"'\''"))
@@ -253,7 +268,16 @@ mod tests {
             other => panic!("{url} is {other:?}"),
         };
         let all = of("ssh://me@far:2222/opt/my plumb");
-        assert!(all.contains(&"-oBatchMode=yes".to_owned()), "{all:?}");
+        for option in [
+            "BatchMode=yes",
+            "ControlPath=none",
+            "RemoteCommand=none",
+            "PermitLocalCommand=no",
+            "ServerAliveInterval=15",
+            "ServerAliveCountMax=2",
+        ] {
+            assert!(all.contains(&format!("-o{option}")), "{option}: {all:?}");
+        }
         let end: Vec<&str> = all.iter().rev().take(5).rev().map(String::as_str).collect();
         let expected = ["-lme", "-p2222", "--", "far", "exec '/opt/my plumb' agent"];
         assert_eq!(end, expected);
@@ -271,6 +295,20 @@ mod tests {
     fn a_shell_takes_words_back() {
         assert_eq!(quoted("/opt/plumb-0.1"), "/opt/plumb-0.1");
         assert_eq!(quoted("it's; rm"), r"'it'\''s; rm'");
+        assert_eq!(quoted("~/my plumb"), "~/'my plumb'");
+        assert_eq!(quoted("a~b"), "'a~b'");
+    }
+
+    #[test]
+    fn last_words_steer_no_terminal() {
+        let (mut carrier, _output, _input) =
+            Carrier::exec(r"printf 'no\033[2J way\007\nhome\r' >&2; exit 7").expect("a shell");
+        let told = carrier.last_words();
+        assert!(
+            told.contains("no [2J way  home") || told.contains("no [2J way home"),
+            "{told:?}"
+        );
+        assert!(!told.chars().any(char::is_control), "{told:?}");
     }
 
     #[test]

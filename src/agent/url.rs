@@ -145,7 +145,14 @@ fn ssh(rest: &str) -> Result<Way, String> {
         );
     }
     // ssh would take one that begins so for an option.
-    if user.is_some_and(|user| user.is_empty() || user.starts_with('-')) {
+    let is_user = |user: &str| {
+        // A domain's user has a backslash in the middle.
+        !user.is_empty()
+            && !user.starts_with('-')
+            && !user.ends_with('\\')
+            && user.chars().all(|c| is_plain(c, "@+\\"))
+    };
+    if user.is_some_and(|user| !is_user(user)) {
         return Err("the user before `@` is none".to_owned());
     }
     let (host, port) = host_and_port(place)?;
@@ -179,6 +186,12 @@ fn exec(command: &str) -> Result<Way, String> {
     }
 }
 
+/// Whether a name may hold this. ssh's configuration may hand it to a shell (ProxyCommand, Match exec), which
+/// must find nothing in it to act on.
+fn is_plain(c: char, more: &str) -> bool {
+    c.is_alphanumeric() || ".-_%".contains(c) || more.contains(c)
+}
+
 /// A host, in brackets where it is an IPv6 address, and the port after it.
 fn host_and_port(place: &str) -> Result<(String, Option<u16>), String> {
     let (host, port) = match place.strip_prefix('[') {
@@ -201,8 +214,7 @@ fn host_and_port(place: &str) -> Result<(String, Option<u16>), String> {
         },
     };
     let is_host = |host: &str| {
-        let fits = |c: char| !c.is_whitespace() && !"/@[]".contains(c);
-        !host.is_empty() && !host.starts_with('-') && host.chars().all(fits)
+        !host.is_empty() && !host.starts_with('-') && host.chars().all(|c| is_plain(c, ":"))
     };
     if !is_host(host) {
         return Err(format!("`{host}` is no host"));
@@ -281,6 +293,13 @@ mod tests {
         check("ssh://", "`` is no host");
         check("ssh://-oProxyCommand=x", "no host");
         check("ssh://-l@far", "the user");
+        check("ssh://me\\@far", "the user");
+        for shell in [
+            "$(id)", "`id`", "a;id", "a'b", "a\"b", "a|b", "a&b", "a>b", "a*",
+        ] {
+            check(&format!("ssh://{shell}"), "no host");
+            check(&format!("ssh://{shell}@far"), "the user");
+        }
         check("ssh://me:secret@far", "no password");
         check("ssh://far:port", "no port");
         check("ssh://far:0", "no port");

@@ -1,8 +1,10 @@
 //! `plumb run`: measure.
 
+use crate::agent::url::{PeerUrl, Way};
 use crate::cmd::report::{Format, render};
-use crate::cmd::site::{Choice, host_name};
+use crate::cmd::site::{self, Choice, host_name};
 use crate::cmd::{Failure, output};
+use crate::host::Host;
 use crate::session::live::OVER_BUDGET;
 use crate::session::{self, Observer, Progress, Setup};
 use crate::store::journal::{self, WorkDir};
@@ -26,7 +28,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Continue an interrupted or killed run, with the options it was started with
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["selectors", "preset", "budget", "precision", "seed", "set", "cpu", "dir", "peer", "key_file", "out"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["selectors", "preset", "budget", "precision", "seed", "set", "cpu", "dir", "key_file", "out"])]
     resume: Option<String>,
     /// Also write the report as one HTML page
     #[arg(long, value_name = "FILE.html")]
@@ -55,7 +57,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let continued = args.resume.is_some();
     let begun = match &args.resume {
         _ if is_set(&stop) => Err(nothing_yet(continued)),
-        Some(run) => resume(&store, run, &stop),
+        Some(run) => resume(&store, run, &args.choice.peer, &stop),
         None => start(&store, &args, &stop),
     };
     // What failed after a signal failed for it.
@@ -148,9 +150,13 @@ fn nothing_left(setup: &Setup) -> Result<(), Failure> {
     )))
 }
 
+/// A run that goes on. Nobody elsewhere is reached, and nothing that the record names is started, before it is
+/// clear that the record is this machine's and that whoever resumes it means its far ends; `peers` are those
+/// on the command line.
 fn resume(
     store: &Store,
     name: &str,
+    peers: &[String],
     stop: &AtomicBool,
 ) -> Result<(Setup, RecordFile, Option<Run>), Failure> {
     let usage = |error: anyhow::Error| Failure::Usage(format!("{error:#}"));
@@ -166,10 +172,8 @@ fn resume(
             path.display()
         )));
     }
-    let choice = Choice::of(&run.header.options, run.header.seed)?;
-    let mut setup = choice.setup(Some(run.header.run.clone()), &run.header.peers, stop)?;
-    let identity = &setup.site.host.identity.hash;
-    if *identity != run.header.identity {
+    let identity = Host::read(&site::root(None)?).identity.hash;
+    if identity != run.header.identity {
         return Err(Failure::Usage(format!(
             "{} was measured on another machine (identity {}, here {identity}); resume it there, or `plumb run` here",
             path.display(),
@@ -182,6 +186,9 @@ fn resume(
             path.display()
         )));
     };
+    meant(store, &path, &run.header.options.peers, peers)?;
+    let choice = Choice::of(&run.header.options, run.header.seed)?;
+    let mut setup = choice.setup(Some(run.header.run.clone()), &run.header.peers, stop)?;
     if let Some(difference) = difference(plan, &setup.planned.plan) {
         return Err(Failure::Usage(format!(
             "{} has another plan than this plumb makes here ({difference}); start a new `plumb run`",
@@ -198,6 +205,35 @@ fn resume(
     }
     setup.site.cpus.clone_from(&run.header.cpus);
     Ok((setup, file, Some(recording.run)))
+}
+
+/// Checks that the far ends of a record are meant. A record can come from anywhere, and a far end that is
+/// started is a command: what lies outside of the store starts none that is not on the command line as well.
+fn meant(store: &Store, path: &Path, then: &[String], now: &[String]) -> Result<(), Failure> {
+    if !now.is_empty() && now != then {
+        return Err(Failure::Usage(format!(
+            "a resumed run keeps its far ends ({}): leave --peer out, or start a new `plumb run`",
+            then.join(", ")
+        )));
+    }
+    if !now.is_empty() || store.holds(path) {
+        return Ok(());
+    }
+    let peers = PeerUrl::parse_all(then).map_err(|error| Failure::Usage(error.to_string()))?;
+    if peers.iter().all(|peer| matches!(peer.way, Way::Tcp { .. })) {
+        return Ok(());
+    }
+    let repeated: Vec<String> = then
+        .iter()
+        .map(|peer| format!("--peer '{}'", peer.replace('\'', r"'\''")))
+        .collect();
+    Err(Failure::Usage(format!(
+        "{} is no file of the store, and would start far ends by its own words; if you mean them, repeat them: \
+         plumb run --resume {} {}",
+        path.display(),
+        quoted(path),
+        repeated.join(" ")
+    )))
 }
 
 /// The run's own directory below the one of `--dir`, and those that series have elsewhere;

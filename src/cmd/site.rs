@@ -194,7 +194,8 @@ impl Choice {
         let budget = Duration::from_secs_f64(options.budget_s);
         // Until when others are told that the agents are busy.
         let takes = name.as_ref().map_or(PLANNING, |_| budget);
-        let remotes = self.connect(peers, takes, then, stop)?;
+        let here = &site.host.identity.hash;
+        let remotes = self.connect(peers, here, takes, then, stop)?;
         site.peers = remotes.iter().map(Remote::peer).collect();
         let planned: Planned = plan::plan(FAMILIES, &selection, &settings, preset, budget, &site)
             .map_err(|e| usage(&e))?;
@@ -219,10 +220,11 @@ impl Choice {
         })
     }
 
-    /// Reaches the far ends; those of a run that goes on must be the same machines.
+    /// Reaches the far ends from this host (`here`, its identity); those of a run that goes on must be the same machines.
     fn connect(
         &self,
         peers: Vec<PeerUrl>,
+        here: &str,
         takes: Duration,
         then: &[PeerHeader],
         stop: &AtomicBool,
@@ -262,7 +264,7 @@ impl Choice {
                 near_address: None,
                 cpus: then.map(|then| then.cpus.clone()),
             };
-            let remote = Remote::connect(peer, key.clone(), open, stop)?;
+            let remote = Remote::connect(peer, key.clone(), open, here, stop)?;
             let now = remote.header();
             if let Some(then) = then.filter(|then| then.identity != now.identity) {
                 return Err(Failure::Usage(format!(

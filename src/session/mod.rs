@@ -27,6 +27,7 @@ use record::event::{
 use record::key::{CaseId, Key};
 use record::run::Run;
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -63,6 +64,10 @@ pub trait FarHost {
     /// # Errors
     /// [`Interrupted`]; the host cannot be reached any more, or refuses.
     fn start<'a>(&'a self, stop: &'a AtomicBool) -> Result<Box<dyn FarWorker + 'a>>;
+
+    /// Whether both ends of a round have found each other at its address: what is sent there without being
+    /// asked for is sent only then.
+    fn met(&self) -> &Cell<bool>;
 
     /// What the record's header says of it.
     fn header(&self) -> PeerHeader;

@@ -9,8 +9,10 @@ use crate::session::passes::Ended;
 use crate::session::{FarWorker, Setup, is_interrupt};
 use crate::stats::disturbed::{Deltas, judge};
 use anyhow::{Context, Error, Result, bail};
-use record::case::Series;
+use record::case::{Case, Order, Series};
 use record::event::{Calibration, Event, FailedCase};
+use record::key::CaseId;
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -20,6 +22,12 @@ const PATIENCE: u32 = 10;
 const PATIENCE_LEAST: Duration = Duration::from_secs(30);
 /// Time for the ends of a connection to find each other, and to drain.
 const LINK_TIME: Duration = Duration::from_secs(20);
+
+/// The experiment that proves that two ends find each other.
+const GREETING: &str = "selftest.echo";
+
+/// What stands before the names of the far end's counters in a round's environment.
+const OF_FAR: &str = "far_";
 
 /// Time for one end to say why it failed, when the other has.
 const LAST_WORDS_TIME: Duration = Duration::from_millis(300);
@@ -94,6 +102,7 @@ pub fn measure(
     let mut far = if live.work.experiment.two_ended() {
         Some(far_end(setup, &order, stop)?)
     } else {
+        meet(setup, &order, stop)?;
         None
     };
     let endpoint = far.as_ref().map(|(_, endpoint)| endpoint.clone());
@@ -114,16 +123,35 @@ pub fn measure(
         (measured, _) => measured?,
     };
     if let Some((mut worker, _)) = far {
-        worker.order(&ToWorker::Drain)?;
-        let (more, far) = collect(worker.as_mut(), Instant::now() + LINK_TIME, stop)
-            .context("the far end failed")?;
-        events.extend(more);
-        let of_far = far.environment.into_iter();
-        ended
-            .environment
-            .extend(of_far.map(|(name, value)| (format!("far_{name}"), value)));
+        drained(worker.as_mut(), &mut events, &mut ended, stop)?;
+        if let Some(remote) = site
+            .peer
+            .as_ref()
+            .and_then(|peer| setup.remotes.get(&peer.name))
+        {
+            remote.met().set(true);
+        }
     }
     Ok((events, ended))
+}
+
+/// Ends a round at its far end, which adds what it saw.
+fn drained(
+    worker: &mut dyn FarWorker,
+    events: &mut Vec<Event>,
+    ended: &mut Ended,
+    stop: &AtomicBool,
+) -> Result<()> {
+    worker.order(&ToWorker::Drain)?;
+    let (more, far) =
+        collect(worker, Instant::now() + LINK_TIME, stop).context("the far end failed")?;
+    events.extend(more);
+    let cpus = ("cpus".to_owned(), far.cpus.len() as f64);
+    let of_far = far.environment.into_iter().chain([cpus]);
+    ended
+        .environment
+        .extend(of_far.map(|(name, value)| (format!("{OF_FAR}{name}"), value)));
+    Ok(())
 }
 
 /// Has the files made that the rounds of a series only read. Where that fails, the series has no rounds
@@ -203,6 +231,45 @@ fn far_end<'a>(
     }
 }
 
+/// Makes sure, once a run, that a far end which nobody serves at is where its agent says: that host is sent
+/// what it has not asked for, and an agent may be mistaken about its address, or lie.
+fn meet(setup: &Setup, order: &RoundOrder, stop: &AtomicBool) -> Result<()> {
+    let far = order
+        .series
+        .cases
+        .first()
+        .and_then(|case| case.id.text(FAR));
+    let remote = far.and_then(|far| setup.remotes.get(far).map(|remote| (far, remote)));
+    let Some((far, remote)) = remote.filter(|(_, remote)| !remote.met().get()) else {
+        return Ok(());
+    };
+    let greeting = Case::new(CaseId::new().with(FAR, far).with("messages", 1_u64));
+    let order = RoundOrder {
+        series: Series {
+            experiment: GREETING.to_owned(),
+            name: String::new(),
+            order: Order::Shuffled,
+            cases: vec![greeting],
+            settings: [("end".to_owned(), "serves".into())].into(),
+        },
+        rehearsal: true,
+        ..order.clone()
+    };
+    let (mut worker, endpoint) = far_end(setup, &order, stop)?;
+    let mut near = Worker::start()?;
+    near.order(&ToWorker::Round(Box::new(RoundOrder {
+        far: Some(endpoint),
+        ..order
+    })))?;
+    let met = collect(&mut near, Instant::now() + LINK_TIME, stop);
+    met.map_err(|error| with_far(error, worker.as_mut(), stop))
+        .with_context(|| format!("the far end {far} was not found where its agent says"))?;
+    worker.order(&ToWorker::Drain)?;
+    collect(worker.as_mut(), Instant::now() + LINK_TIME, stop).context("the far end failed")?;
+    remote.met().set(true);
+    Ok(())
+}
+
 /// Why the near end failed, with what the far end says of itself, where it failed as well: of the two, the
 /// cause is there.
 fn with_far(error: Error, far: &mut dyn FarWorker, stop: &AtomicBool) -> Error {
@@ -232,7 +299,10 @@ fn collect(
             FromWorker::Samples(samples) => events.push(Event::Samples(samples)),
             FromWorker::Histogram(histogram) => events.push(Event::Histogram(histogram)),
             FromWorker::Trace(trace) => events.push(Event::Trace(trace)),
-            FromWorker::Alive(_) => deadline = Instant::now() + patience,
+            FromWorker::Alive(_) => {
+                deadline = Instant::now() + patience;
+                continue;
+            }
             FromWorker::Done(done) => {
                 let ended = Ended {
                     window_ns: done.window_ns,
@@ -250,6 +320,13 @@ fn collect(
             | FromWorker::MayHangIn(_)) => {
                 bail!("the worker sent {other:?} in the middle of a round")
             }
+        }
+        // Also one that talks without end does not come to an end.
+        if Instant::now() >= deadline {
+            bail!(Silent(format!(
+                "it talked on for {:.0} s and came to no end",
+                patience.as_secs_f64()
+            )));
         }
     }
 }
@@ -282,13 +359,40 @@ pub fn given_up(error: &Error, series: &Series) -> Vec<FailedCase> {
     failed.collect()
 }
 
-/// Why a round counts as disturbed (METHOD §4). Counters that could not be read disturb nothing.
+/// Why a round counts as disturbed (METHOD §4): what happened around its worker, and around the one at its far
+/// end, where that has one. Counters that could not be read disturb nothing.
 pub fn disturbances(ended: &Ended) -> Vec<String> {
-    let read = |name: &str| ended.environment.get(name).copied();
+    let near = deltas(ended.window_ns, ended.cpus.len(), &ended.environment, "");
+    let mut reasons = Vec::new();
+    if ended.window_ns > 0.0 {
+        reasons.extend(judge(&near).iter().map(ToString::to_string));
+    }
+    let of_far = |name: &str| ended.environment.get(&format!("{OF_FAR}{name}")).copied();
+    let Some(window_ns) = of_far("window_ns").filter(|window_ns| *window_ns > 0.0) else {
+        return reasons;
+    };
+    let cpus = of_far("cpus").unwrap_or(1.0).max(1.0) as usize;
+    // Of the far end only what is done to its CPUs: how it waits, and what its threads do to each other between
+    // two cases, is the experiment's own.
+    let far = Deltas {
+        migrations: 0,
+        major_faults: 0,
+        involuntary_switches: 0,
+        foreign_ns: 0.0,
+        run_delay_share: 0.0,
+        ..deltas(window_ns, cpus, &ended.environment, OF_FAR)
+    };
+    let told = judge(&far);
+    reasons.extend(told.iter().map(|reason| format!("far end: {reason}")));
+    reasons
+}
+
+fn deltas(window_ns: f64, cpus: usize, environment: &BTreeMap<String, f64>, of: &str) -> Deltas {
+    let read = |name: &str| environment.get(&format!("{of}{name}")).copied();
     let count = |name: &str| read(name).unwrap_or(0.0).max(0.0) as u64;
-    let deltas = Deltas {
+    Deltas {
         // Steal is summed over the CPUs that measured.
-        window_ns: ended.window_ns * ended.cpus.len().max(1) as f64,
+        window_ns: window_ns * cpus.max(1) as f64,
         steal_ns: read("steal_ns").unwrap_or(0.0),
         throttled_ns: read("throttled_ns").unwrap_or(0.0),
         migrations: count("migrations"),
@@ -296,12 +400,11 @@ pub fn disturbances(ended: &Ended) -> Vec<String> {
         involuntary_switches: count("involuntary_switches") + count("foreign_switches"),
         planned_switches: count("planned_switches"),
         foreign_ns: read("foreign_ns").unwrap_or(0.0),
-        run_delay_share: read("minded_run_delay_ns").unwrap_or(0.0) / ended.window_ns,
+        run_delay_share: read("minded_run_delay_ns").unwrap_or(0.0) / window_ns,
         core_clock_before_hz: read("core_hz_before"),
         core_clock_after_hz: read("core_hz_after"),
-    };
-    if ended.window_ns <= 0.0 {
-        return Vec::new();
     }
-    judge(&deltas).iter().map(ToString::to_string).collect()
 }
+
+#[cfg(test)]
+mod tests;

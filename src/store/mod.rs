@@ -62,6 +62,13 @@ impl Store {
             .unwrap_or_else(|| name.to_owned())
     }
 
+    /// Whether a file lies in it.
+    pub fn holds(&self, path: &Path) -> bool {
+        let whole = |path: &Path| path.canonicalize().ok();
+        let parent = whole(path).and_then(|path| path.parent().map(Path::to_owned));
+        parent.is_some() && parent == whole(&self.dir)
+    }
+
     /// The file of a run: a path, a stored name or a unique prefix of one, or `last`.
     ///
     /// # Errors

@@ -2,17 +2,23 @@
 //! goes on.
 
 use crate::lab::{
-    ECHO, Lab, end, halted, is_measuring, is_there, offspring, rounds, signal, wait_for,
+    ECHO, Lab, PATIENCE, end, halted, is_measuring, is_there, offspring, plumb, rounds, signal,
+    wait_for,
 };
 use crate::relay::Relay;
 use std::net::TcpListener;
+use std::process::Command;
 use std::time::{Duration, Instant};
+
+/// A round whose far end is silent is given up after so long.
+const ROUND_TIME: Duration = Duration::from_secs(20);
 
 #[test]
 fn an_agent_that_is_killed_in_the_middle_of_a_round() {
     let lab = Lab::new();
     let (agent, address) = lab.agent();
-    let run = lab.start_echo(address, "standard");
+    // So short a session waits three seconds for it.
+    let run = lab.start_echo_for(address, "standard", "1m");
     let worker = halted(&agent, &lab);
     agent.signal("KILL");
     let answer = run.wait();
@@ -22,11 +28,40 @@ fn an_agent_that_is_killed_in_the_middle_of_a_round() {
     let events = lab.events();
     let (ok, void) = rounds(&events);
     assert!(ok >= 1, "{events:?}");
-    assert_eq!(void.len(), 3, "{void:?}");
-    assert!(void[0].contains("closed the connection"), "{void:?}");
-    assert!(void[1].contains("nobody listens there"), "{void:?}");
-    // It is tried once.
-    assert_eq!(void[1], void[2]);
+    let told = |words: &str| void.iter().filter(|reason| reason.contains(words)).count();
+    assert_eq!(told("closed the connection"), 1, "{void:?}");
+    // And then it is left alone.
+    let gone: Vec<&String> = void
+        .iter()
+        .filter(|reason| reason.contains("nobody listens there"))
+        .collect();
+    assert!(gone.len() >= 2, "{void:?}");
+    assert!(gone.iter().all(|reason| *reason == gone[0]), "{void:?}");
+}
+
+/// One that is away for less than a part of the session's time costs the round that lost it, and no other.
+#[test]
+fn an_agent_that_comes_back_is_waited_for() {
+    let lab = Lab::new();
+    let (agent, address) = lab.agent();
+    let run = lab.start_echo_for(address, "standard", "20m");
+    halted(&agent, &lab);
+    let key = lab.text("key");
+    // It has its address back once that was asked for in vain.
+    drop(agent);
+    let meanwhile = wait_for("the port", || TcpListener::bind(address).ok());
+    let asked = meanwhile.accept().unwrap();
+    drop((asked, meanwhile));
+    let listen = address.to_string();
+    let args = ["agent", "--listen", &listen, "--key-file", &key];
+    let _again = lab.start(Command::new(plumb()).args(args));
+    let answer = run.wait();
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let events = lab.events();
+    let (ok, void) = rounds(&events);
+    assert!(ok >= 6 && !void.is_empty(), "{ok} {void:?}");
+    let is_away = |reason: &String| reason.contains("cannot be had again");
+    assert!(!void.iter().any(is_away), "{void:?}");
 }
 
 #[test]
@@ -39,11 +74,10 @@ fn a_worker_that_is_killed_at_the_far_end_costs_its_round() {
     assert_eq!(answer.code, Some(0), "{answer:?}");
     let events = lab.events();
     let (ok, void) = rounds(&events);
-    assert!(ok >= 6 && void.len() == 1, "{ok} {void:?}");
-    for reason in void {
-        assert!(reason.contains("the far end failed"), "{reason}");
-        assert!(reason.contains("signal: 9"), "{reason}");
-    }
+    assert!(ok >= 6, "{ok} {void:?}");
+    let is_it =
+        |reason: &&String| reason.contains("the far end failed") && reason.contains("signal: 9");
+    assert_eq!(void.iter().filter(is_it).count(), 1, "{void:?}");
 }
 
 #[test]
@@ -78,29 +112,29 @@ fn a_connection_that_is_cut_is_made_again_at_the_next_round() {
     assert_eq!(relay.count(), 2);
     let events = lab.events();
     let (ok, void) = rounds(&events);
-    assert_eq!((end(&events), void.len()), ("complete", 1), "{void:?}");
-    assert!(
-        ok >= 6 && void[0].contains("closed the connection"),
-        "{void:?}"
-    );
+    assert_eq!(end(&events), "complete", "{void:?}");
+    let is_it = |reason: &&String| reason.contains("closed the connection");
+    assert_eq!(void.iter().filter(is_it).count(), 1, "{void:?}");
+    assert!(ok >= 6, "{ok} {void:?}");
 }
 
 #[test]
 fn an_agent_that_is_silent_fails_its_rounds_in_their_time() {
     let lab = Lab::new();
     let (agent, address) = lab.agent();
-    let run = lab.start_echo(address, "standard");
+    let run = lab.start_echo_for(address, "standard", "1m");
     is_measuring(&lab);
     agent.signal("STOP");
     let answer = run.wait();
     agent.signal("CONT");
     assert_eq!(answer.code, Some(0), "{answer:?}");
     let (ok, void) = rounds(&lab.events());
-    assert!(ok >= 1 && void.len() == 3, "{void:?}");
+    assert!(ok >= 1 && void.len() >= 3, "{void:?}");
     let is_silent = |reason: &String| reason.contains("did not answer");
     assert!(void.iter().all(is_silent), "{void:?}");
-    // Once for the time of a round's end, once for that of a handshake.
-    assert!(answer.took < Duration::from_secs(45), "{answer:?}");
+    // Twice for the time of a round's beginning and end, and some times for that of a handshake: of three
+    // rounds that each waited for all of them it would take more.
+    assert!(answer.took < PATIENCE, "{answer:?}");
     // It has not been harmed by it.
     let next = lab.rehearse(address);
     assert_eq!(next.code, Some(0), "{next:?}");
@@ -117,7 +151,8 @@ fn an_interruption_waits_for_nobody() {
     let begin = Instant::now();
     run.signal("INT");
     let answer = run.wait();
-    assert!(begin.elapsed() < Duration::from_secs(5), "{answer:?}");
+    // It has not been waited for until a round is given up.
+    assert!(begin.elapsed() < ROUND_TIME, "{answer:?}");
     assert_eq!(answer.code, Some(4), "{answer:?}");
     assert_eq!(end(&lab.events()), "interrupted");
     agent.signal("CONT");
@@ -128,8 +163,10 @@ fn an_interruption_waits_for_nobody() {
     let begin = Instant::now();
     run.signal("INT");
     let answer = run.wait();
-    assert!(begin.elapsed() < Duration::from_secs(3), "{answer:?}");
     assert_eq!(answer.code, Some(4), "{answer:?}");
+    // The handshake's time was not over: then it would have been told of.
+    assert!(!answer.said.contains("did not answer"), "{answer:?}");
+    assert!(begin.elapsed() < ROUND_TIME, "{answer:?}");
     drop(accepted);
 }
 
@@ -154,7 +191,7 @@ fn a_run_goes_on_against_the_same_far_end() {
     let listen = format!("127.0.0.1:{port}");
     let key = lab.text("key");
     let args = ["agent", "--listen", &listen, "--key-file", &key];
-    let agent = lab.start(std::process::Command::new(crate::lab::plumb()).args(args));
+    let agent = lab.start(Command::new(plumb()).args(args));
     wait_for("the agent", || {
         agent.said().contains("listening").then_some(())
     });

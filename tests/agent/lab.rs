@@ -105,6 +105,13 @@ impl Lab {
         self.start(Command::new(plumb()).args(self.against(address, &args)))
     }
 
+    /// The same with so much time.
+    pub fn start_echo_for(&self, address: SocketAddr, preset: &str, budget: &str) -> Program {
+        let options = ["--preset", preset, "--budget", budget];
+        let args = [&["run"], &ECHO[..], &options].concat();
+        self.start(Command::new(plumb()).args(self.against(address, &args)))
+    }
+
     /// A short run against an agent.
     pub fn rehearse(&self, address: SocketAddr) -> Answer {
         self.start_echo(address, "rehearsal").wait()

@@ -6,6 +6,7 @@
 mod deaths;
 mod lab;
 mod relay;
+mod resume;
 mod ssh;
 mod strangers;
 mod ways;

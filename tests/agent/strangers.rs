@@ -1,20 +1,24 @@
 //! Nobody gets in without the key, whatever they say and however many they are, and who has it does.
 
-use crate::lab::{Answer, ECHO, Lab, Program, end, is_measuring, plumb, rounds, wait_for};
+use crate::lab::{
+    Answer, ECHO, Lab, PATIENCE, Program, end, is_measuring, plumb, rounds, wait_for,
+};
 use crate::relay::Relay;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A hello of another version, and what stands before the version in any.
 const OTHER_VERSION: u16 = 99;
 const OF_SESSION: &[u8] = b"PLUMBS";
 const OF_AGENT: &[u8] = b"PLUMBA";
+/// Bytes of a handshake's message, the last of which never comes.
+const SLOW_BYTES: usize = 48;
 
 /// Says something to an agent, and hears what it answers until it closes the connection.
 fn say(agent: SocketAddr, bytes: &[u8]) -> Vec<u8> {
@@ -184,31 +188,62 @@ fn a_thousand_connections_at_once() {
     assert!(grown < 32 << 20, "{grown} bytes more");
 }
 
+/// Says a hello of the right version, and then byte by byte a message that never is whole, until the agent
+/// has closed the connection or `is_over`. Returns how long it was heard.
+fn drip(agent: SocketAddr, is_over: impl Fn() -> bool) -> Duration {
+    let begin = Instant::now();
+    let mut stream = TcpStream::connect(agent).unwrap();
+    let every = Duration::from_millis(50);
+    stream.set_read_timeout(Some(every)).unwrap();
+    let length = u16::try_from(SLOW_BYTES).unwrap().to_le_bytes();
+    let said = [OF_SESSION, &[1, 0], &length].concat();
+    let mut bytes = said
+        .into_iter()
+        .chain(std::iter::repeat_n(7, SLOW_BYTES - 1));
+    while !is_over() {
+        if let Some(byte) = bytes.next()
+            && stream.write_all(&[byte]).is_err()
+        {
+            break;
+        }
+        match stream.read(&mut [0; 64]) {
+            Ok(1..) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            _ => break,
+        }
+    }
+    begin.elapsed()
+}
+
+/// Nobody else is there for whom there would have to be room.
+#[test]
+fn one_byte_at_a_time_is_let_go() {
+    let lab = Lab::new();
+    let (_agent, address) = lab.agent();
+    let begin = Instant::now();
+    let heard = drip(address, || begin.elapsed() > PATIENCE);
+    assert!(heard < PATIENCE, "{heard:?}");
+    works(&lab.rehearse(address));
+}
+
 #[test]
 fn one_byte_at_a_time_from_many() {
     let lab = Lab::new();
     let (_agent, address) = lab.agent();
     let over = AtomicBool::new(false);
-    let is_over = || over.load(Ordering::Relaxed);
+    let begun = AtomicU32::new(0);
     thread::scope(|scope| {
         for _ in 0..40 {
             scope.spawn(|| {
-                while !is_over() {
-                    let Ok(mut stream) = TcpStream::connect(address) else {
-                        break;
-                    };
-                    // A hello of the right version, and then a message that never is whole.
-                    let said = [OF_SESSION, &[1, 0, 48, 0], &[7; 47]].concat();
-                    for byte in said {
-                        if is_over() || stream.write_all(&[byte]).is_err() {
-                            break;
-                        }
-                        thread::sleep(Duration::from_millis(50));
-                    }
+                while !over.load(Ordering::Relaxed) {
+                    begun.fetch_add(1, Ordering::Relaxed);
+                    drip(address, || over.load(Ordering::Relaxed));
                 }
             });
         }
-        thread::sleep(Duration::from_millis(500));
+        wait_for("the slow ones", || {
+            (begun.load(Ordering::Relaxed) >= 40).then_some(())
+        });
         let answers = [lab.rehearse(address), lab.plan(address)];
         over.store(true, Ordering::Relaxed);
         answers.iter().for_each(works);

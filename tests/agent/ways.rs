@@ -59,6 +59,41 @@ fn a_command_that_starts_one() {
     }
 }
 
+/// An agent whose words are altered on their way, as one that lies would say them.
+fn lying(altered: &str) -> String {
+    let binary = plumb().display();
+    format!(
+        "exec:'{binary}' agent --data 127.0.0.1 | perl -e '$| = 1; while (sysread(STDIN, $said, 1 << 20)) \
+         {{ $said =~ {altered}; print $said }}'"
+    )
+}
+
+/// Echoes go to who has not asked for them.
+#[test]
+fn an_agent_that_tells_of_an_address_where_it_is_not() {
+    let lab = Lab::new();
+    let run = |peer: &str| {
+        let what = ["run", "net.ping:far=peer", "--preset", "rehearsal"];
+        lab.plumb(&[&what[..], &["--peer", peer]].concat())
+    };
+    let honest = run(&lying("s/x/x/"));
+    assert_eq!(honest.code, Some(0), "{honest:?}");
+    assert!(rounds(&lab.events()).0 >= 1, "{honest:?}");
+    let elsewhere = run(&lying(
+        r#"s/"address":"127\.0\.0\.1"/"address":"127.0.0.9"/"#,
+    ));
+    assert_eq!(elsewhere.code, Some(3), "{elsewhere:?}");
+    let (ok, void) = rounds(&lab.events());
+    assert!(ok == 0 && !void.is_empty(), "{void:?}");
+    let is_told = |reason: &String| reason.contains("is reached at 127.0.0.9");
+    assert!(void.iter().all(is_told), "{void:?}");
+    // One of another host, that says that it is to be reached where only this one is.
+    let here = run(&lying(
+        r#"s/("identity":\{"hash":")[0-9a-f]{16}/${1}0123456789abcdef/"#,
+    ));
+    failed(&here, "an address of its host that this one reaches");
+}
+
 #[test]
 fn a_command_that_starts_none() {
     let lab = Lab::new();
@@ -163,8 +198,9 @@ fn an_agent_ends_with_the_ssh_that_started_it() {
     let answer = run.wait();
     assert_eq!(answer.code, Some(0), "{answer:?}");
     let (ok, void) = rounds(&lab.events());
-    assert!(ok >= 6 && void.len() == 1, "{ok} {void:?}");
-    assert!(void[0].contains("signal: 9"), "{void:?}");
+    let is_it = |reason: &&String| reason.contains("signal: 9");
+    assert_eq!(void.iter().filter(is_it).count(), 1, "{void:?}");
+    assert!(ok >= 6, "{ok} {void:?}");
     wait_for("the end of all", || {
         agents(sshd.pid()).is_empty().then_some(())
     });
@@ -176,4 +212,49 @@ fn an_agent_ends_with_the_ssh_that_started_it() {
     wait_for("the end of all", || {
         agents(sshd.pid()).is_empty().then_some(())
     });
+}
+
+/// What carries the agent's words, not those of the experiment, is killed or silent: the round is void by its
+/// time, and the run goes on with another.
+#[test]
+fn an_agent_by_ssh_that_dies_or_is_cut_off_in_the_middle_of_a_transfer() {
+    let lab = Lab::new();
+    let sshd = Sshd::start(&lab);
+    let peer = format!("ssh://127.0.0.1:{}{}", sshd.port, plumb().display());
+    let args = [
+        "run",
+        "net.bandwidth:far=peer",
+        "--set",
+        "net.bandwidth.transfer=fixed_16M",
+        "--preset",
+        "quick",
+        "--peer",
+        &peer,
+    ];
+    // What is told when the agent dies, and when no word of it comes any more.
+    for (is_dead, words) in [(true, "closed the connection"), (false, "did not answer")] {
+        let count = lab.records().len();
+        let run = lab.start(&mut lab.with_ssh("ssh", &args));
+        wait_for("a record", || (lab.records().len() > count).then_some(()));
+        is_measuring(&lab);
+        if is_dead {
+            let agent = agents(sshd.pid()).pop_first().expect("one is there");
+            signal("KILL", agent);
+        } else {
+            let ssh = offspring(run.pid()).into_iter().find(|pid| {
+                fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "ssh\n")
+            });
+            signal("STOP", ssh.expect("ssh is there"));
+        }
+        let answer = run.wait();
+        assert_eq!(answer.code, Some(0), "{answer:?}");
+        let events = lab.events();
+        let (ok, void) = rounds(&events);
+        let is_it = |reason: &&String| reason.contains(words);
+        assert_eq!(void.iter().filter(is_it).count(), 1, "{words}: {void:?}");
+        assert!(ok >= 6, "{ok} {void:?}");
+        wait_for("the end of all", || {
+            agents(sshd.pid()).is_empty().then_some(())
+        });
+    }
 }

@@ -1,0 +1,116 @@
+//! What a record starts that is resumed: nothing that whoever resumes it has not asked for, and nothing against
+//! another far end than it had.
+
+use crate::lab::{Answer, ECHO, Lab, end, of, plumb, rounds};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+
+/// The events of a run against an agent that was started by a command, as if it had been killed after its round.
+fn killed(lab: &Lab) -> Vec<Value> {
+    let peer = format!("exec:'{}' agent --data 127.0.0.1", plumb().display());
+    let run = [
+        &["run"],
+        &ECHO[..],
+        &["--preset", "rehearsal", "--peer", &peer],
+    ]
+    .concat();
+    let answer = lab.plumb(&run);
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let mut events = lab.events();
+    let round = events.iter().position(|event| event["event"] == "plan");
+    events.truncate(round.expect("it was planned") + 1);
+    events
+}
+
+fn write(file: &Path, events: &[Value]) {
+    let lines: Vec<String> = events.iter().map(|event| format!("{event}\n")).collect();
+    fs::write(file, lines.concat()).unwrap();
+}
+
+fn refused(answer: &Answer, words: &str) {
+    assert_eq!(answer.code, Some(2), "{answer:?}");
+    assert!(answer.said.contains(words), "no `{words}`: {answer:?}");
+}
+
+#[test]
+fn a_record_from_elsewhere_runs_no_commands() {
+    let lab = Lab::new();
+    let mut events = killed(&lab);
+    let ran = lab.path("ran");
+    let command = format!("exec:touch '{}'", ran.display());
+    let file = lab.text("mailed.jsonl");
+    let resume = |peers: &[&str]| {
+        let args = ["run", "--resume", &file];
+        lab.plumb(&[&args[..], peers].concat())
+    };
+    // Of another machine.
+    let identity = events[0]["identity"].take();
+    events[0]["identity"] = json!("0123456789abcdef");
+    events[0]["options"]["peers"] = json!([command]);
+    write(Path::new(&file), &events);
+    refused(&resume(&[]), "another machine");
+    refused(&resume(&["--peer", &command]), "another machine");
+    // One that says that it is of this one.
+    events[0]["identity"] = identity;
+    write(Path::new(&file), &events);
+    refused(&resume(&[]), "is no file of the store");
+    refused(&resume(&["--peer", "exec:true"]), "keeps its far ends");
+    assert!(!ran.exists());
+    // ssh runs one elsewhere.
+    events[0]["options"]["peers"] = json!(["ssh://localhost:1/tmp/plumb"]);
+    write(Path::new(&file), &events);
+    refused(&resume(&[]), "is no file of the store");
+    // It is what was asked for.
+    events[0]["options"]["peers"] = json!([command]);
+    write(Path::new(&file), &events);
+    let answer = resume(&["--peer", &command]);
+    assert_eq!(answer.code, Some(3), "{answer:?}");
+    assert!(answer.said.contains("no agent was started"), "{answer:?}");
+    assert!(ran.exists());
+}
+
+#[test]
+fn a_record_outside_of_the_store_goes_on_with_its_far_end_repeated() {
+    let lab = Lab::new();
+    let events = killed(&lab);
+    let peer = events[0]["options"]["peers"][0].as_str().unwrap();
+    let file = lab.path("own.jsonl");
+    write(&file, &events);
+    let file_text = lab.text("own.jsonl");
+    let answer = lab.plumb(&["run", "--resume", &file_text, "--peer", peer]);
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let text = fs::read_to_string(file).unwrap();
+    let events: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!((end(&events), rounds(&events)), ("complete", (1, vec![])));
+}
+
+#[test]
+fn a_run_goes_on_against_no_other_far_end() {
+    let lab = Lab::new();
+    let events = killed(&lab);
+    let record = lab.records().pop().unwrap();
+    let resume = |fact: &str, value: Value| {
+        let mut events = events.clone();
+        events[0]["peers"][0][fact] = value;
+        write(&record, &events);
+        let before = fs::read(&record).unwrap();
+        let answer = lab.plumb(&["run", "--resume", "last"]);
+        (answer, fs::read(&record).unwrap() == before)
+    };
+    let (another, is_as_before) = resume("identity", json!("0123456789abcdef"));
+    refused(&another, "the far end peer was another machine");
+    assert!(is_as_before);
+    // Its agent may use fewer CPUs now.
+    let (fewer, is_as_before) = resume("cpus", json!([9999]));
+    assert_eq!(fewer.code, Some(3), "{fewer:?}");
+    assert!(fewer.said.contains("CPU 9999 of the agent"), "{fewer:?}");
+    assert!(is_as_before);
+    let cpus = events[0]["peers"][0]["cpus"].clone();
+    let (same, _) = resume("cpus", cpus.clone());
+    assert_eq!(same.code, Some(0), "{same:?}");
+    assert_eq!(of(&lab.events(), "segment")[0]["peers"][0]["cpus"], cpus);
+}
