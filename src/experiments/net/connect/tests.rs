@@ -258,10 +258,10 @@ fn a_far_end_that_says_nothing_more_fails_the_case_within_the_limit() {
     let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let _silent = listener.accept().unwrap();
     super::far::limited(&near).unwrap();
-    assert_eq!(near.read_timeout().unwrap(), Some(super::far::LIMIT));
+    assert_eq!(near.read_timeout().unwrap(), Some(LIMIT));
     near.set_read_timeout(Some(Duration::from_millis(20)))
         .unwrap();
-    let error = super::near::paced(&mut near, super::talk::ACCEPTED).unwrap_err();
+    let error = super::near::paced(&mut near, ACCEPTED).unwrap_err();
     assert!(error.to_string().contains("waiting for the far end"));
 }
 

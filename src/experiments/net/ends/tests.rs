@@ -1,5 +1,7 @@
 //! Both ends in one process, for these tests and for those of every experiment that has two.
 
+mod fuzz;
+
 use super::{Dial, Door, Line, PATIENCE, PREAMBLE_BYTES, PREAMBLE_TIME, Purpose, empty};
 use crate::experiment::{Experiment, Known, Preset, Site};
 use crate::experiments::tests::{Rehearsed, params, recorded};
