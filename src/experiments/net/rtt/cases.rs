@@ -121,7 +121,7 @@ const STANDARD: &[Row] = &[
         ..PLAIN
     },
     Row {
-        message: &[1, 64, 1024, DATAGRAM_BYTES_MAX],
+        message: &[1, 64, DATAGRAM_BYTES_MAX],
         ..PLAIN
     },
     Row {

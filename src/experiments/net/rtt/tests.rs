@@ -47,7 +47,7 @@ fn thorough_has_everything_of_the_catalogue() {
         let offer = check(&EXPERIMENT, &site, preset);
         offer.series[0].cases.len()
     };
-    assert_eq!((count(Preset::Quick), count(Preset::Standard)), (4, 18));
+    assert_eq!((count(Preset::Quick), count(Preset::Standard)), (4, 17));
 }
 
 #[test]
