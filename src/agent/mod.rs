@@ -25,4 +25,4 @@ pub mod stdio;
 pub mod url;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

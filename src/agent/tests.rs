@@ -2,7 +2,7 @@
 //! threads, too.
 
 mod client;
-mod fuzz;
+pub(crate) mod fuzz;
 mod hostile;
 mod session;
 

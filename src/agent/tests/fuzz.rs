@@ -47,7 +47,7 @@ impl Drop for Shown<'_> {
 }
 
 /// Mutates inputs for a target, which is given a generator of its own and returns what its way was.
-fn fuzz<W: Hash>(
+pub(crate) fn fuzz<W: Hash>(
     inputs: usize,
     mut corpus: Vec<Vec<u8>>,
     mut target: impl FnMut(&[u8], &mut fastrand::Rng) -> W,

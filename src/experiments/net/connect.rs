@@ -30,10 +30,12 @@
 //! - `accept_rate`: the near end makes up to 64 connections that wait (at most the backlog), then the acceptor
 //!   takes them in a loop of accept(2) alone: connections over that time, four times a round; `accept_cpu` is
 //!   the acceptor's CPU time of each. Tokens are asked for afterwards, and the near end resets these
-//!   connections. `cpu_near` and `cpu_far` are the CPU time of either process over a whole connection,
-//!   token, answer and pace included.
+//!   connections. `cpu_near` and `cpu_far` are the CPU time of either end's thread over a whole connection,
+//!   token, answer and pace included, of every second connection: those that are closed. Of the others each
+//!   end looks all the time for the acknowledgement, which no client or server does.
 //!
-//! The first `warm_up` connections of a case in a round are dropped, as R0 did. A case ends with its number of
+//! The first `warm_up` connections of a case in a round are dropped, as R0 did; fewer where ports, the table
+//! of connections in TIME_WAIT or time allow fewer, which a note then says. A case ends with its number of
 //! connections or with its time.
 //!
 //! **Ports.** Who closes first keeps the connection in TIME_WAIT for 60 s. Over loopback clients come from
@@ -159,7 +161,7 @@ static CARD: Card = Card {
     id: "net.connect",
     title: "Connections set up and torn down",
     metrics: &[
-        time("connect", "connect(2) alone"),
+        time("connect", "connect(2) alone, of SYNs answered at once"),
         time("socket_connect", "socket(2) and connect(2)"),
         time(
             "accepted",
@@ -177,8 +179,14 @@ static CARD: Card = Card {
             Kind::Os,
         ),
         cpu("accept_cpu", "CPU time of the acceptor for each of these"),
-        cpu("cpu_near", "CPU time of the client for a whole connection"),
-        cpu("cpu_far", "CPU time of the server for a whole connection"),
+        cpu(
+            "cpu_near",
+            "CPU time of the client for a whole connection that is closed",
+        ),
+        cpu(
+            "cpu_far",
+            "CPU time of the server for a whole connection that is closed",
+        ),
         time(
             "connect_late",
             "connect(2) whose SYN was dropped and sent again",

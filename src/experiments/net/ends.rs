@@ -207,6 +207,12 @@ impl Door {
         Ok(self.gate.admit(said, Purpose::Data)?)
     }
 
+    /// Makes ready for the data connection that will come next, after the one of this number, so that
+    /// [`Door::check_said`] takes less of what is timed.
+    pub(crate) fn expect_after(&mut self, number: u32) {
+        self.gate.expect(Purpose::Data, number.saturating_add(1));
+    }
+
     /// The number of a first datagram, which begins with a preamble; each is let in once.
     ///
     /// # Errors
@@ -318,7 +324,7 @@ impl Door {
         let ready = |stream: TcpStream| {
             stream.set_nonblocking(false).ok()?;
             stream.set_nodelay(true).ok()?;
-            Some(stream)
+            stream.nodelay().ok()?.then_some(stream)
         };
         if let Ok(number) = self.gate.admit(&said, Purpose::Line) {
             self.lines
@@ -496,6 +502,7 @@ impl Dial {
         let mut stream = TcpStream::connect_timeout(&self.address, PATIENCE)
             .with_context(|| unreached(self.address))?;
         stream.set_nodelay(true)?;
+        ensure!(stream.nodelay()?, "TCP_NODELAY was not to be had");
         stream
             .write_all(&preamble)
             .context("saying the preamble to the far end")?;

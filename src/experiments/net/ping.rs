@@ -19,12 +19,15 @@
 //! Four times are taken of each echo: `CLOCK_REALTIME` and the counter before the call that sends, the
 //! kernel's own stamp of the answer (SO_TIMESTAMPNS, when its network stack took the packet up), the
 //! counter and `CLOCK_REALTIME` after the call that receives. `round_trip` is from counter to counter,
-//! `kernel_round_trip` from the first time to the stamp: what ping prints. `wake_up` is their difference.
-//! An echo around which the wall clock was set is left out, and said. The first echoes of a case only warm
+//! `kernel_round_trip` from the first time to the stamp: what ping prints. `wake_up` is from the stamp to the
+//! last time: with what reading the clocks takes the two are a little more than `round_trip`. An echo around which the wall clock was set is left out, and said. The first echoes of a case only warm
 //! up: caches, neighbour tables, and the kernel's stamps, which it turns on when somebody asks.
 //!
-//! An echo without an answer within 1 s is lost: it counts in the distributions as longer than all that
-//! came back (censored), and in `loss`. A late answer is not taken for the next one's.
+//! An echo without an answer within 50 times the slowest of the warm-up (20 ms at least, 1 s at most; beside
+//! the figure) is lost: it counts in the distributions as longer than all that came back (censored), and in
+//! `loss`. What is waited for lost ones is added to the window, up to eight windows and two of these times:
+//! a window that ended with its first loss would tell of a greater one. A late answer is not taken for the
+//! next one's.
 //!
 //! ## Prediction
 //!
@@ -127,7 +130,7 @@ static CARD: Card = Card {
         ),
         Metric::new(
             "loss",
-            "echoes without an answer within 1 s, of those sent",
+            "echoes without an answer in time, of those sent",
             Unit::Ratio,
             Better::Lower,
             Kind::Os,
@@ -183,7 +186,7 @@ static CARD: Card = Card {
                 high: 1_000_000_000,
                 unit: Unit::Ns,
             },
-            defaults: ["1ms", "1ms", "2ms"],
+            defaults: ["1ms"; 3],
             role: Role::Setting,
         },
     ],

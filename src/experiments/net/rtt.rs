@@ -22,13 +22,18 @@
 //!   were lost on the way there (`lost_there`) and back (`lost_back`); what came later is `late`.
 //! - `cpu_near` and `cpu_far`: CPU time of each end's threads per exchange, user and kernel together, by
 //!   the scheduler's own sum. What the kernel does in interrupts on another CPU is not in it: where
-//!   packets arrived (SO_INCOMING_CPU) is in `near_softirq_cpu` and `far_softirq_cpu`, softirq time of
-//!   each end's CPUs in the quantities `near_softirq_ns` and `far_softirq_ns`, in the kernel's steps of
-//!   10 ms, as far as it tells, and how many softirqs received packets (`near_net_rx`, `far_net_rx`).
+//!   packets arrived (SO_INCOMING_CPU of each connection) is in `near_softirq_cpu` and
+//!   `far_softirq_cpu`, softirq time of each end's CPUs in the quantities `near_softirq_ns` and
+//!   `far_softirq_ns`, in the kernel's steps of 10 ms, as far as it tells, and how many softirqs received
+//!   packets (`near_net_rx`, `far_net_rx`).
 //! - `connect_echo` is what R2 calls round trip: socket, connect, message, echo on a connection of its
 //!   own each. Its message begins with the one-time token of 28 bytes that lets it in. The near end then
-//!   resets the connection, outside the time, so that no port is left waiting (TIME_WAIT). The CPU time
-//!   of both ends is that of all of it, the end of the connection too.
+//!   resets the connection, outside the time, so that no port is left waiting (TIME_WAIT). Nothing else
+//!   of this end is in the time: no limit is set on the socket, and the far end has made the next token
+//!   before it comes, so that it only compares. The CPU time of both ends is that of all of it, the end
+//!   of the connection and the making of tokens too.
+//! - By TCP and UNIX sockets an exchange may take 5 s and what its bytes take at 10 Mbit/s, so that a SYN
+//!   or a segment that is lost and sent again is a value as the others are; then the case fails.
 //!
 //! ## Prediction
 //!
@@ -274,7 +279,7 @@ impl Experiment for Rtt {
         if known.is_some_and(|known| !law::adds(known)) {
             return None;
         }
-        let exchange = exchange_of(site, &shape);
+        let exchange = exchange_of(site, case, &shape);
         let estimate = match &*metric.name {
             "round_trip" => law::round_trip(site, known, exchange),
             "cpu_near" => law::cpu(site, known, exchange, law::End::Near),
@@ -306,7 +311,7 @@ impl Experiment for Rtt {
 }
 
 /// What the law is asked about.
-fn exchange_of(site: &Site, shape: &Shape<'_>) -> law::Exchange {
+fn exchange_of(site: &Site, case: &Case, shape: &Shape<'_>) -> law::Exchange {
     let near = spread(&site.cpus, shape.ends, true, shape.connections);
     let first = near.first().copied();
     law::Exchange {
@@ -325,8 +330,9 @@ fn exchange_of(site: &Site, shape: &Shape<'_>) -> law::Exchange {
         on_a_cpu: near.iter().filter(|cpu| Some(**cpu) == first).count() as f64,
         connections: shape.connections as f64,
         polls: shape.polls,
-        // Its default: a case does not tell its series' settings.
-        pause_ns: shape.sparse.then_some(PAUSE_NS as f64),
+        pause_ns: shape
+            .sparse
+            .then(|| case.int("pause_ns").unwrap_or(PAUSE_NS) as f64),
         fresh: shape.fresh,
     }
 }

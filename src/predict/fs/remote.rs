@@ -474,16 +474,29 @@ fn local(known: &Known, modes: &[&str]) -> Option<f64> {
     middle(of.map(|(_, ns)| ns).collect())
 }
 
-/// The round trip to the server, where one to it was measured, in ns.
+/// The round trip to the server, where one to it was measured, in ns: of small messages whose ends wait for
+/// them on a connection that stays, as a client of files does.
 fn measured_rtt(site: &Site, known: &Known, way: &Way<'_>) -> Option<f64> {
     let names = ["latency", "rtt", "round_trip"];
     let found = names.iter().flat_map(|name| known.of("net.rtt", name));
     middle(
         found
-            .filter(|(case, _)| leads_there(site, way, case))
+            .filter(|(case, _)| leads_there(site, way, case) && is_like_a_request(case))
             .map(|(_, ns)| ns)
             .collect(),
     )
+}
+
+/// Whether a round trip is of messages like requests: small ones, one at a time, whose ends sleep meanwhile, on
+/// a connection that was there before.
+fn is_like_a_request(case: &record::key::CaseId) -> bool {
+    const SMALL_BYTES: u64 = 1024;
+    let is = |name: &str, value: &str| case.text(name).is_none_or(|other| other == value);
+    is("receiver", "blocking")
+        && is("exchange", "echo")
+        && case.int("message").is_none_or(|bytes| bytes <= SMALL_BYTES)
+        && case.int("connections").is_none_or(|count| count == 1)
+        && case.text("ends") != Some("one_thread")
 }
 
 /// What a stream to the server brought, where one was measured, in B/s.

@@ -156,6 +156,8 @@ fn untold(_site: &Site, ends: &str, listener: &str) -> Option<Skip> {
 struct Bounds {
     connections: u64,
     warm_up: u64,
+    asked: u64,
+    warm_up_asked: u64,
     in_round: u64,
 }
 
@@ -169,11 +171,11 @@ impl Bounds {
         let auto = by_preset(&CONNECTIONS, params.preset);
         let asked = params.ints("connections").first().copied().unwrap_or(auto);
         let rehearsal = params.preset == Preset::Rehearsal;
-        let warm_up = match params.ints("warm_up").first().copied() {
+        let warm_up_asked = match params.ints("warm_up").first().copied() {
             Some(count) if !rehearsal => count,
             _ => WARM_UP_REHEARSAL,
         };
-        let warm_up = warm_up.min(each / WARM_UP_PART);
+        let warm_up = warm_up_asked.min(each / WARM_UP_PART);
         let connections = asked.min(each - warm_up);
         if connections < CONNECTIONS_MIN.min(asked) {
             return Err(few(ports, is_remote, rounds, cases));
@@ -181,6 +183,8 @@ impl Bounds {
         Ok(Bounds {
             connections,
             warm_up,
+            asked,
+            warm_up_asked,
             in_round,
         })
     }
@@ -198,6 +202,8 @@ impl Bounds {
         };
         at("connections", self.connections);
         at("warm_up", self.warm_up);
+        at("connections_asked", self.asked);
+        at("warm_up_asked", self.warm_up_asked);
         at("most_in_round", self.in_round);
         at(
             "window_ns",

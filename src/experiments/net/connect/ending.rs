@@ -1,8 +1,10 @@
 //! How an end of a connection is closed: what close(2) takes, and when the other end has said that the FIN
 //! came.
 
+use super::talk::CpuTime;
 use crate::measure::Clock;
 use anyhow::{Context, Result, bail, ensure};
+use metal::clock::{self, syscall_clock_gettime};
 use metal::connection::state;
 use metal::raw;
 use std::io::Read;
@@ -30,6 +32,44 @@ impl Ending {
             false => Ending::Acknowledged,
         }
     }
+}
+
+/// Notes the calling thread's CPU time from one connection's end to the next one's, of those that are closed.
+pub(super) struct Meter {
+    cpu: CpuTime,
+    last_ns: u64,
+}
+
+impl Meter {
+    /// From now on.
+    pub(super) fn begin() -> Meter {
+        Meter {
+            cpu: CpuTime::default(),
+            last_ns: thread_cpu_ns(),
+        }
+    }
+
+    /// The connection of this number has ended.
+    pub(super) fn ended(&mut self, number: u64) {
+        let now_ns = thread_cpu_ns();
+        if Ending::of(number) == Ending::Close {
+            self.cpu.add(CpuTime {
+                ns: now_ns.saturating_sub(self.last_ns),
+                connections: 1,
+            });
+        }
+        self.last_ns = now_ns;
+    }
+
+    /// What they took.
+    pub(super) fn taken(self) -> CpuTime {
+        self.cpu
+    }
+}
+
+/// CPU time of the calling thread, in ns.
+pub(super) fn thread_cpu_ns() -> u64 {
+    syscall_clock_gettime(clock::Clock::THREAD_CPU)
 }
 
 /// Times of one end's closes, in ns.

@@ -1,11 +1,10 @@
 //! The near end: it opens connections, one after the other, and what both ends took of each is gathered.
 
-use super::ending::{Closes, Ending, acknowledged, close, ended, finish};
+use super::ending::{Closes, Ending, Meter, acknowledged, close, ended, finish};
 use super::far::{bound, is_over, limited, timed};
 use super::opening::{Opened, Opener, reset};
-use super::talk::{ABOUT_TO_ACCEPT, ACCEPTED, Closer, Served, Took, Wish};
+use super::talk::{ABOUT_TO_ACCEPT, ACCEPTED, Closer, CpuTime, Served, Took, Wish};
 use crate::experiments::net::ends::{Dial, Line, PATIENCE};
-use crate::experiments::net::usage::Usage;
 use anyhow::{Context, Result, bail, ensure};
 use socket2::SockRef;
 use std::io::{Read, Write};
@@ -27,9 +26,9 @@ pub(super) struct Events {
     pub(super) client: Closes,
     /// The server's.
     pub(super) server: Closes,
-    /// CPU time of this process, in ns, and of the far end's.
-    pub(super) near_cpu_ns: f64,
-    pub(super) far_cpu_ns: f64,
+    /// CPU time of this end's thread, and of the far end's.
+    pub(super) near_cpu: CpuTime,
+    pub(super) far_cpu: CpuTime,
     /// Connections.
     pub(super) count: u64,
 }
@@ -144,7 +143,7 @@ impl<'round> OneThread<'round> {
 
 impl Ends for OneThread<'_> {
     fn sequence(&mut self, count: u64, events: &mut Events) -> Result<()> {
-        let usage = Usage::begin(&[]);
+        let mut meter = Meter::begin();
         for number in 0..count {
             let opened = self.opener.open()?;
             let (far, at) = self.accept(&opened.stream)?;
@@ -155,8 +154,9 @@ impl Ends for OneThread<'_> {
                 events.accepted.push(clock.between_ns(opened.began, at));
             }
             self.end(number, opened.stream, far, events)?;
+            meter.ended(number);
         }
-        events.near_cpu_ns += usage.end().process_ns as f64;
+        events.near_cpu.add(meter.taken());
         Ok(())
     }
 
@@ -241,14 +241,15 @@ impl Ends for TwoEnds<'_> {
         self.line.tell(&Wish::Sequence(count))?;
         let mut began = Vec::with_capacity(count as usize);
         let tokens: Vec<Vec<u8>> = (0..count).map(|_| self.dial.preamble()).collect();
-        let usage = Usage::begin(&[]);
+        let mut meter = Meter::begin();
         for (number, token) in (0..).zip(&tokens) {
             match self.one(number, token, events) {
                 Ok(one) => began.push(one),
                 Err(error) => return Err(self.reason(error)),
             }
+            meter.ended(number);
         }
-        events.near_cpu_ns += usage.end().process_ns as f64;
+        events.near_cpu.add(meter.taken());
         let served: Served = self.line.hear(PATIENCE)?;
         ensure!(
             served.accepted.len() == began.len(),
@@ -265,7 +266,7 @@ impl Ends for TwoEnds<'_> {
         }
         events.server.close_ns.extend(served.close_ns);
         events.server.fin_ns.extend(served.fin_ns);
-        events.far_cpu_ns += served.used.process_ns as f64;
+        events.far_cpu.add(served.cpu);
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use super::far::{LIMIT, limited};
 use super::near::{Ends, Events, OneThread, TwoEnds};
 use super::opening::{Opener, Pending, reset, wait};
 use super::sources::{NoPort, Sources, in_use};
-use super::talk::{Ask, Closer, Listener, Listening, Wish};
+use super::talk::{Ask, Closer, Listener, Listening, SEQUENCE_MAX, Wish};
 use crate::experiments::net::ends::{Dial, Line, PATIENCE};
 use crate::experiments::net::place::{self, ONE_THREAD, SAME_CPU, TWO_HOSTS};
 use crate::host::ports::Ports;
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 const WINDOW_NS: f64 = 10_000.0;
 /// A chunk has so many connections at most, and at least two: one that is closed, and one whose FIN is
 /// waited for.
-const CHUNK: u64 = 200;
+const CHUNK: u64 = SEQUENCE_MAX;
 /// A queue that is emptied as quickly as it goes has so many connections at most, and is filled so often.
 const QUEUE: u64 = 64;
 const QUEUES: u64 = 4;
@@ -49,6 +49,9 @@ struct Plan {
     closer: Closer,
     connections: u64,
     warm_up: u64,
+    /// What the preset or the user asked for.
+    asked: u64,
+    warm_up_asked: u64,
     backlog: u32,
     window: Duration,
 }
@@ -65,6 +68,8 @@ impl Plan {
             closer: Closer::of(case),
             connections: at("connections")?,
             warm_up: at("warm_up")?,
+            asked: at("connections_asked")?,
+            warm_up_asked: at("warm_up_asked")?,
             backlog: u32::try_from(at("backlog")?)?,
             window: Duration::from_nanos(at("window_ns")?),
         })
@@ -138,7 +143,7 @@ pub(super) fn measure(bench: &mut Bench, case: &Case, round: &mut Round) -> Resu
 /// Ports that the host has in use towards a far end on the network; over loopback addresses rotate.
 ///
 /// # Errors
-/// [`NoPort`]: with those that the case needs, more than half would be.
+/// [`NoPort`]: there are fewer left than the case needs.
 fn ports_left(round: &Round, plan: &Plan, far: SocketAddr) -> Result<Option<u64>> {
     if round.sources.rotate() {
         return Ok(None);
@@ -365,17 +370,34 @@ fn record(
     for (metric, values) in lists {
         bench.record(case, metric, values)?;
     }
+    let notes = fewer_note(plan, &gathered);
     let samples = bench.record_batches(case, "accept_rate", gathered.queue, gathered.rates)?;
+    samples.notes.extend(notes);
     let quantity = ("warm_up_connections".to_owned(), gathered.warm_up as f64);
     samples.quantities.extend([quantity]);
     bench.record_batches(case, "accept_cpu", gathered.queue, gathered.cpus_ns)?;
-    let near = vec![events.near_cpu_ns / events.count.max(1) as f64];
-    bench.record_batches(case, "cpu_near", events.count, near)?;
-    if plan.ends != ONE_THREAD {
-        let far = vec![events.far_cpu_ns / events.count.max(1) as f64];
-        bench.record_batches(case, "cpu_far", events.count, far)?;
+    let of_ends = [("cpu_near", events.near_cpu), ("cpu_far", events.far_cpu)];
+    for (metric, cpu) in of_ends
+        .into_iter()
+        .take(if plan.ends == ONE_THREAD { 1 } else { 2 })
+    {
+        let each = cpu.each_ns().context("no connection was closed")?;
+        bench.record_batches(case, metric, cpu.connections, vec![each])?;
     }
     Ok(())
+}
+
+/// Where ports or time allowed fewer connections than were asked for.
+fn fewer_note(plan: &Plan, gathered: &Gathered) -> Option<String> {
+    let (count, warm_up) = (gathered.events.count, gathered.warm_up);
+    let is_fewer = count < plan.asked || warm_up < plan.warm_up_asked;
+    is_fewer.then(|| {
+        format!(
+            "{count} connections after a warm-up of {warm_up}, of {} and {} asked for: ports, the table of \
+             connections in TIME_WAIT, or a case's time allow no more",
+            plan.asked, plan.warm_up_asked
+        )
+    })
 }
 
 fn describe(samples: &mut Samples, events: &Events, used: Option<u64>, late: Option<String>) {

@@ -1,6 +1,5 @@
 //! What both ends say to each other by the line of a case.
 
-use crate::experiments::net::usage::Used;
 use record::case::Case;
 use serde::{Deserialize, Serialize};
 
@@ -68,6 +67,9 @@ pub(super) struct Listening {
     pub(super) port: u16,
 }
 
+/// A sequence has so many connections at most: what came of it fits a message.
+pub(super) const SEQUENCE_MAX: u64 = 200;
+
 /// What the near end wants next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Wish {
@@ -90,8 +92,29 @@ pub(super) struct Served {
     pub(super) close_ns: Vec<f64>,
     /// Times until its FIN was acknowledged, in ns.
     pub(super) fin_ns: Vec<f64>,
-    /// What it took of its CPU.
-    pub(super) used: Used,
+    /// CPU time of the acceptor over the connections that were closed, and how many these are.
+    pub(super) cpu: CpuTime,
+}
+
+/// CPU time of a thread over some connections: those that end with close(2). Of the others the thread looks
+/// all the time whether the FIN was acknowledged, which no server does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct CpuTime {
+    pub(super) ns: u64,
+    pub(super) connections: u64,
+}
+
+impl CpuTime {
+    /// Adds another one.
+    pub(super) fn add(&mut self, more: CpuTime) {
+        self.ns = self.ns.saturating_add(more.ns);
+        self.connections = self.connections.saturating_add(more.connections);
+    }
+
+    /// Of each connection, in ns; none where there is none.
+    pub(super) fn each_ns(self) -> Option<f64> {
+        (self.connections > 0).then(|| self.ns as f64 / self.connections as f64)
+    }
 }
 
 /// What it took to take those that waited.

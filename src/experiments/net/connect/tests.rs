@@ -1,14 +1,23 @@
+use super::ending::ended;
+use super::far::LIMIT;
+use super::near::{Ends, Events, TwoEnds};
 use super::opening::{Opener, Unanswered, wait};
 use super::sources::Sources;
+use super::talk::{
+    ABOUT_TO_ACCEPT, ACCEPTED, Ask, Closer, Listener, Listening, SEQUENCE_MAX, Served, Wish,
+};
 use super::{CARD, EXPERIMENT};
 use crate::experiment::{Experiment, Known, Peer, Preset, Site};
-use crate::experiments::net::ends::tests::{loopback_site, order, rehearse_both, with_far};
+use crate::experiments::net::ends::tests::{dial, loopback_site, order, rehearse_both, with_far};
+use crate::experiments::net::ends::{Dial, Door, Line, PATIENCE};
 use crate::experiments::tests::{Rehearsed, check, params, recorded, sites};
 use crate::host::ports::Ports;
 use crate::link::{Endpoint, RoundOrder};
 use crate::measure::{Bench, Clock, FarEnd};
+use anyhow::{Result, bail, ensure};
 use record::case::Case;
 use record::key::CaseId;
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -249,10 +258,10 @@ fn a_far_end_that_says_nothing_more_fails_the_case_within_the_limit() {
     let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let _silent = listener.accept().unwrap();
     super::far::limited(&near).unwrap();
-    assert_eq!(near.read_timeout().unwrap(), Some(super::far::LIMIT));
+    assert_eq!(near.read_timeout().unwrap(), Some(LIMIT));
     near.set_read_timeout(Some(Duration::from_millis(20)))
         .unwrap();
-    let error = super::near::paced(&mut near, super::talk::ACCEPTED).unwrap_err();
+    let error = super::near::paced(&mut near, ACCEPTED).unwrap_err();
     assert!(error.to_string().contains("waiting for the far end"));
 }
 
@@ -328,4 +337,151 @@ fn connections_go_over_ipv6_too() {
     assert_eq!(from, opened.stream.local_addr().unwrap());
     let (used, near) = super::sources::in_use(to.ip()).unwrap();
     assert!(near == to.ip() && used >= 2, "{used} from {near}");
+}
+
+const ASK: Ask = Ask {
+    listener: Listener::Ready,
+    closer: Closer::Client,
+    backlog: 64,
+    monotonic: true,
+};
+
+/// One case of two processes, a far end for it, and what `near` does with it.
+fn against(
+    serve: impl FnOnce(&mut FarEnd) -> Result<()> + Send,
+    near: impl FnOnce(&mut Dial, &Case) -> Result<()> + Send,
+) {
+    let site = loopback_site();
+    let set = [("ends", "same_cpu"), ("listener", "ready")];
+    let params = params(&CARD, Preset::Rehearsal, &set);
+    let series = EXPERIMENT.series(&site, &params).unwrap().series.remove(0);
+    let series = EXPERIMENT
+        .resolve(&site, &Known::default(), series)
+        .unwrap();
+    let case = series.cases[0].clone();
+    let order = std::thread::scope(|scope| {
+        let order = scope.spawn(|| order(&site, series.clone()));
+        order.join().unwrap()
+    });
+    let (served, said) = with_far(&order, serve, |far| near(&mut dial(&order, &far), &case));
+    said.unwrap();
+    served.unwrap();
+}
+
+/// The line of a case, and the port of its listener.
+fn called(dial: &mut Dial, case: &Case) -> Result<(Line, SocketAddr)> {
+    let mut line = dial.call(case, &ASK)?;
+    let Listening { port } = line.hear(PATIENCE)?;
+    let to = SocketAddr::new(dial.address().ip(), port);
+    Ok((line, to))
+}
+
+/// So many connections one after the other, by the near end's own loop.
+fn sequence(dial: &mut Dial, line: Line, to: SocketAddr, count: u64) -> Result<(Events, Line)> {
+    let mut sources = rotating();
+    let mut ends = TwoEnds {
+        pace: dial.connect()?,
+        opener: opener(to, &mut sources, LIMIT),
+        dial,
+        line,
+        closer: ASK.closer,
+        is_one_clock: true,
+    };
+    let mut events = Events::default();
+    ends.sequence(count, &mut events)?;
+    Ok((events, ends.line))
+}
+
+/// A far end that does as the near end wants, and takes its time to close.
+fn slow_to_close(far: &mut FarEnd) -> Result<()> {
+    Door::open(far)?.serve(far, |door, _, call| {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let port = listener.local_addr()?.port();
+        call.line.tell(&Listening { port })?;
+        let (mut pace, _) = door.admit(Instant::now() + LIMIT)?;
+        let Wish::Sequence(count) = call.line.hear(LIMIT)? else {
+            bail!("another wish");
+        };
+        for _ in 0..count {
+            pace.write_all(&[ABOUT_TO_ACCEPT])?;
+            let (mut stream, _) = listener.accept()?;
+            pace.write_all(&[ACCEPTED])?;
+            door.check(&mut stream, Instant::now() + LIMIT)?;
+            stream.write_all(b"h")?;
+            ended(&mut stream)?;
+            std::thread::sleep(Duration::from_millis(30));
+        }
+        call.line.tell(&Served {
+            accepted: vec![u64::MAX; count as usize],
+            ..Served::default()
+        })
+    })
+}
+
+#[test]
+fn looking_for_an_acknowledgement_is_no_cpu_time_of_a_connection() {
+    against(slow_to_close, |dial, case| {
+        let (line, to) = called(dial, case)?;
+        let (events, _) = sequence(dial, line, to, 6)?;
+        ensure!(events.near_cpu.connections == 3, "{:?}", events.near_cpu);
+        let each_ns = events.near_cpu.each_ns().unwrap_or_default();
+        // It looked for the acknowledgement for tens of milliseconds, three times.
+        ensure!(
+            events.client.fin_ns.iter().all(|ns| *ns > 1e7),
+            "{:?}",
+            events.client.fin_ns
+        );
+        ensure!((1.0..3e6).contains(&each_ns), "{each_ns} ns");
+        Ok(())
+    });
+}
+
+#[test]
+fn silent_strangers_at_a_cases_own_port_cost_no_connection() {
+    const STRANGERS: usize = 8;
+    let serve = |far: &mut FarEnd| Door::open(far)?.serve(far, super::far::serve);
+    against(serve, |dial, case| {
+        let (line, to) = called(dial, case)?;
+        let mut strangers = Vec::new();
+        for said in [&b""[..], b"GET / HTTP/1.1\r\n\r\n", &[7; 28]]
+            .into_iter()
+            .cycle()
+            .take(STRANGERS)
+        {
+            let mut stream = TcpStream::connect(to)?;
+            stream.write_all(said)?;
+            strangers.push(stream);
+        }
+        let began = Instant::now();
+        let (events, mut line) = sequence(dial, line, to, 6)?;
+        ensure!(events.connect.len() == 6 && events.accepted.len() == 6);
+        ensure!(began.elapsed() < LIMIT, "each was waited for");
+        line.tell(&Wish::End)
+    });
+}
+
+/// What a near end asks for by the line is within what the case can need.
+#[test]
+fn wishes_without_measure_are_refused() {
+    let serve = |far: &mut FarEnd| Door::open(far)?.serve(far, super::far::serve);
+    against(serve, |dial, case| {
+        for wish in [
+            Wish::Sequence(u64::MAX),
+            Wish::Sequence(SEQUENCE_MAX + 1),
+            Wish::Take(u64::MAX),
+            Wish::Drain(1 << 40),
+        ] {
+            let (mut line, _) = called(dial, case)?;
+            let _pace = dial.connect()?;
+            line.tell(&wish)?;
+            let Err(told) = line.hear::<Served>(PATIENCE) else {
+                bail!("{wish:?} was served");
+            };
+            let told = told.to_string();
+            ensure!(told.starts_with("the far end:"), "{wish:?}: {told}");
+        }
+        // It is there for the next.
+        let (line, to) = called(dial, case)?;
+        sequence(dial, line, to, 2).map(|_| ())
+    });
 }

@@ -31,6 +31,33 @@ enum Word {
     Refused(String),
 }
 
+/// A message from its bytes. Texts of the other end come into errors and records: none of them, and no name
+/// of a field, steers a terminal.
+fn heard(body: &[u8]) -> serde_json::Result<Word> {
+    serde_json::from_value(plain(serde_json::from_slice(body)?))
+}
+
+/// The same with spaces for what steers terminals, or the direction of writing.
+fn plain(value: Value) -> Value {
+    let steers = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    let of_text = |text: String| match text.contains(steers) {
+        true => text.replace(steers, " "),
+        false => text,
+    };
+    match value {
+        Value::String(text) => Value::String(of_text(text)),
+        Value::Array(values) => values.into_iter().map(plain).collect(),
+        Value::Object(values) => values
+            .into_iter()
+            .map(|(name, value)| (of_text(name), plain(value)))
+            .collect(),
+        other => other,
+    }
+}
+
 /// A line between the ends of a case. Its end is dropping it.
 #[derive(Debug)]
 pub(crate) struct Line {
@@ -75,9 +102,7 @@ impl Line {
         );
         let mut body = vec![0; length];
         self.read(&mut body, until)?;
-        let word =
-            serde_json::from_slice(&body).context("the other end says what is no message")?;
-        match word {
+        match heard(&body).context("the other end says what is no message")? {
             Word::Said(value) => {
                 serde_json::from_value(value).context("the other end says something else")
             }

@@ -1,5 +1,7 @@
 //! Both ends in one process, for these tests and for those of every experiment that has two.
 
+mod fuzz;
+
 use super::{Dial, Door, Line, PATIENCE, PREAMBLE_BYTES, PREAMBLE_TIME, Purpose, empty};
 use crate::experiment::{Experiment, Known, Preset, Site};
 use crate::experiments::tests::{Rehearsed, params, recorded};
@@ -363,6 +365,34 @@ fn a_door_waits_for_nobody_for_ever() {
     };
     let (served, ()) = with_far(&order, serve, |_| ());
     served.expect("drains");
+}
+
+#[test]
+fn nothing_that_is_heard_steers_a_terminal() {
+    let hear = |message: &serde_json::Value| {
+        let (near, far) = UnixStream::pair().expect("two ends");
+        let body = message.to_string();
+        let framed = [&(body.len() as u32).to_le_bytes(), body.as_bytes()].concat();
+        (&far).write_all(&framed).expect("says");
+        Line::new(TcpStream::from(std::os::fd::OwnedFd::from(near)))
+            .hear::<std::collections::BTreeMap<String, String>>(PATIENCE)
+            .map_err(|error| format!("{error:#}"))
+    };
+    let bad = "x\u{1b}[2J\u{202e}y";
+    let said = hear(&serde_json::json!({"Said": {bad: bad, "plain µ": "é"}})).expect("heard");
+    let said: Vec<_> = said.iter().map(|(name, text)| (&**name, &**text)).collect();
+    assert_eq!(said, [("plain µ", "é"), ("x [2J y", "x [2J y")]);
+    for wrong in [
+        serde_json::json!({"Refused": bad}),
+        serde_json::json!({bad: 1}),
+        serde_json::json!({"Said": {"a": [bad]}}),
+        serde_json::json!({"Said": bad}),
+    ] {
+        let told = hear(&wrong).expect_err("is wrong");
+        let steers = |c: char| c.is_control() || c == '\u{202e}';
+        assert!(!told.contains(steers), "{told:?}");
+        assert!(!told.contains("\\u{1b}"), "{told:?}");
+    }
 }
 
 /// Lines whose other end does wrong.

@@ -198,6 +198,14 @@ fn priors_tell_kinds_of_ways_apart() {
     assert!((whole - parts).abs() < 1.0);
 }
 
+/// The same key is the same quantity whichever preset measured it.
+#[test]
+fn pauses_are_alike_in_all_presets() {
+    let interval = CARD.params.iter().find(|param| param.name == "interval");
+    let defaults = interval.expect("in the card").defaults;
+    assert!(defaults.iter().all(|default| *default == defaults[0]));
+}
+
 #[test]
 fn intervals_are_whole_milliseconds_and_more() {
     let texts = |interval: &str| -> Result<Params, String> {
@@ -231,8 +239,11 @@ fn echoes_of_loopback_come_back_and_their_parts_add_up() {
     assert!(trips.len() >= 2 && trips.len() == in_kernel.len() && trips.len() == wake_ups.len());
     for ((trip, in_kernel), wake_up) in trips.iter().zip(&in_kernel).zip(&wake_ups) {
         assert!(*in_kernel > 0.0 && *trip > 0.0);
-        // Stored to seven digits.
-        assert!((in_kernel + wake_up - trip).abs() <= 1e-5 * trip, "{trip}");
+        // The wall clock is read around the counter. (It may be slewed, and figures have seven digits.)
+        assert!(
+            *wake_up >= 0.0 && in_kernel + wake_up > 0.999 * trip,
+            "{trip}"
+        );
     }
     assert_eq!(events(&samples, "loss"), [0.0]);
     let trip = samples

@@ -116,12 +116,12 @@ const STANDARD: &[Row] = &[
         ..PLAIN
     },
     Row {
-        message: &[1, 64, 1024, 4096, DATAGRAM_BYTES_MAX],
+        message: &[1, 64, DATAGRAM_BYTES_MAX],
         ends: &[SAME_CPU],
         ..PLAIN
     },
     Row {
-        message: &[1, 64, 1024, DATAGRAM_BYTES_MAX],
+        message: &[1, 64, DATAGRAM_BYTES_MAX],
         ..PLAIN
     },
     Row {
@@ -140,7 +140,6 @@ const STANDARD: &[Row] = &[
         ..PLAIN
     },
     Row {
-        protocol: &["tcp", "udp"],
         receiver: "polling",
         ..PLAIN
     },
@@ -149,7 +148,7 @@ const STANDARD: &[Row] = &[
         ..PLAIN
     },
     Row {
-        connections: &[2, 4],
+        connections: &[4],
         ..PLAIN
     },
     Row {
@@ -224,13 +223,18 @@ pub(super) fn offer(site: &Site, params: &Params) -> Result<Offer, Skip> {
         let first = offer.skipped.into_iter().next();
         return Err(first.map_or_else(|| Skip::because("no case is asked for"), |(_, skip)| skip));
     }
+    let pause = params.ints("pause").first().copied();
+    for case in &mut cases {
+        if let Some(pause_ns) = pause.filter(|_| case.text("arrivals") == Some("sparse")) {
+            case.at.insert("pause_ns".to_owned(), Value::Int(pause_ns));
+        }
+    }
     offer.series.push(Series {
         experiment: CARD.id.to_owned(),
         name: String::new(),
         order: Order::Shuffled,
         cases,
-        settings: params
-            .ints("pause")
+        settings: pause
             .into_iter()
             .map(|pause| ("pause".to_owned(), Value::Int(pause)))
             .collect(),

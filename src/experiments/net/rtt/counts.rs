@@ -11,6 +11,7 @@ use anyhow::{Result, ensure};
 use record::case::Case;
 use record::event::Samples;
 use record::key::Value;
+use std::collections::BTreeSet;
 
 /// What both ends did in a case.
 pub(super) struct Counts<'case> {
@@ -121,20 +122,44 @@ impl Counts<'_> {
 
     /// Where packets arrived, and where the far end was.
     fn place(&self, samples: &mut Samples) {
-        for (name, cpu) in [
+        let near = self.ran.iter().filter_map(|ran| ran.softirq_cpu);
+        let far = self.told.map(|told| told.softirq_cpus.clone());
+        for (name, cpus) in [
+            ("near_softirq_cpu", near.collect()),
+            ("far_softirq_cpu", far.unwrap_or_default()),
             (
-                "near_softirq_cpu",
-                self.ran.first().and_then(|ran| ran.softirq_cpu),
+                "far_cpu",
+                self.told.map(|told| told.cpu).into_iter().collect(),
             ),
-            (
-                "far_softirq_cpu",
-                self.told.and_then(|told| told.softirq_cpu),
-            ),
-            ("far_cpu", self.told.map(|told| told.cpu)),
         ] {
-            if let Some(cpu) = cpu {
-                samples.at.insert(name.to_owned(), Value::Int(cpu as u64));
+            if let Some(cpus) = listed(&cpus) {
+                samples.at.insert(name.to_owned(), cpus);
             }
         }
+    }
+}
+
+/// CPUs as a value: one is a number.
+fn listed(cpus: &BTreeSet<usize>) -> Option<Value> {
+    match cpus.len() {
+        0 => None,
+        1 => cpus.first().map(|cpu| Value::Int(*cpu as u64)),
+        _ => {
+            let cpus: Vec<String> = cpus.iter().map(usize::to_string).collect();
+            Some(Value::from(cpus.join(",")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::listed;
+    use record::key::Value;
+
+    #[test]
+    fn every_cpu_that_packets_arrived_on_is_named() {
+        assert_eq!(listed(&[].into()), None);
+        assert_eq!(listed(&[3].into()), Some(Value::Int(3)));
+        assert_eq!(listed(&[10, 3].into()), Some(Value::from("3,10")));
     }
 }

@@ -1,7 +1,7 @@
 //! The far end: what comes is sent back.
 
 use super::cases::{Protocol, Shape, spread};
-use super::trip::cpu_ns;
+use super::trip::{cpu_ns, limit_ns};
 use crate::experiments::net::ends::{Call, Door, Line, PATIENCE};
 use crate::experiments::net::place;
 use crate::experiments::net::usage::{Usage, Used};
@@ -12,6 +12,7 @@ use metal::place::pin;
 use metal::socket::{Wait, incoming_cpu, receive, send};
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,6 +24,16 @@ pub(super) struct Ask {
     /// How long it means to take, in ns.
     pub(super) window_ns: u64,
 }
+
+impl Ask {
+    /// The same, within what any preset or setting has.
+    pub(super) fn window(self) -> Duration {
+        Duration::from_nanos(self.window_ns).min(WINDOW_MAX)
+    }
+}
+
+/// A case takes no longer: sixty of the longest pauses, and more.
+const WINDOW_MAX: Duration = Duration::from_secs(60);
 
 /// Where to connect to, and that the far end is ready to echo.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -46,8 +57,8 @@ pub(super) struct Told {
     pub(super) used: Used,
     /// Its CPU.
     pub(super) cpu: usize,
-    /// The CPU on which packets for its first connection arrived.
-    pub(super) softirq_cpu: Option<usize>,
+    /// The CPUs on which packets for its connections arrived.
+    pub(super) softirq_cpus: BTreeSet<usize>,
     /// TCP_NODELAY, read back from all connections; true where there is none to set.
     pub(super) nodelay: bool,
 }
@@ -84,11 +95,13 @@ pub(super) fn serve(
         || sockets
             .iter()
             .all(|socket| SockRef::from(socket).tcp_nodelay().unwrap_or(false));
-    let until = Instant::now() + PATIENCE + GRACE + Duration::from_nanos(ask.window_ns);
+    let window = ask.window();
+    let limit = Duration::from_nanos(limit_ns(shape.protocol, shape.message) as u64);
+    let until = Instant::now() + PATIENCE + GRACE + limit + window;
     let usage = Usage::begin(&cpus);
     call.line.tell(&"ready")?;
     // Later than the near end means to take, look whether it is still there.
-    let look_after = LOOK + 2 * Duration::from_nanos(ask.window_ns);
+    let look_after = LOOK + 2 * window;
     let times = (look_after, until);
     let echoed = all(&sockets, &cpus, shape, &call.line, times)?;
     let told = Told {
@@ -96,7 +109,7 @@ pub(super) fn serve(
         cpu_ns: echoed.iter().map(|one| one.cpu_ns).sum(),
         used: usage.end(),
         cpu,
-        softirq_cpu: echoed.first().and_then(|one| one.softirq_cpu),
+        softirq_cpus: echoed.iter().filter_map(|one| one.softirq_cpu).collect(),
         nodelay,
     };
     // Every message is a switch to this end and one from it.

@@ -2,13 +2,14 @@
 
 use super::cases::{Protocol, Shape};
 use super::echo::{Ask, Open, Told, listen_unix, unix_address};
-use super::trip::{LOST_MOST_NS, Plan, Ran, cpu_ns, is_same, stamp};
+use super::trip::{Plan, Ran, cpu_ns, is_same, limit_ns, stamp};
 use crate::experiments::net::ends::{Call, Dial, Door, Line, PATIENCE, PREAMBLE_BYTES};
 use crate::experiments::net::place;
 use crate::experiments::net::usage::Usage;
 use crate::measure::FarEnd;
 use anyhow::{Context, Result, bail, ensure};
 use metal::clock;
+use metal::deadline::Deadline;
 use metal::sleep;
 use metal::socket::{Wait, incoming_cpu, receive, send};
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -20,11 +21,11 @@ use std::time::{Duration, Instant};
 const MOST: usize = 1000;
 /// Not timed: they find everything cold.
 const WARM_UP: usize = 4;
-/// Nothing of an exchange waits longer.
-const PATIENCE_EACH: Duration = Duration::from_nanos(LOST_MOST_NS as u64);
 /// How often who accepts looks whether the near end is still there; and a stranger who says nothing in
 /// this time is dropped, because the near end waits behind it.
 const LOOK: Duration = Duration::from_millis(100);
+/// And against another host, whose message may have to be sent again.
+const LOOK_FAR: Duration = Duration::from_secs(2);
 /// Where in a message, after its preamble, its number is, and what is no number: the near end has enough.
 const NUMBER_AT: usize = PREAMBLE_BYTES;
 const ENOUGH: u64 = u64::MAX;
@@ -49,6 +50,8 @@ pub(super) fn run(dial: &mut Dial, open: &Open, shape: &Shape<'_>, plan: Plan) -
     ran.ticks.clear();
     let clock = plan.clock;
     let (mut until, mut before_ns) = (u64::MAX, 0);
+    let limit = Duration::from_nanos(limit_ns(shape.protocol, shape.message) as u64);
+    let mut limited = Limited::new(limit)?;
     for number in 0..WARM_UP + MOST {
         if number == WARM_UP {
             before_ns = cpu_ns();
@@ -62,9 +65,10 @@ pub(super) fn run(dial: &mut Dial, open: &Open, shape: &Shape<'_>, plan: Plan) -
             sleep::until(clock::Clock::MONOTONIC, at_ns).context("pausing")?;
         }
         say(&mut message, &dial.preamble(), number as u64);
+        limited.put_off()?;
         let start = clock.start();
         let socket = connect(&to)?;
-        exchange(socket.as_fd(), &message, &mut back)?;
+        exchange(socket.as_fd(), &message, &mut back, &limited)?;
         let ticks = clock.end().saturating_sub(start);
         ensure!(
             is_same(&message[NUMBER_AT..], &back[NUMBER_AT..]),
@@ -81,6 +85,7 @@ pub(super) fn run(dial: &mut Dial, open: &Open, shape: &Shape<'_>, plan: Plan) -
     ran.cpu_ns = cpu_ns() - before_ns;
     // So that the far end need not wait for the end of its patience.
     say(&mut message, &dial.preamble(), ENOUGH);
+    limited.put_off()?;
     let socket = connect(&to)?;
     send(socket.as_fd(), &message).context("sending")?;
     Ok(ran)
@@ -92,14 +97,57 @@ fn say(message: &mut [u8], preamble: &[u8], number: u64) {
     stamp(&mut message[NUMBER_AT..], number);
 }
 
-/// A connected socket whose calls wait a second at most.
+/// Has the calls of an exchange interrupted when it takes too long. Limits of the socket's own would be two
+/// calls within what is timed, and a timer at each wait.
+struct Limited {
+    deadline: Deadline,
+    limit: Duration,
+    until: Instant,
+}
+
+impl Limited {
+    fn new(limit: Duration) -> Result<Limited> {
+        // Room for what was begun just before it is put off.
+        let deadline = Deadline::after(2 * limit).context("a deadline")?;
+        Ok(Limited {
+            deadline,
+            limit,
+            until: Instant::now() + 2 * limit,
+        })
+    }
+
+    /// To be called before each exchange; moves the deadline on when half of it is gone.
+    fn put_off(&mut self) -> Result<()> {
+        let now = Instant::now();
+        if self.until.saturating_duration_since(now) < self.limit {
+            self.deadline
+                .put_off(2 * self.limit)
+                .context("a deadline")?;
+            self.until = now + 2 * self.limit;
+        }
+        Ok(())
+    }
+
+    /// What an interrupted call is to do: go on, or give up.
+    fn go_on(&self) -> Result<()> {
+        ensure!(
+            Instant::now() < self.until,
+            "an exchange was not over within {:?}",
+            self.limit
+        );
+        Ok(())
+    }
+}
+
+/// A connected socket: nothing but socket(2) and connect(2).
 fn connect(to: &SockAddr) -> Result<Socket> {
-    let domain = to.domain();
-    let socket = Socket::new(domain, Type::STREAM, None).context("a socket")?;
-    // For connect as well.
-    socket.set_write_timeout(Some(PATIENCE_EACH))?;
-    socket.set_read_timeout(Some(PATIENCE_EACH))?;
-    socket.connect(to).context("connecting")?;
+    let socket = Socket::new(to.domain(), Type::STREAM, None).context("a socket")?;
+    match socket.connect(to) {
+        Err(error) if error.kind() == ErrorKind::Interrupted => {
+            bail!("the far end did not answer a connection in time")
+        }
+        connected => connected.context("connecting")?,
+    }
     Ok(socket)
 }
 
@@ -111,18 +159,26 @@ fn abort(socket: Socket) -> Result<()> {
     Ok(())
 }
 
-fn exchange(socket: BorrowedFd<'_>, message: &[u8], back: &mut [u8]) -> Result<()> {
+fn exchange(
+    socket: BorrowedFd<'_>,
+    message: &[u8],
+    back: &mut [u8],
+    limited: &Limited,
+) -> Result<()> {
     let mut rest = message;
     while !rest.is_empty() {
-        let bytes = send(socket, rest).context("sending")?;
-        rest = &rest[bytes..];
+        match send(socket, rest) {
+            Ok(bytes) => rest = &rest[bytes..],
+            Err(error) if error.kind() == ErrorKind::Interrupted => limited.go_on()?,
+            Err(error) => return Err(error).context("sending"),
+        }
     }
     let mut have = 0;
     while have < back.len() {
         match receive(socket, &mut back[have..], Wait::Block) {
             Ok(0) => bail!("the far end closed a connection that it had not served"),
             Ok(bytes) => have += bytes,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::Interrupted => limited.go_on()?,
             Err(error) => return Err(error).context("receiving"),
         }
     }
@@ -146,10 +202,15 @@ pub(super) fn serve(
         // Another descriptor of the same socket.
         _ => (Socket::from(door.listener().try_clone()?), Open::Door),
     };
-    let until = Instant::now() + 2 * PATIENCE + Duration::from_nanos(ask.window_ns);
+    let limit = Duration::from_nanos(limit_ns(shape.protocol, shape.message) as u64);
+    let until = Instant::now() + 2 * PATIENCE + limit + ask.window();
+    let look = match far.order().far_address {
+        Some(_) => LOOK_FAR,
+        None => LOOK,
+    };
     // Connections inherit the time-out and TCP_NODELAY.
     listener.set_nonblocking(false)?;
-    listener.set_read_timeout(Some(LOOK))?;
+    listener.set_read_timeout(Some(look))?;
     let nodelay = shape.protocol != Protocol::Tcp || {
         listener.set_tcp_nodelay(true)?;
         listener.tcp_nodelay()?
@@ -193,7 +254,8 @@ fn accept_all(
                     Ok(ENOUGH) => break,
                     Ok(_) => {
                         told.messages += 1;
-                        told.softirq_cpu = incoming_cpu(socket.as_fd()).unwrap_or(None);
+                        let cpu = incoming_cpu(socket.as_fd()).unwrap_or(None);
+                        told.softirq_cpus.extend(cpu);
                     }
                     // A stranger, or one that is gone: the near end knows what it has had.
                     Err(_) => {}
@@ -224,7 +286,7 @@ fn serve_one(door: &mut Door, socket: &mut Socket, message: &mut [u8]) -> Result
         .read_exact(message)
         .context("a stranger: no whole message came in time")?;
     let (preamble, rest) = message.split_at(PREAMBLE_BYTES);
-    door.check_said(preamble)?;
+    let token = door.check_said(preamble)?;
     let number = rest
         .first_chunk::<8>()
         .map_or(0, |number| u64::from_le_bytes(*number));
@@ -232,7 +294,26 @@ fn serve_one(door: &mut Door, socket: &mut Socket, message: &mut [u8]) -> Result
         return Ok(number);
     }
     socket.write_all(message).context("sending back")?;
+    // While the near end has its time.
+    door.expect_after(token);
     // The near end closes first, so that no port waits here; it may reset.
     let _ = socket.read(&mut [0]);
     Ok(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::connect;
+    use socket2::SockAddr;
+    use std::net::TcpListener;
+
+    /// What is timed is socket(2) and connect(2), and no timer at each wait.
+    #[test]
+    fn a_fresh_connection_has_no_limits_of_its_own() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("listens");
+        let to = SockAddr::from(listener.local_addr().expect("an address"));
+        let socket = connect(&to).expect("connects");
+        assert_eq!(socket.read_timeout().expect("is told"), None);
+        assert_eq!(socket.write_timeout().expect("is told"), None);
+    }
 }

@@ -22,9 +22,13 @@ const WARM_UP_NS: f64 = 3e6;
 const TURNS_PER_LOOK: u32 = 256;
 /// A datagram counts as lost after so many times the slowest of the warm-up …
 const LOST_AFTER: f64 = 50.0;
-/// … within these limits, in ns; and no exchange of any kind is waited for longer than the last.
+/// … within these limits, in ns.
 const LOST_LEAST_NS: f64 = 2e7;
-pub(super) const LOST_MOST_NS: f64 = 1e9;
+const LOST_MOST_NS: f64 = 1e9;
+/// What goes by a stream is sent again until it comes (a SYN after 1 s and 3 s): no exchange is waited for
+/// longer than this, and its bytes both ways at 10 Mbit/s, in ns.
+const STREAM_MOST_NS: f64 = 5e9;
+const NS_PER_BYTE: f64 = 2.0 * 800.0;
 /// Who waits for a datagram is woken so often to see whether it is still worth it; a time-out of the
 /// socket's own would cost a timer at each wait.
 const LOOK: Duration = Duration::from_millis(20);
@@ -32,6 +36,14 @@ const LOOK: Duration = Duration::from_millis(20);
 const LOST_IN_A_ROW: u32 = 3;
 /// Room in the log for exchanges as short as this, in ns.
 const SHORTEST_NS: f64 = 500.0;
+
+/// How long an exchange may take at most, in ns.
+pub(super) fn limit_ns(protocol: Protocol, bytes: u64) -> f64 {
+    match protocol {
+        Protocol::Udp => LOST_MOST_NS,
+        Protocol::Tcp | Protocol::Unix => STREAM_MOST_NS + NS_PER_BYTE * bytes as f64,
+    }
+}
 
 /// How long exchanges are made, in ns.
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +89,8 @@ pub(super) struct Trip {
     message: Vec<u8>,
     back: Vec<u8>,
     number: u64,
+    /// No exchange may take longer, in ns.
+    limit_ns: f64,
     /// After so many ticks without an answer it is not waited for.
     patience_ticks: u64,
     late: u64,
@@ -114,11 +128,12 @@ impl Trip {
             back: vec![1; bytes.max(PROBE_BYTES)],
             message,
             number: 0,
+            limit_ns: limit_ns(protocol, bytes as u64),
             patience_ticks: 0,
             late: 0,
             unanswered: 0,
         };
-        trip.wait_at_most(LOST_MOST_NS)?;
+        trip.wait_at_most(trip.limit_ns)?;
         Ok(trip)
     }
 
@@ -128,14 +143,14 @@ impl Trip {
     /// The socket takes no time-out.
     pub(super) fn holding(mut self, other: OwnedFd) -> Result<Trip> {
         self.other = Some(other);
-        self.wait_at_most(LOST_MOST_NS)?;
+        self.wait_at_most(self.limit_ns)?;
         Ok(self)
     }
 
     /// How long an answer is waited for. (Sending waits only where the far end takes nothing.)
     fn wait_at_most(&mut self, ns: f64) -> Result<()> {
         self.patience_ticks = self.clock.ticks(ns);
-        let time = Some(Duration::from_nanos(LOST_MOST_NS as u64));
+        let time = Some(Duration::from_nanos(self.limit_ns as u64));
         for socket in [Some(&self.socket), self.other.as_ref()]
             .into_iter()
             .flatten()

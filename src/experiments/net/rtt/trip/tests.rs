@@ -1,4 +1,4 @@
-use super::{LOST_LEAST_NS, Plan, Trip, all, is_same, stamp};
+use super::{LOST_LEAST_NS, Plan, Trip, all, is_same, limit_ns, stamp};
 use crate::experiments::net::rtt::cases::Protocol;
 use crate::measure::Clock;
 use metal::place::allowed;
@@ -172,4 +172,14 @@ fn another_message_of_a_stream_fails() {
     });
     let told = told.expect_err("is seen").to_string();
     assert!(told.contains("another message"), "{told}");
+}
+
+/// What is lost and sent again is measured, and so are large messages over slow links.
+#[test]
+fn a_stream_has_time_to_send_again() {
+    // The second SYN goes after 1 s, the third after 3 s.
+    assert!(limit_ns(Protocol::Tcp, 1) > 3.5e9);
+    let both_ways_ns = 2.0 * 8.0 * f64::from(1 << 20) / 10e6 * 1e9;
+    assert!(limit_ns(Protocol::Tcp, 1 << 20) > both_ways_ns + 1e9);
+    assert!(limit_ns(Protocol::Udp, 1) <= 1e9);
 }
