@@ -68,7 +68,7 @@ const QUICK: &[Row] = &[
 const STANDARD: &[Row] = &[
     (
         "tcp",
-        &[1, 64, KIB, 16 * KIB, 128 * KIB, 4 * MIB],
+        &[1, KIB, 16 * KIB, 128 * KIB, 4 * MIB],
         At::Apart,
         Streams::One,
         UP,
@@ -79,7 +79,7 @@ const STANDARD: &[Row] = &[
     ("tcp", &[128 * KIB], At::Apart, Streams::More, UP, STEADY),
     (
         "udp",
-        &[1, KIB, DATAGRAM_BYTES_MAX],
+        &[KIB, DATAGRAM_BYTES_MAX],
         At::Apart,
         Streams::One,
         UP,
@@ -96,7 +96,6 @@ const STANDARD: &[Row] = &[
         UP,
         THERE_AND_BACK,
     ),
-    ("udp", &[KIB], At::Apart, Streams::One, UP, THERE_AND_BACK),
     (
         "tcp",
         &[32 * KIB],
