@@ -60,7 +60,11 @@ impl Log {
     /// not written down yet; all of the time where it has been silent for longer than a block.
     fn known_until(&self, ns: f64, block_ns: f64) -> f64 {
         let last = self.points.last().map_or(ns, |(at, _)| *at as f64);
-        if ns - last > block_ns { ns } else { last.min(ns) }
+        if ns - last > block_ns {
+            ns
+        } else {
+            last.min(ns)
+        }
     }
 }
 
@@ -69,7 +73,9 @@ impl Log {
 pub(super) fn steady(logs: &[Log], until_ns: u64, block_ns: f64) -> Option<Steady> {
     let firsts = logs.iter().map(|log| log.points.first().map(|(ns, _)| *ns));
     let from = firsts.collect::<Option<Vec<u64>>>()?.into_iter().max()? as f64;
-    let until = logs.iter().map(|log| log.known_until(until_ns as f64, block_ns));
+    let until = logs
+        .iter()
+        .map(|log| log.known_until(until_ns as f64, block_ns));
     let until = until.fold(until_ns as f64, f64::min);
     let blocks = ((until - from) / block_ns).floor();
     if blocks < BLOCKS_MIN as f64 {

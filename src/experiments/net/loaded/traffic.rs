@@ -2,7 +2,7 @@
 //! thread. Both ends make them alike.
 
 use anyhow::{Context, Result};
-use metal::{place, process};
+use metal::place;
 use socket2::SockRef;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -115,22 +115,6 @@ impl Drop for Traffic {
             // A thread that panicked has said so.
             let _ = thread.join();
         }
-    }
-}
-
-/// Turns that threads of this process take on a CPU that they share: the scheduler's doing while a case
-/// makes them contend on purpose, and no disturbance.
-pub(super) struct Turns(u64);
-
-impl Turns {
-    /// Counts from here on.
-    pub(super) fn begin() -> Turns {
-        Turns(process::rusage_self().nivcsw)
-    }
-
-    /// Switches against a thread's will so far.
-    pub(super) fn taken(&self) -> u64 {
-        process::rusage_self().nivcsw.saturating_sub(self.0)
     }
 }
 
