@@ -388,6 +388,14 @@ impl Experiment for Loaded {
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
         let mut dial = Dial::new(bench)?;
+        let is_alone = |case: &Case| {
+            case.int("near_cpu") != case.int("near_traffic_cpu")
+                && case.int("near_cpu") != case.int("far_traffic_cpu")
+                && case.int("near_cpu") != case.int("far_cpu")
+        };
+        if series.cases.iter().all(is_alone) {
+            bench.minds_run_delay();
+        }
         bench.each(series, |bench, case| {
             Party::new(bench, series, case, &mut dial)?.measure(bench, series)
         });
