@@ -33,8 +33,8 @@ enum At {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Streams {
     One,
-    /// Two, and one for each CPU.
-    More,
+    /// One for each CPU.
+    All,
     /// 2, 4, 8 … and one for each CPU.
     Doubling,
     /// One and two, as R3.
@@ -76,7 +76,7 @@ const STANDARD: &[Row] = &[
     ),
     ("tcp", &[128 * KIB], At::Apart, Streams::One, DOWN, STEADY),
     ("tcp", &[128 * KIB], At::Same, Streams::One, UP, STEADY),
-    ("tcp", &[128 * KIB], At::Apart, Streams::More, UP, STEADY),
+    ("tcp", &[128 * KIB], At::Apart, Streams::All, UP, STEADY),
     (
         "udp",
         &[KIB, DATAGRAM_BYTES_MAX],
@@ -330,7 +330,7 @@ fn numbers(site: &Site, streams: Streams, params: &Params) -> Vec<Value> {
     match streams {
         Streams::One => vec![Value::Int(1)],
         Streams::OneAndTwo => vec![Value::Int(1), Value::Int(2)],
-        Streams::More => listed(&mut [2].into_iter()),
+        Streams::All => listed(&mut std::iter::empty()),
         Streams::Doubling => listed(
             &mut std::iter::successors(Some(2), |number| Some(2 * number))
                 .take_while(|number| *number < STREAMS_LISTED_MAX),

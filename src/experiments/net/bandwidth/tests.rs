@@ -20,6 +20,9 @@ fn every_site_has_cases_and_predictions_in_every_preset() {
         for preset in [Preset::Quick, Preset::Standard, Preset::Thorough] {
             let offer = check(&EXPERIMENT, &site, preset);
             assert_eq!(offer.series.len(), 1);
+            if preset == Preset::Standard && site.cpus.len() > 1 {
+                assert_eq!(offer.series[0].cases.len(), 15);
+            }
         }
     }
     let offer = check(&EXPERIMENT, &joined(GIGABIT, GIGABIT), Preset::Thorough);
