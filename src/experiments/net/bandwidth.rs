@@ -21,8 +21,9 @@
 //!   long and 200 round trips, at most 10 s. `bandwidth` is the mean of the rest, `peak` its best block.
 //!   By TCP both ends' counts of all bytes must be the same. A receiver of a stream offers 128 KiB to each
 //!   call or the message's size, if that is more, so that small messages tell what sending them costs.
-//! - UDP: each datagram carries a number. After the sender has stopped, the receiver reads until none has
-//!   come for 4 ms or three round trips; what came twice counts once. `loss` is the share of all datagrams
+//! - UDP: each datagram carries a number. After the sender has stopped, the receiver reads until all
+//!   have come or were dropped at its socket, or none has come for 4 ms, three round trips and eight times
+//!   the longest silence before; what came twice counts once. `loss` is the share of all datagrams
 //!   that were tried; it is the sum of `loss_sender` (the sender's host refused: no room in the socket's
 //!   buffer or the device's queue, which IP_RECVERR makes it tell), `loss_receiver` (dropped at the
 //!   receiving socket because its buffer was full: the count behind SO_RXQ_OVFL, read by SO_MEMINFO after
@@ -33,7 +34,8 @@
 //!   byte is here. So one small message's way is in it. Transfers before the change point of their times
 //!   are the connection's beginning and are left out.
 //! - `there_and_back` (R3): a message there and, once it is whole, back; `bandwidth` counts both ways' bytes.
-//!   A datagram that is not back after 100 ms is lost, and its time with it.
+//!   A datagram that is not back after 100 ms is lost: in `transfer_time` it is at least that, its wait
+//!   is in `bandwidth`'s time and prolongs the window (by 1 s at most).
 //! - `already_there` (R0): a message is sent, this end waits until all of it lies in the receive buffer, and
 //!   times the one call that reads it. That is a rate of copying, called `copy_rate`, and no bandwidth.
 //!
@@ -43,7 +45,8 @@
 //! 10 ms), never added. TCP_INFO of the senders before and after: `busy`, the share of the time with
 //! something to send; of that `receive_window_limited` and `send_buffer_limited`; `retransmitted`, the share
 //! of segments. The kernel counts those times in ticks of 1 to 10 ms, so that short windows tell them in
-//! coarse steps, and `busy` may pass 1 by one.
+//! coarse steps; the whole time, of which they are shares, is taken by the same ticks. CPUs on which the
+//! kernel last handled what came to the sockets (SO_INCOMING_CPU) are told for both ends.
 //!
 //! **Derived.** `efficiency` of steady transfers. Between hosts it is over the payload that the link's rate
 //! leaves at the MTU; where no rate is known there is none. On loopback it is over copying: each byte is
@@ -82,7 +85,9 @@
 //!
 //! ## Pitfalls
 //! What a sender counts lies in buffers, so tools print more than a link can carry. Buffers that are set
-//! stop growing. One that stops before the drain sees loss where there is none. R0's figure, a read of what
+//! stop growing. UDP's do not grow by themselves: 64 KiB datagrams fill the default by two or three, and
+//! `loss_receiver` is that default's. Each wait at a socket has a limit, which costs the kernel a timer
+//! (0.1 to 0.2 µs) that iperf3's do not have; it shows where a receiver sleeps for each small message. One that stops before the drain sees loss where there is none. R0's figure, a read of what
 //! is there, was printed as bandwidth and matched memory. R3's 18 Gbit/s were 128 KiB in a socket buffer. A
 //! window within slow start reads too little, one with a shaper's bucket too much. On one CPU both ends take
 //! turns as the scheduler likes, and blocks differ by what lay in the buffer. An end that dies, stops reading
@@ -93,7 +98,7 @@
 //! iperf3 (esnet/iperf; FAQ on drains and omitted starts), netperf (service demand), R0 to R3; man pages
 //! tcp(7), udp(7), socket(7); Linux `net/ipv4/tcp.c` (tcp_get_info), `net/ipv4/udp.c` (udp_send_skb,
 //! SNDBUFERRORS), `include/uapi/linux/sock_diag.h` (SK_MEMINFO_DROPS); K. Haynes et al. (2017) for change
-//! points. Cycles of the stack are starting values, adjusted on one virtual machine.
+//! points. Cycles of the stack are starting values.
 
 mod both;
 mod cases;

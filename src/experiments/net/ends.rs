@@ -9,6 +9,7 @@
 //! What is measured goes through data connections of the experiment's own. All samples are recorded by
 //! the near end: the far end tells what it counted by the line.
 
+mod admitted;
 mod line;
 mod preamble;
 #[cfg(test)]

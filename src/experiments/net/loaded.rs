@@ -51,7 +51,9 @@
 //!
 //! ## Pitfalls
 //!
-//! An idle round trip alone hides all of this, and is what most tools print. A probe on the connection of the traffic
+//! An idle round trip alone hides all of this, and is what most tools print. The next message is sent when
+//! the last is back (net.request sends by a schedule): long round trips are fewer in the distribution than
+//! their share of the time, so upper percentiles are too low where a queue comes and goes. A probe on the connection of the traffic
 //! measures its own socket buffer; here it has one of its own, which a fair queue (fq) puts first. Slow start,
 //! and queues that are still filling, belong to no steady state: with long ways `time` must be long as well. Rates of the sender
 //! are rates into its own buffers (`sent_bytes_per_s` beside the figure). A hypervisor's or a switch's queue
@@ -96,6 +98,8 @@ pub(crate) static EXPERIMENT: Loaded = Loaded;
 pub(crate) struct Loaded;
 
 const ID: &str = "net.loaded";
+/// Round trips that take longer never ended, where nothing else is set.
+const TIMEOUT_NS: u64 = 2_000_000_000;
 /// Two workers, their lines and connections.
 const ENDS_NS: u64 = 100_000_000;
 /// Connections, growth and emptying of a case.
@@ -297,6 +301,13 @@ impl Experiment for Loaded {
                 settings.insert(name.to_owned(), value.clone());
             }
         }
+        if let Some(&Value::Int(timeout)) = settings.get("timeout") {
+            // For the law, which sees cases only.
+            for case in &mut cases {
+                let timeout = Value::Int(timeout);
+                case.at.insert("timeout_ns".to_owned(), timeout);
+            }
+        }
         offer.series.push(Series {
             experiment: ID.to_owned(),
             name: String::new(),
@@ -315,7 +326,7 @@ impl Experiment for Loaded {
     fn round_cost(&self, site: &Site, series: &Series) -> Duration {
         let window_ns = series.setting("time").unwrap_or(4 * site.case_ns);
         let of_case = |case: &Case| {
-            let trip_ns = beside(site, series.setting("timeout"), case)
+            let trip_ns = beside(site, case)
                 .map_or(0.0, |of| law::idle(site, None, of).range.likely);
             // Warm-up, idle ones, growth, and the least number beside the traffic where that is longer.
             CASE_NS + site.case_ns + window_ns + (60.0 * trip_ns) as u64
@@ -351,7 +362,7 @@ impl Experiment for Loaded {
     ) -> Option<Prediction> {
         let name = &*metric.name;
         let prior = |why: &str| known.is_none().then(|| unknown(format!("unknown: {why}")));
-        let Some(of) = beside(site, None, case) else {
+        let Some(of) = beside(site, case) else {
             return prior("no such case");
         };
         match (name, of.traffic) {
@@ -377,6 +388,14 @@ impl Experiment for Loaded {
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
         let mut dial = Dial::new(bench)?;
+        let is_alone = |case: &Case| {
+            case.int("near_cpu") != case.int("near_traffic_cpu")
+                && case.int("near_cpu") != case.int("far_traffic_cpu")
+                && case.int("near_cpu") != case.int("far_cpu")
+        };
+        if series.cases.iter().all(is_alone) {
+            bench.minds_run_delay();
+        }
         bench.each(series, |bench, case| {
             Party::new(bench, series, case, &mut dial)?.measure(bench, series)
         });
@@ -464,7 +483,7 @@ fn traffic_cpus(site: &Site, ends: &str, [near, far]: [usize; 2]) -> [usize; 2] 
 }
 
 /// A case as the law wants it.
-fn beside(site: &Site, timeout_ns: Option<u64>, case: &Case) -> Option<Beside> {
+fn beside(site: &Site, case: &Case) -> Option<Beside> {
     let shape = Shape::of(&case.id)?;
     let ends = case.text("ends")?;
     let cpus = place::cpus(site, ends);
@@ -485,7 +504,7 @@ fn beside(site: &Site, timeout_ns: Option<u64>, case: &Case) -> Option<Beside> {
             Way::Both => Traffic::Both,
         },
         streams: shape.streams as u64,
-        timeout_ns: timeout_ns.map_or(2e9, |ns| ns as f64),
+        timeout_ns: case.int("timeout_ns").unwrap_or(TIMEOUT_NS) as f64,
     })
 }
 

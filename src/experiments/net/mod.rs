@@ -3,6 +3,7 @@
 
 pub(crate) mod ends;
 pub(crate) mod place;
+mod turns;
 pub(crate) mod usage;
 
 crate::family!(

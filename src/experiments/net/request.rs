@@ -293,7 +293,7 @@ impl Experiment for Request {
             let why = "unknown: in a closed loop no request is due before it is sent";
             return known.is_none().then(|| unknown(why));
         }
-        let of = shape.requests(4 * site.case_ns);
+        let of = shape.requests(case.int("window_ns").unwrap_or(4 * site.case_ns));
         let adds = known.is_none_or(|known| law::adds(site, known, of));
         let is_of_software = matches!(name, "lost" | "rate_ratio");
         if !adds || known.is_some() && is_of_software {
@@ -314,6 +314,8 @@ impl Experiment for Request {
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
         let mut dial = Dial::new(bench)?;
+        // The thread that keeps the schedule never sleeps: who keeps it off its CPU disturbs.
+        bench.minds_run_delay();
         // What the closed loops of this round reached, by all that they depend on.
         let mut closed = BTreeMap::new();
         bench.each(series, |bench, case| {

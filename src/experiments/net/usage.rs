@@ -76,12 +76,6 @@ impl Used {
     pub(crate) fn received(&self) -> u64 {
         self.net_rx.iter().map(|(_, count)| count).sum()
     }
-
-    /// The CPU on which most received packets' softirqs ran.
-    pub(crate) fn softirq_cpu(&self) -> Option<usize> {
-        let most = self.net_rx.iter().max_by_key(|(_, count)| *count)?;
-        Some(most.0)
-    }
 }
 
 fn process_ns() -> u64 {
@@ -157,6 +151,6 @@ mod tests {
             net_rx: vec![(0, 3), (1, 9)],
         };
         assert_eq!(used.each_ns(4), 250.0);
-        assert_eq!(used.softirq_cpu(), Some(1));
+        assert_eq!(used.received(), 12);
     }
 }

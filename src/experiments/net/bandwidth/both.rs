@@ -10,6 +10,7 @@ use super::transfers::{
 };
 use crate::experiments::net::ends::{Call, Dial, Door, Line, PATIENCE};
 use crate::experiments::net::place::{TWO_HOSTS, near_cpu, pin_far};
+use crate::experiments::net::turns::Turns;
 use crate::measure::{Bench, FarEnd};
 use anyhow::{Context, Error, Result, ensure};
 use record::case::Case;
@@ -58,7 +59,11 @@ pub(super) fn measure(
         interval_ns,
     };
     let mut line = dial.call(case, &ask).context(Unreachable)?;
+    let turns = Turns::begin();
     let measured = with_line(bench, dial, case, &shape, &ask, &cpus, &mut line);
+    if shape.shares_cpus(bench.order().cpus.len()) {
+        bench.planned_switches(turns.taken());
+    }
     measured.map_err(|error| explained(error, &mut line))
 }
 
@@ -154,7 +159,7 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
     far.use_cpus(&cpus);
     let line = &mut call.line;
     let sockets = admit(door, far, &shape, line)?;
-    let began = Instant::now();
+    let turns = Turns::begin();
     match shape.transfer {
         Transfer::Steady if shape.direction == Direction::Up => {
             let (received, _) = receive(&sockets, &shape, &ask, &cpus, line)?;
@@ -176,11 +181,9 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
             line.tell(&served)?;
         }
     }
-    far.planned_switches(figures::planned_switches(
-        &shape,
-        far.order().cpus.len(),
-        began.elapsed(),
-    ));
+    if shape.shares_cpus(far.order().cpus.len()) {
+        far.planned_switches(turns.taken());
+    }
     Ok(())
 }
 
@@ -188,9 +191,10 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
 fn admit(door: &mut Door, far: &mut FarEnd, shape: &Shape, line: &mut Line) -> Result<Vec<Socket>> {
     let until = Instant::now() + PATIENCE;
     match shape.protocol {
-        Protocol::Tcp => (0..shape.streams)
-            .map(|_| Socket::stream(door.admit(until)?.0))
-            .collect(),
+        Protocol::Tcp => {
+            let streams = door.admit_all(shape.streams, until)?;
+            streams.into_iter().map(Socket::stream).collect()
+        }
         Protocol::Udp => {
             let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
             let address = far.order().far_address.unwrap_or(loopback);

@@ -1,32 +1,16 @@
 //! What a case's counts say, recorded.
 
 use super::shape::{Datagrams, Direction, Protocol, Received, Sent, Shape};
-use super::transfers::{Served, Timed};
+use super::transfers::{LOST_AFTER, Served, Timed};
 use crate::experiments::net::usage::Used;
 use crate::measure::{Bench, WrongResult};
 use crate::stats::trend;
 use anyhow::{Context, Result, ensure};
 use record::case::Case;
 use record::key::Value;
-use std::time::Duration;
 
 /// What stands beside figures of loopback.
 const NO_LINK: &str = "loopback: memory copies, no link";
-/// Threads of the kernel that finish packets take a CPU so often in a ms at most, for they are part of the
-/// load.
-const SWITCHES_PER_MS: u64 = 4;
-
-/// Switches that a case makes on purpose: threads that share a CPU take turns, as often as messages wake
-/// them; those that have one each give way to the kernel's own work for their packets.
-pub(super) fn planned_switches(shape: &Shape, allowed: usize, took: Duration) -> u64 {
-    let ms = took.as_millis() as u64 + 1;
-    match shape.shares_cpus(allowed) {
-        // A switch takes a microsecond at least.
-        true => 1000 * ms,
-        false => SWITCHES_PER_MS * ms * shape.streams as u64,
-    }
-}
-
 /// Records streams that settled.
 ///
 /// # Errors
@@ -45,11 +29,8 @@ pub(super) fn steady(
         ))
         .into());
     }
-    let found = &received.steady;
-    let took = Duration::from_nanos(sent.elapsed_ns);
-    bench.planned_switches(planned_switches(shape, bench.order().cpus.len(), took));
     bandwidth(bench, case, shape, sent, received)?;
-    bench.record_batches(case, "peak", 0, vec![found.best])?;
+    bench.record_batches(case, "peak", 0, vec![received.steady.best])?;
     let (near, far) = match shape.direction {
         Direction::Up => (&sent.used, &received.used),
         Direction::Down => (&received.used, &sent.used),
@@ -61,7 +42,7 @@ pub(super) fn steady(
     };
     processor(bench, case, near, "near", received.bytes as f64, near_count)?;
     processor(bench, case, far, "far", received.bytes as f64, far_count)?;
-    limits(bench, case, shape, sent)?;
+    limits(bench, case, sent)?;
     match &received.datagrams {
         Some(datagrams) => losses(bench, case, shape, sent, datagrams),
         None => Ok(()),
@@ -81,7 +62,6 @@ fn bandwidth(
         let rows = found.streams.iter().enumerate().map(row).collect();
         bench.trace(case, "streams", &["stream", "bandwidth_b_per_s"], rows)?;
     }
-    let softirq_cpu = received.used.softirq_cpu();
     let samples = bench.record_batches(case, "bandwidth", 0, vec![found.rate()])?;
     let least = found.streams.iter().copied().fold(f64::INFINITY, f64::min);
     let most = found.streams.iter().copied().fold(0.0, f64::max);
@@ -115,9 +95,13 @@ fn bandwidth(
         let congestion = Value::from(connections.congestion.as_str());
         samples.at.insert("congestion".to_owned(), congestion);
     }
-    if let Some(cpu) = softirq_cpu {
-        let cpu = Value::Int(cpu as u64);
-        samples.at.insert("receiver_softirq_cpu".to_owned(), cpu);
+    for (name, cpus) in [
+        ("sender_softirq_cpu", &sent.softirq_cpus),
+        ("receiver_softirq_cpu", &received.softirq_cpus),
+    ] {
+        if let Some(cpus) = listed(cpus) {
+            samples.at.insert(name.to_owned(), cpus);
+        }
     }
     if !found.settled {
         samples.notes.push(format!(
@@ -127,6 +111,18 @@ fn bandwidth(
     }
     remarks(&mut samples.notes, shape);
     Ok(())
+}
+
+/// CPUs as a record names them: one by its number, several in a list.
+fn listed(cpus: &[usize]) -> Option<Value> {
+    match cpus {
+        [] => None,
+        [cpu] => Some(Value::Int(*cpu as u64)),
+        cpus => {
+            let names: Vec<String> = cpus.iter().map(usize::to_string).collect();
+            Some(Value::from(names.join(",")))
+        }
+    }
 }
 
 fn remarks(notes: &mut Vec<String>, shape: &Shape) {
@@ -169,13 +165,16 @@ fn processor(
 }
 
 /// What limited a sender's connections.
-fn limits(bench: &mut Bench, case: &Case, shape: &Shape, sent: &Sent) -> Result<()> {
+fn limits(bench: &mut Bench, case: &Case, sent: &Sent) -> Result<()> {
     let Some(connections) = &sent.connections else {
         return Ok(());
     };
     if let Some(busy_us) = connections.busy_us {
-        let elapsed_us = sent.elapsed_ns as f64 / 1e3 * shape.streams as f64;
-        bench.record_batches(case, "busy", 0, vec![busy_us as f64 / elapsed_us])?;
+        // A window of no tick tells no share.
+        if connections.ticked_us > 0 {
+            let share = busy_us as f64 / connections.ticked_us as f64;
+            bench.record_batches(case, "busy", 0, vec![share])?;
+        }
         // A share of no time is none.
         if busy_us > 0 {
             for (metric, us) in [
@@ -208,6 +207,22 @@ pub(super) fn shares(sent: &Sent, datagrams: &Datagrams) -> [(&'static str, f64)
     ]
 }
 
+/// Whether counts that nothing ties to one another are of one and the same transfer.
+///
+/// # Errors
+/// More came or was dropped than was sent, beyond what came twice or was none of the sender's.
+pub(super) fn agree(sent: &Sent, datagrams: &Datagrams) -> Result<(), WrongResult> {
+    let ended = datagrams.unique + datagrams.dropped;
+    let more = datagrams.repeated + datagrams.strange;
+    if ended > sent.messages + more {
+        return Err(WrongResult(format!(
+            "of {} datagrams {} came and {} were dropped at the socket",
+            sent.messages, datagrams.unique, datagrams.dropped
+        )));
+    }
+    Ok(())
+}
+
 fn losses(
     bench: &mut Bench,
     case: &Case,
@@ -217,6 +232,7 @@ fn losses(
 ) -> Result<()> {
     let tried = sent.messages + sent.refused;
     ensure!(tried > 0, "no datagram was sent");
+    agree(sent, datagrams)?;
     for (metric, share) in shares(sent, datagrams) {
         let samples = bench.record_batches(case, metric, 0, vec![share])?;
         if metric != "loss" {
@@ -255,8 +271,6 @@ pub(super) fn transfers(
     served: &Served,
 ) -> Result<()> {
     let whole_ns = timed.windows.iter().map(|(_, ns)| *ns).fold(0.0, f64::max);
-    let took = Duration::from_nanos(whole_ns as u64);
-    bench.planned_switches(planned_switches(shape, bench.order().cpus.len(), took));
     let (mut kept, mut cold) = (Vec::new(), 0);
     let mut rate = 0.0;
     for (times, (count, window_ns)) in timed.streams.iter().zip(&timed.windows) {
@@ -271,7 +285,9 @@ pub(super) fn transfers(
     let best_ns = kept.iter().copied().fold(f64::INFINITY, f64::min);
     ensure!(best_ns.is_finite(), "there was no transfer");
     let all: u64 = timed.windows.iter().map(|(count, _)| count).sum();
-    bench.record(case, "transfer_time", kept)?;
+    // One that did not come back took at least so long: left out it would make a bad way look good.
+    let limit_ns = LOST_AFTER.as_nanos() as f64;
+    bench.record_censored(case, "transfer_time", kept, timed.lost, limit_ns)?;
     // All streams' best at the same time is nobody's figure: one stream's is.
     let best = bytes as f64 * 1e9 / best_ns;
     bench.record_batches(case, "peak", 1, vec![best])?;
@@ -301,11 +317,6 @@ pub(super) fn copies(bench: &mut Bench, case: &Case, shape: &Shape, times: &[f64
     let calibration = bench.calibration();
     let (resolution_ns, pair_ns) = (calibration.resolution_ns, calibration.pair_cost_ns);
     let all_ns: f64 = times.iter().sum();
-    bench.planned_switches(planned_switches(
-        shape,
-        bench.order().cpus.len(),
-        Duration::from_nanos(all_ns as u64),
-    ));
     let middle = crate::stats::quantile::median(times).context("there was no read")?;
     let samples = bench.record_batches(case, "copy_rate", 1, vec![bytes * 1e9 / middle])?;
     for (name, value) in [
@@ -322,4 +333,50 @@ pub(super) fn copies(bench: &mut Bench, case: &Case, shape: &Shape, times: &[f64
             .to_owned(),
     );
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{agree, listed, shares};
+    use crate::experiments::net::bandwidth::shape::{Datagrams, Sent};
+    use record::key::Value;
+
+    fn counts(unique: u64, dropped: u64, repeated: u64) -> Datagrams {
+        Datagrams {
+            unique,
+            dropped,
+            repeated,
+            ..Datagrams::default()
+        }
+    }
+
+    #[test]
+    fn each_loss_is_told_by_the_end_that_counted_it() {
+        let sent = Sent {
+            messages: 80,
+            refused: 20,
+            ..Sent::default()
+        };
+        let told = shares(&sent, &counts(50, 25, 0)).map(|(_, share)| share);
+        assert_eq!(told, [0.5, 0.2, 0.05, 0.25]);
+    }
+
+    #[test]
+    fn more_than_was_sent_is_a_wrong_result() {
+        let sent = Sent {
+            messages: 100,
+            ..Sent::default()
+        };
+        assert!(agree(&sent, &counts(90, 10, 0)).is_ok());
+        assert!(agree(&sent, &counts(90, 11, 0)).is_err());
+        // Doubled on the way, and one of the two dropped.
+        assert!(agree(&sent, &counts(90, 11, 1)).is_ok());
+    }
+
+    #[test]
+    fn cpus_are_named() {
+        assert_eq!(listed(&[]), None);
+        assert_eq!(listed(&[3]), Some(Value::Int(3)));
+        assert_eq!(listed(&[0, 3]), Some(Value::from("0,3")));
+    }
 }

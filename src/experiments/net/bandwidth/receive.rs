@@ -5,7 +5,7 @@ use super::numbers::Numbers;
 use super::shape::{
     Ask, Begun, Datagrams, Enough, NUMBER_BYTES, RUN_MAX, Received, STALL, Sent, Shape, Steady,
 };
-use super::socket::{Socket, filled, is_timeout};
+use super::socket::{Socket, filled, is_timeout, softirq_cpus};
 use super::steady::{BLOCKS, Log, steady};
 use crate::experiments::net::ends::{Line, PATIENCE};
 use crate::experiments::net::usage::Usage;
@@ -14,7 +14,7 @@ use metal::backlog;
 use std::io::{ErrorKind, Read};
 use std::net::{TcpStream, UdpSocket};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -36,7 +36,11 @@ const NUMBER_MAX: u64 = 1 << 40;
 const QUIET_MIN: Duration = Duration::from_millis(4);
 const QUIET_ROUND_TRIPS: u32 = 3;
 /// Nobody drains longer.
-const DRAIN_MAX: Duration = Duration::from_secs(2);
+const DRAIN_MAX: Duration = Duration::from_secs(5);
+/// A drain waits so many times as long as the longest silence between two datagrams before it: a queue on
+/// the way hands them out as slowly as it did then.
+const QUIET_GAPS: u32 = 8;
+const QUIET_MAX: Duration = Duration::from_secs(2);
 
 /// What one stream received.
 #[derive(Default)]
@@ -53,6 +57,8 @@ struct Watch {
     step: Duration,
     /// The sender has stopped: what comes is what was under way.
     draining: AtomicBool,
+    /// How many datagrams each stream was sent, once that is known.
+    sent: Vec<AtomicU64>,
     /// Nothing counts any more.
     cancelled: AtomicBool,
     logs: Vec<Mutex<Log>>,
@@ -91,6 +97,7 @@ pub(super) fn receive(
         began: Instant::now(),
         step: plan.block / POINTS,
         draining: AtomicBool::new(false),
+        sent: sockets.iter().map(|_| AtomicU64::new(u64::MAX)).collect(),
         cancelled: AtomicBool::new(false),
         logs: sockets
             .iter()
@@ -118,7 +125,7 @@ pub(super) fn receive(
                 Socket::Tcp(socket) => pull(socket, &mut buffer, &watch.logs[stream], watch),
                 Socket::Udp(socket) => {
                     let dropped = dropped.context("SO_MEMINFO")?;
-                    catch(socket, &mut buffer, dropped, &watch.logs[stream], watch)
+                    catch(socket, &mut buffer, dropped, stream, watch)
                 }
             },
         )?;
@@ -139,6 +146,9 @@ pub(super) fn receive(
         let sent = line
             .hear::<Sent>(PATIENCE)
             .context("waiting for what the sender sent")?;
+        for (known, sent) in watch.sent.iter().zip(&sent.streams) {
+            known.store(*sent, Ordering::Relaxed);
+        }
         watch.draining.store(true, Ordering::Release);
         let streams = threads.join()?;
         let used = usage.end();
@@ -149,6 +159,7 @@ pub(super) fn receive(
         steady,
         used,
         buffer_bytes: sizes.max().unwrap_or(0),
+        softirq_cpus: softirq_cpus(sockets),
         ..total(&streams)
     };
     Ok((received, sent))
@@ -273,16 +284,23 @@ fn pull(
     }
 }
 
-/// Receives datagrams until none is under way any more. `dropped_before`: what the socket's count of dropped
-/// ones was before the first was sent.
+/// Receives datagrams until none is under way any more: all that were sent have come or were dropped here,
+/// or there is a silence longer than any before. `dropped_before`: what the socket's count of dropped ones
+/// was before the first was sent.
 fn catch(
     socket: &UdpSocket,
     buffer: &mut [u8],
     dropped_before: u32,
-    log: &Mutex<Log>,
+    number: usize,
     watch: &Watch,
 ) -> Result<Stream> {
     let message = buffer.len() - 1;
+    let log = &watch.logs[number];
+    let dropped = || -> Result<u64> {
+        let dropped = backlog::dropped(socket.as_fd()).context("SO_MEMINFO")?;
+        Ok(u64::from(dropped.wrapping_sub(dropped_before)))
+    };
+    let mut longest = Duration::ZERO;
     let mut stream = Stream::default();
     let mut numbers = Numbers::new();
     let (mut next, mut heard) = (Duration::ZERO, watch.now());
@@ -294,27 +312,37 @@ fn catch(
                 if is_new(&buffer[..bytes], message, &mut numbers) {
                     stream.bytes += bytes as u64;
                 }
-                heard = watch.now();
+                let now = watch.now();
+                // The first wait is for the sender to begin.
+                if stream.calls > 1 {
+                    longest = longest.max(now - heard);
+                }
+                heard = now;
                 if heard >= next {
                     next = heard + watch.step;
                     write_down(log, heard, stream.bytes);
                     ensure!(!watch.is_over(), "given up");
-                    if watch.draining.load(Ordering::Acquire) {
-                        let until = *drain_until.get_or_insert(heard + DRAIN_MAX);
-                        ensure!(
-                            heard < until,
-                            "datagrams come after their sender has stopped"
-                        );
-                    }
+                }
+                if watch.draining.load(Ordering::Acquire) {
+                    let until = *drain_until.get_or_insert(heard + DRAIN_MAX);
+                    ensure!(
+                        heard < until,
+                        "datagrams come after their sender has stopped"
+                    );
                 }
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if is_timeout(&error) => {
                 ensure!(!watch.is_over(), "given up");
-                if watch.draining.load(Ordering::Acquire) {
-                    break;
-                }
                 let silent = watch.now() - heard;
+                if watch.draining.load(Ordering::Acquire) {
+                    let sent = watch.sent[number].load(Ordering::Relaxed);
+                    let is_all = numbers.counts.unique + dropped()? >= sent;
+                    if is_all || silent >= (QUIET_GAPS * longest).min(QUIET_MAX) {
+                        break;
+                    }
+                    continue;
+                }
                 ensure!(silent < STALL, "no datagram came for {} s", STALL.as_secs());
             }
             // What the network tells of our own datagrams (the answer to the first) is none of these.
@@ -322,8 +350,7 @@ fn catch(
             Err(error) => return Err(error).context("receiving datagrams"),
         }
     }
-    let dropped = backlog::dropped(socket.as_fd()).context("SO_MEMINFO")?;
-    numbers.counts.dropped = u64::from(dropped.wrapping_sub(dropped_before));
+    numbers.counts.dropped = dropped()?;
     stream.datagrams = Some(numbers.counts);
     Ok(stream)
 }
@@ -353,9 +380,48 @@ fn write_down(log: &Mutex<Log>, now: Duration, bytes: u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Numbers, Plan, is_new};
+    use super::{AtomicBool, AtomicU64, Log, Mutex, Numbers, Ordering, Plan, Watch, catch, is_new};
     use crate::experiments::net::bandwidth::shape::{Ask, RUN_MAX};
-    use std::time::Duration;
+    use std::net::UdpSocket;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn what_a_slow_way_still_holds_is_no_loss() {
+        const GAP: Duration = Duration::from_millis(20);
+        let receiver = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let sender = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        sender
+            .connect(receiver.local_addr().expect("bound"))
+            .expect("connects");
+        // Far shorter than the gaps.
+        receiver
+            .set_read_timeout(Some(Duration::from_millis(2)))
+            .expect("sets");
+        let watch = Watch {
+            began: Instant::now(),
+            step: Duration::from_millis(1),
+            draining: AtomicBool::new(false),
+            sent: vec![AtomicU64::new(u64::MAX)],
+            cancelled: AtomicBool::new(false),
+            logs: vec![Mutex::new(Log::with_room(16))],
+        };
+        let stream = std::thread::scope(|scope| {
+            let caught = scope.spawn(|| catch(&receiver, &mut [0; 17], 0, 0, &watch));
+            for number in 0..8_u64 {
+                if number == 4 {
+                    // The sender says that it is done before what it sent has come.
+                    watch.sent[0].store(8, Ordering::Relaxed);
+                    watch.draining.store(true, Ordering::Release);
+                }
+                let mut datagram = [1; 16];
+                datagram[..8].copy_from_slice(&number.to_le_bytes());
+                sender.send(&datagram).expect("sends");
+                std::thread::sleep(GAP);
+            }
+            caught.join().expect("no panic").expect("receives")
+        });
+        assert_eq!(stream.datagrams.map(|counts| counts.unique), Some(8));
+    }
 
     #[test]
     fn a_long_way_takes_longer_and_none_takes_for_ever() {

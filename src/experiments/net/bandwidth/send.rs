@@ -2,11 +2,12 @@
 
 use super::crew::{Closing, Gate, enlist};
 use super::shape::{Ask, Begun, Connections, Enough, NUMBER_BYTES, RUN_MAX, STALL, Sent, Shape};
-use super::socket::{Socket, filled, is_timeout};
+use super::socket::{Socket, filled, is_timeout, softirq_cpus};
 use crate::experiments::net::ends::{Line, PATIENCE};
 use crate::experiments::net::usage::Usage;
 use anyhow::{Context, Result, bail};
 use metal::backlog::is_refusal;
+use metal::clock;
 use metal::tcp::{self, Info};
 use socket2::SockRef;
 use std::io::{ErrorKind, Write};
@@ -23,7 +24,22 @@ const LOOK: Duration = Duration::from_millis(100);
 struct Stream {
     sent: Sent,
     /// What the kernel told of the connection before and after.
-    info: Option<(Info, Info)>,
+    info: Option<(Told, Told)>,
+}
+
+/// What the kernel tells of a connection, and when by the clock that it counts in.
+struct Told {
+    info: Info,
+    tick_ns: u64,
+}
+
+impl Told {
+    fn now(socket: &TcpStream) -> Result<Told> {
+        Ok(Told {
+            info: tcp::info(socket.as_fd())?,
+            tick_ns: clock::syscall_clock_gettime(clock::Clock::MONOTONIC_COARSE),
+        })
+    }
 }
 
 /// Ends the senders of who could not go on.
@@ -104,7 +120,7 @@ fn enough(line: &mut Line, gate: &Gate) -> Result<()> {
 /// A stream of whole messages.
 fn push(mut socket: &TcpStream, buffer: &[u8], stop: &AtomicBool) -> Result<Stream> {
     let mut sent = Sent::default();
-    let before = tcp::info(socket.as_fd())?;
+    let before = Told::now(socket)?;
     let began = Instant::now();
     while !stop.load(Ordering::Relaxed) {
         match socket.write(buffer) {
@@ -120,7 +136,7 @@ fn push(mut socket: &TcpStream, buffer: &[u8], stop: &AtomicBool) -> Result<Stre
         }
     }
     sent.elapsed_ns = began.elapsed().as_nanos() as u64;
-    let after = tcp::info(socket.as_fd())?;
+    let after = Told::now(socket)?;
     socket
         .shutdown(Shutdown::Write)
         .context("ending a stream")?;
@@ -174,9 +190,12 @@ fn total(streams: &[Stream]) -> Sent {
         all.bytes += sent.bytes;
         all.messages += sent.messages;
         all.refused += sent.refused;
+        all.streams.push(sent.messages);
         all.elapsed_ns = all.elapsed_ns.max(sent.elapsed_ns);
         if let Some((before, after)) = info {
-            add(all.connections.get_or_insert_default(), before, after);
+            let connections = all.connections.get_or_insert_default();
+            add(connections, &before.info, &after.info);
+            connections.ticked_us += (after.tick_ns - before.tick_ns) / 1000;
         }
     }
     all
@@ -208,6 +227,7 @@ fn add(all: &mut Connections, before: &Info, after: &Info) {
 fn with_sockets(mut sent: Sent, sockets: &[Socket]) -> Sent {
     let sizes = sockets.iter().filter_map(Socket::send_buffer_bytes);
     sent.buffer_bytes = sizes.max().unwrap_or(0);
+    sent.softirq_cpus = softirq_cpus(sockets);
     if let (Some(connections), Some(Socket::Tcp(stream))) = (&mut sent.connections, sockets.first())
         && let Ok(name) = SockRef::from(stream).tcp_congestion()
     {

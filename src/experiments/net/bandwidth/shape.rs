@@ -178,6 +178,8 @@ pub(super) struct Sent {
     pub(super) bytes: u64,
     /// Messages that it took.
     pub(super) messages: u64,
+    /// Those by stream.
+    pub(super) streams: Vec<u64>,
     /// Messages that it would not take.
     pub(super) refused: u64,
     /// From the first call to the end of the last, in ns.
@@ -188,6 +190,8 @@ pub(super) struct Sent {
     pub(super) buffer_bytes: u64,
     /// What the kernel tells of the connections; none of datagrams.
     pub(super) connections: Option<Connections>,
+    /// CPUs on which the kernel last handled what came to these sockets.
+    pub(super) softirq_cpus: Vec<usize>,
 }
 
 /// What the kernel tells of a sender's connections, summed over the streams.
@@ -197,6 +201,8 @@ pub(super) struct Connections {
     pub(super) congestion: String,
     /// Time with something to send, in µs; none where the kernel does not tell.
     pub(super) busy_us: Option<u64>,
+    /// The whole time by the ticks in which the kernel counts those, in µs.
+    pub(super) ticked_us: u64,
     /// Of it, limited by the receiver's window.
     pub(super) receive_window_us: u64,
     /// Of it, limited by the send buffer.
@@ -230,6 +236,8 @@ pub(super) struct Received {
     pub(super) buffer_bytes: u64,
     /// Datagrams, by their numbers; none of streams.
     pub(super) datagrams: Option<Datagrams>,
+    /// CPUs on which the kernel last handled what came to these sockets.
+    pub(super) softirq_cpus: Vec<usize>,
 }
 
 /// What came while the rate was steady.

@@ -1,11 +1,14 @@
 //! Data sockets of both kinds, with a limit on every wait.
 
 use super::shape::STALL;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use metal::backlog;
+use metal::socket::incoming_cpu;
 use socket2::SockRef;
+use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
 use std::net::{Shutdown, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// A connected socket that bytes go through.
@@ -24,6 +27,7 @@ impl Socket {
     /// Those of setsockopt(2).
     pub(super) fn stream(stream: TcpStream) -> Result<Socket> {
         stream.set_nodelay(true)?;
+        ensure!(stream.nodelay()?, "TCP_NODELAY was not to be had");
         stream.set_read_timeout(Some(STALL))?;
         stream.set_write_timeout(Some(STALL))?;
         let socket = SockRef::from(&stream);
@@ -69,6 +73,16 @@ impl Socket {
         };
         size.ok().map(|bytes| bytes as u64)
     }
+}
+
+/// The CPUs on which the kernel last handled what came to the sockets, each once.
+pub(super) fn softirq_cpus(sockets: &[Socket]) -> Vec<usize> {
+    let cpu = |socket: &Socket| match socket {
+        Socket::Tcp(stream) => incoming_cpu(stream.as_fd()).ok()?,
+        Socket::Udp(socket) => incoming_cpu(socket.as_fd()).ok()?,
+    };
+    let cpus: BTreeSet<usize> = sockets.iter().filter_map(cpu).collect();
+    cpus.into_iter().collect()
 }
 
 /// Memory of so many bytes, each page touched, none of it zeros and no two pages alike.

@@ -55,12 +55,29 @@ impl Log {
     }
 }
 
+impl Log {
+    /// Until when it tells what came, of a time that ends at `ns`: its last point, for what came since is
+    /// not written down yet; all of the time where it has been silent for longer than a block.
+    fn known_until(&self, ns: f64, block_ns: f64) -> f64 {
+        let last = self.points.last().map_or(ns, |(at, _)| *at as f64);
+        if ns - last > block_ns {
+            ns
+        } else {
+            last.min(ns)
+        }
+    }
+}
+
 /// The steady part of streams up to a moment, in blocks of `block_ns`: all but what came before the rate's
 /// change point. `None` while a stream has not begun, or there are too few blocks.
 pub(super) fn steady(logs: &[Log], until_ns: u64, block_ns: f64) -> Option<Steady> {
     let firsts = logs.iter().map(|log| log.points.first().map(|(ns, _)| *ns));
     let from = firsts.collect::<Option<Vec<u64>>>()?.into_iter().max()? as f64;
-    let blocks = ((until_ns as f64 - from) / block_ns).floor();
+    let until = logs
+        .iter()
+        .map(|log| log.known_until(until_ns as f64, block_ns));
+    let until = until.fold(until_ns as f64, f64::min);
+    let blocks = ((until - from) / block_ns).floor();
     if blocks < BLOCKS_MIN as f64 {
         return None;
     }
@@ -191,6 +208,15 @@ mod tests {
             None
         );
         assert_eq!(steady(&both, 9_000, 1000.0), None, "too few blocks");
+    }
+
+    #[test]
+    fn what_is_not_written_down_yet_is_no_silence() {
+        // Calls of most of a block: the last one has not ended when the log is looked at.
+        let mut slow = Log::default();
+        (0..=40).for_each(|call| slow.push(call * 900, call * 9000));
+        let found = steady(&[slow], 36_850, 1000.0).expect("settles");
+        assert!((found.rate() / 10e9 - 1.0).abs() < 1e-9, "{found:?}");
     }
 
     #[test]

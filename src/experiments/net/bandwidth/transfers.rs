@@ -27,7 +27,9 @@ const TRIED_FOR: Duration = Duration::from_millis(2);
 /// Times that are kept of a window.
 const TIMES_MAX: usize = 50_000;
 /// A datagram that is not back after this time is lost.
-const LOST_AFTER: Duration = Duration::from_millis(100);
+pub(super) const LOST_AFTER: Duration = Duration::from_millis(100);
+/// The waits of so many lost ones at most prolong a window.
+const LOST_MAX: u32 = 10;
 
 /// What the near end saw.
 #[derive(Debug, Default)]
@@ -299,12 +301,15 @@ fn lies_there(stream: &TcpStream, bytes: usize, patience: Duration) -> Result<bo
 /// Times of one stream's exchanges, how many there were, the window, and how many were lost.
 type Exchanges = (Vec<f64>, u64, f64, u64);
 
-/// Exchanges for a time; `exchange` is told the number of each and tells whether it came back.
+/// Exchanges for a time; `exchange` is told the number of each and tells whether it came back. What was
+/// waited for those that did not is added to the time: else a window would end with its first loss, and
+/// the share of what is lost would be that of such windows.
 fn exchanges(run: Duration, mut exchange: impl FnMut(u64) -> Result<bool>) -> Result<Exchanges> {
     let mut times = Vec::with_capacity(1024);
     let (mut all, mut lost) = (0, 0);
     let began = Instant::now();
     let mut start = began;
+    let mut waited = Duration::ZERO;
     loop {
         let back = exchange(all + lost)?;
         let end = Instant::now();
@@ -315,7 +320,9 @@ fn exchanges(run: Duration, mut exchange: impl FnMut(u64) -> Result<bool>) -> Re
             }
         } else {
             lost += 1;
+            waited += end - start;
         }
+        let run = run + waited.min(LOST_MAX * LOST_AFTER);
         if end - began >= run && (all > 0 || end - began >= STALL) {
             ensure!(all > 0, "no datagram came back in {} s", STALL.as_secs());
             return Ok((times, all, (end - began).as_nanos() as f64, lost));
@@ -483,6 +490,21 @@ mod tests {
         let lies = |bytes, ms| lies_there(&receiver, bytes, Duration::from_millis(ms));
         assert!(lies(100, 5000).expect("asks"));
         assert!(!lies(101, 1).expect("asks"));
+    }
+
+    #[test]
+    fn a_window_goes_on_after_what_was_lost_in_it() {
+        // The second is lost, and its wait is longer than the window.
+        let run = Duration::from_millis(5);
+        let (times, all, window_ns, lost) = exchanges(run, |number| {
+            if number == 1 {
+                std::thread::sleep(2 * run);
+            }
+            Ok(number != 1)
+        })
+        .expect("most come back");
+        assert!(window_ns >= 15e6 && lost == 1, "{window_ns} {lost}");
+        assert!(all > 1 && !times.is_empty(), "{all}");
     }
 
     #[test]

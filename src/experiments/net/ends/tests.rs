@@ -129,7 +129,7 @@ fn case() -> Case {
     Case::new(CaseId::new().with("number", 1).with("kind", "some"))
 }
 
-fn plain_order() -> RoundOrder {
+pub(super) fn plain_order() -> RoundOrder {
     let series = Series {
         experiment: "net.none".to_owned(),
         name: String::new(),

@@ -1,17 +1,21 @@
 //! The far end: answers round trips in one thread, beside the traffic's.
 
-use super::traffic::{Traffic, Turns};
+use super::traffic::Traffic;
 use crate::experiments::net::ends::{Call, Door, PATIENCE};
 use crate::experiments::net::place::pin_far;
+use crate::experiments::net::turns::Turns;
 use crate::experiments::net::usage::{Usage, Used};
 use crate::measure::FarEnd;
 use anyhow::{Context, Result, bail, ensure};
 use metal::place;
+use metal::socket::incoming_cpu;
 use record::case::Case;
 use record::key::Value;
 use serde::{Deserialize, Serialize};
+use socket2::SockRef;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -21,7 +25,7 @@ use std::time::{Duration, Instant};
 const STREAMS_MAX: usize = 256;
 /// Nor longer messages.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
-/// A thread that waits for datagrams looks this often whether the case is over.
+/// A case that is over is looked for this often.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// A stream that brings nothing for so long after its window is silent.
@@ -70,6 +74,8 @@ pub(super) enum Told {
         used: Used,
         /// Streams that broke down.
         broken: u64,
+        /// The CPU on which the kernel last handled a round trip's message.
+        softirq_cpu: Option<usize>,
     },
 }
 
@@ -93,10 +99,10 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
         "{ask:?} is more than is served"
     );
     let until = || Instant::now() + PATIENCE;
-    let prober = match ask.by_datagrams {
+    let datagrams = match ask.by_datagrams {
         false => {
             call.line.tell(&Told::Port(None))?;
-            Prober::Stream(door.admit(until())?.0)
+            None
         }
         true => {
             let address = far.order().far_address;
@@ -105,14 +111,20 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
             let port = socket.local_addr()?.port();
             call.line.tell(&Told::Port(Some(port)))?;
             door.meet(&socket, until())?;
-            Prober::Datagram(socket)
+            Some(socket)
         }
     };
-    let mut streams = |count: usize| -> Result<Vec<TcpStream>> {
-        (0..count).map(|_| Ok(door.admit(until())?.0)).collect()
+    // In the order in which the near end makes them: that of the round trips, those up, those down.
+    let own = usize::from(!ask.by_datagrams);
+    let mut streams = door.admit_all(own + ask.up + ask.down, until())?;
+    let down = streams.split_off(own + ask.up);
+    let up = streams.split_off(own);
+    let prober = match (datagrams, streams.pop()) {
+        (Some(socket), _) => Prober::Datagram(socket),
+        (None, Some(stream)) => Prober::Stream(stream),
+        (None, None) => bail!("no connection for round trips came"),
     };
-    let (up, down) = (streams(ask.up)?, streams(ask.down)?);
-    let _answers = Answers::start(prober, ask.bytes, cpu)?;
+    let answers = Answers::start(prober, ask.bytes, cpu)?;
     call.line.tell(&Told::Ready)?;
     let Said::Go = call.line.hear(PATIENCE)? else {
         bail!("the near end does not say that the traffic begins");
@@ -139,6 +151,7 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
         ns: clock.between_ns(begin, clock.end()),
         used: usage.end(),
         broken: traffic.broken(),
+        softirq_cpu: answers.softirq_cpu(),
     };
     traffic.leave();
     call.line.tell(&told)?;
@@ -172,7 +185,7 @@ fn traffic_cpu(far: &FarEnd, case: &Case, cpu: usize) -> usize {
 /// The thread that answers round trips, until this is dropped.
 struct Answers {
     is_over: Arc<AtomicBool>,
-    stream: Option<TcpStream>,
+    socket: OwnedFd,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -180,14 +193,16 @@ impl Answers {
     fn start(prober: Prober, bytes: usize, cpu: usize) -> Result<Answers> {
         let is_over = Arc::new(AtomicBool::new(false));
         let over = Arc::clone(&is_over);
-        let stream = match &prober {
+        // Nothing waits with a time-out, which would cost a timer at each wait: the end is an end of the
+        // socket's.
+        let socket = match &prober {
             Prober::Stream(stream) => {
                 stream.set_read_timeout(None)?;
-                Some(stream.try_clone()?)
+                stream.as_fd().try_clone_to_owned()?
             }
             Prober::Datagram(socket) => {
-                socket.set_read_timeout(Some(LOOK))?;
-                None
+                socket.set_read_timeout(None)?;
+                socket.as_fd().try_clone_to_owned()?
             }
         };
         let work = move || {
@@ -215,19 +230,24 @@ impl Answers {
         let thread = thread.spawn(work).context("a thread for round trips")?;
         Ok(Answers {
             is_over,
-            stream,
+            socket,
             thread: Some(thread),
         })
+    }
+}
+
+impl Answers {
+    /// The CPU on which the kernel last handled a message for it.
+    fn softirq_cpu(&self) -> Option<usize> {
+        incoming_cpu(self.socket.as_fd()).unwrap_or(None)
     }
 }
 
 impl Drop for Answers {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
-        if let Some(stream) = &self.stream {
-            // One that is gone already needs no end.
-            let _ = stream.shutdown(Shutdown::Both);
-        }
+        // One that is gone already needs no end.
+        let _ = SockRef::from(&self.socket).shutdown(Shutdown::Both);
         if let Some(thread) = self.thread.take() {
             // A thread that panicked has said so.
             let _ = thread.join();

@@ -1,14 +1,17 @@
 //! The near end of a case: round trips first alone, then beside the traffic.
 
 use super::far::{Ask, Said, Told};
-use super::traffic::{Traffic, Turns};
+use super::traffic::Traffic;
 use super::{Shape, Way};
 use crate::experiments::net::ends::{Dial, Line, PATIENCE};
 use crate::experiments::net::place::near_cpu;
+use crate::experiments::net::turns::Turns;
 use crate::experiments::net::usage::{Usage, Used};
 use crate::measure::{Bench, Clock};
 use crate::stats::quantile::median;
 use anyhow::{Context, Result, bail, ensure};
+use metal::deadline::Deadline;
+use metal::socket::incoming_cpu;
 use metal::tcp;
 use record::case::{Case, Series};
 use record::key::Value;
@@ -31,6 +34,8 @@ const GROWTH_TRIPS: f64 = 20.0;
 const GROWTH_NS_MAX: f64 = 1e9;
 /// The least number of round trips may take so long beside the traffic, in ns.
 const LONGEST_NS: f64 = 4e9;
+/// A limit is renewed when so much of it has passed.
+const RENEWED_AFTER: f64 = 0.125;
 /// Afterwards queues may take so long to empty, in ns.
 const EMPTYING_NS: f64 = 5e8;
 
@@ -41,7 +46,7 @@ struct Prober {
     message: Vec<u8>,
     answer: Vec<u8>,
     number: u64,
-    timeout: Duration,
+    timeout_ns: f64,
 }
 
 enum Socket {
@@ -116,11 +121,11 @@ impl<'case> Party<'case> {
         let Told::Ready = line.hear(PATIENCE)? else {
             bail!("the far end is not ready");
         };
-        let timeout_ns = series.setting("timeout").unwrap_or(1_000_000_000) as f64;
+        let timeout_ns = series.setting("timeout").unwrap_or(super::TIMEOUT_NS) as f64;
         Ok(Party {
             case,
             shape,
-            prober: Prober::new(socket, bench.clock(), shape.bytes, timeout_ns),
+            prober: Prober::new(socket, bench.clock(), shape.bytes, timeout_ns)?,
             line,
             up,
             down,
@@ -172,6 +177,7 @@ impl<'case> Party<'case> {
         let used = usage.end();
         let streams = Streams::of(&traffic)?;
         let broken = traffic.broken();
+        let softirq_cpu = prober.softirq_cpu();
         traffic.leave();
         self.line.tell(&Said::Stop)?;
         let counted: Told = self.line.hear(PATIENCE)?;
@@ -185,6 +191,7 @@ impl<'case> Party<'case> {
             ns: far_ns,
             used: far_used,
             broken: far_broken,
+            softirq_cpu: far_softirq_cpu,
         } = counted
         else {
             bail!("the far end tells no counts");
@@ -215,10 +222,10 @@ impl<'case> Party<'case> {
                 .notes
                 .push("the queues were not empty half a second after the traffic's end".to_owned());
         }
-        let mut moved = 0;
+        let mut moved_b_per_s = 0.0;
         if self.shape.way != Way::Down {
             let rate = rate(far_received, far_ns).context("nothing of the traffic up arrived")?;
-            moved += far_received;
+            moved_b_per_s += rate;
             let samples = bench.record_batches(case, "bandwidth_up", 0, vec![rate])?;
             let sent = sent as f64 * 1e9 / near_ns;
             samples
@@ -227,15 +234,17 @@ impl<'case> Party<'case> {
         }
         if self.shape.way != Way::Up {
             let rate = rate(received, near_ns).context("nothing of the traffic down arrived")?;
-            moved += received;
+            moved_b_per_s += rate;
             let samples = bench.record_batches(case, "bandwidth_down", 0, vec![rate])?;
             let sent = far_sent as f64 * 1e9 / far_ns;
             samples
                 .quantities
                 .insert("sent_bytes_per_s".to_owned(), sent);
         }
-        put(bench, case, "cpu_near", &used, moved)?;
-        put(bench, case, "cpu_far", &far_used, moved)
+        let near = (&used, near_ns, softirq_cpu);
+        put(bench, case, "cpu_near", near, moved_b_per_s)?;
+        let far = (&far_used, far_ns, far_softirq_cpu);
+        put(bench, case, "cpu_far", far, moved_b_per_s)
     }
 }
 
@@ -244,12 +253,27 @@ fn rate(bytes: u64, ns: f64) -> Option<f64> {
     (bytes > 0 && ns > 0.0).then(|| bytes as f64 * 1e9 / ns)
 }
 
-fn put(bench: &mut Bench, case: &Case, metric: &str, used: &Used, bytes: u64) -> Result<()> {
-    let samples = bench.record_batches(case, metric, 0, vec![used.each_ns(bytes)])?;
+/// CPU time per byte, in ns, of an end that took `used_ns` over a window of its own, in which as long a
+/// time as any other saw so many bytes a second: both ends' windows need not be the same.
+fn per_byte(used_ns: u64, window_ns: f64, moved_b_per_s: f64) -> f64 {
+    used_ns as f64 / (window_ns * moved_b_per_s / 1e9)
+}
+
+fn put(
+    bench: &mut Bench,
+    case: &Case,
+    metric: &str,
+    (used, window_ns, softirq_cpu): (&Used, f64, Option<usize>),
+    moved_b_per_s: f64,
+) -> Result<()> {
+    let each_ns = per_byte(used.process_ns, window_ns, moved_b_per_s);
+    let samples = bench.record_batches(case, metric, 0, vec![each_ns])?;
     let quantities = &mut samples.quantities;
+    quantities.insert("window_ns".to_owned(), window_ns);
     quantities.insert("softirq_ns".to_owned(), used.softirq_ns as f64);
-    if let Some(cpu) = used.softirq_cpu() {
-        quantities.insert("softirq_cpu".to_owned(), cpu as f64);
+    if let Some(cpu) = softirq_cpu {
+        let cpu = Value::Int(cpu as u64);
+        samples.at.insert("softirq_cpu".to_owned(), cpu);
     }
     Ok(())
 }
@@ -300,32 +324,49 @@ impl Trips {
 }
 
 impl Prober {
-    fn new(socket: Socket, clock: Clock, bytes: usize, timeout_ns: f64) -> Prober {
-        Prober {
+    fn new(socket: Socket, clock: Clock, bytes: usize, timeout_ns: f64) -> Result<Prober> {
+        // A time-out of the socket's own would cost a timer at each wait.
+        match &socket {
+            Socket::Stream(stream) => {
+                stream.set_read_timeout(None)?;
+                stream.set_write_timeout(Some(Duration::from_nanos(timeout_ns as u64)))?;
+                ensure!(stream.nodelay()?, "TCP_NODELAY was not to be had");
+            }
+            Socket::Datagram(socket) => socket.set_read_timeout(None)?,
+        }
+        Ok(Prober {
             socket,
             clock,
             message: (0..bytes).map(|at| (at % 251) as u8 + 1).collect(),
             answer: vec![0; bytes + 1],
             number: 0,
-            timeout: Duration::from_nanos(timeout_ns as u64),
-        }
+            timeout_ns,
+        })
+    }
+
+    /// The CPU on which the kernel last handled an answer.
+    fn softirq_cpu(&self) -> Option<usize> {
+        let fd = match &self.socket {
+            Socket::Stream(stream) => stream.as_fd(),
+            Socket::Datagram(socket) => socket.as_fd(),
+        };
+        incoming_cpu(fd).unwrap_or(None)
     }
 
     /// Round trips for so long and until there were `least`, but not longer than `longest_ns`.
     fn many(&mut self, window_ns: f64, least: usize, longest_ns: f64) -> Result<Trips> {
+        let mut limit = Limit::new(self.clock, self.timeout_ns)?;
         let begin = self.clock.start();
         let mut trips = Trips::default();
         loop {
+            limit.renew()?;
             match self.once()? {
                 Some(ns) => trips.ns.push(ns),
                 None => {
                     trips.without_answer += 1;
                     // A stream's answers come in order: none comes any more.
                     if let Socket::Stream(_) = self.socket {
-                        bail!(
-                            "no answer by TCP within {:.1} s",
-                            self.timeout.as_secs_f64()
-                        );
+                        bail!("no answer by TCP within {:.1} s", self.timeout_ns / 1e9);
                     }
                 }
             }
@@ -339,8 +380,10 @@ impl Prober {
 
     /// Round trips until one is about as short as without traffic; whether one was.
     fn until_calm(&mut self, idle_ns: f64) -> Result<bool> {
+        let mut limit = Limit::new(self.clock, self.timeout_ns)?;
         let begin = self.clock.start();
         while self.clock.between_ns(begin, self.clock.end()) < EMPTYING_NS {
+            limit.renew()?;
             if self.once()?.is_some_and(|ns| ns < 2.0 * idle_ns) {
                 return Ok(true);
             }
@@ -348,34 +391,26 @@ impl Prober {
         Ok(false)
     }
 
-    /// One round trip, in ns; none without an answer in time.
+    /// One round trip, in ns; none without an answer in time. Nothing but the message's calls and the
+    /// clock is in it: a [`Limit`] ends its waits.
     fn once(&mut self) -> Result<Option<f64>> {
         self.number += 1;
         let number = self.number.to_le_bytes();
         let stamp = number.len().min(self.message.len());
         self.message[..stamp].copy_from_slice(&number[..stamp]);
         let start = self.clock.start();
+        let (clock, timeout_ns) = (self.clock, self.timeout_ns);
+        let is_late = || clock.between_ns(start, clock.end()) >= timeout_ns;
         let is_back = match &mut self.socket {
             Socket::Stream(stream) => {
-                stream.set_read_timeout(Some(self.timeout))?;
                 stream.write_all(&self.message).context("sending")?;
                 let answer = &mut self.answer[..self.message.len()];
-                match stream.read_exact(answer) {
-                    Ok(()) => true,
-                    Err(error) if is_late(error.kind()) => false,
-                    Err(error) => return Err(error).context("the far end is gone"),
-                }
+                whole(stream, answer, is_late)?
             }
-            Socket::Datagram(socket) => datagram(
-                socket,
-                &self.message,
-                &mut self.answer,
-                self.timeout,
-                (self.clock, start),
-            )?,
+            Socket::Datagram(socket) => datagram(socket, &self.message, &mut self.answer, is_late)?,
         };
-        let ns = self.clock.between_ns(start, self.clock.end());
-        if !is_back || ns >= self.timeout.as_nanos() as f64 {
+        let ns = clock.between_ns(start, clock.end());
+        if !is_back || ns >= timeout_ns {
             return Ok(None);
         }
         ensure!(
@@ -386,13 +421,62 @@ impl Prober {
     }
 }
 
+/// Interrupts waits that last longer than a round trip may, at no cost to those that do not.
+struct Limit {
+    deadline: Deadline,
+    clock: Clock,
+    timeout_ns: f64,
+    armed: u64,
+}
+
+impl Limit {
+    fn new(clock: Clock, timeout_ns: f64) -> Result<Limit> {
+        let deadline = Deadline::after(Duration::from_nanos(timeout_ns as u64));
+        Ok(Limit {
+            deadline: deadline.context("a deadline")?,
+            clock,
+            timeout_ns,
+            armed: clock.start(),
+        })
+    }
+
+    /// Before a round trip: the limit is its own, but for a part of it that has passed. One that is
+    /// interrupted too early waits on, for the interruption comes again.
+    fn renew(&mut self) -> Result<()> {
+        let now = self.clock.end();
+        if self.clock.between_ns(self.armed, now) > self.timeout_ns * RENEWED_AFTER {
+            self.armed = now;
+            let time = Duration::from_nanos(self.timeout_ns as u64);
+            self.deadline.put_off(time).context("a deadline")?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads a whole answer; whether it came before it was late.
+fn whole(mut stream: &TcpStream, answer: &mut [u8], is_late: impl Fn() -> bool) -> Result<bool> {
+    let mut have = 0;
+    while have < answer.len() {
+        match stream.read(&mut answer[have..]) {
+            Ok(0) => bail!("the far end is gone"),
+            Ok(bytes) => have += bytes,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {
+                if is_late() {
+                    return Ok(false);
+                }
+            }
+            Err(error) => return Err(error).context("the far end is gone"),
+        }
+    }
+    Ok(true)
+}
+
 /// Sends a datagram and waits for its answer; others' are of round trips that were given up.
 fn datagram(
     socket: &UdpSocket,
     message: &[u8],
     answer: &mut [u8],
-    timeout: Duration,
-    (clock, start): (Clock, u64),
+    is_late: impl Fn() -> bool,
 ) -> Result<bool> {
     match socket.send(message) {
         Ok(_) => {}
@@ -401,24 +485,27 @@ fn datagram(
         Err(error) => return Err(error).context("sending a datagram"),
     }
     loop {
-        let passed_ns = clock.between_ns(start, clock.end()).max(0.0);
-        let left = timeout.saturating_sub(Duration::from_nanos(passed_ns as u64));
-        if left.is_zero() {
-            return Ok(false);
-        }
-        socket.set_read_timeout(Some(left))?;
         match socket.recv(answer) {
             Ok(bytes) if answer[..bytes] == *message => return Ok(true),
             Ok(_) => {}
-            Err(error) if is_late(error.kind()) => {}
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error).context("receiving a datagram"),
+        }
+        if is_late() {
+            return Ok(false);
         }
     }
 }
 
-fn is_late(kind: ErrorKind) -> bool {
-    matches!(
-        kind,
-        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
-    )
+#[cfg(test)]
+mod tests {
+    use super::per_byte;
+
+    #[test]
+    fn cpu_per_byte_is_of_each_end_s_own_window() {
+        // One CPU at work all the time, 100 MB/s: 10 ns a byte, over 48 ms here as over 500 ms there.
+        for window_ns in [48e6, 500e6] {
+            assert_eq!(per_byte(window_ns as u64, window_ns, 100e6), 10.0);
+        }
+    }
 }

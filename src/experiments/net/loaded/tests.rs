@@ -92,11 +92,28 @@ fn a_rehearsal_has_every_figure_in_every_direction() {
                 metric.name
             );
             if let Some(samples) = found {
+                let is_of_cpu = metric.name.starts_with("cpu_");
+                assert_eq!(samples.at.contains_key("softirq_cpu"), is_of_cpu);
                 let values = samples.raw.samples();
                 assert!(values.iter().all(|value| *value > 0.0), "{samples:?}");
             }
         }
     }
+}
+
+#[test]
+fn a_time_out_that_is_set_bounds_what_is_predicted() {
+    let site = recorded("vm-granite-rapids");
+    let high = |set: &[(&str, &str)]| {
+        let all = params(EXPERIMENT.card(), Preset::Standard, set);
+        let series = EXPERIMENT.series(&site, &all).unwrap().series.remove(0);
+        let metric = &EXPERIMENT.card().metrics[1];
+        assert_eq!(metric.name, "round_trip");
+        let told = EXPERIMENT.predict(&site, None, &series.cases[0], metric);
+        told.unwrap().range.unwrap().high
+    };
+    assert!(high(&[]) > 1e6);
+    assert!(high(&[("timeout", "1ms")]) <= 1e6);
 }
 
 #[test]

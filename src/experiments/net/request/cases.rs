@@ -145,6 +145,13 @@ pub(super) fn offer(site: &Site, params: &Params) -> Result<Offer, Skip> {
             settings.insert(name.to_owned(), value.clone());
         }
     }
+    if let Some(&Value::Int(window)) = settings.get("time") {
+        // For the law, which sees cases only.
+        for case in &mut cases {
+            let window = Value::Int(window);
+            case.at.insert("window_ns".to_owned(), window);
+        }
+    }
     offer.series.push(Series {
         experiment: ID.to_owned(),
         name: String::new(),

@@ -1,10 +1,12 @@
 //! The near end's connections: nothing of them ever waits.
 
 use super::message::{number, stamp};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use metal::readiness::is_full;
+use metal::socket::incoming_cpu;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, UdpSocket};
+use std::os::fd::AsFd;
 
 /// Bytes that are taken in at a time, or a message if that is longer.
 const INBOX_BYTES: usize = 64 << 10;
@@ -36,7 +38,10 @@ impl Connection {
     /// The socket cannot be told not to wait.
     pub(super) fn new(socket: Socket, blank: Vec<u8>) -> Result<Connection> {
         match &socket {
-            Socket::Stream(stream) => stream.set_nonblocking(true),
+            Socket::Stream(stream) => {
+                ensure!(stream.nodelay()?, "TCP_NODELAY was not to be had");
+                stream.set_nonblocking(true)
+            }
             Socket::Datagram(socket) => socket.set_nonblocking(true),
         }
         .context("a socket that does not wait")?;
@@ -144,6 +149,15 @@ impl Connection {
             Err(error) if is_nothing(&error) => Ok(()),
             Err(error) => Err(error).context("receiving a reply"),
         }
+    }
+
+    /// The CPU on which the kernel last handled a reply.
+    pub(super) fn softirq_cpu(&self) -> Option<usize> {
+        let fd = match &self.socket {
+            Socket::Stream(stream) => stream.as_fd(),
+            Socket::Datagram(socket) => socket.as_fd(),
+        };
+        incoming_cpu(fd).unwrap_or(None)
     }
 
     /// Expects one reply less: it was given up.

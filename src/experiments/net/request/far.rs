@@ -8,6 +8,7 @@ use crate::experiments::net::usage::{Usage, Used};
 use crate::measure::FarEnd;
 use anyhow::{Context, Result, bail, ensure};
 use metal::readiness::Readiness;
+use metal::socket::incoming_cpu;
 use serde::{Deserialize, Serialize};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpStream, UdpSocket};
@@ -67,6 +68,8 @@ pub(super) enum Told {
         served: u64,
         /// What it took.
         used: Used,
+        /// The CPU on which the kernel last handled a request of the first connection.
+        softirq_cpu: Option<usize>,
     },
 }
 
@@ -194,7 +197,12 @@ fn run(all: &mut [Served], call: &mut Call, ask: Ask, cpu: usize) -> Result<()> 
             Said::End => {
                 let used = std::mem::replace(&mut count.usage, Usage::begin(&[cpu])).end();
                 let served = count.served;
-                call.line.tell(&Told::Counted { served, used })?;
+                let first = sockets.first().map(AsFd::as_fd);
+                call.line.tell(&Told::Counted {
+                    served,
+                    used,
+                    softirq_cpu: first.and_then(|fd| incoming_cpu(fd).unwrap_or(None)),
+                })?;
             }
         }
     }

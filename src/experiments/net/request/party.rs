@@ -16,6 +16,8 @@ use crate::predict::net::request::Load;
 use crate::stats::quantile::median;
 use anyhow::{Context, Result, bail};
 use record::case::{Case, Series};
+use record::event::Samples;
+use record::key::Value;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Requests before the first that counts.
@@ -44,6 +46,8 @@ pub(super) struct Round {
     near: Used,
     far: Used,
     served: u64,
+    /// Where the kernel handled the first connection's packets, at each end.
+    softirq_cpus: [Option<usize>; 2],
 }
 
 impl Party {
@@ -165,7 +169,12 @@ impl Party {
         let trips = run(&mut self.near)?;
         let near = usage.end();
         self.line.tell(&Said::End)?;
-        let Told::Counted { served, used } = self.line.hear(PATIENCE)? else {
+        let Told::Counted {
+            served,
+            used,
+            softirq_cpu,
+        } = self.line.hear(PATIENCE)?
+        else {
             bail!("the far end tells no counts");
         };
         Ok(Round {
@@ -174,6 +183,13 @@ impl Party {
             near,
             far: used,
             served,
+            softirq_cpus: [
+                self.near
+                    .connections
+                    .first()
+                    .and_then(Connection::softirq_cpu),
+                softirq_cpu,
+            ],
         })
     }
 }
@@ -212,12 +228,12 @@ impl Round {
         bench.record_batches(case, "lost", account.count, vec![lost])?;
         let of_near = self.near.each_ns(replies);
         let samples = bench.record_batches(case, "cpu_near", replies, vec![of_near])?;
-        told(&self.near, &mut samples.quantities);
+        told(&self.near, self.softirq_cpus[0], samples);
         let served = self.served;
         ensure_served(served, replies)?;
         let of_far = self.far.each_ns(served);
         let samples = bench.record_batches(case, "cpu_far", served, vec![of_far])?;
-        told(&self.far, &mut samples.quantities);
+        told(&self.far, self.softirq_cpus[1], samples);
         Ok(())
     }
 }
@@ -230,9 +246,13 @@ fn ensure_served(served: u64, replies: u64) -> Result<()> {
 }
 
 /// What the kernel did beside the process.
-fn told(used: &Used, quantities: &mut std::collections::BTreeMap<String, f64>) {
-    quantities.insert("softirq_ns".to_owned(), used.softirq_ns as f64);
-    if let Some(cpu) = used.softirq_cpu() {
-        quantities.insert("softirq_cpu".to_owned(), cpu as f64);
+fn told(used: &Used, softirq_cpu: Option<usize>, samples: &mut Samples) {
+    let softirq_ns = used.softirq_ns as f64;
+    samples
+        .quantities
+        .insert("softirq_ns".to_owned(), softirq_ns);
+    if let Some(cpu) = softirq_cpu {
+        let cpu = Value::Int(cpu as u64);
+        samples.at.insert("softirq_cpu".to_owned(), cpu);
     }
 }

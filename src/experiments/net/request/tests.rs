@@ -87,6 +87,10 @@ fn a_rehearsal_has_every_figure_by_both_protocols() {
                 metric.name
             );
         }
+        for metric in ["cpu_near", "cpu_far"] {
+            let at = &rehearsed.of(&case.id, metric).unwrap().at;
+            assert!(at.contains_key("softirq_cpu"), "{at:?}");
+        }
         let rate = rehearsed.of(&case.id, "rate").unwrap();
         assert!(
             quantity(rate, "served") >= quantity(rate, "requests") - quantity(rate, "no_reply")
@@ -204,6 +208,9 @@ fn reason_with(after: impl Fn(&mut Vec<std::net::TcpStream>) + Sync) -> String {
     // Twice the first time-out, for a case is tried twice, and much room for a busy machine.
     assert!(begin.elapsed() < Duration::from_secs(60));
     assert!(samples.is_empty() && done.failed.len() == 1);
+    // Time without its CPU disturbs a thread that is always awake.
+    let has = |name: &str| done.environment.contains_key(name);
+    assert_eq!(has("minded_run_delay_ns"), has("run_delay_ns"));
     done.failed.remove(0).reason
 }
 
