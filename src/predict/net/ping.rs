@@ -12,16 +12,17 @@ use record::event::Range;
 use record::key::CaseId;
 
 /// Sends an echo: a packet made, routed, and given to the driver or to the software interrupt.
-const SEND: Range = range(1_000.0, 2_600.0, 8_000.0);
+const SEND: Range = range(800.0, 2_400.0, 8_000.0);
 /// A kernel takes an echo up and sends its answer, in an interrupt.
-const ANSWER: Range = range(1_000.0, 3_000.0, 11_000.0);
+const ANSWER: Range = range(800.0, 2_800.0, 11_000.0);
 /// Takes a packet out of its queue: locks, a copy, the stamp and the hop limit written.
 const TAKE: Range = range(350.0, 900.0, 3_000.0);
 /// Cycles for each byte that is copied and summed, of the four times that an echo is.
 const PER_BYTE: Range = range(0.05, 0.25, 1.2);
 /// After a pause code and data have left the near caches and the TLB, and the clock may have fallen: R0's 23 µs
-/// by ping are 80,000 cycles, where echoes without pauses take about 14,000 on such cores.
-const COLD: Range = range(1.2, 4.0, 14.0);
+/// by ping, a second apart, are 80,000 cycles, where echoes without pauses take about 14,000 on such cores; a
+/// pause of a millisecond on an idle host with large caches may cost next to nothing.
+const COLD: Range = range(1.0, 3.2, 14.0);
 
 /// How echoes follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

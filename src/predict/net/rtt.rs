@@ -4,10 +4,9 @@
 //! takes on loopback, 9,000 to 50,000 cycles, starts from R0 (33,284 cycles from connect to accept in one
 //! thread) and R2; newer kernels do it in half.
 
-use super::stack::woken;
+use super::stack::{other_pair, woken};
 use super::{Transport, Waking, Way, far_stack_cost, round_trip as way_round_trip, stack_cost};
 use crate::experiment::{Known, Site};
-use crate::host::Distance;
 use crate::predict::os::{self, ipc};
 use crate::predict::{Estimate, around, cpu, inverse, product, range, scaled, sum};
 use record::event::Range;
@@ -321,16 +320,9 @@ fn cycles(site: &Site, known: Option<&Known>, cycles: Range) -> Range {
 
 /// The distance of both ends' CPUs as os.ipc names it.
 fn pair(site: &Site, ends: Ends) -> &'static str {
-    let (Ends::OtherCpu, [near, far, ..]) = (ends, site.cpus.as_slice()) else {
-        return "same";
-    };
-    match site.host.cpu.distance(*near, *far) {
-        Some(Distance::Same) => "same",
-        Some(Distance::SmtSibling) => "smt",
-        Some(Distance::SharedLlc) => "llc",
-        Some(Distance::SameSocket) => "socket",
-        Some(Distance::OtherSocket) => "remote",
-        None => "other",
+    match ends {
+        Ends::OtherCpu => other_pair(site),
+        _ => "same",
     }
 }
 

@@ -5,6 +5,7 @@
 //! of it on newer ones. They were adjusted to no other machine.
 
 use crate::experiment::{Known, Site};
+use crate::host::Distance;
 use crate::predict::os::switch::{self, Mechanism};
 use crate::predict::os::{self, measured_call};
 use crate::predict::{Estimate, around, cpu, product, range, scaled, sum};
@@ -98,7 +99,7 @@ pub(super) fn far_site(site: &Site) -> Option<Site> {
 /// between the CPUs, the socket found.
 fn services(transport: Transport) -> Range {
     match transport {
-        Transport::Tcp => range(2_200.0, 5_500.0, 15_000.0),
+        Transport::Tcp => range(2_200.0, 5_500.0, 18_000.0),
         Transport::Udp => range(1_500.0, 3_800.0, 11_000.0),
         Transport::Icmp => range(1_500.0, 4_000.0, 12_000.0),
     }
@@ -124,16 +125,16 @@ pub(crate) fn woken(site: &Site, known: Option<&Known>, waking: Waking) -> Optio
             None => switch::switch(site, known, &by_pipe("same")),
         }),
         Waking::Other => {
-            let nearest = ["smt", "llc", "socket", "remote"];
-            let found = nearest.iter().find_map(|pair| measured(pair));
-            Some(match found {
+            // Another pair's hand-over says nothing: a sibling's may be a tenth of another socket's.
+            let pair = other_pair(site);
+            Some(match measured(pair) {
                 Some(ns) => Estimate {
                     range: range(0.6 * ns, ns, 2.0 * ns),
                     because: format!(
-                        "another CPU woken, {ns:.0} ns of a hand-over (measured by os.switch)"
+                        "another CPU woken ({pair}), {ns:.0} ns of a hand-over (measured by os.switch)"
                     ),
                 },
-                None => switch::switch(site, known, &by_pipe("llc")),
+                None => switch::switch(site, known, &by_pipe(pair)),
             })
         }
         Waking::Interrupt => Some(switch::switch(site, None, &by_pipe("llc"))),
@@ -142,5 +143,21 @@ pub(crate) fn woken(site: &Site, known: Option<&Known>, waking: Waking) -> Optio
             4.0,
             "after a pause the CPU sleeps deeper",
         )),
+    }
+}
+
+/// The distance of the CPUs that both ends run on where they run on two, as cases name it: the site's first
+/// two. `llc` where it has but one.
+pub(super) fn other_pair(site: &Site) -> &'static str {
+    let [near, far, ..] = site.cpus.as_slice() else {
+        return "llc";
+    };
+    match site.host.cpu.distance(*near, *far) {
+        Some(Distance::Same) => "same",
+        Some(Distance::SmtSibling) => "smt",
+        Some(Distance::SharedLlc) => "llc",
+        Some(Distance::SameSocket) => "socket",
+        Some(Distance::OtherSocket) => "remote",
+        None => "other",
     }
 }
