@@ -42,10 +42,7 @@ const AROUND: Range = range(9_000.0, 28_000.0, 110_000.0);
 const AFTER_SLEEP: Range = range(1.0, 1.6, 3.5);
 /// Who is woken on the same CPU may run at once, within the call that woke it, until it waits again.
 const TURN: Range = range(0.0, 0.25, 2.5);
-/// Of a sleeping CPU's waking the part that who wakes it takes part in.
-const ASKING: Range = range(0.05, 0.2, 0.5);
-const ASKING_GUEST: Range = range(0.05, 0.6, 0.9);
-/// So often in a connection.
+/// Ends on two CPUs wake each other so often in a connection.
 const WAKES: f64 = 4.0;
 /// A SYN is sent again after a second (RFC 6298, TCP_TIMEOUT_INIT), on a tick of the kernel's clock.
 const AGAIN_NS: Range = range(0.99e9, 1.01e9, 1.1e9);
@@ -286,19 +283,12 @@ impl Law<'_> {
         }
     }
 
-    /// What it takes to ask another CPU, on which somebody sleeps, to wake up. In a virtual machine the
-    /// hypervisor does that, and the caller waits for it.
+    /// What it takes to ask another CPU, on which the other end sleeps, to wake up.
     fn asked(&self) -> Option<Range> {
-        let woken = self.woken().filter(|_| self.ends == "other_cpu")?.range;
-        let part = match cpu::is_guest(self.site) {
-            true => ASKING_GUEST,
-            false => ASKING,
-        };
-        Some(range(
-            part.low * woken.low,
-            part.likely * woken.likely,
-            part.high * woken.high,
-        ))
+        match self.ends {
+            "other_cpu" => super::stack::asked(self.site, self.known),
+            _ => None,
+        }
     }
 
     /// A call with that, or on one CPU with the turn of who was woken.

@@ -194,13 +194,16 @@ pub(crate) fn measured_rtt<'known>(
 }
 
 /// An echo from what net.rtt measured with its ends there: that less what the process at the far end took for
-/// its part, in ns.
+/// its part, in ns. None of loopback's two CPUs: nearly all of that is waking, which an echo there does not need.
 pub(crate) fn less_socket(
     site: &Site,
     (rtt_ns, ends): (f64, &str),
     transport: Transport,
     way: &Way<'_>,
-) -> Estimate {
+) -> Option<Estimate> {
+    if way.kind() == Kind::Loopback && ends == "other_cpu" {
+        return None;
+    }
     let waking = match ends {
         "one_thread" => Waking::Nobody,
         "same_cpu" => Waking::Same,
@@ -214,7 +217,7 @@ pub(crate) fn less_socket(
         _ => range(0.2, 0.6, 1.1),
     };
     let left = difference(around(rtt_ns, 0.05), product(socket, shares));
-    Estimate {
+    Some(Estimate {
         range: range(
             // An echo still goes all the way: its time is some of the socket's, whatever the stacks take.
             left.low.max(0.1 * rtt_ns),
@@ -228,7 +231,7 @@ pub(crate) fn less_socket(
             socket.low * shares.low / 1e3,
             socket.high * shares.high / 1e3
         ),
-    }
+    })
 }
 
 /// A socket's round trip less an echo's, in ns, from both ends' stacks. On loopback net.rtt's ends may be on

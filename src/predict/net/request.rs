@@ -110,16 +110,34 @@ fn lesser(a: Range, b: Range) -> Range {
     range(a.low.min(b.low), a.likely.min(b.likely), a.high.min(b.high))
 }
 
+/// A request while others keep both ends awake, in ns.
+fn awake(site: &Site, known: Option<&Known>, of: Requests) -> Range {
+    let near = stack_cost(site, known, of.transport, Waking::Nobody).range;
+    if site.peer.is_none() {
+        return scaled(near, 2.0);
+    }
+    let far = far_stack_cost(site, of.transport, Waking::Nobody).range;
+    let between = round_trip(&Way::of(site), of.transport, of.bytes, of.bytes);
+    sum(between.range, sum(near, far))
+}
+
 /// Requests a second of the closed loop: one on its way by each connection, as many as the slower end's CPU
-/// manages.
+/// manages. With several on their way an end that answers one finds the next, and does not sleep in between.
 pub(crate) fn closed_rate(site: &Site, known: Option<&Known>, of: Requests) -> Estimate {
     let alone = alone(site, known, of);
-    let by_trips = inverse(1e9 * of.connections as f64, alone.range);
-    let all = lesser(by_trips, capacity(site, known, of));
+    let by_trips = |trip| inverse(1e9 * of.connections as f64, trip);
+    let most = capacity(site, known, of);
+    let mut all = lesser(by_trips(alone.range), most);
+    if of.connections > 1 {
+        let awake = lesser(by_trips(awake(site, known, of)), most);
+        all.likely = (all.likely * awake.likely.max(all.likely)).sqrt();
+        all.high = all.high.max(awake.high);
+    }
     Estimate {
         range: all,
         because: format!(
-            "{}; {} on their way at a time, no more than the slower end's CPU or the link manages",
+            "{}; {} on their way at a time, between which the far end may not sleep, no more than the slower \
+             end's CPU or the link manages",
             alone.because, of.connections
         ),
     }

@@ -2,7 +2,8 @@
 //!
 //! Cycles are starting values for Linux 6.x: R0's round trip of 56 B between two TCP sockets of one thread,
 //! 14,191 cycles, is two pairs of send and receive on a core of 2012; `perf` of such loops shows about half
-//! of it on newer ones. They were adjusted to no other machine.
+//! of it on newer ones. The upper end of TCP's holds R1's of 2011, 51,248 cycles for a round trip between two
+//! processes on one CPU. They were adjusted to no other machine.
 
 use crate::experiment::{Known, Site};
 use crate::host::Distance;
@@ -12,6 +13,11 @@ use crate::predict::{Estimate, around, cpu, product, range, scaled, sum};
 use record::event::Range;
 
 use super::Transport;
+
+/// Of a sleeping CPU's waking the part that who wakes it takes part in: an interrupt sent. In a virtual machine
+/// the hypervisor sends it, and the caller waits for that.
+const ASKING: Range = range(0.05, 0.2, 0.5);
+const ASKING_GUEST: Range = range(0.05, 0.6, 0.9);
 
 /// Who waits for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,6 +150,20 @@ pub(crate) fn woken(site: &Site, known: Option<&Known>, waking: Waking) -> Optio
             "after a pause the CPU sleeps deeper",
         )),
     }
+}
+
+/// What it takes to ask another CPU, on which somebody sleeps, to wake up, in ns.
+pub(super) fn asked(site: &Site, known: Option<&Known>) -> Option<Range> {
+    let woken = woken(site, known, Waking::Other)?.range;
+    let part = match cpu::is_guest(site) {
+        true => ASKING_GUEST,
+        false => ASKING,
+    };
+    Some(range(
+        part.low * woken.low,
+        part.likely * woken.likely,
+        part.high * woken.high,
+    ))
 }
 
 /// The distance of the CPUs that both ends run on where they run on two, as cases name it: the site's first
