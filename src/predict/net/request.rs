@@ -177,7 +177,8 @@ fn utilisation(site: &Site, known: Option<&Known>, of: Requests) -> f64 {
 /// Replies a second.
 pub(crate) fn rate(site: &Site, known: Option<&Known>, of: Requests) -> Estimate {
     let asked = asked(site, known, of);
-    if utilisation(site, known, of) < FULL {
+    // The closed loop's is what the ends manage already.
+    if of.load == Load::Closed || utilisation(site, known, of) < FULL {
         return asked;
     }
     let most = scaled(capacity(site, known, of), 1.2);
@@ -383,6 +384,30 @@ mod tests {
             load,
             window_ns: 5e7,
         }
+    }
+
+    #[test]
+    fn with_several_on_their_way_nobody_sleeps_for_each() {
+        let site = recorded("epyc-7763-2s");
+        let mut known = Known::default();
+        let case = CaseId::new()
+            .with("far", "loopback")
+            .with("protocol", "tcp")
+            .with("message", 64)
+            .with("ends", "other_cpu");
+        // A round trip that is nearly all waking.
+        known.insert(Key::new("net.rtt", &case, "round_trip"), 80_000.0);
+        let rate = |connections| {
+            let of = Requests {
+                connections,
+                ..of(Load::Closed)
+            };
+            closed_rate(&site, Some(&known), of).range
+        };
+        let (alone, four) = (rate(1), rate(4));
+        assert!(alone.high < 40_000.0, "{alone:?}");
+        assert!(four.high > 5.0 * alone.high, "{alone:?} {four:?}");
+        assert!(four.low <= 4.0 * alone.low, "{alone:?} {four:?}");
     }
 
     #[test]

@@ -396,6 +396,20 @@ mod tests {
     }
 
     #[test]
+    fn a_cpu_that_never_waits_spends_the_round_trip_at_its_two_ends() {
+        for site in sites() {
+            let of = Exchange {
+                ends: Ends::SameCpu,
+                ..PLAIN
+            };
+            let trip = round_trip(&site, None, of).range;
+            let [near, far] = [End::Near, End::Far].map(|end| cpu(&site, None, of, end).range);
+            assert!((near.likely + far.likely - trip.likely).abs() < 1.0);
+            assert!(near.high < trip.high && near.low > 0.3 * trip.low);
+        }
+    }
+
+    #[test]
     fn what_adds_work_adds_time() {
         let one_thread = Exchange {
             ends: Ends::OneThread,
