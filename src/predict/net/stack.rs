@@ -105,7 +105,7 @@ pub(super) fn far_site(site: &Site) -> Option<Site> {
 /// between the CPUs, the socket found.
 fn services(transport: Transport) -> Range {
     match transport {
-        Transport::Tcp => range(2_200.0, 5_500.0, 18_000.0),
+        Transport::Tcp => range(2_200.0, 5_500.0, 19_500.0),
         Transport::Udp => range(1_500.0, 3_800.0, 11_000.0),
         Transport::Icmp => range(1_500.0, 4_000.0, 12_000.0),
     }
