@@ -50,6 +50,9 @@ pub(crate) struct Net {
     pub default_queueing: Option<String>,
     /// Largest receive buffer that TCP grows to by itself (`net.ipv4.tcp_rmem`): no more is on its way.
     pub tcp_receive_buffer_max_bytes: Option<u64>,
+    /// Largest send buffer that TCP grows to by itself (`net.ipv4.tcp_wmem`), likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp_send_buffer_max_bytes: Option<u64>,
     /// Where packets go. Not written anywhere: it tells of other people's networks.
     #[serde(skip)]
     pub routes: Vec<Route>,
@@ -202,9 +205,8 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Net {
         send_buffer_default_bytes: root.number("proc/sys/net/core/wmem_default"),
         busy_read_us: root.number("proc/sys/net/core/busy_read"),
         default_queueing: root.line("proc/sys/net/core/default_qdisc"),
-        tcp_receive_buffer_max_bytes: root
-            .line("proc/sys/net/ipv4/tcp_rmem")
-            .and_then(|line| line.split_ascii_whitespace().nth(2)?.parse().ok()),
+        tcp_receive_buffer_max_bytes: largest(root, "proc/sys/net/ipv4/tcp_rmem"),
+        tcp_send_buffer_max_bytes: largest(root, "proc/sys/net/ipv4/tcp_wmem"),
         tcp_timestamps: root
             .number::<u8>("proc/sys/net/ipv4/tcp_timestamps")
             .map(|mode| mode != 0),
@@ -219,6 +221,12 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Net {
         ports: ports::read(root),
         routes: routes(root),
     }
+}
+
+/// The third of `least default most`.
+fn largest(root: &Root, path: &str) -> Option<u64> {
+    let line = root.line(path)?;
+    line.split_ascii_whitespace().nth(2)?.parse().ok()
 }
 
 /// What `/sys` has, with what the drivers tell. `/sys` may be of another network namespace than this process

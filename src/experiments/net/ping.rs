@@ -315,8 +315,10 @@ impl Experiment for Ping {
             // UDP is nearest to an echo.
             let measured = rtt("udp").map(|told| (told, Transport::Udp));
             let measured = measured.or_else(|| rtt("tcp").map(|told| (told, Transport::Tcp)));
-            if let Some((told, transport)) = measured {
-                return Some(law::less_socket(site, told, transport, &way).prediction());
+            let left = measured
+                .and_then(|(told, transport)| law::less_socket(site, told, transport, &way));
+            if let Some(left) = left {
+                return Some(left.prediction());
             }
         }
         if known.is_some_and(|known| !law::adds(known)) {

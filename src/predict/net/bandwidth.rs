@@ -8,6 +8,7 @@
 //! most); they were looked at on one virtual machine.
 
 mod shares;
+mod window;
 
 pub(crate) use shares::share;
 
@@ -259,13 +260,13 @@ fn steady(site: &Site, known: Option<&Known>, flow: &Flow) -> Estimate {
         let (time, how) = match flow.is_same_cpu {
             true => {
                 let both = sum(work.sender, work.receiver);
-                let time = range(0.8 * both.low, 1.1 * both.likely, 1.6 * both.high);
+                let time = product(both, range(0.75, 1.1, 1.7));
                 (time, "one CPU does both ends' work")
             }
             false => {
                 let slower = slower(work.sender, work.receiver);
                 // They contend for the buffers' lines and wait for each other now and then.
-                let time = range(0.8 * slower.low, 1.15 * slower.likely, 1.8 * slower.high);
+                let time = product(slower, range(0.75, 1.15, 2.0));
                 (time, "the slower end decides")
             }
         };
@@ -287,7 +288,7 @@ fn steady(site: &Site, known: Option<&Known>, flow: &Flow) -> Estimate {
             ),
         }
     } else {
-        between_hosts(&way, flow, &work)
+        between_hosts(site, &way, flow, &work)
     };
     if is_udp && flow.interval_ns > 0 {
         let paced = flow.streams as f64 * bytes / flow.interval_ns as f64;
@@ -297,12 +298,51 @@ fn steady(site: &Site, known: Option<&Known>, flow: &Flow) -> Estimate {
     rate
 }
 
-fn between_hosts(way: &Way<'_>, flow: &Flow, work: &Work) -> Estimate {
+fn between_hosts(site: &Site, way: &Way<'_>, flow: &Flow, work: &Work) -> Estimate {
     let streams = flow.streams as f64;
     let bytes = 1e9 * flow.message as f64;
-    let mut link = goodput(way, flow.transport);
     let is_udp = flow.transport == Transport::Udp;
-    if is_udp && let Some(rate) = link_rate(way) {
+    let link = carried(way, flow);
+    let slower = slower(work.sender, work.receiver);
+    // Cards and drivers beside the sockets, and another processor at the other end.
+    let time = range(0.5 * slower.low, 1.6 * slower.likely, 4.0 * slower.high);
+    let calls = scaled(inverse(bytes, time), streams);
+    let core = core_rate();
+    let cores = range(
+        core.range.low,
+        core.range.likely * streams.min(2.0),
+        core.range.high * streams,
+    );
+    let mut rate = Estimate {
+        range: least(least(link.range, cores), calls),
+        because: format!("{}; {}; {}", link.because, core.because, work.because),
+    };
+    if let Some(window) = window::rate(site, way, flow) {
+        rate = Estimate {
+            range: least(rate.range, window.range),
+            because: rate.because,
+        }
+        .and(&window.because);
+    }
+    match (is_udp, way.kind()) {
+        (false, _) => rate,
+        (true, Kind::Wired) => {
+            rate.widened(3.0, 1.02, "what the receiver does not take is lost (÷ 3)")
+        }
+        (true, _) => rate.widened(
+            10.0,
+            1.1,
+            "what the way or the receiver does not take is lost (÷ 10)",
+        ),
+    }
+}
+
+/// What the way carries of such messages, in B/s of payload.
+fn carried(way: &Way<'_>, flow: &Flow) -> Estimate {
+    let mut link = goodput(way, flow.transport);
+    if flow.transport == Transport::Udp
+        && let Some(rate) = link_rate(way)
+    {
         // A datagram has heads of its own, however short it is.
         let full = way.full_frames(flow.transport);
         let frames = way.frames(flow.transport, flow.message);
@@ -316,31 +356,7 @@ fn between_hosts(way: &Way<'_>, flow: &Flow, work: &Work) -> Estimate {
             rate * of(frames.payload, frames.counted_bytes(way.is_shaped())) / 1e6
         ));
     }
-    let slower = slower(work.sender, work.receiver);
-    // Cards and drivers beside the sockets, and another processor at the other end.
-    let time = range(0.5 * slower.low, 1.6 * slower.likely, 4.0 * slower.high);
-    let calls = scaled(inverse(bytes, time), streams);
-    let core = core_rate();
-    let cores = range(
-        core.range.low,
-        core.range.likely * streams.min(2.0),
-        core.range.high * streams,
-    );
-    let rate = Estimate {
-        range: least(least(link.range, cores), calls),
-        because: format!("{}; {}; {}", link.because, core.because, work.because),
-    };
-    match (is_udp, way.kind()) {
-        (false, _) => rate,
-        (true, Kind::Wired) => {
-            rate.widened(3.0, 1.02, "what the receiver does not take is lost (÷ 3)")
-        }
-        (true, _) => rate.widened(
-            10.0,
-            1.1,
-            "what the way or the receiver does not take is lost (÷ 10)",
-        ),
-    }
+    link
 }
 
 /// How many streams' worth go at the same time, and how a sentence says it.
@@ -471,10 +487,10 @@ pub(crate) fn message_cpu(
     };
     // Waiting is sleeping, but each sleep and waking is work; softirqs land on either end.
     let (low, likely, high) = match flow.transfer {
-        Transfer::Steady => (0.6, 1.1, 2.2),
-        _ => (0.5, 1.4, 3.5),
+        Transfer::Steady => (0.5, 1.1, 2.5),
+        _ => (0.45, 1.4, 3.5),
     };
-    let mut range = range(low * own.low, likely * own.likely, high * own.high);
+    let mut range = product(own, range(low, likely, high));
     if site.peer.is_some() {
         range.low *= 0.4;
         range.high *= 3.0;

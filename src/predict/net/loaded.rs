@@ -10,7 +10,7 @@ use super::{
 };
 use crate::experiment::{Known, Site};
 use crate::predict::os::measured_call;
-use crate::predict::{Estimate, range, scaled, sum};
+use crate::predict::{Estimate, inverse, product, range, scaled, sum};
 use record::event::Range;
 
 /// Which way the traffic goes.
@@ -110,11 +110,7 @@ pub(crate) fn rate(site: &Site, of: Beside) -> Estimate {
             (false, false) => range(0.2, 0.6, 1.2),
             (false, true) => range(0.1, 0.35, 0.8),
         };
-        let all = range(
-            core.range.low * cpus.low,
-            core.range.likely * cpus.likely,
-            core.range.high * cpus.high,
-        );
+        let all = product(core.range, cpus);
         let because = format!(
             "base hardware: loopback: memory copies, no link; {}; its threads {}",
             core.because,
@@ -271,11 +267,7 @@ pub(crate) fn queue(site: &Site, of: Beside) -> Estimate {
 pub(crate) fn cpu_per_byte(site: &Site, of: Beside) -> Estimate {
     let core = core_rate();
     let rate = rate(site, of).range;
-    let by_core = range(
-        0.3e9 / core.range.high,
-        0.8e9 / core.range.likely,
-        2.5e9 / core.range.low,
-    );
+    let by_core = product(inverse(1e9, core.range), range(0.4, 0.8, 2.0));
     // The round trips take the CPU as well, however slow the traffic is.
     let trips = 1e9 / rate.low.max(1.0);
     Estimate {

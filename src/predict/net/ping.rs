@@ -12,16 +12,17 @@ use record::event::Range;
 use record::key::CaseId;
 
 /// Sends an echo: a packet made, routed, and given to the driver or to the software interrupt.
-const SEND: Range = range(1_000.0, 2_600.0, 8_000.0);
+const SEND: Range = range(800.0, 2_400.0, 8_000.0);
 /// A kernel takes an echo up and sends its answer, in an interrupt.
-const ANSWER: Range = range(1_000.0, 3_000.0, 11_000.0);
+const ANSWER: Range = range(800.0, 2_800.0, 11_000.0);
 /// Takes a packet out of its queue: locks, a copy, the stamp and the hop limit written.
 const TAKE: Range = range(350.0, 900.0, 3_000.0);
 /// Cycles for each byte that is copied and summed, of the four times that an echo is.
 const PER_BYTE: Range = range(0.05, 0.25, 1.2);
 /// After a pause code and data have left the near caches and the TLB, and the clock may have fallen: R0's 23 µs
-/// by ping are 80,000 cycles, where echoes without pauses take about 14,000 on such cores.
-const COLD: Range = range(1.2, 4.0, 14.0);
+/// by ping, a second apart, are 80,000 cycles, where echoes without pauses take about 14,000 on such cores; a
+/// pause of a millisecond on an idle host with large caches may cost next to nothing.
+const COLD: Range = range(1.0, 3.2, 14.0);
 
 /// How echoes follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,13 +194,16 @@ pub(crate) fn measured_rtt<'known>(
 }
 
 /// An echo from what net.rtt measured with its ends there: that less what the process at the far end took for
-/// its part, in ns.
+/// its part, in ns. None of loopback's two CPUs: nearly all of that is waking, which an echo there does not need.
 pub(crate) fn less_socket(
     site: &Site,
     (rtt_ns, ends): (f64, &str),
     transport: Transport,
     way: &Way<'_>,
-) -> Estimate {
+) -> Option<Estimate> {
+    if way.kind() == Kind::Loopback && ends == "other_cpu" {
+        return None;
+    }
     let waking = match ends {
         "one_thread" => Waking::Nobody,
         "same_cpu" => Waking::Same,
@@ -213,7 +217,7 @@ pub(crate) fn less_socket(
         _ => range(0.2, 0.6, 1.1),
     };
     let left = difference(around(rtt_ns, 0.05), product(socket, shares));
-    Estimate {
+    Some(Estimate {
         range: range(
             // An echo still goes all the way: its time is some of the socket's, whatever the stacks take.
             left.low.max(0.1 * rtt_ns),
@@ -227,7 +231,7 @@ pub(crate) fn less_socket(
             socket.low * shares.low / 1e3,
             socket.high * shares.high / 1e3
         ),
-    }
+    })
 }
 
 /// A socket's round trip less an echo's, in ns, from both ends' stacks. On loopback net.rtt's ends may be on

@@ -110,16 +110,34 @@ fn lesser(a: Range, b: Range) -> Range {
     range(a.low.min(b.low), a.likely.min(b.likely), a.high.min(b.high))
 }
 
+/// A request while others keep both ends awake, in ns.
+fn awake(site: &Site, known: Option<&Known>, of: Requests) -> Range {
+    let near = stack_cost(site, known, of.transport, Waking::Nobody).range;
+    if site.peer.is_none() {
+        return scaled(near, 2.0);
+    }
+    let far = far_stack_cost(site, of.transport, Waking::Nobody).range;
+    let between = round_trip(&Way::of(site), of.transport, of.bytes, of.bytes);
+    sum(between.range, sum(near, far))
+}
+
 /// Requests a second of the closed loop: one on its way by each connection, as many as the slower end's CPU
-/// manages.
+/// manages. With several on their way an end that answers one finds the next, and does not sleep in between.
 pub(crate) fn closed_rate(site: &Site, known: Option<&Known>, of: Requests) -> Estimate {
     let alone = alone(site, known, of);
-    let by_trips = inverse(1e9 * of.connections as f64, alone.range);
-    let all = lesser(by_trips, capacity(site, known, of));
+    let by_trips = |trip| inverse(1e9 * of.connections as f64, trip);
+    let most = capacity(site, known, of);
+    let mut all = lesser(by_trips(alone.range), most);
+    if of.connections > 1 {
+        let awake = lesser(by_trips(awake(site, known, of)), most);
+        all.likely = (all.likely * awake.likely.max(all.likely)).sqrt();
+        all.high = all.high.max(awake.high);
+    }
     Estimate {
         range: all,
         because: format!(
-            "{}; {} on their way at a time, no more than the slower end's CPU or the link manages",
+            "{}; {} on their way at a time, between which the far end may not sleep, no more than the slower \
+             end's CPU or the link manages",
             alone.because, of.connections
         ),
     }
@@ -159,7 +177,8 @@ fn utilisation(site: &Site, known: Option<&Known>, of: Requests) -> f64 {
 /// Replies a second.
 pub(crate) fn rate(site: &Site, known: Option<&Known>, of: Requests) -> Estimate {
     let asked = asked(site, known, of);
-    if utilisation(site, known, of) < FULL {
+    // The closed loop's is what the ends manage already.
+    if of.load == Load::Closed || utilisation(site, known, of) < FULL {
         return asked;
     }
     let most = scaled(capacity(site, known, of), 1.2);
@@ -365,6 +384,30 @@ mod tests {
             load,
             window_ns: 5e7,
         }
+    }
+
+    #[test]
+    fn with_several_on_their_way_nobody_sleeps_for_each() {
+        let site = recorded("epyc-7763-2s");
+        let mut known = Known::default();
+        let case = CaseId::new()
+            .with("far", "loopback")
+            .with("protocol", "tcp")
+            .with("message", 64)
+            .with("ends", "other_cpu");
+        // A round trip that is nearly all waking.
+        known.insert(Key::new("net.rtt", &case, "round_trip"), 80_000.0);
+        let rate = |connections| {
+            let of = Requests {
+                connections,
+                ..of(Load::Closed)
+            };
+            closed_rate(&site, Some(&known), of).range
+        };
+        let (alone, four) = (rate(1), rate(4));
+        assert!(alone.high < 40_000.0, "{alone:?}");
+        assert!(four.high > 5.0 * alone.high, "{alone:?} {four:?}");
+        assert!(four.low <= 4.0 * alone.low, "{alone:?} {four:?}");
     }
 
     #[test]

@@ -4,10 +4,9 @@
 //! takes on loopback, 9,000 to 50,000 cycles, starts from R0 (33,284 cycles from connect to accept in one
 //! thread) and R2; newer kernels do it in half.
 
-use super::stack::woken;
+use super::stack::{asked, other_pair, woken};
 use super::{Transport, Waking, Way, far_stack_cost, round_trip as way_round_trip, stack_cost};
 use crate::experiment::{Known, Site};
-use crate::host::Distance;
 use crate::predict::os::{self, ipc};
 use crate::predict::{Estimate, around, cpu, inverse, product, range, scaled, sum};
 use record::event::Range;
@@ -83,6 +82,8 @@ const SEEN: Range = range(50.0, 400.0, 2_500.0);
 const SLEEP: Range = range(500.0, 2_000.0, 8_000.0);
 /// A pause's own call, its timer's interrupt and what runs cold after it, in ns of CPU time.
 const PAUSE_CPU: Range = range(800.0, 4_000.0, 30_000.0);
+/// CPU time of an exchange beside others over that of one alone.
+const IN_COMPANY: Range = range(0.25, 0.7, 1.2);
 /// What runs after a pause runs cold.
 const COLD: f64 = 4.0;
 /// Softirqs of a card's packets may meet an end's CPU or another.
@@ -116,33 +117,70 @@ pub(crate) fn cpu(site: &Site, known: Option<&Known>, of: Exchange, end: End) ->
         }
         .and("who polls takes all of its CPU's time, pauses too");
     }
+    let alone = Exchange {
+        connections: 1.0,
+        on_a_cpu: 1.0,
+        ..of
+    };
     let mut own = match (of.ends, end) {
         (Ends::TwoHosts, End::Far) => {
             let stack = far_stack_cost(site, transport(of.protocol), Waking::Nobody);
             at_an_end(site, None, of, stack)
+        }
+        (Ends::SameCpu, _) => {
+            let saturated = Exchange {
+                pause_ns: None,
+                ..alone
+            };
+            let trip = round_trip(site, known, saturated);
+            Estimate {
+                range: product(trip.range, half(of.fresh, end)),
+                because: trip.because,
+            }
+            .and("both ends share one CPU, which never waits: about half of the round trip each")
         }
         _ => {
             let stack = stack(site, known, of.protocol, Waking::Nobody);
             at_an_end(site, known, of, stack)
         }
     };
-    if of.ends == Ends::TwoHosts {
-        own.range = product(own.range, SOFTIRQS);
-        own = own.and("softirqs may meet this end's CPU or another");
-    } else {
-        // Of what passes between the ends, the waking may be waiting or work.
-        own.range.low *= 0.6;
-        own.range.high = own.range.high.max(whole.range.high);
-        own = own.and("at most all of the round trip");
+    match of.ends {
+        Ends::TwoHosts => {
+            own.range = product(own.range, SOFTIRQS);
+            own = own.and("softirqs may meet this end's CPU or another");
+        }
+        Ends::OtherCpu => {
+            if let Some(asked) = asked(site, known) {
+                let times = if of.fresh { 2.0 } else { 1.0 };
+                own.range = sum(own.range, scaled(asked, times));
+                own = own.and("asks the other end's CPU to wake up");
+            }
+            own.range.low *= 0.6;
+        }
+        Ends::SameCpu | Ends::OneThread => {}
+    }
+    if of.connections > 1.0 {
+        own.range = product(own.range, IN_COMPANY);
+        own = own.and("with several on their way an end sleeps less often");
     }
     if of.pause_ns.is_some() {
+        own.range = product(own.range, range(1.0, 1.7, COLD));
+        own = own.and("after a pause all is cold");
         if end == End::Near {
             own.range = sum(own.range, PAUSE_CPU);
             own = own.and("the pause's own call and timer");
         }
-        own = own.widened(1.0, COLD, "after a pause all is cold");
     }
     own
+}
+
+/// An end's part of a round trip on one CPU: whoever makes the connections does more.
+fn half(fresh: bool, end: End) -> Range {
+    match (fresh, end) {
+        (false, _) => range(0.35, 0.5, 0.7),
+        (true, End::Near) => range(0.4, 0.65, 1.3),
+        (true, End::Far) => range(0.2, 0.4, 0.7),
+    }
 }
 
 /// One end's share: its stack, going to sleep and being taken up, its copies, and half a connection's
@@ -321,16 +359,9 @@ fn cycles(site: &Site, known: Option<&Known>, cycles: Range) -> Range {
 
 /// The distance of both ends' CPUs as os.ipc names it.
 fn pair(site: &Site, ends: Ends) -> &'static str {
-    let (Ends::OtherCpu, [near, far, ..]) = (ends, site.cpus.as_slice()) else {
-        return "same";
-    };
-    match site.host.cpu.distance(*near, *far) {
-        Some(Distance::Same) => "same",
-        Some(Distance::SmtSibling) => "smt",
-        Some(Distance::SharedLlc) => "llc",
-        Some(Distance::SameSocket) => "socket",
-        Some(Distance::OtherSocket) => "remote",
-        None => "other",
+    match ends {
+        Ends::OtherCpu => other_pair(site),
+        _ => "same",
     }
 }
 
@@ -362,6 +393,20 @@ mod tests {
 
     fn likely(of: Exchange) -> f64 {
         round_trip(&recorded("epyc-7763-2s"), None, of).range.likely
+    }
+
+    #[test]
+    fn a_cpu_that_never_waits_spends_the_round_trip_at_its_two_ends() {
+        for site in sites() {
+            let of = Exchange {
+                ends: Ends::SameCpu,
+                ..PLAIN
+            };
+            let trip = round_trip(&site, None, of).range;
+            let [near, far] = [End::Near, End::Far].map(|end| cpu(&site, None, of, end).range);
+            assert!((near.likely + far.likely - trip.likely).abs() < 1.0);
+            assert!(near.high < trip.high && near.low > 0.3 * trip.low);
+        }
     }
 
     #[test]

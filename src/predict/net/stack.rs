@@ -2,15 +2,22 @@
 //!
 //! Cycles are starting values for Linux 6.x: R0's round trip of 56 B between two TCP sockets of one thread,
 //! 14,191 cycles, is two pairs of send and receive on a core of 2012; `perf` of such loops shows about half
-//! of it on newer ones. They were adjusted to no other machine.
+//! of it on newer ones. The upper end of TCP's holds R1's of 2011, 51,248 cycles for a round trip between two
+//! processes on one CPU. They were adjusted to no other machine.
 
 use crate::experiment::{Known, Site};
+use crate::host::Distance;
 use crate::predict::os::switch::{self, Mechanism};
 use crate::predict::os::{self, measured_call};
 use crate::predict::{Estimate, around, cpu, product, range, scaled, sum};
 use record::event::Range;
 
 use super::Transport;
+
+/// Of a sleeping CPU's waking the part that who wakes it takes part in: an interrupt sent. In a virtual machine
+/// the hypervisor sends it, and the caller waits for that.
+const ASKING: Range = range(0.05, 0.2, 0.5);
+const ASKING_GUEST: Range = range(0.05, 0.6, 0.9);
 
 /// Who waits for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +105,7 @@ pub(super) fn far_site(site: &Site) -> Option<Site> {
 /// between the CPUs, the socket found.
 fn services(transport: Transport) -> Range {
     match transport {
-        Transport::Tcp => range(2_200.0, 5_500.0, 15_000.0),
+        Transport::Tcp => range(2_200.0, 5_500.0, 19_500.0),
         Transport::Udp => range(1_500.0, 3_800.0, 11_000.0),
         Transport::Icmp => range(1_500.0, 4_000.0, 12_000.0),
     }
@@ -124,16 +131,16 @@ pub(crate) fn woken(site: &Site, known: Option<&Known>, waking: Waking) -> Optio
             None => switch::switch(site, known, &by_pipe("same")),
         }),
         Waking::Other => {
-            let nearest = ["smt", "llc", "socket", "remote"];
-            let found = nearest.iter().find_map(|pair| measured(pair));
-            Some(match found {
+            // Another pair's hand-over says nothing: a sibling's may be a tenth of another socket's.
+            let pair = other_pair(site);
+            Some(match measured(pair) {
                 Some(ns) => Estimate {
                     range: range(0.6 * ns, ns, 2.0 * ns),
                     because: format!(
-                        "another CPU woken, {ns:.0} ns of a hand-over (measured by os.switch)"
+                        "another CPU woken ({pair}), {ns:.0} ns of a hand-over (measured by os.switch)"
                     ),
                 },
-                None => switch::switch(site, known, &by_pipe("llc")),
+                None => switch::switch(site, known, &by_pipe(pair)),
             })
         }
         Waking::Interrupt => Some(switch::switch(site, None, &by_pipe("llc"))),
@@ -142,5 +149,35 @@ pub(crate) fn woken(site: &Site, known: Option<&Known>, waking: Waking) -> Optio
             4.0,
             "after a pause the CPU sleeps deeper",
         )),
+    }
+}
+
+/// What it takes to ask another CPU, on which somebody sleeps, to wake up, in ns.
+pub(super) fn asked(site: &Site, known: Option<&Known>) -> Option<Range> {
+    let woken = woken(site, known, Waking::Other)?.range;
+    let part = match cpu::is_guest(site) {
+        true => ASKING_GUEST,
+        false => ASKING,
+    };
+    Some(range(
+        part.low * woken.low,
+        part.likely * woken.likely,
+        part.high * woken.high,
+    ))
+}
+
+/// The distance of the CPUs that both ends run on where they run on two, as cases name it: the site's first
+/// two. `llc` where it has but one.
+pub(super) fn other_pair(site: &Site) -> &'static str {
+    let [near, far, ..] = site.cpus.as_slice() else {
+        return "llc";
+    };
+    match site.host.cpu.distance(*near, *far) {
+        Some(Distance::Same) => "same",
+        Some(Distance::SmtSibling) => "smt",
+        Some(Distance::SharedLlc) => "llc",
+        Some(Distance::SameSocket) => "socket",
+        Some(Distance::OtherSocket) => "remote",
+        None => "other",
     }
 }

@@ -1,12 +1,13 @@
 use super::{
     Kind, Toward, Transport, Waking, Way, far_stack_cost, goodput, link_bound, link_rate, passage,
-    round_trip, stack_cost,
+    ping, round_trip, stack, stack_cost,
 };
-use crate::experiment::{Peer, Site};
-use crate::experiments::tests::sites;
-use crate::host::{Host, Root};
+use crate::experiment::{Known, Peer, Site};
+use crate::experiments::tests::{recorded, sites};
+use crate::host::{Distance, Host, Root};
 use crate::predict::tests::bare_site;
 use record::event::Range;
+use record::key::{CaseId, Key};
 
 /// A host with one interface that leads everywhere in 10.0.0.0/8, by these lines of its directory.
 pub(crate) fn host_with(device: &str) -> Host {
@@ -216,4 +217,40 @@ fn the_far_end_is_judged_by_its_own_host() {
         slowed.range.likely > 1.5 * alone.range.likely,
         "{slowed:?} {alone:?}"
     );
+}
+#[test]
+fn a_hand_over_is_taken_of_the_pair_that_is_measured() {
+    let mut site = recorded("epyc-7763-2s");
+    let mut known = Known::default();
+    let mut tell = |pair: &str, ns: f64| {
+        let case = CaseId::new()
+            .with("via", "pipe")
+            .with("parties", "processes")
+            .with("pair", pair);
+        known.insert(Key::new("os.switch", &case, "handover"), ns + 500.0);
+        known.insert(Key::new("os.switch", &case, "one_party"), 500.0);
+    };
+    tell("smt", 1_000.0);
+    tell("remote", 9_000.0);
+    let far = (0..).find(|cpu| site.host.cpu.distance(0, *cpu) == Some(Distance::OtherSocket));
+    site.cpus = vec![0, far.expect("two sockets")];
+    let woken = |site: &Site| stack::woken(site, Some(&known), Waking::Other).expect("it is woken");
+    assert_eq!(woken(&site).range.likely, 9_000.0);
+    // Of a pair that was not measured no other pair's stands.
+    let near = (1..).find(|cpu| site.host.cpu.distance(0, *cpu) == Some(Distance::SharedLlc));
+    site.cpus = vec![0, near.expect("a shared cache")];
+    let told = woken(&site);
+    assert!(
+        !told.because.contains("measured by os.switch"),
+        "{}",
+        told.because
+    );
+}
+
+#[test]
+fn an_echo_is_not_told_from_two_cpus_of_one_host() {
+    let site = recorded("epyc-7763-2s");
+    let way = Way::of(&site);
+    let left = |ends| ping::less_socket(&site, (50_000.0, ends), Transport::Udp, &way);
+    assert!(left("same_cpu").is_some() && left("other_cpu").is_none());
 }

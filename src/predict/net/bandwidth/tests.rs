@@ -1,5 +1,5 @@
-use super::{Flow, Transfer, adds, bandwidth, measure_of, transfer_time};
-use crate::experiment::Known;
+use super::{Flow, Transfer, adds, bandwidth, measure_of, share, transfer_time};
+use crate::experiment::{Known, Site};
 use crate::experiments::tests::{recorded, sites};
 use crate::predict::net::Transport;
 use crate::predict::net::tests::{GIGABIT, VETH, joined};
@@ -117,4 +117,63 @@ fn a_transfer_takes_as_long_as_its_stream_and_its_signs() {
     };
     let trip = transfer_time(&site, None, &back).range;
     assert!(trip.likely > 1.0e6 && trip.likely < 3e6, "{trip:?}");
+}
+
+#[test]
+fn a_long_way_carries_a_window_each_round_trip() {
+    let mut site = joined(GIGABIT, GIGABIT);
+    site.host.net.tcp_send_buffer_max_bytes = Some(4 << 20);
+    if let Some(peer) = &mut site.peer {
+        peer.host.net.tcp_receive_buffer_max_bytes = Some(6 << 20);
+    }
+    let near = bandwidth(&site, None, &TCP).range;
+    let limited = |site: &Site, metric| share(site, &TCP, metric).expect("a share").range;
+    let short = limited(&site, "send_buffer_limited");
+    assert!(short.high < 0.5, "{short:?}");
+    site.host.given.set("net.rtt", "200ms").expect("a fact");
+    let far = bandwidth(&site, None, &TCP);
+    // 6 MiB at most, on any account, each 150 ms or more.
+    assert!(
+        far.range.high < 6.3e6 / 0.15 && far.range.high < 0.5 * near.high,
+        "{far:?}"
+    );
+    assert!(far.because.contains("tcp_rmem"), "{}", far.because);
+    let four = Flow { streams: 4, ..TCP };
+    assert!(bandwidth(&site, None, &four).range.likely > 2.0 * far.range.likely);
+    let long = limited(&site, "send_buffer_limited");
+    assert!(long.likely > 0.3 && long.high == 1.0, "{long:?}");
+}
+
+#[test]
+fn what_is_paced_far_below_all_limits_is_not_lost() {
+    let sent = |interval_ns| Flow {
+        transport: Transport::Udp,
+        message: 1024,
+        interval_ns,
+        ..TCP
+    };
+    let lost = |site: &Site, flow: &Flow, metric| share(site, flow, metric).expect("a share").range;
+    let wire = joined(GIGABIT, GIGABIT);
+    // 1 MB/s.
+    for metric in ["loss", "loss_sender", "loss_path", "loss_receiver"] {
+        for site in [&wire, &recorded("epyc-7763-2s")] {
+            let of = lost(site, &sent(1_000_000), metric);
+            assert!(
+                of.low == 0.0 && of.likely < 0.01 && of.high < 0.2,
+                "{metric} {of:?}"
+            );
+        }
+    }
+    // A shaper of 1 Mbit/s loses nearly all of what a core sends.
+    let mut shaped = joined(VETH, VETH);
+    shaped
+        .host
+        .given
+        .set("net.shaped_rate", "1Mbit/s")
+        .expect("a fact");
+    let of = lost(&shaped, &sent(0), "loss");
+    assert!(of.likely > 0.9 && of.high <= 1.0, "{of:?}");
+    let parts = lost(&shaped, &sent(0), "loss_path").likely
+        + lost(&shaped, &sent(0), "loss_receiver").likely;
+    assert!((of.likely - parts).abs() < 0.1, "{of:?} {parts}");
 }
