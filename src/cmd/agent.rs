@@ -2,7 +2,8 @@
 
 use crate::agent::key::Key;
 use crate::agent::listen::Listen;
-use crate::agent::server::{self, Office, SILENCE_MAX, Way, start_worker};
+use crate::agent::hired::start_worker;
+use crate::agent::server::{self, Office, SILENCE_MAX, Way};
 use crate::agent::stdio;
 use crate::cmd::run::stop_flag;
 use crate::cmd::{Failure, output};
