@@ -503,6 +503,11 @@ impl Channel {
         self.send_unsealed(&sealed)
     }
 
+    /// The time of what has begun to arrive is over.
+    pub(super) fn frame_time_passes(&mut self) {
+        self.begun = self.begun.and_then(|begun| begun.checked_sub(FRAME_TIME));
+    }
+
     /// Sends bytes that nobody sealed.
     pub(super) fn send_unsealed(&mut self, bytes: &[u8]) -> Result<()> {
         let stop = AtomicBool::new(false);

@@ -56,9 +56,7 @@ pub(super) fn check(
                 told.is_some_and(|told| told.ip() == address)
             };
             return match endpoint.addrs.iter().find(|told| !is_there(told)) {
-                Some(told) => Err(format!(
-                    "it listens at {told}, and is reached at {address}"
-                )),
+                Some(told) => Err(format!("it listens at {told}, and is reached at {address}")),
                 None => Ok(()),
             };
         }

@@ -493,6 +493,12 @@ impl Listen<'_> {
         self.served.as_ref().map(Served::by)
     }
 
+    /// The time of what the session has begun to say is over.
+    pub(super) fn frame_time_passes(&mut self) {
+        let served = self.served.as_mut().expect("a session is served");
+        served.frame_time_passes();
+    }
+
     /// The time of all that wait is over.
     pub(super) fn time_passes(&mut self) {
         let now = Instant::now();

@@ -66,7 +66,9 @@ fn next(rest: &str, in_text: bool) -> Option<(&str, What)> {
 fn unit(escape: &str) -> Option<u32> {
     let digits = escape.get(2..6)?;
     let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-    is_hex.then_some(digits).and_then(|digits| u32::from_str_radix(digits, 16).ok())
+    is_hex
+        .then_some(digits)
+        .and_then(|digits| u32::from_str_radix(digits, 16).ok())
 }
 
 #[cfg(test)]

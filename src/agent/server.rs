@@ -72,9 +72,16 @@ pub struct Served<'agent> {
 
 /// What its worker does.
 enum Work {
-    Calibrates { worker: Hand, deadline: Instant },
+    Calibrates {
+        worker: Hand,
+        deadline: Instant,
+    },
     Nothing,
-    Serves { round: u64, worker: Hand, is_drained: bool },
+    Serves {
+        round: u64,
+        worker: Hand,
+        is_drained: bool,
+    },
 }
 
 impl Work {
@@ -520,4 +527,12 @@ fn expected(open: &Open) -> Duration {
 
 fn calibration_time(open: &Open) -> Duration {
     CALIBRATION_TIME + Duration::from_nanos(open.window_ns) * open.windows * 2
+}
+
+#[cfg(test)]
+impl Served<'_> {
+    /// The time of what the session has begun to say is over.
+    pub(super) fn frame_time_passes(&mut self) {
+        self.channel.frame_time_passes();
+    }
 }
