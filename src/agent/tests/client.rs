@@ -4,9 +4,11 @@ use super::{GOES_ON, PATIENCE, calibration, order};
 use crate::agent::channel::{ANSWER_BYTES_MAX, Channel, FACTS_BYTES_MAX, Lost};
 use crate::agent::client::Remote;
 use crate::agent::frame::encode;
-use crate::agent::handshake::{Role, hello};
+use crate::agent::handshake::{Heard, Responder, Role, hello};
 use crate::agent::heard;
+use crate::agent::key::Key;
 use crate::agent::message::{Facts, FromAgent, ToAgent};
+use crate::agent::seal::Seal;
 use crate::agent::url::PeerUrl;
 use crate::experiments;
 use crate::host::{Host, Root};
@@ -15,8 +17,8 @@ use crate::session::FarHost;
 use crate::session::child::Silent;
 use anyhow::Result;
 use record::event::{Raw, Samples};
-use std::io::Write;
-use std::net::Ipv4Addr;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -209,12 +211,50 @@ fn what_an_agent_says_steers_no_terminal() {
     assert_eq!(done.environment.into_keys().collect::<Vec<_>>(), ["x [2J"]);
 }
 
+/// An agent's part of a handshake.
+fn shaken(stream: &mut TcpStream, key: &Key) -> Seal {
+    let (mut responder, mut heard) = (Responder::new(key).unwrap(), Heard::default());
+    loop {
+        let (mut bytes, mut out) = ([0; 1024], Vec::new());
+        let read = stream.read(&mut bytes).unwrap();
+        let fed = responder.feed(&bytes[..read], &mut out, &mut heard);
+        stream.write_all(&out).unwrap();
+        if let Some(secured) = fed.unwrap() {
+            return secured.seal;
+        }
+    }
+}
+
 #[test]
 fn what_an_agent_says_without_end_is_not_heard_without_end() {
-    // One that never comes to an end of its frames' beginnings, and one whose messages are of other rounds.
-    let over = Instant::now();
-    let none = saying(b"".to_vec()).receive::<FromAgent>(over, &GOES_ON);
-    assert!(matches!(none, Ok(None)), "{none:?}");
+    // Sealed records of nothing: no frame ever begins.
+    let key = Key::random().unwrap();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let at = listener.local_addr().unwrap();
+    let agent = thread::spawn({
+        let key = key.clone();
+        move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut seal = shaken(&mut stream, &key);
+            // Until the session is gone.
+            loop {
+                let mut out = Vec::new();
+                (0..100).for_each(|_| seal.seal(&[], &mut out));
+                if stream.write_all(&out).is_err() {
+                    return;
+                }
+            }
+        }
+    });
+    let mut channel = Channel::over_tcp(TcpStream::connect(at).unwrap(), &key, &GOES_ON).unwrap();
+    for patience_ms in [0, 50] {
+        let deadline = Instant::now() + Duration::from_millis(patience_ms);
+        let none = channel.receive::<FromAgent>(deadline, &GOES_ON);
+        assert!(matches!(none, Ok(None)), "{none:?}");
+    }
+    drop(channel);
+    agent.join().unwrap();
+    // And messages of other rounds.
     let remote = peer(|round| {
         let reason = "earlier".to_owned();
         let round = round - 1;

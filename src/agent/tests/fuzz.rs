@@ -393,7 +393,12 @@ fn a_version_is_one_form_of_the_messages() {
         .collect();
     let digest = Blake2s256::digest(form.join("\n"));
     let digest = u64::from_le_bytes(*digest.first_chunk().unwrap());
-    assert_eq!((VERSION, digest), (1, 0), "{}", form.join("\n"));
+    assert_eq!(
+        (VERSION, digest),
+        (1, 6_903_710_787_053_459_130),
+        "{}",
+        form.join("\n")
+    );
 }
 
 #[test]

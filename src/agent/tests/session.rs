@@ -5,11 +5,13 @@ use super::{
     with_agent_that_waits,
 };
 use crate::agent::channel::Channel;
+use crate::agent::check::check;
 use crate::agent::handshake::Role;
 use crate::agent::key::Key;
 use crate::agent::message::{FromAgent, Open, ToAgent, printable};
 use crate::agent::server::{self, Office, Way};
 use crate::agent::stdio;
+use crate::experiments;
 use crate::link::FromWorker;
 use record::key::CaseId;
 use std::net::Ipv4Addr;
@@ -361,4 +363,28 @@ fn sessions_of_another_plumb_are_refused_with_what_to_do() {
             stand.turn_until(|listen| listen.served_by().is_none());
         }
     });
+}
+
+#[test]
+fn what_a_case_takes_is_what_all_its_parts_take() {
+    let mut site = experiments::tests::sites().remove(0);
+    site.memory_bytes = 1 << 30;
+    let checked = |id: CaseId, streams: Option<u64>| {
+        let mut order = order(1);
+        order.series.experiment = "net.bandwidth".to_owned();
+        let case = &mut order.series.cases[0];
+        case.id = id;
+        case.at
+            .extend(streams.map(|all| ("streams".to_owned(), all.into())));
+        check(&order, experiments::find("net.bandwidth"), &site)
+    };
+    let id = |message: u64| CaseId::new().with("message", message);
+    let large = id(4 << 20).with("streams", 1024);
+    let told = checked(large, None).expect_err("4 GiB of 1");
+    assert!(told.contains("buffers of 4 GiB"), "{told}");
+    assert_eq!(checked(id(4 << 20).with("streams", 16), None), Ok(()));
+    // What a symbol resolved to counts as well.
+    assert!(checked(id(4 << 20).with("streams", "all"), Some(1024)).is_err());
+    assert_eq!(checked(id(64).with("streams", "all"), Some(1024)), Ok(()));
+    assert!(checked(id(64).with("streams", "all"), Some(1025)).is_err());
 }
