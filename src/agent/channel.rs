@@ -5,6 +5,7 @@ use super::handshake::{
     HELLO_BYTES, Initiator, Refusal, Role, Secured, check_hello, hello, not_plumb,
 };
 use super::key::Key;
+use super::message::printable;
 use super::seal::{Seal, Unsealed};
 use crate::session::child::Interrupted;
 use anyhow::{Context, Result, bail};
@@ -20,8 +21,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// Longest frame of a session that was let in, in bytes.
+/// Longest frame of a session that was let in, in bytes: an order of many cases.
 pub const FRAME_BYTES_MAX: usize = 16 << 20;
+/// Longest frame of an agent before it has let a session in: what it tells of its host.
+pub const FACTS_BYTES_MAX: usize = 4 << 20;
+/// And after that, in bytes: what a far end says of a round.
+pub const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// Longest frame of an agent's worker, in bytes: with what is said around it it is an answer.
+pub const WORKER_BYTES_MAX: usize = ANSWER_BYTES_MAX - (4 << 10);
 /// Longest frame of one that has the key and was not let in yet.
 pub const FIRST_FRAME_BYTES_MAX: usize = 64 << 10;
 /// A frame once begun is whole in this time, at both ends.
@@ -65,6 +72,13 @@ pub enum Lost {
     Io(#[from] io::Error),
 }
 
+impl Lost {
+    /// Of a frame that could not be read; the reason may repeat what stands in it.
+    pub(super) fn malformed(why: &impl ToString) -> Lost {
+        Lost::Malformed(printable(&why.to_string()))
+    }
+}
+
 /// What carries the bytes.
 #[derive(Debug)]
 enum Carrier {
@@ -79,7 +93,6 @@ pub struct Channel {
     carrier: Carrier,
     seal: Option<Box<Seal>>,
     frames: Decoder,
-    limit: usize,
     /// Since when a frame is not whole.
     begun: Option<Instant>,
 }
@@ -103,14 +116,15 @@ impl Channel {
             let read = match carrier.read_by(&mut bytes, deadline, stop) {
                 Err(error) if matches!(error.downcast_ref(), Some(Lost::Closed)) => {
                     return Err(error.context(
-                        "the agent ended the handshake: it has another key, or is no agent",
+                        "the agent ended the handshake: it has another key, or is no agent, or too many \
+                         others asked at once; what the agent itself writes tells which",
                     ));
                 }
                 read => read?.context("the agent did not answer the handshake in time")?,
             };
             if let Some(secured) = initiator.feed(&bytes[..read], &mut out)? {
                 carrier.write_all(&out, deadline, stop)?;
-                return Ok(Channel::secured(carrier, secured, FRAME_BYTES_MAX)?);
+                return Ok(Channel::secured(carrier, secured, FACTS_BYTES_MAX)?);
             }
         }
     }
@@ -128,7 +142,6 @@ impl Channel {
             carrier,
             seal: Some(Box::new(secured.seal)),
             frames: Decoder::new(limit),
-            limit,
             begun: None,
         };
         channel.take_in(&secured.rest)?;
@@ -152,9 +165,9 @@ impl Channel {
             writer: writer.into(),
         };
         let deadline = Instant::now() + patience;
-        let other = match role {
-            Role::Session => Role::Agent,
-            Role::Agent => Role::Session,
+        let (other, limit) = match role {
+            Role::Session => (Role::Agent, FACTS_BYTES_MAX),
+            Role::Agent => (Role::Session, FIRST_FRAME_BYTES_MAX),
         };
         match carrier.write_all(&hello(role), deadline, stop) {
             // One that has ended may have said why.
@@ -180,19 +193,30 @@ impl Channel {
             }
             .into());
         }
-        Ok(Channel {
-            carrier,
-            seal: None,
-            frames: Decoder::new(FRAME_BYTES_MAX),
-            limit: FRAME_BYTES_MAX,
-            begun: None,
-        })
+        Ok(Channel::plain(carrier, limit))
     }
 
-    /// From now on frames may be as long as a session's that was let in.
-    pub fn let_in(&mut self) {
-        self.limit = FRAME_BYTES_MAX;
-        self.frames.set_limit(self.limit);
+    /// The pipes of an own child, which says no hello, for frames of at most `limit` bytes.
+    pub fn to_child(reader: OwnedFd, writer: OwnedFd, limit: usize) -> Channel {
+        let carrier = Carrier::Pipes {
+            reader: reader.into(),
+            writer: writer.into(),
+        };
+        Channel::plain(carrier, limit)
+    }
+
+    fn plain(carrier: Carrier, limit: usize) -> Channel {
+        Channel {
+            carrier,
+            seal: None,
+            frames: Decoder::new(limit),
+            begun: None,
+        }
+    }
+
+    /// From now on frames that arrive may have so many bytes.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.frames.set_limit(limit);
     }
 
     /// Sends a message, in [`FRAME_TIME`].
@@ -227,7 +251,8 @@ impl Channel {
             .write_all(&bytes, Instant::now() + patience, stop)
     }
 
-    /// Waits for the next message; `None` where none has come whole by the deadline.
+    /// Waits for the next message; `None` where none has come whole by the deadline, however much else
+    /// arrives: it is looked for once at least.
     ///
     /// # Errors
     /// [`Lost`] or [`Interrupted`].
@@ -236,19 +261,36 @@ impl Channel {
         deadline: Instant,
         stop: &AtomicBool,
     ) -> Result<Option<T>> {
+        let body = self.receive_frame(deadline, stop)?;
+        Ok(body.as_deref().map(parsed).transpose()?)
+    }
+
+    /// As [`Channel::receive`], a message as it stands in its frame.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn receive_frame(
+        &mut self,
+        deadline: Instant,
+        stop: &AtomicBool,
+    ) -> Result<Option<Vec<u8>>> {
+        let mut is_over = false;
         loop {
-            if let Some(message) = self.taken()? {
-                return Ok(Some(message));
+            if let Some(body) = self.frame()? {
+                return Ok(Some(body));
             }
             let slow = self.slow_at();
-            let until = slow.map_or(deadline, |slow| slow.min(deadline));
-            if !self.carrier.wait(Direction::In, until, stop)? {
-                if slow.is_some_and(|slow| Instant::now() >= slow) {
-                    bail!(Lost::Slow);
-                }
+            if slow.is_some_and(|slow| Instant::now() >= slow) {
+                bail!(Lost::Slow);
+            }
+            if is_over {
                 return Ok(None);
             }
-            self.read_some()?;
+            let until = slow.map_or(deadline, |slow| slow.min(deadline));
+            if self.carrier.wait(Direction::In, until, stop)? {
+                self.read_some()?;
+            }
+            is_over = Instant::now() >= deadline;
         }
     }
 
@@ -257,13 +299,15 @@ impl Channel {
     /// # Errors
     /// [`Lost`].
     pub fn taken<T: DeserializeOwned>(&mut self) -> Result<Option<T>, Lost> {
-        let Some(body) = self.frames.next()? else {
-            return Ok(None);
-        };
-        self.begun = self.is_partial().then(Instant::now);
-        serde_json::from_slice(&body)
-            .map(Some)
-            .map_err(|error| Lost::Malformed(error.to_string()))
+        self.frame()?.as_deref().map(parsed).transpose()
+    }
+
+    fn frame(&mut self) -> Result<Option<Vec<u8>>, Lost> {
+        let body = self.frames.next()?;
+        if body.is_some() {
+            self.begun = self.is_partial().then(Instant::now);
+        }
+        Ok(body)
     }
 
     /// Takes in what has arrived. Call it when [`Channel::fd`] is readable, and [`Channel::taken`] until
@@ -328,6 +372,10 @@ impl Channel {
     fn is_partial(&self) -> bool {
         self.frames.is_partial() || self.seal.as_ref().is_some_and(|seal| seal.is_partial())
     }
+}
+
+fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T, Lost> {
+    serde_json::from_slice(body).map_err(|error| Lost::malformed(&error))
 }
 
 /// A connection as a session's is: at once, without blocking, and given up once the other host is dead.
@@ -453,6 +501,11 @@ impl Channel {
         let seal = self.seal.as_mut().context("it is sealed")?;
         seal.seal(bytes, &mut sealed);
         self.send_unsealed(&sealed)
+    }
+
+    /// The time of what has begun to arrive is over.
+    pub(super) fn frame_time_passes(&mut self) {
+        self.begun = self.begun.and_then(|begun| begun.checked_sub(FRAME_TIME));
     }
 
     /// Sends bytes that nobody sealed.

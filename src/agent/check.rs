@@ -1,7 +1,7 @@
 //! What a session may have served here: what this plumb has a far end of, within the domains of its
 //! parameters and what this host has.
 
-use crate::experiment::{Card, Experiment, Param, Role, Site};
+use crate::experiment::{Card, Domain, Experiment, Param, Role, Site};
 use crate::link::RoundOrder;
 use crate::session::params::fits;
 use record::case::Case;
@@ -16,6 +16,11 @@ const FACTS_MAX: usize = 64;
 const TEXT_BYTES_MAX: usize = 4096;
 /// Measuring time of a case, in ns.
 const CASE_NS_MAX: u64 = 60_000_000_000;
+/// And times that a case resolved to, in ns: some of those measuring times.
+const FACT_NS_MAX: u64 = 60 * CASE_NS_MAX;
+/// Each of so many streams or connections of a case has a buffer of a message.
+const MESSAGE: &str = "message";
+const OF_EACH: [&str; 2] = ["streams", "connections"];
 /// The CPU of a far end, in what a case resolved to.
 const FAR_CPU: &str = "far_cpu";
 
@@ -76,16 +81,39 @@ fn in_card(card: &Card, case: &Case, site: &Site) -> Result<(), String> {
                 return Err(format!("{id}: a text of {} bytes", text.len()));
             }
             Value::Int(bytes) if is_size => within_memory(id, name, *bytes, site)?,
+            Value::Int(ns) if name.ends_with("_ns") && *ns > FACT_NS_MAX => {
+                return Err(format!("{id}: {name} of {ns} ns"));
+            }
             Value::Int(cpu) if name == FAR_CPU => {
                 let is_here = usize::try_from(*cpu).is_ok_and(|cpu| site.cpus.contains(&cpu));
                 if !is_here {
                     return Err(format!("{id}: the agent may not use CPU {cpu}"));
                 }
             }
+            // What a symbol or a setting resolved to is one of its values.
+            Value::Int(int) if most(card, name).is_some_and(|most| *int > most) => {
+                return Err(format!("{id}: `{name}={int}` is out of range"));
+            }
             Value::Text(_) | Value::Int(_) => {}
         }
     }
-    Ok(())
+    let count = OF_EACH.iter().filter_map(|name| case.int(name)).max();
+    let bytes = case.int(MESSAGE).unwrap_or(0);
+    within_memory(
+        id,
+        "buffers",
+        bytes.saturating_mul(count.unwrap_or(1)),
+        site,
+    )
+}
+
+/// The largest integer of a parameter that has some.
+fn most(card: &Card, name: &str) -> Option<u64> {
+    let param = card.params.iter().find(|param| param.name == name)?;
+    match param.domain {
+        Domain::Integer { high, .. } | Domain::Either(_, _, high, _) => Some(high),
+        Domain::Symbols(_) | Domain::Text | Domain::Name(_) => None,
+    }
 }
 
 fn parameter(

@@ -12,12 +12,14 @@
 //! The pattern is `Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s` (Noise protocol framework, revision 34, §9): both
 //! ends prove that they have the key, and keys of the connection are fresh at both ends, so that nothing
 //! that was heard can be said again: a recorded message 1 gets an answer, and the connection ends there,
-//! as only who has its ephemeral key can seal the third message. Both hellos are its prologue. A hello
+//! as only who has its ephemeral key can seal the third message. The agent answers one that it remembers
+//! ([`Heard`]) not at all: whoever listened would else take the places of those who have the key. Both hellos are its prologue. A hello
 //! never changes its form: another version is told in plain.
 
 use super::key::Key;
 use super::seal::{LENGTH_BYTES, Seal, whole};
 use snow::{Builder, HandshakeState};
+use std::collections::{HashSet, VecDeque};
 use thiserror::Error;
 
 /// Version of what is said after the hello. Counted up with every change.
@@ -30,6 +32,10 @@ const MAGIC: &[u8; 5] = b"PLUMB";
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 /// Bytes of a handshake message: an ephemeral key and the tag of nothing.
 const MESSAGE_BYTES: usize = 48;
+/// Of which so many are the ephemeral key.
+const EPHEMERAL_BYTES: usize = 32;
+/// First messages that are remembered.
+const HEARD_MAX: usize = 4096;
 /// And of an empty sealed one.
 const EMPTY_BYTES: usize = 16;
 /// Bytes shown of what is no hello.
@@ -59,6 +65,9 @@ pub enum Refusal {
     /// The other end does not have the key, or somebody is in between.
     #[error("the other end has another key: both ends need the same key file")]
     OtherKey,
+    /// Somebody says what another one had said.
+    #[error("the other end repeated a handshake that was made before")]
+    Replay,
 }
 
 /// What a role says first.
@@ -159,8 +168,38 @@ pub enum Progress {
     Silent,
     /// It said hello.
     Hello,
-    /// Its first message was made with the key, now or at some time before.
+    /// Its first message was made with the key, now or before what is remembered.
     Keyed,
+}
+
+/// Ephemeral keys of the last first messages that were made with the key.
+#[derive(Default)]
+pub struct Heard {
+    known: HashSet<[u8; EPHEMERAL_BYTES]>,
+    order: VecDeque<[u8; EPHEMERAL_BYTES]>,
+}
+
+impl Heard {
+    fn is_known(&self, message: &[u8]) -> bool {
+        let ephemeral = message.first_chunk::<EPHEMERAL_BYTES>();
+        ephemeral.is_some_and(|ephemeral| self.known.contains(ephemeral))
+    }
+
+    /// Only those count that were made with the key: nobody else fills it.
+    fn remember(&mut self, message: &[u8]) {
+        let Some(ephemeral) = message.first_chunk::<EPHEMERAL_BYTES>() else {
+            return;
+        };
+        if !self.known.insert(*ephemeral) {
+            return;
+        }
+        self.order.push_back(*ephemeral);
+        if self.order.len() > HEARD_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+    }
 }
 
 /// The agent's side.
@@ -190,11 +229,16 @@ impl Responder {
     }
 
     /// Takes bytes that arrived; appends what is to be sent now, also where it refuses. `None` while more
-    /// must arrive. Give it no more at once than it may hold.
+    /// must arrive. Give it no more at once than it may hold. `heard` is one for all connections of the key.
     ///
     /// # Errors
     /// The other end is none to speak with.
-    pub fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Option<Secured>, Refusal> {
+    pub fn feed(
+        &mut self,
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+        heard: &mut Heard,
+    ) -> Result<Option<Secured>, Refusal> {
         self.held.extend_from_slice(bytes);
         loop {
             match std::mem::replace(&mut self.stage, Stage::Over) {
@@ -214,7 +258,11 @@ impl Responder {
                         self.stage = Stage::First(noise);
                         return Ok(None);
                     };
+                    if heard.is_known(&message) {
+                        return Err(Refusal::Replay);
+                    }
                     read(&mut noise, &message)?;
+                    heard.remember(&message);
                     write(&mut noise, out).map_err(|_| Refusal::OtherKey)?;
                     let state = noise.into_transport_mode().map_err(|_| Refusal::OtherKey)?;
                     self.stage = Stage::Confirm(Box::new(Seal::new(state)));

@@ -3,9 +3,9 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use std::fmt::{self, Write as _};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, remove_file};
 use std::io::{Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 /// Bytes of a key.
@@ -14,6 +14,10 @@ const KEY_BYTES: usize = 32;
 const DIGITS: usize = 2 * KEY_BYTES;
 /// The longest file that is looked at: the digits and white space around them.
 const FILE_BYTES_MAX: u64 = 4 * DIGITS as u64;
+/// The user who reads every file anyway.
+const ROOT: u32 = 0;
+/// open(2)'s flag, of Linux on x86-64 and aarch64.
+const O_NONBLOCK: i32 = 0o4000;
 /// Mode of its file.
 const OWNER_ONLY: u32 = 0o600;
 /// What of a mode lets others in.
@@ -57,25 +61,40 @@ impl Key {
                     "cannot make {shown}; name a file that does not exist, in a directory that does"
                 )
             })?;
-        file.write_all(text.as_bytes())
-            .and_then(|()| file.sync_all())
-            .with_context(|| format!("cannot write {shown}"))
+        let written = file
+            .write_all(text.as_bytes())
+            .and_then(|()| file.sync_all());
+        if written.is_err() {
+            // What is no key is not left in the way of the next one.
+            let _ = remove_file(path);
+        }
+        written.with_context(|| format!("cannot write {shown}"))
     }
 
     /// Reads one.
     ///
     /// # Errors
-    /// The file cannot be read, others may read it, or it holds no key.
+    /// The file cannot be read, is another user's, others may read it, or it holds no key.
     pub fn read(path: &Path) -> Result<Key> {
         let shown = path.display();
         let missing = || {
             format!("cannot read the key file {shown}; `plumb agent --new-key {shown}` makes one")
         };
-        // Looked at before it is opened: to open a FIFO waits for its writer.
-        let is_file = std::fs::metadata(path).with_context(missing)?.is_file();
-        ensure!(is_file, "the key file {shown} is no regular file");
-        let mut file = File::open(path).with_context(missing)?;
+        // One look, at what was opened; to open a FIFO does not wait for its writer.
+        let mut file = OpenOptions::new()
+            .read(true)
+            .custom_flags(O_NONBLOCK)
+            .open(path)
+            .with_context(missing)?;
         let facts = file.metadata().with_context(missing)?;
+        ensure!(facts.is_file(), "the key file {shown} is no regular file");
+        let own = metal::process::geteuid();
+        ensure!(
+            facts.uid() == own || facts.uid() == ROOT,
+            "the key file {shown} is another user's (number {}), who has the key: make a new one with \
+             `plumb agent --new-key FILE`",
+            facts.uid()
+        );
         let mode = facts.permissions().mode();
         ensure!(
             mode & OTHERS == 0,
@@ -164,6 +183,26 @@ mod tests {
         let missing = Key::read(&dir.path().join("none")).unwrap_err().to_string();
         assert!(missing.contains("--new-key"), "{missing}");
         assert!(Key::read(dir.path()).is_err());
+    }
+
+    #[test]
+    fn a_key_of_another_user_or_of_no_file_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        Key::random().unwrap().write(&path).unwrap();
+        // Only root can give a file away.
+        if std::os::unix::fs::chown(&path, Some(65_534), None).is_ok() {
+            let told = Key::read(&path).unwrap_err().to_string();
+            assert!(told.contains("another user's"), "{told}");
+        }
+        // Neither waits for somebody.
+        let told = Key::read("/dev/null".as_ref()).unwrap_err().to_string();
+        assert!(told.contains("no regular file"), "{told}");
+        let fifo = dir.path().join("fifo");
+        let made = std::process::Command::new("mkfifo").arg(&fifo).status();
+        assert!(made.unwrap().success());
+        let told = Key::read(&fifo).unwrap_err().to_string();
+        assert!(told.contains("no regular file"), "{told}");
     }
 
     #[test]

@@ -2,10 +2,11 @@
 //!
 //! Strangers cost little: at most [`WAITING_MAX`] connections wait to be let in, each for the time of a
 //! handshake and with a kilobyte; for a new one the one that came least far, and of those the oldest, is given
-//! up. The session's end of the handshake shows its key with its first bytes, and so comes past them.
+//! up. The session's end of the handshake shows its key with its first bytes, which nobody can repeat, and so
+//! comes past them.
 
 use super::channel::{Channel, FIRST_FRAME_BYTES_MAX, HANDSHAKE_TIME, STOPPING, prepare};
-use super::handshake::{Progress, Refusal, Responder};
+use super::handshake::{Heard, Progress, Refusal, Responder};
 use super::key::Key;
 use super::message::{FromAgent, Open, ToAgent};
 use super::server::{Office, Served, Way, is_interrupt};
@@ -37,6 +38,7 @@ pub struct Listen<'agent> {
     key: &'agent Key,
     listener: TcpListener,
     waiting: Vec<Waiting>,
+    heard: Heard,
     served: Option<Served<'agent>>,
     /// No connection is accepted before.
     accept_at: Option<Instant>,
@@ -98,6 +100,7 @@ impl<'agent> Listen<'agent> {
             key,
             listener: listener.into(),
             waiting: Vec::new(),
+            heard: Heard::default(),
             served: None,
             accept_at: None,
             strangers: Strangers::default(),
@@ -201,17 +204,20 @@ impl<'agent> Listen<'agent> {
             deadline,
             state,
         } = waiting;
+        // What came in time counts, though the agent was busy with another one meanwhile.
+        let is_over = Instant::now() >= deadline;
         let next = match state {
-            _ if Instant::now() >= deadline => match state {
-                State::Leaves(_) => Next::Gone(None),
-                State::Shakes(..) | State::Opens(_) => Next::Gone(Some(
-                    "it did not come through the handshake in time".to_owned(),
-                )),
-            },
-            state if !is_ready => Next::Waits(state),
-            State::Shakes(stream, responder) => shake(stream, responder),
+            state if !is_ready && !is_over => Next::Waits(state),
+            State::Shakes(stream, responder) => shake(stream, responder, &mut self.heard),
             State::Opens(channel) => open(channel, true),
             State::Leaves(stream) => leave(stream),
+        };
+        let next = match next {
+            Next::Waits(State::Leaves(_)) if is_over => Next::Gone(None),
+            Next::Waits(_) if is_over => Next::Gone(Some(
+                "it did not come through the handshake in time".to_owned(),
+            )),
+            next => next,
         };
         match next {
             Next::Waits(state) => self.waiting.push(Waiting {
@@ -416,7 +422,7 @@ impl Strangers {
 }
 
 /// Goes on with a handshake.
-fn shake(mut stream: TcpStream, mut responder: Box<Responder>) -> Next {
+fn shake(mut stream: TcpStream, mut responder: Box<Responder>, heard: &mut Heard) -> Next {
     let mut bytes = [0; STRANGER_BYTES];
     let read = match stream.read(&mut bytes) {
         Ok(0) => return Next::Gone(Some("it closed the connection in the handshake".to_owned())),
@@ -425,7 +431,7 @@ fn shake(mut stream: TcpStream, mut responder: Box<Responder>) -> Next {
         Err(error) => return Next::Gone(Some(error.to_string())),
     };
     let mut out = Vec::new();
-    let fed = responder.feed(&bytes[..read], &mut out);
+    let fed = responder.feed(&bytes[..read], &mut out, heard);
     // What is said in a handshake fits what the kernel keeps for a new connection.
     if !out.is_empty() && !matches!(stream.write(&out), Ok(written) if written == out.len()) {
         return Next::Gone(Some("it does not take what it is told".to_owned()));
@@ -485,6 +491,12 @@ impl Listen<'_> {
     /// Whose session is served.
     pub(super) fn served_by(&self) -> Option<&str> {
         self.served.as_ref().map(Served::by)
+    }
+
+    /// The time of what the session has begun to say is over.
+    pub(super) fn frame_time_passes(&mut self) {
+        let served = self.served.as_mut().expect("a session is served");
+        served.frame_time_passes();
     }
 
     /// The time of all that wait is over.

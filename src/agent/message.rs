@@ -111,11 +111,18 @@ pub struct Facts {
     pub interface: Option<String>,
 }
 
+/// Whether a character steers what shows it: control characters, ends of lines, and those that turn the
+/// direction of a text.
+pub fn steers(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 /// A text of the other end as it may be shown: of one line, bounded, without what steers a terminal.
 pub fn printable(text: &str) -> String {
     let mut shown: String = text
         .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
+        .map(|c| if steers(c) { ' ' } else { c })
         .take(SHOWN_MAX)
         .collect();
     if shown.len() < text.len() && shown.chars().count() == SHOWN_MAX {

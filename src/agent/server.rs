@@ -1,20 +1,20 @@
 //! One session at the agent, from its first message to its end, however it arrived: its clocks, its rounds,
 //! its worker, which dies with it.
 
-use super::channel::{Channel, Lost};
+use super::channel::{Channel, FRAME_BYTES_MAX, Lost};
 use super::check::check;
+use super::hired::{Hand, Hired};
 use super::message::{Facts, FromAgent, Open, ToAgent, printable};
 use crate::experiment::{Preset, Site};
 use crate::experiments;
 use crate::host::{Host, Outside, Root, environment, format_cpus};
 use crate::link::{CalibrateOrder, FromWorker, RoundOrder, ToWorker};
-use crate::session::child::{Interrupted, Worker};
+use crate::session::child::Interrupted;
 use crate::session::site::{self, Files};
 use anyhow::{Context, Result, bail};
 use metal::wait::Want;
 use record::event::Calibration;
 use std::net::{IpAddr, TcpListener};
-use std::os::fd::BorrowedFd;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -45,46 +45,6 @@ pub struct Office<'agent> {
     pub stop: &'agent AtomicBool,
 }
 
-/// A worker of an agent. It is ended when it is dropped.
-pub trait Hired {
-    /// Sends an order.
-    ///
-    /// # Errors
-    /// The worker is gone.
-    fn order(&mut self, message: &ToWorker) -> Result<()>;
-
-    /// What to wait for, to be told something.
-    fn fd(&self) -> Option<BorrowedFd<'_>>;
-
-    /// The message that has come.
-    ///
-    /// # Errors
-    /// The worker is gone.
-    fn take(&mut self) -> Result<FromWorker>;
-}
-
-impl Hired for Worker {
-    fn order(&mut self, message: &ToWorker) -> Result<()> {
-        Worker::order(self, message)
-    }
-
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Worker::fd(self)
-    }
-
-    fn take(&mut self) -> Result<FromWorker> {
-        Worker::take(self)
-    }
-}
-
-/// A worker as an agent starts it: this same binary.
-///
-/// # Errors
-/// It could not be started.
-pub fn start_worker() -> Result<Box<dyn Hired>> {
-    Worker::start().map(|worker| Box::new(worker) as Box<dyn Hired>)
-}
-
 /// The addresses of a session's connection, where they are known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Way {
@@ -100,6 +60,7 @@ pub struct Served<'agent> {
     channel: Channel,
     by: String,
     until: SystemTime,
+    begun: Instant,
     expected: Duration,
     heard: Instant,
     site: Site,
@@ -112,14 +73,24 @@ pub struct Served<'agent> {
 /// What its worker does.
 enum Work {
     Calibrates {
-        worker: Box<dyn Hired>,
+        worker: Hand,
         deadline: Instant,
     },
     Nothing,
     Serves {
         round: u64,
-        worker: Box<dyn Hired>,
+        worker: Hand,
+        is_drained: bool,
     },
+}
+
+impl Work {
+    fn worker(&mut self) -> Option<&mut Hand> {
+        match self {
+            Work::Calibrates { worker, .. } | Work::Serves { worker, .. } => Some(worker),
+            Work::Nothing => None,
+        }
+    }
 }
 
 /// A session that is not served; it was told why.
@@ -148,6 +119,7 @@ impl<'agent> Served<'agent> {
                     channel,
                     by: printable(&open.host_name),
                     until: SystemTime::now() + expected(open),
+                    begun: Instant::now(),
                     expected: expected(open),
                     heard: Instant::now(),
                     site: prepared.site,
@@ -159,7 +131,7 @@ impl<'agent> Served<'agent> {
                         deadline: Instant::now() + calibration_time(open),
                     },
                 };
-                served.channel.let_in();
+                served.channel.set_limit(FRAME_BYTES_MAX);
                 Ok(served)
             }
             Err(error) => Err(refuse(office, channel, format!("{error:#}"))),
@@ -173,21 +145,39 @@ impl<'agent> Served<'agent> {
 
     /// What another session is told meanwhile.
     pub fn busy(&self) -> FromAgent {
+        let until = humantime::format_rfc3339_seconds(self.until);
+        let is_over = SystemTime::now() > self.until;
         FromAgent::Busy {
-            until: humantime::format_rfc3339_seconds(self.until).to_string(),
+            until: if is_over {
+                format!("it ends, which it was expected to do at {until},")
+            } else {
+                until.to_string()
+            },
             by: self.by.clone(),
         }
     }
 
-    /// Whether it makes room for another one: it said nothing for longer than it expected to take.
+    /// Whether it makes room for another one: it is silent, or took twice as long as it expected to, and
+    /// has nothing served just now.
     pub fn is_forsaken(&self) -> bool {
-        self.heard.elapsed() > self.expected.max(self.office.silence)
+        let is_late = self.begun.elapsed() > self.expected * 2 + self.office.silence;
+        self.is_silent() || is_late && matches!(self.work, Work::Nothing)
+    }
+
+    /// Whether it said nothing for longer than it expected to take.
+    pub fn is_silent(&self) -> bool {
+        Instant::now() > self.silent_at()
+    }
+
+    /// When it will have been silent for that long.
+    pub fn silent_at(&self) -> Instant {
+        self.heard + self.expected.max(self.office.silence)
     }
 
     /// What to wait for: the session, and its worker where there is one.
     pub fn wants(&self) -> (Want<'_>, Option<Want<'_>>) {
         let worker = match &self.work {
-            Work::Calibrates { worker, .. } | Work::Serves { worker, .. } => worker.fd(),
+            Work::Calibrates { worker, .. } | Work::Serves { worker, .. } => Some(worker.fd()),
             Work::Nothing => None,
         };
         (
@@ -198,11 +188,13 @@ impl<'agent> Served<'agent> {
 
     /// Until when to wait at most.
     pub fn deadline(&self) -> Option<Instant> {
-        let calibrated = match &self.work {
-            Work::Calibrates { deadline, .. } => Some(*deadline),
-            Work::Nothing | Work::Serves { .. } => None,
+        let (calibrated, said) = match &self.work {
+            Work::Calibrates { worker, deadline } => (Some(*deadline), worker.slow_at()),
+            Work::Serves { worker, .. } => (None, worker.slow_at()),
+            Work::Nothing => (None, None),
         };
-        calibrated.into_iter().chain(self.channel.slow_at()).min()
+        let heard = self.channel.slow_at();
+        [calibrated, said, heard].into_iter().flatten().min()
     }
 
     /// Does what there is to do, by which of [`Served::wants`] is ready. `false` once the session is over.
@@ -225,6 +217,10 @@ impl<'agent> Served<'agent> {
         let now = Instant::now();
         if self.channel.slow_at().is_some_and(|slow| now >= slow) {
             bail!(Lost::Slow);
+        }
+        let said = self.work.worker().and_then(|worker| worker.slow_at());
+        if said.is_some_and(|slow| now >= slow) {
+            self.lose_worker(Lost::Slow.into())?;
         }
         if let Work::Calibrates { deadline, .. } = &self.work
             && now >= *deadline
@@ -253,21 +249,17 @@ impl<'agent> Served<'agent> {
                     Work::Serves { .. } | Work::Nothing => Work::Nothing,
                 };
                 match self.hire(*order) {
-                    Ok(worker) => self.work = Work::Serves { round, worker },
-                    Err(error) => self.ended(round, &error)?,
-                }
-            }
-            ToAgent::Drain { round } => {
-                let drained = match &mut self.work {
-                    Work::Serves { round: now, worker } if *now == round => {
-                        worker.order(&ToWorker::Drain)
+                    Ok(worker) => {
+                        self.work = Work::Serves {
+                            round,
+                            worker,
+                            is_drained: false,
+                        }
                     }
-                    _ => Ok(()),
-                };
-                if let Err(error) = drained {
-                    self.ended(round, &error)?;
+                    Err(error) => self.ended(round, error)?,
                 }
             }
+            ToAgent::Drain { round } => self.drain(round)?,
             ToAgent::Stop { round } => {
                 if matches!(&self.work, Work::Serves { round: now, .. } if *now == round) {
                     self.work = Work::Nothing;
@@ -278,51 +270,98 @@ impl<'agent> Served<'agent> {
         Ok(true)
     }
 
+    /// Tells the worker of a round, if it is still there, that the near end is done. It is told once: one
+    /// that does not listen takes no more than its pipe.
+    fn drain(&mut self, round: u64) -> Result<()> {
+        let (worker, is_drained) = match &mut self.work {
+            Work::Serves {
+                round: now,
+                worker,
+                is_drained,
+            } if *now == round => (worker, is_drained),
+            _ => return Ok(()),
+        };
+        if std::mem::replace(is_drained, true) {
+            bail!("the session ended round {round} twice");
+        }
+        match worker.order(&ToWorker::Drain, self.office.stop) {
+            Err(error) => self.ended(round, error),
+            Ok(()) => Ok(()),
+        }
+    }
+
     /// A worker that serves an order, with what is this host's own.
-    fn hire(&mut self, order: RoundOrder) -> Result<Box<dyn Hired>> {
+    fn hire(&mut self, order: RoundOrder) -> Result<Hand> {
         let experiment = experiments::find(&order.series.experiment);
         if let Err(reason) = check(&order, experiment, &self.site) {
             bail!("the agent refused: {reason}");
         }
         let calibration = self.calibration.clone();
-        let mut worker = (self.office.start)()?;
-        worker.order(&ToWorker::Serve(Box::new(RoundOrder {
+        let mut worker = Hand::new((self.office.start)()?)?;
+        let order = ToWorker::Serve(Box::new(RoundOrder {
             cpus: self.site.cpus.clone(),
             calibration: calibration.context("the agent's clocks are not calibrated")?,
             dir: None,
             far: None,
             far_address: Some(self.address),
             ..order
-        })))?;
+        }));
+        worker.order(&order, self.office.stop)?;
         Ok(worker)
     }
 
-    /// The worker of a round is gone, or there was none.
-    fn ended(&mut self, round: u64, why: &anyhow::Error) -> Result<()> {
+    /// The worker of a round is gone, or there was none; a signal ends more than the round.
+    fn ended(&mut self, round: u64, why: anyhow::Error) -> Result<()> {
         self.work = Work::Nothing;
+        if is_interrupt(&why) {
+            return Err(why);
+        }
         let reason = format!("{why:#}");
         self.say(&FromAgent::Ended { round, reason })
     }
 
     fn hear_worker(&mut self) -> Result<()> {
+        if let Some(Err(error)) = self.work.worker().map(Hand::read) {
+            return self.lose_worker(error);
+        }
+        while let Some(worker) = self.work.worker() {
+            match worker.next() {
+                Ok(Some(message)) => self.take(message)?,
+                Ok(None) => break,
+                Err(error) => return self.lose_worker(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// What a worker said.
+    fn take(&mut self, message: FromWorker) -> Result<()> {
+        match &self.work {
+            Work::Nothing => Ok(()),
+            Work::Calibrates { .. } => {
+                self.work = Work::Nothing;
+                match message {
+                    FromWorker::Calibrated(calibration) => self.welcome(calibration),
+                    FromWorker::Failed(chain) => self.uncalibrated(&chain.join(": ")),
+                    other => self.uncalibrated(&format!("the worker answered with {other:?}")),
+                }
+            }
+            Work::Serves { round, .. } => {
+                let round = *round;
+                if matches!(message, FromWorker::Done(_) | FromWorker::Failed(_)) {
+                    self.work = Work::Nothing;
+                }
+                self.relay(round, message)
+            }
+        }
+    }
+
+    /// The worker is of no more use.
+    fn lose_worker(&mut self, why: anyhow::Error) -> Result<()> {
         match std::mem::replace(&mut self.work, Work::Nothing) {
             Work::Nothing => Ok(()),
-            Work::Calibrates { mut worker, .. } => match worker.take() {
-                Ok(FromWorker::Calibrated(calibration)) => self.welcome(calibration),
-                Ok(FromWorker::Failed(chain)) => self.uncalibrated(&chain.join(": ")),
-                Ok(other) => self.uncalibrated(&format!("the worker answered with {other:?}")),
-                Err(error) => self.uncalibrated(&format!("{error:#}")),
-            },
-            Work::Serves { round, mut worker } => match worker.take() {
-                Ok(message) => {
-                    let is_last = matches!(message, FromWorker::Done(_) | FromWorker::Failed(_));
-                    if !is_last {
-                        self.work = Work::Serves { round, worker };
-                    }
-                    self.relay(round, message)
-                }
-                Err(error) => self.ended(round, &error),
-            },
+            Work::Calibrates { .. } => self.uncalibrated(&format!("{why:#}")),
+            Work::Serves { round, .. } => self.ended(round, why),
         }
     }
 
@@ -335,7 +374,7 @@ impl<'agent> Served<'agent> {
         match &sent {
             // Nothing of it was sent: the round is lost, and not the session.
             Err(error) if matches!(error.downcast_ref(), Some(Lost::TooLong(_))) => {
-                self.ended(round, &anyhow::anyhow!("{error:#}"))
+                self.ended(round, anyhow::anyhow!("{error:#}"))
             }
             _ => sent,
         }
@@ -384,7 +423,7 @@ struct Prepared {
     site: Site,
     address: IpAddr,
     interface: Option<String>,
-    worker: Box<dyn Hired>,
+    worker: Hand,
 }
 
 /// Has a site use the CPUs that a session's earlier rounds used: its figures stay where they began.
@@ -431,12 +470,13 @@ fn prepare(office: &Office<'_>, open: &Open, way: Way) -> Result<Prepared> {
         keep_cpus(&mut site, then)?;
     }
     let cpu = *site.cpus.first().context("the agent has no CPU")?;
-    let mut worker = (office.start)()?;
-    worker.order(&ToWorker::Calibrate(CalibrateOrder {
+    let mut worker = Hand::new((office.start)()?)?;
+    let order = ToWorker::Calibrate(CalibrateOrder {
         cpu,
         windows: open.windows,
         window_ns: open.window_ns,
-    }))?;
+    });
+    worker.order(&order, office.stop)?;
     Ok(Prepared {
         site,
         address,
@@ -465,6 +505,12 @@ pub fn site(office: &Office<'_>) -> Result<Site> {
 
 /// Data connections are listened for at this address.
 fn has_address(address: IpAddr) -> Result<()> {
+    if matches!(address, IpAddr::V6(address) if address.is_unicast_link_local()) {
+        bail!(
+            "{address} is an address of one link, which leads nowhere without its interface: reach the agent's \
+             host by another one, or give it one with --data ADDR"
+        );
+    }
     TcpListener::bind((address, 0)).map(drop).with_context(|| {
         format!(
             "the agent's host has no address {address}: give it the one that sessions reach it by, with --data ADDR"
@@ -481,4 +527,12 @@ fn expected(open: &Open) -> Duration {
 
 fn calibration_time(open: &Open) -> Duration {
     CALIBRATION_TIME + Duration::from_nanos(open.window_ns) * open.windows * 2
+}
+
+#[cfg(test)]
+impl Served<'_> {
+    /// The time of what the session has begun to say is over.
+    pub(super) fn frame_time_passes(&mut self) {
+        self.channel.frame_time_passes();
+    }
 }

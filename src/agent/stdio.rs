@@ -54,6 +54,11 @@ fn session(office: &Office<'_>, reader: OwnedFd, writer: OwnedFd, way: Way) -> R
     loop {
         let (session, worker) = wait(office, &served)?;
         match served.attend(session, worker) {
+            // Nothing else tells of a cut cable below what started this end.
+            Ok(true) if served.is_silent() => bail!(
+                "the session of {} said nothing for longer than it expected to take",
+                served.by()
+            ),
             Ok(true) => {}
             Ok(false) => return Ok(()),
             // A session that was killed says nothing; its rounds are over all the same.
@@ -71,8 +76,9 @@ fn wait(office: &Office<'_>, served: &Served<'_>) -> Result<(bool, bool)> {
     let (session, worker) = served.wants();
     let wants: Vec<_> = std::iter::once(session).chain(worker).collect();
     loop {
-        let left = served
-            .deadline()
+        let deadline = served.deadline().into_iter().chain([served.silent_at()]);
+        let left = deadline
+            .min()
             .map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let stopped = || office.stop.load(Ordering::Relaxed);
         match any_unless(&wants, left, &STOPPING, stopped) {

@@ -7,20 +7,21 @@ mod hostile;
 mod session;
 
 use super::channel::Channel;
+use super::hired::Hired;
 use super::key::Key;
 use super::listen::Listen;
 use super::message::{FromAgent, Open, ToAgent};
-use super::server::{Hired, Office, SILENCE_MAX};
+use super::server::{Office, SILENCE_MAX};
 use crate::link::frame::{receive, send};
 use crate::link::{Done, Endpoint, FromWorker, RoundOrder, ToWorker};
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result, anyhow};
 use record::case::{Case, Order, Series};
 use record::event::Calibration;
 use record::key::CaseId;
 use std::cell::RefCell;
-use std::io::{PipeReader, PipeWriter};
+use std::io::{PipeReader, PipeWriter, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -31,30 +32,24 @@ const LOOK: Duration = Duration::from_millis(5);
 
 static GOES_ON: AtomicBool = AtomicBool::new(false);
 
-/// A worker that is a thread: its ends of two pipes.
-struct Thread {
-    orders: Option<PipeWriter>,
-    answers: PipeReader,
-}
+/// A worker that is a thread: its output and its input.
+struct Thread(Option<(PipeReader, PipeWriter)>);
 
 impl Hired for Thread {
-    fn order(&mut self, message: &ToWorker) -> Result<()> {
-        let orders = self.orders.as_mut().context("its input is closed")?;
-        Ok(send(orders, message)?)
+    fn pipes(&mut self) -> Result<(OwnedFd, OwnedFd)> {
+        let (answers, orders) = self.0.take().context("they were given before")?;
+        Ok((answers.into(), orders.into()))
     }
 
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.answers.as_fd())
-    }
-
-    fn take(&mut self) -> Result<FromWorker> {
-        receive(&mut self.answers)?.context("the worker died")
+    fn last_words(&mut self) -> Error {
+        anyhow!("the worker died")
     }
 }
 
 /// Starts a worker that says of a calibration that its CPU is the one asked for, serves a round by telling the
-/// order's address, seed and CPUs as an endpoint, and drains. It dies in a round of case `messages=13`, and
-/// sends more than a frame takes in one of `messages=14`.
+/// order's address, seed and CPUs as an endpoint, and drains. It dies in a round of case `messages=13`, sends
+/// more than a frame takes in one of `messages=14`, and stops for ever in the middle of a frame in one of
+/// `messages=15`.
 fn hire() -> Result<Box<dyn Hired>> {
     let (mut orders, input) = std::io::pipe()?;
     let (answers, mut output) = std::io::pipe()?;
@@ -66,13 +61,16 @@ fn hire() -> Result<Box<dyn Hired>> {
                 }
                 ToWorker::Serve(order) => {
                     let messages = order.series.cases[0].int("messages");
-                    if messages == Some(13) {
-                        return Ok(());
-                    }
-                    let token = if messages == Some(14) {
-                        "x".repeat(super::channel::FRAME_BYTES_MAX)
-                    } else {
-                        format!("{:?} {:?} {:?}", order.cpus, order.dir, order.far)
+                    let token = match messages {
+                        Some(13) => return Ok(()),
+                        Some(14) => "x".repeat(super::channel::FRAME_BYTES_MAX),
+                        Some(15) => {
+                            output.write_all(&[9, 0])?;
+                            loop {
+                                std::thread::park();
+                            }
+                        }
+                        _ => format!("{:?} {:?} {:?}", order.cpus, order.dir, order.far),
                     };
                     let endpoint = Endpoint {
                         addrs: order.far_address.iter().map(ToString::to_string).collect(),
@@ -86,10 +84,7 @@ fn hire() -> Result<Box<dyn Hired>> {
         }
         Ok(())
     });
-    Ok(Box::new(Thread {
-        orders: Some(input),
-        answers,
-    }))
+    Ok(Box::new(Thread(Some((answers, input)))))
 }
 
 fn calibration(cpu: usize) -> Calibration {

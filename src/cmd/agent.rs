@@ -1,16 +1,24 @@
 //! `plumb agent`: the far end of the network's experiments on another host.
 
+use crate::agent::hired::start_worker;
 use crate::agent::key::Key;
 use crate::agent::listen::Listen;
-use crate::agent::server::{self, Office, SILENCE_MAX, Way, start_worker};
+use crate::agent::server::{self, Office, SILENCE_MAX, Way};
 use crate::agent::stdio;
 use crate::cmd::run::stop_flag;
 use crate::cmd::{Failure, output};
 use anyhow::Context;
-use std::io::{self, IsTerminal};
+use metal::wait::{Want, any_unless};
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Longest line that an agent writes, in bytes: with its beginning it fits into what a pipe with room takes at
+/// once.
+const LINE_BYTES_MAX: usize = 4000;
 
 /// Serves the far end of the network's experiments for a session on another host (`plumb run --peer`):
 /// on standard input and output, as ssh, srun or kubectl exec start it, or listening with a shared key.
@@ -68,7 +76,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         data: args.data,
         silence: SILENCE_MAX,
         start: start_worker,
-        tell: &|line| output::diagnose(&format!("plumb agent: {line}")),
+        tell: &|line| tell(io::stderr().as_fd(), line),
         stop: &stop,
     };
     match (args.listen, &args.key_file) {
@@ -78,6 +86,23 @@ pub fn run(args: Args) -> Result<(), Failure> {
                 .to_owned(),
         )),
         (None, _) => on_stdio(&office),
+    }
+}
+
+/// Writes a line where it has room at once, and else drops it: who does not read what an agent says must not
+/// stop it.
+fn tell(to: BorrowedFd<'_>, line: &str) {
+    let ready = any_unless(&[Want::Writable(to)], Some(Duration::ZERO), &[], || false);
+    if !ready.is_ok_and(|ready| ready[0]) {
+        return;
+    }
+    let mut end = line.len().min(LINE_BYTES_MAX);
+    while !line.is_char_boundary(end) {
+        end -= 1;
+    }
+    if let Ok(to) = to.try_clone_to_owned() {
+        // One write, which a pipe with room takes whole.
+        let _ = File::from(to).write(format!("plumb agent: {}\n", &line[..end]).as_bytes());
     }
 }
 
@@ -121,7 +146,29 @@ fn on_stdio(office: &Office<'_>) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::listen_at;
+    use super::{LINE_BYTES_MAX, listen_at, tell};
+    use std::io::Read;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn lines_that_nobody_reads_stop_nothing() {
+        let (mut reader, writer) = std::io::pipe().expect("a pipe");
+        let long = "µ".repeat(LINE_BYTES_MAX);
+        // More than a pipe holds.
+        for _ in 0..100 {
+            tell(writer.as_fd(), &long);
+        }
+        drop(writer);
+        let mut said = String::new();
+        reader.read_to_string(&mut said).expect("whole characters");
+        let lines: Vec<&str> = said.lines().collect();
+        assert!((1..100).contains(&lines.len()), "{}", lines.len());
+        assert!(
+            lines
+                .iter()
+                .all(|line| line.starts_with("plumb agent: µ") && line.len() > 4000)
+        );
+    }
 
     #[test]
     fn a_port_alone_is_one_of_loopback() {

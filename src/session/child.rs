@@ -10,7 +10,7 @@ use crate::session::FarWorker;
 use anyhow::{Context, Error, Result, anyhow, bail};
 use record::key::CaseId;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -328,20 +328,22 @@ impl Worker {
         }
     }
 
-    /// What to wait for, for who waits for more than a worker: its messages or its end.
-    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.child.stdout.as_ref().map(AsFd::as_fd)
-    }
-
-    /// The message that has come, once [`Worker::fd`] is readable.
+    /// Its output and its input, for who waits for more than a worker: from then on they are not read and
+    /// written here.
     ///
     /// # Errors
-    /// The worker died, as [`Worker::next`] tells it.
-    pub fn take(&mut self) -> Result<FromWorker> {
-        self.read()
+    /// They were given before.
+    pub fn pipes(&mut self) -> Result<(OwnedFd, OwnedFd)> {
+        let output = self.child.stdout.take();
+        let input = self.child.stdin.take();
+        Ok((
+            output.context("the worker's output is closed")?.into(),
+            input.context("the worker's input is closed")?.into(),
+        ))
     }
 
-    fn last_words(&mut self) -> Error {
+    /// Ends one that is gone, or is to go: why it ended, with what it said last on its standard error.
+    pub fn last_words(&mut self) -> Error {
         self.kill_group();
         let reaped = self.reap();
         let killed = reaped.and_then(|status| status.signal()) == Some(SIGKILL);

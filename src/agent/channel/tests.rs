@@ -1,6 +1,6 @@
 //! Channels over pipes: hello, messages, deadlines.
 
-use super::{Channel, FRAME_TIME, Lost};
+use super::{Channel, FRAME_BYTES_MAX, FRAME_TIME, Lost};
 use crate::agent::handshake::{HELLO_BYTES, Refusal, Role, VERSION, hello};
 use crate::agent::message::ToAgent;
 use crate::session::child::Interrupted;
@@ -41,6 +41,7 @@ fn pipes_carry_messages_of_any_length_both_ways() {
                 &go_on,
             )
             .unwrap();
+            far.set_limit(FRAME_BYTES_MAX);
             // More than a pipe holds: only whole once the other end reads.
             let text: String = far.receive(Instant::now() + LONG, &go_on).unwrap().unwrap();
             far.send(&text, &go_on).unwrap();

@@ -1,11 +1,16 @@
 //! The session's side against an agent that says what the test has it say.
 
 use super::{GOES_ON, PATIENCE, calibration, order};
-use crate::agent::channel::{Channel, Lost};
+use crate::agent::channel::{ANSWER_BYTES_MAX, Channel, FACTS_BYTES_MAX, Lost};
 use crate::agent::client::Remote;
-use crate::agent::handshake::Role;
+use crate::agent::frame::encode;
+use crate::agent::handshake::{Heard, Responder, Role, hello};
+use crate::agent::heard;
+use crate::agent::key::Key;
 use crate::agent::message::{Facts, FromAgent, ToAgent};
+use crate::agent::seal::Seal;
 use crate::agent::url::PeerUrl;
+use crate::experiments;
 use crate::host::{Host, Root};
 use crate::link::{Done, Endpoint, FromWorker, ToWorker};
 use crate::session::FarHost;
@@ -13,7 +18,8 @@ use crate::session::child::Silent;
 use anyhow::Result;
 use record::event::{Raw, Samples};
 use std::fs;
-use std::net::Ipv4Addr;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -41,17 +47,20 @@ fn peer_by(url: &str, answers: fn(u64) -> Vec<FromAgent>) -> Remote {
     });
     let (reader, writer) = (near_in.into(), near_out.into());
     let channel = Channel::over_pipes(reader, writer, Role::Session, PATIENCE, &GOES_ON).unwrap();
-    let facts = Facts {
-        plumb: "0.1.0".to_owned(),
+    let url = PeerUrl::parse(&format!("b={url}")).unwrap();
+    Remote::over(url, channel, facts())
+}
+
+fn facts() -> Facts {
+    Facts {
+        plumb: env!("CARGO_PKG_VERSION").to_owned(),
         host: Host::read(&Root::tree("")),
         environment: Default::default(),
         cpus: vec![3, 2],
         calibration: calibration(3),
         address: Ipv4Addr::LOCALHOST.into(),
         interface: None,
-    };
-    let url = PeerUrl::parse(&format!("b={url}")).unwrap();
-    Remote::over(url, channel, facts)
+    }
 }
 
 fn of_worker(round: u64, message: FromWorker) -> FromAgent {
@@ -115,14 +124,15 @@ fn a_round_is_what_its_own_worker_says() {
                 reason: "earlier".to_owned(),
             },
             of_worker(round, listening("127.0.0.1:7")),
-            of_worker(round, samples("selftest.echo", 1)),
             of_worker(round, FromWorker::Done(Done::default())),
         ]
     });
     for _ in 0..3 {
         let heard = round(&remote).unwrap();
-        assert_eq!(heard.len(), 3, "{heard:?}");
-        assert_eq!(heard[1], samples("selftest.echo", 1));
+        assert_eq!(
+            heard,
+            [listening("127.0.0.1:7"), FromWorker::Done(Done::default())]
+        );
     }
     assert_eq!((remote.name(), remote.peer().cpus), ("b", vec![3, 2]));
 }
@@ -133,13 +143,14 @@ fn what_belongs_to_no_order_is_refused() {
         |round| vec![of_worker(round, listening("10.9.8.7:22"))],
         "it listens at 10.9.8.7:22",
     );
+    // Figures are the near end's, also those of this round.
     refused(
-        |round| vec![of_worker(round, samples("os.syscall", 1))],
-        "round 1 of os.syscall",
+        |round| vec![of_worker(round, samples("selftest.echo", 1))],
+        "samples of round 1 of selftest.echo",
     );
     refused(
-        |round| vec![of_worker(round, samples("selftest.echo", 2))],
-        "round 2 of selftest.echo",
+        |round| vec![of_worker(round, FromWorker::Prepared(Vec::new()))],
+        "what no far end has to say",
     );
     refused(
         |round| vec![of_worker(round, FromWorker::Alive(1.0))],
@@ -158,6 +169,145 @@ fn what_belongs_to_no_order_is_refused() {
             vec![FromAgent::Busy { until, by }]
         },
         "another conversation",
+    );
+}
+
+/// What one end says over pipes after its hello, as bytes; the session's end of them.
+fn saying(bytes: Vec<u8>) -> Channel {
+    let (near_in, mut far_out) = std::io::pipe().unwrap();
+    let (far_in, near_out) = std::io::pipe().unwrap();
+    thread::spawn(move || {
+        let _reads = far_in;
+        far_out.write_all(&hello(Role::Agent))?;
+        // Without end: until the session is gone.
+        loop {
+            far_out.write_all(&bytes)?;
+        }
+        #[expect(unreachable_code, reason = "it states what is returned before")]
+        std::io::Result::Ok(())
+    });
+    let (reader, writer) = (near_in.into(), near_out.into());
+    Channel::over_pipes(reader, writer, Role::Session, PATIENCE, &GOES_ON).unwrap()
+}
+
+fn told(json: &str) -> Result<Option<FromAgent>> {
+    let frame = encode(json.as_bytes(), ANSWER_BYTES_MAX).unwrap();
+    heard::message(&mut saying(frame), Instant::now() + PATIENCE, &GOES_ON)
+}
+
+#[test]
+fn what_an_agent_says_steers_no_terminal() {
+    // An error repeats what could not be read.
+    let error = told("{\"\\u001b[2J\u{202e}\":1}").expect_err("no message");
+    let error = format!("{error:#}");
+    assert!(
+        error.contains("`[2J `") || error.contains("` [2J `"),
+        "{error:?}"
+    );
+    // Names as well as what they stand for.
+    let mut done = Done::default();
+    done.environment.insert("x\u{1b}[2J".to_owned(), 1.0);
+    let json = serde_json::to_string(&of_worker(1, FromWorker::Done(done))).unwrap();
+    let Ok(Some(FromAgent::Worker { message, .. })) = told(&json) else {
+        panic!("{json}");
+    };
+    let FromWorker::Done(done) = *message else {
+        panic!("{message:?}");
+    };
+    assert_eq!(done.environment.into_keys().collect::<Vec<_>>(), ["x [2J"]);
+}
+
+/// An agent's part of a handshake.
+fn shaken(stream: &mut TcpStream, key: &Key) -> Seal {
+    let (mut responder, mut heard) = (Responder::new(key).unwrap(), Heard::default());
+    loop {
+        let (mut bytes, mut out) = ([0; 1024], Vec::new());
+        let read = stream.read(&mut bytes).unwrap();
+        let fed = responder.feed(&bytes[..read], &mut out, &mut heard);
+        stream.write_all(&out).unwrap();
+        if let Some(secured) = fed.unwrap() {
+            return secured.seal;
+        }
+    }
+}
+
+#[test]
+fn what_an_agent_says_without_end_is_not_heard_without_end() {
+    // Sealed records of nothing: no frame ever begins.
+    let key = Key::random().unwrap();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let at = listener.local_addr().unwrap();
+    let agent = thread::spawn({
+        let key = key.clone();
+        move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut seal = shaken(&mut stream, &key);
+            // Until the session is gone.
+            loop {
+                let mut out = Vec::new();
+                (0..100).for_each(|_| seal.seal(&[], &mut out));
+                if stream.write_all(&out).is_err() {
+                    return;
+                }
+            }
+        }
+    });
+    let mut channel = Channel::over_tcp(TcpStream::connect(at).unwrap(), &key, &GOES_ON).unwrap();
+    for patience_ms in [0, 50] {
+        let deadline = Instant::now() + Duration::from_millis(patience_ms);
+        let none = channel.receive::<FromAgent>(deadline, &GOES_ON);
+        assert!(matches!(none, Ok(None)), "{none:?}");
+    }
+    drop(channel);
+    agent.join().unwrap();
+    // And messages of other rounds.
+    let remote = peer(|round| {
+        let reason = "earlier".to_owned();
+        let round = round - 1;
+        vec![FromAgent::Ended { round, reason }; 10_000]
+    });
+    let mut worker = remote.start(&GOES_ON).unwrap();
+    worker.order(&ToWorker::Serve(order(5))).unwrap();
+    let error = worker
+        .next(Instant::now(), &GOES_ON)
+        .expect_err("it says nothing of it");
+    assert!(error.chain().any(|cause| cause.is::<Silent>()), "{error:#}");
+}
+
+#[test]
+fn another_plumb_is_no_agent_of_this_one() {
+    let mut facts = facts();
+    facts.plumb = "9.9\u{1b}[2J".to_owned();
+    let json = serde_json::to_string(&FromAgent::Welcome(Box::new(facts))).unwrap();
+    let error = format!("{:#}", told(&json).expect_err("another plumb"));
+    assert!(
+        error.contains("plumb 9.9 [2J, ") && error.contains("same plumb"),
+        "{error}"
+    );
+}
+
+/// The largest of the hosts that are known has room, and what follows has less.
+#[test]
+fn an_agent_tells_of_its_host_once() {
+    for site in experiments::tests::sites() {
+        let facts = Facts {
+            host: site.host,
+            ..facts()
+        };
+        let json = serde_json::to_string(&FromAgent::Welcome(Box::new(facts))).unwrap();
+        assert!(json.len() < FACTS_BYTES_MAX / 8, "{} bytes", json.len());
+    }
+    let welcome = serde_json::to_vec(&FromAgent::Welcome(Box::new(facts()))).unwrap();
+    let long = u32::try_from(ANSWER_BYTES_MAX + 1).unwrap().to_le_bytes();
+    let frame = encode(&welcome, FACTS_BYTES_MAX).unwrap();
+    let mut channel = saying([&frame[..], &long].concat());
+    let late = Instant::now() + PATIENCE;
+    let welcomed = heard::message(&mut channel, late, &GOES_ON).unwrap();
+    assert!(matches!(welcomed, Some(FromAgent::Welcome(_))));
+    let lost = heard::message(&mut channel, late, &GOES_ON).expect_err("too long");
+    assert!(
+        matches!(lost.downcast_ref(), Some(Lost::TooLong(_))),
+        "{lost:#}"
     );
 }
 

@@ -8,12 +8,16 @@
 use super::{calibration, open, order};
 use crate::agent::check::check;
 use crate::agent::frame::{Decoder, encode};
-use crate::agent::handshake::{Initiator, Progress, Refusal, Responder, Role, Secured, hello};
+use crate::agent::handshake::{
+    Heard, Initiator, Progress, Refusal, Responder, Role, Secured, VERSION, hello,
+};
 use crate::agent::key::Key;
-use crate::agent::message::{FromAgent, Open, ToAgent, printable};
+use crate::agent::message::{FromAgent, Open, ToAgent, printable, steers};
+use crate::agent::plain::plain;
 use crate::experiment::Site;
 use crate::experiments;
 use crate::link::{Endpoint, FromWorker};
+use blake2::{Blake2s256, Digest};
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant, SystemTime};
@@ -189,14 +193,25 @@ fn transcript(key: &Key) -> (Vec<u8>, Vec<u8>) {
     let mut agent = Vec::new();
     let mut initiator = Initiator::new(key, &mut session).unwrap();
     let mut responder = Responder::new(key).unwrap();
-    assert!(responder.feed(&session, &mut agent).unwrap().is_none());
+    let mut heard = Heard::default();
+    assert!(
+        responder
+            .feed(&session, &mut agent, &mut heard)
+            .unwrap()
+            .is_none()
+    );
     let mut third = Vec::new();
     let mut secured = initiator.feed(&agent, &mut third).unwrap().unwrap();
     let body = serde_json::to_vec(&open("near")).unwrap();
     secured
         .seal
         .seal(&encode(&body, 1 << 16).unwrap(), &mut third);
-    assert!(responder.feed(&third, &mut agent).unwrap().is_some());
+    assert!(
+        responder
+            .feed(&third, &mut agent, &mut heard)
+            .unwrap()
+            .is_some()
+    );
     session.extend(third);
     (session, agent)
 }
@@ -209,6 +224,7 @@ fn kind(fed: &Result<Option<Secured>, Refusal>) -> u8 {
         Err(Refusal::NotPlumb(_)) => 2,
         Err(Refusal::OtherVersion(_)) => 3,
         Err(Refusal::OtherKey) => 4,
+        Err(Refusal::Replay) => 5,
     }
 }
 
@@ -224,18 +240,19 @@ fn no_bytes_of_others_come_through_the_handshake_at_an_agent() {
     ];
     fuzz(300, corpus, |input, rng| {
         let mut responder = Responder::new(&key).unwrap();
+        let mut heard = Heard::default();
         let mut out = Vec::new();
         let mut fed = Ok(None);
         for piece in pieces(input, rng) {
             let before = responder.progress();
-            fed = responder.feed(piece, &mut out);
+            fed = responder.feed(piece, &mut out, &mut heard);
             assert!(!matches!(fed, Ok(Some(_))), "it was let in");
             // Two records of at most 48 bytes wait; and no more is said than a hello and one of them.
             assert!(responder.held_bytes() <= 50 + piece.len());
             assert!(out.len() <= 58);
             if fed.is_err() {
                 // It stays over.
-                assert!(responder.feed(b"PLUMB", &mut out).is_err());
+                assert!(responder.feed(b"PLUMB", &mut out, &mut heard).is_err());
                 break;
             }
             assert!(responder.progress() >= before);
@@ -288,10 +305,15 @@ fn sealed_records_are_opened_as_they_were_sealed_or_not_at_all() {
         agent.clear();
         let mut initiator = Initiator::new(&key, &mut session).unwrap();
         let mut responder = Responder::new(&key).unwrap();
-        let _ = responder.feed(&session, &mut agent).unwrap();
+        let mut heard = Heard::default();
+        let _ = responder.feed(&session, &mut agent, &mut heard).unwrap();
         session.clear();
         let mut secured = initiator.feed(&agent, &mut session).unwrap().unwrap();
-        let mut opener = responder.feed(&session, &mut agent).unwrap().unwrap().seal;
+        let mut opener = responder
+            .feed(&session, &mut agent, &mut heard)
+            .unwrap()
+            .unwrap()
+            .seal;
         let mut sealed = Vec::new();
         for text in texts {
             secured.seal.seal(text, &mut sealed);
@@ -358,6 +380,27 @@ fn messages() -> Vec<Vec<u8>> {
     ]
 }
 
+/// Whoever changes a message counts up [`VERSION`], and writes down here what they look like from then on.
+#[test]
+fn a_version_is_one_form_of_the_messages() {
+    let form: Vec<String> = messages()
+        .into_iter()
+        .map(|message| {
+            String::from_utf8(message)
+                .unwrap()
+                .replace(env!("CARGO_PKG_VERSION"), "?")
+        })
+        .collect();
+    let digest = Blake2s256::digest(form.join("\n"));
+    let digest = u64::from_le_bytes(*digest.first_chunk().unwrap());
+    assert_eq!(
+        (VERSION, digest),
+        (1, 6_903_710_787_053_459_130),
+        "{}",
+        form.join("\n")
+    );
+}
+
 #[test]
 fn messages_are_understood_or_refused_and_orders_checked() {
     let sites: Vec<Site> = experiments::tests::sites();
@@ -367,6 +410,15 @@ fn messages_are_understood_or_refused_and_orders_checked() {
         if let Ok(message) = &to {
             let again = serde_json::to_vec(message).unwrap();
             serde_json::from_slice::<ToAgent>(&again).unwrap();
+        }
+        if let Ok(text) = std::str::from_utf8(input) {
+            let shown = plain(text);
+            assert!(shown.len() <= text.len());
+            assert_eq!(plain(&shown), shown);
+            let said = serde_json::from_str::<serde_json::Value>(text);
+            let value = serde_json::from_str::<serde_json::Value>(&shown);
+            assert!(said.is_err() || value.is_ok());
+            assert!(value.is_err() || !value.unwrap().to_string().chars().any(steers));
         }
         if let Ok(message) = &from {
             let again = serde_json::to_vec(message).unwrap();
@@ -382,7 +434,7 @@ fn messages_are_understood_or_refused_and_orders_checked() {
         };
         if let Ok(ToAgent::Open(open)) = &to {
             let Open { host_name, .. } = &**open;
-            assert!(!printable(host_name).chars().any(char::is_control));
+            assert!(!printable(host_name).chars().any(steers));
         }
         let why = |error: &serde_json::Error| (error.classify() as u8, error.column() / 8);
         (

@@ -1,11 +1,20 @@
 //! What a session that has the key gets.
 
-use super::{GOES_ON, ask, connect, hear, open, order, welcome, with_agent, with_agent_that_waits};
+use super::{
+    GOES_ON, PATIENCE, ask, connect, hear, hire, open, order, welcome, with_agent,
+    with_agent_that_waits,
+};
 use crate::agent::channel::Channel;
+use crate::agent::check::check;
+use crate::agent::handshake::Role;
 use crate::agent::key::Key;
 use crate::agent::message::{FromAgent, Open, ToAgent, printable};
+use crate::agent::server::{self, Office, Way};
+use crate::agent::stdio;
+use crate::experiments;
 use crate::link::FromWorker;
 use record::key::CaseId;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 fn say(channel: &mut Channel, message: &ToAgent) {
@@ -117,9 +126,89 @@ fn a_session_that_is_silent_for_longer_than_it_expected_makes_room() {
 }
 
 #[test]
+fn a_worker_that_hangs_never_makes_the_agent_wait() {
+    let key = Key::random().unwrap();
+    with_agent(&key, |stand| {
+        let serve = |round, messages| ToAgent::Serve {
+            round,
+            order: order(messages),
+        };
+        let mut session = stand.while_client(|at| {
+            let mut channel = welcome(at, &key);
+            say(&mut channel, &serve(1, 15));
+            channel
+        });
+        // It has begun to say something, and never goes on. Others are answered all the same.
+        for _ in 0..3 {
+            let (_, answered) = stand.while_client(|at| ask(at, &key, "other").unwrap());
+            assert!(matches!(answered, FromAgent::Busy { .. }), "{answered:?}");
+        }
+        // The session goes on with another one.
+        let mut session = stand.while_client(move |_| {
+            say(&mut session, &serve(2, 1));
+            assert!(answer(&mut session).1.is_ok());
+            say(&mut session, &serve(3, 15));
+            session
+        });
+        // It does not read either: that it is to end is said once.
+        stand.while_client(move |_| {
+            for _ in 0..20_000 {
+                if session
+                    .send(&ToAgent::Drain { round: 3 }, &GOES_ON)
+                    .is_err()
+                {
+                    return;
+                }
+            }
+        });
+        stand.turn_until(|listen| listen.served_by().is_none());
+        assert!(stand.has_said("ended round 3 twice"), "{:?}", stand.said);
+        stand.while_client(|at| drop(welcome(at, &key)));
+    });
+}
+
+#[test]
+fn an_agent_on_pipes_ends_when_its_session_is_silent_for_too_long() {
+    let (far_in, near_out) = std::io::pipe().unwrap();
+    let (near_in, far_out) = std::io::pipe().unwrap();
+    let ToAgent::Open(mut short) = open("asleep") else {
+        panic!("an opening");
+    };
+    short.expected_s = 0.0;
+    let session = std::thread::spawn(move || {
+        let (reader, writer) = (near_in.into(), near_out.into());
+        let mut channel =
+            Channel::over_pipes(reader, writer, Role::Session, PATIENCE, &GOES_ON).unwrap();
+        say(&mut channel, &ToAgent::Open(short));
+        // A cable was cut: it neither says anything nor closes.
+        while hear(&mut channel).is_ok() {}
+        channel
+    });
+    let office = Office {
+        cpus: None,
+        data: None,
+        silence: Duration::from_millis(100),
+        start: hire,
+        tell: &|_| {},
+        stop: &GOES_ON,
+    };
+    let here = Some(Ipv4Addr::LOCALHOST.into());
+    let way = Way { here, there: here };
+    let error = stdio::serve(&office, far_in.into(), far_out.into(), way);
+    let error = format!("{:#}", error.expect_err("it is silent"));
+    assert!(error.contains("said nothing for longer"), "{error}");
+    drop(session.join().unwrap());
+    // Of which address it would be no use to tell a session.
+    let data = Some("fe80::1".parse().unwrap());
+    let told = server::site(&Office { data, ..office }).expect_err("of one link");
+    assert!(told.to_string().contains("another one"), "{told:#}");
+}
+
+#[test]
 fn what_is_shown_of_the_other_end_is_one_short_line() {
     assert_eq!(printable("a\x1b[2Jb\nc\u{9b}d"), "a [2Jb c d");
     assert_eq!(printable("größer"), "größer");
+    assert_eq!(printable("a\u{202e}b\u{2067}\u{2028}c"), "a b  c");
     let long = printable(&"é".repeat(10_000));
     assert!(long.chars().count() < 400 && long.ends_with('…'), "{long}");
 }
@@ -155,6 +244,15 @@ fn orders_that_this_host_has_no_place_for_are_refused_and_the_session_goes_on() 
                 .insert("messages".to_owned(), 1.into());
             let mut long = order(1);
             long.case_ns = u64::MAX;
+            let mut wait = order(1);
+            wait.series.cases[0]
+                .at
+                .insert("window_ns".to_owned(), u64::MAX.into());
+            let mut resolved = order(1);
+            resolved.series.cases[0].id = CaseId::new();
+            resolved.series.cases[0]
+                .at
+                .insert("messages".to_owned(), 1_000_000_000.into());
             let bad = [
                 (unknown, "no experiment `net.nothing`"),
                 (one_ended, "no far end"),
@@ -166,6 +264,8 @@ fn orders_that_this_host_has_no_place_for_are_refused_and_the_session_goes_on() 
                 (parameter, "no parameter `nothing`"),
                 (setting, "no parameter `messages`"),
                 (long, "measuring"),
+                (wait, "window_ns of"),
+                (resolved, "out of range"),
             ];
             for (round, (order, part)) in (1..).zip(bad) {
                 say(&mut channel, &ToAgent::Serve { round, order });
@@ -263,4 +363,28 @@ fn sessions_of_another_plumb_are_refused_with_what_to_do() {
             stand.turn_until(|listen| listen.served_by().is_none());
         }
     });
+}
+
+#[test]
+fn what_a_case_takes_is_what_all_its_parts_take() {
+    let mut site = experiments::tests::sites().remove(0);
+    site.memory_bytes = 1 << 30;
+    let checked = |id: CaseId, streams: Option<u64>| {
+        let mut order = order(1);
+        order.series.experiment = "net.bandwidth".to_owned();
+        let case = &mut order.series.cases[0];
+        case.id = id;
+        case.at
+            .extend(streams.map(|all| ("streams".to_owned(), all.into())));
+        check(&order, experiments::find("net.bandwidth"), &site)
+    };
+    let id = |message: u64| CaseId::new().with("message", message);
+    let large = id(4 << 20).with("streams", 1024);
+    let told = checked(large, None).expect_err("4 GiB of 1");
+    assert!(told.contains("buffers of 4 GiB"), "{told}");
+    assert_eq!(checked(id(4 << 20).with("streams", 16), None), Ok(()));
+    // What a symbol resolved to counts as well.
+    assert!(checked(id(4 << 20).with("streams", "all"), Some(1024)).is_err());
+    assert_eq!(checked(id(64).with("streams", "all"), Some(1024)), Ok(()));
+    assert!(checked(id(64).with("streams", "all"), Some(1025)).is_err());
 }
