@@ -326,8 +326,8 @@ impl Experiment for Loaded {
     fn round_cost(&self, site: &Site, series: &Series) -> Duration {
         let window_ns = series.setting("time").unwrap_or(4 * site.case_ns);
         let of_case = |case: &Case| {
-            let trip_ns = beside(site, case)
-                .map_or(0.0, |of| law::idle(site, None, of).range.likely);
+            let trip_ns =
+                beside(site, case).map_or(0.0, |of| law::idle(site, None, of).range.likely);
             // Warm-up, idle ones, growth, and the least number beside the traffic where that is longer.
             CASE_NS + site.case_ns + window_ns + (60.0 * trip_ns) as u64
         };
