@@ -161,7 +161,8 @@ impl Lab {
         let mut records: Vec<PathBuf> = paths
             .filter(|path| path.extension().is_some_and(|ending| ending == "jsonl"))
             .collect();
-        records.sort();
+        // Two of one second have names of which the later one's comes first.
+        records.sort_by_key(|record| fs::metadata(record).unwrap().modified().unwrap());
         records
     }
 }

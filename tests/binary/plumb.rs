@@ -84,7 +84,7 @@ impl Here {
             .map(|entry| entry.unwrap().path())
             .filter(|path| path.extension().is_some_and(|ending| ending == "jsonl"))
             .collect();
-        records.sort();
+        records.sort_by_key(|record| fs::metadata(record).unwrap().modified().unwrap());
         records
     }
 
