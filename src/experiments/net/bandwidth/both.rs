@@ -14,6 +14,7 @@ use crate::experiments::net::turns::Turns;
 use crate::measure::{Bench, FarEnd};
 use anyhow::{Context, Error, Result, ensure};
 use record::case::Case;
+use record::key::Value;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
@@ -27,17 +28,21 @@ const WORDS_WITHIN: Duration = Duration::from_millis(500);
 /// What it says begins so ([`Line::hear`]).
 const FAR_WORDS: &str = "the far end";
 
+/// What of a case holds the setting `time`, in ns.
+pub(super) const RUN_AT: &str = "run_ns";
+
 /// The far end cannot be called any more; no further case of the round can be measured.
 #[derive(Debug, thiserror::Error)]
 #[error("the far end cannot be called")]
 pub(super) struct Unreachable;
 
-/// How long a case streams at least, in ns.
-pub(super) fn run_ns(case_ns: u64, ends: &str) -> u64 {
-    match ends {
-        TWO_HOSTS => RUN_CASES_HOSTS * case_ns,
+/// How long a case streams at least, in ns: as the user says, else by the preset's case time.
+pub(super) fn run_ns(case: &Case, case_ns: u64) -> u64 {
+    let asked = case.at.get(RUN_AT).and_then(Value::int);
+    asked.unwrap_or(match case.text("ends") {
+        Some(TWO_HOSTS) => RUN_CASES_HOSTS * case_ns,
         _ => RUN_CASES * case_ns / RUN_CASES_HALVES,
-    }
+    })
 }
 
 /// Measures a case against the far end and records it.
@@ -55,7 +60,7 @@ pub(super) fn measure(
     let cpus = shape.cpus(&bench.order().cpus, true);
     bench.use_cpus(&cpus);
     let ask = Ask {
-        run_ns: run_ns(bench.order().case_ns, &shape.ends),
+        run_ns: run_ns(case, bench.order().case_ns),
         interval_ns,
     };
     let mut line = dial.call(case, &ask).context(Unreachable)?;

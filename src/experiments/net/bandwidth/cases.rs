@@ -1,6 +1,7 @@
 //! Which transfers of which messages, by how many streams, where and in which direction.
 
 use super::CARD;
+use super::both::RUN_AT;
 use super::shape::{
     ALREADY_THERE, DATAGRAM_BYTES_MAX, FIXED_1M, FIXED_16M, STEADY, THERE_AND_BACK,
 };
@@ -198,6 +199,7 @@ pub(super) fn offer(site: &Site, params: &Params) -> Result<Offer, Skip> {
     let mut cases = Vec::new();
     let mut seen = BTreeSet::new();
     let interval = params.ints("interval").first().copied().unwrap_or(0);
+    let time = params.ints("time").first().copied();
     for id in wanted(site, params) {
         if !seen.insert(id.clone()) {
             continue;
@@ -209,6 +211,9 @@ pub(super) fn offer(site: &Site, params: &Params) -> Result<Offer, Skip> {
                 if interval > 0 && case.text("protocol") == Some("udp") {
                     let interval = Value::Int(interval);
                     case.at.insert("interval_ns".to_owned(), interval);
+                }
+                if let Some(time) = time {
+                    case.at.insert(RUN_AT.to_owned(), Value::Int(time));
                 }
                 cases.push(case);
             }

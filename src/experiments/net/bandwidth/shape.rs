@@ -20,7 +20,7 @@ pub(super) const NUMBER_BYTES: usize = 8;
 pub(super) const DATAGRAM_BYTES_MAX: u64 = 65_507;
 /// A receiver of a stream offers room for so much at least: what small messages cost is the sender's to
 /// tell.
-const READ_BYTES: usize = 128 << 10;
+const READ_BYTES: usize = 4 << 10;
 
 /// What carries the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
