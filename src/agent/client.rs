@@ -28,6 +28,9 @@ const WELCOME_TIME: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_secs(5);
 /// Before a lost connection is made again: one that was killed is gone by then, or was started again.
 const PAUSE: Duration = Duration::from_secs(1);
+/// One that an agent drops in the handshake asks so often in all, and waits so long between.
+const TRIES: u32 = 4;
+const TRY_PAUSE: Duration = Duration::from_millis(200);
 /// A lost connection is tried again for this part of the session's time, and for this long at most.
 const AWAY_PART: f64 = 0.05;
 const AWAY_TIME_MAX: Duration = Duration::from_secs(60);
@@ -437,9 +440,7 @@ fn connected(
             let key = key.context(
                 "it needs the agent's key: --key-file FILE (`plumb agent --new-key FILE` makes one)",
             )?;
-            let stream = reach::tcp(host, *port, stop)?;
-            let near = stream.local_addr()?.ip();
-            let channel = Channel::over_tcp(stream, key, stop)?;
+            let (channel, near) = let_in(host, *port, key, stop)?;
             let carrier = None;
             return Ok((Connection { channel, carrier }, Some(near)));
         }
@@ -458,6 +459,27 @@ fn connected(
             bail!("no agent was started: {}", carrier.last_words())
         }
         Err(error) => Err(anyhow!("{error:#}: {}", carrier.last_words())),
+    }
+}
+
+/// A connection that came through the handshake. Where many strangers ask at once the agent drops some that
+/// have not come far, and one that has the key may be among them: it is not told from one that has another.
+fn let_in(host: &str, port: u16, key: &Key, stop: &AtomicBool) -> Result<(Channel, IpAddr)> {
+    let mut tries = 1;
+    loop {
+        let stream = reach::tcp(host, port, stop)?;
+        let near = stream.local_addr()?.ip();
+        match Channel::over_tcp(stream, key, stop) {
+            Ok(channel) => return Ok((channel, near)),
+            Err(error)
+                if tries < TRIES
+                    && matches!(error.downcast_ref(), Some(Lost::Closed | Lost::Io(_))) =>
+            {
+                tries += 1;
+                reach::pause(TRY_PAUSE, stop)?;
+            }
+            Err(error) => return Err(error),
+        }
     }
 }
 
