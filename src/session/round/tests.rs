@@ -1,14 +1,12 @@
-//! Ends that talk without end, and what happened around either end.
+//! Ends that are read late, and what happened around either end.
 
 use super::{collect, disturbances};
 use crate::link::{Done, FromWorker, ToWorker};
 use crate::session::FarWorker;
-use crate::session::child::Silent;
 use crate::session::passes::Ended;
 use anyhow::Result;
-use record::event::{Raw, Samples};
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// An end that says the same again and again.
 struct Talker {
@@ -30,33 +28,6 @@ impl FarWorker for Talker {
             _ => Ok(self.says.clone()),
         }
     }
-}
-
-fn samples() -> FromWorker {
-    FromWorker::Samples(Samples {
-        series: "selftest.echo".to_owned(),
-        round: 1,
-        case: Default::default(),
-        metric: "received".to_owned(),
-        raw: Raw::Event { values: vec![1.0] },
-        core_hz: None,
-        quantities: Default::default(),
-        at: Default::default(),
-        notes: Vec::new(),
-    })
-}
-
-#[test]
-fn who_talks_without_end_is_given_up_at_the_deadline() {
-    let mut talker = Talker {
-        says: samples(),
-        last: None,
-        said: 0,
-    };
-    let soon = Instant::now() + Duration::from_millis(5);
-    let error = collect(&mut talker, soon, &AtomicBool::new(false)).expect_err("no end");
-    assert!(error.is::<Silent>(), "{error:#}");
-    assert!(error.to_string().contains("came to no end"), "{error:#}");
 }
 
 #[test]
