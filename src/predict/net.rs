@@ -17,7 +17,7 @@ pub(crate) mod rtt;
 mod stack;
 mod way;
 
-pub(crate) use stack::{Waking, far_stack_cost, stack_cost};
+pub(crate) use stack::{Waking, far_stack_cost, sleeps, stack_cost};
 pub(crate) use way::{Kind, Transport, Way};
 
 use super::{Estimate, around, range, scaled, sum};
@@ -33,8 +33,9 @@ const STORES: Range = range(0.0, 1.0, 3.0);
 const UNTOLD_COALESCING: Range = range(0.0, 40_000.0, 250_000.0);
 /// An adapter on USB, which is asked every 125 µs and passes frames on in bundles, in ns.
 const USB: Range = range(30_000.0, 180_000.0, 900_000.0);
-/// Between namespaces: a queue and a software interrupt on the same CPU or another, bridges on the way.
-const VIRTUAL: Range = range(500.0, 3_000.0, 60_000.0);
+/// Between namespaces: a software interrupt of the sender's own call, or a queue to another CPU, and bridges on
+/// the way.
+const VIRTUAL: Range = range(150.0, 2_000.0, 60_000.0);
 /// Paravirtual cards: an exit to the hypervisor, a thread of its, an interrupt of the other guest.
 const PARAVIRTUAL: Range = range(6_000.0, 30_000.0, 300_000.0);
 /// A radio: wait for the medium, preamble, acknowledgement, and often a beacon's or power saving's wait.
@@ -268,12 +269,16 @@ fn passage(way: &Way<'_>, transport: Transport, bytes: u64, toward: Toward) -> E
     }
 }
 
-/// A message's frames one after the other at the link's rate, in ns.
+/// A message's frames one after the other at the link's rate, in ns. A shaper holds nothing back of what its
+/// bucket has room for.
 fn serialization(way: &Way<'_>, transport: Transport, bytes: u64) -> Option<Range> {
     let bits = way.bits_per_second()?;
     let frames = way.frames(transport, bytes);
     let ns = frames.counted_bytes(way.is_shaped()) as f64 * 8e9 / bits;
     let (share, _) = rate_share(way);
+    if way.is_shaped() {
+        return Some(range(0.0, 0.4 * ns, ns / share.low));
+    }
     Some(range(
         ns / share.high,
         ns / share.likely,

@@ -395,7 +395,8 @@ pub(crate) fn transfer_time(site: &Site, known: Option<&Known>, flow: &Flow) -> 
         };
         let stream = steady(site, known, &as_stream);
         let bytes_ns = inverse(1e9 * bytes as f64, stream.range);
-        let trip = super::round_trip(&way, flow.transport, flow.message, 1);
+        // The bytes' own time is the stream's.
+        let trip = super::round_trip(&way, flow.transport, 0, 1);
         let signs = sum(trip.range, scaled(stack.range, 2.0));
         let all = sum(bytes_ns, signs);
         let most = if is_here { 1.4 } else { 4.0 };
@@ -452,8 +453,8 @@ pub(crate) fn peak(site: &Site, known: Option<&Known>, flow: &Flow) -> Estimate 
 /// Bytes a second that one receive call copies.
 pub(crate) fn copies(site: &Site, known: Option<&Known>, flow: &Flow) -> Estimate {
     let work = work(site, known, flow);
-    let once = sum(work.receiver, range(0.0, 0.0, 0.0));
-    let time = range(work.copies.low, once.likely, 2.0 * once.high);
+    let whole = work.receiver;
+    let time = range(work.copies.low, whole.likely, 2.0 * whole.high);
     Estimate {
         range: inverse(1e9 * flow.message as f64, time),
         because: format!(
@@ -494,16 +495,20 @@ pub(crate) fn message_cpu(
     if site.peer.is_some() {
         range.low *= 0.4;
         range.high *= 3.0;
+        if !is_sender {
+            let between = super::sleeps(site, known, flow.transport, flow.message);
+            range = sum(range, between);
+        }
     }
     if flow.interval_ns > 0 && is_sender {
         // It spins.
         range.high = range.high.max(1.2 * flow.interval_ns as f64);
     }
+    let who = if is_sender { "sender" } else { "receiver" };
     Estimate {
         range,
         because: format!(
-            "the {}'s work for a message, and its sleeps: {}",
-            if is_sender { "sender" } else { "receiver" },
+            "the {who}'s work for a message, and its sleeps: {}",
             work.because
         ),
     }
@@ -516,11 +521,8 @@ pub(crate) fn byte_cpu(
     flow: &Flow,
     is_sender: bool,
 ) -> Estimate {
-    let message = message_cpu(site, known, flow, is_sender);
-    let each = Estimate {
-        range: scaled(message.range, 1.0 / flow.message as f64),
-        because: message.because,
-    };
+    let mut each = message_cpu(site, known, flow, is_sender);
+    each.range = scaled(each.range, 1.0 / flow.message as f64);
     match (flow.transport, is_sender) {
         (Transport::Udp, true) if flow.is_same_cpu || site.peer.is_some() => {
             each.widened(1.0, 10.0, "for those that are lost as well (x 10)")

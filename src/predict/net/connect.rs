@@ -233,7 +233,15 @@ impl Law<'_> {
             (None, true) => {
                 let way = Way::of(self.site);
                 let trip = round_trip(&way, Transport::Tcp, 0, 0);
-                let near = stack_cost(self.site, self.known, Transport::Tcp, Waking::Interrupt);
+                let mut near = stack_cost(self.site, self.known, Transport::Tcp, Waking::Nobody);
+                let woken =
+                    super::stack::woken_by_kernel(self.site, self.known, &way, Waking::Interrupt);
+                if let Some(woken) = woken {
+                    near = Estimate {
+                        range: sum(near.range, woken.range),
+                        because: format!("{}; {}", near.because, woken.because),
+                    };
+                }
                 let far = far_stack_cost(self.site, Transport::Tcp, Waking::Nobody);
                 let mut both = sum(near.range, scaled(far.range, 0.5));
                 // Nobody waits at the far end, but the CPU that takes the interrupt may sleep.

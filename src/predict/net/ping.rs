@@ -118,7 +118,7 @@ pub(crate) fn parts(
         (true, Arrivals::Saturated) => Waking::Interrupt,
         (true, Arrivals::Sparse) => Waking::Sparse,
     };
-    let wake_up = match stack::woken(site, known, waking) {
+    let wake_up = match stack::woken_by_kernel(site, known, way, waking) {
         Some(woken) => Estimate {
             range: sum(taken, woken.range),
             because: format!(
@@ -147,7 +147,7 @@ fn beyond(site: &Site, way: &Way<'_>, bytes: u64, arrivals: Arrivals) -> (Range,
         Arrivals::Saturated => Waking::Interrupt,
         Arrivals::Sparse => Waking::Sparse,
     };
-    if let Some(woken) = stack::woken(there, None, waking) {
+    if let Some(woken) = stack::woken_by_kernel(there, None, way, waking) {
         answer.likely += 0.3 * woken.range.likely;
         answer.high += woken.range.high;
     }

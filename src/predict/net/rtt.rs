@@ -4,8 +4,10 @@
 //! takes on loopback, 9,000 to 50,000 cycles, starts from R0 (33,284 cycles from connect to accept in one
 //! thread) and R2; newer kernels do it in half.
 
-use super::stack::{asked, other_pair, woken};
-use super::{Transport, Waking, Way, far_stack_cost, round_trip as way_round_trip, stack_cost};
+use super::stack::{SLEEP, asked, other_pair, woken};
+use super::{
+    Kind, Transport, Waking, Way, far_stack_cost, round_trip as way_round_trip, sleeps, stack_cost,
+};
 use crate::experiment::{Known, Site};
 use crate::predict::os::{self, ipc};
 use crate::predict::{Estimate, around, cpu, inverse, product, range, scaled, sum};
@@ -78,8 +80,6 @@ const UNIX_CONNECTION: Range = range(2_500.0, 8_000.0, 25_000.0);
 /// From a message in a socket to a poller on another CPU that sees it: half a question, lines of another
 /// core's cache for the socket's state, in ns.
 const SEEN: Range = range(50.0, 400.0, 2_500.0);
-/// Cycles of going to sleep and being taken up again beyond what the sleeper waits.
-const SLEEP: Range = range(500.0, 2_000.0, 8_000.0);
 /// A pause's own call, its timer's interrupt and what runs cold after it, in ns of CPU time.
 const PAUSE_CPU: Range = range(800.0, 4_000.0, 30_000.0);
 /// CPU time of an exchange beside others over that of one alone.
@@ -148,6 +148,17 @@ pub(crate) fn cpu(site: &Site, known: Option<&Known>, of: Exchange, end: End) ->
         Ends::TwoHosts => {
             own.range = product(own.range, SOFTIRQS);
             own = own.and("softirqs may meet this end's CPU or another");
+            let way = Way::of(site);
+            let between = sleeps(site, known, transport(of.protocol), of.bytes);
+            own.range = sum(own.range, between);
+            if let Some(asked) = asked(site, known).filter(|_| way.kind() == Kind::Virtual) {
+                let times = if of.fresh { 2.0 } else { 1.0 };
+                own.range = sum(
+                    own.range,
+                    range(0.0, times * asked.likely, times * asked.high),
+                );
+                own = own.and("between namespaces an end asks the other's CPU to wake up");
+            }
         }
         Ends::OtherCpu => {
             if let Some(asked) = asked(site, known) {

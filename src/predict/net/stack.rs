@@ -12,12 +12,15 @@ use crate::predict::os::{self, measured_call};
 use crate::predict::{Estimate, around, cpu, product, range, scaled, sum};
 use record::event::Range;
 
-use super::Transport;
+use super::{Kind, Transport, Way};
 
 /// Of a sleeping CPU's waking the part that who wakes it takes part in: an interrupt sent. In a virtual machine
 /// the hypervisor sends it, and the caller waits for that.
 const ASKING: Range = range(0.05, 0.2, 0.5);
 const ASKING_GUEST: Range = range(0.05, 0.6, 0.9);
+
+/// Cycles of going to sleep and being taken up again beyond what the sleeper waits.
+pub(super) const SLEEP: Range = range(500.0, 2_000.0, 8_000.0);
 
 /// Who waits for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,6 +153,43 @@ pub(crate) fn woken(site: &Site, known: Option<&Known>, waking: Waking) -> Optio
             "after a pause the CPU sleeps deeper",
         )),
     }
+}
+
+/// The waking of a thread whose message a kernel answers by itself (an echo, a SYN), in ns. Between namespaces
+/// of one kernel the answer may be there before the call that asked is over, and nobody is woken.
+pub(super) fn woken_by_kernel(
+    site: &Site,
+    known: Option<&Known>,
+    way: &Way<'_>,
+    waking: Waking,
+) -> Option<Estimate> {
+    let woken = woken(site, known, waking)?;
+    Some(match way.kind() {
+        Kind::Virtual => Estimate {
+            range: range(0.0, 0.1 * woken.range.likely, woken.range.high),
+            because: format!("{}, or nobody: the answer is there", woken.because),
+        },
+        _ => woken,
+    })
+}
+
+/// CPU time that the frames of a message after the first cost an end that sleeps between them, in ns: it takes
+/// from none to all of them by themselves, and between namespaces its acknowledgement asks the sender's CPU to
+/// wake up.
+pub(crate) fn sleeps(
+    site: &Site,
+    known: Option<&Known>,
+    transport: Transport,
+    bytes: u64,
+) -> Range {
+    let way = Way::of(site);
+    let frames = way.frames(transport, bytes).count.max(1) as f64 - 1.0;
+    let (clock, _) = cpu::best_core_clock(site, known);
+    let mut each = product(SLEEP, super::super::inverse(1e9, clock));
+    if let Some(asked) = asked(site, known).filter(|_| way.kind() == Kind::Virtual) {
+        each = sum(each, asked);
+    }
+    range(0.0, 0.2 * frames * each.likely, frames * each.high)
 }
 
 /// What it takes to ask another CPU, on which somebody sleeps, to wake up, in ns.
