@@ -15,6 +15,7 @@ mod host;
 mod link;
 mod measure;
 mod predict;
+mod published;
 mod report;
 mod session;
 #[expect(

@@ -53,6 +53,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "record",
         ],
     ),
+    ("published", &["record"]),
     ("analysis", &["record", "stats"]),
     ("report", &["analysis", "record"]),
 ];
@@ -68,6 +69,7 @@ const ROOMS: &[&str] = &[
     "experiments",
     "session",
     "agent",
+    "published",
     "analysis",
     "report",
     "cmd",

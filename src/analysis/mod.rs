@@ -7,6 +7,7 @@ pub(crate) mod bound;
 pub(crate) mod causes;
 mod checks;
 mod derived;
+pub(crate) mod discussion;
 mod distribution;
 mod facts;
 pub(crate) mod figure;

@@ -11,6 +11,7 @@ mod report;
 mod run;
 mod runs;
 mod site;
+mod stored;
 mod worker;
 
 use clap::{Parser, Subcommand};

@@ -1,9 +1,9 @@
 //! `plumb report`: a stored run as a lab report.
 
-use crate::cmd::{Failure, output};
+use crate::cmd::{Failure, output, stored};
 use crate::report::build::build;
 use crate::report::{csv, html, json, markdown, openmetrics, terminal};
-use crate::store::{self, Store};
+use crate::store;
 use record::run::Run;
 use std::path::PathBuf;
 
@@ -59,15 +59,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
             .map_err(|error| anyhow::anyhow!("the schema cannot be printed: {error}"))?;
         return Ok(output::print(&format!("{schema}\n"))?);
     }
-    let usage = |error: anyhow::Error| Failure::Usage(format!("{error:#}"));
-    let path = Store::here().find(&args.run).map_err(usage)?;
-    let recording = store::read(&path).map_err(usage)?;
-    if recording.torn {
-        output::diagnose(&format!(
-            "plumb: the last line of {} is torn (its writer was killed) and left out",
-            path.display()
-        ));
-    }
+    let run = stored::open(&args.run)?;
     let look = match args.output {
         None => output::look(),
         Some(_) => terminal::Look {
@@ -75,9 +67,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
             colours: false,
         },
     };
-    let text = render(&recording.run, args.format, look);
+    let text = render(&run, args.format, look);
     match &args.output {
         None => Ok(output::print(&text)?),
-        Some(file) => store::write_whole(file, text.as_bytes()).map_err(usage),
+        Some(file) => store::write_whole(file, text.as_bytes())
+            .map_err(|error| Failure::Usage(format!("{error:#}"))),
     }
 }

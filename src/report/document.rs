@@ -48,6 +48,8 @@ pub(crate) enum Block {
     Table(Table),
     /// A plot.
     Plot(Plot),
+    /// A matrix as coloured cells.
+    Grid(Grid),
     /// Remarks, each of some severity.
     Notes(Vec<(Severity, String)>),
     /// An experiment's manual, in Markdown.
@@ -132,6 +134,25 @@ pub(crate) struct Axis {
     pub(crate) unit: Option<record::unit::Unit>,
     /// Logarithmic.
     pub(crate) is_log: bool,
+    /// What stands at 0, 1, 2 … of an axis of names; empty for one of quantities.
+    pub(crate) names: Vec<String>,
+}
+
+/// A quantity by row and column, as coloured cells.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Grid {
+    /// What it shows.
+    pub(crate) title: String,
+    /// What the rows are, and their names from above.
+    pub(crate) rows: (String, Vec<String>),
+    /// What the columns are, and their names from the left.
+    pub(crate) columns: (String, Vec<String>),
+    /// What the cells are.
+    pub(crate) label: String,
+    /// Unit of the cells.
+    pub(crate) unit: record::unit::Unit,
+    /// Cells by row and column, in the unit; `None` where nothing was measured.
+    pub(crate) cells: Vec<Vec<Option<f64>>>,
 }
 
 /// Points that belong together.

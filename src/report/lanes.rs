@@ -95,6 +95,7 @@ mod tests {
             label: "time".to_owned(),
             unit,
             is_log: false,
+            names: Vec::new(),
         };
         let plot = Plot {
             title: String::new(),

@@ -36,6 +36,10 @@ fn of_block(block: &Block) -> String {
             .collect(),
         Block::Table(table) => of_table(table),
         Block::Plot(plot) => of_plot(plot),
+        Block::Grid(grid) => format!(
+            "*Matrix: {}. The HTML report draws it.*\n",
+            escaped(&grid.title)
+        ),
         Block::Notes(notes) => notes
             .iter()
             .map(|(severity, text)| format!("- **{}** {}\n", severity.text(), escaped(text)))

@@ -90,7 +90,8 @@ fn of_block(block: &Block, look: Look) -> Vec<String> {
             .iter()
             .flat_map(|(severity, text)| note(*severity, text, look))
             .collect(),
-        Block::Manual(_) => Vec::new(),
+        // Its figures stand in a table.
+        Block::Grid(_) | Block::Manual(_) => Vec::new(),
     }
 }
 

@@ -32,8 +32,14 @@ pub(crate) fn section(run: &Run, planned: &PlannedExperiment, figures: &[&Figure
         let text = format!("Skipped: {}{needed}.", absence.reason);
         blocks.push((Audience::Everyone, Block::Paragraph(text)));
     } else {
-        for plot in plots::of_experiment(run, planned, figures) {
-            blocks.push((Audience::Everyone, Block::Plot(plot)));
+        let shown = plots::Shown {
+            name: "",
+            run,
+            planned,
+            figures,
+        };
+        for block in plots::of_experiment(&[shown]) {
+            blocks.push((Audience::Everyone, block));
         }
         if let View::Spans { table, .. } = &planned.view {
             let tables = spans::tables(run, planned, table).into_iter();

@@ -4,7 +4,7 @@ use super::machine::stated_levels;
 use super::spans;
 use crate::analysis::figure::Figure;
 use crate::analysis::verdict::Verdict;
-use crate::report::document::{Axis, Marker, Plot, Point, Series, Shape};
+use crate::report::document::{Axis, Block, Marker, Plot, Point, Series, Shape};
 use crate::report::values;
 use record::event::{Ending, PlannedExperiment, Trace};
 use record::key::CaseId;
@@ -21,12 +21,29 @@ const BANDS: usize = 2;
 /// Points of a trace that are drawn.
 const TRACE_POINTS: usize = 4_000;
 
-/// The plots of an experiment; none where there is nothing to draw.
-pub(crate) fn of_experiment(
-    run: &Run,
-    planned: &PlannedExperiment,
-    figures: &[&Figure],
-) -> Vec<Plot> {
+/// An experiment of one of the runs that are shown together.
+#[derive(Clone, Copy)]
+pub(crate) struct Shown<'run> {
+    /// What legends call the run; empty where it is the only one.
+    pub(crate) name: &'run str,
+    /// The run.
+    pub(crate) run: &'run Run,
+    /// The experiment in its plan.
+    pub(crate) planned: &'run PlannedExperiment,
+    /// The experiment's figures in it.
+    pub(crate) figures: &'run [&'run Figure],
+}
+
+/// The plots and matrices of an experiment, all runs in each; none where there is nothing to draw.
+pub(crate) fn of_experiment(shown: &[Shown<'_>]) -> Vec<Block> {
+    let Some(first) = shown.first() else {
+        return Vec::new();
+    };
+    let plots = of_one(first.run, first.planned, first.figures);
+    plots.into_iter().map(Block::Plot).collect()
+}
+
+fn of_one(run: &Run, planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<Plot> {
     let plot = match &planned.view {
         View::Table | View::Matrix { .. } => None,
         View::Spans { timeline, .. } => return spans::plots(run, planned, timeline),
@@ -245,6 +262,7 @@ pub(super) fn axis(label: &str, unit: Option<Unit>, is_log: bool) -> Axis {
         label: label.replace('_', " "),
         unit,
         is_log,
+        names: Vec::new(),
     }
 }
 

@@ -134,6 +134,7 @@ fn of_block(block: &Block) -> Markup {
             },
             Block::Table(table) => (of_table(table)),
             Block::Plot(plot) => (plot::figure(plot)),
+            Block::Grid(grid) => (plot::grid(grid)),
             Block::Notes(notes) => (of_notes(notes)),
             Block::Manual(text) => details {
                 summary { "Manual of this experiment" }

@@ -1,6 +1,6 @@
 //! A plot as data for the page's script, with tick labels in people's units.
 
-use crate::report::document::{Axis, Plot, Point, Series, Shape};
+use crate::report::document::{Axis, Grid, Plot, Point, Series, Shape};
 use maud::{Markup, PreEscaped, html};
 use record::quantity::{render, scale};
 use record::unit::Unit;
@@ -23,6 +23,11 @@ pub(crate) fn figure(plot: &Plot) -> Markup {
             script.data type="application/json" { (PreEscaped(data)) }
         }
     }
+}
+
+/// The element of a matrix.
+pub(crate) fn grid(grid: &Grid) -> Markup {
+    html! { figure.plot { figcaption { (grid.title) } } }
 }
 
 fn data(plot: &Plot) -> Value {
@@ -194,6 +199,7 @@ mod tests {
             label: String::new(),
             unit: Some(Unit::Ns),
             is_log,
+            names: Vec::new(),
         };
         let series = |shape, high: f64| Series {
             name: String::new(),

@@ -1,0 +1,1 @@
+//! Reports in a real browser (Debian's chromium, headless).
