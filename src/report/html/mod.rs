@@ -1,6 +1,7 @@
 //! A report as one page that opens from a file, offline: style, data and the plotting library are
 //! in it. Without JavaScript, plots are missing and every table stays.
 
+mod library;
 mod manual;
 mod packed;
 mod picture;
@@ -52,7 +53,7 @@ pub(crate) fn render(document: &Document) -> String {
                 }
                 @if !pictures.is_empty() {
                     script id="pictures" type="text/plain" { (PreEscaped(packed::pack(&pictures.json()))) }
-                    script id="plotly" type="text/plain" { (PreEscaped(packed::library())) }
+                    script id="plotly" type="text/plain" { (PreEscaped(packed::pack(&library::script()))) }
                     script { (PreEscaped(PLOTS)) (PreEscaped(PAGE)) }
                 }
             }

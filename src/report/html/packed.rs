@@ -14,27 +14,13 @@ pub(crate) fn pack(text: &str) -> String {
     STANDARD.encode(encoder.finish().expect(written))
 }
 
-/// The plotting library alone, without the formula renderer that its crate ships beside it.
-pub(crate) fn library() -> String {
-    let sources = plotly::Plot::offline_js_sources();
-    let script = sources
-        .find("<script")
-        .and_then(|start| sources[start..].find('>').map(|end| start + end + 1))
-        .and_then(|start| {
-            let end = sources[start..].find("</script>")?;
-            Some(&sources[start..start + end])
-        });
-    pack(script.unwrap_or_default())
-}
-
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD;
     use std::io::Read;
 
-    /// What was packed.
-    pub(crate) fn unpack(packed: &str) -> String {
+    fn unpack(packed: &str) -> String {
         let bytes = STANDARD.decode(packed).unwrap();
         let mut text = String::new();
         flate2::read::GzDecoder::new(bytes.as_slice())
@@ -49,12 +35,5 @@ pub(crate) mod tests {
         let packed = super::pack(&text);
         assert!(!packed.contains('<'));
         assert_eq!(unpack(&packed), text);
-    }
-
-    #[test]
-    fn the_library_is_the_plotting_one() {
-        let library = unpack(&super::library());
-        assert!(library.contains("plotly.js v"));
-        assert!(!library.contains("</script"));
     }
 }

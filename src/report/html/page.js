@@ -11,14 +11,6 @@
   const canvasOf = (figure) => figure.querySelector(".canvas");
   const state = window.plumb = { drawn: 0, total: figures.length, interactiveMs: null };
 
-  // Boxes that scroll are reached by keyboard.
-  const boxes = () => document.querySelectorAll(".scroll").forEach((box) => {
-    if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
-    else box.removeAttribute("tabindex");
-  });
-  boxes();
-  document.addEventListener("toggle", boxes, true);
-
   if (!("DecompressionStream" in window)) {
     figures.forEach((figure) => {
       canvasOf(figure).textContent = "This browser cannot inflate the plotting library; the figures are in the tables.";
@@ -38,13 +30,14 @@
     probe.style.color = `var(--${name})`;
     return getComputedStyle(probe).color;
   };
-  const theme = () => ({
+  const read = () => ({
     ...Object.fromEntries(["text", "muted", "line", "grid", "page", "raised", "accent", "marker", "range"]
       .map((name) => [name, colour(name)])),
     series: [1, 2, 3, 4, 5, 6, 7, 8].map((n) => colour(`series-${n}`)),
     heat: [1, 2, 3].map((n) => colour(`heat-${n}`)),
     family: getComputedStyle(document.body).fontFamily,
   });
+  let theme = read();
 
   const [pictures, library] = await Promise.all(["pictures", "plotly"].map(inflate));
   const data = JSON.parse(pictures);
@@ -54,8 +47,10 @@
 
   const isDrawn = (figure) => "drawn" in figure.dataset;
   let printing = false;
-  const picture = (figure) => plumbPicture(data[figures.indexOf(figure)], theme(),
-    printing ? PRINTED_WIDTH : canvasOf(figure).clientWidth);
+  // Every figure is as wide; to ask one that is not shown yet would lay it out.
+  const header = document.querySelector("main header");
+  const picture = (figure, width = printing ? PRINTED_WIDTH : header.clientWidth) =>
+    plumbPicture(data[figures.indexOf(figure)], theme, width);
   const fileName = (figure) => figure.querySelector(".title").textContent.replace(/[^\p{L}\p{N}.]+/gu, "-");
 
   // The picture alone, with its title in it.
@@ -85,21 +80,31 @@
       toImageButtonOptions: { scale: 2, filename: fileName(figure) },
       modeBarButtonsToRemove: ["sendChartToCloud", "lasso2d", "select2d"] });
   };
-  const redraw = () => figures.filter(isDrawn).forEach(draw);
+  const redraw = () => {
+    theme = read();
+    figures.filter(isDrawn).forEach(draw);
+  };
 
   // What is not drawn yet keeps its room, so that the page does not jump.
+  const width = header.clientWidth;
   figures.forEach((figure) => {
-    canvasOf(figure).style.minHeight = `${picture(figure).layout.height}px`;
+    canvasOf(figure).style.minHeight = `${picture(figure, width).layout.height}px`;
   });
+  // A box that scrolls is reached by keyboard.
+  const reach = (box) => {
+    if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+  };
   const watch = new IntersectionObserver((entries) => {
     for (const { isIntersecting, target } of entries) {
       if (!isIntersecting) continue;
       watch.unobserve(target);
-      if (!isDrawn(target)) draw(target);
+      if (target.matches(".scroll")) reach(target);
+      else if (!isDrawn(target)) draw(target);
     }
     state.interactiveMs ??= performance.now();
   }, { rootMargin: AHEAD });
   figures.forEach((figure) => watch.observe(figure));
+  document.querySelectorAll(".scroll").forEach((box) => watch.observe(box));
 
   // The reader's choice of colours goes before the system's.
   const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -124,6 +129,7 @@
     root.dataset.scheme = "light";
     closed = [...document.querySelectorAll("details.list:not([open])")];
     closed.forEach((details) => { details.open = true; });
+    theme = read();
     figures.forEach(draw);
   });
   addEventListener("afterprint", () => {

@@ -53,7 +53,11 @@ fn log_ticks(low: f64, high: f64, unit: Unit) -> Vec<(f64, String)> {
             .collect()
     };
     let step = ticks.len().div_ceil(MOST_TICKS).max(1);
-    let label = |at: f64| (at, render(at, unit));
+    let is_bare = scale(1.0, unit).1.is_empty();
+    let label = |at: f64| match is_bare && (1e-6..1e7).contains(&at) {
+        true => (at, at.to_string()),
+        false => (at, render(at, unit)),
+    };
     ticks.into_iter().step_by(step).map(label).collect()
 }
 
@@ -100,6 +104,10 @@ mod tests {
         assert_eq!(
             labels(log_ticks(1.0, 1e6, Unit::Ns)),
             ["1 ns", "10 ns", "100 ns", "1 µs", "10 µs", "100 µs", "1 ms"]
+        );
+        assert_eq!(
+            labels(log_ticks(0.001, 0.3, Unit::Ratio))[..3],
+            ["0.001", "0.002", "0.005"]
         );
         assert!(log_ticks(1024.0, 2_f64.powi(40), Unit::B).len() <= 12);
         assert_eq!(
