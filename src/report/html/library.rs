@@ -15,7 +15,10 @@ const TRACES: [&str; 2] = ["bar", "heatmap"];
 /// How the bundle defines the function that makes a module of what it is given, after its name.
 const WRAP: &str = "=(e,t)=>()=>(t||e((t={exports:{}}).exports,t),t.exports)";
 
-/// How a module that only hands another one on ends, at most.
+/// The like for a module of the newer kind, whose names stand beside it.
+const WRAP_NEW: &str = "=(e,t)=>()=>(e&&(t=e(e=0)),t)";
+
+/// Bytes that a module has at most which only hands another one on.
 const SHORT: usize = 200;
 
 /// The library alone, without the formula renderer that its crate ships beside it.
@@ -57,7 +60,10 @@ fn reduced(bundle: &str) -> Option<String> {
     let last = format!("{before}.register([{}]){after}", kinds.join(","));
 
     // What stands beside modules may be called from anywhere.
-    let is_alone = |text: &str| text.ends_with("});") && !has_others(text);
+    let newer = bundle.split_once(WRAP_NEW);
+    let newer = newer.map(|(before, _)| format!("={}(", trailing_name(before)));
+    let has_newer = |text: &str| newer.as_ref().is_some_and(|newer| text.contains(newer));
+    let is_alone = |text: &str| text.ends_with("});") && !has_newer(text);
     let mut texts = vec![last.as_str()];
     let mut kept: BTreeSet<&str> = BTreeSet::new();
     for module in modules.iter().filter(|module| !is_alone(module.text)) {
@@ -92,8 +98,8 @@ fn modules(bundle: &str) -> Option<(Vec<Module<'_>>, usize, usize)> {
         .match_indices(&opening)
         .filter_map(|(at, _)| {
             let name = trailing_name(&bundle[..at]);
-            let before = bundle[..at - name.len()].strip_suffix(";var ")?;
-            Some((before.len() + 1, name))
+            let before = bundle[..at - name.len()].strip_suffix("var ")?;
+            before.ends_with([';', '}']).then_some((before.len(), name))
         })
         .collect();
     let (&(first, _), &(last, root)) = (starts.first()?, starts.last()?);
@@ -117,11 +123,6 @@ fn kind<'bundle>(name: &str, modules: &BTreeMap<&str, &'bundle str>) -> Option<&
         .unwrap_or(text);
     let (_, after) = text.split_once("moduleType:\"trace\",name:\"")?;
     after.split_once('"').map(|(kind, _)| kind)
-}
-
-/// Whether definitions of another kind than modules stand in a text.
-fn has_others(text: &str) -> bool {
-    text.contains("});var ") || text.contains("});function ")
 }
 
 /// Names that are called without arguments, as modules are.

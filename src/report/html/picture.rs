@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn positions_keep_the_digits_that_their_axis_shows() {
         let near = Digits::of(false, Some((2.444_998e9, 2.445_001e9)));
-        assert_eq!(near.json(2_444_999_512.4), json!(2_444_999_512_i64));
+        assert_eq!(near.json(2_444_999_512.417), json!(2_444_999_512.4));
         let wide = Digits::of(false, Some((0.0, 9.0)));
         assert_eq!(wide.json(1.041_785_312_392_974_1), json!(1.0418));
         assert_eq!(Digits::of(true, Some((1.0, 1e9))).json(4096.0), json!(4096));

@@ -17,7 +17,7 @@ pub(crate) fn render(table: &Table) -> Markup {
     let grid = html! {
         div.scroll {
             table class=[alignment(table)] {
-                @if !table.caption.is_empty() { caption .unseen[many] { (table.caption) } }
+                @if !table.caption.is_empty() { caption class=[many.then_some("unseen")] { (table.caption) } }
                 thead { tr;
                     @for column in &table.columns { th scope="col"; (column.heading) }
                 }
