@@ -55,7 +55,7 @@
 //! (A. Fog's instruction tables, uops.info), not looked up row by row.
 
 use crate::experiment::{
-    Card, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip, ViewCard,
+    Card, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip,
     unknown,
 };
 use crate::host::Arch;
@@ -158,7 +158,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Table,
+    views: &[],
 };
 
 impl Experiment for ReadClock {

@@ -154,13 +154,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Line {
-        over: "arguments",
-        metric: "call",
-        log_x: false,
-        log_y: false,
-        beside: &[],
-    },
+    views: &[ViewCard::line("arguments", "call")],
 };
 
 impl Experiment for Call {

@@ -167,9 +167,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Bars {
-        metric: "efficiency",
-    },
+    views: &[ViewCard::bars("efficiency")],
 };
 
 impl Experiment for PeakRate {

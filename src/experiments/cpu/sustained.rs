@@ -158,7 +158,7 @@ static CARD: Card = Card {
     repeat: Repeat::Once { duration_s: 20.0 },
     isolation: Isolation::Alone,
     needs: &[],
-    view: ViewCard::Timeline { trace: "series" },
+    views: &[ViewCard::timeline("series")],
 };
 
 impl Experiment for Sustained {

@@ -236,13 +236,7 @@ static CARD: Card = Card {
     repeat: Repeat::Sweep,
     isolation: Isolation::Shared,
     needs: &[Need::Directory],
-    view: ViewCard::Line {
-        over: "size",
-        metric: "latency_per_block",
-        log_x: false,
-        log_y: true,
-        beside: &["residency", "missed"],
-    },
+    views: &[ViewCard::line("size", "latency_per_block").beside(&["residency", "missed"]).log_y()],
 };
 
 impl Experiment for CacheSize {

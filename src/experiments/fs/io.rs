@@ -281,13 +281,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Line {
-        over: "depth",
-        metric: "iops",
-        log_x: true,
-        log_y: true,
-        beside: &["latency", "cpu"],
-    },
+    views: &[ViewCard::line("depth", "iops").beside(&["latency", "cpu"]).log()],
 };
 
 impl Experiment for Io {

@@ -263,9 +263,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Bars {
-        metric: "bandwidth",
-    },
+    views: &[ViewCard::bars("bandwidth")],
 };
 
 impl Experiment for Bandwidth {

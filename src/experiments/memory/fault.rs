@@ -113,7 +113,7 @@ mod minor;
 mod predicted;
 
 use crate::experiment::{
-    Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard,
+    Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip,
 };
 use crate::experiments::device;
 use crate::measure::Bench;
@@ -275,7 +275,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Table,
+    views: &[],
 };
 
 impl Experiment for Fault {

@@ -297,13 +297,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Line {
-        over: "footprint",
-        metric: "latency",
-        log_x: true,
-        log_y: true,
-        beside: &[],
-    },
+    views: &[ViewCard::line("footprint", "latency").log()],
 };
 
 impl Experiment for Latency {

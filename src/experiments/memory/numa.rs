@@ -231,11 +231,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[Need::Numa],
-    view: ViewCard::Matrix {
-        rows: "cpu_node",
-        columns: "memory_node",
-        metric: "latency",
-    },
+    views: &[ViewCard::matrix("cpu_node", "memory_node", "latency")],
 };
 
 impl Experiment for Numa {

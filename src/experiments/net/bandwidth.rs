@@ -119,7 +119,7 @@ mod transfers;
 
 use crate::experiment::{
     Card, DerivedValue, Domain, Experiment, FAR_PARAM, Known, Offer, Param, Params, Role, Site,
-    Skip, ViewCard,
+    Skip,
 };
 use crate::experiments::net::ends::{Dial, Door};
 use crate::experiments::net::place;
@@ -304,7 +304,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Table,
+    views: &[],
 };
 
 /// [`place::ENDS`], without the one that has no stream.

@@ -73,7 +73,7 @@ mod traffic;
 
 use crate::experiment::{
     Card, DerivedValue, Domain, Experiment, FAR, FAR_PARAM, Known, Offer, Param, Params, Preset,
-    Role, Site, Skip, ViewCard, unknown,
+    Role, Site, Skip, unknown,
 };
 use crate::experiments::net::ends::{Dial, Door};
 use crate::experiments::net::place::{self, OTHER_CPU, SAME_CPU, TWO_HOSTS};
@@ -218,7 +218,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Table,
+    views: &[],
 };
 
 /// Which way the traffic goes.

@@ -77,7 +77,7 @@ mod measured;
 
 use crate::experiment::{
     Card, DerivedValue, Domain, Experiment, FAR_PARAM, Known, LOOPBACK, Offer, Param, Params,
-    Preset, Role, Site, Skip, ViewCard, windows_round_cost,
+    Preset, Role, Site, Skip, windows_round_cost,
 };
 use crate::host::net::Echoes;
 use crate::measure::Bench;
@@ -194,7 +194,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Table,
+    views: &[],
 };
 
 impl Experiment for Ping {

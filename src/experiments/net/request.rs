@@ -88,7 +88,7 @@ mod schedule;
 mod tests;
 
 use crate::experiment::{
-    Card, Domain, Experiment, FAR_PARAM, Known, Offer, Param, Params, Role, Site, Skip, ViewCard,
+    Card, Domain, Experiment, FAR_PARAM, Known, Offer, Param, Params, Role, Site, Skip,
     unknown,
 };
 use crate::experiments::net::ends::{Dial, Door};
@@ -245,7 +245,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Table,
+    views: &[],
 };
 
 impl Experiment for Request {

@@ -93,7 +93,7 @@ mod tests;
 mod trip;
 
 use crate::experiment::{
-    Card, Domain, Experiment, FAR_PARAM, Known, Offer, Param, Params, Role, Site, Skip, ViewCard,
+    Card, Domain, Experiment, FAR_PARAM, Known, Offer, Param, Params, Role, Site, Skip,
     unknown,
 };
 use crate::experiments::net::ends::{Dial, Door, Line, PATIENCE};
@@ -213,7 +213,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Table,
+    views: &[],
 };
 
 /// A parameter of a case whose values the preset lists.

@@ -145,7 +145,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[Need::TwoCpus],
-    view: ViewCard::Bars { metric: "lost" },
+    views: &[ViewCard::bars("lost")],
 };
 
 impl Experiment for All {

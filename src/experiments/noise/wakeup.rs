@@ -88,7 +88,7 @@ mod load;
 mod plan;
 
 use crate::experiment::{
-    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard,
+    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip,
 };
 use crate::measure::Bench;
 use crate::predict::noise::wakeup as law;
@@ -203,7 +203,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Table,
+    views: &[],
 };
 
 impl Experiment for Wakeups {

@@ -87,7 +87,7 @@ mod party;
 mod peer;
 
 use crate::experiment::{
-    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, unknown,
+    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, unknown,
 };
 use crate::experiments::pair;
 use crate::measure::{Bench, Timer, Turn, Turns, abba};
@@ -180,7 +180,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Table,
+    views: &[],
 };
 
 impl Experiment for Ipc {

@@ -97,7 +97,7 @@ mod token;
 use super::super::pair;
 use crate::experiment::{
     Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip,
-    ViewCard, shared_round_cost, unknown,
+    shared_round_cost, unknown,
 };
 use crate::host::refused;
 use crate::measure::{Bench, Clock};
@@ -228,7 +228,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Table,
+    views: &[],
 };
 
 impl Experiment for Switch {

@@ -110,6 +110,7 @@ fn tables(planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<(Audience, Ta
         rows,
         columns,
         metric,
+        ..
     } = &planned.view
     {
         // The view's metric first, then what else has both parameters.

@@ -53,14 +53,15 @@ fn of_one(run: &Run, planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<Pl
             log_x,
             log_y,
             beside,
+            ..
         } => {
             let metrics = std::iter::once(metric).chain(beside);
             let plot =
                 |metric: &String| line(run, planned, figures, over, metric, (*log_x, *log_y));
             return metrics.filter_map(plot).collect();
         }
-        View::Curve { along, x, y } => curve(planned, figures, along, (x, y)),
-        View::Bars { metric } => bars(planned, figures, metric),
+        View::Curve { along, x, y, .. } => curve(planned, figures, along, (x, y)),
+        View::Bars { metric, .. } => bars(planned, figures, metric),
         View::Timeline { trace } => timeline(run, planned, trace),
     };
     plot.into_iter().collect()
