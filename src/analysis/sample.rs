@@ -237,6 +237,7 @@ fn plan() -> Plan {
         log_y: true,
         beside: Vec::new(),
         marks: Vec::new(),
+        at: None,
         cases: Cases::default(),
     };
     latency.derived = ["L1", "L2", "L3", "DRAM"].map(level).into();
@@ -249,6 +250,7 @@ fn plan() -> Plan {
     rate.repeat = Repeat::Once { duration_s: 2.5 };
     rate.view = View::Timeline {
         trace: "series".into(),
+        beside: Vec::new(),
     };
     let mut numa = planned("memory.numa", "Memory of other nodes", vec![], vec![]);
     numa.series.clear();

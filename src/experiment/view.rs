@@ -1,6 +1,7 @@
 //! How a report shows an experiment, as its card says it.
 
-use record::view::{Cases, View};
+use record::unit::Unit;
+use record::view::{Cases, Placed, View};
 
 /// A picture, or one for each value of some parameters: [`View`] as static data, built step by
 /// step.
@@ -13,6 +14,7 @@ pub struct ViewCard {
     log_y: bool,
     beside: &'static [&'static str],
     marks: &'static [&'static str],
+    at: Option<(&'static str, Unit)>,
     only: &'static [(&'static str, &'static [&'static str])],
     each: &'static [&'static str],
 }
@@ -65,7 +67,7 @@ impl ViewCard {
         })
     }
 
-    /// A trace of this kind over time.
+    /// A trace of this kind over time: its second column over its first.
     pub const fn timeline(trace: &'static str) -> Self {
         Self::of(Shape::Timeline { trace })
     }
@@ -101,7 +103,8 @@ impl ViewCard {
         self.log_x().log_y()
     }
 
-    /// Further metrics over the same axis, each in a picture of its own below.
+    /// Further metrics, of a trace further columns, over the same axis, each in a picture of its
+    /// own below.
     #[must_use]
     pub const fn beside(mut self, metrics: &'static [&'static str]) -> Self {
         self.beside = metrics;
@@ -112,6 +115,13 @@ impl ViewCard {
     #[must_use]
     pub const fn marks(mut self, metrics: &'static [&'static str]) -> Self {
         self.marks = metrics;
+        self
+    }
+
+    /// Cases stand at this number, in this unit, that their symbols resolved to.
+    #[must_use]
+    pub const fn at(mut self, name: &'static str, unit: Unit) -> Self {
+        self.at = Some((name, unit));
         self
     }
 
@@ -139,6 +149,7 @@ impl ViewCard {
             log_y: false,
             beside: &[],
             marks: &[],
+            at: None,
             only: &[],
             each: &[],
         }
@@ -164,6 +175,10 @@ impl ViewCard {
                 log_y,
                 beside,
                 marks,
+                at: self.at.map(|(name, unit)| Placed {
+                    name: name.to_owned(),
+                    unit,
+                }),
                 cases,
             },
             Shape::Curve { along, x, y } => View::Curve {
@@ -172,8 +187,6 @@ impl ViewCard {
                 y: y.to_owned(),
                 log_x,
                 log_y,
-                beside,
-                marks,
                 cases,
             },
             Shape::Matrix {
@@ -188,6 +201,7 @@ impl ViewCard {
             },
             Shape::Timeline { trace } => View::Timeline {
                 trace: trace.to_owned(),
+                beside,
             },
             Shape::Spans { timeline, table } => View::Spans {
                 timeline: timeline.to_owned(),

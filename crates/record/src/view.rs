@@ -1,6 +1,7 @@
 //! How a report shows an experiment, as data in the plan.
 
 use crate::key::CaseId;
+use crate::unit::Unit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -11,9 +12,8 @@ use std::collections::BTreeMap;
 pub enum View {
     /// A row per case.
     Table,
-    /// A metric over a parameter, a line per rest of the case. A symbol of the parameter stands at
-    /// the number that the case's `at` resolves it to; where one resolves to none, the axis is one
-    /// of names.
+    /// A metric over a parameter, a line per rest of the case. Where a symbol of the parameter
+    /// resolves to no number, the axis is one of names.
     Line {
         /// Parameter on the horizontal axis.
         over: String,
@@ -29,6 +29,9 @@ pub enum View {
         /// Derived metrics in the axis' unit that are drawn as vertical lines.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         marks: Vec<String>,
+        /// What places a case on the axis instead of the parameter's own number.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at: Option<Placed>,
         /// Cases and pictures.
         #[serde(default, skip_serializing_if = "Cases::is_all")]
         cases: Cases,
@@ -47,12 +50,6 @@ pub enum View {
         /// Logarithmic vertical axis.
         #[serde(default, skip_serializing_if = "is_false")]
         log_y: bool,
-        /// Further metrics over the same axis, each in a picture of its own below.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        beside: Vec<String>,
-        /// Derived metrics in the axis' unit that are drawn as vertical lines.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        marks: Vec<String>,
         /// Cases and pictures.
         #[serde(default, skip_serializing_if = "Cases::is_all")]
         cases: Cases,
@@ -71,8 +68,11 @@ pub enum View {
     },
     /// A trace over time.
     Timeline {
-        /// `Trace::kind` to show.
+        /// `Trace::kind` to show: its second column over its first.
         trace: String,
+        /// Further columns over the first, each in a picture of its own below.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        beside: Vec<String>,
     },
     /// Stretches of time in lanes, and a table of what came one after another.
     Spans {
@@ -93,6 +93,15 @@ pub enum View {
         #[serde(default, skip_serializing_if = "Cases::is_all")]
         cases: Cases,
     },
+}
+
+/// A number that a case's symbols resolved to, as a place on an axis.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Placed {
+    /// Name in the case's `at`: `thread_count` of `threads=all`.
+    pub name: String,
+    /// Its unit.
+    pub unit: Unit,
 }
 
 /// Which cases a view shows, and how they are spread over pictures.

@@ -15,7 +15,7 @@ use record::event::{
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
-use record::view::{Cases, View};
+use record::view::{Cases, Placed, View};
 use std::collections::BTreeMap;
 
 /// As many cases, the same ones every time.
@@ -183,6 +183,10 @@ fn view() -> impl Strategy<Value = View> {
                 beside,
                 log_x,
                 log_y,
+                at: log_y.then(|| Placed {
+                    name: "thread_count".to_owned(),
+                    unit: Unit::Count
+                }),
                 cases: Cases::default(),
             }),
         (text(), text(), text(), shown_cases()).prop_map(|(rows, columns, metric, cases)| {
@@ -193,13 +197,12 @@ fn view() -> impl Strategy<Value = View> {
                 cases,
             }
         }),
-        text().prop_map(|trace| View::Timeline { trace }),
+        (text(), prop::collection::vec(text(), 0..3))
+            .prop_map(|(trace, beside)| View::Timeline { trace, beside }),
         (text(), text()).prop_map(|(timeline, table)| View::Spans { timeline, table }),
         (text(), text(), any::<bool>(), shown_cases()).prop_map(|(along, x, log_x, cases)| {
             View::Curve {
                 y: x.clone(),
-                beside: vec![along.clone()],
-                marks: vec![],
                 along,
                 x,
                 log_x,

@@ -154,7 +154,9 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    views: &[ViewCard::line("arguments", "call")],
+    views: &[
+        ViewCard::line("arguments", "call").each(&["frame"]),
+    ],
 };
 
 impl Experiment for Call {

@@ -236,7 +236,9 @@ static CARD: Card = Card {
     repeat: Repeat::Sweep,
     isolation: Isolation::Shared,
     needs: &[Need::Directory],
-    views: &[ViewCard::line("size", "latency_per_block").beside(&["residency", "missed"]).log_y()],
+    views: &[
+        ViewCard::line("size", "latency_per_block").at("bytes", Unit::B).beside(&["residency", "missed"]).marks(&["knee"]).log_y(),
+    ],
 };
 
 impl Experiment for CacheSize {

@@ -223,7 +223,9 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[Need::Directory],
-    views: &[ViewCard::line("competitors", "latency").beside(&["bandwidth"])],
+    views: &[
+        ViewCard::line("competitors", "latency").beside(&["bandwidth", "fairness"]),
+    ],
 };
 
 impl Experiment for Contention {

@@ -179,7 +179,10 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[Need::Directory],
-    views: &[ViewCard::line("entries", "latency").log()],
+    views: &[
+        ViewCard::line("entries", "latency").log(),
+        ViewCard::bars("latency").log_y().each(&["entries"]),
+    ],
 };
 
 impl Experiment for Metadata {

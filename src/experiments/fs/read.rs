@@ -209,7 +209,9 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[Need::Directory],
-    views: &[ViewCard::line("size", "latency_per_block").beside(&["bandwidth"]).log()],
+    views: &[
+        ViewCard::line("size", "latency_per_block").beside(&["bandwidth"]).log().each(&["pattern"]),
+    ],
 };
 
 impl Experiment for Read {
