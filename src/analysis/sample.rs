@@ -272,7 +272,6 @@ fn plan() -> Plan {
     );
     pipe.view = View::Bars {
         metric: "hop".into(),
-        log: false,
         cases: Cases::default(),
     };
     Plan {

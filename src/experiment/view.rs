@@ -90,7 +90,7 @@ impl ViewCard {
         self
     }
 
-    /// With a logarithmic vertical axis; of bars, with logarithmic lengths.
+    /// With a logarithmic vertical axis. Not for bars: their lengths compare from zero.
     #[must_use]
     pub const fn log_y(mut self) -> Self {
         self.log_y = true;
@@ -118,7 +118,8 @@ impl ViewCard {
         self
     }
 
-    /// Cases stand at this number, in this unit, that their symbols resolved to.
+    /// Cases stand at this number, in this unit, that their symbols resolved to, or that this
+    /// metric of theirs says.
     #[must_use]
     pub const fn at(mut self, name: &'static str, unit: Unit) -> Self {
         self.at = Some((name, unit));
@@ -209,7 +210,6 @@ impl ViewCard {
             },
             Shape::Bars { metric } => View::Bars {
                 metric: metric.to_owned(),
-                log: log_y,
                 cases,
             },
         }

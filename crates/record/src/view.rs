@@ -86,9 +86,6 @@ pub enum View {
     Bars {
         /// Metric as the bar's length.
         metric: String,
-        /// Logarithmic lengths.
-        #[serde(default, skip_serializing_if = "is_false")]
-        log: bool,
         /// Cases and pictures.
         #[serde(default, skip_serializing_if = "Cases::is_all")]
         cases: Cases,
@@ -98,7 +95,7 @@ pub enum View {
 /// A number that a case's symbols resolved to, as a place on an axis.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Placed {
-    /// Name in the case's `at`: `thread_count` of `threads=all`.
+    /// Name in the case's `at` (`thread_count` of `threads=all`), else a metric of the case.
     pub name: String,
     /// Its unit.
     pub unit: Unit,

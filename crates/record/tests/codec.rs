@@ -210,11 +210,7 @@ fn view() -> impl Strategy<Value = View> {
                 cases,
             }
         }),
-        (text(), any::<bool>(), shown_cases()).prop_map(|(metric, log, cases)| View::Bars {
-            metric,
-            log,
-            cases
-        }),
+        (text(), shown_cases()).prop_map(|(metric, cases)| View::Bars { metric, cases }),
     ]
 }
 

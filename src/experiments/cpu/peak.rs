@@ -168,8 +168,8 @@ static CARD: Card = Card {
     isolation: Isolation::Shared,
     needs: &[],
     views: &[
-        ViewCard::line("threads", "flop_rate").at("thread_count", Unit::Count).log_x().each(&["width"]),
-        ViewCard::line("threads", "rate").at("thread_count", Unit::Count).log_x().each(&["width"]),
+        ViewCard::line("threads", "flop_rate").at("thread_count", Unit::Count).each(&["width"]),
+        ViewCard::line("threads", "rate").at("thread_count", Unit::Count).each(&["width"]),
         ViewCard::bars("efficiency").each(&["threads"]),
     ],
 };

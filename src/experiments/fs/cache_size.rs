@@ -237,7 +237,7 @@ static CARD: Card = Card {
     isolation: Isolation::Shared,
     needs: &[Need::Directory],
     views: &[
-        ViewCard::line("size", "latency_per_block").at("bytes", Unit::B).beside(&["residency", "missed"]).marks(&["knee"]).log_y(),
+        ViewCard::line("size", "latency_per_block").at("file", Unit::B).beside(&["residency", "missed"]).marks(&["knee"]).log_y(),
     ],
 };
 

@@ -181,7 +181,7 @@ static CARD: Card = Card {
     needs: &[Need::Directory],
     views: &[
         ViewCard::line("entries", "latency").log(),
-        ViewCard::bars("latency").log_y().each(&["entries"]),
+        ViewCard::bars("latency").each(&["entries"]),
     ],
 };
 

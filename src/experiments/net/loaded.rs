@@ -216,7 +216,7 @@ static CARD: Card = Card {
     isolation: Isolation::Shared,
     needs: &[],
     views: &[
-        ViewCard::bars("round_trip").log_y().each(&["far"]),
+        ViewCard::bars("round_trip").each(&["far"]),
     ],
 };
 

@@ -213,7 +213,7 @@ static CARD: Card = Card {
     views: &[
         ViewCard::line("message", "round_trip").only(&[("connections", &["1"]), ("receiver", &["blocking"]), ("arrivals", &["saturated"]), ("exchange", &["echo"])]).log().each(&["far", "ends"]),
         ViewCard::line("connections", "round_trip").only(&[("message", &["64"]), ("receiver", &["blocking"]), ("arrivals", &["saturated"]), ("exchange", &["echo"])]).log_y().each(&["far", "ends"]),
-        ViewCard::bars("round_trip").log_y().each(&["far", "message"]),
+        ViewCard::bars("round_trip").each(&["far", "message"]),
     ],
 };
 

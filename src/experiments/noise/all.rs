@@ -147,7 +147,7 @@ static CARD: Card = Card {
     needs: &[Need::TwoCpus],
     views: &[
         ViewCard::bars("lost"),
-        ViewCard::bars("longest_gap").log_y(),
+        ViewCard::bars("longest_gap"),
     ],
 };
 

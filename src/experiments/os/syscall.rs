@@ -170,7 +170,7 @@ static CARD: Card = Card {
     isolation: Isolation::Shared,
     needs: &[],
     views: &[
-        ViewCard::bars("latency").log_y(),
+        ViewCard::bars("latency"),
     ],
 };
 

@@ -8,6 +8,7 @@ use crate::report::values;
 use record::event::PlannedExperiment;
 use record::key::{CaseId, Value};
 use record::view::Cases;
+use std::collections::HashMap;
 
 /// A grid for each run and each of the chosen values in which a row or a column differs.
 pub(super) fn grids(
@@ -28,19 +29,21 @@ pub(super) fn grids(
             if row_values.len().max(column_values.len()) < 2 {
                 return None;
             }
-            let value = |row: &Value, column: &Value| {
-                let mut here = own.iter().filter(|figure| {
-                    figure.case.get(rows) == Some(row) && figure.case.get(columns) == Some(column)
-                });
-                here.find_map(|figure| figure.value)
-            };
+            // Cases that differ in further parameters share a cell: the first one shows.
+            let by_place: HashMap<(&Value, &Value), f64> = own
+                .iter()
+                .rev()
+                .copied()
+                .filter_map(|figure| {
+                    let at = (figure.case.get(rows)?, figure.case.get(columns)?);
+                    Some((at, figure.value?))
+                })
+                .collect();
             let cells = row_values
                 .iter()
                 .map(|row| {
-                    column_values
-                        .iter()
-                        .map(|column| value(row, column))
-                        .collect()
+                    let value = |column: &&Value| by_place.get(&(*row, *column)).copied();
+                    column_values.iter().map(value).collect()
                 })
                 .collect();
             let names = |name: &str, values: &[&Value]| {

@@ -58,7 +58,7 @@ fn of_view(shown: &[Shown<'_>], view: &View) -> Vec<Block> {
         }
         View::Line { .. } => line::plots(shown, view),
         View::Curve { .. } => curve::plots(shown, view),
-        View::Bars { metric, log, cases } => bars::plots(shown, metric, *log, cases),
+        View::Bars { metric, cases } => bars::plots(shown, metric, cases),
         View::Timeline { trace, beside } => timeline::plots(shown, trace, beside),
         View::Spans { timeline, .. } => {
             let plots = shown.iter().flat_map(|one| spans::plots(one, timeline));
@@ -121,6 +121,24 @@ pub(super) fn pictures<'run>(
     pictures
 }
 
+/// What a picture is of: the values that it was chosen by, and those of the view's choice that all
+/// its figures share.
+pub(super) fn told(picture: &CaseId, cases: &Cases, spots: &[Spot<'_>]) -> CaseId {
+    let mut told = picture.clone();
+    let first = spots.first().map(|spot| &spot.figure.case);
+    for (name, value) in first.into_iter().flat_map(|case| &case.0) {
+        let all = || {
+            spots
+                .iter()
+                .all(|spot| spot.figure.case.get(name) == Some(value))
+        };
+        if cases.only.contains_key(name) && told.get(name).is_none() && all() {
+            told.0.push((name.clone(), value.clone()));
+        }
+    }
+    told
+}
+
 /// `fs.io: bandwidth over block: read, random`.
 pub(super) fn title(shown: &[Shown<'_>], what: &str, picture: &CaseId) -> String {
     let Some(first) = shown.first() else {
@@ -138,15 +156,17 @@ pub(super) fn title(shown: &[Shown<'_>], what: &str, picture: &CaseId) -> String
     format!("{}: {what}{which}", first.planned.id)
 }
 
-/// A value with its unit; a number without one says what it counts.
-fn parameter(planned: &PlannedExperiment, name: &str, value: &Value) -> String {
+/// A value with its unit; of what is counted, with its name: `4 threads`, `cpu 0`, `all threads`.
+pub(super) fn parameter(planned: &PlannedExperiment, name: &str, value: &Value) -> String {
     let unit = planned.units.get(name).copied();
     let text = values::parameter(value, unit);
-    let is_bare = value.int().is_some() && unit.is_none_or(|unit| unit == Unit::Count);
-    match (is_bare || text == "all", value.int()) {
-        (true, Some(1)) => format!("{text} {}", name.trim_end_matches('s')).replace('_', " "),
-        (true, _) => format!("{text} {name}").replace('_', " "),
+    let is_counted = unit == Some(Unit::Count) || (unit.is_none() && value.int().is_some());
+    let words = name.replace('_', " ");
+    match (is_counted, words.strip_suffix('s')) {
         (false, _) => text,
+        (true, Some(one)) if text == "1" => format!("{text} {one}"),
+        (true, Some(_)) if value.int().is_some() || text == "all" => format!("{text} {words}"),
+        (true, _) => format!("{words} {text}"),
     }
 }
 

@@ -35,12 +35,12 @@ fn first_of_each<'run>(
 
 /// What a picture or table of a trace is called.
 fn title(planned: &PlannedExperiment, trace: &Trace) -> String {
-    let case = match trace.case.0.is_empty() {
-        true => String::new(),
-        false => format!(" {}", trace.case),
-    };
+    let own = trace.case.0.iter();
+    let case: String = own
+        .map(|(name, value)| format!("{}, ", plots::parameter(planned, name, value)))
+        .collect();
     format!(
-        "{}{case}: {}, round {}",
+        "{}: {}, {case}round {}",
         planned.id, trace.kind, trace.round
     )
 }

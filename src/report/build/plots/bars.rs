@@ -6,7 +6,7 @@ use record::key::CaseId;
 use record::view::Cases;
 
 /// A picture for each of the chosen values that has two cases.
-pub(super) fn plots(shown: &[Shown<'_>], metric: &str, log: bool, cases: &Cases) -> Vec<Plot> {
+pub(super) fn plots(shown: &[Shown<'_>], metric: &str, cases: &Cases) -> Vec<Plot> {
     let pictures = pictures(spots(shown, metric, cases), &cases.each);
     let plot = |(of, spots): (CaseId, Vec<Spot<'_>>)| {
         let bare = |spot: &Spot<'_>| {
@@ -59,11 +59,7 @@ pub(super) fn plots(shown: &[Shown<'_>], metric: &str, log: bool, cases: &Cases)
         y.names.clone_from(&labels);
         Some(Plot {
             title: title(shown, &metric.replace('_', " "), &of),
-            x: axis(
-                metric,
-                Some(unit),
-                log && spots.iter().all(|spot| spot.value > 0.0),
-            ),
+            x: axis(metric, Some(unit), false),
             y,
             series: shown.iter().enumerate().filter_map(of_run).collect(),
             markers: Vec::new(),

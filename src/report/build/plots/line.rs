@@ -1,6 +1,6 @@
 //! A metric over a parameter, a line per rest of the case.
 
-use super::{Shown, Spot, axis, hover, names, pictures, spots, title, unit_of};
+use super::{Shown, Spot, axis, hover, names, pictures, spots, title, told, unit_of};
 use crate::analysis::figure::Figure;
 use crate::report::build::machine::stated_levels;
 use crate::report::document::{Axis, Marker, Plot, Point, Series, Shape};
@@ -9,7 +9,7 @@ use record::event::Derived;
 use record::key::{CaseId, Value};
 use record::quantity::render;
 use record::unit::Unit;
-use record::view::{Placed, View};
+use record::view::{Cases, Placed, View};
 
 /// Lines up to which the predicted bands are drawn; more would hide each other.
 const BANDS: usize = 2;
@@ -42,7 +42,7 @@ pub(super) fn plots(shown: &[Shown<'_>], view: &View) -> Vec<Plot> {
     let metrics = std::iter::once(metric).chain(beside);
     metrics
         .flat_map(|metric| pictures(spots(shown, metric, cases), &cases.each))
-        .filter_map(|(of, spots)| picture.plot(&of, spots))
+        .filter_map(|(of, spots)| picture.plot(&of, cases, spots))
         .collect()
 }
 
@@ -63,7 +63,7 @@ struct Line<'run> {
 }
 
 impl Picture<'_, '_> {
-    fn plot(&self, of: &CaseId, mut spots: Vec<Spot<'_>>) -> Option<Plot> {
+    fn plot(&self, of: &CaseId, cases: &Cases, mut spots: Vec<Spot<'_>>) -> Option<Plot> {
         spots.retain(|spot| spot.figure.case.get(self.over).is_some());
         let metric = spots.first()?.metric;
         let (x, places) = self.places(&spots);
@@ -74,7 +74,8 @@ impl Picture<'_, '_> {
         let mut lines = self.lines(&spots, &places, of);
         let left_out = leave_out_single_points(&mut lines);
         let keys: Vec<(&CaseId, usize)> = lines.iter().map(|line| (&line.case, line.of)).collect();
-        let cases = keys.iter().filter(|(_, of)| *of == 0).count();
+        let is_drawn = |line: &&Line<'_>| line.of == 0 && line.spots.len() > 1;
+        let drawn = lines.iter().filter(is_drawn).count();
         let mut series = Vec::new();
         for (name, line) in names(self.shown, &keys, &metric.name)
             .into_iter()
@@ -86,7 +87,7 @@ impl Picture<'_, '_> {
                 .filter_map(|(x, spot)| predicted(spot.figure, *x))
                 .collect();
             // Of several runs the first one's: that is what the others are held against.
-            if cases <= BANDS && line.of == 0 && band.len() > 1 {
+            if drawn <= BANDS && line.of == 0 && band.len() > 1 {
                 series.push(Series {
                     name: format!("predicted, {name}"),
                     shape: Shape::Band,
@@ -106,7 +107,7 @@ impl Picture<'_, '_> {
             ));
         }
         Some(Plot {
-            title: title(self.shown, &what, of),
+            title: title(self.shown, &what, &told(of, cases, &spots)),
             markers: self.markers(x.unit),
             // A share may be zero.
             y: axis(
@@ -122,9 +123,11 @@ impl Picture<'_, '_> {
     /// The horizontal axis, and each figure's place on it.
     fn places(&self, spots: &[Spot<'_>]) -> (Axis, Vec<f64>) {
         let own = |spot: &Spot<'_>| spot.figure.case.int(self.over).map(|at| at as f64);
-        let resolved = |placed: &Placed, spot: &Spot<'_>| number(spot.figure.at.get(&placed.name)?);
         let all_at = |placed: &Placed| -> Option<Vec<f64>> {
-            spots.iter().map(|spot| resolved(placed, spot)).collect()
+            spots
+                .iter()
+                .map(|spot| self.resolved(placed, spot))
+                .collect()
         };
         let (label, unit, numbers) = match self.at.and_then(|at| Some((at, all_at(at)?))) {
             Some((placed, at)) => (placed.name.as_str(), Some(placed.unit), Some(at)),
@@ -148,6 +151,20 @@ impl Picture<'_, '_> {
         let mut named = axis(self.over, None, false);
         named.names = values.iter().map(of_value).collect();
         (named, spots.iter().map(place).collect())
+    }
+
+    /// What a case's symbols resolved to, else what a metric of the case says.
+    fn resolved(&self, placed: &Placed, spot: &Spot<'_>) -> Option<f64> {
+        let of_metric = || {
+            let mut figures = self.shown.get(spot.of)?.figures.iter();
+            let same = figures.find(|figure| {
+                let metric = figure.metric.as_ref();
+                figure.case == spot.figure.case && metric.is_some_and(|of| of.name == placed.name)
+            });
+            same?.value
+        };
+        let at = spot.figure.at.get(&placed.name);
+        at.and_then(number).or_else(of_metric)
     }
 
     /// Lines in the order of the plan, those of a case side by side. A case that lacks a parameter
@@ -211,7 +228,7 @@ impl Picture<'_, '_> {
         let own = spot.figure.case.get(self.over);
         let mut at = own.map_or_else(String::new, |value| values::parameter(value, unit));
         if let Some(placed) = self.at
-            && let Some(resolved) = spot.figure.at.get(&placed.name).and_then(number)
+            && let Some(resolved) = self.resolved(placed, spot)
         {
             let text = render(resolved, placed.unit);
             if text != at {

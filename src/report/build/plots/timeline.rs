@@ -1,6 +1,6 @@
 //! Traces over time.
 
-use super::{Shown, axis, title};
+use super::{Shown, axis, parameter, title};
 use crate::report::document::{Axis, Plot, Point, Series, Shape};
 use record::event::Trace;
 use record::key::CaseId;
@@ -18,8 +18,6 @@ const UNITS: &[(&str, Unit)] = &[
     ("_bytes_per_s", Unit::BPerS),
     ("_flop_per_s", Unit::FlopPerS),
     ("_op_per_s", Unit::OpPerS),
-    ("_share", Unit::Ratio),
-    ("_ratio", Unit::Ratio),
 ];
 
 /// A picture of the second column over the first, then one for each column of `beside`; traces
@@ -62,8 +60,9 @@ pub(super) fn plots(shown: &[Shown<'_>], kind: &str, beside: &[String]) -> Vec<P
                 points,
             })
         };
+        let words = |column: &str| column.replace('_', " ");
+        let what = format!("{} over {}", words(y), words(x.trim_end_matches("_s")));
         let y = column_axis(y);
-        let what = format!("{} over {}", y.label, column_axis(x).label);
         Plot {
             title: title(shown, &what, &CaseId::new()),
             x: column_axis(x),
@@ -77,10 +76,15 @@ pub(super) fn plots(shown: &[Shown<'_>], kind: &str, beside: &[String]) -> Vec<P
 }
 
 fn name(one: &Shown<'_>, trace: &Trace) -> String {
-    let round = format!("round {}", trace.round);
-    let parts = [trace.case.to_string(), round, one.name.to_owned()];
-    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-    parts.join(", ")
+    let own = trace.case.0.iter();
+    let mut parts: Vec<String> = own
+        .map(|(name, value)| parameter(one.planned, name, value))
+        .collect();
+    parts.push(format!("round {}", trace.round));
+    match one.name {
+        "" => parts.join(", "),
+        run => format!("{} · {run}", parts.join(", ")),
+    }
 }
 
 /// The axis of a trace's column, whose name ends in its unit; seconds stay seconds.
@@ -88,6 +92,9 @@ fn column_axis(name: &str) -> Axis {
     let found = UNITS
         .iter()
         .find_map(|(suffix, unit)| Some((name.strip_suffix(suffix)?, *unit)));
+    if name.ends_with("_share") || name.ends_with("_ratio") {
+        return axis(name, Some(Unit::Ratio), false);
+    }
     match (found, name.strip_suffix("_s")) {
         (Some((label, unit)), _) => axis(label, Some(unit), false),
         (None, Some(label)) => axis(&format!("{label} (s)"), None, false),
@@ -103,7 +110,9 @@ fn thinned(rows: &[Vec<f64>], columns: (usize, usize), axes: (&Axis, &Axis)) -> 
     };
     let point = |row: &Vec<f64>| {
         let (x, y) = (*row.get(columns.0)?, *row.get(columns.1)?);
-        Some(Point {
+        // A clock that stands was not read.
+        let is_told = axes.1.unit != Some(Unit::Hz) || y > 0.0;
+        is_told.then(|| Point {
             x,
             y,
             ends: None,
