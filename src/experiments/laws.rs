@@ -1,5 +1,7 @@
 //! Laws over the catalogue.
 
+mod views;
+
 use super::{FAMILIES, find};
 use crate::experiment::{DirFacts, Domain, Experiment, FAR, Family, Offer, Preset, Role, Site};
 use crate::host::{Host, Root};

@@ -6,7 +6,7 @@ mod machine;
 mod matrix;
 mod method;
 mod overview;
-mod plots;
+pub(crate) mod plots;
 mod spans;
 
 use super::document::Document;
