@@ -86,12 +86,17 @@ pub(crate) fn render(run: &Run) -> String {
 }
 
 fn row(figure: &FlatFigure, of_the_run: [&str; 2]) -> Vec<String> {
+    let case = figure.case.to_string();
     let figure = serde_json::to_value(figure)
         .expect("its keys are strings and it holds no foreign serialisers");
     let own = COLUMNS.iter().filter(|(_, pointer)| !pointer.is_empty());
-    own.map(|(_, pointer)| figure.pointer(pointer).map_or_else(String::new, text))
-        .chain(of_the_run.map(str::to_owned))
-        .collect()
+    own.map(|(_, pointer)| match (*pointer, figure.pointer(pointer)) {
+        // In the card's order, which a JSON value does not keep.
+        ("/case", _) => case.clone(),
+        (_, value) => value.map_or_else(String::new, text),
+    })
+    .chain(of_the_run.map(str::to_owned))
+    .collect()
 }
 
 fn text(value: &Value) -> String {

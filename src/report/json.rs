@@ -50,7 +50,7 @@ pub(crate) struct FlatFigure {
     /// Experiment id.
     experiment: String,
     /// Symbolic parameters.
-    case: CaseId,
+    pub(super) case: CaseId,
     /// What they resolved to.
     at: BTreeMap<String, Value>,
     /// How it ended. A value beyond its bound is `failed`, with the value still given.

@@ -16,7 +16,7 @@ use record::unit::Unit;
 use std::collections::BTreeMap;
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 /// The text, ending in `# EOF`. Only measured figures; intervals are families of their own
 /// (`…_low`, `…_high`), as the format knows none. Values that are no numbers are left out.

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A family as read.
 #[derive(Debug, Default)]
-struct Family {
+pub(in crate::report) struct Family {
     kind: String,
     unit: String,
     help: String,
@@ -20,7 +20,7 @@ struct Family {
 /// Reads a text of gauges, or says what is wrong with it: lines in the order `TYPE`, `UNIT`, `HELP`,
 /// samples; every family once; every series once; names and labels of the alphabet; escapes that both
 /// formats know; no time stamps; finite values; `# EOF` at the end and nowhere else.
-fn read(text: &str) -> Result<BTreeMap<String, Family>, String> {
+pub(in crate::report) fn read(text: &str) -> Result<BTreeMap<String, Family>, String> {
     let body = text
         .strip_suffix("# EOF\n")
         .ok_or("does not end in # EOF")?;
@@ -213,8 +213,13 @@ fn odd_runs_are_read_too() {
     let mut run = Run::new(header);
     for mut event in sample::events() {
         if let Event::Plan(plan) = &mut event {
-            let metrics = plan.experiments.iter_mut().flat_map(|one| &mut one.metrics);
-            metrics.for_each(|metric| metric.doc = hostile.into());
+            for planned in &mut plan.experiments {
+                let metrics = planned.metrics.iter_mut();
+                metrics.for_each(|metric| metric.doc = hostile.into());
+                if !planned.derived.is_empty() {
+                    planned.derived = vec![CaseId::new().with("le-vel.of", hostile)];
+                }
+            }
         }
         if let Event::Derived(derived) = &mut event {
             derived.case = CaseId::new().with("le-vel.of", hostile);
