@@ -307,9 +307,9 @@ mod tests {
         assert_eq!(write_policies(&root), expected);
         for length in 0..table.len() {
             // Must not panic.
-            structures(&table[..length])
-                .into_iter()
-                .for_each(|raw| drop((one_array(raw), cache_policy(raw))));
+            structures(&table[..length]).into_iter().for_each(|raw| {
+                let _ = (one_array(raw), cache_policy(raw));
+            });
         }
     }
 

@@ -3,8 +3,9 @@
 use super::super::{build::build, csv, html, json, markdown, openmetrics, terminal};
 use super::PLAIN;
 use crate::analysis::sample;
+use crate::host::{Host, Root};
+use crate::report::document::Document;
 use record::event::{Absence, Derived, Ending, Event, Outcome, PeerHeader, RoundStatus};
-use record::key::CaseId;
 use record::run::Run;
 
 fn run_of(change: impl Fn(&mut Event) -> bool) -> Run {
@@ -171,4 +172,74 @@ fn reports_of_odd_runs_are_written() {
             "{name}"
         );
     }
+}
+
+/// The machine section of a report on a recorded host, in Markdown.
+fn machine(name: &str) -> String {
+    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = Root::at(&dir.join("tests/hosts").join(name)).unwrap();
+    let mut header = sample::header();
+    header.host = serde_json::to_value(Host::read(&root)).unwrap();
+    let mut run = Run::new(header);
+    run.push(Event::Plan(Box::new(record::event::Plan {
+        experiments: vec![],
+        stages: vec![],
+        looks: vec![],
+        eta_s: 0.0,
+    })));
+    let document = build(&run);
+    let sections = document.sections.into_iter();
+    let only = Document {
+        sections: sections.filter(|section| section.id == "machine").collect(),
+        title: document.title,
+        summary: document.summary,
+    };
+    let text = markdown::whole(&only);
+    markdown::tests::check(&text);
+    text
+}
+
+#[test]
+fn recorded_machines_are_described_with_what_is_not_readable() {
+    let has = |text: &str, parts: &[&str]| {
+        for part in parts {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    };
+    has(
+        &machine("epyc-7763-2s"),
+        &[
+            "**memory modules**: 16 channels (by EDAC)",
+            "**I/O bus**: PCI with 2 devices, fastest link PCIe 16 GT/s x16",
+            "| Ethernet | 15b3:1017 | mlx5\\_core | PCIe 16 GT/s x16 | PCIe 16 GT/s x16 | 0 | 1 |",
+            "GDC5602Q |",
+            "| nvme at 0000:c1:00.0 |",
+            "| ens1f0np0 | wired | mlx5\\_core | 16.35.3006 | 100 Gbit/s | full | 9000 B |",
+            "- **maximum memory**: ",
+            "- **cache of the disks**: ",
+        ],
+    );
+    has(
+        &machine("alder-lake-hybrid"),
+        &[
+            "| wlp5s0 | Wi-Fi | iwlwifi |",
+            "| display | 8086:4680 | i915 | - | - |",
+            "- **Wi-Fi standard of wlp5s0**: only the wireless subsystem",
+            "- **memory modules and their rate**: the firmware's table (DMI) needs root",
+        ],
+    );
+    has(
+        &machine("vm-granite-rapids"),
+        &[
+            "| vda | - | 256 GiB | virtio | stated, no rate | write back | - | virtio-pci at 0000:00:02.0 |",
+            "- **speed and duplex of eth0**: the driver states none",
+            "- **rotation of vda**: ",
+            "- **memory modules and their rate**: this machine has no firmware table (DMI)",
+            "PCI with 2 devices, no device tells of a link",
+        ],
+    );
+    has(
+        &machine("graviton3"),
+        &["- **devices on the I/O bus**: this machine shows no PCI bus"],
+    );
 }
