@@ -31,13 +31,15 @@ pub enum Format {
     Terminal,
     /// One self-contained page
     Html,
-    /// Markdown
+    /// Markdown short enough for a comment on a pull request (65,536 characters); says what it leaves out
     Markdown,
-    /// A row per figure
+    /// Markdown with everything, for a wiki
+    Wiki,
+    /// A row per figure, with all columns of the flat result
     Csv,
     /// The flat result
     Json,
-    /// `OpenMetrics` text
+    /// `OpenMetrics` text; `-o DIR/plumb.prom` suits node_exporter's --collector.textfile.directory=DIR
     Openmetrics,
 }
 
@@ -47,6 +49,7 @@ pub fn render(run: &Run, format: Format, look: terminal::Look) -> String {
         Format::Terminal => terminal::render(&build(run), look),
         Format::Html => html::render(&build(run)),
         Format::Markdown => markdown::render(&build(run)),
+        Format::Wiki => markdown::whole(&build(run)),
         Format::Csv => csv::render(run),
         Format::Json => json::render(run),
         Format::Openmetrics => openmetrics::render(run),

@@ -1,4 +1,7 @@
-//! Memory modules, from the DMI table (SMBIOS structure type 17). Readable by root only.
+//! Memory modules, their array and the caches, from the DMI table (SMBIOS structure types 17, 16 and 7).
+//! Readable by root only.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -25,12 +28,93 @@ pub(crate) struct Dimm {
     pub ranks: Option<u32>,
 }
 
+/// Where the table is.
+pub(super) const TABLE: &str = "sys/firmware/dmi/tables/DMI";
+
+/// All slots for main memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Array {
+    /// Slots, filled or empty.
+    pub(super) slots: u32,
+    /// Memory that they take at most, where the firmware states it.
+    pub(super) maximum_bytes: Option<u64>,
+}
+
 /// Memory slots of the machine; empty when the DMI table is not readable.
 pub(super) fn dimms(root: &Root) -> Vec<Dimm> {
-    let table = root
-        .read_bytes("sys/firmware/dmi/tables/DMI")
-        .unwrap_or_default();
+    let table = root.read_bytes(TABLE).unwrap_or_default();
     structures(&table).into_iter().filter_map(parse).collect()
+}
+
+/// The arrays of main memory together; `None` when the table tells of none.
+pub(super) fn array(root: &Root) -> Option<Array> {
+    let table = root.read_bytes(TABLE)?;
+    let arrays: Vec<Array> = structures(&table)
+        .into_iter()
+        .filter_map(one_array)
+        .collect();
+    let bytes = arrays.iter().map(|array| array.maximum_bytes);
+    (!arrays.is_empty()).then(|| Array {
+        slots: arrays.iter().map(|array| array.slots).sum(),
+        maximum_bytes: bytes.sum(),
+    })
+}
+
+/// Write policy by cache level, where all caches of a level have the same.
+pub(super) fn write_policies(root: &Root) -> BTreeMap<u32, String> {
+    let table = root.read_bytes(TABLE).unwrap_or_default();
+    let mut found: BTreeMap<u32, Vec<Option<&str>>> = BTreeMap::new();
+    for (level, policy) in structures(&table).into_iter().filter_map(cache_policy) {
+        found.entry(level).or_default().push(policy);
+    }
+    found
+        .into_iter()
+        .filter_map(|(level, policies)| {
+            let first = (*policies.first()?)?;
+            let is_same = policies.iter().all(|policy| *policy == Some(first));
+            is_same.then(|| (level, first.to_owned()))
+        })
+        .collect()
+}
+
+/// An array of system memory (DSP0134, section 7.17).
+fn one_array(raw: &[u8]) -> Option<Array> {
+    const SYSTEM_MEMORY: u8 = 3;
+    const SEE_EXTENDED: u32 = 0x8000_0000;
+    let fixed = raw.get(..usize::from(*raw.get(1)?))?;
+    if fixed[0] != 16 || fixed.get(0x05) != Some(&SYSTEM_MEMORY) {
+        return None;
+    }
+    let capacity = u32::from_le_bytes(fixed.get(0x07..0x0b)?.try_into().ok()?);
+    let extended = fixed
+        .get(0x0f..0x17)
+        .and_then(|bytes| bytes.try_into().ok());
+    let maximum_bytes = match capacity {
+        SEE_EXTENDED => extended.map(u64::from_le_bytes),
+        kib => Some(u64::from(kib) << 10),
+    };
+    Some(Array {
+        slots: u32::from(u16::from_le_bytes(fixed.get(0x0d..0x0f)?.try_into().ok()?)),
+        maximum_bytes: maximum_bytes.filter(|bytes| *bytes > 0),
+    })
+}
+
+/// Level and policy of a cache that is enabled (DSP0134, section 7.8): bits 2:0 of the configuration are the
+/// level less one, bit 7 whether it is enabled, bits 9:8 the mode.
+fn cache_policy(raw: &[u8]) -> Option<(u32, Option<&'static str>)> {
+    let fixed = raw.get(..usize::from(*raw.get(1)?))?;
+    if fixed[0] != 7 {
+        return None;
+    }
+    let configuration = u16::from_le_bytes(fixed.get(0x05..0x07)?.try_into().ok()?);
+    let policy = match configuration >> 8 & 3 {
+        0 => Some("write-through"),
+        1 => Some("write-back"),
+        2 => Some("varies with the address"),
+        _ => None,
+    };
+    let is_enabled = configuration >> 7 & 1 == 1;
+    is_enabled.then(|| (u32::from(configuration & 7) + 1, policy))
 }
 
 /// Cuts the table into structures: a formatted part of `[1]` bytes, then strings up to two zeros.
@@ -178,6 +262,55 @@ mod tests {
             [1, 127, 17]
         );
         assert_eq!(found[2], structure());
+    }
+
+    #[test]
+    fn arrays_and_caches_are_read() {
+        let array = |capacity: u32, slots: u16, extended: u64, of: u8| {
+            let mut raw = vec![0_u8; 0x17];
+            raw[..2].copy_from_slice(&[16, 0x17]);
+            raw[0x05] = of;
+            raw[0x07..0x0b].copy_from_slice(&capacity.to_le_bytes());
+            raw[0x0d..0x0f].copy_from_slice(&slots.to_le_bytes());
+            raw[0x0f..0x17].copy_from_slice(&extended.to_le_bytes());
+            raw.extend([0, 0]);
+            raw
+        };
+        let cache = |configuration: u16| {
+            let mut raw = vec![0_u8; 0x13];
+            raw[..2].copy_from_slice(&[7, 0x13]);
+            raw[0x05..0x07].copy_from_slice(&configuration.to_le_bytes());
+            raw.extend([0, 0]);
+            raw
+        };
+        let table = [
+            array(0x8000_0000, 16, 4 << 40, 3),
+            array(64 << 20, 4, 0, 3),
+            array(8 << 10, 1, 0, 4),
+            // Two first levels that write back, a second of each kind, a third that is switched off.
+            cache(0x0180),
+            cache(0x0180),
+            cache(0x0181),
+            cache(0x0081),
+            cache(0x0102),
+            cache(0x0383),
+        ]
+        .concat();
+        let hex: Vec<String> = table.iter().map(|byte| format!("{byte:02x}")).collect();
+        let root = Root::tree(&format!("=x {TABLE}\n{}\n", hex.join(" ")));
+        let expected = Array {
+            slots: 20,
+            maximum_bytes: Some((4 << 40) + (64 << 30)),
+        };
+        assert_eq!(super::array(&root), Some(expected));
+        let expected = BTreeMap::from([(1, "write-back".to_owned())]);
+        assert_eq!(write_policies(&root), expected);
+        for length in 0..table.len() {
+            // Must not panic.
+            structures(&table[..length]).into_iter().for_each(|raw| {
+                let _ = (one_array(raw), cache_policy(raw));
+            });
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod choose;
 pub(crate) mod counters;
 pub mod cpu;
 mod cpulist;
+pub(crate) mod devices;
 pub(crate) mod dmi;
 pub mod environment;
 pub(crate) mod given;
@@ -70,6 +71,9 @@ pub(crate) struct Host {
     pub net: Net,
     /// Disks and mounted file systems.
     pub block: Block,
+    /// Parts that no law needs: for the description of the machine.
+    #[serde(default)]
+    pub devices: devices::Devices,
     /// Kernel, distribution, hypervisor, container, settings that disturb or protect.
     pub kernel: Kernel,
     /// What this process may use: control groups, resource limits.
@@ -89,11 +93,21 @@ impl Host {
         cpu.settle(root, &cache);
         let kernel = kernel::read(root, &outside);
         let memory = memory::read(root, &outside);
+        let net = net::read(root, &outside);
+        let block = block::read(root);
+        let parts = devices::Parts {
+            cache: &cache,
+            memory: &memory,
+            net: &net,
+            block: &block,
+        };
+        let devices = devices::read(root, &outside, &parts);
         let identity = identity::of(root, &outside, &cpu, &cache, &memory, &kernel);
         Host {
             numa: numa::read(root, &cpu),
-            net: net::read(root, &outside),
-            block: block::read(root),
+            net,
+            block,
+            devices,
             limits: limits::read(root, &outside, &cpu),
             given: Given::default(),
             cpu,

@@ -35,7 +35,7 @@ pub(crate) struct FlatResult {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     peers: Vec<PeerHeader>,
     /// Every figure, and every absent experiment or case with its reason.
-    figures: Vec<FlatFigure>,
+    pub(super) figures: Vec<FlatFigure>,
     /// Rows over time.
     traces: Vec<Trace>,
     /// What to look at, errors first.
@@ -46,11 +46,11 @@ pub(crate) struct FlatResult {
 
 /// One figure; all quantities in `unit`.
 #[derive(Serialize, JsonSchema)]
-struct FlatFigure {
+pub(crate) struct FlatFigure {
     /// Experiment id.
     experiment: String,
     /// Symbolic parameters.
-    case: CaseId,
+    pub(super) case: CaseId,
     /// What they resolved to.
     at: BTreeMap<String, Value>,
     /// How it ended. A value beyond its bound is `failed`, with the value still given.

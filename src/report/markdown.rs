@@ -1,34 +1,130 @@
-//! A report in Markdown (GitHub's tables).
+//! A report in Markdown (GitHub's dialect): for a pull request's comment, or whole for a wiki.
+//!
+//! A comment has a hard limit, and a longer one is refused whole. What does not fit is left out in
+//! order of weight, by section, and the text says so; nothing is cut within a table.
 
-use super::document::{Audience, Block, Cell, Document, Plot, Shape, Table, Tone};
+use super::document::{Audience, Block, Cell, Document, Plot, Section, Shape, Table, Tone};
 
-/// The text. Plots become a line that says what the page shows; their figures are in the tables.
+mod escape;
+mod fit;
+#[cfg(test)]
+pub(super) mod tests;
+
+use escape::{escaped, html, manual, paragraph};
+use fit::{Part, Shown, Weight};
+
+/// Characters that a comment on GitHub may have. Bytes are counted here, which are never fewer.
+pub(crate) const COMMENT_BYTES: usize = 65_536;
+
+/// Room left in a comment for words of whoever posts it.
+const FOR_THE_POSTER_BYTES: usize = 512;
+
+/// Rows and pairs from which a list is folded outside the experiments' sections.
+const MANY: usize = 12;
+
+/// The text, short enough for a comment.
 pub(crate) fn render(document: &Document) -> String {
-    let mut text = format!(
+    write(document, COMMENT_BYTES - FOR_THE_POSTER_BYTES)
+}
+
+/// The text with everything, however long.
+pub(crate) fn whole(document: &Document) -> String {
+    write(document, usize::MAX)
+}
+
+fn write(document: &Document, room_bytes: usize) -> String {
+    let head = format!(
         "# {}\n\n{}\n",
         escaped(&document.title),
-        escaped(&document.summary)
+        paragraph(&document.summary)
     );
-    for section in &document.sections {
-        let blocks: Vec<String> = section
-            .blocks
-            .iter()
-            .filter(|(audience, _)| *audience != Audience::Terminal)
-            .map(|(_, block)| of_block(block))
-            .filter(|block| !block.is_empty())
-            .collect();
-        text.push_str(&format!("\n## {}\n", escaped(&section.heading)));
-        for block in blocks {
-            text.push('\n');
-            text.push_str(&block);
+    let sections: Vec<(String, Vec<Part>)> = document
+        .sections
+        .iter()
+        .map(|section| {
+            let heading = format!("\n## {}\n", escaped(&section.heading));
+            (heading, parts(section))
+        })
+        .collect();
+    fit::write(head, sections, room_bytes)
+}
+
+/// The section's blocks as text, with what they weigh and under which title they are folded.
+fn parts(section: &Section) -> Vec<Part> {
+    let is_experiment = section.id.contains('.');
+    let is_aside = ["environment", "figures"].contains(&section.id.as_str());
+    let mut parts = Vec::new();
+    let mut title: Option<&str> = None;
+    for (audience, block) in &section.blocks {
+        let shown = match (audience, block) {
+            (Audience::Everyone, _) => Shown::Always,
+            (Audience::Page, Block::Table(_)) => Shown::InFull,
+            (Audience::Page, _) => Shown::Always,
+            (Audience::Terminal, Block::Table(_)) => Shown::InShort,
+            (Audience::Terminal, _) => continue,
+        };
+        let text = of_block(block);
+        let is_many = length(block) > MANY;
+        let (weight, fold) = match block {
+            Block::Subheading(text) => {
+                // Stands with what it is the heading of.
+                title = Some(text);
+                continue;
+            }
+            Block::Paragraph(_) => (Weight::Words, None),
+            Block::Notes(_) if title.is_some_and(|title| title != "Discussion") => {
+                (Weight::Reasons, Some(title.unwrap_or_default()))
+            }
+            Block::Notes(_) => (Weight::Words, None),
+            Block::Manual(_) => (Weight::Manual, Some("Manual")),
+            _ if is_aside => (Weight::Aside, Some(section.heading.as_str())),
+            Block::Plot(_) | Block::Grid(_) => (Weight::Plots, Some("Tables and plots")),
+            Block::Table(_) if is_experiment => (Weight::Tables, Some("Tables and plots")),
+            Block::Table(table) => (Weight::Facts, is_many.then_some(table.caption.as_str())),
+            Block::KeyValues(_) => (Weight::Facts, is_many.then_some("More")),
+        };
+        let fold = fold.map(html);
+        let text = match (title.take(), &fold) {
+            (Some(heading), None) => format!("### {}\n\n{text}", escaped(heading)),
+            _ => text,
+        };
+        if !text.is_empty() {
+            parts.push(Part {
+                weight,
+                shown,
+                fold,
+                what: what(block),
+                text,
+            });
         }
     }
-    text
+    parts
+}
+
+fn length(block: &Block) -> usize {
+    match block {
+        Block::Table(table) => table.rows.len(),
+        Block::KeyValues(pairs) => pairs.len(),
+        Block::Notes(notes) => notes.len(),
+        _ => 1,
+    }
+}
+
+/// What a block is called where it is left out.
+fn what(block: &Block) -> &'static str {
+    match block {
+        Block::Paragraph(_) | Block::Subheading(_) => "text",
+        Block::KeyValues(_) => "facts",
+        Block::Table(_) => "tables",
+        Block::Plot(_) | Block::Grid(_) => "plots",
+        Block::Notes(_) => "remarks",
+        Block::Manual(_) => "the manual",
+    }
 }
 
 fn of_block(block: &Block) -> String {
     match block {
-        Block::Paragraph(text) => format!("{}\n", escaped(text)),
+        Block::Paragraph(text) => format!("{}\n", paragraph(text)),
         Block::Subheading(text) => format!("### {}\n", escaped(text)),
         Block::KeyValues(pairs) => pairs
             .iter()
@@ -49,6 +145,9 @@ fn of_block(block: &Block) -> String {
 }
 
 fn of_table(table: &Table) -> String {
+    if table.columns.is_empty() {
+        return String::new();
+    }
     let mut text = String::new();
     if !table.caption.is_empty() {
         text.push_str(&format!("*{}*\n\n", escaped(&table.caption)));
@@ -74,8 +173,8 @@ fn of_table(table: &Table) -> String {
 fn cell(cell: &Cell) -> String {
     let text = escaped(&cell.text);
     match cell.tone {
-        Tone::Warn | Tone::Bad => format!("**{text}**"),
-        Tone::Plain | Tone::Good | Tone::Muted => text,
+        Tone::Warn | Tone::Bad if !text.is_empty() => format!("**{text}**"),
+        _ => text,
     }
 }
 
@@ -105,28 +204,8 @@ fn of_plot(plot: &Plot) -> String {
         }
     };
     format!(
-        "*Plot: {}, {drawn} points{markers}. The HTML report draws it.*\n",
-        escaped(&plot.title)
+        "*Plot: {}, {drawn} points{}. The HTML report draws it.*\n",
+        escaped(&plot.title),
+        escaped(&markers)
     )
-}
-
-/// A manual's own headings go below the section's.
-fn manual(text: &str) -> String {
-    let lines = text.lines().map(|line| match line.starts_with('#') {
-        true => format!("#### {}\n", line.trim_start_matches('#').trim()),
-        false => format!("{line}\n"),
-    });
-    format!("### Manual\n\n{}", lines.collect::<String>())
-}
-
-/// Text that Markdown must not read as markup.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for letter in text.chars() {
-        if matches!(letter, '|' | '*' | '_' | '<' | '>' | '`' | '[' | ']' | '\\') {
-            escaped.push('\\');
-        }
-        escaped.push(if letter == '\n' { ' ' } else { letter });
-    }
-    escaped
 }

@@ -1,5 +1,7 @@
 //! Goldens of every format on the synthetic run. `UPDATE_GOLDENS=1` rewrites them.
 
+mod odd;
+
 use super::build::build;
 use super::document::Block;
 use super::terminal::{self, Look};

@@ -21,6 +21,7 @@ const FLAG_LRO: u32 = 1 << 15;
 /// on its bus are 32 bytes each, after the command.
 const DRIVER_WORDS: usize = 49;
 const DRIVER_NAME: std::ops::Range<usize> = 4..36;
+const DRIVER_FIRMWARE: std::ops::Range<usize> = 68..100;
 const DRIVER_BUS: std::ops::Range<usize> = 100..132;
 /// `struct ethtool_coalesce` is 23 words.
 const COALESCE_WORDS: usize = 23;
@@ -54,6 +55,8 @@ pub struct Coalescing {
 pub struct Link {
     /// Driver: `igb`, `veth`, `bridge`.
     pub driver: Option<String>,
+    /// Its firmware, as the driver spells its version.
+    pub firmware: Option<String>,
     /// The device's place on its bus (`0000:00:03.0`, `usb-…`); none where there is no device.
     pub place: Option<String>,
     /// Maximum transmission unit, in bytes.
@@ -108,9 +111,10 @@ pub fn link(name: &str) -> io::Result<Link> {
     let asked = Asked::new(name)?;
     let mtu = asked.mtu()?;
     let (speed_mbit, is_full_duplex) = asked.settings().unwrap_or_default();
-    let (driver, place) = asked.driver().unwrap_or_default();
+    let [driver, firmware, place] = asked.driver().unwrap_or_default();
     Ok(Link {
         driver,
+        firmware,
         place,
         mtu_bytes: u32::try_from(mtu).ok(),
         speed_mbit,
@@ -188,19 +192,19 @@ impl Asked {
         }
     }
 
-    /// The driver's name and the device's place.
-    fn driver(&self) -> Option<(Option<String>, Option<String>)> {
+    /// The driver's name, its firmware and the device's place.
+    fn driver(&self) -> Option<[Option<String>; 3]> {
         let mut words = [0_u32; DRIVER_WORDS];
         words[0] = GET_DRIVER;
         self.ask(&mut words).ok()?;
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let text = |of: std::ops::Range<usize>| {
             let name = bytes[of].split(|byte| *byte == 0).next()?;
-            (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned())
+            let name = String::from_utf8_lossy(name).trim().to_owned();
+            // Some drivers write that there is none.
+            (!name.is_empty() && name != "N/A").then_some(name)
         };
-        // Some drivers write that there is none.
-        let place = text(DRIVER_BUS).filter(|place| place != "N/A");
-        Some((text(DRIVER_NAME), place))
+        Some([DRIVER_NAME, DRIVER_FIRMWARE, DRIVER_BUS].map(text))
     }
 
     fn coalescing(&self) -> Option<Coalescing> {

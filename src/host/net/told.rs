@@ -9,6 +9,8 @@ use super::{Coalescing, Interface, Offloads};
 pub(crate) struct ToldLink {
     /// Driver.
     pub driver: Option<String>,
+    /// Its firmware.
+    pub firmware: Option<String>,
     /// Place on its bus; none where there is no device.
     pub place: Option<String>,
     /// Maximum transmission unit.
@@ -37,7 +39,7 @@ impl ToldLink {
     }
 
     /// A recorded machine's: a line for each interface, its name and then `key=value` words: `driver`,
-    /// `place`, `mtu`, `speed` (Mbit/s), `duplex` (full, half), `rx_usecs`, `rx_frames`, `tx_usecs`,
+    /// `firmware`, `place`, `mtu`, `speed` (Mbit/s), `duplex` (full, half), `rx_usecs`, `rx_frames`, `tx_usecs`,
     /// `tx_frames`, `adaptive_rx`, `adaptive_tx`, `tso`, `gso`, `gro`, `lro` (on, off). Words that do not
     /// parse are left out.
     pub(crate) fn recorded(text: &str) -> BTreeMap<String, ToldLink> {
@@ -66,6 +68,7 @@ impl ToldLink {
         });
         ToldLink {
             driver: text("driver"),
+            firmware: text("firmware"),
             place: text("place"),
             mtu_bytes: number("mtu").map(u64::from),
             speed_mbit: number("speed").map(u64::from),
@@ -105,6 +108,7 @@ impl From<metal::ethtool::Link> for ToldLink {
     fn from(link: metal::ethtool::Link) -> ToldLink {
         ToldLink {
             driver: link.driver,
+            firmware: link.firmware,
             place: link.place,
             mtu_bytes: link.mtu_bytes.map(u64::from),
             speed_mbit: link.speed_mbit.map(u64::from),

@@ -2,49 +2,99 @@
 
 use crate::report::document::{Audience, Block, Cell, Column, Row, Section, Table};
 use crate::report::values;
-use record::event::PeerHeader;
+use record::event::{Calibration, PeerHeader};
 use record::quantity::{digits, render_bytes};
 use record::run::Run;
 use serde_json::Value;
 
-/// Description of the machine.
+mod parts;
+
+/// Description of the machine, and of the far ends' machines.
 pub(crate) fn section(run: &Run) -> Section {
     let facts = Facts(&run.header.host);
-    let pairs = [
-        ("processor", processor(&facts)),
-        ("processor details", details(&facts)),
-        ("clock", clock(run)),
-        ("memory", memory(&facts)),
-        ("system", system(&facts)),
-        ("machine", virtualisation(&facts)),
-        ("identity", Some(run.header.identity.clone())),
-    ];
-    let here = pairs
-        .into_iter()
-        .filter_map(|(name, text)| Some((name.to_owned(), text.filter(|text| !text.is_empty())?)));
+    let mut pairs = facts_of(&facts, &run.header.calibration);
+    pairs.push(("identity".to_owned(), run.header.identity.clone()));
     let far = run.header.peers.iter();
-    let pairs = here
-        .chain(far.map(|peer| (format!("far end {}", peer.name), far_end(peer))))
-        .collect();
-    let caches = caches(&facts);
+    pairs.extend(far.map(|peer| (format!("far end {}", peer.name), far_end(peer, &facts))));
     let mut blocks = vec![(Audience::Everyone, Block::KeyValues(pairs))];
-    if !caches.rows.is_empty() {
-        let line = caches
-            .rows
-            .iter()
-            .map(|row| format!("{} {}", row.cells[0].text, row.cells[1].text))
-            .collect::<Vec<_>>()
-            .join(", ");
-        let pair = vec![("caches".to_owned(), line)];
-        blocks.push((Audience::Terminal, Block::KeyValues(pair)));
-        blocks.push((Audience::Page, Block::Table(caches)));
+    let caches = caches(&facts);
+    let line = caches
+        .rows
+        .iter()
+        .map(|row| format!("{} {}", row.cells[0].text, row.cells[1].text))
+        .collect::<Vec<_>>()
+        .join(", ");
+    let unread = parts::unread(&facts);
+    let names: Vec<&str> = unread.iter().map(|(name, _)| name.as_str()).collect();
+    let brief: Vec<(String, String)> = [
+        ("caches", line),
+        ("storage", parts::storage(&facts)),
+        ("network", parts::network(&facts)),
+        ("not readable here", names.join(", ")),
+    ]
+    .into_iter()
+    .filter(|(_, text)| !text.is_empty())
+    .map(|(name, text)| (name.to_owned(), text))
+    .collect();
+    if !brief.is_empty() {
+        blocks.push((Audience::Terminal, Block::KeyValues(brief)));
     }
-    blocks.extend(dimms(&facts).map(|table| (Audience::Page, Block::Table(table))));
+    blocks.extend(in_detail(&facts));
+    for peer in &run.header.peers {
+        let facts = Facts(&peer.host);
+        let heading = format!("Far end {}", peer.name);
+        blocks.push((Audience::Page, Block::Subheading(heading)));
+        let mut pairs = facts_of(&facts, &peer.calibration);
+        pairs.push(("identity".to_owned(), peer.identity.clone()));
+        blocks.push((Audience::Page, Block::KeyValues(pairs)));
+        blocks.extend(in_detail(&facts));
+    }
     Section {
         id: "machine".to_owned(),
         heading: "Machine".to_owned(),
         blocks,
     }
+}
+
+/// What can be said of a machine in a line each.
+fn facts_of(facts: &Facts, clocks: &Calibration) -> Vec<(String, String)> {
+    let pairs = [
+        ("processor", processor(facts)),
+        ("processor details", details(facts)),
+        ("clock", clock(clocks)),
+        ("memory", memory(facts)),
+        ("memory modules", parts::modules(facts)),
+        ("I/O bus", parts::bus(facts)),
+        ("system", system(facts)),
+        ("machine", virtualisation(facts)),
+    ];
+    pairs
+        .into_iter()
+        .filter_map(|(name, text)| Some((name.to_owned(), text.filter(|text| !text.is_empty())?)))
+        .collect()
+}
+
+/// Its parts in tables, and what of them nobody could read.
+fn in_detail(facts: &Facts) -> Vec<(Audience, Block)> {
+    let tables = [
+        Some(caches(facts)),
+        parts::dimms(facts),
+        parts::functions(facts),
+        parts::disks(facts),
+        parts::cards(facts),
+    ];
+    let tables = tables.into_iter().flatten();
+    let mut blocks: Vec<(Audience, Block)> = tables
+        .filter(|table| !table.rows.is_empty())
+        .map(|table| (Audience::Page, Block::Table(table)))
+        .collect();
+    let unread = parts::unread(facts);
+    if !unread.is_empty() {
+        let heading = "Not readable here, and why".to_owned();
+        blocks.push((Audience::Page, Block::Subheading(heading)));
+        blocks.push((Audience::Page, Block::KeyValues(unread)));
+    }
+    blocks
 }
 
 /// Everything the environment said, by name.
@@ -79,13 +129,21 @@ pub(crate) fn environment(run: &Run) -> Section {
 }
 
 /// A far end on another host, in a line.
-fn far_end(peer: &PeerHeader) -> String {
+fn far_end(peer: &PeerHeader, here: &Facts) -> String {
     let facts = Facts(&peer.host);
+    let link = match (parts::only_card(here), parts::only_card(&facts)) {
+        (None, None) => None,
+        (here, there) => {
+            let name = |card: Option<String>| card.unwrap_or_else(|| "one of several".to_owned());
+            Some(format!("link from {} to {}", name(here), name(there)))
+        }
+    };
     let parts = [
         processor(&facts),
         system(&facts),
         virtualisation(&facts),
         Some(format!("data at {}", peer.address)),
+        link,
         Some(format!("plumb {} by {}", peer.plumb, peer.url)),
         Some(format!("identity {}", peer.identity)),
     ];
@@ -170,16 +228,19 @@ fn details(facts: &Facts) -> Option<String> {
     ])
 }
 
-fn clock(run: &Run) -> Option<String> {
-    let clocks = &run.header.calibration;
-    Some(format!(
-        "core {} ({}), counter {} ({}), one cycle {} ns",
-        values::clock(clocks.core_hz),
-        clocks.core_source,
-        values::clock(clocks.counter_hz),
-        clocks.source,
-        digits(1e9 / clocks.core_hz)
-    ))
+fn clock(clocks: &Calibration) -> Option<String> {
+    // The figures of a report may come without any clock.
+    let is_known = clocks.core_hz.is_finite() && clocks.core_hz > 0.0;
+    is_known.then(|| {
+        format!(
+            "core {} ({}), counter {} ({}), one cycle {} ns",
+            values::clock(clocks.core_hz),
+            clocks.core_source,
+            values::clock(clocks.counter_hz),
+            clocks.source,
+            digits(1e9 / clocks.core_hz)
+        )
+    })
 }
 
 fn memory(facts: &Facts) -> Option<String> {
@@ -228,6 +289,8 @@ fn virtualisation(facts: &Facts) -> Option<String> {
 }
 
 fn caches(facts: &Facts) -> Table {
+    // Where the kernel states no policy, the firmware may.
+    let firmware = |level: &Value| facts.text(&format!("/devices/write_policies/{level}"));
     let rows = facts.list("/cache/levels").iter().filter_map(|cache| {
         let kind = match cache["kind"].as_str()? {
             "data" => "d",
@@ -244,7 +307,10 @@ fn caches(facts: &Facts) -> Table {
             Cell::plain(
                 number("line_bytes").map_or_else(|| "-".to_owned(), |line| format!("{line} B")),
             ),
-            Cell::plain(cache["write_policy"].as_str().unwrap_or("-")),
+            Cell::plain(match cache["write_policy"].as_str() {
+                Some(policy) => policy.to_owned(),
+                None => firmware(&cache["level"]).unwrap_or_else(|| "-".to_owned()),
+            }),
             Cell::plain(number("sharers").unwrap_or_else(|| "-".to_owned())),
         ]))
     });
@@ -260,37 +326,4 @@ fn caches(facts: &Facts) -> Table {
         ],
         rows: rows.collect(),
     }
-}
-
-/// Memory modules: whatever scalar facts the firmware tells of each.
-fn dimms(facts: &Facts) -> Option<Table> {
-    let dimms: Vec<&serde_json::Map<String, Value>> = facts
-        .list("/memory/dimms")
-        .iter()
-        .filter_map(Value::as_object)
-        .collect();
-    let names: Vec<&String> = dimms.first()?.keys().collect();
-    let cell = |value: &Value| match value {
-        Value::Null => Cell::plain("-"),
-        Value::String(text) => Cell::plain(text.clone()),
-        other => Cell::plain(other.to_string()),
-    };
-    Some(Table {
-        caption: "Memory modules, as the firmware states them".to_owned(),
-        columns: names
-            .iter()
-            .map(|name| Column::text(&name.replace('_', " ")))
-            .collect(),
-        rows: dimms
-            .iter()
-            .map(|dimm| {
-                Row::of(
-                    names
-                        .iter()
-                        .map(|name| cell(dimm.get(*name).unwrap_or(&Value::Null)))
-                        .collect(),
-                )
-            })
-            .collect(),
-    })
 }
