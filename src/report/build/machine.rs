@@ -172,6 +172,9 @@ fn details(facts: &Facts) -> Option<String> {
 
 fn clock(run: &Run) -> Option<String> {
     let clocks = &run.header.calibration;
+    if run.header.is_published() {
+        return Some(clocks.notes.join("; "));
+    }
     Some(format!(
         "core {} ({}), counter {} ({}), one cycle {} ns",
         values::clock(clocks.core_hz),

@@ -52,13 +52,23 @@ fn summary(run: &Run, figures: &[Figure], findings: &[Finding]) -> String {
             .filter(|figure| figure.outcome == ending)
             .count()
     };
+    let prior = score(figures, PredictionKind::Prior).all;
+    if run.header.is_published() {
+        return format!(
+            "{} figures as their report prints them, {} plots or tables that its text file lacks; {} of \
+             its own {} estimates hold.",
+            count(Ending::Measured),
+            count(Ending::Skipped),
+            percent(prior.inside_share().unwrap_or(0.0)),
+            prior.figures
+        );
+    }
     let mut parts = vec![format!(
         "{} figures measured, {} skipped, {} failed",
         count(Ending::Measured),
         count(Ending::Skipped),
         count(Ending::Failed)
     )];
-    let prior = score(figures, PredictionKind::Prior).all;
     if let Some(inside) = prior.inside_share() {
         parts.push(format!(
             "{} of {} predictions made from the hardware description alone hold",
