@@ -53,7 +53,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "record",
         ],
     ),
-    ("published", &["record"]),
+    ("published", &["experiment", "experiments", "host", "record"]),
     ("analysis", &["record", "stats"]),
     ("report", &["analysis", "record"]),
 ];

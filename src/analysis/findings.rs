@@ -48,8 +48,12 @@ pub(crate) struct Finding {
     pub(crate) text: String,
 }
 
-/// All findings of a run, errors first, otherwise in the order of the report.
+/// All findings of a run, errors first, otherwise in the order of the report; none of a published
+/// machine, of which nobody can look at anything again.
 pub(crate) fn findings(run: &Run, figures: &[Figure]) -> Vec<Finding> {
+    if run.header.is_published() {
+        return Vec::new();
+    }
     let mut all = Vec::new();
     all.extend(of_run(run));
     all.extend(of_rounds(run));

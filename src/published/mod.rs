@@ -1,18 +1,49 @@
 //! The machines of the published reports R0 to R4 as runs that anyone can compare with: figures as
 //! they were printed, each with its source and statistic.
+//!
+//! Every figure of every table stands here, and those that only a text gives; a file has the tables of
+//! one report. A figure that a case of the catalogue measures as well has that case's key. What else is
+//! printed, and a second reading of a figure (text against table), stands beside it under
+//! `as_reported=…`. Slips are noted on the figures that they concern. What the reports themselves
+//! expected is the prior prediction of the figure.
 
+mod build;
+mod r0;
+mod r1;
+mod r1_files;
+mod r2;
+mod r3;
+mod r4;
+pub(crate) mod table;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use build::case_of;
 use record::run::Run;
+use table::Report;
 
 /// What their names begin with.
 const PREFIX: &str = "published/";
 
+/// The machines.
+pub(crate) static REPORTS: &[&Report] = &[
+    &r0::REPORT,
+    &r1::REPORT,
+    &r2::REPORT,
+    &r3::REPORT,
+    &r4::E6300,
+    &r4::MAGNY_COURS,
+];
+
 /// The names of the machines, as they are typed: `published/r0-i7-3770k` …
 pub fn names() -> Vec<String> {
-    Vec::new()
+    let names = REPORTS.iter().map(|report| report.name);
+    names.map(|name| format!("{PREFIX}{name}")).collect()
 }
 
 /// The run of a machine; `None` for a name that is none of [`names`].
 pub fn run(name: &str) -> Option<Run> {
-    let _machine = name.strip_prefix(PREFIX)?;
-    None
+    let machine = name.strip_prefix(PREFIX)?;
+    let report = REPORTS.iter().find(|report| report.name == machine)?;
+    Some(build::run(name, report))
 }

@@ -77,6 +77,10 @@ pub(crate) fn of_figure(figure: &Figure) -> Option<Shown> {
 /// A predicted interval, `60 – 120 ns`: both ends in the scale of the upper one and to the same
 /// place.
 pub(crate) fn range(range: &Range, unit: Unit) -> String {
+    // A published machine's estimate may be one number.
+    if range.low == range.high {
+        return render(range.likely, unit);
+    }
     if range.low > 0.0 && range.high / range.low > FAR_APART {
         return format!("{} – {}", render(range.low, unit), render(range.high, unit));
     }

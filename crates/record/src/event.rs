@@ -75,6 +75,17 @@ pub struct Header {
     pub calibration: Calibration,
 }
 
+/// The preset of a run whose figures were published by others: a report's machine.
+pub const PUBLISHED: &str = "published";
+
+impl Header {
+    /// Whether its figures were published by others and not measured by plumb: without rounds, and
+    /// with clocks that the report states instead of calibrated ones.
+    pub fn is_published(&self) -> bool {
+        self.options.preset == PUBLISHED
+    }
+}
+
 /// A far end on another host, as its agent told of it when the run began.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PeerHeader {

@@ -139,8 +139,14 @@ fn tables(planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<(Audience, Ta
             }
         }
     }
+    // Only of a published machine.
+    let all_derived = planned.metrics.iter().all(|metric| metric.derived);
+    let what = match all_derived {
+        true => "As the report prints them",
+        false => "Derived from several cases",
+    };
     for alike in by_parameters(&derived) {
-        let table = table(planned, &alike, "Derived from several cases");
+        let table = table(planned, &alike, what);
         tables.push((Audience::Everyone, table));
     }
     tables
@@ -352,13 +358,14 @@ fn discussion(run: &Run, figures: &[&Figure]) -> Vec<(Severity, String)> {
         let name = name(figure);
         let causes = causes::of(run, figure);
         if let Some(verdict) = missed(figure) {
-            let causes = match causes.is_empty() {
-                true => "nothing in the recorded environment explains it".to_owned(),
-                false => format!("candidate causes: {}", causes.join("; ")),
+            let causes = match (run.header.is_published(), causes.is_empty()) {
+                (true, _) => String::new(),
+                (false, true) => "; nothing in the recorded environment explains it".to_owned(),
+                (false, false) => format!("; candidate causes: {}", causes.join("; ")),
             };
             notes.push((
                 Severity::Note,
-                format!("{name}: {}; {causes}.", verdict.text()),
+                format!("{name}: {}{causes}.", verdict.text()),
             ));
         }
         for note in &figure.notes {

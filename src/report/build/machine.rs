@@ -2,7 +2,7 @@
 
 use crate::report::document::{Audience, Block, Cell, Column, Row, Section, Table};
 use crate::report::values;
-use record::event::{Calibration, PeerHeader};
+use record::event::{Calibration, PUBLISHED, PeerHeader};
 use record::quantity::{digits, render_bytes};
 use record::run::Run;
 use serde_json::Value;
@@ -229,7 +229,10 @@ fn details(facts: &Facts) -> Option<String> {
 }
 
 fn clock(clocks: &Calibration) -> Option<String> {
-    // The figures of a report may come without any clock.
+    // The figures of a published report come without a calibrated clock.
+    if clocks.source == PUBLISHED {
+        return Some(clocks.notes.join("; "));
+    }
     let is_known = clocks.core_hz.is_finite() && clocks.core_hz > 0.0;
     is_known.then(|| {
         format!(

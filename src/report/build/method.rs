@@ -12,14 +12,40 @@ pub(crate) fn section(run: &Run) -> Section {
     Section {
         id: "method".to_owned(),
         heading: "Methodology and calibration".to_owned(),
-        blocks: vec![
-            (Audience::Page, Block::Paragraph(HOW.to_owned())),
-            (Audience::Page, Block::KeyValues(calibration(run))),
-            (Audience::Page, Block::Subheading("The run".to_owned())),
-            (Audience::Page, Block::KeyValues(the_run(run))),
-            (Audience::Page, Block::KeyValues(disturbance(&health(run)))),
-        ],
+        blocks: match run.header.is_published() {
+            true => published(run),
+            false => vec![
+                (Audience::Page, Block::Paragraph(HOW.to_owned())),
+                (Audience::Page, Block::KeyValues(calibration(run))),
+                (Audience::Page, Block::Subheading("The run".to_owned())),
+                (Audience::Page, Block::KeyValues(the_run(run))),
+                (Audience::Page, Block::KeyValues(disturbance(&health(run)))),
+            ],
+        },
     }
+}
+
+const HOW_PUBLISHED: &str = "These figures were printed by others and not measured by plumb. Each stands \
+    as its report prints it, with its source, its statistic and what is known to be wrong with it; where \
+    text and table disagree, both readings stand. Predictions are the report's own. There are no rounds, \
+    so there are no intervals. Cases with `as_reported` are what no case of the catalogue measures.";
+
+/// Of a report's machine: what it says of itself.
+fn published(run: &Run) -> Vec<(Audience, Block)> {
+    let header = &run.header;
+    let told = ["report", "clocks"].into_iter().filter_map(|name| {
+        let text = header.environment.get(name)?;
+        Some(pair(name, text.clone()))
+    });
+    let mut pairs: Vec<(String, String)> = told.collect();
+    pairs.push(pair("dated", header.started.clone()));
+    vec![
+        (
+            Audience::Everyone,
+            Block::Paragraph(HOW_PUBLISHED.to_owned()),
+        ),
+        (Audience::Page, Block::KeyValues(pairs)),
+    ]
 }
 
 const HOW: &str = "Each round of a series is a fresh process on a pinned CPU, with fresh memory, \

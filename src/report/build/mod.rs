@@ -17,6 +17,7 @@ use crate::analysis::findings::{Finding, findings};
 use crate::analysis::health::health;
 use crate::analysis::score::score;
 use record::event::{Ending, PredictionKind};
+use record::quantity::digits;
 use record::run::Run;
 
 /// The whole report of a run.
@@ -52,13 +53,16 @@ fn summary(run: &Run, figures: &[Figure], findings: &[Finding]) -> String {
             .filter(|figure| figure.outcome == ending)
             .count()
     };
+    let prior = score(figures, PredictionKind::Prior).all;
+    if run.header.is_published() {
+        return published(count(Ending::Measured), count(Ending::Skipped), figures);
+    }
     let mut parts = vec![format!(
         "{} figures measured, {} skipped, {} failed",
         count(Ending::Measured),
         count(Ending::Skipped),
         count(Ending::Failed)
     )];
-    let prior = score(figures, PredictionKind::Prior).all;
     if let Some(inside) = prior.inside_share() {
         parts.push(format!(
             "{} of {} predictions made from the hardware description alone hold",
@@ -75,5 +79,31 @@ fn summary(run: &Run, figures: &[Figure], findings: &[Finding]) -> String {
         ));
     }
     parts.push(format!("{} findings", findings.len()));
+    format!("{}.", parts.join("; "))
+}
+
+/// Of a report's machine: most of its estimates are single numbers, which cannot hold, so it is told
+/// how far off they are.
+fn published(printed: usize, lacking: usize, figures: &[Figure]) -> String {
+    let off = figures.iter().filter_map(|figure| {
+        let likely = figure.prior.as_ref()?.prediction.range?.likely;
+        let ratio = figure.value? / likely;
+        Some(ratio.max(1.0 / ratio))
+    });
+    let mut off: Vec<f64> = off.collect();
+    off.sort_by(f64::total_cmp);
+    let mut parts = vec![format!("{printed} figures as their report prints them")];
+    if lacking > 0 {
+        parts.push(format!(
+            "{lacking} plots or tables that its text file lacks"
+        ));
+    }
+    if let Some(median) = off.get(off.len() / 2) {
+        parts.push(format!(
+            "its own {} estimates are off by a factor of {} in the median",
+            off.len(),
+            digits(*median)
+        ));
+    }
     format!("{}.", parts.join("; "))
 }

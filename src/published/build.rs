@@ -1,0 +1,322 @@
+//! From the tables of a report to a run.
+
+use super::table::{Report, Row, Table};
+use crate::experiment::Role;
+use crate::experiments::{FAMILIES, find};
+use crate::host::{Host, Root};
+use record::FORMAT;
+use record::event::{
+    Calibration, Derived, End, Ending, Event, Footer, Header, Options, Outcome, PUBLISHED, Plan,
+    PlannedExperiment, Prediction, PredictionEvent, PredictionKind, Range,
+};
+use record::key::{CaseId, Value};
+use record::run::Run;
+use record::unit::Unit;
+use std::collections::BTreeMap;
+
+/// The parameter of a case that no case of the catalogue measures, or of a second reading.
+const AS_REPORTED: &str = "as_reported";
+
+/// Parameters of such cases that no card has, with their docs and units.
+const OWN: &[(&str, &str, Option<Unit>)] = &[
+    ("sample", "number of the sample in the report's table", None),
+    ("event", "number of the row in the report's table", None),
+    (
+        "asked",
+        "bytes that the program was asked to send",
+        Some(Unit::B),
+    ),
+    ("file_bytes", "size of the file", Some(Unit::B)),
+    (
+        AS_REPORTED,
+        "what the report measured or which of its readings this is, where no case of the catalogue \
+         is the same",
+        None,
+    ),
+];
+
+/// The run of a report's machine.
+pub(super) fn run(name: &str, report: &'static Report) -> Run {
+    let mut run = Run::new(header(name, report));
+    run.push(Event::Plan(Box::new(plan(report))));
+    for table in report.tables() {
+        for row in table.rows {
+            let case = case_of(table, row);
+            if let Some(prediction) = prediction(report, table, row, &case) {
+                run.push(Event::Prediction(prediction));
+            }
+            if let Some(figure) = figure(report, table, row, &case) {
+                run.push(Event::Derived(figure));
+            }
+        }
+    }
+    for (experiment, symbol, what) in report.missing {
+        run.push(Event::Outcome(Outcome {
+            experiment: (*experiment).to_owned(),
+            case: Some(CaseId::new().with(AS_REPORTED, *symbol)),
+            outcome: Ending::Skipped,
+            reason: Some(format!("the text file of the report lacks it: {what}")),
+        }));
+    }
+    run.push(Event::Footer(Footer {
+        finished: report.dated.to_owned(),
+        elapsed_s: 0.0,
+        end: End::Complete,
+        counter_drift: None,
+        eta_after_first_pass_s: None,
+        session_cpu_s: 0.0,
+        session_peak_bytes: 0,
+    }));
+    run
+}
+
+/// The case of a row: its parameters in the card's order, then its own ones.
+pub(crate) fn case_of(table: &Table, row: &Row) -> CaseId {
+    let order: Vec<&str> = find(table.experiment)
+        .iter()
+        .flat_map(|experiment| experiment.card().params)
+        .map(|param| param.name)
+        .chain(OWN.iter().map(|(name, ..)| *name))
+        .collect();
+    let fixed = table
+        .case
+        .split(',')
+        .filter_map(|part| part.split_once('='));
+    let mut parts: Vec<(&str, &str)> = fixed
+        .chain([(table.varies, row.at), (AS_REPORTED, row.reading)])
+        .filter(|(_, value)| !value.is_empty())
+        .collect();
+    parts.sort_by_key(|(name, _)| order.iter().position(|have| have == name));
+    let value = |text: &str| match text.parse::<u64>() {
+        Ok(number) => Value::from(number),
+        Err(_) => Value::from(text),
+    };
+    let with = |id: CaseId, (name, text): &(&str, &str)| id.with(name, value(text));
+    parts.iter().fold(CaseId::new(), with)
+}
+
+fn header(name: &str, report: &Report) -> Header {
+    let host = Host::read(&Root::tree(report.tree));
+    let mut environment: BTreeMap<String, String> = report
+        .environment
+        .iter()
+        .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
+        .collect();
+    environment.insert(
+        "report".to_owned(),
+        format!("{}: {}", report.report, report.work),
+    );
+    environment.insert("clocks".to_owned(), report.clocks.to_owned());
+    Header {
+        format: FORMAT,
+        plumb: env!("CARGO_PKG_VERSION").to_owned(),
+        rustc: String::new(),
+        profile: String::new(),
+        target: String::new(),
+        target_features: String::new(),
+        run: name.to_owned(),
+        started: report.dated.to_owned(),
+        seed: 0,
+        options: Options {
+            preset: PUBLISHED.to_owned(),
+            ..Options::default()
+        },
+        cpus: vec![report.cpu],
+        identity: name.to_owned(),
+        host: serde_json::to_value(&host).unwrap_or_default(),
+        environment,
+        peers: Vec::new(),
+        calibration: Calibration {
+            source: PUBLISHED.to_owned(),
+            counter_hz: report.counter_hz.unwrap_or(0.0),
+            counter_error: 0.0,
+            windows_hz: Vec::new(),
+            resolution_ns: 0.0,
+            pair_cost_ns: 0.0,
+            vdso_falls_back: false,
+            core_hz: report.core_hz.unwrap_or(0.0),
+            core_source: PUBLISHED.to_owned(),
+            multiply_cycles: None,
+            cpu: report.cpu,
+            notes: vec![report.clocks.to_owned()],
+        },
+    }
+}
+
+/// The experiments of the catalogue that have a figure or miss a plot, in its order.
+fn plan(report: &'static Report) -> Plan {
+    let cards = FAMILIES
+        .iter()
+        .flat_map(|family| family.experiments)
+        .map(|experiment| experiment.card());
+    let experiments = cards.filter_map(|card| {
+        let tables: Vec<&Table> = report
+            .tables()
+            .filter(|table| table.experiment == card.id)
+            .collect();
+        let misses = report.missing.iter().any(|(id, ..)| *id == card.id);
+        if tables.is_empty() && !misses {
+            return None;
+        }
+        let mut derived: Vec<CaseId> = Vec::new();
+        for (table, row) in rows(&tables) {
+            let case = case_of(table, row);
+            if !derived.contains(&case) {
+                derived.push(case);
+            }
+        }
+        let metrics = card.metrics.iter().cloned().map(|mut metric| {
+            metric.derived = true;
+            metric
+        });
+        let mut params: Vec<(String, String)> = card
+            .params
+            .iter()
+            .filter(|param| param.role == Role::Case)
+            .map(|param| (param.name.to_owned(), param.doc.to_owned()))
+            .collect();
+        let own = OWN
+            .iter()
+            .filter(|(name, ..)| derived.iter().any(|case| case.get(name).is_some()));
+        params.extend(own.map(|(name, doc, _)| ((*name).to_owned(), (*doc).to_owned())));
+        let units = card
+            .params
+            .iter()
+            .filter_map(|param| Some((param.name, param.domain.unit()?)))
+            .chain(
+                OWN.iter()
+                    .filter_map(|(name, _, unit)| Some((*name, (*unit)?))),
+            );
+        Some(PlannedExperiment {
+            id: card.id.to_owned(),
+            title: card.title.to_owned(),
+            manual: manual(report, card.id, &tables),
+            metrics: metrics.collect(),
+            params,
+            units: units.map(|(name, unit)| (name.to_owned(), unit)).collect(),
+            view: card.view.view(),
+            repeat: card.repeat,
+            isolation: card.isolation,
+            after: Vec::new(),
+            series: Vec::new(),
+            derived,
+            skipped: None,
+        })
+    });
+    Plan {
+        experiments: experiments.collect(),
+        stages: Vec::new(),
+        looks: Vec::new(),
+        eta_s: 0.0,
+    }
+}
+
+fn rows<'tables>(
+    tables: &'tables [&'static Table],
+) -> impl Iterator<Item = (&'static Table, &'static Row)> {
+    tables
+        .iter()
+        .flat_map(|table| table.rows.iter().map(move |row| (*table, row)))
+}
+
+/// How the report measured, and where its figures stand: in place of the experiment's manual, which
+/// tells of another method.
+fn manual(report: &Report, experiment: &str, tables: &[&Table]) -> String {
+    let method = report
+        .methods
+        .iter()
+        .find(|(id, _)| *id == experiment)
+        .map_or("It is not told.", |(_, text)| text);
+    let mut text = format!(
+        "# {experiment} in {}\n\n## Method\n\n{method}\n\n## Sources\n\n",
+        report.report
+    );
+    for table in tables {
+        let about = provenance(report, table);
+        let note = match table.note {
+            "" => String::new(),
+            note => format!("; {note}"),
+        };
+        text.push_str(&format!("- `{}`: {about}{note}.\n", table.metric));
+    }
+    for (_, _, what) in report.missing.iter().filter(|(id, ..)| *id == experiment) {
+        text.push_str(&format!("- Not in the text file: {what}.\n"));
+    }
+    text
+}
+
+/// Source, statistic and conversion of a table's figures.
+fn provenance(report: &Report, table: &Table) -> String {
+    let mut text = format!("{}, {}", table.source, table.statistic);
+    if let Some(n) = table.n.filter(|_| !table.statistic.contains("(ours)")) {
+        text.push_str(&format!(" of {n}"));
+    }
+    if !table.printed.name().is_empty() {
+        text.push_str(&format!(", printed in {}", table.printed.name()));
+    }
+    if let Some(conversion) = table.printed.conversion(report.counter_hz) {
+        text.push_str(&format!(" ({conversion})"));
+    }
+    text
+}
+
+fn figure(report: &Report, table: &Table, row: &Row, case: &CaseId) -> Option<Derived> {
+    let value = table.printed.base(row.figure, report.counter_hz)? / table.of;
+    let mut at: BTreeMap<String, Value> = BTreeMap::new();
+    let mut tell = |name: &str, text: String| {
+        if !text.is_empty() {
+            at.insert(name.to_owned(), Value::from(text));
+        }
+    };
+    tell("source", format!("{} {}", report.report, table.source));
+    tell("statistic", table.statistic.to_owned());
+    let printed = format!("{} {}", row.figure, table.printed.name());
+    tell("printed", printed.trim_end().to_owned());
+    tell("printed_also", row.also.to_owned());
+    tell("deviation_printed", row.deviation.to_owned());
+    tell(
+        "converted",
+        table
+            .printed
+            .conversion(report.counter_hz)
+            .unwrap_or_default(),
+    );
+    if let Some(n) = table.n {
+        at.insert("n".to_owned(), Value::from(n));
+    }
+    let notes = [row.note, table.note];
+    let notes = notes.into_iter().filter(|note| !note.is_empty());
+    Some(Derived {
+        experiment: table.experiment.to_owned(),
+        case: case.clone(),
+        metric: table.metric.to_owned(),
+        value,
+        ci: None,
+        confidence: None,
+        presence: 1.0,
+        at,
+        notes: notes.map(str::to_owned).collect(),
+    })
+}
+
+/// What the report itself expected.
+fn prediction(report: &Report, table: &Table, row: &Row, case: &CaseId) -> Option<PredictionEvent> {
+    let base = |value: f64| Some(table.printed.base(value, report.counter_hz)? / table.of);
+    let [low, likely, high] = row.estimate?;
+    Some(PredictionEvent {
+        experiment: table.experiment.to_owned(),
+        case: case.clone(),
+        metric: table.metric.to_owned(),
+        of: PredictionKind::Prior,
+        prediction: Prediction {
+            range: Some(Range {
+                low: base(low)?,
+                likely: base(likely)?,
+                high: base(high)?,
+            }),
+            because: format!("{}'s own estimate: {}", report.report, table.because),
+            bound: None,
+        },
+        at: BTreeMap::new(),
+    })
+}

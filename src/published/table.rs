@@ -1,0 +1,257 @@
+//! The shape of the tables: what a report prints, in the units in which it prints it.
+
+use record::unit::Unit;
+
+/// A machine of a report, with all that the report prints of it.
+pub(crate) struct Report {
+    /// Name after `published/`.
+    pub name: &'static str,
+    /// `R0` to `R4`.
+    pub report: &'static str,
+    /// Who wrote it, and for what.
+    pub work: &'static str,
+    /// When, as far as it tells.
+    pub dated: &'static str,
+    /// The machine, composed from the report and public data (see the head of the text).
+    pub tree: &'static str,
+    /// CPU that was measured on, as far as it tells.
+    pub cpu: usize,
+    /// What the counter ticks at, whatever the core clock is held at; `None` where nothing is told in ticks.
+    pub counter_hz: Option<f64>,
+    /// Core clock that the report states.
+    pub core_hz: Option<f64>,
+    /// Both clocks in a sentence.
+    pub clocks: &'static str,
+    /// Conditions that the report states, by name.
+    pub environment: &'static [(&'static str, &'static str)],
+    /// How an experiment was done, in our words: (experiment, text).
+    pub methods: &'static [(&'static str, &'static str)],
+    /// The figures.
+    pub tables: &'static [&'static [Table]],
+    /// What the text file of the report does not contain: (experiment, symbol, what).
+    pub missing: &'static [(&'static str, &'static str, &'static str)],
+}
+
+impl Report {
+    /// All its tables.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &'static Table> {
+        self.tables.iter().copied().flatten()
+    }
+}
+
+/// Rows of one table of a report that share all but a parameter and the figure.
+pub(crate) struct Table {
+    /// Where the figures stand.
+    pub source: &'static str,
+    /// What each of them is: `mean`, `median`, `best`, …
+    pub statistic: &'static str,
+    /// Of how many repetitions, where told.
+    pub n: Option<u64>,
+    /// Experiment and metric that are nearest.
+    pub experiment: &'static str,
+    /// See `experiment`.
+    pub metric: &'static str,
+    /// Parameters that every row has, as `name=value,…`, in any order.
+    pub case: &'static str,
+    /// The parameter that differs.
+    pub varies: &'static str,
+    /// Unit of figures, deviations and estimates.
+    pub printed: Printed,
+    /// Operations in one printed figure: 2 for a round trip of which the metric is half.
+    pub of: f64,
+    /// The rows.
+    pub rows: &'static [Row],
+    /// What must be known of all of them.
+    pub note: &'static str,
+    /// What the report's own estimates rest on, in our words.
+    pub because: &'static str,
+    /// Whether the score of the laws has them.
+    pub scored: bool,
+}
+
+/// What a table has where it says nothing else.
+pub(crate) const TABLE: Table = Table {
+    source: "",
+    statistic: "mean",
+    n: None,
+    experiment: "",
+    metric: "",
+    case: "",
+    varies: "",
+    printed: Printed::Ticks,
+    of: 1.0,
+    rows: &[],
+    note: "",
+    because: "",
+    scored: false,
+};
+
+/// One figure with what stands beside it.
+#[derive(Clone, Copy)]
+pub(crate) struct Row {
+    /// Value of the parameter that varies; empty where there is none.
+    pub at: &'static str,
+    /// The figure as printed.
+    pub figure: f64,
+    /// Its standard deviation as printed, with further printings of it.
+    pub deviation: &'static str,
+    /// The report's own estimate: low, likely, high, in the figure's unit.
+    pub estimate: Option<[f64; 3]>,
+    /// The same figure in other units, as printed.
+    pub also: &'static str,
+    /// What is wrong with it, or must be known of it alone.
+    pub note: &'static str,
+    /// Symbol of `as_reported`: no case of the catalogue is what was measured, or it is a second
+    /// reading of what another row has.
+    pub reading: &'static str,
+}
+
+/// A row.
+pub(crate) const fn row(at: &'static str, figure: f64) -> Row {
+    Row {
+        at,
+        figure,
+        deviation: "",
+        estimate: None,
+        also: "",
+        note: "",
+        reading: "",
+    }
+}
+
+impl Row {
+    /// With a standard deviation.
+    pub(crate) const fn sd(self, deviation: &'static str) -> Row {
+        Row { deviation, ..self }
+    }
+
+    /// With an estimate that is one number.
+    pub(crate) const fn est(self, likely: f64) -> Row {
+        self.within(likely, likely, likely)
+    }
+
+    /// With an estimate that is an interval.
+    pub(crate) const fn within(self, low: f64, likely: f64, high: f64) -> Row {
+        Row {
+            estimate: Some([low, likely, high]),
+            ..self
+        }
+    }
+
+    /// With other printings of the same figure.
+    pub(crate) const fn also(self, also: &'static str) -> Row {
+        Row { also, ..self }
+    }
+
+    /// With a note of its own.
+    pub(crate) const fn note(self, note: &'static str) -> Row {
+        Row { note, ..self }
+    }
+
+    /// As a reading of its own.
+    pub(crate) const fn read(self, reading: &'static str) -> Row {
+        Row { reading, ..self }
+    }
+
+    /// How many printed numbers it holds: the figure, its other printings, deviations, the estimate.
+    #[cfg(test)]
+    pub(crate) fn printed_numbers(&self) -> usize {
+        let listed = |text: &str| text.split(';').filter(|part| !part.is_empty()).count();
+        1 + listed(self.also) + listed(self.deviation) + usize::from(self.estimate.is_some())
+    }
+}
+
+/// A unit as printed. Sizes that are printed as GB are taken as powers of two, rates as powers of ten.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Printed {
+    /// Ticks of the machine's counter, which the reports call cycles.
+    Ticks,
+    /// Times.
+    Ns,
+    /// See `Ns`.
+    Us,
+    /// See `Ns`.
+    Ms,
+    /// Time for a byte.
+    NsPerByte,
+    /// Rates of bytes.
+    MbPerS,
+    /// See `MbPerS`.
+    GbPerS,
+    /// See `MbPerS`.
+    GbitPerS,
+    /// See `MbPerS`.
+    MbitPerS,
+    /// See `MbPerS`.
+    KbitPerS,
+    /// Sizes.
+    Bytes,
+    /// See `Bytes`.
+    Gb,
+    /// Frequency.
+    Hz,
+    /// 10^9 operations a second.
+    GOps,
+    /// 10^9 floating-point operations a second.
+    GFlops,
+    /// A share in per cent.
+    Percent,
+    /// A ratio.
+    Ratio,
+}
+
+impl Printed {
+    /// Its spelling, the unit of the metrics that it becomes, and base units in one of it (ticks aside).
+    const fn row(self) -> (&'static str, Unit, f64) {
+        match self {
+            Printed::Ticks => ("cycles", Unit::Ns, f64::NAN),
+            Printed::Ns => ("ns", Unit::Ns, 1.0),
+            Printed::Us => ("µs", Unit::Ns, 1e3),
+            Printed::Ms => ("ms", Unit::Ns, 1e6),
+            Printed::NsPerByte => ("ns/byte", Unit::NsPerB, 1.0),
+            Printed::MbPerS => ("MB/s", Unit::BPerS, 1e6),
+            Printed::GbPerS => ("GB/s", Unit::BPerS, 1e9),
+            Printed::GbitPerS => ("Gbit/s", Unit::BPerS, 1e9 / 8.0),
+            Printed::MbitPerS => ("Mbit/s", Unit::BPerS, 1e6 / 8.0),
+            Printed::KbitPerS => ("kbit/s", Unit::BPerS, 1e3 / 8.0),
+            Printed::Bytes => ("bytes", Unit::B, 1.0),
+            Printed::Gb => ("GB", Unit::B, (1u64 << 30) as f64),
+            Printed::Hz => ("Hz", Unit::Hz, 1.0),
+            Printed::GOps => ("GOPS", Unit::OpPerS, 1e9),
+            Printed::GFlops => ("GFLOPS", Unit::FlopPerS, 1e9),
+            Printed::Percent => ("%", Unit::Ratio, 0.01),
+            Printed::Ratio => ("", Unit::Ratio, 1.0),
+        }
+    }
+
+    /// Its spelling.
+    pub(crate) fn name(self) -> &'static str {
+        self.row().0
+    }
+
+    /// The unit of the metrics that it becomes.
+    pub(crate) fn unit(self) -> Unit {
+        self.row().1
+    }
+
+    /// A printed value in that unit; `None` for ticks of a counter that nobody told of.
+    pub(crate) fn base(self, value: f64, counter_hz: Option<f64>) -> Option<f64> {
+        match self {
+            Printed::Ticks => counter_hz.map(|hz| value / hz * 1e9),
+            _ => Some(value * self.row().2),
+        }
+    }
+
+    /// How it was converted.
+    pub(crate) fn conversion(self, counter_hz: Option<f64>) -> Option<String> {
+        match self {
+            Printed::Ticks => counter_hz.map(|hz| format!("ticks at {} GHz", hz / 1e9)),
+            Printed::Gb => Some("GB taken as 2^30 bytes".to_owned()),
+            Printed::MbPerS | Printed::GbPerS => Some("powers of ten".to_owned()),
+            Printed::GbitPerS | Printed::MbitPerS | Printed::KbitPerS => {
+                Some("powers of ten, 8 bits a byte".to_owned())
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,217 @@
+use super::table::{Report, Row, Table};
+use super::{REPORTS, case_of, names, run};
+use crate::analysis::figures;
+use crate::analysis::findings::findings;
+use crate::experiment::Domain;
+use crate::experiments::find;
+use record::event::Ending;
+use record::key::Value;
+use std::collections::BTreeSet;
+
+fn rows() -> impl Iterator<Item = (&'static Report, &'static Table, &'static Row)> {
+    REPORTS.iter().flat_map(|report| {
+        let tables = report.tables();
+        tables.flat_map(|table| table.rows.iter().map(|row| (*report, table, row)))
+    })
+}
+
+/// Printed numbers that stand here: figures, their other printings, deviations, estimates. A table that
+/// loses a row loses its place in this list as well.
+#[test]
+fn no_printed_number_is_lost() {
+    let counted: Vec<(&str, usize)> = REPORTS
+        .iter()
+        .map(|report| {
+            let rows = rows().filter(|(of, ..)| of.name == report.name);
+            (
+                report.name,
+                rows.map(|(.., row)| row.printed_numbers()).sum(),
+            )
+        })
+        .collect();
+    let expected = [
+        ("r0-i7-3770k", 147),
+        ("r1-i5-2557m", 390),
+        ("r2-i5-5257u", 251),
+        ("r3-t2-micro", 205),
+        ("r4-e6300", 106),
+        ("r4-magny-cours", 44),
+    ];
+    assert_eq!(counted, expected);
+}
+
+#[test]
+fn every_figure_names_an_experiment_and_a_metric_of_its_unit() {
+    for (report, table, row) in rows() {
+        let about = format!("{} {} {}", report.name, table.source, row.at);
+        let experiment = find(table.experiment).unwrap_or_else(|| panic!("{about}"));
+        let mut metrics = experiment.card().metrics.iter();
+        let metric = metrics.find(|metric| metric.name == table.metric);
+        let metric = metric.unwrap_or_else(|| panic!("{about}: {}", table.metric));
+        assert_eq!(metric.unit, table.printed.unit(), "{about}");
+        assert!(
+            row.estimate.is_none() || !table.because.is_empty(),
+            "{about}"
+        );
+    }
+}
+
+/// Parameters that a card has take values that it allows; others are only of cases with `as_reported`.
+#[test]
+fn parameters_are_those_of_the_cards() {
+    for (report, table, row) in rows() {
+        let experiment = find(table.experiment).expect("tested above");
+        let case = case_of(table, row);
+        assert_eq!(case.get("as_reported").is_some(), !row.reading.is_empty());
+        for (name, value) in &case.0 {
+            let mut params = experiment.card().params.iter();
+            let about = format!("{} {}: {case}", report.name, table.source);
+            match params.find(|param| param.name == name) {
+                Some(param) => assert!(allows(&param.domain, value), "{about}: {name}"),
+                None => assert!(!row.reading.is_empty(), "{about}: {name}"),
+            }
+        }
+    }
+}
+
+fn allows(domain: &Domain, value: &Value) -> bool {
+    let within = |low: u64, high: u64| value.int().is_some_and(|int| (low..=high).contains(&int));
+    let among = |symbols: &[&str]| value.text().is_some_and(|text| symbols.contains(&text));
+    match domain {
+        Domain::Symbols(symbols) => among(symbols),
+        Domain::Integer { low, high, .. } => within(*low, *high),
+        Domain::Either(symbols, low, high, _) => among(symbols) || within(*low, *high),
+        Domain::Name(symbols) => among(symbols),
+        Domain::Text => false,
+    }
+}
+
+#[test]
+fn keys_are_unique_and_every_row_is_a_figure_of_its_run() {
+    for (report, name) in REPORTS.iter().zip(names()) {
+        let run = run(&name).expect("its own name");
+        let keys: BTreeSet<String> = rows()
+            .filter(|(of, ..)| of.name == report.name)
+            .map(|(_, table, row)| {
+                format!(
+                    "{}:{} {}",
+                    table.experiment,
+                    case_of(table, row),
+                    table.metric
+                )
+            })
+            .collect();
+        let figures = figures(&run);
+        let labels: Vec<String> = figures
+            .iter()
+            .filter(|figure| figure.outcome == Ending::Measured)
+            .map(|figure| figure.label())
+            .collect();
+        let count = report.tables().map(|table| table.rows.len()).sum::<usize>();
+        assert_eq!(keys.len(), count, "{name}: a key stands twice");
+        assert_eq!(labels.len(), count, "{name}");
+        assert!(labels.iter().all(|label| keys.contains(label)), "{name}");
+        assert!(findings(&run, &figures).is_empty(), "{name}");
+        for figure in &figures {
+            if figure.outcome == Ending::Measured {
+                assert!(
+                    figure
+                        .value
+                        .is_some_and(|value| value.is_finite() && value > 0.0)
+                );
+                assert!(figure.ci.is_none(), "nobody told an interval");
+                for detail in ["source", "statistic", "printed"] {
+                    assert!(figure.at.contains_key(detail), "{name}: {}", figure.label());
+                }
+            } else {
+                let reason = figure.reason.as_deref().unwrap_or_default();
+                assert!(
+                    reason.contains("the text file of the report lacks it"),
+                    "{name}: {reason}"
+                );
+            }
+            if let Some(range) = figure
+                .prior
+                .as_ref()
+                .and_then(|prior| prior.prediction.range)
+            {
+                assert!(range.low <= range.likely && range.likely <= range.high);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_run_is_a_record_as_any_other() {
+    for name in names() {
+        let run = run(&name).expect("its own name");
+        assert!(run.header.is_published());
+        let text = serde_json::to_string(&run.header).expect("a header is JSON");
+        let back: record::event::Header = serde_json::from_str(&text).expect("and comes back");
+        assert_eq!(back, run.header);
+        assert_eq!(run.header.run, name);
+        assert!(!run.header.host.is_null());
+    }
+    assert!(run("published/nobody").is_none());
+    assert!(run("r1-i5-2557m").is_none());
+}
+
+/// What is wrong with a figure stands on it.
+#[test]
+fn slips_are_told_on_their_figures() {
+    for (machine, figure, slip) in [
+        ("r0-i7-3770k", 53_300_967.0, "thousandfold"),
+        ("r0-i7-3770k", 15_228.0, "7200 rpm"),
+        ("r0-i7-3770k", 11.146, "vDSO"),
+        ("r0-i7-3770k", 12.055, "kept the process id"),
+        ("r0-i7-3770k", 30.0, "prefetcher"),
+        ("r0-i7-3770k", 275.0, "the text has 250"),
+        ("r0-i7-3770k", 250.0, "the table has 275"),
+        ("r0-i7-3770k", 4.0, "cause is not shown"),
+        ("r0-i7-3770k", 1_627_965.0, "divided twice"),
+        ("r1-i5-2557m", 32.03, "unit is wrong"),
+        ("r1-i5-2557m", 7.0, "deviation of Table XI"),
+        ("r1-i5-2557m", 1_401_022.71, "18 GB/s"),
+        ("r1-i5-2557m", 9.82, "46 and 30 %"),
+        ("r1-i5-2557m", 8.75, "8.16"),
+        ("r1-i5-2557m", 2_618_483.93, "0.61 ms"),
+        ("r1-i5-2557m", 1_642_507.0, "0.095"),
+        ("r1-i5-2557m", 9632.82, "9636.82"),
+        ("r2-i5-5257u", 131_072.0, "both cores"),
+        ("r2-i5-5257u", 739_335.0, "32 times"),
+        ("r2-i5-5257u", 459_446_055.0, "0.0022"),
+        ("r2-i5-5257u", 13_411.0, "27.8 GiB/s"),
+        ("r3-t2-micro", 2.325_894, "226.8 ms"),
+        ("r3-t2-micro", 921.6627, "page cache"),
+        ("r3-t2-micro", 16.0, "more than 100 %"),
+        ("r3-t2-micro", 18.4, "socket's buffer"),
+        ("r3-t2-micro", 1.05, "iperf's own rate"),
+        ("r3-t2-micro", 7.0, "page cache"),
+        ("r4-e6300", 1_396_598_060.0, "not shown"),
+        ("r4-e6300", 1_198_375_400.0, "another rate"),
+        ("r4-e6300", 3.957_911, "by hand"),
+        ("r4-magny-cours", 5400.69166, "ignore the CPU's"),
+    ] {
+        let mut own = rows().filter(|(report, _, row)| {
+            report.name == machine && row.figure.to_bits() == f64::to_bits(figure)
+        });
+        assert!(
+            own.any(|(_, table, row)| {
+                [row.note, table.note]
+                    .iter()
+                    .any(|note| note.contains(slip))
+            }),
+            "{machine} {figure}: {slip}"
+        );
+    }
+    // Slips of a whole report stand with its conditions.
+    let told = |machine: &str, text: &str| {
+        let run = run(&format!("published/{machine}")).expect("it is there");
+        let mut texts = run.header.environment.values();
+        assert!(texts.any(|have| have.contains(text)), "{machine}: {text}");
+    };
+    told("r0-i7-3770k", "write-back and 8-way");
+    told("r1-i5-2557m", "6 % too long");
+    told("r2-i5-5257u", "boost to 3.1 GHz");
+    told("r4-e6300", "1.198 GHz");
+}
