@@ -13,6 +13,7 @@ mod facts;
 pub(crate) mod figure;
 pub(crate) mod findings;
 pub(crate) mod health;
+pub(crate) mod history;
 mod index;
 mod measured;
 mod notes;
