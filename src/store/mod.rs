@@ -1,5 +1,6 @@
 //! Runs on disk: append-only JSON Lines, one file a run.
 
+pub mod index;
 pub mod journal;
 mod mounted;
 
@@ -201,6 +202,12 @@ fn lock(file: &File, path: &Path) -> Result<()> {
         // A file system without locks cannot tell; it must not forbid to measure.
         Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
     }
+}
+
+/// Whether another plumb is writing a record. Where the file system has no locks nobody is seen.
+pub fn is_being_written(path: &Path) -> bool {
+    let locked = |file: File| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock));
+    File::open(path).is_ok_and(locked)
 }
 
 /// Reads a record.
