@@ -15,16 +15,6 @@ impl History {
     pub(crate) fn of(&self, key: &Key) -> &[Vec<f64>] {
         self.0.get(key).map_or(&[], Vec::as_slice)
     }
-
-    /// Adds a run's figures.
-    pub(crate) fn add(&mut self, figures: &[Figure]) {
-        for figure in figures {
-            let values = used_rounds(figure);
-            if let Some(key) = figure.key().filter(|_| !values.is_empty()) {
-                self.0.entry(key).or_default().push(values);
-            }
-        }
-    }
 }
 
 /// The round values on which a figure's value rests, in the order of the rounds; none for a
@@ -41,7 +31,7 @@ pub(crate) fn used_rounds(figure: &Figure) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{History, used_rounds};
+    use super::used_rounds;
     use crate::analysis::figure::{Figure, RoundPoint};
     use record::event::Ending;
     use record::metric::{Better, Kind, Metric};
@@ -64,18 +54,5 @@ mod tests {
     #[test]
     fn disturbed_rounds_that_the_value_does_not_rest_on_are_left_out() {
         assert_eq!(used_rounds(&figure()), [1.0, 3.0]);
-    }
-
-    #[test]
-    fn runs_are_kept_apart_and_a_figure_without_rounds_adds_none() {
-        let mut history = History::default();
-        history.add(&[figure()]);
-        history.add(&[
-            figure(),
-            Figure::absent("os.y", Ending::Skipped, String::new()),
-        ]);
-        let key = figure().key().expect("it has a metric");
-        assert_eq!(history.of(&key), [[1.0, 3.0], [1.0, 3.0]]);
-        assert_eq!(history.0.len(), 1);
     }
 }

@@ -22,6 +22,7 @@ pub(crate) mod sample;
 pub(crate) mod score;
 #[cfg(test)]
 mod tests;
+pub(crate) mod trend;
 pub(crate) mod verdict;
 
 use figure::Figure;

@@ -30,4 +30,4 @@ pub(crate) mod trend;
 #[cfg(test)]
 mod coverage;
 #[cfg(test)]
-mod draw;
+pub(crate) mod draw;

@@ -63,6 +63,20 @@ impl Store {
             .unwrap_or_else(|| name.to_owned())
     }
 
+    /// Removes the record of a stored run, and gives its length in bytes.
+    ///
+    /// # Errors
+    /// There is none, it cannot be removed, or another plumb is writing it.
+    pub fn remove(&self, name: &str) -> Result<u64> {
+        let path = self.path(name);
+        let file = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
+        // Held until it is gone, so that nobody resumes it meanwhile.
+        lock(&file, &path)?;
+        let length = file.metadata().map_or(0, |facts| facts.len());
+        std::fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+        Ok(length)
+    }
+
     /// Whether a file lies in it.
     pub fn holds(&self, path: &Path) -> bool {
         let whole = |path: &Path| path.canonicalize().ok();
