@@ -13,6 +13,7 @@ mod facts;
 pub(crate) mod figure;
 pub(crate) mod findings;
 pub(crate) mod health;
+pub(crate) mod history;
 mod index;
 mod measured;
 mod notes;
@@ -21,6 +22,7 @@ pub(crate) mod sample;
 pub(crate) mod score;
 #[cfg(test)]
 mod tests;
+pub(crate) mod trend;
 pub(crate) mod verdict;
 
 use figure::Figure;

@@ -12,6 +12,7 @@ mod run;
 mod runs;
 mod site;
 mod stored;
+mod trend;
 mod worker;
 
 use clap::{Parser, Subcommand};
@@ -44,6 +45,7 @@ enum Command {
     Explain(explain::Args),
     Report(report::Args),
     Runs(runs::Args),
+    Trend(trend::Args),
     Agent(agent::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
@@ -108,6 +110,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Explain(args) => explain::run(args),
         Command::Report(args) => report::run(args),
         Command::Runs(args) => runs::run(args),
+        Command::Trend(args) => trend::run(args),
         Command::Agent(args) => agent::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Completions(args) => completions::run(args),

@@ -1,39 +1,278 @@
-//! `plumb runs`: what is stored here.
+//! `plumb runs`: what is stored here, and what becomes of it.
 
-use crate::cmd::{Failure, output};
+use crate::cmd::{Failure, output, stored};
+use crate::published;
+use crate::store::index::{Facts, State, Stored};
 use crate::store::{self, Store};
-use record::event::End;
+use record::quantity::render_bytes;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
-/// Lists the stored runs, oldest first.
+/// Lists the stored runs, oldest first, and the published machines.
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    list: ListArgs,
+}
 
-pub fn run(_: Args) -> Result<(), Failure> {
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Lists the stored runs, oldest first, and the published machines (the default)
+    List(ListArgs),
+    /// Removes stored runs
+    Delete(DeleteArgs),
+    /// Removes all stored runs but the newest, or those that are old
+    Prune(PruneArgs),
+    /// Copies the records of stored runs
+    Export(ExportArgs),
+}
+
+#[derive(clap::Args)]
+struct ListArgs {
+    /// Print one JSON array instead
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
+struct DeleteArgs {
+    /// Runs: unique prefixes of their names, or `last`
+    #[arg(required = true, value_name = "RUN")]
+    runs: Vec<String>,
+}
+
+#[derive(clap::Args)]
+#[group(required = true, multiple = true)]
+struct PruneArgs {
+    /// Keep so many, the newest; with --older-than these stay however old they are
+    #[arg(long, value_name = "N")]
+    keep: Option<usize>,
+    /// Remove what began longer ago, for example 90d
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    older_than: Option<std::time::Duration>,
+    /// Only print what would be removed
+    #[arg(long, requires = "PruneArgs")]
+    dry_run: bool,
+}
+
+#[derive(clap::Args)]
+struct ExportArgs {
+    /// Runs: unique prefixes of their names, or `last` [default: all]
+    #[arg(value_name = "RUN")]
+    runs: Vec<String>,
+    /// Directory to copy to, or the file for one run
+    #[arg(long, value_name = "PATH")]
+    to: PathBuf,
+}
+
+pub fn run(args: Args) -> Result<(), Failure> {
     let store = Store::here();
-    let names = store.names()?;
-    let mut text = String::new();
-    for name in &names {
-        let about = match store::read(&store.path(name)) {
-            Ok(recording) => {
-                let run = recording.run;
-                let end = match run.footer.as_ref().map(|footer| footer.end) {
-                    Some(End::Complete) => "complete",
-                    Some(End::Budget) => "ended by its budget",
-                    Some(End::Interrupted) => "interrupted; resumable",
-                    None => "killed or under way; resumable",
-                };
-                format!(
-                    "{:<9} {} rounds, {end}",
-                    run.header.options.preset,
-                    run.rounds.len()
-                )
-            }
-            Err(error) => format!("{error:#}"),
-        };
-        text.push_str(&format!("{name}  {about}\n"));
+    match args.command {
+        None => list(&store, args.list.json),
+        Some(Command::List(args)) => list(&store, args.json),
+        Some(Command::Delete(args)) => delete(&store, &names(&store, &args.runs)?, false),
+        Some(Command::Prune(args)) => prune(&store, &args),
+        Some(Command::Export(args)) => export(&store, &args),
     }
-    if names.is_empty() {
+}
+
+fn all(store: &Store) -> Result<Vec<Stored>, Failure> {
+    Ok(stored::ask(store, |_, stored| Ok(stored.to_vec()))?)
+}
+
+fn list(store: &Store, json: bool) -> Result<(), Failure> {
+    let stored = all(store)?;
+    if json {
+        let mut runs: Vec<Value> = stored.iter().map(object).collect();
+        let published = published::names().into_iter();
+        runs.extend(published.map(|name| json!({"run": name, "state": "published"})));
+        return Ok(output::print(&format!("{:#}\n", Value::Array(runs)))?);
+    }
+    let mut text = String::new();
+    for run in &stored {
+        let size = render_bytes(run.size_bytes as f64);
+        let about = match &run.state {
+            State::Readable(facts) => described(facts),
+            State::UnderWay => "under way".to_owned(),
+            State::Unreadable(reason) => reason.clone(),
+        };
+        text.push_str(&format!("{}  {size:>10}  {about}\n", run.name));
+    }
+    for name in published::names() {
+        text.push_str(&format!("{name}  published figures, read-only\n"));
+    }
+    if stored.is_empty() {
         output::diagnose("plumb: no run is stored yet; `plumb run` makes one");
     }
     Ok(output::print(&text)?)
+}
+
+fn described(facts: &Facts) -> String {
+    let end = match facts.end.as_deref() {
+        Some("budget") => "ended by its budget",
+        Some("interrupted") => "interrupted; resumable",
+        Some(end) => end,
+        None => "killed; resumable",
+    };
+    let [measured, skipped, failed] = facts.figures;
+    format!(
+        "{}  {:<12}  {:<9} {measured} figures, {skipped} skipped, {failed} failed, {} rounds; {end}",
+        facts.started,
+        host(&facts.run),
+        facts.preset,
+        facts.rounds,
+    )
+}
+
+/// The host in a run's name, which begins with the second it began in.
+fn host(run: &str) -> &str {
+    const TIME: usize = "2026-11-22T15-36-07-".len();
+    run.get(TIME..).unwrap_or_default()
+}
+
+fn object(run: &Stored) -> Value {
+    let mut object = json!({"run": run.name, "size_bytes": run.size_bytes});
+    match &run.state {
+        State::UnderWay => object["state"] = json!("under way"),
+        State::Unreadable(reason) => {
+            object["state"] = json!("unreadable");
+            object["reason"] = json!(reason);
+        }
+        State::Readable(facts) => {
+            let [measured, skipped, failed] = facts.figures;
+            object["state"] = json!(facts.end.as_deref().unwrap_or("killed"));
+            object["started"] = json!(facts.started);
+            object["host"] = json!(host(&facts.run));
+            object["identity"] = json!(facts.identity);
+            object["preset"] = json!(facts.preset);
+            object["profile"] = json!(facts.profile);
+            object["plumb"] = json!(facts.environment.get("plumb"));
+            object["rounds"] = json!(facts.rounds);
+            object["figures"] = json!({"measured": measured, "skipped": skipped, "failed": failed});
+        }
+    }
+    object
+}
+
+/// The names of stored runs as typed, each once.
+fn names(store: &Store, typed: &[String]) -> Result<Vec<String>, Failure> {
+    let mut names: Vec<String> = Vec::new();
+    for run in typed {
+        if published::run(run).is_some() {
+            return Err(Failure::Usage(format!(
+                "{run} is a published machine, which is part of plumb"
+            )));
+        }
+        let path = store
+            .find(run)
+            .map_err(|error| Failure::Usage(format!("{error:#}")))?;
+        let name = path.file_stem().and_then(|name| name.to_str());
+        match name.filter(|_| store.holds(&path)) {
+            Some(name) if names.iter().any(|have| have == name) => {}
+            Some(name) => names.push(name.to_owned()),
+            None => {
+                return Err(Failure::Usage(format!(
+                    "{run} is no stored run, but a file of its own"
+                )));
+            }
+        }
+    }
+    Ok(names)
+}
+
+/// Removes runs and prints which; those that cannot be removed are told at the end.
+fn delete(store: &Store, names: &[String], is_rehearsal: bool) -> Result<(), Failure> {
+    let mut refused = Vec::new();
+    for name in names {
+        let size = match is_rehearsal {
+            true => store
+                .path(name)
+                .metadata()
+                .map(|facts| facts.len())
+                .map_err(Into::into),
+            false => store.remove(name),
+        };
+        let word = if is_rehearsal {
+            "would remove"
+        } else {
+            "removed"
+        };
+        match size {
+            Ok(size) => output::print(&format!("{word} {name} ({})\n", render_bytes(size as f64)))?,
+            Err(error) => refused.push(format!("{error:#}")),
+        }
+    }
+    match refused.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Failed(anyhow::anyhow!("{}", refused.join("; ")))),
+    }
+}
+
+fn prune(store: &Store, args: &PruneArgs) -> Result<(), Failure> {
+    let stored = all(store)?;
+    // What is being written or cannot be read is nothing that plumb judges.
+    let runs: Vec<(&str, &Facts)> = stored::readable(&stored).collect();
+    let now = SystemTime::now();
+    let is_old = |facts: &Facts| {
+        let began = humantime::parse_rfc3339_weak(&facts.started).ok();
+        let age = began.and_then(|began| now.duration_since(began).ok());
+        args.older_than
+            .is_none_or(|limit| age.is_some_and(|age| age > limit))
+    };
+    let surplus = runs.len().saturating_sub(args.keep.unwrap_or(0));
+    let names: Vec<String> = runs[..surplus]
+        .iter()
+        .filter(|(_, facts)| is_old(facts))
+        .map(|(name, _)| (*name).to_owned())
+        .collect();
+    delete(store, &names, args.dry_run)
+}
+
+fn export(store: &Store, args: &ExportArgs) -> Result<(), Failure> {
+    let names = match args.runs.is_empty() {
+        true => store.names()?,
+        false => names(store, &args.runs)?,
+    };
+    let is_file = args.runs.len() == 1 && !args.to.is_dir() && !ends_in_slash(&args.to);
+    if !is_file {
+        std::fs::create_dir_all(&args.to).map_err(|error| {
+            Failure::Usage(format!("cannot make {}: {error}", args.to.display()))
+        })?;
+    }
+    for name in names {
+        let from = store.path(&name);
+        if store::is_being_written(&from) {
+            if args.runs.is_empty() {
+                output::diagnose(&format!("plumb: {name} is under way and left out"));
+                continue;
+            }
+            return Err(Failure::Usage(format!(
+                "{name} is being written by another plumb; wait for its end"
+            )));
+        }
+        let to = match is_file {
+            true => args.to.clone(),
+            false => args.to.join(format!("{name}.jsonl")),
+        };
+        let record = std::fs::read(&from).map_err(|error| {
+            Failure::Failed(anyhow::anyhow!("cannot read {}: {error}", from.display()))
+        })?;
+        if std::fs::read(&to).is_ok_and(|have| have != record) {
+            return Err(Failure::Usage(format!(
+                "{} exists and is another file; remove it or name another one",
+                to.display()
+            )));
+        }
+        store::write_whole(&to, &record).map_err(|error| Failure::Usage(format!("{error:#}")))?;
+        output::print(&format!("{}\n", to.display()))?;
+    }
+    Ok(())
+}
+
+fn ends_in_slash(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }

@@ -1,10 +1,17 @@
 //! Runs by what a user calls them: a path, a stored name or a unique prefix of one, `last`, or a
-//! published machine.
+//! published machine; and what the stored runs say together.
 
+use crate::analysis::figure::Figure;
+use crate::analysis::figures;
+use crate::analysis::history::{History, used_rounds};
 use crate::cmd::{Failure, output};
 use crate::published;
+use crate::store::index::{About, Answer, Ask, Content, Facts, Index, Row, State, Stored};
 use crate::store::{self, Store};
+use record::event::{End, Ending, Header};
 use record::run::Run;
+use std::collections::BTreeMap;
+use std::path::Path;
 
 /// The run of a name.
 ///
@@ -24,4 +31,126 @@ pub fn open(name: &str) -> Result<Run, Failure> {
         ));
     }
     Ok(recording.run)
+}
+
+/// The round values of the stored runs of the first compared run's machine, by the same profile of
+/// plumb (`release` or `debug`), the oldest first; the compared runs themselves are left out, also
+/// where they were read from copies, and those that were killed or are under way.
+pub fn history(compared: &[&Run]) -> History {
+    let Some(base) = compared.first().map(|run| &run.header) else {
+        return History::default();
+    };
+    let is_compared = |facts: &Facts| {
+        let named = |run: &&Run| (&run.header.run, run.header.seed) == (&facts.run, facts.seed);
+        compared.iter().any(named)
+    };
+    let answer = ask(&Store::here(), |index, stored| {
+        let mut history = History::default();
+        for (name, facts) in readable(stored) {
+            let is_alike = (&facts.identity, &facts.profile) == (&base.identity, &base.profile);
+            if !is_alike || is_compared(facts) || facts.end.is_none() {
+                continue;
+            }
+            let rows = index.of_run(name)?.into_iter();
+            for row in rows.filter(|row| !row.rounds.is_empty()) {
+                history.0.entry(row.key).or_default().push(row.rounds);
+            }
+        }
+        Ok(history)
+    });
+    answer.unwrap_or_else(|error| {
+        output::diagnose(&format!("plumb: without earlier runs: {error:#}"));
+        History::default()
+    })
+}
+
+/// Asks the index of a store, brought up to date; what is to be told of it goes to standard error.
+///
+/// # Errors
+/// The store cannot be listed.
+pub fn ask<T>(
+    store: &Store,
+    question: impl Fn(&Index<'_>, &[Stored]) -> Result<T, rusqlite::Error>,
+) -> anyhow::Result<T> {
+    let ask = Ask {
+        store,
+        analysis: env!("PLUMB_ANALYSIS"),
+        read: &content,
+    };
+    let Answer { value, notes } = ask.answer(question)?;
+    for note in notes {
+        output::diagnose(&format!("plumb: {note}"));
+    }
+    Ok(value)
+}
+
+/// The stored runs that can be read, with their names.
+pub fn readable(stored: &[Stored]) -> impl Iterator<Item = (&str, &Facts)> {
+    stored.iter().filter_map(|stored| match &stored.state {
+        State::Readable(facts) => Some((stored.name.as_str(), &**facts)),
+        State::UnderWay | State::Unreadable(_) => None,
+    })
+}
+
+/// What the index keeps of a record.
+fn content(path: &Path) -> Result<Content, String> {
+    let recording = store::read(path).map_err(|error| format!("{error:#}"))?;
+    let run = recording.run;
+    let figures = figures(&run);
+    let count = |ending: Ending| figures.iter().filter(|of| of.outcome == ending).count();
+    let facts = Facts {
+        run: run.header.run.clone(),
+        started: run.header.started.clone(),
+        seed: run.header.seed,
+        preset: run.header.options.preset.clone(),
+        identity: run.header.identity.clone(),
+        profile: run.header.profile.clone(),
+        end: run.footer.as_ref().map(|footer| {
+            let end = match footer.end {
+                End::Complete => "complete",
+                End::Budget => "budget",
+                End::Interrupted => "interrupted",
+            };
+            end.to_owned()
+        }),
+        rounds: run.rounds.len(),
+        figures: [Ending::Measured, Ending::Skipped, Ending::Failed].map(count),
+        environment: environment(&run.header),
+    };
+    Ok(Content {
+        facts,
+        figures: figures.iter().filter_map(row).collect(),
+    })
+}
+
+/// The environment with what measured, by name.
+fn environment(header: &Header) -> BTreeMap<String, String> {
+    let mut all = header.environment.clone();
+    let measured = [
+        ("plumb", header.plumb.clone()),
+        ("rustc", header.rustc.clone()),
+        ("preset", header.options.preset.clone()),
+        ("set", header.options.set.join(" ")),
+        ("cpus", format!("{:?}", header.cpus)),
+    ];
+    all.extend(measured.map(|(name, text)| (name.to_owned(), text)));
+    all
+}
+
+/// A figure that has a value and is not known to be wrong.
+fn row(figure: &Figure) -> Option<Row> {
+    let metric = figure.metric.as_ref()?;
+    let value = figure.value.filter(|value| value.is_finite())?;
+    (figure.outcome == Ending::Measured).then_some(())?;
+    Some(Row {
+        key: figure.key()?,
+        about: About {
+            unit: metric.unit,
+            better: metric.better,
+            kind: metric.kind,
+        },
+        value,
+        ci: figure.ci,
+        rounds: used_rounds(figure),
+    })
 }

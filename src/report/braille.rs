@@ -29,6 +29,9 @@ pub(crate) fn draw(plot: &Plot, width: usize) -> Option<Vec<String>> {
     let xs = extent(lines.iter().flatten().map(|(x, _)| *x))?;
     let ys = extent(lines.iter().flatten().map(|(_, y)| *y))?;
     let label = |value: f64, axis: &Axis| {
+        if let Some(name) = axis.names.get(value.round().max(0.0) as usize) {
+            return name.clone();
+        }
         let value = if axis.is_log { value.exp2() } else { value };
         axis.unit
             .map_or_else(|| digits(value), |unit| render(value, unit))

@@ -13,4 +13,5 @@ pub(crate) mod openmetrics;
 pub(crate) mod terminal;
 #[cfg(test)]
 mod tests;
+pub(crate) mod trend;
 mod values;

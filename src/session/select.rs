@@ -233,7 +233,7 @@ pub fn nearest<'name>(text: &str, names: impl Iterator<Item = &'name str>) -> St
 }
 
 /// Shell-like matching with `*` and `?`: on a mismatch, the last `*` takes one letter more.
-fn glob(pattern: &str, text: &str) -> bool {
+pub fn glob(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), text.chars().collect());
     let (mut at, mut read) = (0, 0);

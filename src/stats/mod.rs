@@ -20,6 +20,7 @@ pub(crate) mod phase;
 pub(crate) mod quantile;
 pub(crate) mod resample;
 pub mod rounds;
+pub(crate) mod shift;
 pub(crate) mod slope;
 pub(crate) mod step;
 pub(crate) mod stop;
@@ -29,4 +30,4 @@ pub(crate) mod trend;
 #[cfg(test)]
 mod coverage;
 #[cfg(test)]
-mod draw;
+pub(crate) mod draw;

@@ -1,5 +1,6 @@
 //! Runs on disk: append-only JSON Lines, one file a run.
 
+pub mod index;
 pub mod journal;
 mod mounted;
 
@@ -60,6 +61,20 @@ impl Store {
             .chain(numbered)
             .find(|name| !self.path(name).exists())
             .unwrap_or_else(|| name.to_owned())
+    }
+
+    /// Removes the record of a stored run, and gives its length in bytes.
+    ///
+    /// # Errors
+    /// There is none, it cannot be removed, or another plumb is writing it.
+    pub fn remove(&self, name: &str) -> Result<u64> {
+        let path = self.path(name);
+        let file = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
+        // Held until it is gone, so that nobody resumes it meanwhile.
+        lock(&file, &path)?;
+        let length = file.metadata().map_or(0, |facts| facts.len());
+        std::fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+        Ok(length)
     }
 
     /// Whether a file lies in it.
@@ -201,6 +216,12 @@ fn lock(file: &File, path: &Path) -> Result<()> {
         // A file system without locks cannot tell; it must not forbid to measure.
         Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
     }
+}
+
+/// Whether another plumb is writing a record. Where the file system has no locks nobody is seen.
+pub fn is_being_written(path: &Path) -> bool {
+    let locked = |file: File| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock));
+    File::open(path).is_ok_and(locked)
 }
 
 /// Reads a record.

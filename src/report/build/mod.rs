@@ -8,6 +8,7 @@ mod method;
 mod overview;
 pub(crate) mod plots;
 mod spans;
+pub(crate) mod trend;
 
 use super::document::Document;
 use super::values::percent;

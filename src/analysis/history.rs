@@ -1,0 +1,58 @@
+//! What earlier runs of a machine said, for how much it differs from run to run.
+
+use super::figure::Figure;
+use record::key::Key;
+use std::collections::BTreeMap;
+
+/// Figure by figure the round values of earlier runs of one machine, a list a run, the oldest run
+/// first: what [`between_runs`](crate::stats::compare::between::between_runs) takes. In the
+/// metric's unit.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct History(pub(crate) BTreeMap<Key, Vec<Vec<f64>>>);
+
+impl History {
+    /// The runs of a figure; none where no earlier run has it.
+    pub(crate) fn of(&self, key: &Key) -> &[Vec<f64>] {
+        self.0.get(key).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// The round values on which a figure's value rests, in the order of the rounds; none for a
+/// derived figure.
+pub(crate) fn used_rounds(figure: &Figure) -> Vec<f64> {
+    let with_disturbed = figure
+        .stats
+        .as_ref()
+        .is_some_and(|stats| stats.used_disturbed);
+    let used = |disturbed: bool| with_disturbed || !disturbed;
+    let rounds = figure.rounds.iter().filter(|round| used(round.disturbed));
+    rounds.map(|round| round.value).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::used_rounds;
+    use crate::analysis::figure::{Figure, RoundPoint};
+    use record::event::Ending;
+    use record::metric::{Better, Kind, Metric};
+    use record::unit::Unit;
+
+    fn figure() -> Figure {
+        let mut figure = Figure::absent("os.x", Ending::Measured, String::new());
+        figure.metric = Some(Metric::new("time", "x", Unit::Ns, Better::Lower, Kind::Os));
+        let point = |n: u32, disturbed: bool| RoundPoint {
+            n,
+            segment: 0,
+            value: f64::from(n),
+            disturbed,
+            core_hz: None,
+        };
+        figure.rounds = vec![point(1, false), point(2, true), point(3, false)];
+        figure
+    }
+
+    #[test]
+    fn disturbed_rounds_that_the_value_does_not_rest_on_are_left_out() {
+        assert_eq!(used_rounds(&figure()), [1.0, 3.0]);
+    }
+}

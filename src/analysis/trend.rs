@@ -1,0 +1,242 @@
+//! Figures over the runs of one machine, with the shifts of their level.
+
+use crate::stats::compare::multiple::benjamini_hochberg;
+use crate::stats::shift::{Chance, LEAST_RUNS, RATE, Shift, p_value, shifts};
+use record::key::Key;
+use record::metric::{Better, Kind};
+use record::unit::Unit;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A run as a trend shows it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TrendRun {
+    /// Its name in the store.
+    pub(crate) name: String,
+    /// Start, RFC 3339 in UTC.
+    pub(crate) started: String,
+    /// The environment by name, with what measured.
+    pub(crate) environment: BTreeMap<String, String>,
+}
+
+/// A figure over runs.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Over {
+    /// Key.
+    pub(crate) key: Key,
+    /// Unit of the values.
+    pub(crate) unit: Unit,
+    /// Direction of improvement.
+    pub(crate) better: Better,
+    /// Class.
+    pub(crate) kind: Kind,
+    /// Its values, in the order of the runs; runs that lack it are left out.
+    pub(crate) points: Vec<RunPoint>,
+}
+
+/// A figure of one run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct RunPoint {
+    /// Index of the run.
+    pub(crate) run: usize,
+    /// The estimate.
+    pub(crate) value: f64,
+    /// Its interval within the run.
+    pub(crate) ci: Option<(f64, f64)>,
+}
+
+/// Figures over runs, with what was found.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Trends {
+    /// The runs, oldest first.
+    pub(crate) runs: Vec<TrendRun>,
+    /// The figures.
+    pub(crate) trends: Vec<Trend>,
+}
+
+/// A figure over runs, with the shifts of its level.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Trend {
+    /// The figure.
+    pub(crate) over: Over,
+    /// Probability that chance alone divides its runs as well; `None` where there are too few runs, or
+    /// all are equal.
+    pub(crate) p: Option<f64>,
+    /// Its shifts; indices are those of its points.
+    pub(crate) shifts: Vec<Changed>,
+}
+
+/// A shift, and what else changed at that run.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Changed {
+    /// The shift.
+    pub(crate) shift: Shift,
+    /// Entries of the environment that changed at that run, and at no other from the shift before to the
+    /// next: name, before, after. Candidates, not causes.
+    pub(crate) environment: Vec<(String, String, String)>,
+}
+
+/// Searches figures for shifts. Where there are several, those are searched whose first division stands at
+/// a false discovery rate of [`RATE`] (Benjamini and Hochberg 1995). A shift by less than the kind's
+/// default deviation between runs is none.
+pub(crate) fn trends(runs: Vec<TrendRun>, figures: Vec<Over>) -> Trends {
+    let mut chance = Chance::default();
+    let p_values: Vec<Option<f64>> = figures
+        .iter()
+        .map(|over| p_value(&values(over), &mut chance))
+        .collect();
+    let tested: Vec<f64> = p_values.iter().flatten().copied().collect();
+    let mut believed = benjamini_hochberg(&tested, RATE).into_iter();
+    let mut trends = Vec::new();
+    for (over, p) in figures.into_iter().zip(p_values) {
+        let is_believed = p.is_some() && believed.next().unwrap_or(false);
+        let found = match is_believed {
+            true => shifts(
+                &values(&over),
+                over.kind.default_between_run_sd(),
+                &mut chance,
+            ),
+            false => Vec::new(),
+        };
+        let changed = (0..found.len())
+            .map(|index| Changed {
+                shift: found[index].clone(),
+                environment: environment(&runs, &over, &found, index),
+            })
+            .collect();
+        trends.push(Trend {
+            over,
+            p,
+            shifts: changed,
+        });
+    }
+    Trends { runs, trends }
+}
+
+fn values(over: &Over) -> Vec<f64> {
+    over.points.iter().map(|point| point.value).collect()
+}
+
+/// What changed at a shift and only there, among the runs from the shift before to the next.
+fn environment(
+    runs: &[TrendRun],
+    over: &Over,
+    shifts: &[Shift],
+    index: usize,
+) -> Vec<(String, String, String)> {
+    let first = index.checked_sub(1).map_or(0, |before| shifts[before].at);
+    let end = shifts
+        .get(index + 1)
+        .map_or(over.points.len(), |next| next.at);
+    let at = shifts[index].at;
+    let of = |points: &[RunPoint], name: &str| -> Option<Option<String>> {
+        let mut texts = points
+            .iter()
+            .map(|point| runs[point.run].environment.get(name).cloned());
+        let one = texts.next()?;
+        texts.all(|text| text == one).then_some(one)
+    };
+    let (before, after) = (&over.points[first..at], &over.points[at..end]);
+    let names: BTreeSet<&String> = over.points[first..end]
+        .iter()
+        .flat_map(|point| runs[point.run].environment.keys())
+        .collect();
+    names
+        .into_iter()
+        .filter_map(|name| {
+            let (old, new) = (of(before, name)?, of(after, name)?);
+            let said = |text: Option<String>| text.unwrap_or_else(|| "absent".to_owned());
+            (old != new).then(|| (name.clone(), said(old), said(new)))
+        })
+        .collect()
+}
+
+impl Trends {
+    /// How the figures were searched, in a sentence or two.
+    pub(crate) fn method(&self) -> String {
+        let tested = self.trends.iter().filter(|trend| trend.p.is_some()).count();
+        if tested == 0 {
+            return format!("Shifts are searched from {LEAST_RUNS} runs on.");
+        }
+        let kept = match self.trends.len() {
+            1 => "a figure that never shifts is said to shift in at most 5 of 100 such trends",
+            _ => "at most 5 of 100 figures said to shift never do (Benjamini and Hochberg)",
+        };
+        format!(
+            "Shifts of level: rank-sum statistic, its greatest value over all divisions held against \
+             random orders of the same runs; {kept}, if runs of an unchanged machine can be exchanged. \
+             Shifts by less than 1.5 % (hardware) or 4 % (os, io) are left out."
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Over, RunPoint, TrendRun, Trends, trends};
+    use crate::stats::draw::Draw;
+    use record::key::{CaseId, Key};
+    use record::metric::{Better, Kind};
+    use record::unit::Unit;
+
+    fn runs(count: usize) -> Vec<TrendRun> {
+        let run = |index: usize| {
+            let kernel = if index < 12 { "6.1" } else { "6.2" };
+            TrendRun {
+                name: format!("run-{index:02}"),
+                started: String::new(),
+                environment: [
+                    ("kernel".to_owned(), kernel.to_owned()),
+                    ("load_1m".to_owned(), index.to_string()),
+                    ("thp".to_owned(), "madvise".to_owned()),
+                ]
+                .into(),
+            }
+        };
+        (0..count).map(run).collect()
+    }
+
+    fn over(name: usize, draw: &mut Draw, factor: f64) -> Over {
+        let point = |run: usize, draw: &mut Draw| RunPoint {
+            run,
+            value: 80.0 * f64::exp(0.01 * draw.normal()) * if run < 12 { 1.0 } else { factor },
+            ci: None,
+        };
+        Over {
+            key: Key::new("os.x", &CaseId::new().with("call", name as u64), "latency"),
+            unit: Unit::Ns,
+            better: Better::Lower,
+            kind: Kind::Hardware,
+            points: (0..24).map(|run| point(run, draw)).collect(),
+        }
+    }
+
+    fn shifted(found: &Trends) -> Vec<usize> {
+        (0..found.trends.len())
+            .filter(|index| !found.trends[*index].shifts.is_empty())
+            .collect()
+    }
+
+    #[test]
+    fn one_shift_among_many_figures_is_found_with_what_changed_there() {
+        let mut draw = Draw::new(1);
+        let mut figures: Vec<Over> = (0..200).map(|name| over(name, &mut draw, 1.0)).collect();
+        figures[77] = over(77, &mut draw, 1.2);
+        let found = trends(runs(24), figures);
+        assert_eq!(shifted(&found), [77]);
+        let [changed] = found.trends[77].shifts.as_slice() else {
+            panic!("{:?}", found.trends[77].shifts)
+        };
+        assert_eq!(changed.shift.at, 12);
+        let kernel = ["kernel", "6.1", "6.2"].map(str::to_owned);
+        assert_eq!(changed.environment, [kernel.into()]);
+    }
+
+    #[test]
+    fn many_figures_without_a_shift_have_none() {
+        let mut draw = Draw::new(2);
+        let alarms = (0..20).filter(|_| {
+            let figures = (0..50).map(|name| over(name, &mut draw, 1.0)).collect();
+            !shifted(&trends(runs(24), figures)).is_empty()
+        });
+        assert!(alarms.count() <= 3);
+    }
+}

@@ -1,0 +1,317 @@
+//! `plumb trend`: figures over the stored runs of a machine.
+
+use crate::analysis::trend::{Over, RunPoint, TrendRun, trends};
+use crate::cmd::{Failure, output, stored};
+use crate::report::terminal::Look;
+use crate::report::{build, html, markdown, terminal, trend};
+use crate::session::select::{glob, nearest};
+use crate::store::index::{Facts, Found, Row};
+use crate::store::{self, Store};
+use record::key::{Key, Value};
+use record::quantity::parse_integer;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Shows figures over the stored runs of a machine, with the shifts of their level.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Figures: a family, an id, `id:param=v1,v2|lo..hi`, or a key as reports print it
+    #[arg(default_value = "*", hide_default_value = true)]
+    key: String,
+    /// Only this metric
+    metric: Option<String>,
+    /// The machine (and profile of plumb) of this run
+    #[arg(long, value_name = "RUN", default_value = "last")]
+    like: String,
+    /// What to render it as
+    #[arg(long, value_enum, default_value_t = Format::Terminal)]
+    format: Format,
+    /// File to write [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// What a trend can be rendered as.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    /// Text for this terminal
+    Terminal,
+    /// One self-contained page
+    Html,
+    /// Markdown
+    Markdown,
+    /// A row per figure and run
+    Csv,
+    /// One object
+    Json,
+}
+
+/// What the index answered.
+struct Known {
+    /// Runs that can be read, oldest first.
+    runs: Vec<(String, Facts)>,
+    keys: Vec<Found>,
+    /// Figures of the keys asked for, by run.
+    rows: Vec<(Found, BTreeMap<String, Row>)>,
+}
+
+pub fn run(args: Args) -> Result<(), Failure> {
+    let wanted = Wanted::parse(&args.key, args.metric.as_deref()).map_err(Failure::Usage)?;
+    let store = Store::here();
+    let known = stored::ask(&store, |index, listed| {
+        let keys = index.keys()?;
+        let of: Vec<Found> = keys
+            .iter()
+            .filter(|(key, _)| wanted.admits(key))
+            .cloned()
+            .collect();
+        let rows = index.of_keys(&of)?;
+        let runs = stored::readable(listed);
+        Ok(Known {
+            runs: runs
+                .map(|(name, facts)| (name.to_owned(), facts.clone()))
+                .collect(),
+            rows: of.into_iter().zip(rows).collect(),
+            keys,
+        })
+    })?;
+    let like = like(&known, &store, &args.like)?;
+    let is_alike =
+        |facts: &Facts| (&facts.identity, &facts.profile) == (&like.identity, &like.profile);
+    let runs: Vec<&(String, Facts)> = known.runs.iter().filter(|(_, of)| is_alike(of)).collect();
+    let figures: Vec<Over> = known
+        .rows
+        .iter()
+        .map(|(found, rows)| over(found, rows, &runs))
+        .filter(|over| !over.points.is_empty())
+        .collect();
+    if figures.is_empty() {
+        return Err(Failure::Usage(nothing(&args.key, &known)));
+    }
+    let text = rendered(&args, &runs, figures, like);
+    match &args.output {
+        None => Ok(output::print(&text)?),
+        Some(file) => store::write_whole(file, text.as_bytes())
+            .map_err(|error| Failure::Usage(format!("{error:#}"))),
+    }
+}
+
+fn rendered(args: &Args, runs: &[&(String, Facts)], figures: Vec<Over>, like: &Facts) -> String {
+    let runs: Vec<TrendRun> = runs
+        .iter()
+        .map(|(name, facts)| TrendRun {
+            name: name.clone(),
+            started: facts.started.clone(),
+            environment: facts.environment.clone(),
+        })
+        .collect();
+    let found = trends(runs, figures);
+    let what = match (&args.metric, args.key.as_str()) {
+        (None, "*") => "all figures".to_owned(),
+        (None, key) => key.to_owned(),
+        (Some(metric), key) => format!("{key} {metric}"),
+    };
+    let machine = format!("machine {} ({} builds)", like.identity, like.profile);
+    let document = || build::trend::build(&found, &what, &machine);
+    match (args.format, &args.output) {
+        (Format::Terminal, None) => terminal::render(&document(), output::look()),
+        (Format::Terminal, Some(_)) => {
+            let look = Look {
+                width: 100,
+                colours: false,
+            };
+            terminal::render(&document(), look)
+        }
+        (Format::Html, _) => html::render(&document()),
+        (Format::Markdown, _) => markdown::render(&document()),
+        (Format::Csv, _) => trend::csv(&found),
+        (Format::Json, _) => trend::json(&found),
+    }
+}
+
+/// The run whose machine is meant.
+fn like<'known>(known: &'known Known, store: &Store, name: &str) -> Result<&'known Facts, Failure> {
+    if name == "last" {
+        let last = known.runs.last().map(|(_, facts)| facts);
+        return last.ok_or_else(|| {
+            Failure::Usage("no run is stored yet; `plumb run` makes one".to_owned())
+        });
+    }
+    let path = store
+        .find(name)
+        .map_err(|error| Failure::Usage(format!("{error:#}")))?;
+    let stem = path.file_stem().and_then(|stem| stem.to_str());
+    let of = known
+        .runs
+        .iter()
+        .find(|(name, _)| Some(name.as_str()) == stem);
+    of.map(|(_, facts)| facts).ok_or_else(|| {
+        Failure::Usage(format!(
+            "{name} is no stored run that can be read; `plumb runs` lists them"
+        ))
+    })
+}
+
+/// A figure over the runs that have it.
+fn over((key, about): &Found, rows: &BTreeMap<String, Row>, runs: &[&(String, Facts)]) -> Over {
+    let point = |(run, (name, _)): (usize, &&(String, Facts))| {
+        rows.get(name).map(|row| RunPoint {
+            run,
+            value: row.value,
+            ci: row.ci,
+        })
+    };
+    Over {
+        key: key.clone(),
+        unit: about.unit,
+        better: about.better,
+        kind: about.kind,
+        points: runs.iter().enumerate().filter_map(point).collect(),
+    }
+}
+
+fn nothing(key: &str, known: &Known) -> String {
+    let pattern = key.split([':', ' ']).next().unwrap_or(key);
+    let ids = known.keys.iter().map(|(key, _)| key.experiment.as_str());
+    let cases: Vec<String> = known
+        .keys
+        .iter()
+        .filter(|(key, _)| key.experiment == pattern)
+        .map(|(key, _)| key.to_string())
+        .collect();
+    match cases.first() {
+        Some(first) => format!(
+            "no stored run of that machine has a figure `{key}`; {pattern} has {} in all, for example `{first}`",
+            cases.len()
+        ),
+        None => format!(
+            "no stored run has a figure `{key}`{} `plumb list` names experiments, `plumb report` prints keys",
+            nearest(pattern, ids)
+        ),
+    }
+}
+
+/// Which keys are asked for.
+#[derive(Debug, PartialEq)]
+struct Wanted {
+    /// The whole key, where it was typed as reports print it.
+    text: String,
+    pattern: String,
+    filter: Vec<(String, Vec<String>)>,
+    metric: Option<String>,
+}
+
+impl Wanted {
+    /// Parses `id:filter metric`, the metric also as a word of its own.
+    fn parse(key: &str, metric: Option<&str>) -> Result<Self, String> {
+        let text = match metric {
+            Some(metric) => format!("{key} {metric}"),
+            None => key.to_owned(),
+        };
+        let (selector, metric) = match text.rsplit_once(' ') {
+            Some((selector, metric)) => (selector.to_owned(), Some(metric.to_owned())),
+            None => (text.clone(), None),
+        };
+        let (pattern, rest) = match selector.split_once(':') {
+            Some((pattern, rest)) => (pattern, rest),
+            None => (selector.as_str(), ""),
+        };
+        let mut filter: Vec<(String, Vec<String>)> = Vec::new();
+        for token in rest.split([',', '|']).filter(|token| !token.is_empty()) {
+            match (token.split_once('='), filter.last_mut()) {
+                (Some((name, value)), _) => filter.push((name.to_owned(), vec![value.to_owned()])),
+                (None, Some((_, values))) => values.push(token.to_owned()),
+                (None, None) => {
+                    return Err(format!(
+                        "the filter `{rest}` does not start with a parameter: type for example {pattern}:PARAM={token}"
+                    ));
+                }
+            }
+        }
+        Ok(Wanted {
+            pattern: pattern.to_owned(),
+            filter,
+            metric,
+            text,
+        })
+    }
+
+    fn admits(&self, key: &Key) -> bool {
+        if key.to_string() == self.text {
+            return true;
+        }
+        let family = key.experiment.split('.').next();
+        let is_named =
+            family == Some(self.pattern.as_str()) || glob(&self.pattern, &key.experiment);
+        let passes = |(name, wanted): &(String, Vec<String>)| {
+            let value = key.case.get(name);
+            value.is_some_and(|value| wanted.iter().any(|wanted| admits(wanted, value)))
+        };
+        is_named
+            && self
+                .metric
+                .as_ref()
+                .is_none_or(|metric| *metric == key.metric)
+            && self.filter.iter().all(passes)
+    }
+}
+
+/// Whether a value is one that was typed: itself, or within `lo..hi`.
+fn admits(wanted: &str, value: &Value) -> bool {
+    let Value::Int(number) = value else {
+        return value.text() == Some(wanted);
+    };
+    let end = |text: &str, open: u64| match text.is_empty() {
+        true => Some(open),
+        false => parse_integer(text).ok(),
+    };
+    match wanted.split_once("..") {
+        Some((low, high)) => {
+            let ends = end(low, 0).zip(end(high, u64::MAX));
+            ends.is_some_and(|(low, high)| (low..=high).contains(number))
+        }
+        None => parse_integer(wanted).ok() == Some(*number),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Wanted;
+    use record::key::{CaseId, Key};
+
+    fn check(text: &str, metric: Option<&str>, is_wanted: bool) {
+        let case = CaseId::new()
+            .with("pattern", "random")
+            .with("footprint", 65536);
+        let key = Key::new("memory.latency", &case, "latency");
+        let wanted = Wanted::parse(text, metric).expect("it can be meant");
+        assert_eq!(wanted.admits(&key), is_wanted, "{text} {metric:?}");
+    }
+
+    #[test]
+    fn keys_are_named_by_family_id_filter_metric_or_as_a_whole() {
+        for text in [
+            "*",
+            "memory",
+            "memory.latency",
+            "memory.l*",
+            "memory.latency:footprint=64KiB",
+            "memory.latency:footprint=1KiB..1MiB,pattern=random|stride",
+            "memory.latency latency",
+            "memory.latency:pattern=random,footprint=65536 latency",
+        ] {
+            check(text, None, true);
+        }
+        check("memory.latency:pattern=random", Some("latency"), true);
+        for text in [
+            "os",
+            "memory.latency:footprint=32KiB",
+            "memory.latency:footprint=128KiB..",
+            "memory.latency:level=L1",
+            "memory.latency bandwidth",
+        ] {
+            check(text, None, false);
+        }
+        assert!(Wanted::parse("memory.latency:64KiB", None).is_err());
+    }
+}

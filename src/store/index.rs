@@ -1,0 +1,365 @@
+//! The index of stored figures: a cache of what the records say, in SQLite.
+//!
+//! The records stay the truth. A row is current while its record has the size and the time of change,
+//! and plumb the analysis, that it was made with; whatever is missing, stale or damaged is made again
+//! from the records, so an index that is deleted changes no answer.
+//!
+//! Several processes use one index at once: every writing is one short transaction, and an answer is
+//! read in the same transaction that finds all rows current. SQLite keeps a rollback journal, not a
+//! write-ahead log: a log needs memory that processes share, which file systems of other machines
+//! lack, and two more files beside the records for as long as anyone reads. Where the index cannot be
+//! written (a store that is read-only, a full disk, a newer plumb's index) it is one in memory.
+
+mod rows;
+#[cfg(test)]
+mod tests;
+
+use super::Store;
+use record::key::Key;
+use record::metric::{Better, Kind};
+use record::unit::Unit;
+use rows::Listed;
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, Error, ErrorCode, TransactionBehavior};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+/// Version of the tables; an index with a lower one is made again.
+const TABLES: i64 = 1;
+
+/// File of the index, in the store's directory.
+pub(super) const FILE: &str = "index.sqlite";
+
+/// How long one process waits for another's transaction.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often an index that others change is looked at again, before one in memory is made.
+const LOOKS: u32 = 4;
+
+/// What the index keeps of a record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Content {
+    /// The run.
+    pub facts: Facts,
+    /// Its figures that have a value.
+    pub figures: Vec<Row>,
+}
+
+/// A run, as lists and trends show it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Facts {
+    /// Name in the header.
+    pub run: String,
+    /// Start, RFC 3339 in UTC.
+    pub started: String,
+    /// Seed of every random order.
+    pub seed: u64,
+    /// `quick`, `standard` or `thorough`.
+    pub preset: String,
+    /// Identity of the machine.
+    pub identity: String,
+    /// `release` or `debug`.
+    pub profile: String,
+    /// How it ended: `complete`, `budget` or `interrupted`; `None` if it was killed.
+    pub end: Option<String>,
+    /// Rounds, also void ones.
+    pub rounds: usize,
+    /// Figures measured, skipped and failed.
+    pub figures: [usize; 3],
+    /// The environment by name, with what measured (`plumb`, `preset` …).
+    pub environment: BTreeMap<String, String>,
+}
+
+/// A figure, in the metric's unit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Key.
+    pub key: Key,
+    /// Unit, direction and class of its metric.
+    pub about: About,
+    /// The estimate.
+    pub value: f64,
+    /// Its interval.
+    pub ci: Option<(f64, f64)>,
+    /// The round values on which it rests.
+    pub rounds: Vec<f64>,
+}
+
+/// What is to be known of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    /// Unit of its values.
+    pub unit: Unit,
+    /// Direction of improvement.
+    pub better: Better,
+    /// Class.
+    pub kind: Kind,
+}
+
+/// A record of the store as it is listed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stored {
+    /// Name in the store.
+    pub name: String,
+    /// Length of the record, in bytes.
+    pub size_bytes: u64,
+    /// What it is.
+    pub state: State,
+}
+
+/// What a stored record is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum State {
+    /// It can be read, and nobody writes it.
+    Readable(Box<Facts>),
+    /// Another plumb is writing it; nothing of it is in the index.
+    UnderWay,
+    /// It cannot be read, and why.
+    Unreadable(String),
+}
+
+/// A key with its metric, in an answer.
+pub type Found = (Key, About);
+
+/// An index all of whose rows are current.
+pub struct Index<'open> {
+    connection: &'open Connection,
+}
+
+impl Index<'_> {
+    /// Every distinct key, in order.
+    ///
+    /// # Errors
+    /// The index is damaged: it is then made again, and the question asked once more.
+    pub fn keys(&self) -> Result<Vec<Found>, Error> {
+        rows::keys(self.connection)
+    }
+
+    /// The figures of each of some keys, by the name of the stored run.
+    ///
+    /// # Errors
+    /// As [`Index::keys`].
+    pub fn of_keys(&self, keys: &[Found]) -> Result<Vec<BTreeMap<String, Row>>, Error> {
+        rows::of_keys(self.connection, keys)
+    }
+
+    /// The figures of a stored run.
+    ///
+    /// # Errors
+    /// As [`Index::keys`].
+    pub fn of_run(&self, name: &str) -> Result<Vec<Row>, Error> {
+        rows::of_run(self.connection, name)
+    }
+}
+
+/// What an index is asked with, and what a record comes to.
+pub struct Ask<'ask> {
+    /// The store.
+    pub store: &'ask Store,
+    /// What the analysis is made of: rows of another one are stale.
+    pub analysis: &'ask str,
+    /// Reads and analyses a record; the reason where it cannot be read.
+    pub read: &'ask dyn Fn(&Path) -> Result<Content, String>,
+}
+
+/// An answer, with what a user should be told of the index.
+pub struct Answer<T> {
+    /// The answer.
+    pub value: T,
+    /// Lines for the user.
+    pub notes: Vec<String>,
+}
+
+impl Ask<'_> {
+    /// Brings the index up to date with the records, reading those that are new or have changed, and
+    /// asks it. The stored records are listed by name: oldest first.
+    ///
+    /// # Errors
+    /// The store cannot be listed, or not even an index in memory answers.
+    pub fn answer<T>(
+        &self,
+        question: impl Fn(&Index<'_>, &[Stored]) -> Result<T, Error>,
+    ) -> anyhow::Result<Answer<T>> {
+        let mut notes = Vec::new();
+        let path = self.store.dir.join(FILE);
+        if self.store.dir.is_dir() {
+            match self.on_disk(&path, &question, &mut notes)? {
+                Ok(value) => return Ok(Answer { value, notes }),
+                Err(refused) => notes.extend(refused.note(&path)),
+            }
+        }
+        let mut connection = Connection::open_in_memory()?;
+        rows::create(&mut connection)?;
+        if let Err(error) = rows::copy(&mut connection, &path) {
+            // Nothing to begin with: every record is read.
+            let _ = error;
+            rows::create(&mut connection)?;
+        }
+        match self.current(&mut connection, &question, u32::MAX)? {
+            Ok(value) => Ok(Answer { value, notes }),
+            Err(error) => Err(anyhow::anyhow!("the index of figures: {error}")),
+        }
+    }
+
+    /// Asks the index on disk; one that is damaged is made again, once.
+    fn on_disk<T>(
+        &self,
+        path: &Path,
+        question: &impl Fn(&Index<'_>, &[Stored]) -> Result<T, Error>,
+        notes: &mut Vec<String>,
+    ) -> anyhow::Result<Result<T, Refused>> {
+        let mut opened = open(path);
+        for is_last in [false, true] {
+            let mut connection = match opened {
+                Ok(connection) => connection,
+                Err(refused) => return Ok(Err(refused)),
+            };
+            match rows::prepare(&mut connection) {
+                Ok(true) => {}
+                Ok(false) => return Ok(Err(Refused::Newer)),
+                Err(error) if is_damage(&error) && !is_last => {
+                    notes.push(damaged(path, &error));
+                    opened = reset(connection);
+                    continue;
+                }
+                Err(error) => return Ok(Err(Refused::Failed(error))),
+            }
+            match self.current(&mut connection, question, LOOKS)? {
+                Ok(value) => return Ok(Ok(value)),
+                Err(error) if is_damage(&error) && !is_last => {
+                    notes.push(damaged(path, &error));
+                    opened = reset(connection);
+                }
+                Err(error) => return Ok(Err(Refused::Failed(error))),
+            }
+        }
+        unreachable!("the last turn returns")
+    }
+
+    /// Makes all rows current, then asks, both in one view of the index.
+    fn current<T>(
+        &self,
+        connection: &mut Connection,
+        question: &impl Fn(&Index<'_>, &[Stored]) -> Result<T, Error>,
+        looks: u32,
+    ) -> anyhow::Result<Result<T, Error>> {
+        for _ in 0..looks {
+            let listed = Listed::all(self.store)?;
+            match self.look(connection, &listed, question) {
+                Ok(Some(value)) => return Ok(Ok(value)),
+                Ok(None) => {}
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+        // Others keep changing it: as if they held it.
+        let busy = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY);
+        Ok(Err(Error::SqliteFailure(busy, None)))
+    }
+
+    /// The answer if all rows are current; else makes them so.
+    fn look<T>(
+        &self,
+        connection: &mut Connection,
+        listed: &[Listed],
+        question: &impl Fn(&Index<'_>, &[Stored]) -> Result<T, Error>,
+    ) -> Result<Option<T>, Error> {
+        let view = connection.transaction_with_behavior(TransactionBehavior::Deferred)?;
+        let (stored, stale) = rows::compare(&view, listed, self.analysis)?;
+        if stale.is_empty() {
+            let index = Index { connection: &view };
+            return question(&index, &stored).map(Some);
+        }
+        drop(view);
+        for change in stale {
+            match change {
+                rows::Stale::Gone(name) => rows::remove(connection, &name, self.store)?,
+                rows::Stale::Changed(record) => {
+                    let content = (self.read)(&self.store.path(&record.name));
+                    rows::put(connection, record, self.analysis, &content)?;
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Why the index on disk is of no use.
+enum Refused {
+    /// A newer plumb made it.
+    Newer,
+    /// It cannot be opened or written.
+    Failed(Error),
+}
+
+impl Refused {
+    fn note(&self, path: &Path) -> Option<String> {
+        let why = match self {
+            Refused::Newer => "a newer plumb made it".to_owned(),
+            // A store that may not be written is a choice, and the answer the same.
+            Refused::Failed(error) if is_read_only(error) => return None,
+            Refused::Failed(error) => error.to_string(),
+        };
+        Some(format!(
+            "the index {} is left as it is ({why}): the records were read instead",
+            path.display()
+        ))
+    }
+}
+
+fn open(path: &Path) -> Result<Connection, Refused> {
+    let connection = Connection::open(path).map_err(Refused::Failed)?;
+    connection.busy_timeout(PATIENCE).map_err(Refused::Failed)?;
+    Ok(connection)
+}
+
+/// Empties an index, damaged or not, under SQLite's own locks: a file that was removed or renamed while
+/// another process has it open would leave that one's journal to be taken for the new file's.
+fn reset(connection: Connection) -> Result<Connection, Refused> {
+    let all = |connection: &Connection| {
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_RESET_DATABASE, true)?;
+        let emptied = connection.execute_batch("VACUUM");
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_RESET_DATABASE, false)?;
+        emptied
+    };
+    all(&connection).map_err(Refused::Failed)?;
+    Ok(connection)
+}
+
+fn damaged(path: &Path, error: &Error) -> String {
+    format!(
+        "the index {} was damaged ({error}) and is made again from the records",
+        path.display()
+    )
+}
+
+fn is_read_only(error: &Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied)
+    )
+}
+
+/// Whether an error says that what is in the index is not what was written there. All other failures are
+/// those of the disk or of waiting, which making it again does not mend.
+fn is_damage(error: &Error) -> bool {
+    match error {
+        Error::SqliteFailure(failure, _) => matches!(
+            failure.code,
+            ErrorCode::DatabaseCorrupt
+                | ErrorCode::NotADatabase
+                | ErrorCode::ConstraintViolation
+                // A table or column that is missing.
+                | ErrorCode::Unknown
+        ),
+        Error::SqlInputError { .. }
+        | Error::FromSqlConversionFailure(..)
+        | Error::IntegralValueOutOfRange(..)
+        | Error::Utf8Error(..)
+        | Error::InvalidColumnType(..)
+        | Error::InvalidColumnIndex(_)
+        | Error::QueryReturnedNoRows => true,
+        _ => false,
+    }
+}
