@@ -47,7 +47,8 @@ pub struct Choice {
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
     /// A far end on another host for the network's experiments: ssh://[USER@]HOST[:PORT], tcp://HOST:PORT
-    /// (an agent that listens, with --key-file); several have names
+    /// (an agent that listens, with --key-file), exec:COMMAND (which starts `plumb agent` elsewhere); several have
+    /// names
     #[arg(long, value_name = "[NAME=]URL")]
     pub peer: Vec<String>,
     /// File with the key that is shared with agents that listen (`plumb agent --new-key FILE`)
