@@ -37,14 +37,6 @@ pub(crate) fn health(run: &Run) -> Health {
         .iter()
         .filter(|round| round.status == RoundStatus::Ok)
         .collect();
-    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
-    for round in &counting {
-        for reason in &round.disturbed {
-            *reasons.entry(kind(reason)).or_default() += 1;
-        }
-    }
-    let mut reasons: Vec<(String, usize)> = reasons.into_iter().collect();
-    reasons.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     Health {
         rounds: counting.len(),
         void: run.rounds.len() - counting.len(),
@@ -52,11 +44,22 @@ pub(crate) fn health(run: &Run) -> Health {
             .iter()
             .filter(|round| !round.disturbed.is_empty())
             .count(),
-        reasons,
+        reasons: reasons(&counting),
         steal: share(&counting, "steal_ns"),
         throttled: share(&counting, "throttled_ns"),
         core_hz: core_hz(&counting),
     }
+}
+
+/// What disturbed some rounds, the most frequent first, with the number of rounds.
+pub(crate) fn reasons(rounds: &[&Round]) -> Vec<(String, usize)> {
+    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+    for reason in rounds.iter().flat_map(|round| &round.disturbed) {
+        *reasons.entry(kind(reason)).or_default() += 1;
+    }
+    let mut reasons: Vec<(String, usize)> = reasons.into_iter().collect();
+    reasons.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    reasons
 }
 
 /// A reason without its size: the first words that are no number and lead to none.

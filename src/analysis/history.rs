@@ -1,6 +1,6 @@
 //! What earlier runs of a machine said, for how much it differs from run to run.
 
-use super::figure::Figure;
+use super::figure::{Figure, Interval};
 use record::key::Key;
 use std::collections::BTreeMap;
 
@@ -17,9 +17,12 @@ impl History {
     }
 }
 
-/// The round values on which a figure's value rests, in the order of the rounds; none for a
-/// derived figure.
+/// The round values on which a figure's value rests, in the order of the rounds; the value itself
+/// where it is not of rounds (within a run, derived).
 pub(crate) fn used_rounds(figure: &Figure) -> Vec<f64> {
+    if figure.interval != Interval::Rounds {
+        return figure.value.into_iter().collect();
+    }
     let with_disturbed = figure
         .stats
         .as_ref()

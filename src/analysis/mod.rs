@@ -6,6 +6,7 @@
 pub(crate) mod bound;
 pub(crate) mod causes;
 mod checks;
+pub(crate) mod compare;
 mod derived;
 pub(crate) mod discussion;
 mod distribution;

@@ -47,12 +47,7 @@ pub(crate) fn judge(value: f64, range: &Range, unit: Unit, better: Better) -> Ve
         return Verdict::Within;
     }
     let above = value > range.high;
-    let is_speed = unit.is_time()
-        || matches!(
-            unit,
-            Unit::Cycle | Unit::BPerS | Unit::OpPerS | Unit::FlopPerS | Unit::Hz | Unit::NsPerB
-        );
-    match (is_speed, better) {
+    match (is_speed(unit), better) {
         (true, Better::Lower) if above => Verdict::Slower,
         (true, Better::Lower) => Verdict::Faster,
         (true, Better::Higher) if above => Verdict::Faster,
@@ -60,6 +55,15 @@ pub(crate) fn judge(value: f64, range: &Range, unit: Unit, better: Better) -> Ve
         _ if above => Verdict::Above,
         _ => Verdict::Below,
     }
+}
+
+/// Whether values of a unit are times or rates, so that `faster` and `slower` are words for them.
+pub(crate) fn is_speed(unit: Unit) -> bool {
+    unit.is_time()
+        || matches!(
+            unit,
+            Unit::Cycle | Unit::BPerS | Unit::OpPerS | Unit::FlopPerS | Unit::Hz | Unit::NsPerB
+        )
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The command line: a file per subcommand, its arguments and its `run`.
 
 mod agent;
+mod compare;
 mod completions;
 mod doctor;
 mod explain;
@@ -30,7 +31,7 @@ use thiserror::Error;
     max_term_width = 100
 )]
 #[command(
-    after_help = "Exit codes: 0 fine; 1 a finding (doctor); 2 usage; 3 the run failed; 4 interrupted, resumable."
+    after_help = "Exit codes: 0 fine; 1 a finding (compare, doctor); 2 usage; 3 the run failed; 4 interrupted, resumable."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -44,6 +45,7 @@ enum Command {
     List(list::Args),
     Explain(explain::Args),
     Report(report::Args),
+    Compare(compare::Args),
     Runs(runs::Args),
     Trend(trend::Args),
     Agent(agent::Args),
@@ -109,6 +111,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::List(args) => list::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Report(args) => report::run(args),
+        Command::Compare(args) => compare::run(args),
         Command::Runs(args) => runs::run(args),
         Command::Trend(args) => trend::run(args),
         Command::Agent(args) => agent::run(args),

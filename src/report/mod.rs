@@ -3,6 +3,8 @@
 
 mod braille;
 pub(crate) mod build;
+pub(crate) mod compare_csv;
+pub(crate) mod compare_json;
 pub(crate) mod csv;
 pub(crate) mod document;
 pub(crate) mod html;

@@ -1,5 +1,6 @@
 //! From a run to its document.
 
+pub(crate) mod compare;
 mod experiment;
 mod groups;
 mod machine;

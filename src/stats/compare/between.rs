@@ -35,14 +35,15 @@ impl BetweenRuns {
 }
 
 /// The between-run variance of one figure from stored runs of this machine identity: for each
-/// run the figure's round values. From [`LEAST_RUNS`] runs with two or more rounds and positive
-/// values: the variance of the runs' mean logs less what rounds within runs explain of it
-/// (one-way analysis of variance; at least 0), weighted with the default. Else the default.
+/// run the figure's round values, or its one value where it has no rounds. From [`LEAST_RUNS`] runs
+/// with positive values: the variance of the runs' mean logs less what rounds within runs explain
+/// of it (one-way analysis of variance; at least 0; one value explains nothing), weighted with the
+/// default. Else the default.
 pub(crate) fn between_runs(runs: &[Vec<f64>], default_deviation: f64) -> BetweenRuns {
     let default = BetweenRuns::default_of(default_deviation);
     let within: Vec<Moments> = runs
         .iter()
-        .filter(|run| run.len() >= 2 && run.iter().all(|&value| value > 0.0))
+        .filter(|run| !run.is_empty() && run.iter().all(|&value| value > 0.0))
         .map(|run| Moments::of(&run.iter().map(|value| value.ln()).collect::<Vec<_>>()))
         .collect();
     if within.len() < LEAST_RUNS {
@@ -101,6 +102,22 @@ mod tests {
         );
         let quiet = between_runs(&runs(3, 400, 0.0), HARDWARE_DEVIATION);
         assert!(quiet.variance.sqrt() < 0.003, "{quiet:?}");
+    }
+
+    #[test]
+    fn single_values_stand_for_their_runs() {
+        let single: Vec<Vec<f64>> = runs(2, 400, 0.05)
+            .into_iter()
+            .map(|run| vec![run[0]])
+            .collect();
+        let found = between_runs(&single, HARDWARE_DEVIATION);
+        assert_eq!(found.runs, 400);
+        // What rounds differ by within a run is in it.
+        let expected = 0.05_f64.hypot(0.01);
+        assert!(
+            (found.variance.sqrt() / expected - 1.0).abs() < 0.1,
+            "{found:?}"
+        );
     }
 
     #[test]

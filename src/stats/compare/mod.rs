@@ -2,7 +2,9 @@
 //!
 //! Per figure a t test on log round values, its variance shrunk towards the family's, plus a
 //! between-run variance that counts as known; per series Simes; over all, Benjamini-Hochberg in
-//! two steps. A finding must also be larger than the figure's band.
+//! two steps. A finding must also be larger than the figure's band, and its interval must not
+//! contain 1. A figure whose interval is not of rounds (within a run, of resamples) takes part with
+//! the p that its interval gives.
 
 pub(crate) mod between;
 pub(crate) mod multiple;
@@ -16,7 +18,7 @@ use super::interval::median_order;
 use super::moments::Moments;
 use super::quantile::median;
 use between::BetweenRuns;
-use ratio::{Change, Point, change};
+use ratio::{Change, Point, change, log};
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use variance::{Variance, prior, shrunk};
 
@@ -26,10 +28,8 @@ pub(crate) const RATE: f64 = 0.05;
 /// One figure in two runs.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Pair {
-    /// Round values of the base run that its estimate used.
-    pub(crate) base: Vec<f64>,
-    /// Round values of the new run that its estimate used.
-    pub(crate) new: Vec<f64>,
+    /// What either run knows of it.
+    pub(crate) evidence: Evidence,
     /// Index of the family whose variances steady this one's.
     pub(crate) family: usize,
     /// Between-run variance of log values.
@@ -38,15 +38,35 @@ pub(crate) struct Pair {
     pub(crate) band: f64,
 }
 
+/// What two runs know of one figure.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Evidence {
+    /// Fresh repetitions: the round values that the estimates used.
+    Rounds {
+        /// Of the base run.
+        base: Vec<f64>,
+        /// Of the new run.
+        new: Vec<f64>,
+    },
+    /// Values with intervals that are not of rounds: of blocks within a run, or of resamples.
+    Intervals {
+        /// Of the base run.
+        base: Point,
+        /// Of the new run.
+        new: Point,
+    },
+}
+
 /// What the comparison says of one figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Comparison {
     /// Ratio or difference of the medians with interval, between-run variance included.
     pub(crate) change: Change,
-    /// Two-sided p value; `None` where no test is possible: a value that is not positive, fewer
-    /// than two rounds in a run, or rounds without any variance.
+    /// Two-sided p value before any correction; `None` where no test is possible: a value that is
+    /// not positive, fewer than two rounds or no interval in a run, or no variance at all.
     pub(crate) p: Option<f64>,
-    /// Whether the figure changed: rejected in both steps, and beyond its band.
+    /// Whether the figure changed: rejected in both steps, beyond its band, and 1 outside the
+    /// interval of the ratio.
     pub(crate) finding: bool,
 }
 
@@ -81,25 +101,25 @@ pub(crate) fn compare(series: &[Vec<Pair>]) -> Vec<Vec<Option<Comparison>>> {
         .collect()
 }
 
-/// Compares two figures that each have only a within-run interval: a finding where the interval
-/// of the ratio excludes 1 and the ratio is beyond the band. There is no test.
-pub(crate) fn compare_within_run(base: Point, new: Point, band: f64) -> Comparison {
-    let change = change(base, new, 0.0);
-    let finding = match change {
+fn comparison(pair: &Pair, p: Option<f64>, rejected: bool) -> Option<Comparison> {
+    let (base, new) = points(&pair.evidence)?;
+    let change = change(base, new, pair.between.variance);
+    let is_clear = match change {
         Change::Ratio {
             value,
             interval: Some(interval),
-        } => !interval.contains(1.0) && (value - 1.0).abs() > band,
+        } => (value - 1.0).abs() > pair.band && !interval.contains(1.0),
         _ => false,
     };
-    Comparison {
+    Some(Comparison {
         change,
-        p: None,
-        finding,
-    }
+        p,
+        finding: rejected && is_clear,
+    })
 }
 
-fn comparison(pair: &Pair, p: Option<f64>, rejected: bool) -> Option<Comparison> {
+/// Both values with their intervals; `None` where a run has no round.
+fn points(evidence: &Evidence) -> Option<(Point, Point)> {
     let point = |values: &[f64]| {
         let value = median(values)?;
         Some(Point {
@@ -107,16 +127,10 @@ fn comparison(pair: &Pair, p: Option<f64>, rejected: bool) -> Option<Comparison>
             interval: median_order(values),
         })
     };
-    let change = change(point(&pair.base)?, point(&pair.new)?, pair.between.variance);
-    let beyond = match change {
-        Change::Ratio { value, .. } => (value - 1.0).abs() > pair.band,
-        Change::Difference { .. } => false,
-    };
-    Some(Comparison {
-        change,
-        p,
-        finding: rejected && beyond,
-    })
+    match evidence {
+        Evidence::Rounds { base, new } => Some((point(base)?, point(new)?)),
+        Evidence::Intervals { base, new } => Some((*base, *new)),
+    }
 }
 
 /// For each family index the prior of its variances.
@@ -141,14 +155,17 @@ struct Logs {
 }
 
 impl Logs {
-    /// `None` where a value is not positive or a run has fewer than two rounds.
+    /// `None` where a value is not positive or a run has fewer than two rounds, or none at all.
     fn of(pair: &Pair) -> Option<Self> {
+        let Evidence::Rounds { base, new } = &pair.evidence else {
+            return None;
+        };
         let moments = |values: &[f64]| {
             let positive = values.iter().all(|&value| value > 0.0);
             let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
             (positive && values.len() >= 2).then(|| Moments::of(&logs))
         };
-        let (base, new) = (moments(&pair.base)?, moments(&pair.new)?);
+        let (base, new) = (moments(base)?, moments(new)?);
         let freedom = |run: &Moments| run.count() as f64 - 1.0;
         let all = freedom(&base) + freedom(&new);
         let squares = base.variance()? * freedom(&base) + new.variance()? * freedom(&new);
@@ -163,10 +180,41 @@ impl Logs {
     }
 }
 
+/// Two-sided p of a figure.
+fn p_value(pair: &Pair, families: &[Option<variance::Prior>]) -> Option<f64> {
+    match &pair.evidence {
+        Evidence::Rounds { .. } => p_of_rounds(pair, families),
+        Evidence::Intervals { base, new } => p_of_intervals(*base, *new, pair.between.variance),
+    }
+}
+
+/// Two-sided p of two values with intervals: the distance of their logarithms over the ends that
+/// face each other, which stand for a normal error, and the between-run variance.
+fn p_of_intervals(base: Point, new: Point, between_variance: f64) -> Option<f64> {
+    if !(base.is_positive() && new.is_positive()) {
+        return None;
+    }
+    let (base, new) = (log(base), log(new));
+    let (low, high) = match new.value < base.value {
+        true => (new, base),
+        false => (base, new),
+    };
+    let (under, over) = (low.interval?, high.interval?);
+    let errors = |confidence: f64| Normal::standard().inverse_cdf(0.5 + confidence / 2.0);
+    let squared_error = ((under.high - low.value) / errors(under.confidence)).powi(2)
+        + ((high.value - over.low) / errors(over.confidence)).powi(2)
+        + 2.0 * between_variance;
+    if squared_error <= 0.0 {
+        return None;
+    }
+    let distance = (high.value - low.value) / squared_error.sqrt();
+    Some((2.0 * Normal::standard().sf(distance)).min(1.0))
+}
+
 /// Two-sided p of the moderated t test. The part of the squared standard error that rests on
 /// rounds has the degrees of freedom of the shrunk variance, the between-run part counts as
 /// known; the sum has those of Satterthwaite (1946).
-fn p_value(pair: &Pair, families: &[Option<variance::Prior>]) -> Option<f64> {
+fn p_of_rounds(pair: &Pair, families: &[Option<variance::Prior>]) -> Option<f64> {
     let logs = Logs::of(pair)?;
     let within = shrunk(logs.variance, families[pair.family]);
     let from_rounds = within.variance * logs.weight;

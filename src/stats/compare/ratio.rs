@@ -31,7 +31,8 @@ pub(crate) struct Point {
 }
 
 impl Point {
-    fn positive(&self) -> bool {
+    /// Whether it is, with its interval, above zero, so that it has a logarithm.
+    pub(crate) fn is_positive(&self) -> bool {
         self.value > 0.0 && self.interval.is_none_or(|i| i.low > 0.0)
     }
 }
@@ -41,7 +42,7 @@ impl Point {
 /// on logarithms for a ratio: each side's distance to the value stands for its variance. For a
 /// ratio `between_variance` of log values is added for either run, with the normal factor 1.96.
 pub(crate) fn change(base: Point, new: Point, between_variance: f64) -> Change {
-    if base.positive() && new.positive() {
+    if base.is_positive() && new.is_positive() {
         let interval = recovered(log(base), log(new), 2.0 * between_variance);
         Change::Ratio {
             value: new.value / base.value,
@@ -59,7 +60,8 @@ pub(crate) fn change(base: Point, new: Point, between_variance: f64) -> Change {
     }
 }
 
-fn log(point: Point) -> Point {
+/// A positive point in logarithms.
+pub(super) fn log(point: Point) -> Point {
     Point {
         value: point.value.ln(),
         interval: point.interval.map(|i| Interval {

@@ -29,8 +29,10 @@ fn runs(draw: &mut Draw, factor: f64, os: bool) -> Vec<Vec<Pair>> {
                             .collect()
                     };
                     Pair {
-                        base: rounds(1.0),
-                        new: rounds(factor),
+                        evidence: Evidence::Rounds {
+                            base: rounds(1.0),
+                            new: rounds(factor),
+                        },
                         family,
                         between: BetweenRuns::default_of(between),
                         band: 0.05,
@@ -54,7 +56,10 @@ fn findings(compared: &[Vec<Option<Comparison>>]) -> usize {
 fn a_run_with_itself_is_quiet() {
     let mut pairs = runs(&mut Draw::new(1), 1.0, false);
     for pair in pairs.iter_mut().flatten() {
-        pair.new = pair.base.clone();
+        let Evidence::Rounds { base, new } = &mut pair.evidence else {
+            panic!("these are rounds");
+        };
+        new.clone_from(base);
         pair.band = 0.0;
     }
     let compared = compare(&pairs);
@@ -107,8 +112,10 @@ fn one_changed_figure_among_two_thousand_is_found() {
 #[test]
 fn without_family_or_between_run_variance_it_is_student_s_test() {
     let pair = Pair {
-        base: [1.0_f64, 2.0, 3.0].map(f64::exp).to_vec(),
-        new: [2.0_f64, 4.0, 6.0].map(f64::exp).to_vec(),
+        evidence: rounds(
+            &[1.0_f64, 2.0, 3.0].map(f64::exp),
+            &[2.0_f64, 4.0, 6.0].map(f64::exp),
+        ),
         family: 0,
         between: BetweenRuns::default_of(0.0),
         band: 0.0,
@@ -121,8 +128,7 @@ fn without_family_or_between_run_variance_it_is_student_s_test() {
 #[test]
 fn a_known_variance_alone_gives_the_normal_test() {
     let pair = Pair {
-        base: vec![1.0; 6],
-        new: vec![1.96_f64.mul_add(0.1 * 2.0_f64.sqrt(), 0.0).exp(); 6],
+        evidence: rounds(&[1.0; 6], &[(1.96 * 0.1 * 2.0_f64.sqrt()).exp(); 6]),
         family: 0,
         between: BetweenRuns::default_of(0.1),
         band: 0.0,
@@ -134,8 +140,7 @@ fn a_known_variance_alone_gives_the_normal_test() {
 #[test]
 fn values_that_are_not_positive_have_no_test() {
     let pair = Pair {
-        base: vec![-1.0, 1.0, 2.0, 1.5, 0.5, 1.0],
-        new: vec![9.0; 6],
+        evidence: rounds(&[-1.0, 1.0, 2.0, 1.5, 0.5, 1.0], &[9.0; 6]),
         family: 0,
         between: BetweenRuns::default_of(0.015),
         band: 0.0,
@@ -151,8 +156,10 @@ fn values_that_are_not_positive_have_no_test() {
 #[test]
 fn nothing_small_is_a_finding_and_nothing_missing_is_compared() {
     let mut pair = Pair {
-        base: vec![100.0, 100.1, 99.9, 100.0, 100.05, 99.95],
-        new: vec![104.0, 104.1, 103.9, 104.0, 104.05, 103.95],
+        evidence: rounds(
+            &[100.0, 100.1, 99.9, 100.0, 100.05, 99.95],
+            &[104.0, 104.1, 103.9, 104.0, 104.05, 103.95],
+        ),
         family: 0,
         between: BetweenRuns::default_of(0.001),
         band: 0.05,
@@ -160,26 +167,80 @@ fn nothing_small_is_a_finding_and_nothing_missing_is_compared() {
     assert!(!compare(&[vec![pair.clone()]])[0][0].unwrap().finding);
     pair.band = 0.03;
     assert!(compare(&[vec![pair.clone()]])[0][0].unwrap().finding);
-    pair.new.clear();
+    pair.evidence = rounds(&[100.0; 6], &[]);
     assert_eq!(compare(&[vec![pair]])[0][0], None);
 }
 
 #[test]
-fn within_run_figures_use_their_intervals_alone() {
-    let point = |value: f64| Point {
+fn figures_without_rounds_are_tested_by_their_intervals() {
+    let point = |value: f64, half: f64, confidence: f64| Point {
         value,
         interval: Some(Interval {
-            low: 0.99 * value,
-            high: 1.01 * value,
-            confidence: 0.96,
+            low: value * (-half).exp(),
+            high: value * half.exp(),
+            confidence,
         }),
     };
-    assert!(compare_within_run(point(100.0), point(120.0), 0.05).finding);
-    assert!(!compare_within_run(point(100.0), point(101.0), 0.0).finding);
-    assert!(!compare_within_run(point(100.0), point(120.0), 0.3).finding);
+    let pair = |base: Point, new: Point, deviation: f64, band: f64| Pair {
+        evidence: Evidence::Intervals { base, new },
+        family: 0,
+        between: BetweenRuns::default_of(deviation),
+        band,
+    };
+    // Two half widths of 1.96 errors of 1 %, and a distance of 1.96 * 0.01 * sqrt(2).
+    let half = 1.959_964 * 0.01;
+    let apart = 100.0 * (half * 2.0_f64.sqrt()).exp();
+    let base = point(100.0, half, 0.95);
+    let p = p_value(&pair(base, point(apart, half, 0.95), 0.0, 0.0), &[]).unwrap();
+    assert!((p - 0.05).abs() < 1e-4, "{p}");
+    // The between-run variance takes part: the squared error doubles.
+    let p = p_value(&pair(base, point(apart, half, 0.95), 0.01, 0.0), &[]).unwrap();
+    assert!((p - 0.165_8).abs() < 1e-3, "{p}");
+    let finding = |new: Point, band: f64| {
+        compare(&[vec![pair(base, new, 0.015, band)]])[0][0].is_some_and(|c| c.finding)
+    };
+    assert!(finding(point(120.0, half, 0.95), 0.05));
+    assert!(finding(point(80.0, half, 0.95), 0.05));
+    assert!(!finding(point(120.0, half, 0.95), 0.3), "inside its band");
+    assert!(!finding(point(101.0, half, 0.95), 0.0));
     let bare = Point {
         value: 500.0,
         interval: None,
     };
-    assert!(!compare_within_run(point(100.0), bare, 0.0).finding);
+    assert!(!finding(bare, 0.0), "without an interval");
+}
+
+#[test]
+fn figures_without_rounds_count_among_the_hypotheses() {
+    let interval = |value: f64| Point {
+        value,
+        interval: Some(Interval {
+            low: value * 0.99,
+            high: value * 1.01,
+            confidence: 0.95,
+        }),
+    };
+    let pair = |new: f64| Pair {
+        evidence: Evidence::Intervals {
+            base: interval(100.0),
+            new: interval(new),
+        },
+        family: 0,
+        between: BetweenRuns::default_of(0.0),
+        band: 0.0,
+    };
+    // p is 0.006 for this one: enough alone, too much among forty.
+    assert!(compare(&[vec![pair(102.0)]])[0][0].unwrap().finding);
+    let many: Vec<Vec<Pair>> = std::iter::once(102.0)
+        .chain([100.0; 39])
+        .map(|new| vec![pair(new)])
+        .collect();
+    assert!(!compare(&many)[0][0].unwrap().finding);
+}
+
+fn rounds(base: &[f64], new: &[f64]) -> Evidence {
+    Evidence::Rounds {
+        base: base.to_vec(),
+        new: new.to_vec(),
+    }
 }

@@ -1,0 +1,198 @@
+//! Figures of two runs by their keys, and what has no partner.
+
+use super::Measured;
+use crate::analysis::figure::Figure;
+use crate::analysis::index::series_label;
+use record::event::Ending;
+use record::key::{CaseId, Key};
+use record::metric::Metric;
+use record::run::Run;
+use record::unit::Unit;
+use std::collections::{BTreeMap, HashMap};
+
+/// A figure with a value in both runs.
+#[derive(Debug)]
+pub(crate) struct Joined<'a> {
+    /// In the base run.
+    pub(crate) base: &'a Figure,
+    /// In the new run.
+    pub(crate) new: &'a Figure,
+    /// Of the base run.
+    pub(crate) metric: &'a Metric,
+    /// Its place among the base run's figures.
+    pub(crate) at: usize,
+}
+
+/// A figure, case or experiment that cannot be compared.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Incomparable<'a> {
+    /// As either run has it.
+    pub(crate) figure: &'a Figure,
+    /// Why.
+    pub(crate) why: Why,
+}
+
+/// Why a figure cannot be compared.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Why {
+    /// The new run did not plan it.
+    OnlyBase,
+    /// The base run did not plan it.
+    OnlyNew,
+    /// The base run has it, the new one skipped it or failed, for this reason.
+    AbsentInNew(String),
+    /// The new run has it, the base run skipped it or failed, for this reason.
+    AbsentInBase(String),
+    /// In either run there is another unit.
+    Units(&'static str, &'static str),
+}
+
+impl Why {
+    /// In words.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Why::OnlyBase => "only in the base run".to_owned(),
+            Why::OnlyNew => "only in the new run".to_owned(),
+            Why::AbsentInNew(reason) => format!("not in the new run: {reason}"),
+            Why::AbsentInBase(reason) => format!("not in the base run: {reason}"),
+            Why::Units(base, new) => format!("in {base} and in {new}"),
+        }
+    }
+}
+
+/// The figures of two runs.
+#[derive(Debug, Default)]
+pub(crate) struct Joins<'a> {
+    /// Those in both, by series; derived figures of an experiment are one.
+    pub(crate) series: Vec<Vec<Joined<'a>>>,
+    /// The others.
+    pub(crate) incomparable: Vec<Incomparable<'a>>,
+}
+
+/// Joins by experiment, case and metric.
+pub(crate) fn join<'a>(base: &'a Measured, new: &'a Measured) -> Joins<'a> {
+    let partners = by_key(&new.figures);
+    let own = by_key(&base.figures);
+    let series_of = series(base.run);
+    let mut by_series: BTreeMap<usize, Vec<Joined>> = BTreeMap::new();
+    let mut numbers: HashMap<String, usize> = HashMap::new();
+    let mut joins = Joins::default();
+    for (at, figure) in base.figures.iter().enumerate() {
+        let Some((key, metric)) = valued(figure) else {
+            continue;
+        };
+        match partners.get(&key) {
+            Some(partner) if usable(partner).is_some() => {
+                if let Some((base_unit, new_unit)) = units(figure, partner) {
+                    joins.incomparable.push(Incomparable {
+                        figure,
+                        why: Why::Units(base_unit.text(), new_unit.text()),
+                    });
+                    continue;
+                }
+                let label = match series_of.get(&(key.experiment.as_str(), &figure.case)) {
+                    Some(label) if !metric.derived => label.clone(),
+                    _ => format!("{} derived", key.experiment),
+                };
+                let next = numbers.len();
+                let number = *numbers.entry(label).or_insert(next);
+                by_series.entry(number).or_default().push(Joined {
+                    base: figure,
+                    new: partner,
+                    metric,
+                    at,
+                });
+            }
+            _ => joins.incomparable.push(Incomparable {
+                figure,
+                why: reason(new, &key).map_or(Why::OnlyBase, Why::AbsentInNew),
+            }),
+        }
+    }
+    for figure in &new.figures {
+        let Some((key, _)) = valued(figure) else {
+            continue;
+        };
+        if own.get(&key).is_none_or(|own| usable(own).is_none()) {
+            joins.incomparable.push(Incomparable {
+                figure,
+                why: reason(base, &key).map_or(Why::OnlyNew, Why::AbsentInBase),
+            });
+        }
+    }
+    joins.series = by_series.into_values().collect();
+    joins
+}
+
+fn by_key(figures: &[Figure]) -> HashMap<Key, &Figure> {
+    figures
+        .iter()
+        .filter_map(|figure| Some((figure.key()?, figure)))
+        .collect()
+}
+
+/// The value of a figure that holds: one that failed (beyond a bound, a check) has none to compare.
+fn usable(figure: &Figure) -> Option<f64> {
+    figure
+        .value
+        .filter(|value| value.is_finite() && figure.outcome == Ending::Measured)
+}
+
+fn valued(figure: &Figure) -> Option<(Key, &Metric)> {
+    usable(figure)?;
+    Some((figure.key()?, figure.metric.as_ref()?))
+}
+
+fn units(base: &Figure, new: &Figure) -> Option<(Unit, Unit)> {
+    let (base, new) = (base.metric.as_ref()?.unit, new.metric.as_ref()?.unit);
+    (base != new).then_some((base, new))
+}
+
+/// Why a run has no value of a key; `None` where it did not plan it.
+fn reason(run: &Measured, key: &Key) -> Option<String> {
+    let of_experiment = || {
+        run.figures
+            .iter()
+            .filter(|figure| figure.experiment == key.experiment)
+    };
+    let figure = of_experiment()
+        .find(|figure| figure.key().as_ref() == Some(key))
+        .or_else(|| {
+            of_experiment().find(|figure| figure.metric.is_none() && figure.case == key.case)
+        })
+        .or_else(|| {
+            of_experiment().find(|figure| figure.metric.is_none() && figure.case.0.is_empty())
+        })?;
+    let ending = match figure.outcome {
+        Ending::Failed => "failed",
+        Ending::Skipped => "skipped",
+        Ending::Measured => return Some("no value".to_owned()),
+    };
+    Some(match &figure.reason {
+        Some(reason) if !reason.is_empty() => format!("{ending}: {reason}"),
+        _ => ending.to_owned(),
+    })
+}
+
+/// The labels of the planned series, by experiment and case.
+fn series(run: &Run) -> HashMap<(&str, &CaseId), String> {
+    let mut labels = HashMap::new();
+    for planned in run.plan.iter().flat_map(|plan| &plan.experiments) {
+        for series in &planned.series {
+            for case in &series.cases {
+                labels.insert((planned.id.as_str(), case), series_label(&planned.id, series));
+            }
+        }
+    }
+    labels
+}
+
+/// The label of the series of a figure, as its rounds are recorded.
+pub(super) fn label_of(run: &Run, figure: &Figure) -> Option<String> {
+    let planned = run.experiment(&figure.experiment)?;
+    planned
+        .series
+        .iter()
+        .find(|series| series.cases.contains(&figure.case))
+        .map(|series| series_label(&planned.id, series))
+}

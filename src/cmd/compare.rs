@@ -1,0 +1,177 @@
+//! `plumb compare`: what differs between runs.
+
+mod fail_on;
+
+use crate::analysis::compare::{Comparison, Measured, compare};
+use crate::analysis::figure::Figure;
+use crate::analysis::figures;
+use crate::cmd::{Failure, output, stored};
+use crate::experiments::FAMILIES;
+use crate::report::build::compare::build;
+use crate::report::{compare_csv, compare_json, html, markdown, terminal};
+use crate::session::select::Selection;
+use crate::store;
+use fail_on::FailOn;
+use record::run::Run;
+use std::path::PathBuf;
+
+/// Compares runs figure by figure: what changed around them, and what differs by more than chance.
+///
+/// The first run is the base. Findings are corrected for the number of figures, and lie outside the
+/// band that two runs of an unchanged machine keep: from three stored runs of the machine, else a
+/// default (1.5 % from run to run for hardware figures, 4 % for os and io figures). Runs of a
+/// published machine are set side by side, without findings.
+#[derive(clap::Args)]
+#[command(after_long_help = EXAMPLES)]
+#[command(after_help = "Exit codes: 0 no finding; 1 a finding (with --fail-on: one that it names); \
+    2 usage, or the runs share no figure.")]
+pub struct Args {
+    /// Base run: a unique prefix of its name, `last`, `published/…`, or a path to its record
+    #[arg(required_unless_present = "schema")]
+    base: Option<String>,
+    /// Runs that are compared with it
+    #[arg(default_value = "last")]
+    new: Vec<String>,
+    /// Exit with 1 only on such findings: slower, faster, changed or never, `slower:5%` for at least
+    /// 5 % of the base value, `slower:5%@memory` for these figures (a selector as of `plumb run`);
+    /// may be repeated
+    #[arg(long, value_name = "RULE")]
+    fail_on: Vec<String>,
+    /// Compare these figures alone (selectors as of `plumb run`); may be repeated
+    #[arg(long, value_name = "SELECTOR")]
+    only: Vec<String>,
+    /// Also every figure side by side, which the terminal leaves out otherwise
+    #[arg(long)]
+    all: bool,
+    /// What to render it as
+    #[arg(long, value_enum, default_value_t = Format::Terminal)]
+    format: Format,
+    /// File to write [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Print the JSON Schema of the comparison instead
+    #[arg(long, exclusive = true)]
+    schema: bool,
+}
+
+const EXAMPLES: &str = "Exit codes: 0 no finding; 1 a finding (with --fail-on: one that it names); \
+2 usage, or the runs share no figure.
+
+Examples:
+  plumb compare before.jsonl after.jsonl
+  plumb compare published/r0-i7-3770k last --all
+  plumb compare before.jsonl after.jsonl --format html -o comparison.html
+
+In CI, with a record of the base kept beside the code:
+  plumb run os memory --preset quick --out new.jsonl
+  plumb compare base.jsonl new.jsonl --fail-on slower:5% --format markdown -o comparison.md
+
+  --fail-on slower             any figure that is worse: slower, or more where less is better
+  --fail-on slower:5%          worse by at least 5 % of its base value
+  --fail-on slower:5%@memory --fail-on slower:20%@os.pipe
+                               each figure by its own rule; one that is met is enough
+  --fail-on changed:10%@memory.latency:pages=huge
+                               in either direction; also figures that have no better side
+  --fail-on faster             to keep a base record up to date
+  --fail-on never              tell, and exit with 0";
+
+/// What a comparison can be rendered as.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    /// Text for this terminal
+    Terminal,
+    /// One self-contained page
+    Html,
+    /// Markdown
+    Markdown,
+    /// A row per figure
+    Csv,
+    /// All of it
+    Json,
+}
+
+pub fn run(args: Args) -> Result<(), Failure> {
+    if args.schema {
+        let schema = serde_json::to_string_pretty(&compare_json::schema())
+            .map_err(|error| anyhow::anyhow!("the schema cannot be printed: {error}"))?;
+        return Ok(output::print(&format!("{schema}\n"))?);
+    }
+    let rules = fail_on::parse(&args.fail_on).map_err(Failure::Usage)?;
+    let only = Selection::parse(&args.only, FAMILIES).map_err(|e| Failure::Usage(e.to_string()))?;
+    let names: Vec<&String> = args.base.iter().chain(&args.new).collect();
+    let runs = names
+        .iter()
+        .map(|name| stored::open(name))
+        .collect::<Result<Vec<Run>, _>>()?;
+    let history = stored::history(&runs.iter().collect::<Vec<_>>());
+    let measured: Vec<Measured> = runs
+        .iter()
+        .map(|run| Measured {
+            run,
+            figures: selected(figures(run), &args.only, &only),
+        })
+        .collect();
+    let Some(comparison) = compare(&measured, &history) else {
+        return Err(Failure::Usage("name two runs to compare".to_owned()));
+    };
+    print(&args, &comparison)?;
+    if comparison.against.iter().all(|against| against.figures.is_empty()) {
+        return Err(Failure::Usage(
+            "the runs have no figure in common; `plumb report RUN` shows what each has".to_owned(),
+        ));
+    }
+    judge(&comparison, &rules)
+}
+
+fn selected(figures: Vec<Figure>, texts: &[String], only: &Selection) -> Vec<Figure> {
+    if texts.is_empty() {
+        return figures;
+    }
+    let wanted = |figure: &Figure| fail_on::is_meant(only, &figure.experiment, &figure.case);
+    figures.into_iter().filter(wanted).collect()
+}
+
+fn print(args: &Args, comparison: &Comparison) -> Result<(), Failure> {
+    let look = match args.output {
+        None => output::look(),
+        Some(_) => terminal::Look {
+            width: 100,
+            colours: false,
+        },
+    };
+    let document = || build(comparison, args.all);
+    let text = match args.format {
+        Format::Terminal => terminal::render(&document(), look),
+        Format::Html => html::render(&document()),
+        Format::Markdown => markdown::render(&document()),
+        Format::Csv => compare_csv::render(comparison),
+        Format::Json => compare_json::render(comparison),
+    };
+    match &args.output {
+        None => Ok(output::print(&text)?),
+        Some(file) => store::write_whole(file, text.as_bytes())
+            .map_err(|error| Failure::Usage(format!("{error:#}"))),
+    }
+}
+
+/// Whether the comparison fails: by the rules, or by any finding where there are none.
+fn judge(comparison: &Comparison, rules: &[FailOn]) -> Result<(), Failure> {
+    if rules.is_empty() {
+        return match comparison.has_finding() {
+            true => Err(Failure::Finding),
+            false => Ok(()),
+        };
+    }
+    let figures = comparison.against.iter().flat_map(|against| &against.figures);
+    let figures: Vec<_> = figures.collect();
+    let mut failed = false;
+    for rule in rules {
+        let met = figures.iter().filter(|one| rule.is_met_by(one)).count();
+        if met > 0 {
+            failed = true;
+            let figures = if met == 1 { "figure" } else { "figures" };
+            output::diagnose(&format!("plumb: --fail-on {}: {met} {figures}", rule.text()));
+        }
+    }
+    if failed { Err(Failure::Finding) } else { Ok(()) }
+}

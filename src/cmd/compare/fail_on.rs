@@ -1,0 +1,161 @@
+//! `--fail-on`: which findings end `plumb compare` with exit code 1.
+//!
+//! `WORD[:PERCENT%][@SELECTOR]`, where WORD is `slower` (worse, whatever the metric), `faster`
+//! (better), `changed` (either, and what has no better side) or `never`; the percentage is of the
+//! base value; the selector is one of `plumb run`. Only findings are judged: a difference that may
+//! be chance never fails, whatever its size.
+
+use crate::analysis::compare::{Compared, Direction};
+use crate::experiments::FAMILIES;
+use crate::session::select::{Selection, nearest};
+use record::key::CaseId;
+
+/// A rule.
+#[derive(Clone, Debug)]
+pub(crate) struct FailOn {
+    text: String,
+    word: Word,
+    /// Least |ratio - 1|.
+    least: f64,
+    scope: Option<Selection>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Word {
+    Slower,
+    Faster,
+    Changed,
+    Never,
+}
+
+const WORDS: [(&str, Word); 4] = [
+    ("slower", Word::Slower),
+    ("faster", Word::Faster),
+    ("changed", Word::Changed),
+    ("never", Word::Never),
+];
+
+impl FailOn {
+    /// The rule as typed.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether a figure is a finding of this kind.
+    pub(crate) fn is_met_by(&self, one: &Compared) -> bool {
+        let Some(direction) = one.finding() else {
+            return false;
+        };
+        let is_word = match self.word {
+            Word::Slower => direction == Direction::Worse,
+            Word::Faster => direction == Direction::Better,
+            Word::Changed => true,
+            Word::Never => false,
+        };
+        let is_enough = one
+            .ratio()
+            .is_some_and(|ratio| (ratio - 1.0).abs() >= self.least);
+        let is_meant = |scope: &Selection| is_meant(scope, &one.base.experiment, &one.base.case);
+        is_word && is_enough && self.scope.as_ref().is_none_or(is_meant)
+    }
+}
+
+/// Whether a selection means a case; never one of an experiment that this plumb does not know.
+pub(crate) fn is_meant(selection: &Selection, experiment: &str, case: &CaseId) -> bool {
+    FAMILIES.iter().any(|family| {
+        family
+            .experiments
+            .iter()
+            .map(|one| one.card())
+            .filter(|card| card.id == experiment)
+            .any(|card| selection.wants(family, card) && selection.wants_case(family, card, case))
+    })
+}
+
+/// Parses the rules; `never` stands alone.
+///
+/// # Errors
+/// What is wrong, and what to type.
+pub(crate) fn parse(texts: &[String]) -> Result<Vec<FailOn>, String> {
+    let rules: Vec<FailOn> = texts.iter().map(|text| rule(text)).collect::<Result<_, _>>()?;
+    match rules.iter().any(|rule| rule.word == Word::Never) && rules.len() > 1 {
+        true => Err("--fail-on never allows no other rule beside it".to_owned()),
+        false => Ok(rules),
+    }
+}
+
+fn rule(text: &str) -> Result<FailOn, String> {
+    let (condition, scope) = match text.split_once('@') {
+        Some((condition, scope)) => (condition, Some(scope)),
+        None => (text, None),
+    };
+    let (word, size) = match condition.split_once(':') {
+        Some((word, size)) => (word, Some(size)),
+        None => (condition, None),
+    };
+    let Some((_, meant)) = WORDS.iter().find(|(name, _)| *name == word) else {
+        let near = nearest(word, WORDS.iter().map(|(name, _)| *name));
+        return Err(format!(
+            "--fail-on `{text}` begins with none of slower, faster, changed, never{} type for \
+             example slower:5%",
+            near
+        ));
+    };
+    if *meant == Word::Never && (size.is_some() || scope.is_some()) {
+        return Err("--fail-on never takes neither a size nor a selector".to_owned());
+    }
+    let least = match size {
+        Some(size) => share(size).ok_or_else(|| {
+            format!("--fail-on `{text}`: `{size}` is no percentage; type for example {word}:5%")
+        })?,
+        None => 0.0,
+    };
+    let scope = scope
+        .map(|scope| Selection::parse(&[scope.to_owned()], FAMILIES))
+        .transpose()
+        .map_err(|error| format!("--fail-on `{text}`: {error}"))?;
+    Ok(FailOn {
+        text: text.to_owned(),
+        word: *meant,
+        least,
+        scope,
+    })
+}
+
+/// A percentage as a share.
+fn share(text: &str) -> Option<f64> {
+    let percent: f64 = text.strip_suffix('%')?.trim().parse().ok()?;
+    (percent.is_finite() && percent >= 0.0).then_some(percent / 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Word, parse, rule};
+
+    #[test]
+    fn rules_are_a_word_a_size_and_a_selector() {
+        let found = rule("slower:5%@memory.latency:pages=huge").unwrap();
+        assert_eq!((found.word, found.least), (Word::Slower, 0.05));
+        assert!(found.scope.is_some());
+        assert_eq!(rule("changed:0.5%").unwrap().least, 0.005);
+        assert_eq!(rule("faster").unwrap().least, 0.0);
+        assert_eq!(rule("never").unwrap().word, Word::Never);
+    }
+
+    #[test]
+    fn what_cannot_be_meant_says_what_to_type() {
+        for (text, part) in [
+            ("slow:5%", "did you mean slower"),
+            ("slower:5", "`5` is no percentage; type for example slower:5%"),
+            ("slower:-5%", "is no percentage"),
+            ("slower:nan%", "is no percentage"),
+            ("slower@memry", "no experiment or family is called `memry`"),
+            ("never:5%", "neither a size nor a selector"),
+        ] {
+            let error = rule(text).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+        let both = ["never".to_owned(), "slower".to_owned()];
+        assert!(parse(&both).unwrap_err().contains("no other rule"));
+    }
+}

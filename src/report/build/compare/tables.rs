@@ -1,0 +1,289 @@
+//! The tables of a comparison.
+
+use crate::analysis::compare::conditions::About;
+use crate::analysis::compare::{Compared, Comparison, Direction, Outcome};
+use crate::analysis::figure::Figure;
+use crate::report::document::{Audience, Block, Cell, Column, Row, Table, Tone};
+use crate::report::values;
+use std::collections::BTreeMap;
+
+/// Findings of a family that are shown where room is short.
+const FINDINGS_SHOWN: usize = 12;
+
+/// Experiments that a reason names before it only counts.
+const NAMED: usize = 6;
+
+/// Ratio from which a change is told as a factor, not in per cent.
+const FACTOR: f64 = 2.0;
+
+/// A share in per cent, with the digits that it deserves.
+pub(super) fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent.abs() {
+        size if size < 9.95 => format!("{percent:.1}"),
+        _ => format!("{percent:.0}"),
+    }
+}
+
+/// The findings of a family with what stands beside them: a row each, the greatest first. Rows that
+/// one difference explains alike have it told once.
+pub(super) fn findings(findings: &[&Compared], caption: &str) -> Vec<(Audience, Block)> {
+    let has_reasons = findings.iter().any(|one| !one.reasons.is_empty());
+    let rows = findings.iter().enumerate().map(|(at, one)| {
+        let mut cells = vec![
+            Cell::plain(one.base.label()),
+            value(one.base),
+            value(one.new),
+            change(one),
+            ratio(one),
+            band(one),
+        ];
+        if has_reasons {
+            cells.push(Cell::plain(one.reasons.join("; ")));
+        }
+        Row {
+            cells,
+            is_spare: at >= FINDINGS_SHOWN,
+        }
+    });
+    let mut columns = vec![
+        Column::text("figure"),
+        Column::number("base"),
+        Column::number("new"),
+        Column::text("change"),
+        Column::number("new / base"),
+        Column::number("band"),
+    ];
+    if has_reasons {
+        columns.push(Column::text("beside it"));
+    }
+    let table = Table {
+        caption: caption.to_owned(),
+        columns,
+        rows: rows.collect(),
+    };
+    vec![(Audience::Everyone, Block::Table(table))]
+}
+
+/// Differences whose interval excludes zero; nothing where there are none.
+pub(super) fn differences(apart: &[&Compared]) -> Option<Table> {
+    let row = |one: &&Compared| {
+        Row::of(vec![
+            Cell::plain(one.base.label()),
+            value(one.base),
+            value(one.new),
+            difference(one),
+        ])
+    };
+    (!apart.is_empty()).then(|| Table {
+        caption: "A value or an end of its interval is not positive, so there is no ratio; the \
+                  interval of the difference excludes zero, uncorrected"
+            .to_owned(),
+        columns: vec![
+            Column::text("figure"),
+            Column::number("base"),
+            Column::number("new"),
+            Column::number("new - base"),
+        ],
+        rows: apart.iter().map(row).collect(),
+    })
+}
+
+/// Figures that gave no finding, the least p first; some of them where room is short.
+pub(super) fn closest(closest: &[&Compared], shown: usize) -> Table {
+    let rows = closest.iter().enumerate().map(|(at, one)| Row {
+        cells: vec![
+            Cell::plain(one.base.label()),
+            value(one.base),
+            value(one.new),
+            change(one),
+            ratio(one),
+            band(one),
+            p(one),
+        ],
+        is_spare: at >= shown,
+    });
+    Table {
+        caption: "The least p of those that differ no more than chance and an unchanged machine \
+                  allow (p before correction)"
+            .to_owned(),
+        columns: vec![
+            Column::text("figure"),
+            Column::number("base"),
+            Column::number("new"),
+            Column::text("change"),
+            Column::number("new / base"),
+            Column::number("band"),
+            Column::number("p"),
+        ],
+        rows: rows.collect(),
+    }
+}
+
+/// Why figures were not compared: how many, and of which experiments.
+pub(super) fn not_compared(groups: &[(String, Vec<&Figure>)]) -> Table {
+    let row = |(why, figures): &(String, Vec<&Figure>)| {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for figure in figures {
+            *counts.entry(figure.experiment.as_str()).or_default() += 1;
+        }
+        let mut named: Vec<String> = match figures.as_slice() {
+            [only] => vec![only.label()],
+            _ => {
+                let named = counts.iter().take(NAMED);
+                named.map(|(id, count)| format!("{id} ({count})")).collect()
+            }
+        };
+        if counts.len() > NAMED {
+            named.push(format!("{} more experiments", counts.len() - NAMED));
+        }
+        Row::of(vec![
+            Cell::plain(figures.len().to_string()),
+            Cell::plain(why),
+            Cell::plain(named.join(", ")),
+        ])
+    };
+    Table {
+        caption: String::new(),
+        columns: vec![
+            Column::number("figures"),
+            Column::text("why"),
+            Column::text("of"),
+        ],
+        rows: groups.iter().map(row).collect(),
+    }
+}
+
+/// Every figure of an experiment in all runs; nothing where no two runs share one.
+pub(super) fn side_by_side(
+    comparison: &Comparison,
+    experiment: &str,
+    abouts: &[About],
+) -> Option<Table> {
+    let several = abouts.len() > 1;
+    let mut columns = vec![Column::text("figure"), Column::number("base")];
+    for about in abouts {
+        let of = if several { about.run.as_str() } else { "new" };
+        columns.push(Column::number(of));
+        columns.push(Column::number("new / base"));
+        columns.push(Column::text("change"));
+    }
+    let mut partners: Vec<BTreeMap<String, &Compared>> = Vec::new();
+    for against in &comparison.against {
+        let own = against.figures.iter();
+        let own = own.filter(|one| one.base.experiment == experiment);
+        partners.push(own.map(|one| (one.base.label(), one)).collect());
+    }
+    let own = comparison.base.figures.iter();
+    let rows: Vec<Row> = own
+        .filter(|figure| figure.experiment == experiment)
+        .filter(|figure| partners.iter().any(|of| of.contains_key(&figure.label())))
+        .map(|figure| {
+            let label = figure.label();
+            let short = label.strip_prefix(experiment).unwrap_or(&label);
+            let mut cells = vec![
+                Cell::plain(short.trim_start_matches([':', ' '])),
+                value(figure),
+            ];
+            for of in &partners {
+                match of.get(&label) {
+                    Some(one) => cells.extend([value(one.new), ratio(one), settled(one)]),
+                    None => cells.extend([none(), none(), none()]),
+                }
+            }
+            Row::of(cells)
+        })
+        .collect();
+    (!rows.is_empty()).then(|| Table {
+        caption: "Every figure that runs share".to_owned(),
+        columns,
+        rows,
+    })
+}
+
+fn none() -> Cell {
+    Cell::toned("-", Tone::Muted)
+}
+
+fn value(figure: &Figure) -> Cell {
+    values::of_figure(figure).map_or_else(none, |shown| Cell::plain(shown.value))
+}
+
+/// `+24 % slower`, `-20 % slower`, `×3.1 more`.
+fn change(one: &Compared) -> Cell {
+    let Some(ratio) = one.ratio() else {
+        return none();
+    };
+    let size = match ratio {
+        ratio if (1.0 / FACTOR..FACTOR).contains(&ratio) => {
+            format!("{}{} %", sign(ratio), percent((ratio - 1.0).abs()))
+        }
+        ratio if ratio >= FACTOR => format!("× {}", record::quantity::digits(ratio)),
+        ratio => format!("÷ {}", record::quantity::digits(1.0 / ratio)),
+    };
+    Cell::toned(format!("{size} {}", one.word()), tone(one))
+}
+
+fn sign(ratio: f64) -> &'static str {
+    if ratio < 1.0 { "-" } else { "+" }
+}
+
+fn tone(one: &Compared) -> Tone {
+    match one.finding() {
+        Some(Direction::Worse) => Tone::Bad,
+        Some(Direction::Better) => Tone::Good,
+        Some(Direction::Up | Direction::Down) => Tone::Warn,
+        None => Tone::Plain,
+    }
+}
+
+/// The change of a finding; a word for every other figure.
+fn settled(one: &Compared) -> Cell {
+    match one.outcome {
+        Outcome::Finding(_) => change(one),
+        Outcome::Quiet => Cell::toned("no change", Tone::Muted),
+        Outcome::Untested(_) => Cell::toned("not tested", Tone::Muted),
+    }
+}
+
+fn ratio(one: &Compared) -> Cell {
+    let Some(ratio) = one.ratio() else {
+        return difference(one);
+    };
+    let interval = one.interval().map_or_else(String::new, |(low, high)| {
+        let [low, high] = [low, high].map(short);
+        format!(" [{low}, {high}]")
+    });
+    Cell::plain(format!("{}{interval}", short(ratio)))
+}
+
+/// A ratio with as many places as a reader compares.
+fn short(ratio: f64) -> String {
+    match ratio {
+        ratio if ratio < 0.1 => format!("{ratio:.4}"),
+        ratio if ratio < 10.0 => format!("{ratio:.3}"),
+        ratio => record::quantity::digits(ratio),
+    }
+}
+
+fn difference(one: &Compared) -> Cell {
+    let Some(value) = one.difference() else {
+        return none();
+    };
+    let shown = values::shown(value, one.interval(), one.metric.unit);
+    Cell::plain(format!("{} {}", shown.value, shown.interval).trim_end())
+}
+
+fn band(one: &Compared) -> Cell {
+    Cell::toned(
+        format!("± {} %", percent(one.band.share)),
+        Tone::Muted,
+    )
+}
+
+fn p(one: &Compared) -> Cell {
+    one.p.map_or_else(none, |p| Cell::plain(match p {
+        p if p < 1e-4 => format!("{p:.0e}"),
+        p => format!("{p:.4}"),
+    }))
+}
