@@ -1,1 +1,12 @@
-//! Reports in a real browser (Debian's chromium, headless).
+//! The page of a report in a real browser: Debian's chromium, headless, without a network, driven by the
+//! DevTools protocol. Records are real (a rehearsal of everything on this host) or made from a real one by
+//! changing its lines.
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+mod chromium;
+#[expect(dead_code, reason = "the other binary's tests use all of it")]
+#[path = "../binary/plumb.rs"]
+mod plumb;
+mod quiet;
+mod records;
+mod tab;
