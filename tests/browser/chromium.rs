@@ -88,7 +88,14 @@ impl Browser {
             true => {
                 // The first process of a process namespace: all others in it end with it.
                 let mut command = Command::new("unshare");
-                command.args(["--net", "--pid", "--fork", "--kill-child", "--mount-proc", "sh"]);
+                command.args([
+                    "--net",
+                    "--pid",
+                    "--fork",
+                    "--kill-child",
+                    "--mount-proc",
+                    "sh",
+                ]);
                 command
             }
             false => Command::new("sh"),
@@ -151,16 +158,6 @@ impl Browser {
     pub fn events(&self, session: &str) -> Vec<Value> {
         let messages = self.heard.lock();
         messages.events.get(session).cloned().unwrap_or_default()
-    }
-
-    /// Waits for an event of a session, one of the past included.
-    #[track_caller]
-    pub fn wait_for(&self, session: &str, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
-        let found = self.heard.wait(|messages| {
-            let events = messages.events.get(session)?;
-            events.iter().find(|event| fits(event)).cloned()
-        });
-        found.unwrap_or_else(|| panic!("waited in vain for {what}; {}", self.last_words()))
     }
 
     fn has_ended(&self) -> bool {

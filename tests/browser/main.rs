@@ -4,9 +4,16 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 mod chromium;
+mod looks;
+mod odd;
+mod pages;
+mod plots;
 #[expect(dead_code, reason = "the other binary's tests use all of it")]
 #[path = "../binary/plumb.rs"]
 mod plumb;
+mod print;
 mod quiet;
+mod reading;
+#[path = "../binary/records.rs"]
 mod records;
 mod tab;

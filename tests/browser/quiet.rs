@@ -1,7 +1,7 @@
 //! A page asks nobody for anything and complains of nothing.
 
 use crate::chromium::Browser;
-use crate::records::Page;
+use crate::pages::Page;
 use crate::tab::{Look, Tab};
 
 #[test]
@@ -10,5 +10,8 @@ fn a_page_asks_nobody_and_draws_every_plot() {
     let tab = Tab::open(&page.file(), Look::DESK);
     tab.draw_all();
     tab.is_quiet();
-    println!("in a network namespace of its own: {}", Browser::shared().is_apart);
+    println!(
+        "in a network namespace of its own: {}",
+        Browser::shared().is_apart
+    );
 }

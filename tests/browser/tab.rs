@@ -44,6 +44,7 @@ pub struct Tab {
     context: String,
     session: String,
     downloads: TempDir,
+    has_scripts: bool,
 }
 
 impl Tab {
@@ -55,7 +56,10 @@ impl Tab {
             "Page.navigate",
             json!({"url": format!("file://{}", page.display())}),
         );
-        tab.wait_for("the page to be loaded", "document.readyState === 'complete'");
+        tab.wait_for(
+            "the page to be loaded",
+            "document.readyState === 'complete'",
+        );
         if look.has_scripts {
             tab.wait_for(
                 "the page to be ready",
@@ -88,6 +92,7 @@ impl Tab {
             browser,
             context,
             downloads,
+            has_scripts: look.has_scripts,
         };
         tab.browser.call(
             None,
@@ -103,7 +108,10 @@ impl Tab {
             "Target.setAutoAttach",
             json!({"autoAttach": true, "waitForDebuggerOnStart": false, "flatten": true}),
         );
-        tab.call("Emulation.setFocusEmulationEnabled", json!({"enabled": true}));
+        tab.call(
+            "Emulation.setFocusEmulationEnabled",
+            json!({"enabled": true}),
+        );
         tab.call(
             "Emulation.setScriptExecutionDisabled",
             json!({"value": !look.has_scripts}),
@@ -132,12 +140,13 @@ impl Tab {
         self.browser.call(Some(&self.session), method, params)
     }
 
-    /// The value of an expression, awaited; an exception fails the test. Works without the page's scripts.
+    /// The value of an expression, awaited where scripts run; an exception fails the test.
     #[track_caller]
     pub fn eval(&self, expression: &str) -> Value {
         let mut answer = self.call(
             "Runtime.evaluate",
-            json!({"expression": expression, "awaitPromise": true, "returnByValue": true}),
+            json!({"expression": expression, "awaitPromise": self.has_scripts,
+                "returnByValue": true}),
         );
         if let Some(thrown) = answer.get("exceptionDetails") {
             panic!("{expression}\nthrew {thrown}");
@@ -170,7 +179,9 @@ impl Tab {
     /// Brings every plot near the window, one after another, until all are drawn.
     #[track_caller]
     pub fn draw_all(&self) {
-        self.eval("document.querySelectorAll('details').forEach((folded) => { folded.open = true; })");
+        self.eval(
+            "document.querySelectorAll('details').forEach((folded) => { folded.open = true; })",
+        );
         let plots: usize = self.get("document.querySelectorAll('figure.plot').length");
         for plot in 0..plots {
             let plot = format!("document.querySelectorAll('figure.plot')[{plot}]");
@@ -211,7 +222,11 @@ impl Tab {
             _ => panic!("no key {key} is known here"),
         };
         let name = if key == "Space" { " " } else { key };
-        let down = if text.is_empty() { "rawKeyDown" } else { "keyDown" };
+        let down = if text.is_empty() {
+            "rawKeyDown"
+        } else {
+            "keyDown"
+        };
         for kind in [down, "keyUp"] {
             let mut event = json!({"type": kind, "key": name, "code": code,
                 "windowsVirtualKeyCode": number});
@@ -230,11 +245,6 @@ impl Tab {
             let name = event["params"]["suggestedFilename"].as_str();
             name.map(|name| self.downloads.path().join(name))
         };
-        let begun = self.browser.wait_for("", "a download", |event| {
-            is(event, "Browser.downloadWillBegin")
-                && self.browser.events("").iter().any(|other| other == event)
-        });
-        let _ = begun;
         let deadline = Instant::now() + PATIENCE;
         loop {
             let events = self.browser.events("");
@@ -251,7 +261,10 @@ impl Tab {
             if let Some(file) = file {
                 return file;
             }
-            assert!(Instant::now() < deadline, "no file of this page: {events:?}");
+            assert!(
+                Instant::now() < deadline,
+                "no file of this page: {events:?}"
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -266,7 +279,9 @@ impl Tab {
                 "Network.requestWillBeSent" => {
                     let url = params["request"]["url"].as_str()?;
                     let is_page = params["type"] == "Document" && url.starts_with("file://");
-                    let stays = ["data:", "blob:", "about:"].iter().any(|own| url.starts_with(own));
+                    let stays = ["data:", "blob:", "about:"]
+                        .iter()
+                        .any(|own| url.starts_with(own));
                     (!is_page && !stays).then(|| format!("asked for {url}"))
                 }
                 "Network.webSocketCreated" | "Network.webTransportCreated" => {
@@ -287,11 +302,13 @@ impl Tab {
     /// Fails if the page did what it must not.
     #[track_caller]
     pub fn is_quiet(&self) {
-        // What a page does at once it has done after two frames and an idle moment.
-        self.eval(
-            "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(\
-             () => setTimeout(done, 50))))",
-        );
+        if self.has_scripts {
+            // What a page does at once it has done after two frames and an idle moment.
+            self.eval(
+                "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(\
+                 () => setTimeout(done, 50))))",
+            );
+        }
         let complaints = self.complaints();
         assert!(complaints.is_empty(), "{complaints:#?}");
     }
@@ -301,7 +318,8 @@ impl Drop for Tab {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             let context = json!({"browserContextId": self.context});
-            self.browser.call(None, "Target.disposeBrowserContext", context);
+            self.browser
+                .call(None, "Target.disposeBrowserContext", context);
         }
     }
 }

@@ -54,7 +54,9 @@ impl Page {
     /// The same record in a format.
     #[track_caller]
     pub fn report(&self, format: &str) -> String {
-        let answer = self.here.plumb(&["report", "run.jsonl", "--format", format]);
+        let answer = self
+            .here
+            .plumb(&["report", "run.jsonl", "--format", format]);
         assert_eq!(answer.code, Some(0), "{answer:?}");
         answer.out
     }
