@@ -3,8 +3,17 @@
 
 use maud::{Markup, PreEscaped, html};
 
+/// How deep the headings of a manual stand.
+#[derive(Clone, Copy)]
+pub(crate) enum Level {
+    /// Below a section's heading.
+    Third,
+    /// Below a heading within a section.
+    Fourth,
+}
+
 /// The manual's text as markup; everything in it is escaped.
-pub(crate) fn render(text: &str) -> Markup {
+pub(crate) fn render(text: &str, level: Level) -> Markup {
     let mut parts: Vec<Markup> = Vec::new();
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
@@ -16,7 +25,11 @@ pub(crate) fn render(text: &str) -> Markup {
                 .collect();
             parts.push(html! { pre { code { (code.join("\n")) } } });
         } else if line.starts_with('#') {
-            parts.push(html! { h4 { (inline(line.trim_start_matches('#').trim())) } });
+            let heading = inline(line.trim_start_matches('#').trim());
+            parts.push(match level {
+                Level::Third => html! { h3 { (heading) } },
+                Level::Fourth => html! { h4 { (heading) } },
+            });
         } else if is_item(line) {
             let mut items = vec![item(line)];
             while let Some(next) = lines
@@ -80,7 +93,7 @@ fn inline(text: &str) -> Markup {
 
 #[cfg(test)]
 mod tests {
-    use super::render;
+    use super::{Level, render};
 
     #[test]
     fn what_manuals_use() {
@@ -98,7 +111,7 @@ mod tests {
                 "<pre><code>a &lt; b</code></pre><p>end</p>",
             ),
         ] {
-            assert_eq!(render(text).into_string(), markup, "{text}");
+            assert_eq!(render(text, Level::Fourth).into_string(), markup, "{text}");
         }
     }
 }

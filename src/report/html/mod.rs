@@ -1,20 +1,21 @@
 //! A report as one page that opens from a file, offline: style, data and the plotting library are
 //! in it. Without JavaScript, plots are missing and every table stays.
 
+mod library;
 mod manual;
-mod plot;
+mod packed;
+mod picture;
+mod table;
+mod ticks;
 
-use super::document::{Audience, Block, Cell, Column, Document, Row, Section, Table, Tone};
+use super::document::{Audience, Block, Document, Section};
 use crate::analysis::findings::Severity;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use std::io::Write;
+use picture::Pictures;
 
 const STYLE: &str = include_str!("style.css");
-const SCRIPT: &str = include_str!("plots.js");
+const PLOTS: &str = include_str!("plots.js");
+const PAGE: &str = include_str!("page.js");
 
 /// Nothing may be fetched: the page could not phone home if it wanted to.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
@@ -23,16 +24,12 @@ const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 
 /// Notes above which a list of nothing but notes starts folded.
 const MANY_NOTES: usize = 5;
 
-/// Rows above which a table starts folded: its plot and summary say the same in less room.
-const MANY_ROWS: usize = 24;
-
 /// The page.
 pub(crate) fn render(document: &Document) -> String {
-    let has_plots = document
-        .sections
-        .iter()
-        .flat_map(|section| &section.blocks)
-        .any(|(_, block)| matches!(block, Block::Plot(_)));
+    let mut pictures = Pictures::default();
+    let sections: Vec<Markup> = visible(document)
+        .map(|section| of_section(section, &mut pictures))
+        .collect();
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -45,17 +42,19 @@ pub(crate) fn render(document: &Document) -> String {
                 style { (PreEscaped(STYLE)) }
             }
             body {
-                nav { (contents(document)) }
-                main {
+                a.skip href="#report" { "Skip to the report" }
+                nav aria-label="Contents" { (contents(document)) }
+                main id="report" tabindex="-1" {
                     header {
                         h1 { (document.title) }
                         p.summary { (document.summary) }
                     }
-                    @for section in &document.sections { (of_section(section)) }
+                    @for section in &sections { (section) }
                 }
-                @if has_plots {
-                    script id="plotly" type="text/plain" { (PreEscaped(library())) }
-                    script { (PreEscaped(SCRIPT)) }
+                @if !pictures.is_empty() {
+                    script id="pictures" type="text/plain" { (PreEscaped(packed::pack(&pictures.json()))) }
+                    script id="plotly" type="text/plain" { (PreEscaped(packed::pack(&library::script()))) }
+                    script { (PreEscaped(PLOTS)) (PreEscaped(PAGE)) }
                 }
             }
         }
@@ -63,27 +62,10 @@ pub(crate) fn render(document: &Document) -> String {
     page.into_string()
 }
 
-/// The plotting library alone, without the formula renderer that its crate ships beside it;
-/// gzip, base64.
-fn library() -> String {
-    let sources = plotly::Plot::offline_js_sources();
-    let script = sources
-        .find("<script")
-        .and_then(|start| sources[start..].find('>').map(|end| start + end + 1))
-        .and_then(|start| {
-            let end = sources[start..].find("</script>")?;
-            Some(&sources[start..start + end])
-        })
-        .unwrap_or_default();
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-    let written = "writing to memory does not fail";
-    encoder.write_all(script.as_bytes()).expect(written);
-    STANDARD.encode(encoder.finish().expect(written))
-}
-
 fn contents(document: &Document) -> Markup {
     html! {
         p.brand { "plumb" }
+        button id="scheme" type="button" hidden {}
         ol {
             @for section in visible(document) {
                 li {
@@ -108,7 +90,9 @@ fn visible(document: &Document) -> impl Iterator<Item = &Section> {
     })
 }
 
-fn of_section(section: &Section) -> Markup {
+fn of_section(section: &Section, pictures: &mut Pictures) -> Markup {
+    // Headings of a manual go on from the last one above it.
+    let mut level = manual::Level::Third;
     html! {
         section id=(section.id) {
             h2 {
@@ -118,13 +102,14 @@ fn of_section(section: &Section) -> Markup {
                 }
             }
             @for (audience, block) in &section.blocks {
-                @if *audience != Audience::Terminal { (of_block(block)) }
+                @if let Block::Subheading(_) = block { @let () = level = manual::Level::Fourth; }
+                @if *audience != Audience::Terminal { (of_block(block, level, pictures)) }
             }
         }
     }
 }
 
-fn of_block(block: &Block) -> Markup {
+fn of_block(block: &Block, level: manual::Level, pictures: &mut Pictures) -> Markup {
     html! {
         @match block {
             Block::Paragraph(text) => p { (text) },
@@ -132,13 +117,13 @@ fn of_block(block: &Block) -> Markup {
             Block::KeyValues(pairs) => dl {
                 @for (name, text) in pairs { div { dt { (name) } dd { (text) } } }
             },
-            Block::Table(table) => (of_table(table)),
-            Block::Plot(plot) => (plot::figure(plot)),
-            Block::Grid(grid) => (plot::grid(grid)),
+            Block::Table(table) => (table::render(table)),
+            Block::Plot(plot) => (pictures.plot(plot)),
+            Block::Grid(grid) => (pictures.grid(grid)),
             Block::Notes(notes) => (of_notes(notes)),
             Block::Manual(text) => details {
                 summary { "Manual of this experiment" }
-                div.manual { (manual::render(text)) }
+                div.manual { (manual::render(text, level)) }
             },
         }
     }
@@ -163,58 +148,9 @@ fn of_notes(notes: &[(Severity, String)]) -> Markup {
     html! {
         (list(&urgent))
         @if plain.len() > MANY_NOTES {
-            details { summary { (plain.len()) " notes" } (list(&plain)) }
+            details.list { summary { (plain.len()) " notes" } (list(&plain)) }
         } @else {
             (list(&plain))
         }
     }
-}
-
-fn of_table(table: &Table) -> Markup {
-    let grid = html! {
-        div.scroll {
-            table {
-                thead { tr {
-                    @for column in &table.columns {
-                        th .number[column.is_number] scope="col" { (column.heading) }
-                    }
-                } }
-                tbody { @for row in &table.rows { (of_row(table, row)) } }
-            }
-        }
-    };
-    html! {
-        @if table.rows.len() > MANY_ROWS {
-            details.table {
-                summary { (table.caption) " (" (table.rows.len()) " rows)" }
-                (grid)
-            }
-        } @else {
-            @if !table.caption.is_empty() { p.caption { (table.caption) } }
-            (grid)
-        }
-    }
-}
-
-fn of_row(table: &Table, row: &Row) -> Markup {
-    html! {
-        tr {
-            @for (column, cell) in table.columns.iter().zip(&row.cells) {
-                td class=[class(column, cell)] { (cell.text) }
-            }
-        }
-    }
-}
-
-fn class(column: &Column, cell: &Cell) -> Option<String> {
-    let number = column.is_number.then_some("number");
-    let tone = match cell.tone {
-        Tone::Plain => None,
-        Tone::Good => Some("good"),
-        Tone::Warn => Some("warn"),
-        Tone::Bad => Some("bad"),
-        Tone::Muted => Some("muted"),
-    };
-    let classes: Vec<&str> = number.into_iter().chain(tone).collect();
-    (!classes.is_empty()).then(|| classes.join(" "))
 }

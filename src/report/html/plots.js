@@ -1,137 +1,200 @@
-// Inflates the plotting library that the page carries and draws every plot in the colours of the
-// reader's scheme. Without DecompressionStream the plots stay empty and say so.
-(async () => {
+// From a picture's data to what the plotting library draws, in the colours of the reader's scheme.
+const plumbPicture = (() => {
   "use strict";
-  const canvases = [...document.querySelectorAll("figure.plot")];
-  const say = (text) => canvases.forEach((figure) => {
-    figure.querySelector(".canvas").textContent = text;
-  });
-  if (!("DecompressionStream" in window)) {
-    say("This browser cannot inflate the plotting library; the figures are in the tables.");
-    return;
-  }
-  const packed = Uint8Array.from(
-    atob(document.getElementById("plotly").textContent.trim()), (letter) => letter.charCodeAt(0));
-  const inflated = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  const library = document.createElement("script");
-  library.textContent = await new Response(inflated).text();
-  document.head.appendChild(library);
+  const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "cross", "x", "triangle-down", "star"];
+  const DASHES = ["solid", "dash", "dot", "dashdot"];
+  const COLOURS = 8;
+  // Points above which a line is no more than a line.
+  const MANY = 400;
+  // Columns up to which the cells of a matrix carry their values.
+  const WITH_TEXT = 12;
 
-  const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const palette = () => [1, 2, 3, 4, 5, 6, 7, 8].map((n) => style(`--series-${n}`));
-  const rgba = (hex, alpha) => {
-    const [r, g, b] = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
-    return `rgba(${r},${g},${b},${alpha})`;
-  };
+  // The library reads markup of its own in texts: nothing that a run says may be taken for it.
+  const plain = (text) => String(text).replace(/[&<>]/g, (sign) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;" })[sign]);
 
+  const rounded = (value, unit) => `${Number(value.toPrecision(6))} ${unit}`.trim();
   const time = (ns) => {
-    const [factor, unit] = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]].find(([at]) => ns >= at) ?? [1, "ns"];
-    return `${Number((ns / factor).toPrecision(6))} ${unit}`;
+    const [factor, unit] = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]].find(([at]) => ns >= at) ?? [1, "ns"];
+    return rounded(ns / factor, unit);
   };
 
-  const interval = (series, axis) => ({
-    type: "data", symmetric: false, thickness: 1.2, width: 2,
-    array: series.high.map((high, i) => high === null ? 0 : high - series[axis][i]),
-    arrayminus: series.low.map((low, i) => low === null ? 0 : series[axis][i] - low),
+  const faint = (colour, alpha) => colour.replace("rgb(", "rgba(").replace(")", `, ${alpha})`);
+  const has = (plot, shape) => plot.series.some((series) => series.shape === shape);
+  const isPredicted = (series) => series.shape === "band" || series.shape === "ranges";
+
+  const interval = (series, look) => series.low && ({
+    type: "data", symmetric: false, thickness: 1.2, width: 2, ...look,
+    array: series.high.map((high, i) => high === null ? 0 : high - series.y[i]),
+    arrayminus: series.low.map((low, i) => low === null ? 0 : series.y[i] - low),
   });
 
-  function traces(plot) {
-    const colours = palette();
-    const drawn = plot.series.filter((s) => s.shape !== "band" && s.shape !== "ranges");
-    const colourOf = (series) => {
-      const own = drawn.indexOf(series);
-      const at = own >= 0 ? own : drawn.findIndex((s) => series.name.endsWith(s.name));
-      return colours[Math.max(at, 0) % colours.length];
-    };
-    return plot.series.flatMap((series) => {
-      const colour = colourOf(series);
-      const common = { name: series.name, text: series.hover, hovertemplate: "%{text}<extra></extra>" };
+  // A stretch is a line in its lane, with a stroke at its start so that short ones show.
+  function lane(series, at, own, colour) {
+    const hover = series.x.map((x, i) => plain(`${series.name}: ${time(series.y[i] - x)} from ${time(x)}`));
+    const thrice = (get) => series.x.flatMap((_, i) => [get(i), get(i), null]);
+    return [
+      { ...own, text: thrice((i) => hover[i]), mode: "lines", line: { color: colour, width: 16 },
+        x: series.x.flatMap((x, i) => [x, series.y[i], null]), y: thrice(() => at) },
+      { ...own, text: hover, mode: "markers", x: series.x, y: series.x.map(() => at),
+        marker: { symbol: "line-ns-open", size: 16, color: colour, line: { width: 1, color: colour } } },
+    ];
+  }
+
+  function traces(plot, theme) {
+    const drawn = plot.series.filter((series) => !isPredicted(series));
+    return plot.series.flatMap((series, lineAt) => {
+      // What was predicted has the colour of what it was predicted for.
+      const own = isPredicted(series)
+        ? drawn.findIndex((other) => series.name.endsWith(other.name)) : drawn.indexOf(series);
+      const at = Math.max(own, 0);
+      const colour = theme.series[at % COLOURS];
+      const symbol = SYMBOLS[(at + Math.floor(at / COLOURS)) % SYMBOLS.length];
+      const common = { name: plain(series.name), text: series.hover?.map(plain), hovertemplate: "%{text}<extra></extra>" };
+      const points = { ...common, x: series.x, y: series.y };
       switch (series.shape) {
         case "band": {
           const edge = { x: series.x, mode: "lines", line: { width: 0, color: colour }, hoverinfo: "skip",
-            legendgroup: series.name };
+            legendgroup: common.name };
           return [
             { ...edge, y: series.low, showlegend: false },
-            { ...edge, y: series.high, name: series.name, fill: "tonexty", fillcolor: rgba(colour, 0.14) },
+            { ...edge, y: series.high, name: common.name, fill: "tonexty", fillcolor: faint(colour, 0.16) },
           ];
         }
         case "ranges":
-          return [{ x: series.x, y: series.y, name: series.name, mode: "markers", hoverinfo: "skip",
-            marker: { size: 0.1, color: style("--range") },
-            error_y: { ...interval(series, "y"), thickness: 5, width: 0, color: style("--range") } }];
+          // One broken line: a thousand bars of their own take a second to draw.
+          return [{ name: common.name, mode: "lines", hoverinfo: "skip", line: { width: 5, color: theme.range },
+            x: series.x.flatMap((x) => [x, x, null]),
+            y: series.low.flatMap((low, i) => [low, series.high[i], null]) }];
         case "bars":
-          return [{ ...common, type: "bar", textposition: "none", orientation: "h", x: series.y, y: series.hover.map((text) => text.split(": ")[0]),
-            marker: { color: colour }, error_x: { ...interval(series, "y"), color: style("--text") } }];
-        case "spans": {
-          // A stretch is a line of its lane, with a stroke at its start so that short ones show.
-          const each = (start, end) => series.x.flatMap((_, i) => [start(i), end(i), null]);
-          const hover = series.x.map((x, i) => `${series.name}: ${time(series.y[i] - x)} from ${time(x)}`);
-          const own = { ...common, text: hover, mode: "lines", legendgroup: series.name };
-          return [
-            { ...own, x: each((i) => series.x[i], (i) => series.y[i]), y: each(() => series.name, () => series.name),
-              text: each((i) => hover[i], (i) => hover[i]), line: { color: colour, width: 16 } },
-            { ...own, x: series.x, y: series.x.map(() => series.name), mode: "markers", showlegend: false,
-              marker: { symbol: "line-ns-open", size: 16, color: colour, line: { width: 1, color: colour } } },
-          ];
-        }
+          return [{ ...common, type: "bar", textposition: "none", orientation: "h", x: series.y, y: series.x,
+            marker: { color: colour }, error_x: interval(series, { color: theme.text }) }];
+        case "spans":
+          return lane(series, lineAt, common, colour);
         case "dots":
-          return [{ ...common, x: series.x, y: series.y, mode: "markers", marker: { size: 7, color: colour } }];
+          return [{ ...points, mode: "markers", marker: { size: 7, color: colour, symbol, opacity: 0.85 } }];
         default: {
-          const many = series.x.length > 400;
-          return [{ ...common, x: series.x, y: series.y, mode: many ? "lines" : "lines+markers",
-            line: { color: colour, width: many ? 1 : 2 }, marker: { size: 5, color: colour },
-            error_y: series.high.some((high) => high !== null)
-              ? { ...interval(series, "y"), color: colour } : undefined }];
+          const many = series.x.length > MANY;
+          return [{ ...points, mode: many ? "lines" : "lines+markers", marker: { size: 6, symbol },
+            line: { color: colour, width: many ? 1 : 1.8, dash: DASHES[Math.floor(at / COLOURS) % DASHES.length] },
+            error_y: many ? undefined : interval(series, { color: colour }) }];
         }
       }
     });
   }
 
-  function axis(data) {
-    const ticks = data.at.length ? { tickmode: "array", tickvals: data.at, ticktext: data.text } : {};
-    return { ...ticks, title: { text: data.label, standoff: 12 }, type: data.log ? "log" : "-",
-      gridcolor: style("--grid"), linecolor: style("--line"), zeroline: false,
-      ticks: "outside", tickcolor: style("--line"), automargin: true };
+  function axis(data, theme, room) {
+    const step = Math.max(1, Math.ceil(data.at.length / room));
+    const few = (list) => list.filter((_, i) => i % step === 0);
+    const ticks = data.at.length ? { tickmode: "array", tickvals: few(data.at), ticktext: few(data.text).map(plain) }
+      : { nticks: room };
+    return { ...ticks, title: { text: plain(data.label), standoff: 12 }, type: data.log ? "log" : "linear",
+      gridcolor: theme.grid, linecolor: theme.line, zeroline: false, color: theme.text,
+      ticks: "outside", tickcolor: theme.line, automargin: true };
   }
 
-  function layout(plot) {
-    const place = (at) => plot.x.log ? Math.log10(at) : at;
-    const bars = plot.series.some((series) => series.shape === "bars");
-    const spans = plot.series.some((series) => series.shape === "spans");
-    const ratio = plot.series.some((series) => series.shape === "ranges");
-    const shapes = plot.markers.map((marker) => ({ type: "line", x0: marker.at, x1: marker.at, yref: "paper",
-      y0: 0, y1: 1, line: { width: marker.measured ? 1.6 : 1.2, dash: marker.measured ? "solid" : "dot",
-        color: style(marker.measured ? "--marker" : "--muted") } }));
-    if (ratio) {
-      shapes.push({ type: "line", xref: "paper", x0: 0, x1: 1, y0: 1, y1: 1, layer: "below",
-        line: { width: 1, color: style("--muted") } });
-    }
-    // A long legend needs room of its own, or it is laid over the axis.
-    const many = plot.series.length > 9;
+  // Labels above the picture, each in the lowest row where it lies over no other.
+  function labels(plot, width) {
+    const scaled = (at) => plot.x.log ? Math.log10(at) : at;
+    const all = plot.series.flatMap((series) => series.x).concat(plot.markers.map((marker) => marker.at))
+      .map(scaled).filter(Number.isFinite);
+    const low = all.reduce((a, b) => Math.min(a, b), Infinity);
+    const high = all.reduce((a, b) => Math.max(a, b), -Infinity);
+    const ends = [];
+    return plot.markers.map((marker) => ({ ...marker, x: scaled(marker.at),
+      text: `${marker.label} ${marker.measured ? "detected" : "stated"}` }))
+      .sort((a, b) => a.x - b.x)
+      .map((marker) => {
+        const middle = (marker.x - low) / (high - low || 1) * width;
+        const half = marker.text.length * 3.3 + 4;
+        let row = ends.findIndex((end) => end < middle - half);
+        if (row < 0) row = ends.length;
+        ends[row] = middle + half;
+        return { ...marker, row };
+      });
+  }
+
+  const fonts = (theme, size) => ({ family: theme.family, size, color: theme.text });
+
+  function frame(theme, height) {
     return {
-      autosize: true, height: bars ? Math.max(220, 60 + 26 * plot.series[0].x.length) : spans ? 150 + 34 * plot.series.length : many ? 600 : 440,
-      margin: { l: 70, r: 24, t: plot.markers.length ? 82 : 34, b: 56 },
-      font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: style("--text") },
-      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-      xaxis: axis(plot.x), yaxis: { ...axis(plot.y), ...(plot.shown ? { range: plot.shown } : {}), ...(bars || spans ? { type: "category", autorange: "reversed" } : {}) },
-      hovermode: "closest", showlegend: !bars && !spans,
-      hoverlabel: { bgcolor: style("--raised"), bordercolor: style("--line"), font: { color: style("--text") } },
-      modebar: { bgcolor: "rgba(0,0,0,0)", color: style("--muted"), activecolor: style("--accent") },
-      legend: { orientation: "h", y: many ? -0.28 : -0.2, yanchor: "top", itemsizing: "constant" }, shapes,
-      annotations: plot.markers.map((marker) => ({ x: place(marker.at), xanchor: "center", yref: "paper",
-        y: 1, yshift: marker.measured ? 30 : 13, yanchor: "middle", showarrow: false, font: { size: 11,
-          color: style(marker.measured ? "--marker" : "--muted") },
-        text: marker.measured ? `${marker.label} detected` : `${marker.label} stated` })),
+      autosize: true, height, uirevision: "kept", hovermode: "closest",
+      dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
+      font: fonts(theme, 13), paper_bgcolor: theme.page, plot_bgcolor: theme.page,
+      hoverlabel: { bgcolor: theme.raised, bordercolor: theme.line, font: { color: theme.text }, align: "left" },
+      modebar: { bgcolor: theme.page, color: theme.muted, activecolor: theme.accent },
     };
   }
 
-  const draw = () => canvases.forEach((figure) => {
-    const plot = JSON.parse(figure.querySelector("script.data").textContent);
-    const canvas = figure.querySelector(".canvas");
-    canvas.querySelector("noscript")?.remove();
-    Plotly.react(canvas, traces(plot), layout(plot), { displaylogo: false, responsive: true,
-      plotlyServerURL: "", modeBarButtonsToRemove: ["sendChartToCloud", "lasso2d", "select2d"] });
-  });
-  draw();
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  function layout(plot, theme, width) {
+    const bars = has(plot, "bars"), spans = has(plot, "spans");
+    const lanes = bars ? plot.series[0].x.length : plot.series.length;
+    const narrow = width < 560;
+    const inner = width - (narrow ? 70 : 110);
+    const marks = labels(plot, inner);
+    const top = 30 + 15 * Math.max(0, ...marks.map((mark) => mark.row + 1));
+    // The legend has rows of its own below the axis.
+    const entries = plot.series.map((series) => series.name.length * 7 + 52);
+    const legend = bars || spans || plot.series.length < 2 ? 0
+      : Math.ceil(entries.length / Math.max(1, Math.floor(width / Math.max(...entries)))) * 20 + 10;
+    const rows = bars || spans ? Math.max(90, (bars ? 26 : 34) * lanes) : narrow ? 250 : 320;
+    const bottom = 62 + legend;
+    const shapes = marks.map((mark) => ({ type: "line", x0: mark.at, x1: mark.at, yref: "paper", y0: 0, y1: 1,
+      line: { width: mark.measured ? 1.6 : 1.2, dash: mark.measured ? "solid" : "dot",
+        color: mark.measured ? theme.marker : theme.muted } }));
+    if (has(plot, "ranges")) {
+      shapes.push({ type: "line", xref: "paper", x0: 0, x1: 1, y0: 1, y1: 1, layer: "below",
+        line: { width: 1, color: theme.muted } });
+    }
+    const names = bars ? plot.series[0].hover.map((text) => text.split(": ")[0]) : plot.series.map((series) => series.name);
+    const inLanes = { tickmode: "array", tickvals: bars ? plot.series[0].x : names.map((_, i) => i),
+      ticktext: names.map(plain), autorange: "reversed", showgrid: false };
+    return {
+      ...frame(theme, top + rows + bottom), margin: { l: narrow ? 48 : 70, r: narrow ? 12 : 24, t: top, b: bottom },
+      xaxis: axis(plot.x, theme, Math.max(3, Math.floor(inner / 70))),
+      yaxis: { ...axis(plot.y, theme, 12), ...(plot.shown ? { range: plot.shown } : {}), ...(bars || spans ? inLanes : {}) },
+      showlegend: legend > 0, shapes,
+      legend: { orientation: "h", yref: "container", y: 0, yanchor: "bottom", x: 0, itemsizing: "constant" },
+      annotations: marks.map((mark) => ({ x: mark.x, xanchor: "center", yref: "paper", y: 1, yshift: 10 + 15 * mark.row,
+        yanchor: "middle", showarrow: false, text: plain(mark.text),
+        font: { size: 11, color: mark.measured ? theme.marker : theme.muted } })),
+    };
+  }
+
+  // A matrix: its cells in the colours of their values, of their logarithms where they lie far apart.
+  function grid(data, theme, width) {
+    const text = (value) => value === null ? "" : rounded(value, data.unit);
+    const shade = (value) => value === null ? null : data.log ? Math.log10(value) : value;
+    const [rows, columns] = [data.rows.names, data.columns.names];
+    const cell = Math.max(2, Math.min(44, (width - 190) / columns.length));
+    const ticks = (axis, room) => {
+      const step = Math.max(1, Math.ceil(axis.names.length / room));
+      const at = axis.names.map((_, i) => i).filter((i) => i % step === 0);
+      return { tickmode: "array", tickvals: at, ticktext: at.map((i) => plain(axis.names[i])), automargin: true,
+        title: { text: plain(axis.label), standoff: 10 }, showgrid: false, zeroline: false, color: theme.text,
+        linecolor: theme.line };
+    };
+    const unit = data.unit ? ` (${data.unit})` : "";
+    const height = Math.max(180, Math.min(720, cell * rows.length) + 110);
+    return {
+      traces: [{
+        type: "heatmap", z: data.cells.map((row) => row.map(shade)), xgap: 1, ygap: 1, hoverongaps: false,
+        text: data.cells.map((row) => row.map((value) => value === null ? "" : String(value))),
+        texttemplate: columns.length > WITH_TEXT ? undefined : "%{text}",
+        hovertext: data.cells.map((row, i) => row.map((value, j) =>
+          plain(`${data.rows.label} ${rows[i]}, ${data.columns.label} ${columns[j]}: ${text(value)}`))),
+        hovertemplate: "%{hovertext}<extra></extra>", colorscale: theme.heat.map((colour, i) => [i / 2, colour]),
+        colorbar: { title: { text: plain(`${data.label}${unit}`), side: "right" }, thickness: 12, outlinewidth: 0,
+          tickfont: { size: 11 }, ...(data.log ? { tickmode: "array", tickvals: data.ticks.map(Math.log10),
+            ticktext: data.ticks.map(String) } : { nticks: 5 }) },
+      }],
+      layout: {
+        ...frame(theme, height), margin: { l: 70, r: 20, t: 20, b: 60 },
+        xaxis: { ...ticks(data.columns, width / 45), side: "bottom" },
+        yaxis: { ...ticks(data.rows, height / 24), autorange: "reversed" },
+      },
+    };
+  }
+
+  return (data, theme, width) => data.cells ? grid(data, theme, width)
+    : { traces: traces(data, theme), layout: layout(data, theme, width) };
 })();

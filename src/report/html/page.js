@@ -1,0 +1,142 @@
+// Draws each plot when it comes near what is seen, or all of them before printing. Without
+// DecompressionStream the plots stay empty and say so. `window.plumb` tells what was done.
+(async () => {
+  "use strict";
+  // How far below what is seen a plot is drawn already.
+  const AHEAD = "700px";
+  // What a printed page is wide, in CSS pixels, within the margins that the style sheet gives it.
+  const PRINTED_WIDTH = 680;
+  const root = document.documentElement;
+  const figures = [...document.querySelectorAll("figure.plot")];
+  const canvasOf = (figure) => figure.querySelector(".canvas");
+  const state = window.plumb = { drawn: 0, total: figures.length, interactiveMs: null };
+
+  if (!("DecompressionStream" in window)) {
+    figures.forEach((figure) => {
+      canvasOf(figure).textContent = "This browser cannot inflate the plotting library; the figures are in the tables.";
+    });
+    return;
+  }
+
+  const inflate = (id) => {
+    const packed = Uint8Array.from(atob(document.getElementById(id).textContent), (letter) => letter.charCodeAt(0));
+    return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+  };
+
+  // Colours as the style sheet has them in the scheme that holds now.
+  const probe = root.appendChild(document.createElement("span"));
+  probe.hidden = true;
+  const colour = (name) => {
+    probe.style.color = `var(--${name})`;
+    return getComputedStyle(probe).color;
+  };
+  const read = () => ({
+    ...Object.fromEntries(["text", "muted", "line", "grid", "page", "raised", "accent", "marker", "range"]
+      .map((name) => [name, colour(name)])),
+    series: [1, 2, 3, 4, 5, 6, 7, 8].map((n) => colour(`series-${n}`)),
+    heat: [1, 2, 3].map((n) => colour(`heat-${n}`)),
+    family: getComputedStyle(document.body).fontFamily,
+  });
+  let theme = read();
+
+  const [pictures, library] = await Promise.all(["pictures", "plotly"].map(inflate));
+  const data = JSON.parse(pictures);
+  const script = document.createElement("script");
+  script.textContent = library;
+  document.head.appendChild(script);
+
+  const isDrawn = (figure) => "drawn" in figure.dataset;
+  let printing = false;
+  // Every figure is as wide; to ask one that is not shown yet would lay it out.
+  const header = document.querySelector("main header");
+  const picture = (figure, width = printing ? PRINTED_WIDTH : header.clientWidth) =>
+    plumbPicture(data[figures.indexOf(figure)], theme, width);
+  const fileName = (figure) => figure.querySelector(".title").textContent.replace(/[^\p{L}\p{N}.]+/gu, "-");
+
+  // The picture alone, with its title in it.
+  const save = (figure) => {
+    const { traces, layout } = picture(figure);
+    const title = { text: figure.querySelector(".title").textContent.replace(/</g, "&lt;"), x: 0.02, xanchor: "left", font: { size: 15 } };
+    const margin = { ...layout.margin, t: layout.margin.t + 40 };
+    return Plotly.downloadImage({ data: traces, layout: { ...layout, title, margin } }, { format: "svg", width: 900,
+      height: layout.height + 40, filename: fileName(figure) });
+  };
+
+  const draw = (figure) => {
+    const { traces, layout } = picture(figure);
+    const canvas = canvasOf(figure);
+    if (!isDrawn(figure)) {
+      canvas.replaceChildren();
+      const button = Object.assign(document.createElement("button"), { className: "save", textContent: "Save picture" });
+      button.setAttribute("aria-label", `Save picture: ${figure.querySelector(".title").textContent}`);
+      button.addEventListener("click", () => save(figure));
+      figure.querySelector("figcaption").append(button);
+      figure.dataset.drawn = "";
+      state.drawn += 1;
+    }
+    if (printing) layout.width = PRINTED_WIDTH;
+    canvas.style.minHeight = `${layout.height}px`;
+    Plotly.react(canvas, traces, layout, { displaylogo: false, responsive: !printing, plotlyServerURL: "",
+      toImageButtonOptions: { scale: 2, filename: fileName(figure) },
+      modeBarButtonsToRemove: ["sendChartToCloud", "lasso2d", "select2d"] });
+  };
+  const redraw = () => {
+    theme = read();
+    figures.filter(isDrawn).forEach(draw);
+  };
+
+  // What is not drawn yet keeps its room, so that the page does not jump.
+  const width = header.clientWidth;
+  figures.forEach((figure) => {
+    canvasOf(figure).style.minHeight = `${picture(figure, width).layout.height}px`;
+  });
+  // A box that scrolls is reached by keyboard.
+  const reach = (box) => {
+    if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+  };
+  const watch = new IntersectionObserver((entries) => {
+    for (const { isIntersecting, target } of entries) {
+      if (!isIntersecting) continue;
+      watch.unobserve(target);
+      if (target.matches(".scroll")) reach(target);
+      else if (!isDrawn(target)) draw(target);
+    }
+    state.interactiveMs ??= performance.now();
+  }, { rootMargin: AHEAD });
+  figures.forEach((figure) => watch.observe(figure));
+  document.querySelectorAll(".scroll").forEach((box) => watch.observe(box));
+
+  // The reader's choice of colours goes before the system's.
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => (root.dataset.scheme ?? (dark.matches ? "dark" : "light")) === "dark";
+  const scheme = document.getElementById("scheme");
+  const offer = () => { scheme.textContent = isDark() ? "Light colours" : "Dark colours"; };
+  scheme.hidden = false;
+  offer();
+  scheme.addEventListener("click", () => {
+    root.dataset.scheme = isDark() ? "light" : "dark";
+    offer();
+    redraw();
+  });
+  dark.addEventListener("change", () => { offer(); redraw(); });
+
+  // On paper everything is drawn, in light colours, and tables and notes lie open.
+  let closed = [];
+  let before;
+  addEventListener("beforeprint", () => {
+    printing = true;
+    before = root.dataset.scheme;
+    root.dataset.scheme = "light";
+    closed = [...document.querySelectorAll("details.list:not([open])")];
+    closed.forEach((details) => { details.open = true; });
+    theme = read();
+    figures.forEach(draw);
+  });
+  addEventListener("afterprint", () => {
+    printing = false;
+    if (before === undefined) delete root.dataset.scheme;
+    else root.dataset.scheme = before;
+    closed.forEach((details) => { details.open = false; });
+    redraw();
+  });
+})();

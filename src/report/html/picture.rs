@@ -1,0 +1,320 @@
+//! Plots and matrices as data for the page's script, and the elements that it draws them in.
+
+use super::ticks;
+use crate::report::document::{Axis, Grid, Plot, Point, Series, Shape};
+use maud::{Markup, html};
+use record::quantity::scale;
+use record::unit::Unit;
+use serde_json::{Map, Value, json};
+
+/// Room above the greatest measured value, as a factor, where a band goes on above it …
+const HEADROOM: f64 = 1.3;
+/// … by more than this factor.
+const BEYOND: f64 = 2.0;
+/// Positions are drawn to this share of their axis: finer than a screen, coarser than a sample.
+const STEPS: f64 = 1e5;
+/// Ratio of a matrix' greatest cell to its least from which colours follow the logarithm.
+const LOG_COLOURS: f64 = 20.0;
+/// Significant digits of a matrix' cells.
+const CELL_DIGITS: usize = 4;
+
+/// What the page's script draws, in the order of the figures that they belong to.
+#[derive(Default)]
+pub(crate) struct Pictures(Vec<Value>);
+
+impl Pictures {
+    /// Whether there is nothing to draw.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All of them, as JSON.
+    pub(crate) fn json(self) -> String {
+        Value::from(self.0).to_string()
+    }
+
+    /// The element of a plot.
+    pub(crate) fn plot(&mut self, plot: &Plot) -> Markup {
+        let lines = match plot.series.len() {
+            1 => "one series".to_owned(),
+            many => format!("{many} series"),
+        };
+        let axes = format!("{} over {}", plot.y.label, plot.x.label);
+        self.add(data(plot), &plot.title, &format!("{axes}, {lines}"))
+    }
+
+    /// The element of a matrix.
+    pub(crate) fn grid(&mut self, grid: &Grid) -> Markup {
+        let (rows, columns) = (&grid.rows, &grid.columns);
+        let size = format!("{} by {}", rows.1.len(), columns.1.len());
+        let axes = format!("{} by {} and {}", grid.label, rows.0, columns.0);
+        self.add(cells(grid), &grid.title, &format!("{axes}, {size} cells"))
+    }
+
+    fn add(&mut self, data: Value, title: &str, what: &str) -> Markup {
+        self.0.push(data);
+        html! {
+            figure.plot {
+                figcaption { span.title { (title) } }
+                div.canvas role="img" aria-label=(format!("{title}: {what}. Its figures are in the tables of this section.")) {
+                    noscript { "The plot needs JavaScript; its figures are in the tables of this section." }
+                }
+            }
+        }
+    }
+}
+
+fn data(plot: &Plot) -> Value {
+    let bars = plot.series.iter().any(|series| series.shape == Shape::Bars);
+    let spans = has_spans(plot);
+    // Bars lie: their lengths run along the horizontal axis.
+    let x = extent(plot, plot.x.is_log, |point| {
+        if bars {
+            let (low, high) = point.ends.unwrap_or((point.y, point.y));
+            vec![0.0, point.y, low, high]
+        } else if spans {
+            vec![point.x, point.y]
+        } else {
+            vec![point.x]
+        }
+    });
+    let of_point = |point: &Point| {
+        if spans {
+            return Vec::new();
+        }
+        let (low, high) = point.ends.unwrap_or((point.y, point.y));
+        vec![point.y, low, high]
+    };
+    let y = extent(plot, plot.y.is_log, of_point);
+    // A wide prediction must not flatten what was measured: its band goes on beyond the picture.
+    let measured = Plot {
+        series: lines(plot),
+        ..plot.clone()
+    };
+    let shown = extent(&measured, plot.y.is_log, of_point)
+        .map(|(low, high)| (low.min(0.0), high * HEADROOM))
+        .filter(|shown| !plot.y.is_log && y.is_some_and(|all| all.1 > BEYOND * shown.1));
+    let y = shown.or(y);
+    json!({
+        "x": axis(&plot.x, x),
+        "y": axis(&plot.y, y),
+        "shown": shown.map(|(low, high)| [low, high]),
+        "series": plot.series.iter().map(|one| series(one, plot, x, y)).collect::<Vec<_>>(),
+        "markers": plot.markers.iter().map(|marker| json!({
+            "at": marker.at, "label": marker.label, "measured": marker.is_measured,
+        })).collect::<Vec<_>>(),
+    })
+}
+
+/// What was measured, without the bands of what was predicted.
+fn lines(plot: &Plot) -> Vec<Series> {
+    let lines = plot.series.iter();
+    let lines = lines.filter(|series| !matches!(series.shape, Shape::Band | Shape::Ranges));
+    lines.cloned().collect()
+}
+
+fn has_spans(plot: &Plot) -> bool {
+    plot.series
+        .iter()
+        .any(|series| series.shape == Shape::Spans)
+}
+
+type Extent = Option<(f64, f64)>;
+
+fn series(series: &Series, plot: &Plot, x: Extent, y: Extent) -> Value {
+    let shape = match series.shape {
+        Shape::Line => "line",
+        Shape::Dots => "dots",
+        Shape::Bars => "bars",
+        Shape::Band => "band",
+        Shape::Ranges => "ranges",
+        Shape::Spans => "spans",
+    };
+    let of = |get: &dyn Fn(&Point) -> Value| series.points.iter().map(get).collect::<Value>();
+    let mut data = Map::new();
+    data.insert("name".to_owned(), json!(series.name));
+    data.insert("shape".to_owned(), json!(shape));
+    if series.shape == Shape::Spans {
+        // There are thousands: ends to the nanosecond, and the script words what they say.
+        data.insert("x".to_owned(), of(&|point| json!(point.x.round() as i64)));
+        data.insert("y".to_owned(), of(&|point| json!(point.y.round() as i64)));
+        return Value::Object(data);
+    }
+    // A bar's length runs along the horizontal axis.
+    let (place, length) = match series.shape {
+        Shape::Bars => (Digits(6), Digits::of(plot.x.is_log, x)),
+        _ => (Digits::of(plot.x.is_log, x), Digits::of(plot.y.is_log, y)),
+    };
+    data.insert("x".to_owned(), of(&|point| place.json(point.x)));
+    data.insert("y".to_owned(), of(&|point| length.json(point.y)));
+    if series.points.iter().any(|point| point.ends.is_some()) {
+        let end = |get: fn((f64, f64)) -> f64| {
+            of(&|point| {
+                point
+                    .ends
+                    .map_or(Value::Null, |ends| length.json(get(ends)))
+            })
+        };
+        data.insert("low".to_owned(), end(|(low, _)| low));
+        data.insert("high".to_owned(), end(|(_, high)| high));
+    }
+    if series.points.iter().any(|point| !point.hover.is_empty()) {
+        data.insert("hover".to_owned(), of(&|point| json!(point.hover)));
+    }
+    Value::Object(data)
+}
+
+fn extent(plot: &Plot, is_log: bool, get: impl Fn(&Point) -> Vec<f64>) -> Extent {
+    plot.series
+        .iter()
+        .flat_map(|series| &series.points)
+        .flat_map(get)
+        .filter(|value| value.is_finite() && (!is_log || *value > 0.0))
+        .fold(None, |range, value| match range {
+            None => Some((value, value)),
+            Some((low, high)) => Some((f64::min(low, value), f64::max(high, value))),
+        })
+}
+
+fn axis(axis: &Axis, extent: Extent) -> Value {
+    let ticks = match axis.names.is_empty() {
+        true => ticks::ticks(axis.unit, axis.is_log, extent),
+        false => ticks::names(&axis.names),
+    };
+    json!({
+        "label": axis.label,
+        "log": axis.is_log,
+        "names": axis.names.len(),
+        "at": ticks.iter().map(|(at, _)| *at).collect::<Vec<_>>(),
+        "text": ticks.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>(),
+    })
+}
+
+fn cells(grid: &Grid) -> Value {
+    let values = || grid.cells.iter().flatten().flatten().copied();
+    let (low, high) = values().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+        (low.min(value), high.max(value))
+    });
+    let (factor, unit) = scale(
+        values().fold(0.0, |high, value| f64::max(high, value.abs())),
+        grid.unit,
+    );
+    let is_log = low > 0.0 && high / low > LOG_COLOURS;
+    let digits = Digits(CELL_DIGITS);
+    let scaled =
+        |value: &Option<f64>| value.map_or(Value::Null, |value| digits.json(value / factor));
+    let rows = grid.cells.iter();
+    let rows = rows.map(|row| row.iter().map(scaled).collect::<Vec<_>>());
+    let axis = |(label, names): &(String, Vec<String>)| json!({ "label": label, "names": names });
+    json!({
+        "rows": axis(&grid.rows),
+        "columns": axis(&grid.columns),
+        "label": grid.label,
+        "unit": unit,
+        "log": is_log,
+        "ticks": match is_log {
+            true => ticks::ticks(Some(Unit::Ratio), true, Some((low / factor, high / factor)))
+                .into_iter().map(|(at, _)| at).collect::<Vec<_>>(),
+            false => Vec::new(),
+        },
+        "cells": rows.collect::<Vec<_>>(),
+    })
+}
+
+/// Significant digits that positions along an axis need.
+struct Digits(usize);
+
+impl Digits {
+    /// Those that tell apart what lies a step of the axis apart.
+    fn of(is_log: bool, extent: Extent) -> Self {
+        let steps = match extent {
+            Some((low, high)) if !is_log && high > low => {
+                STEPS * f64::max(low.abs(), high.abs()) / (high - low)
+            }
+            _ => STEPS,
+        };
+        // A double has no more than 17.
+        Digits((steps.log10().ceil() as usize).clamp(1, 17))
+    }
+
+    fn json(&self, value: f64) -> Value {
+        let rounded = format!("{value:.*e}", self.0 - 1).parse::<f64>();
+        match rounded.unwrap_or(value) {
+            whole if whole.fract() == 0.0 && whole.abs() < 1e15 => json!(whole as i64),
+            other => json!(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Digits, cells, data};
+    use crate::report::document::{Axis, Grid, Plot, Point, Series, Shape};
+    use record::unit::Unit;
+    use serde_json::json;
+
+    #[test]
+    fn a_wide_prediction_does_not_flatten_what_was_measured() {
+        let axis = |is_log| Axis {
+            label: String::new(),
+            unit: Some(Unit::Ns),
+            is_log,
+            names: Vec::new(),
+        };
+        let series = |shape, high: f64| Series {
+            name: String::new(),
+            shape,
+            points: vec![Point {
+                x: 1.0,
+                y: 90.0,
+                ends: Some((80.0, high)),
+                hover: String::new(),
+            }],
+        };
+        let plot = |band, is_log| {
+            let plot = Plot {
+                title: String::new(),
+                x: axis(false),
+                y: axis(is_log),
+                series: vec![series(Shape::Band, band), series(Shape::Line, 100.0)],
+                markers: Vec::new(),
+            };
+            data(&plot)["shown"].clone()
+        };
+        assert_eq!(plot(1e6, false), json!([0.0, 130.0]));
+        assert!(plot(1e6, true).is_null(), "a logarithmic axis has room");
+        assert!(plot(200.0, false).is_null(), "all of it fits");
+    }
+
+    #[test]
+    fn positions_keep_the_digits_that_their_axis_shows() {
+        let near = Digits::of(false, Some((2.444_998e9, 2.445_001e9)));
+        assert_eq!(near.json(2_444_999_512.417), json!(2_444_999_512.4));
+        let wide = Digits::of(false, Some((0.0, 9.0)));
+        assert_eq!(wide.json(1.041_785_312_392_974_1), json!(1.0418));
+        assert_eq!(Digits::of(true, Some((1.0, 1e9))).json(4096.0), json!(4096));
+        assert!(wide.json(f64::INFINITY).is_null(), "JSON has no infinity");
+    }
+
+    #[test]
+    fn a_matrix_is_scaled_once_and_keeps_what_is_missing() {
+        let grid = |cells: Vec<Vec<Option<f64>>>| Grid {
+            title: String::new(),
+            rows: ("from".to_owned(), vec!["0".to_owned(), "1".to_owned()]),
+            columns: ("to".to_owned(), vec!["0".to_owned(), "1".to_owned()]),
+            label: "latency".to_owned(),
+            unit: Unit::Ns,
+            cells,
+        };
+        let near = cells(&grid(vec![
+            vec![None, Some(61.234_56)],
+            vec![Some(64.0), None],
+        ]));
+        assert_eq!(near["cells"], json!([[null, 61.23], [64, null]]));
+        assert_eq!((&near["unit"], &near["log"]), (&json!("ns"), &json!(false)));
+        let far = cells(&grid(vec![vec![Some(50.0)], vec![Some(5000.0)]]));
+        assert_eq!(far["cells"], json!([[0.05], [5]]));
+        assert_eq!((&far["unit"], &far["log"]), (&json!("µs"), &json!(true)));
+        assert_eq!(cells(&grid(Vec::new()))["cells"], json!([]));
+    }
+}
