@@ -63,8 +63,8 @@ pub struct Card {
     pub isolation: Isolation,
     /// What it cannot do without.
     pub needs: &'static [Need],
-    /// How a report shows it.
-    pub view: ViewCard,
+    /// How a report shows it, beside tables: the most telling view first.
+    pub views: &'static [ViewCard],
 }
 
 /// What an experiment cannot do without; missing ones are skips with a reason, in planning.

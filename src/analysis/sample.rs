@@ -11,7 +11,7 @@ use record::key::CaseId;
 use record::metric::{Better, Kind, Metric};
 use record::run::Run;
 use record::unit::Unit;
-use record::view::View;
+use record::view::{Cases, View};
 use std::collections::BTreeMap;
 
 /// Core clock of the synthetic machine.
@@ -187,6 +187,7 @@ fn planned(id: &str, title: &str, metrics: Vec<Metric>, cases: Vec<CaseId>) -> P
         params: vec![],
         units: BTreeMap::new(),
         view: View::Table,
+        views: vec![],
         repeat: Repeat::Rounds,
         isolation: Isolation::Shared,
         after: vec![],
@@ -235,6 +236,9 @@ fn plan() -> Plan {
         log_x: true,
         log_y: true,
         beside: Vec::new(),
+        marks: Vec::new(),
+        at: None,
+        cases: Cases::default(),
     };
     latency.derived = ["L1", "L2", "L3", "DRAM"].map(level).into();
     let mut rate = planned(
@@ -246,6 +250,7 @@ fn plan() -> Plan {
     rate.repeat = Repeat::Once { duration_s: 2.5 };
     rate.view = View::Timeline {
         trace: "series".into(),
+        beside: Vec::new(),
     };
     let mut numa = planned("memory.numa", "Memory of other nodes", vec![], vec![]);
     numa.series.clear();
@@ -267,6 +272,8 @@ fn plan() -> Plan {
     );
     pipe.view = View::Bars {
         metric: "hop".into(),
+        log: false,
+        cases: Cases::default(),
     };
     Plan {
         experiments: vec![rate, syscall, pipe, latency, numa],

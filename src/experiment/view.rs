@@ -1,87 +1,195 @@
 //! How a report shows an experiment, as its card says it.
 
-use record::view::View;
+use record::unit::Unit;
+use record::view::{Cases, Placed, View};
 
-/// [`View`] as static data.
+/// A picture, or one for each value of some parameters: [`View`] as static data, built step by
+/// step.
+///
+/// `ViewCard::line("block", "bandwidth").beside(&["latency"]).log().each(&["op", "pattern"])`
 #[derive(Clone, Copy, Debug)]
-pub enum ViewCard {
-    /// A row per case.
-    Table,
-    /// A metric over a numeric parameter.
+pub struct ViewCard {
+    shape: Shape,
+    log_x: bool,
+    log_y: bool,
+    beside: &'static [&'static str],
+    marks: &'static [&'static str],
+    at: Option<(&'static str, Unit)>,
+    only: &'static [(&'static str, &'static [&'static str])],
+    each: &'static [&'static str],
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Shape {
     Line {
-        /// Parameter on the horizontal axis.
         over: &'static str,
-        /// Metric on the vertical axis.
         metric: &'static str,
-        /// Logarithmic horizontal axis.
-        log_x: bool,
-        /// Logarithmic vertical axis.
-        log_y: bool,
-        /// Further metrics over the same axis, each in a picture of its own below.
-        beside: &'static [&'static str],
     },
-    /// A metric over another of the same case.
     Curve {
-        /// Parameter that is stepped along a line.
         along: &'static str,
-        /// Metric on the horizontal axis.
         x: &'static str,
-        /// Metric on the vertical axis.
         y: &'static str,
     },
-    /// Rows by one parameter, columns by another.
     Matrix {
-        /// Parameter of the rows.
         rows: &'static str,
-        /// Parameter of the columns.
         columns: &'static str,
-        /// Metric in the cells.
         metric: &'static str,
     },
-    /// A trace over time.
     Timeline {
-        /// Kind of the trace.
         trace: &'static str,
     },
-    /// Stretches of time in lanes, and a table of what came one after another.
     Spans {
-        /// Kind of the trace in the picture: columns `start_ns`, `duration_ns` and a named one, a
-        /// lane for each of its names.
         timeline: &'static str,
-        /// Kind of the trace in the table.
         table: &'static str,
     },
-    /// A bar per case.
     Bars {
-        /// Metric as the length.
         metric: &'static str,
     },
 }
 
 impl ViewCard {
+    /// A metric over a parameter.
+    pub const fn line(over: &'static str, metric: &'static str) -> Self {
+        Self::of(Shape::Line { over, metric })
+    }
+
+    /// Metric `y` over metric `x` of the same case; the parameter `along` is stepped along a line.
+    pub const fn curve(along: &'static str, x: &'static str, y: &'static str) -> Self {
+        Self::of(Shape::Curve { along, x, y })
+    }
+
+    /// A metric in the cells of a matrix.
+    pub const fn matrix(rows: &'static str, columns: &'static str, metric: &'static str) -> Self {
+        Self::of(Shape::Matrix {
+            rows,
+            columns,
+            metric,
+        })
+    }
+
+    /// A trace of this kind over time: its second column over its first.
+    pub const fn timeline(trace: &'static str) -> Self {
+        Self::of(Shape::Timeline { trace })
+    }
+
+    /// Stretches of time: the kind of the trace in the picture (columns `start_ns`, `duration_ns`
+    /// and a named one, a lane for each of its names), and of that in the table.
+    pub const fn spans(timeline: &'static str, table: &'static str) -> Self {
+        Self::of(Shape::Spans { timeline, table })
+    }
+
+    /// A bar per case.
+    pub const fn bars(metric: &'static str) -> Self {
+        Self::of(Shape::Bars { metric })
+    }
+
+    /// With a logarithmic horizontal axis.
+    #[must_use]
+    pub const fn log_x(mut self) -> Self {
+        self.log_x = true;
+        self
+    }
+
+    /// With a logarithmic vertical axis; of bars, with logarithmic lengths.
+    #[must_use]
+    pub const fn log_y(mut self) -> Self {
+        self.log_y = true;
+        self
+    }
+
+    /// With both axes logarithmic.
+    #[must_use]
+    pub const fn log(self) -> Self {
+        self.log_x().log_y()
+    }
+
+    /// Further metrics, of a trace further columns, over the same axis, each in a picture of its
+    /// own below.
+    #[must_use]
+    pub const fn beside(mut self, metrics: &'static [&'static str]) -> Self {
+        self.beside = metrics;
+        self
+    }
+
+    /// Derived metrics in the horizontal axis' unit that are drawn as vertical lines.
+    #[must_use]
+    pub const fn marks(mut self, metrics: &'static [&'static str]) -> Self {
+        self.marks = metrics;
+        self
+    }
+
+    /// Cases stand at this number, in this unit, that their symbols resolved to.
+    #[must_use]
+    pub const fn at(mut self, name: &'static str, unit: Unit) -> Self {
+        self.at = Some((name, unit));
+        self
+    }
+
+    /// Only cases in which these parameters, where they are there, have one of these values.
+    #[must_use]
+    pub const fn only(
+        mut self,
+        values: &'static [(&'static str, &'static [&'static str])],
+    ) -> Self {
+        self.only = values;
+        self
+    }
+
+    /// A picture for each combination of these parameters' values.
+    #[must_use]
+    pub const fn each(mut self, params: &'static [&'static str]) -> Self {
+        self.each = params;
+        self
+    }
+
+    const fn of(shape: Shape) -> Self {
+        ViewCard {
+            shape,
+            log_x: false,
+            log_y: false,
+            beside: &[],
+            marks: &[],
+            at: None,
+            only: &[],
+            each: &[],
+        }
+    }
+
     /// The owned form for the plan.
-    pub fn view(self) -> View {
-        match self {
-            ViewCard::Table => View::Table,
-            ViewCard::Line {
-                over,
-                metric,
-                log_x,
-                log_y,
-                beside,
-            } => View::Line {
+    pub fn view(&self) -> View {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let (log_x, log_y) = (self.log_x, self.log_y);
+        let (beside, marks) = (owned(self.beside), owned(self.marks));
+        let only = self.only.iter();
+        let cases = Cases {
+            only: only
+                .map(|(name, values)| ((*name).to_owned(), owned(values)))
+                .collect(),
+            each: owned(self.each),
+        };
+        match self.shape {
+            Shape::Line { over, metric } => View::Line {
                 over: over.to_owned(),
                 metric: metric.to_owned(),
                 log_x,
                 log_y,
-                beside: beside.iter().map(|metric| (*metric).to_owned()).collect(),
+                beside,
+                marks,
+                at: self.at.map(|(name, unit)| Placed {
+                    name: name.to_owned(),
+                    unit,
+                }),
+                cases,
             },
-            ViewCard::Curve { along, x, y } => View::Curve {
+            Shape::Curve { along, x, y } => View::Curve {
                 along: along.to_owned(),
                 x: x.to_owned(),
                 y: y.to_owned(),
+                log_x,
+                log_y,
+                cases,
             },
-            ViewCard::Matrix {
+            Shape::Matrix {
                 rows,
                 columns,
                 metric,
@@ -89,16 +197,20 @@ impl ViewCard {
                 rows: rows.to_owned(),
                 columns: columns.to_owned(),
                 metric: metric.to_owned(),
+                cases,
             },
-            ViewCard::Timeline { trace } => View::Timeline {
+            Shape::Timeline { trace } => View::Timeline {
                 trace: trace.to_owned(),
+                beside,
             },
-            ViewCard::Spans { timeline, table } => View::Spans {
+            Shape::Spans { timeline, table } => View::Spans {
                 timeline: timeline.to_owned(),
                 table: table.to_owned(),
             },
-            ViewCard::Bars { metric } => View::Bars {
+            Shape::Bars { metric } => View::Bars {
                 metric: metric.to_owned(),
+                log: log_y,
+                cases,
             },
         }
     }

@@ -5,6 +5,7 @@ use super::document::Block;
 use super::terminal::{self, Look};
 use super::{csv, html, json, markdown, openmetrics};
 use crate::analysis::sample;
+use crate::experiment::ViewCard;
 use record::event::Trace;
 use record::run::Run;
 use record::view::View;
@@ -186,11 +187,7 @@ fn a_matrix_has_a_row_and_a_column_per_value() {
         .iter_mut()
         .find(|planned| planned.id == "memory.latency")
         .unwrap();
-    latency.view = View::Matrix {
-        rows: "footprint".into(),
-        columns: "pages".into(),
-        metric: "latency".into(),
-    };
+    latency.view = ViewCard::matrix("footprint", "pages", "latency").view();
     let text = markdown::render(&build(&run));
     assert!(text.contains("| footprint \\\\ pages | huge |"), "{text}");
     assert!(text.contains("| 128 MiB | 94.9 ns |"));
@@ -202,11 +199,7 @@ fn a_curve_goes_along_its_steps() {
     let plan = run.plan.as_mut().unwrap();
     let planned = plan.experiments.iter_mut();
     let latency = planned.into_iter().find(|one| one.id == "memory.latency");
-    latency.unwrap().view = View::Curve {
-        along: "footprint".into(),
-        x: "latency".into(),
-        y: "latency".into(),
-    };
+    latency.unwrap().view = ViewCard::curve("footprint", "latency", "latency").view();
     let document = build(&run);
     let blocks = document.sections.iter().flat_map(|section| &section.blocks);
     let plots = blocks.filter_map(|(_, block)| match block {
@@ -232,10 +225,7 @@ fn spans_have_lanes_and_a_table_of_the_first_round_of_each_case() {
     let plan = run.plan.as_mut().unwrap();
     let mut planned = plan.experiments.iter_mut();
     let rate = planned.find(|one| one.id == "clock.rate").unwrap();
-    rate.view = View::Spans {
-        timeline: "timeline".into(),
-        table: "periods".into(),
-    };
+    rate.view = ViewCard::spans("timeline", "periods").view();
     let names = |column: &str, names: &[&str]| {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
         std::collections::BTreeMap::from([(column.to_owned(), names)])

@@ -1,13 +1,14 @@
 //! A plan: a selection resolved against one site.
 
 use crate::experiment::{
-    Card, Experiment, FAR, Family, LOOPBACK, Need, Offer, Params, Preset, Site, Skip,
+    Card, Experiment, FAR, Family, LOOPBACK, Need, Offer, Params, Preset, Site, Skip, ViewCard,
 };
 use crate::session::params::Settings;
 use crate::session::select::{Selection, domain_text};
 use record::case::Series;
 use record::event::{Absence, Isolation, Plan, PlannedExperiment, PlannedSeries, Repeat};
 use record::key::{CaseId, Value};
+use record::view::View;
 use std::time::Duration;
 use thiserror::Error;
 
@@ -197,6 +198,7 @@ impl Planned {
 /// What the plan says of an experiment before it has series.
 fn entry(experiment: &'static dyn Experiment) -> PlannedExperiment {
     let card = experiment.card();
+    let mut views = card.views.iter().map(ViewCard::view);
     PlannedExperiment {
         id: card.id.to_owned(),
         title: card.title.to_owned(),
@@ -213,7 +215,8 @@ fn entry(experiment: &'static dyn Experiment) -> PlannedExperiment {
             .iter()
             .filter_map(|param| Some((param.name.to_owned(), param.domain.unit()?)))
             .collect(),
-        view: card.view.view(),
+        view: views.next().unwrap_or(View::Table),
+        views: views.collect(),
         repeat: card.repeat,
         isolation: card.isolation,
         after: card.after.iter().map(|id| (*id).to_owned()).collect(),

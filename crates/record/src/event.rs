@@ -184,6 +184,9 @@ pub struct PlannedExperiment {
     pub units: BTreeMap<String, Unit>,
     /// How a report shows it.
     pub view: View,
+    /// Further views; files of before there were any have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub views: Vec<View>,
     /// How it is repeated.
     pub repeat: Repeat,
     /// Whether it may share a pass.
@@ -196,6 +199,13 @@ pub struct PlannedExperiment {
     pub derived: Vec<CaseId>,
     /// Why it is not measured at all.
     pub skipped: Option<Absence>,
+}
+
+impl PlannedExperiment {
+    /// Every view, the most telling first.
+    pub fn all_views(&self) -> impl Iterator<Item = &View> {
+        std::iter::once(&self.view).chain(&self.views)
+    }
 }
 
 /// A series in the plan.

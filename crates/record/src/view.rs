@@ -1,7 +1,10 @@
 //! How a report shows an experiment, as data in the plan.
 
+use crate::key::CaseId;
+use crate::unit::Unit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// How a report shows an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -9,7 +12,8 @@ use serde::{Deserialize, Serialize};
 pub enum View {
     /// A row per case.
     Table,
-    /// A metric over a numeric parameter, a line per rest of the case.
+    /// A metric over a parameter, a line per rest of the case. Where a symbol of the parameter
+    /// resolves to no number, the axis is one of names.
     Line {
         /// Parameter on the horizontal axis.
         over: String,
@@ -22,6 +26,15 @@ pub enum View {
         /// Further metrics over the same axis, each in a picture of its own below.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         beside: Vec<String>,
+        /// Derived metrics in the axis' unit that are drawn as vertical lines.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        marks: Vec<String>,
+        /// What places a case on the axis instead of the parameter's own number.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at: Option<Placed>,
+        /// Cases and pictures.
+        #[serde(default, skip_serializing_if = "Cases::is_all")]
+        cases: Cases,
     },
     /// A metric over another of the same case, a line per rest of the case.
     Curve {
@@ -31,6 +44,15 @@ pub enum View {
         x: String,
         /// Metric on the vertical axis.
         y: String,
+        /// Logarithmic horizontal axis.
+        #[serde(default, skip_serializing_if = "is_false")]
+        log_x: bool,
+        /// Logarithmic vertical axis.
+        #[serde(default, skip_serializing_if = "is_false")]
+        log_y: bool,
+        /// Cases and pictures.
+        #[serde(default, skip_serializing_if = "Cases::is_all")]
+        cases: Cases,
     },
     /// Rows by one parameter, columns by another.
     Matrix {
@@ -40,11 +62,17 @@ pub enum View {
         columns: String,
         /// Metric in the cells.
         metric: String,
+        /// Cases and pictures.
+        #[serde(default, skip_serializing_if = "Cases::is_all")]
+        cases: Cases,
     },
     /// A trace over time.
     Timeline {
-        /// `Trace::kind` to show.
+        /// `Trace::kind` to show: its second column over its first.
         trace: String,
+        /// Further columns over the first, each in a picture of its own below.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        beside: Vec<String>,
     },
     /// Stretches of time in lanes, and a table of what came one after another.
     Spans {
@@ -58,5 +86,54 @@ pub enum View {
     Bars {
         /// Metric as the bar's length.
         metric: String,
+        /// Logarithmic lengths.
+        #[serde(default, skip_serializing_if = "is_false")]
+        log: bool,
+        /// Cases and pictures.
+        #[serde(default, skip_serializing_if = "Cases::is_all")]
+        cases: Cases,
     },
+}
+
+/// A number that a case's symbols resolved to, as a place on an axis.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Placed {
+    /// Name in the case's `at`: `thread_count` of `threads=all`.
+    pub name: String,
+    /// Its unit.
+    pub unit: Unit,
+}
+
+/// Which cases a view shows, and how they are spread over pictures.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Cases {
+    /// Values, as text, that a parameter must have; a case without the parameter counts too.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub only: BTreeMap<String, Vec<String>>,
+    /// Parameters of whose values each combination has a picture of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub each: Vec<String>,
+}
+
+impl Cases {
+    /// Whether all cases stand in one picture.
+    pub fn is_all(&self) -> bool {
+        self.only.is_empty() && self.each.is_empty()
+    }
+
+    /// Whether a case is shown.
+    pub fn shows(&self, case: &CaseId) -> bool {
+        self.only.iter().all(|(name, values)| {
+            case.get(name)
+                .is_none_or(|value| values.contains(&value.to_string()))
+        })
+    }
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde asks with a reference"
+)]
+fn is_false(value: &bool) -> bool {
+    !value
 }

@@ -15,7 +15,7 @@ use record::event::{
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
-use record::view::View;
+use record::view::{Cases, Placed, View};
 use std::collections::BTreeMap;
 
 /// As many cases, the same ones every time.
@@ -179,20 +179,49 @@ fn view() -> impl Strategy<Value = View> {
             .prop_map(|(over, metric, beside, log_x, log_y)| View::Line {
                 over,
                 metric,
+                marks: beside.clone(),
                 beside,
                 log_x,
                 log_y,
+                at: log_y.then(|| Placed {
+                    name: "thread_count".to_owned(),
+                    unit: Unit::Count
+                }),
+                cases: Cases::default(),
             }),
-        (text(), text(), text()).prop_map(|(rows, columns, metric)| View::Matrix {
-            rows,
-            columns,
-            metric
+        (text(), text(), text(), shown_cases()).prop_map(|(rows, columns, metric, cases)| {
+            View::Matrix {
+                rows,
+                columns,
+                metric,
+                cases,
+            }
         }),
-        text().prop_map(|trace| View::Timeline { trace }),
+        (text(), prop::collection::vec(text(), 0..3))
+            .prop_map(|(trace, beside)| View::Timeline { trace, beside }),
         (text(), text()).prop_map(|(timeline, table)| View::Spans { timeline, table }),
-        (text(), text(), text()).prop_map(|(along, x, y)| View::Curve { along, x, y }),
-        text().prop_map(|metric| View::Bars { metric }),
+        (text(), text(), any::<bool>(), shown_cases()).prop_map(|(along, x, log_x, cases)| {
+            View::Curve {
+                y: x.clone(),
+                along,
+                x,
+                log_x,
+                log_y: !log_x,
+                cases,
+            }
+        }),
+        (text(), any::<bool>(), shown_cases()).prop_map(|(metric, log, cases)| View::Bars {
+            metric,
+            log,
+            cases
+        }),
     ]
+}
+
+fn shown_cases() -> impl Strategy<Value = Cases> {
+    let each = prop::collection::vec(text(), 0..3);
+    (by_name(prop::collection::vec(text(), 0..2)), each)
+        .prop_map(|(only, each)| Cases { only, each })
 }
 
 fn planned() -> impl Strategy<Value = PlannedExperiment> {
@@ -224,9 +253,10 @@ fn planned() -> impl Strategy<Value = PlannedExperiment> {
         });
     let absence =
         (text(), prop::option::of(text())).prop_map(|(reason, needed)| Absence { reason, needed });
-    let shown = (view(), repeat, metric, series);
+    let views = prop::collection::vec(view(), 0..3);
+    let shown = (view(), views, repeat, metric, series);
     (text(), texts(), shown, case(), prop::option::of(absence)).prop_map(
-        |(id, after, (view, repeat, metric, series), case, skipped)| PlannedExperiment {
+        |(id, after, (view, views, repeat, metric, series), case, skipped)| PlannedExperiment {
             title: id.clone(),
             manual: id.clone(),
             params: vec![(id.clone(), id.clone())],
@@ -234,6 +264,7 @@ fn planned() -> impl Strategy<Value = PlannedExperiment> {
             id,
             metrics: vec![metric],
             view,
+            views,
             repeat,
             isolation: Isolation::Alone,
             after,

@@ -40,7 +40,7 @@
 //! (A. Fog, "The microarchitecture of Intel, AMD and VIA CPUs"; uops.info), not looked up row by row.
 
 use crate::experiment::{
-    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, bounded,
+    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, bounded,
     unknown,
 };
 use crate::measure::Bench;
@@ -82,7 +82,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Table,
+    views: &[],
 };
 
 impl Experiment for Loop {

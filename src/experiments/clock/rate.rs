@@ -47,7 +47,7 @@
 //! that are eliminated).
 
 use crate::experiment::{
-    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, predicted,
+    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, predicted,
     unknown,
 };
 use crate::measure::{Bench, CoreClock, Windows};
@@ -137,7 +137,7 @@ static CARD: Card = Card {
     repeat: Repeat::Once { duration_s: 2.5 },
     isolation: Isolation::Alone,
     needs: &[],
-    view: ViewCard::Table,
+    views: &[],
 };
 
 impl Experiment for Rate {

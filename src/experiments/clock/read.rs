@@ -54,10 +54,7 @@
 //! Intel IA-32 and IA-64", Intel 324264. The table of cycles is written from memory of usual values
 //! (A. Fog's instruction tables, uops.info), not looked up row by row.
 
-use crate::experiment::{
-    Card, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip, ViewCard,
-    unknown,
-};
+use crate::experiment::{Card, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip, unknown, ViewCard};
 use crate::host::Arch;
 use crate::measure::Bench;
 use crate::predict::cpu::{CounterRead, counter_clock, counter_read};
@@ -158,7 +155,9 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Table,
+    views: &[
+        ViewCard::bars("cost"),
+    ],
 };
 
 impl Experiment for ReadClock {

@@ -154,13 +154,9 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Line {
-        over: "arguments",
-        metric: "call",
-        log_x: false,
-        log_y: false,
-        beside: &[],
-    },
+    views: &[
+        ViewCard::line("arguments", "call").each(&["frame"]),
+    ],
 };
 
 impl Experiment for Call {

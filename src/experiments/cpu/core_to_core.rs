@@ -187,11 +187,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[Need::TwoCpus],
-    view: ViewCard::Matrix {
-        rows: "from",
-        columns: "to",
-        metric: "transfer",
-    },
+    views: &[ViewCard::matrix("from", "to", "transfer")],
 };
 
 impl Experiment for CoreToCore {

@@ -66,7 +66,7 @@ mod mispredict;
 mod operations;
 
 use crate::experiment::{
-    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, bounded,
+    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, bounded,
     unknown, windows_round_cost,
 };
 use crate::host::Arch;
@@ -130,7 +130,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Table,
+    views: &[],
 };
 
 impl Experiment for Instructions {

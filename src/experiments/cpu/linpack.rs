@@ -143,13 +143,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Line {
-        over: "n",
-        metric: "rate",
-        log_x: true,
-        log_y: false,
-        beside: &[],
-    },
+    views: &[ViewCard::line("n", "rate").log_x()],
 };
 
 impl Experiment for Linpack {

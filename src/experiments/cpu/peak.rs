@@ -167,9 +167,11 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Bars {
-        metric: "efficiency",
-    },
+    views: &[
+        ViewCard::line("threads", "flop_rate").at("thread_count", Unit::Count).log_x().each(&["width"]),
+        ViewCard::line("threads", "rate").at("thread_count", Unit::Count).log_x().each(&["width"]),
+        ViewCard::bars("efficiency").each(&["threads"]),
+    ],
 };
 
 impl Experiment for PeakRate {

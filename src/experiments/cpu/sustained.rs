@@ -158,7 +158,9 @@ static CARD: Card = Card {
     repeat: Repeat::Once { duration_s: 20.0 },
     isolation: Isolation::Alone,
     needs: &[],
-    view: ViewCard::Timeline { trace: "series" },
+    views: &[
+        ViewCard::timeline("series").beside(&["core_hz", "taken_share", "steal_share"]),
+    ],
 };
 
 impl Experiment for Sustained {

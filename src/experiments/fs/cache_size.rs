@@ -236,13 +236,9 @@ static CARD: Card = Card {
     repeat: Repeat::Sweep,
     isolation: Isolation::Shared,
     needs: &[Need::Directory],
-    view: ViewCard::Line {
-        over: "size",
-        metric: "latency_per_block",
-        log_x: false,
-        log_y: true,
-        beside: &["residency", "missed"],
-    },
+    views: &[
+        ViewCard::line("size", "latency_per_block").at("bytes", Unit::B).beside(&["residency", "missed"]).marks(&["knee"]).log_y(),
+    ],
 };
 
 impl Experiment for CacheSize {

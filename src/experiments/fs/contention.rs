@@ -223,13 +223,9 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[Need::Directory],
-    view: ViewCard::Line {
-        over: "competitors",
-        metric: "latency",
-        log_x: false,
-        log_y: false,
-        beside: &["bandwidth"],
-    },
+    views: &[
+        ViewCard::line("competitors", "latency").beside(&["bandwidth", "fairness"]),
+    ],
 };
 
 impl Experiment for Contention {

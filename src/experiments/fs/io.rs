@@ -281,13 +281,11 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Line {
-        over: "depth",
-        metric: "iops",
-        log_x: true,
-        log_y: true,
-        beside: &["latency", "cpu"],
-    },
+    views: &[
+        ViewCard::line("block", "bandwidth").beside(&["latency"]).only(&[("engine", &["psync"]), ("threads", &["1"])]).log().each(&["op", "pattern"]),
+        ViewCard::line("threads", "bandwidth").beside(&["latency"]).only(&[("engine", &["psync"])]).log().each(&["op", "pattern", "block"]),
+        ViewCard::line("depth", "iops").beside(&["latency", "cpu"]).only(&[("engine", &["io_uring"])]).log().each(&["op", "pattern"]),
+    ],
 };
 
 impl Experiment for Io {

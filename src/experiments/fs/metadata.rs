@@ -179,13 +179,10 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[Need::Directory],
-    view: ViewCard::Line {
-        over: "entries",
-        metric: "latency",
-        log_x: true,
-        log_y: true,
-        beside: &[],
-    },
+    views: &[
+        ViewCard::line("entries", "latency").log(),
+        ViewCard::bars("latency").log_y().each(&["entries"]),
+    ],
 };
 
 impl Experiment for Metadata {

@@ -209,13 +209,9 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[Need::Directory],
-    view: ViewCard::Line {
-        over: "size",
-        metric: "latency_per_block",
-        log_x: true,
-        log_y: true,
-        beside: &["bandwidth"],
-    },
+    views: &[
+        ViewCard::line("size", "latency_per_block").beside(&["bandwidth"]).log().each(&["pattern"]),
+    ],
 };
 
 impl Experiment for Read {

@@ -239,13 +239,9 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Line {
-        over: "size",
-        metric: "latency_per_block",
-        beside: &["bandwidth"],
-        log_x: true,
-        log_y: true,
-    },
+    views: &[
+        ViewCard::line("size", "latency_per_block").beside(&["bandwidth"]).log().each(&["pattern"]),
+    ],
 };
 
 impl Experiment for Remote {

@@ -225,7 +225,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[Need::Directory],
-    view: ViewCard::Bars { metric: "latency" },
+    views: &[ViewCard::bars("latency")],
 };
 
 impl Experiment for Sync {

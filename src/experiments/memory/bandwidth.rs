@@ -263,9 +263,11 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Bars {
-        metric: "bandwidth",
-    },
+    views: &[
+        ViewCard::line("threads", "bandwidth").at("thread_count", Unit::Count).only(&[("level", &["DRAM"]), ("access", &["every"]), ("width", &["vector"])]).each(&["stores"]).log_x(),
+        ViewCard::line("level", "bandwidth").at("footprint_total", Unit::B).only(&[("stores", &["regular"]), ("access", &["every"]), ("width", &["vector"])]).each(&["threads"]).log(),
+        ViewCard::bars("bandwidth").only(&[("level", &["DRAM"])]).each(&["threads"]),
+    ],
 };
 
 impl Experiment for Bandwidth {

@@ -112,9 +112,7 @@ mod major;
 mod minor;
 mod predicted;
 
-use crate::experiment::{
-    Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard,
-};
+use crate::experiment::{Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard};
 use crate::experiments::device;
 use crate::measure::Bench;
 use crate::predict::device::is_virtual;
@@ -275,7 +273,9 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Table,
+    views: &[
+        ViewCard::bars("latency").log_y(),
+    ],
 };
 
 impl Experiment for Fault {

@@ -297,13 +297,12 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Line {
-        over: "footprint",
-        metric: "latency",
-        log_x: true,
-        log_y: true,
-        beside: &[],
-    },
+    views: &[
+        ViewCard::line("footprint", "latency").only(&[("pattern", &["random"]), ("load", &["pointer"])]).marks(&["level_size"]).log(),
+        ViewCard::line("footprint", "latency").only(&[("stride", &["64"]), ("load", &["pointer"]), ("pages", &["huge"])]).log(),
+        ViewCard::line("footprint", "latency").only(&[("pattern", &["forward", "backward"]), ("load", &["pointer"])]).each(&["pattern", "pages"]).log(),
+        ViewCard::line("footprint", "latency").only(&[("pattern", &["random"]), ("pages", &["huge"])]).log(),
+    ],
 };
 
 impl Experiment for Latency {

@@ -184,11 +184,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Curve {
-        along: "load",
-        x: "bandwidth",
-        y: "latency",
-    },
+    views: &[ViewCard::curve("load", "bandwidth", "latency")],
 };
 
 impl Experiment for Loaded {

@@ -155,13 +155,9 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Line {
-        over: "chains",
-        metric: "load_time",
-        log_x: true,
-        log_y: true,
-        beside: &[],
-    },
+    views: &[
+        ViewCard::line("chains", "load_time").beside(&["parallelism"]).log(),
+    ],
 };
 
 impl Experiment for Mlp {

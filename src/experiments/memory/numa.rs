@@ -231,11 +231,13 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[Need::Numa],
-    view: ViewCard::Matrix {
-        rows: "cpu_node",
-        columns: "memory_node",
-        metric: "latency",
-    },
+    views: &[
+        ViewCard::matrix("cpu_node", "memory_node", "latency"),
+        ViewCard::matrix("cpu_node", "memory_node", "bandwidth"),
+        ViewCard::matrix("cpu_node", "memory_node", "node_bandwidth"),
+        ViewCard::matrix("cpu_node", "memory_node", "latency_ratio"),
+        ViewCard::matrix("cpu_node", "memory_node", "bandwidth_ratio"),
+    ],
 };
 
 impl Experiment for Numa {

@@ -117,10 +117,7 @@ mod socket;
 mod steady;
 mod transfers;
 
-use crate::experiment::{
-    Card, DerivedValue, Domain, Experiment, FAR_PARAM, Known, Offer, Param, Params, Role, Site,
-    Skip, ViewCard,
-};
+use crate::experiment::{Card, DerivedValue, Domain, Experiment, FAR_PARAM, Known, Offer, Param, Params, Role, Site, Skip, ViewCard};
 use crate::experiments::net::ends::{Dial, Door};
 use crate::experiments::net::place;
 use crate::measure::{Bench, FarEnd};
@@ -304,7 +301,10 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Table,
+    views: &[
+        ViewCard::line("message", "bandwidth").only(&[("transfer", &["steady"])]).log().each(&["far", "ends"]),
+        ViewCard::line("streams", "bandwidth").only(&[("transfer", &["steady"])]).each(&["far", "ends", "message"]),
+    ],
 };
 
 /// [`place::ENDS`], without the one that has no stream.

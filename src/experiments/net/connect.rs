@@ -113,10 +113,7 @@ mod rounds;
 mod sources;
 mod talk;
 
-use crate::experiment::{
-    Card, Domain, Experiment, FAR_PARAM, Known, Offer, Param, Params, Role, Site, Skip, ViewCard,
-    unknown,
-};
+use crate::experiment::{Card, Domain, Experiment, FAR_PARAM, Known, Offer, Param, Params, Role, Site, Skip, unknown, ViewCard};
 use crate::experiments::net::ends::{Dial, Door};
 use crate::experiments::net::place;
 use crate::host::ports;
@@ -251,7 +248,9 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Table,
+    views: &[
+        ViewCard::bars("connect").each(&["far"]),
+    ],
 };
 
 impl Experiment for Connect {

@@ -71,10 +71,7 @@ mod near;
 mod tests;
 mod traffic;
 
-use crate::experiment::{
-    Card, DerivedValue, Domain, Experiment, FAR, FAR_PARAM, Known, Offer, Param, Params, Preset,
-    Role, Site, Skip, ViewCard, unknown,
-};
+use crate::experiment::{Card, DerivedValue, Domain, Experiment, FAR, FAR_PARAM, Known, Offer, Param, Params, Preset, Role, Site, Skip, unknown, ViewCard};
 use crate::experiments::net::ends::{Dial, Door};
 use crate::experiments::net::place::{self, OTHER_CPU, SAME_CPU, TWO_HOSTS};
 use crate::measure::{Bench, FarEnd};
@@ -218,7 +215,9 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Table,
+    views: &[
+        ViewCard::bars("round_trip").log_y().each(&["far"]),
+    ],
 };
 
 /// Which way the traffic goes.

@@ -87,10 +87,7 @@ mod schedule;
 #[cfg(test)]
 mod tests;
 
-use crate::experiment::{
-    Card, Domain, Experiment, FAR_PARAM, Known, Offer, Param, Params, Role, Site, Skip, ViewCard,
-    unknown,
-};
+use crate::experiment::{Card, Domain, Experiment, FAR_PARAM, Known, Offer, Param, Params, Role, Site, Skip, unknown, ViewCard};
 use crate::experiments::net::ends::{Dial, Door};
 use crate::experiments::net::place;
 use crate::measure::{Bench, FarEnd};
@@ -245,7 +242,10 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Table,
+    views: &[
+        ViewCard::curve("load", "rate", "response").log_y().each(&["far"]),
+        ViewCard::line("load", "response").log_y().each(&["far"]),
+    ],
 };
 
 impl Experiment for Request {

@@ -92,10 +92,7 @@ mod fresh;
 mod tests;
 mod trip;
 
-use crate::experiment::{
-    Card, Domain, Experiment, FAR_PARAM, Known, Offer, Param, Params, Role, Site, Skip, ViewCard,
-    unknown,
-};
+use crate::experiment::{Card, Domain, Experiment, FAR_PARAM, Known, Offer, Param, Params, Role, Site, Skip, unknown, ViewCard};
 use crate::experiments::net::ends::{Dial, Door, Line, PATIENCE};
 use crate::experiments::net::place;
 use crate::experiments::net::usage::Usage;
@@ -213,7 +210,11 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Table,
+    views: &[
+        ViewCard::line("message", "round_trip").only(&[("connections", &["1"]), ("receiver", &["blocking"]), ("arrivals", &["saturated"]), ("exchange", &["echo"])]).log().each(&["far", "ends"]),
+        ViewCard::line("connections", "round_trip").only(&[("message", &["64"]), ("receiver", &["blocking"]), ("arrivals", &["saturated"]), ("exchange", &["echo"])]).log_y().each(&["far", "ends"]),
+        ViewCard::bars("round_trip").log_y().each(&["far", "message"]),
+    ],
 };
 
 /// A parameter of a case whose values the preset lists.

@@ -216,10 +216,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Spans {
-        timeline: "timeline",
-        table: "periods",
-    },
+    views: &[ViewCard::spans("timeline", "periods")],
 };
 
 impl Experiment for Activity {

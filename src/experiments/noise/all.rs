@@ -145,7 +145,10 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[Need::TwoCpus],
-    view: ViewCard::Bars { metric: "lost" },
+    views: &[
+        ViewCard::bars("lost"),
+        ViewCard::bars("longest_gap").log_y(),
+    ],
 };
 
 impl Experiment for All {

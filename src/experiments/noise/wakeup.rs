@@ -87,9 +87,7 @@ mod hold;
 mod load;
 mod plan;
 
-use crate::experiment::{
-    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard,
-};
+use crate::experiment::{Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard};
 use crate::measure::Bench;
 use crate::predict::noise::wakeup as law;
 use anyhow::{Context, Result, bail, ensure};
@@ -203,7 +201,9 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Table,
+    views: &[
+        ViewCard::bars("latency").each(&["spacing"]),
+    ],
 };
 
 impl Experiment for Wakeups {

@@ -86,9 +86,7 @@ mod cases;
 mod party;
 mod peer;
 
-use crate::experiment::{
-    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, unknown,
-};
+use crate::experiment::{Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, unknown, ViewCard};
 use crate::experiments::pair;
 use crate::measure::{Bench, Timer, Turn, Turns, abba};
 use crate::predict::Estimate;
@@ -180,7 +178,10 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Table,
+    views: &[
+        ViewCard::line("size", "round_trip").log().each(&["pair"]),
+        ViewCard::line("size", "bandwidth").log().each(&["pair"]),
+    ],
 };
 
 impl Experiment for Ipc {

@@ -238,13 +238,9 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Line {
-        over: "resident",
-        metric: "reaped",
-        log_x: true,
-        log_y: true,
-        beside: &[],
-    },
+    views: &[
+        ViewCard::line("resident", "reaped").beside(&["return"]).log(),
+    ],
 };
 
 impl Experiment for Process {

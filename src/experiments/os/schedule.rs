@@ -195,10 +195,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Spans {
-        timeline: figures::TIMELINE,
-        table: figures::SWITCHES,
-    },
+    views: &[ViewCard::spans(figures::TIMELINE, figures::SWITCHES)],
 };
 
 impl Experiment for Schedule {

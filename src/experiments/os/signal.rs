@@ -112,7 +112,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Bars { metric: "latency" },
+    views: &[ViewCard::bars("latency")],
 };
 
 impl Experiment for Signal {

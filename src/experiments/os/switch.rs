@@ -95,10 +95,7 @@ mod timing;
 mod token;
 
 use super::super::pair;
-use crate::experiment::{
-    Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip,
-    ViewCard, shared_round_cost, unknown,
-};
+use crate::experiment::{Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip, shared_round_cost, unknown, ViewCard};
 use crate::host::refused;
 use crate::measure::{Bench, Clock};
 use crate::predict::Estimate;
@@ -228,7 +225,10 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Table,
+    views: &[
+        ViewCard::bars("switch").only(&[("via", &["pipe", "futex", "eventfd", "yield", "first_run"])]),
+        ViewCard::line("size", "switch").only(&[("via", &["ring"])]).log_x(),
+    ],
 };
 
 impl Experiment for Switch {

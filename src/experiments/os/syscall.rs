@@ -169,7 +169,9 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Bars { metric: "latency" },
+    views: &[
+        ViewCard::bars("latency").log_y(),
+    ],
 };
 
 impl Experiment for Syscall {

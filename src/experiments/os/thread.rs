@@ -220,9 +220,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Bars {
-        metric: "create_join",
-    },
+    views: &[ViewCard::bars("create_join")],
 };
 
 impl Experiment for Thread {

@@ -24,7 +24,7 @@
 
 use crate::experiment::{
     Card, Domain, Experiment, FAR, FAR_PARAM, Known, Offer, Param, Params, Role, Site, Skip,
-    ViewCard, predicted,
+    predicted,
 };
 use crate::experiments::net::ends::{Dial, Door, PATIENCE};
 use crate::measure::{Bench, FarEnd};
@@ -86,7 +86,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Table,
+    views: &[],
 };
 
 impl Experiment for Echo {

@@ -21,7 +21,7 @@
 //! DESIGN §4.2.
 
 use crate::experiment::{
-    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, predicted,
+    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, predicted,
     unknown,
 };
 use crate::measure::Bench;
@@ -59,7 +59,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Table,
+    views: &[],
 };
 
 impl Experiment for Fault {

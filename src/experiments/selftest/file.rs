@@ -20,7 +20,7 @@
 //! DESIGN §3, §6.
 
 use crate::experiment::{
-    Card, Domain, Experiment, Known, Need, Offer, Param, Params, Role, Site, Skip, ViewCard,
+    Card, Domain, Experiment, Known, Need, Offer, Param, Params, Role, Site, Skip,
     predicted,
 };
 use crate::measure::Bench;
@@ -65,7 +65,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[Need::Directory],
-    view: ViewCard::Table,
+    views: &[],
 };
 
 const NAME: &str = "selftest-file";

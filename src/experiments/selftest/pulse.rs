@@ -63,7 +63,7 @@ static CARD: Card = Card {
     repeat: Repeat::Once { duration_s: 0.5 },
     isolation: Isolation::Alone,
     needs: &[],
-    view: ViewCard::Timeline { trace: "series" },
+    views: &[ViewCard::timeline("series")],
 };
 
 const BLOCK: Duration = Duration::from_millis(10);

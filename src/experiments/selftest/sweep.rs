@@ -66,13 +66,7 @@ static CARD: Card = Card {
     repeat: Repeat::Sweep,
     isolation: Isolation::Shared,
     needs: &[],
-    view: ViewCard::Line {
-        over: "size",
-        metric: "cost",
-        log_x: true,
-        log_y: false,
-        beside: &[],
-    },
+    views: &[ViewCard::line("size", "cost").log_x()],
 };
 
 const STEP_AT: u64 = 4096;

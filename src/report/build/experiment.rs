@@ -38,12 +38,20 @@ pub(crate) fn section(run: &Run, planned: &PlannedExperiment, figures: &[&Figure
             planned,
             figures,
         };
-        for block in plots::of_experiment(&[shown]) {
-            blocks.push((Audience::Everyone, block));
+        for (at, block) in plots::of_experiment(&[shown]).into_iter().enumerate() {
+            // A terminal has room for the most telling one.
+            let audience = if at == 0 {
+                Audience::Everyone
+            } else {
+                Audience::Page
+            };
+            blocks.push((audience, block));
         }
-        if let View::Spans { table, .. } = &planned.view {
-            let tables = spans::tables(run, planned, table).into_iter();
-            blocks.extend(tables.map(|table| (Audience::Everyone, Block::Table(table))));
+        for view in planned.all_views() {
+            if let View::Spans { table, .. } = view {
+                let tables = spans::tables(run, planned, table).into_iter();
+                blocks.extend(tables.map(|table| (Audience::Everyone, Block::Table(table))));
+            }
         }
         blocks.extend(
             tables(planned, figures)
@@ -110,6 +118,7 @@ fn tables(planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<(Audience, Ta
         rows,
         columns,
         metric,
+        ..
     } = &planned.view
     {
         // The view's metric first, then what else has both parameters.

@@ -1,11 +1,74 @@
 //! A metric by two parameters: rows by one, columns by the other.
 
 use super::experiment::verdict;
+use super::plots::{self, Spot, pictures, spots, title};
 use crate::analysis::figure::Figure;
-use crate::report::document::{Cell, Column, Row, Table, Tone};
+use crate::report::document::{Cell, Column, Grid, Row, Table, Tone};
 use crate::report::values;
 use record::event::PlannedExperiment;
-use record::key::Value;
+use record::key::{CaseId, Value};
+use record::view::Cases;
+
+/// A grid for each run and each of the chosen values in which a row or a column differs.
+pub(super) fn grids(
+    shown: &[plots::Shown<'_>],
+    (rows, columns): (&str, &str),
+    metric: &str,
+    cases: &Cases,
+) -> Vec<Grid> {
+    let all = pictures(spots(shown, metric, cases), &cases.each);
+    let of_picture = |(of, spots): (CaseId, Vec<Spot<'_>>)| {
+        let of_run = |(at, one): (usize, &plots::Shown<'_>)| {
+            let own: Vec<&Figure> = spots
+                .iter()
+                .filter(|spot| spot.of == at)
+                .map(|spot| spot.figure)
+                .collect();
+            let (row_values, column_values) = (distinct(&own, rows), distinct(&own, columns));
+            if row_values.len().max(column_values.len()) < 2 {
+                return None;
+            }
+            let value = |row: &Value, column: &Value| {
+                let mut here = own.iter().filter(|figure| {
+                    figure.case.get(rows) == Some(row) && figure.case.get(columns) == Some(column)
+                });
+                here.find_map(|figure| figure.value)
+            };
+            let cells = row_values
+                .iter()
+                .map(|row| {
+                    column_values
+                        .iter()
+                        .map(|column| value(row, column))
+                        .collect()
+                })
+                .collect();
+            let names = |name: &str, values: &[&Value]| {
+                let unit = one.planned.units.get(name).copied();
+                let text = values.iter().map(|value| values::parameter(value, unit));
+                (name.replace('_', " "), text.collect())
+            };
+            let run_name = match one.name {
+                "" => String::new(),
+                name => format!(", {name}"),
+            };
+            Some(Grid {
+                title: title(shown, &metric.replace('_', " "), &of) + &run_name,
+                rows: names(rows, &row_values),
+                columns: names(columns, &column_values),
+                label: metric.replace('_', " "),
+                unit: spots.first()?.metric.unit,
+                cells,
+            })
+        };
+        shown
+            .iter()
+            .enumerate()
+            .filter_map(of_run)
+            .collect::<Vec<Grid>>()
+    };
+    all.into_iter().flat_map(of_picture).collect()
+}
 
 /// The table; `None` where no figure has both parameters. Cases that differ in further parameters
 /// share a cell, one value after the other.

@@ -1,7 +1,7 @@
 //! Traces of what came one after another: a picture with a lane for each state, and a table.
 
 use super::experiment::MANY_ROWS;
-use super::plots::axis;
+use super::plots::{self, axis};
 use crate::report::document::{Cell, Column, Plot, Point, Row, Series, Shape, Table};
 use record::event::{PlannedExperiment, Trace};
 use record::key::CaseId;
@@ -46,8 +46,12 @@ fn title(planned: &PlannedExperiment, trace: &Trace) -> String {
 }
 
 /// A picture for each case.
-pub(super) fn plots(run: &Run, planned: &PlannedExperiment, kind: &str) -> Vec<Plot> {
-    first_of_each(run, planned, kind)
+pub(super) fn plots(shown: &plots::Shown<'_>, kind: &str) -> Vec<Plot> {
+    let run_name = match shown.name {
+        "" => String::new(),
+        name => format!(", {name}"),
+    };
+    first_of_each(shown.run, shown.planned, kind)
         .filter_map(|trace| {
             let (state, names) = trace.names.iter().next()?;
             let state = trace.columns.iter().position(|column| column == state)?;
@@ -61,12 +65,12 @@ pub(super) fn plots(run: &Run, planned: &PlannedExperiment, kind: &str) -> Vec<P
                     points,
                 })
             };
-            let shown = match trace.rows.len() > rows.len() {
+            let part = match trace.rows.len() > rows.len() {
                 true => format!(", the first {MOST_SPANS} of {}", trace.rows.len()),
                 false => String::new(),
             };
             Some(Plot {
-                title: title(planned, trace) + &shown,
+                title: title(shown.planned, trace) + &run_name + &part,
                 x: axis("time", Some(Unit::Ns), false),
                 y: axis("", None, false),
                 series: names.iter().enumerate().filter_map(lane).collect(),

@@ -1,0 +1,59 @@
+//! Measured over predicted, for every predicted figure.
+
+use super::{axis, hover};
+use crate::analysis::figure::Figure;
+use crate::analysis::verdict::Verdict;
+use crate::report::document::{Plot, Point, Series, Shape};
+use record::event::Ending;
+use record::unit::Unit;
+use std::collections::BTreeMap;
+
+/// Measured over predicted for every predicted figure, with the predicted interval around one.
+pub(crate) fn score(figures: &[Figure]) -> Option<Plot> {
+    let mut families: BTreeMap<&str, Vec<Point>> = BTreeMap::new();
+    let mut ranges = Vec::new();
+    let judged = figures.iter().filter_map(|figure| {
+        let judged = figure.prior.as_ref()?;
+        let range = judged.prediction.range.filter(|range| range.likely > 0.0)?;
+        let value = figure.value.filter(|value| *value > 0.0)?;
+        let counts =
+            figure.outcome == Ending::Measured || judged.verdict == Some(Verdict::Impossible);
+        counts.then_some((figure, range, value))
+    });
+    for (at, (figure, range, value)) in judged.enumerate() {
+        let x = at as f64 + 1.0;
+        let metric = figure.metric.as_ref()?;
+        ranges.push(Point {
+            x,
+            y: 1.0,
+            ends: Some((range.low / range.likely, range.high / range.likely)),
+            hover: String::new(),
+        });
+        families.entry(figure.family()).or_default().push(Point {
+            x,
+            y: value / range.likely,
+            ends: None,
+            hover: hover(figure, metric, &figure.label()),
+        });
+    }
+    if ranges.is_empty() {
+        return None;
+    }
+    let mut series = vec![Series {
+        name: "predicted interval".to_owned(),
+        shape: Shape::Ranges,
+        points: ranges,
+    }];
+    series.extend(families.into_iter().map(|(family, points)| Series {
+        name: family.to_owned(),
+        shape: Shape::Dots,
+        points,
+    }));
+    Some(Plot {
+        title: "Measured over predicted".to_owned(),
+        x: axis("figure", None, false),
+        y: axis("measured / likely", Some(Unit::Ratio), true),
+        series,
+        markers: Vec::new(),
+    })
+}
