@@ -15,7 +15,7 @@ const NUMBERS: &str = "[...document.querySelectorAll('figure.plot')].map((figure
   const flat = (values) => values == null ? []
     : [...values].flatMap((value) => typeof value === 'object' && value !== null ? [...value] : [value]);
   const of = (name) => data.flatMap((trace) => flat(trace[name]));
-  return { section: figure.closest('section').id, title: figure.querySelector('figcaption').textContent,
+  return { section: figure.closest('section').id, title: figure.querySelector('.title').textContent,
     numbers: [...of('x'), ...of('y'), ...of('z')].filter((value) => typeof value === 'number') };
 })";
 
@@ -25,7 +25,7 @@ const MARKS: &str = "[...document.querySelectorAll('figure.plot')].map((figure) 
 .plot .hm image, .plot .fills path, .plot .errorbar path')];
   const drawn = marks.filter((mark) => { const box = mark.getBoundingClientRect(); \
     return box.width + box.height > 0.5; });
-  return [figure.querySelector('figcaption').textContent, drawn.length];
+  return [figure.querySelector('.title').textContent, drawn.length];
 })";
 
 /// A page with intervals: rounds that differ.

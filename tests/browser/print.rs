@@ -45,7 +45,7 @@ fn plots_are_on_paper_and_whole() {
         "[...document.querySelectorAll('figure.plot')].map((figure) => { \
          const layout = figure.querySelector('.js-plotly-plot').layout; \
          const titles = [layout.xaxis?.title?.text, layout.yaxis?.title?.text].filter((text) => text); \
-         return [figure.querySelector('figcaption').textContent, titles]; })",
+         return [figure.querySelector('.title').textContent, titles]; })",
     );
     assert!(plots.len() >= 15);
     // Printed at once, by one who has looked at the top of the page only.
