@@ -1,1 +1,19 @@
-//! Reports in a real browser (Debian's chromium, headless).
+//! The page of a report in a real browser: Debian's chromium, headless, without a network, driven by the
+//! DevTools protocol. Records are real (a rehearsal of everything on this host) or made from a real one by
+//! changing its lines.
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+mod chromium;
+mod looks;
+mod odd;
+mod pages;
+mod plots;
+#[expect(dead_code, reason = "the other binary's tests use all of it")]
+#[path = "../binary/plumb.rs"]
+mod plumb;
+mod print;
+mod quiet;
+mod reading;
+#[path = "../binary/records.rs"]
+mod records;
+mod tab;

@@ -1,0 +1,157 @@
+//! A page in both schemes, on a desk and a phone, with scripts and without.
+
+use crate::pages::Page;
+use crate::tab::{Look, Tab};
+
+/// Texts that are seen with less contrast to what is behind them than is readable (WCAG 2, AA: 4.5, large
+/// texts 3), as `[ratio, text, colour, background]`, a few of each colour.
+const FAINT: &str = r"(() => {
+  const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+  const rgb = (colour) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data]; };
+  const linear = (part) => { part /= 255; return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4; };
+  const light = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
+  const behind = (element) => {
+    for (let at = element; at; at = at.parentElement) {
+      const colour = rgb(getComputedStyle(at).backgroundColor);
+      if (colour[3] > 250) return colour;
+    }
+    return rgb('white');
+  };
+  const seen = new Map();
+  for (const element of document.querySelectorAll('body *')) {
+    const own = [...element.childNodes].filter((node) => node.nodeType === 3).map((node) => node.data.trim()).join('');
+    if (!own || ['SCRIPT', 'STYLE', 'NOSCRIPT'].includes(element.tagName)) continue;
+    if (!element.checkVisibility({ opacityProperty: true, visibilityProperty: true })) continue;
+    const style = getComputedStyle(element);
+    const is_svg = element instanceof SVGElement;
+    if (is_svg && element.closest('.modebar, .hoverlayer, .annotation .cursor-pointer')) continue;
+    const front = rgb(is_svg ? style.fill : style.color), back = behind(element);
+    const [high, low] = [light(front), light(back)].sort((a, b) => b - a);
+    const ratio = (high + 0.05) / (low + 0.05);
+    const size = parseFloat(style.fontSize);
+    const is_large = size >= 24 || (size >= 18.66 && parseInt(style.fontWeight) >= 700);
+    const key = `${front}/${back}/${is_large}`;
+    if (ratio < (is_large ? 3 : 4.5) && !seen.has(key)) {
+      seen.set(key, `${ratio.toFixed(2)}: ${front} on ${back}: ${own.slice(0, 60)} (${element.tagName} ${element.className.baseVal ?? element.className})`);
+    }
+  }
+  return [...seen.values()];
+})()";
+
+/// How light the page and the labels of its first plot are, from 0 to 255.
+const LIGHT: &str = r"(() => {
+  const of = (colour) => { const parts = colour.match(/[0-9.]+/g).map(Number);
+    return (parts[0] + parts[1] + parts[2]) / 3; };
+  const label = document.querySelector('figure.plot .xtick text, figure.plot .ytick text');
+  return [of(getComputedStyle(document.body).backgroundColor), of(getComputedStyle(label).fill)];
+})()";
+
+#[test]
+fn both_schemes_are_readable_and_the_plots_go_along() {
+    let page = Page::of_everything();
+    let tab = Tab::open(&page.file(), Look::DESK);
+    tab.draw_all();
+    let (ground, label): (f64, f64) = tab.get(LIGHT);
+    assert!(
+        ground > 200.0 && label < 120.0,
+        "light: {ground} behind {label}"
+    );
+    let faint: Vec<String> = tab.get(FAINT);
+    assert!(faint.is_empty(), "light: {faint:#?}");
+    // The reader's system changes while the page is open.
+    let dark = Look {
+        is_dark: true,
+        ..Look::DESK
+    };
+    tab.look(dark);
+    tab.wait_for(
+        "plots in the colours of the dark",
+        &format!(
+            "(() => {{ const [ground, label] = {LIGHT}; return ground < 60 && label > 120; }})()"
+        ),
+    );
+    let faint: Vec<String> = tab.get(FAINT);
+    assert!(faint.is_empty(), "dark: {faint:#?}");
+    tab.is_quiet();
+    // And one who always has it so.
+    let tab = Tab::open(&page.file(), dark);
+    tab.draw_all();
+    let (ground, label): (f64, f64) = tab.get(LIGHT);
+    assert!(
+        ground < 60.0 && label > 120.0,
+        "dark: {ground} behind {label}"
+    );
+}
+
+#[test]
+fn a_phone_scrolls_down_only() {
+    let page = Page::of_everything();
+    let tab = Tab::open(&page.file(), Look::PHONE);
+    tab.draw_all();
+    let wide: Vec<String> = tab.get(
+        "[...document.querySelectorAll('body *')].filter((element) => { \
+         const box = element.getBoundingClientRect(); \
+         return box.width > 0 && box.right + scrollX > 391 && element.checkVisibility() && \
+           ![...function* () { for (let at = element.parentElement; at; at = at.parentElement) yield at; }()]\
+             .some((parent) => getComputedStyle(parent).overflowX !== 'visible'); })\
+         .slice(0, 10).map((element) => `${element.tagName} ${element.className.baseVal ?? element.className}: \
+         ${element.textContent.slice(0, 60)}`)",
+    );
+    assert!(wide.is_empty(), "wider than the phone: {wide:#?}");
+    let (width, seen): (f64, f64) =
+        tab.get("[document.scrollingElement.scrollWidth, window.visualViewport.width]");
+    assert!(width <= 390.0 && seen <= 390.0, "{width} of {seen}");
+    // Tables that are wider scroll in their own box, by keyboard too.
+    let boxes: Vec<(f64, f64, bool)> = tab.get(
+        "[...document.querySelectorAll('table')].map((table) => { \
+         let at = table; \
+         while (at !== document.body && getComputedStyle(at).overflowX === 'visible') at = at.parentElement; \
+         at.focus(); \
+         return [table.scrollWidth, at.clientWidth, at !== document.body && document.activeElement === at]; })",
+    );
+    let wide = boxes
+        .iter()
+        .filter(|(table, box_width, _)| table > box_width);
+    assert!(wide.clone().count() >= 1, "{boxes:?}");
+    assert!(wide.clone().all(|(_, _, by_key)| *by_key), "{boxes:?}");
+    // The contents can be reached.
+    tab.eval("scrollTo(0, 0)");
+    let links: usize = tab.get(
+        "[...document.querySelectorAll('nav a[href^=\"#\"]')].filter((link) => link.checkVisibility()).length",
+    );
+    let sections: usize = tab.get("document.querySelectorAll('main section[id]').length");
+    assert!(links >= sections, "{links} links to {sections} sections");
+    // Texts are not shrunk to fit.
+    let small: Vec<String> = tab.get(
+        "[...document.querySelectorAll('body *')].filter((element) => \
+         [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim()) && \
+         element.checkVisibility() && parseFloat(getComputedStyle(element).fontSize) < 10)\
+         .slice(0, 10).map((element) => element.textContent)",
+    );
+    assert!(small.is_empty(), "too small: {small:?}");
+    tab.is_quiet();
+}
+
+#[test]
+fn without_scripts_every_table_stays_and_plots_say_where_their_figures_are() {
+    let page = Page::of_everything();
+    let without = Look {
+        has_scripts: false,
+        ..Look::DESK
+    };
+    let tab = Tab::open(&page.file(), without);
+    let (tables, plots, drawn): (usize, usize, usize) = tab.get(
+        "['main table', 'figure.plot', '.main-svg'].map((what) => document.querySelectorAll(what).length)",
+    );
+    assert!(
+        tables >= 20 && plots >= 15 && drawn == 0,
+        "{tables} {plots} {drawn}"
+    );
+    let silent: Vec<String> = tab.get(
+        "[...document.querySelectorAll('figure.plot')].filter((figure) => \
+         !/JavaScript/.test(figure.innerText)).map((figure) => figure.innerText)",
+    );
+    assert!(silent.is_empty(), "{silent:?}");
+    tab.is_quiet();
+}

@@ -1,0 +1,239 @@
+//! Pages of odd runs: right, whole, and safe whatever stands in the record.
+
+use crate::pages::Page;
+use crate::records::{self, FOREIGN, HOSTILE};
+use crate::tab::{Look, Tab};
+use serde_json::Value;
+
+/// Opens a page, draws all of it, and finds it quiet.
+#[track_caller]
+fn opened(page: &Page) -> Tab {
+    let tab = Tab::open(&page.file(), Look::DESK);
+    tab.draw_all();
+    tab.is_quiet();
+    let heading: String = tab.get("document.querySelector('h1').textContent");
+    assert!(!heading.trim().is_empty());
+    tab
+}
+
+/// The text that a reader sees in a section once everything is open.
+#[track_caller]
+fn text_of(tab: &Tab, section: &str) -> String {
+    tab.get(&format!("document.getElementById('{section}').innerText"))
+}
+
+fn everything() -> Vec<Value> {
+    Page::of_everything().events.clone()
+}
+
+#[test]
+fn everything_skipped() {
+    let ids = records::ids(&everything());
+    let tab = opened(&Page::new(records::everything_skipped(everything())));
+    for id in ids {
+        let text = text_of(&tab, &id);
+        assert!(text.contains(&format!("no {id} here")), "{text}");
+        assert!(text.contains("another machine"), "{text}");
+    }
+    let plots: usize = tab.get("document.querySelectorAll('figure.plot').length");
+    assert_eq!(plots, 0, "there is nothing to plot");
+}
+
+#[test]
+fn one_figure() {
+    let page = Page::of_run(&["selftest.fault"]);
+    let tab = opened(&page);
+    let text = text_of(&tab, "selftest.fault");
+    let figures = page.figures();
+    assert_eq!(figures.len(), 1);
+    assert_eq!(figures[0]["value"], 42.0);
+    assert!(text.contains("42"), "{text}");
+}
+
+#[test]
+fn a_failed_family() {
+    let reason = "the worker died of signal 11";
+    let events = records::failed_family(everything(), "os", reason);
+    let tab = opened(&Page::new(events.clone()));
+    for id in records::ids(&events)
+        .iter()
+        .filter(|id| id.starts_with("os."))
+    {
+        let text = text_of(&tab, id);
+        assert!(text.contains(reason), "{id}: {text}");
+    }
+    // The others are as they were.
+    let plots: Vec<String> = tab.get(
+        "[...document.querySelectorAll('figure.plot')].map((plot) => plot.closest('section').id)",
+    );
+    assert!(plots.iter().any(|id| id == "cpu.call"), "{plots:?}");
+    assert!(!plots.iter().any(|id| id.starts_with("os.")), "{plots:?}");
+}
+
+#[test]
+fn killed_at_any_line() {
+    let events = everything();
+    for lines in [1, 2, 40, events.len() / 2, events.len() - 1] {
+        let page = Page::new(records::killed(events.clone(), lines));
+        let tab = opened(&page);
+        let text: String = tab.get("document.querySelector('main').innerText");
+        let says = [
+            "killed",
+            "did not end",
+            "unfinished",
+            "incomplete",
+            "interrupted",
+            "no plan",
+            "died",
+        ];
+        assert!(
+            says.iter().any(|word| text.to_lowercase().contains(word)),
+            "after {lines} lines: {}",
+            text.chars().take(600).collect::<String>()
+        );
+    }
+}
+
+#[test]
+fn matrices_of_200_cpus() {
+    let cpus = 200;
+    let time_ns = |from: usize, to: usize| if from / 50 == to / 50 { 40.0 } else { 130.0 };
+    let page = Page::new(records::with_matrix(everything(), cpus, time_ns));
+    let tab = opened(&page);
+    let cells: (usize, usize, Vec<f64>) = tab.get(
+        "(() => { const data = document.getElementById('cpu.core_to_core')\
+         .querySelector('.js-plotly-plot').data.find((trace) => trace.type === 'heatmap'); \
+         const rows = [...data.z].map((row) => [...row]); \
+         return [rows.length, rows[0].length, [rows[10][20], rows[10][60], rows[199][0]]]; })()",
+    );
+    assert_eq!(cells, (cpus, cpus, vec![40.0, 130.0, 130.0]));
+    // The picture says it all; a table of 40,000 cells would say less in more room.
+    let rows: usize =
+        tab.get("document.getElementById('cpu.core_to_core').querySelectorAll('tr').length");
+    assert!(rows < 2000, "{rows} rows");
+    assert!(page.html().len() < 4_000_000, "{} bytes", page.html().len());
+}
+
+#[test]
+fn strange_values() {
+    let mut events = everything();
+    for (id, metric) in [
+        ("cpu.call", "call"),
+        ("memory.mlp", "load_time"),
+        ("cpu.peak", "rate"),
+        ("memory.latency", "latency"),
+        ("fs.io", "iops"),
+        ("fs.read", "bandwidth"),
+    ] {
+        records::strange_samples(&mut events, id, metric);
+    }
+    let page = Page::new(events);
+    let tab = opened(&page);
+    let text: String = tab.get("document.body.innerText");
+    for wrong in ["NaN", "undefined", "Infinity", "[object"] {
+        assert!(!text.contains(wrong), "{wrong} stands in the page");
+    }
+    let broken: Vec<String> = tab.get(
+        "[...document.querySelectorAll('.main-svg path, .main-svg g')].filter((mark) => \
+         /NaN|undefined/.test(mark.getAttribute('d') + mark.getAttribute('transform')))\
+         .map((mark) => mark.outerHTML.slice(0, 200))",
+    );
+    assert!(broken.is_empty(), "{broken:?}");
+}
+
+#[test]
+fn names_of_anywhere() {
+    let mut events = records::appended(everything(), FOREIGN);
+    let host = format!("rechner-{FOREIGN}");
+    events[0]["host"]["hostname"] = host.clone().into();
+    let page = Page::new(events);
+    let tab = opened(&page);
+    let text: String = tab.get("document.body.innerText");
+    assert!(
+        text.contains(&format!("{}{FOREIGN}", model(&everything()))),
+        "the model's name"
+    );
+    let title: String = tab.get("document.title");
+    assert!(title.contains(FOREIGN), "{title}");
+    let charset: String = tab.get("document.characterSet");
+    assert_eq!(charset, "UTF-8");
+}
+
+fn model(events: &[Value]) -> String {
+    events[0]["host"]["cpu"]["model_name"]
+        .as_str()
+        .unwrap()
+        .to_owned()
+}
+
+/// Everything that hostile text could have made in the page that is open.
+#[track_caller]
+fn nothing_is_planted(tab: &Tab) {
+    let ran = tab.eval("window.planted ?? null");
+    assert!(ran.is_null(), "a script of the record's ran: {ran}");
+    let planted: Vec<String> = tab.get(
+        "[...document.querySelectorAll('.planted, [onerror], [onload], img[src=x], a[href^=\"javascript:\"]')]\
+         .map((element) => element.outerHTML.slice(0, 200))",
+    );
+    assert!(planted.is_empty(), "{planted:#?}");
+    let links: Vec<String> = tab.get(
+        "[...document.querySelectorAll('a')].map((link) => \
+         link.getAttribute('href') ?? link.getAttribute('xlink:href') ?? \
+         link.getAttributeNS('http://www.w3.org/1999/xlink', 'href') ?? '')\
+         .filter((to) => to !== '' && !to.startsWith('#'))",
+    );
+    assert!(links.is_empty(), "{links:?}");
+    let bold: Vec<String> = tab.get(
+        "[...document.querySelectorAll('.main-svg tspan')].map((part) => part.textContent)\
+         .filter((text) => text.trim() === 'bold' || text.trim() === 'link')",
+    );
+    assert!(bold.is_empty(), "a plot took text for markup: {bold:?}");
+}
+
+#[test]
+fn hostile_texts_stay_texts() {
+    let page = Page::new(records::appended(everything(), HOSTILE));
+    let tab = opened(&page);
+    nothing_is_planted(&tab);
+    // They are there, as they are, less what no text can hold.
+    let told: String = tab.get("document.body.textContent.replace(/\\s+/g, ' ')");
+    let expected = format!(
+        "{}</script></style></title></textarea>--><img class=planted",
+        model(&everything())
+    );
+    assert!(told.contains(&expected), "the model's name is not told");
+    // Pointing at everything that speaks plants nothing either.
+    let spots: Vec<(f64, f64)> = {
+        tab.eval(
+            "document.querySelector('#cpu\\\\.call figure.plot').scrollIntoView({block: 'center'})",
+        );
+        tab.get(
+            "[...document.querySelectorAll('#cpu\\\\.call .scatterlayer .points path')].slice(0, 8)\
+             .map((mark) => { const box = mark.getBoundingClientRect(); \
+             return [box.x + box.width / 2, box.y + box.height / 2]; })",
+        )
+    };
+    assert!(!spots.is_empty());
+    for (x, y) in spots {
+        tab.point(x, y);
+        tab.wait_for(
+            "the mark to speak",
+            "document.querySelector('#cpu\\\\.call .hovertext text') !== null",
+        );
+        nothing_is_planted(&tab);
+    }
+    tab.is_quiet();
+}
+
+#[test]
+fn hostile_names_of_experiments_and_metrics_stay_names() {
+    let events = records::only(everything(), |id| {
+        id == "cpu.call" || id == "noise.activity"
+    });
+    let events = records::renamed(&events, "cpu.call", &format!("cpu.call{HOSTILE}"));
+    let events = records::renamed(&events, "call", &format!("call{HOSTILE}"));
+    let tab = opened(&Page::new(events));
+    nothing_is_planted(&tab);
+    let plots: usize = tab.get("document.querySelectorAll('figure.plot').length");
+    assert!(plots >= 2, "{plots} plots");
+}
