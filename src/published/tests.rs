@@ -5,13 +5,13 @@ use crate::analysis::findings::findings;
 use crate::experiment::Domain;
 use crate::experiments::find;
 use record::event::Ending;
-use record::key::Value;
+use record::key::{Key, Value};
 use std::collections::BTreeSet;
 
 fn rows() -> impl Iterator<Item = (&'static Report, &'static Table, &'static Row)> {
     REPORTS.iter().flat_map(|report| {
         let tables = report.tables();
-        tables.flat_map(|table| table.rows.iter().map(|row| (*report, table, row)))
+        tables.flat_map(move |table| table.rows.iter().map(move |row| (*report, table, row)))
     })
 }
 
@@ -93,12 +93,7 @@ fn keys_are_unique_and_every_row_is_a_figure_of_its_run() {
         let keys: BTreeSet<String> = rows()
             .filter(|(of, ..)| of.name == report.name)
             .map(|(_, table, row)| {
-                format!(
-                    "{}:{} {}",
-                    table.experiment,
-                    case_of(table, row),
-                    table.metric
-                )
+                Key::new(table.experiment, &case_of(table, row), table.metric).to_string()
             })
             .collect();
         let figures = figures(&run);
