@@ -1,7 +1,7 @@
 //! From the tables of a report to a run.
 
 use super::table::{Report, Row, Table};
-use crate::experiment::Role;
+use crate::experiment::{Role, ViewCard};
 use crate::experiments::{FAMILIES, find};
 use crate::host::{Host, Root};
 use record::FORMAT;
@@ -12,6 +12,7 @@ use record::event::{
 use record::key::{CaseId, Value};
 use record::run::Run;
 use record::unit::Unit;
+use record::view::View;
 use std::collections::BTreeMap;
 
 /// The parameter of a case that no case of the catalogue measures, or of a second reading.
@@ -187,6 +188,7 @@ fn plan(report: &'static Report) -> Plan {
                 OWN.iter()
                     .filter_map(|(name, _, unit)| Some((*name, (*unit)?))),
             );
+        let mut views = card.views.iter().map(ViewCard::view);
         Some(PlannedExperiment {
             id: card.id.to_owned(),
             title: card.title.to_owned(),
@@ -194,7 +196,8 @@ fn plan(report: &'static Report) -> Plan {
             metrics: metrics.collect(),
             params,
             units: units.map(|(name, unit)| (name.to_owned(), unit)).collect(),
-            view: card.view.view(),
+            view: views.next().unwrap_or(View::Table),
+            views: views.collect(),
             repeat: card.repeat,
             isolation: card.isolation,
             after: Vec::new(),
