@@ -68,8 +68,9 @@ const COLUMNS: [(&str, &str); 57] = [
     ("run", ""),
 ];
 
-/// The text, with a header line. Absent values are empty; a case and what it resolved to are
-/// `name=value` pairs joined by commas, notes are joined by `; `. The last columns name plumb's version
+/// The text, with a header line. Absent values are empty; a case is
+/// `name=value` pairs joined by commas, what it resolved to (where values may have commas) by `; `, as are
+/// notes. The last columns name plumb's version
 /// and the run, so that files of several runs can be put together.
 pub(crate) fn render(run: &Run) -> String {
     let mut writer = ::csv::Writer::from_writer(Vec::new());
@@ -110,7 +111,7 @@ fn text(value: &Value) -> String {
             .iter()
             .map(|(name, value)| format!("{name}={}", text(value)))
             .collect::<Vec<_>>()
-            .join(","),
+            .join("; "),
     }
 }
 

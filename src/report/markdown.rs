@@ -55,10 +55,14 @@ fn parts(section: &Section) -> Vec<Part> {
     let is_aside = ["environment", "figures"].contains(&section.id.as_str());
     let mut parts = Vec::new();
     let mut title: Option<&str> = None;
+    let is_short = |(audience, block): &(Audience, Block)| {
+        *audience == Audience::Terminal && matches!(block, Block::Table(_))
+    };
+    let has_short = section.blocks.iter().any(is_short);
     for (audience, block) in &section.blocks {
         let shown = match (audience, block) {
             (Audience::Everyone, _) => Shown::Always,
-            (Audience::Page, Block::Table(_)) => Shown::InFull,
+            (Audience::Page, Block::Table(_)) if has_short => Shown::InFull,
             (Audience::Page, _) => Shown::Always,
             (Audience::Terminal, Block::Table(_)) => Shown::InShort,
             (Audience::Terminal, _) => continue,
@@ -75,7 +79,8 @@ fn parts(section: &Section) -> Vec<Part> {
             Block::Notes(_) if title.is_some_and(|title| title != "Discussion") => {
                 (Weight::Reasons, Some(title.unwrap_or_default()))
             }
-            Block::Notes(_) => (Weight::Words, None),
+            Block::Notes(_) if is_experiment => (Weight::Remarks, None),
+            Block::Notes(_) => (Weight::Findings, None),
             Block::Manual(_) => (Weight::Manual, Some("Manual")),
             _ if is_aside => (Weight::Aside, Some(section.heading.as_str())),
             Block::Plot(_) | Block::Grid(_) => (Weight::Plots, Some("Tables and plots")),

@@ -18,12 +18,16 @@ pub(super) struct Part {
 /// What a part weighs, heaviest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Weight {
-    /// Sentences, findings, discussion.
+    /// What to look at.
+    Findings,
+    /// Sentences: questions, discussion.
     Words,
     /// The machine, the score, how it was measured.
     Facts,
     /// An experiment's figures.
     Tables,
+    /// Remarks on single figures, and why some are absent.
+    Remarks,
     /// What the page draws.
     Plots,
     /// What the predictions rest on.
