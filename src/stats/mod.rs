@@ -29,4 +29,4 @@ pub(crate) mod trend;
 #[cfg(test)]
 mod coverage;
 #[cfg(test)]
-mod draw;
+pub(crate) mod draw;
