@@ -23,8 +23,10 @@ use std::path::PathBuf;
 /// published machine are set side by side, without findings.
 #[derive(clap::Args)]
 #[command(after_long_help = EXAMPLES)]
-#[command(after_help = "Exit codes: 0 no finding; 1 a finding (with --fail-on: one that it names); \
-    2 usage, or the runs share no figure.")]
+#[command(
+    after_help = "Exit codes: 0 no finding; 1 a finding (with --fail-on: one that it names); \
+    2 usage, or the runs share no figure."
+)]
 pub struct Args {
     /// Base run: a unique prefix of its name, `last`, `published/…`, or a path to its record
     #[arg(required_unless_present = "schema")]
@@ -54,7 +56,8 @@ pub struct Args {
     schema: bool,
 }
 
-const EXAMPLES: &str = "Exit codes: 0 no finding; 1 a finding (with --fail-on: one that it names); \
+const EXAMPLES: &str =
+    "Exit codes: 0 no finding; 1 a finding (with --fail-on: one that it names); \
 2 usage, or the runs share no figure.
 
 Examples:
@@ -115,7 +118,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
         return Err(Failure::Usage("name two runs to compare".to_owned()));
     };
     print(&args, &comparison)?;
-    if comparison.against.iter().all(|against| against.figures.is_empty()) {
+    if comparison
+        .against
+        .iter()
+        .all(|against| against.figures.is_empty())
+    {
         return Err(Failure::Usage(
             "the runs have no figure in common; `plumb report RUN` shows what each has".to_owned(),
         ));
@@ -162,7 +169,10 @@ fn judge(comparison: &Comparison, rules: &[FailOn]) -> Result<(), Failure> {
             false => Ok(()),
         };
     }
-    let figures = comparison.against.iter().flat_map(|against| &against.figures);
+    let figures = comparison
+        .against
+        .iter()
+        .flat_map(|against| &against.figures);
     let figures: Vec<_> = figures.collect();
     let mut failed = false;
     for rule in rules {
@@ -170,8 +180,15 @@ fn judge(comparison: &Comparison, rules: &[FailOn]) -> Result<(), Failure> {
         if met > 0 {
             failed = true;
             let figures = if met == 1 { "figure" } else { "figures" };
-            output::diagnose(&format!("plumb: --fail-on {}: {met} {figures}", rule.text()));
+            output::diagnose(&format!(
+                "plumb: --fail-on {}: {met} {figures}",
+                rule.text()
+            ));
         }
     }
-    if failed { Err(Failure::Finding) } else { Ok(()) }
+    if failed {
+        Err(Failure::Finding)
+    } else {
+        Ok(())
+    }
 }

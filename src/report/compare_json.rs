@@ -1,9 +1,7 @@
 //! A comparison as JSON (docs/FORMAT.md). Values stay in base units.
 
 use crate::analysis::compare::conditions::{About, Condition, about};
-use crate::analysis::compare::{
-    Against, Compared, Comparison, Direction, Incomparable, Outcome,
-};
+use crate::analysis::compare::{Against, Compared, Comparison, Direction, Incomparable, Outcome};
 use crate::analysis::figure::Figure;
 use record::FORMAT;
 use record::key::{CaseId, Value};

@@ -3,6 +3,7 @@
 
 mod agent;
 mod cache_size;
+mod compare;
 mod connect;
 mod cpu_os;
 mod input;

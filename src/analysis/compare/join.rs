@@ -180,7 +180,10 @@ fn series(run: &Run) -> HashMap<(&str, &CaseId), String> {
     for planned in run.plan.iter().flat_map(|plan| &plan.experiments) {
         for series in &planned.series {
             for case in &series.cases {
-                labels.insert((planned.id.as_str(), case), series_label(&planned.id, series));
+                labels.insert(
+                    (planned.id.as_str(), case),
+                    series_label(&planned.id, series),
+                );
             }
         }
     }

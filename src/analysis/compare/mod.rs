@@ -16,8 +16,10 @@ mod simulated;
 mod tests;
 
 pub(crate) use band::{Band, Source};
-pub(crate) use conditions::{Condition, About};
-pub(crate) use join::{Incomparable, Why};
+use conditions::Condition;
+pub(crate) use join::Incomparable;
+#[cfg(test)]
+pub(crate) use join::Why;
 
 use super::figure::{Figure, Interval};
 use super::history::{History, used_rounds};
@@ -251,10 +253,7 @@ impl Comparison<'_> {
 }
 
 /// Compares runs with the first of them; `None` where there are fewer than two.
-pub(crate) fn compare<'a>(
-    runs: &'a [Measured<'a>],
-    history: &History,
-) -> Option<Comparison<'a>> {
+pub(crate) fn compare<'a>(runs: &'a [Measured<'a>], history: &History) -> Option<Comparison<'a>> {
     let (base, others) = runs.split_first()?;
     (!others.is_empty()).then(|| Comparison {
         base,
@@ -304,7 +303,9 @@ fn judged<'a>(
     let pairs: Vec<Vec<Pair>> = prepared
         .iter()
         .map(|series| {
-            let pairs = series.iter().filter_map(|(.., one)| one.tested.clone().ok());
+            let pairs = series
+                .iter()
+                .filter_map(|(.., one)| one.tested.clone().ok());
             pairs.collect()
         })
         .collect();

@@ -77,7 +77,10 @@ pub(crate) fn is_meant(selection: &Selection, experiment: &str, case: &CaseId) -
 /// # Errors
 /// What is wrong, and what to type.
 pub(crate) fn parse(texts: &[String]) -> Result<Vec<FailOn>, String> {
-    let rules: Vec<FailOn> = texts.iter().map(|text| rule(text)).collect::<Result<_, _>>()?;
+    let rules: Vec<FailOn> = texts
+        .iter()
+        .map(|text| rule(text))
+        .collect::<Result<_, _>>()?;
     match rules.iter().any(|rule| rule.word == Word::Never) && rules.len() > 1 {
         true => Err("--fail-on never allows no other rule beside it".to_owned()),
         false => Ok(rules),
@@ -145,8 +148,11 @@ mod tests {
     #[test]
     fn what_cannot_be_meant_says_what_to_type() {
         for (text, part) in [
-            ("slow:5%", "did you mean slower"),
-            ("slower:5", "`5` is no percentage; type for example slower:5%"),
+            ("slow:5%", "did you mean `slower`"),
+            (
+                "slower:5",
+                "`5` is no percentage; type for example slower:5%",
+            ),
             ("slower:-5%", "is no percentage"),
             ("slower:nan%", "is no percentage"),
             ("slower@memry", "no experiment or family is called `memry`"),

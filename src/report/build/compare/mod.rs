@@ -32,8 +32,16 @@ pub(crate) fn build(comparison: &Comparison, side_by_side: bool) -> Document {
     let mut sections = vec![runs(&base, &abouts)];
     for (at, (against, new)) in comparison.against.iter().zip(&abouts).enumerate() {
         let title = Title {
-            suffix: if is_single { String::new() } else { format!("-{}", at + 1) },
-            of: if is_single { String::new() } else { format!(", {}", new.run) },
+            suffix: if is_single {
+                String::new()
+            } else {
+                format!("-{}", at + 1)
+            },
+            of: if is_single {
+                String::new()
+            } else {
+                format!(", {}", new.run)
+            },
         };
         sections.push(surroundings(against, &title));
         sections.push(changes(against, &title));
@@ -111,7 +119,10 @@ fn told(against: &Against) -> String {
             "{} side by side; published figures are never findings",
             plural(against.figures.len(), "figure")
         )],
-        false => vec![format!("{} compared", plural(against.tested(), "figure")), differ],
+        false => vec![
+            format!("{} compared", plural(against.tested(), "figure")),
+            differ,
+        ],
     };
     let untested = against.figures.len() - against.tested();
     if untested > 0 && !has_published(against) {
@@ -135,9 +146,9 @@ fn has_published(against: &Against) -> bool {
 fn runs(base: &About, others: &[About]) -> Section {
     let row = |role: &str, about: &About| {
         let started = about.started.replace('T', " ");
-        let unfinished = about.unfinished.map_or(Cell::plain(""), |why| {
-            Cell::toned(why, Tone::Warn)
-        });
+        let unfinished = about
+            .unfinished
+            .map_or(Cell::plain(""), |why| Cell::toned(why, Tone::Warn));
         Row::of(vec![
             Cell::plain(role),
             Cell::plain(&about.run),
@@ -152,7 +163,10 @@ fn runs(base: &About, others: &[About]) -> Section {
     let mut columns: Vec<Column> = ["", "run", "started (UTC)", "preset", "machine", ""]
         .map(Column::text)
         .into();
-    if rows.iter().all(|row| row.cells.last().is_none_or(|cell| cell.text.is_empty())) {
+    if rows
+        .iter()
+        .all(|row| row.cells.last().is_none_or(|cell| cell.text.is_empty()))
+    {
         columns.pop();
         for row in &mut rows {
             row.cells.pop();
@@ -266,7 +280,10 @@ fn rule(against: &Against) -> String {
             format!("± {range} from {source} ({count})")
         })
         .collect();
-    let more = match bands.keys().any(|source| matches!(source, Source::Default(_))) {
+    let more = match bands
+        .keys()
+        .any(|source| matches!(source, Source::Default(_)))
+    {
         true => " Three stored runs of this machine replace a default by what they differ.",
         false => "",
     };
@@ -283,7 +300,10 @@ fn differences(against: &Against, title: &Title) -> Option<Section> {
     let untested = against.untested(Untested::NotPositive);
     let apart: Vec<&Compared> = untested
         .into_iter()
-        .filter(|one| one.interval().is_some_and(|(low, high)| low > 0.0 || high < 0.0))
+        .filter(|one| {
+            one.interval()
+                .is_some_and(|(low, high)| low > 0.0 || high < 0.0)
+        })
         .collect();
     let table = tables::differences(&apart)?;
     let blocks = vec![(Audience::Everyone, Block::Table(table))];
@@ -309,7 +329,11 @@ fn not_compared(against: &Against, title: &Title) -> Option<Section> {
     for one in &against.incomparable {
         reasons.entry(&one.why).or_default().push(one.figure);
     }
-    groups.extend(reasons.into_iter().map(|(why, figures)| (why.text(), figures)));
+    groups.extend(
+        reasons
+            .into_iter()
+            .map(|(why, figures)| (why.text(), figures)),
+    );
     for why in Untested::ALL {
         let figures: Vec<&Figure> = against.untested(why).iter().map(|one| one.base).collect();
         if !figures.is_empty() && why != Untested::Published {
@@ -337,7 +361,11 @@ fn side_by_side_sections(
         let Some(table) = table else {
             continue;
         };
-        let audience = if everyone { Audience::Everyone } else { Audience::Page };
+        let audience = if everyone {
+            Audience::Everyone
+        } else {
+            Audience::Page
+        };
         let mut blocks = Vec::new();
         let runs = std::iter::once(base).chain(comparison.against.iter().map(|one| one.new));
         let names = names(&about(base.run), abouts);

@@ -25,13 +25,12 @@ pub(super) fn percent(share: f64) -> String {
     }
 }
 
-/// The findings of a family with what stands beside them: a row each, the greatest first. Rows that
-/// one difference explains alike have it told once.
+/// The findings of a family with what stands beside them: a row each, the greatest first.
 pub(super) fn findings(findings: &[&Compared], caption: &str) -> Vec<(Audience, Block)> {
     let has_reasons = findings.iter().any(|one| !one.reasons.is_empty());
     let rows = findings.iter().enumerate().map(|(at, one)| {
         let mut cells = vec![
-            Cell::plain(one.base.label()),
+            Cell::plain(label(one.base)),
             value(one.base),
             value(one.new),
             change(one),
@@ -69,7 +68,7 @@ pub(super) fn findings(findings: &[&Compared], caption: &str) -> Vec<(Audience, 
 pub(super) fn differences(apart: &[&Compared]) -> Option<Table> {
     let row = |one: &&Compared| {
         Row::of(vec![
-            Cell::plain(one.base.label()),
+            Cell::plain(label(one.base)),
             value(one.base),
             value(one.new),
             difference(one),
@@ -93,7 +92,7 @@ pub(super) fn differences(apart: &[&Compared]) -> Option<Table> {
 pub(super) fn closest(closest: &[&Compared], shown: usize) -> Table {
     let rows = closest.iter().enumerate().map(|(at, one)| Row {
         cells: vec![
-            Cell::plain(one.base.label()),
+            Cell::plain(label(one.base)),
             value(one.base),
             value(one.new),
             change(one),
@@ -128,7 +127,7 @@ pub(super) fn not_compared(groups: &[(String, Vec<&Figure>)]) -> Table {
             *counts.entry(figure.experiment.as_str()).or_default() += 1;
         }
         let mut named: Vec<String> = match figures.as_slice() {
-            [only] => vec![only.label()],
+            [only] => vec![label(only)],
             _ => {
                 let named = counts.iter().take(NAMED);
                 named.map(|(id, count)| format!("{id} ({count})")).collect()
@@ -182,7 +181,7 @@ pub(super) fn side_by_side(
             let label = figure.label();
             let short = label.strip_prefix(experiment).unwrap_or(&label);
             let mut cells = vec![
-                Cell::plain(short.trim_start_matches([':', ' '])),
+                Cell::plain(short.trim_start_matches([':', ' ']).replace(',', ", ")),
                 value(figure),
             ];
             for of in &partners {
@@ -199,6 +198,11 @@ pub(super) fn side_by_side(
         columns,
         rows,
     })
+}
+
+/// A figure's label with room to wrap: a long case would make its table wider than any screen.
+fn label(figure: &Figure) -> String {
+    figure.label().replace(',', ", ")
 }
 
 fn none() -> Cell {
@@ -275,15 +279,14 @@ fn difference(one: &Compared) -> Cell {
 }
 
 fn band(one: &Compared) -> Cell {
-    Cell::toned(
-        format!("± {} %", percent(one.band.share)),
-        Tone::Muted,
-    )
+    Cell::toned(format!("± {} %", percent(one.band.share)), Tone::Muted)
 }
 
 fn p(one: &Compared) -> Cell {
-    one.p.map_or_else(none, |p| Cell::plain(match p {
-        p if p < 1e-4 => format!("{p:.0e}"),
-        p => format!("{p:.4}"),
-    }))
+    one.p.map_or_else(none, |p| {
+        Cell::plain(match p {
+            p if p < 1e-4 => format!("{p:.0e}"),
+            p => format!("{p:.4}"),
+        })
+    })
 }

@@ -1,0 +1,171 @@
+//! `plumb compare`: what it finds, its exit codes, its formats.
+
+use crate::plumb::{Answer, Here};
+use serde_json::Value;
+use std::fs;
+
+const ECHO: [&str; 3] = ["selftest.echo", "--preset", "quick"];
+
+/// A directory with the record `base.jsonl` of six rounds or more and its changed copy `new.jsonl`.
+fn pair(factor: f64) -> Here {
+    let here = Here::new();
+    here.measure(&ECHO);
+    let text = fs::read_to_string(here.record()).unwrap();
+    // The machine may be busy: rounds that differ by little, whatever was measured.
+    let events = |factor: f64, change: &dyn Fn(&mut Value)| {
+        let lines = text.lines().map(|line| {
+            let mut event: Value = serde_json::from_str(line).unwrap();
+            if event["event"] == "samples" {
+                let round = event["round"].as_f64().unwrap();
+                settle(&mut event, 100.0 * factor * (1.0 + 0.001 * round));
+            }
+            if event["event"] == "round" {
+                event["disturbed"] = Value::Array(vec![]);
+            }
+            change(&mut event);
+            format!("{event}\n")
+        });
+        lines.collect::<String>()
+    };
+    fs::write(here.path("base.jsonl"), events(1.0, &|_| {})).unwrap();
+    let new = events(factor, &|event| {
+        if event["event"] == "header" {
+            event["run"] = "another".into();
+            event["environment"]["kernel"] = "7.0.0-<b>new</b>".into();
+        }
+    });
+    fs::write(here.path("new.jsonl"), new).unwrap();
+    here
+}
+
+/// Makes all samples of an event say the same.
+fn settle(event: &mut Value, value: f64) {
+    let k = event["raw"]["k"].as_f64().unwrap_or(1.0);
+    for (name, per) in [("values", 1.0), ("n", k), ("two_n", 2.0 * k)] {
+        if let Some(Value::Array(values)) = event["raw"].get_mut(name) {
+            values
+                .iter_mut()
+                .for_each(|one| *one = (value * per).into());
+        }
+    }
+}
+
+fn compared(here: &Here, more: &[&str]) -> Answer {
+    here.plumb(&[&["compare", "base.jsonl", "new.jsonl"], more].concat())
+}
+
+#[test]
+fn a_change_is_found_and_ends_with_one() {
+    let here = pair(1.5);
+    let answer = compared(&here, &[]);
+    assert_eq!(answer.code, Some(1), "{answer:?}");
+    let around = answer.out.find("What differs around them").unwrap();
+    let changed = answer.out.find("What changed\n").unwrap();
+    assert!(around < changed, "{answer:?}");
+    assert!(answer.out.contains("7.0.0-<b>new</b>"), "{answer:?}");
+    assert!(answer.out.contains("+50 % slower"), "{answer:?}");
+    assert!(answer.out.contains("default of"), "{answer:?}");
+    assert!(answer.err.is_empty(), "{answer:?}");
+}
+
+#[test]
+fn an_unchanged_run_ends_with_zero() {
+    let here = pair(1.002);
+    let answer = compared(&here, &[]);
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    assert!(answer.out.contains("none differs"), "{answer:?}");
+    let itself = here.plumb(&["compare", "base.jsonl", "base.jsonl"]);
+    assert_eq!(itself.code, Some(0), "{itself:?}");
+    assert!(
+        itself.out.contains("nothing recorded around them differs"),
+        "{itself:?}"
+    );
+    // Without a second name it is the last stored run.
+    let last = here.plumb(&["compare", "base.jsonl", "--format", "json"]);
+    let result: Value = serde_json::from_str(&last.out).unwrap();
+    let stored = here.record();
+    assert_eq!(
+        result["against"][0]["new"]["run"],
+        stored.file_stem().unwrap().to_str().unwrap()
+    );
+}
+
+#[test]
+fn rules_say_which_findings_fail() {
+    let here = pair(1.5);
+    for (rules, code) in [
+        (&["slower"][..], 1),
+        (&["slower:49%"], 1),
+        (&["slower:51%"], 0),
+        (&["faster"], 0),
+        (&["changed:10%@selftest"], 1),
+        (&["slower@memory"], 0),
+        (&["slower@memory", "slower@selftest.echo"], 1),
+        (&["never"], 0),
+        (&["slow"], 2),
+        (&["slower:5"], 2),
+        (&["slower@nothing"], 2),
+    ] {
+        let args: Vec<&str> = rules.iter().flat_map(|rule| ["--fail-on", *rule]).collect();
+        let answer = compared(&here, &args);
+        assert_eq!(answer.code, Some(code), "{rules:?}: {answer:?}");
+        assert_eq!(answer.err.contains("--fail-on"), code > 0, "{answer:?}");
+    }
+}
+
+#[test]
+fn every_format_tells_the_same() {
+    let here = pair(1.5);
+    let json = compared(&here, &["--format", "json"]);
+    assert_eq!(json.code, Some(1));
+    let result: Value = serde_json::from_str(&json.out).unwrap();
+    let schema = here.plumb(&["compare", "--schema"]);
+    assert_eq!(schema.code, Some(0), "{schema:?}");
+    let schema: Value = serde_json::from_str(&schema.out).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let wrong: Vec<String> = validator
+        .iter_errors(&result)
+        .map(|e| e.to_string())
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+    let against = &result["against"][0];
+    assert_eq!(result["finding"], true);
+    let findings = against["findings"].as_u64().unwrap();
+    assert!(findings > 0 && findings <= against["tested"].as_u64().unwrap());
+    let csv = compared(&here, &["--format", "csv"]);
+    let mut rows = csv::Reader::from_reader(csv.out.as_bytes());
+    let outcome = rows
+        .headers()
+        .unwrap()
+        .iter()
+        .position(|name| name == "outcome")
+        .unwrap();
+    let found = rows
+        .records()
+        .filter(|row| &row.as_ref().unwrap()[outcome] == "finding")
+        .count();
+    assert_eq!(found as u64, findings);
+    let markdown = compared(&here, &["--format", "markdown"]).out;
+    assert!(
+        markdown.contains("## What changed") && markdown.contains("\\<b\\>new"),
+        "{markdown}"
+    );
+    let page = compared(&here, &["--format", "html", "-o", "page.html"]);
+    assert_eq!((page.code, page.out.as_str()), (Some(1), ""));
+    let page = fs::read_to_string(here.path("page.html")).unwrap();
+    assert!(page.contains("What differs around them") && !page.contains("<b>new"));
+}
+
+#[test]
+fn runs_without_a_common_figure_are_an_error() {
+    let here = pair(1.0);
+    let answer = compared(&here, &["--only", "memory"]);
+    assert_eq!(answer.code, Some(2), "{answer:?}");
+    assert!(answer.err.contains("no figure in common"), "{answer:?}");
+    let none = here.plumb(&["compare", "nothing.jsonl", "base.jsonl"]);
+    assert_eq!(none.code, Some(2), "{none:?}");
+    assert!(
+        none.err.contains("there is no file nothing.jsonl"),
+        "{none:?}"
+    );
+}
