@@ -18,6 +18,16 @@ const plumbPicture = (() => {
     return rounded(ns / factor, unit);
   };
 
+  // Long names in lines of their own, broken after commas.
+  const wrapped = (text, room) => {
+    const lines = [""];
+    for (const part of String(text).split(/(?<=, )/)) {
+      if (lines.at(-1) && (lines.at(-1) + part).trim().length > room) lines.push("");
+      lines[lines.length - 1] += part;
+    }
+    return lines.map((line) => plain(line.trim()));
+  };
+
   const faint = (colour, alpha) => colour.replace("rgb(", "rgba(").replace(")", `, ${alpha})`);
   const has = (plot, shape) => plot.series.some((series) => series.shape === shape);
   const isPredicted = (series) => series.shape === "band" || series.shape === "ranges";
@@ -136,7 +146,10 @@ const plumbPicture = (() => {
     const entries = plot.series.map((series) => series.name.length * 7 + 52);
     const legend = bars || spans || plot.series.length < 2 ? 0
       : Math.ceil(entries.length / Math.max(1, Math.floor(width / Math.max(...entries)))) * 20 + 10;
-    const rows = bars || spans ? Math.max(90, (bars ? 26 : 34) * lanes) : narrow ? 250 : 320;
+    const names = (bars ? plot.series[0].hover.map((text) => text.split(": ")[0]) : plot.series.map((series) => series.name))
+      .map((name) => wrapped(name, narrow ? 20 : 60));
+    const lane = (bars ? 26 : 34) + 12 * (Math.max(...names.map((lines) => lines.length)) - 1);
+    const rows = bars || spans ? Math.max(90, lane * lanes) : narrow ? 250 : 320;
     const bottom = 62 + legend;
     const shapes = marks.map((mark) => ({ type: "line", x0: mark.at, x1: mark.at, yref: "paper", y0: 0, y1: 1,
       line: { width: mark.measured ? 1.6 : 1.2, dash: mark.measured ? "solid" : "dot",
@@ -145,9 +158,8 @@ const plumbPicture = (() => {
       shapes.push({ type: "line", xref: "paper", x0: 0, x1: 1, y0: 1, y1: 1, layer: "below",
         line: { width: 1, color: theme.muted } });
     }
-    const names = bars ? plot.series[0].hover.map((text) => text.split(": ")[0]) : plot.series.map((series) => series.name);
     const inLanes = { tickmode: "array", tickvals: bars ? plot.series[0].x : names.map((_, i) => i),
-      ticktext: names.map(plain), autorange: "reversed", showgrid: false };
+      ticktext: names.map((lines) => lines.join("<br>")), autorange: "reversed", showgrid: false };
     return {
       ...frame(theme, top + rows + bottom), margin: { l: narrow ? 48 : 70, r: narrow ? 12 : 24, t: top, b: bottom },
       xaxis: axis(plot.x, theme, Math.max(3, Math.floor(inner / 70))),
@@ -174,7 +186,7 @@ const plumbPicture = (() => {
         linecolor: theme.line };
     };
     const unit = data.unit ? ` (${data.unit})` : "";
-    const height = Math.max(180, Math.min(720, cell * rows.length) + 110);
+    const height = Math.max(180, Math.min(720, cell * rows.length) + 130);
     return {
       traces: [{
         type: "heatmap", z: data.cells.map((row) => row.map(shade)), xgap: 1, ygap: 1, hoverongaps: false,
@@ -188,7 +200,7 @@ const plumbPicture = (() => {
             ticktext: data.ticks.map(String) } : { nticks: 5 }) },
       }],
       layout: {
-        ...frame(theme, height), margin: { l: 70, r: 20, t: 20, b: 60 },
+        ...frame(theme, height), margin: { l: 70, r: 20, t: 40, b: 60 },
         xaxis: { ...ticks(data.columns, width / 45), side: "bottom" },
         yaxis: { ...ticks(data.rows, height / 24), autorange: "reversed" },
       },
