@@ -62,6 +62,18 @@ pub(crate) fn render(document: &Document) -> String {
     page.into_string()
 }
 
+/// What a page's script draws, as JSON.
+#[cfg(test)]
+pub(crate) fn pictures(page: &str) -> String {
+    let (_, after) = page
+        .split_once("id=\"pictures\"")
+        .expect("pictures in the page");
+    let packed = after
+        .split_once('>')
+        .and_then(|(_, after)| after.split_once('<'));
+    packed::unpack(packed.expect("an element").0)
+}
+
 fn contents(document: &Document) -> Markup {
     html! {
         p.brand { "plumb" }
