@@ -172,26 +172,42 @@ const plumbPicture = (() => {
     };
   }
 
+  // Black or white, whichever stands out more from a colour between those of a scale.
+  function on(scale, share) {
+    const parts = (colour) => colour.match(/[\d.]+/g).slice(0, 3).map(Number);
+    const at = Math.min(Math.floor(share * 2), 1);
+    const [from, to] = [parts(scale[at]), parts(scale[at + 1])];
+    const mixed = from.map((part, i) => (part + (to[i] - part) * (share * 2 - at)) / 255);
+    const linear = mixed.map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+    const luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+    return luminance > 0.179 ? "#000" : "#fff";
+  }
+
   // A matrix: its cells in the colours of their values, of their logarithms where they lie far apart.
   function grid(data, theme, width) {
     const text = (value) => value === null ? "" : rounded(value, data.unit);
     const shade = (value) => value === null ? null : data.log ? Math.log10(value) : value;
     const [rows, columns] = [data.rows.names, data.columns.names];
     const cell = Math.max(2, Math.min(44, (width - 190) / columns.length));
+    const gap = cell < 8 ? 0 : 1;
     const ticks = (axis, room) => {
-      const step = Math.max(1, Math.ceil(axis.names.length / room));
+      const step = [1, 2, 5, 10, 20, 50, 100].find((step) => axis.names.length / step <= room) ?? 200;
       const at = axis.names.map((_, i) => i).filter((i) => i % step === 0);
       return { tickmode: "array", tickvals: at, ticktext: at.map((i) => plain(axis.names[i])), automargin: true,
         title: { text: plain(axis.label), standoff: 10 }, showgrid: false, zeroline: false, color: theme.text,
         linecolor: theme.line };
     };
+    const shades = data.cells.flat().filter((value) => value !== null).map(shade);
+    const low = shades.reduce((a, b) => Math.min(a, b), Infinity);
+    const span = shades.reduce((a, b) => Math.max(a, b), -Infinity) - low || 1;
+    const texts = columns.length > WITH_TEXT ? [] : data.cells.flatMap((row, i) => row.flatMap((value, j) =>
+      value === null ? [] : [{ x: j, y: i, text: String(value), showarrow: false,
+        font: { size: 12, color: on(theme.heat, (shade(value) - low) / span) } }]));
     const unit = data.unit ? ` (${data.unit})` : "";
     const height = Math.max(180, Math.min(720, cell * rows.length) + 130);
     return {
       traces: [{
-        type: "heatmap", z: data.cells.map((row) => row.map(shade)), xgap: 1, ygap: 1, hoverongaps: false,
-        text: data.cells.map((row) => row.map((value) => value === null ? "" : String(value))),
-        texttemplate: columns.length > WITH_TEXT ? undefined : "%{text}",
+        type: "heatmap", z: data.cells.map((row) => row.map(shade)), xgap: gap, ygap: gap, hoverongaps: false,
         hovertext: data.cells.map((row, i) => row.map((value, j) =>
           plain(`${data.rows.label} ${rows[i]}, ${data.columns.label} ${columns[j]}: ${text(value)}`))),
         hovertemplate: "%{hovertext}<extra></extra>", colorscale: theme.heat.map((colour, i) => [i / 2, colour]),
@@ -203,6 +219,7 @@ const plumbPicture = (() => {
         ...frame(theme, height), margin: { l: 70, r: 20, t: 40, b: 60 },
         xaxis: { ...ticks(data.columns, width / 45), side: "bottom" },
         yaxis: { ...ticks(data.rows, height / 24), autorange: "reversed" },
+        annotations: texts,
       },
     };
   }
