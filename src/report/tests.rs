@@ -127,7 +127,7 @@ fn the_page_needs_nothing_else() {
         Some((before, after)) => {
             let (library, after) = after.split_once("</script>").unwrap();
             assert!(
-                library.len() > 1_000_000 && library.len() < 2_500_000,
+                library.len() > 300_000 && library.len() < 600_000,
                 "{}",
                 library.len()
             );
@@ -144,15 +144,11 @@ fn the_page_needs_nothing_else() {
         );
     }
     assert!(!shell.contains("http://") && !shell.contains("https://"));
-    for part in [
-        "default-src 'none'",
-        "L2 512 KiB",
-        "\"measured\":true",
-        "impossible",
-        "<noscript>",
-    ] {
+    for part in ["default-src 'none'", "impossible", "<noscript>"] {
         assert!(shell.contains(part), "{part}");
     }
+    let pictures = html::pictures(&page);
+    assert!(pictures.contains("L2 512 KiB") && pictures.contains("\"measured\":true"));
     if let Some(path) = std::env::var_os("PLUMB_PAGE") {
         std::fs::write(path, page).unwrap();
     }
@@ -276,7 +272,7 @@ fn spans_have_lanes_and_a_table_of_the_first_round_of_each_case() {
     assert!(text.contains("| 3.998123 | 14360 | timer |"), "{text}");
     assert!(text.contains("| 3.999001 | 14361 | - |"), "{text}");
     assert!(terminal::render(&document, PLAIN).contains("active ┤█"));
-    assert!(html::render(&document).contains(r#""shape":"spans""#));
+    assert!(html::pictures(&html::render(&document)).contains(r#""shape":"spans""#));
 }
 
 #[test]

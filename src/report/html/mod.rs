@@ -62,6 +62,18 @@ pub(crate) fn render(document: &Document) -> String {
     page.into_string()
 }
 
+/// What a page's script draws, as JSON.
+#[cfg(test)]
+pub(crate) fn pictures(page: &str) -> String {
+    let (_, after) = page
+        .split_once("id=\"pictures\"")
+        .expect("pictures in the page");
+    let packed = after
+        .split_once('>')
+        .and_then(|(_, after)| after.split_once('<'));
+    packed::unpack(packed.expect("an element").0)
+}
+
 fn contents(document: &Document) -> Markup {
     html! {
         p.brand { "plumb" }
@@ -151,6 +163,58 @@ fn of_notes(notes: &[(Severity, String)]) -> Markup {
             details.list { summary { (plain.len()) " notes" } (list(&plain)) }
         } @else {
             (list(&plain))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::STYLE;
+    use std::collections::BTreeMap;
+
+    /// Names of colours with their light and dark red, green and blue.
+    fn colours() -> BTreeMap<&'static str, [[f64; 3]; 2]> {
+        let declared = STYLE.split("--").filter_map(|text| {
+            let (name, after) = text.split_once(": light-dark(")?;
+            let (both, _) = after.split_once(')')?;
+            let (light, dark) = both.split_once(", ")?;
+            let parts = |hex: &str| {
+                [1, 3, 5].map(|at| f64::from(u8::from_str_radix(&hex[at..at + 2], 16).unwrap()))
+            };
+            Some((name, [parts(light), parts(dark)]))
+        });
+        declared.collect()
+    }
+
+    /// Relative luminance, WCAG 2.2.
+    fn luminance(colour: [f64; 3]) -> f64 {
+        let linear = colour.map(|part| match part / 255.0 {
+            low if low <= 0.040_45 => low / 12.92,
+            high => ((high + 0.055) / 1.055).powf(2.4),
+        });
+        0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    }
+
+    fn contrast(one: [f64; 3], other: [f64; 3]) -> f64 {
+        let (one, other) = (luminance(one) + 0.05, luminance(other) + 0.05);
+        f64::max(one, other) / f64::min(one, other)
+    }
+
+    #[test]
+    fn text_and_lines_stand_out_in_both_schemes() {
+        assert!((contrast([0.0; 3], [255.0; 3]) - 21.0).abs() < 1e-9);
+        let colours = colours();
+        let texts = ["text", "muted", "accent", "good", "warn", "bad", "marker"].map(String::from);
+        let lines = (1..=8).map(|at| format!("series-{at}"));
+        // WCAG 2.2: 1.4.3 for text, 1.4.11 for what carries meaning in a picture.
+        let least = texts.into_iter().map(|name| (name, 4.5));
+        for (name, least) in least.chain(lines.map(|name| (name, 3.0))) {
+            for ground in ["page", "raised", "soft"] {
+                for (scheme, at) in [("light", 0), ("dark", 1)] {
+                    let found = contrast(colours[name.as_str()][at], colours[ground][at]);
+                    assert!(found >= least, "{scheme} {name} on {ground}: {found:.2}");
+                }
+            }
         }
     }
 }

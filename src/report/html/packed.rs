@@ -14,20 +14,20 @@ pub(crate) fn pack(text: &str) -> String {
     STANDARD.encode(encoder.finish().expect(written))
 }
 
+/// What was packed, as the page's script finds it.
+#[cfg(test)]
+pub(crate) fn unpack(packed: &str) -> String {
+    use std::io::Read;
+    let bytes = STANDARD.decode(packed).expect("base64");
+    let mut text = String::new();
+    let mut decoder = flate2::read::GzDecoder::new(bytes.as_slice());
+    decoder.read_to_string(&mut text).expect("gzip of a text");
+    text
+}
+
 #[cfg(test)]
 mod tests {
-    use base64::Engine;
-    use base64::engine::general_purpose::STANDARD;
-    use std::io::Read;
-
-    fn unpack(packed: &str) -> String {
-        let bytes = STANDARD.decode(packed).unwrap();
-        let mut text = String::new();
-        flate2::read::GzDecoder::new(bytes.as_slice())
-            .read_to_string(&mut text)
-            .unwrap();
-        text
-    }
+    use super::unpack;
 
     #[test]
     fn what_was_packed_comes_out_again() {

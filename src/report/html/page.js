@@ -56,7 +56,8 @@
   // The picture alone, with its title in it.
   const save = (figure) => {
     const { traces, layout } = picture(figure);
-    const title = { text: figure.querySelector(".title").textContent.replace(/</g, "&lt;"), x: 0.02, xanchor: "left", font: { size: 15 } };
+    const text = figure.querySelector(".title").textContent.replace(/&/g, "&amp;").replace(/</g, "&lt;");
+    const title = { text, x: 0.02, xanchor: "left", font: { size: 15 } };
     const margin = { ...layout.margin, t: layout.margin.t + 40 };
     return Plotly.downloadImage({ data: traces, layout: { ...layout, title, margin } }, { format: "svg", width: 900,
       height: layout.height + 40, filename: fileName(figure) });

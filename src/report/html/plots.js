@@ -18,6 +18,16 @@ const plumbPicture = (() => {
     return rounded(ns / factor, unit);
   };
 
+  // Long names in lines of their own, broken after commas.
+  const wrapped = (text, room) => {
+    const lines = [""];
+    for (const part of String(text).split(/(?<=, )/)) {
+      if (lines.at(-1) && (lines.at(-1) + part).trim().length > room) lines.push("");
+      lines[lines.length - 1] += part;
+    }
+    return lines.map((line) => plain(line.trim()));
+  };
+
   const faint = (colour, alpha) => colour.replace("rgb(", "rgba(").replace(")", `, ${alpha})`);
   const has = (plot, shape) => plot.series.some((series) => series.shape === shape);
   const isPredicted = (series) => series.shape === "band" || series.shape === "ranges";
@@ -136,7 +146,10 @@ const plumbPicture = (() => {
     const entries = plot.series.map((series) => series.name.length * 7 + 52);
     const legend = bars || spans || plot.series.length < 2 ? 0
       : Math.ceil(entries.length / Math.max(1, Math.floor(width / Math.max(...entries)))) * 20 + 10;
-    const rows = bars || spans ? Math.max(90, (bars ? 26 : 34) * lanes) : narrow ? 250 : 320;
+    const names = (bars ? plot.series[0].hover.map((text) => text.split(": ")[0]) : plot.series.map((series) => series.name))
+      .map((name) => wrapped(name, narrow ? 20 : 60));
+    const lane = (bars ? 26 : 34) + 12 * (Math.max(...names.map((lines) => lines.length)) - 1);
+    const rows = bars || spans ? Math.max(90, lane * lanes) : narrow ? 250 : 320;
     const bottom = 62 + legend;
     const shapes = marks.map((mark) => ({ type: "line", x0: mark.at, x1: mark.at, yref: "paper", y0: 0, y1: 1,
       line: { width: mark.measured ? 1.6 : 1.2, dash: mark.measured ? "solid" : "dot",
@@ -145,9 +158,8 @@ const plumbPicture = (() => {
       shapes.push({ type: "line", xref: "paper", x0: 0, x1: 1, y0: 1, y1: 1, layer: "below",
         line: { width: 1, color: theme.muted } });
     }
-    const names = bars ? plot.series[0].hover.map((text) => text.split(": ")[0]) : plot.series.map((series) => series.name);
     const inLanes = { tickmode: "array", tickvals: bars ? plot.series[0].x : names.map((_, i) => i),
-      ticktext: names.map(plain), autorange: "reversed", showgrid: false };
+      ticktext: names.map((lines) => lines.join("<br>")), autorange: "reversed", showgrid: false };
     return {
       ...frame(theme, top + rows + bottom), margin: { l: narrow ? 48 : 70, r: narrow ? 12 : 24, t: top, b: bottom },
       xaxis: axis(plot.x, theme, Math.max(3, Math.floor(inner / 70))),
@@ -160,26 +172,42 @@ const plumbPicture = (() => {
     };
   }
 
+  // Black or white, whichever stands out more from a colour between those of a scale.
+  function on(scale, share) {
+    const parts = (colour) => colour.match(/[\d.]+/g).slice(0, 3).map(Number);
+    const at = Math.min(Math.floor(share * 2), 1);
+    const [from, to] = [parts(scale[at]), parts(scale[at + 1])];
+    const mixed = from.map((part, i) => (part + (to[i] - part) * (share * 2 - at)) / 255);
+    const linear = mixed.map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+    const luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+    return luminance > 0.179 ? "#000" : "#fff";
+  }
+
   // A matrix: its cells in the colours of their values, of their logarithms where they lie far apart.
   function grid(data, theme, width) {
     const text = (value) => value === null ? "" : rounded(value, data.unit);
     const shade = (value) => value === null ? null : data.log ? Math.log10(value) : value;
     const [rows, columns] = [data.rows.names, data.columns.names];
     const cell = Math.max(2, Math.min(44, (width - 190) / columns.length));
+    const gap = cell < 8 ? 0 : 1;
     const ticks = (axis, room) => {
-      const step = Math.max(1, Math.ceil(axis.names.length / room));
+      const step = [1, 2, 5, 10, 20, 50, 100].find((step) => axis.names.length / step <= room) ?? 200;
       const at = axis.names.map((_, i) => i).filter((i) => i % step === 0);
       return { tickmode: "array", tickvals: at, ticktext: at.map((i) => plain(axis.names[i])), automargin: true,
         title: { text: plain(axis.label), standoff: 10 }, showgrid: false, zeroline: false, color: theme.text,
         linecolor: theme.line };
     };
+    const shades = data.cells.flat().filter((value) => value !== null).map(shade);
+    const low = shades.reduce((a, b) => Math.min(a, b), Infinity);
+    const span = shades.reduce((a, b) => Math.max(a, b), -Infinity) - low || 1;
+    const texts = columns.length > WITH_TEXT ? [] : data.cells.flatMap((row, i) => row.flatMap((value, j) =>
+      value === null ? [] : [{ x: j, y: i, text: String(value), showarrow: false,
+        font: { size: 12, color: on(theme.heat, (shade(value) - low) / span) } }]));
     const unit = data.unit ? ` (${data.unit})` : "";
-    const height = Math.max(180, Math.min(720, cell * rows.length) + 110);
+    const height = Math.max(180, Math.min(720, cell * rows.length) + 130);
     return {
       traces: [{
-        type: "heatmap", z: data.cells.map((row) => row.map(shade)), xgap: 1, ygap: 1, hoverongaps: false,
-        text: data.cells.map((row) => row.map((value) => value === null ? "" : String(value))),
-        texttemplate: columns.length > WITH_TEXT ? undefined : "%{text}",
+        type: "heatmap", z: data.cells.map((row) => row.map(shade)), xgap: gap, ygap: gap, hoverongaps: false,
         hovertext: data.cells.map((row, i) => row.map((value, j) =>
           plain(`${data.rows.label} ${rows[i]}, ${data.columns.label} ${columns[j]}: ${text(value)}`))),
         hovertemplate: "%{hovertext}<extra></extra>", colorscale: theme.heat.map((colour, i) => [i / 2, colour]),
@@ -188,9 +216,10 @@ const plumbPicture = (() => {
             ticktext: data.ticks.map(String) } : { nticks: 5 }) },
       }],
       layout: {
-        ...frame(theme, height), margin: { l: 70, r: 20, t: 20, b: 60 },
+        ...frame(theme, height), margin: { l: 70, r: 20, t: 40, b: 60 },
         xaxis: { ...ticks(data.columns, width / 45), side: "bottom" },
         yaxis: { ...ticks(data.rows, height / 24), autorange: "reversed" },
+        annotations: texts,
       },
     };
   }

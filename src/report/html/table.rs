@@ -57,8 +57,8 @@ fn rows(table: &Table) -> Markup {
             tr;
             @for (column, cell) in row.cells.iter().take(table.columns.len()).enumerate() {
                 @match (column, prefix) {
-                    (0, Some(prefix)) => { th; (cell.text[prefix.len() + 1..].trim_start()) }
-                    (0, None) => { th; (cell.text) }
+                    (0, Some(prefix)) => { th scope="row"; (cell.text[prefix.len() + 1..].trim_start()) }
+                    (0, None) => { th scope="row"; (cell.text) }
                     _ => (of_cell(cell)),
                 }
             }
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(
             render(&table(vec![row])).into_string(),
             "<div class=\"scroll\"><table class=\"n2\"><caption>Costs</caption><thead><tr>\
-             <th scope=\"col\">case<th scope=\"col\">cost</thead><tbody><tr><th>a&lt;b\
+             <th scope=\"col\">case<th scope=\"col\">cost</thead><tbody><tr><th scope=\"row\">a&lt;b\
              <td class=\"warn\">9 ns</tbody></table></div>"
         );
     }
@@ -127,8 +127,14 @@ mod tests {
         for group in ["cpu.call", "os.ipc"] {
             assert_eq!(page.matches(group).count(), 1, "{page}");
         }
-        assert!(page.contains("<tr><th>size=24 cost<td>24"), "{page}");
+        assert!(
+            page.contains("<tr><th scope=\"row\">size=24 cost<td>24"),
+            "{page}"
+        );
         let page = render(&table((0..3).map(row).collect())).into_string();
-        assert!(page.contains("<th>cpu.call:size=0 cost"), "{page}");
+        assert!(
+            page.contains("<th scope=\"row\">cpu.call:size=0 cost"),
+            "{page}"
+        );
     }
 }
