@@ -10,6 +10,7 @@ use record::key::{CaseId, Value};
 use record::quantity::render;
 use record::unit::Unit;
 use record::view::{Cases, Placed, View};
+use std::collections::HashSet;
 
 /// Lines up to which the predicted bands are drawn; more would hide each other.
 const BANDS: usize = 2;
@@ -284,14 +285,23 @@ impl Picture<'_, '_> {
     }
 }
 
-/// How many lines were left out.
+/// How many cases were left out, whichever run has them.
 fn leave_out_single_points(lines: &mut Vec<Line<'_>>) -> usize {
     let is_line = |line: &Line<'_>| line.spots.len() > 1;
-    let before = lines.len();
-    if before >= CROWD && lines.iter().any(is_line) {
-        lines.retain(is_line);
+    let cases = |lines: &[Line<'_>]| {
+        let cases: HashSet<&CaseId> = lines.iter().map(|line| &line.case).collect();
+        cases.len()
+    };
+    let before = cases(lines);
+    let long: Vec<CaseId> = lines
+        .iter()
+        .filter(|line| is_line(line))
+        .map(|line| line.case.clone())
+        .collect();
+    if before >= CROWD && !long.is_empty() {
+        lines.retain(|line| long.contains(&line.case));
     }
-    before - lines.len()
+    before - cases(lines)
 }
 
 /// Whether all parameters of a case are among those of another that has more.
