@@ -15,5 +15,6 @@ mod process;
 mod read;
 mod resume;
 mod rounds;
+mod runs;
 mod schedule;
 mod wakeup;
