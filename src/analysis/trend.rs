@@ -1,7 +1,10 @@
 //! Figures over the runs of one machine, with the shifts of their level.
 
 use crate::stats::compare::multiple::benjamini_hochberg;
-use crate::stats::shift::{Chance, LEAST_RUNS, RATE, Shift, p_value, shifts};
+use crate::stats::quantile::median;
+use crate::stats::shift::{Chance, RATE, Shift, p_value, shifts};
+// What a report shows of shifts.
+pub(crate) use crate::stats::shift::{LEAST_RUNS, Size};
 use record::key::Key;
 use record::metric::{Better, Kind};
 use record::unit::Unit;
@@ -148,6 +151,23 @@ fn environment(
             (old != new).then(|| (name.clone(), said(old), said(new)))
         })
         .collect()
+}
+
+impl Trend {
+    /// The level of each point: the median of the runs between two shifts.
+    pub(crate) fn levels(&self) -> Vec<f64> {
+        let whole = median(&values(&self.over)).unwrap_or(f64::NAN);
+        let first = self
+            .shifts
+            .first()
+            .map_or(whole, |first| first.shift.before);
+        let level = |index: usize| {
+            let passed = self.shifts.iter().rev();
+            let mut passed = passed.filter(|changed| changed.shift.at <= index);
+            passed.next().map_or(first, |changed| changed.shift.after)
+        };
+        (0..self.over.points.len()).map(level).collect()
+    }
 }
 
 impl Trends {

@@ -46,7 +46,6 @@ struct DeleteArgs {
 }
 
 #[derive(clap::Args)]
-#[group(required = true, multiple = true)]
 struct PruneArgs {
     /// Keep so many, the newest; with --older-than these stay however old they are
     #[arg(long, value_name = "N")]
@@ -55,7 +54,7 @@ struct PruneArgs {
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     older_than: Option<std::time::Duration>,
     /// Only print what would be removed
-    #[arg(long, requires = "PruneArgs")]
+    #[arg(long)]
     dry_run: bool,
 }
 
@@ -213,6 +212,11 @@ fn delete(store: &Store, names: &[String], is_rehearsal: bool) -> Result<(), Fai
 }
 
 fn prune(store: &Store, args: &PruneArgs) -> Result<(), Failure> {
+    if args.keep.is_none() && args.older_than.is_none() {
+        return Err(Failure::Usage(
+            "say which runs may go: type for example --keep 20 or --older-than 90d".to_owned(),
+        ));
+    }
     let stored = all(store)?;
     // What is being written or cannot be read is nothing that plumb judges.
     let runs: Vec<(&str, &Facts)> = stored::readable(&stored).collect();

@@ -1,9 +1,6 @@
 //! Figures over runs as JSON and as comma-separated values, in base units.
 
-use super::build::trend::levels;
-use crate::analysis::trend::{Changed, Trend, Trends};
-use crate::stats::interval::Interval;
-use crate::stats::shift::Size;
+use crate::analysis::trend::{Changed, Size, Trend, Trends};
 use record::FORMAT;
 use serde_json::{Value, json};
 
@@ -30,7 +27,7 @@ pub(crate) fn csv(trends: &Trends) -> String {
     let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
     for trend in &trends.trends {
         let key = &trend.over.key;
-        for (index, (point, level)) in trend.over.points.iter().zip(levels(trend)).enumerate() {
+        for (index, (point, level)) in trend.over.points.iter().zip(trend.levels()).enumerate() {
             let shift = trend
                 .shifts
                 .iter()
@@ -99,11 +96,11 @@ fn of_shift(trends: &Trends, trend: &Trend, changed: &Changed) -> Value {
         let point = trend.over.points.get(index);
         point.map(|point| &trends.runs[point.run].name)
     };
-    let ends = |interval: Option<Interval>| interval.map(|ends| (ends.low, ends.high));
-    let (ratio, difference, ci) = match shift.size {
-        Size::Ratio(ratio, interval) => (Some(ratio), None, ends(interval)),
-        Size::Difference(difference, interval) => (None, Some(difference), ends(interval)),
+    let (ratio, difference, interval) = match shift.size {
+        Size::Ratio(ratio, interval) => (Some(ratio), None, interval),
+        Size::Difference(difference, interval) => (None, Some(difference), interval),
     };
+    let ci = interval.map(|ends| (ends.low, ends.high));
     let environment = changed.environment.iter();
     let environment = environment
         .map(|(name, before, after)| json!({"name": name, "before": before, "after": after}));

@@ -192,11 +192,8 @@ impl Ask<'_> {
         }
         let mut connection = Connection::open_in_memory()?;
         rows::create(&mut connection)?;
-        if let Err(error) = rows::copy(&mut connection, &path) {
-            // Nothing to begin with: every record is read.
-            let _ = error;
-            rows::create(&mut connection)?;
-        }
+        // Where nothing can be taken over, every record is read.
+        let _ = rows::copy(&mut connection, &path);
         match self.current(&mut connection, &question, u32::MAX)? {
             Ok(value) => Ok(Answer { value, notes }),
             Err(error) => Err(anyhow::anyhow!("the index of figures: {error}")),

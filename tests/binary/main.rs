@@ -16,5 +16,6 @@ mod process;
 mod read;
 mod resume;
 mod rounds;
+mod runs;
 mod schedule;
 mod wakeup;

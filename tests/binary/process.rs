@@ -139,7 +139,7 @@ fn a_killed_session_leaves_a_readable_record_and_no_stray_child() {
     let runs = here.plumb(&["runs"]);
     assert!(
         runs.out
-            .contains("1 rounds, killed or under way; resumable"),
+            .contains("1 rounds; killed; resumable"),
         "{runs:?}"
     );
     events(&here.record());

@@ -64,7 +64,7 @@ fn a_record_is_readable_wherever_it_was_cut() {
         let about = if whole == 0 {
             "it is empty: the run ended before its header was written".to_owned()
         } else {
-            format!("{rounds} rounds, killed or under way; resumable")
+            format!("{rounds} rounds; killed; resumable")
         };
         let mut lines = runs.out.lines();
         let line = lines.find(|line| line.starts_with(&format!("{} ", name(cut))));

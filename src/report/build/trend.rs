@@ -1,13 +1,12 @@
 //! Figures over runs as a document.
 
 use crate::analysis::findings::Severity;
-use crate::analysis::trend::{Changed, RunPoint, Trend, Trends};
+use crate::analysis::trend::{Changed, LEAST_RUNS, RunPoint, Size, Trend, Trends};
 use crate::report::document::{
     Audience, Axis, Block, Cell, Column, Document, Marker, Plot, Point, Row, Section, Series,
     Shape, Table, Tone,
 };
 use crate::report::values::{percent, shown};
-use crate::stats::shift::{LEAST_RUNS, Size};
 use record::metric::Better;
 use record::quantity::{digits, render};
 
@@ -173,7 +172,7 @@ fn of_trend(trends: &Trends, trend: &Trend) -> Vec<(Audience, Block)> {
 }
 
 fn table(trends: &Trends, trend: &Trend) -> Table {
-    let level_of = levels(trend);
+    let level_of = trend.levels();
     let row = |index: usize, point: &RunPoint| {
         let told = shown(point.value, point.ci, trend.over.unit);
         let begins = trend
@@ -208,25 +207,6 @@ fn points_of(trend: &Trend) -> impl Iterator<Item = (usize, &RunPoint)> {
     trend.over.points.iter().enumerate()
 }
 
-/// The level of each point.
-pub(crate) fn levels(trend: &Trend) -> Vec<f64> {
-    let values: Vec<f64> = trend.over.points.iter().map(|point| point.value).collect();
-    let whole = crate::stats::quantile::median(&values).unwrap_or(f64::NAN);
-    let of = |index: usize| {
-        let passed = trend
-            .shifts
-            .iter()
-            .rev()
-            .find(|changed| changed.shift.at <= index);
-        match (passed, trend.shifts.first()) {
-            (Some(changed), _) => changed.shift.after,
-            (None, Some(first)) => first.shift.before,
-            (None, None) => whole,
-        }
-    };
-    (0..values.len()).map(of).collect()
-}
-
 fn plot(trends: &Trends, trend: &Trend) -> Plot {
     let unit = trend.over.unit;
     let run = |point: &RunPoint| &trends.runs[point.run];
@@ -239,7 +219,7 @@ fn plot(trends: &Trends, trend: &Trend) -> Plot {
             hover: format!("{}: {} {}", run(point).name, told.value, told.interval),
         }
     });
-    let levels = levels(trend).into_iter().zip(0..);
+    let levels = trend.levels().into_iter().zip(0..);
     let levels = levels.map(|(level, index): (f64, u32)| Point {
         x: f64::from(index),
         y: level,

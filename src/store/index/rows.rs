@@ -115,7 +115,7 @@ pub(super) fn create(connection: &mut Connection) -> Result<(), Error> {
     change.commit()
 }
 
-/// Takes over an index that can be read but not written. On an error the tables are empty or gone.
+/// Takes over an index that can be read but not written. On an error nothing is taken.
 pub(super) fn copy(connection: &mut Connection, from: &Path) -> Result<(), Error> {
     let uri = format!("file:{}?mode=ro", percent(from));
     let copied = (|| {

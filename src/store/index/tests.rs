@@ -1,1 +1,283 @@
+//! The index against its records: made, kept, changed, damaged, shared.
 
+use super::{About, Answer, Ask, Content, FILE, Facts, Row, State, Stored};
+use crate::store::Store;
+use record::key::{CaseId, Key};
+use record::metric::{Better, Kind};
+use record::unit::Unit;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use tempfile::TempDir;
+
+/// What everything in an index comes to.
+type Whole = (Vec<Stored>, Vec<Vec<Row>>);
+
+struct Here {
+    dir: TempDir,
+    store: Store,
+    /// Names of the records that were read, in order.
+    read: RefCell<Vec<String>>,
+}
+
+impl Here {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = Store {
+            dir: dir.path().to_owned(),
+        };
+        Here {
+            dir,
+            store,
+            read: RefCell::default(),
+        }
+    }
+
+    /// A record; in these tests its text is its one figure's value.
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.store.path(name), text).expect("writes");
+    }
+
+    fn index(&self) -> std::path::PathBuf {
+        self.dir.path().join(FILE)
+    }
+
+    fn ask(&self, analysis: &str) -> Answer<Whole> {
+        let read = |path: &Path| {
+            let name = path.file_stem().expect("a name").to_string_lossy();
+            self.read.borrow_mut().push(name.into_owned());
+            content(&fs::read_to_string(path).expect("reads"))
+        };
+        let ask = Ask {
+            store: &self.store,
+            analysis,
+            read: &read,
+        };
+        let whole = ask.answer(|index, stored| {
+            let keys = index.keys()?;
+            let by_key = index.of_keys(&keys)?;
+            let mut rows = Vec::new();
+            for run in stored {
+                let of_run = index.of_run(&run.name)?;
+                for (row, found) in of_run.iter().zip(&keys) {
+                    let position = keys.iter().position(|key| key == found);
+                    let same = position.and_then(|at| by_key[at].get(&run.name));
+                    assert_eq!(same, Some(row), "by key and by run");
+                }
+                rows.push(of_run);
+            }
+            Ok((stored.to_vec(), rows))
+        });
+        whole.expect("it answers")
+    }
+
+    /// The names read since the last time.
+    fn reads(&self) -> Vec<String> {
+        self.read.take()
+    }
+}
+
+fn content(text: &str) -> Result<Content, String> {
+    let value: f64 = text.parse().map_err(|_| format!("`{text}` is no record"))?;
+    let row = |metric: &str, value: f64| Row {
+        key: Key::new("os.x", &CaseId::new().with("n", 1).with("a", "b"), metric),
+        about: About {
+            unit: Unit::Ns,
+            better: Better::Lower,
+            kind: Kind::Os,
+        },
+        value,
+        ci: (value > 1.0).then_some((value - 0.5, value + 0.5)),
+        rounds: vec![value, f64::MIN_POSITIVE, 0.1 + 0.2],
+    };
+    Ok(Content {
+        facts: Facts {
+            run: "run".to_owned(),
+            started: "2026-11-22T10:00:00Z".to_owned(),
+            seed: u64::MAX,
+            preset: "quick".to_owned(),
+            identity: "abc".to_owned(),
+            profile: "release".to_owned(),
+            end: None,
+            rounds: 3,
+            figures: [2, 0, 0],
+            environment: BTreeMap::from([("kernel".to_owned(), "6.1 \"x\"".to_owned())]),
+        },
+        figures: vec![row("latency", value), row("rate", 2.0 * value)],
+    })
+}
+
+#[test]
+fn only_what_changed_is_read_again() {
+    let here = Here::new();
+    here.write("a", "1");
+    here.write("b", "2");
+    let first = here.ask("v1").value;
+    assert_eq!(here.reads(), ["a", "b"]);
+    assert_eq!(here.ask("v1").value, first);
+    assert!(here.reads().is_empty());
+    here.write("b", "2.5");
+    here.write("c", "nonsense");
+    let (stored, rows) = here.ask("v1").value;
+    assert_eq!(here.reads(), ["b", "c"]);
+    assert_eq!(rows[1][0].value, 2.5);
+    assert_eq!(
+        stored[2].state,
+        State::Unreadable("`nonsense` is no record".to_owned())
+    );
+    // What cannot be read is not tried again either, unless it or the analysis is another.
+    here.ask("v1");
+    assert!(here.reads().is_empty());
+    here.ask("v2");
+    assert_eq!(here.reads(), ["a", "b", "c"]);
+    fs::remove_file(here.store.path("a")).expect("removes");
+    let (stored, rows) = here.ask("v2").value;
+    assert_eq!((stored.len(), rows.len()), (2, 2));
+    assert!(here.reads().is_empty());
+}
+
+#[test]
+fn one_that_is_made_again_says_the_same() {
+    let here = Here::new();
+    for (name, text) in [("a", "1"), ("b", "x"), ("c", "3")] {
+        here.write(name, text);
+        here.ask("v1");
+    }
+    here.write("c", "4.25");
+    fs::remove_file(here.store.path("a")).expect("removes");
+    let kept = here.ask("v1").value;
+    fs::remove_file(here.index()).expect("removes");
+    let again = here.ask("v1");
+    assert_eq!(again.value, kept);
+    assert!(again.notes.is_empty());
+}
+
+#[test]
+fn a_damaged_index_is_made_again_with_one_line() {
+    let here = Here::new();
+    for run in 0..20 {
+        here.write(&format!("run-{run:02}"), &run.to_string());
+    }
+    let whole = here.ask("v1").value;
+    let good = fs::read(here.index()).expect("reads");
+    let half = good[..good.len() / 2].to_vec();
+    let mut noise = good.clone();
+    noise[4096..].iter_mut().for_each(|byte| *byte ^= 0x5a);
+    let mut header = good.clone();
+    header[..16].fill(b'x');
+    let mut blob = good.clone();
+    let facts = |at: &usize| good[*at..].starts_with(b"\"started\"");
+    let places: Vec<usize> = (0..good.len()).filter(facts).collect();
+    assert!(!places.is_empty(), "facts are text");
+    for at in places {
+        blob[at..at + 4].copy_from_slice(b"}{}{");
+    }
+    let texts = [
+        b"no database at all, but a text".to_vec(),
+        half,
+        noise,
+        header,
+        blob,
+    ];
+    for (number, bytes) in texts.into_iter().enumerate() {
+        fs::write(here.index(), &bytes).expect("writes");
+        let answer = here.ask("v1");
+        assert_eq!(answer.value, whole, "damage {number}");
+        assert_eq!(answer.notes.len(), 1, "damage {number}: {:?}", answer.notes);
+        here.reads();
+        assert!(here.ask("v1").notes.is_empty(), "damage {number} is mended");
+        assert!(
+            here.reads().is_empty(),
+            "damage {number} is mended for good"
+        );
+    }
+}
+
+#[test]
+fn another_version_is_made_anew_if_older_and_left_if_newer() {
+    let here = Here::new();
+    here.write("a", "1");
+    let whole = here.ask("v1").value;
+    here.reads();
+    let stamp = |version: i64| {
+        let connection = rusqlite::Connection::open(here.index()).expect("opens");
+        connection
+            .pragma_update(None, "user_version", version)
+            .expect("writes");
+    };
+    stamp(super::TABLES - 1);
+    assert_eq!(here.ask("v1").value, whole);
+    assert_eq!(here.reads(), ["a"]);
+    stamp(super::TABLES + 1);
+    let before = fs::read(here.index()).expect("reads");
+    let answer = here.ask("v1");
+    assert_eq!(answer.value, whole);
+    assert_eq!(answer.notes.len(), 1);
+    assert_eq!(fs::read(here.index()).expect("reads"), before);
+}
+
+#[test]
+fn where_none_can_be_kept_the_answer_is_the_same() {
+    let here = Here::new();
+    here.write("a", "1");
+    fs::create_dir(here.index()).expect("makes");
+    let answer = here.ask("v1");
+    assert_eq!(answer.value.1[0][0].value, 1.0);
+    assert!(here.index().is_dir());
+    // A store that is not there yet is empty, and is not made.
+    let gone = Here::new();
+    fs::remove_dir(gone.dir.path()).expect("removes");
+    assert!(gone.ask("v1").value.0.is_empty());
+    assert!(!gone.dir.path().exists());
+}
+
+#[test]
+fn a_run_under_way_is_listed_and_nothing_else() {
+    let here = Here::new();
+    here.write("a", "1");
+    here.ask("v1");
+    here.reads();
+    // As a run that is resumed.
+    let writer = fs::File::open(here.store.path("a")).expect("opens");
+    writer.lock().expect("locks");
+    let (stored, rows) = here.ask("v1").value;
+    assert_eq!(stored[0].state, State::UnderWay);
+    assert!(rows[0].is_empty() && here.reads().is_empty());
+    assert!(here.store.remove("a").is_err() && here.store.path("a").exists());
+    drop(writer);
+    assert!(matches!(
+        here.ask("v1").value.0[0].state,
+        State::Readable(_)
+    ));
+}
+
+#[test]
+fn several_ask_at_once_while_it_is_damaged_and_runs_come() {
+    let here = Here::new();
+    for run in 0..10 {
+        here.write(&format!("run-{run}"), &run.to_string());
+    }
+    let dir = here.dir.path().to_owned();
+    std::thread::scope(|scope| {
+        for asker in 0..4 {
+            let dir = dir.clone();
+            scope.spawn(move || {
+                let here = Here {
+                    dir: tempfile::tempdir().expect("a directory"),
+                    store: Store { dir: dir.clone() },
+                    read: RefCell::default(),
+                };
+                for turn in 0..6 {
+                    let new = format!("run-{asker}-{turn}");
+                    here.write(&new, "7");
+                    let (stored, rows) = here.ask("v1").value;
+                    let at = stored.iter().position(|run| run.name == new);
+                    assert_eq!(rows[at.expect("it is listed")].len(), 2);
+                    assert!(rows.iter().all(|rows| rows.len() == 2), "never half of it");
+                }
+            });
+        }
+    });
+    assert_eq!(here.ask("v1").value.0.len(), 34);
+}
