@@ -10,10 +10,13 @@ mod input;
 mod limits;
 mod memory;
 mod noise;
+mod odd;
 mod output;
 mod plumb;
 mod process;
 mod read;
+#[expect(dead_code, reason = "the browser's tests use all of it")]
+mod records;
 mod resume;
 mod rounds;
 mod runs;

@@ -1,6 +1,6 @@
 //! Records of odd runs, each made from the lines of a real one.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// What a program that cares for nothing would take for elements, scripts, links, commands, formulas and
 /// ends of whatever it stands in. What it plants has the class `planted`; what it runs sets `planted`.
@@ -185,16 +185,16 @@ pub fn strange_samples(events: &mut [Value], experiment: &str, metric: &str) {
     });
 }
 
-/// One transfer between each ordered pair of so many CPUs, `time_ns(from, to)` each, in place of what
+/// One transfer between the CPUs of each pair, `time_ns(from, to)` each, in place of what
 /// `cpu.core_to_core` measured.
-pub fn with_matrix(events: Events, cpus: usize, time_ns: impl Fn(usize, usize) -> f64) -> Events {
+pub fn with_matrix(
+    events: Events,
+    pairs: &[(usize, usize)],
+    time_ns: impl Fn(usize, usize) -> f64,
+) -> Events {
     let mut events = only(events, |id| {
         id == "cpu.core_to_core" || id.starts_with("clock.")
     });
-    let pairs: Vec<(usize, usize)> = (0..cpus)
-        .flat_map(|from| (0..cpus).map(move |to| (from, to)))
-        .filter(|(from, to)| from != to)
-        .collect();
     let case = |(from, to): &(usize, usize)| json!({"from": from, "to": to});
     let label = "cpu.core_to_core/classes";
     let ours = experiments(&mut events)
@@ -265,7 +265,6 @@ fn append(value: &mut Value, path: &mut Vec<String>, text: &str) {
     match value {
         Value::String(own) => {
             let path: Vec<&str> = path.iter().map(String::as_str).collect();
-            // A second line of a manual may be a heading of its.
             if is_free(&path) {
                 own.push_str(text);
             }
@@ -285,17 +284,6 @@ fn append(value: &mut Value, path: &mut Vec<String>, text: &str) {
             }
         }
         _ => {}
-    }
-}
-
-/// This text after the name of every environment value, and more of them.
-pub fn with_environment(events: &mut [Value], more: &[(&str, &str)]) {
-    let header = &mut events[0];
-    let environment: &mut Map<String, Value> = header["environment"]
-        .as_object_mut()
-        .expect("names with values");
-    for (name, value) in more {
-        environment.insert((*name).to_owned(), json!(value));
     }
 }
 

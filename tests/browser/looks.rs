@@ -150,7 +150,7 @@ fn without_scripts_every_table_stays_and_plots_say_where_their_figures_are() {
     );
     let silent: Vec<String> = tab.get(
         "[...document.querySelectorAll('figure.plot')].filter((figure) => \
-         !/JavaScript/.test(figure.innerText)).map((figure) => figure.innerText)",
+         !/JavaScript/.test(figure.textContent)).map((figure) => figure.textContent)",
     );
     assert!(silent.is_empty(), "{silent:?}");
     tab.is_quiet();
