@@ -35,6 +35,11 @@ pub(crate) enum Test {
 }
 
 impl Fact {
+    /// Whether it was counted in rounds, and is not just true of the machine.
+    pub(crate) fn is_of_rounds(self) -> bool {
+        matches!(self, Fact::Share(..) | Fact::Sum(..) | Fact::ClockMoved(_))
+    }
+
     /// Whether the run, or the given rounds of it, meet the condition.
     pub(crate) fn holds(self, run: &Run, rounds: &[&Round]) -> bool {
         match self {

@@ -3,6 +3,7 @@
 use super::causes;
 use super::figure::Figure;
 use super::health::health;
+use super::misses::{self, Miss};
 use super::verdict::Verdict;
 use record::event::{End, Ending, RoundStatus};
 use record::quantity::{digits, render};
@@ -296,10 +297,12 @@ fn noted(about: &str, group: &[&Figure]) -> Vec<Finding> {
 /// One finding per direction in which the experiment's predictions were missed, with candidate
 /// causes.
 fn missed(run: &Run, about: &str, group: &[&Figure]) -> Vec<Finding> {
-    let mut missed: BTreeMap<Verdict, Vec<(&Figure, f64)>> = BTreeMap::new();
+    let mut missed: BTreeMap<Verdict, Vec<Miss>> = BTreeMap::new();
     for figure in group {
-        if let Some((verdict, factor)) = miss(figure) {
-            missed.entry(verdict).or_default().push((figure, factor));
+        // A figure beyond its bound is failed, and told as such.
+        if let Some(miss) = misses::shown(figure).filter(|miss| miss.verdict != Verdict::Impossible)
+        {
+            missed.entry(miss.verdict).or_default().push(miss);
         }
     }
     let judged = group
@@ -312,27 +315,22 @@ fn missed(run: &Run, about: &str, group: &[&Figure]) -> Vec<Finding> {
         .count();
     missed
         .into_iter()
-        .filter_map(|(verdict, mut figures)| {
-            figures.sort_by(|a, b| b.1.total_cmp(&a.1));
-            let (worst, factor) = *figures.first()?;
-            let mut causes: Vec<&str> = Vec::new();
-            for (figure, _) in &figures {
-                for cause in causes::of(run, figure) {
-                    if !causes.contains(&cause) {
-                        causes.push(cause);
-                    }
-                }
-            }
+        .filter_map(|(verdict, mut missed)| {
+            missed.sort_by(|a, b| b.factor.unwrap_or(0.0).total_cmp(&a.factor.unwrap_or(0.0)));
+            let worst = missed.first()?;
+            let causes = causes::of(run, &missed);
             let causes = match causes.is_empty() {
                 true => "nothing in the recorded environment explains it".to_owned(),
                 false => format!("candidate causes: {}", causes.join("; ")),
             };
+            let factor = worst.factor.map_or_else(String::new, |factor| {
+                format!(", {} times the predicted end", digits(factor))
+            });
             let text = format!(
-                "{} of {judged} figures {} (most: {}, {} times the predicted end); {causes}",
-                figures.len(),
-                phrase(verdict, figures.len()),
-                name(worst),
-                digits(factor)
+                "{} of {judged} figures {} (most: {}{factor}); {causes}",
+                missed.len(),
+                phrase(verdict, missed.len()),
+                name(worst.figure),
             );
             Some(finding(Severity::Note, about, text))
         })
@@ -347,27 +345,6 @@ fn phrase(verdict: Verdict, count: usize) -> String {
         _ => "are",
     };
     format!("{verb} {}", verdict.text())
-}
-
-/// How a figure missed its prediction, and by what factor of the nearer end.
-fn miss(figure: &Figure) -> Option<(Verdict, f64)> {
-    let judged = figure.shown_prediction()?;
-    let verdict = judged.verdict?;
-    if matches!(verdict, Verdict::Within | Verdict::Impossible) {
-        return None;
-    }
-    let (range, value) = (judged.prediction.range?, figure.value?);
-    let end = if value > range.high {
-        range.high
-    } else {
-        range.low
-    };
-    let factor = if value > end {
-        value / end
-    } else {
-        end / value
-    };
-    Some((verdict, factor))
 }
 
 /// Case and metric with the value: what a reader needs to find it.

@@ -15,6 +15,8 @@ pub(crate) mod findings;
 pub(crate) mod health;
 mod index;
 mod measured;
+pub(crate) mod misses;
+pub(crate) mod names;
 mod notes;
 #[cfg(test)]
 pub(crate) mod sample;

@@ -45,6 +45,14 @@ fn of_block(block: &Block) -> String {
             .map(|(severity, text)| format!("- **{}** {}\n", severity.text(), escaped(text)))
             .collect(),
         Block::Manual(text) => manual(text),
+        Block::Folded { summary, blocks } => {
+            let blocks: Vec<String> = blocks.iter().map(of_block).collect();
+            let summary = escaped(summary);
+            format!(
+                "<details><summary>{summary}</summary>\n\n{}\n</details>\n",
+                blocks.join("\n")
+            )
+        }
     }
 }
 

@@ -1,12 +1,16 @@
 //! From a run to its document.
 
+mod alike;
 mod experiment;
 mod groups;
 mod machine;
 mod matrix;
 mod method;
 mod overview;
+mod phrases;
 mod plots;
+mod reasons;
+mod remarks;
 mod spans;
 
 use super::document::Document;
@@ -23,12 +27,7 @@ use record::run::Run;
 pub(crate) fn build(run: &Run) -> Document {
     let figures = figures(run);
     let findings = findings(run, &figures);
-    let mut sections = vec![
-        overview::findings(&findings),
-        overview::score_section(&figures),
-        machine::section(run),
-        method::section(run),
-    ];
+    let mut sections = vec![machine::section(run), method::section(run)];
     for planned in run.plan.iter().flat_map(|plan| &plan.experiments) {
         let own: Vec<&Figure> = figures
             .iter()
@@ -36,8 +35,12 @@ pub(crate) fn build(run: &Run) -> Document {
             .collect();
         sections.push(experiment::section(run, planned, &own));
     }
-    sections.push(overview::all_figures(&figures));
-    sections.push(machine::environment(run));
+    sections.extend([
+        overview::all_figures(&figures),
+        overview::score_section(run, &figures),
+        overview::findings(&findings),
+        machine::environment(run),
+    ]);
     Document {
         title: format!("Lab report: {}", run.header.run),
         summary: summary(run, &figures, &findings),

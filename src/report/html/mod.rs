@@ -136,6 +136,10 @@ fn of_block(block: &Block) -> Markup {
             Block::Plot(plot) => (plot::figure(plot)),
             Block::Grid(grid) => (plot::grid(grid)),
             Block::Notes(notes) => (of_notes(notes)),
+            Block::Folded { summary, blocks } => details {
+                summary { (summary) }
+                @for block in blocks { (of_block(block)) }
+            },
             Block::Manual(text) => details {
                 summary { "Manual of this experiment" }
                 div.manual { (manual::render(text)) }
