@@ -21,6 +21,14 @@ struct Cause {
     text: &'static str,
 }
 
+const DISK_IN_MEMORY: &str = "a virtual machine's disk may lie in its host's memory";
+const DISK_SHARED: &str =
+    "a virtual machine's disk is shared with others, and often limited in rate";
+const NESTED_PAGING: &str = "nested paging (a TLB miss walks two page tables)";
+
+/// Bytes that every first-level TLB covers with base pages: 64 entries.
+const TLB_REACH: u64 = 64 * 4096;
+
 const SLOWER: &[Verdict] = &[Verdict::Slower];
 const FASTER: &[Verdict] = &[Verdict::Faster];
 const EITHER: &[Verdict] = &[
@@ -117,19 +125,19 @@ const CAUSES: &[Cause] = &[
         touches: MEMORY,
         explains: SLOWER,
         fact: Fact::Host("/kernel/virtualisation/is_guest", Test::Is("true")),
-        text: "nested paging (a TLB miss walks two page tables)",
+        text: NESTED_PAGING,
     },
     Cause {
         touches: FILES,
         explains: FASTER,
         fact: Fact::Host("/kernel/virtualisation/is_guest", Test::Is("true")),
-        text: "a virtual machine's disk may lie in its host's memory",
+        text: DISK_IN_MEMORY,
     },
     Cause {
         touches: FILES,
         explains: SLOWER,
         fact: Fact::Host("/kernel/virtualisation/is_guest", Test::Is("true")),
-        text: "a virtual machine's disk is shared with others, and often limited in rate",
+        text: DISK_SHARED,
     },
     Cause {
         touches: &["fs.sync"],
@@ -238,7 +246,7 @@ pub(crate) fn of(run: &Run, misses: &[Miss]) -> Vec<&'static str> {
         .map(|cause| {
             let explained = misses.iter().zip(&rounds).filter(|(miss, rounds)| {
                 cause.explains.contains(&miss.verdict)
-                    && touches(cause, &miss.figure.experiment)
+                    && touches(cause, miss.figure)
                     && cause.fact.holds(run, rounds)
             });
             (cause, explained.count())
@@ -252,12 +260,27 @@ pub(crate) fn of(run: &Run, misses: &[Miss]) -> Vec<&'static str> {
     held.into_iter().map(|(cause, _)| cause.text).collect()
 }
 
-fn touches(cause: &Cause, experiment: &str) -> bool {
-    cause.touches.is_empty()
+fn touches(cause: &Cause, figure: &Figure) -> bool {
+    let is_of_experiment = cause.touches.is_empty()
         || cause
             .touches
             .iter()
-            .any(|prefix| experiment.starts_with(prefix))
+            .any(|prefix| figure.experiment.starts_with(prefix));
+    is_of_experiment
+        && match cause.text {
+            // CPU time is none of the device's.
+            DISK_IN_MEMORY | DISK_SHARED => !metric(figure).starts_with("cpu"),
+            NESTED_PAGING => figure
+                .case
+                .int("footprint")
+                .is_none_or(|bytes| bytes > TLB_REACH),
+            _ => true,
+        }
+}
+
+fn metric(figure: &Figure) -> &str {
+    let metric = figure.metric.as_ref();
+    metric.map_or("", |metric| metric.name.as_ref())
 }
 
 /// The rounds on which the figure rests: of the series that its case is in (of all of its
@@ -298,7 +321,10 @@ fn rounds_of<'run>(run: &'run Run, figure: &Figure) -> Vec<&'run Round> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CAUSES, EITHER, touches};
+    use super::{CAUSES, EITHER, NESTED_PAGING, touches};
+    use crate::analysis::figure::Figure;
+    use record::event::Ending;
+    use record::key::CaseId;
 
     /// Causes are told in this order, the measured ones before what is true of the machine anyway.
     #[test]
@@ -310,7 +336,19 @@ mod tests {
         let others = at("others ran on the CPU between its processes");
         assert!(others < at("inside a container"));
         assert_eq!(CAUSES[others].explains, EITHER);
-        assert!(touches(&CAUSES[others], "os.schedule"));
-        assert!(!touches(&CAUSES[others], "os.switch"));
+        let figure = |id: &str| Figure::absent(id, Ending::Measured, String::new());
+        assert!(touches(&CAUSES[others], &figure("os.schedule")));
+        assert!(!touches(&CAUSES[others], &figure("os.switch")));
+    }
+
+    #[test]
+    fn what_misses_no_tlb_walks_no_page_tables() {
+        let nested = CAUSES.iter().find(|cause| cause.text == NESTED_PAGING);
+        let nested = nested.expect("is in the table");
+        let mut figure = Figure::absent("memory.latency", Ending::Measured, String::new());
+        figure.case = CaseId::new().with("footprint", 55_104);
+        assert!(!touches(nested, &figure));
+        figure.case = CaseId::new().with("footprint", 64 << 20);
+        assert!(touches(nested, &figure));
     }
 }

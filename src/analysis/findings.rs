@@ -57,6 +57,7 @@ pub(crate) fn findings(run: &Run, figures: &[Figure]) -> Vec<Finding> {
     for group in by_experiment(figures) {
         all.extend(of_group(run, &group));
     }
+    all.extend(over_experiments(figures));
     all.sort_by_key(|finding| finding.severity);
     all
 }
@@ -257,6 +258,44 @@ fn censored(about: &str, group: &[&Figure]) -> Option<Finding> {
     Some(finding(Severity::Warning, about, text))
 }
 
+/// One finding for the whole run per kind of note that says little of a single figure, with the
+/// experiments that have most of them first.
+fn over_experiments(figures: &[Figure]) -> Vec<Finding> {
+    let kinds = [
+        ("two modes", "have two modes"),
+        ("uncertain", "are uncertain"),
+    ];
+    kinds
+        .into_iter()
+        .filter_map(|(start, what)| {
+            let mut counts: Vec<(&str, usize)> = by_experiment(figures)
+                .iter()
+                .filter_map(|group| Some((group.first()?.experiment.as_str(), group)))
+                .map(|(experiment, group)| {
+                    let noted = group
+                        .iter()
+                        .filter(|figure| figure.notes.iter().any(|note| note.starts_with(start)));
+                    (experiment, noted.count())
+                })
+                .filter(|(_, count)| *count > 0)
+                .collect();
+            counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+            let total: usize = counts.iter().map(|(_, count)| count).sum();
+            let figures = match total {
+                0 => return None,
+                1 => "figure",
+                _ => "figures",
+            };
+            let parts = counts
+                .iter()
+                .map(|(experiment, count)| format!("{experiment} {count}"));
+            let parts: Vec<String> = parts.collect();
+            let text = format!("{total} {figures} {what} ({})", parts.join(", "));
+            Some(finding(Severity::Note, "run", text))
+        })
+        .collect()
+}
+
 /// One finding per kind of note that several figures may carry.
 fn noted(about: &str, group: &[&Figure]) -> Vec<Finding> {
     let kinds = [
@@ -272,8 +311,6 @@ fn noted(about: &str, group: &[&Figure]) -> Vec<Finding> {
             "in part or whole from a cache and not from the device",
             Severity::Warning,
         ),
-        ("two modes", ["has", "have"], "two modes", Severity::Note),
-        ("uncertain", ["is", "are"], "uncertain", Severity::Note),
     ];
     kinds
         .into_iter()

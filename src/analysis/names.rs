@@ -6,7 +6,7 @@ use record::key::{CaseId, Value};
 use record::quantity::render;
 
 /// Values of a parameter that are spelled out for many cases.
-const SPELLED: usize = 6;
+const SPELLED: usize = 4;
 
 /// How the figures of an experiment are told from each other.
 pub(crate) struct Names<'run> {
@@ -35,6 +35,13 @@ impl<'run> Names<'run> {
             false => &self.measured,
         };
         self.values(&figure.case, varying)
+    }
+
+    /// What distinguishes the figure's case from that of another.
+    pub(crate) fn case_beside(&self, figure: &Figure, other: &Figure) -> String {
+        let own = figure.case.0.iter();
+        let own = own.filter(|(name, value)| other.case.get(name) != Some(value));
+        self.values(&CaseId(own.cloned().collect()), &self.measured)
     }
 
     /// The same, but for one parameter.
@@ -102,13 +109,10 @@ impl<'run> Names<'run> {
                 self.value(name, &Value::Int(*most))
                     .trim_start_matches(&format!("{} ", words(name)))
             ),
+            None if values.len() > SPELLED => format!("{} values", values.len()),
             None => {
-                let shown = values
-                    .iter()
-                    .take(SPELLED)
-                    .map(|value| self.value(name, value));
-                let more = if values.len() > SPELLED { "/…" } else { "" };
-                format!("{}{more}", shown.collect::<Vec<String>>().join("/"))
+                let shown = values.iter().map(|value| self.value(name, value));
+                shown.collect::<Vec<String>>().join("/")
             }
         }
     }

@@ -28,14 +28,14 @@ pub(super) fn sentence(
         .filter(|figure| figure.value.is_none())
         .count();
     if failed > 0 {
-        parts.push(format!("{} failed", counted(failed, "case", "cases")));
+        parts.push(format!("{} failed", counted(failed, "figure", "figures")));
     }
     let skipped = of(Ending::Skipped).count();
     if skipped > 0 {
         let were = if skipped == 1 { "was" } else { "were" };
         parts.push(format!(
             "{} {were} skipped",
-            counted(skipped, "case", "cases")
+            counted(skipped, "figure", "figures")
         ));
     }
     let stats = || of(Ending::Measured).filter_map(|figure| figure.stats.as_ref());

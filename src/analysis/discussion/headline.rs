@@ -11,6 +11,12 @@ use record::unit::Unit;
 use record::view::View;
 use std::collections::BTreeMap;
 
+/// Letters from which a case's name is told by what distinguishes it from the other one.
+const LONG_NAME: usize = 45;
+
+/// Values closer than this factor are told as about the same.
+const ALIKE: f64 = 1.02;
+
 /// Longest account of where a prediction comes from that a sentence takes in.
 const LONGEST_SOURCE: usize = 90;
 
@@ -116,11 +122,11 @@ fn one(metric: &str, names: &Names, figure: &Figure) -> String {
     let Some(predicted) = predicted(figure) else {
         return format!("nothing was predicted of {words}{place}; measured {found}");
     };
-    let source = source(figure).map_or_else(String::new, |source| format!(" from {source}"));
+    let source = source(figure).map_or_else(String::new, |source| bracketed(&source));
     let verdict = figure.shown_prediction().and_then(|judged| judged.verdict);
     let verdict = verdict.map_or_else(String::new, |verdict| format!(", {}", verdict.text()));
     let factor = over_likely(figure).map_or_else(String::new, |factor| {
-        format!(" and {} of the likely value", digits(factor))
+        format!(", {} times the likely value", times(factor))
     });
     format!("{words}{place}: predicted {predicted}{source}; measured {found}{verdict}{factor}")
 }
@@ -137,8 +143,9 @@ fn line(metric: &str, names: &Names, (first, last): (&Figure, &Figure), along: &
         "at",
     );
     let factor = match first.value.zip(last.value) {
-        Some((a, b)) if a > 0.0 && b >= a => format!(", {} times as much", digits(b / a)),
-        Some((a, b)) if a > 0.0 && b > 0.0 => format!(", less by a factor of {}", digits(a / b)),
+        Some((a, b)) if a > 0.0 && b > 0.0 && is_alike(a, b) => ", about the same".to_owned(),
+        Some((a, b)) if a > 0.0 && b > a => format!(", {} times as much", times(b / a)),
+        Some((a, b)) if a > 0.0 && b > 0.0 => format!(", less by a factor of {}", times(a / b)),
         _ => String::new(),
     };
     format!(
@@ -166,19 +173,26 @@ fn extremes(metric: &str, names: &Names, figures: &[&Figure]) -> Option<String> 
     if value(least) == value(most) {
         let predicted = predicted(least).map_or_else(
             || "nothing was predicted".to_owned(),
-            |range| format!("predicted {range} ({})", names.case(least)),
+            |range| format!("predicted {range} for {}", names.case(least)),
         );
+        let found = found(least);
         return Some(format!(
-            "{words}: {predicted}; measured {} in all {count} cases",
-            found(least)
+            "{words}: {predicted}; measured {found} in all {count} cases"
         ));
     }
-    let predicted = both(
-        [least, most].map(|figure| (predicted(figure), names.case(figure))),
-        "for",
-    );
+    let places = places(names, least, most);
+    let ranges = [predicted(least), predicted(most)];
+    let [one, other] = places;
+    let predicted = match &ranges {
+        [Some(a), Some(b)] if a == b => format!("predicted {a} for {one} as for {other}"),
+        _ => {
+            let [a, b] = ranges;
+            both([(a, one), (b, other)], "for")
+        }
+    };
     let factor = match value(least) > 0.0 {
-        true => format!(", a factor of {} apart", digits(value(most) / value(least))),
+        true if is_alike(value(least), value(most)) => ", about the same".to_owned(),
+        true => format!(", a factor of {} apart", times(value(most) / value(least))),
         false => String::new(),
     };
     Some(format!(
@@ -186,6 +200,29 @@ fn extremes(metric: &str, names: &Names, figures: &[&Figure]) -> Option<String> 
         found(least),
         found(most)
     ))
+}
+
+/// What two cases are called; of long names only what differs between the two.
+fn places(names: &Names, a: &Figure, b: &Figure) -> [String; 2] {
+    let whole = [names.case(a), names.case(b)];
+    let beside = [names.case_beside(a, b), names.case_beside(b, a)];
+    let is_long = whole.iter().any(|name| name.chars().count() > LONG_NAME);
+    match is_long && beside.iter().all(|name| !name.is_empty()) {
+        true => beside,
+        false => whole,
+    }
+}
+
+fn is_alike(a: f64, b: f64) -> bool {
+    a.max(b) < a.min(b) * ALIKE
+}
+
+/// A factor, to hundredths where it is small.
+pub(super) fn times(factor: f64) -> String {
+    match factor < 10.0 && factor >= 0.01 {
+        true => format!("{factor:.2}"),
+        false => digits(factor),
+    }
 }
 
 /// `predicted A at X and B at Y`; the places are told also where nothing was predicted.

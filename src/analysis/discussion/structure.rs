@@ -12,6 +12,9 @@ use record::unit::Unit;
 /// Derived or further metrics that are told.
 const METRICS: usize = 3;
 
+/// Letters from which a case is not named here: the table does.
+const LONG_NAME: usize = 32;
+
 /// Metrics of sizes at which a ladder has steps.
 const LEVEL_SIZE: &str = "level_size";
 
@@ -116,7 +119,7 @@ fn parts(measured: &[&Figure]) -> Option<String> {
         .map(|(name, share)| format!("{} {}", words(name), render(*share, Unit::Ratio)))
         .collect();
     Some(format!(
-        "of the time {} was lost, a share by cause of {}",
+        "a share of {} of the time was lost; by cause {}",
         found(whole),
         listed(&largest)
     ))
@@ -163,7 +166,13 @@ fn spread(names: &Names, name: &str, figures: &[&Figure]) -> Option<String> {
         .iter()
         .rev()
         .max_by(|a, b| value(a).total_cmp(&value(b)))?;
-    let one = |figure: &Figure| format!("{}{}", found(figure), bracketed(&names.case(figure)));
+    let one = |figure: &Figure| {
+        let case = names.case(figure);
+        match case.chars().count() > LONG_NAME {
+            true => found(figure),
+            false => format!("{}{}", found(figure), bracketed(&case)),
+        }
+    };
     let words = words(name);
     Some(match (figures.len(), value(least) == value(most)) {
         (1, _) => format!("{words} {}", one(least)),

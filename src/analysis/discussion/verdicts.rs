@@ -1,6 +1,6 @@
 //! How many predictions hold, which do not, by how much, and what may explain it.
 
-use super::headline::{found, over_likely, predicted};
+use super::headline::{found, over_likely, predicted, times};
 use super::{counted, finished, listed};
 use crate::analysis::causes;
 use crate::analysis::figure::Figure;
@@ -8,7 +8,6 @@ use crate::analysis::misses::{self, Miss};
 use crate::analysis::names::Names;
 use crate::analysis::verdict::Verdict;
 use crate::stats::quantile::median;
-use record::quantity::digits;
 use record::run::Run;
 use std::collections::BTreeMap;
 
@@ -50,10 +49,10 @@ fn all_within(judged: &[&Figure]) -> String {
             let least = factors.iter().copied().fold(f64::INFINITY, f64::min);
             let most = factors.iter().copied().fold(0.0, f64::max);
             format!(
-                ", at {} of the likely value in the median ({} to {})",
-                digits(middle),
-                digits(least),
-                digits(most)
+                ", at {} times the likely value in the median ({} to {})",
+                times(middle),
+                times(least),
+                times(most)
             )
         }
         _ => String::new(),
@@ -82,7 +81,7 @@ fn side(run: &Run, names: &Names, verdict: Verdict, mut missed: Vec<Miss>) -> St
     let most = if missed.len() == 1 { "" } else { "at most " };
     let factor = match (verdict, worst.factor) {
         (Verdict::Impossible, _) | (_, None) => String::new(),
-        (_, Some(factor)) => format!(", {most}by a factor of {}", digits(factor)),
+        (_, Some(factor)) => format!(", {most}by a factor of {}", times(factor)),
     };
     let figure = worst.figure;
     let against = predicted(figure).map_or_else(String::new, |range| format!(" against {range}"));

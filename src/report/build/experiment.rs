@@ -80,7 +80,15 @@ fn results(run: &Run, planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<(
     }
     if let View::Spans { table, .. } = &planned.view {
         let tables = spans::tables(run, planned, table).into_iter();
-        blocks.extend(tables.map(|table| (Audience::Everyone, Block::Table(table))));
+        // Of what happened one after another, the first table shows how; the page has all.
+        blocks.extend(tables.enumerate().map(|(at, table)| {
+            let audience = if at == 0 {
+                Audience::Everyone
+            } else {
+                Audience::Page
+            };
+            (audience, Block::Table(table))
+        }));
     }
     blocks.extend(
         tables(planned, &names, figures)

@@ -32,21 +32,33 @@ pub(crate) fn tables(
 ) -> Vec<Table> {
     let cases = cases(figures);
     let metrics = metrics(planned, figures);
-    let (Some(first), false) = (figures.first(), metrics.is_empty()) else {
+    if metrics.is_empty() {
         return Vec::new();
-    };
+    }
     let is_uniform = by_parameters(figures).len() == 1;
     if cases.len() == 1 || (metrics.len() == 1 && cases.len() <= MOST_ROWS && is_uniform) {
         return vec![table(planned, figures, what)];
     }
     if cases.len() <= MOST_COLUMNS && metrics.len() > MOST_METRICS {
-        return vec![by_metric(names, figures, (&cases, &metrics), what)];
+        let table = by_metric(names, figures, (&cases, &metrics), what);
+        return vec![tidied(table, 1)];
     }
-    let keys: Vec<&str> = match is_uniform {
-        true => first.case.0.iter().map(|(name, _)| name.as_str()).collect(),
+    let keys: Vec<&str> = match is_uniform || cases.len() > MOST_ROWS {
+        true => parameters(figures),
         false => Vec::new(),
     };
     vec![by_line(planned, names, figures, (&keys, &metrics), what)]
+}
+
+/// Every parameter of some case.
+fn parameters<'figures>(figures: &[&'figures Figure]) -> Vec<&'figures str> {
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in figures.iter().flat_map(|figure| &figure.case.0) {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    names
 }
 
 fn cases<'figures>(figures: &[&'figures Figure]) -> Vec<&'figures CaseId> {
@@ -100,7 +112,9 @@ fn by_metric(
     let (metrics, left) = metrics.split_at(metrics.len().min(MOST_METRIC_ROWS));
     let mut columns = vec![Column::text("metric")];
     columns.extend(cases.iter().map(|case| {
-        let heading = of_case(figures, case).next().map(|figure| names.case(figure));
+        let heading = of_case(figures, case)
+            .next()
+            .map(|figure| names.case(figure));
         Column::number(&heading.unwrap_or_default())
     }));
     columns.push(Column::number("within"));
@@ -147,7 +161,9 @@ fn by_line(
     };
     let mut shown: Vec<&str> = keys
         .iter()
-        .filter(|key| values(key).len() > 1)
+        .filter(|key| {
+            values(key).len() > 1 || figures.iter().any(|one| one.case.get(key).is_none())
+        })
         .copied()
         .collect();
     let rest = |figure: &Figure, shown: &[&str]| -> CaseId {
@@ -167,17 +183,30 @@ fn by_line(
     };
     let mut along: Vec<&str> = Vec::new();
     while lines(&shown).len() > MOST_ROWS && shown.len() > 1 {
-        let Some(longest) = along_first(planned, &shown, |key| values(key).len()) else {
+        let Some(longest) = along_first(planned, &shown, |key| {
+            let values = values(key);
+            (
+                values.iter().all(|value| value.int().is_some()),
+                values.len(),
+            )
+        }) else {
             break;
         };
         shown.retain(|key| *key != longest);
         along.push(longest);
     }
     let (metrics, left) = metrics.split_at(metrics.len().min(MOST_METRICS));
+    let leading = along.len() + if keys.is_empty() { 1 } else { shown.len() };
     let unit = |key: &str| planned.units.get(key).copied();
     let mut columns: Vec<Column> = match keys.is_empty() {
         true => vec![Column::text("case")],
-        false => shown.iter().map(|key| Column::text(&words(key))).collect(),
+        false => shown
+            .iter()
+            .map(|key| Column {
+                heading: words(key),
+                is_number: values(key).iter().any(|value| value.int().is_some()),
+            })
+            .collect(),
     };
     columns.extend(along.iter().map(|key| Column::number(&words(key))));
     columns.extend(metrics.iter().map(|metric| Column::number(&words(metric))));
@@ -189,11 +218,17 @@ fn by_line(
             (true, Some(first)) => vec![Cell::plain(names.case(first))],
             _ => shown
                 .iter()
-                .filter_map(|key| line.get(key).map(|value| (key, value)))
-                .map(|(key, value)| Cell::plain(values::parameter(value, unit(key))))
+                .map(|key| match line.get(key) {
+                    Some(value) => Cell::plain(values::parameter(value, unit(key))),
+                    None => Cell::toned("-", Tone::Muted),
+                })
                 .collect(),
         };
-        cells.extend(along.iter().map(|key| Cell::plain(names.span(key, &own))));
+        cells.extend(along.iter().map(|key| {
+            let span = names.span(key, &own);
+            let name = format!("{} ", words(key));
+            Cell::plain(span.strip_prefix(&name).unwrap_or(&span))
+        }));
         cells.extend(metrics.iter().map(|metric| {
             let of_metric = own.iter().filter(|figure| name(figure) == *metric);
             extremes(of_metric.copied())
@@ -205,18 +240,19 @@ fn by_line(
         true => String::new(),
         false => format!(", least and most along {}", words(&along.join(" and "))),
     };
-    Table {
+    let table = Table {
         caption: format!("{what}{ends}{}", unshown(left)),
         rows: rows.collect(),
         columns,
-    }
+    };
+    tidied(table, leading)
 }
 
 /// The parameter along which cases are told together first: the view's, else that of most values.
 fn along_first<'run>(
     planned: &PlannedExperiment,
     shown: &[&'run str],
-    values: impl Fn(&str) -> usize,
+    values: impl Fn(&str) -> (bool, usize),
 ) -> Option<&'run str> {
     let of_view = match &planned.view {
         View::Line { over, .. } => Some(over.as_str()),
@@ -224,6 +260,7 @@ fn along_first<'run>(
         _ => None,
     };
     let found = shown.iter().find(|key| Some(**key) == of_view);
+    // Along numbers least and greatest mean more than along names.
     found
         .or_else(|| shown.iter().rev().max_by_key(|key| values(key)))
         .copied()
@@ -249,6 +286,25 @@ fn extremes<'figures>(figures: impl Iterator<Item = &'figures Figure>) -> Cell {
     let only = figures.iter().find(|figure| figure.value.is_some());
     let shown = only.and_then(|figure| values::of_figure(figure));
     Cell::plain(shown.map_or_else(String::new, |shown| shown.value))
+}
+
+/// Leaves out rows without any value, and the last column, how many figures are as predicted, where
+/// all are: the caption says so.
+fn tidied(mut table: Table, keys: usize) -> Table {
+    let is_empty = |row: &Row| {
+        let metrics = row.cells.iter().skip(keys);
+        metrics.rev().skip(1).all(|cell| cell.tone == Tone::Muted)
+    };
+    table.rows.retain(|row| !is_empty(row));
+    let last = |row: &Row| row.cells.last().map(|cell| cell.tone);
+    if table.rows.iter().all(|row| last(row) == Some(Tone::Good)) {
+        table.columns.pop();
+        for row in &mut table.rows {
+            row.cells.pop();
+        }
+        table.caption.push_str("; all as predicted");
+    }
+    table
 }
 
 /// How many figures are as predicted.

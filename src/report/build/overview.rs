@@ -4,7 +4,7 @@ use super::experiment::verdict;
 use super::plots;
 use crate::analysis::causes;
 use crate::analysis::figure::Figure;
-use crate::analysis::findings::Finding;
+use crate::analysis::findings::{Finding, Severity};
 use crate::analysis::misses;
 use crate::analysis::score::{Score, Tally, score};
 use crate::report::document::{Audience, Block, Cell, Column, Row, Section, Table, Tone};
@@ -202,6 +202,42 @@ fn worst_misses(run: &Run, figures: &[Figure]) -> Block {
     })
 }
 
+/// The same as lines of text.
+fn misses_in_short(run: &Run, figures: &[Figure]) -> Block {
+    let notes = misses::worst(figures, WORST).into_iter().map(|miss| {
+        let unit = miss
+            .figure
+            .metric
+            .as_ref()
+            .map_or(Unit::Count, |metric| metric.unit);
+        let shown = values::of_figure(miss.figure).map_or_else(String::new, |shown| shown.value);
+        let factor = miss.factor.map_or_else(String::new, |factor| {
+            format!(" by a factor of {}", digits(factor))
+        });
+        let from = match miss.of {
+            PredictionKind::Prior => "",
+            PredictionKind::Derived => " from earlier figures",
+        };
+        let causes = causes::of(run, &[miss]);
+        let causes = match causes.first() {
+            None => "no recorded condition explains it".to_owned(),
+            Some(first) => format!("candidate: {first}"),
+        };
+        let text = format!(
+            "{} {shown}: {}{factor} (predicted{from} {}); {causes}.",
+            miss.figure.label(),
+            miss.verdict.text(),
+            values::range(&miss.range, unit)
+        );
+        (Severity::Note, text)
+    });
+    let notes: Vec<(Severity, String)> = notes.collect();
+    match notes.is_empty() {
+        true => worst_misses(run, figures),
+        false => Block::Notes(notes),
+    }
+}
+
 /// Score with its plot, and the worst misses.
 pub(crate) fn score_section(run: &Run, figures: &[Figure]) -> Section {
     let mut blocks = Vec::new();
@@ -213,7 +249,8 @@ pub(crate) fn score_section(run: &Run, figures: &[Figure]) -> Section {
         .iter()
         .any(|figure| figure.shown_prediction().is_some())
     {
-        blocks.push((Audience::Everyone, worst_misses(run, figures)));
+        blocks.push((Audience::Page, worst_misses(run, figures)));
+        blocks.push((Audience::Terminal, misses_in_short(run, figures)));
     }
     Section {
         id: "score".to_owned(),
