@@ -73,6 +73,23 @@ impl Fact {
     }
 }
 
+/// Caches that hold data, as (name, bytes): what the machine states about its levels.
+pub(crate) fn stated_levels(run: &Run) -> Vec<(String, f64)> {
+    let levels = run.header.host.pointer("/cache/levels");
+    let levels = levels.and_then(Value::as_array);
+    let mut stated: Vec<(String, f64)> = levels
+        .into_iter()
+        .flatten()
+        .filter(|cache| cache["kind"] != "instruction")
+        .filter_map(|cache| {
+            let bytes = cache["size_bytes"].as_f64()?;
+            Some((format!("L{}", cache["level"].as_u64()?), bytes))
+        })
+        .collect();
+    stated.dedup();
+    stated
+}
+
 fn sum(rounds: &[&Round], counter: &str) -> f64 {
     rounds
         .iter()

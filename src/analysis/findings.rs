@@ -262,12 +262,12 @@ fn censored(about: &str, group: &[&Figure]) -> Option<Finding> {
 /// experiments that have most of them first.
 fn over_experiments(figures: &[Figure]) -> Vec<Finding> {
     let kinds = [
-        ("two modes", "have two modes"),
-        ("uncertain", "are uncertain"),
+        ("two modes", ["has two modes", "have two modes"]),
+        ("uncertain", ["is uncertain", "are uncertain"]),
     ];
     kinds
         .into_iter()
-        .filter_map(|(start, what)| {
+        .filter_map(|(start, [one, many])| {
             let mut counts: Vec<(&str, usize)> = by_experiment(figures)
                 .iter()
                 .filter_map(|group| Some((group.first()?.experiment.as_str(), group)))
@@ -281,16 +281,16 @@ fn over_experiments(figures: &[Figure]) -> Vec<Finding> {
                 .collect();
             counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
             let total: usize = counts.iter().map(|(_, count)| count).sum();
-            let figures = match total {
+            let what = match total {
                 0 => return None,
-                1 => "figure",
-                _ => "figures",
+                1 => format!("1 figure {one}"),
+                _ => format!("{total} figures {many}"),
             };
             let parts = counts
                 .iter()
                 .map(|(experiment, count)| format!("{experiment} {count}"));
             let parts: Vec<String> = parts.collect();
-            let text = format!("{total} {figures} {what} ({})", parts.join(", "));
+            let text = format!("{what} ({})", parts.join(", "));
             Some(finding(Severity::Note, "run", text))
         })
         .collect()

@@ -9,7 +9,7 @@ mod checks;
 mod derived;
 pub(crate) mod discussion;
 mod distribution;
-mod facts;
+pub(crate) mod facts;
 pub(crate) mod figure;
 pub(crate) mod findings;
 pub(crate) mod health;

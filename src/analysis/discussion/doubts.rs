@@ -4,6 +4,7 @@ use super::{counted, finished, listed};
 use crate::analysis::figure::Figure;
 use crate::analysis::health::kind;
 use crate::analysis::index::experiment_of;
+use crate::analysis::verdict::Verdict;
 use record::event::{Ending, PlannedExperiment, RoundStatus};
 use record::run::Run;
 use std::collections::BTreeMap;
@@ -24,8 +25,12 @@ pub(super) fn sentence(
     };
     let mut parts = Vec::new();
     // A figure beyond its bound failed too, and is told of with the verdicts.
+    let is_beyond = |figure: &Figure| {
+        let judged = figure.shown_prediction();
+        judged.is_some_and(|judged| judged.verdict == Some(Verdict::Impossible))
+    };
     let failed = of(Ending::Failed)
-        .filter(|figure| figure.value.is_none())
+        .filter(|figure| !is_beyond(figure))
         .count();
     if failed > 0 {
         parts.push(format!("{} failed", counted(failed, "figure", "figures")));

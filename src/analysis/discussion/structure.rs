@@ -2,11 +2,13 @@
 
 use super::headline::found;
 use super::{bracketed, finished, listed};
+use crate::analysis::facts::stated_levels;
 use crate::analysis::figure::Figure;
 use crate::analysis::names::{Names, is_derived, words};
 use record::event::PlannedExperiment;
 use record::quantity::render;
 use record::run::Run;
+use record::shown::shown;
 use record::unit::Unit;
 
 /// Derived or further metrics that are told.
@@ -83,31 +85,14 @@ fn levels(run: &Run, derived: &[&Figure]) -> Option<String> {
     ))
 }
 
-/// Caches that hold data, as (name, bytes): what the machine states about its levels.
-pub(crate) fn stated_levels(run: &Run) -> Vec<(String, f64)> {
-    let levels = run.header.host.pointer("/cache/levels");
-    let levels = levels.and_then(serde_json::Value::as_array);
-    let mut stated: Vec<(String, f64)> = levels
-        .into_iter()
-        .flatten()
-        .filter(|cache| cache["kind"] != "instruction")
-        .filter_map(|cache| {
-            let bytes = cache["size_bytes"].as_f64()?;
-            Some((format!("L{}", cache["level"].as_u64()?), bytes))
-        })
-        .collect();
-    stated.dedup();
-    stated
-}
-
 /// A share of a single case with the largest of its parts.
 fn parts(measured: &[&Figure]) -> Option<String> {
     let mut wholes = measured.iter().filter(|figure| metric(figure) == WHOLE);
     let whole = wholes.next()?;
     let of_case = measured.iter().filter(|figure| figure.case == whole.case);
-    let mut parts: Vec<(&str, f64)> = of_case
-        .filter_map(|figure| Some((metric(figure).strip_prefix(PART)?, figure.value?)))
-        .filter(|(_, share)| *share > 0.0)
+    let mut parts: Vec<(&str, f64, &Figure)> = of_case
+        .filter_map(|figure| Some((metric(figure).strip_prefix(PART)?, figure.value?, *figure)))
+        .filter(|(_, share, _)| *share > 0.0)
         .collect();
     if wholes.next().is_some() || parts.is_empty() {
         return None;
@@ -116,7 +101,10 @@ fn parts(measured: &[&Figure]) -> Option<String> {
     let largest: Vec<String> = parts
         .iter()
         .take(METRICS)
-        .map(|(name, share)| format!("{} {}", words(name), render(*share, Unit::Ratio)))
+        .map(|(name, share, figure)| {
+            let shown = shown(*share, figure.ci, Unit::Ratio).value;
+            format!("{} {shown}", words(name))
+        })
         .collect();
     Some(format!(
         "a share of {} of the time was lost; by cause {}",
@@ -156,7 +144,7 @@ fn several(
     (!told.is_empty()).then(|| format!("{begin}{}", told.join("; ")))
 }
 
-/// `slope -0.008 ns (i64, registers) to 0.21 ns (f64, spilled)`.
+/// `slope -0.008 ns (i64, registers) to 0.21 ns (f64, spilled)`; one figure alone with its interval.
 fn spread(names: &Names, name: &str, figures: &[&Figure]) -> Option<String> {
     let value = |figure: &Figure| figure.value.unwrap_or(f64::NAN);
     let least = figures
@@ -173,10 +161,22 @@ fn spread(names: &Names, name: &str, figures: &[&Figure]) -> Option<String> {
             false => format!("{}{}", found(figure), bracketed(&case)),
         }
     };
+    let end = |figure: &Figure| {
+        let unit = figure
+            .metric
+            .as_ref()
+            .map_or(Unit::Count, |metric| metric.unit);
+        let value = shown(value(figure), figure.ci, unit).value;
+        let case = names.case(figure);
+        match case.chars().count() > LONG_NAME {
+            true => value,
+            false => format!("{value}{}", bracketed(&case)),
+        }
+    };
     let words = words(name);
     Some(match (figures.len(), value(least) == value(most)) {
         (1, _) => format!("{words} {}", one(least)),
         (count, true) => format!("{words} {} in all {count} cases", found(least)),
-        _ => format!("{words} {} to {}", one(least), one(most)),
+        _ => format!("{words} {} to {}", end(least), end(most)),
     })
 }

@@ -8,6 +8,7 @@ use crate::analysis::misses::{self, Miss};
 use crate::analysis::names::Names;
 use crate::analysis::verdict::Verdict;
 use crate::stats::quantile::median;
+use record::event::Ending;
 use record::run::Run;
 use std::collections::BTreeMap;
 
@@ -17,8 +18,10 @@ const CAUSES: usize = 3;
 /// Nothing where at most one figure was judged and it lies within: the first sentence says so.
 pub(super) fn sentence(run: &Run, names: &Names, figures: &[&Figure]) -> Option<String> {
     let judged = figures.iter().filter(|figure| {
-        let judged = figure.shown_prediction();
-        judged.is_some_and(|judged| judged.verdict.is_some())
+        let verdict = figure.shown_prediction().and_then(|judged| judged.verdict);
+        // What failed for another reason than its bound is not judged.
+        verdict == Some(Verdict::Impossible)
+            || (verdict.is_some() && figure.outcome == Ending::Measured)
     });
     let judged: Vec<&Figure> = judged.copied().collect();
     let mut missed: BTreeMap<Verdict, Vec<Miss>> = BTreeMap::new();

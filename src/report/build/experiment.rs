@@ -19,6 +19,9 @@ pub(super) const MANY_ROWS: usize = 24;
 /// Lines of a plot that can be told apart without a legend.
 const MOST_LINES: usize = 4;
 
+/// Notes of an experiment where room is short.
+const MOST_NOTES: usize = 4;
+
 /// Letters that a method in brief has at most, if its first sentence has no more.
 const BRIEF: usize = 320;
 
@@ -108,7 +111,8 @@ fn results(run: &Run, planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<(
         blocks.push((Audience::Page, Block::Notes(remarks)));
     }
     // What happened, and who did it, is the result of an experiment whose view are spans.
-    let noted = remarks::of_experiment(told);
+    let mut noted = remarks::of_experiment(told);
+    noted.truncate(MOST_NOTES);
     if matches!(planned.view, View::Spans { .. }) && !noted.is_empty() {
         blocks.push((Audience::Terminal, Block::Notes(noted)));
     }

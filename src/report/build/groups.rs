@@ -15,10 +15,16 @@ use record::view::View;
 const MOST_METRICS: usize = 4;
 
 /// Cases that have a row each; more are told by line.
-const MOST_ROWS: usize = 24;
+const MOST_ROWS: usize = 12;
 
 /// Cases that have a column each, where there are more metrics than cases.
 const MOST_COLUMNS: usize = 3;
+
+/// Cases of one metric that have a row with all its quantities each.
+const MOST_WHOLE: usize = 8;
+
+/// Metrics without a place that are named.
+const NAMED: usize = 3;
 
 /// Metrics that have a row each.
 const MOST_METRIC_ROWS: usize = 12;
@@ -36,7 +42,7 @@ pub(crate) fn tables(
         return Vec::new();
     }
     let is_uniform = by_parameters(figures).len() == 1;
-    if cases.len() == 1 || (metrics.len() == 1 && cases.len() <= MOST_ROWS && is_uniform) {
+    if cases.len() == 1 || (metrics.len() == 1 && cases.len() <= MOST_WHOLE && is_uniform) {
         return vec![table(planned, figures, what)];
     }
     if cases.len() <= MOST_COLUMNS && metrics.len() > MOST_METRICS {
@@ -98,6 +104,9 @@ fn metrics<'run>(planned: &'run PlannedExperiment, figures: &[&Figure]) -> Vec<&
 fn unshown(metrics: &[&str]) -> String {
     match metrics.is_empty() {
         true => String::new(),
+        false if metrics.len() > NAMED => {
+            format!("; {} further metrics in the full report", metrics.len())
+        }
         false => format!("; {} in the full report", words(&metrics.join(", "))),
     }
 }

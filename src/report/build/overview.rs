@@ -244,7 +244,12 @@ pub(crate) fn score_section(run: &Run, figures: &[Figure]) -> Section {
     if let Some(plot) = plots::score(figures) {
         blocks.push((Audience::Page, Block::Plot(plot)));
     }
-    blocks.push((Audience::Everyone, Block::Table(score_table(figures))));
+    let table = score_table(figures);
+    let block = match table.rows.is_empty() {
+        true => Block::Paragraph("Nothing was both predicted and measured.".to_owned()),
+        false => Block::Table(table),
+    };
+    blocks.push((Audience::Everyone, block));
     if figures
         .iter()
         .any(|figure| figure.shown_prediction().is_some())

@@ -1,7 +1,7 @@
 //! Plots, by the view that an experiment asks for.
 
-use super::machine::stated_levels;
 use super::spans;
+use crate::analysis::facts::stated_levels;
 use crate::analysis::figure::Figure;
 use crate::analysis::verdict::Verdict;
 use crate::report::document::{Axis, Block, Marker, Plot, Point, Series, Shape};
