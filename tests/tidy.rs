@@ -53,7 +53,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "record",
         ],
     ),
-    ("published", &["experiment", "experiments", "host", "record"]),
+    (
+        "published",
+        &["experiment", "experiments", "host", "record"],
+    ),
     ("analysis", &["record", "stats"]),
     ("report", &["analysis", "record"]),
 ];

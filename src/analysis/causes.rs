@@ -3,7 +3,8 @@
 
 use super::facts::{Fact, Test};
 use super::figure::Figure;
-use super::index::experiment_of;
+use super::index::series_label;
+use super::misses::Miss;
 use super::verdict::Verdict;
 use record::event::{Round, RoundStatus};
 use record::run::Run;
@@ -19,6 +20,14 @@ struct Cause {
     /// The cause, as a clause.
     text: &'static str,
 }
+
+const DISK_IN_MEMORY: &str = "a virtual machine's disk may lie in its host's memory";
+const DISK_SHARED: &str =
+    "a virtual machine's disk is shared with others, and often limited in rate";
+const NESTED_PAGING: &str = "nested paging (a TLB miss walks two page tables)";
+
+/// Bytes that every first-level TLB covers with base pages: 64 entries.
+const TLB_REACH: u64 = 64 * 4096;
 
 const SLOWER: &[Verdict] = &[Verdict::Slower];
 const FASTER: &[Verdict] = &[Verdict::Faster];
@@ -85,13 +94,13 @@ const CAUSES: &[Cause] = &[
         touches: KERNEL,
         explains: SLOWER,
         fact: Fact::Host("/kernel/mitigations", Test::Contains("PTI")),
-        text: "page-table isolation is on: every entry and exit switches page tables",
+        text: "page-table isolation is on (every entry and exit switches page tables)",
     },
     Cause {
         touches: KERNEL,
         explains: SLOWER,
         fact: Fact::Host("/kernel/mitigations", Test::Contains("Mitigation")),
-        text: "speculation mitigations are on: kernel entry, exit and indirect calls cost more",
+        text: "speculation mitigations are on (kernel entry, exit and indirect calls cost more)",
     },
     Cause {
         touches: KERNEL,
@@ -108,27 +117,27 @@ const CAUSES: &[Cause] = &[
             "noise.",
             "clock.read",
         ],
-        explains: EITHER,
+        explains: NOISE,
         fact: Fact::Host("/kernel/virtualisation/is_guest", Test::Is("true")),
-        text: "virtual machine: interrupts, idle and timer accesses may exit to the hypervisor",
+        text: "interrupts, idle and timer accesses of a virtual machine may exit to the hypervisor",
     },
     Cause {
         touches: MEMORY,
         explains: SLOWER,
         fact: Fact::Host("/kernel/virtualisation/is_guest", Test::Is("true")),
-        text: "nested paging: a TLB miss walks two page tables",
+        text: NESTED_PAGING,
     },
     Cause {
         touches: FILES,
         explains: FASTER,
         fact: Fact::Host("/kernel/virtualisation/is_guest", Test::Is("true")),
-        text: "virtual machine: the disk's data may lie in its host's memory",
+        text: DISK_IN_MEMORY,
     },
     Cause {
         touches: FILES,
         explains: SLOWER,
         fact: Fact::Host("/kernel/virtualisation/is_guest", Test::Is("true")),
-        text: "virtual machine: the disk is shared with others, and often limited in rate",
+        text: DISK_SHARED,
     },
     Cause {
         touches: &["fs.sync"],
@@ -172,7 +181,7 @@ const CAUSES: &[Cause] = &[
         touches: &["memory."],
         explains: SLOWER,
         fact: Fact::Host("/memory/thp/enabled", Test::Is("never")),
-        text: "transparent huge pages are off: large footprints miss the TLB",
+        text: "transparent huge pages are off (large footprints miss the TLB)",
     },
     Cause {
         touches: &["memory.", "os.process"],
@@ -202,7 +211,7 @@ const CAUSES: &[Cause] = &[
         touches: &["cpu.", "memory.", "os.", "noise."],
         explains: NOISE,
         fact: Fact::Host("/cpu/smt_active", Test::Is("true")),
-        text: "SMT is active: whatever runs on the sibling shares the core",
+        text: "SMT is active (whatever runs on the sibling shares the core)",
     },
     Cause {
         touches: &[],
@@ -224,43 +233,98 @@ const CAUSES: &[Cause] = &[
     },
 ];
 
-/// Candidate causes of a figure's missed prediction, the measured ones first; empty for a figure
-/// that was not missed.
-pub(crate) fn of(run: &Run, figure: &Figure) -> Vec<&'static str> {
-    let Some(verdict) = figure.shown_prediction().and_then(|judged| judged.verdict) else {
-        return Vec::new();
-    };
-    let rounds = rounds_of(run, figure);
-    CAUSES
+/// Candidate causes of some missed predictions, each once, the likeliest first: what was counted in
+/// the figures' own rounds before what is true of the machine anyway, then what holds for more of
+/// them. Empty where no recorded condition held.
+pub(crate) fn of(run: &Run, misses: &[Miss]) -> Vec<&'static str> {
+    let rounds: Vec<Vec<&Round>> = misses
         .iter()
-        .filter(|cause| cause.explains.contains(&verdict))
-        .filter(|cause| touches(cause, &figure.experiment))
-        .filter(|cause| cause.fact.holds(run, &rounds))
-        .map(|cause| cause.text)
-        .collect()
+        .map(|miss| rounds_of(run, miss.figure))
+        .collect();
+    let mut held: Vec<(&Cause, usize)> = CAUSES
+        .iter()
+        .map(|cause| {
+            let explained = misses.iter().zip(&rounds).filter(|(miss, rounds)| {
+                cause.explains.contains(&miss.verdict)
+                    && touches(cause, miss.figure)
+                    && cause.fact.holds(run, rounds)
+            });
+            (cause, explained.count())
+        })
+        .filter(|(_, count)| *count > 0)
+        .collect();
+    held.sort_by_key(|(cause, count)| {
+        let is_of_the_machine = !cause.fact.is_of_rounds();
+        (is_of_the_machine, std::cmp::Reverse(*count))
+    });
+    held.into_iter().map(|(cause, _)| cause.text).collect()
 }
 
-fn touches(cause: &Cause, experiment: &str) -> bool {
-    cause.touches.is_empty()
+fn touches(cause: &Cause, figure: &Figure) -> bool {
+    let is_of_experiment = cause.touches.is_empty()
         || cause
             .touches
             .iter()
-            .any(|prefix| experiment.starts_with(prefix))
+            .any(|prefix| figure.experiment.starts_with(prefix));
+    is_of_experiment
+        && match cause.text {
+            // CPU time is none of the device's.
+            DISK_IN_MEMORY | DISK_SHARED => !metric(figure).starts_with("cpu"),
+            NESTED_PAGING => figure
+                .case
+                .int("footprint")
+                .is_none_or(|bytes| bytes > TLB_REACH),
+            _ => true,
+        }
 }
 
-/// The rounds of the figure's experiment that share its numbers.
+fn metric(figure: &Figure) -> &str {
+    let metric = figure.metric.as_ref();
+    metric.map_or("", |metric| metric.name.as_ref())
+}
+
+/// The rounds on which the figure rests: of the series that its case is in (of all of its
+/// experiment where it has none), and not those that it left out as disturbed.
 fn rounds_of<'run>(run: &'run Run, figure: &Figure) -> Vec<&'run Round> {
+    let plan = run.plan.iter().flat_map(|plan| &plan.experiments);
+    let series = plan
+        .filter(|planned| planned.id == figure.experiment)
+        .flat_map(|planned| &planned.series);
+    let labels: Vec<String> = series
+        .clone()
+        .filter(|series| series.cases.contains(&figure.case))
+        .map(|series| series_label(&figure.experiment, series))
+        .collect();
+    let labels = match labels.is_empty() {
+        true => series
+            .map(|series| series_label(&figure.experiment, series))
+            .collect(),
+        false => labels,
+    };
+    let uses_disturbed = figure
+        .stats
+        .as_ref()
+        .is_none_or(|stats| stats.used_disturbed);
+    let counts = |round: &Round| {
+        figure.rounds.is_empty()
+            || figure.rounds.iter().any(|point| {
+                (point.n, point.segment) == (round.n, round.segment)
+                    && (uses_disturbed || !point.disturbed)
+            })
+    };
     run.rounds
         .iter()
-        .filter(|round| round.status == RoundStatus::Ok)
-        .filter(|round| experiment_of(&round.series) == figure.experiment)
-        .filter(|round| figure.rounds.iter().any(|point| point.n == round.n))
+        .filter(|round| round.status == RoundStatus::Ok && labels.contains(&round.series))
+        .filter(|round| counts(round))
         .collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{CAUSES, EITHER, touches};
+    use super::{CAUSES, EITHER, NESTED_PAGING, touches};
+    use crate::analysis::figure::Figure;
+    use record::event::Ending;
+    use record::key::CaseId;
 
     /// Causes are told in this order, the measured ones before what is true of the machine anyway.
     #[test]
@@ -272,7 +336,19 @@ mod tests {
         let others = at("others ran on the CPU between its processes");
         assert!(others < at("inside a container"));
         assert_eq!(CAUSES[others].explains, EITHER);
-        assert!(touches(&CAUSES[others], "os.schedule"));
-        assert!(!touches(&CAUSES[others], "os.switch"));
+        let figure = |id: &str| Figure::absent(id, Ending::Measured, String::new());
+        assert!(touches(&CAUSES[others], &figure("os.schedule")));
+        assert!(!touches(&CAUSES[others], &figure("os.switch")));
+    }
+
+    #[test]
+    fn what_misses_no_tlb_walks_no_page_tables() {
+        let nested = CAUSES.iter().find(|cause| cause.text == NESTED_PAGING);
+        let nested = nested.expect("is in the table");
+        let mut figure = Figure::absent("memory.latency", Ending::Measured, String::new());
+        figure.case = CaseId::new().with("footprint", 55_104);
+        assert!(!touches(nested, &figure));
+        figure.case = CaseId::new().with("footprint", 64 << 20);
+        assert!(touches(nested, &figure));
     }
 }

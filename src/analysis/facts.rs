@@ -35,6 +35,11 @@ pub(crate) enum Test {
 }
 
 impl Fact {
+    /// Whether it was counted in rounds, and is not just true of the machine.
+    pub(crate) fn is_of_rounds(self) -> bool {
+        matches!(self, Fact::Share(..) | Fact::Sum(..) | Fact::ClockMoved(_))
+    }
+
     /// Whether the run, or the given rounds of it, meet the condition.
     pub(crate) fn holds(self, run: &Run, rounds: &[&Round]) -> bool {
         match self {
@@ -66,6 +71,23 @@ impl Fact {
             }
         }
     }
+}
+
+/// Caches that hold data, as (name, bytes): what the machine states about its levels.
+pub(crate) fn stated_levels(run: &Run) -> Vec<(String, f64)> {
+    let levels = run.header.host.pointer("/cache/levels");
+    let levels = levels.and_then(Value::as_array);
+    let mut stated: Vec<(String, f64)> = levels
+        .into_iter()
+        .flatten()
+        .filter(|cache| cache["kind"] != "instruction")
+        .filter_map(|cache| {
+            let bytes = cache["size_bytes"].as_f64()?;
+            Some((format!("L{}", cache["level"].as_u64()?), bytes))
+        })
+        .collect();
+    stated.dedup();
+    stated
 }
 
 fn sum(rounds: &[&Round], counter: &str) -> f64 {

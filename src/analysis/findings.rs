@@ -3,6 +3,7 @@
 use super::causes;
 use super::figure::Figure;
 use super::health::health;
+use super::misses::{self, Miss};
 use super::verdict::Verdict;
 use record::event::{End, Ending, RoundStatus};
 use record::quantity::{digits, render};
@@ -60,6 +61,7 @@ pub(crate) fn findings(run: &Run, figures: &[Figure]) -> Vec<Finding> {
     for group in by_experiment(figures) {
         all.extend(of_group(run, &group));
     }
+    all.extend(over_experiments(figures));
     all.sort_by_key(|finding| finding.severity);
     all
 }
@@ -260,6 +262,44 @@ fn censored(about: &str, group: &[&Figure]) -> Option<Finding> {
     Some(finding(Severity::Warning, about, text))
 }
 
+/// One finding for the whole run per kind of note that says little of a single figure, with the
+/// experiments that have most of them first.
+fn over_experiments(figures: &[Figure]) -> Vec<Finding> {
+    let kinds = [
+        ("two modes", ["has two modes", "have two modes"]),
+        ("uncertain", ["is uncertain", "are uncertain"]),
+    ];
+    kinds
+        .into_iter()
+        .filter_map(|(start, [one, many])| {
+            let mut counts: Vec<(&str, usize)> = by_experiment(figures)
+                .iter()
+                .filter_map(|group| Some((group.first()?.experiment.as_str(), group)))
+                .map(|(experiment, group)| {
+                    let noted = group
+                        .iter()
+                        .filter(|figure| figure.notes.iter().any(|note| note.starts_with(start)));
+                    (experiment, noted.count())
+                })
+                .filter(|(_, count)| *count > 0)
+                .collect();
+            counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+            let total: usize = counts.iter().map(|(_, count)| count).sum();
+            let what = match total {
+                0 => return None,
+                1 => format!("1 figure {one}"),
+                _ => format!("{total} figures {many}"),
+            };
+            let parts = counts
+                .iter()
+                .map(|(experiment, count)| format!("{experiment} {count}"));
+            let parts: Vec<String> = parts.collect();
+            let text = format!("{what} ({})", parts.join(", "));
+            Some(finding(Severity::Note, "run", text))
+        })
+        .collect()
+}
+
 /// One finding per kind of note that several figures may carry.
 fn noted(about: &str, group: &[&Figure]) -> Vec<Finding> {
     let kinds = [
@@ -275,8 +315,6 @@ fn noted(about: &str, group: &[&Figure]) -> Vec<Finding> {
             "in part or whole from a cache and not from the device",
             Severity::Warning,
         ),
-        ("two modes", ["has", "have"], "two modes", Severity::Note),
-        ("uncertain", ["is", "are"], "uncertain", Severity::Note),
     ];
     kinds
         .into_iter()
@@ -300,10 +338,12 @@ fn noted(about: &str, group: &[&Figure]) -> Vec<Finding> {
 /// One finding per direction in which the experiment's predictions were missed, with candidate
 /// causes.
 fn missed(run: &Run, about: &str, group: &[&Figure]) -> Vec<Finding> {
-    let mut missed: BTreeMap<Verdict, Vec<(&Figure, f64)>> = BTreeMap::new();
+    let mut missed: BTreeMap<Verdict, Vec<Miss>> = BTreeMap::new();
     for figure in group {
-        if let Some((verdict, factor)) = miss(figure) {
-            missed.entry(verdict).or_default().push((figure, factor));
+        // A figure beyond its bound is failed, and told as such.
+        if let Some(miss) = misses::shown(figure).filter(|miss| miss.verdict != Verdict::Impossible)
+        {
+            missed.entry(miss.verdict).or_default().push(miss);
         }
     }
     let judged = group
@@ -316,27 +356,22 @@ fn missed(run: &Run, about: &str, group: &[&Figure]) -> Vec<Finding> {
         .count();
     missed
         .into_iter()
-        .filter_map(|(verdict, mut figures)| {
-            figures.sort_by(|a, b| b.1.total_cmp(&a.1));
-            let (worst, factor) = *figures.first()?;
-            let mut causes: Vec<&str> = Vec::new();
-            for (figure, _) in &figures {
-                for cause in causes::of(run, figure) {
-                    if !causes.contains(&cause) {
-                        causes.push(cause);
-                    }
-                }
-            }
+        .filter_map(|(verdict, mut missed)| {
+            missed.sort_by(|a, b| b.factor.unwrap_or(0.0).total_cmp(&a.factor.unwrap_or(0.0)));
+            let worst = missed.first()?;
+            let causes = causes::of(run, &missed);
             let causes = match causes.is_empty() {
                 true => "nothing in the recorded environment explains it".to_owned(),
                 false => format!("candidate causes: {}", causes.join("; ")),
             };
+            let factor = worst.factor.map_or_else(String::new, |factor| {
+                format!(", {} times the predicted end", digits(factor))
+            });
             let text = format!(
-                "{} of {judged} figures {} (most: {}, {} times the predicted end); {causes}",
-                figures.len(),
-                phrase(verdict, figures.len()),
-                name(worst),
-                digits(factor)
+                "{} of {judged} figures {} (most: {}{factor}); {causes}",
+                missed.len(),
+                phrase(verdict, missed.len()),
+                name(worst.figure),
             );
             Some(finding(Severity::Note, about, text))
         })
@@ -351,27 +386,6 @@ fn phrase(verdict: Verdict, count: usize) -> String {
         _ => "are",
     };
     format!("{verb} {}", verdict.text())
-}
-
-/// How a figure missed its prediction, and by what factor of the nearer end.
-fn miss(figure: &Figure) -> Option<(Verdict, f64)> {
-    let judged = figure.shown_prediction()?;
-    let verdict = judged.verdict?;
-    if matches!(verdict, Verdict::Within | Verdict::Impossible) {
-        return None;
-    }
-    let (range, value) = (judged.prediction.range?, figure.value?);
-    let end = if value > range.high {
-        range.high
-    } else {
-        range.low
-    };
-    let factor = if value > end {
-        value / end
-    } else {
-        end / value
-    };
-    Some((verdict, factor))
 }
 
 /// Case and metric with the value: what a reader needs to find it.

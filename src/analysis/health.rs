@@ -63,7 +63,7 @@ pub(crate) fn reasons(rounds: &[&Round]) -> Vec<(String, usize)> {
 }
 
 /// A reason without its size: the first words that are no number and lead to none.
-fn kind(reason: &str) -> String {
+pub(super) fn kind(reason: &str) -> String {
     let is_number = |word: &&str| {
         let word = word.trim_start_matches(['-', '+', '(']);
         word.starts_with(|letter: char| letter.is_ascii_digit()) || word == "%"

@@ -10,13 +10,15 @@ pub(crate) mod compare;
 mod derived;
 pub(crate) mod discussion;
 mod distribution;
-mod facts;
+pub(crate) mod facts;
 pub(crate) mod figure;
 pub(crate) mod findings;
 pub(crate) mod health;
 pub(crate) mod history;
 mod index;
 mod measured;
+pub(crate) mod misses;
+pub(crate) mod names;
 mod notes;
 #[cfg(test)]
 pub(crate) mod sample;

@@ -316,7 +316,7 @@ fn findings_name_what_a_reader_must_see() {
             "os.syscall",
             "one round does not count: the worker died of signal 9",
         ),
-        (Severity::Note, "os.pipe", "one figure has two modes"),
+        (Severity::Note, "run", "two modes (os.pipe 1"),
         (Severity::Note, "run", "the time budget ended"),
         (
             Severity::Note,

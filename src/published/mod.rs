@@ -18,6 +18,7 @@ pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
 pub(crate) use build::case_of;
 use record::run::Run;
 use table::Report;

@@ -66,6 +66,7 @@ pub(crate) struct Table {
     /// What the report's own estimates rest on, in our words.
     pub because: &'static str,
     /// Whether the score of the laws has them.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the laws' score reads it"))]
     pub scored: bool,
 }
 
@@ -230,6 +231,7 @@ impl Printed {
     }
 
     /// The unit of the metrics that it becomes.
+    #[cfg(test)]
     pub(crate) fn unit(self) -> Unit {
         self.row().1
     }

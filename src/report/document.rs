@@ -54,6 +54,13 @@ pub(crate) enum Block {
     Notes(Vec<(Severity, String)>),
     /// An experiment's manual, in Markdown.
     Manual(String),
+    /// What most readers skip: shown when asked for, where a format can.
+    Folded {
+        /// What is inside.
+        summary: String,
+        /// The blocks.
+        blocks: Vec<Block>,
+    },
 }
 
 /// A table; cells are rendered text.

@@ -82,6 +82,7 @@ fn parts(section: &Section) -> Vec<Part> {
             Block::Notes(_) if is_experiment => (Weight::Remarks, None),
             Block::Notes(_) => (Weight::Findings, None),
             Block::Manual(_) => (Weight::Manual, Some("Manual")),
+            Block::Folded { summary, .. } => (Weight::Reasons, Some(summary.as_str())),
             _ if is_aside => (Weight::Aside, Some(section.heading.as_str())),
             Block::Plot(_) | Block::Grid(_) => (Weight::Plots, Some("Tables and plots")),
             Block::Table(_) if is_experiment => (Weight::Tables, Some("Tables and plots")),
@@ -124,6 +125,7 @@ fn what(block: &Block) -> &'static str {
         Block::Plot(_) | Block::Grid(_) => "plots",
         Block::Notes(_) => "remarks",
         Block::Manual(_) => "the manual",
+        Block::Folded { .. } => "reasons",
     }
 }
 
@@ -146,6 +148,11 @@ fn of_block(block: &Block) -> String {
             .map(|(severity, text)| format!("- **{}** {}\n", severity.text(), escaped(text)))
             .collect(),
         Block::Manual(text) => manual(text),
+        // Its summary is the fold's.
+        Block::Folded { blocks, .. } => {
+            let blocks: Vec<String> = blocks.iter().map(of_block).collect();
+            blocks.join("\n")
+        }
     }
 }
 

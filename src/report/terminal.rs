@@ -16,8 +16,8 @@ pub(crate) struct Look {
     pub(crate) colours: bool,
 }
 
-/// Sections shown last, where they stay in view; a page has them first.
-const LAST: [&str; 2] = ["findings", "score"];
+/// The section shown first: what a reader must not miss. A page leads there from its head.
+const FIRST: &str = "findings";
 
 /// Narrowest layout; a narrower terminal wraps lines itself.
 const LEAST_WIDTH: usize = 60;
@@ -48,9 +48,10 @@ pub(crate) fn render(document: &Document, look: Look) -> String {
     };
     let mut lines = vec![bold(&document.title, look)];
     lines.extend(wrapped(&document.summary, look.width, ""));
-    let is_last = |section: &&Section| LAST.contains(&section.id.as_str());
-    let (last, first): (Vec<&Section>, Vec<&Section>) = document.sections.iter().partition(is_last);
-    for section in first.into_iter().chain(last) {
+    let is_first = |section: &&Section| section.id == FIRST;
+    let (first, rest): (Vec<&Section>, Vec<&Section>) =
+        document.sections.iter().partition(is_first);
+    for section in first.into_iter().chain(rest) {
         lines.extend(of_section(section, look));
     }
     let mut text = String::new();
@@ -84,15 +85,20 @@ fn of_block(block: &Block, look: Look) -> Vec<String> {
         Block::Table(table) => of_table(table, look),
         Block::Plot(plot) => lanes::draw(plot, look.width.min(96) - 2)
             .or_else(|| braille::draw(plot, look.width.min(96) - 2))
-            .map(|lines| lines.into_iter().map(|line| format!("  {line}")).collect())
+            .map(|lines| lines.into_iter().map(drawn).collect())
             .unwrap_or_default(),
         Block::Notes(notes) => notes
             .iter()
             .flat_map(|(severity, text)| note(*severity, text, look))
             .collect(),
-        // Its figures stand in a table.
-        Block::Grid(_) | Block::Manual(_) => Vec::new(),
+        // A matrix's figures stand in a table; what is folded elsewhere has no place here.
+        Block::Grid(_) | Block::Manual(_) | Block::Folded { .. } => Vec::new(),
     }
+}
+
+/// A line of a picture; an empty cell of dots is as wide as a space, and three bytes long.
+fn drawn(line: String) -> String {
+    format!("  {}", line.replace('\u{2800}', " "))
 }
 
 fn key_values(pairs: &[(String, String)], look: Look) -> Vec<String> {

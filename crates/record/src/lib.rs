@@ -11,6 +11,7 @@ pub mod key;
 pub mod metric;
 pub mod quantity;
 pub mod run;
+pub mod shown;
 pub mod unit;
 pub mod view;
 

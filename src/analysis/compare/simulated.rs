@@ -56,6 +56,7 @@ fn planned(experiment: usize) -> PlannedExperiment {
         params: vec![("case".into(), "A case.".into())],
         units: BTreeMap::new(),
         view: View::Table,
+        views: vec![],
         repeat: Repeat::Rounds,
         isolation: Isolation::Shared,
         after: vec![],

@@ -40,8 +40,7 @@
 //! (A. Fog, "The microarchitecture of Intel, AMD and VIA CPUs"; uops.info), not looked up row by row.
 
 use crate::experiment::{
-    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, bounded,
-    unknown,
+    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, bounded, unknown,
 };
 use crate::measure::Bench;
 use crate::predict::cpu::{LoopBody, loop_iteration, taken_branches_bound};

@@ -47,8 +47,7 @@
 //! that are eliminated).
 
 use crate::experiment::{
-    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, predicted,
-    unknown,
+    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, predicted, unknown,
 };
 use crate::measure::{Bench, CoreClock, Windows};
 use crate::predict::Estimate;

@@ -54,7 +54,10 @@
 //! Intel IA-32 and IA-64", Intel 324264. The table of cycles is written from memory of usual values
 //! (A. Fog's instruction tables, uops.info), not looked up row by row.
 
-use crate::experiment::{Card, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip, unknown, ViewCard};
+use crate::experiment::{
+    Card, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip, ViewCard,
+    unknown,
+};
 use crate::host::Arch;
 use crate::measure::Bench;
 use crate::predict::cpu::{CounterRead, counter_clock, counter_read};
@@ -155,9 +158,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    views: &[
-        ViewCard::bars("cost"),
-    ],
+    views: &[ViewCard::bars("cost")],
 };
 
 impl Experiment for ReadClock {

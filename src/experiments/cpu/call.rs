@@ -154,9 +154,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    views: &[
-        ViewCard::line("arguments", "call").each(&["frame"]),
-    ],
+    views: &[ViewCard::line("arguments", "call").each(&["frame"])],
 };
 
 impl Experiment for Call {

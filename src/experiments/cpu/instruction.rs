@@ -66,8 +66,8 @@ mod mispredict;
 mod operations;
 
 use crate::experiment::{
-    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, bounded,
-    unknown, windows_round_cost,
+    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, bounded, unknown,
+    windows_round_cost,
 };
 use crate::host::Arch;
 use crate::measure::Bench;

@@ -168,8 +168,12 @@ static CARD: Card = Card {
     isolation: Isolation::Shared,
     needs: &[],
     views: &[
-        ViewCard::line("threads", "flop_rate").at("thread_count", Unit::Count).each(&["width"]),
-        ViewCard::line("threads", "rate").at("thread_count", Unit::Count).each(&["width"]),
+        ViewCard::line("threads", "flop_rate")
+            .at("thread_count", Unit::Count)
+            .each(&["width"]),
+        ViewCard::line("threads", "rate")
+            .at("thread_count", Unit::Count)
+            .each(&["width"]),
         ViewCard::bars("efficiency").each(&["threads"]),
     ],
 };

@@ -158,9 +158,7 @@ static CARD: Card = Card {
     repeat: Repeat::Once { duration_s: 20.0 },
     isolation: Isolation::Alone,
     needs: &[],
-    views: &[
-        ViewCard::timeline("series").beside(&["core_hz", "taken_share", "steal_share"]),
-    ],
+    views: &[ViewCard::timeline("series").beside(&["core_hz", "taken_share", "steal_share"])],
 };
 
 impl Experiment for Sustained {

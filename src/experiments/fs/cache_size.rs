@@ -236,9 +236,11 @@ static CARD: Card = Card {
     repeat: Repeat::Sweep,
     isolation: Isolation::Shared,
     needs: &[Need::Directory],
-    views: &[
-        ViewCard::line("size", "latency_per_block").at("file", Unit::B).beside(&["residency", "missed"]).marks(&["knee"]).log_y(),
-    ],
+    views: &[ViewCard::line("size", "latency_per_block")
+        .at("file", Unit::B)
+        .beside(&["residency", "missed"])
+        .marks(&["knee"])
+        .log_y()],
 };
 
 impl Experiment for CacheSize {

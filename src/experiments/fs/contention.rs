@@ -223,9 +223,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[Need::Directory],
-    views: &[
-        ViewCard::line("competitors", "latency").beside(&["bandwidth", "fairness"]),
-    ],
+    views: &[ViewCard::line("competitors", "latency").beside(&["bandwidth", "fairness"])],
 };
 
 impl Experiment for Contention {

@@ -282,9 +282,21 @@ static CARD: Card = Card {
     isolation: Isolation::Shared,
     needs: &[],
     views: &[
-        ViewCard::line("block", "bandwidth").beside(&["latency"]).only(&[("engine", &["psync"]), ("threads", &["1"])]).log().each(&["op", "pattern"]),
-        ViewCard::line("threads", "bandwidth").beside(&["latency"]).only(&[("engine", &["psync"])]).log().each(&["op", "pattern", "block"]),
-        ViewCard::line("depth", "iops").beside(&["latency", "cpu"]).only(&[("engine", &["io_uring"])]).log().each(&["op", "pattern"]),
+        ViewCard::line("block", "bandwidth")
+            .beside(&["latency"])
+            .only(&[("engine", &["psync"]), ("threads", &["1"])])
+            .log()
+            .each(&["op", "pattern"]),
+        ViewCard::line("threads", "bandwidth")
+            .beside(&["latency"])
+            .only(&[("engine", &["psync"])])
+            .log()
+            .each(&["op", "pattern", "block"]),
+        ViewCard::line("depth", "iops")
+            .beside(&["latency", "cpu"])
+            .only(&[("engine", &["io_uring"])])
+            .log()
+            .each(&["op", "pattern"]),
     ],
 };
 

@@ -209,9 +209,10 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[Need::Directory],
-    views: &[
-        ViewCard::line("size", "latency_per_block").beside(&["bandwidth"]).log().each(&["pattern"]),
-    ],
+    views: &[ViewCard::line("size", "latency_per_block")
+        .beside(&["bandwidth"])
+        .log()
+        .each(&["pattern"])],
 };
 
 impl Experiment for Read {

@@ -239,9 +239,10 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    views: &[
-        ViewCard::line("size", "latency_per_block").beside(&["bandwidth"]).log().each(&["pattern"]),
-    ],
+    views: &[ViewCard::line("size", "latency_per_block")
+        .beside(&["bandwidth"])
+        .log()
+        .each(&["pattern"])],
 };
 
 impl Experiment for Remote {

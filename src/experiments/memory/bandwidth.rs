@@ -264,9 +264,26 @@ static CARD: Card = Card {
     isolation: Isolation::Shared,
     needs: &[],
     views: &[
-        ViewCard::line("threads", "bandwidth").at("thread_count", Unit::Count).only(&[("level", &["DRAM"]), ("access", &["every"]), ("width", &["vector"])]).each(&["stores"]),
-        ViewCard::line("level", "bandwidth").at("footprint_total", Unit::B).only(&[("stores", &["regular"]), ("access", &["every"]), ("width", &["vector"])]).each(&["threads"]).log(),
-        ViewCard::bars("bandwidth").only(&[("level", &["DRAM"])]).each(&["threads"]),
+        ViewCard::line("threads", "bandwidth")
+            .at("thread_count", Unit::Count)
+            .only(&[
+                ("level", &["DRAM"]),
+                ("access", &["every"]),
+                ("width", &["vector"]),
+            ])
+            .each(&["stores"]),
+        ViewCard::line("level", "bandwidth")
+            .at("footprint_total", Unit::B)
+            .only(&[
+                ("stores", &["regular"]),
+                ("access", &["every"]),
+                ("width", &["vector"]),
+            ])
+            .each(&["threads"])
+            .log(),
+        ViewCard::bars("bandwidth")
+            .only(&[("level", &["DRAM"])])
+            .each(&["threads"]),
     ],
 };
 

@@ -112,7 +112,9 @@ mod major;
 mod minor;
 mod predicted;
 
-use crate::experiment::{Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard};
+use crate::experiment::{
+    Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard,
+};
 use crate::experiments::device;
 use crate::measure::Bench;
 use crate::predict::device::is_virtual;
@@ -273,9 +275,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    views: &[
-        ViewCard::bars("latency"),
-    ],
+    views: &[ViewCard::bars("latency")],
 };
 
 impl Experiment for Fault {

@@ -298,10 +298,27 @@ static CARD: Card = Card {
     isolation: Isolation::Shared,
     needs: &[],
     views: &[
-        ViewCard::line("footprint", "latency").only(&[("pattern", &["random"]), ("load", &["pointer"])]).marks(&["level_size"]).log(),
-        ViewCard::line("footprint", "latency").only(&[("stride", &["64"]), ("load", &["pointer"]), ("pages", &["huge"])]).log(),
-        ViewCard::line("footprint", "latency").only(&[("pattern", &["forward", "backward"]), ("load", &["pointer"])]).each(&["pattern", "pages"]).log(),
-        ViewCard::line("footprint", "latency").only(&[("pattern", &["random"]), ("pages", &["huge"])]).log(),
+        ViewCard::line("footprint", "latency")
+            .only(&[("pattern", &["random"]), ("load", &["pointer"])])
+            .marks(&["level_size"])
+            .log(),
+        ViewCard::line("footprint", "latency")
+            .only(&[
+                ("stride", &["64"]),
+                ("load", &["pointer"]),
+                ("pages", &["huge"]),
+            ])
+            .log(),
+        ViewCard::line("footprint", "latency")
+            .only(&[
+                ("pattern", &["forward", "backward"]),
+                ("load", &["pointer"]),
+            ])
+            .each(&["pattern", "pages"])
+            .log(),
+        ViewCard::line("footprint", "latency")
+            .only(&[("pattern", &["random"]), ("pages", &["huge"])])
+            .log(),
     ],
 };
 

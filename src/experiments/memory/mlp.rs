@@ -155,9 +155,9 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    views: &[
-        ViewCard::line("chains", "load_time").beside(&["parallelism"]).log(),
-    ],
+    views: &[ViewCard::line("chains", "load_time")
+        .beside(&["parallelism"])
+        .log()],
 };
 
 impl Experiment for Mlp {

@@ -117,7 +117,10 @@ mod socket;
 mod steady;
 mod transfers;
 
-use crate::experiment::{Card, DerivedValue, Domain, Experiment, FAR_PARAM, Known, Offer, Param, Params, Role, Site, Skip, ViewCard};
+use crate::experiment::{
+    Card, DerivedValue, Domain, Experiment, FAR_PARAM, Known, Offer, Param, Params, Role, Site,
+    Skip, ViewCard,
+};
 use crate::experiments::net::ends::{Dial, Door};
 use crate::experiments::net::place;
 use crate::measure::{Bench, FarEnd};
@@ -302,8 +305,13 @@ static CARD: Card = Card {
     isolation: Isolation::Shared,
     needs: &[],
     views: &[
-        ViewCard::line("message", "bandwidth").only(&[("transfer", &["steady"])]).log().each(&["far", "ends"]),
-        ViewCard::line("streams", "bandwidth").only(&[("transfer", &["steady"])]).each(&["far", "ends", "message"]),
+        ViewCard::line("message", "bandwidth")
+            .only(&[("transfer", &["steady"])])
+            .log()
+            .each(&["far", "ends"]),
+        ViewCard::line("streams", "bandwidth")
+            .only(&[("transfer", &["steady"])])
+            .each(&["far", "ends", "message"]),
     ],
 };
 

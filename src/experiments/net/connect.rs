@@ -113,7 +113,10 @@ mod rounds;
 mod sources;
 mod talk;
 
-use crate::experiment::{Card, Domain, Experiment, FAR_PARAM, Known, Offer, Param, Params, Role, Site, Skip, unknown, ViewCard};
+use crate::experiment::{
+    Card, Domain, Experiment, FAR_PARAM, Known, Offer, Param, Params, Role, Site, Skip, ViewCard,
+    unknown,
+};
 use crate::experiments::net::ends::{Dial, Door};
 use crate::experiments::net::place;
 use crate::host::ports;
@@ -248,9 +251,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    views: &[
-        ViewCard::bars("connect").each(&["far"]),
-    ],
+    views: &[ViewCard::bars("connect").each(&["far"])],
 };
 
 impl Experiment for Connect {

@@ -71,7 +71,10 @@ mod near;
 mod tests;
 mod traffic;
 
-use crate::experiment::{Card, DerivedValue, Domain, Experiment, FAR, FAR_PARAM, Known, Offer, Param, Params, Preset, Role, Site, Skip, unknown, ViewCard};
+use crate::experiment::{
+    Card, DerivedValue, Domain, Experiment, FAR, FAR_PARAM, Known, Offer, Param, Params, Preset,
+    Role, Site, Skip, ViewCard, unknown,
+};
 use crate::experiments::net::ends::{Dial, Door};
 use crate::experiments::net::place::{self, OTHER_CPU, SAME_CPU, TWO_HOSTS};
 use crate::measure::{Bench, FarEnd};
@@ -215,9 +218,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    views: &[
-        ViewCard::bars("round_trip").each(&["far"]),
-    ],
+    views: &[ViewCard::bars("round_trip").each(&["far"])],
 };
 
 /// Which way the traffic goes.

@@ -75,7 +75,10 @@
 
 mod measured;
 
-use crate::experiment::{Card, DerivedValue, Domain, Experiment, FAR_PARAM, Known, LOOPBACK, Offer, Param, Params, Preset, Role, Site, Skip, windows_round_cost, ViewCard};
+use crate::experiment::{
+    Card, DerivedValue, Domain, Experiment, FAR_PARAM, Known, LOOPBACK, Offer, Param, Params,
+    Preset, Role, Site, Skip, ViewCard, windows_round_cost,
+};
 use crate::host::net::Echoes;
 use crate::measure::Bench;
 use crate::predict::net::ping::{self as law, Arrivals};
@@ -191,9 +194,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    views: &[
-        ViewCard::bars("round_trip").each(&["far"]),
-    ],
+    views: &[ViewCard::bars("round_trip").each(&["far"])],
 };
 
 impl Experiment for Ping {

@@ -87,7 +87,10 @@ mod schedule;
 #[cfg(test)]
 mod tests;
 
-use crate::experiment::{Card, Domain, Experiment, FAR_PARAM, Known, Offer, Param, Params, Role, Site, Skip, unknown, ViewCard};
+use crate::experiment::{
+    Card, Domain, Experiment, FAR_PARAM, Known, Offer, Param, Params, Role, Site, Skip, ViewCard,
+    unknown,
+};
 use crate::experiments::net::ends::{Dial, Door};
 use crate::experiments::net::place;
 use crate::measure::{Bench, FarEnd};
@@ -243,7 +246,9 @@ static CARD: Card = Card {
     isolation: Isolation::Shared,
     needs: &[],
     views: &[
-        ViewCard::curve("load", "rate", "response").log_y().each(&["far"]),
+        ViewCard::curve("load", "rate", "response")
+            .log_y()
+            .each(&["far"]),
         ViewCard::line("load", "response").log_y().each(&["far"]),
     ],
 };

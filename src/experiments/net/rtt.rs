@@ -92,7 +92,10 @@ mod fresh;
 mod tests;
 mod trip;
 
-use crate::experiment::{Card, Domain, Experiment, FAR_PARAM, Known, Offer, Param, Params, Role, Site, Skip, unknown, ViewCard};
+use crate::experiment::{
+    Card, Domain, Experiment, FAR_PARAM, Known, Offer, Param, Params, Role, Site, Skip, ViewCard,
+    unknown,
+};
 use crate::experiments::net::ends::{Dial, Door, Line, PATIENCE};
 use crate::experiments::net::place;
 use crate::experiments::net::usage::Usage;
@@ -211,8 +214,24 @@ static CARD: Card = Card {
     isolation: Isolation::Shared,
     needs: &[],
     views: &[
-        ViewCard::line("message", "round_trip").only(&[("connections", &["1"]), ("receiver", &["blocking"]), ("arrivals", &["saturated"]), ("exchange", &["echo"])]).log().each(&["far", "ends"]),
-        ViewCard::line("connections", "round_trip").only(&[("message", &["64"]), ("receiver", &["blocking"]), ("arrivals", &["saturated"]), ("exchange", &["echo"])]).log_y().each(&["far", "ends"]),
+        ViewCard::line("message", "round_trip")
+            .only(&[
+                ("connections", &["1"]),
+                ("receiver", &["blocking"]),
+                ("arrivals", &["saturated"]),
+                ("exchange", &["echo"]),
+            ])
+            .log()
+            .each(&["far", "ends"]),
+        ViewCard::line("connections", "round_trip")
+            .only(&[
+                ("message", &["64"]),
+                ("receiver", &["blocking"]),
+                ("arrivals", &["saturated"]),
+                ("exchange", &["echo"]),
+            ])
+            .log_y()
+            .each(&["far", "ends"]),
         ViewCard::bars("round_trip").each(&["far", "message"]),
     ],
 };

@@ -145,10 +145,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[Need::TwoCpus],
-    views: &[
-        ViewCard::bars("lost"),
-        ViewCard::bars("longest_gap"),
-    ],
+    views: &[ViewCard::bars("lost"), ViewCard::bars("longest_gap")],
 };
 
 impl Experiment for All {

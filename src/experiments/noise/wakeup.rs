@@ -87,7 +87,9 @@ mod hold;
 mod load;
 mod plan;
 
-use crate::experiment::{Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard};
+use crate::experiment::{
+    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard,
+};
 use crate::measure::Bench;
 use crate::predict::noise::wakeup as law;
 use anyhow::{Context, Result, bail, ensure};
@@ -201,9 +203,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    views: &[
-        ViewCard::bars("latency").each(&["spacing"]),
-    ],
+    views: &[ViewCard::bars("latency").each(&["spacing"])],
 };
 
 impl Experiment for Wakeups {

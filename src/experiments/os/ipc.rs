@@ -86,7 +86,9 @@ mod cases;
 mod party;
 mod peer;
 
-use crate::experiment::{Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, unknown, ViewCard};
+use crate::experiment::{
+    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, unknown,
+};
 use crate::experiments::pair;
 use crate::measure::{Bench, Timer, Turn, Turns, abba};
 use crate::predict::Estimate;

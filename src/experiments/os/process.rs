@@ -238,9 +238,9 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    views: &[
-        ViewCard::line("resident", "reaped").beside(&["return"]).log(),
-    ],
+    views: &[ViewCard::line("resident", "reaped")
+        .beside(&["return"])
+        .log()],
 };
 
 impl Experiment for Process {

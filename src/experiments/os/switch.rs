@@ -95,7 +95,10 @@ mod timing;
 mod token;
 
 use super::super::pair;
-use crate::experiment::{Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip, shared_round_cost, unknown, ViewCard};
+use crate::experiment::{
+    Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip,
+    ViewCard, shared_round_cost, unknown,
+};
 use crate::host::refused;
 use crate::measure::{Bench, Clock};
 use crate::predict::Estimate;
@@ -226,8 +229,11 @@ static CARD: Card = Card {
     isolation: Isolation::Shared,
     needs: &[],
     views: &[
-        ViewCard::bars("switch").only(&[("via", &["pipe", "futex", "eventfd", "yield", "first_run"])]),
-        ViewCard::line("size", "switch").only(&[("via", &["ring"])]).log_x(),
+        ViewCard::bars("switch")
+            .only(&[("via", &["pipe", "futex", "eventfd", "yield", "first_run"])]),
+        ViewCard::line("size", "switch")
+            .only(&[("via", &["ring"])])
+            .log_x(),
     ],
 };
 

@@ -169,9 +169,7 @@ static CARD: Card = Card {
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
     needs: &[],
-    views: &[
-        ViewCard::bars("latency"),
-    ],
+    views: &[ViewCard::bars("latency")],
 };
 
 impl Experiment for Syscall {

@@ -21,8 +21,7 @@
 //! DESIGN §4.2.
 
 use crate::experiment::{
-    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, predicted,
-    unknown,
+    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, predicted, unknown,
 };
 use crate::measure::Bench;
 use anyhow::{Result, anyhow, bail};

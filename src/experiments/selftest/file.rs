@@ -20,8 +20,7 @@
 //! DESIGN §3, §6.
 
 use crate::experiment::{
-    Card, Domain, Experiment, Known, Need, Offer, Param, Params, Role, Site, Skip,
-    predicted,
+    Card, Domain, Experiment, Known, Need, Offer, Param, Params, Role, Site, Skip, predicted,
 };
 use crate::measure::Bench;
 use anyhow::{Context, Result, ensure};

@@ -1,11 +1,12 @@
 //! One experiment's section: question, table, plot, discussion.
 
-use super::{groups, matrix, plots, spans};
-use crate::analysis::causes;
-use crate::analysis::figure::{Figure, Judged};
-use crate::analysis::findings::Severity;
+use super::remarks::{self, Told};
+use super::{groups, matrix, plots, reasons, spans};
+use crate::analysis::discussion;
+use crate::analysis::figure::Figure;
+use crate::analysis::names::Names;
 use crate::analysis::verdict::Verdict;
-use crate::report::document::{Audience, Block, Cell, Column, Row, Section, Table, Tone};
+use crate::report::document::{Audience, Block, Cell, Column, Row, Section, Shape, Table, Tone};
 use crate::report::values;
 use record::event::{Ending, PlannedExperiment};
 use record::key::Value;
@@ -15,14 +16,28 @@ use record::view::View;
 /// Rows above which a ladder's table is thinned where room is short.
 pub(super) const MANY_ROWS: usize = 24;
 
-/// More notes of one kind than this are told as one.
-const FOLDED_FROM: usize = 5;
+/// Lines of a plot that can be told apart without a legend.
+const MOST_LINES: usize = 4;
+
+/// Notes of an experiment where room is short.
+const MOST_NOTES: usize = 4;
+
+/// Letters that a method in brief has at most, if its first sentence has no more.
+const BRIEF: usize = 320;
 
 /// The section of an experiment and its figures.
 pub(crate) fn section(run: &Run, planned: &PlannedExperiment, figures: &[&Figure]) -> Section {
     let mut blocks = Vec::new();
-    if let Some(question) = question(&planned.manual) {
-        blocks.push((Audience::Page, Block::Paragraph(question)));
+    let mut add = |audience, block| blocks.push((audience, block));
+    if let Some(question) = under(&planned.manual, "Question") {
+        add(Audience::Page, Block::Paragraph(question));
+    }
+    if let Some(method) = under(&planned.manual, "Method") {
+        let brief = format!("Method in brief: {}", first_sentences(&method));
+        add(Audience::Page, Block::Paragraph(brief));
+    }
+    if !planned.manual.is_empty() {
+        add(Audience::Page, Block::Manual(planned.manual.clone()));
     }
     if let Some(absence) = &planned.skipped {
         let needed = absence
@@ -30,59 +45,11 @@ pub(crate) fn section(run: &Run, planned: &PlannedExperiment, figures: &[&Figure
             .as_ref()
             .map_or_else(String::new, |needed| format!(" (needs {needed})"));
         let text = format!("Skipped: {}{needed}.", absence.reason);
-        blocks.push((Audience::Everyone, Block::Paragraph(text)));
+        add(Audience::Everyone, Block::Paragraph(text));
     } else {
-        let shown = plots::Shown {
-            name: "",
-            run,
-            planned,
-            figures,
-        };
-        for (at, block) in plots::of_experiment(&[shown]).into_iter().enumerate() {
-            // A terminal has room for the most telling one.
-            let audience = if at == 0 {
-                Audience::Everyone
-            } else {
-                Audience::Page
-            };
-            blocks.push((audience, block));
+        for (audience, block) in results(run, planned, figures) {
+            add(audience, block);
         }
-        for view in planned.all_views() {
-            if let View::Spans { table, .. } = view {
-                let tables = spans::tables(run, planned, table).into_iter();
-                blocks.extend(tables.map(|table| (Audience::Everyone, Block::Table(table))));
-            }
-        }
-        blocks.extend(
-            tables(planned, figures)
-                .into_iter()
-                .map(|(audience, table)| (audience, Block::Table(table))),
-        );
-        let absent = absent(figures);
-        if !absent.is_empty() {
-            blocks.push((Audience::Everyone, Block::Notes(absent)));
-        }
-        let notes = discussion(run, figures);
-        if !notes.is_empty() {
-            blocks.push((Audience::Page, Block::Subheading("Discussion".to_owned())));
-            blocks.push((Audience::Page, Block::Notes(notes)));
-        }
-        // What happened, and who did it, is the result of an experiment whose view are spans.
-        let told = told(figures);
-        if matches!(planned.view, View::Spans { .. }) && !told.is_empty() {
-            blocks.push((Audience::Terminal, Block::Notes(told)));
-        }
-        let because = predictions(figures);
-        if !because.is_empty() {
-            blocks.push((
-                Audience::Page,
-                Block::Subheading("What the predictions rest on".to_owned()),
-            ));
-            blocks.push((Audience::Page, Block::Notes(because)));
-        }
-    }
-    if !planned.manual.is_empty() {
-        blocks.push((Audience::Page, Block::Manual(planned.manual.clone())));
     }
     Section {
         id: planned.id.clone(),
@@ -91,23 +58,121 @@ pub(crate) fn section(run: &Run, planned: &PlannedExperiment, figures: &[&Figure
     }
 }
 
-/// The text under the manual's heading `Question`.
-fn question(manual: &str) -> Option<String> {
+/// Prediction, plots, tables, discussion. Where room is short the discussion comes first.
+fn results(run: &Run, planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<(Audience, Block)> {
+    let names = Names::of(planned, figures);
+    let told = Told {
+        planned,
+        names: &names,
+        figures,
+    };
+    let sentences = discussion::sentences(run, planned, figures);
+    let discussion = (!sentences.is_empty()).then(|| Block::Paragraph(sentences.join(" ")));
+    let mut blocks = Vec::new();
+    blocks.extend(discussion.clone().map(|block| (Audience::Terminal, block)));
+    let reasons = reasons::block(planned, &names, figures);
+    blocks.extend(reasons.map(|block| (Audience::Page, block)));
+    let shown = plots::Shown {
+        name: "",
+        run,
+        planned,
+        figures,
+    };
+    for (at, block) in plots::of_experiment(&[shown]).into_iter().enumerate() {
+        blocks.push((plot_for(at, &block), block));
+    }
+    for view in planned.all_views() {
+        if let View::Spans { table, .. } = view {
+            let tables = spans::tables(run, planned, table).into_iter();
+            // Of what happened one after another, the first table shows how; the page has all.
+            blocks.extend(tables.enumerate().map(|(at, table)| {
+                let audience = if at == 0 {
+                    Audience::Everyone
+                } else {
+                    Audience::Page
+                };
+                (audience, Block::Table(table))
+            }));
+        }
+    }
+    blocks.extend(
+        tables(planned, &names, figures)
+            .into_iter()
+            .map(|(audience, table)| (audience, Block::Table(table))),
+    );
+    let absent = remarks::absent(told);
+    if !absent.is_empty() {
+        blocks.push((Audience::Everyone, Block::Notes(absent)));
+    }
+    if let Some(discussion) = discussion {
+        blocks.push((Audience::Page, Block::Subheading("Discussion".to_owned())));
+        blocks.push((Audience::Page, discussion));
+    }
+    let remarks = remarks::of_figures(told);
+    if !remarks.is_empty() {
+        blocks.push((Audience::Page, Block::Notes(remarks)));
+    }
+    // What happened, and who did it, is the result of an experiment whose view are spans.
+    let mut noted = remarks::of_experiment(told);
+    noted.truncate(MOST_NOTES);
+    if matches!(planned.view, View::Spans { .. }) && !noted.is_empty() {
+        blocks.push((Audience::Terminal, Block::Notes(noted)));
+    }
+    blocks
+}
+
+/// Who sees a plot: a terminal, without a legend, has room for one of a few lines.
+fn plot_for(at: usize, block: &Block) -> Audience {
+    let Block::Plot(plot) = block else {
+        return Audience::Everyone;
+    };
+    let lines = plot
+        .series
+        .iter()
+        .filter(|series| matches!(series.shape, Shape::Line | Shape::Dots));
+    match at == 0 && lines.count() <= MOST_LINES {
+        true => Audience::Everyone,
+        false => Audience::Page,
+    }
+}
+
+/// The first paragraph under a heading of the manual.
+fn under(manual: &str, heading: &str) -> Option<String> {
     let mut lines = manual.lines().skip_while(|line| {
-        !(line.starts_with('#') && line.trim_start_matches('#').trim() == "Question")
+        !(line.starts_with('#') && line.trim_start_matches('#').trim() == heading)
     });
     lines.next()?;
     let text: Vec<&str> = lines
-        .take_while(|line| !line.starts_with('#'))
         .map(str::trim)
-        .filter(|line| !line.is_empty())
+        .skip_while(|line| line.is_empty())
+        .take_while(|line| !line.is_empty() && !line.starts_with(['#', '-', '*']))
         .collect();
-    (!text.is_empty()).then(|| text.join(" "))
+    // A paragraph has no markup.
+    (!text.is_empty()).then(|| text.join(" ").replace('`', "").replace("**", ""))
 }
 
-/// A table per metric class: measured cases first, derived figures in their own table. What was
-/// skipped stands below them, with its reason.
-fn tables(planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<(Audience, Table)> {
+/// As many of the first sentences as are short, at least one.
+fn first_sentences(text: &str) -> String {
+    let mut end = text.len();
+    for (at, _) in text.match_indices(". ") {
+        if at < BRIEF || end == text.len() {
+            end = at + 1;
+        }
+    }
+    let brief = text[..end].trim_end_matches([':', ';']);
+    match brief.ends_with('.') {
+        true => brief.to_owned(),
+        false => format!("{brief}."),
+    }
+}
+
+/// A table per metric class: measured cases first, derived figures in their own table; short ones for
+/// the terminal. What was skipped stands below them, with its reason.
+fn tables(
+    planned: &PlannedExperiment,
+    names: &Names,
+    figures: &[&Figure],
+) -> Vec<(Audience, Table)> {
     let is_derived = |figure: &Figure| figure.metric.as_ref().is_some_and(|metric| metric.derived);
     let (derived, measured): (Vec<&Figure>, Vec<&Figure>) = figures
         .iter()
@@ -129,31 +194,25 @@ fn tables(planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<(Audience, Ta
             tables.extend(matrix.into_iter().map(|table| (Audience::Everyone, table)));
         }
     }
-    for alike in by_parameters(&measured) {
-        let whole = table(planned, &alike, "Measured");
-        match groups::tables(planned, &alike) {
-            None => tables.push((Audience::Everyone, whole)),
-            Some(short) => {
-                tables.push((Audience::Page, whole));
-                tables.extend(short.into_iter().map(|table| (Audience::Terminal, table)));
-            }
-        }
-    }
     // Only of a published machine.
     let all_derived = planned.metrics.iter().all(|metric| metric.derived);
-    let what = match all_derived {
+    let derived_are = match all_derived {
         true => "As the report prints them",
         false => "Derived from several cases",
     };
-    for alike in by_parameters(&derived) {
-        let table = table(planned, &alike, what);
-        tables.push((Audience::Everyone, table));
+    for (figures, what) in [(measured, "Measured"), (derived, derived_are)] {
+        let whole = by_parameters(&figures)
+            .into_iter()
+            .map(|alike| (Audience::Page, table(planned, &alike, what)));
+        tables.extend(whole);
+        let short = groups::tables(planned, names, &figures, what).into_iter();
+        tables.extend(short.map(|table| (Audience::Terminal, table)));
     }
     tables
 }
 
 /// Figures in groups whose cases have the same parameters, so that no table has empty columns.
-fn by_parameters<'figures>(figures: &[&'figures Figure]) -> Vec<Vec<&'figures Figure>> {
+pub(super) fn by_parameters<'figures>(figures: &[&'figures Figure]) -> Vec<Vec<&'figures Figure>> {
     let names = |figure: &Figure| -> Vec<String> {
         figure.case.0.iter().map(|(name, _)| name.clone()).collect()
     };
@@ -332,185 +391,4 @@ fn is_spare(planned: &PlannedExperiment, rows: usize, figure: &Figure) -> bool {
             .shown_prediction()
             .is_none_or(|judged| judged.verdict == Some(Verdict::Within));
     rows > MANY_ROWS && is_odd && is_fine
-}
-
-/// What has no figure, and why.
-fn absent(figures: &[&Figure]) -> Vec<(Severity, String)> {
-    let absent = figures.iter().filter_map(|figure| {
-        let (word, severity) = match figure.outcome {
-            Ending::Measured => return None,
-            Ending::Skipped => ("skipped", Severity::Note),
-            Ending::Failed => ("failed", Severity::Error),
-        };
-        let reason = figure.reason.as_deref().unwrap_or("no reason was given");
-        let needed = figure.needed.as_ref();
-        let needed = needed.map_or_else(String::new, |needed| format!("; it needs {needed}"));
-        let text = format!("{}: {word}: {reason}{needed}.", name(figure));
-        Some((severity, text))
-    });
-    merged(absent.collect())
-}
-
-/// Verdicts with candidate causes, and what else a reader must know of single figures.
-fn discussion(run: &Run, figures: &[&Figure]) -> Vec<(Severity, String)> {
-    let mut notes: Vec<(Severity, String)> = Vec::new();
-    for figure in figures {
-        let name = name(figure);
-        let causes = causes::of(run, figure);
-        if let Some(verdict) = missed(figure) {
-            let causes = match (run.header.is_published(), causes.is_empty()) {
-                (true, _) => String::new(),
-                (false, true) => "; nothing in the recorded environment explains it".to_owned(),
-                (false, false) => format!("; candidate causes: {}", causes.join("; ")),
-            };
-            notes.push((
-                Severity::Note,
-                format!("{name}: {}{causes}.", verdict.text()),
-            ));
-        }
-        for note in &figure.notes {
-            let severity = match note.starts_with("disturbed:") || note.starts_with("suspicious") {
-                true => Severity::Warning,
-                false => Severity::Note,
-            };
-            notes.push((severity, format!("{name}: {note}.")));
-        }
-        let efficiency = figure.bound.as_ref().zip(figure.value);
-        if let Some((check, efficiency)) =
-            efficiency.and_then(|(check, value)| Some((check, check.efficiency(value)?)))
-        {
-            let text = format!(
-                "{name}: {} of the bound ({}).",
-                values::percent(efficiency),
-                check.rule.rule
-            );
-            notes.push((Severity::Note, text));
-        }
-    }
-    merged(folded(notes))
-}
-
-/// What statistics say of very many figures, each with numbers of its own, is told once.
-fn folded(notes: Vec<(Severity, String)>) -> Vec<(Severity, String)> {
-    const KINDS: [(&str, &str); 2] = [
-        (
-            "disturbed: ",
-            "disturbed: too many of their rounds were to leave these out",
-        ),
-        ("two modes: ", "two modes"),
-    ];
-    let kind_of = |text: &str| {
-        let rest = text.split_once(": ").map_or("", |(_, rest)| rest);
-        KINDS.iter().position(|(start, _)| rest.starts_with(start))
-    };
-    let counts = [0, 1].map(|kind| {
-        let alike = notes.iter().filter(|(_, text)| kind_of(text) == Some(kind));
-        alike.count()
-    });
-    let fold = |(severity, text): (Severity, String)| match kind_of(&text) {
-        Some(kind) if counts[kind] > FOLDED_FROM => {
-            let name = text.split_once(": ").map_or("", |(name, _)| name);
-            let words = KINDS[kind].1;
-            let text =
-                format!("{name}: {words}; each one's numbers are in `plumb report --format json`.");
-            (severity, text)
-        }
-        _ => (severity, text),
-    };
-    notes.into_iter().map(fold).collect()
-}
-
-/// What the experiment itself noted, without what statistics say of single figures.
-fn told(figures: &[&Figure]) -> Vec<(Severity, String)> {
-    let told = figures.iter().flat_map(|figure| {
-        let name = name(figure);
-        let texts = figure.told.iter();
-        texts.map(move |note| (Severity::Note, format!("{name}: {note}.")))
-    });
-    merged(told.collect())
-}
-
-/// Texts that differ only in the figure's name are told once, with all names.
-fn merged(notes: Vec<(Severity, String)>) -> Vec<(Severity, String)> {
-    let mut groups: Vec<(Severity, String, Vec<String>)> = Vec::new();
-    for (severity, text) in notes {
-        let (name, rest) = text.split_once(": ").unwrap_or(("", &text));
-        match groups
-            .iter_mut()
-            .find(|(other, have, _)| *other == severity && have == rest)
-        {
-            Some((.., names)) => names.push(name.to_owned()),
-            None => groups.push((severity, rest.to_owned(), vec![name.to_owned()])),
-        }
-    }
-    groups.sort_by_key(|(severity, ..)| *severity);
-    let texts = groups.into_iter().map(|(severity, rest, names)| {
-        let names = match names.as_slice() {
-            [first, .., last] if names.len() > 4 => {
-                format!("{first} … {last} ({} figures)", names.len())
-            }
-            _ => names.join("; "),
-        };
-        (severity, format!("{names}: {rest}"))
-    });
-    texts.collect()
-}
-
-fn missed(figure: &Figure) -> Option<Verdict> {
-    let verdict = figure.shown_prediction()?.verdict?;
-    (!matches!(verdict, Verdict::Within | Verdict::Impossible)).then_some(verdict)
-}
-
-/// Why each prediction was made, told once for all figures that share the reason.
-fn predictions(figures: &[&Figure]) -> Vec<(Severity, String)> {
-    let mut notes = Vec::new();
-    for figure in figures {
-        let mut of = |judged: &Option<Judged>, kind: &str| {
-            if let Some(judged) = judged {
-                let because = judged.prediction.because.trim_end_matches('.');
-                notes.push((
-                    Severity::Note,
-                    format!("{}{kind}: {because}.", name(figure)),
-                ));
-            }
-        };
-        of(&figure.prior, "");
-        of(&figure.derived, " (from earlier figures)");
-    }
-    merged(notes)
-}
-
-/// Case and metric, without the experiment.
-fn name(figure: &Figure) -> String {
-    let case = figure.case.to_string();
-    match (&figure.metric, case.is_empty()) {
-        (Some(metric), true) => metric.name.to_string(),
-        (Some(metric), false) => format!("{case} {}", metric.name),
-        (None, true) => figure.experiment.clone(),
-        (None, false) => case,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{FOLDED_FROM, folded, merged};
-    use crate::analysis::findings::Severity;
-
-    #[test]
-    fn very_many_notes_of_a_kind_are_one_and_few_keep_their_numbers() {
-        let notes = |count: usize| -> Vec<(Severity, String)> {
-            let note = |at| {
-                let text = format!("size={at} latency: disturbed: 7 of 12 rounds; alone {at} ns.");
-                (Severity::Warning, text)
-            };
-            (0..count).map(note).collect()
-        };
-        assert_eq!(merged(folded(notes(FOLDED_FROM))).len(), FOLDED_FROM);
-        let mut many = notes(FOLDED_FROM + 1);
-        many.push((Severity::Note, "size=1 latency: cache: 3 %.".to_owned()));
-        let told = merged(folded(many));
-        assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[0].1.contains("(6 figures): disturbed: "), "{told:?}");
-        assert!(told[1].1.ends_with("cache: 3 %."), "{told:?}");
-    }
 }

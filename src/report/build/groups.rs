@@ -1,187 +1,319 @@
-//! Long line tables where room is short: a table for each long ladder, one row for each short line.
+//! Tables where room is short: a row for each case, or for each line of cases where there are many,
+//! with a column for each of the first metrics.
 
-use super::experiment::{MANY_ROWS, table};
+use super::experiment::{by_parameters, table};
 use crate::analysis::figure::Figure;
+use crate::analysis::names::{Names, words};
 use crate::analysis::verdict::Verdict;
 use crate::report::document::{Cell, Column, Row, Table, Tone};
 use crate::report::values;
 use record::event::{Ending, PlannedExperiment, Range};
 use record::key::{CaseId, Value};
-use record::quantity::render;
-use record::unit::Unit;
 use record::view::View;
 
 /// Metrics that have a column: more do not fit where room is short.
-const MOST_METRICS: usize = 3;
+const MOST_METRICS: usize = 4;
 
-/// The figures of one line: a metric of cases that differ only in the parameter along it.
-struct Group<'figures> {
-    rest: CaseId,
-    metric: String,
-    figures: Vec<&'figures Figure>,
-}
+/// Cases that have a row each; more are told by line.
+const MOST_ROWS: usize = 12;
 
-/// Short forms of an experiment's table of measured figures; nothing where the table is short, or
-/// is not about lines.
-pub(crate) fn tables(planned: &PlannedExperiment, figures: &[&Figure]) -> Option<Vec<Table>> {
-    let View::Line {
-        over,
-        metric,
-        beside,
-        ..
-    } = &planned.view
-    else {
-        return None;
-    };
-    let groups = groups(figures, over);
-    if figures.len() <= MANY_ROWS || groups.len() < 2 {
-        return None;
-    }
-    let (long, short): (Vec<_>, Vec<_>) = groups
-        .into_iter()
-        .partition(|group| group.figures.len() > MANY_ROWS);
-    let mut tables: Vec<Table> = long
-        .iter()
-        .map(|group| table(planned, &group.figures, "Measured"))
-        .collect();
-    if !short.is_empty() {
-        let what = if tables.is_empty() {
-            "Measured"
-        } else {
-            "Others"
-        };
-        let first: Vec<&str> = std::iter::once(metric)
-            .chain(beside)
-            .map(String::as_str)
-            .collect();
-        tables.push(summary(planned, &short, over, &first, what));
-    }
-    Some(tables)
-}
+/// Cases that have a column each, where there are more metrics than cases.
+const MOST_COLUMNS: usize = 3;
 
-fn groups<'figures>(figures: &[&'figures Figure], over: &str) -> Vec<Group<'figures>> {
-    let mut groups: Vec<Group> = Vec::new();
-    for figure in figures {
-        let Some(metric) = &figure.metric else {
-            continue;
-        };
-        let rest = figure.case.0.iter().filter(|(name, _)| name != over);
-        let rest = CaseId(rest.cloned().collect());
-        let same = |group: &&mut Group| group.rest == rest && group.metric == metric.name;
-        match groups.iter_mut().find(same) {
-            Some(group) => group.figures.push(figure),
-            None => groups.push(Group {
-                rest,
-                metric: metric.name.to_string(),
-                figures: vec![figure],
-            }),
-        }
-    }
-    groups
-}
+/// Cases of one metric that have a row with all its quantities each.
+const MOST_WHOLE: usize = 8;
 
-/// A row for each line, with a column for each of its metrics: least and greatest along it.
-fn summary(
+/// Metrics without a place that are named.
+const NAMED: usize = 3;
+
+/// Metrics that have a row each.
+const MOST_METRIC_ROWS: usize = 12;
+
+/// Short forms of the tables of some figures of an experiment.
+pub(crate) fn tables(
     planned: &PlannedExperiment,
-    groups: &[Group],
-    over: &str,
-    first: &[&str],
+    names: &Names,
+    figures: &[&Figure],
     what: &str,
-) -> Table {
-    let mut names: Vec<&String> = Vec::new();
-    for (name, _) in groups.iter().flat_map(|group| &group.rest.0) {
-        if !names.contains(&name) {
+) -> Vec<Table> {
+    let cases = cases(figures);
+    let metrics = metrics(planned, figures);
+    if metrics.is_empty() {
+        return Vec::new();
+    }
+    let is_uniform = by_parameters(figures).len() == 1;
+    if cases.len() == 1 || (metrics.len() == 1 && cases.len() <= MOST_WHOLE && is_uniform) {
+        return vec![table(planned, figures, what)];
+    }
+    if cases.len() <= MOST_COLUMNS && metrics.len() > MOST_METRICS {
+        let table = by_metric(names, figures, (&cases, &metrics), what);
+        return vec![tidied(table, 1)];
+    }
+    let keys: Vec<&str> = match is_uniform || cases.len() > MOST_ROWS {
+        true => parameters(figures),
+        false => Vec::new(),
+    };
+    vec![by_line(planned, names, figures, (&keys, &metrics), what)]
+}
+
+/// Every parameter of some case.
+fn parameters<'figures>(figures: &[&'figures Figure]) -> Vec<&'figures str> {
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in figures.iter().flat_map(|figure| &figure.case.0) {
+        if !names.contains(&name.as_str()) {
             names.push(name);
         }
     }
-    let mut lines: Vec<&CaseId> = Vec::new();
-    for group in groups {
-        if !lines.contains(&&group.rest) {
-            lines.push(&group.rest);
+    names
+}
+
+fn cases<'figures>(figures: &[&'figures Figure]) -> Vec<&'figures CaseId> {
+    let mut cases: Vec<&CaseId> = Vec::new();
+    for figure in figures {
+        if !cases.contains(&&figure.case) {
+            cases.push(&figure.case);
         }
     }
+    cases
+}
+
+fn name(figure: &Figure) -> &str {
+    figure
+        .metric
+        .as_ref()
+        .map_or("", |metric| metric.name.as_ref())
+}
+
+/// Metrics that some figure has: the view's first, then in the plan's order.
+fn metrics<'run>(planned: &'run PlannedExperiment, figures: &[&Figure]) -> Vec<&'run str> {
+    let of_view: Vec<&String> = match &planned.view {
+        View::Line { metric, beside, .. } => std::iter::once(metric).chain(beside).collect(),
+        View::Bars { metric, .. } | View::Matrix { metric, .. } => vec![metric],
+        View::Curve { x, y, .. } => vec![y, x],
+        View::Table | View::Timeline { .. } | View::Spans { .. } => Vec::new(),
+    };
+    let mut metrics: Vec<&str> = of_view.into_iter().map(String::as_str).collect();
     let others = planned.metrics.iter().map(|metric| metric.name.as_ref());
-    let mut metrics: Vec<&str> = first.to_vec();
-    metrics.extend(others.filter(|other| !first.contains(other)));
-    metrics.retain(|metric| groups.iter().any(|group| group.metric == *metric));
-    let unshown = metrics.split_off(metrics.len().min(MOST_METRICS));
-    let mut columns: Vec<Column> = names.iter().map(|name| Column::text(name)).collect();
-    columns.push(Column::number(over));
-    let headings = metrics.iter().map(|metric| metric.replace('_', " "));
-    columns.extend(headings.map(|heading| Column::number(&heading)));
+    let others: Vec<&str> = others.filter(|other| !metrics.contains(other)).collect();
+    metrics.extend(others);
+    metrics.retain(|metric| figures.iter().any(|figure| name(figure) == *metric));
+    metrics
+}
+
+/// What the caption says of metrics that have no place.
+fn unshown(metrics: &[&str]) -> String {
+    match metrics.is_empty() {
+        true => String::new(),
+        false if metrics.len() > NAMED => {
+            format!("; {} further metrics in the full report", metrics.len())
+        }
+        false => format!("; {} in the full report", words(&metrics.join(", "))),
+    }
+}
+
+/// A row for each metric, a column for each of a few cases.
+fn by_metric(
+    names: &Names,
+    figures: &[&Figure],
+    (cases, metrics): (&[&CaseId], &[&str]),
+    what: &str,
+) -> Table {
+    let (metrics, left) = metrics.split_at(metrics.len().min(MOST_METRIC_ROWS));
+    let mut columns = vec![Column::text("metric")];
+    columns.extend(cases.iter().map(|case| {
+        let heading = of_case(figures, case)
+            .next()
+            .map(|figure| names.case(figure));
+        Column::number(&heading.unwrap_or_default())
+    }));
     columns.push(Column::number("within"));
-    let unit = |name: &str| planned.units.get(name).copied();
-    let rows = lines.iter().map(|line| {
-        let of_line = || groups.iter().filter(|group| group.rest == **line);
-        let mut cells: Vec<Cell> = names
-            .iter()
-            .map(|name| match line.get(name) {
-                Some(value) => Cell::plain(values::parameter(value, unit(name))),
-                None => Cell::toned("-", Tone::Muted),
-            })
-            .collect();
-        let all: Vec<&Figure> = of_line()
-            .flat_map(|group| &group.figures)
-            .copied()
-            .collect();
-        cells.push(stretch(&all, over, unit(over)));
-        cells.extend(metrics.iter().map(|metric| {
-            let mut group = of_line().filter(|group| group.metric == *metric);
-            extremes(group.next())
-        }));
+    let rows = metrics.iter().map(|metric| {
+        let own = |case| of_case(figures, case).filter(|figure| name(figure) == *metric);
+        let mut cells = vec![Cell::plain(words(metric))];
+        cells.extend(cases.iter().map(|case| extremes(own(case))));
+        let all: Vec<&Figure> = cases.iter().flat_map(|case| own(case)).collect();
         cells.push(within(&all));
         Row::of(cells)
     });
-    let more = match unshown.is_empty() {
-        true => String::new(),
-        false => format!(
-            "; {} in the full report",
-            unshown.join(", ").replace('_', " ")
-        ),
-    };
     Table {
-        caption: format!("{what}: least and most along {over}{more}"),
+        caption: format!("{what}{}", unshown(left)),
         rows: rows.collect(),
         columns,
     }
 }
 
-/// The stretch of the parameter that some figures cover.
-fn stretch(figures: &[&Figure], over: &str, unit: Option<Unit>) -> Cell {
-    let at = || figures.iter().filter_map(|figure| figure.case.int(over));
-    let shown = |at| values::parameter(&Value::Int(at), unit);
-    match (at().min(), at().max()) {
-        (Some(low), Some(high)) if low < high => {
-            Cell::plain(format!("{} – {}", shown(low), shown(high)))
-        }
-        (Some(only), _) => Cell::plain(shown(only)),
-        _ => Cell::toned("-", Tone::Muted),
-    }
+fn of_case<'figures>(
+    figures: &[&'figures Figure],
+    case: &CaseId,
+) -> impl Iterator<Item = &'figures Figure> {
+    let own = figures.iter().filter(move |figure| figure.case == *case);
+    own.copied()
 }
 
-/// The least and the greatest value of a metric along a line.
-fn extremes(group: Option<&Group>) -> Cell {
-    let measured = |group: &Group| -> Option<(f64, f64, Unit)> {
-        let unit = group
-            .figures
-            .iter()
-            .find_map(|figure| figure.metric.as_ref())?
-            .unit;
-        let values = || group.figures.iter().filter_map(|figure| figure.value);
-        Some((values().reduce(f64::min)?, values().reduce(f64::max)?, unit))
+/// A row for each case, or for the cases that differ only in parameters of many values. Without
+/// parameters that all cases have, the cases are named in one column.
+fn by_line(
+    planned: &PlannedExperiment,
+    names: &Names,
+    figures: &[&Figure],
+    (keys, metrics): (&[&str], &[&str]),
+    what: &str,
+) -> Table {
+    let values = |key: &str| {
+        let mut values: Vec<&Value> = Vec::new();
+        for value in figures.iter().filter_map(|figure| figure.case.get(key)) {
+            if !values.contains(&value) {
+                values.push(value);
+            }
+        }
+        values
     };
-    match group.and_then(measured) {
-        None => Cell::toned("-", Tone::Muted),
-        Some((low, high, unit)) if low < high => Cell::plain(values::range(
-            &Range {
-                low,
-                likely: low,
-                high,
-            },
-            unit,
-        )),
-        Some((only, _, unit)) => Cell::plain(render(only, unit)),
+    let mut shown: Vec<&str> = keys
+        .iter()
+        .filter(|key| {
+            values(key).len() > 1 || figures.iter().any(|one| one.case.get(key).is_none())
+        })
+        .copied()
+        .collect();
+    let rest = |figure: &Figure, shown: &[&str]| -> CaseId {
+        let parts = figure.case.0.iter();
+        let parts = parts.filter(|(name, _)| keys.is_empty() || shown.contains(&name.as_str()));
+        CaseId(parts.cloned().collect())
+    };
+    let lines = |shown: &[&str]| -> Vec<CaseId> {
+        let mut lines: Vec<CaseId> = Vec::new();
+        for figure in figures {
+            let line = rest(figure, shown);
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+        lines
+    };
+    let mut along: Vec<&str> = Vec::new();
+    while lines(&shown).len() > MOST_ROWS && shown.len() > 1 {
+        let Some(longest) = along_first(planned, &shown, |key| {
+            let values = values(key);
+            (
+                values.iter().all(|value| value.int().is_some()),
+                values.len(),
+            )
+        }) else {
+            break;
+        };
+        shown.retain(|key| *key != longest);
+        along.push(longest);
     }
+    let (metrics, left) = metrics.split_at(metrics.len().min(MOST_METRICS));
+    let leading = along.len() + if keys.is_empty() { 1 } else { shown.len() };
+    let unit = |key: &str| planned.units.get(key).copied();
+    let mut columns: Vec<Column> = match keys.is_empty() {
+        true => vec![Column::text("case")],
+        false => shown
+            .iter()
+            .map(|key| Column {
+                heading: words(key),
+                is_number: values(key).iter().any(|value| value.int().is_some()),
+            })
+            .collect(),
+    };
+    columns.extend(along.iter().map(|key| Column::number(&words(key))));
+    columns.extend(metrics.iter().map(|metric| Column::number(&words(metric))));
+    columns.push(Column::number("within"));
+    let rows = lines(&shown).into_iter().map(|line| {
+        let own = figures.iter().filter(|figure| rest(figure, &shown) == line);
+        let own: Vec<&Figure> = own.copied().collect();
+        let mut cells: Vec<Cell> = match (keys.is_empty(), own.first()) {
+            (true, Some(first)) => vec![Cell::plain(names.case(first))],
+            _ => shown
+                .iter()
+                .map(|key| match line.get(key) {
+                    Some(value) => Cell::plain(values::parameter(value, unit(key))),
+                    None => Cell::toned("-", Tone::Muted),
+                })
+                .collect(),
+        };
+        cells.extend(along.iter().map(|key| {
+            let span = names.span(key, &own);
+            let name = format!("{} ", words(key));
+            Cell::plain(span.strip_prefix(&name).unwrap_or(&span))
+        }));
+        cells.extend(metrics.iter().map(|metric| {
+            let of_metric = own.iter().filter(|figure| name(figure) == *metric);
+            extremes(of_metric.copied())
+        }));
+        cells.push(within(&own));
+        Row::of(cells)
+    });
+    let ends = match along.is_empty() {
+        true => String::new(),
+        false => format!(", least and most along {}", words(&along.join(" and "))),
+    };
+    let table = Table {
+        caption: format!("{what}{ends}{}", unshown(left)),
+        rows: rows.collect(),
+        columns,
+    };
+    tidied(table, leading)
+}
+
+/// The parameter along which cases are told together first: the view's, else that of most values.
+fn along_first<'run>(
+    planned: &PlannedExperiment,
+    shown: &[&'run str],
+    values: impl Fn(&str) -> (bool, usize),
+) -> Option<&'run str> {
+    let of_view = match &planned.view {
+        View::Line { over, .. } => Some(over.as_str()),
+        View::Curve { along, .. } => Some(along.as_str()),
+        _ => None,
+    };
+    let found = shown.iter().find(|key| Some(**key) == of_view);
+    // Along numbers least and greatest mean more than along names.
+    found
+        .or_else(|| shown.iter().rev().max_by_key(|key| values(key)))
+        .copied()
+}
+
+/// The only value, or the least and the greatest.
+fn extremes<'figures>(figures: impl Iterator<Item = &'figures Figure>) -> Cell {
+    let figures: Vec<&Figure> = figures.collect();
+    let values: Vec<f64> = figures.iter().filter_map(|figure| figure.value).collect();
+    let unit = figures.iter().find_map(|figure| figure.metric.as_ref());
+    let ends = values
+        .iter()
+        .copied()
+        .reduce(f64::min)
+        .zip(values.iter().copied().reduce(f64::max));
+    let (Some(unit), Some((low, high))) = (unit.map(|metric| metric.unit), ends) else {
+        return Cell::toned("-", Tone::Muted);
+    };
+    if low < high {
+        let likely = low;
+        return Cell::plain(values::range(&Range { low, likely, high }, unit));
+    }
+    let only = figures.iter().find(|figure| figure.value.is_some());
+    let shown = only.and_then(|figure| values::of_figure(figure));
+    Cell::plain(shown.map_or_else(String::new, |shown| shown.value))
+}
+
+/// Leaves out rows without any value, and the last column, how many figures are as predicted, where
+/// all are: the caption says so.
+fn tidied(mut table: Table, keys: usize) -> Table {
+    let is_empty = |row: &Row| {
+        let metrics = row.cells.iter().skip(keys);
+        metrics.rev().skip(1).all(|cell| cell.tone == Tone::Muted)
+    };
+    table.rows.retain(|row| !is_empty(row));
+    let last = |row: &Row| row.cells.last().map(|cell| cell.tone);
+    if table.rows.iter().all(|row| last(row) == Some(Tone::Good)) {
+        table.columns.pop();
+        for row in &mut table.rows {
+            row.cells.pop();
+        }
+        table.caption.push_str("; all as predicted");
+    }
+    table
 }
 
 /// How many figures are as predicted.

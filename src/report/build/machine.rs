@@ -150,24 +150,6 @@ fn far_end(peer: &PeerHeader, here: &Facts) -> String {
     joined(&parts).unwrap_or_default()
 }
 
-/// Caches that hold data, as (name, bytes): what the machine states about its levels.
-pub(crate) fn stated_levels(run: &Run) -> Vec<(String, f64)> {
-    let facts = Facts(&run.header.host);
-    let mut levels: Vec<(String, f64)> = facts
-        .list("/cache/levels")
-        .iter()
-        .filter(|cache| cache["kind"] != "instruction")
-        .filter_map(|cache| {
-            Some((
-                format!("L{}", cache["level"].as_u64()?),
-                cache["size_bytes"].as_f64()?,
-            ))
-        })
-        .collect();
-    levels.dedup();
-    levels
-}
-
 /// The host's JSON; what is absent is `None`.
 struct Facts<'a>(&'a Value);
 

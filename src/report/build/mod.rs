@@ -1,5 +1,6 @@
 //! From a run to its document.
 
+mod alike;
 pub(crate) mod compare;
 mod experiment;
 mod groups;
@@ -7,7 +8,10 @@ mod machine;
 mod matrix;
 mod method;
 mod overview;
+mod phrases;
 pub(crate) mod plots;
+mod reasons;
+mod remarks;
 mod spans;
 pub(crate) mod trend;
 
@@ -26,12 +30,7 @@ use record::run::Run;
 pub(crate) fn build(run: &Run) -> Document {
     let figures = figures(run);
     let findings = findings(run, &figures);
-    let mut sections = vec![
-        overview::findings(&findings),
-        overview::score_section(&figures),
-        machine::section(run),
-        method::section(run),
-    ];
+    let mut sections = vec![machine::section(run), method::section(run)];
     for planned in run.plan.iter().flat_map(|plan| &plan.experiments) {
         let own: Vec<&Figure> = figures
             .iter()
@@ -39,8 +38,12 @@ pub(crate) fn build(run: &Run) -> Document {
             .collect();
         sections.push(experiment::section(run, planned, &own));
     }
-    sections.push(overview::all_figures(&figures));
-    sections.push(machine::environment(run));
+    sections.extend([
+        overview::all_figures(&figures),
+        overview::score_section(run, &figures),
+        overview::findings(&findings),
+        machine::environment(run),
+    ]);
     Document {
         title: format!("Lab report: {}", run.header.run),
         summary: summary(run, &figures, &findings),

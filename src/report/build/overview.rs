@@ -2,13 +2,24 @@
 
 use super::experiment::verdict;
 use super::plots;
+use crate::analysis::causes;
 use crate::analysis::figure::Figure;
-use crate::analysis::findings::Finding;
+use crate::analysis::findings::{Finding, Severity};
+use crate::analysis::misses;
 use crate::analysis::score::{Score, Tally, score};
 use crate::report::document::{Audience, Block, Cell, Column, Row, Section, Table, Tone};
 use crate::report::values::{self, percent};
 use record::event::PredictionKind;
 use record::quantity::{digits, render};
+use record::run::Run;
+use record::unit::Unit;
+
+/// Misses that are listed.
+const WORST: usize = 10;
+
+/// What a prediction was made from.
+const HARDWARE: &str = "hardware description";
+const EARLIER: &str = "earlier figures";
 
 /// Operation, estimate and measurement of every figure that has a metric.
 pub(crate) fn all_figures(figures: &[Figure]) -> Section {
@@ -99,11 +110,8 @@ pub(crate) fn findings(findings: &[Finding]) -> Section {
 /// How good the predictions were, by source and family.
 fn score_table(figures: &[Figure]) -> Table {
     let kinds = [
-        (
-            "hardware description",
-            score(figures, PredictionKind::Prior),
-        ),
-        ("earlier figures", score(figures, PredictionKind::Derived)),
+        (HARDWARE, score(figures, PredictionKind::Prior)),
+        (EARLIER, score(figures, PredictionKind::Derived)),
     ];
     let row = |from: &str, family: &str, tally: &Tally| {
         Row::of(vec![
@@ -141,13 +149,114 @@ fn score_table(figures: &[Figure]) -> Table {
     }
 }
 
-/// Score with its plot.
-pub(crate) fn score_section(figures: &[Figure]) -> Section {
+/// The predictions that were missed by most, with what was recorded that may explain it.
+fn worst_misses(run: &Run, figures: &[Figure]) -> Block {
+    let worst = misses::worst(figures, WORST);
+    if worst.is_empty() {
+        let text = "No figure lies outside of what was predicted of it.";
+        return Block::Paragraph(text.to_owned());
+    }
+    let rows = worst.iter().map(|miss| {
+        let unit = miss
+            .figure
+            .metric
+            .as_ref()
+            .map_or(Unit::Count, |metric| metric.unit);
+        let from = match miss.of {
+            PredictionKind::Prior => HARDWARE,
+            PredictionKind::Derived => EARLIER,
+        };
+        let causes = causes::of(run, std::slice::from_ref(miss));
+        let causes = match causes.is_empty() {
+            true => Cell::toned("no recorded condition explains it", Tone::Muted),
+            false => Cell::plain(causes.join("; ")),
+        };
+        Row::of(vec![
+            Cell::plain(miss.figure.label()),
+            Cell::plain(from),
+            Cell::plain(values::range(&miss.range, unit)),
+            Cell::plain(
+                values::of_figure(miss.figure).map_or_else(String::new, |shown| shown.value),
+            ),
+            Cell::plain(miss.factor.map_or_else(|| "-".to_owned(), digits)),
+            Cell::toned(miss.verdict.text(), Tone::Warn),
+            causes,
+        ])
+    });
+    Block::Table(Table {
+        caption: format!(
+            "The {} worst misses: factor of the measured value over the nearer predicted end, or of the \
+             end over the value",
+            worst.len()
+        ),
+        columns: vec![
+            Column::text("figure"),
+            Column::text("predicted from"),
+            Column::number("predicted"),
+            Column::number("measured"),
+            Column::number("factor"),
+            Column::text("verdict"),
+            Column::text("candidate causes"),
+        ],
+        rows: rows.collect(),
+    })
+}
+
+/// The same as lines of text.
+fn misses_in_short(run: &Run, figures: &[Figure]) -> Block {
+    let notes = misses::worst(figures, WORST).into_iter().map(|miss| {
+        let unit = miss
+            .figure
+            .metric
+            .as_ref()
+            .map_or(Unit::Count, |metric| metric.unit);
+        let shown = values::of_figure(miss.figure).map_or_else(String::new, |shown| shown.value);
+        let factor = miss.factor.map_or_else(String::new, |factor| {
+            format!(" by a factor of {}", digits(factor))
+        });
+        let from = match miss.of {
+            PredictionKind::Prior => "",
+            PredictionKind::Derived => " from earlier figures",
+        };
+        let causes = causes::of(run, &[miss]);
+        let causes = match causes.first() {
+            None => "no recorded condition explains it".to_owned(),
+            Some(first) => format!("candidate: {first}"),
+        };
+        let text = format!(
+            "{} {shown}: {}{factor} (predicted{from} {}); {causes}.",
+            miss.figure.label(),
+            miss.verdict.text(),
+            values::range(&miss.range, unit)
+        );
+        (Severity::Note, text)
+    });
+    let notes: Vec<(Severity, String)> = notes.collect();
+    match notes.is_empty() {
+        true => worst_misses(run, figures),
+        false => Block::Notes(notes),
+    }
+}
+
+/// Score with its plot, and the worst misses.
+pub(crate) fn score_section(run: &Run, figures: &[Figure]) -> Section {
     let mut blocks = Vec::new();
     if let Some(plot) = plots::score(figures) {
         blocks.push((Audience::Page, Block::Plot(plot)));
     }
-    blocks.push((Audience::Everyone, Block::Table(score_table(figures))));
+    let table = score_table(figures);
+    let block = match table.rows.is_empty() {
+        true => Block::Paragraph("Nothing was both predicted and measured.".to_owned()),
+        false => Block::Table(table),
+    };
+    blocks.push((Audience::Everyone, block));
+    if figures
+        .iter()
+        .any(|figure| figure.shown_prediction().is_some())
+    {
+        blocks.push((Audience::Page, worst_misses(run, figures)));
+        blocks.push((Audience::Terminal, misses_in_short(run, figures)));
+    }
     Section {
         id: "score".to_owned(),
         heading: "Prediction score".to_owned(),

@@ -133,6 +133,10 @@ fn of_block(block: &Block, level: manual::Level, pictures: &mut Pictures) -> Mar
             Block::Plot(plot) => (pictures.plot(plot)),
             Block::Grid(grid) => (pictures.grid(grid)),
             Block::Notes(notes) => (of_notes(notes)),
+            Block::Folded { summary, blocks } => details {
+                summary { (summary) }
+                @for block in blocks { (of_block(block, level, pictures)) }
+            },
             Block::Manual(text) => details {
                 summary { "Manual of this experiment" }
                 div.manual { (manual::render(text, level)) }

@@ -1,8 +1,8 @@
 //! A metric over a parameter, a line per rest of the case.
 
 use super::{Shown, Spot, axis, hover, names, pictures, spots, title, told, unit_of};
+use crate::analysis::facts::stated_levels;
 use crate::analysis::figure::Figure;
-use crate::report::build::machine::stated_levels;
 use crate::report::document::{Axis, Marker, Plot, Point, Series, Shape};
 use crate::report::values;
 use record::event::Derived;
