@@ -15,12 +15,16 @@ use super::names::Names;
 use record::event::{Ending, PlannedExperiment};
 use record::run::Run;
 
-/// The sentences, each whole and carried by the data of this run; none where nothing was measured.
+/// The sentences, each whole and carried by the data of this run; none of a skipped experiment, whose
+/// reason stands by itself.
 pub(crate) fn sentences(
     run: &Run,
     planned: &PlannedExperiment,
     figures: &[&Figure],
 ) -> Vec<String> {
+    if planned.skipped.is_some() {
+        return Vec::new();
+    }
     let names = Names::of(planned, figures);
     let measured: Vec<&Figure> = figures
         .iter()

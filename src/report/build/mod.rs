@@ -8,7 +8,6 @@ mod machine;
 mod matrix;
 mod method;
 mod overview;
-mod phrases;
 pub(crate) mod plots;
 mod reasons;
 mod remarks;

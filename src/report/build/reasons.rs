@@ -1,11 +1,10 @@
 //! What predictions rest on: each reason once, with the cases it is for.
 //!
 //! Laws tell a reason for every case, and the reasons of a family of cases differ in numbers only.
-//! Such are told as one, with `a … b` where a number differs; a phrase that comes back again and again is
-//! told once and referred to by a letter. `plumb report --format json` has every reason in full.
+//! Such are told as one, with `a … b` where a number differs. `plumb report --format json` has every reason
+//! in full.
 
 use super::alike::{Alike, gathered};
-use super::phrases;
 use crate::analysis::figure::{Figure, Judged};
 use crate::analysis::names::Names;
 use crate::report::document::Block;
@@ -23,13 +22,10 @@ pub(super) fn block(
     if count == 0 {
         return None;
     }
-    let mut texts: Vec<String> = before.iter().chain(&during).map(Alike::text).collect();
-    let shared = phrases::factored(&mut texts);
     let mut blocks = Vec::new();
-    let lines = |reasons: &[Alike], texts: &[String]| {
-        let pairs = reasons.iter().zip(texts);
-        let pairs = pairs.map(|(reason, text)| {
-            let text = format!("{text}.");
+    let lines = |reasons: &[Alike]| {
+        let pairs = reasons.iter().map(|reason| {
+            let text = format!("{}.", reason.text());
             (reason.whose(planned, names, figures), text)
         });
         Block::KeyValues(pairs.collect())
@@ -38,17 +34,13 @@ pub(super) fn block(
         blocks.push(Block::Paragraph(
             "From the hardware description alone:".to_owned(),
         ));
-        blocks.push(lines(&before, &texts[..before.len()]));
+        blocks.push(lines(&before));
     }
     if !during.is_empty() {
         blocks.push(Block::Paragraph(
             "From earlier figures of this run:".to_owned(),
         ));
-        blocks.push(lines(&during, &texts[before.len()..]));
-    }
-    if !shared.is_empty() {
-        blocks.push(Block::Paragraph("Where a letter stands above:".to_owned()));
-        blocks.push(Block::KeyValues(shared));
+        blocks.push(lines(&during));
     }
     let reasons = if count == 1 { "reason" } else { "reasons" };
     Some(Block::Folded {
