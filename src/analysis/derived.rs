@@ -21,24 +21,13 @@ pub(crate) fn of_experiment(run: &Run, experiment: &PlannedExperiment) -> Vec<Fi
         .any(|samples| experiment_of(&samples.series) == experiment.id);
     for case in &experiment.derived {
         for metric in experiment.metrics.iter().filter(|metric| metric.derived) {
-            match found(run, &experiment.id, case, &metric.name) {
+            match run.derived(&experiment.id, case, &metric.name) {
                 Some(derived) => figures.push(of_value(run, experiment, metric, derived)),
                 None => figures.extend(not_found(run, experiment, case, metric, has_samples)),
             }
         }
     }
     figures
-}
-
-fn found<'run>(
-    run: &'run Run,
-    experiment: &str,
-    case: &CaseId,
-    metric: &str,
-) -> Option<&'run Derived> {
-    run.derived.iter().find(|derived| {
-        derived.experiment == experiment && derived.case == *case && derived.metric == metric
-    })
 }
 
 fn of_value(

@@ -62,6 +62,7 @@ fn is_openmetrics(text: &str) {
         .filter(|line| !line.starts_with('#') && !line.is_empty())
     {
         let (name, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("{line:?}"));
+        assert!(!line.chars().any(records::commands), "{line:?}");
         let number: f64 = value.parse().unwrap_or_else(|_| panic!("{line:?}"));
         assert!(number.is_finite(), "{line:?}");
         let metric = name.split('{').next().unwrap();
@@ -172,13 +173,62 @@ fn names_of_anywhere_are_told() {
     is_openmetrics(&report(&events, "openmetrics"));
 }
 
+/// A text that a terminal shows and does nothing else with.
+#[track_caller]
+fn commands_nothing(what: &str, text: &str) {
+    let found: Vec<&str> = text
+        .lines()
+        .filter(|line| line.chars().any(records::commands))
+        .collect();
+    assert!(found.is_empty(), "{what} has commands: {found:#?}");
+}
+
+#[test]
+fn hostile_texts_command_no_terminal() {
+    let mut events = records::appended(real(), HOSTILE);
+    let here = Here::new();
+    fs::create_dir(here.path("store")).unwrap();
+    for run in ["2026-11-01T10-00-00-one", "2026-11-02T10-00-00-two"] {
+        events[0]["run"] = run.into();
+        let lines: String = events.iter().map(|event| format!("{event}\n")).collect();
+        fs::write(here.path("store").join(format!("{run}.jsonl")), &lines).unwrap();
+        fs::write(here.path(run), lines).unwrap();
+    }
+    // A file's name and a selector are as hostile as what stands in a file.
+    let name = "\u{1b}]0;planted\u{7}\u{202e}.jsonl";
+    fs::write(here.path(name), "no record").unwrap();
+    for args in [
+        &["runs"][..],
+        &[
+            "compare",
+            "2026-11-01T10-00-00-one",
+            "2026-11-02T10-00-00-two",
+            "--all",
+        ],
+        &["trend", "cpu.call"],
+        &["report", name],
+        &["compare", name, "last"],
+        &["trend", name],
+        &["plan", name],
+    ] {
+        let answer = here.plumb(args);
+        let what = args.join(" ");
+        assert!(
+            answer.out.len() + answer.err.len() > 0,
+            "{what} says nothing"
+        );
+        commands_nothing(&what, &answer.out);
+        commands_nothing(&what, &answer.err);
+    }
+}
+
 #[test]
 fn hostile_texts_are_texts_in_every_format() {
     let events = records::appended(real(), HOSTILE);
-    let terminal = report(&events, "terminal");
-    let is_control = |sign: char| sign.is_control() && sign != '\n';
-    let control: Vec<char> = terminal.chars().filter(|sign| is_control(*sign)).collect();
-    assert!(control.is_empty(), "a terminal would do as {control:?} say");
+    // What is shown as it is, or read on a terminal by who looks for something in a file.
+    for format in ["terminal", "markdown", "openmetrics", "html"] {
+        commands_nothing(format, &report(&events, format));
+    }
     let html = report(&events, "html");
     assert!(!html.contains("<img class=planted") && !html.contains("<svg class=planted"));
     figures(&events);

@@ -10,7 +10,15 @@ pub const HOSTILE: &str = concat!(
     "<a class=planted href=\"https://planted.invalid/\">link</a>",
     "<a class=planted href='javascript:window.planted=3'>script</a>",
     "'\"&lt;&#60;|`*_~[link](https://planted.invalid/)\\${planted}%{x}\u{2028}\u{1b}[31mred\u{7}\r\n# heading\n=1+1",
+    "\u{1b}]0;planted\u{7}\u{1b}]8;;https://planted.invalid/\u{1b}\\\u{8}\u{9b}2J\u{85}\u{202e}\u{2066}",
 );
+
+/// Whether a terminal does as this sign says, or other text is read in another order for it: a control
+/// character that is no line's end, or one that turns the direction of text around.
+pub fn commands(sign: char) -> bool {
+    let turns = matches!(sign, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    turns || (sign.is_control() && sign != '\n')
+}
 
 /// Names that are not of ASCII: right to left, beyond the basic plane, and joined from several characters.
 pub const FOREIGN: &str = "größe-Ωμέγα-主机-מחשב-🧪👩‍🔬-e\u{301}";

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -158,6 +159,11 @@ impl Browser {
     pub fn events(&self, session: &str) -> Vec<Value> {
         let messages = self.heard.lock();
         messages.events.get(session).cloned().unwrap_or_default()
+    }
+
+    /// The network namespace that it runs in.
+    pub fn network(&self) -> PathBuf {
+        fs::read_link(format!("/proc/{}/ns/net", self.child.id())).unwrap()
     }
 
     fn has_ended(&self) -> bool {

@@ -85,6 +85,45 @@ fn both_schemes_are_readable_and_the_plots_go_along() {
 }
 
 #[test]
+fn the_readers_choice_of_colours_goes_before_the_systems() {
+    let tab = Tab::open(&Page::of_some().file(), Look::DESK);
+    tab.draw_section("cpu.call");
+    let dark = format!(
+        "(() => {{ const [ground, label] = {LIGHT}; return ground < 60 && label > 120; }})()"
+    );
+    let light = format!(
+        "(() => {{ const [ground, label] = {LIGHT}; return ground > 200 && label < 120; }})()"
+    );
+    let word = |tab: &Tab| -> String { tab.get("document.getElementById('scheme').textContent") };
+    assert_eq!(tab.eval(&light), true);
+    // By the pointer, where it stands.
+    tab.eval("scrollTo(0, 0)");
+    let offered = word(&tab);
+    let (x, y): (f64, f64) = tab.get(
+        "(() => { const box = document.getElementById('scheme').getBoundingClientRect(); \
+         return [box.x + box.width / 2, box.y + box.height / 2]; })()",
+    );
+    tab.click(x, y);
+    tab.wait_for("the dark that was chosen", &dark);
+    assert_ne!(word(&tab), offered);
+    // The system turns dark and light again, and nothing changes.
+    for is_dark in [true, false] {
+        tab.look(Look {
+            is_dark,
+            ..Look::DESK
+        });
+        tab.eval("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
+        assert_eq!(tab.eval(&dark), true, "the system's choice came through");
+    }
+    // And back, by key.
+    tab.eval("document.getElementById('scheme').focus()");
+    tab.press("Enter");
+    tab.wait_for("light again", &light);
+    assert_eq!(word(&tab), offered);
+    tab.is_quiet();
+}
+
+#[test]
 fn a_phone_scrolls_down_only() {
     let page = Page::of_everything();
     let tab = Tab::open(&page.file(), Look::PHONE);

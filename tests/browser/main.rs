@@ -7,6 +7,7 @@
     reason = "whether the browser had a network stands with the test"
 )]
 
+mod beside;
 mod chromium;
 mod looks;
 mod odd;

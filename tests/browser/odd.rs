@@ -1,6 +1,6 @@
 //! Pages of odd runs: right, whole, and safe whatever stands in the record.
 
-use crate::pages::Page;
+use crate::pages::{Page, some};
 use crate::records::{self, FOREIGN, HOSTILE};
 use crate::tab::{Look, Tab};
 use serde_json::Value;
@@ -72,26 +72,18 @@ fn a_failed_family() {
 
 #[test]
 fn killed_at_any_line() {
-    let events = everything();
-    for lines in [1, 2, 40, events.len() / 2, events.len() - 1] {
-        let page = Page::new(records::killed(events.clone(), lines));
-        let tab = opened(&page);
-        let text: String = tab.get("document.querySelector('main').innerText");
-        let says = [
-            "killed",
-            "did not end",
-            "unfinished",
-            "incomplete",
-            "interrupted",
-            "no plan",
-            "died",
-        ];
-        assert!(
-            says.iter().any(|word| text.to_lowercase().contains(word)),
-            "after {lines} lines: {}",
-            text.chars().take(600).collect::<String>()
-        );
+    let events = some();
+    let early = "it ended before its plan was written";
+    let no_end = "it has no last line: it was killed, or still runs";
+    for lines in [1, 2, events.len() / 2, events.len() - 1] {
+        let tab = opened(&Page::new(records::killed(events.clone(), lines)));
+        let findings = text_of(&tab, "findings");
+        assert!(findings.contains(no_end), "after {lines} lines: {findings}");
+        let is_early = findings.contains(early);
+        assert_eq!(is_early, lines == 1, "after {lines} lines: {findings}");
     }
+    let whole = text_of(&opened(&Page::new(events)), "findings");
+    assert!(!whole.contains(no_end) && !whole.contains(early), "{whole}");
 }
 
 #[test]
@@ -122,6 +114,34 @@ fn matrices_of_200_cpus() {
         tab.get("document.getElementById('cpu.core_to_core').querySelectorAll('tr').length");
     assert!(rows < 2000, "{rows} rows");
     assert!(page.html().len() < 4_000_000, "{} bytes", page.html().len());
+}
+
+#[test]
+fn every_pair_of_200_cpus() {
+    let cpus = 200;
+    let pairs: Vec<(usize, usize)> = (0..cpus)
+        .flat_map(|from| (0..cpus).map(move |to| (from, to)))
+        .filter(|(from, to)| from != to)
+        .collect();
+    let time_ns = |from: usize, to: usize| (1000 + 3 * from + to) as f64;
+    let page = Page::new(records::with_matrix(everything(), &pairs, time_ns));
+    let tab = Tab::open(&page.file(), Look::DESK);
+    tab.draw_section("cpu.core_to_core");
+    tab.is_quiet();
+    let said: (usize, Vec<Option<String>>) = tab.get(
+        "(() => { const data = document.getElementById('cpu.core_to_core')\
+         .querySelector('.js-plotly-plot').data.find((trace) => trace.type === 'heatmap'); \
+         const cells = data.z.flatMap((row) => [...row]).filter((value) => typeof value === 'number'); \
+         const said = data.hovertext.map((row) => [...row]); \
+         return [cells.length, [said[10][11], said[199][0]]]; })()",
+    );
+    assert_eq!(said.0, pairs.len());
+    for (said, expected) in said.1.iter().zip(["1.041 µs", "1.597 µs"]) {
+        assert!(
+            said.as_ref().is_some_and(|said| said.ends_with(expected)),
+            "{said:?}"
+        );
+    }
 }
 
 #[test]
@@ -178,7 +198,7 @@ fn model(events: &[Value]) -> String {
 
 /// Everything that hostile text could have made in the page that is open.
 #[track_caller]
-fn nothing_is_planted(tab: &Tab) {
+pub fn nothing_is_planted(tab: &Tab) {
     let ran = tab.eval("window.planted ?? null");
     assert!(ran.is_null(), "a script of the record's ran: {ran}");
     let planted: Vec<String> = tab.get(
@@ -205,6 +225,14 @@ fn hostile_texts_stay_texts() {
     let page = Page::new(records::appended(everything(), HOSTILE));
     let tab = opened(&page);
     nothing_is_planted(&tab);
+    let commands: Vec<String> = tab.get(
+        "document.body.textContent.split('\\n').filter((line) => \
+         /[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]/.test(line)).slice(0, 5)",
+    );
+    assert!(
+        commands.is_empty(),
+        "a text turns others around: {commands:?}"
+    );
     // They are there, as they are, less what no text can hold.
     let told: String = tab.get("document.body.textContent.replace(/\\s+/g, ' ')");
     let expected = format!(

@@ -1,6 +1,7 @@
 //! Records and their pages: one real run of everything as small as it gets, and records made from it.
 
 use crate::plumb::Here;
+use crate::records;
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
@@ -11,6 +12,25 @@ pub struct Page {
     here: Here,
     /// The record's events.
     pub events: Vec<Value>,
+}
+
+fn write(here: &Here, name: &str, events: &[Value]) {
+    let lines: String = events.iter().map(|event| format!("{event}\n")).collect();
+    fs::write(here.path(name), lines).unwrap();
+}
+
+/// The events of few experiments: lines, bars, a curve and a matrix.
+pub fn some() -> Vec<Value> {
+    let selected = [
+        "clock.rate",
+        "cpu.call",
+        "cpu.peak",
+        "memory.loaded",
+        "memory.mlp",
+        "cpu.core_to_core",
+    ];
+    let events = Page::of_everything().events.clone();
+    records::only(events, |id| selected.contains(&id))
 }
 
 impl Page {
@@ -24,6 +44,40 @@ impl Page {
         })
     }
 
+    /// The page of a few experiments of that run, with rounds that differ: figures with intervals.
+    pub fn of_some() -> &'static Page {
+        static SOME: OnceLock<Page> = OnceLock::new();
+        SOME.get_or_init(|| Page::new(records::repeated(some(), 8)))
+    }
+
+    /// The page that sets a changed copy of those beside them.
+    pub fn of_comparison() -> &'static Page {
+        static COMPARISON: OnceLock<Page> = OnceLock::new();
+        COMPARISON.get_or_init(|| {
+            let base = records::repeated(some(), 8);
+            let mut new = base.clone();
+            new[0]["run"] = "another".into();
+            let arguments = |case: &Value| case["arguments"].as_f64().unwrap_or_default();
+            records::set_samples(&mut new, "cpu.call", "call", &|case| {
+                100.0 + 10.0 * arguments(case)
+            });
+            Page::comparing(&base, new)
+        })
+    }
+
+    /// The page that sets a record beside another.
+    pub fn comparing(base: &[Value], new: Vec<Value>) -> Page {
+        let here = Here::new();
+        write(&here, "run.jsonl", base);
+        write(&here, "new.jsonl", &new);
+        let args = ["compare", "run.jsonl", "new.jsonl", "--format", "html"];
+        let answer = here.plumb(&args);
+        // 1 where there are findings.
+        assert!(matches!(answer.code, Some(0 | 1)), "{answer:?}");
+        fs::write(here.path("page.html"), answer.out).unwrap();
+        Page { here, events: new }
+    }
+
     /// The page of a real run of few.
     pub fn of_run(selectors: &[&str]) -> Page {
         let here = Here::new();
@@ -33,8 +87,7 @@ impl Page {
     /// The page of a record with these lines.
     pub fn new(events: Vec<Value>) -> Page {
         let here = Here::new();
-        let lines: String = events.iter().map(|event| format!("{event}\n")).collect();
-        fs::write(here.path("run.jsonl"), lines).unwrap();
+        write(&here, "run.jsonl", &events);
         let page = Page { here, events };
         let html = page.report("html");
         fs::write(page.file(), html).unwrap();

@@ -7,16 +7,18 @@ use crate::tab::{Look, Tab};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::fs;
 
-/// The plots of the page, each with the numbers that it has along any axis, by section.
-const NUMBERS: &str = "[...document.querySelectorAll('figure.plot')].map((figure) => {
-  const data = figure.querySelector('.js-plotly-plot').data;
+/// The numbers that the plots of each section have along each axis, less those of what was predicted: `x`
+/// and `y`, and `z` of matrices, whose colours may follow the logarithm.
+const NUMBERS: &str = "[...document.querySelectorAll('main section')].map((section) => {
+  const traces = [...section.querySelectorAll('.js-plotly-plot')].flatMap((plot) => plot.data)
+    .filter((trace) => trace.hoverinfo !== 'skip');
   const flat = (values) => values == null ? []
     : [...values].flatMap((value) => typeof value === 'object' && value !== null ? [...value] : [value]);
-  const of = (name) => data.flatMap((trace) => flat(trace[name]));
-  return { section: figure.closest('section').id, title: figure.querySelector('.title').textContent,
-    numbers: [...of('x'), ...of('y'), ...of('z')].filter((value) => typeof value === 'number') };
+  const of = (name) => traces.flatMap((trace) => flat(trace[name])).filter((value) => typeof value === 'number');
+  return [section.id, { x: of('x'), y: of('y'), z: of('z').flatMap((value) => [value, 10 ** value]) }];
 })";
 
 /// What is drawn of a plot: marks with a size, in the plotting area.
@@ -28,19 +30,9 @@ const MARKS: &str = "[...document.querySelectorAll('figure.plot')].map((figure) 
   return [figure.querySelector('.title').textContent, drawn.length];
 })";
 
-/// A page with intervals: rounds that differ.
-fn with_intervals() -> Page {
-    let selected = [
-        "cpu.call",
-        "cpu.peak",
-        "memory.loaded",
-        "memory.mlp",
-        "cpu.core_to_core",
-    ];
-    let events = Page::of_everything().events.clone();
-    let events = records::only(events, |id| id == "clock.rate" || selected.contains(&id));
-    Page::new(records::repeated(events, 8))
-}
+/// Values of a line, of the bars of a picture or of a matrix, from which on they must be in a plot: two or
+/// one may stand in the table alone.
+const ENOUGH: usize = 3;
 
 /// The views of a planned experiment.
 fn views(planned: &Value) -> Vec<&Value> {
@@ -48,16 +40,53 @@ fn views(planned: &Value) -> Vec<&Value> {
     std::iter::once(&planned["view"]).chain(further).collect()
 }
 
-/// The metrics that a view shows with figures.
-fn shown(view: &Value) -> Vec<&str> {
+/// The metrics that a view shows with figures, each with the axis that its values stand along.
+fn shown(view: &Value) -> Vec<(&str, &str)> {
     let names = match view["kind"].as_str() {
-        Some("line" | "bars" | "matrix") => vec!["metric"],
-        Some("curve") => vec!["x", "y"],
+        Some("line") => vec![(&view["metric"], "y")],
+        Some("bars") => vec![(&view["metric"], "x")],
+        Some("matrix") => vec![(&view["metric"], "z")],
+        Some("curve") => vec![(&view["x"], "x"), (&view["y"], "y")],
         _ => Vec::new(),
     };
     let beside = view["beside"].as_array().into_iter().flatten();
-    let names = names.into_iter().map(|name| &view[name]).chain(beside);
-    names.filter_map(Value::as_str).collect()
+    let names = names.into_iter().chain(beside.map(|name| (name, "y")));
+    names
+        .filter_map(|(name, axis)| Some((name.as_str()?, axis)))
+        .collect()
+}
+
+/// Whether a view shows a case at all.
+fn shows(view: &Value, case: &Value) -> bool {
+    let text = |value: &Value| value.as_str().map_or(value.to_string(), str::to_owned);
+    let only = view["cases"]["only"].as_object().into_iter().flatten();
+    let mut fits = only.map(|(name, values)| {
+        let values = values.as_array().unwrap();
+        case[name].is_null() || values.contains(&text(&case[name]).into())
+    });
+    let along = [
+        &view["over"],
+        &view["along"],
+        &view["rows"],
+        &view["columns"],
+    ];
+    let has = |name: &&Value| name.as_str().is_none_or(|name| !case[name].is_null());
+    fits.all(|fits| fits) && along.iter().all(has)
+}
+
+/// What a case's value is drawn together with: the rest of its line, or the picture of its bar or cell.
+fn group(view: &Value, case: &Value) -> String {
+    let mut rest = case.clone();
+    let rest = rest.as_object_mut().unwrap();
+    match view["over"].as_str().or(view["along"].as_str()) {
+        Some(along) => rest.retain(|name, _| name != along),
+        None => {
+            let each = view["cases"]["each"].as_array().into_iter().flatten();
+            let each: Vec<&str> = each.filter_map(Value::as_str).collect();
+            rest.retain(|name, _| each.contains(&name.as_str()));
+        }
+    }
+    Value::from(rest.clone()).to_string()
 }
 
 #[test]
@@ -65,39 +94,65 @@ fn every_figure_of_a_view_is_in_a_plot() {
     let page = Page::of_everything();
     let tab = Tab::open(&page.file(), Look::DESK);
     tab.draw_all();
-    let plots: Vec<Value> = tab.get(NUMBERS);
+    let numbers: HashMap<String, HashMap<String, Vec<f64>>> = tab
+        .get::<Vec<(String, HashMap<String, Vec<f64>>)>>(NUMBERS)
+        .into_iter()
+        .collect();
     let figures = page.figures();
     let mut events = page.events.clone();
     let (mut looked_at, mut missing) = (0, Vec::new());
     for planned in records::experiments(&mut events).iter() {
         let id = planned["id"].as_str().unwrap();
-        let numbers: Vec<f64> = plots
-            .iter()
-            .filter(|plot| plot["section"] == id)
-            .flat_map(|plot| plot["numbers"].as_array().unwrap())
-            .filter_map(Value::as_f64)
-            .collect();
-        for metric in views(planned).into_iter().flat_map(shown) {
-            let of_metric = figures
-                .iter()
-                .filter(|figure| figure["experiment"] == id && figure["metric"] == metric);
-            // What has no place on the axis has a table alone; one of them at least has one.
-            let values: Vec<f64> = of_metric
-                .filter_map(|figure| figure["value"].as_f64())
-                .collect();
-            let is_there = |value: &f64| {
-                let near = |number: &f64| (number - value).abs() <= 1e-3 * value.abs();
-                numbers.iter().any(near)
-            };
-            looked_at += values.iter().filter(|value| is_there(value)).count();
-            if !values.is_empty() && !values.iter().any(is_there) {
-                missing.push(format!("{id} {metric}: {values:?}"));
+        for view in views(planned) {
+            for (metric, axis) in shown(view) {
+                let mut groups: HashMap<String, Vec<f64>> = HashMap::new();
+                for figure in &figures {
+                    let is_of = figure["experiment"] == id && figure["metric"] == metric;
+                    if let Some(value) = figure["value"].as_f64()
+                        && is_of
+                        && shows(view, &figure["case"])
+                    {
+                        let group = group(view, &figure["case"]);
+                        groups.entry(group).or_default().push(value);
+                    }
+                }
+                groups.retain(|_, values| values.len() >= ENOUGH);
+                for (group, values) in groups {
+                    looked_at += values.len();
+                    let lost = lost(&values, &numbers[id][axis], axis == "z");
+                    if !lost.is_empty() {
+                        missing.push(format!("{id} {metric} {group}: {lost:?} of {values:?}"));
+                    }
+                }
             }
         }
     }
     assert!(missing.is_empty(), "{missing:#?}");
     // A rehearsal has more; on a host that can measure less there are fewer.
     assert!(looked_at >= 40, "only {looked_at} figures are in plots");
+}
+
+/// The values that are not among some numbers, which of a matrix are in a unit of its own.
+fn lost(values: &[f64], numbers: &[f64], is_scaled: bool) -> Vec<f64> {
+    let factors: &[f64] = if is_scaled {
+        &[1.0, 1e3, 1e6, 1e9]
+    } else {
+        &[1.0]
+    };
+    let lost = |factor: &f64| -> Vec<f64> {
+        let near = |value: f64| {
+            move |number: &&f64| (*number * factor - value).abs() <= 1e-3 * value.abs()
+        };
+        let values = values.iter().copied();
+        values
+            .filter(|value| numbers.iter().find(near(*value)).is_none())
+            .collect()
+    };
+    factors
+        .iter()
+        .map(lost)
+        .min_by_key(Vec::len)
+        .unwrap_or_default()
 }
 
 #[test]
@@ -181,9 +236,7 @@ fn hover(tab: &Tab, id: &str, marks: &str) -> String {
 
 #[test]
 fn pointing_at_a_mark_says_its_value_and_interval() {
-    let page = with_intervals();
-    let tab = Tab::open(&page.file(), Look::DESK);
-    tab.draw_all();
+    let tab = Tab::open(&Page::of_some().file(), Look::DESK);
     for (id, marks) in [
         ("cpu.call", ".scatterlayer .points path"),
         (
@@ -193,29 +246,23 @@ fn pointing_at_a_mark_says_its_value_and_interval() {
         ("memory.loaded", ".scatterlayer .points path"),
         ("memory.mlp", ".scatterlayer .points path"),
     ] {
+        tab.draw_section(id);
         let said = hover(&tab, id, marks);
-        // The value and its ends as some table of the section has them.
-        let cells: Vec<String> = tab.get(&format!(
-            "[...document.getElementById('{id}').querySelectorAll('td.number, td')]\
-             .map((cell) => cell.textContent.trim()).filter((text) => /[0-9]/.test(text))"
+        let rows: Vec<Vec<String>> = tab.get(&format!(
+            "[...document.getElementById('{id}').querySelectorAll('tbody tr')]\
+             .map((row) => [...row.cells].map((cell) => cell.textContent.trim()))"
         ));
+        // A value and its interval as a row of the section's tables has them.
         let is_said = |cell: &&String| said.contains(cell.as_str());
-        let values: Vec<&String> = cells
-            .iter()
-            .filter(is_said)
-            .filter(|cell| cell.len() > 2)
-            .collect();
+        let tells = |row: &&Vec<String>| {
+            let (intervals, others): (Vec<&String>, Vec<&String>) =
+                row.iter().partition(|cell| cell.starts_with('['));
+            let is_value = |cell: &&&String| cell.contains(' ') && is_said(*cell);
+            intervals.iter().any(|cell| is_said(cell)) && others.iter().any(|cell| is_value(&cell))
+        };
         assert!(
-            !values.is_empty(),
-            "{id} says {said:?}, which is in no table"
-        );
-        let has_interval = cells
-            .iter()
-            .filter(|cell| cell.contains('–') || cell.contains('±'))
-            .any(|cell| said.contains(cell.as_str()));
-        assert!(
-            has_interval,
-            "{id} says {said:?}, without an interval of its tables"
+            rows.iter().any(|row| tells(&row)),
+            "{id} says {said:?}, which no row has: {rows:#?}"
         );
     }
     tab.is_quiet();
@@ -256,9 +303,8 @@ fn a_cell_of_a_matrix_says_its_value() {
 
 #[test]
 fn a_click_in_the_legend_hides_a_line_and_another_brings_it_back() {
-    let page = Page::of_everything();
-    let tab = Tab::open(&page.file(), Look::DESK);
-    tab.draw_all();
+    let tab = Tab::open(&Page::of_some().file(), Look::DESK);
+    tab.draw_section("cpu.call");
     let plot = "document.getElementById('cpu.call').querySelector('figure.plot')";
     let lines = format!("[...{plot}.querySelectorAll('.scatterlayer .trace')].length");
     let before: usize = tab.get(&lines);
@@ -276,9 +322,8 @@ fn a_click_in_the_legend_hides_a_line_and_another_brings_it_back() {
 
 #[test]
 fn a_plot_is_saved_as_a_picture() {
-    let page = Page::of_everything();
-    let tab = Tab::open(&page.file(), Look::DESK);
-    tab.draw_all();
+    let tab = Tab::open(&Page::of_some().file(), Look::DESK);
+    tab.draw_section("cpu.call");
     let plot = "document.getElementById('cpu.call').querySelector('figure.plot')";
     let (x, y) = place(&tab, &format!("{plot}.querySelector('.plot, .bglayer')"));
     tab.point(x, y);

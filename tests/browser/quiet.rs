@@ -3,15 +3,26 @@
 use crate::chromium::Browser;
 use crate::pages::Page;
 use crate::tab::{Look, Tab};
+use std::fs;
+use std::path::PathBuf;
 
 #[test]
 fn a_page_asks_nobody_and_draws_every_plot() {
-    let page = Page::of_everything();
-    let tab = Tab::open(&page.file(), Look::DESK);
+    let tab = Tab::open(&Page::of_everything().file(), Look::DESK);
     tab.draw_all();
     tab.is_quiet();
-    println!(
-        "in a network namespace of its own: {}",
-        Browser::shared().is_apart
-    );
+}
+
+#[test]
+fn the_browser_has_no_network() {
+    let browser = Browser::shared();
+    println!("in a network namespace of its own: {}", browser.is_apart);
+    assert_eq!(browser.is_apart, browser.network() != own_network());
+    // Not every user may make one; scripts/test asks for it as root.
+    let wanted = std::env::var("PLUMB_BROWSER_APART").is_ok_and(|wanted| !wanted.is_empty());
+    assert!(browser.is_apart || !wanted, "unshare gave it no namespace");
+}
+
+fn own_network() -> PathBuf {
+    fs::read_link("/proc/self/ns/net").unwrap()
 }

@@ -179,12 +179,23 @@ impl Tab {
     /// Brings every plot near the window, one after another, until all are drawn.
     #[track_caller]
     pub fn draw_all(&self) {
-        self.eval(
-            "document.querySelectorAll('details').forEach((folded) => { folded.open = true; })",
-        );
-        let plots: usize = self.get("document.querySelectorAll('figure.plot').length");
+        self.draw("document");
+    }
+
+    /// As [`Tab::draw_all`], the plots of a section alone.
+    #[track_caller]
+    pub fn draw_section(&self, id: &str) {
+        self.draw(&format!("document.getElementById('{id}')"));
+    }
+
+    #[track_caller]
+    fn draw(&self, within: &str) {
+        self.eval(&format!(
+            "{within}.querySelectorAll('details').forEach((folded) => {{ folded.open = true; }})"
+        ));
+        let plots: usize = self.get(&format!("{within}.querySelectorAll('figure.plot').length"));
         for plot in 0..plots {
-            let plot = format!("document.querySelectorAll('figure.plot')[{plot}]");
+            let plot = format!("{within}.querySelectorAll('figure.plot')[{plot}]");
             self.eval(&format!("{plot}.scrollIntoView({{block: 'center'}})"));
             self.wait_for(
                 &format!("{plot} to be drawn"),

@@ -6,9 +6,11 @@ use crate::event::{
 };
 use crate::key::{CaseId, Key};
 use crate::metric::Metric;
+use std::collections::HashMap;
 
 /// A run, event by event, with look-ups. Samples, histograms and traces of void rounds are kept in
-/// the file but not here.
+/// the file but not here. Only [`Run::push`] changes predictions, derived values and outcomes:
+/// they are found by their places.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// First line.
@@ -34,6 +36,7 @@ pub struct Run {
     /// Last line; none if the run was killed.
     pub footer: Option<Footer>,
     pending: Pending,
+    places: Places,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -41,6 +44,38 @@ struct Pending {
     samples: Vec<Samples>,
     histograms: Vec<Histogram>,
     traces: Vec<Trace>,
+}
+
+/// Where the events of a case stand in their lists.
+#[derive(Clone, Debug, Default)]
+struct Places {
+    predictions: ByCase,
+    derived: ByCase,
+    outcomes: ByCase,
+}
+
+/// Places in a list by experiment and case, in the order of the list. An event without a case, or
+/// of several metrics of one case, shares its entry: who looks compares the event itself.
+#[derive(Clone, Debug, Default)]
+struct ByCase(HashMap<String, HashMap<CaseId, Vec<usize>>>);
+
+impl ByCase {
+    fn add(&mut self, experiment: &str, case: Option<&CaseId>, at: usize) {
+        if !self.0.contains_key(experiment) {
+            self.0.insert(experiment.to_owned(), HashMap::new());
+        }
+        let cases = self.0.get_mut(experiment).expect("it is there by now");
+        let case = case.cloned().unwrap_or_default();
+        cases.entry(case).or_default().push(at);
+    }
+
+    fn of(&self, experiment: &str, case: Option<&CaseId>) -> &[usize] {
+        let none = CaseId::new();
+        self.0
+            .get(experiment)
+            .and_then(|cases| cases.get(case.unwrap_or(&none)))
+            .map_or(&[], Vec::as_slice)
+    }
 }
 
 impl Run {
@@ -59,6 +94,7 @@ impl Run {
             outcomes: Vec::new(),
             footer: None,
             pending: Pending::default(),
+            places: Places::default(),
         }
     }
 
@@ -67,34 +103,67 @@ impl Run {
         match event {
             Event::Header(_) => {}
             Event::Plan(plan) => self.plan = Some(*plan),
-            Event::Prediction(prediction) => self.predictions.push(prediction),
+            Event::Prediction(prediction) => {
+                let at = self.predictions.len();
+                let places = &mut self.places.predictions;
+                places.add(&prediction.experiment, Some(&prediction.case), at);
+                self.predictions.push(prediction);
+            }
             Event::Samples(samples) => self.pending.samples.push(samples),
             Event::Histogram(histogram) => self.pending.histograms.push(histogram),
             Event::Trace(trace) => self.pending.traces.push(trace),
             Event::Round(round) => self.settle(round),
-            Event::Derived(derived) => {
-                self.derived.retain(|old| {
-                    (&old.experiment, &old.case, &old.metric)
-                        != (&derived.experiment, &derived.case, &derived.metric)
-                });
-                self.derived.push(derived);
-            }
-            Event::Outcome(outcome) => {
-                self.outcomes.retain(|old| {
-                    (&old.experiment, &old.case) != (&outcome.experiment, &outcome.case)
-                });
-                self.outcomes.push(outcome);
-            }
+            Event::Derived(derived) => self.derive(derived),
+            Event::Outcome(outcome) => self.end(outcome),
             Event::Segment(segment) => {
                 // What a killed segment left without its round event counts for nothing.
                 self.pending = Pending::default();
                 self.footer = None;
                 // Every stage derives again; what an unfinished one derived must not outlive it.
                 self.derived.clear();
+                self.places.derived = ByCase::default();
                 self.segments.push(segment);
             }
             Event::Footer(footer) => self.footer = Some(footer),
         }
+    }
+
+    fn derive(&mut self, derived: Derived) {
+        let key = (&derived.experiment, &derived.case, &derived.metric);
+        match self.place_of_derived(key.0, key.1, key.2) {
+            Some(at) => self.derived[at] = derived,
+            None => {
+                let at = self.derived.len();
+                self.places.derived.add(key.0, Some(key.1), at);
+                self.derived.push(derived);
+            }
+        }
+    }
+
+    fn end(&mut self, outcome: Outcome) {
+        let (experiment, case) = (&outcome.experiment, outcome.case.as_ref());
+        match self.place_of_outcome(experiment, case) {
+            Some(at) => self.outcomes[at] = outcome,
+            None => {
+                let at = self.outcomes.len();
+                self.places.outcomes.add(experiment, case, at);
+                self.outcomes.push(outcome);
+            }
+        }
+    }
+
+    fn place_of_derived(&self, experiment: &str, case: &CaseId, metric: &str) -> Option<usize> {
+        let places = self.places.derived.of(experiment, Some(case)).iter();
+        places
+            .copied()
+            .find(|at| self.derived[*at].metric == metric)
+    }
+
+    fn place_of_outcome(&self, experiment: &str, case: Option<&CaseId>) -> Option<usize> {
+        let places = self.places.outcomes.of(experiment, case).iter();
+        places
+            .copied()
+            .find(|at| self.outcomes[*at].case.as_ref() == case)
     }
 
     fn settle(&mut self, round: Round) {
@@ -133,21 +202,138 @@ impl Run {
 
     /// The prediction of a key; the last one written counts.
     pub fn prediction(&self, key: &Key, of: PredictionKind) -> Option<&PredictionEvent> {
-        self.predictions.iter().rev().find(|event| {
-            event.of == of
-                && event.experiment == key.experiment
-                && event.case == key.case
-                && event.metric == key.metric
-        })
+        let places = self.places.predictions.of(&key.experiment, Some(&key.case));
+        places
+            .iter()
+            .rev()
+            .map(|at| &self.predictions[*at])
+            .find(|event| event.of == of && event.metric == key.metric)
+    }
+
+    /// The derived value of a key.
+    pub fn derived(&self, experiment: &str, case: &CaseId, metric: &str) -> Option<&Derived> {
+        let at = self.place_of_derived(experiment, case, metric)?;
+        Some(&self.derived[at])
     }
 
     /// The outcome of a case, else of its experiment.
     pub fn outcome(&self, experiment: &str, case: &CaseId) -> Option<&Outcome> {
-        let of = |case: Option<&CaseId>| {
-            self.outcomes
-                .iter()
-                .find(|outcome| outcome.experiment == experiment && outcome.case.as_ref() == case)
+        self.place_of_outcome(experiment, Some(case))
+            .or_else(|| self.place_of_outcome(experiment, None))
+            .map(|at| &self.outcomes[at])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Run;
+    use crate::event::{Ending, Event, Header, PredictionKind};
+    use crate::key::{CaseId, Key};
+    use serde_json::{Value, json};
+
+    fn calibration() -> Value {
+        json!({"source": "tsc", "counter_hz": 1e9, "counter_error": 0.0, "windows_hz": [],
+            "resolution_ns": 1.0, "pair_cost_ns": 1.0, "vdso_falls_back": false, "core_hz": 1e9,
+            "core_source": "chains", "multiply_cycles": null, "cpu": 0, "notes": []})
+    }
+
+    fn run_of(events: &[Value]) -> Run {
+        let header: Header = serde_json::from_value(json!({"format": 1, "plumb": "", "rustc": "",
+            "profile": "", "target": "", "target_features": "", "run": "", "started": "",
+            "seed": 1, "cpus": [0], "identity": "", "host": null, "environment": {},
+            "options": {"selectors": [], "preset": "quick", "budget_s": 1.0, "precision": 0.01,
+                "set": [], "cpus": null, "dir": null},
+            "calibration": calibration()}))
+        .unwrap();
+        let mut run = Run::new(header);
+        for event in events {
+            run.push(serde_json::from_value::<Event>(event.clone()).unwrap());
+        }
+        run
+    }
+
+    fn level(name: &str) -> CaseId {
+        CaseId::new().with("level", name)
+    }
+
+    fn outcome(case: Value, outcome: &str) -> Value {
+        json!({"event": "outcome", "experiment": "a.b", "case": case, "outcome": outcome,
+            "reason": null})
+    }
+
+    fn derived(level: &str, metric: &str, value: f64) -> Value {
+        json!({"event": "derived", "experiment": "a.b", "case": {"level": level},
+            "metric": metric, "value": value, "ci": null, "confidence": null, "presence": 1.0})
+    }
+
+    fn predicted(of: &str, metric: &str, because: &str) -> Value {
+        json!({"event": "prediction", "experiment": "a.b", "case": {"level": "L1"},
+            "metric": metric, "of": of, "range": null, "because": because, "bound": null})
+    }
+
+    #[test]
+    fn a_later_outcome_replaces_the_one_of_the_same_case_alone() {
+        let run = run_of(&[
+            outcome(Value::Null, "skipped"),
+            outcome(json!({}), "measured"),
+            outcome(json!({"level": "L1"}), "failed"),
+            outcome(json!({"level": "L1"}), "measured"),
+        ]);
+        assert_eq!(run.outcomes.len(), 3);
+        let ending = |experiment: &str, case: &CaseId| {
+            run.outcome(experiment, case).map(|outcome| outcome.outcome)
         };
-        of(Some(case)).or_else(|| of(None))
+        assert_eq!(ending("a.b", &level("L1")), Some(Ending::Measured));
+        assert_eq!(ending("a.b", &CaseId::new()), Some(Ending::Measured));
+        // That of the whole experiment holds where a case has none.
+        assert_eq!(ending("a.b", &level("L2")), Some(Ending::Skipped));
+        assert_eq!(ending("a.c", &level("L1")), None);
+    }
+
+    #[test]
+    fn the_last_prediction_of_a_key_counts() {
+        let run = run_of(&[
+            predicted("prior", "latency", "first"),
+            predicted("prior", "rate", "another metric"),
+            predicted("prior", "latency", "last"),
+            predicted("derived", "latency", "another kind"),
+        ]);
+        let because = |metric: &str, of| {
+            run.prediction(&Key::new("a.b", &level("L1"), metric), of)
+                .map(|event| event.prediction.because.as_str())
+        };
+        assert_eq!(because("latency", PredictionKind::Prior), Some("last"));
+        assert_eq!(
+            because("rate", PredictionKind::Prior),
+            Some("another metric")
+        );
+        assert_eq!(because("rate", PredictionKind::Derived), None);
+    }
+
+    #[test]
+    fn derived_values_are_replaced_and_end_with_their_segment() {
+        let mut events = vec![
+            derived("L1", "size", 1.0),
+            derived("L1", "latency", 2.0),
+            derived("L2", "size", 3.0),
+            derived("L1", "size", 4.0),
+        ];
+        let value = |run: &Run, level_name: &str, metric: &str| {
+            run.derived("a.b", &level(level_name), metric)
+                .map(|derived| derived.value)
+        };
+        let run = run_of(&events);
+        assert_eq!(run.derived.len(), 3);
+        assert_eq!(value(&run, "L1", "size"), Some(4.0));
+        assert_eq!(value(&run, "L1", "latency"), Some(2.0));
+        events.push(
+            json!({"event": "segment", "n": 1, "started": "", "environment": {},
+            "calibration": calibration()}),
+        );
+        events.push(derived("L2", "size", 5.0));
+        let run = run_of(&events);
+        assert_eq!(run.derived.len(), 1);
+        assert_eq!(value(&run, "L1", "size"), None);
+        assert_eq!(value(&run, "L2", "size"), Some(5.0));
     }
 }

@@ -8,7 +8,7 @@ use crate::report::values;
 use record::event::PlannedExperiment;
 use record::key::{CaseId, Value};
 use record::view::Cases;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A grid for each run and each of the chosen values in which a row or a column differs.
 pub(super) fn grids(
@@ -100,13 +100,17 @@ pub(crate) fn table(
             .iter()
             .map(|value| Column::number(&label(columns, value))),
     );
+    let mut by_place: HashMap<(&Value, &Value), Vec<&Figure>> = HashMap::new();
+    for figure in &of_metric {
+        if let (Some(row), Some(column)) = (figure.case.get(rows), figure.case.get(columns)) {
+            by_place.entry((row, column)).or_default().push(figure);
+        }
+    }
     let rows = row_values.iter().map(|row| {
         let mut cells = vec![Cell::plain(label(rows, row))];
         cells.extend(column_values.iter().map(|column| {
-            let is_here = |figure: &&&Figure| {
-                figure.case.get(rows) == Some(*row) && figure.case.get(columns) == Some(*column)
-            };
-            cell(of_metric.iter().filter(is_here).copied())
+            let here = by_place.get(&(*row, *column));
+            cell(here.into_iter().flatten().copied())
         }));
         Row::of(cells)
     });
@@ -123,12 +127,9 @@ pub(crate) fn table(
 
 /// Numbers ascending, symbols in the order of the cases.
 fn distinct<'a>(figures: &[&'a Figure], name: &str) -> Vec<&'a Value> {
-    let mut values: Vec<&Value> = Vec::new();
-    for value in figures.iter().filter_map(|figure| figure.case.get(name)) {
-        if !values.contains(&value) {
-            values.push(value);
-        }
-    }
+    let mut seen = HashSet::new();
+    let all = figures.iter().filter_map(|figure| figure.case.get(name));
+    let mut values: Vec<&Value> = all.filter(|value| seen.insert(*value)).collect();
     if values.iter().all(|value| value.int().is_some()) {
         values.sort_by_key(|value| value.int());
     }

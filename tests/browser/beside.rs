@@ -1,0 +1,77 @@
+//! The page of a comparison: both runs in every plot, what changed before the rest, and as safe.
+
+use crate::pages::{Page, some};
+use crate::records::{self, HOSTILE};
+use crate::tab::{Look, Tab};
+
+#[test]
+fn a_comparison_draws_both_runs_in_one_plot() {
+    let tab = Tab::open(&Page::of_comparison().file(), Look::DESK);
+    tab.draw_all();
+    tab.is_quiet();
+    let plots: Vec<(String, Vec<String>)> = tab.get(
+        "[...document.querySelectorAll('figure.plot')].map((figure) => \
+         [figure.querySelector('.title').textContent, figure.querySelector('.js-plotly-plot').data\
+         .filter((trace) => trace.hoverinfo !== 'skip').map((trace) => trace.name ?? '')])",
+    );
+    assert!(plots.len() >= 3, "{plots:?}");
+    let (_, lines) = plots
+        .iter()
+        .find(|(title, _)| title.contains("cpu.call"))
+        .expect("calls over arguments");
+    let (new, base): (Vec<&String>, Vec<&String>) =
+        lines.iter().partition(|name| name.contains("another"));
+    assert!(!new.is_empty() && new.len() == base.len(), "{lines:?}");
+    // Matrices stand one below the other.
+    let grids = plots
+        .iter()
+        .filter(|(title, _)| title.contains("core_to_core"));
+    assert_eq!(grids.count() % 2, 0, "{plots:?}");
+    let order: Vec<String> = tab.get(
+        "[...document.querySelectorAll('main h2')].map((heading) => heading.textContent.trim())",
+    );
+    let place = |what: &str| order.iter().position(|heading| heading.starts_with(what));
+    let (around, changed) = (place("What differs around"), place("What changed"));
+    assert!(around.is_some() && around < changed, "{order:?}");
+    let changed: String = tab.get(
+        "[...document.querySelectorAll('main section')].find((section) => \
+         section.querySelector('h2').textContent.startsWith('What changed')).innerText",
+    );
+    assert!(changed.contains("slower"), "{changed}");
+}
+
+#[test]
+fn a_comparison_is_read_like_a_report() {
+    let tab = Tab::open(&Page::of_comparison().file(), Look::DESK);
+    let levels: Vec<usize> = tab.get(
+        "[...document.querySelectorAll('h1, h2, h3, h4, h5, h6')].map((heading) => Number(heading.tagName[1]))",
+    );
+    assert_eq!(levels.iter().filter(|level| **level == 1).count(), 1);
+    assert!(
+        levels.windows(2).all(|pair| pair[1] <= pair[0] + 1),
+        "{levels:?}"
+    );
+    let wrong: Vec<String> = tab.get(
+        "[...document.querySelectorAll('table')].filter((table) => { \
+         const heads = [...table.querySelectorAll('thead th')]; \
+         return heads.length === 0 || heads.some((head) => head.scope !== 'col') || !table.caption; })\
+         .map((table) => table.innerText.slice(0, 200))",
+    );
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    // On a phone it scrolls down only.
+    let tab = Tab::open(&Page::of_comparison().file(), Look::PHONE);
+    tab.draw_all();
+    let width: f64 = tab.get("document.scrollingElement.scrollWidth");
+    assert!(width <= 390.0, "{width}");
+    tab.is_quiet();
+}
+
+#[test]
+fn a_comparison_of_hostile_texts_is_safe() {
+    let base = some();
+    let new = records::appended(base.clone(), HOSTILE);
+    let tab = Tab::open(&Page::comparing(&base, new).file(), Look::DESK);
+    tab.draw_all();
+    crate::odd::nothing_is_planted(&tab);
+    tab.is_quiet();
+}
