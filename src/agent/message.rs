@@ -3,6 +3,7 @@
 use crate::host::Host;
 use crate::link::{FromWorker, RoundOrder};
 use record::event::Calibration;
+use record::plain::steers;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -109,13 +110,6 @@ pub struct Facts {
     pub address: IpAddr,
     /// Its interface on the way back, by its own routes.
     pub interface: Option<String>,
-}
-
-/// Whether a character steers what shows it: control characters, ends of lines, and those that turn the
-/// direction of a text.
-pub fn steers(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// A text of the other end as it may be shown: of one line, bounded, without what steers a terminal.

@@ -1,7 +1,7 @@
 //! JSON that another end wrote, without what steers a terminal: taken out before it is parsed, of keys as of
 //! values, and in no more memory than the text has.
 
-use super::message::steers;
+use record::plain::steers;
 
 /// Longest text that is taken, in characters: a kernel's command line is shorter.
 pub(super) const TEXT_MAX: usize = 16 << 10;

@@ -1,10 +1,13 @@
 //! What reaches the user: results on standard output, diagnostics on standard error.
 
-use crate::report::terminal::Look;
+use crate::report::terminal::{self, Look};
+use record::plain::{lines, steers};
 use std::io::{self, IsTerminal, Write};
 
-/// Prints a result. A reader that has gone away is no error.
+/// Prints a result, with nothing in it that steers a terminal but a report's colours. A reader that
+/// has gone away is no error.
 pub fn print(text: &str) -> anyhow::Result<()> {
+    let text = coloured(text);
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -14,9 +17,27 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Prints a diagnostic; one that cannot be printed has nowhere else to go.
+/// Prints a diagnostic, which may tell texts of a record; one that cannot be printed has nowhere else
+/// to go.
 pub fn diagnose(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{}", lines(text));
+}
+
+/// The text with a space for all that steers a terminal, but for ends of lines, tabs and the commands
+/// of a report's colours.
+fn coloured(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(|letter| letter != '\n' && letter != '\t' && steers(letter)) {
+        shown.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let command = terminal::commands().find(|command| rest.starts_with(command));
+        shown.push_str(command.unwrap_or(" "));
+        let letter = rest.chars().next().map_or(0, char::len_utf8);
+        rest = &rest[command.map_or(letter, str::len)..];
+    }
+    shown.push_str(rest);
+    shown
 }
 
 /// How a report looks on standard output: 100 columns where it is no terminal, colours only where it
@@ -26,5 +47,20 @@ pub fn look() -> Look {
     Look {
         width: terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0)),
         colours: io::stdout().is_terminal() && !plain,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::coloured;
+
+    #[test]
+    fn only_colours_reach_the_terminal() {
+        let painted = "\u{1b}[1mrun\u{1b}[0m\tµ\n";
+        assert_eq!(coloured(painted), painted);
+        assert_eq!(
+            coloured("a\u{1b}]0;owned\u{7}\u{1b}[2J\u{1b}[31mred\u{9b}2J\u{202e}\rb\u{1b}"),
+            "a ]0;owned  [2J\u{1b}[31mred 2J  b "
+        );
     }
 }

@@ -3,6 +3,7 @@
 
 use super::compare_json::{FlatCompared, FlatComparison, flat};
 use crate::analysis::compare::Comparison;
+use record::plain::lines;
 
 const COLUMNS: [&str; 30] = [
     "base_run",
@@ -61,7 +62,7 @@ pub(crate) fn render(comparison: &Comparison) -> String {
         }
     }
     let bytes = writer.into_inner().expect(written);
-    String::from_utf8(bytes).expect("fields are strings")
+    lines(&String::from_utf8(bytes).expect("fields are strings"))
 }
 
 fn row(base_run: &str, new_run: &str, one: &FlatCompared) -> [String; 30] {

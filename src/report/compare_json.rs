@@ -175,7 +175,7 @@ pub(crate) fn render(comparison: &Comparison) -> String {
     let mut text = serde_json::to_string_pretty(&flat(comparison))
         .expect("its keys are strings and it holds no foreign serialisers");
     text.push('\n');
-    text
+    record::plain::json(&text)
 }
 
 /// The JSON Schema of a comparison.

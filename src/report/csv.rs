@@ -1,6 +1,7 @@
 //! The flat result's figures as comma-separated values, one a row, in base units.
 
 use super::json::{self, FlatFigure};
+use record::plain::lines;
 use record::run::Run;
 use serde_json::Value;
 
@@ -83,7 +84,7 @@ pub(crate) fn render(run: &Run) -> String {
         writer.write_record(row).expect(written);
     }
     let bytes = writer.into_inner().expect(written);
-    String::from_utf8(bytes).expect("fields are strings")
+    lines(&String::from_utf8(bytes).expect("fields are strings"))
 }
 
 fn row(figure: &FlatFigure, of_the_run: [&str; 2]) -> Vec<String> {

@@ -245,7 +245,7 @@ pub(crate) fn render(run: &Run) -> String {
     let mut text = serde_json::to_string_pretty(&flat(run))
         .expect("its keys are strings and it holds no foreign serialisers");
     text.push('\n');
-    text
+    record::plain::json(&text)
 }
 
 /// The JSON Schema of the flat result.

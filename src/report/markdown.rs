@@ -4,6 +4,7 @@
 //! order of weight, by section, and the text says so; nothing is cut within a table.
 
 use super::document::{Audience, Block, Cell, Document, Plot, Section, Shape, Table, Tone};
+use super::plain;
 
 mod escape;
 mod fit;
@@ -33,6 +34,7 @@ pub(crate) fn whole(document: &Document) -> String {
 }
 
 fn write(document: &Document, room_bytes: usize) -> String {
+    let document = &plain::document(document);
     let head = format!(
         "# {}\n\n{}\n",
         escaped(&document.title),

@@ -12,6 +12,7 @@ pub(crate) mod json;
 mod lanes;
 pub(crate) mod markdown;
 pub(crate) mod openmetrics;
+mod plain;
 pub(crate) mod terminal;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! A report for the terminal: compact, as wide as the terminal, coloured only where asked.
 
 use super::document::{Audience, Block, Cell, Document, Section, Table, Tone};
-use super::{braille, lanes};
+use super::{braille, lanes, plain};
 use crate::analysis::findings::Severity;
 use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, Table as Grid, Width, presets,
@@ -40,8 +40,16 @@ const END_MARK: char = '\u{2060}';
 const BOLD: &str = "\u{1b}[1m";
 const RESET: &str = "\u{1b}[0m";
 
-/// The text, ending in a newline.
+/// Every command to the terminal that [`render`] writes.
+pub(crate) fn commands() -> impl Iterator<Item = &'static str> {
+    let colours = MARKS.iter().map(|(.., colour)| *colour);
+    colours.chain([BOLD, RESET])
+}
+
+/// The text, ending in a newline. Whatever the document's texts hold, the only control characters in
+/// it are ends of lines and, with colours, [`commands`].
 pub(crate) fn render(document: &Document, look: Look) -> String {
+    let document = &plain::document(document);
     let look = Look {
         width: look.width.clamp(LEAST_WIDTH, MOST_WIDTH),
         ..look

@@ -2,6 +2,7 @@
 
 use crate::analysis::trend::{Changed, Size, Trend, Trends};
 use record::FORMAT;
+use record::plain::lines;
 use serde_json::{Value, json};
 
 const COLUMNS: [&str; 12] = [
@@ -56,7 +57,7 @@ pub(crate) fn csv(trends: &Trends) -> String {
         }
     }
     let bytes = writer.into_inner().expect(written);
-    String::from_utf8(bytes).expect("fields are strings")
+    lines(&String::from_utf8(bytes).expect("fields are strings"))
 }
 
 /// One object (docs/FORMAT.md).
@@ -69,7 +70,7 @@ pub(crate) fn json(trends: &Trends) -> String {
         "method": trends.method(),
         "trends": trends.trends.iter().map(|trend| of_trend(trends, trend)).collect::<Vec<_>>(),
     });
-    format!("{all:#}\n")
+    record::plain::json(&format!("{all:#}\n"))
 }
 
 fn of_trend(trends: &Trends, trend: &Trend) -> Value {

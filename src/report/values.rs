@@ -1,12 +1,45 @@
 //! Values as people read them: scaled, with as many digits as their interval supports.
 
-use crate::analysis::figure::Figure;
+use crate::analysis::figure::{Figure, Interval};
 use record::key::Value;
 use record::quantity::{digits, render};
 use record::unit::Unit;
 
-use record::shown::places;
+use record::shown::significant;
 pub(crate) use record::shown::{Shown, range, shown};
+
+/// Marks of intervals that do not speak of fresh repetitions, with what they do speak of.
+const MARKS: &[(Interval, &str, &str)] = &[
+    (
+        Interval::WithinRun,
+        "†",
+        "over blocks of one repetition, which say nothing of a second one",
+    ),
+    (
+        Interval::Resamples,
+        "‡",
+        "by resampling the rounds of several cases",
+    ),
+];
+
+/// A figure's interval, marked where it speaks of something else than fresh repetitions.
+pub(crate) fn interval(figure: &Figure) -> Option<String> {
+    let interval = of_figure(figure)?.interval;
+    let mark = MARKS.iter().find(|(of, ..)| *of == figure.interval);
+    let mark = mark.map_or("", |(_, mark, _)| mark);
+    (!interval.is_empty()).then(|| format!("{interval}{mark}"))
+}
+
+/// What the marks in a table of some figures mean, to go on its caption; empty without any.
+pub(crate) fn told_of_marks(figures: &[&Figure]) -> String {
+    let has = |of: Interval| {
+        let marked = |figure: &&Figure| figure.interval == of && figure.ci.is_some();
+        figures.iter().any(marked)
+    };
+    let told = MARKS.iter().filter(|(of, ..)| has(*of));
+    told.map(|(_, mark, what)| format!("; {mark} {what}"))
+        .collect()
+}
 
 /// A figure's value with its interval.
 pub(crate) fn of_figure(figure: &Figure) -> Option<Shown> {
@@ -22,16 +55,29 @@ pub(crate) fn clock(hz: f64) -> String {
 /// A figure's cycles, with as many digits as its value's interval supports.
 pub(crate) fn of_cycles(figure: &Figure) -> Option<String> {
     let found = figure.cycles?;
-    let ends = figure.ci.zip(figure.value.filter(|value| *value > 0.0));
-    Some(match ends {
-        Some(((low, high), value)) => {
-            let each = found / value;
-            let distance = (high - value).max(value - low) * each;
-            let places = places(found, distance).min(2);
-            format!("{found:.places$}")
+    let value = figure.value.filter(|value| *value > 0.0);
+    Some(match value.zip(figure.metric.as_ref()) {
+        Some((value, metric)) if figure.ci.is_some() => {
+            rounded(found, significant(value, figure.ci, metric.unit))
         }
-        None => cycles(found),
+        _ => cycles(found),
     })
+}
+
+/// Cycles to some significant digits, with hundredths at most, below one with two digits at most.
+fn rounded(found: f64, digits: usize) -> String {
+    if found == 0.0 || digits == 0 {
+        return cycles(found);
+    }
+    let magnitude = found.abs().log10().floor() as i32;
+    let places = i32::try_from(digits).unwrap_or(i32::MAX) - 1 - magnitude;
+    match usize::try_from(places.min(i32::max(2, 1 - magnitude))) {
+        Ok(places) => format!("{found:.places$}"),
+        Err(_) => {
+            let step = 10_f64.powi(-places);
+            format!("{:.0}", (found / step).round() * step)
+        }
+    }
 }
 
 /// Estimated cycles with as many digits as make sense: tenths below a thousand, hundredths below one.
@@ -69,12 +115,27 @@ pub(crate) fn parameter(value: &Value, unit: Option<Unit>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::cycles;
+    use super::{cycles, rounded};
 
     #[test]
     fn estimated_cycles_have_tenths() {
         assert_eq!(cycles(4.04), "4.0");
         assert_eq!(cycles(0.123), "0.12");
         assert_eq!(cycles(2051.7), "2052");
+    }
+
+    #[test]
+    fn cycles_have_no_more_digits_than_their_time() {
+        for (found, digits, text) in [
+            (12_398.4, 2, "12000"),
+            (2_316_853.0, 3, "2320000"),
+            (3.594, 3, "3.59"),
+            (1.0004, 7, "1.00"),
+            (0.031_25, 5, "0.031"),
+            (-36.2, 2, "-36"),
+            (0.0, 0, "0.00"),
+        ] {
+            assert_eq!(rounded(found, digits), text);
+        }
     }
 }

@@ -9,6 +9,7 @@ pub mod codec;
 pub mod event;
 pub mod key;
 pub mod metric;
+pub mod plain;
 pub mod quantity;
 pub mod run;
 pub mod shown;

@@ -9,27 +9,28 @@ use crate::unit::Unit;
 const MOST_DIGITS: i32 = 7;
 
 /// Decimal places that are ever shown.
-const MOST_PLACES: usize = 9;
+const MOST_PLACES: i32 = 9;
 
 /// Ends of a range that are further apart than this factor have each its own scale.
 const FAR_APART: f64 = 50.0;
 
-/// A value and its interval in one scale.
+/// A value and its interval.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shown {
     /// `91.2 ns`.
     pub value: String,
-    /// `[90.1, 92.0]`, in the value's scale; empty without an interval.
+    /// `[90.1, 92.0]`, in the value's scale; `[12.0 ns, 3.99 ms]` where the ends are far apart; empty
+    /// without an interval.
     pub interval: String,
-    /// `± 1.1`: the greater distance to an end, in the value's scale; empty without an interval.
+    /// `± 1.1`: the greater distance to an end, in the value's scale, or with its unit where the ends
+    /// are far apart; empty without an interval.
     pub plus_minus: String,
 }
 
-/// A value with its interval; digits end where the interval's half width has two (one from 3 up).
+/// A value with its interval; digits end where the interval's half width has two (one from 3 up), but
+/// not before the value and both ends have two.
 pub fn shown(value: f64, ends: Option<(f64, f64)>, unit: Unit) -> Shown {
-    let finite =
-        value.is_finite() && ends.is_none_or(|(low, high)| low.is_finite() && high.is_finite());
-    let Some((low, high)) = ends.filter(|_| finite) else {
+    let Some((low, high)) = finite(value, ends) else {
         return Shown {
             value: render(value, unit),
             interval: String::new(),
@@ -37,34 +38,109 @@ pub fn shown(value: f64, ends: Option<(f64, f64)>, unit: Unit) -> Shown {
         };
     };
     let (factor, name) = scale(value, unit);
-    let (value, low, high) = (value / factor, low / factor, high / factor);
+    let of_value = |places: usize| {
+        let text = decimal(value / factor, places);
+        format!("{text} {name}").trim_end().to_owned()
+    };
     let distance = (high - value).max(value - low);
-    let places = places(value, distance);
+    if is_far(value, low, high) {
+        return Shown {
+            value: of_value(places(value, None, unit)),
+            interval: format!("[{}, {}]", render(low, unit), render(high, unit)),
+            plus_minus: format!("± {}", render(distance, unit)),
+        };
+    }
+    let places = places(value, Some((low, high)), unit);
+    let text = |value: f64| decimal(value / factor, places);
     Shown {
-        value: format!("{value:.places$} {name}").trim_end().to_owned(),
-        interval: format!("[{low:.places$}, {high:.places$}]"),
-        plus_minus: format!("± {distance:.places$}"),
+        value: of_value(places),
+        interval: format!("[{}, {}]", text(low), text(high)),
+        plus_minus: format!("± {:.places$}", distance / factor),
     }
 }
 
-/// Decimal places at which a half width shows one or two digits, both in one scale.
-pub fn places(value: f64, half_width: f64) -> usize {
-    let magnitude = |x: f64| x.abs().log10().floor() as i32;
-    let most = if value == 0.0 {
-        MOST_DIGITS
-    } else {
-        MOST_DIGITS - 1 - magnitude(value)
+/// Significant digits that [`shown`] gives a value; what is computed from it has no more.
+pub fn significant(value: f64, ends: Option<(f64, f64)>, unit: Unit) -> usize {
+    let ends = finite(value, ends).filter(|(low, high)| !is_far(value, *low, *high));
+    let scaled = value / scale(value, unit).0;
+    if scaled == 0.0 || !scaled.is_finite() {
+        return 0;
+    }
+    let before = magnitude(scaled) + 1;
+    let places = i32::try_from(places(value, ends, unit)).unwrap_or(0);
+    usize::try_from(before + places).unwrap_or(0)
+}
+
+/// Finite ends of a finite value.
+fn finite(value: f64, ends: Option<(f64, f64)>) -> Option<(f64, f64)> {
+    let (low, high) = ends?;
+    [value, low, high]
+        .iter()
+        .all(|one| one.is_finite())
+        .then_some((low, high))
+}
+
+/// Whether positive ends, or a value above zero and its upper end, have no common scale.
+fn is_far(value: f64, low: f64, high: f64) -> bool {
+    let least = if low == 0.0 { value } else { low };
+    least > 0.0 && high / least > FAR_APART
+}
+
+/// The place of a number's first digit: 0 from 1 to below 10.
+fn magnitude(number: f64) -> i32 {
+    number.abs().log10().floor() as i32
+}
+
+/// Digits, with neither digits nor sign of what is nothing at its places.
+fn decimal(number: f64, places: usize) -> String {
+    if number == 0.0 {
+        return "0".to_owned();
+    }
+    let text = format!("{number:.places$}");
+    match text.strip_prefix('-') {
+        Some(rest) if rest.bytes().all(|byte| matches!(byte, b'0' | b'.')) => rest.to_owned(),
+        _ => text,
+    }
+}
+
+/// Decimal places of a value and its ends, in the value's scale: the half width shows one or two
+/// digits; the value and the ends at least two, unless zero lies between the ends, where no digit of
+/// the value is certain. Without ends, those for two digits of the value.
+fn places(value: f64, ends: Option<(f64, f64)>, unit: Unit) -> usize {
+    let (factor, _) = scale(value, unit);
+    let value = value / factor;
+    let two = |number: f64| match number == 0.0 {
+        true => 0,
+        false => 1 - magnitude(number),
     };
-    let wanted = if half_width > 0.0 {
-        let first = half_width / 10_f64.powi(magnitude(half_width));
-        -magnitude(half_width) + i32::from(first < 3.0)
-    } else if value.fract() == 0.0 {
-        0
-    } else {
-        // Every round gave the same: four digits.
-        3 - magnitude(value)
+    let most = match value == 0.0 {
+        true => MOST_DIGITS,
+        false => MOST_DIGITS - 1 - magnitude(value),
     };
-    usize::try_from(wanted.min(most).clamp(0, 9)).unwrap_or(0)
+    let wanted = match ends.map(|(low, high)| (low / factor, high / factor)) {
+        None => two(value),
+        Some((low, high)) => {
+            let half_width = (high - value).max(value - low);
+            let wanted = if half_width > 0.0 {
+                let first = half_width / 10_f64.powi(magnitude(half_width));
+                -magnitude(half_width) + i32::from(first < 3.0)
+            } else if value.fract() == 0.0 && (unit != Unit::Ratio || value == 0.0) {
+                0
+            } else {
+                // Every round gave the same: four digits.
+                3 - magnitude(value)
+            };
+            match low < 0.0 && high > 0.0 {
+                true => wanted,
+                false => [value, low, high]
+                    .into_iter()
+                    .filter(|_| half_width > 0.0)
+                    .map(two)
+                    .fold(wanted, i32::max),
+            }
+        }
+    };
+    usize::try_from(wanted.min(most).clamp(0, MOST_PLACES)).unwrap_or(0)
 }
 
 /// A predicted interval, `60 – 120 ns`: both ends in the scale of the upper one and to the same
@@ -94,7 +170,8 @@ pub fn range(range: &Range, unit: Unit) -> String {
     };
     let text = |places: usize| (format!("{low:.places$}"), format!("{high:.places$}"));
     // A narrow range gets the digits that tell its ends apart.
-    let (low, high) = (fewest..=MOST_PLACES)
+    let most = usize::try_from(MOST_PLACES).unwrap_or(0);
+    let (low, high) = (fewest..=most)
         .map(text)
         .find(|(low, high)| low != high)
         .unwrap_or_else(|| text(fewest));
@@ -103,7 +180,7 @@ pub fn range(range: &Range, unit: Unit) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{range, shown};
+    use super::{range, shown, significant};
     use crate::event::Range;
     use crate::unit::Unit;
 
@@ -152,6 +229,56 @@ mod tests {
                 "± 0.0000",
             ),
             (0.0, (0.0, 0.0), Unit::Count, "0", "[0, 0]", "± 0"),
+            (
+                1.0,
+                (1.0, 1.0),
+                Unit::Ratio,
+                "1.000",
+                "[1.000, 1.000]",
+                "± 0.000",
+            ),
+            // Two digits of the value and of each end, wherever the half width ends.
+            (
+                3.8e6,
+                (0.125e6, 3.99e6),
+                Unit::Ns,
+                "3.80 ms",
+                "[0.12, 3.99]",
+                "± 3.67",
+            ),
+            (
+                6.1e9,
+                (5.2e9, 9.6e9),
+                Unit::BPerS,
+                "6.1 GB/s",
+                "[5.2, 9.6]",
+                "± 3.5",
+            ),
+            (
+                0.0003,
+                (0.0, 0.012),
+                Unit::Ratio,
+                "0.00030",
+                "[0, 0.01200]",
+                "± 0.01170",
+            ),
+            (
+                3.8e6,
+                (12_500.0, 8.4e6),
+                Unit::Ns,
+                "3.8 ms",
+                "[12.5 µs, 8.40 ms]",
+                "± 4.60 ms",
+            ),
+            // No sign of what is nothing.
+            (
+                -0.03,
+                (-1.2, 0.3),
+                Unit::Ns,
+                "0.0 ns",
+                "[-1.2, 0.3]",
+                "± 1.2",
+            ),
         ] {
             let found = shown(value, Some(ends), unit);
             assert_eq!(
@@ -165,6 +292,14 @@ mod tests {
         }
         assert_eq!(shown(91.234, None, Unit::Ns).value, "91.2 ns");
         assert_eq!(shown(f64::NAN, None, Unit::Ns).value, "-");
+        for (value, ends, digits) in [
+            (3.8e6, Some((12_500.0, 8.4e6)), 2),
+            (645e3, Some((224e3, 1299e3)), 3),
+            (91.234, Some((90.12, 92.04)), 3),
+            (0.0, Some((0.0, 0.0)), 0),
+        ] {
+            assert_eq!(significant(value, ends, Unit::Ns), digits, "{value}");
+        }
     }
 
     #[test]

@@ -12,12 +12,13 @@ use crate::agent::handshake::{
     Heard, Initiator, Progress, Refusal, Responder, Role, Secured, VERSION, hello,
 };
 use crate::agent::key::Key;
-use crate::agent::message::{FromAgent, Open, ToAgent, printable, steers};
+use crate::agent::message::{FromAgent, Open, ToAgent, printable};
 use crate::agent::plain::plain;
 use crate::experiment::Site;
 use crate::experiments;
 use crate::link::{Endpoint, FromWorker};
 use blake2::{Blake2s256, Digest};
+use record::plain::steers;
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant, SystemTime};

@@ -3,6 +3,7 @@
 use crate::analysis::figure::Figure;
 use crate::analysis::names::{Names, words};
 use record::event::PlannedExperiment;
+use record::quantity::parted;
 
 /// Cases that are named one by one.
 const NAMED: usize = 3;
@@ -40,41 +41,6 @@ pub(super) fn gathered<'run>(
         }
     }
     gathered
-}
-
-/// The text between numbers, and the numbers. Digits within a word (`avx512`, `L2`) are no number.
-fn parted(text: &str) -> (Vec<String>, Vec<String>) {
-    let (mut texts, mut numbers) = (vec![String::new()], Vec::new());
-    let letters: Vec<char> = text.chars().collect();
-    let mut at = 0;
-    while let Some(&letter) = letters.get(at) {
-        let before = at.checked_sub(1).map(|before| letters[before]);
-        let is_in_word = before.is_some_and(|before| before.is_alphanumeric() || before == '_');
-        if !letter.is_ascii_digit() || is_in_word {
-            if let Some(last) = texts.last_mut() {
-                last.push(letter);
-            }
-            at += 1;
-            continue;
-        }
-        let start = at;
-        while letters.get(at).is_some_and(char::is_ascii_digit)
-            || (letters.get(at) == Some(&'.')
-                && letters.get(at + 1).is_some_and(char::is_ascii_digit))
-        {
-            at += 1;
-        }
-        // `6.404e10`
-        if letters.get(at) == Some(&'e') && letters.get(at + 1).is_some_and(char::is_ascii_digit) {
-            at += 1;
-            while letters.get(at).is_some_and(char::is_ascii_digit) {
-                at += 1;
-            }
-        }
-        numbers.push(letters[start..at].iter().collect());
-        texts.push(String::new());
-    }
-    (texts, numbers)
 }
 
 impl Alike<'_> {
@@ -149,20 +115,26 @@ fn span(numbers: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{parted, span};
+    use super::{gathered, span};
+    use crate::analysis::{figures, sample};
 
     #[test]
-    fn numbers_are_parted_from_words() {
-        let (texts, numbers) = parted("avx512 at L2: 2.20 to 5 cycles, 6.4e10 flop/s; end.");
-        assert_eq!(numbers, ["2.20", "5", "6.4e10"]);
-        assert_eq!(
-            texts,
-            ["avx512 at L2: ", " to ", " cycles, ", " flop/s; end."]
-        );
+    fn the_least_and_the_greatest_are_told() {
         let of = |numbers: &[&str]| -> Vec<String> {
             numbers.iter().map(|number| (*number).to_owned()).collect()
         };
         assert_eq!(span(&of(&["12", "2.2", "9"])), "2.2 … 12");
         assert_eq!(span(&of(&["7"])), "7");
+        assert_eq!(span(&of(&["2", "-1.5", "3e-4"])), "-1.5 … 2");
+    }
+
+    #[test]
+    fn small_and_negative_numbers_are_numbers() {
+        let run = sample::run();
+        let all = figures(&run);
+        let texts = ["around 2.16e-4 and -3 ns", "around 4 and 7.91e-3 ns"];
+        let alike = gathered(all.iter().zip(texts.map(str::to_owned)));
+        assert_eq!(alike.len(), 1);
+        assert_eq!(alike[0].text(), "around 2.16e-4 … 4 and -3 … 7.91e-3 ns");
     }
 }

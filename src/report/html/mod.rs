@@ -9,6 +9,7 @@ mod table;
 mod ticks;
 
 use super::document::{Audience, Block, Document, Section};
+use super::plain;
 use crate::analysis::findings::Severity;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use picture::Pictures;
@@ -26,6 +27,7 @@ const MANY_NOTES: usize = 5;
 
 /// The page.
 pub(crate) fn render(document: &Document) -> String {
+    let document = &plain::document(document);
     let mut pictures = Pictures::default();
     let sections: Vec<Markup> = visible(document)
         .map(|section| of_section(section, &mut pictures))

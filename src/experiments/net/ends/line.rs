@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use metal::wait::readable;
+use record::plain::steers;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -39,10 +40,6 @@ fn heard(body: &[u8]) -> serde_json::Result<Word> {
 
 /// The same with spaces for what steers terminals, or the direction of writing.
 fn plain(value: Value) -> Value {
-    let steers = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
     let of_text = |text: String| match text.contains(steers) {
         true => text.replace(steers, " "),
         false => text,
