@@ -6,7 +6,8 @@ use super::figure::Figure;
 use super::index::series_label;
 use super::misses::Miss;
 use super::verdict::Verdict;
-use record::event::{Round, RoundStatus};
+use record::event::{PredictionKind, Round, RoundStatus};
+use record::metric::Better;
 use record::run::Run;
 
 /// A condition with what it does.
@@ -15,6 +16,8 @@ struct Cause {
     touches: &'static [&'static str],
     /// Verdicts that it can explain.
     explains: &'static [Verdict],
+    /// Words of a prediction's own reason that say that the prediction counted the condition in.
+    counted_in: &'static [&'static str],
     /// The condition.
     fact: Fact,
     /// The cause, as a clause.
@@ -44,6 +47,18 @@ const KERNEL: &[&str] = &["os.", "memory.fault", "fs.", "net.", "clock.read"];
 /// What misses caches or TLBs.
 const MEMORY: &[&str] = &["memory.", "os.process", "os.switch", "fs."];
 
+/// What has its CPU to itself: a thread that waits for one there waits for other programs, and not
+/// for a party of its own experiment.
+const ALONE: &[&str] = &[
+    "clock.",
+    "cpu.",
+    "memory.",
+    "noise.",
+    "os.syscall",
+    "os.signal",
+    "fs.",
+];
+
 /// What a device answers.
 const FILES: &[&str] = &["fs.", "memory.fault"];
 
@@ -51,60 +66,70 @@ const CAUSES: &[Cause] = &[
     Cause {
         touches: &[],
         explains: NOISE,
+        counted_in: &[],
         fact: Fact::Share("steal_ns", 0.005),
         text: "the hypervisor gave time to others during its rounds (steal)",
     },
     Cause {
         touches: &[],
         explains: NOISE,
+        counted_in: &[],
         fact: Fact::Share("throttled_ns", 0.005),
         text: "the control group's CPU quota throttled its rounds",
     },
     Cause {
+        touches: ALONE,
+        explains: NOISE,
+        counted_in: &[],
+        fact: Fact::RunDelay(0.05),
+        text: "other programs had its CPU (run delay)",
+    },
+    Cause {
         touches: &[],
         explains: NOISE,
+        counted_in: &[],
         fact: Fact::Share("minded_run_delay_ns", 0.05),
         text: "other programs had its CPUs when its device had answered (run delay)",
     },
     Cause {
         touches: &["os.schedule"],
         explains: EITHER,
+        counted_in: &[],
         fact: Fact::Sum("foreign_switches", 0.0),
         text: "others ran on the CPU between its processes, by the kernel's count of switches",
     },
     Cause {
         touches: &[],
         explains: SLOWER,
+        counted_in: &[],
         fact: Fact::ClockMoved(0.02),
         text: "the core clock moved during a round (turbo, power or heat limit)",
     },
     Cause {
         touches: &[],
         explains: NOISE,
+        counted_in: &[],
         fact: Fact::Sum("migrations", 0.0),
         text: "the measuring thread was migrated",
     },
     Cause {
         touches: &["memory.", "fs.", "os."],
         explains: NOISE,
+        counted_in: &[],
         fact: Fact::Sum("major_faults", 0.0),
         text: "pages had to be read from a device during its rounds",
     },
     Cause {
         touches: KERNEL,
         explains: SLOWER,
+        counted_in: &["page-table isolation"],
         fact: Fact::Host("/kernel/mitigations", Test::Contains("PTI")),
         text: "page-table isolation is on (every entry and exit switches page tables)",
     },
     Cause {
         touches: KERNEL,
         explains: SLOWER,
-        fact: Fact::Host("/kernel/mitigations", Test::Contains("Mitigation")),
-        text: "speculation mitigations are on (kernel entry, exit and indirect calls cost more)",
-    },
-    Cause {
-        touches: KERNEL,
-        explains: SLOWER,
+        counted_in: &["seccomp"],
         fact: Fact::Host("/kernel/seccomp", Test::MoreThan(0.0)),
         text: "a seccomp filter looks at every system call",
     },
@@ -118,30 +143,35 @@ const CAUSES: &[Cause] = &[
             "clock.read",
         ],
         explains: NOISE,
+        counted_in: &["hypervisor"],
         fact: Fact::Host("/kernel/virtualisation/is_guest", Test::Is("true")),
         text: "interrupts, idle and timer accesses of a virtual machine may exit to the hypervisor",
     },
     Cause {
         touches: MEMORY,
         explains: SLOWER,
+        counted_in: &["nested"],
         fact: Fact::Host("/kernel/virtualisation/is_guest", Test::Is("true")),
         text: NESTED_PAGING,
     },
     Cause {
         touches: FILES,
         explains: FASTER,
+        counted_in: &["virtual disk"],
         fact: Fact::Host("/kernel/virtualisation/is_guest", Test::Is("true")),
         text: DISK_IN_MEMORY,
     },
     Cause {
         touches: FILES,
         explains: SLOWER,
+        counted_in: &["virtual disk"],
         fact: Fact::Host("/kernel/virtualisation/is_guest", Test::Is("true")),
         text: DISK_SHARED,
     },
     Cause {
         touches: &["fs.sync"],
         explains: FASTER,
+        counted_in: &["write cache", "outlive"],
         fact: Fact::Host("/block/disks", Test::Present),
         text: "the device's write cache may outlive a loss of power (capacitors, a battery), or flushes of it \
                are not heeded",
@@ -149,6 +179,7 @@ const CAUSES: &[Cause] = &[
     Cause {
         touches: &["fs.sync", "fs.metadata"],
         explains: SLOWER,
+        counted_in: &["journal"],
         fact: Fact::Host("/block/disks", Test::Present),
         text: "a sync waits for others' changes in the same journal, and where CPUs are taken for the turn \
                of the kernel's own threads",
@@ -156,87 +187,102 @@ const CAUSES: &[Cause] = &[
     Cause {
         touches: &["cpu.", "clock.", "memory.", "os."],
         explains: FASTER,
+        counted_in: &["core clock"],
         fact: Fact::ClockAboveCounter(0.1),
         text: "the core runs well above the counter's nominal rate (turbo)",
     },
     Cause {
         touches: &[],
         explains: SLOWER,
+        counted_in: &["core clock"],
         fact: Fact::Host("/cpu/cpus/0/frequency/governor", Test::Is("powersave")),
         text: "the frequency governor is powersave",
     },
     Cause {
         touches: &[],
         explains: SLOWER,
+        counted_in: &["core clock"],
         fact: Fact::Host("/cpu/cpus/0/frequency/governor", Test::Is("ondemand")),
         text: "the frequency governor raises the clock only after some load (ondemand)",
     },
     Cause {
         touches: &[],
         explains: SLOWER,
+        counted_in: &["core clock"],
         fact: Fact::Host("/cpu/turbo/enabled", Test::Is("false")),
         text: "turbo is switched off",
     },
     Cause {
         touches: &["memory."],
         explains: SLOWER,
+        counted_in: &[],
         fact: Fact::Host("/memory/thp/enabled", Test::Is("never")),
         text: "transparent huge pages are off (large footprints miss the TLB)",
     },
     Cause {
         touches: &["memory.", "os.process"],
         explains: EITHER,
+        counted_in: &[],
         fact: Fact::Host("/memory/thp/enabled", Test::Is("always")),
         text: "transparent huge pages are always on and khugepaged may change pages meanwhile",
     },
     Cause {
         touches: &["memory."],
         explains: SLOWER,
+        counted_in: &[],
         fact: Fact::Host("/memory/numa_balancing", Test::Is("true")),
         text: "automatic NUMA balancing unmaps pages to see who uses them",
     },
     Cause {
         touches: &["memory."],
         explains: SLOWER,
+        counted_in: &[],
         fact: Fact::Host("/memory/ksm/running", Test::Is("true")),
         text: "same-page merging (KSM) scans memory",
     },
     Cause {
         touches: &["memory.", "fs."],
         explains: SLOWER,
+        counted_in: &[],
         fact: Fact::Host("/memory/swap_used_bytes", Test::MoreThan(0.0)),
         text: "swap is in use",
     },
     Cause {
         touches: &["cpu.", "memory.", "os.", "noise."],
         explains: NOISE,
+        counted_in: &[],
         fact: Fact::Host("/cpu/smt_active", Test::Is("true")),
         text: "SMT is active (whatever runs on the sibling shares the core)",
     },
     Cause {
         touches: &[],
         explains: NOISE,
+        counted_in: &[],
         fact: Fact::Host("/limits/cpu_quota", Test::Present),
         text: "a CPU quota is set for this control group",
     },
     Cause {
         touches: &["clock.", "os.syscall", "noise."],
         explains: SLOWER,
+        counted_in: &["clock source"],
         fact: Fact::Host("/kernel/clock_source/current", Test::IsNot("tsc")),
         text: "the kernel's clock source is not the TSC",
-    },
-    Cause {
-        touches: &["noise.", "os.schedule", "os.switch"],
-        explains: EITHER,
-        fact: Fact::Host("/kernel/container/runtime", Test::Present),
-        text: "it ran inside a container, beside others under one kernel",
     },
 ];
 
 /// Candidate causes of some missed predictions, each once, the likeliest first: what was counted in
 /// the figures' own rounds before what is true of the machine anyway, then what holds for more of
-/// them. Empty where no recorded condition held.
+/// them. Empty where no recorded condition held, and of a published machine, of which none was recorded
+/// with any figure.
+///
+/// A miss whose interval reaches into what was predicted needs no cause. What is true of the machine
+/// explains no miss of a prediction from earlier figures, which it touched as well, nor of a
+/// prediction that counted it in.
 pub(crate) fn of(run: &Run, misses: &[Miss]) -> Vec<&'static str> {
+    if run.header.is_published() {
+        return Vec::new();
+    }
+    let misses: Vec<&Miss> = misses.iter().filter(|miss| miss.is_certain).collect();
     let rounds: Vec<Vec<&Round>> = misses
         .iter()
         .map(|miss| rounds_of(run, miss.figure))
@@ -245,8 +291,9 @@ pub(crate) fn of(run: &Run, misses: &[Miss]) -> Vec<&'static str> {
         .iter()
         .map(|cause| {
             let explained = misses.iter().zip(&rounds).filter(|(miss, rounds)| {
-                cause.explains.contains(&miss.verdict)
+                explains(cause, miss)
                     && touches(cause, miss.figure)
+                    && !is_counted_in(cause, miss)
                     && cause.fact.holds(run, rounds)
             });
             (cause, explained.count())
@@ -260,6 +307,29 @@ pub(crate) fn of(run: &Run, misses: &[Miss]) -> Vec<&'static str> {
     held.into_iter().map(|(cause, _)| cause.text).collect()
 }
 
+/// Of quantities that are better when higher, what makes things worse lets them lie below.
+fn explains(cause: &Cause, miss: &Miss) -> bool {
+    let better = miss.figure.metric.as_ref().map(|metric| metric.better);
+    let verdict = match (miss.verdict, better) {
+        (Verdict::Above, Some(Better::Higher)) => Verdict::Below,
+        (Verdict::Below, Some(Better::Higher)) => Verdict::Above,
+        (verdict, _) => verdict,
+    };
+    cause.explains.contains(&verdict)
+}
+
+fn is_counted_in(cause: &Cause, miss: &Miss) -> bool {
+    if cause.fact.is_of_rounds() {
+        return false;
+    }
+    let because = match miss.of {
+        PredictionKind::Derived => return true,
+        PredictionKind::Prior => miss.figure.prior.as_ref(),
+    };
+    let because = because.map_or("", |judged| judged.prediction.because.as_str());
+    cause.counted_in.iter().any(|words| because.contains(words))
+}
+
 fn touches(cause: &Cause, figure: &Figure) -> bool {
     let is_of_experiment = cause.touches.is_empty()
         || cause
@@ -270,10 +340,11 @@ fn touches(cause: &Cause, figure: &Figure) -> bool {
         && match cause.text {
             // CPU time is none of the device's.
             DISK_IN_MEMORY | DISK_SHARED => !metric(figure).starts_with("cpu"),
-            NESTED_PAGING => figure
-                .case
-                .int("footprint")
-                .is_none_or(|bytes| bytes > TLB_REACH),
+            NESTED_PAGING => {
+                let footprint = figure.case.int("footprint");
+                footprint.is_none_or(|bytes| bytes > TLB_REACH)
+                    && !matches!(figure.case.text("level"), Some("L1" | "L2"))
+            }
             _ => true,
         }
 }
@@ -323,22 +394,21 @@ fn rounds_of<'run>(run: &'run Run, figure: &Figure) -> Vec<&'run Round> {
 mod tests {
     use super::{CAUSES, EITHER, NESTED_PAGING, touches};
     use crate::analysis::figure::Figure;
-    use record::event::Ending;
+    use crate::analysis::{figures, misses, sample};
+    use record::event::{Ending, Event, PUBLISHED, PredictionKind};
     use record::key::CaseId;
+    use record::run::Run;
 
-    /// Causes are told in this order, the measured ones before what is true of the machine anyway.
     #[test]
-    fn others_between_processes_are_named_before_the_container_around_them() {
-        let at = |part: &str| {
-            let found = CAUSES.iter().position(|cause| cause.text.contains(part));
-            found.expect("is in the table")
-        };
-        let others = at("others ran on the CPU between its processes");
-        assert!(others < at("inside a container"));
-        assert_eq!(CAUSES[others].explains, EITHER);
+    fn others_between_processes_explain_only_time_slices() {
+        let others = CAUSES
+            .iter()
+            .find(|cause| cause.text.contains("between its processes"))
+            .expect("is in the table");
+        assert_eq!(others.explains, EITHER);
         let figure = |id: &str| Figure::absent(id, Ending::Measured, String::new());
-        assert!(touches(&CAUSES[others], &figure("os.schedule")));
-        assert!(!touches(&CAUSES[others], &figure("os.switch")));
+        assert!(touches(others, &figure("os.schedule")));
+        assert!(!touches(others, &figure("os.switch")));
     }
 
     #[test]
@@ -350,5 +420,83 @@ mod tests {
         assert!(!touches(nested, &figure));
         figure.case = CaseId::new().with("footprint", 64 << 20);
         assert!(touches(nested, &figure));
+        for (level, is_touched) in [("L1", false), ("L2", false), ("DRAM", true)] {
+            figure.case = CaseId::new().with("level", level);
+            assert_eq!(touches(nested, &figure), is_touched, "{level}");
+        }
+    }
+
+    /// A read of the sample that takes 171 ns where 60 to 120 were predicted before the run and 70 to
+    /// 140 from earlier figures, without steal, with some of the window waited for the CPU.
+    fn run_of(run_delay: f64, because: &str) -> Run {
+        let mut run = Run::new(sample::header());
+        for mut event in sample::events() {
+            match &mut event {
+                Event::Round(round) if round.series == "os.syscall" => {
+                    round.disturbed.clear();
+                    round.environment.insert("steal_ns".to_owned(), 0.0);
+                    let delay = round.window_ns * run_delay;
+                    round.environment.insert("run_delay_ns".to_owned(), delay);
+                }
+                Event::Prediction(predicted) if predicted.experiment == "os.syscall" => {
+                    predicted.prediction.because = because.to_owned();
+                }
+                _ => {}
+            }
+            run.push(event);
+        }
+        // True of the machine: a cause of whatever is slow and counts it not in.
+        run.header.host["kernel"]["seccomp"] = serde_json::json!(2);
+        run
+    }
+
+    fn causes(run: &Run, kind: PredictionKind) -> Vec<&'static str> {
+        let all = figures(run);
+        let read = all.iter().find(|figure| {
+            figure.experiment == "os.syscall" && figure.case.text("call") == Some("read")
+        });
+        let miss = misses::of(read.expect("is in the sample"), kind);
+        super::of(run, &[miss.expect("is a miss")])
+    }
+
+    #[test]
+    fn what_is_true_of_the_machine_explains_no_miss_of_earlier_figures() {
+        let run = run_of(0.0, "120 to 280 cycles");
+        let of_machine = causes(&run, PredictionKind::Prior);
+        assert_eq!(of_machine.len(), 1, "{of_machine:?}");
+        assert!(of_machine[0].contains("seccomp"));
+        assert!(causes(&run, PredictionKind::Derived).is_empty());
+    }
+
+    #[test]
+    fn what_a_prediction_counts_in_explains_no_miss_of_it() {
+        let run = run_of(0.0, "a seccomp filter runs at every call, 40 to 400 cycles");
+        assert!(causes(&run, PredictionKind::Prior).is_empty());
+    }
+
+    #[test]
+    fn a_cpu_that_others_had_comes_first_and_explains_both_kinds() {
+        const DELAY: &str = "other programs had its CPU (run delay)";
+        let run = run_of(0.06, "120 to 280 cycles");
+        let told = causes(&run, PredictionKind::Prior);
+        assert_eq!((told[0], told.len()), (DELAY, 2), "{told:?}");
+        assert_eq!(causes(&run, PredictionKind::Derived), [DELAY]);
+        let little = run_of(0.04, "120 to 280 cycles");
+        assert!(causes(&little, PredictionKind::Derived).is_empty());
+    }
+
+    #[test]
+    fn an_uncertain_miss_and_a_published_one_have_no_cause() {
+        let run = run_of(0.5, "120 to 280 cycles");
+        let all = figures(&run);
+        let mut missed = misses::worst(&all, 10);
+        assert!(!super::of(&run, &missed).is_empty());
+        for miss in &mut missed {
+            miss.is_certain = false;
+        }
+        assert!(super::of(&run, &missed).is_empty());
+        let mut published = run.clone();
+        published.header.options.preset = PUBLISHED.to_owned();
+        assert!(super::of(&published, &misses::worst(&all, 10)).is_empty());
     }
 }

@@ -13,9 +13,12 @@ pub(crate) enum Fact {
     Share(&'static str, f64),
     /// A counter of the rounds, summed, exceeds this.
     Sum(&'static str, f64),
+    /// The measuring thread could have run and others did for more than this share of the windows, in
+    /// rounds that do not mind it already (those of [`Fact::Share`] of `minded_run_delay_ns`).
+    RunDelay(f64),
     /// Core clock before and after the windows differ by more than this ratio in some round.
     ClockMoved(f64),
-    /// The core clock lies above the counter's rate by more than this ratio.
+    /// The core clock lies above the counter's rate by more than this ratio, both measured.
     ClockAboveCounter(f64),
 }
 
@@ -37,7 +40,10 @@ pub(crate) enum Test {
 impl Fact {
     /// Whether it was counted in rounds, and is not just true of the machine.
     pub(crate) fn is_of_rounds(self) -> bool {
-        matches!(self, Fact::Share(..) | Fact::Sum(..) | Fact::ClockMoved(_))
+        matches!(
+            self,
+            Fact::Share(..) | Fact::Sum(..) | Fact::RunDelay(_) | Fact::ClockMoved(_)
+        )
     }
 
     /// Whether the run, or the given rounds of it, meet the condition.
@@ -55,6 +61,15 @@ impl Fact {
                     .sum();
                 windows > 0.0 && sum(rounds, counter) / windows > share
             }
+            Fact::RunDelay(share) => {
+                let unminded = rounds
+                    .iter()
+                    .filter(|round| !round.environment.contains_key("minded_run_delay_ns"));
+                let unminded: Vec<&Round> = unminded.copied().collect();
+                // It is the measuring thread's alone, however many CPUs the round used.
+                let windows: f64 = unminded.iter().map(|round| round.window_ns).sum();
+                windows > 0.0 && sum(&unminded, "run_delay_ns") / windows > share
+            }
             Fact::Sum(counter, least) => sum(rounds, counter) > least,
             Fact::ClockMoved(ratio) => rounds.iter().any(|round| {
                 let clock = |name| round.environment.get(name).copied();
@@ -67,6 +82,8 @@ impl Fact {
             Fact::ClockAboveCounter(ratio) => {
                 let clocks = &run.header.calibration;
                 clocks.source != "clock_gettime"
+                    && !run.header.is_published()
+                    && clocks.counter_hz > 0.0
                     && clocks.core_hz > clocks.counter_hz * (1.0 + ratio)
             }
         }

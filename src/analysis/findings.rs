@@ -4,10 +4,12 @@ use super::causes;
 use super::figure::Figure;
 use super::health::health;
 use super::misses::{self, Miss};
+use super::names::Names;
 use super::verdict::Verdict;
-use record::event::{End, Ending, RoundStatus};
-use record::quantity::{digits, render};
+use record::event::{End, Ending, PredictionKind, RoundStatus};
+use record::quantity::digits;
 use record::run::Run;
+use record::shown::{range, shown};
 use std::collections::BTreeMap;
 
 /// Drift of the counter that marks a run, as a ratio.
@@ -59,7 +61,7 @@ pub(crate) fn findings(run: &Run, figures: &[Figure]) -> Vec<Finding> {
     all.extend(of_run(run));
     all.extend(of_rounds(run));
     for group in by_experiment(figures) {
-        all.extend(of_group(run, &group));
+        all.extend(of_group(run, &Group::of(run, group)));
     }
     all.extend(over_experiments(figures));
     all.sort_by_key(|finding| finding.severity);
@@ -201,49 +203,81 @@ fn by_experiment(figures: &[Figure]) -> Vec<Vec<&Figure>> {
         .collect()
 }
 
-fn of_group(run: &Run, group: &[&Figure]) -> Vec<Finding> {
-    let Some(about) = group.first().map(|figure| figure.experiment.as_str()) else {
-        return Vec::new();
-    };
+/// The figures of an experiment with their names.
+struct Group<'run> {
+    /// The experiment's id.
+    about: &'run str,
+    figures: Vec<&'run Figure>,
+    names: Option<Names<'run>>,
+}
+
+impl<'run> Group<'run> {
+    fn of(run: &'run Run, figures: Vec<&'run Figure>) -> Self {
+        let about = figures.first().map_or("", |figure| &figure.experiment);
+        let mut planned = run.plan.iter().flat_map(|plan| &plan.experiments);
+        let planned = planned.find(|planned| planned.id == about);
+        let names = planned.map(|planned| Names::of(planned, &figures));
+        Group {
+            about,
+            figures,
+            names,
+        }
+    }
+
+    /// Metric and case with the value, as the discussion names them: what a reader needs to find it.
+    fn name(&self, figure: &Figure) -> String {
+        let name = self.names.as_ref().map(|names| names.figure(figure));
+        let name = name
+            .filter(|name| name != self.about)
+            .unwrap_or_else(|| "it".to_owned());
+        let metric = figure.metric.as_ref();
+        let value = metric
+            .zip(figure.value)
+            .map(|(metric, value)| shown(value, figure.ci, metric.unit).value);
+        match value {
+            Some(value) => format!("{name} {value}"),
+            None => name,
+        }
+    }
+}
+
+fn of_group(run: &Run, group: &Group) -> Vec<Finding> {
     let mut all = Vec::new();
-    for figure in group
-        .iter()
-        .filter(|figure| figure.outcome == Ending::Failed)
-    {
+    let failed = group.figures.iter();
+    for figure in failed.filter(|figure| figure.outcome == Ending::Failed) {
         let reason = figure.reason.as_deref().unwrap_or("no reason was given");
         all.push(finding(
             Severity::Error,
-            about,
-            format!("{} failed: {reason}", name(figure)),
+            group.about,
+            format!("{} failed: {reason}", group.name(figure)),
         ));
     }
-    for figure in group {
-        if let Some(note) = figure
-            .notes
-            .iter()
-            .find(|note| note.starts_with("suspicious"))
-        {
+    for figure in &group.figures {
+        let mut notes = figure.notes.iter();
+        if let Some(note) = notes.find(|note| note.starts_with("suspicious")) {
             all.push(finding(
                 Severity::Warning,
-                about,
-                format!("{} is {note}", name(figure)),
+                group.about,
+                format!("{} is {note}", group.name(figure)),
             ));
         }
     }
-    all.extend(censored(about, group));
-    all.extend(noted(about, group));
-    all.extend(missed(run, about, group));
+    all.extend(censored(group));
+    all.extend(noted(group));
+    all.extend(missed(run, group, PredictionKind::Prior));
+    all.extend(missed(run, group, PredictionKind::Derived));
     all
 }
 
 /// One finding for all figures with events that have no value, the largest share first.
-fn censored(about: &str, group: &[&Figure]) -> Option<Finding> {
+fn censored(group: &Group) -> Option<Finding> {
     let mut figures: Vec<(f64, String)> = group
+        .figures
         .iter()
         .filter_map(|figure| {
             let stats = figure.stats.as_ref().filter(|stats| stats.censored > 0)?;
             let (censored, samples) = (stats.censored, stats.samples);
-            let text = format!("{} ({censored} of {samples})", name(figure));
+            let text = format!("{} ({censored} of {samples})", group.name(figure));
             Some((censored as f64 / samples as f64, text))
         })
         .collect();
@@ -259,7 +293,7 @@ fn censored(about: &str, group: &[&Figure]) -> Option<Finding> {
          all that did: {}",
         listed(&names)
     );
-    Some(finding(Severity::Warning, about, text))
+    Some(finding(Severity::Warning, group.about, text))
 }
 
 /// One finding for the whole run per kind of note that says little of a single figure, with the
@@ -301,7 +335,7 @@ fn over_experiments(figures: &[Figure]) -> Vec<Finding> {
 }
 
 /// One finding per kind of note that several figures may carry.
-fn noted(about: &str, group: &[&Figure]) -> Vec<Finding> {
+fn noted(group: &Group) -> Vec<Finding> {
     let kinds = [
         (
             "disturbed:",
@@ -320,9 +354,10 @@ fn noted(about: &str, group: &[&Figure]) -> Vec<Finding> {
         .into_iter()
         .filter_map(|(start, [one, many], what, severity)| {
             let names: Vec<String> = group
+                .figures
                 .iter()
                 .filter(|figure| figure.notes.iter().any(|note| note.starts_with(start)))
-                .map(|figure| name(figure))
+                .map(|figure| group.name(figure))
                 .collect();
             let subject = match names.len() {
                 0 => return None,
@@ -330,52 +365,72 @@ fn noted(about: &str, group: &[&Figure]) -> Vec<Finding> {
                 count => format!("{count} figures {many}"),
             };
             let text = format!("{subject} {what}: {}", listed(&names));
-            Some(finding(severity, about, text))
+            Some(finding(severity, group.about, text))
         })
         .collect()
 }
 
-/// One finding per direction in which the experiment's predictions were missed, with candidate
-/// causes.
-fn missed(run: &Run, about: &str, group: &[&Figure]) -> Vec<Finding> {
+/// One finding per kind of prediction and direction in which the experiment's were missed, with
+/// candidate causes of those that certainly were.
+fn missed(run: &Run, group: &Group, kind: PredictionKind) -> Vec<Finding> {
     let mut missed: BTreeMap<Verdict, Vec<Miss>> = BTreeMap::new();
-    for figure in group {
+    for figure in &group.figures {
         // A figure beyond its bound is failed, and told as such.
-        if let Some(miss) = misses::shown(figure).filter(|miss| miss.verdict != Verdict::Impossible)
-        {
+        let miss = misses::of(figure, kind);
+        if let Some(miss) = miss.filter(|miss| miss.verdict != Verdict::Impossible) {
             missed.entry(miss.verdict).or_default().push(miss);
         }
     }
     let judged = group
+        .figures
         .iter()
-        .filter(|figure| {
-            figure
-                .shown_prediction()
-                .is_some_and(|judged| judged.verdict.is_some())
-        })
+        .filter(|figure| misses::judged(figure, kind).is_some())
         .count();
+    let from = match kind {
+        PredictionKind::Prior => "",
+        PredictionKind::Derived => " from earlier figures",
+    };
     missed
         .into_iter()
         .filter_map(|(verdict, mut missed)| {
-            missed.sort_by(|a, b| b.factor.unwrap_or(0.0).total_cmp(&a.factor.unwrap_or(0.0)));
+            misses::sort(&mut missed);
             let worst = missed.first()?;
-            let causes = causes::of(run, &missed);
-            let causes = match causes.is_empty() {
-                true => "nothing in the recorded environment explains it".to_owned(),
-                false => format!("candidate causes: {}", causes.join("; ")),
-            };
+            let unit = worst.figure.metric.as_ref()?.unit;
             let factor = worst.factor.map_or_else(String::new, |factor| {
-                format!(", {} times the predicted end", digits(factor))
+                format!(", by a factor of {}", digits(factor))
             });
             let text = format!(
-                "{} of {judged} figures {} (most: {}{factor}); {causes}",
+                "{} of {judged} figures {}{from} (most: {} against {}{factor}); {}",
                 missed.len(),
                 phrase(verdict, missed.len()),
-                name(worst.figure),
+                group.name(worst.figure),
+                range(&worst.range, unit),
+                explained(run, &missed)
             );
-            Some(finding(Severity::Note, about, text))
+            Some(finding(Severity::Note, group.about, text))
         })
         .collect()
+}
+
+/// Which of some misses, the certain ones first, are none for sure, and candidate causes of the others.
+fn explained(run: &Run, missed: &[Miss]) -> String {
+    let certain = missed.iter().filter(|miss| miss.is_certain).count();
+    let uncertain = match (certain, missed.len()) {
+        (0, 1) => return "but its interval reaches into what was predicted".to_owned(),
+        (0, _) => return "but their intervals reach into what was predicted".to_owned(),
+        (certain, all) if certain < all => {
+            format!(
+                "the intervals of {} reach into what was predicted; ",
+                all - certain
+            )
+        }
+        _ => String::new(),
+    };
+    let causes = causes::of(run, missed);
+    match causes.is_empty() {
+        true => format!("{uncertain}nothing in the recorded environment explains it"),
+        false => format!("{uncertain}candidate causes: {}", causes.join("; ")),
+    }
 }
 
 fn phrase(verdict: Verdict, count: usize) -> String {
@@ -386,24 +441,6 @@ fn phrase(verdict: Verdict, count: usize) -> String {
         _ => "are",
     };
     format!("{verb} {}", verdict.text())
-}
-
-/// Case and metric with the value: what a reader needs to find it.
-fn name(figure: &Figure) -> String {
-    let metric = figure.metric.as_ref();
-    let value = metric
-        .zip(figure.value)
-        .map(|(metric, value)| render(value, metric.unit));
-    let mut parts = Vec::new();
-    if !figure.case.0.is_empty() {
-        parts.push(figure.case.to_string());
-    }
-    parts.extend(metric.map(|metric| metric.name.to_string()));
-    if parts.is_empty() {
-        parts.push("it".to_owned());
-    }
-    parts.extend(value);
-    parts.join(" ")
 }
 
 fn listed<T: AsRef<str>>(names: &[T]) -> String {

@@ -20,49 +20,71 @@ pub(crate) struct Miss<'run> {
     /// The value over the nearer end, or the end over the value, whichever is above one; `None`
     /// where one of them is not positive and no factor parts them.
     pub(crate) factor: Option<f64>,
+    /// Whether the value's interval, where it has one, lies outside as well.
+    pub(crate) is_certain: bool,
 }
 
-/// How a figure missed the prediction that is shown first.
-pub(crate) fn shown(figure: &Figure) -> Option<Miss<'_>> {
-    match &figure.prior {
-        Some(judged) => of(figure, judged, PredictionKind::Prior),
-        None => of(figure, figure.derived.as_ref()?, PredictionKind::Derived),
-    }
+/// Predictions of a kind that could be judged: of measured figures, and of those beyond a bound.
+pub(crate) fn judged(figure: &Figure, kind: PredictionKind) -> Option<&Judged> {
+    let judged = match kind {
+        PredictionKind::Prior => figure.prior.as_ref(),
+        PredictionKind::Derived => figure.derived.as_ref(),
+    }?;
+    let verdict = judged.verdict?;
+    // A figure that failed for another reason is not judged.
+    (figure.outcome == Ending::Measured || verdict == Verdict::Impossible).then_some(judged)
 }
 
-/// The worst misses of either kind of prediction, by factor; those without a factor last.
+/// Whether a single number was estimated, as of published machines: it is met or not, and no figure lies
+/// within. (Predictions of plumb's own are single only where something cannot be but nothing.)
+pub(crate) fn is_estimate(figure: &Figure) -> bool {
+    let metric = figure.metric.as_ref();
+    let judged = figure.shown_prediction();
+    let range = judged.and_then(|judged| judged.prediction.range);
+    metric.is_some_and(|metric| metric.derived)
+        && figure.ci.is_none()
+        && range.is_some_and(|range| range.low == range.high && range.likely > 0.0)
+}
+
+/// Those that miss by most first, and before all others those that certainly miss.
+pub(crate) fn sort(misses: &mut [Miss]) {
+    misses.sort_by(|a, b| {
+        let certain = b.is_certain.cmp(&a.is_certain);
+        certain.then(b.factor.unwrap_or(0.0).total_cmp(&a.factor.unwrap_or(0.0)))
+    });
+}
+
+/// The worst misses of either kind of prediction: certain ones first, then by factor; those without a
+/// factor last.
 pub(crate) fn worst(figures: &[Figure], most: usize) -> Vec<Miss<'_>> {
+    let kinds = [PredictionKind::Prior, PredictionKind::Derived];
     let mut all: Vec<Miss> = figures
         .iter()
-        .flat_map(|figure| {
-            let prior = figure.prior.as_ref();
-            let derived = figure.derived.as_ref();
-            let prior = prior.and_then(|judged| of(figure, judged, PredictionKind::Prior));
-            let derived = derived.and_then(|judged| of(figure, judged, PredictionKind::Derived));
-            prior.into_iter().chain(derived)
-        })
+        .flat_map(|figure| kinds.iter().filter_map(|kind| of(figure, *kind)))
         .collect();
-    all.sort_by(|a, b| b.factor.unwrap_or(0.0).total_cmp(&a.factor.unwrap_or(0.0)));
+    sort(&mut all);
     all.truncate(most);
     all
 }
 
-fn of<'run>(figure: &'run Figure, judged: &Judged, of: PredictionKind) -> Option<Miss<'run>> {
+/// How a figure missed a kind of prediction.
+pub(crate) fn of(figure: &Figure, kind: PredictionKind) -> Option<Miss<'_>> {
+    let judged = judged(figure, kind)?;
     let verdict = judged
         .verdict
         .filter(|verdict| *verdict != Verdict::Within)?;
-    // A figure that failed for another reason is not judged.
-    if figure.outcome != Ending::Measured && verdict != Verdict::Impossible {
-        return None;
-    }
     let (range, value) = (judged.prediction.range?, figure.value?);
+    let reaches_in = figure
+        .ci
+        .is_some_and(|(low, high)| low <= range.high && high >= range.low);
     Some(Miss {
         figure,
-        of,
+        of: kind,
         verdict,
         range,
         value,
         factor: factor(value, &range),
+        is_certain: verdict == Verdict::Impossible || !reaches_in,
     })
 }
 
@@ -100,10 +122,31 @@ mod tests {
         let all = figures(&sample::run());
         let found = worst(&all, 10);
         assert!(!found.is_empty());
-        let factors: Vec<f64> = found.iter().filter_map(|miss| miss.factor).collect();
+        let certain = found.iter().filter(|miss| miss.is_certain);
+        let factors: Vec<f64> = certain.filter_map(|miss| miss.factor).collect();
         assert!(factors.is_sorted_by(|a, b| a >= b), "{factors:?}");
         assert!(found.iter().any(|miss| miss.of == PredictionKind::Prior));
         assert_eq!(worst(&all, 1).len(), 1);
         assert_eq!(worst(&all, 1)[0], found[0]);
+    }
+    #[test]
+    fn a_miss_whose_interval_reaches_in_is_uncertain_and_comes_after_certain_ones() {
+        let mut all = figures(&sample::run());
+        let certain = worst(&all, 100);
+        let first = certain[0].figure.label();
+        assert!(certain[0].is_certain && certain.len() > 1);
+        let worst_of_all = all.iter_mut().find(|figure| figure.label() == first);
+        // All of what was predicted, and more.
+        worst_of_all.expect("was found").ci = Some((0.0, 1e12));
+        let found = worst(&all, 100);
+        let of_it: Vec<usize> = (0..found.len())
+            .filter(|at| found[*at].figure.label() == first)
+            .collect();
+        assert!(of_it.iter().all(|at| !found[*at].is_certain));
+        let others = found.len() - of_it.len();
+        assert!(
+            others > 0 && of_it.iter().all(|at| *at >= others),
+            "{of_it:?}"
+        );
     }
 }

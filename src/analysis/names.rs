@@ -92,7 +92,8 @@ impl<'run> Names<'run> {
         format!("{count} cases: {}", parts.join(", "))
     }
 
-    /// The values of one parameter over some figures: `4 KiB to 1 MiB`, `random/forward`.
+    /// The values of one parameter over some figures: `4 KiB to 1 MiB`, `random/forward`,
+    /// `pipe/eventfd/futex/mqueue and 3 more`.
     pub(crate) fn span(&self, name: &str, figures: &[&Figure]) -> String {
         let mut values: Vec<&Value> = Vec::new();
         for value in figures.iter().filter_map(|figure| figure.case.get(name)) {
@@ -109,10 +110,13 @@ impl<'run> Names<'run> {
                 self.value(name, &Value::Int(*most))
                     .trim_start_matches(&format!("{} ", words(name)))
             ),
-            None if values.len() > SPELLED => format!("{} values", values.len()),
             None => {
-                let shown = values.iter().map(|value| self.value(name, value));
-                shown.collect::<Vec<String>>().join("/")
+                let shown = values.iter().take(SPELLED);
+                let shown: Vec<String> = shown.map(|value| self.value(name, value)).collect();
+                match values.len().saturating_sub(SPELLED) {
+                    0 => shown.join("/"),
+                    more => format!("{} and {more} more", shown.join("/")),
+                }
             }
         }
     }
@@ -161,6 +165,7 @@ mod tests {
     use super::Names;
     use crate::analysis::figure::Figure;
     use crate::analysis::{figures, sample};
+    use record::key::CaseId;
 
     #[test]
     fn only_what_differs_is_named() {
@@ -183,6 +188,23 @@ mod tests {
             names.figure(level.expect("has levels")),
             "level latency (L2)"
         );
+        let operations = ["getppid", "read", "time-vdso"];
+        let calls: Vec<Figure> = operations
+            .iter()
+            .chain(&["futex", "a", "b"])
+            .map(|call| {
+                let mut figure = own[6].clone();
+                figure.case = CaseId::new().with("call", *call);
+                figure
+            })
+            .collect();
+        let calls: Vec<&Figure> = calls.iter().collect();
+        let names_of_calls = Names::of(planned, &calls);
+        assert_eq!(
+            names_of_calls.stretch(&calls, 6),
+            "6 cases: getppid/read/time-vdso/futex and 2 more"
+        );
+        assert_eq!(names_of_calls.span("call", &calls[..2]), "getppid/read");
         // Alone it needs no name.
         assert_eq!(Names::of(planned, &own[6..7]).figure(own[6]), "latency");
     }

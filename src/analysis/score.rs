@@ -26,6 +26,8 @@ pub(crate) struct Tally {
     pub(crate) unpredicted: usize,
     /// Median of the intervals' high over low, where both are positive.
     pub(crate) median_width: Option<f64>,
+    /// Intervals of which that is the median: those of which both ends are positive.
+    pub(crate) with_width: usize,
 }
 
 impl Tally {
@@ -66,6 +68,40 @@ pub(crate) fn score(figures: &[Figure], of: PredictionKind) -> Score {
     }
 }
 
+/// How far single estimates are off, which no figure can hold.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Off {
+    /// Figures with an estimate.
+    pub(crate) figures: usize,
+    /// Median of the value over the estimate, or the estimate over the value where that is more.
+    pub(crate) median_factor: f64,
+    /// Least value over estimate.
+    pub(crate) least: f64,
+    /// Greatest value over estimate.
+    pub(crate) most: f64,
+}
+
+/// How far the estimates of some figures are off; `None` without any.
+pub(crate) fn off<'a>(figures: impl Iterator<Item = &'a Figure>) -> Option<Off> {
+    let ratios: Vec<f64> = figures
+        .filter(|figure| figure.outcome == Ending::Measured)
+        .filter_map(|figure| {
+            let likely = figure.prior.as_ref()?.prediction.range?.likely;
+            figure
+                .value
+                .filter(|value| *value > 0.0 && likely > 0.0)
+                .map(|value| value / likely)
+        })
+        .collect();
+    let factors: Vec<f64> = ratios.iter().map(|ratio| ratio.max(1.0 / ratio)).collect();
+    Some(Off {
+        figures: ratios.len(),
+        median_factor: median(&factors)?,
+        least: ratios.iter().copied().fold(f64::INFINITY, f64::min),
+        most: ratios.iter().copied().fold(0.0, f64::max),
+    })
+}
+
 fn tally<'a>(all: impl Iterator<Item = &'a Judged>) -> Tally {
     let mut tally = Tally::default();
     let mut widths = Vec::new();
@@ -81,5 +117,6 @@ fn tally<'a>(all: impl Iterator<Item = &'a Judged>) -> Tally {
         }
     }
     tally.median_width = median(&widths);
+    tally.with_width = widths.len();
     tally
 }

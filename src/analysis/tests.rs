@@ -303,7 +303,7 @@ fn findings_name_what_a_reader_must_see() {
         (
             Severity::Error,
             "os.syscall",
-            "call=futex failed: futex: Operation not permitted",
+            "futex failed: futex: Operation not permitted",
         ),
         (
             Severity::Error,
@@ -321,7 +321,12 @@ fn findings_name_what_a_reader_must_see() {
         (
             Severity::Note,
             "os.syscall",
-            "speculation mitigations are on",
+            "1 of 3 figures is slower than predicted (most: latency (read) 17",
+        ),
+        (
+            Severity::Note,
+            "os.syscall",
+            "1 of 1 figures is slower than predicted from earlier figures (most: latency (read) 17",
         ),
         (Severity::Note, "os.syscall", "steal"),
     ] {

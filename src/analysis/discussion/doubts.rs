@@ -36,7 +36,8 @@ pub(super) fn sentence(
         parts.push(format!("{} failed", counted(failed, "figure", "figures")));
     }
     let skipped = of(Ending::Skipped).count();
-    if skipped > 0 {
+    // What a report's text lacks was printed there: nobody skipped it.
+    if skipped > 0 && !run.header.is_published() {
         let were = if skipped == 1 { "was" } else { "were" };
         parts.push(format!(
             "{} {were} skipped",

@@ -1,11 +1,12 @@
 //! What was predicted and found of the experiment's first metric.
 
-use super::{bracketed, finished};
+use super::{bracketed, finished, listed};
 use crate::analysis::figure::Figure;
+use crate::analysis::misses::is_estimate;
 use crate::analysis::names::{Names, words};
-use record::event::PlannedExperiment;
+use record::event::{PlannedExperiment, Range};
 use record::key::{CaseId, Value};
-use record::quantity::{digits, render};
+use record::quantity::digits;
 use record::shown::{range, shown};
 use record::unit::Unit;
 use record::view::View;
@@ -21,7 +22,7 @@ const ALIKE: f64 = 1.02;
 const LONGEST_SOURCE: usize = 90;
 
 /// One case: what was predicted, and measured. Several: the two ends of a line, or the least and
-/// the greatest.
+/// the greatest with the one furthest from its likely value.
 pub(super) fn sentence(
     planned: &PlannedExperiment,
     names: &Names,
@@ -124,9 +125,10 @@ fn one(metric: &str, names: &Names, figure: &Figure) -> String {
     };
     let source = source(figure).map_or_else(String::new, |source| bracketed(&source));
     let verdict = figure.shown_prediction().and_then(|judged| judged.verdict);
+    let verdict = verdict.filter(|_| !is_estimate(figure));
     let verdict = verdict.map_or_else(String::new, |verdict| format!(", {}", verdict.text()));
     let factor = over_likely(figure).map_or_else(String::new, |factor| {
-        format!(", {} times the likely value", times(factor))
+        format!(", {} times the {}", times(factor), likely_of(figure))
     });
     format!("{words}{place}: predicted {predicted}{source}; measured {found}{verdict}{factor}")
 }
@@ -157,7 +159,8 @@ fn line(metric: &str, names: &Names, (first, last): (&Figure, &Figure), along: &
     )
 }
 
-/// The least and the most of all cases.
+/// The least and the most of all cases. Cases of which the same was predicted are alike, and a factor
+/// between them means something; of others the one furthest from its likely value is told.
 fn extremes(metric: &str, names: &Names, figures: &[&Figure]) -> Option<String> {
     let value = |figure: &Figure| figure.value.unwrap_or(f64::NAN);
     let least = figures
@@ -168,38 +171,77 @@ fn extremes(metric: &str, names: &Names, figures: &[&Figure]) -> Option<String> 
         .iter()
         .rev()
         .max_by(|a, b| value(a).total_cmp(&value(b)))?;
-    let words = words(metric);
-    let count = figures.len();
-    if value(least) == value(most) {
-        let predicted = predicted(least).map_or_else(
-            || "nothing was predicted".to_owned(),
-            |range| format!("predicted {range} for {}", names.case(least)),
-        );
-        let found = found(least);
-        return Some(format!(
-            "{words}: {predicted}; measured {found} in all {count} cases"
-        ));
-    }
-    let places = places(names, least, most);
-    let ranges = [predicted(least), predicted(most)];
-    let [one, other] = places;
-    let predicted = match &ranges {
-        [Some(a), Some(b)] if a == b => format!("predicted {a} for {one} as for {other}"),
-        _ => {
-            let [a, b] = ranges;
-            both([(a, one), (b, other)], "for")
+    let (words, count) = (words(metric), figures.len());
+    let is_one = value(least) == value(most);
+    let measured = match is_one {
+        true => format!("measured {} in all {count} cases", found(least)),
+        false => {
+            let [a, b] = places(names, least, most).map(|place| bracketed(&place));
+            format!("measured {}{a} to {}{b}", found(least), found(most))
         }
     };
-    let factor = match value(least) > 0.0 {
+    let ranges: Vec<Option<String>> = figures.iter().map(|figure| predicted(figure)).collect();
+    let first = ranges.first()?;
+    if ranges.iter().any(|range| range != first) {
+        let cases = if is_one {
+            String::new()
+        } else {
+            format!(" of {count} cases")
+        };
+        return Some(format!(
+            "{words}{cases}: {measured}{}",
+            furthest(names, figures)
+        ));
+    }
+    let Some(range) = first else {
+        return Some(format!(
+            "nothing was predicted of {words} ({count} cases); {measured}"
+        ));
+    };
+    let factor = match value(least) > 0.0 && !is_one {
         true if is_alike(value(least), value(most)) => ", about the same".to_owned(),
         true => format!(", a factor of {} apart", times(value(most) / value(least))),
         false => String::new(),
     };
+    let all = if count == 2 {
+        "both".to_owned()
+    } else {
+        format!("all {count}")
+    };
     Some(format!(
-        "{words}: {predicted}, the least and the most of {count} cases; measured {} and {}{factor}",
-        found(least),
-        found(most)
+        "{words}: predicted {range} for {all} cases; {measured}{factor}"
     ))
+}
+
+/// `; furthest from its likely value is sched_yield: predicted …, measured …, 1.17 times the likely
+/// value`, and for how many nothing was predicted.
+fn furthest(names: &Names, figures: &[&Figure]) -> String {
+    let distance = |figure: &Figure| over_likely(figure).map(|ratio| ratio.ln().abs());
+    let furthest = figures
+        .iter()
+        .filter_map(|figure| Some((distance(figure)?, figure)))
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .and_then(|(_, figure)| Some((figure, predicted(figure)?, over_likely(figure)?)));
+    let furthest = furthest.map(|(figure, range, ratio)| {
+        let likely = likely_of(figure);
+        let case = names.case(figure);
+        let case = if case.is_empty() { "the plain case" } else { &case };
+        format!(
+            "furthest from its {likely} is {case}: predicted {range}, measured {}, {} times the {likely}",
+            found(figure),
+            times(ratio)
+        )
+    });
+    let lacking = figures
+        .iter()
+        .filter(|figure| predicted(figure).is_none())
+        .count();
+    let lacking = (lacking > 0).then(|| format!("nothing was predicted for {lacking} of them"));
+    let parts: Vec<String> = furthest.into_iter().chain(lacking).collect();
+    match parts.is_empty() {
+        true => String::new(),
+        false => format!("; {}", parts.join("; ")),
+    }
 }
 
 /// What two cases are called; of long names only what differs between the two.
@@ -225,8 +267,16 @@ pub(super) fn times(factor: f64) -> String {
     }
 }
 
-/// `predicted A at X and B at Y`; the places are told also where nothing was predicted.
+/// `predicted A at X and B at Y`; the places are told also where nothing was predicted of one.
 fn both([first, last]: [(Option<String>, String); 2], at: &str) -> String {
+    if first.0.is_none() && last.0.is_none() {
+        let places: Vec<String> = [first.1, last.1]
+            .into_iter()
+            .filter(|place| !place.is_empty())
+            .map(|place| format!("{at} {place}"))
+            .collect();
+        return format!("nothing was predicted{}", spaced(&listed(&places)));
+    }
     let part = |(range, place): &(Option<String>, String)| {
         let range = range.clone().unwrap_or_else(|| "nothing".to_owned());
         match place.is_empty() {
@@ -235,6 +285,14 @@ fn both([first, last]: [(Option<String>, String); 2], at: &str) -> String {
         }
     };
     format!("predicted {} and {}", part(&first), part(&last))
+}
+
+/// The text after a space; nothing for no text.
+fn spaced(text: &str) -> String {
+    match text.is_empty() {
+        true => String::new(),
+        false => format!(" {text}"),
+    }
 }
 
 /// `91 ns [90, 92]`.
@@ -247,17 +305,30 @@ pub(super) fn found(figure: &Figure) -> String {
         return "nothing".to_owned();
     };
     let shown = shown(value, figure.ci, unit);
-    match shown.interval.is_empty() {
-        true => render(value, unit),
-        false => format!("{} {}", shown.value, shown.interval),
-    }
+    format!("{}{}", shown.value, spaced(&shown.interval))
 }
 
 /// `60 to 120 ns`.
 pub(super) fn predicted(figure: &Figure) -> Option<String> {
-    let range_of = figure.shown_prediction()?.prediction.range?;
-    let unit = figure.metric.as_ref()?.unit;
-    Some(range(&range_of, unit).replace(" – ", " to "))
+    let range = figure.shown_prediction()?.prediction.range?;
+    Some(predicted_by(figure, &range))
+}
+
+/// The same of one of the figure's predictions.
+pub(super) fn predicted_by(figure: &Figure, of: &Range) -> String {
+    let unit = figure
+        .metric
+        .as_ref()
+        .map_or(Unit::Count, |metric| metric.unit);
+    range(of, unit).replace(" – ", " to ")
+}
+
+/// What the middle of a prediction is called.
+fn likely_of(figure: &Figure) -> &'static str {
+    match is_estimate(figure) {
+        true => "estimate",
+        false => "likely value",
+    }
 }
 
 /// The value over the likely one.

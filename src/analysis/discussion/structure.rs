@@ -25,10 +25,10 @@ const WHOLE: &str = "lost";
 const PART: &str = "lost_";
 
 /// Levels, else shares, else derived figures, else what was measured beside the first metric.
-pub(super) fn sentence(
+pub(super) fn sentence<'run>(
     run: &Run,
     names: &Names,
-    measured: &[&Figure],
+    measured: &[&'run Figure],
     planned: &PlannedExperiment,
 ) -> Option<String> {
     let derived: Vec<&Figure> = measured
@@ -36,15 +36,23 @@ pub(super) fn sentence(
         .filter(|figure| is_derived(figure))
         .copied()
         .collect();
+    // The first sentence tells the first metric.
+    let headline = super::headline::metric(planned, measured);
+    let beside = |figures: &[&'run Figure]| -> Vec<&'run Figure> {
+        let others = figures
+            .iter()
+            .filter(|figure| Some(metric(figure)) != headline);
+        others.copied().collect()
+    };
+    // What others published are readings of their own: nothing follows from anything.
+    let following = match run.header.is_published() {
+        true => Vec::new(),
+        false => beside(&derived),
+    };
     let text = levels(run, &derived)
         .or_else(|| parts(measured))
-        .or_else(|| several(planned, names, &derived, "from these follow "))
-        .or_else(|| {
-            let headline = super::headline::metric(planned, measured)?;
-            let others = measured.iter().filter(|figure| metric(figure) != headline);
-            let others: Vec<&Figure> = others.copied().collect();
-            several(planned, names, &others, "beside it ")
-        })?;
+        .or_else(|| several(planned, names, &following, "from these follow "))
+        .or_else(|| several(planned, names, &beside(measured), "beside it "))?;
     Some(finished(&text))
 }
 
@@ -63,7 +71,7 @@ fn levels(run: &Run, derived: &[&Figure]) -> Option<String> {
             let level = figure.case.text("level").unwrap_or_default();
             let value = figure
                 .value
-                .map_or_else(String::new, |value| render(value, Unit::B));
+                .map_or_else(String::new, |value| shown(value, figure.ci, Unit::B).value);
             format!("{value}{}", bracketed(level))
         })
         .collect();

@@ -3,6 +3,7 @@
 
 use super::experiment::{by_parameters, table};
 use crate::analysis::figure::Figure;
+use crate::analysis::misses::is_estimate;
 use crate::analysis::names::{Names, words};
 use crate::analysis::verdict::Verdict;
 use crate::report::document::{Cell, Column, Row, Table, Tone};
@@ -15,7 +16,7 @@ use record::view::View;
 const MOST_METRICS: usize = 4;
 
 /// Cases that have a row each; more are told by line.
-const MOST_ROWS: usize = 12;
+const MOST_ROWS: usize = 24;
 
 /// Cases that have a column each, where there are more metrics than cases.
 const MOST_COLUMNS: usize = 3;
@@ -257,7 +258,9 @@ fn by_line(
     tidied(table, leading)
 }
 
-/// The parameter along which cases are told together first: the view's, else that of most values.
+/// The parameter along which cases are told together first: the view's, else the number of most
+/// values, else the text of fewest. What names the operation, the first text of a case, is the last to
+/// go: a range over several operations tells nothing of any.
 fn along_first<'run>(
     planned: &PlannedExperiment,
     shown: &[&'run str],
@@ -268,11 +271,21 @@ fn along_first<'run>(
         View::Curve { along, .. } => Some(along.as_str()),
         _ => None,
     };
-    let found = shown.iter().find(|key| Some(**key) == of_view);
-    // Along numbers least and greatest mean more than along names.
-    found
-        .or_else(|| shown.iter().rev().max_by_key(|key| values(key)))
-        .copied()
+    let operation = shown.iter().find(|key| !values(key).0);
+    let others = shown
+        .iter()
+        .filter(|key| Some(*key) != operation)
+        .max_by_key(|key| {
+            let (is_number, count) = values(key);
+            let count = isize::try_from(count).unwrap_or(isize::MAX);
+            // Along numbers least and greatest mean more than along names; of equals the last goes.
+            (
+                Some(**key) == of_view,
+                is_number,
+                if is_number { count } else { -count },
+            )
+        });
+    others.or(operation).copied()
 }
 
 /// The only value, or the least and the greatest.
@@ -298,39 +311,48 @@ fn extremes<'figures>(figures: impl Iterator<Item = &'figures Figure>) -> Cell {
 }
 
 /// Leaves out rows without any value, and the last column, how many figures are as predicted, where
-/// all are: the caption says so.
+/// all are or nothing was predicted of any: the caption says so.
 fn tidied(mut table: Table, keys: usize) -> Table {
     let is_empty = |row: &Row| {
         let metrics = row.cells.iter().skip(keys);
         metrics.rev().skip(1).all(|cell| cell.tone == Tone::Muted)
     };
     table.rows.retain(|row| !is_empty(row));
-    let last = |row: &Row| row.cells.last().map(|cell| cell.tone);
-    if table.rows.iter().all(|row| last(row) == Some(Tone::Good)) {
-        table.columns.pop();
-        for row in &mut table.rows {
-            row.cells.pop();
-        }
-        table.caption.push_str("; all as predicted");
+    let tones: Vec<Tone> = table
+        .rows
+        .iter()
+        .filter_map(|row| row.cells.last().map(|cell| cell.tone))
+        .collect();
+    if tones.contains(&Tone::Warn) {
+        return table;
+    }
+    let predicted = tones.iter().filter(|tone| **tone == Tone::Good).count();
+    table.caption.push_str(match predicted {
+        0 => "",
+        all if all == tones.len() => "; all as predicted",
+        _ => "; all that was predicted holds",
+    });
+    table.columns.pop();
+    for row in &mut table.rows {
+        row.cells.pop();
     }
     table
 }
 
-/// How many figures are as predicted.
+/// How many of the figures with a prediction are as predicted; a single number is an estimate that
+/// none can be within.
 fn within(figures: &[&Figure]) -> Cell {
-    let as_predicted = figures.iter().filter(|figure| {
-        figure.outcome == Ending::Measured
-            && figure.shown_prediction().is_none_or(|judged| {
-                judged
-                    .verdict
-                    .is_none_or(|verdict| verdict == Verdict::Within)
-            })
+    let judged = figures.iter().filter(|figure| !is_estimate(figure));
+    let verdicts = judged.filter_map(|figure| {
+        let verdict = figure.shown_prediction()?.verdict?;
+        Some(figure.outcome == Ending::Measured && verdict == Verdict::Within)
     });
-    let (within, all) = (as_predicted.count(), figures.len());
-    let tone = if within == all {
-        Tone::Good
-    } else {
-        Tone::Warn
+    let verdicts: Vec<bool> = verdicts.collect();
+    let within = verdicts.iter().filter(|is_within| **is_within).count();
+    let tone = match verdicts.len() {
+        0 => return Cell::toned("-", Tone::Muted),
+        all if within == all => Tone::Good,
+        _ => Tone::Warn,
     };
-    Cell::toned(format!("{within} of {all}"), tone)
+    Cell::toned(format!("{within} of {}", verdicts.len()), tone)
 }

@@ -20,7 +20,7 @@ use crate::analysis::figure::Figure;
 use crate::analysis::figures;
 use crate::analysis::findings::{Finding, findings};
 use crate::analysis::health::health;
-use crate::analysis::score::score;
+use crate::analysis::score::{off, score};
 use record::event::{Ending, PredictionKind};
 use record::quantity::digits;
 use record::run::Run;
@@ -68,10 +68,24 @@ fn summary(run: &Run, figures: &[Figure], findings: &[Finding]) -> String {
         count(Ending::Failed)
     )];
     if let Some(inside) = prior.inside_share() {
+        let width = prior.median_width.map_or_else(String::new, |width| {
+            format!(
+                " (in intervals a factor of {} wide in the median)",
+                digits(width)
+            )
+        });
         parts.push(format!(
-            "{} of {} predictions made from the hardware description alone hold",
+            "{} of {} predictions from the machine's description and state before the run hold{width}",
             percent(inside),
             prior.figures
+        ));
+    }
+    let derived = score(figures, PredictionKind::Derived).all;
+    if let Some(inside) = derived.inside_share() {
+        parts.push(format!(
+            "{} of {} from earlier figures of the run do",
+            percent(inside),
+            derived.figures
         ));
     }
     let health = health(run);
@@ -89,24 +103,17 @@ fn summary(run: &Run, figures: &[Figure], findings: &[Finding]) -> String {
 /// Of a report's machine: most of its estimates are single numbers, which cannot hold, so it is told
 /// how far off they are.
 fn published(printed: usize, lacking: usize, figures: &[Figure]) -> String {
-    let off = figures.iter().filter_map(|figure| {
-        let likely = figure.prior.as_ref()?.prediction.range?.likely;
-        let ratio = figure.value? / likely;
-        Some(ratio.max(1.0 / ratio))
-    });
-    let mut off: Vec<f64> = off.collect();
-    off.sort_by(f64::total_cmp);
     let mut parts = vec![format!("{printed} figures as their report prints them")];
     if lacking > 0 {
         parts.push(format!(
             "{lacking} plots or tables that its text file lacks"
         ));
     }
-    if let Some(median) = off.get(off.len() / 2) {
+    if let Some(off) = off(figures.iter()) {
         parts.push(format!(
             "its own {} estimates are off by a factor of {} in the median",
-            off.len(),
-            digits(*median)
+            off.figures,
+            digits(off.median_factor)
         ));
     }
     format!("{}.", parts.join("; "))

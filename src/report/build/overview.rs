@@ -5,9 +5,11 @@ use super::plots;
 use crate::analysis::causes;
 use crate::analysis::figure::Figure;
 use crate::analysis::findings::{Finding, Severity};
-use crate::analysis::misses;
-use crate::analysis::score::{Score, Tally, score};
-use crate::report::document::{Audience, Block, Cell, Column, Row, Section, Table, Tone};
+use crate::analysis::misses::{self, Miss};
+use crate::analysis::score::{Off, Score, Tally, off, score};
+use crate::report::document::{
+    Audience, Block, Cell, Column, Plot, Row, Section, Shape, Table, Tone,
+};
 use crate::report::values::{self, percent};
 use record::event::PredictionKind;
 use record::quantity::{digits, render};
@@ -17,8 +19,12 @@ use record::unit::Unit;
 /// Misses that are listed.
 const WORST: usize = 10;
 
-/// What a prediction was made from.
-const HARDWARE: &str = "hardware description";
+/// What is told of a miss that has no cause.
+const UNEXPLAINED: &str = "no recorded condition explains it";
+const REACHES_IN: &str = "its interval reaches into what was predicted";
+
+/// What a prediction was made from; the state is what counters of the running system tell before.
+const BEFORE: &str = "machine's description and state before the run";
 const EARLIER: &str = "earlier figures";
 
 /// Operation, estimate and measurement of every figure that has a metric.
@@ -110,7 +116,7 @@ pub(crate) fn findings(findings: &[Finding]) -> Section {
 /// How good the predictions were, by source and family.
 fn score_table(figures: &[Figure]) -> Table {
     let kinds = [
-        (HARDWARE, score(figures, PredictionKind::Prior)),
+        (BEFORE, score(figures, PredictionKind::Prior)),
         (EARLIER, score(figures, PredictionKind::Derived)),
     ];
     let row = |from: &str, family: &str, tally: &Tally| {
@@ -134,9 +140,17 @@ fn score_table(figures: &[Figure]) -> Table {
             );
         }
     }
+    let (widths, all) = kinds.iter().fold((0, 0), |(widths, all), (_, score)| {
+        (widths + score.all.with_width, all + score.all.figures)
+    });
+    let of_which = match widths == all {
+        true => String::new(),
+        false => format!(", of the {widths} of {all} intervals of which both ends are positive"),
+    };
     Table {
-        caption: "Predictions that hold, and how wide they are (median of high over low)"
-            .to_owned(),
+        caption: format!(
+            "Predictions that hold, and how wide they are (median of high over low{of_which})"
+        ),
         columns: vec![
             Column::text("predicted from"),
             Column::text("family"),
@@ -149,6 +163,37 @@ fn score_table(figures: &[Figure]) -> Table {
     }
 }
 
+/// How far a report's own estimates are off, by family: single numbers, which no figure can hold.
+fn estimates(figures: &[Figure]) -> Table {
+    let mut families: Vec<&str> = figures.iter().map(Figure::family).collect();
+    families.dedup();
+    let row = |family: &str, off: Off| {
+        let cells =
+            [off.median_factor, off.least, off.most].map(|number| Cell::plain(digits(number)));
+        let begin = [family.to_owned(), off.figures.to_string()].map(Cell::plain);
+        Row::of(begin.into_iter().chain(cells).collect())
+    };
+    let all = off(figures.iter()).map(|off| row("all", off));
+    let each = families.into_iter().filter_map(|family| {
+        let own = figures.iter().filter(|figure| figure.family() == family);
+        Some(row(family, off(own)?))
+    });
+    Table {
+        caption:
+            "The report's own estimates, and how far they are off: factor of the value over the \
+                  estimate, or of the estimate over the value"
+                .to_owned(),
+        columns: vec![
+            Column::text("family"),
+            Column::number("estimates"),
+            Column::number("factor, median"),
+            Column::number("least value / estimate"),
+            Column::number("most value / estimate"),
+        ],
+        rows: all.into_iter().chain(each).collect(),
+    }
+}
+
 /// The predictions that were missed by most, with what was recorded that may explain it.
 fn worst_misses(run: &Run, figures: &[Figure]) -> Block {
     let worst = misses::worst(figures, WORST);
@@ -156,61 +201,78 @@ fn worst_misses(run: &Run, figures: &[Figure]) -> Block {
         let text = "No figure lies outside of what was predicted of it.";
         return Block::Paragraph(text.to_owned());
     }
+    // Nothing was recorded with what others published.
+    let is_published = run.header.is_published();
+    let mut columns = vec![
+        Column::text("figure"),
+        Column::text("predicted from"),
+        Column::number("predicted"),
+        Column::number("measured"),
+        Column::number("interval"),
+        Column::number("factor"),
+        Column::text("verdict"),
+        Column::text("candidate causes"),
+    ];
+    if is_published {
+        columns.pop();
+    }
     let rows = worst.iter().map(|miss| {
-        let unit = miss
-            .figure
-            .metric
-            .as_ref()
-            .map_or(Unit::Count, |metric| metric.unit);
         let from = match miss.of {
-            PredictionKind::Prior => HARDWARE,
+            PredictionKind::Prior if is_published => "the report's own estimate",
+            PredictionKind::Prior => BEFORE,
             PredictionKind::Derived => EARLIER,
         };
-        let causes = causes::of(run, std::slice::from_ref(miss));
-        let causes = match causes.is_empty() {
-            true => Cell::toned("no recorded condition explains it", Tone::Muted),
-            false => Cell::plain(causes.join("; ")),
-        };
-        Row::of(vec![
+        let shown = values::of_figure(miss.figure);
+        let interval = shown
+            .as_ref()
+            .map(|shown| shown.interval.clone())
+            .filter(|interval| !interval.is_empty());
+        let mut cells = vec![
             Cell::plain(miss.figure.label()),
             Cell::plain(from),
-            Cell::plain(values::range(&miss.range, unit)),
-            Cell::plain(
-                values::of_figure(miss.figure).map_or_else(String::new, |shown| shown.value),
-            ),
+            Cell::plain(values::range(&miss.range, unit(miss))),
+            Cell::plain(shown.map_or_else(String::new, |shown| shown.value)),
+            interval.map_or_else(|| Cell::toned("-", Tone::Muted), Cell::plain),
             Cell::plain(miss.factor.map_or_else(|| "-".to_owned(), digits)),
             Cell::toned(miss.verdict.text(), Tone::Warn),
-            causes,
-        ])
+            match causes::of(run, std::slice::from_ref(miss)).as_slice() {
+                _ if !miss.is_certain => Cell::toned(REACHES_IN, Tone::Muted),
+                [] => Cell::toned(UNEXPLAINED, Tone::Muted),
+                causes => Cell::plain(causes.join("; ")),
+            },
+        ];
+        cells.truncate(columns.len());
+        Row::of(cells)
     });
+    let rows = rows.collect();
+    let certain = match worst.iter().all(|miss| miss.is_certain) {
+        true => "",
+        false => "; those whose interval reaches into what was predicted come last",
+    };
     Block::Table(Table {
         caption: format!(
             "The {} worst misses: factor of the measured value over the nearer predicted end, or of the \
-             end over the value",
+             end over the value{certain}",
             worst.len()
         ),
-        columns: vec![
-            Column::text("figure"),
-            Column::text("predicted from"),
-            Column::number("predicted"),
-            Column::number("measured"),
-            Column::number("factor"),
-            Column::text("verdict"),
-            Column::text("candidate causes"),
-        ],
-        rows: rows.collect(),
+        columns,
+        rows,
     })
+}
+
+fn unit(miss: &Miss) -> Unit {
+    let metric = miss.figure.metric.as_ref();
+    metric.map_or(Unit::Count, |metric| metric.unit)
 }
 
 /// The same as lines of text.
 fn misses_in_short(run: &Run, figures: &[Figure]) -> Block {
     let notes = misses::worst(figures, WORST).into_iter().map(|miss| {
-        let unit = miss
-            .figure
-            .metric
-            .as_ref()
-            .map_or(Unit::Count, |metric| metric.unit);
-        let shown = values::of_figure(miss.figure).map_or_else(String::new, |shown| shown.value);
+        let shown = values::of_figure(miss.figure).map_or_else(String::new, |shown| {
+            format!(" {} {}", shown.value, shown.interval)
+                .trim_end()
+                .to_owned()
+        });
         let factor = miss.factor.map_or_else(String::new, |factor| {
             format!(" by a factor of {}", digits(factor))
         });
@@ -218,16 +280,17 @@ fn misses_in_short(run: &Run, figures: &[Figure]) -> Block {
             PredictionKind::Prior => "",
             PredictionKind::Derived => " from earlier figures",
         };
-        let causes = causes::of(run, &[miss]);
-        let causes = match causes.first() {
-            None => "no recorded condition explains it".to_owned(),
-            Some(first) => format!("candidate: {first}"),
+        let why = match causes::of(run, &[miss]).first() {
+            _ if run.header.is_published() => String::new(),
+            _ if !miss.is_certain => format!("; {REACHES_IN}"),
+            None => format!("; {UNEXPLAINED}"),
+            Some(first) => format!("; candidate: {first}"),
         };
         let text = format!(
-            "{} {shown}: {}{factor} (predicted{from} {}); {causes}.",
+            "{}{shown}: {}{factor} (predicted{from} {}){why}.",
             miss.figure.label(),
             miss.verdict.text(),
-            values::range(&miss.range, unit)
+            values::range(&miss.range, unit(&miss))
         );
         (Severity::Note, text)
     });
@@ -242,9 +305,14 @@ fn misses_in_short(run: &Run, figures: &[Figure]) -> Block {
 pub(crate) fn score_section(run: &Run, figures: &[Figure]) -> Section {
     let mut blocks = Vec::new();
     if let Some(plot) = plots::score(figures) {
+        let undrawn = undrawn(figures, &plot);
         blocks.push((Audience::Page, Block::Plot(plot)));
+        blocks.extend(undrawn.map(|text| (Audience::Page, Block::Paragraph(text))));
     }
-    let table = score_table(figures);
+    let table = match run.header.is_published() {
+        true => estimates(figures),
+        false => score_table(figures),
+    };
     let block = match table.rows.is_empty() {
         true => Block::Paragraph("Nothing was both predicted and measured.".to_owned()),
         false => Block::Table(table),
@@ -262,4 +330,18 @@ pub(crate) fn score_section(run: &Run, figures: &[Figure]) -> Section {
         heading: "Prediction score".to_owned(),
         blocks,
     }
+}
+
+/// How many judged predictions the plot of ratios has no place for.
+fn undrawn(figures: &[Figure], plot: &Plot) -> Option<String> {
+    let judged = score(figures, PredictionKind::Prior).all.figures;
+    let dots = plot.series.iter().filter(|one| one.shape == Shape::Dots);
+    let drawn: usize = dots.map(|one| one.points.len()).sum();
+    let left = judged.saturating_sub(drawn);
+    (left > 0).then(|| {
+        format!(
+            "Not drawn, because a ratio needs both above zero: {left} of {judged} figures whose value or \
+             likely value is not."
+        )
+    })
 }

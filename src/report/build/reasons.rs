@@ -32,7 +32,7 @@ pub(super) fn block(
     };
     if !before.is_empty() {
         blocks.push(Block::Paragraph(
-            "From the hardware description alone:".to_owned(),
+            "From the machine's description and state before the run:".to_owned(),
         ));
         blocks.push(lines(&before));
     }
