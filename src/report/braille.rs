@@ -14,7 +14,7 @@ pub(crate) fn draw(plot: &Plot, width: usize) -> Option<Vec<String>> {
     let lines: Vec<Vec<(f64, f64)>> = plot
         .series
         .iter()
-        .filter(|series| matches!(series.shape, Shape::Line))
+        .filter(|series| matches!(series.shape, Shape::Line | Shape::Trace))
         .map(|series| {
             let points = series
                 .points

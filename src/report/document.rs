@@ -180,6 +180,8 @@ pub(crate) enum Shape {
     Line,
     /// Single points with their intervals.
     Dots,
+    /// Readings of a trace joined by a line: no table has them all.
+    Trace,
     /// Horizontal bars, a named category each.
     Bars,
     /// The intervals alone, as a band: what was predicted.

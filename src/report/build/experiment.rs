@@ -129,7 +129,7 @@ fn plot_for(at: usize, block: &Block) -> Audience {
     let lines = plot
         .series
         .iter()
-        .filter(|series| matches!(series.shape, Shape::Line | Shape::Dots));
+        .filter(|series| matches!(series.shape, Shape::Line | Shape::Trace | Shape::Dots));
     match at == 0 && lines.count() <= MOST_LINES {
         true => Audience::Everyone,
         false => Audience::Page,

@@ -11,16 +11,18 @@ mod ticks;
 use super::document::{Audience, Block, Document, Section};
 use super::plain;
 use crate::analysis::findings::Severity;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use picture::Pictures;
+use sha2::{Digest, Sha256};
 
 const STYLE: &str = include_str!("style.css");
 const PLOTS: &str = include_str!("plots.js");
 const PAGE: &str = include_str!("page.js");
 
-/// Nothing may be fetched: the page could not phone home if it wanted to.
-const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
-    img-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'";
+/// Sections that the summary at the top is about.
+const SUMMED_UP: [&str; 3] = ["figures", "score", "findings"];
 
 /// Notes above which a list of nothing but notes starts folded.
 const MANY_NOTES: usize = 5;
@@ -32,6 +34,12 @@ pub(crate) fn render(document: &Document) -> String {
     let sections: Vec<Markup> = visible(document)
         .map(|section| of_section(section, &mut pictures))
         .collect();
+    let library = library::script();
+    let script = format!("{PLOTS}{PAGE}");
+    let scripts: &[&str] = match pictures.is_empty() {
+        true => &[],
+        false => &[&script, &library],
+    };
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -39,7 +47,7 @@ pub(crate) fn render(document: &Document) -> String {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta http-equiv="Content-Security-Policy" content=(policy(scripts));
                 title { (document.title) }
                 style { (PreEscaped(STYLE)) }
             }
@@ -50,18 +58,35 @@ pub(crate) fn render(document: &Document) -> String {
                     header {
                         h1 { (document.title) }
                         p.summary { (document.summary) }
+                        (jumps(document))
                     }
                     @for section in &sections { (section) }
                 }
                 @if !pictures.is_empty() {
                     script id="pictures" type="text/plain" { (PreEscaped(packed::pack(&pictures.json()))) }
-                    script id="plotly" type="text/plain" { (PreEscaped(packed::pack(&library::script()))) }
-                    script { (PreEscaped(PLOTS)) (PreEscaped(PAGE)) }
+                    script id="plotly" type="text/plain" { (PreEscaped(packed::pack(&library))) }
+                    script { (PreEscaped(&script)) }
                 }
             }
         }
     };
     page.into_string()
+}
+
+/// Nothing may be fetched: the page could not phone home if it wanted to. Nothing may run but what
+/// has the digest of one of the page's own scripts: not what a run's texts would bring in, if they
+/// ever came to be taken for markup.
+fn policy(scripts: &[&str]) -> String {
+    let digest = |script: &&str| format!(" 'sha256-{}'", STANDARD.encode(Sha256::digest(script)));
+    let digests: String = scripts.iter().map(digest).collect();
+    let scripts = match digests.is_empty() {
+        true => " 'none'",
+        false => digests.as_str(),
+    };
+    format!(
+        "default-src 'none'; script-src{scripts}; style-src 'unsafe-inline'; img-src data: blob:; \
+         font-src data:; base-uri 'none'; form-action 'none'"
+    )
 }
 
 /// What a page's script draws, as JSON.
@@ -89,6 +114,22 @@ fn contents(document: &Document) -> Markup {
                             None => (section.heading),
                         }
                     }
+                }
+            }
+        }
+    }
+}
+
+/// Ways from the summary to what it counts.
+fn jumps(document: &Document) -> Markup {
+    let of_summary = |section: &&Section| SUMMED_UP.contains(&section.id.as_str());
+    let sections: Vec<&Section> = visible(document).filter(of_summary).collect();
+    html! {
+        @if !sections.is_empty() {
+            p.jumps {
+                @for (at, section) in sections.iter().enumerate() {
+                    @if at > 0 { " · " }
+                    a href={ "#" (section.id) } { (section.heading) }
                 }
             }
         }
@@ -175,7 +216,7 @@ fn of_notes(notes: &[(Severity, String)]) -> Markup {
 
 #[cfg(test)]
 mod tests {
-    use super::STYLE;
+    use super::{STYLE, policy};
     use std::collections::BTreeMap;
 
     /// Names of colours with their light and dark red, green and blue.
@@ -204,6 +245,14 @@ mod tests {
     fn contrast(one: [f64; 3], other: [f64; 3]) -> f64 {
         let (one, other) = (luminance(one) + 0.05, luminance(other) + 0.05);
         f64::max(one, other) / f64::min(one, other)
+    }
+
+    #[test]
+    fn only_the_pages_own_scripts_may_run() {
+        // FIPS 180-2, B.1.
+        let abc = "script-src 'sha256-ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=';";
+        assert!(policy(&["abc"]).contains(abc), "{}", policy(&["abc"]));
+        assert!(policy(&[]).contains("script-src 'none';"));
     }
 
     #[test]

@@ -80,6 +80,8 @@
     Plotly.react(canvas, traces, layout, { displaylogo: false, responsive: !printing, plotlyServerURL: "",
       toImageButtonOptions: { scale: 2, filename: fileName(figure) },
       modeBarButtonsToRemove: ["sendChartToCloud", "lasso2d", "select2d"] });
+    // Its links have no names and are for a pointer only; saving has a button of its own.
+    canvas.querySelector(".modebar-container")?.setAttribute("aria-hidden", "true");
   };
   const redraw = () => {
     theme = read();

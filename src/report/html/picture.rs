@@ -1,9 +1,9 @@
 //! Plots and matrices as data for the page's script, and the elements that it draws them in.
 
-use super::ticks;
+use super::ticks::{self, Scale};
 use crate::report::document::{Axis, Grid, Plot, Point, Series, Shape};
 use maud::{Markup, html};
-use record::quantity::scale;
+use record::quantity::{self, digits, render};
 use record::unit::Unit;
 use serde_json::{Map, Value, json};
 
@@ -15,8 +15,17 @@ const BEYOND: f64 = 2.0;
 const STEPS: f64 = 1e5;
 /// Ratio of a matrix' greatest cell to its least from which colours follow the logarithm.
 const LOG_COLOURS: f64 = 20.0;
+/// Where the figures of most pictures stand as text.
+const IN_TABLES: &str = "Its figures are in the tables of this section.";
 /// Significant digits of a matrix' cells.
 const CELL_DIGITS: usize = 4;
+
+/// The scale of a matrix' colours.
+const RATIOS: Scale = Scale {
+    unit: Some(Unit::Ratio),
+    is_log: true,
+    is_binary: false,
+};
 
 /// What the page's script draws, in the order of the figures that they belong to.
 #[derive(Default)]
@@ -39,8 +48,16 @@ impl Pictures {
             1 => "one series".to_owned(),
             many => format!("{many} series"),
         };
-        let axes = format!("{} over {}", plot.y.label, plot.x.label);
-        self.add(data(plot), &plot.title, &format!("{axes}, {lines}"))
+        let of = Texts {
+            title: &plot.title,
+            what: match plot.y.label.is_empty() {
+                true => format!("{}, {lines}", plot.x.label),
+                false => format!("{} over {}, {lines}", plot.y.label, plot.x.label),
+            },
+            also: also(plot),
+            aside: cut_at(plot).map(|high| format!("What was predicted goes on above, to {high}.")),
+        };
+        self.add(data(plot), &of)
     }
 
     /// The element of a matrix.
@@ -48,19 +65,49 @@ impl Pictures {
         let (rows, columns) = (&grid.rows, &grid.columns);
         let size = format!("{} by {}", rows.1.len(), columns.1.len());
         let axes = format!("{} by {} and {}", grid.label, rows.0, columns.0);
-        self.add(cells(grid), &grid.title, &format!("{axes}, {size} cells"))
+        let of = Texts {
+            title: &grid.title,
+            what: format!("{axes}, {size} cells"),
+            also: IN_TABLES,
+            aside: None,
+        };
+        self.add(cells(grid), &of)
     }
 
-    fn add(&mut self, data: Value, title: &str, what: &str) -> Markup {
+    fn add(&mut self, data: Value, of: &Texts<'_>) -> Markup {
         self.0.push(data);
         html! {
             figure.plot {
-                figcaption { span.title { (title) } }
-                div.canvas role="img" aria-label=(format!("{title}: {what}. Its figures are in the tables of this section.")) {
-                    noscript { "The plot needs JavaScript; its figures are in the tables of this section." }
+                figcaption { span.title { (of.title) } }
+                div.canvas role="img" aria-label=(format!("{}: {}. {}", of.title, of.what, of.also)) {
+                    noscript { "The plot needs JavaScript. " (of.also) }
                 }
+                @if let Some(aside) = &of.aside { p.aside { (aside) } }
             }
         }
+    }
+}
+
+/// What stands with a picture, for those who see it and for those who do not.
+struct Texts<'plot> {
+    title: &'plot str,
+    /// What it is a picture of.
+    what: String,
+    /// Where its figures stand as text.
+    also: &'static str,
+    /// What the picture does not show.
+    aside: Option<String>,
+}
+
+/// Where the figures of a plot stand as text.
+fn also(plot: &Plot) -> &'static str {
+    let has = |shape| plot.series.iter().any(|series| series.shape == shape);
+    if has(Shape::Spans) || has(Shape::Trace) {
+        "The tables of this section sum it up; every reading is in the run's record."
+    } else if has(Shape::Ranges) {
+        "Each figure is in the summary of all figures, with what was predicted of it."
+    } else {
+        IN_TABLES
     }
 }
 
@@ -78,32 +125,53 @@ fn data(plot: &Plot) -> Value {
             vec![point.x]
         }
     });
-    let of_point = |point: &Point| {
-        if spans {
-            return Vec::new();
-        }
-        let (low, high) = point.ends.unwrap_or((point.y, point.y));
-        vec![point.y, low, high]
-    };
-    let y = extent(plot, plot.y.is_log, of_point);
-    // A wide prediction must not flatten what was measured: its band goes on beyond the picture.
-    let measured = Plot {
-        series: lines(plot),
-        ..plot.clone()
-    };
-    let shown = extent(&measured, plot.y.is_log, of_point)
-        .map(|(low, high)| (low.min(0.0), high * HEADROOM))
-        .filter(|shown| !plot.y.is_log && y.is_some_and(|all| all.1 > BEYOND * shown.1));
+    let (y, shown) = heights(plot);
     let y = shown.or(y);
     json!({
-        "x": axis(&plot.x, x),
-        "y": axis(&plot.y, y),
+        "x": axis(&plot.x, x, is_binary(plot)),
+        "y": axis(&plot.y, y, false),
         "shown": shown.map(|(low, high)| [low, high]),
         "series": plot.series.iter().map(|one| series(one, plot, x, y)).collect::<Vec<_>>(),
         "markers": plot.markers.iter().map(|marker| json!({
             "at": marker.at, "label": marker.label, "measured": marker.is_measured,
         })).collect::<Vec<_>>(),
     })
+}
+
+/// What the vertical axis has to hold, and what of it is shown: a wide prediction must not flatten
+/// what was measured, so its band goes on beyond the picture.
+fn heights(plot: &Plot) -> (Extent, Extent) {
+    let of_point = |point: &Point| {
+        let (low, high) = point.ends.unwrap_or((point.y, point.y));
+        vec![point.y, low, high]
+    };
+    if has_spans(plot) {
+        return (None, None);
+    }
+    let all = extent(plot, plot.y.is_log, of_point);
+    let measured = Plot {
+        series: lines(plot),
+        ..plot.clone()
+    };
+    let shown = extent(&measured, plot.y.is_log, of_point)
+        .map(|(low, high)| (low.min(0.0), high * HEADROOM))
+        .filter(|shown| !plot.y.is_log && all.is_some_and(|all| all.1 > BEYOND * shown.1));
+    (all, shown)
+}
+
+/// Up to what the band goes on where it is cut.
+fn cut_at(plot: &Plot) -> Option<String> {
+    let (all, shown) = heights(plot);
+    shown.and(all).map(|(_, high)| match plot.y.unit {
+        Some(unit) => render(high, unit),
+        None => digits(high),
+    })
+}
+
+/// Whether every place along a plot is a power of two.
+fn is_binary(plot: &Plot) -> bool {
+    let mut points = plot.series.iter().flat_map(|series| &series.points);
+    points.all(|point| point.x > 0.0 && point.x.log2().fract() == 0.0)
 }
 
 /// What was measured, without the bands of what was predicted.
@@ -123,7 +191,7 @@ type Extent = Option<(f64, f64)>;
 
 fn series(series: &Series, plot: &Plot, x: Extent, y: Extent) -> Value {
     let shape = match series.shape {
-        Shape::Line => "line",
+        Shape::Line | Shape::Trace => "line",
         Shape::Dots => "dots",
         Shape::Bars => "bars",
         Shape::Band => "band",
@@ -176,13 +244,24 @@ fn extent(plot: &Plot, is_log: bool, get: impl Fn(&Point) -> Vec<f64>) -> Extent
         })
 }
 
-fn axis(axis: &Axis, extent: Extent) -> Value {
+fn axis(axis: &Axis, extent: Extent, is_binary: bool) -> Value {
+    let scale = Scale {
+        unit: axis.unit,
+        is_log: axis.is_log,
+        is_binary,
+    };
     let ticks = match axis.names.is_empty() {
-        true => ticks::ticks(axis.unit, axis.is_log, extent),
+        true => ticks::ticks(scale, extent),
         false => ticks::names(&axis.names),
     };
+    // The library's own ticks are bare numbers.
+    let unit = axis.unit.map_or("", |unit| quantity::scale(0.0, unit).1);
+    let label = match ticks.is_empty() && !unit.is_empty() {
+        true => format!("{} ({unit})", axis.label),
+        false => axis.label.clone(),
+    };
     json!({
-        "label": axis.label,
+        "label": label,
         "log": axis.is_log,
         "names": axis.names.len(),
         "at": ticks.iter().map(|(at, _)| *at).collect::<Vec<_>>(),
@@ -195,7 +274,7 @@ fn cells(grid: &Grid) -> Value {
     let (low, high) = values().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
         (low.min(value), high.max(value))
     });
-    let (factor, unit) = scale(
+    let (factor, unit) = quantity::scale(
         values().fold(0.0, |high, value| f64::max(high, value.abs())),
         grid.unit,
     );
@@ -213,7 +292,7 @@ fn cells(grid: &Grid) -> Value {
         "unit": unit,
         "log": is_log,
         "ticks": match is_log {
-            true => ticks::ticks(Some(Unit::Ratio), true, Some((low / factor, high / factor)))
+            true => ticks::ticks(RATIOS, Some((low / factor, high / factor)))
                 .into_iter().map(|(at, _)| at).collect::<Vec<_>>(),
             false => Vec::new(),
         },

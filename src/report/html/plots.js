@@ -55,7 +55,7 @@ const plumbPicture = (() => {
     return plot.series.flatMap((series, lineAt) => {
       // What was predicted has the colour of what it was predicted for.
       const own = isPredicted(series)
-        ? drawn.findIndex((other) => series.name.endsWith(other.name)) : drawn.indexOf(series);
+        ? drawn.findIndex((other) => series.name === `predicted, ${other.name}`) : drawn.indexOf(series);
       const at = Math.max(own, 0);
       const colour = theme.series[at % COLOURS];
       const symbol = SYMBOLS[(at + Math.floor(at / COLOURS)) % SYMBOLS.length];
@@ -81,7 +81,8 @@ const plumbPicture = (() => {
         case "spans":
           return lane(series, lineAt, common, colour);
         case "dots":
-          return [{ ...points, mode: "markers", marker: { size: 7, color: colour, symbol, opacity: 0.85 } }];
+          return [{ ...points, mode: "markers", marker: { size: 7, color: colour, symbol, opacity: 0.85 },
+            error_y: interval(series, { color: colour }) }];
         default: {
           const many = series.x.length > MANY;
           return [{ ...points, mode: many ? "lines" : "lines+markers", marker: { size: 6, symbol },

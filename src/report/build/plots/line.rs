@@ -15,9 +15,6 @@ use std::collections::HashSet;
 /// Lines up to which the predicted bands are drawn; more would hide each other.
 const BANDS: usize = 2;
 
-/// Lines of a picture from which on what has one point only is left to the table.
-const CROWD: usize = 9;
-
 /// A picture for each metric and each of the chosen values that has two places on its axis.
 pub(super) fn plots(shown: &[Shown<'_>], view: &View) -> Vec<Plot> {
     let View::Line {
@@ -74,6 +71,10 @@ impl Picture<'_, '_> {
         }
         let mut lines = self.lines(&spots, &places, of);
         let left_out = leave_out_single_points(&mut lines);
+        let shape = match is_ordered(&x.names) {
+            true => Shape::Line,
+            false => Shape::Dots,
+        };
         let keys: Vec<(&CaseId, usize)> = lines.iter().map(|line| (&line.case, line.of)).collect();
         let is_drawn = |line: &&Line<'_>| line.of == 0 && line.spots.len() > 1;
         let drawn = lines.iter().filter(is_drawn).count();
@@ -97,14 +98,14 @@ impl Picture<'_, '_> {
             }
             series.push(Series {
                 name,
-                shape: Shape::Line,
+                shape,
                 points: line.spots.iter().map(|spot| self.point(spot)).collect(),
             });
         }
         let mut what = format!("{} over {}", metric.name, x.label).replace('_', " ");
         if left_out > 0 {
             what.push_str(&format!(
-                " ({left_out} more with one value each in the table)"
+                " ({left_out} more of one value each in the table)"
             ));
         }
         Some(Plot {
@@ -285,7 +286,16 @@ impl Picture<'_, '_> {
     }
 }
 
-/// How many cases were left out, whichever run has them.
+/// Whether a line may join what stands at these names: numbers, with at most a word for the most of
+/// all at their end. An axis of quantities has none.
+fn is_ordered(names: &[String]) -> bool {
+    let is_number = |name: &String| name.starts_with(|first: char| first.is_ascii_digit());
+    let numbers = names.iter().take_while(|name| is_number(name)).count();
+    numbers + 1 >= names.len()
+}
+
+/// Leaves what is one point to the table where there are lines; how many cases were left out,
+/// whichever run has them.
 fn leave_out_single_points(lines: &mut Vec<Line<'_>>) -> usize {
     let is_line = |line: &Line<'_>| line.spots.len() > 1;
     let cases = |lines: &[Line<'_>]| {
@@ -298,7 +308,7 @@ fn leave_out_single_points(lines: &mut Vec<Line<'_>>) -> usize {
         .filter(|line| is_line(line))
         .map(|line| line.case.clone())
         .collect();
-    if before >= CROWD && !long.is_empty() {
+    if !long.is_empty() {
         lines.retain(|line| long.contains(&line.case));
     }
     before - cases(lines)

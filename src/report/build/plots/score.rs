@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// Measured over predicted for every predicted figure, with the predicted interval around one.
 pub(crate) fn score(figures: &[Figure]) -> Option<Plot> {
     let mut families: BTreeMap<&str, Vec<Point>> = BTreeMap::new();
-    let mut ranges = Vec::new();
+    let (mut ranges, mut of_family) = (Vec::new(), Vec::new());
     let judged = figures.iter().filter_map(|figure| {
         let judged = figure.prior.as_ref()?;
         let range = judged.prediction.range.filter(|range| range.likely > 0.0)?;
@@ -21,7 +21,7 @@ pub(crate) fn score(figures: &[Figure]) -> Option<Plot> {
         counts.then_some((figure, range, value))
     });
     for (at, (figure, range, value)) in judged.enumerate() {
-        let x = at as f64 + 1.0;
+        let x = at as f64;
         let metric = figure.metric.as_ref()?;
         ranges.push(Point {
             x,
@@ -29,6 +29,7 @@ pub(crate) fn score(figures: &[Figure]) -> Option<Plot> {
             ends: Some((range.low / range.likely, range.high / range.likely)),
             hover: String::new(),
         });
+        of_family.push(figure.family());
         families.entry(figure.family()).or_default().push(Point {
             x,
             y: value / range.likely,
@@ -49,11 +50,24 @@ pub(crate) fn score(figures: &[Figure]) -> Option<Plot> {
         shape: Shape::Dots,
         points,
     }));
+    let mut x = axis("every predicted figure, by family", None, false);
+    x.names = amid(&of_family);
     Some(Plot {
         title: "Measured over predicted".to_owned(),
-        x: axis("figure", None, false),
+        x,
         y: axis("measured / likely", Some(Unit::Ratio), true),
         series,
         markers: Vec::new(),
     })
+}
+
+/// Each family's name in the middle of the places that it has one after another.
+fn amid(families: &[&str]) -> Vec<String> {
+    let mut names = vec![String::new(); families.len()];
+    let mut start = 0;
+    for stretch in families.chunk_by(|one, next| one == next) {
+        names[start + stretch.len() / 2] = stretch[0].to_owned();
+        start += stretch.len();
+    }
+    names
 }

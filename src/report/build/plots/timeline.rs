@@ -56,18 +56,19 @@ pub(super) fn plots(shown: &[Shown<'_>], kind: &str, beside: &[String]) -> Vec<P
             let has_x = trace.columns.first() == Some(x);
             (has_x && !points.is_empty()).then(|| Series {
                 name: name(one, trace),
-                shape: Shape::Line,
+                shape: Shape::Trace,
                 points,
             })
         };
-        let words = |column: &str| column.replace('_', " ");
-        let what = format!("{} over {}", words(y), words(x.trim_end_matches("_s")));
-        let y = column_axis(y);
+        let series = traces.iter().filter_map(of_trace).collect();
+        let words = |axis: &Axis| axis.label.trim_end_matches(" (s)").to_owned();
+        let (x, y) = (column_axis(x), column_axis(y));
+        let what = format!("{} over {}", words(&y), words(&x));
         Plot {
             title: title(shown, &what, &CaseId::new()),
-            x: column_axis(x),
+            x,
             y,
-            series: traces.iter().filter_map(of_trace).collect(),
+            series,
             markers: Vec::new(),
         }
     };
@@ -96,6 +97,8 @@ fn column_axis(name: &str) -> Axis {
         return axis(name, Some(Unit::Ratio), false);
     }
     match (found, name.strip_suffix("_s")) {
+        // A core's hertz are its frequency.
+        (Some((label, Unit::Hz)), _) => axis(&format!("{label} frequency"), Some(Unit::Hz), false),
         (Some((label, unit)), _) => axis(label, Some(unit), false),
         (None, Some(label)) => axis(&format!("{label} (s)"), None, false),
         (None, None) => axis(name, None, false),
