@@ -11,6 +11,8 @@ use crate::report::values;
 use record::event::{Ending, PlannedExperiment, Range};
 use record::key::{CaseId, Value};
 use record::view::View;
+use std::collections::HashMap;
+use std::hash::Hash;
 
 /// Metrics that have a column: more do not fit where room is short.
 const MOST_METRICS: usize = 4;
@@ -69,13 +71,25 @@ fn parameters<'figures>(figures: &[&'figures Figure]) -> Vec<&'figures str> {
 }
 
 fn cases<'figures>(figures: &[&'figures Figure]) -> Vec<&'figures CaseId> {
-    let mut cases: Vec<&CaseId> = Vec::new();
-    for figure in figures {
-        if !cases.contains(&&figure.case) {
-            cases.push(&figure.case);
-        }
+    let cases = gathered(figures, |figure| &figure.case).into_iter();
+    cases.map(|(case, _)| case).collect()
+}
+
+/// Figures by something of theirs, in the order of the first of each.
+fn gathered<'figures, K: Clone + Eq + Hash>(
+    figures: &[&'figures Figure],
+    key: impl Fn(&'figures Figure) -> K,
+) -> Vec<(K, Vec<&'figures Figure>)> {
+    let mut all: Vec<(K, Vec<&Figure>)> = Vec::new();
+    let mut places: HashMap<K, usize> = HashMap::new();
+    for figure in figures.iter().copied() {
+        let at = *places.entry(key(figure)).or_insert_with_key(|key| {
+            all.push((key.clone(), Vec::new()));
+            all.len() - 1
+        });
+        all[at].1.push(figure);
     }
-    cases
+    all
 }
 
 fn name(figure: &Figure) -> &str {
@@ -181,16 +195,7 @@ fn by_line(
         let parts = parts.filter(|(name, _)| keys.is_empty() || shown.contains(&name.as_str()));
         CaseId(parts.cloned().collect())
     };
-    let lines = |shown: &[&str]| -> Vec<CaseId> {
-        let mut lines: Vec<CaseId> = Vec::new();
-        for figure in figures {
-            let line = rest(figure, shown);
-            if !lines.contains(&line) {
-                lines.push(line);
-            }
-        }
-        lines
-    };
+    let lines = |shown: &[&str]| gathered(figures, |figure| rest(figure, shown));
     let mut along: Vec<&str> = Vec::new();
     while lines(&shown).len() > MOST_ROWS && shown.len() > 1 {
         let Some(longest) = along_first(planned, &shown, |key| {
@@ -221,9 +226,7 @@ fn by_line(
     columns.extend(along.iter().map(|key| Column::number(&words(key))));
     columns.extend(metrics.iter().map(|metric| Column::number(&words(metric))));
     columns.push(Column::number("within"));
-    let rows = lines(&shown).into_iter().map(|line| {
-        let own = figures.iter().filter(|figure| rest(figure, &shown) == line);
-        let own: Vec<&Figure> = own.copied().collect();
+    let rows = lines(&shown).into_iter().map(|(line, own)| {
         let mut cells: Vec<Cell> = match (keys.is_empty(), own.first()) {
             (true, Some(first)) => vec![Cell::plain(names.case(first))],
             _ => shown
