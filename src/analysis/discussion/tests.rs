@@ -1,9 +1,12 @@
+mod truths;
+
 use super::sentences;
 use crate::analysis::figure::Figure;
 use crate::analysis::names::Names;
-use crate::analysis::{figures, sample};
+use crate::analysis::{figures, misses, sample};
+use crate::stats::quantile::median;
 use proptest::prelude::*;
-use record::event::{Event, Raw};
+use record::event::{Event, PredictionKind, Range, Raw};
 use record::quantity::{digits, render};
 use record::run::Run;
 use record::shown::{range, shown};
@@ -169,10 +172,8 @@ fn allowed(run: &Run, all: &[&Figure]) -> BTreeSet<String> {
         };
         let text = shown(value, figure.ci, metric.unit);
         texts.extend([text.value, text.interval, render(value, metric.unit)]);
-        if let Some(predicted) = figure
-            .shown_prediction()
-            .and_then(|one| one.prediction.range)
-        {
+        let judged = figure.prior.iter().chain(&figure.derived);
+        for predicted in judged.filter_map(|one| one.prediction.range) {
             texts.push(range(&predicted, metric.unit));
             for end in [predicted.low, predicted.likely, predicted.high] {
                 texts.extend(factor(value, end));
@@ -185,12 +186,25 @@ fn allowed(run: &Run, all: &[&Figure]) -> BTreeSet<String> {
         let sizes = figure.case.0.iter().filter_map(|(_, value)| value.int());
         texts.extend(sizes.map(|size| render(size as f64, record::unit::Unit::B)));
     }
-    let likely: Vec<f64> = all
-        .iter()
-        .filter_map(|figure| super::headline::over_likely(figure))
-        .collect();
-    let middle = crate::stats::quantile::median(&likely).unwrap_or(0.0);
-    texts.push(format!("{middle:.2} {}", digits(middle)));
+    // How well the predictions of a kind hold: medians of ratios and of widths.
+    for kind in [PredictionKind::Prior, PredictionKind::Derived] {
+        let judged = all
+            .iter()
+            .filter_map(|figure| Some((figure.value?, misses::judged(figure, kind)?)))
+            .filter_map(|(value, judged)| Some((value, judged.prediction.range?)));
+        let judged: Vec<(f64, Range)> = judged.collect();
+        let ratios: Vec<f64> = judged
+            .iter()
+            .map(|(value, range)| value / range.likely)
+            .collect();
+        let widths: Vec<f64> = judged
+            .iter()
+            .map(|(_, range)| range.high / range.low)
+            .collect();
+        for median in [median(&ratios), median(&widths)].into_iter().flatten() {
+            texts.push(format!("{median:.2} {}", digits(median)));
+        }
+    }
     let stated = crate::analysis::facts::stated_levels(run);
     texts.extend(
         stated

@@ -173,6 +173,7 @@ fn side(run: &Run, names: &Names, verdict: Verdict, mut missed: Vec<Miss>) -> St
     let text = match (uncertain, missed.len()) {
         (0, _) => text,
         (1, 1) => return format!("{text}, but its interval reaches into {reach}"),
+        (2, 2) => return format!("{text}, but both intervals reach into {reach}"),
         (some, all) if some == all => {
             return format!("{text}, but the intervals of all {all} reach into {reach}");
         }

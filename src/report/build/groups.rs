@@ -18,7 +18,7 @@ use std::hash::Hash;
 const MOST_METRICS: usize = 4;
 
 /// Cases that have a row each; more are told by line.
-const MOST_ROWS: usize = 24;
+const MOST_ROWS: usize = 32;
 
 /// Cases that have a column each, where there are more metrics than cases.
 const MOST_COLUMNS: usize = 3;
@@ -342,13 +342,15 @@ fn tidied(mut table: Table, keys: usize) -> Table {
     table
 }
 
-/// How many of the figures with a prediction are as predicted; a single number is an estimate that
+/// How many of the figures with a prediction are as predicted, by each that they have; a single number is an estimate that
 /// none can be within.
 fn within(figures: &[&Figure]) -> Cell {
     let judged = figures.iter().filter(|figure| !is_estimate(figure));
     let verdicts = judged.filter_map(|figure| {
-        let verdict = figure.shown_prediction()?.verdict?;
-        Some(figure.outcome == Ending::Measured && verdict == Verdict::Within)
+        let both = figure.prior.iter().chain(&figure.derived);
+        let verdicts: Vec<Verdict> = both.filter_map(|judged| judged.verdict).collect();
+        let all = verdicts.iter().all(|verdict| *verdict == Verdict::Within);
+        (!verdicts.is_empty()).then_some(figure.outcome == Ending::Measured && all)
     });
     let verdicts: Vec<bool> = verdicts.collect();
     let within = verdicts.iter().filter(|is_within| **is_within).count();
@@ -358,4 +360,100 @@ fn within(figures: &[&Figure]) -> Cell {
         _ => Tone::Warn,
     };
     Cell::toned(format!("{within} of {}", verdicts.len()), tone)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{along_first, tables, tidied, within};
+    use crate::analysis::figure::Figure;
+    use crate::analysis::names::Names;
+    use crate::analysis::{figures, sample};
+    use crate::report::document::{Cell, Column, Row, Table, Tone};
+    use record::key::CaseId;
+
+    fn with(tone: Tone) -> Row {
+        Row::of(vec![
+            Cell::plain("a"),
+            Cell::plain("1 ns"),
+            Cell::toned("1 of 1", tone),
+        ])
+    }
+
+    fn tidied_of(tones: &[Tone]) -> Table {
+        let table = Table {
+            caption: "Measured".to_owned(),
+            columns: ["case", "cost", "within"].map(Column::text).into(),
+            rows: tones.iter().map(|tone| with(*tone)).collect(),
+        };
+        tidied(table, 1)
+    }
+
+    #[test]
+    fn only_figures_with_a_prediction_are_counted_as_within() {
+        let all = figures(&sample::run());
+        let own = |experiment: &str| -> Vec<&Figure> {
+            let own = all.iter().filter(|one| one.experiment == experiment);
+            own.filter(|one| one.value.is_some()).collect()
+        };
+        // Its prediction says that it is unknown.
+        assert_eq!(within(&own("os.pipe")), Cell::toned("-", Tone::Muted));
+        let syscalls = within(&own("os.syscall"));
+        assert_eq!(syscalls, Cell::toned("1 of 3", Tone::Warn));
+        let rate = within(&own("clock.rate"));
+        assert_eq!(rate, Cell::toned("1 of 1", Tone::Good));
+        let unpredicted = tidied_of(&[Tone::Muted, Tone::Muted]);
+        assert_eq!(
+            (unpredicted.caption.as_str(), unpredicted.columns.len()),
+            ("Measured", 2)
+        );
+        assert_eq!(
+            tidied_of(&[Tone::Good]).caption,
+            "Measured; all as predicted"
+        );
+        let some = tidied_of(&[Tone::Good, Tone::Muted]);
+        assert_eq!(some.caption, "Measured; all that was predicted holds");
+        assert_eq!(tidied_of(&[Tone::Good, Tone::Warn]).columns.len(), 3);
+    }
+
+    #[test]
+    fn the_operation_is_told_apart_while_anything_else_can_be_told_together() {
+        let run = sample::run();
+        let plan = run.plan.as_ref().expect("the sample has a plan");
+        let mut planned = plan.experiments[1].clone();
+        planned.metrics.truncate(1);
+        let all = figures(&run);
+        let one = all.iter().find(|one| one.experiment == "os.syscall");
+        let one = one.expect("is in the sample");
+        let mut cases: Vec<Figure> = Vec::new();
+        for via in ["pipe", "eventfd", "futex", "mqueue", "socket"] {
+            for (pair, size) in (0..12).map(|at| (["same", "llc"][at % 2], 1_u64 << at)) {
+                let mut figure = one.clone();
+                figure.case = CaseId::new()
+                    .with("via", via)
+                    .with("pair", pair)
+                    .with("size", size);
+                cases.push(figure);
+            }
+        }
+        let figures: Vec<&Figure> = cases.iter().collect();
+        let names = Names::of(&planned, &figures);
+        let tables = tables(&planned, &names, &figures, "Measured");
+        let headings = tables[0].columns.iter().map(|one| one.heading.as_str());
+        let headings: Vec<&str> = headings.collect();
+        assert_eq!(headings[..3], ["via", "pair", "size"], "{headings:?}");
+        assert_eq!(tables[0].rows.len(), 10);
+        // Where there is no number left, the text of fewest values goes, and the operation last.
+        let first = |shown: &[&'static str]| {
+            along_first(&planned, shown, |key| match key {
+                "size" => (true, 12),
+                "via" => (false, 5),
+                "mode" => (false, 6),
+                _ => (false, 2),
+            })
+        };
+        assert_eq!(first(&["via", "pair", "mode", "size"]), Some("size"));
+        assert_eq!(first(&["via", "pair", "mode"]), Some("pair"));
+        assert_eq!(first(&["via", "mode"]), Some("mode"));
+        assert_eq!(first(&["via"]), Some("via"));
+    }
 }

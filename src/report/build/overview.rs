@@ -23,8 +23,9 @@ const WORST: usize = 10;
 const UNEXPLAINED: &str = "no recorded condition explains it";
 const REACHES_IN: &str = "its interval reaches into what was predicted";
 
-/// What a prediction was made from; the state is what counters of the running system tell before.
-const BEFORE: &str = "machine's description and state before the run";
+/// What a prediction was made from: the machine's description and its state (what counters of the
+/// running system tell) before the run, or figures of the run.
+const BEFORE: &str = "machine and its state";
 const EARLIER: &str = "earlier figures";
 
 /// Operation, estimate and measurement of every figure that has a metric.
@@ -344,4 +345,115 @@ fn undrawn(figures: &[Figure], plot: &Plot) -> Option<String> {
              likely value is not."
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{estimates, score_section, score_table};
+    use crate::analysis::figure::Figure;
+    use crate::analysis::{figures, sample};
+    use crate::report::document::{Audience, Block, Table};
+    use record::event::PUBLISHED;
+    use record::run::Run;
+
+    fn worst_misses(run: &Run, all: &[Figure]) -> Table {
+        let section = score_section(run, all);
+        let tables = section.blocks.into_iter().filter_map(|(audience, block)| {
+            let Block::Table(table) = block else {
+                return None;
+            };
+            (audience == Audience::Page).then_some(table)
+        });
+        let mut tables: Vec<Table> = tables.collect();
+        tables.pop().expect("the misses are a table of the page")
+    }
+
+    #[test]
+    fn a_miss_is_told_with_its_interval_and_where_that_reaches_in_without_a_cause() {
+        let run = sample::run();
+        let mut all = figures(&run);
+        let cells = |all: &[Figure]| -> Vec<String> {
+            let table = worst_misses(&run, all);
+            assert_eq!(table.columns[4].heading, "interval");
+            let row = table
+                .rows
+                .iter()
+                .find(|row| row.cells[0].text.contains("call=read"));
+            let cells = &row.expect("was missed").cells;
+            cells.iter().map(|cell| cell.text.clone()).collect()
+        };
+        let certain = cells(&all);
+        assert!(certain[4].starts_with("[1"), "{certain:?}");
+        assert!(certain[7].contains("steal"), "{certain:?}");
+        for figure in &mut all {
+            figure.ci = figure.ci.map(|(low, high)| (low / 10.0, high));
+        }
+        let uncertain = cells(&all);
+        assert_eq!(uncertain[7], "its interval reaches into what was predicted");
+    }
+
+    #[test]
+    fn what_the_score_leaves_out_is_counted() {
+        let run = sample::run();
+        let mut all = figures(&run);
+        assert!(!score_table(&all).caption.contains("both ends"));
+        let pipes = |all: &[Figure]| {
+            let section = score_section(&run, all);
+            section.blocks.iter().any(|(_, block)| {
+                matches!(block, Block::Paragraph(text) if text.starts_with("Not drawn") && text.contains(": 1 of "))
+            })
+        };
+        assert!(!pipes(&all));
+        let first = all
+            .iter_mut()
+            .find_map(|figure| figure.prior.as_mut()?.prediction.range.as_mut());
+        let first = first.expect("something was predicted");
+        (first.low, first.likely) = (0.0, 0.0);
+        assert!(
+            score_table(&all)
+                .caption
+                .contains("intervals of which both ends are positive")
+        );
+        assert!(pipes(&all));
+    }
+
+    #[test]
+    fn estimates_of_a_published_machine_are_scored_by_how_far_they_are_off() {
+        let mut run = sample::run();
+        let mut all = figures(&run);
+        for figure in &mut all {
+            if let Some(range) = figure
+                .prior
+                .as_mut()
+                .and_then(|one| one.prediction.range.as_mut())
+            {
+                range.likely = figure.value.unwrap_or(1.0) * 2.0;
+            }
+        }
+        let table = estimates(&all);
+        let cells: Vec<&str> = table.rows[0]
+            .cells
+            .iter()
+            .map(|cell| cell.text.as_str())
+            .collect();
+        assert_eq!(
+            (cells[0], &cells[2..]),
+            ("all", &["2.00", "0.50", "0.50"][..])
+        );
+        run.header.options.preset = PUBLISHED.to_owned();
+        let section = score_section(&run, &all);
+        assert!(
+            section
+                .blocks
+                .iter()
+                .any(|(_, block)| *block == Block::Table(table.clone()))
+        );
+        let misses = worst_misses(&run, &all);
+        assert!(
+            misses
+                .columns
+                .iter()
+                .all(|column| column.heading != "candidate causes")
+        );
+    }
 }
