@@ -16,10 +16,10 @@ fn opened(page: &Page) -> Tab {
     tab
 }
 
-/// The text that a reader sees in a section once everything is open.
+/// All text of a section, also of what is folded or far from the window (whose `innerText` is empty).
 #[track_caller]
 fn text_of(tab: &Tab, section: &str) -> String {
-    tab.get(&format!("document.getElementById('{section}').innerText"))
+    tab.get(&format!("document.getElementById('{section}').textContent"))
 }
 
 fn everything() -> Vec<Value> {
@@ -159,7 +159,7 @@ fn strange_values() {
     }
     let page = Page::new(events);
     let tab = opened(&page);
-    let text: String = tab.get("document.body.innerText");
+    let text: String = tab.get("document.querySelector('main').textContent");
     for wrong in ["NaN", "undefined", "Infinity", "[object"] {
         assert!(!text.contains(wrong), "{wrong} stands in the page");
     }
@@ -178,7 +178,7 @@ fn names_of_anywhere() {
     events[0]["host"]["hostname"] = host.clone().into();
     let page = Page::new(events);
     let tab = opened(&page);
-    let text: String = tab.get("document.body.innerText");
+    let text: String = tab.get("document.querySelector('main').textContent");
     assert!(
         text.contains(&format!("{}{FOREIGN}", model(&everything()))),
         "the model's name"

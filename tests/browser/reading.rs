@@ -103,7 +103,7 @@ fn tables_have_heads_and_as_many_cells() {
          const heads = [...table.querySelectorAll('thead th')]; \
          return heads.length === 0 || heads.some((head) => head.scope !== 'col') || \
            [...table.querySelectorAll('tbody tr')].some((row) => row.cells.length !== heads.length); })\
-         .map((table) => table.innerText.slice(0, 200))",
+         .map((table) => table.outerHTML.slice(0, 200))",
     );
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
