@@ -36,6 +36,10 @@ const OWN: &[(&str, &str, Option<Unit>)] = &[
     ),
 ];
 
+/// Why a part of the machine is not known.
+pub(super) const NOT_READ: &str =
+    "the machine's description is composed from its report, not read there; see the conditions";
+
 /// The run of a report's machine.
 pub(super) fn run(name: &str, report: &'static Report) -> Run {
     let mut run = Run::new(header(name, report));
@@ -97,7 +101,11 @@ pub(crate) fn case_of(table: &Table, row: &Row) -> CaseId {
 }
 
 fn header(name: &str, report: &Report) -> Header {
-    let host = Host::read(&Root::tree(report.tree));
+    let mut host = Host::read(&Root::tree(report.tree));
+    // Nobody looked for it on that machine.
+    for why in host.devices.unread.values_mut() {
+        *why = NOT_READ.to_owned();
+    }
     let mut environment: BTreeMap<String, String> = report
         .environment
         .iter()

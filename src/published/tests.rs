@@ -1,3 +1,4 @@
+use super::build::NOT_READ;
 use super::table::{Report, Row, Table};
 use super::{REPORTS, case_of, names, run};
 use crate::analysis::figures;
@@ -168,6 +169,10 @@ fn a_run_is_a_record_as_any_other() {
         assert_eq!(back, run.header);
         assert_eq!(run.header.run, name);
         assert!(!run.header.host.is_null());
+        let unread = run.header.host.pointer("/devices/unread");
+        let unread = unread.and_then(|parts| parts.as_object());
+        let mut reasons = unread.expect("a map").values();
+        assert!(reasons.len() > 0 && reasons.all(|why| why == NOT_READ));
     }
     assert!(run("published/nobody").is_none());
     assert!(run("r1-i5-2557m").is_none());
