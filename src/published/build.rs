@@ -1,6 +1,6 @@
 //! From the tables of a report to a run.
 
-use super::table::{Report, Row, Table};
+use super::table::{Printed, Report, Row, Table};
 use crate::experiment::{Role, ViewCard};
 use crate::experiments::{FAMILIES, find};
 use crate::host::{Host, Root};
@@ -35,6 +35,10 @@ const OWN: &[(&str, &str, Option<Unit>)] = &[
         None,
     ),
 ];
+
+/// Why a part of the machine is not known.
+pub(super) const NOT_READ: &str =
+    "the machine's description is composed from its report, not read there; see the conditions";
 
 /// The run of a report's machine.
 pub(super) fn run(name: &str, report: &'static Report) -> Run {
@@ -97,7 +101,11 @@ pub(crate) fn case_of(table: &Table, row: &Row) -> CaseId {
 }
 
 fn header(name: &str, report: &Report) -> Header {
-    let host = Host::read(&Root::tree(report.tree));
+    let mut host = Host::read(&Root::tree(report.tree));
+    // Nobody looked for it on that machine.
+    for why in host.devices.unread.values_mut() {
+        *why = NOT_READ.to_owned();
+    }
     let mut environment: BTreeMap<String, String> = report
         .environment
         .iter()
@@ -277,6 +285,7 @@ fn figure(report: &Report, table: &Table, row: &Row, case: &CaseId) -> Option<De
     tell("printed", printed.trim_end().to_owned());
     tell("printed_also", row.also.to_owned());
     tell("deviation_printed", row.deviation.to_owned());
+    tell("estimate_printed", estimate_printed(table, row));
     tell(
         "converted",
         table
@@ -287,7 +296,9 @@ fn figure(report: &Report, table: &Table, row: &Row, case: &CaseId) -> Option<De
     if let Some(n) = table.n {
         at.insert("n".to_owned(), Value::from(n));
     }
-    let notes = [row.note, table.note];
+    let converted_otherwise = table.printed == Printed::Ticks && !row.also.is_empty();
+    let own_times = converted_otherwise.then_some(report.own_times);
+    let notes = [row.note, table.note, own_times.unwrap_or_default()];
     let notes = notes.into_iter().filter(|note| !note.is_empty());
     Some(Derived {
         experiment: table.experiment.to_owned(),
@@ -300,6 +311,19 @@ fn figure(report: &Report, table: &Table, row: &Row, case: &CaseId) -> Option<De
         at,
         notes: notes.map(str::to_owned).collect(),
     })
+}
+
+/// The report's estimate as it prints it; empty where there is none, or where its ends are ours.
+fn estimate_printed(table: &Table, row: &Row) -> String {
+    let unit = table.printed.name();
+    let text = match row.estimate {
+        None => String::new(),
+        Some(_) if !row.estimate_printed.is_empty() => row.estimate_printed.to_owned(),
+        Some(_) if table.because.contains("(ours)") => String::new(),
+        Some([low, _, high]) if low == high => format!("{low} {unit}"),
+        Some([low, _, high]) => format!("{low} to {high} {unit}"),
+    };
+    text.trim_end().to_owned()
 }
 
 /// What the report itself expected.

@@ -16,6 +16,7 @@ pub(super) static E6300: Report = Report {
     core_hz: Some(2.8e9),
     clocks: "core clock stated as 2.80 GHz; counter measured by the report at 1.3966 GHz, half of that: its nominal rate or a scaled clock, \
         which is not shown, and its appendix has 1.198 GHz; times were converted by the rate of the same run",
+    own_times: "",
     environment: &[
         ("compiler", "C; which is not told"),
         ("cpu", "part A1 not told, part A2 pinned to CPU 0"),
@@ -74,6 +75,7 @@ pub(super) static MAGNY_COURS: Report = Report {
     counter_hz: None,
     core_hz: None,
     clocks: "no clock is told; STREAM's rates are by the system's",
+    own_times: "",
     environment: &[
         (
             "load",
@@ -110,7 +112,7 @@ static TABLES: &[Table] = &[
         rows: &[row("", 1_396_598_060.0)], note: CLOCK, ..TABLE },
     Table { source: "2.3, experiments 2", n: Some(10), experiment: "clock.rate", metric: "counter_frequency", printed: Printed::Hz,
         rows: &[row("", 1_396_605_788.0).read("five_processes"), row("", 1_396_591_460.0).read("three_processes")], note: CLOCK, ..TABLE },
-    Table { source: "4.1", statistic: "computed by us from an example", experiment: "clock.rate", metric: "counter_frequency", printed: Printed::Hz,
+    Table { source: "4.1", statistic: "computed from an example (ours)", experiment: "clock.rate", metric: "counter_frequency", printed: Printed::Hz,
         rows: &[
             row("", 1_198_375_400.0).also("627514 cycles in 0.523649 ms").read("appendix_active"),
             row("", 1_198_324_600.0).also("11444 cycles in 0.009550 ms").read("appendix_inactive"),

@@ -22,6 +22,8 @@ pub(crate) struct Report {
     pub core_hz: Option<f64>,
     /// Both clocks in a sentence.
     pub clocks: &'static str,
+    /// What must be known of times that it prints beside ticks, where its conversion is not ours.
+    pub own_times: &'static str,
     /// Conditions that the report states, by name.
     pub environment: &'static [(&'static str, &'static str)],
     /// How an experiment was done, in our words: (experiment, text).
@@ -63,7 +65,7 @@ pub(crate) struct Table {
     pub rows: &'static [Row],
     /// What must be known of all of them.
     pub note: &'static str,
-    /// What the report's own estimates rest on, in our words.
+    /// What the report's own estimates rest on, in our words; `(ours)` where the ends are no printed numbers.
     pub because: &'static str,
     /// Whether the score of the laws has them.
     #[cfg_attr(not(test), expect(dead_code, reason = "the laws' score reads it"))]
@@ -98,6 +100,8 @@ pub(crate) struct Row {
     pub deviation: &'static str,
     /// The report's own estimate: low, likely, high, in the figure's unit.
     pub estimate: Option<[f64; 3]>,
+    /// The estimate as printed, where that is not the figure's unit or not in it alone.
+    pub estimate_printed: &'static str,
     /// The same figure in other units, as printed.
     pub also: &'static str,
     /// What is wrong with it, or must be known of it alone.
@@ -114,6 +118,7 @@ pub(crate) const fn row(at: &'static str, figure: f64) -> Row {
         figure,
         deviation: "",
         estimate: None,
+        estimate_printed: "",
         also: "",
         note: "",
         reading: "",
@@ -139,6 +144,14 @@ impl Row {
         }
     }
 
+    /// With the estimate's own printings.
+    pub(crate) const fn est_printed(self, estimate_printed: &'static str) -> Row {
+        Row {
+            estimate_printed,
+            ..self
+        }
+    }
+
     /// With other printings of the same figure.
     pub(crate) const fn also(self, also: &'static str) -> Row {
         Row { also, ..self }
@@ -158,7 +171,11 @@ impl Row {
     #[cfg(test)]
     pub(crate) fn printed_numbers(&self) -> usize {
         let listed = |text: &str| text.split(';').filter(|part| !part.is_empty()).count();
-        1 + listed(self.also) + listed(self.deviation) + usize::from(self.estimate.is_some())
+        let estimates = match self.estimate_printed {
+            "" => usize::from(self.estimate.is_some()),
+            printed => listed(printed),
+        };
+        1 + listed(self.also) + listed(self.deviation) + estimates
     }
 }
 
