@@ -17,3 +17,5 @@ pub(crate) mod terminal;
 mod tests;
 pub(crate) mod trend;
 mod values;
+
+pub(crate) use values::counted;
