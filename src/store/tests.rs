@@ -111,7 +111,7 @@ fn a_record_that_another_removed_is_not_written() {
 }
 
 #[test]
-fn a_run_that_never_began_leaves_nothing_even_where_it_cannot_be_locked() {
+fn a_run_that_never_began_leaves_nothing() {
     let (_dir, store) = store();
     let path = store.path("a");
     drop(RecordFile::create(&path).expect("makes"));

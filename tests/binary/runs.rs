@@ -111,11 +111,10 @@ fn runs_are_in_the_order_of_time_whatever_they_are_called() {
     }
     let last = here.plumb(&["report", "last", "--format", "json"]);
     let last: Value = serde_json::from_str(&last.out).unwrap();
-    let figures = last["figures"].as_array().unwrap();
-    assert!(figures.iter().any(|figure| figure["value"] == 43.0));
+    assert_eq!(last["run"], "run-2", "{last:#}");
     let pruned = here.plumb(&["runs", "prune", "--keep", "1"]);
     assert_eq!(pruned.code, Some(0), "{pruned:?}");
-    assert_eq!(here.entries("store").len(), 2, "a record and the index");
+    assert_eq!(here.records().len(), 1);
     assert!(stored(&here, "run-2").is_file());
 }
 
@@ -179,7 +178,7 @@ fn a_run_starts_while_others_look_at_the_store() {
     let here = Here::new();
     let mut looks: Vec<_> = (0..2)
         .map(|_| {
-            let looking = "while :; do \"$0\" runs >/dev/null || exit; done";
+            let looking = "for n in $(seq 300); do \"$0\" runs >/dev/null 2>&1 || exit; done";
             let mut command = here.other("sh");
             command.args(["-c", looking, env!("CARGO_BIN_EXE_plumb")]);
             command.spawn().unwrap()
