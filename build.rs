@@ -5,7 +5,28 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What makes figures of a record: the store's index of figures is as old as these sources.
-const ANALYSIS: [&str; 3] = ["crates/record/src", "src/analysis", "src/stats"];
+const ANALYSIS: [&str; 4] = [
+    "crates/record/src",
+    "src/analysis",
+    "src/stats",
+    "src/cmd/stored.rs",
+];
+
+/// What measures: figures of two builds are by the same code where these are the same. How many
+/// samples are taken, and when a case stops, is part of it.
+const MEASURING: [&str; 11] = [
+    "Cargo.lock",
+    "Cargo.toml",
+    "crates/metal/Cargo.toml",
+    "crates/metal/src",
+    "src/agent",
+    "src/experiment.rs",
+    "src/experiments",
+    "src/link",
+    "src/measure",
+    "src/session",
+    "src/stats",
+];
 
 fn main() {
     let var = |name: &str| std::env::var(name).unwrap_or_default();
@@ -26,15 +47,19 @@ fn main() {
         "cargo::rustc-env=PLUMB_ANALYSIS={:016x}",
         fingerprint(&ANALYSIS)
     );
+    println!(
+        "cargo::rustc-env=PLUMB_MEASURING={:016x}",
+        fingerprint(&MEASURING)
+    );
     println!("cargo::rerun-if-changed=build.rs");
 }
 
-/// FNV-1a over the names and contents of all files below some directories.
-fn fingerprint(dirs: &[&str]) -> u64 {
+/// FNV-1a over the names and contents of some files, and of all below some directories.
+fn fingerprint(sources: &[&str]) -> u64 {
     let mut files: Vec<PathBuf> = Vec::new();
-    for dir in dirs {
-        println!("cargo::rerun-if-changed={dir}");
-        list(Path::new(dir), &mut files);
+    for source in sources {
+        println!("cargo::rerun-if-changed={source}");
+        list(Path::new(source), &mut files);
     }
     files.sort();
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
@@ -48,12 +73,11 @@ fn fingerprint(dirs: &[&str]) -> u64 {
     hash
 }
 
-fn list(dir: &Path, files: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(dir).expect("the sources that are built can be listed") {
-        let path = entry.expect("its entries too").path();
-        match path.is_dir() {
-            true => list(&path, files),
-            false => files.push(path),
-        }
+fn list(path: &Path, files: &mut Vec<PathBuf>) {
+    if !path.is_dir() {
+        return files.push(path.to_owned());
+    }
+    for entry in fs::read_dir(path).expect("the sources that are built can be listed") {
+        list(&entry.expect("its entries too").path(), files);
     }
 }

@@ -105,6 +105,7 @@ pub(crate) fn header() -> Header {
         profile: "release".into(),
         target: "x86_64-unknown-linux-gnu".into(),
         target_features: "fxsr,sse,sse2".into(),
+        build: "00f1e2d3c4b5a697".into(),
         run: "2026-11-21T10-00-00-lab".into(),
         started: "2026-11-21T10:00:00Z".into(),
         seed: 42,

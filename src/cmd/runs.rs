@@ -2,10 +2,12 @@
 
 use crate::cmd::{Failure, output, stored};
 use crate::published;
+use crate::report::counted;
 use crate::store::index::{Facts, State, Stored};
 use crate::store::{self, Store};
 use record::quantity::render_bytes;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -25,7 +27,7 @@ enum Command {
     List(ListArgs),
     /// Removes stored runs
     Delete(DeleteArgs),
-    /// Removes all stored runs but the newest, or those that are old
+    /// Removes all stored runs of a machine but the newest, or those that are old
     Prune(PruneArgs),
     /// Copies the records of stored runs
     Export(ExportArgs),
@@ -47,7 +49,8 @@ struct DeleteArgs {
 
 #[derive(clap::Args)]
 struct PruneArgs {
-    /// Keep so many, the newest; with --older-than these stay however old they are
+    /// Keep so many of each machine (and profile of plumb), the newest; with --older-than these stay
+    /// however old they are
     #[arg(long, value_name = "N")]
     keep: Option<usize>,
     /// Remove what began longer ago, for example 90d
@@ -92,6 +95,8 @@ fn list(store: &Store, json: bool) -> Result<(), Failure> {
         return Ok(output::print(&format!("{:#}\n", Value::Array(runs)))?);
     }
     let mut text = String::new();
+    let width = stored.iter().map(|run| run.name.chars().count()).max();
+    let width = width.unwrap_or(0);
     for run in &stored {
         let size = render_bytes(run.size_bytes as f64);
         let about = match &run.state {
@@ -99,7 +104,7 @@ fn list(store: &Store, json: bool) -> Result<(), Failure> {
             State::UnderWay => "under way".to_owned(),
             State::Unreadable(reason) => reason.clone(),
         };
-        text.push_str(&format!("{}  {size:>10}  {about}\n", run.name));
+        text.push_str(&format!("{:<width$}  {size:>10}  {about}\n", run.name));
     }
     for name in published::names() {
         text.push_str(&format!("{name}  published figures, read-only\n"));
@@ -112,18 +117,19 @@ fn list(store: &Store, json: bool) -> Result<(), Failure> {
 
 fn described(facts: &Facts) -> String {
     let end = match facts.end.as_deref() {
-        Some("budget") => "ended by its budget",
+        Some("budget") => "ended when its time was spent",
         Some("interrupted") => "interrupted; resumable",
         Some(end) => end,
         None => "killed; resumable",
     };
     let [measured, skipped, failed] = facts.figures;
     format!(
-        "{}  {:<12}  {:<9} {measured} figures, {skipped} skipped, {failed} failed, {} rounds; {end}",
+        "{}  {:<12}  {:<9} {}, {skipped} skipped, {failed} failed, {}; {end}",
         facts.started,
         host(&facts.run),
         facts.preset,
-        facts.rounds,
+        counted(measured, "figure"),
+        counted(facts.rounds, "round"),
     )
 }
 
@@ -169,13 +175,12 @@ fn names(store: &Store, typed: &[String]) -> Result<Vec<String>, Failure> {
         let path = store
             .find(run)
             .map_err(|error| Failure::Usage(format!("{error:#}")))?;
-        let name = path.file_stem().and_then(|name| name.to_str());
-        match name.filter(|_| store.holds(&path)) {
-            Some(name) if names.iter().any(|have| have == name) => {}
-            Some(name) => names.push(name.to_owned()),
+        match store.name_of(&path) {
+            Some(name) if names.contains(&name) => {}
+            Some(name) => names.push(name),
             None => {
                 return Err(Failure::Usage(format!(
-                    "{run} is no stored run, but a file of its own"
+                    "{run} is no stored run, but a file of its own; `plumb runs` lists the stored runs"
                 )));
             }
         }
@@ -218,8 +223,6 @@ fn prune(store: &Store, args: &PruneArgs) -> Result<(), Failure> {
         ));
     }
     let stored = all(store)?;
-    // What is being written or cannot be read is nothing that plumb judges.
-    let runs: Vec<(&str, &Facts)> = stored::readable(&stored).collect();
     let now = SystemTime::now();
     let is_old = |facts: &Facts| {
         let began = humantime::parse_rfc3339_weak(&facts.started).ok();
@@ -227,12 +230,19 @@ fn prune(store: &Store, args: &PruneArgs) -> Result<(), Failure> {
         args.older_than
             .is_none_or(|limit| age.is_some_and(|age| age > limit))
     };
-    let surplus = runs.len().saturating_sub(args.keep.unwrap_or(0));
-    let names: Vec<String> = runs[..surplus]
-        .iter()
-        .filter(|(_, facts)| is_old(facts))
-        .map(|(name, _)| (*name).to_owned())
-        .collect();
+    // What is being written or cannot be read is nothing that plumb judges.
+    let mut runs: Vec<(&str, &Facts)> = stored::readable(&stored).collect();
+    let mut kept: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    runs.reverse();
+    runs.retain(|(_, facts)| {
+        let kept = kept
+            .entry((facts.identity.as_str(), facts.profile.as_str()))
+            .or_default();
+        *kept += 1;
+        *kept > args.keep.unwrap_or(0) && is_old(facts)
+    });
+    let oldest_first = runs.iter().rev();
+    let names: Vec<String> = oldest_first.map(|(name, _)| (*name).to_owned()).collect();
     delete(store, &names, args.dry_run)
 }
 
@@ -242,6 +252,13 @@ fn export(store: &Store, args: &ExportArgs) -> Result<(), Failure> {
         false => names(store, &args.runs)?,
     };
     let is_file = args.runs.len() == 1 && !args.to.is_dir() && !ends_in_slash(&args.to);
+    if !is_file && !args.to.is_dir() && args.to.extension().is_some_and(|end| end == "jsonl") {
+        return Err(Failure::Usage(format!(
+            "{} is a file's name, and {} would go there; name a directory, or one run",
+            args.to.display(),
+            counted(names.len(), "run")
+        )));
+    }
     if !is_file {
         std::fs::create_dir_all(&args.to).map_err(|error| {
             Failure::Usage(format!("cannot make {}: {error}", args.to.display()))
@@ -262,16 +279,7 @@ fn export(store: &Store, args: &ExportArgs) -> Result<(), Failure> {
             true => args.to.clone(),
             false => args.to.join(format!("{name}.jsonl")),
         };
-        let record = std::fs::read(&from).map_err(|error| {
-            Failure::Failed(anyhow::anyhow!("cannot read {}: {error}", from.display()))
-        })?;
-        if std::fs::read(&to).is_ok_and(|have| have != record) {
-            return Err(Failure::Usage(format!(
-                "{} exists and is another file; remove it or name another one",
-                to.display()
-            )));
-        }
-        store::write_whole(&to, &record).map_err(|error| Failure::Usage(format!("{error:#}")))?;
+        store::copy_whole(&from, &to).map_err(|error| Failure::Usage(format!("{error:#}")))?;
         output::print(&format!("{}\n", to.display()))?;
     }
     Ok(())

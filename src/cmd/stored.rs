@@ -128,10 +128,12 @@ fn environment(header: &Header) -> BTreeMap<String, String> {
     let mut all = header.environment.clone();
     let measured = [
         ("plumb", header.plumb.clone()),
+        ("build", header.build.clone()),
         ("rustc", header.rustc.clone()),
         ("preset", header.options.preset.clone()),
         ("set", header.options.set.join(" ")),
         ("cpus", format!("{:?}", header.cpus)),
+        ("dir", header.options.dir.clone().unwrap_or_default()),
     ];
     all.extend(measured.map(|(name, text)| (name.to_owned(), text)));
     all

@@ -3,7 +3,7 @@
 use crate::analysis::trend::{Over, RunPoint, TrendRun, trends};
 use crate::cmd::{Failure, output, stored};
 use crate::report::terminal::Look;
-use crate::report::{build, html, markdown, terminal, trend};
+use crate::report::{build, counted, html, markdown, terminal, trend};
 use crate::session::select::{glob, nearest};
 use crate::store::index::{Facts, Found, Row};
 use crate::store::{self, Store};
@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Shows figures over the stored runs of a machine, with the shifts of their level.
+///
+/// Runs that were killed, which have few rounds, are left out until they are resumed.
 #[derive(clap::Args)]
 pub struct Args {
     /// Figures: a family, an id, `id:param=v1,v2|lo..hi`, or a key as reports print it
@@ -78,7 +80,14 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let like = like(&known, &store, &args.like)?;
     let is_alike =
         |facts: &Facts| (&facts.identity, &facts.profile) == (&like.identity, &like.profile);
-    let runs: Vec<&(String, Facts)> = known.runs.iter().filter(|(_, of)| is_alike(of)).collect();
+    let alike = known.runs.iter().filter(|(_, of)| is_alike(of));
+    let (runs, killed): (Vec<_>, Vec<_>) = alike.partition(|(_, of)| of.end.is_some());
+    if !killed.is_empty() {
+        output::diagnose(&format!(
+            "plumb: {} of this machine left out, which had no end; `plumb run --resume RUN` goes on with one",
+            counted(killed.len(), "run")
+        ));
+    }
     let figures: Vec<Over> = known
         .rows
         .iter()
@@ -140,11 +149,11 @@ fn like<'known>(known: &'known Known, store: &Store, name: &str) -> Result<&'kno
     let path = store
         .find(name)
         .map_err(|error| Failure::Usage(format!("{error:#}")))?;
-    let stem = path.file_stem().and_then(|stem| stem.to_str());
+    let stored = store.name_of(&path);
     let of = known
         .runs
         .iter()
-        .find(|(name, _)| Some(name.as_str()) == stem);
+        .find(|(name, _)| Some(name) == stored.as_ref());
     of.map(|(_, facts)| facts).ok_or_else(|| {
         Failure::Usage(format!(
             "{name} is no stored run that can be read; `plumb runs` lists them"

@@ -123,6 +123,7 @@ fn header(name: &str, report: &Report) -> Header {
         profile: String::new(),
         target: String::new(),
         target_features: String::new(),
+        build: String::new(),
         run: name.to_owned(),
         started: report.dated.to_owned(),
         seed: 0,

@@ -18,3 +18,5 @@ pub(crate) mod terminal;
 mod tests;
 pub(crate) mod trend;
 mod values;
+
+pub(crate) use values::counted;

@@ -91,6 +91,12 @@ pub(crate) fn cycles(cycles: f64) -> String {
     }
 }
 
+/// A count with its noun: `1 run`, `2 runs`.
+pub(crate) fn counted(count: usize, one: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{count} {one}{ending}")
+}
+
 /// A share as a percentage.
 pub(crate) fn percent(share: f64) -> String {
     format!("{} %", digits(share * 100.0))

@@ -254,6 +254,7 @@ fn header(
         profile: env!("PLUMB_PROFILE").to_owned(),
         target: env!("PLUMB_TARGET").to_owned(),
         target_features: env!("PLUMB_TARGET_FEATURES").to_owned(),
+        build: env!("PLUMB_MEASURING").to_owned(),
         run: setup.name.clone(),
         started: now(),
         seed: setup.seed,

@@ -14,7 +14,7 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-use super::Store;
+use super::{Age, Store, began};
 use record::key::Key;
 use record::metric::{Better, Kind};
 use record::unit::Unit;
@@ -174,7 +174,7 @@ pub struct Answer<T> {
 
 impl Ask<'_> {
     /// Brings the index up to date with the records, reading those that are new or have changed, and
-    /// asks it. The stored records are listed by name: oldest first.
+    /// asks it. The stored records are listed in the order of their [`Age`]: oldest first.
     ///
     /// # Errors
     /// The store cannot be listed, or not even an index in memory answers.
@@ -263,8 +263,15 @@ impl Ask<'_> {
         question: &impl Fn(&Index<'_>, &[Stored]) -> Result<T, Error>,
     ) -> Result<Option<T>, Error> {
         let view = connection.transaction_with_behavior(TransactionBehavior::Deferred)?;
-        let (stored, stale) = rows::compare(&view, listed, self.analysis)?;
+        let (mut stored, stale) = rows::compare(&view, listed, self.analysis)?;
         if stale.is_empty() {
+            stored.sort_by_cached_key(|run| {
+                let began = match &run.state {
+                    State::Readable(facts) => Some(facts.started.clone()),
+                    State::UnderWay | State::Unreadable(_) => began(&self.store.path(&run.name)),
+                };
+                Age::of(began, &run.name)
+            });
             let index = Index { connection: &view };
             return question(&index, &stored).map(Some);
         }

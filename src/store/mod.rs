@@ -7,9 +7,23 @@ mod mounted;
 use anyhow::{Context, Result, anyhow, bail};
 use record::codec::{self, Recording};
 use record::event::Event;
+use serde::Deserialize;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Ending of a record's file.
+const ENDING: &str = ".jsonl";
+
+/// How often a lock is tried for, and how long until the next time: others hold it for the moment of a
+/// look ([`is_being_written`]), writers for as long as they measure.
+const TRIES: u32 = 20;
+const BETWEEN_TRIES: Duration = Duration::from_millis(50);
+
+/// Longest header that is looked at for its time.
+const HEADER_BYTES: u64 = 16 << 20;
 
 /// The directory where runs are kept.
 pub struct Store {
@@ -31,10 +45,10 @@ impl Store {
 
     /// Where a new run of a name goes.
     pub fn path(&self, name: &str) -> PathBuf {
-        self.dir.join(format!("{name}.jsonl"))
+        self.dir.join(format!("{name}{ENDING}"))
     }
 
-    /// The names of the stored runs, oldest first: names begin with the time.
+    /// The names of the stored runs, in their order: that is no order of time, for which see [`Age`].
     ///
     /// # Errors
     /// The directory exists and cannot be read.
@@ -48,7 +62,7 @@ impl Store {
         };
         let mut names: Vec<String> = entries
             .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-            .filter_map(|name| name.strip_suffix(".jsonl").map(str::to_owned))
+            .filter_map(|name| name.strip_suffix(ENDING).map(str::to_owned))
             .collect();
         names.sort();
         Ok(names)
@@ -66,12 +80,17 @@ impl Store {
     /// Removes the record of a stored run, and gives its length in bytes.
     ///
     /// # Errors
-    /// There is none, it cannot be removed, or another plumb is writing it.
+    /// There is none, it cannot be removed, or another plumb is, or may be, writing it.
     pub fn remove(&self, name: &str) -> Result<u64> {
         let path = self.path(name);
-        let file = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
+        // Open for writing: the locks of a file system over a network may ask for that.
+        let file = OpenOptions::new()
+            .append(true)
+            .open(&path)
+            .with_context(|| format!("cannot open {} to remove it", path.display()))?;
         // Held until it is gone, so that nobody resumes it meanwhile.
-        lock(&file, &path)?;
+        let locked = lock(&file, &path)?;
+        check_removable(locked, &path)?;
         let length = file.metadata().map_or(0, |facts| facts.len());
         std::fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
         Ok(length)
@@ -84,13 +103,24 @@ impl Store {
         parent.is_some() && parent == whole(&self.dir)
     }
 
-    /// The file of a run: a path, a stored name or a unique prefix of one, or `last`.
+    /// The name of the stored run whose record a path is: a file beside the records is none.
+    pub fn name_of(&self, path: &Path) -> Option<String> {
+        let name = path.file_name()?.to_str()?.strip_suffix(ENDING)?;
+        let dir = match path.parent()? {
+            here if here.as_os_str().is_empty() => Path::new("."),
+            dir => dir,
+        };
+        let is_here = dir.canonicalize().ok()? == self.dir.canonicalize().ok()?;
+        is_here.then(|| name.to_owned())
+    }
+
+    /// The file of a run: a path, a stored name or a unique prefix of one, or `last`, which began last.
     ///
     /// # Errors
     /// No such run, or several.
     pub fn find(&self, run: &str) -> Result<PathBuf> {
         let path = Path::new(run);
-        if run.contains('/') || run.ends_with(".jsonl") {
+        if run.contains('/') || run.ends_with(ENDING) {
             if path.is_file() {
                 return Ok(path.to_owned());
             }
@@ -98,7 +128,9 @@ impl Store {
         }
         let names = self.names()?;
         if run == "last" {
-            return names.last().map(|name| self.path(name)).ok_or_else(|| {
+            let age = |name: &&String| Age::of(began(&self.path(name)), name);
+            let last = names.iter().max_by_key(age);
+            return last.map(|name| self.path(name)).ok_or_else(|| {
                 anyhow!(
                     "no run is stored in {} yet; `plumb run` makes one",
                     self.dir.display()
@@ -120,6 +152,39 @@ impl Store {
             ),
         }
     }
+}
+
+/// What orders runs by time, oldest first: when they began, and, of those that began in one second, the
+/// numbers that [`Store::free_name`] gives. Those whose beginning cannot be read are before all others.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Age {
+    began: Option<String>,
+    name_bytes: usize,
+    name: String,
+}
+
+impl Age {
+    /// Of the run of a name, which began then (RFC 3339, UTC).
+    pub fn of(began: Option<String>, name: &str) -> Self {
+        Age {
+            began,
+            name_bytes: name.len(),
+            name: name.to_owned(),
+        }
+    }
+}
+
+/// When the run of a record began, by its first line alone.
+fn began(path: &Path) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Began {
+        started: String,
+    }
+    let mut line = Vec::new();
+    let file = File::open(path).ok()?.take(HEADER_BYTES);
+    BufReader::new(file).read_until(b'\n', &mut line).ok()?;
+    let header: Began = serde_json::from_slice(&line).ok()?;
+    Some(header.started)
 }
 
 /// A record that is being written. Its lock keeps a second writer away.
@@ -150,13 +215,15 @@ impl RecordFile {
             .create_new(true)
             .open(path)
             .with_context(|| format!("cannot write the record {}", path.display()))?;
-        lock(&file, path)?;
-        Ok(RecordFile {
+        // Made before it is locked, so that it is removed where it cannot be.
+        let record = RecordFile {
             file,
             path: path.to_owned(),
             unstarted: true,
             cut: None,
-        })
+        };
+        lock(&record.file, path)?;
+        Ok(record)
     }
 
     /// Opens the file of a run to continue it, and reads it. Nothing in it changes before the first
@@ -207,15 +274,55 @@ impl Drop for RecordFile {
     }
 }
 
-fn lock(file: &File, path: &Path) -> Result<()> {
-    match file.try_lock() {
-        Err(TryLockError::WouldBlock) => bail!(
-            "{} is being written by another plumb; wait for its end",
-            path.display()
-        ),
-        // A file system without locks cannot tell; it must not forbid to measure.
-        Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
+/// What came of locking a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Locked {
+    /// No other plumb writes it until it is closed.
+    Held,
+    /// A file system without locks cannot tell; it must not forbid to measure.
+    Untold,
+}
+
+/// Keeps others from writing a record for as long as it is open.
+///
+/// # Errors
+/// Another plumb is writing it, or has removed it.
+fn lock(file: &File, path: &Path) -> Result<Locked> {
+    lock_between(file, path, || std::thread::sleep(BETWEEN_TRIES))
+}
+
+fn lock_between(file: &File, path: &Path, mut wait: impl FnMut()) -> Result<Locked> {
+    for attempt in 1..=TRIES {
+        match file.try_lock() {
+            Ok(()) => {
+                // Whoever removed it had the lock before.
+                let links = file.metadata().map_or(1, |facts| facts.nlink());
+                if links == 0 {
+                    bail!("{} was removed by another plumb", path.display());
+                }
+                return Ok(Locked::Held);
+            }
+            Err(TryLockError::Error(_)) => return Ok(Locked::Untold),
+            Err(TryLockError::WouldBlock) if attempt < TRIES => wait(),
+            Err(TryLockError::WouldBlock) => {}
+        }
     }
+    bail!(
+        "{} is being written by another plumb; wait for its end",
+        path.display()
+    )
+}
+
+/// Where nobody can tell whether a record is being written, only one that has ended may go.
+fn check_removable(locked: Locked, path: &Path) -> Result<()> {
+    if locked == Locked::Held || read(path).is_ok_and(|read| read.run.footer.is_some()) {
+        return Ok(());
+    }
+    bail!(
+        "{} has no end, and its file system no locks: whether a plumb still writes it cannot be told; if none does, \
+         remove the file yourself",
+        path.display()
+    )
 }
 
 /// Whether another plumb is writing a record. Where the file system has no locks nobody is seen.
@@ -240,13 +347,67 @@ pub fn read(path: &Path) -> Result<Recording> {
 /// # Errors
 /// It cannot be written.
 pub fn write_whole(path: &Path, contents: &[u8]) -> Result<()> {
+    whole(path, |target| std::fs::write(target, contents))
+}
+
+/// Copies a file as [`write_whole`] writes one. A file that is there already stays: the same one is as
+/// good as the copy.
+///
+/// # Errors
+/// It cannot be read or written, or another file is there.
+pub fn copy_whole(from: &Path, to: &Path) -> Result<()> {
+    if to.symlink_metadata().is_ok() && !is_special(to) {
+        return match are_equal(from, to) {
+            Ok(true) => Ok(()),
+            Ok(false) => bail!(
+                "{} exists and is another file; remove it or name another one",
+                to.display()
+            ),
+            Err(error) => bail!(
+                "{} exists and cannot be compared ({error}); name another file",
+                to.display()
+            ),
+        };
+    }
+    let mut file = File::open(from).with_context(|| format!("cannot open {}", from.display()))?;
+    whole(to, |target| {
+        let mut copy = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(target)?;
+        io::copy(&mut file, &mut copy).map(|_| ())
+    })
+}
+
+fn are_equal(one: &Path, other: &Path) -> io::Result<bool> {
+    let (one, other) = (File::open(one)?, File::open(other)?);
+    if one.metadata()?.len() != other.metadata()?.len() {
+        return Ok(false);
+    }
+    let (mut one, mut other) = (BufReader::new(one), BufReader::new(other));
+    loop {
+        let (a, b) = (one.fill_buf()?, other.fill_buf()?);
+        let length = a.len().min(b.len());
+        if a[..length] != b[..length] {
+            return Ok(false);
+        }
+        if length == 0 {
+            return Ok(a.len() == b.len());
+        }
+        one.consume(length);
+        other.consume(length);
+    }
+}
+
+fn whole(path: &Path, write: impl FnOnce(&Path) -> io::Result<()>) -> Result<()> {
     let cannot = |error: io::Error| anyhow!("cannot write {}: {error}", path.display());
     let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     if is_special(&target) {
-        return std::fs::write(&target, contents).map_err(cannot);
+        return write(&target).map_err(cannot);
     }
     let beside = beside(&target)?;
-    std::fs::write(&beside, contents)
+    write(&beside)
         .and_then(|()| std::fs::rename(&beside, &target))
         .map_err(|error| {
             // The half-written one must not stay; that it may not exist is no further news.
@@ -293,18 +454,4 @@ fn beside(path: &Path) -> Result<PathBuf> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::Store;
-
-    #[test]
-    fn a_name_that_is_taken_is_numbered() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let store = Store {
-            dir: dir.path().to_owned(),
-        };
-        for name in ["run", "run-2", "run-3"] {
-            assert_eq!(store.free_name("run"), name);
-            std::fs::write(store.path(name), "").expect("writes");
-        }
-    }
-}
+mod tests;

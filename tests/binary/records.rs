@@ -238,7 +238,7 @@ fn is_free(path: &[&str]) -> bool {
     match path {
         [
             "header",
-            "run" | "rustc" | "plumb" | "profile" | "target" | "target_features",
+            "run" | "rustc" | "plumb" | "profile" | "target" | "target_features" | "build",
             ..,
         ] => true,
         [

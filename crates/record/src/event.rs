@@ -52,6 +52,10 @@ pub struct Header {
     pub target: String,
     /// Target features the binary was built with.
     pub target_features: String,
+    /// Fingerprint of the sources that measure, which a version says too little of; empty in files of
+    /// before there was one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub build: String,
     /// Name of the run: time and host.
     pub run: String,
     /// Start, RFC 3339 in UTC.

@@ -152,6 +152,7 @@ fn header() -> impl Strategy<Value = Event> {
                     profile: text.clone(),
                     target: text.clone(),
                     target_features: text.clone(),
+                    build: text.clone(),
                     run: text.clone(),
                     started: text.clone(),
                     seed,

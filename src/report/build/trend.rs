@@ -6,7 +6,7 @@ use crate::report::document::{
     Audience, Axis, Block, Cell, Column, Document, Marker, Plot, Point, Row, Section, Series,
     Shape, Table, Tone,
 };
-use crate::report::values::{percent, shown};
+use crate::report::values::{counted, percent, shown};
 use record::metric::Better;
 use record::quantity::{digits, render};
 
@@ -41,9 +41,10 @@ fn summary(trends: &Trends, machine: &str) -> String {
     };
     let count: usize = trends.trends.iter().map(|trend| trend.shifts.len()).sum();
     format!(
-        "{} figures over {} runs of {machine}{span}; {count} shifts of level.",
-        trends.trends.len(),
-        runs.len()
+        "{} over {} of {machine}{span}; {} of level.",
+        counted(trends.trends.len(), "figure"),
+        counted(runs.len(), "run"),
+        counted(count, "shift"),
     )
 }
 
@@ -62,8 +63,8 @@ fn shifts(trends: &Trends) -> Section {
         .partition(|trend| trend.over.points.len() < LEAST_RUNS);
     if !few.is_empty() && !more.is_empty() {
         blocks.push(Block::Paragraph(format!(
-            "{} figures stand in fewer than {LEAST_RUNS} runs and were not searched.",
-            few.len()
+            "{} in fewer than {LEAST_RUNS} runs and not searched.",
+            counted(few.len(), "figure")
         )));
     }
     if !found.is_empty() {
@@ -157,8 +158,8 @@ fn of_trend(trends: &Trends, trend: &Trend) -> Vec<(Audience, Block)> {
     let mut blocks = vec![Block::Plot(plot(trends, trend))];
     if points.len() < LEAST_RUNS {
         let text = format!(
-            "{} runs have it: a shift is searched from {LEAST_RUNS} on.",
-            points.len()
+            "In {}: a shift is searched from {LEAST_RUNS} on.",
+            counted(points.len(), "run")
         );
         blocks.push(Block::Notes(vec![(Severity::Note, text)]));
     } else if let Some(p) = trend.p.filter(|_| trend.shifts.is_empty()) {

@@ -78,8 +78,14 @@ impl Here {
     }
 }
 
+/// The content of a text: a value, and when the run began, if not as all others.
 fn content(text: &str) -> Result<Content, String> {
-    let value: f64 = text.parse().map_err(|_| format!("`{text}` is no record"))?;
+    let (value, started) = text
+        .split_once(' ')
+        .unwrap_or((text, "2026-11-22T10:00:00Z"));
+    let value: f64 = value
+        .parse()
+        .map_err(|_| format!("`{text}` is no record"))?;
     let row = |metric: &str, value: f64| Row {
         key: Key::new("os.x", &CaseId::new().with("n", 1).with("a", "b"), metric),
         about: About {
@@ -94,7 +100,7 @@ fn content(text: &str) -> Result<Content, String> {
     Ok(Content {
         facts: Facts {
             run: "run".to_owned(),
-            started: "2026-11-22T10:00:00Z".to_owned(),
+            started: started.to_owned(),
             seed: u64::MAX,
             preset: "quick".to_owned(),
             identity: "abc".to_owned(),
@@ -121,9 +127,12 @@ fn only_what_changed_is_read_again() {
     here.write("c", "nonsense");
     let (stored, rows) = here.ask("v1").value;
     assert_eq!(here.reads(), ["b", "c"]);
-    assert_eq!(rows[1][0].value, 2.5);
+    // What has no beginning is before all others.
+    let names: Vec<&str> = stored.iter().map(|run| run.name.as_str()).collect();
+    assert_eq!(names, ["c", "a", "b"]);
+    assert_eq!(rows[2][0].value, 2.5);
     assert_eq!(
-        stored[2].state,
+        stored[0].state,
         State::Unreadable("`nonsense` is no record".to_owned())
     );
     // What cannot be read is not tried again either, unless it or the analysis is another.
@@ -135,6 +144,19 @@ fn only_what_changed_is_read_again() {
     let (stored, rows) = here.ask("v2").value;
     assert_eq!((stored.len(), rows.len()), (2, 2));
     assert!(here.reads().is_empty());
+}
+
+#[test]
+fn runs_are_in_the_order_of_time_not_of_names() {
+    let here = Here::new();
+    let (early, late) = ("2026-11-21T10:00:00Z", "2026-11-23T10:00:00Z");
+    here.write("a-10", "1");
+    here.write("a-9", "1");
+    here.write("0", &format!("1 {late}"));
+    here.write("z", &format!("1 {early}"));
+    let (stored, _) = here.ask("v1").value;
+    let names: Vec<&str> = stored.iter().map(|run| run.name.as_str()).collect();
+    assert_eq!(names, ["z", "a-9", "a-10", "0"]);
 }
 
 #[test]

@@ -1,0 +1,191 @@
+//! The store: its names, their order in time, and who may write, remove and copy a record.
+
+use super::{Locked, RecordFile, Store, TRIES, check_removable, copy_whole, lock_between, read};
+use record::codec;
+use record::event::{End, Event, Footer};
+use serde_json::json;
+use std::fs::{self, File};
+use std::path::Path;
+use tempfile::TempDir;
+
+fn store() -> (TempDir, Store) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = Store {
+        dir: dir.path().to_owned(),
+    };
+    (dir, store)
+}
+
+/// A record of which only the beginning is known.
+fn begin(store: &Store, name: &str, started: &str) {
+    let line = format!("{{\"event\":\"header\",\"started\":\"{started}\"}}\n");
+    fs::write(store.path(name), line + "{}\n").expect("writes");
+}
+
+#[test]
+fn a_name_that_is_taken_is_numbered() {
+    let (_dir, store) = store();
+    for name in ["run", "run-2", "run-3"] {
+        assert_eq!(store.free_name("run"), name);
+        fs::write(store.path(name), "").expect("writes");
+    }
+}
+
+#[test]
+fn the_last_run_is_the_one_that_began_last() {
+    let (_dir, store) = store();
+    let last = || store.find("last").ok();
+    assert_eq!(last(), None);
+    fs::write(store.path("z"), "no record").expect("writes");
+    assert_eq!(last(), Some(store.path("z")));
+    for (name, started) in [
+        ("b", "2026-11-21T10:00:00Z"),
+        ("a", "2026-11-22T10:00:00Z"),
+        // Of one second: numbers, not letters.
+        ("a-2", "2026-11-22T10:00:00Z"),
+        ("a-10", "2026-11-22T10:00:00Z"),
+        ("a-9", "2026-11-22T10:00:00Z"),
+    ] {
+        begin(&store, name, started);
+    }
+    assert_eq!(last(), Some(store.path("a-10")));
+    begin(&store, "0", "2026-11-22T10:00:01Z");
+    assert_eq!(last(), Some(store.path("0")));
+}
+
+#[test]
+fn only_a_record_of_the_store_has_a_name_there() {
+    let (dir, store) = store();
+    let elsewhere = tempfile::tempdir().expect("a directory");
+    begin(&store, "a", "");
+    for (path, name) in [
+        (dir.path().join("a.jsonl"), Some("a")),
+        (dir.path().join("./b.jsonl"), Some("b")),
+        (dir.path().join("a.md"), None),
+        (dir.path().join("index.sqlite"), None),
+        (dir.path().join("a"), None),
+        (elsewhere.path().join("a.jsonl"), None),
+    ] {
+        assert_eq!(store.name_of(&path).as_deref(), name, "{}", path.display());
+    }
+    // A link from elsewhere is not the record.
+    let link = elsewhere.path().join("a.jsonl");
+    std::os::unix::fs::symlink(store.path("a"), &link).expect("links");
+    assert_eq!(store.name_of(&link), None);
+}
+
+#[test]
+fn a_look_at_a_record_keeps_nobody_away_and_a_writer_does() {
+    let (_dir, store) = store();
+    let path = store.path("a");
+    begin(&store, "a", "");
+    let open = || File::open(&path).expect("opens");
+    let other = open();
+    other.lock_shared().expect("locks");
+    let mut looks = 3;
+    let locked = lock_between(&open(), &path, || {
+        looks -= 1;
+        if looks == 0 {
+            other.unlock().expect("unlocks");
+        }
+    });
+    assert_eq!(locked.expect("it is free at last"), Locked::Held);
+    other.lock().expect("locks");
+    let mut waits = 0;
+    let refused = lock_between(&open(), &path, || waits += 1);
+    let told = refused.expect_err("a writer stays").to_string();
+    assert!(told.contains("is being written"), "{told}");
+    assert_eq!(waits, TRIES - 1);
+}
+
+#[test]
+fn a_record_that_another_removed_is_not_written() {
+    let (_dir, store) = store();
+    let path = store.path("a");
+    begin(&store, "a", "");
+    let file = File::open(&path).expect("opens");
+    store.remove("a").expect("removes");
+    let refused = lock_between(&file, &path, || {});
+    let told = refused.expect_err("it is gone").to_string();
+    assert!(told.contains("was removed"), "{told}");
+}
+
+#[test]
+fn a_run_that_never_began_leaves_nothing() {
+    let (_dir, store) = store();
+    let path = store.path("a");
+    drop(RecordFile::create(&path).expect("makes"));
+    assert!(!path.exists());
+}
+
+#[test]
+fn without_locks_only_a_run_that_has_ended_may_go() {
+    let (_dir, store) = store();
+    let path = store.path("a");
+    let header = json!({
+        "event": "header", "format": record::FORMAT, "plumb": "", "rustc": "", "profile": "", "target": "",
+        "target_features": "", "run": "", "started": "", "seed": 1, "cpus": [], "identity": "", "host": null,
+        "options": {"selectors": [], "preset": "", "budget_s": 1.0, "precision": 1.0, "set": [], "cpus": null,
+            "dir": null},
+        "environment": {},
+        "calibration": {"source": "", "counter_hz": 1.0, "counter_error": 0.0, "windows_hz": [],
+            "resolution_ns": 1.0, "pair_cost_ns": 1.0, "vdso_falls_back": false, "core_hz": 1.0,
+            "core_source": "", "multiply_cycles": null, "cpu": 0, "notes": []},
+    });
+    let mut record = format!("{header}\n").into_bytes();
+    fs::write(&path, &record).expect("writes");
+    assert!(read(&path).is_ok_and(|read| read.run.footer.is_none()));
+    assert!(check_removable(Locked::Held, &path).is_ok());
+    let told = check_removable(Locked::Untold, &path).expect_err("it may be under way");
+    assert!(told.to_string().contains("has no end"), "{told}");
+    let footer = Event::Footer(Footer {
+        finished: String::new(),
+        elapsed_s: 1.0,
+        end: End::Interrupted,
+        counter_drift: None,
+        eta_after_first_pass_s: None,
+        session_cpu_s: 1.0,
+        session_peak_bytes: 1,
+    });
+    codec::write(&mut record, &footer).expect("writes");
+    fs::write(&path, &record).expect("writes");
+    assert!(check_removable(Locked::Untold, &path).is_ok());
+}
+
+#[test]
+fn a_copy_takes_the_place_of_nothing() {
+    let (dir, store) = store();
+    begin(&store, "a", "now");
+    let from = store.path("a");
+    let whole = fs::read(&from).expect("reads");
+    let to = |name: &str| dir.path().join(name);
+    let copy = |to: &Path| copy_whole(&from, to).map_err(|error| error.to_string());
+    for _ in 0..2 {
+        assert_eq!(copy(&to("copy")), Ok(()));
+        assert_eq!(fs::read(to("copy")).expect("reads"), whole);
+    }
+    assert_eq!(copy(&from), Ok(()));
+    // As long, longer, shorter, a directory, and a link to nothing.
+    let mut other = whole.clone();
+    other[3] ^= 1;
+    for (name, bytes) in [
+        ("same", other),
+        ("longer", [whole.clone(), vec![0]].concat()),
+        ("shorter", whole[1..].to_vec()),
+    ] {
+        fs::write(to(name), &bytes).expect("writes");
+        let told = copy(&to(name)).expect_err(name);
+        assert!(told.contains("is another file"), "{told}");
+        assert_eq!(fs::read(to(name)).expect("reads"), bytes, "{name} stays");
+    }
+    fs::create_dir(to("dir")).expect("makes");
+    assert!(copy(&to("dir")).is_err());
+    std::os::unix::fs::symlink(to("nothing"), to("link")).expect("links");
+    assert!(copy(&to("link")).is_err() && to("link").is_symlink());
+    let left = fs::read_dir(dir.path()).expect("lists");
+    let parts = left.filter(|entry| {
+        let name = entry.as_ref().expect("its entries too").file_name();
+        name.to_string_lossy().ends_with(".part")
+    });
+    assert_eq!(parts.count(), 0);
+}
