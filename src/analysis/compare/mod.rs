@@ -286,11 +286,12 @@ fn judged<'a>(
     history: &History,
 ) -> Vec<Compared<'a>> {
     let published = conditions::is_published(base_run) || conditions::is_published(new_run);
+    let learnt = band::Learnt::of(&series, history);
     let mut families = BTreeMap::new();
     let mut prepared: Vec<Vec<(join::Joined, Band, Prepared)>> = Vec::new();
     for figures in series {
         let of_series = figures.into_iter().map(|joined| {
-            let band = band::of(&joined, base_run, new_run, history);
+            let band = band::of(&joined, base_run, new_run, &learnt);
             let known = families.len();
             let kind = format!("{:?}", joined.metric.kind);
             let family = (joined.base.family().to_owned(), kind);
@@ -393,8 +394,8 @@ fn compared<'a>(
     result: Result<Option<crate::stats::compare::Comparison>, Untested>,
 ) -> Compared<'a> {
     let untested = || {
-        let between = band.between.variance;
-        crate::stats::compare::ratio::change(prepared.base, prepared.new, between)
+        let reach = band.between.reach();
+        crate::stats::compare::ratio::change(prepared.base, prepared.new, reach)
     };
     let (change, p, outcome) = match result {
         Err(why) => (untested(), None, Outcome::Untested(why)),

@@ -4,7 +4,7 @@ use super::conditions::Class;
 use super::{Direction, Measured, Outcome, Source, Untested, Why, compare};
 use crate::analysis::figure::Figure;
 use crate::analysis::figures;
-use crate::analysis::history::{History, used_rounds};
+use crate::analysis::history::{Earlier, History, used_rounds};
 use crate::analysis::sample;
 use record::event::{Ending, Event, Header, Raw};
 use record::key::Key;
@@ -92,7 +92,8 @@ fn add(history: &mut History, figures: &[Figure]) {
     for figure in figures {
         let values = used_rounds(figure);
         if let Some(key) = figure.key().filter(|_| !values.is_empty()) {
-            history.0.entry(key).or_default().push(values);
+            let earlier = Earlier { condition: 0, rounds: values };
+            history.0.entry(key).or_default().push(earlier);
         }
     }
 }
