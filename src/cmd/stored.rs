@@ -1,9 +1,9 @@
 //! Runs by what a user calls them: a path, a stored name or a unique prefix of one, `last`, or a
 //! published machine; and what the stored runs say together.
 
+use crate::analysis::compare::conditions::settings;
 use crate::analysis::figure::Figure;
 use crate::analysis::figures;
-use crate::analysis::compare::conditions::settings;
 use crate::analysis::history::{Earlier, History, used_rounds};
 use crate::cmd::{Failure, output};
 use crate::published;

@@ -354,6 +354,11 @@ impl Found {
                 new.disturbed_share(),
             ),
             ("time stolen", base.steal, new.steal),
+            (
+                "CPU taken by other programs (run delay)",
+                base.run_delay,
+                new.run_delay,
+            ),
             ("time throttled", base.throttled, new.throttled),
         ] {
             if let (Some(from), Some(to)) = (from, to)

@@ -121,7 +121,11 @@ pub(crate) fn alike(scatters: &[Scatter]) -> Option<Prior> {
 
 /// The between-run variance of one figure: its own scatter, steadied by that of the figures of its
 /// kind; beside too few of these by the default, with the weight of [`DEFAULT_FREEDOM`].
-pub(crate) fn between_runs(own: Scatter, alike: Option<Prior>, default_deviation: f64) -> BetweenRuns {
+pub(crate) fn between_runs(
+    own: Scatter,
+    alike: Option<Prior>,
+    default_deviation: f64,
+) -> BetweenRuns {
     let prior = alike.unwrap_or(Prior {
         variance: default_deviation * default_deviation + own.explained,
         freedom: DEFAULT_FREEDOM,

@@ -112,7 +112,8 @@ mod tests {
     #[test]
     fn what_runs_differ_by_widens() {
         let p = point(100.0, 100.0, 100.0);
-        let Change::Ratio { interval, .. } = change(p, p, BetweenRuns::default_of(0.015).reach()) else {
+        let Change::Ratio { interval, .. } = change(p, p, BetweenRuns::default_of(0.015).reach())
+        else {
             panic!("positive points have a ratio");
         };
         let expected = 1.96 * 2.0_f64.sqrt() * 0.015;
