@@ -17,6 +17,8 @@ pub(crate) struct Health {
     pub(crate) reasons: Vec<(String, usize)>,
     /// Time given away by the hypervisor over the windows, as a share.
     pub(crate) steal: Option<f64>,
+    /// Time in which the measuring threads waited for their CPU over the windows, as a share.
+    pub(crate) run_delay: Option<f64>,
     /// Time throttled over the windows, as a share.
     pub(crate) throttled: Option<f64>,
     /// Least and greatest core clock seen around rounds, in Hz.
@@ -46,6 +48,7 @@ pub(crate) fn health(run: &Run) -> Health {
             .count(),
         reasons: reasons(&counting),
         steal: share(&counting, "steal_ns"),
+        run_delay: share(&counting, "run_delay_ns"),
         throttled: share(&counting, "throttled_ns"),
         core_hz: core_hz(&counting),
     }
@@ -81,7 +84,8 @@ pub(super) fn kind(reason: &str) -> String {
     }
 }
 
-fn share(rounds: &[&Round], counter: &str) -> Option<f64> {
+/// A counter's nanoseconds over the windows of some rounds, per CPU; `None` where none has it.
+pub(crate) fn share(rounds: &[&Round], counter: &str) -> Option<f64> {
     let (mut part, mut whole) = (0.0, 0.0);
     for round in rounds {
         if let Some(value) = round.environment.get(counter) {

@@ -5,15 +5,30 @@ use record::key::Key;
 use std::collections::BTreeMap;
 
 /// Figure by figure the round values of earlier runs of one machine, a list a run, the oldest run
-/// first: what [`between_runs`](crate::stats::compare::between::between_runs) takes. In the
-/// metric's unit.
+/// first, each with the condition it was measured under. In the metric's unit.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct History(pub(crate) BTreeMap<Key, Vec<Vec<f64>>>);
+pub(crate) struct History(pub(crate) BTreeMap<Key, Vec<Earlier>>);
+
+/// A figure in an earlier run.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Earlier {
+    /// Number of the condition: runs under one condition have one number, and only what these
+    /// differ by counts as scatter of an unchanged machine.
+    pub(crate) condition: usize,
+    /// Its round values, or its one value.
+    pub(crate) rounds: Vec<f64>,
+}
 
 impl History {
-    /// The runs of a figure; none where no earlier run has it.
-    pub(crate) fn of(&self, key: &Key) -> &[Vec<f64>] {
-        self.0.get(key).map_or(&[], Vec::as_slice)
+    /// The runs of a figure by condition, as [`scatter`](crate::stats::compare::between::scatter)
+    /// takes them; none where no earlier run has it.
+    pub(crate) fn of(&self, key: &Key) -> Vec<Vec<&[f64]>> {
+        let mut conditions: BTreeMap<usize, Vec<&[f64]>> = BTreeMap::new();
+        for earlier in self.0.get(key).into_iter().flatten() {
+            let of_condition = conditions.entry(earlier.condition).or_default();
+            of_condition.push(&earlier.rounds);
+        }
+        conditions.into_values().collect()
     }
 }
 

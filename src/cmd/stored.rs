@@ -1,9 +1,10 @@
 //! Runs by what a user calls them: a path, a stored name or a unique prefix of one, `last`, or a
 //! published machine; and what the stored runs say together.
 
+use crate::analysis::compare::conditions::settings;
 use crate::analysis::figure::Figure;
 use crate::analysis::figures;
-use crate::analysis::history::{History, used_rounds};
+use crate::analysis::history::{Earlier, History, used_rounds};
 use crate::cmd::{Failure, output};
 use crate::published;
 use crate::store::index::{About, Answer, Ask, Content, Facts, Index, Row, State, Stored};
@@ -34,8 +35,10 @@ pub fn open(name: &str) -> Result<Run, Failure> {
 }
 
 /// The round values of the stored runs of the first compared run's machine, by the same profile of
-/// plumb (`release` or `debug`), the oldest first; the compared runs themselves are left out, also
-/// where they were read from copies, and those that were killed or are under way.
+/// plumb (`release` or `debug`), the oldest first, each with the number of the condition it was
+/// measured under: all that the environment tells but what moves by itself, plumb and its options,
+/// the directory. The compared runs themselves are left out, also where they were read from copies,
+/// and those that were killed or are under way.
 pub fn history(compared: &[&Run]) -> History {
     let Some(base) = compared.first().map(|run| &run.header) else {
         return History::default();
@@ -46,14 +49,23 @@ pub fn history(compared: &[&Run]) -> History {
     };
     let answer = ask(&Store::here(), |index, stored| {
         let mut history = History::default();
+        let mut conditions = Vec::new();
         for (name, facts) in readable(stored) {
             let is_alike = (&facts.identity, &facts.profile) == (&base.identity, &base.profile);
             if !is_alike || is_compared(facts) || facts.end.is_none() {
                 continue;
             }
+            let settings = settings(&facts.environment);
+            let known = conditions.iter().position(|known| *known == settings);
+            let condition = known.unwrap_or(conditions.len());
+            if known.is_none() {
+                conditions.push(settings);
+            }
             let rows = index.of_run(name)?.into_iter();
             for row in rows.filter(|row| !row.rounds.is_empty()) {
-                history.0.entry(row.key).or_default().push(row.rounds);
+                let (rounds, key) = (row.rounds, row.key);
+                let earlier = Earlier { condition, rounds };
+                history.0.entry(key).or_default().push(earlier);
             }
         }
         Ok(history)

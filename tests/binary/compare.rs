@@ -99,7 +99,8 @@ fn rules_say_which_findings_fail() {
         (&["slower:51%"], 0),
         (&["faster"], 0),
         (&["changed:10%@selftest"], 1),
-        (&["slower@memory"], 0),
+        (&["slower@memory"], 2),
+        (&["missing"], 0),
         (&["slower@memory", "slower@selftest.echo"], 1),
         (&["never"], 0),
         (&["slow"], 2),
@@ -109,8 +110,51 @@ fn rules_say_which_findings_fail() {
         let args: Vec<&str> = rules.iter().flat_map(|rule| ["--fail-on", *rule]).collect();
         let answer = compared(&here, &args);
         assert_eq!(answer.code, Some(code), "{rules:?}: {answer:?}");
-        assert_eq!(answer.err.contains("--fail-on"), code > 0, "{answer:?}");
+        if code > 0 {
+            assert!(answer.err.contains("--fail-on"), "{answer:?}");
+        }
     }
+    // The band of a default is told where it is wider than the rule.
+    let narrow = compared(&here, &["--fail-on", "faster:1%"]);
+    assert!(narrow.err.contains("inside the band of"), "{narrow:?}");
+}
+
+#[test]
+fn figures_that_vanished_do_not_pass() {
+    let here = pair(1.0);
+    let gone = fs::read_to_string(here.path("new.jsonl")).unwrap();
+    let failed = gone.lines().filter(|line| {
+        let event: Value = serde_json::from_str(line).unwrap();
+        event["event"] != "samples" || event["case"] != first_case(&gone)
+    });
+    let failed: String = failed.map(|line| format!("{line}\n")).collect();
+    fs::write(here.path("new.jsonl"), failed).unwrap();
+    assert_eq!(compared(&here, &["--fail-on", "missing"]).code, Some(1));
+    assert_eq!(
+        compared(&here, &["--fail-on", "missing@memory"]).code,
+        Some(0)
+    );
+    let slower = compared(&here, &["--fail-on", "slower:5%"]);
+    assert_eq!(slower.code, Some(0), "{slower:?}");
+    assert!(slower.err.contains("are not in the new one"), "{slower:?}");
+}
+
+/// The case of the first samples of a record.
+fn first_case(record: &str) -> Value {
+    let mut events = record
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    events.find(|event| event["event"] == "samples").unwrap()["case"].clone()
+}
+
+#[test]
+fn a_run_compared_with_itself_is_told() {
+    let here = pair(1.0);
+    let itself = here.plumb(&["compare", "base.jsonl", "base.jsonl"]);
+    assert_eq!(itself.code, Some(0), "{itself:?}");
+    assert!(itself.err.contains("compared with itself"), "{itself:?}");
+    let rule = ["compare", "base.jsonl", "base.jsonl", "--fail-on", "slower"];
+    assert_eq!(here.plumb(&rule).code, Some(2));
 }
 
 #[test]

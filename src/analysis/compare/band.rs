@@ -2,11 +2,15 @@
 
 use super::join::Joined;
 use crate::analysis::history::History;
-use crate::stats::compare::between::{BetweenRuns, between_runs};
+use crate::stats::compare::between::{BetweenRuns, Scatter, alike, between_runs, scatter};
+use crate::stats::compare::variance::Prior;
+use record::key::Key;
 use record::metric::Kind;
 use record::run::Run;
+use std::collections::BTreeMap;
 
-/// What two runs of an unchanged machine differ by, in 95 of 100: a finding is greater.
+/// What two runs of an unchanged machine differ by, in 95 of 100: a finding is greater. Learnt from
+/// stored runs; until there are three it is an assumption.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Band {
     /// Least |ratio - 1| of a finding.
@@ -52,19 +56,69 @@ impl Source {
     }
 }
 
-/// The band of a figure: 1.96 deviations of the logarithm of the ratio of two runs, which is
-/// sqrt(2) times that between runs; for single events at least two steps of the clock.
-pub(crate) fn of(joined: &Joined, base: &Run, new: &Run, history: &History) -> Band {
-    let kind = joined.metric.kind;
-    let runs = joined.base.key().map_or(&[][..], |key| history.of(&key));
-    let between = between_runs(runs, kind.default_between_run_sd());
-    let share = (1.96 * (2.0 * between.variance).sqrt()).exp_m1();
-    let source = match between.runs {
-        0 => Source::Default(match kind {
+/// What stored runs say of the figures of one comparison.
+pub(super) struct Learnt {
+    own: BTreeMap<Key, Scatter>,
+    /// By family and kind.
+    alike: BTreeMap<(String, Order), Prior>,
+}
+
+impl Learnt {
+    /// From all figures that two runs share.
+    pub(super) fn of(series: &[Vec<Joined>], history: &History) -> Self {
+        let mut own = BTreeMap::new();
+        let mut by_kind: BTreeMap<(String, Order), Vec<Scatter>> = BTreeMap::new();
+        for joined in series.iter().flatten() {
+            let Some(key) = joined.base.key() else {
+                continue;
+            };
+            if let Some(scatter) = scatter(&history.of(&key)) {
+                by_kind.entry(group(joined)).or_default().push(scatter);
+                own.insert(key, scatter);
+            }
+        }
+        let alike = by_kind
+            .into_iter()
+            .filter_map(|(group, scatters)| Some((group, alike(&scatters)?)))
+            .collect();
+        Self { own, alike }
+    }
+
+    fn between(&self, joined: &Joined) -> BetweenRuns {
+        let default = joined.metric.kind.default_between_run_sd();
+        let own = joined.base.key().and_then(|key| self.own.get(&key));
+        match own {
+            Some(own) => between_runs(*own, self.alike.get(&group(joined)).copied(), default),
+            None => BetweenRuns::default_of(default),
+        }
+    }
+}
+
+/// Figures that steady each other.
+fn group(joined: &Joined) -> (String, Order) {
+    (
+        joined.base.family().to_owned(),
+        Order::of(joined.metric.kind),
+    )
+}
+
+impl Order {
+    fn of(kind: Kind) -> Self {
+        match kind {
             Kind::Hardware => Order::Hardware,
             Kind::Os => Order::Os,
             Kind::Io => Order::Io,
-        }),
+        }
+    }
+}
+
+/// The band of a figure: the 95 % interval of the logarithm of the ratio of two runs, whose
+/// deviation is sqrt(2) times that between runs; for single events at least two steps of the clock.
+pub(super) fn of(joined: &Joined, base: &Run, new: &Run, learnt: &Learnt) -> Band {
+    let between = learnt.between(joined);
+    let share = between.reach().exp_m1();
+    let source = match between.runs {
+        0 => Source::Default(Order::of(joined.metric.kind)),
         runs => Source::Stored(runs),
     };
     let of_clock = resolution(joined, base, new);

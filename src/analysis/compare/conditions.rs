@@ -130,6 +130,17 @@ pub(crate) fn differences(base: &Run, new: &Run, same_machine: bool) -> Vec<Cond
     all
 }
 
+/// What of an environment is set, not moving by itself: runs of one machine in which it is the same
+/// were measured under one condition.
+pub(crate) fn settings(environment: &BTreeMap<String, String>) -> BTreeMap<&str, &str> {
+    let moves = |name: &str| MOVING.iter().any(|(ending, _)| name.ends_with(ending));
+    environment
+        .iter()
+        .filter(|(name, _)| !moves(name))
+        .map(|(name, text)| (name.as_str(), text.as_str()))
+        .collect()
+}
+
 /// Shares of rounds or of time that differ by less are no news.
 const LEAST_SHARE: f64 = 0.02;
 
@@ -343,6 +354,11 @@ impl Found {
                 new.disturbed_share(),
             ),
             ("time stolen", base.steal, new.steal),
+            (
+                "CPU taken by other programs (run delay)",
+                base.run_delay,
+                new.run_delay,
+            ),
             ("time throttled", base.throttled, new.throttled),
         ] {
             if let (Some(from), Some(to)) = (from, to)

@@ -48,6 +48,14 @@ pub(crate) enum Why {
 }
 
 impl Why {
+    /// Whether the base run has what the new one lacks, or has in another unit.
+    pub(crate) fn is_missing_in_new(&self) -> bool {
+        match self {
+            Why::OnlyBase | Why::AbsentInNew(_) | Why::Units(..) => true,
+            Why::OnlyNew | Why::AbsentInBase(_) => false,
+        }
+    }
+
     /// In words.
     pub(crate) fn text(&self) -> String {
         match self {

@@ -120,17 +120,20 @@ pub(crate) enum Untested {
     NotPositive,
     /// Derived, and fewer than three stored runs have it.
     Derived,
+    /// The symbols of its case resolved to another size.
+    OtherSize,
     /// Nothing scatters in either run.
     NoScatter,
 }
 
 impl Untested {
     /// Every reason, in the order in which they are told.
-    pub(crate) const ALL: [Untested; 5] = [
+    pub(crate) const ALL: [Untested; 6] = [
         Untested::Published,
         Untested::NoInterval,
         Untested::NotPositive,
         Untested::Derived,
+        Untested::OtherSize,
         Untested::NoScatter,
     ];
 
@@ -144,6 +147,7 @@ impl Untested {
                 "derived, and fewer than three stored runs of this machine have it; its cases are \
                  tested"
             }
+            Untested::OtherSize => "measured on another size, or by another number of threads",
             Untested::NoScatter => "nothing scatters",
         }
     }
@@ -286,11 +290,12 @@ fn judged<'a>(
     history: &History,
 ) -> Vec<Compared<'a>> {
     let published = conditions::is_published(base_run) || conditions::is_published(new_run);
+    let learnt = band::Learnt::of(&series, history);
     let mut families = BTreeMap::new();
     let mut prepared: Vec<Vec<(join::Joined, Band, Prepared)>> = Vec::new();
     for figures in series {
         let of_series = figures.into_iter().map(|joined| {
-            let band = band::of(&joined, base_run, new_run, history);
+            let band = band::of(&joined, base_run, new_run, &learnt);
             let known = families.len();
             let kind = format!("{:?}", joined.metric.kind);
             let family = (joined.base.family().to_owned(), kind);
@@ -346,6 +351,8 @@ fn prepare(joined: &join::Joined, band: &Band, family: usize, published: bool) -
         .all(|figure| figure.interval == Interval::Rounds);
     let untested = if published {
         Some(Untested::Published)
+    } else if reasons::has_other_size(joined.base, joined.new) {
+        Some(Untested::OtherSize)
     } else if base.interval.is_none() || new.interval.is_none() {
         Some(Untested::NoInterval)
     } else if joined.metric.derived && band.between.runs == 0 {
@@ -393,8 +400,8 @@ fn compared<'a>(
     result: Result<Option<crate::stats::compare::Comparison>, Untested>,
 ) -> Compared<'a> {
     let untested = || {
-        let between = band.between.variance;
-        crate::stats::compare::ratio::change(prepared.base, prepared.new, between)
+        let reach = band.between.reach();
+        crate::stats::compare::ratio::change(prepared.base, prepared.new, reach)
     };
     let (change, p, outcome) = match result {
         Err(why) => (untested(), None, Outcome::Untested(why)),

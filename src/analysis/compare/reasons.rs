@@ -5,6 +5,7 @@ use super::{Compared, join};
 use crate::analysis::figure::{Figure, Stats};
 use crate::analysis::health;
 use crate::stats::quantile::median;
+use record::key::Value;
 use record::quantity::digits;
 use record::run::Run;
 
@@ -19,10 +20,48 @@ pub(super) fn of(base_run: &Run, new_run: &Run, one: &Compared) -> Vec<String> {
     let mut reasons = Vec::new();
     reasons.extend(resolved(one.base, one.new));
     reasons.extend(clock(one));
+    reasons.extend(run_delay(base_run, new_run, one));
     reasons.extend(disturbed(base_run, one.base, "base"));
     reasons.extend(disturbed(new_run, one.new, "new"));
     reasons.extend(modes(one));
     reasons
+}
+
+/// Ratio of sizes from which figures are of different things.
+const OTHER_SIZE: f64 = 1.05;
+
+/// Whether the symbols of a case resolved to another size or another number of threads: what was
+/// measured is another thing then, whatever its figure.
+pub(super) fn has_other_size(base: &Figure, new: &Figure) -> bool {
+    let is_size = |name: &str| name.ends_with("bytes") || matches!(name, "threads" | "files");
+    base.at.iter().filter(|(name, _)| is_size(name)).any(|at| {
+        let (Value::Int(from), Some(Value::Int(to))) = (at.1, new.at.get(at.0)) else {
+            return false;
+        };
+        let ratio = *from as f64 / *to as f64;
+        !(1.0 / OTHER_SIZE..=OTHER_SIZE).contains(&ratio)
+    })
+}
+
+/// Share of the windows by which waiting for a CPU differs before it is told.
+const RUN_DELAY: f64 = 0.02;
+
+/// Time in which the measuring threads were ready to run and another had their CPU, as a share of
+/// the windows of the figure's rounds.
+fn run_delay(base_run: &Run, new_run: &Run, one: &Compared) -> Option<String> {
+    let of = |run: &Run, figure: &Figure| {
+        let label = join::label_of(run, figure)?;
+        let rounds: Vec<_> = run.rounds_of(&label).collect();
+        health::share(&rounds, "run_delay_ns")
+    };
+    let (base, new) = (of(base_run, one.base)?, of(new_run, one.new)?);
+    ((new - base).abs() >= RUN_DELAY).then(|| {
+        format!(
+            "other programs had its CPU (run delay) for {} → {} % of the time",
+            digits(base * 100.0),
+            digits(new * 100.0)
+        )
+    })
 }
 
 /// Symbols that resolved to something else.

@@ -4,7 +4,7 @@ use super::conditions::Class;
 use super::{Direction, Measured, Outcome, Source, Untested, Why, compare};
 use crate::analysis::figure::Figure;
 use crate::analysis::figures;
-use crate::analysis::history::{History, used_rounds};
+use crate::analysis::history::{Earlier, History, used_rounds};
 use crate::analysis::sample;
 use record::event::{Ending, Event, Header, Raw};
 use record::key::Key;
@@ -92,7 +92,11 @@ fn add(history: &mut History, figures: &[Figure]) {
     for figure in figures {
         let values = used_rounds(figure);
         if let Some(key) = figure.key().filter(|_| !values.is_empty()) {
-            history.0.entry(key).or_default().push(values);
+            let earlier = Earlier {
+                condition: 0,
+                rounds: values,
+            };
+            history.0.entry(key).or_default().push(earlier);
         }
     }
 }
@@ -115,6 +119,72 @@ fn stored_runs_widen_the_band() {
     assert_eq!(one.band.source, Source::Stored(5));
     assert!(one.band.share > 0.5, "{:?}", one.band);
     assert_eq!(one.outcome, Outcome::Quiet);
+}
+
+#[test]
+fn another_size_is_not_tested() {
+    let base = sample::run();
+    let sized = |bytes: i64, cpu: i64| {
+        changed(
+            |_| {},
+            move |event| {
+                scale(event, "memory.latency", 1.3);
+                if let Event::Samples(samples) = event
+                    && samples.series == "memory.latency"
+                {
+                    samples.at.insert("file_bytes".into(), bytes.into());
+                    samples.at.insert("cpu".into(), cpu.into());
+                }
+            },
+        )
+    };
+    let (small, large) = (sized(1 << 26, 1), sized(1 << 28, 0));
+    for (base, new, untested) in [(&small, &large, true), (&base, &small, false)] {
+        let runs = [measured(base), measured(new)];
+        let comparison = compare(&runs, &History::default()).unwrap();
+        let of_size = comparison.against[0].untested(Untested::OtherSize).len();
+        assert_eq!(of_size >= sample::ladder().len(), untested, "{of_size}");
+        assert_eq!(comparison.has_finding(), !untested);
+    }
+}
+
+#[test]
+fn a_cpu_that_others_took_is_told() {
+    let base = sample::run();
+    let new = changed(
+        |_| {},
+        |event| {
+            scale(event, "memory.latency", 1.3);
+            if let Event::Round(round) = event {
+                let taken = 0.4 * round.window_ns * round.cpus.len() as f64;
+                round.environment.insert("run_delay_ns".into(), taken);
+            }
+        },
+    );
+    let quiet = changed(
+        |_| {},
+        |event| {
+            if let Event::Round(round) = event {
+                round.environment.insert("run_delay_ns".into(), 0.0);
+            }
+        },
+    );
+    let runs = [measured(&quiet), measured(&new)];
+    let comparison = compare(&runs, &History::default()).unwrap();
+    let against = &comparison.against[0];
+    let told = against
+        .conditions
+        .iter()
+        .find(|one| one.name.contains("run delay"));
+    assert_eq!(told.unwrap().new, "40.0 %");
+    let reasons = &against.findings()[0].reasons;
+    let expected = "other programs had its CPU (run delay) for 0 → 40.0 % of the time";
+    assert!(reasons.iter().any(|one| one == expected), "{reasons:?}");
+    // A run that does not record it says nothing of it.
+    let runs = [measured(&base), measured(&new)];
+    let comparison = compare(&runs, &History::default()).unwrap();
+    let conditions = &comparison.against[0].conditions;
+    assert!(!conditions.iter().any(|one| one.name.contains("run delay")));
 }
 
 #[test]
@@ -143,7 +213,7 @@ fn what_cannot_be_tested_says_why() {
         let against = &comparison.against[0];
         Untested::ALL.map(|why| against.untested(why).len())
     };
-    let [published, bare, _, derived, _] = comparison_of(&base);
+    let [published, bare, _, derived, ..] = comparison_of(&base);
     assert_eq!((published, bare, derived), (0, 0, 7));
     let new = changed(|header| header.options.preset = "published".into(), |_| {});
     let [published, bare, ..] = comparison_of(&new);

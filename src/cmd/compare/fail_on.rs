@@ -1,11 +1,13 @@
 //! `--fail-on`: which findings end `plumb compare` with exit code 1.
 //!
 //! `WORD[:PERCENT%][@SELECTOR]`, where WORD is `slower` (worse, whatever the metric), `faster`
-//! (better), `changed` (either, and what has no better side) or `never`; the percentage is of the
-//! base value; the selector is one of `plumb run`. Only findings are judged: a difference that may
-//! be chance never fails, whatever its size.
+//! (better), `changed` (either, and what has no better side), `missing` (the base run has it, the
+//! new one has not, for whatever reason) or `never`; the percentage is of the base value; the
+//! selector is one of `plumb run`. But for `missing` only findings are judged: a difference that
+//! may be chance never fails, whatever its size.
 
-use crate::analysis::compare::{Compared, Direction};
+use crate::analysis::compare::{Against, Compared, Direction, Outcome};
+use crate::analysis::figure::Figure;
 use crate::experiments::FAMILIES;
 use crate::session::select::{Selection, nearest};
 use record::key::CaseId;
@@ -25,15 +27,33 @@ enum Word {
     Slower,
     Faster,
     Changed,
+    Missing,
     Never,
 }
 
-const WORDS: [(&str, Word); 4] = [
+const WORDS: [(&str, Word); 5] = [
     ("slower", Word::Slower),
     ("faster", Word::Faster),
     ("changed", Word::Changed),
+    ("missing", Word::Missing),
     ("never", Word::Never),
 ];
+
+/// What came of a rule in one comparison or several, in figures of its scope.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Met {
+    /// Figures that meet it.
+    pub(crate) met: usize,
+    /// Figures that were tested.
+    pub(crate) tested: usize,
+    /// Figures that both runs have.
+    pub(crate) common: usize,
+    /// Figures of the base run that the new one has not, or in another unit.
+    pub(crate) missing: usize,
+    /// Tested figures whose band is wider than the size of the rule: a change of that size is no
+    /// finding there.
+    pub(crate) below_band: usize,
+}
 
 impl FailOn {
     /// The rule as typed.
@@ -41,8 +61,46 @@ impl FailOn {
         &self.text
     }
 
+    /// What it finds in comparisons.
+    pub(crate) fn of(&self, comparisons: &[Against]) -> Met {
+        let mut all = Met::default();
+        for against in comparisons {
+            for one in against.figures.iter().filter(|one| self.means(one.base)) {
+                all.common += 1;
+                all.met += usize::from(self.is_met_by(one));
+                if !matches!(one.outcome, Outcome::Untested(_)) {
+                    all.tested += 1;
+                    all.below_band += usize::from(one.band.share > self.least);
+                }
+            }
+            let gone = against.incomparable.iter();
+            let gone = gone.filter(|one| one.why.is_missing_in_new() && self.means(one.figure));
+            all.missing += gone.count();
+        }
+        if self.word == Word::Missing {
+            all.met = all.missing;
+        }
+        all
+    }
+
+    /// Whether its figures are to be tested; `missing` and `never` ask for none.
+    pub(crate) fn needs_tests(&self) -> bool {
+        !matches!(self.word, Word::Missing | Word::Never)
+    }
+
+    /// Whether it names a size.
+    pub(crate) fn has_size(&self) -> bool {
+        self.least > 0.0
+    }
+
+    /// Whether a figure is in its scope.
+    fn means(&self, figure: &Figure) -> bool {
+        let is_meant = |scope: &Selection| is_meant(scope, &figure.experiment, &figure.case);
+        self.scope.as_ref().is_none_or(is_meant)
+    }
+
     /// Whether a figure is a finding of this kind.
-    pub(crate) fn is_met_by(&self, one: &Compared) -> bool {
+    fn is_met_by(&self, one: &Compared) -> bool {
         let Some(direction) = one.finding() else {
             return false;
         };
@@ -50,13 +108,12 @@ impl FailOn {
             Word::Slower => direction == Direction::Worse,
             Word::Faster => direction == Direction::Better,
             Word::Changed => true,
-            Word::Never => false,
+            Word::Missing | Word::Never => false,
         };
         let is_enough = one
             .ratio()
             .is_some_and(|ratio| (ratio - 1.0).abs() >= self.least);
-        let is_meant = |scope: &Selection| is_meant(scope, &one.base.experiment, &one.base.case);
-        is_word && is_enough && self.scope.as_ref().is_none_or(is_meant)
+        is_word && is_enough
     }
 }
 
@@ -99,13 +156,16 @@ fn rule(text: &str) -> Result<FailOn, String> {
     let Some((_, meant)) = WORDS.iter().find(|(name, _)| *name == word) else {
         let near = nearest(word, WORDS.iter().map(|(name, _)| *name));
         return Err(format!(
-            "--fail-on `{text}` begins with none of slower, faster, changed, never{} type for \
+            "--fail-on `{text}` begins with none of slower, faster, changed, missing, never{} type for \
              example slower:5%",
             near
         ));
     };
     if *meant == Word::Never && (size.is_some() || scope.is_some()) {
         return Err("--fail-on never takes neither a size nor a selector".to_owned());
+    }
+    if *meant == Word::Missing && size.is_some() {
+        return Err("--fail-on missing takes no size: a figure is there or not".to_owned());
     }
     let least = match size {
         Some(size) => share(size).ok_or_else(|| {
@@ -143,6 +203,7 @@ mod tests {
         assert_eq!(rule("changed:0.5%").unwrap().least, 0.005);
         assert_eq!(rule("faster").unwrap().least, 0.0);
         assert_eq!(rule("never").unwrap().word, Word::Never);
+        assert_eq!(rule("missing@memory").unwrap().word, Word::Missing);
     }
 
     #[test]
@@ -157,6 +218,7 @@ mod tests {
             ("slower:nan%", "is no percentage"),
             ("slower@memry", "no experiment or family is called `memry`"),
             ("never:5%", "neither a size nor a selector"),
+            ("missing:5%", "missing takes no size"),
         ] {
             let error = rule(text).unwrap_err();
             assert!(error.contains(part), "{text}: {error}");

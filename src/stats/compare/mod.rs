@@ -1,8 +1,8 @@
 //! Whether two runs differ: METHOD §3, "Comparing runs".
 //!
 //! Per figure a t test on log round values, its variance shrunk towards the family's, plus a
-//! between-run variance that counts as known; per series Simes; over all, Benjamini-Hochberg in
-//! two steps. A finding must also be larger than the figure's band, and its interval must not
+//! between-run variance with the degrees of freedom that stored runs give it (the default counts
+//! as known); per series Simes; over all, Benjamini-Hochberg in two steps. A finding must also be larger than the figure's band, and its interval must not
 //! contain 1. A figure whose interval is not of rounds (within a run, of resamples) takes part with
 //! the p that its interval gives.
 
@@ -103,7 +103,7 @@ pub(crate) fn compare(series: &[Vec<Pair>]) -> Vec<Vec<Option<Comparison>>> {
 
 fn comparison(pair: &Pair, p: Option<f64>, rejected: bool) -> Option<Comparison> {
     let (base, new) = points(&pair.evidence)?;
-    let change = change(base, new, pair.between.variance);
+    let change = change(base, new, pair.between.reach());
     let is_clear = match change {
         Change::Ratio {
             value,
@@ -184,13 +184,13 @@ impl Logs {
 fn p_value(pair: &Pair, families: &[Option<variance::Prior>]) -> Option<f64> {
     match &pair.evidence {
         Evidence::Rounds { .. } => p_of_rounds(pair, families),
-        Evidence::Intervals { base, new } => p_of_intervals(*base, *new, pair.between.variance),
+        Evidence::Intervals { base, new } => p_of_intervals(*base, *new, &pair.between),
     }
 }
 
 /// Two-sided p of two values with intervals: the distance of their logarithms over the ends that
 /// face each other, which stand for a normal error, and the between-run variance.
-fn p_of_intervals(base: Point, new: Point, between_variance: f64) -> Option<f64> {
+fn p_of_intervals(base: Point, new: Point, between: &BetweenRuns) -> Option<f64> {
     if !(base.is_positive() && new.is_positive()) {
         return None;
     }
@@ -201,29 +201,37 @@ fn p_of_intervals(base: Point, new: Point, between_variance: f64) -> Option<f64>
     };
     let (under, over) = (low.interval?, high.interval?);
     let errors = |confidence: f64| Normal::standard().inverse_cdf(0.5 + confidence / 2.0);
-    let squared_error = ((under.high - low.value) / errors(under.confidence)).powi(2)
-        + ((high.value - over.low) / errors(over.confidence)).powi(2)
-        + 2.0 * between_variance;
-    if squared_error <= 0.0 {
-        return None;
-    }
-    let distance = (high.value - low.value) / squared_error.sqrt();
-    Some((2.0 * Normal::standard().sf(distance)).min(1.0))
+    let of_intervals = ((under.high - low.value) / errors(under.confidence)).powi(2)
+        + ((high.value - over.low) / errors(over.confidence)).powi(2);
+    let own = Variance {
+        variance: of_intervals,
+        freedom: f64::INFINITY,
+    };
+    p_of(high.value - low.value, own, between)
 }
 
-/// Two-sided p of the moderated t test. The part of the squared standard error that rests on
-/// rounds has the degrees of freedom of the shrunk variance, the between-run part counts as
-/// known; the sum has those of Satterthwaite (1946).
+/// Two-sided p of the moderated t test.
 fn p_of_rounds(pair: &Pair, families: &[Option<variance::Prior>]) -> Option<f64> {
     let logs = Logs::of(pair)?;
     let within = shrunk(logs.variance, families[pair.family]);
-    let from_rounds = within.variance * logs.weight;
-    let squared_error = from_rounds + 2.0 * pair.between.variance;
+    let of_rounds = Variance {
+        variance: within.variance * logs.weight,
+        freedom: within.freedom,
+    };
+    p_of(logs.difference.abs(), of_rounds, &pair.between)
+}
+
+/// Two-sided p of a distance of logarithms, whose squared standard error is that of the two runs
+/// themselves and the between-run variance of either: the sum has the degrees of freedom of
+/// Satterthwaite (1946).
+fn p_of(distance: f64, own: Variance, between: &BetweenRuns) -> Option<f64> {
+    let squared_error = own.variance + 2.0 * between.variance;
     if squared_error <= 0.0 {
         return None;
     }
-    let t = logs.difference.abs() / squared_error.sqrt();
-    let freedom = within.freedom * (squared_error / from_rounds).powi(2);
+    let t = distance / squared_error.sqrt();
+    let uncertainty = own.variance.powi(2) / own.freedom + between.uncertainty();
+    let freedom = squared_error.powi(2) / uncertainty;
     // Beyond a million degrees of freedom (none at all without scatter) t is normal.
     let tail = if freedom < 1e6 {
         StudentsT::new(0.0, 1.0, freedom).ok()?.sf(t)

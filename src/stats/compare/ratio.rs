@@ -40,10 +40,11 @@ impl Point {
 /// The change from `base` to `new`. A ratio where both, with their intervals, are positive. The
 /// interval combines the two by the method of variance estimates recovery (Zou and Donner 2008),
 /// on logarithms for a ratio: each side's distance to the value stands for its variance. For a
-/// ratio `between_variance` of log values is added for either run, with the normal factor 1.96.
-pub(crate) fn change(base: Point, new: Point, between_variance: f64) -> Change {
+/// ratio `between` is added likewise: how far the logarithm of the ratio reaches in two runs of an
+/// unchanged machine.
+pub(crate) fn change(base: Point, new: Point, between: f64) -> Change {
     if base.is_positive() && new.is_positive() {
-        let interval = recovered(log(base), log(new), 2.0 * between_variance);
+        let interval = recovered(log(base), log(new), between);
         Change::Ratio {
             value: new.value / base.value,
             interval: interval.map(|i| Interval {
@@ -72,10 +73,9 @@ pub(super) fn log(point: Point) -> Point {
     }
 }
 
-fn recovered(base: Point, new: Point, known_variance: f64) -> Option<Interval> {
+fn recovered(base: Point, new: Point, between: f64) -> Option<Interval> {
     let (b, n) = (base.interval?, new.interval?);
-    let known = 1.96 * known_variance.sqrt();
-    let reach = |a: f64, b: f64| (a * a + b * b + known * known).sqrt();
+    let reach = |a: f64, b: f64| (a * a + b * b + between * between).sqrt();
     let difference = new.value - base.value;
     Some(Interval {
         low: difference - reach(new.value - n.low, b.high - base.value),
@@ -87,6 +87,7 @@ fn recovered(base: Point, new: Point, known_variance: f64) -> Option<Interval> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stats::compare::between::BetweenRuns;
 
     fn point(low: f64, value: f64, high: f64) -> Point {
         let interval = Some(Interval {
@@ -109,9 +110,10 @@ mod tests {
     }
 
     #[test]
-    fn between_run_variance_widens() {
+    fn what_runs_differ_by_widens() {
         let p = point(100.0, 100.0, 100.0);
-        let Change::Ratio { interval, .. } = change(p, p, 0.015 * 0.015) else {
+        let Change::Ratio { interval, .. } = change(p, p, BetweenRuns::default_of(0.015).reach())
+        else {
             panic!("positive points have a ratio");
         };
         let expected = 1.96 * 2.0_f64.sqrt() * 0.015;

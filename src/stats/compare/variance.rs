@@ -27,6 +27,22 @@ pub(crate) struct Variance {
 /// (equal rounds) counts as 1e-5 of the median one, as there. `None` below three variances or
 /// where most are zero.
 pub(crate) fn prior(family: &[Variance]) -> Option<Prior> {
+    fitted(family, 0.0)
+}
+
+/// The same, with the variances one standard error less alike than they seem: few figures may by
+/// chance seem alike, and a tail far out rests on that. Never with more degrees of freedom than
+/// the variances have together.
+pub(crate) fn cautious_prior(family: &[Variance]) -> Option<Prior> {
+    let most: f64 = family.iter().map(|v| v.freedom).sum();
+    fitted(family, 1.0).map(|prior| Prior {
+        freedom: prior.freedom.min(most),
+        ..prior
+    })
+}
+
+/// The fit, with `errors` standard errors added to the variance of the logarithms.
+fn fitted(family: &[Variance], errors: f64) -> Option<Prior> {
     let all: Vec<f64> = family.iter().map(|v| v.variance).collect();
     let typical = crate::stats::quantile::median(&all).filter(|m| *m > 0.0)?;
     if family.len() < 3 {
@@ -45,8 +61,11 @@ pub(crate) fn prior(family: &[Variance]) -> Option<Prior> {
         .map(|v| trigamma(v.freedom / 2.0))
         .sum::<f64>()
         / logs.len() as f64;
-    let beyond_chance = moments.variance()? - chance;
-    let mean = moments.mean()?;
+    let (mean, spread) = (moments.mean()?, moments.variance()?);
+    let count = logs.len() as f64;
+    let fourth = logs.iter().map(|log| (log - mean).powi(4)).sum::<f64>() / count;
+    let error = ((fourth - spread * spread).max(0.0) / count).sqrt();
+    let beyond_chance = spread - chance + errors * error;
     if beyond_chance <= 0.0 {
         return Some(Prior {
             variance: mean.exp(),

@@ -217,6 +217,11 @@ fn surroundings(against: &Against, title: &Title) -> Section {
 fn changes(against: &Against, title: &Title) -> Section {
     let findings = against.findings();
     let mut blocks = Vec::new();
+    if !findings.is_empty()
+        && let Some(warning) = warning(against)
+    {
+        blocks.push((Audience::Everyone, Block::Paragraph(warning)));
+    }
     let mut families: Vec<&str> = Vec::new();
     for one in &findings {
         if !families.contains(&one.base.family()) {
@@ -270,29 +275,46 @@ fn rule(against: &Against) -> String {
         .iter()
         .map(|(source, (count, low, high))| {
             let source = match source {
-                Source::Stored(_) => "stored runs of this machine".to_owned(),
-                other => other.text(),
+                Source::Stored(_) => "learnt from stored runs of this machine".to_owned(),
+                Source::Default(_) => format!("assumed, the {}", source.text()),
+                Source::Resolution => source.text(),
             };
             let range = match tables::percent(*low) == tables::percent(*high) {
                 true => format!("{} %", tables::percent(*low)),
                 false => format!("{} to {} %", tables::percent(*low), tables::percent(*high)),
             };
-            format!("± {range} from {source} ({count})")
+            format!("± {range} {source} ({count})")
         })
         .collect();
-    let more = match bands
-        .keys()
-        .any(|source| matches!(source, Source::Default(_)))
-    {
-        true => " Three stored runs of this machine replace a default by what they differ.",
+    let is_assumed = |source: &Source| matches!(source, Source::Default(_));
+    let assumed = match bands.keys().any(is_assumed) {
+        true => {
+            " A default is an assumption, not measured here: figures that move by more from run to \
+             run differ without a change. Three stored runs of this machine under one condition \
+             replace it."
+        }
         false => "",
     };
     format!(
         "A finding is what a test corrected for all of these figures (false discovery rate 5 %) \
-         tells from chance, and what lies outside its band, which two runs of an unchanged machine \
-         keep in 95 of 100: {}.{more}",
+         tells from chance, and what lies outside its band, what two runs of an unchanged machine \
+         differ by in 95 of 100: {}.{assumed}",
         told.join(", ")
     )
+}
+
+/// What a reader must know before the findings: that bands were assumed.
+fn warning(against: &Against) -> Option<String> {
+    let tested = against.figures.iter().filter(|one| one.p.is_some());
+    let of_default = |one: &&Compared| matches!(one.band.source, Source::Default(_));
+    let (assumed, all) = (tested.clone().filter(of_default).count(), tested.count());
+    (assumed > 0).then(|| {
+        format!(
+            "What {assumed} of {all} figures differ by from run to run is assumed, not learnt from \
+             stored runs of this machine: run plumb three times more under the base's conditions \
+             before a finding is believed."
+        )
+    })
 }
 
 /// Differences that have no ratio and so no test, where the interval excludes zero.
