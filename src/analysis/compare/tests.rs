@@ -124,7 +124,7 @@ fn stored_runs_widen_the_band() {
 #[test]
 fn another_size_is_not_tested() {
     let base = sample::run();
-    let sized = |bytes: i64, cpu: i64| {
+    let sized = |bytes: u64, cpu: u64| {
         changed(
             |_| {},
             move |event| {

@@ -192,7 +192,7 @@ fn one_changed_figure_among_two_thousand_is_found() {
 }
 
 #[test]
-#[ignore = "minutes in a debug build: scripts/quality runs it in release and prints its table"]
+#[ignore = "minutes in a debug build; in release it prints the table of docs/notes"]
 fn rates_of_findings() {
     let trials = 200;
     let percent = |count: usize| 100.0 * count as f64 / trials as f64;
