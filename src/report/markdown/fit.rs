@@ -188,7 +188,8 @@ fn missed(section: &Chosen) -> Vec<&'static str> {
         .iter()
         .any(|(part, is_in)| *is_in && part.shown == Shown::InFull);
     for (part, is_in) in &section.parts {
-        let is_missed = !is_in && !(is_full && part.shown == Shown::InShort);
+        let is_stood_for = is_full && part.shown == Shown::InShort;
+        let is_missed = !(*is_in || is_stood_for);
         let what = match part.shown {
             Shown::InFull => "tables in full",
             _ => part.what,
