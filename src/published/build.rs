@@ -223,9 +223,7 @@ fn plan(report: &'static Report) -> Plan {
     }
 }
 
-fn rows<'tables>(
-    tables: &'tables [&'static Table],
-) -> impl Iterator<Item = (&'static Table, &'static Row)> {
+fn rows(tables: &[&'static Table]) -> impl Iterator<Item = (&'static Table, &'static Row)> {
     tables
         .iter()
         .flat_map(|table| table.rows.iter().map(move |row| (*table, row)))
