@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// More events of one metric in one round are thinned, beside their histogram.
 pub(crate) const EVENTS_MAX: usize = 20_000;
 /// Significant digits that a recorded value keeps.
-const DIGITS: i32 = 7;
+const DIGITS: i32 = 10;
 
 /// The pages of one round.
 #[derive(Debug)]
@@ -273,7 +273,7 @@ impl Book {
     }
 }
 
-/// A value to seven significant digits, more than any clock here has; whole numbers stay exact.
+/// A value to ten significant digits: a counter's frequency and its drift are known to a billionth; whole numbers stay exact.
 fn shortened(value: f64) -> f64 {
     if value.fract() == 0.0 || !value.is_finite() {
         return value;

@@ -251,12 +251,16 @@ impl Found {
         let (b, n) = (&base.header, &new.header);
         for (name, base, new) in [
             ("version", &b.plumb, &n.plumb),
-            ("build", &b.profile, &n.profile),
+            ("profile", &b.profile, &n.profile),
             ("compiler", &b.rustc, &n.rustc),
             ("target", &b.target, &n.target),
             ("target features", &b.target_features, &n.target_features),
         ] {
             self.add(Class::Plumb, name, base, new);
+        }
+        // Records of before it was told have none.
+        if !b.build.is_empty() && !n.build.is_empty() {
+            self.add(Class::Plumb, "measuring code", &b.build, &n.build);
         }
     }
 

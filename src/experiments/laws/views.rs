@@ -217,11 +217,13 @@ fn blocks(site: &Site, preset: Preset, names: &[&str]) -> Vec<(String, Vec<Block
 }
 
 fn plots(blocks: &[Block]) -> Vec<&Plot> {
-    let plot = |block| match block {
-        &Block::Plot(ref plot) => Some(plot),
-        _ => None,
-    };
-    blocks.iter().filter_map(plot).collect()
+    blocks
+        .iter()
+        .filter_map(|block| match block {
+            Block::Plot(plot) => Some(plot),
+            _ => None,
+        })
+        .collect()
 }
 
 fn host(name: &str, preset: Preset) -> Site {
