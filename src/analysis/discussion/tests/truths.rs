@@ -162,8 +162,8 @@ fn what_others_published_is_told_once_and_as_a_ratio_to_their_estimate() {
                 "skipped",
                 "candidate",
                 "no recorded condition",
-                "holds",
-                "hold",
+                " holds",
+                " hold",
                 "predicted nothing",
             ] {
                 assert!(!text.contains(false_word), "{name} {}: {text}", planned.id);
