@@ -261,7 +261,7 @@ fn is_alike(a: f64, b: f64) -> bool {
 
 /// A factor, to hundredths where it is small.
 pub(super) fn times(factor: f64) -> String {
-    match factor < 10.0 && factor >= 0.01 {
+    match (0.01..10.0).contains(&factor) {
         true => format!("{factor:.2}"),
         false => digits(factor),
     }
