@@ -446,10 +446,7 @@ mod tests {
             .iter()
             .map(|cell| cell.text.as_str())
             .collect();
-        assert_eq!(
-            (cells[0], &cells[2..]),
-            ("all", &["2.00", "0.50", "0.50"][..])
-        );
+        assert_eq!((cells[0], &cells[2..]), ("all", &["2", "0.50", "0.50"][..]));
         run.header.options.preset = PUBLISHED.to_owned();
         let section = score_section(&run, &all);
         assert!(
