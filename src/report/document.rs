@@ -182,7 +182,7 @@ pub(crate) enum Shape {
     Dots,
     /// Readings of a trace joined by a line: no table has them all.
     Trace,
-    /// Horizontal bars, a named category each.
+    /// Horizontal bars, a named category each; along a logarithmic axis, which has no zero, marks.
     Bars,
     /// The intervals alone, as a band: what was predicted.
     Band,

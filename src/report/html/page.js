@@ -123,14 +123,15 @@
   });
   dark.addEventListener("change", () => { offer(); redraw(); });
 
-  // On paper everything is drawn, in light colours, and tables and notes lie open.
+  // On paper everything is drawn, in light colours, and tables and notes lie open; the summary does
+  // not, whose figures stand in the tables of their experiments.
   let closed = [];
   let before;
   addEventListener("beforeprint", () => {
     printing = true;
     before = root.dataset.scheme;
     root.dataset.scheme = "light";
-    closed = [...document.querySelectorAll("details.list:not([open])")];
+    closed = [...document.querySelectorAll("section:not(#figures) > details.list:not([open])")];
     closed.forEach((details) => { details.open = true; });
     theme = read();
     figures.forEach(draw);

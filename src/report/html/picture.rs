@@ -327,19 +327,23 @@ impl Digits {
 
 #[cfg(test)]
 mod tests {
-    use super::{Digits, cells, data};
+    use super::{Digits, Pictures, cells, data};
     use crate::report::document::{Axis, Grid, Plot, Point, Series, Shape};
+    use record::quantity::render;
     use record::unit::Unit;
     use serde_json::json;
 
-    #[test]
-    fn a_wide_prediction_does_not_flatten_what_was_measured() {
-        let axis = |is_log| Axis {
-            label: String::new(),
+    fn axis(is_log: bool) -> Axis {
+        Axis {
+            label: "latency".to_owned(),
             unit: Some(Unit::Ns),
             is_log,
             names: Vec::new(),
-        };
+        }
+    }
+
+    /// A measured point of 90 to 100 ns, and one of a shape whose interval ends at `high`.
+    fn plot(shape: Shape, high: f64, is_log: bool) -> Plot {
         let series = |shape, high: f64| Series {
             name: String::new(),
             shape,
@@ -350,19 +354,59 @@ mod tests {
                 hover: String::new(),
             }],
         };
-        let plot = |band, is_log| {
-            let plot = Plot {
-                title: String::new(),
-                x: axis(false),
-                y: axis(is_log),
-                series: vec![series(Shape::Band, band), series(Shape::Line, 100.0)],
-                markers: Vec::new(),
-            };
-            data(&plot)["shown"].clone()
+        Plot {
+            title: "Costs".to_owned(),
+            x: axis(false),
+            y: axis(is_log),
+            series: vec![series(shape, high), series(Shape::Line, 100.0)],
+            markers: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_wide_prediction_does_not_flatten_what_was_measured() {
+        let shown = |high, is_log| data(&plot(Shape::Band, high, is_log))["shown"].clone();
+        assert_eq!(shown(1e6, false), json!([0.0, 130.0]));
+        assert!(shown(1e6, true).is_null(), "a logarithmic axis has room");
+        assert!(shown(200.0, false).is_null(), "all of it fits");
+    }
+
+    #[test]
+    fn a_band_that_is_cut_says_how_far_it_goes() {
+        let page = |high| {
+            let mut pictures = Pictures::default();
+            let plot = plot(Shape::Band, high, false);
+            pictures.plot(&plot).into_string()
         };
-        assert_eq!(plot(1e6, false), json!([0.0, 130.0]));
-        assert!(plot(1e6, true).is_null(), "a logarithmic axis has room");
-        assert!(plot(200.0, false).is_null(), "all of it fits");
+        let said = format!("goes on above, to {}.", render(1e6, Unit::Ns));
+        assert!(page(1e6).contains(&said), "{}", page(1e6));
+        assert!(!page(200.0).contains("goes on above"));
+    }
+
+    #[test]
+    fn every_picture_says_where_its_figures_are() {
+        let said = |shape| {
+            let mut pictures = Pictures::default();
+            pictures.plot(&plot(shape, 100.0, false)).into_string()
+        };
+        for (shape, place) in [
+            (Shape::Dots, "in the tables of this section"),
+            (Shape::Spans, "every reading is in the run's record"),
+            (Shape::Trace, "every reading is in the run's record"),
+            (Shape::Ranges, "in the summary of all figures"),
+        ] {
+            let page = said(shape);
+            // For those who hear the page, and for those without JavaScript.
+            assert_eq!(page.matches(place).count(), 2, "{shape:?}: {page}");
+        }
+    }
+
+    #[test]
+    fn an_axis_without_ticks_has_its_unit() {
+        let mut empty = plot(Shape::Band, 100.0, false);
+        assert_eq!(data(&empty)["y"]["label"], "latency");
+        empty.series.clear();
+        assert_eq!(data(&empty)["y"]["label"], "latency (ns)");
     }
 
     #[test]

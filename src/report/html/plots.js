@@ -76,6 +76,10 @@ const plumbPicture = (() => {
             x: series.x.flatMap((x) => [x, x, null]),
             y: series.low.flatMap((low, i) => [low, series.high[i], null]) }];
         case "bars":
+          if (plot.x.log) {
+            return [{ ...common, mode: "markers", x: series.y, y: series.x,
+              marker: { size: 9, color: colour, symbol }, error_x: interval(series, { color: colour }) }];
+          }
           return [{ ...common, type: "bar", textposition: "none", orientation: "h", x: series.y, y: series.x,
             marker: { color: colour }, error_x: interval(series, { color: theme.text }) }];
         case "spans":
@@ -149,8 +153,8 @@ const plumbPicture = (() => {
       : Math.ceil(entries.length / Math.max(1, Math.floor(width / Math.max(...entries)))) * 20 + 10;
     const names = (bars ? plot.series[0].hover.map((text) => text.split(": ")[0]) : plot.series.map((series) => series.name))
       .map((name) => wrapped(name, narrow ? 20 : 60));
-    const lane = (bars ? 26 : 34) + 12 * (Math.max(...names.map((lines) => lines.length)) - 1);
-    const rows = bars || spans ? Math.max(90, lane * lanes) : narrow ? 250 : 320;
+    const lane = (bars ? 26 : 34) + 17 * (Math.max(...names.map((lines) => lines.length)) - 1);
+    const rows = bars || spans ? Math.max(90, lane * lanes) : Math.min(320, Math.max(250, width * 0.37));
     const bottom = 62 + legend;
     const shapes = marks.map((mark) => ({ type: "line", x0: mark.at, x1: mark.at, yref: "paper", y0: 0, y1: 1,
       line: { width: mark.measured ? 1.6 : 1.2, dash: mark.measured ? "solid" : "dot",
@@ -160,7 +164,7 @@ const plumbPicture = (() => {
         line: { width: 1, color: theme.muted } });
     }
     const inLanes = { tickmode: "array", tickvals: bars ? plot.series[0].x : names.map((_, i) => i),
-      ticktext: names.map((lines) => lines.join("<br>")), autorange: "reversed", showgrid: false };
+      ticktext: names.map((lines) => lines.join("<br>")), ...(bars ? { range: [lanes - 0.5, -0.5] } : { autorange: "reversed" }), showgrid: bars && plot.x.log };
     return {
       ...frame(theme, top + rows + bottom), margin: { l: narrow ? 48 : 70, r: narrow ? 12 : 24, t: top, b: bottom },
       xaxis: axis(plot.x, theme, Math.max(3, Math.floor(inner / 70))),

@@ -5,6 +5,9 @@ use crate::report::document::{Plot, Point, Series, Shape};
 use record::key::CaseId;
 use record::view::Cases;
 
+/// The greatest value over the least from which on they are no lengths but places.
+const APART: f64 = 30.0;
+
 /// A picture for each of the chosen values that has two cases.
 pub(super) fn plots(shown: &[Shown<'_>], metric: &str, cases: &Cases) -> Vec<Plot> {
     let pictures = pictures(spots(shown, metric, cases), &cases.each);
@@ -57,9 +60,16 @@ pub(super) fn plots(shown: &[Shown<'_>], metric: &str, cases: &Cases) -> Vec<Plo
         };
         let mut y = axis("", None, false);
         y.names.clone_from(&labels);
+        // Lengths of which one hides all others say nothing: then places along a logarithmic axis.
+        let lengths = || spots.iter().map(|spot| spot.value);
+        let (low, high) = (
+            lengths().fold(f64::INFINITY, f64::min),
+            lengths().fold(0.0, f64::max),
+        );
+        let is_log = low > 0.0 && high > APART * low;
         Some(Plot {
             title: title(shown, &metric.replace('_', " "), &of),
-            x: axis(metric, Some(unit), false),
+            x: axis(metric, Some(unit), is_log),
             y,
             series: shown.iter().enumerate().filter_map(of_run).collect(),
             markers: Vec::new(),

@@ -55,6 +55,8 @@ struct Picture<'view, 'run> {
 
 /// A line's figures by their places.
 struct Line<'run> {
+    /// What legends call it.
+    name: String,
     case: CaseId,
     of: usize,
     spots: Vec<(f64, Spot<'run>)>,
@@ -70,19 +72,22 @@ impl Picture<'_, '_> {
             return None;
         }
         let mut lines = self.lines(&spots, &places, of);
+        // Named beside those that are left out, so that a line that stays says which it is.
+        let keys: Vec<(&CaseId, usize)> = lines.iter().map(|line| (&line.case, line.of)).collect();
+        let names = names(self.shown, &keys, &metric.name);
+        for (line, name) in lines.iter_mut().zip(names) {
+            line.name = name;
+        }
         let left_out = leave_out_single_points(&mut lines);
         let shape = match is_ordered(&x.names) {
             true => Shape::Line,
             false => Shape::Dots,
         };
-        let keys: Vec<(&CaseId, usize)> = lines.iter().map(|line| (&line.case, line.of)).collect();
         let is_drawn = |line: &&Line<'_>| line.of == 0 && line.spots.len() > 1;
         let drawn = lines.iter().filter(is_drawn).count();
         let mut series = Vec::new();
-        for (name, line) in names(self.shown, &keys, &metric.name)
-            .into_iter()
-            .zip(&lines)
-        {
+        for line in &lines {
+            let name = line.name.clone();
             let band: Vec<Point> = line
                 .spots
                 .iter()
@@ -102,14 +107,15 @@ impl Picture<'_, '_> {
                 points: line.spots.iter().map(|spot| self.point(spot)).collect(),
             });
         }
-        let mut what = format!("{} over {}", metric.name, x.label).replace('_', " ");
+        let what = format!("{} over {}", metric.name, x.label).replace('_', " ");
+        let mut title = title(self.shown, &what, &told(of, cases, &spots));
         if left_out > 0 {
-            what.push_str(&format!(
+            title.push_str(&format!(
                 " ({left_out} more of one value each in the table)"
             ));
         }
         Some(Plot {
-            title: title(self.shown, &what, &told(of, cases, &spots)),
+            title,
             markers: self.markers(x.unit),
             // A share may be zero.
             y: axis(
@@ -187,6 +193,7 @@ impl Picture<'_, '_> {
             {
                 Some(line) => line.spots.push((*x, *spot)),
                 None => lines.push(Line {
+                    name: String::new(),
                     case,
                     of: spot.of,
                     spots: vec![(*x, *spot)],
@@ -353,4 +360,22 @@ fn predicted(figure: &Figure, x: f64) -> Option<Point> {
         ends: Some((range.low, range.high)),
         hover: String::new(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_ordered;
+
+    #[test]
+    fn a_line_joins_what_has_an_order() {
+        let is_ordered = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            is_ordered(&names)
+        };
+        assert!(is_ordered(&[]), "an axis of quantities");
+        assert!(is_ordered(&["1", "2", "all"]));
+        assert!(is_ordered(&["4 KiB", "1 MiB"]));
+        assert!(!is_ordered(&["25", "125", "bisect1", "bisect2"]));
+        assert!(!is_ordered(&["pipe", "futex", "yield"]));
+    }
 }

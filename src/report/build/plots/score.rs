@@ -71,3 +71,17 @@ fn amid(families: &[&str]) -> Vec<String> {
     }
     names
 }
+
+#[cfg(test)]
+mod tests {
+    use super::amid;
+
+    #[test]
+    fn a_family_is_named_once_where_it_is() {
+        assert_eq!(
+            amid(&["cpu", "cpu", "cpu", "os", "cpu"]),
+            ["", "cpu", "", "os", "cpu"]
+        );
+        assert!(amid(&[]).is_empty());
+    }
+}

@@ -97,11 +97,19 @@ fn column_axis(name: &str) -> Axis {
         return axis(name, Some(Unit::Ratio), false);
     }
     match (found, name.strip_suffix("_s")) {
-        // A core's hertz are its frequency.
-        (Some((label, Unit::Hz)), _) => axis(&format!("{label} frequency"), Some(Unit::Hz), false),
-        (Some((label, unit)), _) => axis(label, Some(unit), false),
+        (Some((label, unit)), _) => axis(&of_unit(label, unit), Some(unit), false),
         (None, Some(label)) => axis(&format!("{label} (s)"), None, false),
         (None, None) => axis(name, None, false),
+    }
+}
+
+/// A column's name where its unit tells more than its name: a core's hertz, rates of two kinds.
+fn of_unit(label: &str, unit: Unit) -> String {
+    match unit {
+        Unit::Hz => format!("{label} frequency"),
+        Unit::FlopPerS => format!("flop {label}"),
+        Unit::OpPerS => format!("operation {label}"),
+        _ => label.to_owned(),
     }
 }
 
