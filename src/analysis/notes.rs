@@ -71,11 +71,10 @@ fn disturbed(stats: &Stats, unit: Unit) -> Option<String> {
         return None;
     }
     if !stats.used_disturbed {
+        // The median of all stands among the statistics.
         return Some(format!(
-            "{} of {} rounds were disturbed and left out; the median of all is {}",
-            stats.disturbed,
-            stats.rounds,
-            render(stats.median_all, unit)
+            "{} of {} rounds were disturbed and left out",
+            stats.disturbed, stats.rounds
         ));
     }
     let quiet = match stats.median_undisturbed {

@@ -252,6 +252,19 @@ fn parameters_are_documented_used_and_their_defaults_are_in_range() {
                 );
             }
             // The one that the contract itself declares is used by its constant.
+            // Names are labels in OpenMetrics, where every sample has one of these.
+            let mut letters = param.name.bytes();
+            let is_label = letters
+                .next()
+                .is_some_and(|first| first.is_ascii_lowercase())
+                && letters
+                    .all(|letter| letter.is_ascii_lowercase() || b"_0123456789".contains(&letter));
+            assert!(
+                is_label && !["machine", "le", "quantile", "instance", "job"].contains(&param.name),
+                "{}.{} cannot be a label",
+                card.id,
+                param.name
+            );
             let used = match param.name {
                 FAR => "FAR".to_owned(),
                 name => format!("\"{name}\""),

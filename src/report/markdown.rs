@@ -11,6 +11,7 @@ mod fit;
 #[cfg(test)]
 pub(super) mod tests;
 
+use super::build::METHOD;
 use escape::{escaped, html, manual, paragraph};
 use fit::{Part, Shown, Weight};
 
@@ -77,6 +78,8 @@ fn parts(section: &Section) -> Vec<Part> {
                 title = Some(text);
                 continue;
             }
+            // The same in every run, as the manual is.
+            Block::Paragraph(text) if text.starts_with(METHOD) => (Weight::Manual, None),
             Block::Paragraph(_) => (Weight::Words, None),
             Block::Notes(_) if title.is_some_and(|title| title != "Discussion") => {
                 (Weight::Reasons, Some(title.unwrap_or_default()))
@@ -121,6 +124,7 @@ fn length(block: &Block) -> usize {
 /// What a block is called where it is left out.
 fn what(block: &Block) -> &'static str {
     match block {
+        Block::Paragraph(text) if text.starts_with(METHOD) => "the manual",
         Block::Paragraph(_) | Block::Subheading(_) => "text",
         Block::KeyValues(_) => "facts",
         Block::Table(_) => "tables",

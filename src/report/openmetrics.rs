@@ -11,9 +11,10 @@ use crate::analysis::figures;
 use crate::analysis::findings::{Severity, findings};
 use crate::analysis::score::{Score, score};
 use record::event::{End, Ending, PredictionKind};
+use record::plain::{line, lines};
 use record::run::Run;
 use record::unit::Unit;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[cfg(test)]
 pub(super) mod tests;
@@ -33,6 +34,9 @@ pub(crate) fn render(run: &Run) -> String {
     families.text()
 }
 
+/// The label that every sample has.
+const MACHINE: &str = "machine";
+
 /// Families by name, so that the samples of each stand together.
 struct Families {
     machine: String,
@@ -43,12 +47,14 @@ struct Family {
     unit: &'static str,
     help: String,
     lines: String,
+    /// Labels of the samples so far: the formats know each series once.
+    series: BTreeSet<String>,
 }
 
 impl Families {
     fn of(machine: &str) -> Families {
         Families {
-            machine: label("machine", machine),
+            machine: label(MACHINE, machine),
             by_name: BTreeMap::new(),
         }
     }
@@ -66,13 +72,18 @@ impl Families {
         let labels: Vec<&str> = std::iter::once(self.machine.as_str())
             .chain(labels.iter().map(String::as_str))
             .collect();
-        let line = format!("{name}{{{}}} {}\n", labels.join(","), number(value));
+        let labels = labels.join(",");
+        let line = format!("{name}{{{labels}}} {}\n", number(value));
         let family = self.by_name.entry(name).or_insert_with(|| Family {
             unit,
             help: help_text(help),
             lines: String::new(),
+            series: BTreeSet::new(),
         });
-        family.lines.push_str(&line);
+        // Cases of a record may differ in what no label shows.
+        if family.series.insert(labels) {
+            family.lines.push_str(&line);
+        }
     }
 
     fn text(self) -> String {
@@ -223,7 +234,7 @@ fn add_figure(families: &mut Families, figure: &Figure) {
         .case
         .0
         .iter()
-        .map(|(name, value)| label(&identifier(name), &value.to_string()))
+        .map(|(name, value)| label(&parameter(name), &value.to_string()))
         .collect();
     let (low, high) = figure.ci.unzip();
     let ends = [
@@ -282,9 +293,18 @@ fn identifier(name: &str) -> String {
         .collect()
 }
 
-/// `name="text"`.
+/// The label of a case's parameter: an identifier that is no other label's.
+fn parameter(name: &str) -> String {
+    let name = identifier(name);
+    match name == MACHINE || name.starts_with(|letter: char| !letter.is_ascii_alphabetic()) {
+        true => format!("case_{name}"),
+        false => name,
+    }
+}
+
+/// `name="text"`, with nothing that steers a terminal.
 fn label(name: &str, text: &str) -> String {
-    let text = text
+    let text = lines(text)
         .replace('\\', "\\\\")
         .replace('"', "\\\"")
         .replace('\n', "\\n");
@@ -293,7 +313,5 @@ fn label(name: &str, text: &str) -> String {
 
 /// A line of help that both formats read alike.
 fn help_text(text: &str) -> String {
-    text.replace('\\', "\\\\")
-        .replace('"', "'")
-        .replace('\n', " ")
+    line(text).replace('\\', "\\\\").replace('"', "'")
 }

@@ -22,6 +22,9 @@ const MOST_LINES: usize = 4;
 /// Notes of an experiment where room is short.
 const MOST_NOTES: usize = 4;
 
+/// How the paragraph begins that tells an experiment's method in brief.
+pub(crate) const METHOD: &str = "Method in brief: ";
+
 /// Letters that a method in brief has at most, if its first sentence has no more.
 const BRIEF: usize = 320;
 
@@ -33,7 +36,7 @@ pub(crate) fn section(run: &Run, planned: &PlannedExperiment, figures: &[&Figure
         add(Audience::Page, Block::Paragraph(question));
     }
     if let Some(method) = under(&planned.manual, "Method") {
-        let brief = format!("Method in brief: {}", first_sentences(&method));
+        let brief = format!("{METHOD}{}", first_sentences(&method));
         add(Audience::Page, Block::Paragraph(brief));
     }
     if !planned.manual.is_empty() {
@@ -289,12 +292,12 @@ pub(super) fn table(planned: &PlannedExperiment, figures: &[&Figure], what: &str
         (false, Some(metric)) => format!("{what}: {}", metric.name.replace('_', " ")),
         _ => what.to_owned(),
     };
+    let caption = match fixed.is_empty() {
+        true => caption,
+        false => format!("{caption}; {}", fixed.join(", ")),
+    };
     Table {
-        caption: if fixed.is_empty() {
-            caption
-        } else {
-            format!("{caption}; {}", fixed.join(", "))
-        },
+        caption: format!("{caption}{}", values::told_of_marks(figures)),
         columns,
         rows: rows.collect(),
     }
@@ -332,9 +335,9 @@ fn quantities(figure: &Figure) -> Vec<Cell> {
         _ => Cell::toned("-", Tone::Muted),
     };
     let shown = values::of_figure(figure);
-    let interval = match &shown {
-        Some(shown) if !shown.interval.is_empty() => Cell::plain(shown.interval.clone()),
-        _ => Cell::toned("-", Tone::Muted),
+    let interval = match values::interval(figure) {
+        Some(interval) => Cell::plain(interval),
+        None => Cell::toned("-", Tone::Muted),
     };
     let cycles = match values::of_cycles(figure) {
         Some(cycles) => Cell::plain(cycles),

@@ -58,13 +58,22 @@ pub(crate) fn section(run: &Run) -> Section {
 
 /// What can be said of a machine in a line each.
 fn facts_of(facts: &Facts, clocks: &Calibration) -> Vec<(String, String)> {
+    // Records from before these were read do not say either why they are absent.
+    let is_older = facts.0.pointer("/devices/unread").is_none() && clocks.source != PUBLISHED;
+    let or_not_recorded = |text: Option<String>| {
+        let told = text.filter(|text| !text.is_empty());
+        told.or_else(|| is_older.then(|| "not recorded".to_owned()))
+    };
     let pairs = [
         ("processor", processor(facts)),
         ("processor details", details(facts)),
         ("clock", clock(clocks)),
         ("memory", memory(facts)),
-        ("memory modules", parts::modules(facts)),
-        ("I/O bus", parts::bus(facts)),
+        (
+            "memory modules and channels",
+            or_not_recorded(parts::modules(facts)),
+        ),
+        ("I/O bus", or_not_recorded(parts::bus(facts))),
         ("system", system(facts)),
         ("machine", virtualisation(facts)),
     ];

@@ -19,7 +19,6 @@ pub(crate) fn section(run: &Run) -> Section {
                 (Audience::Page, Block::KeyValues(calibration(run))),
                 (Audience::Page, Block::Subheading("The run".to_owned())),
                 (Audience::Page, Block::KeyValues(the_run(run))),
-                (Audience::Page, Block::KeyValues(disturbance(&health(run)))),
             ],
         },
     }
@@ -53,7 +52,9 @@ const HOW: &str = "Each round of a series is a fresh process on a pinned CPU, wi
     quartets, so that the cost of loop and clock cancels; single events are read as they are and \
     marked where the clock's own grain shows. A figure is the median of round values; its \
     interval is the exact order-statistic interval of that median over rounds (none below six \
-    rounds), never over samples inside a round. Rounds count as disturbed by counters alone \
+    rounds), never over samples inside a round. Two kinds of intervals are others, and marked: of \
+    what runs once, over blocks of its time (†), which say nothing of a second run; of figures \
+    derived from several cases, by resampling their rounds (‡). Rounds count as disturbed by counters alone \
     (steal, throttling, migrations, major faults, involuntary switches, others on the CPU, \
     a moved core clock), \
     never by their value. Cycles are core clock cycles, measured beside each case, not ticks of \
@@ -80,9 +81,12 @@ fn calibration(run: &Run) -> Vec<(String, String)> {
                 clocks.windows_hz.len()
             ),
         ),
-        pair("resolution", render(clocks.resolution_ns, Unit::Ns)),
         pair(
-            "cost of a start and end pair",
+            "smallest step seen of the counter",
+            render(clocks.resolution_ns, Unit::Ns),
+        ),
+        pair(
+            "least time from start to end of an empty window",
             render(clocks.pair_cost_ns, Unit::Ns),
         ),
         pair(
@@ -96,15 +100,22 @@ fn calibration(run: &Run) -> Vec<(String, String)> {
         ),
     ];
     if let Some(drift) = run.footer.as_ref().and_then(|footer| footer.counter_drift) {
-        pairs.push(pair(
-            "counter drift over the run",
-            format!("{} ppm", digits(drift * 1e6)),
-        ));
+        let text = drift_of(drift, clocks.counter_error);
+        pairs.push(pair("counter drift over the run", text));
     }
     pairs.extend(clocks.notes.iter().map(|note| pair("note", note.clone())));
     pairs
 }
 
+/// A drift as far as the two calibrations that it rests on can tell.
+fn drift_of(drift: f64, error: f64) -> String {
+    match drift.abs() > error {
+        true => format!("{} ppm", digits(drift * 1e6)),
+        false => format!("less than the calibration's ± {} ppm", digits(error * 1e6)),
+    }
+}
+
+/// What was asked for, what it took, and how quiet the machine was.
 fn the_run(run: &Run) -> Vec<(String, String)> {
     let header = &run.header;
     let options = &header.options;
@@ -142,6 +153,7 @@ fn the_run(run: &Run) -> Vec<(String, String)> {
             render(footer.session_peak_bytes as f64, Unit::B),
         ));
     }
+    pairs.extend(disturbance(&health(run)));
     pairs
 }
 
@@ -149,12 +161,21 @@ fn disturbance(health: &Health) -> Vec<(String, String)> {
     let mut pairs = vec![pair(
         "rounds",
         format!(
-            "{} count, {} void, {} disturbed",
-            health.rounds, health.void, health.disturbed
+            "{}, {} of them disturbed; {} more are void",
+            health.rounds, health.disturbed, health.void
         ),
     )];
-    for (reason, count) in &health.reasons {
-        pairs.push(pair("disturbed by", format!("{reason} ({count} rounds)")));
+    let reasons = health.reasons.iter();
+    let reasons: Vec<String> = reasons
+        .map(|(reason, count)| format!("{reason} in {count}"))
+        .collect();
+    match reasons.as_slice() {
+        [] => {}
+        [only] => pairs.push(pair("disturbed by", only)),
+        several => pairs.push(pair(
+            "disturbed by",
+            format!("{}; a round may have several reasons", several.join(", ")),
+        )),
     }
     if let Some(steal) = health.steal {
         pairs.push(pair("steal over all windows", percent(steal)));
@@ -169,4 +190,44 @@ fn disturbance(health: &Health) -> Vec<(String, String)> {
         ));
     }
     pairs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{disturbance, drift_of};
+    use crate::analysis::health::Health;
+
+    #[test]
+    fn a_drift_is_not_told_below_its_uncertainty() {
+        assert_eq!(
+            drift_of(-1.54e-9, 2e-8),
+            "less than the calibration's ± 0.020 ppm"
+        );
+        assert_eq!(drift_of(-71e-6, 2e-6), "-71 ppm");
+    }
+
+    #[test]
+    fn reasons_stand_in_one_line() {
+        let health = Health {
+            rounds: 622,
+            void: 1,
+            disturbed: 109,
+            reasons: vec![
+                ("core clock change".to_owned(), 61),
+                ("steal".to_owned(), 52),
+            ],
+            ..Health::default()
+        };
+        let texts: Vec<String> = disturbance(&health)
+            .into_iter()
+            .map(|pair| pair.1)
+            .collect();
+        assert_eq!(
+            texts,
+            [
+                "622, 109 of them disturbed; 1 more are void",
+                "core clock change in 61, steal in 52; a round may have several reasons"
+            ]
+        );
+    }
 }

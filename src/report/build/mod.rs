@@ -14,6 +14,8 @@ mod remarks;
 mod spans;
 pub(crate) mod trend;
 
+pub(crate) use experiment::METHOD;
+
 use super::document::Document;
 use super::values::percent;
 use crate::analysis::figure::Figure;
@@ -38,7 +40,7 @@ pub(crate) fn build(run: &Run) -> Document {
         sections.push(experiment::section(run, planned, &own));
     }
     sections.extend([
-        overview::all_figures(&figures),
+        overview::all_figures(run, &figures),
         overview::score_section(run, &figures),
         overview::findings(&findings),
         machine::environment(run),

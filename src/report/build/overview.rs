@@ -29,24 +29,33 @@ const BEFORE: &str = "machine and its state";
 const EARLIER: &str = "earlier figures";
 
 /// Operation, estimate and measurement of every figure that has a metric.
-pub(crate) fn all_figures(figures: &[Figure]) -> Section {
-    let rows: Vec<Row> = figures
+pub(crate) fn all_figures(run: &Run, figures: &[Figure]) -> Section {
+    let figures: Vec<&Figure> = figures
         .iter()
         .filter(|figure| figure.metric.is_some())
-        .map(|figure| Row::of(cells(figure)))
         .collect();
+    let core_hz = run.header.calibration.core_hz;
+    let caption = format!(
+        "Every figure of the run, as estimated before and as measured; an estimated time in cycles is at \
+         the clock measured beside the case, else (~) at the calibrated one{}",
+        values::told_of_marks(&figures)
+    );
     let table = Table {
-        caption: "Every figure of the run, as estimated before and as measured".to_owned(),
+        caption,
         columns: vec![
             Column::text("operation"),
-            Column::number("estimated cycles"),
+            Column::number("estimate in cycles"),
             Column::number("estimated"),
             Column::number("measured cycles"),
             Column::number("measured"),
             Column::number("interval"),
+            Column::number("measured / estimated"),
             Column::text("verdict"),
         ],
-        rows,
+        rows: figures
+            .iter()
+            .map(|figure| Row::of(cells(figure, core_hz)))
+            .collect(),
     };
     Section {
         id: "figures".to_owned(),
@@ -55,40 +64,41 @@ pub(crate) fn all_figures(figures: &[Figure]) -> Section {
     }
 }
 
-fn cells(figure: &Figure) -> Vec<Cell> {
+fn cells(figure: &Figure, core_hz: f64) -> Vec<Cell> {
     let absent = || Cell::toned("-", Tone::Muted);
     let likely = figure
         .shown_prediction()
         .and_then(|judged| judged.prediction.range)
         .map(|range| range.likely);
-    // The clock at which the figure was measured turns the estimate into cycles too.
-    let cycles_per_unit = figure
-        .cycles
+    let ratio = likely
         .zip(figure.value)
-        .map(|(cycles, value)| cycles / value);
-    let estimated_cycles = likely
-        .zip(cycles_per_unit)
-        .map(|(likely, per_unit)| likely * per_unit);
+        .map(|(likely, value)| value / likely);
     let unit = figure.metric.as_ref().map(|metric| metric.unit);
     let shown = values::of_figure(figure);
     let text = |text: Option<String>| text.map_or_else(absent, Cell::plain);
     vec![
         Cell::plain(figure.label()),
-        text(
-            estimated_cycles
-                .filter(|cycles| cycles.is_finite())
-                .map(values::cycles),
-        ),
+        text(likely.and_then(|likely| estimated_cycles(figure, likely, core_hz))),
         text(likely.zip(unit).map(|(likely, unit)| render(likely, unit))),
         text(values::of_cycles(figure)),
-        text(shown.as_ref().map(|shown| shown.value.clone())),
-        text(
-            shown
-                .map(|shown| shown.interval)
-                .filter(|interval| !interval.is_empty()),
-        ),
+        text(shown.map(|shown| shown.value)),
+        text(values::interval(figure)),
+        text(ratio.filter(|ratio| ratio.is_finite()).map(digits)),
         verdict(figure),
     ]
+}
+
+/// A likely time in cycles: at the clock at which the figure was measured, else, marked, at the
+/// calibrated one. Reports of others state neither.
+fn estimated_cycles(figure: &Figure, likely: f64, core_hz: f64) -> Option<String> {
+    let measured = figure.cycles.zip(figure.value);
+    let per_unit = measured.map(|(cycles, value)| cycles / value);
+    if let Some(per_unit) = per_unit.filter(|per_unit| per_unit.is_finite()) {
+        return Some(values::cycles(likely * per_unit));
+    }
+    let is_time = figure.metric.as_ref()?.unit.is_time();
+    let is_calibrated = core_hz.is_finite() && core_hz > 0.0;
+    (is_time && is_calibrated).then(|| format!("~{}", values::cycles(likely * core_hz * 1e-9)))
 }
 
 /// What to look at.

@@ -1,26 +1,62 @@
 //! Text that must stay text, whatever is in it.
 
+/// What a reader does not see and that keeps GitHub from reading on.
+const BREAK: &str = "<!-- -->";
+
 /// Text in one line that Markdown reads as text: no markup, no HTML, no entity, no formula; and that
-/// GitHub reads as text: `@` calls nobody, `#1` is no issue.
+/// GitHub reads as text: `@` calls nobody, `#1` is no issue, an address no link, `:name:` no picture.
 pub(super) fn escaped(text: &str) -> String {
+    let text = text.trim();
     let mut escaped = String::with_capacity(text.len());
-    let mut letters = text.trim().chars().peekable();
-    while let Some(letter) = letters.next() {
-        let next = letters.peek().copied();
+    for (at, letter) in text.char_indices() {
+        let after = &text[at + letter.len_utf8()..];
         match letter {
             '|' | '*' | '_' | '<' | '>' | '`' | '[' | ']' | '\\' | '~' | '&' | '$' => {
                 escaped.push('\\');
                 escaped.push(letter);
             }
-            '@' => escaped.push_str("@<!-- -->"),
-            '#' if next.is_some_and(|next| next.is_ascii_digit()) => {
-                escaped.push_str("#<!-- -->");
+            _ if leads_on(letter, after, &text[..at]) => {
+                escaped.push(letter);
+                escaped.push_str(BREAK);
             }
             letter if letter.is_control() => escaped.push(' '),
             letter => escaped.push(letter),
         }
     }
     escaped
+}
+
+/// Whether GitHub would make more of a letter with what follows it.
+fn leads_on(letter: char, after: &str, before: &str) -> bool {
+    match letter {
+        '@' => true,
+        '#' => after.starts_with(|next: char| next.is_ascii_digit()),
+        // An address with its scheme, or one to write to; a picture by name.
+        ':' => {
+            let schemes = ["mailto", "xmpp"];
+            let is_scheme = |scheme: &&str| ends_with(before, scheme);
+            after.starts_with("//") || schemes.iter().any(is_scheme) || is_picture(after)
+        }
+        '.' => ends_with(before, "www"),
+        _ => false,
+    }
+}
+
+fn ends_with(text: &str, end: &str) -> bool {
+    let at = text.len().checked_sub(end.len());
+    let tail = at.and_then(|at| text.get(at..));
+    tail.is_some_and(|tail| tail.eq_ignore_ascii_case(end))
+}
+
+/// Whether a colon that this follows begins a picture's name: `smile:`. Pairs of hexadecimal digits
+/// are parts of an address on a bus.
+fn is_picture(after: &str) -> bool {
+    let Some((name, _)) = after.split_once(':') else {
+        return false;
+    };
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_+-".contains(&byte);
+    let is_pair = name.len() == 2 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    !name.is_empty() && name.bytes().all(is_name) && !is_pair
 }
 
 /// Text that begins a line, where more letters have a meaning.
@@ -38,12 +74,15 @@ pub(super) fn paragraph(text: &str) -> String {
 /// Text inside an element of HTML, where Markdown is not read.
 pub(super) fn html(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for letter in text.chars() {
+    for (at, letter) in text.char_indices() {
         match letter {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
-            '@' => escaped.push_str("@<!-- -->"),
+            _ if leads_on(letter, &text[at + letter.len_utf8()..], &text[..at]) => {
+                escaped.push(letter);
+                escaped.push_str(BREAK);
+            }
             // An empty line would end the element's block.
             letter if letter.is_control() => escaped.push(' '),
             letter => escaped.push(letter),

@@ -56,7 +56,11 @@ struct Chosen {
 }
 
 /// Bytes that a line about what was left out may take.
-const LEFT_OUT_BYTES: usize = 96;
+const LEFT_OUT_BYTES: usize = 64;
+
+/// What the text's head says of all sections: it stands where there is room, and is the same in every
+/// run or of single figures.
+const OF_ALL: &[&str] = &["the manual", "reasons", "remarks"];
 
 /// The text with all parts that fit into `room_bytes`: by weight, within a weight the small ones first,
 /// so that most sections have theirs. Title, summary and headings always stand.
@@ -77,7 +81,7 @@ pub(super) fn write(head: String, sections: Vec<(String, Vec<Part>)>, room_bytes
     room.choose(&mut sections, |part| part.shown != Shown::InFull);
     room.grow(&mut sections);
     let mut text = head;
-    let is_short = sections.iter().any(|section| !left_out(section).is_empty());
+    let is_short = sections.iter().any(|section| !missed(section).is_empty());
     if is_short {
         text.push_str(ABOUT_THE_REST);
     }
@@ -87,8 +91,9 @@ pub(super) fn write(head: String, sections: Vec<(String, Vec<Part>)>, room_bytes
     text
 }
 
-const ABOUT_THE_REST: &str = "\nTo fit a comment, this report leaves out what its sections name at \
-    their ends. The HTML and JSON reports of the run hold everything.\n";
+const ABOUT_THE_REST: &str = "\nTo fit a comment, this report leaves out manuals, methods, reasons and \
+    remarks for which there is no room, and what its sections name at their ends. The HTML and JSON reports of the run hold \
+    everything.\n";
 
 /// Bytes that are left.
 struct Room(usize);
@@ -167,16 +172,24 @@ fn opening(title: &str) -> String {
 
 const CLOSING: &str = "\n</details>\n";
 
+/// What a section says that it lacks.
+fn left_out(section: &Chosen) -> Vec<&'static str> {
+    let mut found = missed(section);
+    found.retain(|what| !OF_ALL.contains(what));
+    found
+}
+
 /// What a section lacks. Short tables are missed only where no full one stands, and full ones where
 /// even the short ones are not there.
-fn left_out(section: &Chosen) -> Vec<&'static str> {
+fn missed(section: &Chosen) -> Vec<&'static str> {
     let mut found = Vec::new();
     let is_full = section
         .parts
         .iter()
         .any(|(part, is_in)| *is_in && part.shown == Shown::InFull);
     for (part, is_in) in &section.parts {
-        let is_missed = !is_in && !(is_full && part.shown == Shown::InShort);
+        let is_stood_for = is_full && part.shown == Shown::InShort;
+        let is_missed = !(*is_in || is_stood_for);
         let what = match part.shown {
             Shown::InFull => "tables in full",
             _ => part.what,

@@ -5,6 +5,7 @@ use crate::analysis::figures;
 use crate::analysis::sample;
 use record::event::{Ending, Event};
 use record::key::CaseId;
+use record::plain::{lines, steers};
 use record::run::Run;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,6 +22,9 @@ pub(in crate::report) struct Family {
 /// samples; every family once; every series once; names and labels of the alphabet; escapes that both
 /// formats know; no time stamps; finite values; `# EOF` at the end and nowhere else.
 pub(in crate::report) fn read(text: &str) -> Result<BTreeMap<String, Family>, String> {
+    if let Some(at) = text.find(|letter| letter != '\n' && steers(letter)) {
+        return Err(format!("a character that steers, after {} bytes", at));
+    }
     let body = text
         .strip_suffix("# EOF\n")
         .ok_or("does not end in # EOF")?;
@@ -62,7 +66,7 @@ pub(in crate::report) fn read(text: &str) -> Result<BTreeMap<String, Family>, St
         let (name, rest) = line.split_once('{').ok_or_else(|| wrong("sample"))?;
         let (labels, rest) = labels(rest).ok_or_else(|| wrong("labels"))?;
         let value = rest.strip_prefix(' ').ok_or_else(|| wrong("space"))?;
-        let value: f64 = value.parse().map_err(|_| wrong("value"))?;
+        let value: f64 = number(value).ok_or_else(|| wrong("value"))?;
         let family = families.get_mut(name).filter(|_| name == current);
         let family = family.ok_or_else(|| wrong("not with its family"))?;
         if !value.is_finite() || family.help.is_empty() {
@@ -74,6 +78,17 @@ pub(in crate::report) fn read(text: &str) -> Result<BTreeMap<String, Family>, St
         family.samples.push((labels, value));
     }
     Ok(families)
+}
+
+/// A number by the grammar that both formats share, without the names of what is none.
+fn number(text: &str) -> Option<f64> {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let unsigned = |text: &'_ str| text.strip_prefix('-').unwrap_or(text).to_owned();
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
+    let mantissa = unsigned(mantissa);
+    let (whole, part) = mantissa.split_once('.').unwrap_or((&mantissa, "0"));
+    let is_number = digits(whole) && digits(part) && digits(&unsigned(exponent));
+    text.parse().ok().filter(|_| is_number)
 }
 
 fn is_name(name: &str) -> bool {
@@ -128,6 +143,12 @@ fn the_reader_refuses_what_is_wrong() {
     for (from, to) in [
         ("# EOF\n", ""),
         (" 1e-9", " NaN"),
+        (" 1e-9", " inf"),
+        (" 1e-9", " 1e400"),
+        (" 1e-9", " +1"),
+        (" 1e-9", " 1."),
+        ("b=\"1\"", "b=\"\u{1b}[2J\""),
+        ("b=\"1\"", "b=\"\u{202e}\""),
         (" 1e-9", " 1e-9 1234"),
         ("gauge", "info"),
         (" seconds\n", " bytes\n"),
@@ -205,7 +226,7 @@ fn odd_runs_are_read_too() {
     assert_eq!(killed["plumb_run_complete"].samples[0].1, 0.0);
     assert!(!killed.contains_key("plumb_run_end_timestamp_seconds"));
     // Texts from outside, parameters that are no labels, a value that is no number.
-    let hostile = "a\"b\\c\nd{e}";
+    let hostile = "a\"b\\c\nd{e}\u{1b}]0;x\u{7}\u{202e}";
     let mut header = sample::header();
     header.run = hostile.to_owned();
     header.environment.insert("kernel".into(), hostile.into());
@@ -231,10 +252,37 @@ fn odd_runs_are_read_too() {
         run.push(event);
     }
     let families = read(&render(&run)).unwrap();
+    let hostile = lines(hostile);
     assert_eq!(families["plumb_info"].samples[0].0["kernel"], hostile);
     assert_eq!(families["plumb_info"].samples[0].0["processor"], hostile);
     assert!(!families.contains_key("plumb_memory_latency_level_size_bytes"));
     assert!(!families.contains_key("plumb_memory_latency_level_latency_high_seconds"));
     let low = &families["plumb_memory_latency_level_latency_low_seconds"];
     assert_eq!(low.samples[0].0["le_vel_of"], hostile);
+}
+
+#[test]
+fn parameters_of_any_record_are_labels_of_their_own() {
+    let mut run = Run::new(sample::header());
+    for mut event in sample::events() {
+        if let Event::Plan(plan) = &mut event {
+            let derived = plan.experiments.iter_mut();
+            for planned in derived.filter(|planned| !planned.derived.is_empty()) {
+                let case = |text: &str| CaseId::new().with("machine", text).with("2nd", 1_u64);
+                planned.derived = vec![case("a\u{1b}"), case("a\u{7}")];
+            }
+        }
+        if let Event::Derived(derived) = &mut event {
+            let of = |text: &str| CaseId::new().with("machine", text).with("2nd", 1_u64);
+            derived.case = of("a\u{1b}");
+            run.push(Event::Derived(derived.clone()));
+            derived.case = of("a\u{7}");
+        }
+        run.push(event);
+    }
+    let families = read(&render(&run)).unwrap();
+    let samples = &families["plumb_memory_latency_level_latency_seconds"].samples;
+    assert_eq!(samples.len(), 1, "{samples:?}");
+    assert_eq!(samples[0].0["case_machine"], "a ");
+    assert_eq!(samples[0].0["case_2nd"], "1");
 }

@@ -6,7 +6,9 @@ use crate::analysis::sample;
 use crate::host::{Host, Root};
 use crate::report::document::Document;
 use record::event::{Absence, Derived, Ending, Event, Outcome, PeerHeader, RoundStatus};
+use record::plain::steers;
 use record::run::Run;
+use serde_json::Value;
 
 fn run_of(change: impl Fn(&mut Event) -> bool) -> Run {
     let mut run = Run::new(sample::header());
@@ -125,7 +127,7 @@ fn json_of_odd_runs_meets_its_schema() {
     let schema = json::schema();
     let validator = jsonschema::validator_for(&schema).unwrap();
     for (name, run, least) in odd() {
-        let value: serde_json::Value = serde_json::from_str(&json::render(&run)).unwrap();
+        let value: Value = serde_json::from_str(&json::render(&run)).unwrap();
         let errors: Vec<String> = validator
             .iter_errors(&value)
             .map(|error| format!("{}: {error}", error.instance_path()))
@@ -209,7 +211,7 @@ fn recorded_machines_are_described_with_what_is_not_readable() {
     has(
         &machine("epyc-7763-2s"),
         &[
-            "**memory modules**: 16 channels (by EDAC)",
+            "**memory modules and channels**: 16 channels (by EDAC)",
             "**I/O bus**: PCI with 2 devices, fastest link PCIe 16 GT/s x16",
             "| Ethernet | 15b3:1017 | mlx5\\_core | PCIe 16 GT/s x16 | PCIe 16 GT/s x16 | 0 | 1 |",
             "GDC5602Q |",
@@ -241,5 +243,112 @@ fn recorded_machines_are_described_with_what_is_not_readable() {
     has(
         &machine("graviton3"),
         &["- **devices on the I/O bus**: this machine shows no PCI bus"],
+    );
+}
+
+#[test]
+fn an_older_record_says_that_it_lacks_parts() {
+    let run = sample::run();
+    assert!(run.header.host.pointer("/devices/unread").is_none());
+    let text = markdown::whole(&build(&run));
+    for part in [
+        "- **memory modules and channels**: not recorded\n",
+        "- **I/O bus**: not recorded\n",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+/// A record whose every text tries to steer what shows it.
+fn hostile() -> Run {
+    const STEERS: &str =
+        "\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}31m\u{202e}\u{2066}\u{2061}\r\n\u{2028}z";
+    const TEXTS: [&str; 15] = [
+        "run",
+        "model_name",
+        "kernel",
+        "distribution",
+        "source",
+        "note",
+        "reason",
+        "needed",
+        "title",
+        "manual",
+        "because",
+        "rule",
+        "text",
+        "Void",
+        "Failed",
+    ];
+    fn changed(name: &str, value: Value) -> Value {
+        match value {
+            Value::String(text) if TEXTS.contains(&name) => {
+                Value::String(format!("{text}{STEERS}"))
+            }
+            Value::Array(all) => {
+                let name = if name == "notes" { "note" } else { name };
+                all.into_iter().map(|one| changed(name, one)).collect()
+            }
+            Value::Object(all) => {
+                let is_text = name == "environment";
+                let all = all.into_iter().map(|(name, value)| {
+                    let key = if is_text { "text" } else { &name };
+                    let value = changed(key, value);
+                    (name, value)
+                });
+                Value::Object(all.collect())
+            }
+            other => other,
+        }
+    }
+    let header = serde_json::to_value(sample::header()).unwrap();
+    let mut run = Run::new(serde_json::from_value(changed("", header)).unwrap());
+    for mut event in sample::events() {
+        if let Event::Samples(samples) = &mut event {
+            samples.notes.push(format!("noted{STEERS}"));
+        }
+        let event = serde_json::to_value(event).unwrap();
+        run.push(serde_json::from_value(changed("", event)).unwrap());
+    }
+    run
+}
+
+#[test]
+fn no_text_of_a_record_steers_who_shows_it() {
+    let run = hostile();
+    let mut document = build(&run);
+    let grid = crate::report::document::Grid {
+        title: "t\u{1b}".to_owned(),
+        rows: ("r\u{7}".to_owned(), vec!["a\u{9b}".to_owned()]),
+        columns: ("c\u{7}".to_owned(), vec!["b\u{202e}".to_owned()]),
+        label: "l\u{1b}".to_owned(),
+        unit: record::unit::Unit::Ns,
+        cells: vec![vec![Some(1.0)]],
+    };
+    let everyone = crate::report::document::Audience::Everyone;
+    let block = crate::report::document::Block::Grid(grid);
+    document.sections[0].blocks.push((everyone, block));
+    let page = html::render(&document);
+    let formats = [
+        ("terminal", terminal::render(&document, PLAIN)),
+        ("page", page.clone()),
+        ("pictures", html::pictures(&page)),
+        ("markdown", markdown::whole(&document)),
+        ("csv", csv::render(&run)),
+        ("json", json::render(&run)),
+        ("openmetrics", openmetrics::render(&run)),
+    ];
+    for (name, text) in formats {
+        let found = text.find(|letter| letter != '\n' && steers(letter));
+        let around = found.map(|at| text[at.saturating_sub(60)..].chars().take(90));
+        let around = around.map(|letters| letters.collect::<String>());
+        assert_eq!(around, None, "{name}");
+        assert!(name == "pictures" || text.contains("owned"), "{name}");
+    }
+    let flat: Value = serde_json::from_str(&json::render(&run)).unwrap();
+    let model = flat["host"]["cpu"]["model_name"].as_str().unwrap();
+    assert!(
+        model.contains("\u{1b}]0;owned\u{7}"),
+        "JSON keeps what was recorded"
     );
 }
