@@ -52,7 +52,7 @@ fn a_ladder_tells_its_ends_its_steps_and_its_verdicts() {
     assert!(told[0].contains(" times as much."), "{told:#?}");
     assert!(
         told[1].starts_with(
-            "The ladder has steps at 32 KiB (L1), 512 KiB (L2) and 16 MiB (L3); the machine states "
+            "The ladder has steps at 32.0 KiB (L1), 512 KiB (L2) and 16.0 MiB (L3); the machine states "
         ),
         "{told:#?}"
     );
