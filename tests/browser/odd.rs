@@ -117,8 +117,9 @@ fn matrices_of_200_cpus() {
 }
 
 #[test]
-fn every_pair_of_200_cpus() {
-    let cpus = 200;
+fn every_pair_of_100_cpus() {
+    // Enough to tell: what searches all for each takes minutes.
+    let cpus = 100;
     let pairs: Vec<(usize, usize)> = (0..cpus)
         .flat_map(|from| (0..cpus).map(move |to| (from, to)))
         .filter(|(from, to)| from != to)
@@ -133,10 +134,10 @@ fn every_pair_of_200_cpus() {
          .querySelector('.js-plotly-plot').data.find((trace) => trace.type === 'heatmap'); \
          const cells = data.z.flatMap((row) => [...row]).filter((value) => typeof value === 'number'); \
          const said = data.hovertext.map((row) => [...row]); \
-         return [cells.length, [said[10][11], said[199][0]]]; })()",
+         return [cells.length, [said[10][11], said[99][0]]]; })()",
     );
     assert_eq!(said.0, pairs.len());
-    for (said, expected) in said.1.iter().zip(["1.041 µs", "1.597 µs"]) {
+    for (said, expected) in said.1.iter().zip(["1.041 µs", "1.297 µs"]) {
         assert!(
             said.as_ref().is_some_and(|said| said.ends_with(expected)),
             "{said:?}"

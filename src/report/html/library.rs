@@ -6,6 +6,9 @@
 //! `var NAME=WRAP((exports,module)=>{…});`, each run when its name is first called, the last of which
 //! registers kinds of traces. Kept are the modules that can be called from there once only the kinds
 //! in [`TRACES`] are registered. A bundle of another make is kept whole.
+//!
+//! Whether what remains draws is tested in a browser alone (`tests/browser`), which a plain `cargo test`
+//! leaves out: after an upgrade of the bundle, `scripts/test` says whether the page works.
 
 use std::collections::{BTreeMap, BTreeSet};
 

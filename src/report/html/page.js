@@ -82,6 +82,8 @@
       modeBarButtonsToRemove: ["sendChartToCloud", "lasso2d", "select2d"] });
     // Its links have no names and are for a pointer only; saving has a button of its own.
     canvas.querySelector(".modebar-container")?.setAttribute("aria-hidden", "true");
+    // What the library measures texts with, far outside the window.
+    document.getElementById("js-plotly-tester")?.setAttribute("aria-hidden", "true");
   };
   const redraw = () => {
     theme = read();
