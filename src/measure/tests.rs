@@ -222,7 +222,7 @@ fn events_keep_their_clock_and_many_are_thinned_beside_their_histogram() {
     assert_eq!(
         few.raw,
         Raw::Event {
-            values: vec![0.333_333_3, 1e9 + 1.0]
+            values: vec![0.333_333_333_3, 1e9 + 1.0]
         }
     );
     assert_eq!(few.quantities["resolution_ns"], 1.0);

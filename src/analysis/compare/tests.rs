@@ -176,9 +176,9 @@ fn a_cpu_that_others_took_is_told() {
         .conditions
         .iter()
         .find(|one| one.name.contains("run delay"));
-    assert_eq!(told.unwrap().new, "40.0 %");
+    assert_eq!(told.unwrap().new, "40 %");
     let reasons = &against.findings()[0].reasons;
-    let expected = "other programs had its CPU (run delay) for 0 → 40.0 % of the time";
+    let expected = "other programs had its CPU (run delay) for 0 → 40 % of the time";
     assert!(reasons.iter().any(|one| one == expected), "{reasons:?}");
     // A run that does not record it says nothing of it.
     let runs = [measured(&base), measured(&new)];
