@@ -2,10 +2,6 @@
 //! DevTools protocol. Records are real (a rehearsal of everything on this host) or made from a real one by
 //! changing its lines.
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-#![expect(
-    clippy::print_stdout,
-    reason = "whether the browser had a network stands with the test"
-)]
 
 mod beside;
 mod chromium;

@@ -257,8 +257,8 @@ fn pointing_at_a_mark_says_its_value_and_interval() {
         let tells = |row: &&Vec<String>| {
             let (intervals, others): (Vec<&String>, Vec<&String>) =
                 row.iter().partition(|cell| cell.starts_with('['));
-            let is_value = |cell: &&&String| cell.contains(' ') && is_said(*cell);
-            intervals.iter().any(|cell| is_said(cell)) && others.iter().any(|cell| is_value(&cell))
+            let is_value = |cell: &&&String| cell.contains(' ') && is_said(cell);
+            intervals.iter().any(is_said) && others.iter().any(|cell| is_value(&cell))
         };
         assert!(
             rows.iter().any(|row| tells(&row)),
