@@ -40,9 +40,9 @@ fn pair(factor: f64) -> Here {
 
 /// Makes all samples of an event say the same.
 fn settle(event: &mut Value, value: f64) {
-    let k = event["raw"]["k"].as_f64().unwrap_or(1.0);
+    let k = event["k"].as_f64().unwrap_or(1.0);
     for (name, per) in [("values", 1.0), ("n", k), ("two_n", 2.0 * k)] {
-        if let Some(Value::Array(values)) = event["raw"].get_mut(name) {
+        if let Some(Value::Array(values)) = event.get_mut(name) {
             values
                 .iter_mut()
                 .for_each(|one| *one = (value * per).into());

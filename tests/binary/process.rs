@@ -137,7 +137,7 @@ fn a_killed_session_leaves_a_readable_record_and_no_stray_child() {
     session.wait().unwrap();
     no_worker_stays(session.id());
     let runs = here.plumb(&["runs"]);
-    assert!(runs.out.contains("1 rounds; killed; resumable"), "{runs:?}");
+    assert!(runs.out.contains("1 round; killed; resumable"), "{runs:?}");
     events(&here.record());
 
     // Its directory stays until the next run begins, which removes that one and nothing else.

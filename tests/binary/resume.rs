@@ -64,7 +64,8 @@ fn a_record_is_readable_wherever_it_was_cut() {
         let about = if whole == 0 {
             "it is empty: the run ended before its header was written".to_owned()
         } else {
-            format!("{rounds} rounds; killed; resumable")
+            let plural = if rounds == 1 { "" } else { "s" };
+            format!("{rounds} round{plural}; killed; resumable")
         };
         let mut lines = runs.out.lines();
         let line = lines.find(|line| line.starts_with(&format!("{} ", name(cut))));
