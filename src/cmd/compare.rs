@@ -181,7 +181,7 @@ fn judge(comparison: &Comparison, rules: &[FailOn]) -> Result<(), Failure> {
             false => Ok(()),
         };
     }
-    let mut failed = false;
+    let (mut failed, mut void) = (false, None);
     for rule in rules {
         let found = rule.of(&comparison.against);
         let told = |text: &str| {
@@ -196,13 +196,14 @@ fn judge(comparison: &Comparison, rules: &[FailOn]) -> Result<(), Failure> {
             continue;
         }
         if found.tested == 0 {
-            return Err(Failure::Usage(format!(
+            void = Some(format!(
                 "--fail-on {}: none of the {} figures that both runs have there was tested, and {} \
                  are not in the new run: the rule cannot be met",
                 rule.text(),
                 found.common,
                 found.missing
-            )));
+            ));
+            continue;
         }
         if found.missing > 0 {
             told(&format!(
@@ -218,10 +219,14 @@ fn judge(comparison: &Comparison, rules: &[FailOn]) -> Result<(), Failure> {
             ));
         }
     }
-    if failed {
-        Err(Failure::Finding)
-    } else {
-        Ok(())
+    match (failed, void) {
+        (true, told) => {
+            told.iter()
+                .for_each(|told| output::diagnose(&format!("plumb: {told}")));
+            Err(Failure::Finding)
+        }
+        (false, Some(told)) => Err(Failure::Usage(told)),
+        (false, None) => Ok(()),
     }
 }
 

@@ -125,7 +125,7 @@ fn figures_that_vanished_do_not_pass() {
     let gone = fs::read_to_string(here.path("new.jsonl")).unwrap();
     let failed = gone.lines().filter(|line| {
         let event: Value = serde_json::from_str(line).unwrap();
-        event["event"] != "samples" || event["case"] != first_case(&gone)
+        event["event"] != "samples" || event["metric"] != first_metric(&gone)
     });
     let failed: String = failed.map(|line| format!("{line}\n")).collect();
     fs::write(here.path("new.jsonl"), failed).unwrap();
@@ -139,12 +139,12 @@ fn figures_that_vanished_do_not_pass() {
     assert!(slower.err.contains("are not in the new one"), "{slower:?}");
 }
 
-/// The case of the first samples of a record.
-fn first_case(record: &str) -> Value {
+/// The metric of the first samples of a record.
+fn first_metric(record: &str) -> Value {
     let mut events = record
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap());
-    events.find(|event| event["event"] == "samples").unwrap()["case"].clone()
+    events.find(|event| event["event"] == "samples").unwrap()["metric"].clone()
 }
 
 #[test]
