@@ -10,6 +10,7 @@ pub mod event;
 pub mod key;
 pub mod metric;
 pub mod plain;
+pub mod plan;
 pub mod quantity;
 pub mod run;
 pub mod shown;

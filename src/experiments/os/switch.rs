@@ -582,8 +582,7 @@ fn measure_first_run(case: &Case, bench: &mut Bench) -> Result<()> {
             None => early += 1,
         }
     }
-    // A child that the kernel lets run first takes the CPU from its parent.
-    bench.planned_switches(early);
+    bench.planned_switches(early); // A child that runs first takes the CPU from its parent.
     ensure!(
         !values.is_empty(),
         "each of {made} children ran before its parent waited: there is no hand-over to measure"

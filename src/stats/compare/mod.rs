@@ -12,7 +12,7 @@ pub(crate) mod ratio;
 pub(crate) mod variance;
 
 #[cfg(test)]
-mod simulated;
+pub(crate) mod simulated;
 
 use super::interval::median_order;
 use super::moments::Moments;

@@ -155,19 +155,45 @@ fn two_runs_of_an_unchanged_machine_are_quiet() {
     assert!(loud <= 6, "{loud} of 40");
 }
 
+/// Simulations of each kind: few, or as many as `PLUMB_TRIALS` says.
+pub(crate) fn trials(few: usize) -> usize {
+    let told = std::env::var("PLUMB_TRIALS").ok();
+    told.and_then(|count| count.parse().ok()).unwrap_or(few)
+}
+
 #[test]
 fn stored_runs_keep_it_quiet_whatever_figures_differ_by() {
-    for (stored, typical, apart) in [(5, 1.0, 0.0), (3, 1.0, 0.4), (5, 2.0, 0.7), (10, 1.0, 0.4)] {
-        let machine = Machine {
+    let few = 12;
+    let trials = trials(few);
+    for (stored, typical, apart) in [
+        (3, 1.0, 0.4),
+        (5, 1.0, 0.0),
+        (5, 2.0, 0.7),
+        (10, 1.0, 0.4),
+        (3, 1.0, 0.0),
+        (10, 1.0, 0.0),
+        (5, 1.0, 0.7),
+        (10, 2.0, 0.7),
+    ] {
+        let machine = |factor, os| Machine {
             stored,
             typical,
             apart,
-            ..Machine::assumed(1.0, false)
+            ..Machine::assumed(factor, os)
         };
-        let loud = machine.loud(7, 12);
-        println!("{stored} stored, x{typical}, e^{apart}: {loud} of 12 not quiet");
-        // More than 3 of 12 at 5 % has a probability of 0.2 %.
-        assert!(loud <= 3, "{stored} stored, x{typical}, e^{apart}: {loud}");
+        let loud = machine(1.0, false).loud(7, trials);
+        println!("{stored} stored, x{typical}, e^{apart}: {loud} of {trials} not quiet");
+        // Three deviations above 5 %.
+        let most = 0.05 * trials as f64 + 3.0 * (0.0475 * trials as f64).sqrt();
+        assert!(
+            loud as f64 <= most.ceil(),
+            "{stored} stored, x{typical}, e^{apart}: {loud}"
+        );
+        if trials > few {
+            let [hardware, os] = [(1.2, false), (1.4, true)]
+                .map(|(factor, os)| machine(factor, os).found(13, trials));
+            println!("  one figure found: hardware +20 % {hardware}, os +40 % {os} of {trials}");
+        }
     }
 }
 
@@ -189,39 +215,6 @@ fn one_changed_figure_among_two_thousand_is_found() {
     };
     let found = stored.found(3, 10);
     assert!(found >= 9, "{found} of 10");
-}
-
-#[test]
-#[ignore = "minutes in a debug build; in release it prints the table of docs/notes"]
-fn rates_of_findings() {
-    let trials = 200;
-    let percent = |count: usize| 100.0 * count as f64 / trials as f64;
-    println!("stored  typical  apart  A/A loud  x1.2 hardware  x1.4 os  (% of {trials})");
-    for (typical, apart) in [(1.0, 0.0), (2.0, 0.0), (1.0, 0.4), (1.0, 0.7)] {
-        for stored in [0, 3, 5, 10] {
-            let machine = |factor: f64, os: bool| Machine {
-                stored,
-                typical,
-                apart,
-                ..Machine::assumed(factor, os)
-            };
-            let loud = machine(1.0, false).loud(11, trials);
-            let [hardware, os] = [(1.2, false), (1.4, true)]
-                .map(|(factor, os)| machine(factor, os).found(13, trials));
-            println!(
-                "{stored:6}  {typical:7}  {apart:5}  {:8.1}  {:13.1}  {:7.1}",
-                percent(loud),
-                percent(hardware),
-                percent(os)
-            );
-            if stored > 0 || (typical, apart) == (1.0, 0.0) {
-                assert!(percent(loud) <= 10.0, "{loud} of {trials}");
-            }
-            if (typical, apart) == (1.0, 0.0) {
-                assert!(percent(hardware) >= 90.0, "{hardware} of {trials}");
-            }
-        }
-    }
 }
 
 #[test]
