@@ -178,7 +178,7 @@ fn runs(base: &About, others: &[About]) -> Section {
         blocks: vec![(
             Audience::Everyone,
             Block::Table(Table {
-                caption: String::new(),
+                caption: "Each further run is compared with the base".to_owned(),
                 columns,
                 rows,
             }),
@@ -205,8 +205,8 @@ fn surroundings(against: &Against, title: &Title) -> Section {
         is_spare: at >= CONDITIONS_SHOWN,
     };
     let table = Table {
-        caption: String::new(),
-        columns: ["", "what", "base", "new"].map(Column::text).into(),
+        caption: "What the records tell of both runs, and of which they differ".to_owned(),
+        columns: ["class", "what", "base", "new"].map(Column::text).into(),
         rows: against.conditions.iter().enumerate().map(row).collect(),
     };
     let blocks = vec![(Audience::Everyone, Block::Table(table))];

@@ -3,6 +3,7 @@
 use crate::analysis::compare::conditions::About;
 use crate::analysis::compare::{Compared, Comparison, Direction, Outcome};
 use crate::analysis::figure::Figure;
+use crate::analysis::findings::Severity;
 use crate::report::document::{Audience, Block, Cell, Column, Row, Table, Tone};
 use crate::report::values;
 use std::collections::BTreeMap;
@@ -25,43 +26,60 @@ pub(super) fn percent(share: f64) -> String {
     }
 }
 
-/// The findings of a family with what stands beside them: a row each, the greatest first.
+/// The findings of a family, a row each, the greatest first; then what stands beside them.
 pub(super) fn findings(findings: &[&Compared], caption: &str) -> Vec<(Audience, Block)> {
-    let has_reasons = findings.iter().any(|one| !one.reasons.is_empty());
-    let rows = findings.iter().enumerate().map(|(at, one)| {
-        let mut cells = vec![
+    let rows = findings.iter().enumerate().map(|(at, one)| Row {
+        cells: vec![
             Cell::plain(label(one.base)),
             value(one.base),
             value(one.new),
             change(one),
             ratio(one),
             band(one),
-        ];
-        if has_reasons {
-            cells.push(Cell::plain(one.reasons.join("; ")));
-        }
-        Row {
-            cells,
-            is_spare: at >= FINDINGS_SHOWN,
-        }
+        ],
+        is_spare: at >= FINDINGS_SHOWN,
     });
-    let mut columns = vec![
-        Column::text("figure"),
-        Column::number("base"),
-        Column::number("new"),
-        Column::text("change"),
-        Column::number("new / base"),
-        Column::number("band"),
-    ];
-    if has_reasons {
-        columns.push(Column::text("beside it"));
-    }
     let table = Table {
         caption: caption.to_owned(),
-        columns,
+        columns: vec![
+            Column::text("figure"),
+            Column::number("base"),
+            Column::number("new"),
+            Column::text("change"),
+            Column::number("new / base"),
+            Column::number("band"),
+        ],
         rows: rows.collect(),
     };
-    vec![(Audience::Everyone, Block::Table(table))]
+    let mut blocks = vec![(Audience::Everyone, Block::Table(table))];
+    let notes = beside(findings);
+    if !notes.is_empty() {
+        blocks.push((Audience::Everyone, Block::Notes(notes)));
+    }
+    blocks
+}
+
+/// What stands beside findings, each reason once with the figures that have it.
+fn beside(findings: &[&Compared]) -> Vec<(Severity, String)> {
+    let mut reasons: Vec<(&str, Vec<&Compared>)> = Vec::new();
+    for one in findings {
+        for reason in &one.reasons {
+            match reasons.iter_mut().find(|(have, _)| have == reason) {
+                Some((_, figures)) => figures.push(one),
+                None => reasons.push((reason, vec![one])),
+            }
+        }
+    }
+    let told = reasons.into_iter().map(|(reason, figures)| {
+        let whose = match figures.as_slice() {
+            all if all.len() == findings.len() => "all of them".to_owned(),
+            [one] => label(one.base),
+            [first, ..] => format!("{} and {} more", label(first.base), figures.len() - 1),
+            [] => String::new(),
+        };
+        (Severity::Note, format!("Beside {whose}: {reason}."))
+    });
+    told.collect()
 }
 
 /// Differences whose interval excludes zero; nothing where there are none.
@@ -143,7 +161,7 @@ pub(super) fn not_compared(groups: &[(String, Vec<&Figure>)]) -> Table {
         ])
     };
     Table {
-        caption: String::new(),
+        caption: "Figures that were not compared, and why".to_owned(),
         columns: vec![
             Column::number("figures"),
             Column::text("why"),
