@@ -9,6 +9,10 @@ use record::metric::Kind;
 use record::run::Run;
 use std::collections::BTreeMap;
 
+/// Least band: a variance learnt from a few stored runs may come out as none, once what rounds differ by is
+/// taken off.
+const LEAST: f64 = 0.01;
+
 /// What two runs of an unchanged machine differ by, in 95 of 100: a finding is greater. Learnt from
 /// stored runs; until there are three it is an assumption.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -116,7 +120,7 @@ impl Order {
 /// deviation is sqrt(2) times that between runs; for single events at least two steps of the clock.
 pub(super) fn of(joined: &Joined, base: &Run, new: &Run, learnt: &Learnt) -> Band {
     let between = learnt.between(joined);
-    let share = between.reach().exp_m1();
+    let share = between.reach().exp_m1().max(LEAST);
     let source = match between.runs {
         0 => Source::Default(Order::of(joined.metric.kind)),
         runs => Source::Stored(runs),

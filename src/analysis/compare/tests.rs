@@ -188,6 +188,19 @@ fn a_cpu_that_others_took_is_told() {
 }
 
 #[test]
+fn stored_runs_that_agree_leave_a_band() {
+    let base = sample::run();
+    let new = changed(|_| {}, |event| scale(event, "memory.latency", 1.004));
+    let mut history = History::default();
+    (0..5).for_each(|_| add(&mut history, &figures(&base)));
+    let runs = [measured(&base), measured(&new)];
+    let comparison = compare(&runs, &history).unwrap();
+    let all = &comparison.against[0].figures;
+    assert!(all.iter().any(|one| one.band.source == Source::Stored(5)));
+    assert!(all.iter().all(|one| one.band.share >= 0.01));
+}
+
+#[test]
 fn another_machine_s_history_says_nothing() {
     let base = sample::run();
     let new = changed(|header| header.identity = "another".into(), |_| {});
