@@ -1,7 +1,7 @@
 //! Plots in text: braille cells of two by four dots.
 
 use super::document::{Axis, Plot, Shape};
-use record::quantity::{digits, render};
+use record::quantity::{digits, render, scale};
 
 /// Rows of cells of a plot.
 const HEIGHT: usize = 8;
@@ -38,8 +38,13 @@ pub(crate) fn draw(plot: &Plot, width: usize) -> Option<Vec<String>> {
     };
     let (mut top, mut bottom) = (label(ys.1, &plot.y), label(ys.0, &plot.y));
     if top == bottom {
-        // Closer than rendering shows: in base units, unrounded.
-        (top, bottom) = (ys.1.to_string(), ys.0.to_string());
+        // Closer than rendering shows: with the digits that tell them apart.
+        let of = |value: f64| if plot.y.is_log { value.exp2() } else { value };
+        let (high, low) = (of(ys.1), of(ys.0));
+        let (factor, unit) = plot.y.unit.map_or((1.0, ""), |unit| scale(high, unit));
+        let places = (1.0 - ((high - low) / factor).log10().floor()).clamp(0.0, 9.0) as usize;
+        let told = |value: f64| format!("{:.places$} {unit}", value / factor);
+        (top, bottom) = (told(high), told(low));
     }
     let margin = top.chars().count().max(bottom.chars().count());
     let columns = width

@@ -9,9 +9,9 @@ use record::metric::Kind;
 use record::run::Run;
 use std::collections::BTreeMap;
 
-/// Least band: a variance learnt from a few stored runs may come out as none, once what rounds differ by is
-/// taken off.
-const LEAST: f64 = 0.01;
+/// Least band, as a share of the kind's default: a variance learnt from a few stored runs may come out as none,
+/// once what rounds differ by is taken off, and where a family has few figures nothing steadies it.
+const LEAST: f64 = 0.5;
 
 /// What two runs of an unchanged machine differ by, in 95 of 100: a finding is greater. Learnt from
 /// stored runs; until there are three it is an assumption.
@@ -120,7 +120,9 @@ impl Order {
 /// deviation is sqrt(2) times that between runs; for single events at least two steps of the clock.
 pub(super) fn of(joined: &Joined, base: &Run, new: &Run, learnt: &Learnt) -> Band {
     let between = learnt.between(joined);
-    let share = between.reach().exp_m1().max(LEAST);
+    let default = BetweenRuns::default_of(joined.metric.kind.default_between_run_sd());
+    let least = LEAST * default.reach().exp_m1();
+    let share = between.reach().exp_m1().max(least);
     let source = match between.runs {
         0 => Source::Default(Order::of(joined.metric.kind)),
         runs => Source::Stored(runs),

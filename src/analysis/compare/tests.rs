@@ -197,7 +197,8 @@ fn stored_runs_that_agree_leave_a_band() {
     let comparison = compare(&runs, &history).unwrap();
     let all = &comparison.against[0].figures;
     assert!(all.iter().any(|one| one.band.source == Source::Stored(5)));
-    assert!(all.iter().all(|one| one.band.share >= 0.01));
+    // Half of the default: 2.1 % of hardware, 5.9 % of the system.
+    assert!(all.iter().all(|one| one.band.share >= 0.02));
 }
 
 #[test]
