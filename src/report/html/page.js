@@ -111,6 +111,19 @@
   figures.forEach((figure) => watch.observe(figure));
   document.querySelectorAll(".scroll").forEach((box) => watch.observe(box));
 
+  // Sections are laid out when they come near, at other heights than were reserved; what has got the
+  // keyboard stays in sight meanwhile.
+  document.addEventListener("focusin", ({ target }) => {
+    const until = performance.now() + 1000;
+    const keep = () => {
+      if (document.activeElement !== target || target.matches("main")) return;
+      const box = target.getBoundingClientRect();
+      if (box.bottom <= 0 || box.top >= innerHeight) target.scrollIntoView({ block: "nearest" });
+      if (performance.now() < until) requestAnimationFrame(keep);
+    };
+    requestAnimationFrame(keep);
+  });
+
   // The reader's choice of colours goes before the system's.
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const isDark = () => (root.dataset.scheme ?? (dark.matches ? "dark" : "light")) === "dark";
