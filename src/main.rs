@@ -5,6 +5,7 @@
 mod agent;
 mod analysis;
 mod cmd;
+mod crosscheck;
 mod experiment;
 mod experiments;
 #[expect(

@@ -57,6 +57,19 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "published",
         &["experiment", "experiments", "host", "record"],
     ),
+    // plumb's side is a run like any other, whose record is read as a report reads it.
+    (
+        "crosscheck",
+        &[
+            "analysis",
+            "session",
+            "experiment",
+            "experiments",
+            "host",
+            "metal",
+            "record",
+        ],
+    ),
     ("analysis", &["record", "stats"]),
     ("report", &["analysis", "record"]),
 ];
@@ -73,6 +86,7 @@ const ROOMS: &[&str] = &[
     "session",
     "agent",
     "published",
+    "crosscheck",
     "analysis",
     "report",
     "cmd",

@@ -7,6 +7,7 @@ pub(crate) mod bound;
 pub(crate) mod causes;
 mod checks;
 pub(crate) mod compare;
+pub(crate) mod crosscheck;
 mod derived;
 pub(crate) mod discussion;
 mod distribution;

@@ -3,6 +3,7 @@
 mod agent;
 mod compare;
 mod completions;
+mod crosscheck;
 mod doctor;
 mod explain;
 mod list;
@@ -31,7 +32,7 @@ use thiserror::Error;
     max_term_width = 100
 )]
 #[command(
-    after_help = "Exit codes: 0 fine; 1 a finding (compare, doctor); 2 usage; 3 the run failed; 4 interrupted, resumable."
+    after_help = "Exit codes: 0 fine; 1 a finding (compare, crosscheck, doctor); 2 usage; 3 the run failed; 4 interrupted, resumable."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -48,6 +49,7 @@ enum Command {
     Compare(compare::Args),
     Runs(runs::Args),
     Trend(trend::Args),
+    Crosscheck(crosscheck::Args),
     Agent(agent::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
@@ -114,6 +116,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Compare(args) => compare::run(args),
         Command::Runs(args) => runs::run(args),
         Command::Trend(args) => trend::run(args),
+        Command::Crosscheck(args) => crosscheck::run(args),
         Command::Agent(args) => agent::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Completions(args) => completions::run(args),

@@ -327,7 +327,7 @@ fn difference(then: &Plan, now: &Plan) -> Option<String> {
 }
 
 /// Time and host: names sort by time.
-fn run_name() -> String {
+pub(super) fn run_name() -> String {
     let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let time = time.trim_end_matches('Z').replace(':', "-");
     let host: String = host_name()
@@ -470,13 +470,13 @@ impl Observer for Sink {
 }
 
 /// On a terminal only; indicatif hides it elsewhere.
-fn progress_bar() -> ProgressBar {
+pub(super) fn progress_bar() -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:24} {percent:>3}% {wide_msg}")
         .unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::new(1).with_style(style)
 }
 
-fn told(duration: Duration) -> String {
+pub(super) fn told(duration: Duration) -> String {
     humantime::format_duration(Duration::from_secs(duration.as_secs_f64().ceil() as u64))
         .to_string()
 }

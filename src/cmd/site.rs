@@ -292,7 +292,7 @@ fn absolute(path: &Path) -> String {
 }
 
 /// Windows of the counter's calibration: at least ten; their length sets its error.
-fn calibration(preset: Preset) -> (u32, Duration) {
+pub(super) fn calibration(preset: Preset) -> (u32, Duration) {
     match preset {
         Preset::Rehearsal => (10, Duration::from_millis(1)),
         Preset::Quick => (10, Duration::from_millis(20)),

@@ -3,6 +3,7 @@
 pub mod child;
 pub mod derive;
 pub mod directory;
+pub mod header;
 pub mod live;
 pub mod params;
 pub mod passes;
@@ -16,12 +17,13 @@ use crate::experiment::{Card, FAR, Known, Site, Skip};
 use crate::link::{FromWorker, ToWorker};
 use crate::session::child::Interrupted;
 use crate::session::directory::Hanging;
+use crate::session::header::{header, now, peers};
 use crate::session::live::{Live, Stop};
 use crate::session::plan::{Planned, Work};
 use anyhow::{Context, Result};
 use record::case::{Case, Series};
 use record::event::{
-    Calibration, End, Ending, Event, Footer, Header, Options, Outcome, PeerHeader, PredictionEvent,
+    Calibration, End, Ending, Event, Footer, Options, Outcome, PeerHeader, PredictionEvent,
     PredictionKind, Segment,
 };
 use record::key::{CaseId, Key};
@@ -31,7 +33,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// All that a run is made from.
 pub struct Setup {
@@ -218,11 +220,6 @@ pub fn run(
     })
 }
 
-/// Now, RFC 3339 in UTC.
-fn now() -> String {
-    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
-}
-
 /// Measuring time of the segments so far.
 fn spent(run: &Run) -> Duration {
     let last = |segment: u32| {
@@ -235,37 +232,6 @@ fn spent(run: &Run) -> Duration {
     let segments = u32::try_from(run.segments.len()).unwrap_or(0);
     // A time that is none comes from a damaged record: then the budget is spent.
     Duration::try_from_secs_f64((0..=segments).map(last).sum()).unwrap_or(Duration::MAX)
-}
-
-fn peers(setup: &Setup) -> Vec<PeerHeader> {
-    let remotes = setup.remotes.values();
-    remotes.map(|remote| remote.header()).collect()
-}
-
-fn header(
-    setup: &Setup,
-    environment: BTreeMap<String, String>,
-    calibration: &Calibration,
-) -> Result<Header> {
-    Ok(Header {
-        format: record::FORMAT,
-        plumb: env!("CARGO_PKG_VERSION").to_owned(),
-        rustc: env!("PLUMB_RUSTC").to_owned(),
-        profile: env!("PLUMB_PROFILE").to_owned(),
-        target: env!("PLUMB_TARGET").to_owned(),
-        target_features: env!("PLUMB_TARGET_FEATURES").to_owned(),
-        build: env!("PLUMB_MEASURING").to_owned(),
-        run: setup.name.clone(),
-        started: now(),
-        seed: setup.seed,
-        options: setup.options.clone(),
-        cpus: setup.site.cpus.clone(),
-        identity: setup.site.host.identity.hash.clone(),
-        host: serde_json::to_value(&setup.site.host).context("the host does not serialise")?,
-        peers: peers(setup),
-        environment,
-        calibration: calibration.clone(),
-    })
 }
 
 impl<'run> Session<'run> {

@@ -115,6 +115,43 @@ pub fn dying_with_parent(command: &mut Command) -> &mut Command {
     }
 }
 
+/// Has `command` run on `cpus` alone, at the highest ordinary priority that it may have: as plumb's own
+/// workers do. To be asked for after [`in_new_session`], within which the kernel may weigh priorities.
+pub fn placed(command: &mut Command, cpus: Vec<usize>) -> &mut Command {
+    let place = move || {
+        crate::place::set_affinity(&cpus)?;
+        crate::place::first();
+        Ok(())
+    };
+    // SAFETY: between fork and exec the closure reads and writes files of /proc and makes system calls.
+    // It may allocate: the C library's allocator is usable after fork.
+    unsafe { command.pre_exec(place) }
+}
+
+/// Makes this process the parent of whatever descendants lose theirs, so that none of them gets out of
+/// sight by a session of its own.
+///
+/// # Errors
+/// Those of prctl.
+pub fn adopt_orphans() -> io::Result<()> {
+    // SAFETY: plain values.
+    check(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) })
+}
+
+/// Reaps the child `pid` if it has ended; whether it has.
+///
+/// # Errors
+/// It is no child of this process. Numbers below 2 are refused.
+pub fn reap_ended(pid: u32) -> io::Result<bool> {
+    let pid = one_process(pid)?;
+    let mut status = 0;
+    // SAFETY: `status` is ours.
+    match unsafe { libc::waitpid(pid, &mut status, libc::WNOHANG) } {
+        -1 => Err(io::Error::last_os_error()),
+        found => Ok(found == pid),
+    }
+}
+
 /// Kills (SIGKILL) all processes of the group that `pid` leads.
 ///
 /// # Errors

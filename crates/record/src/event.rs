@@ -1,5 +1,6 @@
 //! The events of a run, in the order in which they may be written: one line of JSON each.
 
+use crate::crosscheck;
 use crate::key::{CaseId, Value};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,14 @@ pub enum Event {
     Derived(Derived),
     /// How a case ended: always written, also for skipped and failed ones.
     Outcome(Outcome),
+    /// Another tool of a crosscheck, and whether it is here.
+    Rival(crosscheck::Rival),
+    /// What of plumb's is compared with what of its.
+    Pairing(crosscheck::Pairing),
+    /// One turn of a pairing.
+    Pair(crosscheck::Pair),
+    /// How a pairing ended.
+    PairingEnd(crosscheck::PairingEnd),
     /// The run was resumed here.
     Segment(Segment),
     /// Last line.

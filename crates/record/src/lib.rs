@@ -6,6 +6,7 @@
 
 pub mod case;
 pub mod codec;
+pub mod crosscheck;
 pub mod event;
 pub mod key;
 pub mod metric;

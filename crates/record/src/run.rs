@@ -1,5 +1,6 @@
 //! All that one `plumb run` recorded.
 
+use crate::crosscheck::{Pair, Pairing, PairingEnd, Rival};
 use crate::event::{
     Derived, Event, Footer, Header, Histogram, Outcome, Plan, PlannedExperiment, PredictionEvent,
     PredictionKind, Round, RoundStatus, Samples, Segment, Trace,
@@ -33,10 +34,36 @@ pub struct Run {
     pub derived: Vec<Derived>,
     /// Outcomes; likewise.
     pub outcomes: Vec<Outcome>,
+    /// What stands beside other tools.
+    pub crosscheck: Crosscheck,
     /// Last line; none if the run was killed.
     pub footer: Option<Footer>,
     pending: Pending,
     places: Places,
+}
+
+/// The crosschecks of a record, of each rival the last.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Crosscheck {
+    /// Rivals, also absent ones.
+    pub rivals: Vec<Rival>,
+    /// What was compared with them.
+    pub pairings: Vec<Pairing>,
+    /// The turns.
+    pub pairs: Vec<Pair>,
+    /// How each pairing ended; one that was cut off has no end.
+    pub ends: Vec<PairingEnd>,
+}
+
+impl Crosscheck {
+    /// A rival begins; what an earlier crosscheck found beside it is replaced.
+    fn rival(&mut self, rival: Rival) {
+        self.rivals.retain(|known| known.name != rival.name);
+        self.pairings.retain(|known| known.rival != rival.name);
+        self.pairs.retain(|known| known.rival != rival.name);
+        self.ends.retain(|known| known.rival != rival.name);
+        self.rivals.push(rival);
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -92,6 +119,7 @@ impl Run {
             traces: Vec::new(),
             derived: Vec::new(),
             outcomes: Vec::new(),
+            crosscheck: Crosscheck::default(),
             footer: None,
             pending: Pending::default(),
             places: Places::default(),
@@ -115,6 +143,10 @@ impl Run {
             Event::Round(round) => self.settle(round),
             Event::Derived(derived) => self.derive(derived),
             Event::Outcome(outcome) => self.end(outcome),
+            Event::Rival(rival) => self.crosscheck.rival(rival),
+            Event::Pairing(pairing) => self.crosscheck.pairings.push(pairing),
+            Event::Pair(pair) => self.crosscheck.pairs.push(pair),
+            Event::PairingEnd(end) => self.crosscheck.ends.push(end),
             Event::Segment(segment) => {
                 // What a killed segment left without its round event counts for nothing.
                 self.pending = Pending::default();

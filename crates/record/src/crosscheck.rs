@@ -1,0 +1,110 @@
+//! Figures of other tools beside plumb's: the events of `plumb crosscheck`.
+
+use crate::event::Ending;
+use crate::key::CaseId;
+use crate::plan::Absence;
+use crate::unit::Unit;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The preset of a record that holds a crosscheck and no run of its own.
+pub const CROSSCHECK: &str = "crosscheck";
+
+/// Another tool, and whether it is here.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Rival {
+    /// Its name, as `plumb crosscheck` takes it.
+    pub name: String,
+    /// One line: what it is.
+    pub about: String,
+    /// The Debian package that has it; null where there is none.
+    pub package: Option<String>,
+    /// The version that it told; null where it is absent or tells none.
+    pub version: Option<String>,
+    /// Why it is not run, and what would help; null where it is.
+    pub absent: Option<Absence>,
+}
+
+/// What of plumb's stands beside what of a rival's: one command of each, run in turns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Pairing {
+    /// The rival's name.
+    pub rival: String,
+    /// Unique among the rival's.
+    pub name: String,
+    /// plumb's command, as it can be typed.
+    pub ours: Vec<String>,
+    /// The rival's command, as it can be typed; its own directory is `DIR`.
+    pub theirs: Vec<String>,
+    /// What is compared; at least one.
+    pub rows: Vec<Row>,
+}
+
+/// One figure of each.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Row {
+    /// Unique in the pairing; empty where the pairing has no other.
+    pub name: String,
+    /// plumb's experiment.
+    pub experiment: String,
+    /// Parameters of its case that tell it apart from the others of the same command.
+    pub case: CaseId,
+    /// Its metric.
+    pub metric: String,
+    /// What is taken of its samples: `value`, `mean`, `best` …
+    pub statistic: String,
+    /// Unit of both values.
+    pub unit: Unit,
+    /// What the ratio, plumb's value over the rival's, should be.
+    pub goal: Goal,
+    /// What the two do differently, as far as it is known.
+    pub difference: String,
+}
+
+/// What a ratio should be (METHOD §7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Goal {
+    /// At least 1.00: a rate.
+    AtLeast,
+    /// At least 0.95: a rate of work whose method is another.
+    AtLeastNearly,
+    /// At most 1.00: a time.
+    AtMost,
+    /// Within 5 % of 1.00.
+    Agree,
+    /// None: what is measured differs, and the difference says how.
+    Explained,
+}
+
+/// One turn: plumb and the rival, one after the other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Pair {
+    /// The rival's name.
+    pub rival: String,
+    /// The pairing's name.
+    pub pairing: String,
+    /// Number, from 1.
+    pub n: u32,
+    /// Whether plumb went first.
+    pub ours_first: bool,
+    /// plumb's values, in the order of the rows.
+    pub ours: Vec<f64>,
+    /// The rival's.
+    pub theirs: Vec<f64>,
+}
+
+/// How a pairing ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PairingEnd {
+    /// The rival's name.
+    pub rival: String,
+    /// The pairing's name.
+    pub pairing: String,
+    /// `measured`; `skipped` or `failed` with a reason, whatever pairs it has then.
+    pub outcome: Ending,
+    /// Why, in one line.
+    pub reason: Option<String>,
+    /// What would help a skipped one.
+    pub needed: Option<String>,
+}

@@ -1,0 +1,435 @@
+//! `plumb crosscheck`: other tools beside plumb.
+
+use crate::analysis::crosscheck::{Verdict, rows};
+use crate::cmd::report::{Format, render};
+use crate::cmd::run::{progress_bar, run_name, stop_flag, told};
+use crate::cmd::site::PresetName;
+use crate::cmd::{Failure, output};
+use crate::crosscheck::turns::{self, Observer, Setting, Wanted};
+use crate::crosscheck::{Conditions, RIVALS, Rival};
+use crate::experiment::Preset;
+use crate::host::{Host, Outside, Root};
+use crate::session::header::{header_alone, now};
+use crate::session::plan::Planned;
+use crate::session::select::glob;
+use crate::session::site::{self, Files};
+use crate::session::{self, Setup};
+use crate::store::journal::{self, WorkDir};
+use crate::store::{self, RecordFile, Store};
+use anyhow::{Context, Result};
+use indicatif::ProgressBar;
+use record::crosscheck::{CROSSCHECK, Pairing};
+use record::event::{End, Event, Footer, Options, Plan};
+use record::run::Run;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+/// Runs the tools that are installed here side by side with plumb's own figures, in turns.
+///
+/// Each tool runs alternately with the plumb run that measures the same, on the same CPUs, at the
+/// same priority. The ratio of each turn is plumb's value over the tool's; of all turns the median
+/// and its interval are told, and where the two disagree, what their methods do differently.
+#[derive(clap::Args)]
+#[command(after_help = AFTER)]
+pub struct Args {
+    /// Tools, or some of what is compared with them: NAME, NAME:GLOB, !NAME; all that are installed
+    /// by default (`--list` names them)
+    #[arg(value_name = "RIVAL")]
+    rivals: Vec<String>,
+    /// How much: standard compares everything in nine turns, quick the most telling in six, thorough
+    /// everything in fifteen
+    #[arg(long, value_enum, default_value_t = PresetName::Standard)]
+    preset: PresetName,
+    /// Turns of each comparison; an interval takes six, a verdict nine [default: the preset's]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pairs: Option<u32>,
+    /// CPUs to measure on, for example 1 or 2-5 [default: the quietest first]
+    #[arg(long, value_name = "LIST")]
+    cpu: Option<String>,
+    /// Directory whose file system is measured (default: the current one)
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// File for the record [default: a new one in the store]
+    #[arg(long, value_name = "FILE", conflicts_with = "into")]
+    out: Option<PathBuf>,
+    /// Add the comparison to this run's record, whose lab report then has it as a section: a stored
+    /// run of this machine, `last`, or a path
+    #[arg(long, value_name = "RUN")]
+    into: Option<String>,
+    /// Also write the report as one HTML page
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+    /// Print the flat result as JSON instead of the report
+    #[arg(long)]
+    json: bool,
+    /// List the tools, which of them are here, and what would be compared; run none of it
+    #[arg(long, conflicts_with_all = ["out", "into", "report", "json"])]
+    list: bool,
+}
+
+const AFTER: &str = "Exit codes: 0 no goal missed; 1 a goal was missed; 2 usage, or none of the tools is here; \
+3 failed; 4 interrupted: what was compared until then is in the record.
+
+Examples:
+  plumb crosscheck --list
+  plumb crosscheck fio ioping --dir /data
+  plumb crosscheck 'stress-ng:*fork' --pairs 9
+  plumb crosscheck --into last --report lab-report.html
+  PATH=/opt/lmbench/bin:$PATH plumb crosscheck lmbench";
+
+/// Turns of a preset.
+fn pairs(preset: Preset) -> u32 {
+    match preset {
+        Preset::Rehearsal => 1,
+        Preset::Quick => 6,
+        Preset::Standard => 9,
+        Preset::Thorough => 15,
+    }
+}
+
+/// How long a rival runs in one turn, in seconds.
+fn seconds(preset: Preset) -> f64 {
+    match preset {
+        Preset::Rehearsal => 0.2,
+        Preset::Quick | Preset::Standard => 1.0,
+        Preset::Thorough => 2.0,
+    }
+}
+
+pub fn run(args: Args) -> Result<(), Failure> {
+    let rivals = chosen(&args.rivals)?;
+    if let Some(page) = &args.report {
+        store::check_writable(page)
+            .map_err(|error| Failure::Usage(format!("--report: {error:#}")))?;
+    }
+    let stop = stop_flag()?;
+    let store = Store::here();
+    for told in journal::recover(&store, &stop) {
+        output::diagnose(&format!("plumb: {told}"));
+    }
+    let setup = setup(&store, &args, &stop)?;
+    let work = Work::make(&store, &setup, &stop)?;
+    let setting = Setting {
+        conditions: work.conditions(&setup, args.preset.into()),
+        rivals,
+        pairs: args.pairs.unwrap_or(pairs(args.preset.into())),
+    };
+    let outcome = if args.list {
+        list(&setting, &stop)
+    } else {
+        measure(&args, &store, &setup, &setting, &stop)
+    };
+    work.remove();
+    outcome
+}
+
+/// Runs it, stores it and shows it.
+fn measure(
+    args: &Args,
+    store: &Store,
+    setup: &Setup,
+    setting: &Setting,
+    stop: &AtomicBool,
+) -> Result<(), Failure> {
+    let begun = Instant::now();
+    let (file, run) = record(args, store, setup, stop)?;
+    let path = file.path().to_owned();
+    output::diagnose(&format!("plumb: the record is {}", path.display()));
+    let mut sink = Sink {
+        file,
+        run,
+        bar: progress_bar(),
+        begun,
+    };
+    let ended = turns::run(setting, &mut sink, stop);
+    sink.bar.finish_and_clear();
+    let end = match &ended {
+        Ok(()) => End::Complete,
+        Err(error) if session::is_interrupt(error) => End::Interrupted,
+        Err(_) => return Ok(ended?),
+    };
+    // A run that it was added to has its own end.
+    if args.into.is_none() {
+        sink.event(&Event::Footer(footer(begun, end)))?;
+    }
+    let run = sink.run;
+    if let Some(page) = &args.report {
+        store::write_whole(page, render(&run, Format::Html, output::look()).as_bytes())?;
+    }
+    let shown = if args.json { Format::Json } else { Format::Terminal };
+    output::print(&render(&run, shown, output::look()))?;
+    if end == End::Interrupted {
+        return Err(Failure::Interrupted(format!(
+            "interrupted; what was compared until then is in {}",
+            path.display()
+        )));
+    }
+    if run.crosscheck.rivals.iter().all(|rival| rival.absent.is_some()) {
+        return Err(Failure::Usage(
+            "none of these tools is here; `plumb crosscheck --list` says where they come from".to_owned(),
+        ));
+    }
+    match rows(&run).iter().any(|row| row.verdict == Verdict::Missed) {
+        true => Err(Failure::Finding),
+        false => Ok(()),
+    }
+}
+
+/// The rivals that were named, each with its pairings; all without names.
+fn chosen(names: &[String]) -> Result<Vec<(&'static Rival, Wanted)>, Failure> {
+    let rules: Vec<(bool, String, String)> = names
+        .iter()
+        .map(|text| {
+            let (is_refused, rest) = match text.strip_prefix('!') {
+                Some(rest) => (true, rest),
+                None => (false, text.as_str()),
+            };
+            let (name, pairing) = rest.split_once(':').unwrap_or((rest, "*"));
+            (is_refused, name.to_owned(), pairing.to_owned())
+        })
+        .collect();
+    for (_, name, _) in &rules {
+        if !RIVALS.iter().any(|rival| glob(name, rival.name)) {
+            let known: Vec<&str> = RIVALS.iter().map(|rival| rival.name).collect();
+            return Err(Failure::Usage(format!(
+                "there is no rival `{name}`; plumb knows {}",
+                known.join(", ")
+            )));
+        }
+    }
+    let asks_all = rules.iter().all(|(is_refused, ..)| *is_refused);
+    let mut chosen: Vec<(&'static Rival, Wanted)> = Vec::new();
+    for rival in RIVALS {
+        let of = |refused: bool| -> Vec<String> {
+            let own = rules.iter().filter(|(is_refused, name, _)| *is_refused == refused && glob(name, rival.name));
+            own.map(|(_, _, pairing)| pairing.clone()).collect()
+        };
+        let (mut asked, refused) = (of(false), of(true));
+        if asks_all {
+            asked = vec!["*".to_owned()];
+        }
+        if asked.is_empty() || refused.iter().any(|pairing| pairing == "*") {
+            continue;
+        }
+        let is_wanted = move |name: &str| {
+            asked.iter().any(|pattern| glob(pattern, name)) && !refused.iter().any(|pattern| glob(pattern, name))
+        };
+        chosen.push((rival, Box::new(is_wanted)));
+    }
+    Ok(chosen)
+}
+
+/// The machine and the options, as of a run that measures nothing itself.
+fn setup(store: &Store, args: &Args, stop: &AtomicBool) -> Result<Setup, Failure> {
+    let preset = Preset::from(args.preset);
+    let root = Root::live(Outside::live());
+    let files = match &args.dir {
+        Some(dir) => Files::Named(dir),
+        None => Files::Here,
+    };
+    let site = site::site(Host::read(&root), &root, args.cpu.as_deref(), files, preset, stop)
+        .map_err(|error| Failure::Usage(error.to_string()))?;
+    Ok(Setup {
+        site,
+        planned: Planned {
+            plan: Plan {
+                experiments: Vec::new(),
+                stages: Vec::new(),
+                looks: Vec::new(),
+                eta_s: 0.0,
+            },
+            work: Vec::new(),
+            skipped: Vec::new(),
+        },
+        options: Options {
+            selectors: args.rivals.clone(),
+            preset: CROSSCHECK.to_owned(),
+            cpus: args.cpu.clone(),
+            dir: args.dir.as_ref().map(|dir| dir.display().to_string()),
+            ..Options::default()
+        },
+        seed: 0,
+        name: store.free_name(&format!("{}-{CROSSCHECK}", run_name())),
+        budget: Duration::ZERO,
+        calibration: crate::cmd::site::calibration(preset),
+        remotes: Default::default(),
+        elsewhere: Default::default(),
+    })
+}
+
+/// The file that events go to, and the run so far.
+fn record(
+    args: &Args,
+    store: &Store,
+    setup: &Setup,
+    stop: &AtomicBool,
+) -> Result<(RecordFile, Run), Failure> {
+    let usage = |error: anyhow::Error| Failure::Usage(format!("{error:#}"));
+    if let Some(name) = &args.into {
+        let path = store.find(name).map_err(usage)?;
+        let (file, recording) = RecordFile::resume(&path).map_err(usage)?;
+        let run = recording.run;
+        if run.header.identity != setup.site.host.identity.hash {
+            return Err(Failure::Usage(format!(
+                "{} was measured on another machine: leave --into out, or compare there",
+                path.display()
+            )));
+        }
+        if !run.footer.as_ref().is_some_and(|footer| footer.end != End::Interrupted) {
+            return Err(Failure::Usage(format!(
+                "{} has no end yet: `plumb run --resume {name}` first",
+                path.display()
+            )));
+        }
+        return Ok((file, run));
+    }
+    let path = args.out.clone().unwrap_or_else(|| store.path(&setup.name));
+    let mut file = RecordFile::create(&path).map_err(usage)?;
+    let header = header_alone(setup, stop)?;
+    file.append(&Event::Header(Box::new(header.clone())))?;
+    Ok((file, Run::new(header)))
+}
+
+fn footer(begun: Instant, end: End) -> Footer {
+    let usage = metal::process::rusage_self();
+    Footer {
+        finished: now(),
+        elapsed_s: begun.elapsed().as_secs_f64(),
+        end,
+        counter_drift: None,
+        eta_after_first_pass_s: None,
+        session_cpu_s: (usage.utime_ns + usage.stime_ns) as f64 * 1e-9,
+        session_peak_bytes: metal::process::peak_resident_bytes().unwrap_or(usage.maxrss),
+    }
+}
+
+/// The directories of a crosscheck.
+struct Work {
+    scratch: WorkDir,
+    files: Option<WorkDir>,
+    in_memory: Option<WorkDir>,
+}
+
+impl Work {
+    fn make(store: &Store, setup: &Setup, stop: &AtomicBool) -> Result<Work> {
+        let make = |below: &Path, what: &str| {
+            // Short: tools make sockets below.
+            WorkDir::make(store, below, &format!("{CROSSCHECK}-{what}"), &[], stop)
+        };
+        let files = setup.site.dir.as_ref();
+        Ok(Work {
+            scratch: make(&std::env::temp_dir(), "scratch").context("no directory for what the tools say")?,
+            files: files.map(|dir| make(&dir.path, "files")).transpose()?,
+            in_memory: make(Path::new("/dev/shm"), "memory").ok(),
+        })
+    }
+
+    fn conditions(&self, setup: &Setup, preset: Preset) -> Conditions {
+        Conditions {
+            host: setup.site.host.clone(),
+            cpus: setup.site.cpus.clone(),
+            memory_bytes: setup.site.memory_bytes,
+            scratch: self.scratch.path().to_owned(),
+            files: self.files.as_ref().map(|work| work.path().to_owned()),
+            in_memory: self.in_memory.as_ref().map(|work| work.path().to_owned()),
+            version: String::new(),
+            preset,
+            seconds: seconds(preset),
+            ports: [0; 4],
+            is_root: metal::process::geteuid() == 0,
+        }
+    }
+
+    fn remove(self) {
+        for work in [Some(self.scratch), self.files, self.in_memory].into_iter().flatten() {
+            if let Err(left) = work.remove(false) {
+                output::diagnose(&format!("plumb: {left:#}; the next run tries again"));
+            }
+        }
+    }
+}
+
+/// Stores events and shows progress.
+struct Sink {
+    file: RecordFile,
+    run: Run,
+    bar: ProgressBar,
+    begun: Instant,
+}
+
+impl Observer for Sink {
+    fn event(&mut self, event: &Event) -> Result<()> {
+        self.file.append(event)?;
+        self.run.push(event.clone());
+        Ok(())
+    }
+
+    fn progress(&mut self, pairing: &str, done: u64, all: u64) {
+        self.bar.set_length(all);
+        self.bar.set_position(done);
+        let spent = self.begun.elapsed().as_secs_f64();
+        let left = match done {
+            0 => String::new(),
+            _ => {
+                let seconds = spent / done as f64 * (all - done) as f64;
+                format!(", about {} left", told(Duration::from_secs_f64(seconds)))
+            }
+        };
+        self.bar.set_message(format!("{pairing}, turn {} of {all}{left}", done + 1));
+        // Drawn here and never by a timer: no thread wakes while a side runs.
+        self.bar.tick();
+    }
+}
+
+/// What is here, and what would be run, told as it is found.
+#[derive(Default)]
+struct Listing {
+    text: String,
+}
+
+impl Observer for Listing {
+    fn event(&mut self, event: &Event) -> Result<()> {
+        match event {
+            Event::Rival(rival) => {
+                let state = match (&rival.absent, &rival.version) {
+                    (None, Some(version)) => format!("version {version}"),
+                    (None, None) => "here".to_owned(),
+                    (Some(absent), _) => {
+                        let needed = absent.needed.as_ref().map(|needed| format!("; {needed}"));
+                        format!("not run: {}{}", absent.reason, needed.unwrap_or_default())
+                    }
+                };
+                self.text.push_str(&format!("{:<22} {} ({state})\n", rival.name, rival.about));
+            }
+            Event::Pairing(pairing) => {
+                let Pairing { rival, name, ours, theirs, .. } = pairing;
+                self.text.push_str(&format!("\n{rival}:{name}\n  {}\n  {}\n", shell(theirs), shell(ours)));
+            }
+            Event::PairingEnd(end) => {
+                let reason = end.reason.as_deref().unwrap_or_default();
+                self.text.push_str(&format!("  skipped: {reason}\n"));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn progress(&mut self, _pairing: &str, _done: u64, _all: u64) {}
+}
+
+/// A command as a shell takes it.
+fn shell(words: &[String]) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:,@%=".contains(letter);
+    let quoted = |word: &String| match !word.is_empty() && word.chars().all(plain) {
+        true => word.clone(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    };
+    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+fn list(setting: &Setting, stop: &AtomicBool) -> Result<(), Failure> {
+    let mut listing = Listing::default();
+    turns::commands(setting, &mut listing, stop)?;
+    Ok(output::print(&listing.text)?)
+}

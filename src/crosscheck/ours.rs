@@ -1,0 +1,129 @@
+//! plumb's side: a run of its own like any other, whose record is read.
+
+use super::{Ours, Row, Statistic};
+use crate::analysis::figure::Figure;
+use crate::analysis::figures;
+use anyhow::{Context, Result, anyhow, bail};
+use record::event::Ending;
+use record::key::CaseId;
+use record::metric::Better;
+use record::run::Run;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The arguments of a run whose record is `record`.
+pub(super) fn args(ours: &Ours, record: &Path) -> Vec<String> {
+    let mut args: Vec<String> = ["run", ours.experiment, "--preset", ours.preset.name()]
+        .map(str::to_owned)
+        .into();
+    // With such a goal a run ends at its first look.
+    args.extend(["--precision", "100", "--budget"].map(str::to_owned));
+    args.push(humantime::format_duration(ours.budget).to_string().replace(' ', ""));
+    args.push("--cpu".to_owned());
+    args.push(crate::host::format_cpus(&ours.cpus));
+    if let Some(dir) = &ours.dir {
+        args.extend(["--dir".to_owned(), dir.display().to_string()]);
+    }
+    for (name, value) in &ours.set {
+        args.extend(["--set".to_owned(), format!("{}.{name}={value}", ours.experiment)]);
+    }
+    args.extend(["--json".to_owned(), "--out".to_owned(), record.display().to_string()]);
+    args
+}
+
+/// The value of a row in a run.
+///
+/// # Errors
+/// The run has no such figure, or several, or it was not measured: why.
+pub(super) fn value(run: &Run, ours: &Ours, row: &Row) -> Result<f64> {
+    let all = figures(run);
+    let figure = figure(&all, ours, row)?;
+    let stats = || figure.stats.as_ref().context("a derived figure has no samples");
+    let value = match row.statistic {
+        Statistic::Value => figure.value.context("it has no value")?,
+        Statistic::Mean => stats()?.mean,
+        Statistic::Best => {
+            let better = figure.metric.as_ref().map(|metric| metric.better);
+            match better {
+                Some(Better::Higher) => stats()?.max,
+                _ => stats()?.min,
+            }
+        }
+        Statistic::MeanOfRounds => {
+            let rounds = &figure.rounds;
+            rounds.iter().map(|round| round.value).sum::<f64>() / rounds.len() as f64
+        }
+        Statistic::MeanOfAll => {
+            let counted = counted(run, ours.experiment, &figure.case, row.metric);
+            let total: f64 = counted.iter().map(|(_, count)| count).sum();
+            counted.iter().map(|(value, count)| value * count).sum::<f64>() / total
+        }
+        Statistic::MedianOfAll => {
+            middle(counted(run, ours.experiment, &figure.case, row.metric)).context("no events")?
+        }
+        Statistic::Own(_, of) => of(run, row)?,
+    };
+    match value.is_finite() {
+        true => Ok(value * row.times),
+        false => bail!("{} {} has no {}", ours.experiment, figure.case, row.statistic.name()),
+    }
+}
+
+/// The one figure that a row means.
+fn figure<'run>(all: &'run [Figure], ours: &Ours, row: &Row) -> Result<&'run Figure> {
+    let label = || format!("{} {} of {}", row.metric, row.case, ours.experiment);
+    let is_meant = |figure: &&Figure| {
+        figure.experiment == ours.experiment
+            && figure.metric.as_ref().is_some_and(|metric| metric.name == row.metric)
+            && row.case.0.iter().all(|(name, value)| figure.case.get(name) == Some(value))
+    };
+    let meant: Vec<&Figure> = all.iter().filter(is_meant).collect();
+    match meant.as_slice() {
+        [figure] if figure.outcome == Ending::Measured => Ok(figure),
+        [figure] => Err(anyhow!(
+            "{} was not measured: {}",
+            label(),
+            figure.reason.as_deref().unwrap_or("no reason was recorded")
+        )),
+        [] => {
+            let absent = all.iter().find_map(|figure| figure.reason.as_deref());
+            Err(anyhow!("no figure {}: {}", label(), absent.unwrap_or("none was planned")))
+        }
+        several => Err(anyhow!("{} figures are {}", several.len(), label())),
+    }
+}
+
+/// All values of a case's metric with how often each occurred, of all rounds that count. Where a round has a
+/// histogram, its samples are an excerpt of it.
+fn counted(run: &Run, experiment: &str, case: &CaseId, metric: &str) -> Vec<(f64, f64)> {
+    let is_own = |series: &str| series.split('/').next() == Some(experiment);
+    let mut rounds: BTreeMap<(&str, u32), Vec<(f64, f64)>> = BTreeMap::new();
+    for samples in &run.samples {
+        if is_own(&samples.series) && samples.case == *case && samples.metric == metric {
+            let values = samples.raw.samples().into_iter().map(|value| (value, 1.0));
+            rounds.insert((&samples.series, samples.round), values.collect());
+        }
+    }
+    for histogram in &run.histograms {
+        if is_own(&histogram.series) && histogram.case == *case && histogram.metric == metric {
+            let buckets = histogram.buckets.iter();
+            let values = buckets.map(|(value, count)| (*value as f64 * histogram.scale, *count as f64));
+            rounds.insert((&histogram.series, histogram.round), values.collect());
+        }
+    }
+    rounds.into_values().flatten().collect()
+}
+
+/// The median of counted values.
+fn middle(mut counted: Vec<(f64, f64)>) -> Option<f64> {
+    counted.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let half = counted.iter().map(|(_, count)| count).sum::<f64>() / 2.0;
+    let mut below = 0.0;
+    counted
+        .into_iter()
+        .find(|(_, count)| {
+            below += count;
+            below >= half
+        })
+        .map(|(value, _)| value)
+}

@@ -1,0 +1,105 @@
+//! Whether a rival is here, and which version.
+
+use super::process::Call;
+use super::{Output, Rival};
+use crate::experiment::Skip;
+use anyhow::Result;
+use std::env;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// A program tells its version in this time.
+const TELLING: Duration = Duration::from_secs(10);
+
+/// A rival that is here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    /// What it told; empty where it tells none.
+    pub version: String,
+}
+
+/// Looks for a rival; the reason and the way out where it is not here, or too old. What it says goes
+/// through `dir`.
+///
+/// # Errors
+/// A signal came.
+pub(super) fn probe(rival: &Rival, dir: &Path, stop: &AtomicBool) -> Result<Result<Found, Skip>> {
+    let Some(program) = rival.programs.iter().find_map(|name| find(name)) else {
+        return Ok(Err(absent(rival)));
+    };
+    let args: Vec<String> = rival.version_args.iter().map(|&arg| arg.to_owned()).collect();
+    let call = Call {
+        program: &program,
+        args: &args,
+        environment: &[("LC_ALL", "C".to_owned())],
+        cpus: &[],
+        dir,
+    };
+    let said = match call.run(TELLING, stop) {
+        Ok((_, output)) => output,
+        Err(error) if crate::session::is_interrupt(&error) => return Err(error),
+        Err(error) => return Ok(Err(Skip::because(format!("its version: {error:#}")))),
+    };
+    Ok(judge(rival, &said))
+}
+
+/// What a rival's answer says of its version.
+fn judge(rival: &Rival, said: &Output) -> Result<Found, Skip> {
+    let version = (rival.version)(said);
+    match (rival.oldest, version) {
+        (Some(oldest), Some(version)) if numbers(&version) < numbers(oldest) => {
+            Err(Skip::because(format!(
+                "version {version} is too old: plumb reads {oldest} and later"
+            ))
+            .needs(format!("install {} {oldest} or later", rival.name)))
+        }
+        (_, version) => Ok(Found {
+            version: version.unwrap_or_default(),
+        }),
+    }
+}
+
+fn absent(rival: &Rival) -> Skip {
+    let skip = Skip::because(format!("no {} in PATH", rival.programs.join(" or ")));
+    match rival.package {
+        Some(package) => skip.needs(format!("Debian: apt-get install {package}")),
+        None => skip.needs("no package: put it into PATH"),
+    }
+}
+
+/// A program in PATH, or by its path.
+pub(super) fn find(name: &str) -> Option<PathBuf> {
+    let is_program = |path: &PathBuf| {
+        path.metadata()
+            .is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
+    };
+    if name.contains('/') {
+        return Some(PathBuf::from(name)).filter(is_program);
+    }
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path)
+        .map(|dir| dir.join(name))
+        .find(is_program)
+}
+
+/// The numbers of a version, for comparing: `3.12-rc1` is 3, 12, 1.
+pub(super) fn numbers(version: &str) -> Vec<u64> {
+    version
+        .split(|letter: char| !letter.is_ascii_digit())
+        .filter_map(|part| part.parse().ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::numbers;
+
+    #[test]
+    fn versions_are_ordered_by_their_numbers() {
+        assert!(numbers("3.9") < numbers("3.12"));
+        assert!(numbers("fio-3.33") < numbers("3.33.1"));
+        assert!(numbers("") < numbers("0.1"));
+    }
+}

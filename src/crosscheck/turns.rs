@@ -1,0 +1,459 @@
+//! Both sides in turns: A B, B A, A B … on the same CPUs, one at a time.
+
+use super::process::{Call, Running, answer};
+use super::{Conditions, Output, Pairing, Rival, Server, Theirs, ours, probe};
+use crate::experiment::Skip;
+use crate::session::child::Interrupted;
+use crate::session::is_interrupt;
+use anyhow::{Context, Error, Result, anyhow, bail};
+use record::crosscheck as events;
+use record::event::{Ending, Event};
+use record::plain::line;
+use std::fs;
+use std::io::BufReader;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// plumb's side is ended so much after its budget: it calibrates, prepares files and removes them.
+const OURS_LIMIT: Duration = Duration::from_secs(90);
+/// A far end listens in this time.
+const LISTENING: Duration = Duration::from_secs(10);
+/// What lays out files may take so long.
+const PREPARING: Duration = Duration::from_secs(120);
+/// Letters of a reason that are kept.
+const REASON_MOST: usize = 300;
+/// In commands that are shown, for the directory that exists while they run.
+const DIR: &str = "DIR";
+
+/// What is to be run.
+pub(crate) struct Setting {
+    /// What both sides have alike; directories are those of the whole crosscheck.
+    pub conditions: Conditions,
+    /// The rivals, each with whether a pairing of it is wanted.
+    pub rivals: Vec<(&'static Rival, Wanted)>,
+    /// Turns of each pairing.
+    pub pairs: u32,
+}
+
+/// Whether a pairing of a rival is wanted, by its name.
+pub(crate) type Wanted = Box<dyn Fn(&str) -> bool>;
+
+/// Who is told what happens, between turns.
+pub(crate) trait Observer {
+    /// An event happened; it is to be stored.
+    ///
+    /// # Errors
+    /// It could not be stored: the crosscheck ends.
+    fn event(&mut self, event: &Event) -> Result<()>;
+
+    /// A turn begins: of which pairing (`rival: name`), how many pairings and turns of them are done, and how
+    /// many there are.
+    fn progress(&mut self, pairing: &str, done: u64, all: u64);
+}
+
+/// A rival that is here, with what is to be run beside it.
+struct Ready {
+    rival: &'static Rival,
+    conditions: Conditions,
+    pairings: Vec<Pairing>,
+}
+
+/// The rivals that are here, and what is run beside each: nothing is run but to ask for versions.
+///
+/// # Errors
+/// [`Interrupted`]; the directories cannot be made.
+fn ready(setting: &Setting, observer: &mut dyn Observer, stop: &AtomicBool) -> Result<Vec<Ready>> {
+    let mut found = Vec::new();
+    for (rival, is_wanted) in &setting.rivals {
+        let conditions = own(&setting.conditions, rival.name)?;
+        let probed = probe::probe(rival, &conditions.scratch, stop)?;
+        let (version, absent) = match probed {
+            Ok(found) => (Some(found.version), None),
+            Err(skip) => (None, Some(skip)),
+        };
+        let is_here = absent.is_none();
+        observer.event(&Event::Rival(events::Rival {
+            name: rival.name.to_owned(),
+            about: rival.about.to_owned(),
+            package: rival.package.map(str::to_owned),
+            version: version.clone().filter(|version| !version.is_empty()),
+            absent: absent.map(Into::into),
+        }))?;
+        if !is_here {
+            continue;
+        }
+        let conditions = Conditions {
+            version: version.unwrap_or_default(),
+            ..conditions
+        };
+        let mut pairings = (rival.pairings)(&conditions);
+        pairings.retain(|pairing| is_wanted(&pairing.name));
+        found.push(Ready {
+            rival,
+            conditions,
+            pairings,
+        });
+    }
+    Ok(found)
+}
+
+/// The same conditions with directories and ports of a rival's own.
+fn own(all: &Conditions, name: &str) -> Result<Conditions> {
+    let below = |dir: &Path| -> Result<PathBuf> {
+        let dir = dir.join(name);
+        fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        Ok(dir)
+    };
+    Ok(Conditions {
+        scratch: below(&all.scratch)?,
+        files: all.files.as_deref().map(below).transpose()?,
+        in_memory: all.in_memory.as_deref().map(below).transpose()?,
+        ports: free_ports().context("no free port on loopback")?,
+        ..all.clone()
+    })
+}
+
+/// Ports that nobody listens at now.
+fn free_ports() -> Result<[u16; 4]> {
+    let mut held = Vec::new();
+    let mut ports = [0; 4];
+    for port in &mut ports {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        *port = listener.local_addr()?.port();
+        held.push(listener);
+    }
+    Ok(ports)
+}
+
+/// The commands that would be run, as they can be typed: plumb's, then the rival's, by pairing.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn commands(
+    setting: &Setting,
+    observer: &mut dyn Observer,
+    stop: &AtomicBool,
+) -> Result<()> {
+    for ready in ready(setting, observer, stop)? {
+        for pairing in &ready.pairings {
+            observer.event(&Event::Pairing(told(&ready, pairing)))?;
+            if let Some(skip) = &pairing.skip {
+                observer.event(&end(&ready, pairing, Ending::Skipped, skip.clone()))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Runs every pairing in turns.
+///
+/// # Errors
+/// [`Interrupted`]; an event cannot be stored. What fails in a pairing is its end, not an error.
+pub(crate) fn run(
+    setting: &Setting,
+    observer: &mut dyn Observer,
+    stop: &AtomicBool,
+) -> Result<()> {
+    metal::process::adopt_orphans().context("descendants cannot be kept in sight")?;
+    let all = ready(setting, observer, stop)?;
+    let turns = |pairing: &Pairing| match (&pairing.skip, pairing.is_once) {
+        (Some(_), _) => 0,
+        (None, true) => 1,
+        (None, false) => setting.pairs,
+    };
+    let whole = |ready: &Ready| ready.pairings.iter().map(|one| u64::from(turns(one))).sum::<u64>();
+    let total = all.iter().map(whole).sum();
+    let mut done = 0;
+    for ready in &all {
+        for pairing in &ready.pairings {
+            observer.event(&Event::Pairing(told(ready, pairing)))?;
+            let mut bout = Bout {
+                ready,
+                pairing,
+                stop,
+                observer: &mut *observer,
+            };
+            let outcome = bout.all(turns(pairing), done, total);
+            done += u64::from(turns(pairing));
+            let (ending, why) = match outcome {
+                Ok(None) => (Ending::Measured, None),
+                Ok(Some(skip)) => (Ending::Skipped, Some(skip)),
+                Err(error) if is_interrupt(&error) || error.is::<Unstored>() => return Err(error),
+                Err(error) => (Ending::Failed, Some(Skip::because(reason(&error)))),
+            };
+            let why = why.unwrap_or_else(|| Skip::because(""));
+            observer.event(&end(ready, pairing, ending, why))?;
+        }
+        let dirs = [Some(&ready.conditions.scratch), ready.conditions.files.as_ref(), ready.conditions.in_memory.as_ref()];
+        for dir in dirs.into_iter().flatten() {
+            // What stays goes with the directory above, whose removal tells why it could not be.
+            let _ = fs::remove_dir_all(dir);
+        }
+    }
+    Ok(())
+}
+
+/// An event could not be stored.
+#[derive(Debug, thiserror::Error)]
+#[error("the record cannot be written: {0}")]
+struct Unstored(String);
+
+/// An error in one line.
+fn reason(error: &Error) -> String {
+    let text = line(&format!("{error:#}"));
+    match text.char_indices().nth(REASON_MOST) {
+        Some((at, _)) => format!("{} …", &text[..at]),
+        None => text,
+    }
+}
+
+fn end(ready: &Ready, pairing: &Pairing, outcome: Ending, why: Skip) -> Event {
+    Event::PairingEnd(events::PairingEnd {
+        rival: ready.rival.name.to_owned(),
+        pairing: pairing.name.clone(),
+        outcome,
+        reason: Some(why.reason).filter(|reason| !reason.is_empty()),
+        needed: why.needed,
+    })
+}
+
+/// A pairing as the record has it.
+fn told(ready: &Ready, pairing: &Pairing) -> events::Pairing {
+    let scratch = ready.conditions.scratch.display().to_string();
+    let shown = |words: Vec<String>| -> Vec<String> {
+        words.into_iter().map(|word| word.replace(&scratch, DIR)).collect()
+    };
+    let theirs = &pairing.theirs;
+    let environment = theirs.environment.iter().map(|(name, value)| format!("{name}={value}"));
+    let mut command: Vec<String> = environment.collect();
+    if !theirs.cpus.is_empty() {
+        command.extend(["taskset", "-c"].map(str::to_owned));
+        command.push(crate::host::format_cpus(&theirs.cpus));
+    }
+    command.push(theirs.program.to_owned());
+    command.extend(theirs.args.iter().cloned());
+    let record = ready.conditions.scratch.join(OURS);
+    let ours = std::iter::once("plumb".to_owned()).chain(ours::args(&pairing.ours, &record));
+    events::Pairing {
+        rival: ready.rival.name.to_owned(),
+        name: pairing.name.clone(),
+        ours: shown(ours.collect()),
+        theirs: shown(command),
+        rows: pairing
+            .rows
+            .iter()
+            .map(|row| events::Row {
+                name: row.name.clone(),
+                experiment: pairing.ours.experiment.to_owned(),
+                case: row.case.clone(),
+                metric: row.metric.to_owned(),
+                statistic: row.statistic.name().to_owned(),
+                unit: row.unit,
+                goal: row.goal,
+                difference: row.difference.to_owned(),
+            })
+            .collect(),
+    }
+}
+
+/// The record of plumb's side.
+const OURS: &str = "ours.jsonl";
+
+/// A pairing under way.
+struct Bout<'a> {
+    ready: &'a Ready,
+    pairing: &'a Pairing,
+    stop: &'a AtomicBool,
+    observer: &'a mut dyn Observer,
+}
+
+impl Bout<'_> {
+    /// All turns; why it was skipped.
+    fn all(&mut self, turns: u32, done: u64, total: u64) -> Result<Option<Skip>> {
+        if let Some(skip) = &self.pairing.skip {
+            return Ok(Some(skip.clone()));
+        }
+        let theirs = &self.pairing.theirs;
+        let Some(program) = probe::find(theirs.program) else {
+            let skip = Skip::because(format!("no {} in PATH", theirs.program));
+            return Ok(Some(skip));
+        };
+        for (name, text) in &theirs.inputs {
+            fs::write(self.dir().join(name), text).with_context(|| format!("cannot write {name}"))?;
+        }
+        for command in &theirs.prepare {
+            self.prepare(command)?;
+        }
+        let server = theirs.server.as_ref().map(|server| self.serve(server)).transpose()?;
+        let label = format!("{}: {}", self.ready.rival.name, self.pairing.name);
+        for n in 1..=turns {
+            self.observer.progress(&label, done + u64::from(n - 1), total);
+            let ours_first = n % 2 == 1;
+            let (mine, others) = if ours_first {
+                let mine = self.ours()?;
+                (mine, self.theirs(&program, theirs)?)
+            } else {
+                let others = self.theirs(&program, theirs)?;
+                (self.ours()?, others)
+            };
+            let pair = Event::Pair(events::Pair {
+                rival: self.ready.rival.name.to_owned(),
+                pairing: self.pairing.name.clone(),
+                n,
+                ours_first,
+                ours: mine,
+                theirs: others,
+            });
+            self.observer.event(&pair).map_err(|error| anyhow!(Unstored(format!("{error:#}"))))?;
+        }
+        drop(server);
+        Ok(None)
+    }
+
+    fn dir(&self) -> &Path {
+        &self.ready.conditions.scratch
+    }
+
+    fn call<'call>(&'call self, program: &'call Path, args: &'call [String]) -> Call<'call> {
+        Call {
+            program,
+            args,
+            environment: &self.pairing.theirs.environment,
+            cpus: &self.pairing.theirs.cpus,
+            dir: self.dir(),
+        }
+    }
+
+    fn prepare(&self, command: &[String]) -> Result<()> {
+        let (program, args) = found(command)?;
+        let (status, said) = self
+            .call(&program, args)
+            .run(PREPARING, self.stop)
+            .with_context(|| format!("{} (which prepares)", command[0]))?;
+        match status.success() {
+            true => Ok(()),
+            false => bail!("{} (which prepares): {status}: {}", command[0], last(&said)),
+        }
+    }
+
+    /// Starts the far end and waits until it listens.
+    fn serve(&self, server: &Server) -> Result<Running> {
+        let (program, args) = found(&server.command)?;
+        let call = Call {
+            cpus: &server.cpus,
+            ..self.call(&program, args)
+        };
+        let mut running = call.start("server")?;
+        let deadline = Instant::now() + LISTENING;
+        while !server.ports.iter().all(|port| is_listening(*port)) {
+            if let Some(status) = running.ended() {
+                bail!("its server: {status}: {}", last(&running.output()));
+            }
+            if self.stop.load(Ordering::Relaxed) {
+                bail!(Interrupted);
+            }
+            if Instant::now() > deadline {
+                bail!("its server did not listen in {} s", LISTENING.as_secs());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(running)
+    }
+
+    fn theirs(&self, program: &Path, theirs: &Theirs) -> Result<Vec<f64>> {
+        self.settle();
+        let left = theirs.answer.map(|name| self.dir().join(name));
+        if let Some(file) = &left {
+            let _ = fs::remove_file(file);
+        }
+        let (status, said) = self
+            .call(program, &theirs.args)
+            .run(theirs.limit, self.stop)
+            .with_context(|| theirs.program.to_owned())?;
+        if !status.success() {
+            bail!("{}: {status}: {}", theirs.program, last(&said));
+        }
+        let said = Output {
+            answer: left.map(|file| answer(&file)).unwrap_or_default(),
+            ..said
+        };
+        let rows = self.pairing.rows.iter();
+        rows.map(|row| {
+            let value = (self.ready.rival.parse)(&said, &row.what).map_err(|why| anyhow!(why))?;
+            match value.is_finite() && value > 0.0 {
+                true => Ok(value),
+                false => Err(anyhow!("{} is {value}", row.what)),
+            }
+        })
+        .collect::<Result<_>>()
+        .with_context(|| format!("{} said something unknown", theirs.program))
+    }
+
+    fn ours(&self) -> Result<Vec<f64>> {
+        let path = self.dir().join(OURS);
+        let _ = fs::remove_file(&path);
+        let args = ours::args(&self.pairing.ours, &path);
+        let store = self.dir().join("store").display().to_string();
+        let call = Call {
+            program: Path::new("/proc/self/exe"),
+            args: &args,
+            environment: &[("PLUMB_STORE", store)],
+            cpus: &[],
+            dir: self.dir(),
+        };
+        let limit = self.pairing.ours.budget + OURS_LIMIT;
+        let (status, said) = call.run(limit, self.stop).context("plumb")?;
+        // 1: there are findings.
+        if !matches!(status.code(), Some(0 | 1)) {
+            bail!("plumb: {status}: {}", last(&said));
+        }
+        let file = fs::File::open(&path).context("plumb's record")?;
+        let run = record::codec::read(BufReader::new(file)).context("plumb's record")?.run;
+        let _ = fs::remove_file(&path);
+        let rows = self.pairing.rows.iter();
+        rows.map(|row| ours::value(&run, &self.pairing.ours, row))
+            .collect::<Result<_>>()
+            .context("plumb")
+    }
+
+    /// What was written before is on the disk: as plumb does before each round.
+    fn settle(&self) {
+        if let Some(dir) = &self.pairing.ours.dir {
+            if let Ok(dir) = fs::File::open(dir) {
+                let _ = metal::storage::sync_file_system(&dir);
+            }
+        }
+    }
+}
+
+/// The program of a command, found, and its arguments.
+fn found(command: &[String]) -> Result<(PathBuf, &[String])> {
+    let (name, args) = command.split_first().context("an empty command")?;
+    let program = probe::find(name).with_context(|| format!("no {name} in PATH"))?;
+    Ok((program, args))
+}
+
+/// The last line that a program said, on standard error if it said anything there.
+fn last(said: &Output) -> String {
+    let mut texts = [&said.stderr, &said.stdout].into_iter();
+    let line = texts.find_map(|text| text.lines().rev().map(str::trim).find(|line| !line.is_empty()));
+    line.unwrap_or("it said nothing").to_owned()
+}
+
+/// Whether a TCP socket listens, or a UDP one is open, at a port of this host.
+fn is_listening(port: u16) -> bool {
+    let tables = [("tcp", true), ("tcp6", true), ("udp", false), ("udp6", false)];
+    tables.iter().any(|(table, is_tcp)| {
+        let text = fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();
+        text.lines().skip(1).any(|line| {
+            let mut fields = line.split_whitespace().skip(1);
+            let (local, state) = (fields.next(), fields.nth(1));
+            let is_here = local
+                .and_then(|local| local.rsplit_once(':'))
+                .is_some_and(|(_, found)| u16::from_str_radix(found, 16) == Ok(port));
+            is_here && (!is_tcp || state == Some("0A"))
+        })
+    })
+}
