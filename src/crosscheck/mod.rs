@@ -2,6 +2,7 @@
 //! asked, how its answer is read, and what of plumb's stands beside it. Everything in these files is pure;
 //! [`turns`] runs both sides alternating, and judges nothing.
 
+mod bandwidth;
 mod ours;
 mod probe;
 mod process;
