@@ -77,7 +77,13 @@ impl Moves<'_> {
     }
 
     /// The row of one of its kernels.
-    pub fn row(&self, op: &'static str, statistic: Statistic, goal: Goal, difference: &'static str) -> Row {
+    pub fn row(
+        &self,
+        op: &'static str,
+        statistic: Statistic,
+        goal: Goal,
+        difference: &'static str,
+    ) -> Row {
         Row {
             name: String::new(),
             case: CaseId::new().with("op", op).with("stores", self.stores),
@@ -127,7 +133,11 @@ pub(super) fn cases(conditions: &Conditions, ours: &Ours) -> Result<Vec<Case>, S
     }
     let mut cases = Vec::new();
     for series in offer.series {
-        cases.extend(experiment.resolve(&site, &Default::default(), series)?.cases);
+        cases.extend(
+            experiment
+                .resolve(&site, &Default::default(), series)?
+                .cases,
+        );
     }
     Ok(cases)
 }
@@ -137,7 +147,11 @@ pub(super) fn team(conditions: &Conditions) -> Vec<usize> {
     let mut taken = BTreeSet::new();
     let mut team = Vec::new();
     for cpu in &conditions.cpus {
-        let siblings = conditions.host.cpu.cpu(*cpu).map(|cpu| cpu.smt_siblings.as_slice());
+        let siblings = conditions
+            .host
+            .cpu
+            .cpu(*cpu)
+            .map(|cpu| cpu.smt_siblings.as_slice());
         if !taken.contains(cpu) {
             team.push(*cpu);
         }

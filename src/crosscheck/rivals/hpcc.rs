@@ -136,7 +136,9 @@ fn stream(conditions: &Conditions, cpus: &[usize]) -> Pairing {
     let bytes = 8 * n * n;
     moves.limit = bytes / ranks;
     if bytes.saturating_mul(TIMES_MATRIX) > conditions.memory_bytes {
-        skip = skip.or(Some(Skip::because("too little memory").needs("more free memory")));
+        skip = skip.or(Some(
+            Skip::because("too little memory").needs("more free memory"),
+        ));
     }
     let difference = match ranks {
         1 => STREAM_DIFFERENCE,
@@ -197,18 +199,18 @@ fn theirs(conditions: &Conditions, cpus: &[usize], input: String) -> Theirs {
     }
 }
 
-/// mpirun's arguments. It pins differently from release to release, so it pins nothing, and each rank starts
-/// pinned.
+/// What each rank of mpirun runs: hpcc, pinned to the CPU of its number among the arguments.
+const PINNED: &str = "shift ${OMPI_COMM_WORLD_LOCAL_RANK:-${PMI_RANK:?}}; exec taskset -c $1 hpcc";
+
+/// mpirun's arguments. It pins differently from release to release, so it pins nothing, and each rank pins
+/// itself. (A command line of a part for each rank ends Open MPI 5.0.7 by a segmentation fault.)
 fn ranks(cpus: &[usize]) -> Vec<String> {
-    let mut args: Vec<String> = vec!["--host".to_owned(), format!("localhost:{}", cpus.len())];
-    args.extend(["--bind-to", "none"].map(str::to_owned));
-    for (n, cpu) in cpus.iter().enumerate() {
-        if n > 0 {
-            args.push(":".to_owned());
-        }
-        args.extend(["-n", "1", "taskset", "-c"].map(str::to_owned));
-        args.extend([cpu.to_string(), "hpcc".to_owned()]);
-    }
+    let count = cpus.len();
+    let mut args: Vec<String> = vec!["--host".to_owned(), format!("localhost:{count}")];
+    args.extend(["--bind-to", "none", "-n"].map(str::to_owned));
+    args.push(count.to_string());
+    args.extend(["sh", "-c", PINNED, "sh"].map(str::to_owned));
+    args.extend(cpus.iter().map(usize::to_string));
     args
 }
 
@@ -220,6 +222,8 @@ fn environment(conditions: &Conditions) -> Vec<(&'static str, String)> {
         ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
         ("PRTE_ALLOW_RUN_AS_ROOT", "1"),
         ("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+        // All ranks are on this host: they talk through memory.
+        ("OMPI_MCA_btl", "^tcp"),
         ("OMP_NUM_THREADS", "1"),
         ("OPENBLAS_NUM_THREADS", "1"),
         // It names its kernels then: by that it is known to be there.
@@ -245,7 +249,12 @@ fn input(n: u64, blocks: &[u32], grids: &[(usize, usize)]) -> String {
     let count = blocks.len();
     let blocks = list(blocks.iter().map(u32::to_string).collect());
     let rows = list(grids.iter().map(|(rows, _)| rows.to_string()).collect());
-    let columns = list(grids.iter().map(|(_, columns)| columns.to_string()).collect());
+    let columns = list(
+        grids
+            .iter()
+            .map(|(_, columns)| columns.to_string())
+            .collect(),
+    );
     format!(
         "HPLinpack benchmark input file\nby plumb\nHPL.out output file\n8 device out\n\
          1 problem sizes\n{n} Ns\n{count} NBs\n{blocks} NBs\n0 PMAP\n\
@@ -260,8 +269,12 @@ fn input(n: u64, blocks: &[u32], grids: &[(usize, usize)]) -> String {
 
 /// `HPL of SOLVES`: its best rate in flop/s; `KERNEL of RANKS`: STREAM's best of all ranks in B/s.
 fn parse(said: &Output, what: &str) -> Result<f64, String> {
-    let (part, count) = what.split_once(" of ").ok_or_else(|| format!("`{what}` is no part of hpcc"))?;
-    let count: usize = count.parse().map_err(|_| format!("`{count}` is no number"))?;
+    let (part, count) = what
+        .split_once(" of ")
+        .ok_or_else(|| format!("`{what}` is no part of hpcc"))?;
+    let count: usize = count
+        .parse()
+        .map_err(|_| format!("`{count}` is no number"))?;
     if !said.answer.contains("HPC Challenge Benchmark version") {
         return Err(format!("no {ANSWER_NAME} of an HPC Challenge"));
     }
@@ -273,19 +286,32 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
 
 fn hpl_rate(said: &Output, solves: usize) -> Result<f64, String> {
     if !said.stderr.lines().any(|line| line.starts_with("Core: ")) {
-        return Err("its BLAS is not OpenBLAS, with which HPL is compared: apt-get install libopenblas0".to_owned());
+        return Err(
+            "its BLAS is not OpenBLAS, with which HPL is compared: apt-get install libopenblas0"
+                .to_owned(),
+        );
     }
     // Its lines begin with the variant: W, R or C, and digits.
     let of = |line: &str| -> Option<f64> {
         let fields: Vec<&str> = line.split_whitespace().collect();
         match fields.as_slice() {
-            [variant, _, _, _, _, _, rate] if variant.starts_with("WR") || variant.starts_with("WC") => rate.parse().ok(),
+            [variant, _, _, _, _, _, rate]
+                if variant.starts_with("WR") || variant.starts_with("WC") =>
+            {
+                rate.parse().ok()
+            }
             _ => None,
         }
     };
     let rates: Vec<f64> = said.answer.lines().filter_map(of).collect();
-    let checks = || said.answer.lines().filter(|line| line.starts_with("||Ax-b||"));
-    let passed = checks().filter(|line| line.trim_end().ends_with("PASSED")).count();
+    let checks = || {
+        said.answer
+            .lines()
+            .filter(|line| line.starts_with("||Ax-b||"))
+    };
+    let passed = checks()
+        .filter(|line| line.trim_end().ends_with("PASSED"))
+        .count();
     if passed < checks().count() {
         return Err("HPL's residual check failed".to_owned());
     }
@@ -302,18 +328,28 @@ fn stream_rate(answer: &str, op: &str, ranks: usize) -> Result<f64, String> {
     let value = |name: &str| -> Result<&str, String> {
         let mut lines = answer.lines();
         let found = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
-        found.map(str::trim).ok_or_else(|| format!("no line `{name}=`"))
+        found
+            .map(str::trim)
+            .ok_or_else(|| format!("no line `{name}=`"))
     };
     let ran = value("CommWorldProcs")?;
     if ran != ranks.to_string() {
         return Err(format!("{ran} processes ran together instead of {ranks}"));
     }
-    if !answer.lines().any(|line| line.starts_with("Solution Validates")) {
+    if !answer
+        .lines()
+        .any(|line| line.starts_with("Solution Validates"))
+    {
         return Err("STREAM's solution was not validated".to_owned());
     }
     let (first, rest) = op.split_at_checked(1).ok_or("no kernel of STREAM")?;
     let name = format!("StarSTREAM_{}{rest}", first.to_uppercase());
-    let gb: f64 = value(&name)?.parse().map_err(|_| format!("{name} is no number"))?;
+    let gb: f64 = value(&name)?
+        .parse()
+        .map_err(|_| format!("{name} is no number"))?;
     // The mean of the ranks', while all run.
     Ok(gb * 1e9 * ranks as f64)
 }
+
+#[cfg(test)]
+mod tests;

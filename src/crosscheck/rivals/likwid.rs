@@ -139,11 +139,16 @@ fn pairing(conditions: &Conditions, one: Loop) -> Pairing {
         true => "-W",
         false => "-w",
     };
-    let mut args: Vec<String> = ["-t", kernel.unwrap_or("none"), place].map(str::to_owned).into();
+    let mut args: Vec<String> = ["-t", kernel.unwrap_or("none"), place]
+        .map(str::to_owned)
+        .into();
     args.push(format!("N:{footprint}B:{}", cpus.len()));
     args.extend(match conditions.preset {
         Preset::Rehearsal => ["-i".to_owned(), TIMES_REHEARSAL.to_owned()],
-        _ => ["-s".to_owned(), (conditions.seconds.ceil() as u64).max(1).to_string()],
+        _ => [
+            "-s".to_owned(),
+            (conditions.seconds.ceil() as u64).max(1).to_string(),
+        ],
     });
     let difference = match one.level {
         "L1" => DIFFERENCE_L1,
@@ -187,7 +192,6 @@ fn kernel(host: &Host, op: &str, stores: &str) -> Result<&'static str, Skip> {
         Arch::X86_64 if has("avx2") && has("fma") => 2,
         Arch::X86_64 => 1,
         Arch::Aarch64 => 0,
-        _ => return Err(Skip::because("which loops likwid-bench has for this processor is not known")),
     };
     Ok(match (op, past, vectors) {
         ("read", _, 3) => "load_avx512",
@@ -226,11 +230,17 @@ fn kernel(host: &Host, op: &str, stores: &str) -> Result<&'static str, Skip> {
 
 /// Its rate in B/s, where it ran on the CPUs and with the bytes that `what` names (`BYTES B on CPUS`).
 fn parse(said: &Output, what: &str) -> Result<f64, String> {
-    let (bytes, cpus) = what.split_once(" B on ").ok_or_else(|| format!("`{what}` names no bytes and CPUs"))?;
-    let wanted: f64 = bytes.parse().map_err(|_| format!("`{bytes}` are no bytes"))?;
+    let (bytes, cpus) = what
+        .split_once(" B on ")
+        .ok_or_else(|| format!("`{what}` names no bytes and CPUs"))?;
+    let wanted: f64 = bytes
+        .parse()
+        .map_err(|_| format!("`{bytes}` are no bytes"))?;
     let number = |name: &str| -> Result<f64, String> {
         let mut lines = said.stdout.lines();
-        let text = lines.find_map(|line| line.strip_prefix(name)).map(str::trim);
+        let text = lines
+            .find_map(|line| line.strip_prefix(name))
+            .map(str::trim);
         let number = text.and_then(|text| text.parse().ok());
         number.ok_or_else(|| format!("no line `{name}` with a number"))
     };
@@ -239,15 +249,170 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
     if (had / wanted - 1.0).abs() > CUT_MOST {
         return Err(format!("its arrays had {had} B instead of {wanted}"));
     }
-    let threads = said.stdout.lines().filter(|line| line.starts_with("Group: "));
+    let threads = said
+        .stdout
+        .lines()
+        .filter(|line| line.starts_with("Group: "));
     let mut ran: Vec<usize> = threads
-        .filter_map(|line| line.split_once("running on hwthread ")?.1.split(' ').next()?.parse().ok())
+        .filter_map(|line| {
+            line.split_once("running on hwthread ")?
+                .1
+                .split(' ')
+                .next()?
+                .parse()
+                .ok()
+        })
         .collect();
     ran.sort_unstable();
     let mut asked = parse_cpus(cpus);
     asked.sort_unstable();
     if ran != asked {
-        return Err(format!("its threads ran on CPUs {} instead of {cpus}", format_cpus(&ran)));
+        return Err(format!(
+            "its threads ran on CPUs {} instead of {cpus}",
+            format_cpus(&ran)
+        ));
     }
     Ok(rate * 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LOOPS, RIVAL, parse};
+    use crate::crosscheck::Output;
+    use crate::crosscheck::bandwidth::tests::{check, conditions, everywhere};
+    use crate::experiment::Preset;
+
+    /// One thread over 22016 B on CPU 1, and two over 4718592 B, by version.
+    const RECORDED: [(&str, &str, f64, f64); 3] = [
+        (
+            include_str!("../testdata/likwid-bench/5.1.0-load.txt"),
+            include_str!("../testdata/likwid-bench/5.1.0-stream-two-threads.txt"),
+            382_977.10e6,
+            5_899.27e6,
+        ),
+        (
+            include_str!("../testdata/likwid-bench/5.2.2-load.txt"),
+            include_str!("../testdata/likwid-bench/5.2.2-stream-two-threads.txt"),
+            71_923.54e6,
+            4_918.13e6,
+        ),
+        (
+            include_str!("../testdata/likwid-bench/5.4.1-load.txt"),
+            include_str!("../testdata/likwid-bench/5.4.1-stream-two-threads.txt"),
+            407_805.43e6,
+            7_077.38e6,
+        ),
+    ];
+
+    fn read(stdout: &str, what: &str) -> Result<f64, String> {
+        let said = Output {
+            stdout: stdout.to_owned(),
+            ..Output::default()
+        };
+        parse(&said, what)
+    }
+
+    #[test]
+    fn rates_of_three_versions_are_read() {
+        for (load, stream, load_rate, stream_rate) in RECORDED {
+            assert_eq!(read(load, "22016 B on 1"), Ok(load_rate));
+            assert_eq!(read(stream, "4718592 B on 0-1"), Ok(stream_rate));
+        }
+    }
+
+    #[test]
+    fn other_cpus_other_bytes_and_broken_texts_are_errors() {
+        let (load, stream, ..) = RECORDED[1];
+        for (text, what, told) in [
+            (load, "22016 B on 0", "CPUs 1 instead of 0"),
+            (stream, "4718592 B on 1", "CPUs 0-1 instead of 1"),
+            (load, "44032 B on 1", "22016 B instead of 44032"),
+            ("", "22016 B on 1", "MByte/s:"),
+            ("MByte/s:\t\tfast", "22016 B on 1", "MByte/s:"),
+            ("MByte/s:\t\t12.0", "22016 B on 1", "Size (Byte):"),
+            (load, "all of it", "names no bytes"),
+        ] {
+            let error = read(text, what).expect_err(told);
+            assert!(error.contains(told), "{error}");
+        }
+        let cut = load.split_once("Group: ").expect("threads").0;
+        read(cut, "22016 B on 1").expect_err("cut off");
+    }
+
+    #[test]
+    fn versions_are_read() {
+        for (text, version) in [
+            ("likwid-bench -- Version 5.1.0\n", Some("5.1.0")),
+            ("likwid-bench -- Version 5.2.2\n", Some("5.2.2")),
+            ("likwid-bench -- Version 5.4.1\n", Some("5.4.1")),
+            ("likwid", None),
+        ] {
+            let said = Output {
+                stdout: text.to_owned(),
+                ..Output::default()
+            };
+            assert_eq!((RIVAL.version)(&said).as_deref(), version);
+        }
+    }
+
+    #[test]
+    fn it_gets_the_bytes_that_plumb_resolves_everywhere() {
+        for conditions in everywhere() {
+            let pairings = (RIVAL.pairings)(&conditions);
+            for (pairing, footprint) in pairings.iter().zip(check(&conditions, &pairings)) {
+                let Some(footprint) = footprint else { continue };
+                let group = format!("N:{footprint}B:{}", pairing.theirs.cpus.len());
+                assert_eq!(pairing.theirs.args[3], group, "{}", pairing.name);
+                assert_eq!(
+                    pairing.theirs.args[2] == "-W",
+                    pairing.theirs.cpus.len() > 1
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn presets_have_what_they_are_to_have() {
+        let names = |host: &str, cpus: usize, preset: Preset| -> Vec<String> {
+            let conditions = conditions(host, cpus, preset);
+            let pairings = (RIVAL.pairings)(&conditions);
+            let runnable = pairings
+                .into_iter()
+                .filter(|pairing| pairing.skip.is_none());
+            runnable.map(|pairing| pairing.name).collect()
+        };
+        let vm = "vm-granite-rapids";
+        assert_eq!(names(vm, 2, Preset::Rehearsal), ["dram-copy"]);
+        assert_eq!(names(vm, 2, Preset::Quick), ["dram-copy", "l1-read"]);
+        let standard = [
+            "dram-copy",
+            "l1-read",
+            "l2-triad",
+            "dram-write-nontemporal",
+            "dram-triad-all",
+        ];
+        assert_eq!(names(vm, 2, Preset::Standard), standard);
+        assert_eq!(names(vm, 1, Preset::Standard), standard[..4]);
+        assert_eq!(
+            names("epyc-7763-2s", 256, Preset::Thorough).len(),
+            LOOPS.len()
+        );
+        // No triad of three arrays by NEON, no store past the caches of that alone.
+        assert_eq!(
+            names("graviton3", 2, Preset::Standard),
+            ["dram-copy", "l1-read"]
+        );
+    }
+
+    #[test]
+    fn loops_are_those_of_the_widest_vectors_here() {
+        let kernel = |host: &str, at: usize| {
+            let pairings = (RIVAL.pairings)(&conditions(host, 1, Preset::Standard));
+            pairings[at].theirs.args[1].clone()
+        };
+        assert_eq!(kernel("vm-granite-rapids", 2), "stream_avx512_fma");
+        assert_eq!(kernel("epyc-7763-2s", 2), "stream_avx_fma");
+        assert_eq!(kernel("epyc-7763-2s", 3), "store_mem_avx");
+        assert_eq!(kernel("graviton3", 1), "load_neon");
+    }
 }

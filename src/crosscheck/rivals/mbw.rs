@@ -15,7 +15,9 @@ pub(crate) static RIVAL: Rival = Rival {
     // Up to 1.2 it tells none.
     version: |said| {
         let text = format!("{}\n{}", said.stdout, said.stderr);
-        let told = text.lines().find_map(|line| line.strip_prefix("mbw memory benchmark v"))?;
+        let told = text
+            .lines()
+            .find_map(|line| line.strip_prefix("mbw memory benchmark v"))?;
         Some(told.split(',').next()?.trim().to_owned())
     },
     oldest: None,
@@ -24,6 +26,8 @@ pub(crate) static RIVAL: Rival = Rival {
 };
 
 const MIB: u64 = 1 << 20;
+/// plumb's arrays are cut to a multiple of less than this.
+const GRAIN: u64 = 4096;
 /// A copy of 128 MiB takes about so long, in seconds.
 const COPY_S: f64 = 0.025;
 
@@ -91,7 +95,10 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
         Preset::Standard => USUAL,
         Preset::Thorough => WAYS.len(),
     };
-    WAYS.iter().take(most).map(|way| pairing(conditions, way)).collect()
+    WAYS.iter()
+        .take(most)
+        .map(|way| pairing(conditions, way))
+        .collect()
 }
 
 fn pairing(conditions: &Conditions, way: &Way) -> Pairing {
@@ -108,12 +115,14 @@ fn pairing(conditions: &Conditions, way: &Way) -> Pairing {
     };
     // Its two arrays have whole MiB each; plumb's have as much.
     let (mib, skip) = match moves.footprint(conditions) {
-        Ok(bytes) => ((bytes / 2 / MIB).max(1), None),
+        Ok(bytes) => (((bytes + GRAIN) / 2 / MIB).max(1), None),
         Err(skip) => (1, Some(skip)),
     };
     moves.limit = 2 * mib * MIB;
     let too_large = moves.limit > conditions.memory_bytes;
-    let skip = skip.or_else(|| too_large.then(|| Skip::because("too little memory").needs("more free memory")));
+    let skip = skip.or_else(|| {
+        too_large.then(|| Skip::because("too little memory").needs("more free memory"))
+    });
     let copies = (conditions.seconds / COPY_S * 128.0 / mib as f64).clamp(3.0, 1000.0) as u64;
     let mut row = moves.row("copy", Statistic::MeanOfRounds, way.goal, way.difference);
     row.what = way.method.to_owned();
@@ -142,17 +151,103 @@ fn pairing(conditions: &Conditions, way: &Way) -> Pairing {
 
 /// The rate of its averages' line in B/s, bytes read and written together.
 fn parse(said: &Output, method: &str) -> Result<f64, String> {
-    let fields = |line: &str| -> Vec<String> {
-        line.split('\t').map(|field| field.trim().to_owned()).collect()
-    };
-    let of_method = format!("Method: {method}");
-    let mut lines = said.stdout.lines().map(fields);
+    let mut lines = said
+        .stdout
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>());
     let line = lines
-        .find(|fields| fields.first().is_some_and(|first| first == "AVG") && fields.get(1) == Some(&of_method))
+        .find(|words| words.starts_with(&["AVG", "Method:", method]))
         .ok_or_else(|| format!("no line of averages of {method}"))?;
-    let rate = line.iter().find_map(|field| field.strip_prefix("Copy:"));
-    let rate = rate.and_then(|text| text.trim().strip_suffix("MiB/s"));
-    let rate: Option<f64> = rate.and_then(|text| text.trim().parse().ok());
-    rate.map(|mib| 2.0 * mib * MIB as f64)
+    let rate = match line.iter().position(|word| *word == "Copy:") {
+        Some(at) if line.get(at + 2) == Some(&"MiB/s") => line[at + 1].parse().ok(),
+        _ => None,
+    };
+    rate.map(|mib: f64| 2.0 * mib * MIB as f64)
         .ok_or_else(|| "its line of averages has no `Copy: … MiB/s`".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MIB, RIVAL, parse};
+    use crate::crosscheck::Output;
+    use crate::crosscheck::bandwidth::tests::{check, conditions, everywhere};
+    use crate::experiment::Preset;
+
+    const OLD: &str = include_str!("../testdata/mbw/1.2.2-all.txt");
+    const NEW: &str = include_str!("../testdata/mbw/1.5-all.txt");
+
+    fn said(stdout: &str) -> Output {
+        Output {
+            stdout: stdout.to_owned(),
+            ..Output::default()
+        }
+    }
+
+    #[test]
+    fn averages_are_read_and_count_both_arrays() {
+        let mib = |text: &str, method: &str| {
+            parse(&said(text), method).expect("a rate") / 2.0 / MIB as f64
+        };
+        assert_eq!(mib(OLD, "MEMCPY"), 961.307);
+        assert_eq!(mib(OLD, "DUMB"), 1017.725);
+        assert_eq!(mib(OLD, "MCBLOCK"), 703.152);
+        assert_eq!(mib(NEW, "MEMCPY"), 879.572);
+        assert_eq!(mib(NEW, "MCBLOCK"), 1629.549);
+        // Control characters become spaces before a parser has them.
+        assert_eq!(mib(&OLD.replace('\t', " "), "DUMB"), 1017.725);
+    }
+
+    #[test]
+    fn what_is_broken_is_an_error() {
+        parse(&said(NEW), "DUMB").expect_err("it was not run");
+        for broken in [
+            "",
+            "AVG\tMethod: MEMCPY",
+            &OLD.replace("Copy:", "Kopie:"),
+            &OLD.replace("MiB/s", "GiB/s"),
+        ] {
+            parse(&said(broken), "MEMCPY").expect_err("no rate");
+        }
+        let cut = OLD.split_once("AVG").expect("averages").0;
+        parse(&said(cut), "MEMCPY").expect_err("single copies are not the average");
+    }
+
+    #[test]
+    fn versions_are_told_since_1_5() {
+        let of = |text: &str| (RIVAL.version)(&said(text));
+        assert_eq!(
+            of(include_str!("../testdata/mbw/1.5-help.txt")).as_deref(),
+            Some("1.5")
+        );
+        assert_eq!(of(include_str!("../testdata/mbw/1.2.2-help.txt")), None);
+    }
+
+    #[test]
+    fn both_sides_have_the_same_bytes_everywhere() {
+        for conditions in everywhere() {
+            let pairings = (RIVAL.pairings)(&conditions);
+            let of = check(&conditions, &pairings);
+            for (pairing, footprint) in pairings.iter().zip(of) {
+                let mib: u64 = pairing
+                    .theirs
+                    .args
+                    .last()
+                    .expect("a size")
+                    .parse()
+                    .expect("a number");
+                let theirs = 2 * mib * MIB;
+                let ours = footprint.expect("main memory is everywhere");
+                assert!(
+                    theirs >= ours && theirs - ours < MIB,
+                    "{theirs} beside {ours}"
+                );
+            }
+        }
+        let small = crate::crosscheck::Conditions {
+            memory_bytes: MIB,
+            ..conditions("vm-granite-rapids", 1, Preset::Standard)
+        };
+        let pairings = (RIVAL.pairings)(&small);
+        assert!(pairings.iter().all(|pairing| pairing.skip.is_some()));
+    }
 }
