@@ -16,6 +16,10 @@ use std::time::Duration;
 const ID: &str = "memory.bandwidth";
 /// CPUs of a comparison on all of them, at most: rivals' arrays are divided among them.
 const TEAM_MOST: usize = 16;
+/// Arrays of so many bytes together are compared as main memory's even where they are less than four times
+/// the last cache: a virtual machine that is described hundreds of MiB has a part of them (STREAM's best pass
+/// over 92 MiB was twice that over 275 MiB in one with 480 MiB).
+pub(super) const JUDGED_FROM: u64 = 256_000_000;
 /// What `memory.bandwidth.limit` takes at least.
 const LIMIT_LEAST: u64 = 1 << 20;
 
@@ -74,6 +78,21 @@ impl Moves<'_> {
             let why = cases.first().and_then(|case| case.text("impossible"));
             Skip::because(why.unwrap_or("the arrays have no size here"))
         })
+    }
+
+    /// The goal beside a rival that passes over the same arrays again and again: at least as much, where these
+    /// lie in main memory; where the last cache may hold them the rival finds them there, and plumb, which
+    /// writes them past the caches before each case, does not.
+    pub fn goal_beside_passes(&self, conditions: &Conditions) -> Goal {
+        let cases = cases(conditions, &self.ours(conditions)).unwrap_or_default();
+        let is_small = |case: &Case| {
+            let bytes = case.int("footprint_total").unwrap_or(0);
+            case.text("cut").is_some() && bytes < JUDGED_FROM
+        };
+        match cases.iter().any(is_small) {
+            true => Goal::Explained,
+            false => Goal::AtLeast,
+        }
     }
 
     /// The row of one of its kernels.

@@ -1,6 +1,6 @@
 use super::{OPS, RIVAL, grids, input, parse};
-use crate::crosscheck::Output;
 use crate::crosscheck::bandwidth::tests::{check, conditions, everywhere};
+use crate::crosscheck::{Goal, Output};
 use crate::experiment::Preset;
 
 /// Of two ranks, HPL's eight solves of n = 100: Debian 12 (Open MPI 4.1.4), Debian 13 (Open MPI 5.0.7).
@@ -107,18 +107,32 @@ fn presets_have_what_they_are_to_have() {
         assert!(pairings.iter().all(|pairing| pairing.skip.is_none()));
         pairings.into_iter().map(|pairing| pairing.name).collect()
     };
-    assert_eq!(names(2, Preset::Quick), ["hpl", "stream"]);
+    assert_eq!(names(2, Preset::Rehearsal), ["hpl", "stream"]);
+    assert_eq!(names(2, Preset::Quick), ["hpl"]);
     assert_eq!(names(1, Preset::Standard), ["hpl", "stream"]);
+    assert_eq!(names(2, Preset::Standard), ["hpl", "hpl-all", "stream-all"]);
     assert_eq!(
-        names(2, Preset::Standard),
-        ["hpl", "stream", "hpl-all", "stream-all"]
+        names(2, Preset::Thorough),
+        ["hpl", "hpl-all", "stream", "stream-all"]
     );
+}
+
+#[test]
+fn arrays_are_main_memory_s_in_a_standard_comparison() {
+    for host in ["vm-granite-rapids", "alder-lake-hybrid", "epyc-7763-2s"] {
+        let pairings = (RIVAL.pairings)(&conditions(host, 2, Preset::Standard));
+        let stream = pairings.last().expect("the last is STREAM");
+        assert!(
+            stream.rows.iter().all(|row| row.goal == Goal::AtLeast),
+            "{host}"
+        );
+    }
 }
 
 #[test]
 fn each_rank_is_pinned_to_a_cpu_of_its_own_and_keeps_its_files_where_they_are_removed() {
     let pairings = (RIVAL.pairings)(&conditions("epyc-7763-2s", 256, Preset::Standard));
-    let all = &pairings[2].theirs;
+    let all = &pairings[1].theirs;
     assert_eq!(all.program, "mpirun");
     let ranks: Vec<String> = all.cpus.iter().map(usize::to_string).collect();
     assert!(all.args.ends_with(&ranks) && all.args.contains(&format!("localhost:{}", ranks.len())));
