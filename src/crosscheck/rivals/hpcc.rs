@@ -85,8 +85,8 @@ fn hpl(conditions: &Conditions, cpus: &[usize]) -> Pairing {
     let n: u64 = match (conditions.preset, cpus.len()) {
         (Preset::Rehearsal, _) => 100,
         (Preset::Quick, _) => 1000,
-        (_, ..3) => 2000,
-        (_, 3..9) => 4000,
+        (Preset::Standard, ..3) => 2000,
+        (_, ..9) => 4000,
         (_, _) => 8000,
     };
     let ours = Ours {
