@@ -1,8 +1,8 @@
 //! fio: reads and writes of a file by system calls and rings.
 //!
-//! Both sides do six rounds of 225 ms, each a process of its own (fio: jobs one after another), because a
-//! virtual disk's host polls for as long as there is load, and gives more in a window that lasts; each writes
-//! no more than the same bytes in a round. All rounds count, disturbed or not: fio leaves none out.
+//! Both sides do six rounds of 225 ms (fio: jobs one after another), because a virtual disk's host polls for
+//! as long as there is load, and gives more in a window that lasts; each writes no more than the same bytes in
+//! a round. All rounds count, disturbed or not: fio leaves none out.
 
 use crate::crosscheck::{Conditions, Goal, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
 use crate::experiment::Preset;
@@ -79,25 +79,29 @@ const fn large(op: &'static str) -> Work {
 }
 
 /// What tells most.
-const FEW: [Work; 2] = [random("read", "psync", 1), random("read", "io_uring", 32)];
+const FEW: [Work; 2] = [
+    random("read", "psync", 1),
+    batched(random("read", "io_uring", 32)),
+];
 
 const STANDARD: [Work; 8] = [
     FEW[0],
     random("write", "psync", 1),
     random("read", "io_uring", 1),
+    random("read", "io_uring", 32),
     FEW[1],
-    batched(random("read", "io_uring", 128)),
-    random("write", "io_uring", 32),
+    batched(random("write", "io_uring", 32)),
     large("read"),
     random("read", "libaio", 32),
 ];
 
-const FURTHER: [Work; 12] = [
+const FURTHER: [Work; 13] = [
     random("read", "io_uring", 4),
     random("read", "io_uring", 16),
     batched(random("read", "io_uring", 16)),
     random("read", "io_uring", 64),
     random("read", "io_uring", 128),
+    batched(random("read", "io_uring", 128)),
     random("read", "libaio", 128),
     random("write", "io_uring", 1),
     random("write", "io_uring", 16),
@@ -234,6 +238,9 @@ impl Work {
         let mut also = |words: &[&str]| args.extend(words.iter().map(|&word| word.to_owned()));
         also(&[
             "--direct=1",
+            // A job of a process begins a session of its own (setsid), and so leaves the group of processes
+            // whose priority is plumb's (autogroup).
+            "--thread",
             "--overwrite=1",
             "--randrepeat=0",
             "--output-format=json",
@@ -303,7 +310,8 @@ impl Work {
 const PSYNC: &str = "fio draws each place and throws the file out of the page cache inside of its time, which \
                      it tells in whole milliseconds; plumb does both before. What the host of a virtual disk \
                      does meanwhile is in neither's hands, and moves one turn against the next";
-const RING: &str = "fio submits one operation at a time, plumb all that have completed; fio draws each place \
+const RING: &str = "fio submits one operation at a time (its default), plumb all that have completed by one system call, \
+                    which pays or costs by device: the pairing `batched` has fio do the same. fio draws each place \
                     inside of its time, which it tells in whole milliseconds. plumb's rate is that of a full \
                     queue: filling and emptying it once is added to its time, because fio's has them";
 const BATCHED: &str = "both submit and reap what there is at once. fio draws each place inside of its time, \
@@ -317,7 +325,7 @@ const CPU: &str = "both: user and system time of the thread that does the operat
                    job: half of one is added to each that is not zero. fio's has drawing, filling and counting";
 
 /// Of each round of a row's case: operations, their rate, and the CPU time that they took, in ns.
-fn rounds(run: &Run, row: &Row) -> Result<Vec<(f64, f64, f64)>> {
+fn rounds(all: &[Samples], row: &Row) -> Result<Vec<(f64, f64, f64)>> {
     let is_meant = |samples: &&Samples, metric: &str| {
         let mut parts = row.case.0.iter();
         samples.metric == metric
@@ -326,19 +334,12 @@ fn rounds(run: &Run, row: &Row) -> Result<Vec<(f64, f64, f64)>> {
     };
     let of = |samples: &Samples, name: &str| samples.quantities.get(name).copied();
     let only = |samples: &Samples| samples.raw.samples().first().copied();
-    let rates = run
-        .samples
-        .iter()
-        .filter(|samples| is_meant(samples, "iops"));
+    let rates = all.iter().filter(|samples| is_meant(samples, "iops"));
     let rounds: Vec<(f64, f64, f64)> = rates
         .map(|rate| {
             let is_its =
                 |samples: &&Samples| samples.round == rate.round && is_meant(samples, "cpu");
-            let cost = run
-                .samples
-                .iter()
-                .find(is_its)
-                .context("a round has no CPU time")?;
+            let cost = all.iter().find(is_its).context("a round has no CPU time")?;
             let count = of(rate, "operations").context("a round does not tell its operations")?;
             let each_ns = only(cost).context("a round has no CPU time")?;
             let workers_ns = of(cost, "workers_ns").unwrap_or(0.0);
@@ -350,25 +351,32 @@ fn rounds(run: &Run, row: &Row) -> Result<Vec<(f64, f64, f64)>> {
     Ok(rounds)
 }
 
-/// Operations per second of all rounds together, a queue's filling and emptying included.
 fn rate(run: &Run, row: &Row) -> Result<f64> {
-    let more = match row.case.int("depth") {
-        Some(depth) if depth > 1 => depth as f64,
-        _ => 0.0,
-    };
-    let rounds = rounds(run, row)?;
-    let seconds: f64 = rounds
+    rate_of(&rounds(&run.samples, row)?, row)
+}
+
+fn cpu(run: &Run, row: &Row) -> Result<f64> {
+    Ok(cpu_of(&rounds(&run.samples, row)?))
+}
+
+/// Operations per second of all rounds together, a queue's filling and emptying included.
+fn rate_of(rounds: &[(f64, f64, f64)], row: &Row) -> Result<f64> {
+    let depth = row.case.int("depth").context("the case has no depth")?;
+    let more = if depth > 1 { depth as f64 } else { 0.0 };
+    let seconds = rounds
         .iter()
-        .map(|(count, per_s, _)| (count + more) / per_s)
-        .sum();
-    Ok(rounds.iter().map(|(count, ..)| count).sum::<f64>() / seconds)
+        .map(|(count, per_s, _)| (count + more) / per_s);
+    Ok(operations(rounds) / seconds.sum::<f64>())
 }
 
 /// CPU time of an operation in all rounds together, without that of the kernel's workers, in ns.
-fn cpu(run: &Run, row: &Row) -> Result<f64> {
-    let rounds = rounds(run, row)?;
+fn cpu_of(rounds: &[(f64, f64, f64)]) -> f64 {
     let cpu_ns: f64 = rounds.iter().map(|(.., cpu_ns)| cpu_ns).sum();
-    Ok(cpu_ns / rounds.iter().map(|(count, ..)| count).sum::<f64>())
+    cpu_ns / operations(rounds)
+}
+
+fn operations(rounds: &[(f64, f64, f64)]) -> f64 {
+    rounds.iter().map(|(count, ..)| count).sum()
 }
 
 /// Of fio's answer what is read.
