@@ -80,6 +80,15 @@ impl Conditions {
         matches!(self.preset, Preset::Standard | Preset::Thorough)
     }
 
+    /// Why files cannot be measured: there is no directory for them.
+    pub fn no_files(&self) -> Option<Skip> {
+        let none = "no directory for files: the current one cannot be written, or lies in memory";
+        match self.files {
+            Some(_) => None,
+            None => Some(Skip::because(none).needs("--dir DIR")),
+        }
+    }
+
     /// Whether the rival's version is at least this one.
     pub fn has_version(&self, least: &str) -> bool {
         probe::numbers(&self.version) >= probe::numbers(least)

@@ -11,4 +11,13 @@ macro_rules! rivals {
     };
 }
 
-rivals![hpcc, likwid, mbw, stream, perf];
+rivals![
+    hpcc,
+    stream,
+    likwid,
+    mbw,
+    perf,
+    fio,
+    ioping,
+    iozone,
+];

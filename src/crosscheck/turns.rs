@@ -362,7 +362,11 @@ impl Bout<'_> {
             .with_context(|| format!("{} (which prepares)", command[0]))?;
         match status.success() {
             true => Ok(()),
-            false => bail!("{} (which prepares): {status}: {}", command[0], last(&said)),
+            false => bail!(
+                "{} (which prepares): {status}: {}",
+                command[0],
+                last(&command[0], &said)
+            ),
         }
     }
 
@@ -377,7 +381,8 @@ impl Bout<'_> {
         let deadline = Instant::now() + LISTENING;
         while !server.ports.iter().all(|port| is_listening(*port)) {
             if let Some(status) = running.ended() {
-                bail!("its server: {status}: {}", last(&running.output()));
+                let said = last(&server.command[0], &running.output());
+                bail!("its server: {status}: {said}");
             }
             if self.stop.load(Ordering::Relaxed) {
                 bail!(Interrupted);
@@ -401,7 +406,11 @@ impl Bout<'_> {
             .run(self.ready.limit.unwrap_or(theirs.limit), self.stop)
             .with_context(|| theirs.program.to_owned())?;
         if !status.success() {
-            bail!("{}: {status}: {}", theirs.program, last(&said));
+            bail!(
+                "{}: {status}: {}",
+                theirs.program,
+                last(theirs.program, &said)
+            );
         }
         let said = Output {
             answer: left.map(|file| answer(&file)).unwrap_or_default(),
@@ -435,7 +444,7 @@ impl Bout<'_> {
         let (status, said) = call.run(limit, self.stop).context("plumb")?;
         // 1: there are findings.
         if !matches!(status.code(), Some(0 | 1)) {
-            bail!("plumb: {status}: {}", last(&said));
+            bail!("plumb: {status}: {}", last("plumb", &said));
         }
         let file = fs::File::open(&path).context("plumb's record")?;
         let run = record::codec::read(BufReader::new(file))
@@ -465,15 +474,16 @@ fn found(command: &[String]) -> Result<(PathBuf, &[String])> {
     Ok((program, args))
 }
 
-/// The last line that a program said, on standard error if it said anything there.
-fn last(said: &Output) -> String {
-    let mut texts = [&said.stderr, &said.stdout].into_iter();
-    let line = texts.find_map(|text| {
-        text.lines()
-            .rev()
-            .map(str::trim)
-            .find(|line| !line.is_empty())
-    });
+/// The line that tells why a program failed: the last that begins with its name, as messages do (fio has
+/// them before an answer on standard output), else the last on standard error, else of what it said.
+fn last(program: &str, said: &Output) -> String {
+    let texts = [&said.stderr, &said.stdout];
+    let own = format!("{}: ", program.rsplit('/').next().unwrap_or(program));
+    let of = |is_meant: &dyn Fn(&str) -> bool| {
+        let mut lines = texts.iter().map(|text| text.lines().rev().map(str::trim));
+        lines.find_map(|mut lines| lines.find(|line| is_meant(line)))
+    };
+    let line = of(&|line| line.starts_with(&own)).or_else(|| of(&|line| !line.is_empty()));
     line.unwrap_or("it said nothing").to_owned()
 }
 
@@ -496,4 +506,33 @@ fn is_listening(port: u16) -> bool {
             is_here && (!is_tcp || state == Some("0A"))
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::last;
+    use crate::crosscheck::Output;
+
+    #[test]
+    fn a_failure_is_told_by_the_program_s_own_message_or_its_last_line() {
+        let said = |stdout: &str, stderr: &str| Output {
+            stdout: stdout.to_owned(),
+            stderr: stderr.to_owned(),
+            answer: String::new(),
+        };
+        let json = said(
+            "fio: pid=1, err=1, func=io_queue_init, error=Operation not permitted\n{\n}\n",
+            "",
+        );
+        assert_eq!(
+            last("fio", &json),
+            "fio: pid=1, err=1, func=io_queue_init, error=Operation not permitted"
+        );
+        assert_eq!(last("/usr/bin/fio", &json), last("fio", &json));
+        let both = said("half an answer\n", "usage\nno such option\n\n");
+        assert_eq!(last("tool", &both), "no such option");
+        let own = said("tool: cannot\n", "at line 3\n");
+        assert_eq!(last("tool", &own), "tool: cannot");
+        assert_eq!(last("tool", &said("", " \n")), "it said nothing");
+    }
 }
