@@ -16,8 +16,11 @@ rivals![
     stream,
     likwid,
     mbw,
+    hwloc,
     perf,
     fio,
     ioping,
     iozone,
+    cyclictest,
+    rtla,
 ];
