@@ -66,7 +66,10 @@ fn syscall(conditions: &Conditions) -> Pairing {
 }
 
 fn parse(said: &Output, _what: &str) -> Result<f64, String> {
-    let line = said.stdout.lines().find(|line| line.trim_end().ends_with("usecs/op"));
+    let line = said
+        .stdout
+        .lines()
+        .find(|line| line.trim_end().ends_with("usecs/op"));
     let word = line.and_then(|line| line.split_whitespace().next());
     let us: f64 = word
         .and_then(|word| word.parse().ok())
