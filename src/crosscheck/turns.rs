@@ -255,6 +255,7 @@ fn told(ready: &Ready, pairing: &Pairing) -> events::Pairing {
                 difference: row.difference.to_owned(),
             })
             .collect(),
+        once: pairing.is_once,
     }
 }
 

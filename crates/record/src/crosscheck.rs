@@ -38,6 +38,9 @@ pub struct Pairing {
     pub theirs: Vec<String>,
     /// What is compared; at least one.
     pub rows: Vec<Row>,
+    /// Neither side is a timing, so that one turn says it all.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub once: bool,
 }
 
 /// One figure of each.
