@@ -90,8 +90,10 @@
 //! ## Pitfalls
 //! What a sender counts lies in buffers, so tools print more than a link can carry. Buffers that are set
 //! stop growing. UDP's do not grow by themselves: 64 KiB datagrams fill the default by two or three, and
-//! `loss_receiver` is that default's. Each wait at a socket has a limit, which costs the kernel a timer
-//! (0.1 to 0.2 µs) that iperf3's do not have; it shows where a receiver sleeps for each small message. One that stops before the drain sees loss where there is none. R0's figure, a read of what
+//! `loss_receiver` is that default's. Of small messages the rate depends on how often the receiver sleeps: one
+//! that blocks catches up with its sender and has to be woken by it; one that does more for each message, as
+//! iperf3's up to 3.15 (select before each read), hardly ever sleeps and gets more by TCP. One that stops before
+//! the drain sees loss where there is none. R0's figure, a read of what
 //! is there, was printed as bandwidth and matched memory. R3's 18 Gbit/s were 128 KiB in a socket buffer. A
 //! window within slow start reads too little, one with a shaper's bucket too much. On one CPU both ends take
 //! turns as the scheduler likes, and blocks differ by what lay in the buffer. An end that dies, stops reading
