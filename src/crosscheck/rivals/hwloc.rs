@@ -94,9 +94,9 @@ fn described(conditions: &Conditions, levels: &[(u32, u64)]) -> Pairing {
 
 /// Where plumb finds the ends of the levels below the last.
 fn inner_levels(conditions: &Conditions, inner: &[(u32, u64)]) -> Pairing {
-    let difference = "plumb's size is where one load in ten already costs the next level. A cache without true \
-                      least-recently-used replacement, or with physical addresses, misses before it is full: \
-                      half to the whole of the described size";
+    let difference = "plumb's size is where one load in ten already costs the next level, on a ladder of four \
+                      steps an octave. A cache without true least-recently-used replacement, or with physical \
+                      addresses, misses before it is full: six tenths of the described size, or all of it";
     let rows = inner
         .iter()
         .map(|(level, _)| measured(conditions, *level, difference))
