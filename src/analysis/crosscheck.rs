@@ -96,7 +96,11 @@ fn compared<'run>(
         end,
         ours: median(&both.iter().map(|(ours, _)| *ours).collect::<Vec<_>>()),
         theirs: median(&both.iter().map(|(_, theirs)| *theirs).collect::<Vec<_>>()),
-        verdict: verdict(row.goal, ratio, interval, ratios.len()),
+        verdict: match (pairing.is_once, ratio) {
+            // What is no timing has no interval.
+            (true, Some(ratio)) => verdict(row.goal, Some(ratio), Some((ratio, ratio)), JUDGED_FROM),
+            _ => verdict(row.goal, ratio, interval, ratios.len()),
+        },
         ratios,
         ratio,
         interval,

@@ -48,7 +48,15 @@ pub(super) fn args(ours: &Ours, record: &Path) -> Vec<String> {
 /// The run has no such figure, or several, or it was not measured: why.
 pub(super) fn value(run: &Run, ours: &Ours, row: &Row) -> Result<f64> {
     let all = figures(run);
-    let figure = figure(&all, ours, row)?;
+    let figure = figure(&all, ours, row);
+    if let Statistic::Own(_, of) = row.statistic {
+        // It may need no figure; where it has no value, the figure's own reason tells more.
+        return match of(run, row) {
+            Ok(value) => finite(ours, row, &row.case, value),
+            Err(why) => figure.and(Err(why)),
+        };
+    }
+    let figure = figure?;
     let stats = || {
         figure
             .stats
@@ -83,14 +91,14 @@ pub(super) fn value(run: &Run, ours: &Ours, row: &Row) -> Result<f64> {
         }
         Statistic::Own(_, of) => of(run, row)?,
     };
+    finite(ours, row, &figure.case, value)
+}
+
+/// The value in the row's terms.
+fn finite(ours: &Ours, row: &Row, case: &CaseId, value: f64) -> Result<f64> {
     match value.is_finite() {
         true => Ok(value * row.times),
-        false => bail!(
-            "{} {} has no {}",
-            ours.experiment,
-            figure.case,
-            row.statistic.name()
-        ),
+        false => bail!("{} {case} has no {}", ours.experiment, row.statistic.name()),
     }
 }
 

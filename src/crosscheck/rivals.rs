@@ -11,4 +11,20 @@ macro_rules! rivals {
     };
 }
 
-rivals![perf, fio, ioping, iozone];
+rivals![
+    hpcc,
+    stream,
+    likwid,
+    mbw,
+    hwloc,
+    perf,
+    iperf3,
+    sockperf,
+    qperf,
+    ping,
+    fio,
+    ioping,
+    iozone,
+    cyclictest,
+    rtla,
+];

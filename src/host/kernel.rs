@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::scheduler::{self, Scheduler};
-use super::{Outside, Root, around, parse_cpus};
+use super::{Outside, Root, around, parse_cpus, tracepoints};
 
 /// The system's software.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -64,6 +64,9 @@ pub(crate) struct Kernel {
     pub load: Option<[f64; 3]>,
     /// Pressure stall information.
     pub pressure: Pressure,
+    /// Tracers that it has; `None` where no tracefs can be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tracers: Option<Vec<String>>,
 }
 
 /// Clock sources.
@@ -188,7 +191,14 @@ pub(super) fn read(root: &Root, outside: &Outside) -> Kernel {
             io_some: pressure_line(root, "io", "some"),
             io_full: pressure_line(root, "io", "full"),
         },
+        tracers: tracers(root),
     }
+}
+
+fn tracers(root: &Root) -> Option<Vec<String>> {
+    let tracefs = tracepoints::mounted(root)?;
+    let text = root.read(&format!("{tracefs}/available_tracers"))?;
+    Some(text.split_whitespace().map(str::to_string).collect())
 }
 
 /// `Linux version 6.1.0 (…) #1 SMP …`: the third word.

@@ -38,6 +38,9 @@ pub struct Pairing {
     pub theirs: Vec<String>,
     /// What is compared; at least one.
     pub rows: Vec<Row>,
+    /// One pair is enough for a verdict: neither side is a timing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_once: bool,
 }
 
 /// One figure of each.
