@@ -1,16 +1,30 @@
 //! What a crosscheck found: each row's values and ratio, and whether its goal is met (METHOD §7).
+//!
+//! The ratio of a turn is plumb's value over the rival's; told is the median of the turns' ratios with its
+//! exact order-statistic interval. A rate is as good as the rival's where the interval reaches 1.00 and the
+//! median is not more than 2 % short of it; times likewise from the other side; "agree" is a median within
+//! 5 %.
 
-use crate::stats::interval::median_order;
+#[cfg(test)]
+pub(crate) mod sample;
+#[cfg(test)]
+mod tests;
+
+use crate::stats::interval::{Interval, median_order};
 use crate::stats::quantile::median;
-use record::crosscheck::{Goal, Pair, Pairing, PairingEnd, Row};
+use record::crosscheck::{Goal, Pair, Pairing, PairingEnd, Rival, Row};
+use record::event::Ending;
 use record::run::Run;
+use std::ops::RangeInclusive;
 
 /// Pairs below which a goal is not judged.
 pub(crate) const JUDGED_FROM: usize = 9;
 /// How far the median of a ratio may lie beyond its limit.
 const NEARLY: f64 = 0.02;
 /// What "agree" means.
-const AGREE: f64 = 0.05;
+const AGREE: RangeInclusive<f64> = 0.95..=1.05;
+/// The least of a rate of work whose method is another.
+const NEARLY_EQUAL: f64 = 0.95;
 
 /// One row with what became of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,8 +45,30 @@ pub(crate) struct Compared<'run> {
     pub(crate) ratio: Option<f64>,
     /// Its interval of at least 95 %; `None` below six pairs.
     pub(crate) interval: Option<(f64, f64)>,
+    /// Real confidence of the interval.
+    pub(crate) confidence: Option<f64>,
     /// Whether the goal is met.
     pub(crate) verdict: Verdict,
+}
+
+impl Compared<'_> {
+    /// Whether the values lie further apart than "agree" allows, whatever the goal.
+    pub(crate) fn differs(&self) -> bool {
+        self.ratio.is_some_and(|ratio| !AGREE.contains(&ratio))
+    }
+
+    /// What was compared, for a list of several rivals: `perf sched-pipe, threads`.
+    pub(crate) fn label(&self) -> String {
+        format!("{} {}", self.pairing.rival, self.name())
+    }
+
+    /// The same for a list of one rival's.
+    pub(crate) fn name(&self) -> String {
+        match self.row.name.as_str() {
+            "" => self.pairing.name.clone(),
+            row => format!("{}, {row}", self.pairing.name),
+        }
+    }
 }
 
 /// Whether a goal is met.
@@ -50,30 +86,150 @@ pub(crate) enum Verdict {
     Absent,
 }
 
+impl Verdict {
+    /// The spelling in files and reports.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Verdict::Met => "met",
+            Verdict::Missed => "missed",
+            Verdict::Explained => "explained",
+            Verdict::NotJudged => "not judged",
+            Verdict::Absent => "not compared",
+        }
+    }
+}
+
+/// A pairing with what became of it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Bout<'run> {
+    /// The pairing.
+    pub(crate) pairing: &'run Pairing,
+    /// How it ended; `None` where it was cut off.
+    pub(crate) end: Option<&'run PairingEnd>,
+    /// Turns that it has.
+    pub(crate) turns: usize,
+    /// Its rows.
+    pub(crate) rows: Vec<Compared<'run>>,
+}
+
+impl Bout<'_> {
+    /// Why it has not all its turns, in one line; `None` where it has.
+    pub(crate) fn lack(&self) -> Option<String> {
+        let after = match self.turns {
+            0 => String::new(),
+            1 => " after one turn".to_owned(),
+            turns => format!(" after {turns} turns"),
+        };
+        let Some(end) = self.end else {
+            return Some(format!("cut off{after}"));
+        };
+        let word = match end.outcome {
+            Ending::Measured => return None,
+            Ending::Skipped => "skipped",
+            Ending::Failed => "failed",
+        };
+        let details = [&end.reason, &end.needed].into_iter().flatten();
+        let details: Vec<&str> = details.map(String::as_str).collect();
+        Some(match details.as_slice() {
+            [] => format!("{word}{after}"),
+            details => format!("{word}{after}: {}", details.join("; ")),
+        })
+    }
+}
+
+/// A rival with what was compared with it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Beside<'run> {
+    /// Its name.
+    pub(crate) name: &'run str,
+    /// The rival; `None` where the record does not tell of it.
+    pub(crate) rival: Option<&'run Rival>,
+    /// What was compared, in its order.
+    pub(crate) bouts: Vec<Bout<'run>>,
+}
+
+/// All rivals of a record's crosscheck, in its order.
+pub(crate) fn rivals(run: &Run) -> Vec<Beside<'_>> {
+    let crosscheck = &run.crosscheck;
+    let mut all: Vec<Beside> = crosscheck
+        .rivals
+        .iter()
+        .map(|rival| Beside {
+            name: &rival.name,
+            rival: Some(rival),
+            bouts: Vec::new(),
+        })
+        .collect();
+    for pairing in &crosscheck.pairings {
+        let bout = bout(run, pairing);
+        match all.iter_mut().find(|beside| beside.name == pairing.rival) {
+            Some(beside) => beside.bouts.push(bout),
+            None => all.push(Beside {
+                name: &pairing.rival,
+                rival: None,
+                bouts: vec![bout],
+            }),
+        }
+    }
+    all
+}
+
 /// All rows of a record's crosscheck, in its order.
 pub(crate) fn rows(run: &Run) -> Vec<Compared<'_>> {
     let pairings = run.crosscheck.pairings.iter();
     pairings
-        .flat_map(|pairing| of_pairing(run, pairing))
+        .flat_map(|pairing| bout(run, pairing).rows)
         .collect()
 }
 
-fn of_pairing<'run>(run: &'run Run, pairing: &'run Pairing) -> Vec<Compared<'run>> {
+/// How many rows have each verdict.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// Goals met.
+    pub(crate) met: usize,
+    /// Goals missed.
+    pub(crate) missed: usize,
+    /// Without a goal.
+    pub(crate) explained: usize,
+    /// With too few pairs.
+    pub(crate) not_judged: usize,
+    /// Without a pair.
+    pub(crate) absent: usize,
+}
+
+/// Counts verdicts.
+pub(crate) fn tally(rows: &[Compared<'_>]) -> Tally {
+    let mut tally = Tally::default();
+    for row in rows {
+        let count = match row.verdict {
+            Verdict::Met => &mut tally.met,
+            Verdict::Missed => &mut tally.missed,
+            Verdict::Explained => &mut tally.explained,
+            Verdict::NotJudged => &mut tally.not_judged,
+            Verdict::Absent => &mut tally.absent,
+        };
+        *count += 1;
+    }
+    tally
+}
+
+fn bout<'run>(run: &'run Run, pairing: &'run Pairing) -> Bout<'run> {
     let is_own = |rival: &str, name: &str| rival == pairing.rival && name == pairing.name;
-    let pairs: Vec<&Pair> = run
-        .crosscheck
-        .pairs
-        .iter()
+    let pairs = run.crosscheck.pairs.iter();
+    let pairs: Vec<&Pair> = pairs
         .filter(|pair| is_own(&pair.rival, &pair.pairing))
         .collect();
-    let end = run
-        .crosscheck
-        .ends
-        .iter()
-        .find(|end| is_own(&end.rival, &end.pairing));
+    let mut ends = run.crosscheck.ends.iter();
+    let end = ends.rfind(|end| is_own(&end.rival, &end.pairing));
     let rows = pairing.rows.iter().enumerate();
-    rows.map(|(at, row)| compared(pairing, row, at, &pairs, end))
-        .collect()
+    Bout {
+        pairing,
+        end,
+        turns: pairs.len(),
+        rows: rows
+            .map(|(at, row)| compared(pairing, row, at, &pairs, end))
+            .collect(),
+    }
 }
 
 fn compared<'run>(
@@ -83,12 +239,14 @@ fn compared<'run>(
     pairs: &[&Pair],
     end: Option<&'run PairingEnd>,
 ) -> Compared<'run> {
+    // A turn that has no ratio says nothing: a value is missing, or the rival's is no quantity.
     let both: Vec<(f64, f64)> = pairs
         .iter()
         .filter_map(|pair| Some((*pair.ours.get(at)?, *pair.theirs.get(at)?)))
+        .filter(|(ours, theirs)| ours.is_finite() && theirs.is_finite() && *theirs > 0.0)
         .collect();
     let ratios: Vec<f64> = both.iter().map(|(ours, theirs)| ours / theirs).collect();
-    let interval = median_order(&ratios).map(|interval| (interval.low, interval.high));
+    let interval = median_order(&ratios);
     let ratio = median(&ratios);
     Compared {
         pairing,
@@ -96,34 +254,44 @@ fn compared<'run>(
         end,
         ours: median(&both.iter().map(|(ours, _)| *ours).collect::<Vec<_>>()),
         theirs: median(&both.iter().map(|(_, theirs)| *theirs).collect::<Vec<_>>()),
-        verdict: match (pairing.is_once, ratio) {
-            // What is no timing has no interval.
-            (true, Some(ratio)) => verdict(row.goal, Some(ratio), Some((ratio, ratio)), JUDGED_FROM),
-            _ => verdict(row.goal, ratio, interval, ratios.len()),
-        },
+        verdict: verdict(row.goal, ratio, interval, ratios.len(), pairing.once),
         ratios,
         ratio,
-        interval,
+        interval: interval.map(|interval| (interval.low, interval.high)),
+        confidence: interval.map(|interval| interval.confidence),
     }
 }
 
-fn verdict(goal: Goal, ratio: Option<f64>, interval: Option<(f64, f64)>, pairs: usize) -> Verdict {
+fn verdict(
+    goal: Goal,
+    ratio: Option<f64>,
+    interval: Option<Interval>,
+    pairs: usize,
+    once: bool,
+) -> Verdict {
     let Some(ratio) = ratio else {
         return Verdict::Absent;
     };
     if goal == Goal::Explained {
         return Verdict::Explained;
     }
-    let Some((low, high)) = interval.filter(|_| pairs >= JUDGED_FROM) else {
+    let ends = interval.filter(|_| pairs >= JUDGED_FROM);
+    // What is no timing does not scatter.
+    let ends = ends
+        .map(|ends| (ends.low, ends.high))
+        .or(once.then_some((ratio, ratio)));
+    let Some((low, high)) = ends else {
         return Verdict::NotJudged;
     };
-    let is_met = match goal {
-        Goal::AtLeast => high >= 1.0 && ratio >= 1.0 - NEARLY,
-        Goal::AtLeastNearly => high >= 0.95 && ratio >= 0.95 * (1.0 - NEARLY),
-        Goal::AtMost => low <= 1.0 && ratio <= 1.0 + NEARLY,
-        Goal::Agree => (ratio - 1.0).abs() <= AGREE,
-        Goal::Explained => true,
-    };
+    // A time or a rate that is not positive is no better than the rival's, but wrong.
+    let is_met = ratio > 0.0
+        && match goal {
+            Goal::AtLeast => high >= 1.0 && ratio >= 1.0 - NEARLY,
+            Goal::AtLeastNearly => high >= NEARLY_EQUAL && ratio >= NEARLY_EQUAL * (1.0 - NEARLY),
+            Goal::AtMost => low <= 1.0 && ratio <= 1.0 + NEARLY,
+            Goal::Agree => AGREE.contains(&ratio),
+            Goal::Explained => true,
+        };
     match is_met {
         true => Verdict::Met,
         false => Verdict::Missed,

@@ -1,5 +1,7 @@
 //! What a reader of a run should look at, worst first.
 
+mod beside;
+
 use super::causes;
 use super::figure::Figure;
 use super::health::health;
@@ -64,6 +66,7 @@ pub(crate) fn findings(run: &Run, figures: &[Figure]) -> Vec<Finding> {
         all.extend(of_group(run, &Group::of(run, group)));
     }
     all.extend(over_experiments(figures));
+    all.extend(beside::findings(run));
     all.sort_by_key(|finding| finding.severity);
     all
 }
@@ -79,7 +82,7 @@ fn finding(severity: Severity, about: &str, text: impl Into<String>) -> Finding 
 fn of_run(run: &Run) -> Vec<Finding> {
     let about_run = |severity, text: String| finding(severity, "run", text);
     let mut all = Vec::new();
-    if run.plan.is_none() {
+    if run.plan.is_none() && !run.header.is_crosscheck() {
         all.push(about_run(
             Severity::Error,
             "it ended before its plan was written".to_owned(),
@@ -92,7 +95,7 @@ fn of_run(run: &Run) -> Vec<Finding> {
                 .to_owned(),
         )),
         Some(footer) => {
-            all.extend(end(footer.end));
+            all.extend(end(footer.end, run.header.is_crosscheck()));
             if let Some(drift) = footer.counter_drift.filter(|drift| drift.abs() > DRIFT) {
                 all.push(about_run(
                     Severity::Warning,
@@ -135,7 +138,7 @@ fn of_run(run: &Run) -> Vec<Finding> {
     all
 }
 
-fn end(end: End) -> Option<Finding> {
+fn end(end: End, is_crosscheck: bool) -> Option<Finding> {
     match end {
         End::Complete => None,
         End::Budget => Some(finding(
@@ -146,7 +149,10 @@ fn end(end: End) -> Option<Finding> {
         End::Interrupted => Some(finding(
             Severity::Warning,
             "run",
-            "it was interrupted; it can be resumed",
+            match is_crosscheck {
+                true => "it was interrupted: what had not had its turns is missing",
+                false => "it was interrupted; it can be resumed",
+            },
         )),
     }
 }

@@ -111,6 +111,15 @@ pub fn run(args: Args) -> Result<(), Failure> {
         .iter()
         .map(|name| stored::open(name))
         .collect::<Result<Vec<Run>, _>>()?;
+    if let Some((name, _)) = names
+        .iter()
+        .zip(&runs)
+        .find(|(_, run)| run.header.is_crosscheck())
+    {
+        return Err(Failure::Usage(format!(
+            "{name} is a crosscheck, which has no figures of its own; `plumb report {name}` shows it"
+        )));
+    }
     let history = stored::history(&runs.iter().collect::<Vec<_>>());
     let measured: Vec<Measured> = runs
         .iter()

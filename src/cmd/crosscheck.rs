@@ -9,6 +9,7 @@ use crate::crosscheck::turns::{self, Observer, Setting, Wanted};
 use crate::crosscheck::{Conditions, RIVALS, Rival};
 use crate::experiment::Preset;
 use crate::host::{Host, Outside, Root};
+use crate::report::shell;
 use crate::session::header::{header_alone, now};
 use crate::session::plan::Planned;
 use crate::session::select::glob;
@@ -536,16 +537,6 @@ impl Observer for Listing {
     }
 
     fn progress(&mut self, _pairing: &str, _done: u64, _all: u64) {}
-}
-
-/// A command as a shell takes it.
-fn shell(words: &[String]) -> String {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:,@%=".contains(letter);
-    let quoted = |word: &String| match !word.is_empty() && word.chars().all(plain) {
-        true => word.clone(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    };
-    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
 fn list(setting: &Setting, stop: &AtomicBool) -> Result<(), Failure> {

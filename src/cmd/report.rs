@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// Renders a stored run.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Run: a unique prefix of its name, `last`, or a path to its record
+    /// Run: a unique prefix of its name, `last`, `last-crosscheck`, or a path to its record
     #[arg(default_value = "last")]
     run: String,
     /// What to render it as

@@ -180,6 +180,12 @@ fn resume(
             run.header.identity
         )));
     }
+    if run.header.is_crosscheck() {
+        return Err(Failure::Usage(format!(
+            "{} is a crosscheck, which has no rounds to resume; start a new `plumb crosscheck`",
+            path.display()
+        )));
+    }
     let Some(plan) = &run.plan else {
         return Err(Failure::Usage(format!(
             "{} was killed before its plan was written: nothing was measured; start a new `plumb run`",

@@ -3,15 +3,16 @@
 use crate::cmd::{Failure, output, stored};
 use crate::published;
 use crate::report::counted;
-use crate::store::index::{Facts, State, Stored};
+use crate::store::index::{Beside, Facts, State, Stored};
 use crate::store::{self, Store};
+use record::crosscheck::CROSSCHECK;
 use record::quantity::render_bytes;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Lists the stored runs, oldest first, and the published machines.
+/// Lists the stored runs and crosschecks, oldest first, and the published machines.
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
@@ -49,7 +50,7 @@ struct DeleteArgs {
 
 #[derive(clap::Args)]
 struct PruneArgs {
-    /// Keep so many of each machine (and profile of plumb), the newest; with --older-than these stay
+    /// Keep so many of each machine (and profile of plumb), the newest, and as many crosschecks; with --older-than these stay
     /// however old they are
     #[arg(long, value_name = "N")]
     keep: Option<usize>,
@@ -116,27 +117,59 @@ fn list(store: &Store, json: bool) -> Result<(), Failure> {
 }
 
 fn described(facts: &Facts) -> String {
+    let is_crosscheck = facts.is_crosscheck();
     let end = match facts.end.as_deref() {
         Some("budget") => "ended when its time was spent",
-        Some("interrupted") => "interrupted; resumable",
+        Some("interrupted") if !is_crosscheck => "interrupted; resumable",
         Some(end) => end,
+        None if is_crosscheck => "killed",
         None => "killed; resumable",
     };
+    let beside = facts.beside.as_ref().map_or_else(String::new, beside);
+    if is_crosscheck {
+        let host = host(facts);
+        let beside = match beside.as_str() {
+            "" => "nothing compared",
+            beside => beside,
+        };
+        return format!(
+            "{}  {host:<12}  {} of {beside}; {end}",
+            facts.started, CROSSCHECK
+        );
+    }
     let [measured, skipped, failed] = facts.figures;
     format!(
-        "{}  {:<12}  {:<9} {}, {skipped} skipped, {failed} failed, {}; {end}",
+        "{}  {:<12}  {:<9} {}, {skipped} skipped, {failed} failed, {}{}; {end}",
         facts.started,
-        host(&facts.run),
+        host(facts),
         facts.preset,
         counted(measured, "figure"),
         counted(facts.rounds, "round"),
+        match beside.as_str() {
+            "" => String::new(),
+            beside => format!(", crosscheck of {beside}"),
+        }
     )
 }
 
-/// The host in a run's name, which begins with the second it began in.
-fn host(run: &str) -> &str {
+/// `12 figures with 3 tools, 1 missed`.
+fn beside(beside: &Beside) -> String {
+    let missed = match beside.missed {
+        0 => String::new(),
+        missed => format!(", {} missed", counted(missed, "goal")),
+    };
+    let figures = counted(beside.compared, "figure");
+    format!("{figures} with {}{missed}", counted(beside.tools, "tool"))
+}
+
+/// The host in a run's name, which begins with the second it began in; of a crosscheck it ends in what it is.
+fn host(facts: &Facts) -> &str {
     const TIME: usize = "2026-11-22T15-36-07-".len();
-    run.get(TIME..).unwrap_or_default()
+    let host = facts.run.get(TIME..).unwrap_or_default();
+    match host.rsplit_once(CROSSCHECK) {
+        Some((host, _)) if facts.is_crosscheck() => host.trim_end_matches('-'),
+        _ => host,
+    }
 }
 
 fn object(run: &Stored) -> Value {
@@ -151,13 +184,22 @@ fn object(run: &Stored) -> Value {
             let [measured, skipped, failed] = facts.figures;
             object["state"] = json!(facts.end.as_deref().unwrap_or("killed"));
             object["started"] = json!(facts.started);
-            object["host"] = json!(host(&facts.run));
+            object["host"] = json!(host(facts));
             object["identity"] = json!(facts.identity);
             object["preset"] = json!(facts.preset);
             object["profile"] = json!(facts.profile);
             object["plumb"] = json!(facts.environment.get("plumb"));
             object["rounds"] = json!(facts.rounds);
             object["figures"] = json!({"measured": measured, "skipped": skipped, "failed": failed});
+            if let Some(Beside {
+                tools,
+                compared,
+                missed,
+            }) = facts.beside
+            {
+                object["crosscheck"] =
+                    json!({"tools": tools, "compared": compared, "missed": missed});
+            }
         }
     }
     object
@@ -232,11 +274,11 @@ fn prune(store: &Store, args: &PruneArgs) -> Result<(), Failure> {
     };
     // What is being written or cannot be read is nothing that plumb judges.
     let mut runs: Vec<(&str, &Facts)> = stored::readable(&stored).collect();
-    let mut kept: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    let mut kept: BTreeMap<(&str, &str, bool), usize> = BTreeMap::new();
     runs.reverse();
     runs.retain(|(_, facts)| {
         let kept = kept
-            .entry((facts.identity.as_str(), facts.profile.as_str()))
+            .entry((&facts.identity, &facts.profile, facts.is_crosscheck()))
             .or_default();
         *kept += 1;
         *kept > args.keep.unwrap_or(0) && is_old(facts)

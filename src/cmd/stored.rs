@@ -3,11 +3,11 @@
 
 use crate::analysis::compare::conditions::settings;
 use crate::analysis::figure::Figure;
-use crate::analysis::figures;
 use crate::analysis::history::{Earlier, History, used_rounds};
+use crate::analysis::{crosscheck, figures};
 use crate::cmd::{Failure, output};
 use crate::published;
-use crate::store::index::{About, Answer, Ask, Content, Facts, Index, Row, State, Stored};
+use crate::store::index::{About, Answer, Ask, Beside, Content, Facts, Index, Row, State, Stored};
 use crate::store::{self, Store};
 use record::event::{End, Ending, Header};
 use record::run::Run;
@@ -52,7 +52,7 @@ pub fn history(compared: &[&Run]) -> History {
         let mut conditions = Vec::new();
         for (name, facts) in readable(stored) {
             let is_alike = (&facts.identity, &facts.profile) == (&base.identity, &base.profile);
-            if !is_alike || is_compared(facts) || facts.end.is_none() {
+            if !is_alike || is_compared(facts) || facts.end.is_none() || facts.is_crosscheck() {
                 continue;
             }
             let settings = settings(&facts.environment);
@@ -127,11 +127,24 @@ fn content(path: &Path) -> Result<Content, String> {
         }),
         rounds: run.rounds.len(),
         figures: [Ending::Measured, Ending::Skipped, Ending::Failed].map(count),
+        beside: beside(&run),
         environment: environment(&run.header),
     };
     Ok(Content {
         facts,
         figures: figures.iter().filter_map(row).collect(),
+    })
+}
+
+/// What of a run stands beside other tools.
+fn beside(run: &Run) -> Option<Beside> {
+    let rivals = crosscheck::rivals(run);
+    let rows = crosscheck::rows(run);
+    let compared = rows.iter().filter(|row| row.ratio.is_some()).count();
+    (!rivals.is_empty()).then(|| Beside {
+        tools: rivals.iter().filter(|one| !one.bouts.is_empty()).count(),
+        compared,
+        missed: crosscheck::tally(&rows).missed,
     })
 }
 

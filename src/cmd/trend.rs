@@ -78,8 +78,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
         })
     })?;
     let like = like(&known, &store, &args.like)?;
-    let is_alike =
-        |facts: &Facts| (&facts.identity, &facts.profile) == (&like.identity, &like.profile);
+    // A crosscheck measured nothing itself.
+    let is_alike = |facts: &Facts| {
+        (&facts.identity, &facts.profile) == (&like.identity, &like.profile)
+            && !facts.is_crosscheck()
+    };
     let alike = known.runs.iter().filter(|(_, of)| is_alike(of));
     let (runs, killed): (Vec<_>, Vec<_>) = alike.partition(|(_, of)| of.end.is_some());
     if !killed.is_empty() {
@@ -141,7 +144,8 @@ fn rendered(args: &Args, runs: &[&(String, Facts)], figures: Vec<Over>, like: &F
 /// The run whose machine is meant.
 fn like<'known>(known: &'known Known, store: &Store, name: &str) -> Result<&'known Facts, Failure> {
     if name == "last" {
-        let last = known.runs.last().map(|(_, facts)| facts);
+        let mut runs = known.runs.iter().map(|(_, facts)| facts);
+        let last = runs.rfind(|facts| !facts.is_crosscheck());
         return last.ok_or_else(|| {
             Failure::Usage("no run is stored yet; `plumb run` makes one".to_owned())
         });

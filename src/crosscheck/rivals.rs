@@ -2,6 +2,8 @@
 
 use super::Rival;
 
+mod loopback;
+
 /// Declares the list: each module is a file that exports `RIVAL`.
 macro_rules! rivals {
     ($($module:ident),* $(,)?) => {

@@ -275,7 +275,7 @@ fn told(ready: &Ready, pairing: &Pairing) -> events::Pairing {
                 difference: row.difference.to_owned(),
             })
             .collect(),
-        is_once: pairing.is_once,
+        once: pairing.is_once,
     }
 }
 

@@ -1,5 +1,7 @@
 //! The flat result's figures as comma-separated values, one a row, in base units.
 
+mod crosscheck;
+
 use super::json::{self, FlatFigure};
 use record::plain::lines;
 use record::run::Run;
@@ -73,7 +75,12 @@ const COLUMNS: [(&str, &str); 57] = [
 /// `name=value` pairs joined by commas, what it resolved to (where values may have commas) by `; `, as are
 /// notes. The last columns name plumb's version
 /// and the run, so that files of several runs can be put together.
+///
+/// A crosscheck's own record has no figures: its rows are those of the crosscheck.
 pub(crate) fn render(run: &Run) -> String {
+    if run.header.is_crosscheck() {
+        return crosscheck::render(run);
+    }
     let mut writer = ::csv::Writer::from_writer(Vec::new());
     let written = "writing to memory does not fail and rows have equal length";
     writer

@@ -1,10 +1,13 @@
 //! The flat result: every figure with its key, value, interval and prediction (docs/FORMAT.md).
 //! Values stay in base units.
 
+mod crosscheck;
+
 use crate::analysis::figure::{Figure, Judged, Stats};
 use crate::analysis::figures;
 use crate::analysis::findings::findings;
 use crate::analysis::score::{Score as Scored, Tally as Tallied, score};
+use crosscheck::FlatRival;
 use record::FORMAT;
 use record::event::{Bound, Calibration, Ending, PeerHeader, PredictionKind, Trace};
 use record::key::{CaseId, Value};
@@ -38,6 +41,10 @@ pub(crate) struct FlatResult {
     pub(super) figures: Vec<FlatFigure>,
     /// Rows over time.
     traces: Vec<Trace>,
+    /// What stands beside other tools; absent where nothing was set beside.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    crosscheck: Vec<FlatRival>,
     /// What to look at, errors first.
     findings: Vec<FlatFinding>,
     /// How good the predictions were.
@@ -237,6 +244,7 @@ pub(crate) fn flat(run: &Run) -> FlatResult {
         },
         figures: figures.into_iter().map(of_figure).collect(),
         traces: run.traces.clone(),
+        crosscheck: crosscheck::flat(run),
     }
 }
 

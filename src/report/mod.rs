@@ -19,4 +19,4 @@ mod tests;
 pub(crate) mod trend;
 mod values;
 
-pub(crate) use values::counted;
+pub(crate) use values::{counted, shell};

@@ -6,6 +6,7 @@
 //! no type `info`), no time stamps on samples (the collector refuses them), no quotes in `HELP` (one
 //! format asks that they be escaped, the other that they be not).
 
+use crate::analysis::crosscheck::{Verdict, rows};
 use crate::analysis::figure::Figure;
 use crate::analysis::figures;
 use crate::analysis::findings::{Severity, findings};
@@ -31,6 +32,7 @@ pub(crate) fn render(run: &Run) -> String {
             add_figure(&mut families, figure);
         }
     }
+    about_other_tools(&mut families, run);
     families.text()
 }
 
@@ -220,6 +222,35 @@ fn about_the_figures(families: &mut Families, run: &Run, figures: &[Figure]) {
                 let stem = "plumb_predictions_inside";
                 families.add(stem, "ratio", help, &labels, share);
             }
+        }
+    }
+}
+
+/// What stands beside other tools: the ratios with their intervals, and whether goals are met.
+fn about_other_tools(families: &mut Families, run: &Run) {
+    for row in rows(run) {
+        let labels = [
+            label("rival", &row.pairing.rival),
+            label("pairing", &row.pairing.name),
+            label("row", &row.row.name),
+        ];
+        let (low, high) = row.interval.unzip();
+        let ends = [
+            ("", "", row.ratio),
+            ("_low", "Lower end of the interval: ", low),
+            ("_high", "Upper end of the interval: ", high),
+        ];
+        for (suffix, of, value) in ends {
+            let stem = format!("plumb_crosscheck{suffix}");
+            let help = format!("{of}plumb's figure over another tool's, median over the turns");
+            if let Some(value) = value {
+                families.add(&stem, "ratio", &help, &labels, value);
+            }
+        }
+        if let Verdict::Met | Verdict::Missed = row.verdict {
+            let help = "1 where the goal of a ratio is met, 0 where it is missed";
+            let value = f64::from(u8::from(row.verdict == Verdict::Met));
+            families.add("plumb_crosscheck_goal_met", "", help, &labels, value);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Goldens of every format on the synthetic run. `UPDATE_GOLDENS=1` rewrites them.
 
+mod beside;
 mod odd;
 
 use super::build::build;

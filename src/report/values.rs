@@ -97,6 +97,25 @@ pub(crate) fn counted(count: usize, one: &str) -> String {
     format!("{count} {one}{ending}")
 }
 
+/// A command as a shell takes it.
+pub(crate) fn shell(words: &[String]) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:,@%=".contains(letter);
+    let quoted = |word: &String| match !word.is_empty() && word.chars().all(plain) {
+        true => word.clone(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    };
+    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+/// A ratio with as many places as a reader compares.
+pub(crate) fn ratio(ratio: f64) -> String {
+    match ratio.abs() {
+        size if size < 0.1 => format!("{ratio:.4}"),
+        size if size < 10.0 => format!("{ratio:.3}"),
+        _ => digits(ratio),
+    }
+}
+
 /// A share as a percentage.
 pub(crate) fn percent(share: f64) -> String {
     format!("{} %", digits(share * 100.0))

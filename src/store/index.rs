@@ -15,6 +15,7 @@ mod rows;
 mod tests;
 
 use super::{Age, Store, began};
+use record::crosscheck::CROSSCHECK;
 use record::key::Key;
 use record::metric::{Better, Kind};
 use record::unit::Unit;
@@ -68,8 +69,28 @@ pub struct Facts {
     pub rounds: usize,
     /// Figures measured, skipped and failed.
     pub figures: [usize; 3],
+    /// What stands beside other tools, if anything does.
+    pub beside: Option<Beside>,
     /// The environment by name, with what measured (`plumb`, `preset` …).
     pub environment: BTreeMap<String, String>,
+}
+
+impl Facts {
+    /// Whether it is a crosscheck's own record, which measured nothing.
+    pub fn is_crosscheck(&self) -> bool {
+        self.preset == CROSSCHECK
+    }
+}
+
+/// What stands beside other tools, in numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Beside {
+    /// Tools with which something was compared.
+    pub tools: usize,
+    /// Figures that were.
+    pub compared: usize,
+    /// Of these, those that missed their goal.
+    pub missed: usize,
 }
 
 /// A figure, in the metric's unit.

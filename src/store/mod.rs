@@ -6,6 +6,7 @@ mod mounted;
 
 use anyhow::{Context, Result, anyhow, bail};
 use record::codec::{self, Recording};
+use record::crosscheck::CROSSCHECK;
 use record::event::Event;
 use serde::Deserialize;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -13,6 +14,10 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// What names the run that began last, and the crosscheck.
+const LAST: &str = "last";
+const LAST_CROSSCHECK: &str = "last-crosscheck";
 
 /// Ending of a record's file.
 const ENDING: &str = ".jsonl";
@@ -114,7 +119,8 @@ impl Store {
         is_here.then(|| name.to_owned())
     }
 
-    /// The file of a run: a path, a stored name or a unique prefix of one, or `last`, which began last.
+    /// The file of a run: a path, a stored name or a unique prefix of one, `last`, the run that began last,
+    /// or `last-crosscheck`: a crosscheck's own record measured nothing to go on with.
     ///
     /// # Errors
     /// No such run, or several.
@@ -127,12 +133,20 @@ impl Store {
             bail!("there is no file {run}; `plumb runs` lists the stored runs");
         }
         let names = self.names()?;
-        if run == "last" {
-            let age = |name: &&String| Age::of(began(&self.path(name)), name);
-            let last = names.iter().max_by_key(age);
-            return last.map(|name| self.path(name)).ok_or_else(|| {
+        let of_kind = match run {
+            LAST => Some((false, "no run is", "plumb run")),
+            LAST_CROSSCHECK => Some((true, "no crosscheck is", "plumb crosscheck")),
+            _ => None,
+        };
+        if let Some((is_crosscheck, none, command)) = of_kind {
+            let paths = names.iter().map(|name| (name, self.path(name)));
+            let last = paths
+                .map(|(name, path)| (begin(&path), name, path))
+                .filter(|(begin, ..)| is_crosscheck == begin.is_crosscheck)
+                .max_by_key(|(begin, name, _)| Age::of(begin.began.clone(), name));
+            return last.map(|(.., path)| path).ok_or_else(|| {
                 anyhow!(
-                    "no run is stored in {} yet; `plumb run` makes one",
+                    "{none} stored in {} yet; `{command}` makes one",
                     self.dir.display()
                 )
             });
@@ -176,15 +190,39 @@ impl Age {
 
 /// When the run of a record began, by its first line alone.
 fn began(path: &Path) -> Option<String> {
+    begin(path).began
+}
+
+/// What the first line of a record says.
+#[derive(Default)]
+struct Begin {
+    began: Option<String>,
+    is_crosscheck: bool,
+}
+
+/// The beginning of a record; one that cannot be read is that of a run.
+fn begin(path: &Path) -> Begin {
     #[derive(Deserialize)]
-    struct Began {
+    struct First {
         started: String,
+        #[serde(default)]
+        options: Options,
     }
-    let mut line = Vec::new();
-    let file = File::open(path).ok()?.take(HEADER_BYTES);
-    BufReader::new(file).read_until(b'\n', &mut line).ok()?;
-    let header: Began = serde_json::from_slice(&line).ok()?;
-    Some(header.started)
+    #[derive(Default, Deserialize)]
+    struct Options {
+        #[serde(default)]
+        preset: String,
+    }
+    let read = || {
+        let mut line = Vec::new();
+        let file = File::open(path).ok()?.take(HEADER_BYTES);
+        BufReader::new(file).read_until(b'\n', &mut line).ok()?;
+        serde_json::from_slice::<First>(&line).ok()
+    };
+    read().map_or_else(Begin::default, |first| Begin {
+        began: Some(first.started),
+        is_crosscheck: first.options.preset == CROSSCHECK,
+    })
 }
 
 /// A record that is being written. Its lock keeps a second writer away.

@@ -309,3 +309,64 @@ pub fn renamed(events: &[Value], name: &str, new: &str) -> Events {
         })
         .collect()
 }
+
+/// The events of a made-up crosscheck: two goals that are met, one that is missed, a figure that is explained,
+/// a pairing that failed, and a tool that is not here.
+pub fn crosscheck() -> Events {
+    let row = |goal: &str| {
+        json!({"name": "", "experiment": "os.syscall", "case": {"call": "getppid"}, "metric": "latency",
+               "statistic": "value", "unit": "ns", "goal": goal, "difference": "it counts interrupts"})
+    };
+    let rival = |name: &str, absent: Value| {
+        json!({"event": "rival", "name": name, "about": "what people use", "package": "a-package",
+               "version": "1.2", "absent": absent})
+    };
+    let mut events = vec![rival("perf", Value::Null)];
+    for (name, goal, ratio, turns) in [
+        ("basic", "agree", 1.01, 9),
+        ("pipe", "at_most", 1.3, 9),
+        ("copy", "at_least", 1.2, 9),
+        ("other", "explained", 3.0, 9),
+        ("died", "agree", 0.9, 2),
+    ] {
+        let ours: &[&str] = &["plumb", "run", "os.syscall"];
+        events.push(
+            json!({"event": "pairing", "rival": "perf", "name": name, "ours": ours,
+                           "theirs": ["perf", "bench", "it's"], "rows": [row(goal)]}),
+        );
+        for n in 1..=turns {
+            let ours = 80.0 * ratio * (1.0 + 0.003 * f64::from(n % 3));
+            events.push(
+                json!({"event": "pair", "rival": "perf", "pairing": name, "n": n,
+                               "ours_first": n % 2 == 1, "ours": [ours], "theirs": [80.0]}),
+            );
+        }
+        let (outcome, reason) = match turns {
+            9 => ("measured", Value::Null),
+            _ => (
+                "failed",
+                json!("perf: signal: 9 (SIGKILL): it said nothing"),
+            ),
+        };
+        events.push(
+            json!({"event": "pairing_end", "rival": "perf", "pairing": name, "outcome": outcome,
+                           "reason": reason, "needed": null}),
+        );
+    }
+    let absent = json!({"reason": "no iozone in PATH", "needed": "put it into PATH"});
+    events.push(rival("iozone", absent));
+    events
+}
+
+/// A record that holds a crosscheck alone, on the machine of another record.
+pub fn crosscheck_alone(run: &[Value], name: &str, started: &str) -> Events {
+    let mut header = run[0].clone();
+    header["run"] = name.into();
+    header["started"] = started.into();
+    header["options"]["preset"] = "crosscheck".into();
+    let mut events = vec![header];
+    events.extend(crosscheck());
+    let footer = run.iter().find(|event| event["event"] == "footer");
+    events.extend(footer.cloned());
+    events
+}

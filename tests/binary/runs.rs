@@ -1,6 +1,7 @@
 //! What is stored: listed, removed, copied, and shown over time.
 
 use crate::plumb::{Here, Stranger};
+use crate::records;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -328,5 +329,93 @@ fn a_read_only_store_is_read() {
             "{is_kept}"
         );
         assert_eq!(here.path("store/index.sqlite").exists(), is_kept);
+    }
+}
+
+/// A store of three runs and, later than all, a crosscheck.
+fn store_with_crosscheck() -> Here {
+    let here = store_of(&[40.0, 41.0, 42.0]);
+    let text = fs::read_to_string(stored(&here, "2026-11-01T10-00-00-lab")).unwrap();
+    let run: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let name = "2026-11-09T10-00-00-lab-crosscheck";
+    let events = records::crosscheck_alone(&run, name, "2026-11-09T10:00:00Z");
+    let lines: Vec<String> = events.iter().map(|event| format!("{event}\n")).collect();
+    fs::write(stored(&here, name), lines.concat()).unwrap();
+    here
+}
+
+#[test]
+fn a_crosscheck_is_listed_as_what_it_is_and_is_no_run() {
+    let here = store_with_crosscheck();
+    let shown = here.plumb(&["runs"]);
+    assert!(
+        shown
+            .out
+            .contains("lab           crosscheck of 5 figures with 1 tool, 1 goal missed; complete"),
+        "{shown:?}"
+    );
+    let all = listed(&here);
+    assert_eq!(all[3]["preset"], "crosscheck");
+    assert_eq!(all[3]["host"], "lab");
+    assert_eq!(all[3]["crosscheck"]["missed"], 1);
+    assert!(all[0].get("crosscheck").is_none());
+    let name = |run: &str| {
+        let answer = here.plumb(&["report", run, "--format", "json"]);
+        let report: Value = serde_json::from_str(&answer.out).unwrap();
+        report["run"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(name("last"), "2026-11-03T10-00-00-lab");
+    assert_eq!(
+        name("last-crosscheck"),
+        "2026-11-09T10-00-00-lab-crosscheck"
+    );
+    assert_eq!(name("2026-11-09"), "2026-11-09T10-00-00-lab-crosscheck");
+    let trend = here.plumb(&["trend", "selftest.fault", "--format", "json"]);
+    let trend: Value = serde_json::from_str(&trend.out).unwrap();
+    assert_eq!(trend["runs"].as_array().unwrap().len(), 3);
+    let compared = here.plumb(&["compare", "2026-11-01"]);
+    assert!(compared.out.contains("2026-11-03"), "{compared:?}");
+    for (base, new) in [("2026-11-09", "last"), ("last", "last-crosscheck")] {
+        let refused = here.plumb(&["compare", base, new]);
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.err.contains("is a crosscheck"), "{refused:?}");
+    }
+    // It takes no run's place.
+    let pruned = here.plumb(&["runs", "prune", "--keep", "2"]);
+    assert_eq!(pruned.out.lines().count(), 1, "{pruned:?}");
+    assert_eq!(listed(&here).len(), 3);
+    for record in here.records() {
+        if !record.to_str().unwrap().contains("crosscheck") {
+            fs::remove_file(record).unwrap();
+        }
+    }
+    let none = here.plumb(&["report"]);
+    assert_eq!(none.code, Some(2), "{none:?}");
+    assert!(none.err.contains("no run is stored"), "{none:?}");
+}
+
+#[test]
+fn a_crosscheck_is_reported_in_every_format() {
+    let here = store_with_crosscheck();
+    for (format, part) in [
+        ("terminal", "Beside other tools"),
+        ("html", "Beside other tools"),
+        ("markdown", "## Beside other tools"),
+        ("wiki", "perf bench 'it'\\\\''s'"),
+        (
+            "csv",
+            "perf,1.2,pipe,,os.syscall,call=getppid,latency,value,ns",
+        ),
+        ("json", "\"verdict\": \"missed\""),
+        ("openmetrics", "plumb_crosscheck_goal_met"),
+    ] {
+        let shown = here.plumb(&["report", "last-crosscheck", "--format", format]);
+        assert_eq!(shown.code, Some(0), "{shown:?}");
+        assert!(shown.out.contains(part), "{format}: {}", shown.out);
+        let without = here.plumb(&["report", "last", "--format", format]);
+        assert!(!without.out.contains(part), "{format}");
     }
 }

@@ -5,6 +5,7 @@
 
 mod beside;
 mod chromium;
+mod crosscheck;
 mod looks;
 mod odd;
 mod pages;

@@ -38,9 +38,9 @@ pub struct Pairing {
     pub theirs: Vec<String>,
     /// What is compared; at least one.
     pub rows: Vec<Row>,
-    /// One pair is enough for a verdict: neither side is a timing.
+    /// Neither side is a timing, so that one turn says it all.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_once: bool,
+    pub once: bool,
 }
 
 /// One figure of each.

@@ -95,6 +95,11 @@ impl Header {
     pub fn is_published(&self) -> bool {
         self.options.preset == PUBLISHED
     }
+
+    /// Whether it begins a crosscheck's own record, which has no plan and no figures.
+    pub fn is_crosscheck(&self) -> bool {
+        self.options.preset == crosscheck::CROSSCHECK
+    }
 }
 
 /// A far end on another host, as its agent told of it when the run began.

@@ -2,6 +2,7 @@
 
 mod alike;
 pub(crate) mod compare;
+mod crosscheck;
 mod experiment;
 mod groups;
 mod machine;
@@ -16,8 +17,8 @@ pub(crate) mod trend;
 
 pub(crate) use experiment::METHOD;
 
-use super::document::Document;
-use super::values::percent;
+use super::document::{Document, Section};
+use super::values::{counted, percent};
 use crate::analysis::figure::Figure;
 use crate::analysis::figures;
 use crate::analysis::findings::{Finding, findings};
@@ -31,6 +32,9 @@ use record::run::Run;
 pub(crate) fn build(run: &Run) -> Document {
     let figures = figures(run);
     let findings = findings(run, &figures);
+    if run.header.is_crosscheck() {
+        return of_crosscheck(run, &findings);
+    }
     let mut sections = vec![machine::section(run), method::section(run)];
     for planned in run.plan.iter().flat_map(|plan| &plan.experiments) {
         let own: Vec<&Figure> = figures
@@ -39,6 +43,7 @@ pub(crate) fn build(run: &Run) -> Document {
             .collect();
         sections.push(experiment::section(run, planned, &own));
     }
+    sections.extend(crosscheck::section(run));
     sections.extend([
         overview::all_figures(run, &figures),
         overview::score_section(run, &figures),
@@ -48,6 +53,23 @@ pub(crate) fn build(run: &Run) -> Document {
     Document {
         title: format!("Lab report: {}", run.header.run),
         summary: summary(run, &figures, &findings),
+        sections,
+    }
+}
+
+/// The report of a record that holds a crosscheck and no run.
+fn of_crosscheck(run: &Run, findings: &[Finding]) -> Document {
+    let mut sections: Vec<Section> = crosscheck::section(run).into_iter().collect();
+    sections.extend([
+        overview::findings(findings),
+        machine::section(run),
+        machine::environment(run),
+    ]);
+    let told = crosscheck::summary(run);
+    let told = told.unwrap_or_else(|| "nothing was compared with other tools".to_owned());
+    Document {
+        title: format!("Crosscheck: {}", run.header.run),
+        summary: format!("{told}; {}.", counted(findings.len(), "finding")),
         sections,
     }
 }
@@ -98,6 +120,7 @@ fn summary(run: &Run, figures: &[Figure], findings: &[Finding]) -> String {
             health.rounds
         ));
     }
+    parts.extend(crosscheck::summary(run));
     parts.push(format!("{} findings", findings.len()));
     format!("{}.", parts.join("; "))
 }

@@ -199,7 +199,7 @@ pub(super) fn names(
     series.iter().map(name).collect()
 }
 
-pub(super) fn axis(label: &str, unit: Option<Unit>, is_log: bool) -> Axis {
+pub(crate) fn axis(label: &str, unit: Option<Unit>, is_log: bool) -> Axis {
     Axis {
         label: label.replace('_', " "),
         unit,

@@ -22,7 +22,7 @@ const PLOTS: &str = include_str!("plots.js");
 const PAGE: &str = include_str!("page.js");
 
 /// Sections that the summary at the top is about.
-const SUMMED_UP: [&str; 3] = ["figures", "score", "findings"];
+const SUMMED_UP: [&str; 4] = ["crosscheck", "figures", "score", "findings"];
 
 /// Notes above which a list of nothing but notes starts folded.
 const MANY_NOTES: usize = 5;

@@ -108,6 +108,7 @@ fn content(text: &str) -> Result<Content, String> {
             end: None,
             rounds: 3,
             figures: [2, 0, 0],
+            beside: None,
             environment: BTreeMap::from([("kernel".to_owned(), "6.1 \"x\"".to_owned())]),
         },
         figures: vec![row("latency", value), row("rate", 2.0 * value)],

@@ -273,19 +273,10 @@ fn ratio(one: &Compared) -> Cell {
         return difference(one);
     };
     let interval = one.interval().map_or_else(String::new, |(low, high)| {
-        let [low, high] = [low, high].map(short);
+        let [low, high] = [low, high].map(values::ratio);
         format!(" [{low}, {high}]")
     });
-    Cell::plain(format!("{}{interval}", short(ratio)))
-}
-
-/// A ratio with as many places as a reader compares.
-fn short(ratio: f64) -> String {
-    match ratio {
-        ratio if ratio < 0.1 => format!("{ratio:.4}"),
-        ratio if ratio < 10.0 => format!("{ratio:.3}"),
-        ratio => record::quantity::digits(ratio),
-    }
+    Cell::plain(format!("{}{interval}", values::ratio(ratio)))
 }
 
 fn difference(one: &Compared) -> Cell {

@@ -1,0 +1,352 @@
+//! The section of a crosscheck: a table for each rival, and a plot of all ratios.
+
+use super::plots::axis;
+use crate::analysis::crosscheck::{
+    Beside, Bout, Compared, JUDGED_FROM, Tally, Verdict, rivals, tally,
+};
+use crate::analysis::findings::Severity;
+use crate::report::document::{
+    Audience, Block, Cell, Column, Plot, Point, Row, Section, Series, Shape, Table, Tone,
+};
+use crate::report::values::{self, counted, shell};
+use record::crosscheck::Goal;
+use record::quantity::render;
+use record::run::Run;
+use record::unit::Unit;
+
+const ID: &str = "crosscheck";
+
+/// The section; none of a run that nothing was set beside.
+pub(crate) fn section(run: &Run) -> Option<Section> {
+    let all = rivals(run);
+    if all.is_empty() {
+        return None;
+    }
+    let mut blocks = vec![(Audience::Everyone, Block::Paragraph(method(&all)))];
+    blocks.extend(plot(&all).map(|plot| (Audience::Page, Block::Plot(plot))));
+    for beside in all.iter().filter(|beside| !beside.bouts.is_empty()) {
+        blocks.extend(of_rival(beside));
+    }
+    blocks.extend(without(&all).map(|table| (Audience::Everyone, Block::Table(table))));
+    Some(Section {
+        id: ID.to_owned(),
+        heading: "Beside other tools".to_owned(),
+        blocks,
+    })
+}
+
+/// How the goals came out, in a few words; none without a crosscheck.
+pub(crate) fn summary(run: &Run) -> Option<String> {
+    let all = rivals(run);
+    let rows = rows_of(&all);
+    (!all.is_empty()).then(|| match rows.is_empty() {
+        true => "nothing was compared with other tools".to_owned(),
+        false => told(&tally(&rows)),
+    })
+}
+
+fn rows_of<'run>(all: &[Beside<'run>]) -> Vec<Compared<'run>> {
+    let bouts = all.iter().flat_map(|beside| &beside.bouts);
+    bouts.flat_map(|bout| bout.rows.iter().cloned()).collect()
+}
+
+fn told(tally: &Tally) -> String {
+    let judged = tally.met + tally.missed;
+    let mut parts = Vec::new();
+    if judged > 0 {
+        let goals = counted(judged, "goal");
+        parts.push(format!("{} of {goals} beside other tools met", tally.met));
+    }
+    for (count, what) in [
+        (tally.explained, "explained by what differs in method"),
+        (tally.not_judged, "not judged"),
+        (tally.absent, "not compared"),
+    ] {
+        if count > 0 {
+            let begin = match parts.is_empty() {
+                true => format!("{} beside other tools", counted(count, "figure")),
+                false => count.to_string(),
+            };
+            parts.push(format!("{begin} {what}"));
+        }
+    }
+    parts.join(", ")
+}
+
+fn method(all: &[Beside<'_>]) -> String {
+    let rows = rows_of(all);
+    let method = format!(
+        "plumb and the other tool ran in turns (A B, B A, …), on the same CPUs and at the same priority; the \
+         ratio of a turn is plumb's value over the tool's. Values and ratios are medians over the turns; an \
+         interval, of at least 95 %, takes six turns, and a goal is judged from {JUDGED_FROM}. The difference \
+         in method is told where two figures differ by more than 5 %."
+    );
+    match rows.is_empty() {
+        true => "None of these tools was compared.".to_owned(),
+        false => format!("{}. {method}", told(&tally(&rows))),
+    }
+}
+
+/// A rival: what it is, its rows, what explains them, what of it was not compared, and the commands.
+fn of_rival(beside: &Beside<'_>) -> Vec<(Audience, Block)> {
+    let version = beside.rival.and_then(|rival| rival.version.as_deref());
+    let heading = match version {
+        Some(version) => format!("{} {version}", beside.name),
+        None => beside.name.to_owned(),
+    };
+    let rows: Vec<&Compared> = beside.bouts.iter().flat_map(|bout| &bout.rows).collect();
+    let mut blocks = vec![
+        Block::Subheading(heading),
+        Block::Table(table(beside, &rows)),
+    ];
+    let mut notes = differences(&rows);
+    notes.extend(beside.bouts.iter().filter_map(lack));
+    if !notes.is_empty() {
+        blocks.push(Block::Notes(notes));
+    }
+    let mut blocks: Vec<(Audience, Block)> = blocks
+        .into_iter()
+        .map(|block| (Audience::Everyone, block))
+        .collect();
+    blocks.push((Audience::Page, commands(beside)));
+    blocks
+}
+
+fn table(beside: &Beside<'_>, rows: &[&Compared<'_>]) -> Table {
+    let about = beside.rival.map_or("", |rival| rival.about.as_str());
+    let turns: Vec<usize> = rows
+        .iter()
+        .map(|row| row.ratios.len())
+        .filter(|turns| *turns > 0)
+        .collect();
+    let turns = match (turns.iter().min(), turns.iter().max()) {
+        (Some(least), Some(most)) if least == most => counted(*most, "turn"),
+        (Some(least), Some(most)) => format!("{least} to {most} turns"),
+        _ => "no turn".to_owned(),
+    };
+    let caption = match about {
+        "" => format!("{}: {turns}", beside.name),
+        about => format!("{}: {about}; {turns}", beside.name),
+    };
+    Table {
+        caption,
+        columns: vec![
+            Column::text("compared"),
+            Column::text("plumb's figure"),
+            Column::number("plumb"),
+            Column::number(beside.name),
+            Column::number("ratio"),
+            Column::number("interval"),
+            Column::text("goal"),
+            Column::text("verdict"),
+        ],
+        rows: rows.iter().map(|row| Row::of(cells(row))).collect(),
+    }
+}
+
+fn cells(compared: &Compared<'_>) -> Vec<Cell> {
+    let none = || Cell::toned("-", Tone::Muted);
+    let text = |text: Option<String>| text.map_or_else(none, Cell::plain);
+    let value = |value: Option<f64>| text(value.map(|value| render(value, compared.row.unit)));
+    let interval = compared
+        .interval
+        .map(|(low, high)| format!("[{}, {}]", values::ratio(low), values::ratio(high)));
+    vec![
+        Cell::plain(compared.name()),
+        Cell::plain(figure(compared)),
+        value(compared.ours),
+        value(compared.theirs),
+        text(compared.ratio.map(values::ratio)),
+        text(interval),
+        match goal(compared.row.goal) {
+            Some(goal) => Cell::plain(goal),
+            None => none(),
+        },
+        verdict(compared),
+    ]
+}
+
+/// `os.syscall call=getppid: latency (value)`.
+fn figure(compared: &Compared<'_>) -> String {
+    let row = compared.row;
+    let case = row.case.to_string().replace(',', ", ");
+    let of = match case.is_empty() {
+        true => row.experiment.clone(),
+        false => format!("{} {case}", row.experiment),
+    };
+    let metric = row.metric.replace('_', " ");
+    format!("{of}: {metric} ({})", row.statistic)
+}
+
+/// What a ratio should be; nothing where it is explained.
+pub(crate) fn goal(goal: Goal) -> Option<&'static str> {
+    match goal {
+        Goal::AtLeast => Some("≥ 1.00"),
+        Goal::AtLeastNearly => Some("≥ 0.95"),
+        Goal::AtMost => Some("≤ 1.00"),
+        Goal::Agree => Some("within 5 %"),
+        Goal::Explained => None,
+    }
+}
+
+fn verdict(compared: &Compared<'_>) -> Cell {
+    let tone = match compared.verdict {
+        Verdict::Met => Tone::Good,
+        Verdict::Missed => Tone::Bad,
+        Verdict::Explained => Tone::Plain,
+        Verdict::NotJudged | Verdict::Absent => Tone::Muted,
+    };
+    let text = compared.verdict.text();
+    match compared.verdict {
+        Verdict::NotJudged => {
+            let turns = counted(compared.ratios.len(), "turn");
+            Cell::toned(format!("{text}: {turns}"), tone)
+        }
+        _ => Cell::toned(text, tone),
+    }
+}
+
+/// What is known of the methods where figures disagree or were never meant to agree, each text once.
+fn differences(rows: &[&Compared<'_>]) -> Vec<(Severity, String)> {
+    let mut texts: Vec<(Severity, &str, Vec<String>)> = Vec::new();
+    for row in rows {
+        let severity = match row.verdict {
+            Verdict::Absent => continue,
+            Verdict::Missed => Severity::Warning,
+            Verdict::Explained => Severity::Note,
+            Verdict::Met | Verdict::NotJudged if row.differs() => Severity::Note,
+            Verdict::Met | Verdict::NotJudged => continue,
+        };
+        let text = match row.row.difference.trim() {
+            "" => "no difference in method is known",
+            text => text.trim_end_matches('.'),
+        };
+        let known = texts
+            .iter_mut()
+            .find(|(of, known, _)| (*of, *known) == (severity, text));
+        match known {
+            Some((.., names)) => names.push(row.name()),
+            None => texts.push((severity, text, vec![row.name()])),
+        }
+    }
+    let told = texts.into_iter().map(|(severity, text, names)| {
+        let of = names.join("; ");
+        (severity, format!("{of}: {text}."))
+    });
+    told.collect()
+}
+
+/// A pairing that has not all its turns.
+fn lack(bout: &Bout<'_>) -> Option<(Severity, String)> {
+    let is_skipped = bout
+        .end
+        .is_some_and(|end| end.outcome == record::event::Ending::Skipped);
+    let severity = match is_skipped {
+        true => Severity::Note,
+        false => Severity::Warning,
+    };
+    let text = bout.lack()?;
+    let text = text.trim_end_matches('.');
+    Some((severity, format!("{}: {text}.", bout.pairing.name)))
+}
+
+/// Both commands of every pairing, as they can be typed.
+fn commands(beside: &Beside<'_>) -> Block {
+    let of_pairing = |bout: &Bout<'_>| {
+        let name = &bout.pairing.name;
+        [
+            (format!("{name}: plumb"), shell(&bout.pairing.ours)),
+            (
+                format!("{name}: {}", beside.name),
+                shell(&bout.pairing.theirs),
+            ),
+        ]
+    };
+    Block::Folded {
+        summary: format!("Commands beside {}", beside.name),
+        blocks: vec![Block::KeyValues(
+            beside.bouts.iter().flat_map(of_pairing).collect(),
+        )],
+    }
+}
+
+/// Rivals of which nothing was compared, with why and what would help; none where there are none.
+fn without(all: &[Beside<'_>]) -> Option<Table> {
+    let rows: Vec<Row> = all
+        .iter()
+        .filter(|beside| beside.bouts.is_empty())
+        .map(|beside| {
+            let rival = beside.rival;
+            let why = match rival.and_then(|rival| rival.absent.as_ref()) {
+                Some(absent) => match &absent.needed {
+                    Some(needed) => format!("{}; {needed}", absent.reason),
+                    None => absent.reason.clone(),
+                },
+                None => "it is here; nothing of it was asked for".to_owned(),
+            };
+            let about = rival.map_or("", |rival| rival.about.as_str());
+            Row::of([beside.name, about, &why].map(Cell::plain).into())
+        })
+        .collect();
+    (!rows.is_empty()).then(|| Table {
+        caption: "Tools that were not compared".to_owned(),
+        columns: ["tool", "what it is", "why not"].map(Column::text).into(),
+        rows,
+    })
+}
+
+/// All ratios that are quantities, with their intervals; none for fewer than two.
+fn plot(all: &[Beside<'_>]) -> Option<Plot> {
+    let rows = rows_of(all);
+    let drawn = rows.iter().filter_map(|row| {
+        let ratio = row.ratio.filter(|ratio| *ratio > 0.0)?;
+        Some((row, ratio))
+    });
+    let points: Vec<Point> = drawn
+        .enumerate()
+        .map(|(at, (row, ratio))| Point {
+            x: at as f64,
+            y: ratio,
+            ends: row.interval.filter(|(low, _)| *low > 0.0),
+            // The page takes the name from before the colon.
+            hover: format!("{}: {}", name(row), hover(row, ratio)),
+        })
+        .collect();
+    let mut y = axis("", None, false);
+    y.names = points
+        .iter()
+        .map(|point| {
+            point
+                .hover
+                .split(": ")
+                .next()
+                .unwrap_or_default()
+                .to_owned()
+        })
+        .collect();
+    (points.len() > 1).then(|| Plot {
+        title: "plumb's figures over those of other tools".to_owned(),
+        x: axis("plumb / other tool", Some(Unit::Ratio), true),
+        y,
+        series: vec![Series {
+            name: "ratio".to_owned(),
+            shape: Shape::Bars,
+            points,
+        }],
+        markers: Vec::new(),
+    })
+}
+
+/// What stands beside a mark of the plot.
+fn name(row: &Compared<'_>) -> String {
+    row.label().replace(": ", " ")
+}
+
+fn hover(row: &Compared<'_>, ratio: f64) -> String {
+    let interval = row.interval.map_or_else(String::new, |(low, high)| {
+        format!(" [{}, {}]", values::ratio(low), values::ratio(high))
+    });
+    let goal = goal(row.row.goal).map_or_else(String::new, |goal| format!(", goal {goal}"));
+    let verdict = row.verdict.text();
+    format!("{}{interval}{goal}: {verdict}", values::ratio(ratio))
+}

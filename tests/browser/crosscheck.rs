@@ -1,0 +1,90 @@
+//! The section on other tools: its tables and plot, on a desk and on a phone, and as safe.
+
+use crate::pages::{Page, some};
+use crate::records::{self, HOSTILE};
+use crate::tab::{Look, Tab};
+use serde_json::Value;
+
+/// A run that had a crosscheck added, and a crosscheck's own record.
+fn pages() -> [Page; 2] {
+    let run = some();
+    let alone = records::crosscheck_alone(&run, "crosscheck", "2026-11-22T19:00:00Z");
+    let mut added = run;
+    added.extend(records::crosscheck());
+    [Page::new(added), Page::new(alone)]
+}
+
+#[test]
+fn what_stands_beside_other_tools_is_read_and_drawn() {
+    for page in pages() {
+        let tab = Tab::open(&page.file(), Look::DESK);
+        tab.draw_all();
+        tab.is_quiet();
+        let heads: Vec<Vec<String>> = tab.get(
+            "[...document.querySelectorAll('#crosscheck table')].map((table) => \
+             [...table.querySelectorAll('thead th[scope=col]')].map((head) => head.textContent))",
+        );
+        assert_eq!(heads.len(), 2, "{heads:?}");
+        assert_eq!(
+            heads[0][..4],
+            ["compared", "plumb's figure", "plumb", "perf"]
+        );
+        assert_eq!(heads[1], ["tool", "what it is", "why not"]);
+        let verdicts: Vec<String> = tab.get(
+            "[...document.querySelector('#crosscheck table').querySelectorAll('tbody tr')]\
+             .map((row) => row.lastElementChild.textContent)",
+        );
+        let expected = ["met", "missed", "met", "explained", "not judged: 2 turns"];
+        assert_eq!(verdicts, expected);
+        // Every ratio has its place and its name.
+        let drawn: (usize, Vec<String>) = tab.get(
+            "(() => { const plots = [...document.querySelectorAll('#crosscheck .js-plotly-plot')]; \
+             return [plots.length, plots.flatMap((plot) => plot.layout.yaxis.ticktext)]; })()",
+        );
+        assert_eq!(drawn.0, 1);
+        assert_eq!(drawn.1.len(), 5, "{drawn:?}");
+        assert!(drawn.1[0].contains("basic"), "{drawn:?}");
+        let folded: Vec<bool> = tab.get(
+            "[...document.querySelectorAll('#crosscheck details')].map((details) => details.open)",
+        );
+        assert_eq!(folded, [false], "the commands");
+        let text: String = tab.get("document.getElementById('crosscheck').textContent");
+        for part in [
+            "it counts interrupts",
+            "failed after 2 turns",
+            "no iozone in PATH; put it",
+            "it'\\''s",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let findings: String = tab.get("document.getElementById('findings').textContent");
+        assert!(findings.contains("beside perf pipe"), "{findings}");
+        let tab = Tab::open(&page.file(), Look::PHONE);
+        tab.draw_all();
+        let width: f64 = tab.get("document.scrollingElement.scrollWidth");
+        assert!(width <= 390.0, "{width}");
+        tab.is_quiet();
+    }
+}
+
+#[test]
+fn hostile_texts_of_other_tools_stay_texts() {
+    fn planted(key: &str, value: &mut Value) {
+        match value {
+            Value::String(text) if !["event", "goal", "outcome", "unit"].contains(&key) => {
+                text.push_str(HOSTILE);
+            }
+            Value::Array(all) => all.iter_mut().for_each(|one| planted(key, one)),
+            Value::Object(all) => all.iter_mut().for_each(|(key, one)| planted(key, one)),
+            _ => {}
+        }
+    }
+    let mut events = records::crosscheck();
+    events.iter_mut().for_each(|event| planted("", event));
+    let mut run = some();
+    run.extend(events);
+    let tab = Tab::open(&Page::new(run).file(), Look::DESK);
+    tab.draw_all();
+    crate::odd::nothing_is_planted(&tab);
+    tab.is_quiet();
+}
