@@ -443,11 +443,12 @@ impl Bout<'_> {
         };
         let limit = self.pairing.ours.budget + OURS_LIMIT;
         let (status, said) = call.run(limit, self.stop).context("plumb")?;
-        // 1: there are findings.
-        if !matches!(status.code(), Some(0 | 1)) {
+        // 1: there are findings; 3: nothing was measured, and the record says why.
+        if !matches!(status.code(), Some(0 | 1 | 3)) {
             bail!("plumb: {status}: {}", last("plumb", &said));
         }
-        let file = fs::File::open(&path).context("plumb's record")?;
+        let untold = || format!("plumb: {status}: {}", last("plumb", &said));
+        let file = fs::File::open(&path).with_context(untold)?;
         let run = record::codec::read(BufReader::new(file))
             .context("plumb's record")?
             .run;
