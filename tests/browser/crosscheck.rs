@@ -44,10 +44,10 @@ fn what_stands_beside_other_tools_is_read_and_drawn() {
         assert_eq!(drawn.0, 1);
         assert_eq!(drawn.1.len(), 5, "{drawn:?}");
         assert!(drawn.1[0].contains("basic"), "{drawn:?}");
-        let folded: Vec<bool> = tab.get(
-            "[...document.querySelectorAll('#crosscheck details')].map((details) => details.open)",
+        let folded: Vec<String> = tab.get(
+            "[...document.querySelectorAll('#crosscheck details > summary')].map((summary) => summary.textContent)",
         );
-        assert_eq!(folded, [false], "the commands");
+        assert_eq!(folded, ["Commands beside perf"]);
         let text: String = tab.get("document.getElementById('crosscheck').textContent");
         for part in [
             "it counts interrupts",

@@ -192,7 +192,8 @@ fn no_text_of_a_crosscheck_steers_or_is_markup() {
     assert!(!page.contains("<b class"), "text became markup");
     let text = markdown::whole(&document);
     markdown::tests::check(&text);
-    assert!(!text.contains("<b class"));
+    let unescaped = text.replace("\\<b class", "");
+    assert!(!unescaped.contains("<b class"), "{text}");
     for (name, text) in [
         ("terminal", terminal::render(&document, PLAIN)),
         ("page", page.clone()),
