@@ -290,10 +290,9 @@ mod tests {
             };
             (RIVAL.pairings)(&conditions)[0].rows[0].goal
         };
-        // Described 480 MiB of which a part is its own; 25 MiB.
-        assert_eq!(goal("4000000", "vm-granite-rapids"), Goal::Explained);
-        assert_eq!(goal("12000000", "vm-granite-rapids"), Goal::AtLeast);
-        assert_eq!(goal("12000000", "alder-lake-hybrid"), Goal::AtLeast);
+        // 92 MiB and 275 MiB beside a last cache of 32 MiB.
+        assert_eq!(goal("4000000", "epyc-7763-2s"), Goal::Explained);
+        assert_eq!(goal("12000000", "epyc-7763-2s"), Goal::AtLeast);
         assert_eq!(goal("100000", "alder-lake-hybrid"), Goal::Explained);
     }
 
