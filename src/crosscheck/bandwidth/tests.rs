@@ -39,8 +39,13 @@ pub(in crate::crosscheck) fn everywhere() -> Vec<Conditions> {
     ];
     let mut all = Vec::new();
     for host in hosts {
-        for cpus in [1, 2, usize::MAX] {
-            all.extend(presets.map(|preset| conditions(host, cpus, preset)));
+        let whole = conditions(host, usize::MAX, Preset::Standard);
+        for cpus in [1, 2, whole.cpus.len()] {
+            all.extend(presets.map(|preset| Conditions {
+                cpus: whole.cpus.iter().copied().take(cpus).collect(),
+                preset,
+                ..whole.clone()
+            }));
         }
     }
     all

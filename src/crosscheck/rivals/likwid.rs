@@ -105,10 +105,11 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
         Preset::Standard => 2,
         Preset::Thorough => 3,
     };
+    let has_team = team(conditions).len() > 1;
     LOOPS
         .iter()
         .filter(|one| rank(one.from) <= rank(conditions.preset))
-        .filter(|one| !one.on_all || conditions.cpus.len() > 1)
+        .filter(|one| !one.on_all || has_team)
         .map(|one| pairing(conditions, *one))
         .collect()
 }
