@@ -53,7 +53,9 @@ pub(crate) enum Verdict {
 /// All rows of a record's crosscheck, in its order.
 pub(crate) fn rows(run: &Run) -> Vec<Compared<'_>> {
     let pairings = run.crosscheck.pairings.iter();
-    pairings.flat_map(|pairing| of_pairing(run, pairing)).collect()
+    pairings
+        .flat_map(|pairing| of_pairing(run, pairing))
+        .collect()
 }
 
 fn of_pairing<'run>(run: &'run Run, pairing: &'run Pairing) -> Vec<Compared<'run>> {

@@ -1,7 +1,7 @@
 //! `plumb crosscheck`: other tools beside plumb.
 
-use crate::analysis::crosscheck::{Verdict, rows};
-use crate::cmd::report::{Format, render};
+use crate::analysis::crosscheck::{Compared, Verdict, rows};
+use crate::cmd::report::{self, Format};
 use crate::cmd::run::{progress_bar, run_name, stop_flag, told};
 use crate::cmd::site::PresetName;
 use crate::cmd::{Failure, output};
@@ -20,6 +20,7 @@ use anyhow::{Context, Result};
 use indicatif::ProgressBar;
 use record::crosscheck::{CROSSCHECK, Pairing};
 use record::event::{End, Event, Footer, Options, Plan};
+use record::quantity::{digits, render};
 use record::run::Run;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -44,6 +45,9 @@ pub struct Args {
     /// Turns of each comparison; an interval takes six, a verdict nine [default: the preset's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pairs: Option<u32>,
+    /// End a tool that takes longer than this in one turn, for example 30s [default: each tool's own]
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    limit: Option<Duration>,
     /// CPUs to measure on, for example 1 or 2-5 [default: the quietest first]
     #[arg(long, value_name = "LIST")]
     cpu: Option<String>,
@@ -68,7 +72,8 @@ pub struct Args {
     list: bool,
 }
 
-const AFTER: &str = "Exit codes: 0 no goal missed; 1 a goal was missed; 2 usage, or none of the tools is here; \
+const AFTER: &str =
+    "Exit codes: 0 no goal missed; 1 a goal was missed; 2 usage, or none of the tools is here; \
 3 failed; 4 interrupted: what was compared until then is in the record.
 
 Examples:
@@ -114,6 +119,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         conditions: work.conditions(&setup, args.preset.into()),
         rivals,
         pairs: args.pairs.unwrap_or(pairs(args.preset.into())),
+        limit: args.limit,
     };
     let outcome = if args.list {
         list(&setting, &stop)
@@ -154,26 +160,73 @@ fn measure(
         sink.event(&Event::Footer(footer(begun, end)))?;
     }
     let run = sink.run;
-    if let Some(page) = &args.report {
-        store::write_whole(page, render(&run, Format::Html, output::look()).as_bytes())?;
+    if run
+        .crosscheck
+        .rivals
+        .iter()
+        .all(|rival| rival.absent.is_some())
+    {
+        drop(sink.file);
+        if args.into.is_none() {
+            let _ = std::fs::remove_file(&path);
+        }
+        return Err(Failure::Usage(none_here(&run)));
     }
-    let shown = if args.json { Format::Json } else { Format::Terminal };
-    output::print(&render(&run, shown, output::look()))?;
+    if let Some(page) = &args.report {
+        store::write_whole(
+            page,
+            report::render(&run, Format::Html, output::look()).as_bytes(),
+        )?;
+    }
+    let shown = if args.json {
+        Format::Json
+    } else {
+        Format::Terminal
+    };
+    output::print(&report::render(&run, shown, output::look()))?;
     if end == End::Interrupted {
         return Err(Failure::Interrupted(format!(
             "interrupted; what was compared until then is in {}",
             path.display()
         )));
     }
-    if run.crosscheck.rivals.iter().all(|rival| rival.absent.is_some()) {
+    if run
+        .crosscheck
+        .rivals
+        .iter()
+        .all(|rival| rival.absent.is_some())
+    {
         return Err(Failure::Usage(
-            "none of these tools is here; `plumb crosscheck --list` says where they come from".to_owned(),
+            "none of these tools is here; `plumb crosscheck --list` says where they come from"
+                .to_owned(),
         ));
     }
     match rows(&run).iter().any(|row| row.verdict == Verdict::Missed) {
         true => Err(Failure::Finding),
         false => Ok(()),
     }
+}
+
+/// Why nothing was compared, and what would help.
+fn none_here(run: &Run) -> String {
+    let rivals = run.crosscheck.rivals.iter();
+    let told: Vec<String> = rivals
+        .take(3)
+        .filter_map(|rival| {
+            let absent = rival.absent.as_ref()?;
+            let needed = absent.needed.as_ref().map(|needed| format!(" ({needed})"));
+            Some(format!(
+                "{}: {}{}",
+                rival.name,
+                absent.reason,
+                needed.unwrap_or_default()
+            ))
+        })
+        .collect();
+    format!(
+        "none of these tools is here: {}; `plumb crosscheck --list` names all",
+        told.join("; ")
+    )
 }
 
 /// The rivals that were named, each with its pairings; all without names.
@@ -202,7 +255,9 @@ fn chosen(names: &[String]) -> Result<Vec<(&'static Rival, Wanted)>, Failure> {
     let mut chosen: Vec<(&'static Rival, Wanted)> = Vec::new();
     for rival in RIVALS {
         let of = |refused: bool| -> Vec<String> {
-            let own = rules.iter().filter(|(is_refused, name, _)| *is_refused == refused && glob(name, rival.name));
+            let own = rules
+                .iter()
+                .filter(|(is_refused, name, _)| *is_refused == refused && glob(name, rival.name));
             own.map(|(_, _, pairing)| pairing.clone()).collect()
         };
         let (mut asked, refused) = (of(false), of(true));
@@ -213,7 +268,8 @@ fn chosen(names: &[String]) -> Result<Vec<(&'static Rival, Wanted)>, Failure> {
             continue;
         }
         let is_wanted = move |name: &str| {
-            asked.iter().any(|pattern| glob(pattern, name)) && !refused.iter().any(|pattern| glob(pattern, name))
+            asked.iter().any(|pattern| glob(pattern, name))
+                && !refused.iter().any(|pattern| glob(pattern, name))
         };
         chosen.push((rival, Box::new(is_wanted)));
     }
@@ -228,8 +284,15 @@ fn setup(store: &Store, args: &Args, stop: &AtomicBool) -> Result<Setup, Failure
         Some(dir) => Files::Named(dir),
         None => Files::Here,
     };
-    let site = site::site(Host::read(&root), &root, args.cpu.as_deref(), files, preset, stop)
-        .map_err(|error| Failure::Usage(error.to_string()))?;
+    let site = site::site(
+        Host::read(&root),
+        &root,
+        args.cpu.as_deref(),
+        files,
+        preset,
+        stop,
+    )
+    .map_err(|error| Failure::Usage(error.to_string()))?;
     Ok(Setup {
         site,
         planned: Planned {
@@ -276,7 +339,11 @@ fn record(
                 path.display()
             )));
         }
-        if !run.footer.as_ref().is_some_and(|footer| footer.end != End::Interrupted) {
+        if !run
+            .footer
+            .as_ref()
+            .is_some_and(|footer| footer.end != End::Interrupted)
+        {
             return Err(Failure::Usage(format!(
                 "{} has no end yet: `plumb run --resume {name}` first",
                 path.display()
@@ -319,7 +386,8 @@ impl Work {
         };
         let files = setup.site.dir.as_ref();
         Ok(Work {
-            scratch: make(&std::env::temp_dir(), "scratch").context("no directory for what the tools say")?,
+            scratch: make(&std::env::temp_dir(), "scratch")
+                .context("no directory for what the tools say")?,
             files: files.map(|dir| make(&dir.path, "files")).transpose()?,
             in_memory: make(Path::new("/dev/shm"), "memory").ok(),
         })
@@ -342,7 +410,10 @@ impl Work {
     }
 
     fn remove(self) {
-        for work in [Some(self.scratch), self.files, self.in_memory].into_iter().flatten() {
+        for work in [Some(self.scratch), self.files, self.in_memory]
+            .into_iter()
+            .flatten()
+        {
             if let Err(left) = work.remove(false) {
                 output::diagnose(&format!("plumb: {left:#}; the next run tries again"));
             }
@@ -362,6 +433,15 @@ impl Observer for Sink {
     fn event(&mut self, event: &Event) -> Result<()> {
         self.file.append(event)?;
         self.run.push(event.clone());
+        if let Event::PairingEnd(end) = event {
+            let found = rows(&self.run);
+            let own = |row: &&Compared<'_>| {
+                row.pairing.rival == end.rival && row.pairing.name == end.pairing
+            };
+            let lines: Vec<String> = found.iter().filter(own).map(line).collect();
+            self.bar
+                .suspend(|| lines.iter().for_each(|line| output::diagnose(line)));
+        }
         Ok(())
     }
 
@@ -376,9 +456,38 @@ impl Observer for Sink {
                 format!(", about {} left", told(Duration::from_secs_f64(seconds)))
             }
         };
-        self.bar.set_message(format!("{pairing}, turn {} of {all}{left}", done + 1));
+        self.bar
+            .set_message(format!("{pairing}, turn {} of {all}{left}", done + 1));
         // Drawn here and never by a timer: no thread wakes while a side runs.
         self.bar.tick();
+    }
+}
+
+/// What came of a row, as soon as it is known.
+fn line(found: &Compared<'_>) -> String {
+    let Compared {
+        pairing, row, end, ..
+    } = found;
+    let name = match row.name.is_empty() {
+        true => String::new(),
+        false => format!(", {}", row.name),
+    };
+    let label = format!("plumb: {}: {}{name}", pairing.rival, pairing.name);
+    let reason = end.and_then(|end| end.reason.as_deref());
+    match (found.ours, found.theirs, found.ratio) {
+        (Some(ours), Some(theirs), Some(ratio)) => {
+            let interval = found
+                .interval
+                .map(|(low, high)| format!(" [{}, {}]", digits(low), digits(high)));
+            format!(
+                "{label}: {} and {}, ratio {}{}",
+                render(ours, row.unit),
+                render(theirs, row.unit),
+                digits(ratio),
+                interval.unwrap_or_default()
+            )
+        }
+        _ => format!("{label}: {}", reason.unwrap_or("no turn was finished")),
     }
 }
 
@@ -400,11 +509,22 @@ impl Observer for Listing {
                         format!("not run: {}{}", absent.reason, needed.unwrap_or_default())
                     }
                 };
-                self.text.push_str(&format!("{:<22} {} ({state})\n", rival.name, rival.about));
+                self.text
+                    .push_str(&format!("{:<22} {} ({state})\n", rival.name, rival.about));
             }
             Event::Pairing(pairing) => {
-                let Pairing { rival, name, ours, theirs, .. } = pairing;
-                self.text.push_str(&format!("\n{rival}:{name}\n  {}\n  {}\n", shell(theirs), shell(ours)));
+                let Pairing {
+                    rival,
+                    name,
+                    ours,
+                    theirs,
+                    ..
+                } = pairing;
+                self.text.push_str(&format!(
+                    "\n{rival}:{name}\n  {}\n  {}\n",
+                    shell(theirs),
+                    shell(ours)
+                ));
             }
             Event::PairingEnd(end) => {
                 let reason = end.reason.as_deref().unwrap_or_default();

@@ -18,16 +18,27 @@ pub(super) fn args(ours: &Ours, record: &Path) -> Vec<String> {
         .into();
     // With such a goal a run ends at its first look.
     args.extend(["--precision", "100", "--budget"].map(str::to_owned));
-    args.push(humantime::format_duration(ours.budget).to_string().replace(' ', ""));
+    args.push(
+        humantime::format_duration(ours.budget)
+            .to_string()
+            .replace(' ', ""),
+    );
     args.push("--cpu".to_owned());
     args.push(crate::host::format_cpus(&ours.cpus));
     if let Some(dir) = &ours.dir {
         args.extend(["--dir".to_owned(), dir.display().to_string()]);
     }
     for (name, value) in &ours.set {
-        args.extend(["--set".to_owned(), format!("{}.{name}={value}", ours.experiment)]);
+        args.extend([
+            "--set".to_owned(),
+            format!("{}.{name}={value}", ours.experiment),
+        ]);
     }
-    args.extend(["--json".to_owned(), "--out".to_owned(), record.display().to_string()]);
+    args.extend([
+        "--json".to_owned(),
+        "--out".to_owned(),
+        record.display().to_string(),
+    ]);
     args
 }
 
@@ -38,7 +49,12 @@ pub(super) fn args(ours: &Ours, record: &Path) -> Vec<String> {
 pub(super) fn value(run: &Run, ours: &Ours, row: &Row) -> Result<f64> {
     let all = figures(run);
     let figure = figure(&all, ours, row)?;
-    let stats = || figure.stats.as_ref().context("a derived figure has no samples");
+    let stats = || {
+        figure
+            .stats
+            .as_ref()
+            .context("a derived figure has no samples")
+    };
     let value = match row.statistic {
         Statistic::Value => figure.value.context("it has no value")?,
         Statistic::Mean => stats()?.mean,
@@ -56,7 +72,11 @@ pub(super) fn value(run: &Run, ours: &Ours, row: &Row) -> Result<f64> {
         Statistic::MeanOfAll => {
             let counted = counted(run, ours.experiment, &figure.case, row.metric);
             let total: f64 = counted.iter().map(|(_, count)| count).sum();
-            counted.iter().map(|(value, count)| value * count).sum::<f64>() / total
+            counted
+                .iter()
+                .map(|(value, count)| value * count)
+                .sum::<f64>()
+                / total
         }
         Statistic::MedianOfAll => {
             middle(counted(run, ours.experiment, &figure.case, row.metric)).context("no events")?
@@ -65,7 +85,12 @@ pub(super) fn value(run: &Run, ours: &Ours, row: &Row) -> Result<f64> {
     };
     match value.is_finite() {
         true => Ok(value * row.times),
-        false => bail!("{} {} has no {}", ours.experiment, figure.case, row.statistic.name()),
+        false => bail!(
+            "{} {} has no {}",
+            ours.experiment,
+            figure.case,
+            row.statistic.name()
+        ),
     }
 }
 
@@ -74,8 +99,15 @@ fn figure<'run>(all: &'run [Figure], ours: &Ours, row: &Row) -> Result<&'run Fig
     let label = || format!("{} {} of {}", row.metric, row.case, ours.experiment);
     let is_meant = |figure: &&Figure| {
         figure.experiment == ours.experiment
-            && figure.metric.as_ref().is_some_and(|metric| metric.name == row.metric)
-            && row.case.0.iter().all(|(name, value)| figure.case.get(name) == Some(value))
+            && figure
+                .metric
+                .as_ref()
+                .is_some_and(|metric| metric.name == row.metric)
+            && row
+                .case
+                .0
+                .iter()
+                .all(|(name, value)| figure.case.get(name) == Some(value))
     };
     let meant: Vec<&Figure> = all.iter().filter(is_meant).collect();
     match meant.as_slice() {
@@ -87,7 +119,11 @@ fn figure<'run>(all: &'run [Figure], ours: &Ours, row: &Row) -> Result<&'run Fig
         )),
         [] => {
             let absent = all.iter().find_map(|figure| figure.reason.as_deref());
-            Err(anyhow!("no figure {}: {}", label(), absent.unwrap_or("none was planned")))
+            Err(anyhow!(
+                "no figure {}: {}",
+                label(),
+                absent.unwrap_or("none was planned")
+            ))
         }
         several => Err(anyhow!("{} figures are {}", several.len(), label())),
     }
@@ -107,7 +143,8 @@ fn counted(run: &Run, experiment: &str, case: &CaseId, metric: &str) -> Vec<(f64
     for histogram in &run.histograms {
         if is_own(&histogram.series) && histogram.case == *case && histogram.metric == metric {
             let buckets = histogram.buckets.iter();
-            let values = buckets.map(|(value, count)| (*value as f64 * histogram.scale, *count as f64));
+            let values =
+                buckets.map(|(value, count)| (*value as f64 * histogram.scale, *count as f64));
             rounds.insert((&histogram.series, histogram.round), values.collect());
         }
     }

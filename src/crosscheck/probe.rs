@@ -29,7 +29,11 @@ pub(super) fn probe(rival: &Rival, dir: &Path, stop: &AtomicBool) -> Result<Resu
     let Some(program) = rival.programs.iter().find_map(|name| find(name)) else {
         return Ok(Err(absent(rival)));
     };
-    let args: Vec<String> = rival.version_args.iter().map(|&arg| arg.to_owned()).collect();
+    let args: Vec<String> = rival
+        .version_args
+        .iter()
+        .map(|&arg| arg.to_owned())
+        .collect();
     let call = Call {
         program: &program,
         args: &args,
@@ -49,12 +53,10 @@ pub(super) fn probe(rival: &Rival, dir: &Path, stop: &AtomicBool) -> Result<Resu
 fn judge(rival: &Rival, said: &Output) -> Result<Found, Skip> {
     let version = (rival.version)(said);
     match (rival.oldest, version) {
-        (Some(oldest), Some(version)) if numbers(&version) < numbers(oldest) => {
-            Err(Skip::because(format!(
-                "version {version} is too old: plumb reads {oldest} and later"
-            ))
-            .needs(format!("install {} {oldest} or later", rival.name)))
-        }
+        (Some(oldest), Some(version)) if numbers(&version) < numbers(oldest) => Err(Skip::because(
+            format!("version {version} is too old: plumb reads {oldest} and later"),
+        )
+        .needs(format!("install {} {oldest} or later", rival.name))),
         (_, version) => Ok(Found {
             version: version.unwrap_or_default(),
         }),

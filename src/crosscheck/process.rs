@@ -21,7 +21,7 @@ const DYING: Duration = Duration::from_secs(2);
 /// Text that is kept of what a program says, in bytes.
 const SAID_MOST: u64 = 8 << 20;
 /// A program that says more is ended, in bytes.
-const TALK_MOST: u64 = 256 << 20;
+const TALK_MOST: u64 = 64 << 20;
 const SIGKILL: i32 = 9;
 /// In the environment of all that a call starts: its own directory and name.
 const MARK: &str = "PLUMB_CROSSCHECK";
@@ -61,6 +61,8 @@ impl Call<'_> {
         command
             .args(self.args)
             .env(MARK, &mark)
+            // What it makes for itself is removed with the rest.
+            .env("TMPDIR", self.dir)
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .current_dir(self.dir)
             .stdin(Stdio::null())
@@ -89,11 +91,6 @@ impl Call<'_> {
 }
 
 impl Running {
-    /// Its process id.
-    pub fn id(&self) -> u32 {
-        self.child.id()
-    }
-
     /// Whether it has ended already, and how.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
@@ -109,7 +106,8 @@ impl Running {
                 bail!(Interrupted);
             }
             if Instant::now() > deadline {
-                bail!("it did not end in {} s and was ended", limit.as_secs());
+                let limit = humantime::format_duration(limit);
+                bail!("it did not end in {limit} and was ended");
             }
             let length = |file: &PathBuf| fs::metadata(file).map_or(0, |facts| facts.len());
             if self.said.iter().any(|file| length(file) > TALK_MOST) {

@@ -35,6 +35,8 @@ pub(crate) struct Setting {
     pub rivals: Vec<(&'static Rival, Wanted)>,
     /// Turns of each pairing.
     pub pairs: u32,
+    /// A rival is ended after this time of a turn, whatever its own limit is.
+    pub limit: Option<Duration>,
 }
 
 /// Whether a pairing of a rival is wanted, by its name.
@@ -56,6 +58,7 @@ pub(crate) trait Observer {
 /// A rival that is here, with what is to be run beside it.
 struct Ready {
     rival: &'static Rival,
+    limit: Option<Duration>,
     conditions: Conditions,
     pairings: Vec<Pairing>,
 }
@@ -92,6 +95,7 @@ fn ready(setting: &Setting, observer: &mut dyn Observer, stop: &AtomicBool) -> R
         pairings.retain(|pairing| is_wanted(&pairing.name));
         found.push(Ready {
             rival,
+            limit: setting.limit,
             conditions,
             pairings,
         });
@@ -151,11 +155,7 @@ pub(crate) fn commands(
 ///
 /// # Errors
 /// [`Interrupted`]; an event cannot be stored. What fails in a pairing is its end, not an error.
-pub(crate) fn run(
-    setting: &Setting,
-    observer: &mut dyn Observer,
-    stop: &AtomicBool,
-) -> Result<()> {
+pub(crate) fn run(setting: &Setting, observer: &mut dyn Observer, stop: &AtomicBool) -> Result<()> {
     metal::process::adopt_orphans().context("descendants cannot be kept in sight")?;
     let all = ready(setting, observer, stop)?;
     let turns = |pairing: &Pairing| match (&pairing.skip, pairing.is_once) {
@@ -163,7 +163,13 @@ pub(crate) fn run(
         (None, true) => 1,
         (None, false) => setting.pairs,
     };
-    let whole = |ready: &Ready| ready.pairings.iter().map(|one| u64::from(turns(one))).sum::<u64>();
+    let whole = |ready: &Ready| {
+        ready
+            .pairings
+            .iter()
+            .map(|one| u64::from(turns(one)))
+            .sum::<u64>()
+    };
     let total = all.iter().map(whole).sum();
     let mut done = 0;
     for ready in &all {
@@ -186,7 +192,11 @@ pub(crate) fn run(
             let why = why.unwrap_or_else(|| Skip::because(""));
             observer.event(&end(ready, pairing, ending, why))?;
         }
-        let dirs = [Some(&ready.conditions.scratch), ready.conditions.files.as_ref(), ready.conditions.in_memory.as_ref()];
+        let dirs = [
+            Some(&ready.conditions.scratch),
+            ready.conditions.files.as_ref(),
+            ready.conditions.in_memory.as_ref(),
+        ];
         for dir in dirs.into_iter().flatten() {
             // What stays goes with the directory above, whose removal tells why it could not be.
             let _ = fs::remove_dir_all(dir);
@@ -223,10 +233,16 @@ fn end(ready: &Ready, pairing: &Pairing, outcome: Ending, why: Skip) -> Event {
 fn told(ready: &Ready, pairing: &Pairing) -> events::Pairing {
     let scratch = ready.conditions.scratch.display().to_string();
     let shown = |words: Vec<String>| -> Vec<String> {
-        words.into_iter().map(|word| word.replace(&scratch, DIR)).collect()
+        words
+            .into_iter()
+            .map(|word| word.replace(&scratch, DIR))
+            .collect()
     };
     let theirs = &pairing.theirs;
-    let environment = theirs.environment.iter().map(|(name, value)| format!("{name}={value}"));
+    let environment = theirs
+        .environment
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"));
     let mut command: Vec<String> = environment.collect();
     if !theirs.cpus.is_empty() {
         command.extend(["taskset", "-c"].map(str::to_owned));
@@ -281,15 +297,21 @@ impl Bout<'_> {
             return Ok(Some(skip));
         };
         for (name, text) in &theirs.inputs {
-            fs::write(self.dir().join(name), text).with_context(|| format!("cannot write {name}"))?;
+            fs::write(self.dir().join(name), text)
+                .with_context(|| format!("cannot write {name}"))?;
         }
         for command in &theirs.prepare {
             self.prepare(command)?;
         }
-        let server = theirs.server.as_ref().map(|server| self.serve(server)).transpose()?;
+        let server = theirs
+            .server
+            .as_ref()
+            .map(|server| self.serve(server))
+            .transpose()?;
         let label = format!("{}: {}", self.ready.rival.name, self.pairing.name);
         for n in 1..=turns {
-            self.observer.progress(&label, done + u64::from(n - 1), total);
+            self.observer
+                .progress(&label, done + u64::from(n - 1), total);
             let ours_first = n % 2 == 1;
             let (mine, others) = if ours_first {
                 let mine = self.ours()?;
@@ -306,7 +328,9 @@ impl Bout<'_> {
                 ours: mine,
                 theirs: others,
             });
-            self.observer.event(&pair).map_err(|error| anyhow!(Unstored(format!("{error:#}"))))?;
+            self.observer
+                .event(&pair)
+                .map_err(|error| anyhow!(Unstored(format!("{error:#}"))))?;
         }
         drop(server);
         Ok(None)
@@ -370,7 +394,7 @@ impl Bout<'_> {
         }
         let (status, said) = self
             .call(program, &theirs.args)
-            .run(theirs.limit, self.stop)
+            .run(self.ready.limit.unwrap_or(theirs.limit), self.stop)
             .with_context(|| theirs.program.to_owned())?;
         if !status.success() {
             bail!("{}: {status}: {}", theirs.program, last(&said));
@@ -410,7 +434,9 @@ impl Bout<'_> {
             bail!("plumb: {status}: {}", last(&said));
         }
         let file = fs::File::open(&path).context("plumb's record")?;
-        let run = record::codec::read(BufReader::new(file)).context("plumb's record")?.run;
+        let run = record::codec::read(BufReader::new(file))
+            .context("plumb's record")?
+            .run;
         let _ = fs::remove_file(&path);
         let rows = self.pairing.rows.iter();
         rows.map(|row| ours::value(&run, &self.pairing.ours, row))
@@ -438,13 +464,23 @@ fn found(command: &[String]) -> Result<(PathBuf, &[String])> {
 /// The last line that a program said, on standard error if it said anything there.
 fn last(said: &Output) -> String {
     let mut texts = [&said.stderr, &said.stdout].into_iter();
-    let line = texts.find_map(|text| text.lines().rev().map(str::trim).find(|line| !line.is_empty()));
+    let line = texts.find_map(|text| {
+        text.lines()
+            .rev()
+            .map(str::trim)
+            .find(|line| !line.is_empty())
+    });
     line.unwrap_or("it said nothing").to_owned()
 }
 
 /// Whether a TCP socket listens, or a UDP one is open, at a port of this host.
 fn is_listening(port: u16) -> bool {
-    let tables = [("tcp", true), ("tcp6", true), ("udp", false), ("udp6", false)];
+    let tables = [
+        ("tcp", true),
+        ("tcp6", true),
+        ("udp", false),
+        ("udp6", false),
+    ];
     tables.iter().any(|(table, is_tcp)| {
         let text = fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();
         text.lines().skip(1).any(|line| {

@@ -54,4 +54,3 @@ pub(super) fn header(
         calibration: calibration.clone(),
     })
 }
-

@@ -6,6 +6,7 @@ mod cache_size;
 mod compare;
 mod connect;
 mod cpu_os;
+mod crosscheck;
 mod input;
 mod limits;
 mod memory;

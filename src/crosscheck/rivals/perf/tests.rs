@@ -1,10 +1,18 @@
 use super::{RIVAL, parse};
-use crate::crosscheck::rivals::tests::{conditions, said};
+use crate::crosscheck::tests::conditions;
 use crate::crosscheck::{Goal, Output};
 use crate::experiment::Preset;
+use crate::experiments::tests::recorded;
 
-/// What a recorded output holds: version, command, what is asked for, value.
-macro_rules! recorded {
+fn said(text: &str) -> Output {
+    Output {
+        stdout: text.to_owned(),
+        ..Output::default()
+    }
+}
+
+/// A recorded output by version and command.
+macro_rules! output {
     ($version:literal, $command:literal) => {
         said(include_str!(concat!("../../testdata/perf/", $version, "-", $command, ".txt")))
     };
@@ -18,33 +26,33 @@ fn close(found: Result<f64, String>, value: f64) {
 
 #[test]
 fn operations_of_three_versions_are_read() {
-    close(parse(&recorded!("5.10", "syscall"), "usecs/op"), 282.86);
-    close(parse(&recorded!("6.1", "syscall"), "usecs/op"), 149.575);
-    close(parse(&recorded!("6.12", "syscall"), "usecs/op"), 317.715);
-    close(parse(&recorded!("5.10", "pipe-processes"), "usecs/op"), 7376.05);
-    close(parse(&recorded!("6.1", "pipe-processes"), "usecs/op"), 2277.35);
-    close(parse(&recorded!("6.12", "pipe-processes"), "usecs/op"), 7532.8);
-    close(parse(&recorded!("5.10", "pipe-threads"), "usecs/op"), 7704.05);
-    close(parse(&recorded!("6.1", "pipe-threads"), "usecs/op"), 2098.7);
-    close(parse(&recorded!("6.12", "pipe-threads"), "usecs/op"), 6567.3);
+    close(parse(&output!("5.10", "syscall"), "usecs/op"), 282.86);
+    close(parse(&output!("6.1", "syscall"), "usecs/op"), 149.575);
+    close(parse(&output!("6.12", "syscall"), "usecs/op"), 317.715);
+    close(parse(&output!("5.10", "pipe-processes"), "usecs/op"), 7376.05);
+    close(parse(&output!("6.1", "pipe-processes"), "usecs/op"), 2277.35);
+    close(parse(&output!("6.12", "pipe-processes"), "usecs/op"), 7532.8);
+    close(parse(&output!("5.10", "pipe-threads"), "usecs/op"), 7704.05);
+    close(parse(&output!("6.1", "pipe-threads"), "usecs/op"), 2098.7);
+    close(parse(&output!("6.12", "pipe-threads"), "usecs/op"), 6567.3);
 }
 
 #[test]
 fn messages_are_bytes_of_all_senders_over_the_whole_time() {
     let bytes = 100.0 * 20.0 * 20.0 * 100.0;
-    close(parse(&recorded!("5.10", "messaging"), "rounds 100"), bytes / 0.360);
-    close(parse(&recorded!("6.1", "messaging"), "rounds 100"), bytes / 0.064);
-    close(parse(&recorded!("6.12", "messaging"), "rounds 100"), bytes / 0.348);
+    close(parse(&output!("5.10", "messaging"), "rounds 100"), bytes / 0.360);
+    close(parse(&output!("6.1", "messaging"), "rounds 100"), bytes / 0.064);
+    close(parse(&output!("6.12", "messaging"), "rounds 100"), bytes / 0.348);
 }
 
 #[test]
 fn copies_count_both_ways_and_the_best_function_is_found() {
     let gib = 2.0 * 1024.0 * 1024.0 * 1024.0;
-    close(parse(&recorded!("6.1", "memcpy"), "memcpy default"), 27.255442 * gib);
-    close(parse(&recorded!("6.1", "memcpy"), "memcpy best"), 28.167364 * gib);
-    close(parse(&recorded!("6.12", "memcpy"), "memcpy best"), 12.638314 * gib);
-    close(parse(&recorded!("5.10", "memcpy"), "memcpy default"), 6.100084 * gib);
-    close(parse(&recorded!("5.10", "memcpy"), "memcpy best"), 8.482259 * gib);
+    close(parse(&output!("6.1", "memcpy"), "memcpy default"), 27.255442 * gib);
+    close(parse(&output!("6.1", "memcpy"), "memcpy best"), 28.167364 * gib);
+    close(parse(&output!("6.12", "memcpy"), "memcpy best"), 12.638314 * gib);
+    close(parse(&output!("5.10", "memcpy"), "memcpy default"), 6.100084 * gib);
+    close(parse(&output!("5.10", "memcpy"), "memcpy best"), 8.482259 * gib);
     let slow = "# function 'default' (x)\n# Copying 1MB bytes ...\n\n     512.000000 MB/sec\n";
     close(parse(&said(slow), "memcpy best"), gib / 2.0);
 }
@@ -52,10 +60,10 @@ fn copies_count_both_ways_and_the_best_function_is_found() {
 #[test]
 fn what_is_broken_is_an_error() {
     let whole = [
-        (recorded!("6.1", "syscall"), "usecs/op"),
-        (recorded!("6.1", "pipe-processes"), "usecs/op"),
-        (recorded!("6.1", "messaging"), "rounds 100"),
-        (recorded!("6.1", "memcpy"), "memcpy default"),
+        (output!("6.1", "syscall"), "usecs/op"),
+        (output!("6.1", "pipe-processes"), "usecs/op"),
+        (output!("6.1", "messaging"), "rounds 100"),
+        (output!("6.1", "memcpy"), "memcpy default"),
     ];
     for (output, what) in whole {
         assert!(parse(&output, what).is_ok());
@@ -67,9 +75,9 @@ fn what_is_broken_is_an_error() {
     }
     let threads = said("# 20 sender and receiver threads per group\n# 1 groups == 40 threads run\n\n     Total time: 0.015 [sec]\n");
     assert!(parse(&threads, "rounds 100").is_err());
-    assert!(parse(&recorded!("6.1", "memcpy"), "memcpy quickest").is_err());
-    assert!(parse(&recorded!("6.1", "syscall"), "ops/sec").is_err());
-    assert!(parse(&recorded!("6.1", "messaging"), "rounds many").is_err());
+    assert!(parse(&output!("6.1", "memcpy"), "memcpy quickest").is_err());
+    assert!(parse(&output!("6.1", "syscall"), "ops/sec").is_err());
+    assert!(parse(&output!("6.1", "messaging"), "rounds many").is_err());
 }
 
 #[test]
@@ -83,8 +91,7 @@ fn versions_are_told() {
 #[test]
 fn one_cpu_has_all_but_the_far_pipe() {
     let far = |host: &str, cpus: usize| {
-        let mut conditions = conditions(host, Preset::Thorough);
-        conditions.cpus.truncate(cpus);
+        let conditions = conditions(&recorded(host), Preset::Thorough, cpus);
         let all = (RIVAL.pairings)(&conditions);
         let found = all.iter().find(|pairing| pairing.name.ends_with("far"));
         found.expect("thorough has it").clone()
@@ -107,7 +114,7 @@ fn each_preset_has_its_number() {
             (Preset::Standard, 5),
             (Preset::Thorough, 6),
         ] {
-            let all = (RIVAL.pairings)(&conditions(host, preset));
+            let all = (RIVAL.pairings)(&conditions(&recorded(host), preset, 2));
             assert_eq!(all.len(), number, "{host} {}", preset.name());
             let explained = |goal| matches!(goal, Goal::Explained);
             let rows = || all.iter().flat_map(|pairing| &pairing.rows);
@@ -118,7 +125,7 @@ fn each_preset_has_its_number() {
 
 #[test]
 fn both_sides_copy_as_much_as_the_second_cache_holds() {
-    let conditions = conditions("epyc-7763-2s", Preset::Standard);
+    let conditions = conditions(&recorded("epyc-7763-2s"), Preset::Standard, 1);
     let all = (RIVAL.pairings)(&conditions);
     let copy = all.iter().find(|one| one.name == "mem-memcpy").expect("standard has it");
     // 512 KiB of which plumb takes a half, for two arrays.

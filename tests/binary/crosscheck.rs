@@ -1,0 +1,258 @@
+//! `plumb crosscheck` beside a tool that does not behave: a script of its name that comes first in PATH.
+
+use crate::plumb::{Answer, Here, answer, wait_for};
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+const PAIRING: &str = "perf:syscall-basic";
+const GOOD: &str = "echo '      0.101234 usecs/op'";
+
+/// A directory whose `perf` tells a version and then does as it is told.
+fn with_perf(does: &str) -> Here {
+    let here = Here::new();
+    let bin = here.make_dir("bin");
+    let script = format!(
+        "#!/bin/sh\nif [ \"$1\" = --version ]; then echo 'perf version 6.1.0'; exit; fi\n{does}\n"
+    );
+    let program = Path::new(&bin).join("perf");
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    here
+}
+
+/// The command, with that directory first in PATH and its own directory for what is temporary.
+fn command(here: &Here, args: &[&str]) -> Command {
+    let path = format!("{}:/usr/bin:/bin", here.path("bin").display());
+    let mut command = here.command(&[&["crosscheck", "--preset", "rehearsal"], args].concat());
+    command.env("PATH", path).env("TMPDIR", here.path(""));
+    command
+}
+
+fn crosscheck(here: &Here, args: &[&str]) -> Answer {
+    answer(command(here, args).output().unwrap())
+}
+
+fn events(here: &Here, kind: &str) -> Vec<Value> {
+    let text = fs::read_to_string(here.record()).unwrap();
+    let all = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    all.filter(|event| event["event"] == kind).collect()
+}
+
+/// The reason of the one pairing that failed.
+fn reason(here: &Here, answer: &Answer) -> String {
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let ends = events(here, "pairing_end");
+    assert_eq!(ends.len(), 1, "{ends:?}");
+    assert_eq!(ends[0]["outcome"], "failed", "{ends:?}");
+    let reason = ends[0]["reason"].as_str().unwrap().to_owned();
+    assert!(!reason.contains('\n'), "{reason}");
+    // Who does not keep the record reads it too.
+    assert!(answer.err.contains(&reason), "{answer:?}");
+    nothing_is_left(here);
+    reason
+}
+
+/// No directory of the crosscheck's, and no process that has one as its own.
+fn nothing_is_left(here: &Here) {
+    let left: Vec<String> = here
+        .entries("")
+        .into_iter()
+        .filter(|name| name.starts_with("plumb-"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+    assert!(here.entries("store/journal").is_empty());
+    let place = here.path("").display().to_string();
+    let mine = std::process::id();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let Some(pid) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse::<u32>().ok())
+        else {
+            continue;
+        };
+        let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+        let is_marked =
+            String::from_utf8_lossy(&environment).contains(&format!("PLUMB_CROSSCHECK={place}"));
+        assert!(pid == mine || !is_marked, "process {pid} is left");
+    }
+}
+
+#[test]
+fn both_sides_are_in_the_record_and_take_turns() {
+    let here = with_perf(GOOD);
+    let answer = crosscheck(&here, &[PAIRING, "--pairs", "4"]);
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    let pairs = events(&here, "pair");
+    let first: Vec<bool> = pairs
+        .iter()
+        .map(|pair| pair["ours_first"].as_bool().unwrap())
+        .collect();
+    assert_eq!(first, [true, false, true, false]);
+    for pair in &pairs {
+        assert!(
+            (pair["theirs"][0].as_f64().unwrap() - 101.234).abs() < 1e-9,
+            "{pair}"
+        );
+        assert!(pair["ours"][0].as_f64().unwrap() > 0.0, "{pair}");
+    }
+    let told = &events(&here, "pairing")[0];
+    assert_eq!(told["ours"][0], "plumb");
+    assert!(
+        told["theirs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|word| word == "perf"),
+        "{told}"
+    );
+    nothing_is_left(&here);
+}
+
+#[test]
+fn one_that_hangs_is_ended_with_all_that_it_started() {
+    // One child in a session of its own, one that has lost its parent, one that minds no signal.
+    let here = with_perf(
+        "setsid sleep 1000 & (setsid sleep 1001 &) ; sh -c 'trap \"\" TERM INT HUP; sleep 1002' & sleep 1003",
+    );
+    let answer = crosscheck(&here, &[PAIRING, "--limit", "300ms"]);
+    let reason = reason(&here, &answer);
+    assert!(reason.contains("did not end in 300ms"), "{reason}");
+}
+
+#[test]
+fn one_that_ends_and_leaves_others_behind_is_cleaned_up_after() {
+    let here = with_perf(&format!("(setsid sleep 1000 &) ; sleep 1001 & {GOOD}"));
+    let answer = crosscheck(&here, &[PAIRING]);
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    assert_eq!(events(&here, "pair").len(), 1);
+    nothing_is_left(&here);
+}
+
+#[test]
+fn what_is_unknown_is_said_in_a_line() {
+    for (does, said) in [
+        ("echo hello", "something unknown"),
+        ("printf '\\033[2Jx\\nusecs/op\\n'", "something unknown"),
+        ("echo '-3 usecs/op'", "something unknown"),
+        ("echo 'nan usecs/op'", "something unknown"),
+        ("true", "something unknown"),
+        ("echo 'must be root' >&2; exit 1", "must be root"),
+        ("exit 7", "exit status: 7"),
+        ("kill -9 $$", "signal: 9"),
+        (
+            "while :; do echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa; done | cat | cat; yes",
+            "talked without end",
+        ),
+    ] {
+        let here = with_perf(does);
+        let answer = crosscheck(&here, &[PAIRING]);
+        let reason = reason(&here, &answer);
+        assert!(reason.contains(said), "{does}: {reason}");
+        assert!(
+            !answer.err.contains('\u{1b}') && !answer.out.contains('\u{1b}'),
+            "{answer:?}"
+        );
+    }
+}
+
+#[test]
+fn a_signal_ends_both_sides() {
+    let here = with_perf("(setsid sleep 1000 &) ; sleep 1001");
+    let child = command(&here, &[PAIRING]).spawn().unwrap();
+    wait_for("the tool to be started", || {
+        let all = fs::read_dir("/proc").unwrap().flatten();
+        let place = format!("PLUMB_CROSSCHECK={}", here.path("").display());
+        let started = all.filter(|entry| {
+            let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+            let line = fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&environment).contains(&place) && line.contains("1001")
+        });
+        (started.count() > 0).then_some(())
+    });
+    metal::process::kill(child.id(), 2).unwrap();
+    let answer = answer(child.wait_with_output().unwrap());
+    assert_eq!(answer.code, Some(4), "{answer:?}");
+    assert!(answer.err.contains("interrupted"), "{answer:?}");
+    assert_eq!(events(&here, "footer")[0]["end"], "interrupted");
+    nothing_is_left(&here);
+}
+
+#[test]
+fn what_is_not_here_is_told_with_the_way_out() {
+    let here = with_perf(GOOD);
+    let nothing = here.make_dir("nothing");
+    let mut command = command(&here, &["fio", "perf"]);
+    let answer = answer(command.env("PATH", nothing).output().unwrap());
+    assert_eq!(answer.code, Some(2), "{answer:?}");
+    assert!(
+        answer.err.contains("none of these tools is here"),
+        "{answer:?}"
+    );
+    assert!(answer.err.contains("apt-get install"), "{answer:?}");
+    assert!(here.records().is_empty());
+    let listed = crosscheck(&here, &["--list", "perf", "iozone"]);
+    assert_eq!(listed.code, Some(0), "{listed:?}");
+    assert!(listed.out.contains("version 6.1.0"), "{listed:?}");
+    assert!(listed.out.contains("no iozone in PATH"), "{listed:?}");
+    assert!(listed.out.contains("plumb run os.syscall"), "{listed:?}");
+    assert!(here.records().is_empty());
+}
+
+#[test]
+fn names_that_are_none_are_refused() {
+    let here = with_perf(GOOD);
+    for args in [
+        &["nope"][..],
+        &["perf", "--pairs", "0"],
+        &["perf", "--into", "last"],
+        &["perf", "--dir", "/nowhere"],
+    ] {
+        let answer = crosscheck(&here, args);
+        assert_eq!(answer.code, Some(2), "{args:?}: {answer:?}");
+        assert!(here.records().is_empty(), "{args:?}");
+        nothing_is_left(&here);
+    }
+}
+
+#[test]
+fn a_runs_record_takes_a_crosscheck_once_it_has_an_end() {
+    let here = with_perf(GOOD);
+    here.measure(&["selftest.pulse", "--preset", "rehearsal"]);
+    let before = fs::read_to_string(here.record()).unwrap();
+    let answer = crosscheck(&here, &[PAIRING, "--into", "last"]);
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    assert_eq!(here.records().len(), 1);
+    let after = fs::read_to_string(here.record()).unwrap();
+    assert!(after.starts_with(&before), "what the run found stays");
+    // A second one replaces the first.
+    let again = crosscheck(
+        &here,
+        &[PAIRING, "--into", "last", "--pairs", "2", "--json"],
+    );
+    assert_eq!(again.code, Some(0), "{again:?}");
+    // Of another machine, or without an end.
+    let foreign = after.replacen("\"identity\":\"", "\"identity\":\"x", 1);
+    let unfinished: String = before
+        .lines()
+        .filter(|line| !line.contains("\"footer\""))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    for (name, text, said) in [
+        ("foreign", foreign, "another machine"),
+        ("open", unfinished, "no end yet"),
+    ] {
+        let path = here.path(&format!("{name}.jsonl"));
+        fs::write(&path, &text).unwrap();
+        let answer = crosscheck(&here, &[PAIRING, "--into", path.to_str().unwrap()]);
+        assert_eq!(answer.code, Some(2), "{answer:?}");
+        assert!(answer.err.contains(said), "{answer:?}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), text);
+    }
+    nothing_is_left(&here);
+}
