@@ -105,7 +105,11 @@ fn beside(
         },
         theirs: Theirs {
             program: "perf",
-            args: ["bench"].iter().chain(args).map(|&arg| arg.to_owned()).collect(),
+            args: ["bench"]
+                .iter()
+                .chain(args)
+                .map(|&arg| arg.to_owned())
+                .collect(),
             cpus,
             limit: Duration::from_secs(60),
             ..Theirs::default()
@@ -135,7 +139,13 @@ fn syscall(conditions: &Conditions) -> Pairing {
     };
     let loops = count(conditions, CALLS_PER_S);
     let ours = ("os.syscall", vec![("call", "getppid".to_owned())]);
-    beside(conditions, "syscall-basic", ours, &["syscall", "basic", "-l", &loops], vec![row])
+    beside(
+        conditions,
+        "syscall-basic",
+        ours,
+        &["syscall", "basic", "-l", &loops],
+        vec![row],
+    )
 }
 
 /// A round trip by pipe, which is two hand-overs.
@@ -173,7 +183,13 @@ fn pipe(conditions: &Conditions, parties: &'static str) -> Pairing {
     }
     let ours = ("os.switch", switches(parties, "same"));
     let name = format!("sched-pipe-{parties}");
-    beside(conditions, &name, ours, &args, vec![round_trip(parties, "same", PIPE)])
+    beside(
+        conditions,
+        &name,
+        ours,
+        &args,
+        vec![round_trip(parties, "same", PIPE)],
+    )
 }
 
 /// `sched pipe` between two CPUs.
@@ -181,11 +197,19 @@ fn pipe_far(conditions: &Conditions) -> Pairing {
     let other = conditions.cpus.get(1).copied();
     let cpu = &conditions.host.cpu;
     // Without a second CPU the class is one that every pair of several would have.
-    let class = other.map_or("other", |other| pair::symbol(cpu.distance(conditions.cpus[0], other)));
+    let class = other.map_or("other", |other| {
+        pair::symbol(cpu.distance(conditions.cpus[0], other))
+    });
     let mut set = switches("processes", class);
     set.push(("row", "512".to_owned()));
     let rows = vec![round_trip("processes", class, PIPE_FAR)];
-    let mut pairing = beside(conditions, "sched-pipe-processes-far", ("os.switch", set), &[], rows);
+    let mut pairing = beside(
+        conditions,
+        "sched-pipe-processes-far",
+        ("os.switch", set),
+        &[],
+        rows,
+    );
     let Some(other) = other else {
         pairing.skip = Some(
             Skip::because("there is one CPU, and a hand-over to another needs two")
@@ -225,7 +249,13 @@ fn messaging(conditions: &Conditions) -> Pairing {
     ];
     let rounds = rounds.to_string();
     let args = ["sched", "messaging", "-g", "1", "-l", &rounds];
-    beside(conditions, "sched-messaging", ("os.ipc", set), &args, vec![row])
+    beside(
+        conditions,
+        "sched-messaging",
+        ("os.ipc", set),
+        &args,
+        vec![row],
+    )
 }
 
 /// `mem memcpy` in the second cache: plumb's arrays there are half of it together, where the first is small
@@ -233,7 +263,9 @@ fn messaging(conditions: &Conditions) -> Pairing {
 fn memcpy(conditions: &Conditions) -> Pairing {
     let bytes_of = |level| {
         let cache = conditions.host.cache.data(level, conditions.cpus[0]);
-        cache.map(|cache| cache.size_bytes).filter(|bytes| *bytes > 0)
+        cache
+            .map(|cache| cache.size_bytes)
+            .filter(|bytes| *bytes > 0)
     };
     let array_bytes = match (bytes_of(1), bytes_of(2)) {
         (Some(first), Some(second)) if second >= 4 * first => Some(second / 4),
@@ -268,7 +300,13 @@ fn memcpy(conditions: &Conditions) -> Pairing {
     let (size, loops) = (format!("{size}B"), count(conditions, per_s));
     let args = ["mem", "memcpy", "-s", &size, "-l", &loops];
     let rows = vec![row("library", "memcpy default"), row("best", "memcpy best")];
-    let mut pairing = beside(conditions, "mem-memcpy", ("memory.bandwidth", set), &args, rows);
+    let mut pairing = beside(
+        conditions,
+        "mem-memcpy",
+        ("memory.bandwidth", set),
+        &args,
+        rows,
+    );
     pairing.skip = array_bytes.is_none().then(|| {
         Skip::because("no second cache of four times the first and more is described for this CPU")
     });
@@ -290,7 +328,9 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
 
 /// The number at the head of the line that ends in this unit.
 fn before(text: &str, unit: &str) -> Option<f64> {
-    let line = text.lines().find_map(|line| line.trim_end().strip_suffix(unit))?;
+    let line = text
+        .lines()
+        .find_map(|line| line.trim_end().strip_suffix(unit))?;
     line.trim().parse().ok()
 }
 
@@ -303,7 +343,9 @@ fn total_time(text: &str) -> Result<f64, String> {
     if !text.contains("# 1 groups == 40 processes run") {
         return Err("one group of 40 processes was not run".to_owned());
     }
-    let line = text.lines().find_map(|line| line.trim().strip_prefix("Total time:"));
+    let line = text
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("Total time:"));
     line.and_then(|line| line.strip_suffix("[sec]")?.trim().parse().ok())
         .ok_or_else(|| "no line tells the total time".to_owned())
 }
@@ -317,7 +359,9 @@ fn copied(text: &str, function: &str) -> Result<f64, String> {
             continue;
         }
         let units = [(" GB/sec", K * K * K), (" MB/sec", K * K)];
-        let found = units.iter().find_map(|(unit, factor)| Some(before(rest, unit)? * factor));
+        let found = units
+            .iter()
+            .find_map(|(unit, factor)| Some(before(rest, unit)? * factor));
         let rate = found.ok_or_else(|| format!("no line tells the rate of `{name}`"))?;
         best = Some(best.map_or(rate, |best| best.max(rate)));
     }

@@ -1,8 +1,11 @@
-use super::{RIVAL, cpu_time_per_thread, parse};
+use super::{RIVAL, mean_cpu_time, parse};
 use crate::crosscheck::tests::conditions;
-use crate::crosscheck::{Goal, Output, Pairing};
+use crate::crosscheck::{Conditions, Goal, Output, Pairing};
 use crate::experiment::Preset;
 use crate::experiments::tests::recorded;
+use record::event::{Raw, Samples};
+use record::key::CaseId;
+use std::collections::BTreeMap;
 
 fn said(text: &str) -> Output {
     Output {
@@ -14,7 +17,13 @@ fn said(text: &str) -> Output {
 /// A recorded output by version and stressor.
 macro_rules! output {
     ($version:literal, $stressor:literal) => {
-        said(include_str!(concat!("../../testdata/stress-ng/", $version, "-", $stressor, ".txt")))
+        said(include_str!(concat!(
+            "../../testdata/stress-ng/",
+            $version,
+            "-",
+            $stressor,
+            ".txt"
+        )))
     };
 }
 
@@ -26,23 +35,56 @@ fn close(found: Result<f64, String>, value: f64) {
 
 #[test]
 fn rates_of_three_versions_are_read() {
-    close(parse(&output!("0.12.06", "fork"), "fork real"), 1e9 / 2094.91);
-    close(parse(&output!("0.15.06", "fork"), "fork real"), 1e9 / 4594.69);
-    close(parse(&output!("0.19.02", "fork"), "fork real"), 1e9 / 1056.89);
-    close(parse(&output!("0.12.06", "vfork"), "vfork real"), 1e9 / 1154.97);
-    close(parse(&output!("0.15.06", "vfork"), "vfork real"), 1e9 / 57887.45);
-    close(parse(&output!("0.19.02", "vfork"), "vfork real"), 1e9 / 1160.86);
-    close(parse(&output!("0.12.06", "pthread"), "pthread cpu"), 1e9 / 14908.06);
-    close(parse(&output!("0.15.06", "pthread"), "pthread cpu"), 1e9 / 7686.09);
-    close(parse(&output!("0.19.02", "pthread"), "pthread cpu"), 1e9 / 15940.80);
+    close(
+        parse(&output!("0.12.06", "fork"), "fork real"),
+        1e9 / 2094.91,
+    );
+    close(
+        parse(&output!("0.15.06", "fork"), "fork real"),
+        1e9 / 4594.69,
+    );
+    close(
+        parse(&output!("0.19.02", "fork"), "fork real"),
+        1e9 / 1056.89,
+    );
+    close(
+        parse(&output!("0.12.06", "vfork"), "vfork real"),
+        1e9 / 1154.97,
+    );
+    close(
+        parse(&output!("0.15.06", "vfork"), "vfork real"),
+        1e9 / 57887.45,
+    );
+    close(
+        parse(&output!("0.19.02", "vfork"), "vfork real"),
+        1e9 / 1160.86,
+    );
+    close(
+        parse(&output!("0.12.06", "pthread"), "pthread cpu"),
+        1e9 / 14908.06,
+    );
+    close(
+        parse(&output!("0.15.06", "pthread"), "pthread cpu"),
+        1e9 / 7686.09,
+    );
+    close(
+        parse(&output!("0.19.02", "pthread"), "pthread cpu"),
+        1e9 / 15940.80,
+    );
 }
 
 #[test]
 fn times_of_their_own_are_read_or_missed() {
     close(parse(&output!("0.15.06", "fault"), "fault ns"), 2231.65);
     close(parse(&output!("0.19.02", "fault"), "fault ns"), 2875.65);
-    close(parse(&output!("0.15.06", "context"), "context each"), 1e9 / 4702312.90);
-    close(parse(&output!("0.19.02", "context"), "context each"), 1e9 / 1428549.87);
+    close(
+        parse(&output!("0.15.06", "context"), "context each"),
+        1e9 / 4702312.90,
+    );
+    close(
+        parse(&output!("0.19.02", "context"), "context each"),
+        1e9 / 1428549.87,
+    );
     assert!(parse(&output!("0.12.06", "fault"), "fault ns").is_err());
     assert!(parse(&output!("0.12.06", "context"), "context each").is_err());
 }
@@ -83,9 +125,18 @@ fn what_is_broken_is_an_error() {
 #[test]
 fn versions_are_told() {
     let of = |output: Output| (RIVAL.version)(&output);
-    assert_eq!(of(output!("0.12.06", "version")).as_deref(), Some("0.12.06"));
-    assert_eq!(of(output!("0.15.06", "version")).as_deref(), Some("0.15.06"));
-    assert_eq!(of(output!("0.19.02", "version")).as_deref(), Some("0.19.02"));
+    assert_eq!(
+        of(output!("0.12.06", "version")).as_deref(),
+        Some("0.12.06")
+    );
+    assert_eq!(
+        of(output!("0.15.06", "version")).as_deref(),
+        Some("0.15.06")
+    );
+    assert_eq!(
+        of(output!("0.19.02", "version")).as_deref(),
+        Some("0.19.02")
+    );
     assert_eq!(of(said("stress 1.0.5")), None);
 }
 
@@ -123,6 +174,8 @@ fn a_version_is_held_to_what_plumb_imitates() {
     assert_eq!(goal("0.15.06", "fork"), Goal::Agree);
     assert_eq!(goal("0.12.06", "fork"), Goal::Explained);
     assert_eq!(goal("0.19.02", "fork"), Goal::Explained);
+    assert_eq!(goal("0.12.06", "pthread"), Goal::Explained);
+    assert_eq!(goal("0.15.06", "pthread"), Goal::Agree);
     for version in ["0.12.06", "0.15.06", "0.19.02"] {
         assert_eq!(goal(version, "vfork"), Goal::Agree);
         assert_eq!(goal(version, "context"), Goal::Explained);
@@ -131,7 +184,11 @@ fn a_version_is_held_to_what_plumb_imitates() {
             .filter(|one| one.skip.is_some())
             .map(|one| one.name)
             .collect();
-        let expected: &[&str] = if version == "0.12.06" { &["fault", "context"] } else { &[] };
+        let expected: &[&str] = if version == "0.12.06" {
+            &["fault", "context"]
+        } else {
+            &[]
+        };
         assert_eq!(skipped, expected);
     }
 }
@@ -140,23 +197,50 @@ fn a_version_is_held_to_what_plumb_imitates() {
 fn without_a_directory_faults_are_skipped() {
     let mut conditions = conditions(&recorded("vm-granite-rapids"), Preset::Standard, 1);
     conditions.in_memory = None;
-    let fault = |conditions| {
-        let all: Vec<Pairing> = (RIVAL.pairings)(conditions);
-        all.into_iter().find(|one| one.name == "fault").expect("it is offered")
+    let fault = |conditions: &Conditions| {
+        let all = (RIVAL.pairings)(conditions);
+        all.into_iter()
+            .find(|one| one.name == "fault")
+            .expect("it is offered")
     };
     let on_disk = fault(&conditions);
     assert_eq!(on_disk.ours.dir, conditions.files);
-    assert_eq!(on_disk.theirs.args.last().map(String::as_str), Some("/tmp/files"));
+    assert_eq!(
+        on_disk.theirs.args.last().map(String::as_str),
+        Some("/tmp/files")
+    );
     conditions.files = None;
     assert!(fault(&conditions).skip.is_some());
 }
 
 #[test]
-fn cpu_time_is_that_of_the_row() {
+fn cpu_time_is_the_mean_of_the_rows_rounds() {
     let all = offered("0.15.06", Preset::Standard);
-    let pthread = all.iter().find(|one| one.name == "pthread").expect("standard has it");
-    let empty = record::codec::read(std::io::Cursor::new("")).map(|read| read.run);
-    if let Ok(run) = empty {
-        assert!(cpu_time_per_thread(&run, &pthread.rows[0]).is_err());
-    }
+    let pthread = all.iter().find(|one| one.name == "pthread");
+    let row = &pthread.expect("standard has it").rows[0];
+    let samples = |case: CaseId, metric: &str, cpu_time: Option<f64>| Samples {
+        series: "os.thread/crowd".to_owned(),
+        round: 1,
+        case,
+        metric: metric.to_owned(),
+        raw: Raw::Event { values: vec![1.0] },
+        core_hz: None,
+        quantities: cpu_time
+            .map(|ns| ("cpu_time_per_thread_ns".to_owned(), ns))
+            .into_iter()
+            .collect(),
+        at: BTreeMap::new(),
+        notes: Vec::new(),
+    };
+    let other = CaseId::new().with("pair", "same").with("stack", "bare");
+    let mut rounds = vec![
+        samples(row.case.clone(), "create_join", Some(100.0)),
+        samples(row.case.clone(), "create_join", Some(130.0)),
+        samples(row.case.clone(), "return", Some(7.0)),
+        samples(other, "create_join", Some(9.0)),
+    ];
+    assert_eq!(mean_cpu_time(&rounds, row).expect("two rounds"), 115.0);
+    assert!(mean_cpu_time(&rounds[2..], row).is_err());
+    rounds.push(samples(row.case.clone(), "create_join", None));
+    assert!(mean_cpu_time(&rounds, row).is_err());
 }
