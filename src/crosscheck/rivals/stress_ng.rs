@@ -45,8 +45,8 @@ const COPIED_LIST_SINCE: &str = "0.15.05";
 const TIMES_SINCE: &str = "0.15";
 
 const FORK: &str = "Both make a child that makes the same ten system calls and exits, from a parent of as many areas \
-                    of memory that clears 125 KiB before each. stress-ng takes the mean over a second, its start \
-                    included; plumb that of six stretches of a quarter of a second, each after as long a lead.";
+                    of memory that clears 125 KiB before each. stress-ng takes the mean over a second without pause; \
+                    plumb that of six windows of 12 ms, each over before the kernel frees what it frees later.";
 const OTHER_FORK: &str = "A child of this version of stress-ng makes other system calls before it exits than the ten of \
                           versions 0.12.07 to 0.17.05, which are those of plumb's case: before, no yield; since, no \
                           session, no hang-up, no yield and no name.";
@@ -160,14 +160,16 @@ fn process(conditions: &Conditions, stressor: &str) -> Pairing {
         (true, true) => (Goal::Agree, FORK),
         (true, false) => (Goal::Explained, OTHER_FORK),
     };
-    let set = vec![
+    let mut set = vec![
         ("call", call),
         ("resident", "1MiB"),
         ("pages", "base"),
         ("areas", AREAS),
         ("written", WRITTEN),
-        ("steady", STEADY),
     ];
+    if !is_fork {
+        set.push(("steady", STEADY));
+    }
     beside(conditions, stressor, "os.process", set, row)
 }
 
