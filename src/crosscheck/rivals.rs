@@ -20,6 +20,7 @@ rivals![
     mbw,
     hwloc,
     perf,
+    stress_ng,
     iperf3,
     sockperf,
     qperf,

@@ -35,7 +35,9 @@
 //!
 //! - `stress` (only where it is asked for): a turn of stress-ng's fault stressor, which makes and maps a
 //!   file of one page and times four touches one by one: new, dropped, paged out, and one of shared memory,
-//!   the clock's reads included. Its figure is their mean.
+//!   the clock's reads included. Its figure is their mean. What the kernel frees of the turns it frees
+//!   later (RCU), in part within touches: with the setting `steady` turns are made for so long before those
+//!   that are recorded, and at least as long while they are.
 //!
 //! The file of `file` and `file_around` has no name, lies in the directory for files (where there is none,
 //! among the temporary files, which may be memory) and has other random bytes in each page.
@@ -77,6 +79,8 @@
 //! - `readahead`: for major faults: on or off.
 //! - `file`: size of the file that major faults read.
 //! - `window`: size of a window of it.
+//! - `steady`: of `stress`, time for which turns are made before those that are recorded, and while they are at
+//!   least.
 //!
 //! ## Reading the result
 //!
@@ -270,6 +274,18 @@ static CARD: Card = Card {
             defaults: ["16MiB"; 3],
             role: Role::Setting,
         },
+        Param {
+            name: "steady",
+            doc: "of stress, time for which turns are made before those that are recorded, and while they \
+                  are at least; 0: none before, and the case's own",
+            domain: Domain::Integer {
+                low: 0,
+                high: 60_000_000_000,
+                unit: Unit::Ns,
+            },
+            defaults: ["0"; 3],
+            role: Role::Setting,
+        },
     ],
     after: &["clock.rate", "os.syscall", "os.signal", "memory.bandwidth"],
     repeat: Repeat::Rounds,
@@ -295,7 +311,7 @@ impl Experiment for Fault {
             if !MAJOR.contains(&fault) {
                 match absent(site, fault) {
                     Some(skip) => offer.skipped.push((id, skip)),
-                    None => minor.push(Case::new(id)),
+                    None => minor.push(minor_case(id, params)),
                 }
                 continue;
             }
@@ -354,7 +370,10 @@ impl Experiment for Fault {
             (Some("window"), Some("off")) => window * ALONE_NS_PER_MIB,
             (Some("window"), _) => site.case_ns + window * AHEAD_NS_PER_MIB,
             (_, Some(_)) => site.case_ns + SINGLES_NS,
-            _ => site.case_ns + APPARATUS_NS,
+            _ => {
+                let steady_ns = case.int("steady").unwrap_or(0);
+                steady_ns + site.case_ns.max(steady_ns) + APPARATUS_NS
+            }
         };
         Duration::from_nanos(WORKER_NS + series.cases.iter().map(of).sum::<u64>())
     }
@@ -442,6 +461,16 @@ impl Experiment for Fault {
             .insert("huge_page".to_owned(), Value::from(large));
         vec![zeroing, DerivedValue::new(CaseId::new(), "base_part", rest)]
     }
+}
+
+/// A case of minor faults, with what was set of it.
+fn minor_case(id: CaseId, params: &Params) -> Case {
+    let mut case = Case::new(id);
+    let steady_ns = params.ints("steady").first().copied().unwrap_or(0);
+    if case.text("fault") == Some("stress") && steady_ns > 0 {
+        case.at.insert("steady".to_owned(), Value::from(steady_ns));
+    }
+    case
 }
 
 /// Why a minor fault is not to be had here.

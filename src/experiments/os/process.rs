@@ -14,7 +14,9 @@
 //! then exits with status 42, and any other ending (127 where an exec failed) fails the case.
 //!
 //! `in_sequence` is the case's whole time over its processes: a mean, which has what the median of
-//! `reaped` leaves out, above all the freeing of stacks and tasks that the kernel puts off (RCU).
+//! `reaped` leaves out, such as ticks. The freeing of stacks and tasks the kernel puts off (RCU) by up to
+//! some 0.1 s: a window of 12 ms is over before, and has it only with the setting `steady`, by which
+//! processes are made for so long before the window and at least as long in it.
 //!
 //! On one CPU the child runs when the parent waits, so `first_instruction` has the parent's way
 //! into the wait and one switch in it. Where the scheduler let the child run first, `return` has
@@ -65,6 +67,8 @@
 //!
 //! - `areas`: areas of memory that the parent has at least, each of which a fork copies; how many
 //!   it had stands with the samples.
+//! - `steady`: time for which processes are made before those that are timed, and for which those are
+//!   made at least; 0: none before, and the case's own time. For a tool that makes processes for seconds.
 //! - `written`: bytes that the parent writes before each process. After a fork each of their pages is
 //!   a fault, since the child shared it. Only `in_sequence` contains the writing itself.
 //!
@@ -73,7 +77,8 @@
 //! `in_sequence` of fork at 1 MiB is what stress-ng, lmbench's `lat_proc fork` and UnixBench's
 //! `spawn` count as one operation; `fork_calls` with as many `areas` as stress-ng's parent has (some 170,
 //! because it links dozens of libraries), and as much `written` (it clears 125 KiB before each process),
-//! is its very operation. `first_instruction` less `return`
+//! is its very operation, with `steady=250ms` because it makes them for seconds: on one machine a vfork
+//! took 12.5 µs in windows of 12 ms, and 14.1 µs from 0.1 s on. `first_instruction` less `return`
 //! is the first run of a new child, which R2 took for a switch between processes. `clone3` less `fork` is the C library. `return_per_page` times the
 //! resident pages is what a large server pays for each fork, and what vfork and posix_spawn save:
 //! theirs must not grow with `resident`. `fork_exec_dynamic` less `fork_exec_static` is the dynamic
@@ -233,6 +238,18 @@ static CARD: Card = Card {
             defaults: ["0"; 3],
             role: Role::Setting,
         },
+        Param {
+            name: "steady",
+            doc: "time for which processes are made before those that are timed, and while they are at \
+                  least; 0: none before, and the case's own",
+            domain: Domain::Integer {
+                low: 0,
+                high: 60_000_000_000,
+                unit: Unit::Ns,
+            },
+            defaults: ["0"; 3],
+            role: Role::Setting,
+        },
     ],
     after: &["os.syscall", "os.thread"],
     repeat: Repeat::Rounds,
@@ -254,7 +271,7 @@ impl Experiment for Process {
 
     fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
         let mut offer = Offer::default();
-        let changed = ["areas", "written"]
+        let changed = ["areas", "written", "steady"]
             .map(|name| (name, params.ints(name).first().copied().unwrap_or(0)));
         for pages in params.texts("pages") {
             for call in params.texts("call") {
@@ -281,7 +298,9 @@ impl Experiment for Process {
         let bytes = series.setting("bytes").unwrap_or(MIB);
         let creation_ns = CREATION_NS + law::resident_pages(site, bytes, false) * PAGE_NS;
         let least = LEAST_EVENTS as u64 + 2;
-        let case_ns = (site.case_ns + 3_000_000).max(least * creation_ns);
+        let steady_ns = series.setting("steady").unwrap_or(0);
+        let window_ns = steady_ns + site.case_ns.max(steady_ns);
+        let case_ns = (window_ns + 3_000_000).max(least * creation_ns);
         let touch_ns = bytes / 1024 * TOUCH_NS_PER_KIB;
         Duration::from_nanos(WORKER_NS + touch_ns + series.cases.len() as u64 * case_ns)
     }
@@ -379,8 +398,8 @@ fn sizes(params: &Params, call: &str, pages: &str) -> Vec<u64> {
     mib.iter().map(|size| size * MIB).collect()
 }
 
-/// Adds a case to the series of its memory. `changed`: what the parent was given beside, by setting.
-fn add(offer: &mut Offer, id: CaseId, bytes: u64, pages: &str, changed: [(&str, u64); 2]) {
+/// Adds a case to the series of its memory. `changed`: what the parent was given or did beside, by setting.
+fn add(offer: &mut Offer, id: CaseId, bytes: u64, pages: &str, changed: [(&str, u64); 3]) {
     let name = format!("{}KiB-{pages}", bytes / 1024);
     let at = offer.series.iter().position(|series| series.name == name);
     let at = at.unwrap_or_else(|| {

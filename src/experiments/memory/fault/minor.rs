@@ -5,6 +5,7 @@ use super::super::place::{TooFewHuge, bind, verify_node};
 use crate::host::refused;
 use crate::measure::{Bench, Quartet, Timer, Turn, Turns, abba};
 use anyhow::{Context, Result, bail, ensure};
+use metal::clock::monotonic_raw_ns;
 use metal::fault::{Area, TURN_TOUCHES, resident_pages, stress_turn, unlinked};
 use metal::memory::{Mapping, Pages, base_page_bytes, huge_page_bytes};
 use metal::place::current_node;
@@ -109,13 +110,25 @@ fn turns(case: &Case, bench: &mut Bench) -> Result<()> {
     let dir = bench.dir().context("no directory for files was given")?;
     let path = dir.join("memory-fault-turn");
     let clock = bench.clock();
-    let case_ns = bench.order().case_ns as f64;
+    let steady_ns = match bench.order().rehearsal {
+        true => 0,
+        false => case.int("steady").unwrap_or(0),
+    };
+    let turn = |number: usize| {
+        stress_turn(&path, number % 2 == 1).with_context(|| format!("a turn in {}", dir.display()))
+    };
+    let until = monotonic_raw_ns() + steady_ns;
+    let mut lead = 0;
+    while monotonic_raw_ns() < until {
+        turn(lead)?;
+        lead += 1;
+    }
+    let case_ns = bench.order().case_ns.max(steady_ns) as f64;
     let begin = clock.start();
     let before = rusage_thread();
     let mut means = Vec::new();
     while means.len() < TURNS_MIN || clock.between_ns(begin, clock.end()) < case_ns {
-        let touches = stress_turn(&path, means.len() % 2 == 1)
-            .with_context(|| format!("a turn in {}", dir.display()))?;
+        let touches = turn(means.len())?;
         means.push(touches.iter().sum::<u64>() as f64 / TURN_TOUCHES as f64);
     }
     let after = rusage_thread();

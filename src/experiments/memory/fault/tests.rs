@@ -343,3 +343,32 @@ fn pages_that_were_there_before_their_touch_void_everything_and_fail_with_both_n
     let text = error.to_string();
     assert!(text.contains("made 0 page faults"), "{text}");
 }
+
+#[test]
+fn turns_alone_are_made_steadily_and_that_costs_its_time() {
+    let mut site = recorded("vm-granite-rapids");
+    site.dir = Some(DirFacts {
+        path: "/tmp/files".into(),
+        file_system: "tmpfs".to_owned(),
+        allowance_bytes: 1 << 30,
+    });
+    let of = |set: &[(&str, &str)]| {
+        let set = [&[("fault", "stress,anonymous")], set].concat();
+        let offer = EXPERIMENT.series(&site, &params(&CARD, Preset::Quick, &set));
+        let series = offer.expect("minor faults").series.remove(0);
+        let ids: Vec<CaseId> = series.cases.iter().map(|case| case.id.clone()).collect();
+        let steady = |fault: &str| {
+            let mut cases = series.cases.iter();
+            let case = cases.find(|case| case.text("fault") == Some(fault));
+            case.expect("both are offered").int("steady")
+        };
+        let steady = [steady("stress"), steady("anonymous")];
+        (ids, steady, EXPERIMENT.round_cost(&site, &series))
+    };
+    let (ids, none, cost) = of(&[]);
+    let (steady_ids, steady, steady_cost) = of(&[("steady", "250ms")]);
+    assert_eq!(ids, steady_ids);
+    assert_eq!((none, steady), ([None; 2], [Some(250_000_000), None]));
+    let more = (steady_cost - cost).as_millis();
+    assert!((450..=500).contains(&more), "{more}");
+}

@@ -29,6 +29,8 @@ pub(super) struct Parent {
     _areas: Vec<Mapping>,
     /// What is written before each process.
     written: Option<Mapping>,
+    /// For how long processes are made before those that are timed, and at least while they are.
+    steady_ns: u64,
     watch: Watch,
     programs: Programs,
     /// The first fork after the memory was written, in ns until it returned.
@@ -66,6 +68,7 @@ impl Parent {
             _memory: memory,
             _areas: areas,
             written,
+            steady_ns: series.setting("steady").unwrap_or(0),
             areas: count_areas().context("the worker's own areas")?,
             first_fork_ns: bench.ns(first.returned.wrapping_sub(first.called)),
             programs: Programs::default(),
@@ -85,21 +88,36 @@ impl Parent {
             false => (LEAST_EVENTS, EVENTS_MAX),
         };
         self.create(call)?;
-        let until = monotonic_raw_ns() + bench.order().case_ns;
-        let mut events = Vec::with_capacity(EVENTS_MAX);
+        let steady_ns = match bench.order().rehearsal {
+            true => 0,
+            false => self.steady_ns,
+        };
+        let until = monotonic_raw_ns() + steady_ns;
+        while monotonic_raw_ns() < until {
+            self.write_and_create(call, 0)?;
+        }
+        // At a microsecond each, which none reaches, all of a long window find room.
+        let most = most.max((steady_ns / 1000) as usize);
+        let until = monotonic_raw_ns() + bench.order().case_ns.max(steady_ns);
+        let mut events = Vec::with_capacity(most);
         let clock = bench.clock();
         let begin = clock.start();
         while events.len() < least || (events.len() < most && monotonic_raw_ns() < until) {
-            if let Some(written) = &mut self.written {
-                written.as_mut_slice().fill(events.len() as u8);
-            }
-            events.push(self.create(call)?);
+            events.push(self.write_and_create(call, events.len() as u8)?);
         }
         let whole_ns = clock.between_ns(begin, clock.end());
         self.record(case, call, &events, bench)?;
         let count = events.len() as u64;
         bench.record_batches(case, "in_sequence", count, vec![whole_ns / count as f64])?;
         Ok(())
+    }
+
+    /// One process, after what the parent writes before each.
+    fn write_and_create(&mut self, call: &str, value: u8) -> Result<Moments> {
+        if let Some(written) = &mut self.written {
+            written.as_mut_slice().fill(value);
+        }
+        self.create(call)
     }
 
     /// One process.

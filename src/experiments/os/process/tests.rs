@@ -209,3 +209,29 @@ fn what_a_parent_is_given_leaves_the_law_and_is_told() {
         }
     }
 }
+
+#[test]
+fn a_steady_sequence_costs_its_time_twice_and_keeps_its_key() {
+    let site = recorded("vm-granite-rapids");
+    let of = |set: &[(&str, &str)]| {
+        let set = [&[("call", "vfork"), ("resident", "1MiB")], set].concat();
+        let offer = offered(&site, Preset::Quick, &set);
+        let [series] = offer.series.as_slice() else {
+            panic!("one size has one series");
+        };
+        let [case] = series.cases.as_slice() else {
+            panic!("one call has one case");
+        };
+        let at = case.at.get("steady").and_then(record::key::Value::int);
+        (case.id.clone(), at, EXPERIMENT.round_cost(&site, series))
+    };
+    let (id, at, cost) = of(&[]);
+    let (steady_id, steady_at, steady_cost) = of(&[("steady", "250ms")]);
+    assert_eq!(id, steady_id);
+    assert_eq!((at, steady_at), (None, Some(250_000_000)));
+    let more = steady_cost - cost;
+    assert!(
+        more > Duration::from_millis(450) && more <= Duration::from_millis(500),
+        "{more:?}"
+    );
+}
