@@ -11,4 +11,4 @@ macro_rules! rivals {
     };
 }
 
-rivals![perf];
+rivals![hpcc, likwid, mbw, stream, perf];

@@ -1,0 +1,171 @@
+//! plumb's side beside those that move memory: cases of `memory.bandwidth` whose arrays have as many bytes
+//! as the rival's.
+
+use super::{Conditions, Ours, Row, Statistic};
+use crate::experiment::{Preset, Site, Skip};
+use crate::experiments::{self, FAMILIES};
+use crate::session::params::Settings;
+use crate::session::plan::case_ns;
+use record::case::Case;
+use record::crosscheck::Goal;
+use record::key::CaseId;
+use record::unit::Unit;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+const ID: &str = "memory.bandwidth";
+/// CPUs of a comparison on all of them, at most: rivals' arrays are divided among them.
+const TEAM_MOST: usize = 16;
+/// What `memory.bandwidth.limit` takes at least.
+const LIMIT_LEAST: u64 = 1 << 20;
+
+/// What is moved, and where: every byte by the widest vectors.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moves<'a> {
+    /// Kernels.
+    pub ops: &'a [&'static str],
+    /// Into the caches or past them.
+    pub stores: &'static str,
+    /// Where the arrays lie.
+    pub level: &'static str,
+    /// CPUs, a thread on each.
+    pub cpus: &'a [usize],
+    /// Most bytes of one thread's arrays in main memory.
+    pub limit: u64,
+}
+
+impl Moves<'_> {
+    /// plumb's command.
+    pub fn ours(&self, conditions: &Conditions) -> Ours {
+        let threads = match self.cpus.len() {
+            1 => "1",
+            _ => "all",
+        };
+        let mut set: Vec<(&'static str, String)> = [
+            ("op", self.ops.join(",").as_str()),
+            ("stores", self.stores),
+            ("access", "every"),
+            ("width", "vector"),
+            ("level", self.level),
+            ("threads", threads),
+        ]
+        .map(|(name, value)| (name, value.to_owned()))
+        .into();
+        set.push(("limit", self.limit.max(LIMIT_LEAST).to_string()));
+        Ours {
+            experiment: ID,
+            set,
+            cpus: self.cpus.to_vec(),
+            dir: None,
+            budget: Duration::from_secs(10),
+            preset: lengths(conditions),
+        }
+    }
+
+    /// Bytes of all threads' arrays together, as plumb's command takes them; the same for each of its
+    /// cases.
+    ///
+    /// # Errors
+    /// There is no such case on this machine: why.
+    pub fn footprint(&self, conditions: &Conditions) -> Result<u64, Skip> {
+        let cases = cases(conditions, &self.ours(conditions))?;
+        let bytes = cases.first().and_then(|case| case.int("footprint_total"));
+        bytes.ok_or_else(|| {
+            let why = cases.first().and_then(|case| case.text("impossible"));
+            Skip::because(why.unwrap_or("the arrays have no size here"))
+        })
+    }
+
+    /// The row of one of its kernels.
+    pub fn row(
+        &self,
+        op: &'static str,
+        statistic: Statistic,
+        goal: Goal,
+        difference: &'static str,
+    ) -> Row {
+        Row {
+            name: String::new(),
+            case: CaseId::new().with("op", op).with("stores", self.stores),
+            metric: "bandwidth",
+            statistic,
+            times: 1.0,
+            unit: Unit::BPerS,
+            what: String::new(),
+            goal,
+            difference,
+        }
+    }
+}
+
+/// Preset whose lengths of windows plumb's side takes.
+pub(super) fn lengths(conditions: &Conditions) -> Preset {
+    match conditions.preset {
+        Preset::Rehearsal => Preset::Rehearsal,
+        _ => Preset::Quick,
+    }
+}
+
+/// Cases of plumb's command as it will resolve them: alone, it has no figures of others to go by.
+///
+/// # Errors
+/// None of them can be measured on this machine.
+pub(super) fn cases(conditions: &Conditions, ours: &Ours) -> Result<Vec<Case>, Skip> {
+    let experiment = experiments::find(ours.experiment)
+        .ok_or_else(|| Skip::because(format!("plumb has no {}", ours.experiment)))?;
+    let settings = ours.set.iter();
+    let texts: Vec<String> = settings
+        .map(|(name, value)| format!("{}.{name}={value}", ours.experiment))
+        .collect();
+    let settings = Settings::parse(&texts, FAMILIES).map_err(|bad| Skip::because(bad.0))?;
+    let site = Site {
+        host: conditions.host.clone(),
+        peer: None,
+        peers: Vec::new(),
+        dir: None,
+        cpus: ours.cpus.clone(),
+        memory_bytes: conditions.memory_bytes,
+        case_ns: case_ns(ours.preset),
+    };
+    let offer = experiment.series(&site, &settings.params(experiment.card(), ours.preset))?;
+    if let Some((_, skip)) = offer.skipped.into_iter().next() {
+        return Err(skip);
+    }
+    let mut cases = Vec::new();
+    for series in offer.series {
+        cases.extend(
+            experiment
+                .resolve(&site, &Default::default(), series)?
+                .cases,
+        );
+    }
+    Ok(cases)
+}
+
+/// CPUs of a comparison on all of them: one of each core, in the order of the conditions.
+pub(super) fn team(conditions: &Conditions) -> Vec<usize> {
+    let mut taken = BTreeSet::new();
+    let mut team = Vec::new();
+    for cpu in &conditions.cpus {
+        let siblings = conditions
+            .host
+            .cpu
+            .cpu(*cpu)
+            .map(|cpu| cpu.smt_siblings.as_slice());
+        if !taken.contains(cpu) {
+            team.push(*cpu);
+        }
+        taken.extend(siblings.unwrap_or_default().iter().copied());
+    }
+    team.truncate(TEAM_MOST);
+    team
+}
+
+/// Environment of programs that take their arrays by malloc: in huge pages, as plumb's are, where the kernel
+/// gives them only when asked (glibc 2.35 and later).
+pub(super) fn huge_pages() -> (&'static str, String) {
+    ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1".to_owned())
+}
+
+#[cfg(test)]
+pub(super) mod tests;
