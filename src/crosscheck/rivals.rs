@@ -11,4 +11,4 @@ macro_rules! rivals {
     };
 }
 
-rivals![hpcc, likwid, mbw, stream, perf];
+rivals![hpcc, likwid, mbw, stream, perf, lmbench];
