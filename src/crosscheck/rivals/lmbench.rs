@@ -198,10 +198,18 @@ fn theirs(
 }
 
 fn row(figure: &Figure) -> Row {
-    let case = figure.case.iter();
+    let case = figure
+        .case
+        .iter()
+        .fold(CaseId::new(), |case, (name, value)| {
+            match value.parse::<i64>() {
+                Ok(number) => case.with(name, number),
+                Err(_) => case.with(name, *value),
+            }
+        });
     Row {
         name: figure.name.to_owned(),
-        case: case.fold(CaseId::new(), |case, (name, value)| case.with(name, *value)),
+        case,
         metric: figure.metric,
         statistic: figure.statistic,
         times: figure.times,

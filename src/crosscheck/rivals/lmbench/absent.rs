@@ -71,7 +71,7 @@ pub(super) const NOT_COMPARED: &[(&str, &str)] = &[
         "guesses the size of a cache line, which the kernel tells",
     ),
     ("lmdd", "a dd with a clock; fio is compared instead"),
-    ("lmhttp", "the server of lat_http"),
+    ("lmhttp", "the server of lat_http, which is not compared"),
     (
         "loop_o",
         "prints what lmbench would take off for its loop: no measurement of the machine",
@@ -81,7 +81,7 @@ pub(super) const NOT_COMPARED: &[(&str, &str)] = &[
         "mhz",
         "guesses the core clock from the greatest common divisor of loops: did not end within 40 s; perf stat is the better judge of clock.rate",
     ),
-    ("msleep", "sleeps: a tool"),
+    ("msleep", "sleeps for scripts: a tool"),
     (
         "par_mem",
         "parallel chains over a ladder of sizes, for minutes; plumb's memory.mlp has main memory at once",

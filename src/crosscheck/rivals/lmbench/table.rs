@@ -58,6 +58,7 @@ pub(super) enum Needs {
 /// A row of the table.
 pub(super) struct Figure {
     pub name: &'static str,
+    /// Words; a number is one.
     pub case: &'static [(&'static str, &'static str)],
     pub metric: &'static str,
     pub statistic: Statistic,
@@ -178,6 +179,7 @@ pub(super) static ENTRIES: &[Entry] = &[
     },
     Entry {
         name: "syscall-write",
+        from: Preset::Thorough,
         args: &["write"],
         set: &[("call", "write_null")],
         rows: &[Figure {
@@ -550,7 +552,7 @@ pub(super) static ENTRIES: &[Entry] = &[
         rows: &[
             Figure {
                 name: "16 KiB",
-                case: &[("footprint", "16KiB")],
+                case: &[("footprint", "16384")],
                 what: "lat_mem_rd 0.01562",
                 difference: "lmbench walks forward in steps of 64 bytes and takes the fastest interval of 0.1 s, \
                              with a jump back to the loop after 100 loads",
@@ -558,7 +560,7 @@ pub(super) static ENTRIES: &[Entry] = &[
             },
             Figure {
                 name: "1 MiB",
-                case: &[("footprint", "1MiB")],
+                case: &[("footprint", "1048576")],
                 what: "lat_mem_rd 1.00000",
                 goal: Goal::Explained,
                 difference: "which physical pages each run is given decides what conflicts in the caches; lmbench \

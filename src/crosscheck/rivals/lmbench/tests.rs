@@ -137,10 +137,7 @@ fn every_program_is_compared_or_has_a_reason() {
 
 #[test]
 fn presets_offer_three_and_twenty() {
-    let names = |preset| {
-        pairings(&conditions("vm-granite-rapids", 2, preset))
-        .len()
-    };
+    let names = |preset| pairings(&conditions("vm-granite-rapids", 2, preset)).len();
     assert_eq!([Preset::Rehearsal, Preset::Quick].map(names), [1, 3]);
     assert!(names(Preset::Standard) <= 20, "{}", names(Preset::Standard));
     assert_eq!(names(Preset::Thorough), ENTRIES.len());
