@@ -30,4 +30,5 @@ rivals![
     iozone,
     cyclictest,
     rtla,
+    lmbench,
 ];
