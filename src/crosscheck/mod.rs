@@ -32,7 +32,8 @@ pub(crate) struct Rival {
     pub package: Option<&'static str>,
     /// Programs by which it is recognised; the first that is found tells the version.
     pub programs: &'static [&'static str],
-    /// What the program is asked for its version.
+    /// What the program is asked for its version; nothing: it cannot be asked without all its work, and is
+    /// not.
     pub version_args: &'static [&'static str],
     /// The version in what it answers; `None` where that has none.
     pub version: fn(&Output) -> Option<String>,
@@ -122,7 +123,7 @@ pub(crate) struct Ours {
 /// A run of the rival.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Theirs {
-    /// The program; looked for in PATH.
+    /// The program, looked for in PATH; empty: the one that the rival was recognised by.
     pub program: &'static str,
     /// Its arguments.
     pub args: Vec<String>,

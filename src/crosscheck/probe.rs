@@ -18,6 +18,8 @@ const TELLING: Duration = Duration::from_secs(10);
 pub(super) struct Found {
     /// What it told; empty where it tells none.
     pub version: String,
+    /// The program that it was recognised by.
+    pub program: &'static str,
 }
 
 /// Looks for a rival; the reason and the way out where it is not here, or too old. What it says goes
@@ -26,9 +28,14 @@ pub(super) struct Found {
 /// # Errors
 /// A signal came.
 pub(super) fn probe(rival: &Rival, dir: &Path, stop: &AtomicBool) -> Result<Result<Found, Skip>> {
-    let Some(program) = rival.programs.iter().find_map(|name| find(name)) else {
+    let mut programs = rival.programs.iter();
+    let found = programs.find_map(|name| Some((*name, find(name)?)));
+    let Some((name, program)) = found else {
         return Ok(Err(absent(rival)));
     };
+    if rival.version_args.is_empty() {
+        return Ok(judge(rival, name, &Output::default()));
+    }
     let args: Vec<String> = rival
         .version_args
         .iter()
@@ -46,11 +53,11 @@ pub(super) fn probe(rival: &Rival, dir: &Path, stop: &AtomicBool) -> Result<Resu
         Err(error) if crate::session::is_interrupt(&error) => return Err(error),
         Err(error) => return Ok(Err(Skip::because(format!("its version: {error:#}")))),
     };
-    Ok(judge(rival, &said))
+    Ok(judge(rival, name, &said))
 }
 
 /// What a rival's answer says of its version.
-fn judge(rival: &Rival, said: &Output) -> Result<Found, Skip> {
+fn judge(rival: &Rival, program: &'static str, said: &Output) -> Result<Found, Skip> {
     let version = (rival.version)(said);
     match (rival.oldest, version) {
         (Some(oldest), Some(version)) if numbers(&version) < numbers(oldest) => Err(Skip::because(
@@ -59,6 +66,7 @@ fn judge(rival: &Rival, said: &Output) -> Result<Found, Skip> {
         .needs(format!("install {} {oldest} or later", rival.name))),
         (_, version) => Ok(Found {
             version: version.unwrap_or_default(),
+            program,
         }),
     }
 }

@@ -72,11 +72,10 @@ fn ready(setting: &Setting, observer: &mut dyn Observer, stop: &AtomicBool) -> R
     for (rival, is_wanted) in &setting.rivals {
         let conditions = own(&setting.conditions, rival.name)?;
         let probed = probe::probe(rival, &conditions.scratch, stop)?;
-        let (version, absent) = match probed {
-            Ok(found) => (Some(found.version), None),
-            Err(skip) => (None, Some(skip)),
+        let (version, program, absent) = match probed {
+            Ok(found) => (Some(found.version), Some(found.program), None),
+            Err(skip) => (None, None, Some(skip)),
         };
-        let is_here = absent.is_none();
         observer.event(&Event::Rival(events::Rival {
             name: rival.name.to_owned(),
             about: rival.about.to_owned(),
@@ -84,15 +83,20 @@ fn ready(setting: &Setting, observer: &mut dyn Observer, stop: &AtomicBool) -> R
             version: version.clone().filter(|version| !version.is_empty()),
             absent: absent.map(Into::into),
         }))?;
-        if !is_here {
+        let Some(program) = program else {
             continue;
-        }
+        };
         let conditions = Conditions {
             version: version.unwrap_or_default(),
             ..conditions
         };
         let mut pairings = (rival.pairings)(&conditions);
         pairings.retain(|pairing| is_wanted(&pairing.name));
+        for theirs in pairings.iter_mut().map(|pairing| &mut pairing.theirs) {
+            if theirs.program.is_empty() {
+                theirs.program = program;
+            }
+        }
         found.push(Ready {
             rival,
             limit: setting.limit,
