@@ -11,4 +11,11 @@ macro_rules! rivals {
     };
 }
 
-rivals![perf];
+rivals![
+    perf,
+    sysbench,
+    multichase,
+    tinymembench,
+    core_to_core_latency,
+    mlc,
+];
