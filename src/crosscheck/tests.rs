@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Conditions on a machine; as little as it allows with its first CPU alone.
-fn conditions(site: &Site, preset: Preset, cpus: usize) -> Conditions {
+pub(super) fn conditions(site: &Site, preset: Preset, cpus: usize) -> Conditions {
     Conditions {
         host: site.host.clone(),
         cpus: site.cpus.iter().copied().take(cpus).collect(),
