@@ -75,7 +75,9 @@ impl Moves<'_> {
         let cases = cases(conditions, &self.ours(conditions))?;
         let bytes = cases.first().and_then(|case| case.int("footprint_total"));
         bytes.ok_or_else(|| {
-            let why = cases.first().and_then(|case| case.text("impossible"));
+            let why = cases
+                .first()
+                .and_then(|case| case.at.get("impossible")?.text());
             Skip::because(why.unwrap_or("the arrays have no size here"))
         })
     }
@@ -87,7 +89,7 @@ impl Moves<'_> {
         let cases = cases(conditions, &self.ours(conditions)).unwrap_or_default();
         let is_small = |case: &Case| {
             let bytes = case.int("footprint_total").unwrap_or(0);
-            case.text("cut").is_some() && bytes < JUDGED_FROM
+            case.at.contains_key("cut") && bytes < JUDGED_FROM
         };
         match cases.iter().any(is_small) {
             true => Goal::Explained,
