@@ -202,7 +202,7 @@ fn row(figure: &Figure) -> Row {
         .case
         .iter()
         .fold(CaseId::new(), |case, (name, value)| {
-            match value.parse::<i64>() {
+            match value.parse::<u64>() {
                 Ok(number) => case.with(name, number),
                 Err(_) => case.with(name, *value),
             }
