@@ -123,10 +123,7 @@ fn over_first(run: &Run, row: &Row) -> Result<f64> {
         };
         let mut figures = all.iter();
         let figure = figures.find(|figure| {
-            let metric = figure
-                .metric
-                .as_ref()
-                .map_or("", |metric| &metric.name);
+            let metric = figure.metric.as_ref().map_or("", |metric| &metric.name);
             is_meant(metric, &figure.case)
         });
         figure
