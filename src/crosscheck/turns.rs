@@ -461,10 +461,9 @@ impl Bout<'_> {
 
     /// What was written before is on the disk: as plumb does before each round.
     fn settle(&self) {
-        if let Some(dir) = &self.pairing.ours.dir {
-            if let Ok(dir) = fs::File::open(dir) {
-                let _ = metal::storage::sync_file_system(&dir);
-            }
+        let dir = self.pairing.ours.dir.as_ref();
+        if let Some(Ok(dir)) = dir.map(fs::File::open) {
+            let _ = metal::storage::sync_file_system(&dir);
         }
     }
 }

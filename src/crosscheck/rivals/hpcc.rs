@@ -191,7 +191,7 @@ fn threads(cpus: &[usize]) -> &'static str {
 
 /// All grids of so many processes: rows and columns.
 fn grids(ranks: usize) -> Vec<(usize, usize)> {
-    let rows = (1..=ranks).filter(|rows| ranks % rows == 0);
+    let rows = (1..=ranks).filter(|rows| ranks.is_multiple_of(*rows));
     rows.map(|rows| (rows, ranks / rows)).collect()
 }
 

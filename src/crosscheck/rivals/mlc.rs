@@ -295,7 +295,7 @@ fn beginning<'text>(text: &'text str, label: &str) -> Result<&'text str, String>
         .ok_or_else(|| format!("no line begins with `{label}`"))
 }
 
-/// ` 00000	261.65	 225634.2`: injection delay, latency in ns, millions of bytes a second.
+/// ` 00000 261.65  225634.2`: injection delay, latency in ns, millions of bytes a second.
 fn loaded_row(text: &str) -> Result<[f64; 2], String> {
     let mut below = text.lines().skip_while(|line| !line.starts_with("====="));
     let mut words = below.nth(1).unwrap_or_default().split_whitespace();

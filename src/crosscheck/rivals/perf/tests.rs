@@ -109,7 +109,7 @@ fn what_is_broken_is_an_error() {
         assert!(parse(&Output::default(), what).is_err(), "{what}");
         let cut = said(&output.stdout[..output.stdout.len() / 6]);
         assert!(parse(&cut, what).is_err(), "{what}");
-        let garbled = said(&output.stdout.replace(|letter: char| letter == '.', "x"));
+        let garbled = said(&output.stdout.replace('.', "x"));
         assert!(parse(&garbled, what).is_err(), "{what}");
     }
     let threads = said(
