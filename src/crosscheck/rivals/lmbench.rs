@@ -1,5 +1,5 @@
 //! lmbench 3: the programs of the distribution, each found by its name in PATH. What stands beside which of
-//! plumb's is a table ([`table::ENTRIES`]); what is not compared stands, with its reason, in another
+//! plumb's is a table ([`table::entries`]); what is not compared stands, with its reason, in another
 //! ([`absent::NOT_COMPARED`]).
 //!
 //! All of its programs that use `benchmp` are run by its own rules with times said: an interval is 0.1 s
@@ -18,7 +18,7 @@ use crate::experiment::{Preset, Skip};
 use record::key::CaseId;
 use std::path::Path;
 use std::time::Duration;
-use table::{ENTRIES, Entry, Figure, Needs};
+use table::{Entry, Figure, Needs, entries};
 
 /// The rival.
 pub(crate) static RIVAL: Rival = Rival {
@@ -49,8 +49,7 @@ const FILE_MIB: u64 = 8;
 const UNIT_BYTES: u64 = 512;
 
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
-    ENTRIES
-        .iter()
+    entries()
         .filter(|entry| is_offered(entry.from, conditions.preset))
         .map(|entry| pairing(entry, conditions))
         .collect()
