@@ -170,9 +170,9 @@ fn memory(conditions: &Conditions, op: &'static str, block: u64) -> Pairing {
                      the block's 128 words. plumb times windows of milliseconds."
                 }
                 false => {
-                    "sysbench's loop has one word of 8 bytes in a turn, so a turn's length is its limit, and each \
-                     block is an event that is timed; plumb's is unrolled. Both stay in the same cache, which \
-                     no figure for main memory is: sysbench's is often taken for one."
+                    "sysbench walks by words of 8 bytes in a loop as its compiler made it, and each block is an event that \
+                     is timed; plumb's loop is assembly, unrolled. Both stay in a cache, so neither figure is one \
+                     of main memory, for which sysbench's is often taken."
                 }
             },
         }],

@@ -39,7 +39,7 @@ const BLOCKS: [(&str, u64); 3] = [("256k", 256 * KIB), ("1m", MIB), ("64m", 64 *
 /// Both of its buffers together.
 const BUFFERS: u64 = 64 * MIB;
 /// A whole run takes about five minutes; ten measurements each where they scatter.
-const LIMIT: Duration = Duration::from_secs(1800);
+const LIMIT: Duration = Duration::from_secs(900);
 
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
     vec![latency(conditions), bandwidth(conditions)]
@@ -123,10 +123,7 @@ fn over_first(run: &Run, row: &Row) -> Result<f64> {
         };
         let mut figures = all.iter();
         let figure = figures.find(|figure| {
-            let metric = figure
-                .metric
-                .as_ref()
-                .map_or("", |metric| &metric.name);
+            let metric = figure.metric.as_ref().map_or("", |metric| &metric.name);
             is_meant(metric, &figure.case)
         });
         figure
