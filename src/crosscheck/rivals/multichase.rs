@@ -353,11 +353,11 @@ fn hand_over(conditions: &Conditions) -> Pairing {
             times: 1.0,
             unit: Unit::Ns,
             what: HAND_OVER.to_owned(),
-            goal: Goal::AtMost,
+            goal: Goal::Agree,
             difference: "Both hand one line over by compare and swap without pause and count half a round trip. \
-                         multichase's pingpong has one line, looks at a flag and counts between two tries, so \
-                         that it notices later, and prints the best of five quarters of a second; plumb has lines \
-                         on eight pages a round, whose homes differ, and takes the median.",
+                         multichase's pingpong has one line, looks at a flag between two tries, and prints the best \
+                         of five quarters of a second; plumb has lines on eight pages a round, whose \
+                         homes differ, and takes the median.",
         }],
         skip: (cpus.len() < 2).then(|| {
             Skip::because("there is one CPU: nobody to hand a line to")
