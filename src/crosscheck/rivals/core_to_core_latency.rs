@@ -68,16 +68,15 @@ fn hand_over(conditions: &Conditions) -> Pairing {
                 .with("from", Value::Int(from as u64))
                 .with("to", Value::Int(to as u64)),
             metric: "transfer",
-            statistic: Statistic::Mean,
+            statistic: Statistic::Value,
             times: 1.0,
             unit: Unit::Ns,
             what: "ns a transfer".to_owned(),
             goal: Goal::Agree,
-            difference: "Both print half a round trip of compare and swap, tried without pause, as a mean. \
-                         core-to-core-latency has one flag, on its main thread's stack, so all depends on the \
-                         home of that one line; plumb takes lines on eight pages a round. Its mean has \
-                         all interruptions and the time until the second thread has come to its CPU is \
-                         in its dropped first sample.",
+            difference: "Both print half a round trip of compare and swap, tried without pause. core-to-core-latency \
+                         has one flag on its main thread's stack, so all depends on the home of that one line, \
+                         and prints a mean with all interruptions; plumb takes lines on eight pages a round, and \
+                         a median, because one interruption in a difference of two batches moves a mean either way.",
         }],
         skip: (conditions.cpus.len() < 2).then(|| {
             Skip::because("there is one CPU: nobody to hand a line to")

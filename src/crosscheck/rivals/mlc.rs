@@ -22,7 +22,7 @@ pub(crate) static RIVAL: Rival = Rival {
     programs: &["mlc"],
     version_args: &["--help"],
     version,
-    // Before, what is measured is called otherwise.
+    // No output of an older one was at hand.
     oldest: Some("3.5"),
     pairings,
     parse,
@@ -139,9 +139,9 @@ fn idle(conditions: &Conditions) -> Pairing {
             vec![cpu],
         ),
         rows: vec![Row {
-            difference: "MLC's random walk keeps within a window of some pages before it goes on to the next, so most \
-                         misses of the TLB are not in its figure; plumb's order is uniform over all of the footprint, on base \
-                         pages as MLC's default. Compare with `pages=huge` where MLC was given huge pages.",
+            difference: "How far MLC's random walk goes before it leaves a page is its own and not documented in full, and so \
+                         is how many misses of the TLB are in its figure; plumb's order is uniform over all of the footprint, \
+                         on base pages. Compare with `pages=huge` where MLC was given huge pages.",
             ..row("", case, "latency", Unit::Ns, IDLE)
         }],
         skip: None,
@@ -172,7 +172,7 @@ fn peak(conditions: &Conditions) -> Pairing {
     let peak = |name, op, stores, what| Row {
         statistic: Statistic::Best,
         goal: Goal::AtLeast,
-        difference: "MLC has 100 MiB for each thread whatever the caches hold, and prints one window of each mix; \
+        difference: "MLC has, unless told otherwise, buffers of a fixed size for each thread, and prints one window of each mix; \
                      plumb's arrays are four times the last caches where the limit allows, and the best of its \
                      rounds stands here. Bytes are those that the program names on both sides.",
         ..row(name, case(op, stores), "bandwidth", Unit::BPerS, what)
@@ -264,14 +264,14 @@ fn alone(conditions: &Conditions, reason: &str) -> Option<Skip> {
 fn parse(said: &Output, what: &str) -> Result<f64, String> {
     let text = &said.stdout;
     match what {
-        // `Each iteration took 186.5 base frequency clocks ( 89.0 ns)`, `core clocks` before v3.6.
+        // `Each iteration took 186.5 base frequency clocks ( 89.0 ns)`, `core clocks` in v3.5.
         IDLE => {
             let line = beginning(text, IDLE)?;
             let inside = line.split_once('(').map_or("", |(_, rest)| rest);
             let ns = inside.trim_end().strip_suffix(')').unwrap_or_default();
             positive(ns.trim_end().strip_suffix("ns").unwrap_or_default())
         }
-        // `ALL Reads        :	163473.8`, in millions of bytes a second.
+        // `ALL Reads        : 163473.8`, in millions of bytes a second.
         READS | TRIAD => {
             let is_decimal = text.contains("1 MB/sec = 1,000,000 Bytes/sec");
             if !is_decimal {

@@ -349,15 +349,15 @@ fn hand_over(conditions: &Conditions) -> Pairing {
                 .with("from", Value::Int(from as u64))
                 .with("to", Value::Int(to as u64)),
             metric: "transfer",
-            statistic: Statistic::Best,
+            statistic: Statistic::Value,
             times: 1.0,
             unit: Unit::Ns,
             what: HAND_OVER.to_owned(),
             goal: Goal::Agree,
-            difference: "Both hand one line over by compare and swap without pause and print half a round trip. \
-                         multichase's pingpong has one line, looks at a flag between two tries, and prints the \
-                         best of five quarters of a second; plumb has lines on eight pages a round, \
-                         whose homes differ, and beside it stands the best of its samples.",
+            difference: "Both hand one line over by compare and swap without pause and count half a round trip. \
+                         multichase's pingpong has one line, looks at a flag between two tries, and prints the best \
+                         of five quarters of a second; plumb has lines on eight pages a round, whose \
+                         homes differ, and takes the median.",
         }],
         skip: (cpus.len() < 2).then(|| {
             Skip::because("there is one CPU: nobody to hand a line to")

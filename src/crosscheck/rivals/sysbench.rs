@@ -165,14 +165,14 @@ fn memory(conditions: &Conditions, op: &'static str, block: u64) -> Pairing {
             goal: Goal::Explained,
             difference: match is_default {
                 true => {
-                    "sysbench's block of 1 KiB is its default: each takes a few dozen ns, and reading the clock \
-                     twice, drawing the next event and counting it take as long or longer. It walks over 127 of \
-                     the block's 128 words. plumb times windows of milliseconds."
+                    "sysbench's block of 1 KiB is its default: its words are read in a few dozen ns, and what an event costs \
+                     beside, clock reads and counting, takes longer. From 1.1 on it also walks over one word less \
+                     than it counts. plumb times windows of milliseconds."
                 }
                 false => {
-                    "sysbench's loop has one word of 8 bytes in a turn, so a turn's length is its limit, and each \
-                     block is an event that is timed; plumb's is unrolled. Both stay in the same cache, which \
-                     no figure for main memory is: sysbench's is often taken for one."
+                    "sysbench walks by words of 8 bytes in a loop as its compiler made it, and each block is an event that \
+                     is timed; plumb's loop is assembly, unrolled. Both stay in a cache, so neither figure is one \
+                     of main memory, for which sysbench's is often taken."
                 }
             },
         }],

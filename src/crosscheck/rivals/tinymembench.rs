@@ -39,7 +39,7 @@ const BLOCKS: [(&str, u64); 3] = [("256k", 256 * KIB), ("1m", MIB), ("64m", 64 *
 /// Both of its buffers together.
 const BUFFERS: u64 = 64 * MIB;
 /// A whole run takes about five minutes; ten measurements each where they scatter.
-const LIMIT: Duration = Duration::from_secs(1800);
+const LIMIT: Duration = Duration::from_secs(900);
 
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
     vec![latency(conditions), bandwidth(conditions)]

@@ -31,7 +31,7 @@ fn recorded_outputs_are_read() {
     }
     assert_eq!(parse(&said(LOADED), CHASE_LOADED), Ok(1080.528));
     assert_eq!(parse(&said(LOADED), LOAD), Ok(862.0 * MIB as f64));
-    assert_eq!(parse(&said(PINGPONG), HAND_OVER), Ok(198.5));
+    assert_eq!(parse(&said(PINGPONG), HAND_OVER), Ok(547.8));
 }
 
 #[test]
