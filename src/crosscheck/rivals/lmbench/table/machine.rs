@@ -249,12 +249,6 @@ const OPERATION: Figure = Figure {
     ..TIME
 };
 
-const STREAM: Figure = Figure {
-    difference: "64 KiB a call on one CPU; lmbench's writer never touches its buffer and its reader counts what it \
-                 got, plumb's message changes and its receiver's answer is waited for; MB are 10^6 bytes",
-    ..RATE
-};
-
 const KERNEL: Figure = Figure {
     statistic: Statistic::Best,
     difference: "both count as STREAM does and take the fastest, lmbench of its repetitions and plumb of its \
