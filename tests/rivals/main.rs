@@ -32,13 +32,14 @@ fn every_packaged_tool_runs_beside_plumb() {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    let of = |kind: &str| events.iter().filter(move |event| event["event"] == kind);
+    let of = |kind: &'static str| events.iter().filter(move |event| event["event"] == kind);
     for rival in of("rival") {
         let is_packaged = rival["package"].is_string();
         assert!(!is_packaged || rival["absent"].is_null(), "{rival}");
         if is_packaged {
-            assert!(rival["version"].is_string(), "{rival}");
             let name = &rival["name"];
+            // hpcc would do all its work for an answer.
+            assert!(rival["version"].is_string() || name == "hpcc", "{rival}");
             assert!(
                 of("pairing").any(|pairing| pairing["rival"] == *name),
                 "{name} has no pairing"
