@@ -67,17 +67,16 @@ fn every_packaged_tool_runs_beside_plumb() {
         .filter(|rival| rival["absent"].is_null())
         .count();
     assert!(measured >= rivals, "{measured} pairings of {rivals} tools");
-    let rows = flat["crosscheck"]["rows"].as_array().unwrap();
-    assert!(rows.len() >= measured, "the flat result has them all");
+    let rivals = flat["crosscheck"].as_array().unwrap().iter();
+    let pairings = rivals.filter_map(|rival| rival["pairings"].as_array());
+    let told: usize = pairings.map(Vec::len).sum();
+    assert!(told >= measured, "the flat result has {told} of {measured}");
     for pair in of("pair") {
         let values = [&pair["ours"], &pair["theirs"]].map(|side| side.as_array().unwrap());
         assert_eq!(values[0].len(), values[1].len(), "{pair}");
-        assert!(
-            values
-                .iter()
-                .all(|side| side.iter().all(|value| value.as_f64().unwrap() > 0.0)),
-            "{pair}"
-        );
+        // A rehearsal's differences of tiny batches may be negative; a tool's values are not.
+        let mut theirs = values[1].iter();
+        assert!(theirs.all(|value| value.as_f64().unwrap() > 0.0), "{pair}");
     }
     nothing_is_left(dir.path());
 }
