@@ -1,15 +1,16 @@
 //! `plumb crosscheck`: other tools beside plumb.
 
-use crate::analysis::crosscheck::{Compared, Verdict, rows};
+mod shown;
+
+use crate::analysis::crosscheck::{JUDGED_FROM, Verdict, rows};
 use crate::cmd::report::{self, Format};
-use crate::cmd::run::{progress_bar, run_name, stop_flag, told};
+use crate::cmd::run::{run_name, stop_flag};
 use crate::cmd::site::PresetName;
 use crate::cmd::{Failure, output};
-use crate::crosscheck::turns::{self, Observer, Setting, Wanted};
+use crate::crosscheck::turns::{self, Made, Observer, Setting, Wanted};
 use crate::crosscheck::{Conditions, RIVALS, Rival};
 use crate::experiment::Preset;
 use crate::host::{Host, Outside, Root};
-use crate::report::shell;
 use crate::session::header::{header_alone, now};
 use crate::session::plan::Planned;
 use crate::session::select::glob;
@@ -18,11 +19,10 @@ use crate::session::{self, Setup};
 use crate::store::journal::{self, WorkDir};
 use crate::store::{self, RecordFile, Store};
 use anyhow::{Context, Result};
-use indicatif::ProgressBar;
-use record::crosscheck::{CROSSCHECK, Pairing};
+use record::crosscheck::{Began, CROSSCHECK};
 use record::event::{End, Event, Footer, Options, Plan};
-use record::quantity::{digits, render};
 use record::run::Run;
+use shown::{Listing, Sink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -39,8 +39,8 @@ pub struct Args {
     /// by default (`--list` names them)
     #[arg(value_name = "RIVAL")]
     rivals: Vec<String>,
-    /// How much: standard compares everything in nine turns, quick the most telling in six, thorough
-    /// everything in fifteen
+    /// How much: standard compares everything in nine turns (about an hour for all tools that Debian
+    /// packages), quick the most telling (a quarter of an hour), thorough more of each in fifteen
     #[arg(long, value_enum, default_value_t = PresetName::Standard)]
     preset: PresetName,
     /// Turns of each comparison; an interval takes six, a verdict nine [default: the preset's]
@@ -88,8 +88,7 @@ Examples:
 fn pairs(preset: Preset) -> u32 {
     match preset {
         Preset::Rehearsal => 1,
-        Preset::Quick => 6,
-        Preset::Standard => 9,
+        Preset::Quick | Preset::Standard => 9,
         Preset::Thorough => 15,
     }
 }
@@ -143,41 +142,35 @@ fn measure(
     let (file, run) = record(args, store, setup, stop)?;
     let path = file.path().to_owned();
     output::diagnose(&format!("plumb: the record is {}", path.display()));
-    let mut sink = Sink {
-        file,
-        run,
-        bar: progress_bar(),
-        begun,
-    };
+    let mut sink = Sink::new(file, run);
+    sink.event(&Event::Crosscheck(Began {
+        started: now(),
+        plumb: env!("CARGO_PKG_VERSION").to_owned(),
+        preset: Preset::from(args.preset).name().to_owned(),
+        pairs: setting.pairs,
+        environment: crate::host::environment::tags(&setup.site.host),
+    }))?;
     let ended = turns::run(setting, &mut sink, stop);
-    sink.bar.finish_and_clear();
-    let end = match &ended {
-        Ok(()) => End::Complete,
-        Err(error) if session::is_interrupt(error) => End::Interrupted,
-        Err(_) => return Ok(ended?),
+    sink.finish();
+    let (end, made) = match ended {
+        Ok(made) => (End::Complete, made),
+        Err(error) if session::is_interrupt(&error) => (End::Interrupted, Made::default()),
+        Err(error) => return Err(error.into()),
     };
     // A run that it was added to has its own end.
     if args.into.is_none() {
         sink.event(&Event::Footer(footer(begun, end)))?;
     }
     let run = sink.run;
-    if run
-        .crosscheck
-        .rivals
-        .iter()
-        .all(|rival| rival.absent.is_some())
-    {
-        drop(sink.file);
+    if end == End::Complete && made.pairings == 0 {
         if args.into.is_none() {
             let _ = std::fs::remove_file(&path);
         }
-        return Err(Failure::Usage(none_here(&run)));
+        return Err(Failure::Usage(nothing(setting, &run)));
     }
     if let Some(page) = &args.report {
-        store::write_whole(
-            page,
-            report::render(&run, Format::Html, output::look()).as_bytes(),
-        )?;
+        let text = report::render(&run, Format::Html, output::look());
+        store::write_whole(page, text.as_bytes())?;
     }
     let shown = if args.json {
         Format::Json
@@ -191,43 +184,66 @@ fn measure(
             path.display()
         )));
     }
-    if run
-        .crosscheck
-        .rivals
+    verdict(setting, &run, &made)
+}
+
+/// The exit code: of what this crosscheck made, whatever else the record holds.
+fn verdict(setting: &Setting, run: &Run, made: &Made) -> Result<(), Failure> {
+    if made.measured == 0 && made.failed > 0 {
+        return Err(Failure::Failed(anyhow::anyhow!(
+            "nothing could be compared; the report says why"
+        )));
+    }
+    let is_own = |rival: &str, pairing: &str| {
+        let mut own = setting.rivals.iter();
+        own.any(|(known, is_wanted)| known.name == rival && is_wanted(pairing))
+    };
+    let found = rows(run);
+    let own = found
         .iter()
-        .all(|rival| rival.absent.is_some())
-    {
-        return Err(Failure::Usage(
-            "none of these tools is here; `plumb crosscheck --list` says where they come from"
-                .to_owned(),
+        .filter(|row| is_own(&row.pairing.rival, &row.pairing.name));
+    let (mut judged, mut missed) = (0, 0);
+    for row in own {
+        judged += usize::from(matches!(row.verdict, Verdict::Met | Verdict::Missed));
+        missed += usize::from(row.verdict == Verdict::Missed);
+    }
+    if judged == 0 {
+        output::diagnose(&format!(
+            "plumb: no goal was judged: that takes {JUDGED_FROM} turns (--pairs {JUDGED_FROM})"
         ));
     }
-    match rows(&run).iter().any(|row| row.verdict == Verdict::Missed) {
-        true => Err(Failure::Finding),
-        false => Ok(()),
+    match missed {
+        0 => Ok(()),
+        _ => Err(Failure::Finding),
     }
 }
 
-/// Why nothing was compared, and what would help.
-fn none_here(run: &Run) -> String {
+/// Why nothing was compared, and what would help: of this crosscheck's rivals.
+fn nothing(setting: &Setting, run: &Run) -> String {
     let rivals = run.crosscheck.rivals.iter();
-    let told: Vec<String> = rivals
-        .take(3)
+    let own = rivals.filter(|rival| {
+        setting
+            .rivals
+            .iter()
+            .any(|(known, _)| known.name == rival.name)
+    });
+    let told: Vec<String> = own
         .filter_map(|rival| {
             let absent = rival.absent.as_ref()?;
             let needed = absent.needed.as_ref().map(|needed| format!(" ({needed})"));
-            Some(format!(
-                "{}: {}{}",
-                rival.name,
-                absent.reason,
-                needed.unwrap_or_default()
-            ))
+            let needed = needed.unwrap_or_default();
+            Some(format!("{}: {}{needed}", rival.name, absent.reason))
         })
+        .take(3)
         .collect();
-    format!(
-        "none of these tools is here: {}; `plumb crosscheck --list` names all",
-        told.join("; ")
-    )
+    match told.is_empty() {
+        true => "nothing that was named is compared here; `plumb crosscheck --list` names all"
+            .to_owned(),
+        false => format!(
+            "none of these tools is here: {}; `plumb crosscheck --list` names all",
+            told.join("; ")
+        ),
+    }
 }
 
 /// The rivals that were named, each with its pairings; all without names.
@@ -334,6 +350,12 @@ fn record(
         let path = store.find(name).map_err(usage)?;
         let (file, recording) = RecordFile::resume(&path).map_err(usage)?;
         let run = recording.run;
+        if run.header.is_crosscheck() {
+            return Err(Failure::Usage(format!(
+                "{} is a crosscheck, no run: leave --into out",
+                path.display()
+            )));
+        }
         if run.header.identity != setup.site.host.identity.hash {
             return Err(Failure::Usage(format!(
                 "{} was measured on another machine: leave --into out, or compare there",
@@ -420,123 +442,6 @@ impl Work {
             }
         }
     }
-}
-
-/// Stores events and shows progress.
-struct Sink {
-    file: RecordFile,
-    run: Run,
-    bar: ProgressBar,
-    begun: Instant,
-}
-
-impl Observer for Sink {
-    fn event(&mut self, event: &Event) -> Result<()> {
-        self.file.append(event)?;
-        self.run.push(event.clone());
-        if let Event::PairingEnd(end) = event {
-            let found = rows(&self.run);
-            let own = |row: &&Compared<'_>| {
-                row.pairing.rival == end.rival && row.pairing.name == end.pairing
-            };
-            let lines: Vec<String> = found.iter().filter(own).map(line).collect();
-            self.bar
-                .suspend(|| lines.iter().for_each(|line| output::diagnose(line)));
-        }
-        Ok(())
-    }
-
-    fn progress(&mut self, pairing: &str, done: u64, all: u64) {
-        self.bar.set_length(all);
-        self.bar.set_position(done);
-        let spent = self.begun.elapsed().as_secs_f64();
-        let left = match done {
-            0 => String::new(),
-            _ => {
-                let seconds = spent / done as f64 * (all - done) as f64;
-                format!(", about {} left", told(Duration::from_secs_f64(seconds)))
-            }
-        };
-        self.bar
-            .set_message(format!("{pairing}, turn {} of {all}{left}", done + 1));
-        // Drawn here and never by a timer: no thread wakes while a side runs.
-        self.bar.tick();
-    }
-}
-
-/// What came of a row, as soon as it is known.
-fn line(found: &Compared<'_>) -> String {
-    let Compared {
-        pairing, row, end, ..
-    } = found;
-    let name = match row.name.is_empty() {
-        true => String::new(),
-        false => format!(", {}", row.name),
-    };
-    let label = format!("plumb: {}: {}{name}", pairing.rival, pairing.name);
-    let reason = end.and_then(|end| end.reason.as_deref());
-    match (found.ours, found.theirs, found.ratio) {
-        (Some(ours), Some(theirs), Some(ratio)) => {
-            let interval = found
-                .interval
-                .map(|(low, high)| format!(" [{}, {}]", digits(low), digits(high)));
-            format!(
-                "{label}: {} and {}, ratio {}{}",
-                render(ours, row.unit),
-                render(theirs, row.unit),
-                digits(ratio),
-                interval.unwrap_or_default()
-            )
-        }
-        _ => format!("{label}: {}", reason.unwrap_or("no turn was finished")),
-    }
-}
-
-/// What is here, and what would be run, told as it is found.
-#[derive(Default)]
-struct Listing {
-    text: String,
-}
-
-impl Observer for Listing {
-    fn event(&mut self, event: &Event) -> Result<()> {
-        match event {
-            Event::Rival(rival) => {
-                let state = match (&rival.absent, &rival.version) {
-                    (None, Some(version)) => format!("version {version}"),
-                    (None, None) => "here".to_owned(),
-                    (Some(absent), _) => {
-                        let needed = absent.needed.as_ref().map(|needed| format!("; {needed}"));
-                        format!("not run: {}{}", absent.reason, needed.unwrap_or_default())
-                    }
-                };
-                self.text
-                    .push_str(&format!("{:<22} {} ({state})\n", rival.name, rival.about));
-            }
-            Event::Pairing(pairing) => {
-                let Pairing {
-                    rival,
-                    name,
-                    ours,
-                    theirs,
-                    ..
-                } = pairing;
-                self.text.push_str(&format!(
-                    "\n{rival}:{name}\n  {}\n  {}\n",
-                    shell(theirs),
-                    shell(ours)
-                ));
-            }
-            Event::PairingEnd(end) => {
-                let reason = end.reason.as_deref().unwrap_or_default();
-                self.text.push_str(&format!("  skipped: {reason}\n"));
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn progress(&mut self, _pairing: &str, _done: u64, _all: u64) {}
 }
 
 fn list(setting: &Setting, stop: &AtomicBool) -> Result<(), Failure> {

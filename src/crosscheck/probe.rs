@@ -44,7 +44,7 @@ pub(super) fn probe(rival: &Rival, dir: &Path, stop: &AtomicBool) -> Result<Resu
     let call = Call {
         program: &program,
         args: &args,
-        environment: &[("LC_ALL", "C".to_owned())],
+        environment: &[],
         cpus: &[],
         dir,
     };
@@ -64,11 +64,26 @@ fn judge(rival: &Rival, program: &'static str, said: &Output) -> Result<Found, S
             format!("version {version} is too old: plumb reads {oldest} and later"),
         )
         .needs(format!("install {} {oldest} or later", rival.name))),
+        (Some(oldest), None) => Err(Skip::because(format!(
+            "it tells no version, and plumb reads {oldest} and later: {}",
+            first_line(said)
+        ))),
         (_, version) => Ok(Found {
             version: version.unwrap_or_default(),
             program,
         }),
     }
+}
+
+/// The first line that a program said.
+fn first_line(said: &Output) -> String {
+    let mut lines = said
+        .stdout
+        .lines()
+        .chain(said.stderr.lines())
+        .map(str::trim);
+    let line = lines.find(|line| !line.is_empty());
+    line.unwrap_or("it said nothing").to_owned()
 }
 
 fn absent(rival: &Rival) -> Skip {
@@ -104,7 +119,28 @@ pub(super) fn numbers(version: &str) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::numbers;
+    use super::{judge, numbers};
+    use crate::crosscheck::{Output, RIVALS};
+
+    #[test]
+    fn what_is_too_old_or_tells_no_version_is_not_run() {
+        let fio = RIVALS.iter().find(|rival| rival.name == "fio").unwrap();
+        let said = |text: &str| Output {
+            stdout: text.to_owned(),
+            ..Output::default()
+        };
+        let judged = |text: &str| judge(fio, "fio", &said(text));
+        assert_eq!(judged("fio-3.33\n").unwrap().version, "3.33");
+        assert_eq!(judged("fio-3.16\n").unwrap().version, "3.16");
+        let old = judged("fio-2.99\n").unwrap_err();
+        assert!(old.reason.contains("too old"), "{old:?}");
+        assert!(old.needed.is_some());
+        let none = judged("not found for this kernel\n").unwrap_err();
+        assert!(
+            none.reason.contains("not found for this kernel"),
+            "{none:?}"
+        );
+    }
 
     #[test]
     fn versions_are_ordered_by_their_numbers() {

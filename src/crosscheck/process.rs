@@ -4,7 +4,7 @@
 use super::Output;
 use crate::session::child::Interrupted;
 use anyhow::{Context, Result, bail};
-use metal::process::{dying_with_parent, in_new_session, kill, placed, reap_ended};
+use metal::process::{dying_with_parent, has_ended, in_new_session, kill, placed, reap_ended};
 use record::plain::lines;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -18,11 +18,16 @@ use std::time::{Duration, Instant};
 const ASKED_EVERY: Duration = Duration::from_millis(40);
 /// What has been killed is waited for so long.
 const DYING: Duration = Duration::from_secs(2);
+/// One that runs may undo what it changed in this time.
+const UNDOING: Duration = Duration::from_secs(1);
 /// Text that is kept of what a program says, in bytes.
 const SAID_MOST: u64 = 8 << 20;
 /// A program that says more is ended, in bytes.
 const TALK_MOST: u64 = 64 << 20;
+const SIGINT: i32 = 2;
 const SIGKILL: i32 = 9;
+/// How the directory of a crosscheck begins, before plumb's number.
+const SCRATCH: &str = "plumb-crosscheck-scratch-";
 /// In the environment of all that a call starts: its own directory and name.
 const MARK: &str = "PLUMB_CROSSCHECK";
 
@@ -61,6 +66,8 @@ impl Call<'_> {
         command
             .args(self.args)
             .env(MARK, &mark)
+            // Numbers are read as programs print them without a language.
+            .env("LC_ALL", "C")
             // What it makes for itself is removed with the rest.
             .env("TMPDIR", self.dir)
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
@@ -79,42 +86,49 @@ impl Call<'_> {
     /// Runs it to its end; its exit status and what it said.
     ///
     /// # Errors
-    /// It cannot be started; it took longer than `limit`, or talked without end: then it was ended;
-    /// [`Interrupted`].
+    /// It cannot be started; [`Endless`]: it took longer than `limit`, or talked without end, and was ended;
+    /// something that it started could not be ended; [`Interrupted`].
     pub fn run(&self, limit: Duration, stop: &AtomicBool) -> Result<(ExitStatus, Output)> {
         let mut running = self.start("call")?;
-        let status = running.wait(limit, stop)?;
-        let output = running.output();
-        drop(running);
-        Ok((status, output))
+        let waited = running.wait(limit, stop);
+        let left = running.end();
+        waited?;
+        if let Some(pid) = left.first() {
+            bail!("process {pid}, which it started, cannot be ended");
+        }
+        let status = running.child.wait()?;
+        Ok((status, running.output()))
     }
 }
 
+/// A program did not end by itself.
+#[derive(Debug, thiserror::Error)]
+#[error("it {0} and was ended")]
+pub(super) struct Endless(String);
+
 impl Running {
-    /// Whether it has ended already, and how.
-    pub fn ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().ok().flatten()
+    /// Whether it has ended already.
+    pub fn has_ended(&self) -> bool {
+        has_ended(self.child.id()).unwrap_or(true)
     }
 
-    fn wait(&mut self, limit: Duration, stop: &AtomicBool) -> Result<ExitStatus> {
+    fn wait(&mut self, limit: Duration, stop: &AtomicBool) -> Result<()> {
         let deadline = Instant::now() + limit;
-        loop {
-            if let Some(status) = self.child.try_wait()? {
-                return Ok(status);
-            }
+        while !has_ended(self.child.id())? {
             if stop.load(Ordering::Relaxed) {
                 bail!(Interrupted);
             }
             if Instant::now() > deadline {
                 let limit = humantime::format_duration(limit);
-                bail!("it did not end in {limit} and was ended");
+                bail!(Endless(format!("did not end in {limit}")));
             }
             let length = |file: &PathBuf| fs::metadata(file).map_or(0, |facts| facts.len());
             if self.said.iter().any(|file| length(file) > TALK_MOST) {
-                bail!("it talked without end and was ended");
+                bail!(Endless("talked without end".to_owned()));
             }
             std::thread::sleep(ASKED_EVERY);
         }
+        Ok(())
     }
 
     /// What it has said so far.
@@ -126,14 +140,21 @@ impl Running {
             answer: String::new(),
         }
     }
-}
 
-impl Drop for Running {
     /// Ends it and all that came of it, by their numbers: descendants, and those that lost their parent and
-    /// are this process's own children since (`adopt_orphans`).
-    fn drop(&mut self) {
-        let deadline = Instant::now() + DYING;
+    /// are this process's own children since (`adopt_orphans`). One that runs may first end by itself, and
+    /// undo what it changed, as after Ctrl-C. Those that cannot be ended.
+    pub fn end(&mut self) -> Vec<u32> {
         let own = self.child.id();
+        if !self.has_ended() {
+            let _ = kill(own, SIGINT);
+            let deadline = Instant::now() + UNDOING;
+            while !self.has_ended() && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            let _ = kill(own, SIGKILL);
+        }
+        let deadline = Instant::now() + DYING;
         loop {
             let mut all = processes();
             let here = std::process::id();
@@ -142,23 +163,58 @@ impl Drop for Running {
                     orphan.parent = own;
                 }
             }
-            let alive: Vec<u32> = family(own, &all);
-            for pid in &alive {
-                let _ = kill(*pid, SIGKILL);
+            let alive = family(own, &all);
+            for one in &alive {
+                // Its number may have become another's since.
+                if of_pid(one.pid).is_some_and(|now| now.session == one.session) {
+                    let _ = kill(one.pid, SIGKILL);
+                }
             }
-            let _ = self.child.try_wait();
-            for pid in alive.iter().filter(|pid| **pid != own) {
-                let _ = reap_ended(*pid);
+            for one in alive.iter().filter(|one| one.pid != own) {
+                let _ = reap_ended(one.pid);
             }
             if alive.is_empty() || Instant::now() > deadline {
-                break;
+                return alive.iter().map(|one| one.pid).collect();
             }
             std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Its own number is free only now that nothing is ended by it any more.
+        if self.end().is_empty() {
+            let _ = self.child.wait();
         }
         for file in &self.said {
             let _ = fs::remove_file(file);
         }
     }
+}
+
+/// Ends what a crosscheck that was killed has left running: what bears the mark of one whose plumb is gone.
+pub(super) fn end_strays() {
+    for one in processes() {
+        let environment = fs::read(format!("/proc/{}/environ", one.pid)).unwrap_or_default();
+        let Some(owner) = owner(&environment) else {
+            continue;
+        };
+        if of_pid(owner).is_none() {
+            let _ = kill(one.pid, SIGKILL);
+        }
+    }
+}
+
+/// The plumb by whose crosscheck a process was started, in its environment: the number in the name of the
+/// directory that the mark begins with.
+fn owner(environment: &[u8]) -> Option<u32> {
+    let marked = format!("{MARK}=");
+    let mut all = environment.split(|byte| *byte == 0);
+    let mark = all.find_map(|one| one.strip_prefix(marked.as_bytes()))?;
+    let mark = std::str::from_utf8(mark).ok()?;
+    let name = mark.split('/').find(|part| part.starts_with(SCRATCH))?;
+    name.strip_prefix(SCRATCH)?.parse().ok()
 }
 
 /// One of the processes that there are.
@@ -172,25 +228,19 @@ struct Process {
 
 /// The process `root`, its descendants, and those of its session, dead ones that nobody reaped included,
 /// `root` itself only while it lives.
-fn family(root: u32, all: &[Process]) -> Vec<u32> {
+fn family(root: u32, all: &[Process]) -> Vec<Process> {
     let mut found: BTreeSet<u32> = BTreeSet::from([root]);
     loop {
-        let more: Vec<u32> = all
-            .iter()
-            .filter(|one| found.contains(&one.parent) || found.contains(&one.session))
-            .map(|one| one.pid)
-            .filter(|pid| !found.contains(pid))
-            .collect();
-        if more.is_empty() {
+        let before = found.len();
+        let of_it = |one: &&Process| found.contains(&one.parent) || found.contains(&one.session);
+        let more: Vec<u32> = all.iter().filter(of_it).map(|one| one.pid).collect();
+        found.extend(more);
+        if found.len() == before {
             break;
         }
-        found.extend(more);
     }
-    let lives = |pid: &u32| {
-        let mut own = all.iter().filter(|one| one.pid == *pid);
-        own.any(|one| *pid != root || !one.is_dead)
-    };
-    found.into_iter().filter(lives).collect()
+    let lives = |one: &&Process| found.contains(&one.pid) && (one.pid != root || !one.is_dead);
+    all.iter().filter(lives).copied().collect()
 }
 
 /// All processes; those that cannot be read have just ended.
@@ -201,8 +251,13 @@ fn processes() -> Vec<Process> {
     entries
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
-        .filter_map(|pid| of_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?))
+        .filter_map(of_pid)
         .collect()
+}
+
+/// One process; `None` where there is none of this number.
+fn of_pid(pid: u32) -> Option<Process> {
+    of_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
 /// Whether a process was started, by however many others between, by the call with this mark.
@@ -242,4 +297,66 @@ fn text(file: &Path) -> String {
 /// An answer that a program left in a file.
 pub(super) fn answer(file: &Path) -> String {
     text(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Process, family, of_stat, owner};
+
+    fn process(pid: u32, parent: u32, session: u32) -> Process {
+        Process {
+            pid,
+            parent,
+            session,
+            is_dead: false,
+        }
+    }
+
+    #[test]
+    fn a_family_is_what_came_of_one_whatever_its_session() {
+        let dead = Process {
+            is_dead: true,
+            ..process(10, 5, 10)
+        };
+        let all = [
+            process(5, 1, 5),
+            process(10, 5, 10),
+            process(11, 10, 10),
+            // In a session of its own; a grandchild of it.
+            process(12, 11, 12),
+            process(13, 12, 13),
+            // It has lost its parent, and kept the session.
+            process(14, 1, 10),
+            process(20, 5, 5),
+        ];
+        let pids =
+            |all: &[Process]| -> Vec<u32> { family(10, all).iter().map(|one| one.pid).collect() };
+        assert_eq!(pids(&all), [10, 11, 12, 13, 14]);
+        let mut after = all;
+        after[1] = dead;
+        assert_eq!(pids(&after), [11, 12, 13, 14]);
+        assert!(family(99, &all).is_empty());
+    }
+
+    #[test]
+    fn a_line_of_stat_is_read_whatever_the_name() {
+        let line = "42 (a) S 1 (b) R 7 42 9 0 -1 4194560 1 0";
+        assert_eq!(of_stat(line), Some(process(42, 7, 9)));
+        assert!(of_stat("42 (gone) Z 7 42 9 0").is_some_and(|one| one.is_dead));
+        assert_eq!(of_stat("42 (cut"), None);
+    }
+
+    #[test]
+    fn an_owner_stands_in_the_mark() {
+        let with = |mark: &str| format!("A=1\0PLUMB_CROSSCHECK={mark}\0B=2").into_bytes();
+        assert_eq!(
+            owner(&with("/tmp/plumb-crosscheck-scratch-77/fio/call")),
+            Some(77)
+        );
+        assert_eq!(owner(&with("/tmp/other-77/fio/call")), None);
+        assert_eq!(
+            owner(b"PLUMB_STORE=/tmp/plumb-crosscheck-scratch-77/store"),
+            None
+        );
+    }
 }

@@ -1,7 +1,7 @@
 //! Both sides in turns: A B, B A, A B … on the same CPUs, one at a time.
 
-use super::process::{Call, Running, answer};
-use super::{Conditions, Output, Pairing, Rival, Server, Theirs, ours, probe};
+use super::process::{Call, Endless, Running, answer, end_strays};
+use super::{Conditions, Output, Pairing, Rival, Server, ours, probe};
 use crate::experiment::Skip;
 use crate::session::child::Interrupted;
 use crate::session::is_interrupt;
@@ -10,7 +10,7 @@ use record::crosscheck as events;
 use record::event::{Ending, Event};
 use record::plain::line;
 use std::fs;
-use std::io::BufReader;
+use std::io::{BufReader, ErrorKind};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 const OURS_LIMIT: Duration = Duration::from_secs(90);
 /// A far end listens in this time.
 const LISTENING: Duration = Duration::from_secs(10);
+/// What was written is on the disk in this time.
+const SETTLING: Duration = Duration::from_secs(60);
 /// What lays out files may take so long.
 const PREPARING: Duration = Duration::from_secs(120);
 /// Letters of a reason that are kept.
@@ -55,6 +57,17 @@ pub(crate) trait Observer {
     fn progress(&mut self, pairing: &str, done: u64, all: u64);
 }
 
+/// How many pairings ended, and how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Made {
+    /// All of them.
+    pub pairings: usize,
+    /// Those that have all their turns.
+    pub measured: usize,
+    /// Those that failed.
+    pub failed: usize,
+}
+
 /// A rival that is here, with what is to be run beside it.
 struct Ready {
     rival: &'static Rival,
@@ -68,6 +81,8 @@ struct Ready {
 /// # Errors
 /// [`Interrupted`]; the directories cannot be made.
 fn ready(setting: &Setting, observer: &mut dyn Observer, stop: &AtomicBool) -> Result<Vec<Ready>> {
+    metal::process::adopt_orphans().context("descendants cannot be kept in sight")?;
+    end_strays();
     let mut found = Vec::new();
     for (rival, is_wanted) in &setting.rivals {
         let conditions = own(&setting.conditions, rival.name)?;
@@ -159,8 +174,11 @@ pub(crate) fn commands(
 ///
 /// # Errors
 /// [`Interrupted`]; an event cannot be stored. What fails in a pairing is its end, not an error.
-pub(crate) fn run(setting: &Setting, observer: &mut dyn Observer, stop: &AtomicBool) -> Result<()> {
-    metal::process::adopt_orphans().context("descendants cannot be kept in sight")?;
+pub(crate) fn run(
+    setting: &Setting,
+    observer: &mut dyn Observer,
+    stop: &AtomicBool,
+) -> Result<Made> {
     let all = ready(setting, observer, stop)?;
     let turns = |pairing: &Pairing| match (&pairing.skip, pairing.is_once) {
         (Some(_), _) => 0,
@@ -175,7 +193,7 @@ pub(crate) fn run(setting: &Setting, observer: &mut dyn Observer, stop: &AtomicB
             .sum::<u64>()
     };
     let total = all.iter().map(whole).sum();
-    let mut done = 0;
+    let (mut done, mut made) = (0, Made::default());
     for ready in &all {
         for pairing in &ready.pairings {
             observer.event(&Event::Pairing(told(ready, pairing)))?;
@@ -193,6 +211,9 @@ pub(crate) fn run(setting: &Setting, observer: &mut dyn Observer, stop: &AtomicB
                 Err(error) if is_interrupt(&error) || error.is::<Unstored>() => return Err(error),
                 Err(error) => (Ending::Failed, Some(Skip::because(reason(&error)))),
             };
+            made.pairings += 1;
+            made.measured += usize::from(ending == Ending::Measured);
+            made.failed += usize::from(ending == Ending::Failed);
             let why = why.unwrap_or_else(|| Skip::because(""));
             observer.event(&end(ready, pairing, ending, why))?;
         }
@@ -206,7 +227,7 @@ pub(crate) fn run(setting: &Setting, observer: &mut dyn Observer, stop: &AtomicB
             let _ = fs::remove_dir_all(dir);
         }
     }
-    Ok(())
+    Ok(made)
 }
 
 /// An event could not be stored.
@@ -317,28 +338,41 @@ impl Bout<'_> {
         for n in 1..=turns {
             self.observer
                 .progress(&label, done + u64::from(n - 1), total);
-            let ours_first = n % 2 == 1;
-            let (mine, others) = if ours_first {
-                let mine = self.ours()?;
-                (mine, self.theirs(&program, theirs)?)
-            } else {
-                let others = self.theirs(&program, theirs)?;
-                (self.ours()?, others)
+            let pair = match self.turn(n, &program) {
+                // Chance may spoil one; what does not end would not end again.
+                Err(error)
+                    if !is_interrupt(&error) && error.downcast_ref::<Endless>().is_none() =>
+                {
+                    self.turn(n, &program)?
+                }
+                done => done?,
             };
-            let pair = Event::Pair(events::Pair {
-                rival: self.ready.rival.name.to_owned(),
-                pairing: self.pairing.name.clone(),
-                n,
-                ours_first,
-                ours: mine,
-                theirs: others,
-            });
             self.observer
-                .event(&pair)
+                .event(&Event::Pair(pair))
                 .map_err(|error| anyhow!(Unstored(format!("{error:#}"))))?;
         }
         drop(server);
         Ok(None)
+    }
+
+    /// One turn: who goes first changes from turn to turn.
+    fn turn(&self, n: u32, program: &Path) -> Result<events::Pair> {
+        let ours_first = n % 2 == 1;
+        let (ours, theirs) = if ours_first {
+            let ours = self.ours()?;
+            (ours, self.theirs(program)?)
+        } else {
+            let theirs = self.theirs(program)?;
+            (self.ours()?, theirs)
+        };
+        Ok(events::Pair {
+            rival: self.ready.rival.name.to_owned(),
+            pairing: self.pairing.name.clone(),
+            n,
+            ours_first,
+            ours,
+            theirs,
+        })
     }
 
     fn dir(&self) -> &Path {
@@ -378,12 +412,15 @@ impl Bout<'_> {
             cpus: &server.cpus,
             ..self.call(&program, args)
         };
-        let mut running = call.start("server")?;
+        if let Some(port) = server.ports.iter().find(|port| is_listening(**port)) {
+            bail!("port {port}, which its server takes, is another's already");
+        }
+        let running = call.start("server")?;
         let deadline = Instant::now() + LISTENING;
         while !server.ports.iter().all(|port| is_listening(*port)) {
-            if let Some(status) = running.ended() {
+            if running.has_ended() {
                 let said = last(&server.command[0], &running.output());
-                bail!("its server: {status}: {said}");
+                bail!("its server ended: {said}");
             }
             if self.stop.load(Ordering::Relaxed) {
                 bail!(Interrupted);
@@ -396,8 +433,9 @@ impl Bout<'_> {
         Ok(running)
     }
 
-    fn theirs(&self, program: &Path, theirs: &Theirs) -> Result<Vec<f64>> {
-        self.settle();
+    fn theirs(&self, program: &Path) -> Result<Vec<f64>> {
+        let theirs = &self.pairing.theirs;
+        self.settle()?;
         let left = theirs.answer.map(|name| self.dir().join(name));
         if let Some(file) = &left {
             let _ = fs::remove_file(file);
@@ -420,7 +458,8 @@ impl Bout<'_> {
         let rows = self.pairing.rows.iter();
         rows.map(|row| {
             let value = (self.ready.rival.parse)(&said, &row.what).map_err(|why| anyhow!(why))?;
-            match value.is_finite() && value > 0.0 {
+            // Nothing lost is an answer, of which no ratio comes.
+            match value.is_finite() && value >= 0.0 {
                 true => Ok(value),
                 false => Err(anyhow!("{} is {value}", row.what)),
             }
@@ -460,10 +499,25 @@ impl Bout<'_> {
     }
 
     /// What was written before is on the disk: as plumb does before each round.
-    fn settle(&self) {
-        let dir = self.pairing.ours.dir.as_ref();
-        if let Some(Ok(dir)) = dir.map(fs::File::open) {
-            let _ = metal::storage::sync_file_system(&dir);
+    ///
+    /// # Errors
+    /// The file system hangs: a child touches it, which is left behind then.
+    fn settle(&self) -> Result<()> {
+        let Some(dir) = self.pairing.ours.dir.clone() else {
+            return Ok(());
+        };
+        let synced = metal::process::within(SETTLING, move |_| {
+            metal::storage::sync_file_system(&fs::File::open(&dir)?)?;
+            Ok(Vec::new())
+        });
+        match synced {
+            Err(error) if error.kind() == ErrorKind::TimedOut => {
+                bail!(
+                    "the directory for files does not answer for {} s",
+                    SETTLING.as_secs()
+                )
+            }
+            _ => Ok(()),
         }
     }
 }

@@ -45,7 +45,8 @@ fn events(here: &Here, kind: &str) -> Vec<Value> {
 
 /// The reason of the one pairing that failed.
 fn reason(here: &Here, answer: &Answer) -> String {
-    assert_eq!(answer.code, Some(0), "{answer:?}");
+    // Nothing else was compared.
+    assert_eq!(answer.code, Some(3), "{answer:?}");
     let ends = events(here, "pairing_end");
     assert_eq!(ends.len(), 1, "{ends:?}");
     assert_eq!(ends[0]["outcome"], "failed", "{ends:?}");
@@ -127,6 +128,57 @@ fn one_that_hangs_is_ended_with_all_that_it_started() {
 }
 
 #[test]
+fn one_that_is_ended_may_undo_what_it_changed() {
+    let here = with_perf("trap 'echo undone > ../../undone; exit 1' INT; sleep 1000 & wait");
+    let answer = crosscheck(&here, &[PAIRING, "--limit", "300ms"]);
+    assert!(reason(&here, &answer).contains("did not end"));
+    let undone = fs::read_to_string(here.path("undone"));
+    assert_eq!(undone.unwrap().trim(), "undone");
+}
+
+#[test]
+fn a_turn_that_chance_spoils_is_made_again() {
+    let here = with_perf(&format!(
+        "if [ -e ../../tried ]; then {GOOD}; else touch ../../tried; exit 1; fi"
+    ));
+    let answer = crosscheck(&here, &[PAIRING]);
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    assert_eq!(events(&here, "pair").len(), 1);
+}
+
+#[test]
+fn what_a_killed_crosscheck_left_goes_with_the_next() {
+    let here = with_perf("(setsid sleep 1000 &) ; sleep 1001");
+    let mut child = command(&here, &[PAIRING]).spawn().unwrap();
+    started(&here, "1000");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    started(&here, "1000");
+    let script = format!(
+        "#!/bin/sh\nif [ \"$1\" = --version ]; then echo 'perf version 6.1.0'; exit; fi\n{GOOD}\n"
+    );
+    fs::write(here.path("bin").join("perf"), script).unwrap();
+    let answer = crosscheck(&here, &[PAIRING]);
+    assert_eq!(answer.code, Some(0), "{answer:?}");
+    nothing_is_left(&here);
+}
+
+/// Waits for a process of a crosscheck whose arguments have a word.
+fn started(here: &Here, word: &str) {
+    let place = format!("PLUMB_CROSSCHECK={}", here.path("").display());
+    wait_for("the tool to be started", || {
+        let mut all = fs::read_dir("/proc").unwrap().flatten();
+        let is_meant = |entry: &fs::DirEntry| {
+            let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+            let line = fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&environment).contains(&place)
+                && line.split('\0').any(|one| one == word)
+        };
+        all.any(|entry| is_meant(&entry)).then_some(())
+    });
+}
+
+#[test]
 fn one_that_ends_and_leaves_others_behind_is_cleaned_up_after() {
     let here = with_perf(&format!("(setsid sleep 1000 &) ; sleep 1001 & {GOOD}"));
     let answer = crosscheck(&here, &[PAIRING]);
@@ -166,16 +218,7 @@ fn what_is_unknown_is_said_in_a_line() {
 fn a_signal_ends_both_sides() {
     let here = with_perf("(setsid sleep 1000 &) ; sleep 1001");
     let child = command(&here, &[PAIRING]).spawn().unwrap();
-    wait_for("the tool to be started", || {
-        let all = fs::read_dir("/proc").unwrap().flatten();
-        let place = format!("PLUMB_CROSSCHECK={}", here.path("").display());
-        let started = all.filter(|entry| {
-            let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
-            let line = fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
-            String::from_utf8_lossy(&environment).contains(&place) && line.contains("1001")
-        });
-        (started.count() > 0).then_some(())
-    });
+    started(&here, "1001");
     metal::process::kill(child.id(), 2).unwrap();
     let answer = answer(child.wait_with_output().unwrap());
     assert_eq!(answer.code, Some(4), "{answer:?}");
@@ -210,6 +253,7 @@ fn names_that_are_none_are_refused() {
     let here = with_perf(GOOD);
     for args in [
         &["nope"][..],
+        &["perf:nosuch"],
         &["perf", "--pairs", "0"],
         &["perf", "--into", "last"],
         &["perf", "--dir", "/nowhere"],

@@ -138,6 +138,22 @@ pub fn adopt_orphans() -> io::Result<()> {
     check(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) })
 }
 
+/// Whether the child `pid` has ended. It is not reaped, so that its number stays its own.
+///
+/// # Errors
+/// It is no child of this process. Numbers below 2 are refused.
+pub fn has_ended(pid: u32) -> io::Result<bool> {
+    let id = one_process(pid)?.unsigned_abs();
+    // SAFETY: all zeros is a value of this plain structure.
+    let mut told: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let asked = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: `told` is ours.
+    check(unsafe { libc::waitid(libc::P_PID, id, &mut told, asked) })?;
+    // Without one that has ended the structure stays as it was.
+    // SAFETY: waitid fills this field of the union.
+    Ok(unsafe { told.si_pid() } != 0)
+}
+
 /// Reaps the child `pid` if it has ended; whether it has.
 ///
 /// # Errors

@@ -6,9 +6,25 @@ use crate::plan::Absence;
 use crate::unit::Unit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The preset of a record that holds a crosscheck and no run of its own.
 pub const CROSSCHECK: &str = "crosscheck";
+
+/// When and how a crosscheck was made: one that is added to a run has another day and environment than that.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Began {
+    /// Start, RFC 3339 in UTC.
+    pub started: String,
+    /// Version of plumb.
+    pub plumb: String,
+    /// `quick`, `standard` or `thorough`.
+    pub preset: String,
+    /// Turns of each pairing.
+    pub pairs: u32,
+    /// The environment: kernel, mitigations, governor, load … by name.
+    pub environment: BTreeMap<String, String>,
+}
 
 /// Another tool, and whether it is here.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

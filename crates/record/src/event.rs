@@ -30,6 +30,8 @@ pub enum Event {
     Derived(Derived),
     /// How a case ended: always written, also for skipped and failed ones.
     Outcome(Outcome),
+    /// A crosscheck begins.
+    Crosscheck(crosscheck::Began),
     /// Another tool of a crosscheck, and whether it is here.
     Rival(crosscheck::Rival),
     /// What of plumb's is compared with what of its.

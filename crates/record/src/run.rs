@@ -1,6 +1,6 @@
 //! All that one `plumb run` recorded.
 
-use crate::crosscheck::{Pair, Pairing, PairingEnd, Rival};
+use crate::crosscheck::{Began, Pair, Pairing, PairingEnd, Rival};
 use crate::event::{
     Derived, Event, Footer, Header, Histogram, Outcome, Plan, PlannedExperiment, PredictionEvent,
     PredictionKind, Round, RoundStatus, Samples, Segment, Trace,
@@ -42,9 +42,11 @@ pub struct Run {
     places: Places,
 }
 
-/// The crosschecks of a record, of each rival the last.
+/// The crosschecks of a record, of each pairing the last.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Crosscheck {
+    /// When and how each crosscheck was made.
+    pub begun: Vec<Began>,
     /// Rivals, also absent ones.
     pub rivals: Vec<Rival>,
     /// What was compared with them.
@@ -56,13 +58,26 @@ pub struct Crosscheck {
 }
 
 impl Crosscheck {
-    /// A rival begins; what an earlier crosscheck found beside it is replaced.
+    /// A rival was looked for. One that is absent now takes nothing from what was compared when it was here.
     fn rival(&mut self, rival: Rival) {
+        let has_pairings = self.pairings.iter().any(|known| known.rival == rival.name);
+        if rival.absent.is_some() && has_pairings {
+            return;
+        }
         self.rivals.retain(|known| known.name != rival.name);
-        self.pairings.retain(|known| known.rival != rival.name);
-        self.pairs.retain(|known| known.rival != rival.name);
-        self.ends.retain(|known| known.rival != rival.name);
         self.rivals.push(rival);
+    }
+
+    /// A pairing begins; what an earlier crosscheck found of it is replaced.
+    fn pairing(&mut self, pairing: Pairing) {
+        let is_other = |rival: &str, name: &str| rival != pairing.rival || name != pairing.name;
+        self.pairings
+            .retain(|known| is_other(&known.rival, &known.name));
+        self.pairs
+            .retain(|known| is_other(&known.rival, &known.pairing));
+        self.ends
+            .retain(|known| is_other(&known.rival, &known.pairing));
+        self.pairings.push(pairing);
     }
 }
 
@@ -143,8 +158,9 @@ impl Run {
             Event::Round(round) => self.settle(round),
             Event::Derived(derived) => self.derive(derived),
             Event::Outcome(outcome) => self.end(outcome),
+            Event::Crosscheck(began) => self.crosscheck.begun.push(began),
             Event::Rival(rival) => self.crosscheck.rival(rival),
-            Event::Pairing(pairing) => self.crosscheck.pairings.push(pairing),
+            Event::Pairing(pairing) => self.crosscheck.pairing(pairing),
             Event::Pair(pair) => self.crosscheck.pairs.push(pair),
             Event::PairingEnd(end) => self.crosscheck.ends.push(end),
             Event::Segment(segment) => {

@@ -296,7 +296,6 @@ fn asked(conditions: &Conditions, sleep: Sleep, count: u64) -> Theirs {
     Theirs {
         program,
         args,
-        environment: vec![("LC_ALL", "C".to_owned())],
         cpus,
         answer: Some(ANSWER),
         limit: Duration::from_secs(30),

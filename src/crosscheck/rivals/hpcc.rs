@@ -121,11 +121,20 @@ fn hpl(conditions: &Conditions, cpus: &[usize]) -> Pairing {
             goal: Goal::AtLeastNearly,
             difference,
         }],
-        skip: cases(conditions, &ours).err(),
+        skip: cases(conditions, &ours)
+            .err()
+            .or_else(|| too_little(conditions, n)),
         ours,
         theirs: theirs(conditions, cpus, input(n, &BLOCKS, &grids)),
         is_once: false,
     }
+}
+
+/// Whether hpcc has memory for a matrix of this order.
+fn too_little(conditions: &Conditions, n: u64) -> Option<Skip> {
+    let bytes = (8 * n * n).saturating_mul(TIMES_MATRIX);
+    (bytes > conditions.memory_bytes)
+        .then(|| Skip::because("too little memory").needs("more free memory"))
 }
 
 /// `stream`, or `stream-all` on several CPUs.
@@ -148,11 +157,7 @@ fn stream(conditions: &Conditions, cpus: &[usize]) -> Pairing {
     };
     let bytes = 8 * n * n;
     moves.limit = bytes / ranks;
-    if bytes.saturating_mul(TIMES_MATRIX) > conditions.memory_bytes {
-        skip = skip.or(Some(
-            Skip::because("too little memory").needs("more free memory"),
-        ));
-    }
+    skip = skip.or_else(|| too_little(conditions, n));
     let difference = match ranks {
         1 => STREAM_DIFFERENCE,
         _ => STREAM_ALL_DIFFERENCE,
@@ -242,7 +247,6 @@ fn environment(conditions: &Conditions) -> Vec<(&'static str, String)> {
         ("OPENBLAS_NUM_THREADS", "1"),
         // It names its kernels then: by that it is known to be there.
         ("OPENBLAS_VERBOSE", "2"),
-        ("LC_ALL", "C"),
     ]
     .map(|(name, value)| (name, value.to_owned()))
     .into();

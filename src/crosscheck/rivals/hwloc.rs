@@ -237,7 +237,6 @@ fn pairing(
         theirs: Theirs {
             program: "lstopo-no-graphics",
             args: ["--of", "xml"].map(str::to_owned).into(),
-            environment: vec![("LC_ALL", "C".to_owned())],
             limit: Duration::from_secs(30),
             ..Theirs::default()
         },

@@ -125,7 +125,8 @@ fn stream(conditions: &Conditions, ends: &Ends, sending: &Sending) -> Pairing {
 }
 
 fn datagrams(conditions: &Conditions, ends: &Ends) -> Pairing {
-    let set = set("udp", DATAGRAM_BYTES, 1, ends);
+    let mut set = set("udp", DATAGRAM_BYTES, 1, ends);
+    set.push(("time", format!("{}s", seconds(conditions))));
     let args = format!("-u -b 0 -t {} -l {DATAGRAM_BYTES}", seconds(conditions));
     Pairing {
         name: format!("udp-1k{}", suffix(ends)),
@@ -164,7 +165,7 @@ fn theirs(conditions: &Conditions, ends: &Ends, args: &str) -> Theirs {
         args: words(&format!("-c {ADDRESS} -p {port} {args} -i 0 -J")),
         cpus: vec![ends.near],
         server: Some(Server {
-            command: words(&format!("iperf3 -s -p {port}")),
+            command: words(&format!("iperf3 -s -B {ADDRESS} -p {port}")),
             cpus: vec![ends.far],
             ports: vec![port],
         }),

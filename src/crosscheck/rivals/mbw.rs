@@ -44,7 +44,7 @@ struct Way {
     difference: &'static str,
 }
 
-const WAYS: [Way; 4] = [
+const WAYS: [Way; 3] = [
     Way {
         name: "memcpy",
         number: 0,
@@ -73,15 +73,6 @@ const WAYS: [Way; 4] = [
         goal: Goal::Explained,
         difference: "mbw copies by the C library's memcpy, which for arrays of this size may store past the \
                      caches, where plumb's regular stores read each line before they write it",
-    },
-    Way {
-        name: "blocks",
-        number: 2,
-        method: "MCBLOCK",
-        stores: "regular",
-        goal: Goal::Explained,
-        difference: "mbw calls memcpy for 256 KiB at a time, too little for stores past the caches; plumb \
-                     copies without calls, by regular stores",
     },
 ];
 

@@ -170,10 +170,10 @@ fn peak(conditions: &Conditions) -> Pairing {
             .with("threads", "all")
     };
     let peak = |name, op, stores, what| Row {
-        statistic: Statistic::Best,
+        statistic: Statistic::MeanOfRounds,
         goal: Goal::AtLeast,
         difference: "MLC has, unless told otherwise, buffers of a fixed size for each thread, and prints one window of each mix; \
-                     plumb's arrays are four times the last caches where the limit allows, and the best of its \
+                     plumb's arrays are four times the last caches where the limit allows, and the mean of its \
                      rounds stands here. Bytes are those that the program names on both sides.",
         ..row(name, case(op, stores), "bandwidth", Unit::BPerS, what)
     };

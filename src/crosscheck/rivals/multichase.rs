@@ -118,6 +118,8 @@ fn arena(bytes: u64, group: u64, huge: bool) -> Vec<String> {
         group.to_string(),
         "-F".to_owned(),
         "0".to_owned(),
+        // The mean of its samples, not the best.
+        "-a".to_owned(),
     ];
     if huge {
         args.push("-H".to_owned());

@@ -63,7 +63,6 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
         theirs: Theirs {
             program: "rtla",
             args: args.split_whitespace().map(str::to_owned).collect(),
-            environment: vec![("LC_ALL", "C".to_owned())],
             // Its own thread waits meanwhile; the kernel's is on the CPU that it is told.
             cpus: vec![other],
             limit: Duration::from_secs(30),

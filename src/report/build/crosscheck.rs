@@ -23,6 +23,10 @@ pub(crate) fn section(run: &Run) -> Option<Section> {
         return None;
     }
     let mut blocks = vec![(Audience::Everyone, Block::Paragraph(method(&all)))];
+    let begun = begun(run);
+    if !begun.is_empty() {
+        blocks.push((Audience::Everyone, Block::Paragraph(begun)));
+    }
     blocks.extend(plot(&all).map(|plot| (Audience::Page, Block::Plot(plot))));
     for beside in all.iter().filter(|beside| !beside.bouts.is_empty()) {
         blocks.extend(of_rival(beside));
@@ -33,6 +37,33 @@ pub(crate) fn section(run: &Run) -> Option<Section> {
         heading: "Beside other tools".to_owned(),
         blocks,
     })
+}
+
+/// When it was made, and what was otherwise then than when the run began.
+fn begun(run: &Run) -> String {
+    let begun = run.crosscheck.begun.iter().map(|began| {
+        let other: Vec<&str> = began
+            .environment
+            .iter()
+            .filter(|(name, value)| run.header.environment.get(*name) != Some(value))
+            .map(|(name, _)| name.as_str())
+            .collect();
+        let other = match other.as_slice() {
+            [] => String::new(),
+            names => format!(
+                "; otherwise than when the record began: {}",
+                names.join(", ")
+            ),
+        };
+        format!(
+            "Begun {} by plumb {}, {}, {} a comparison{other}.",
+            began.started,
+            began.plumb,
+            began.preset,
+            counted(began.pairs as usize, "turn"),
+        )
+    });
+    begun.collect::<Vec<_>>().join(" ")
 }
 
 /// How the goals came out, in a few words; none without a crosscheck.

@@ -29,8 +29,9 @@ pub(super) static ENTRIES: &[Entry] = &[
         rows: &[Figure {
             metric: "round_trip",
             what: "Pipe latency",
-            difference: "lmbench plays one second without pause and takes the mean, plumb short bursts of which \
-                         it takes the median; plumb's receiver also checks and counts each message",
+            statistic: Statistic::MeanOfRounds,
+            difference: "lmbench plays one second without pause and takes the mean, plumb the mean of short bursts \
+                         of six rounds; plumb's receiver also checks and counts each message",
             ..TIME
         }],
         ..PLAIN
@@ -336,8 +337,9 @@ const SWITCH: Figure = Figure {
 const ECHO: Figure = Figure {
     metric: "round_trip",
     goal: Goal::AtMost,
-    difference: "both ends on one CPU and blocking; lmbench plays one or two seconds without pause and takes the \
-                 mean, plumb shorter bursts of which it takes the median",
+    statistic: Statistic::MeanOfAll,
+    difference: "both ends on one CPU and blocking, and the mean on both sides; lmbench plays one or two seconds \
+                 without pause, plumb shorter bursts in six processes",
     ..TIME
 };
 

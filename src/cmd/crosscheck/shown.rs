@@ -1,0 +1,160 @@
+//! What `plumb crosscheck` shows while it works.
+
+use crate::analysis::crosscheck::{Bout, Compared, rivals};
+use crate::cmd::output;
+use crate::cmd::run::{progress_bar, told};
+use crate::crosscheck::turns::Observer;
+use crate::report::shell;
+use crate::store::RecordFile;
+use anyhow::Result;
+use indicatif::ProgressBar;
+use record::crosscheck::{Pairing, PairingEnd};
+use record::event::Event;
+use record::quantity::{digits, render};
+use record::run::Run;
+use std::time::{Duration, Instant};
+
+/// Stores events and shows progress.
+pub(super) struct Sink {
+    file: RecordFile,
+    /// The run with all events so far.
+    pub run: Run,
+    bar: ProgressBar,
+    begun: Instant,
+}
+
+impl Sink {
+    /// Of a record with what it holds.
+    pub fn new(file: RecordFile, run: Run) -> Self {
+        Sink {
+            file,
+            run,
+            bar: progress_bar(),
+            begun: Instant::now(),
+        }
+    }
+
+    /// The bar goes.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Observer for Sink {
+    fn event(&mut self, event: &Event) -> Result<()> {
+        self.file.append(event)?;
+        self.run.push(event.clone());
+        if let Event::PairingEnd(end) = event {
+            let lines = lines(&self.run, end);
+            self.bar
+                .suspend(|| lines.iter().for_each(|line| output::diagnose(line)));
+        }
+        Ok(())
+    }
+
+    fn progress(&mut self, pairing: &str, done: u64, all: u64) {
+        self.bar.set_length(all);
+        self.bar.set_position(done);
+        let spent = self.begun.elapsed().as_secs_f64();
+        let left = match done {
+            0 => String::new(),
+            _ => {
+                let seconds = spent / done as f64 * (all - done) as f64;
+                format!(", about {} left", told(Duration::from_secs_f64(seconds)))
+            }
+        };
+        self.bar
+            .set_message(format!("{pairing}, turn {} of {all}{left}", done + 1));
+        // Drawn here and never by a timer: no thread wakes while a side runs.
+        self.bar.tick();
+    }
+}
+
+/// What came of a pairing, as soon as it has ended: a line for each row that has a ratio, and one for what it
+/// lacks.
+fn lines(run: &Run, end: &PairingEnd) -> Vec<String> {
+    let all = rivals(run);
+    let mut bouts = all.iter().flat_map(|beside| &beside.bouts);
+    let is_own =
+        |bout: &&Bout<'_>| bout.pairing.rival == end.rival && bout.pairing.name == end.pairing;
+    let Some(bout) = bouts.find(is_own) else {
+        return Vec::new();
+    };
+    let label = format!("plumb: {}:{}", end.rival, end.pairing);
+    let mut lines: Vec<String> = bout
+        .rows
+        .iter()
+        .filter_map(|row| line(&label, row))
+        .collect();
+    lines.extend(bout.lack().map(|lack| format!("{label}: {lack}")));
+    lines
+}
+
+fn line(label: &str, found: &Compared<'_>) -> Option<String> {
+    let row = found.row;
+    let name = match row.name.is_empty() {
+        true => String::new(),
+        false => format!(", {}", row.name),
+    };
+    let interval = found
+        .interval
+        .map(|(low, high)| format!(" [{}, {}]", digits(low), digits(high)));
+    Some(format!(
+        "{label}{name}: {} and {}, ratio {}{}, {}",
+        render(found.ours?, row.unit),
+        render(found.theirs?, row.unit),
+        digits(found.ratio?),
+        interval.unwrap_or_default(),
+        found.verdict.text()
+    ))
+}
+
+/// What is here, and what would be run, told as it is found.
+#[derive(Default)]
+pub(super) struct Listing {
+    /// The list.
+    pub text: String,
+}
+
+impl Observer for Listing {
+    fn event(&mut self, event: &Event) -> Result<()> {
+        match event {
+            Event::Rival(rival) => {
+                let state = match (&rival.absent, &rival.version) {
+                    (None, Some(version)) => format!("version {version}"),
+                    (None, None) => "here".to_owned(),
+                    (Some(absent), _) => {
+                        let needed = absent.needed.as_ref().map(|needed| format!("; {needed}"));
+                        format!("not run: {}{}", absent.reason, needed.unwrap_or_default())
+                    }
+                };
+                self.text
+                    .push_str(&format!("{:<22} {} ({state})\n", rival.name, rival.about));
+            }
+            Event::Pairing(pairing) => {
+                let Pairing {
+                    rival,
+                    name,
+                    ours,
+                    theirs,
+                    ..
+                } = pairing;
+                self.text.push_str(&format!(
+                    "\n{rival}:{name}\n  {}\n  {}\n",
+                    shell(theirs),
+                    shell(ours)
+                ));
+            }
+            Event::PairingEnd(end) => {
+                let details = [&end.reason, &end.needed].into_iter().flatten();
+                let details: Vec<&str> = details.map(String::as_str).collect();
+                self.text
+                    .push_str(&format!("  skipped: {}\n", details.join("; ")));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn progress(&mut self, _pairing: &str, _done: u64, _all: u64) {}
+}
