@@ -1,6 +1,7 @@
 //! The section of a crosscheck: a table for each rival, and a plot of all ratios.
 
 use super::plots::axis;
+use crate::analysis::compare::conditions::settings;
 use crate::analysis::crosscheck::{
     Beside, Bout, Compared, JUDGED_FROM, Tally, Verdict, rivals, tally,
 };
@@ -41,12 +42,12 @@ pub(crate) fn section(run: &Run) -> Option<Section> {
 
 /// When it was made, and what was otherwise then than when the run began.
 fn begun(run: &Run) -> String {
+    let then = settings(&run.header.environment);
     let begun = run.crosscheck.begun.iter().map(|began| {
-        let other: Vec<&str> = began
-            .environment
-            .iter()
-            .filter(|(name, value)| run.header.environment.get(*name) != Some(value))
-            .map(|(name, _)| name.as_str())
+        let other: Vec<&str> = settings(&began.environment)
+            .into_iter()
+            .filter(|(name, value)| then.get(name) != Some(value))
+            .map(|(name, _)| name)
             .collect();
         let other = match other.as_slice() {
             [] => String::new(),

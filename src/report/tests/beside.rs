@@ -4,6 +4,7 @@ use super::super::{build::build, csv, html, json, markdown, openmetrics, termina
 use super::{PLAIN, check};
 use crate::analysis::crosscheck::{rows, sample};
 use crate::report::document::{Audience, Block, Document};
+use record::crosscheck::Began;
 use record::event::Event;
 use record::plain::steers;
 use record::run::Run;
@@ -55,6 +56,39 @@ fn a_run_that_had_one_added_has_it_after_its_experiments() {
             .any(|section| section.id == "crosscheck")
     );
     assert!(!without.summary.contains("tools"));
+}
+
+/// An added one has a day and an environment of its own: what is set otherwise is named, what moves by itself
+/// is not.
+#[test]
+fn when_it_was_made_is_told_with_what_was_otherwise_then() {
+    let mut run = sample::added();
+    let mut environment = run.header.environment.clone();
+    environment.insert("load_1m".to_owned(), "99".to_owned());
+    let mut began = Began {
+        started: "2026-11-23T08:00:00Z".to_owned(),
+        plumb: "0.1.0".to_owned(),
+        preset: "standard".to_owned(),
+        pairs: 9,
+        environment,
+    };
+    run.push(Event::Crosscheck(began.clone()));
+    let text = terminal::render(&build(&run), PLAIN);
+    let told = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let alike = "Begun 2026-11-23T08:00:00Z by plumb 0.1.0, standard, 9 turns a comparison.";
+    assert!(told.contains(alike), "{told}");
+    began
+        .environment
+        .insert("<b>kernel".to_owned(), "7.0".to_owned());
+    run.push(Event::Crosscheck(began));
+    let document = build(&run);
+    let text = terminal::render(&document, PLAIN);
+    let told = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        told.contains("otherwise than when the record began: <b>kernel."),
+        "{told}"
+    );
+    assert!(!html::render(&document).contains("<b>kernel"));
 }
 
 #[test]
