@@ -447,5 +447,8 @@ impl Work {
 fn list(setting: &Setting, stop: &AtomicBool) -> Result<(), Failure> {
     let mut listing = Listing::default();
     turns::commands(setting, &mut listing, stop)?;
+    for (rival, _) in &setting.rivals {
+        listing.absent(rival);
+    }
     Ok(output::print(&listing.text)?)
 }

@@ -21,7 +21,7 @@ use record::unit::Unit;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub(crate) use rivals::RIVALS;
+pub(crate) use rivals::{RIVALS, not_compared};
 
 /// Another tool.
 pub(crate) struct Rival {

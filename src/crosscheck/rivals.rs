@@ -37,3 +37,11 @@ rivals![
     rtla,
     lmbench,
 ];
+
+/// What of a rival nothing of plumb's stands beside: a program or what it can be asked, and why.
+pub(crate) fn not_compared(rival: &Rival) -> &'static [(&'static str, &'static str)] {
+    match rival.name {
+        "lmbench" => lmbench::NOT_COMPARED,
+        _ => &[],
+    }
+}

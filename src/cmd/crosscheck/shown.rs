@@ -4,6 +4,7 @@ use crate::analysis::crosscheck::{Bout, Compared, rivals};
 use crate::cmd::output;
 use crate::cmd::run::{progress_bar, told};
 use crate::crosscheck::turns::Observer;
+use crate::crosscheck::{Rival, not_compared};
 use crate::report::shell;
 use crate::store::RecordFile;
 use anyhow::Result;
@@ -114,6 +115,21 @@ fn line(label: &str, found: &Compared<'_>) -> Option<String> {
 pub(super) struct Listing {
     /// The list.
     pub text: String,
+}
+
+impl Listing {
+    /// What of a rival is not compared, and why.
+    pub fn absent(&mut self, rival: &Rival) {
+        let all = not_compared(rival);
+        if all.is_empty() {
+            return;
+        }
+        self.text
+            .push_str(&format!("\nnot compared of {}:\n", rival.name));
+        for (what, reason) in all {
+            self.text.push_str(&format!("  {what}: {reason}\n"));
+        }
+    }
 }
 
 impl Observer for Listing {

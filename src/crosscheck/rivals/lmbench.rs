@@ -1,6 +1,6 @@
 //! lmbench 3: the programs of the distribution, each found by its name in PATH. What stands beside which of
 //! plumb's is a table ([`table::entries`]); what is not compared stands, with its reason, in another
-//! ([`absent::NOT_COMPARED`]).
+//! ([`NOT_COMPARED`]).
 //!
 //! All of its programs that use `benchmp` are run by its own rules with times said: an interval is 0.1 s
 //! (ENOUGH), long enough that it takes neither its clock nor its loop off by itself or as asked
@@ -15,6 +15,7 @@ mod tests;
 use crate::crosscheck::bandwidth::{Moves, huge_pages, lengths};
 use crate::crosscheck::{Conditions, Ours, Pairing, Rival, Row, Server, Theirs};
 use crate::experiment::{Preset, Skip};
+pub(super) use absent::NOT_COMPARED;
 use record::key::CaseId;
 use std::path::Path;
 use std::time::Duration;
@@ -47,6 +48,12 @@ const FILE: &str = "lmbench.data";
 const FILE_MIB: u64 = 8;
 /// lmbench takes its size in units of this, in bytes.
 const UNIT_BYTES: u64 = 512;
+/// lat_proc executes `/tmp/hello` and does not see where that fails: a link to lmbench's own, for as long as it
+/// runs. One that an ended turn left behind serves again; another's file of this name is never touched.
+const HELLO: &str = "hello=$(dirname \"$(command -v lat_proc)\")/hello; test -x \"$hello\" || \
+    { echo 'no hello beside lat_proc' >&2; exit 1; }; \
+    test \"$(readlink /tmp/hello)\" = \"$hello\" || ln -s \"$hello\" /tmp/hello || exit 1; \
+    trap 'rm /tmp/hello' EXIT; ";
 
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
     entries()
@@ -140,7 +147,7 @@ fn theirs(
         .into();
     environment.push(("ENOUGH", format!("{:.0}", entry.enough_s * 1e6)));
     let value = match entry.needs {
-        Needs::Nothing => String::new(),
+        Needs::Nothing | Needs::Hello => String::new(),
         Needs::File => {
             let dir = dir.ok_or_else(|| Skip::because("no directory for files").needs("--dir"))?;
             let file = shown(&dir.join(FILE));
@@ -176,13 +183,12 @@ fn theirs(
         table::VALUE => value.clone(),
         word => word.to_owned(),
     }));
-    let (program, args) = match entry.has_status {
-        true => (entry.program, args),
+    let line = format!("{} {}", entry.program, args.join(" "));
+    let (program, args) = match (entry.needs, entry.has_status) {
+        (Needs::Hello, _) => shell(format!("{HELLO}{line}")),
+        (_, true) => (entry.program, args),
         // Its main does not return a status: whatever was left is no failure.
-        false => {
-            let line = format!("{} {}; exit 0", entry.program, args.join(" "));
-            ("sh", vec!["-c".to_owned(), line])
-        }
+        (_, false) => shell(format!("{line}; exit 0")),
     };
     Ok(Theirs {
         program,
@@ -194,6 +200,10 @@ fn theirs(
         limit: LIMIT,
         ..Theirs::default()
     })
+}
+
+fn shell(line: String) -> (&'static str, Vec<String>) {
+    ("sh", vec!["-c".to_owned(), line])
 }
 
 fn row(figure: &Figure) -> Row {

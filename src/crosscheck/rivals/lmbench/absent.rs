@@ -1,11 +1,16 @@
-//! Programs of the distribution that nothing of plumb's is compared with, and why.
+//! What of the distribution nothing of plumb's is compared with, and why: `plumb crosscheck --list` shows it.
 
-/// Program and reason, in the order of the alphabet.
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "it is documentation that the tests hold complete")
-)]
-pub(super) const NOT_COMPARED: &[(&str, &str)] = &[
+/// A program, or what else it can be asked to do where it is compared, and the reason; in the order of the
+/// alphabet.
+pub(in crate::crosscheck::rivals) const NOT_COMPARED: &[(&str, &str)] = &[
+    (
+        "-P of every program",
+        "so many copies at once, whose time is that of the slowest; the sides of these comparisons are single",
+    ),
+    (
+        "bw_file_rd -C",
+        "reads a copy of the file for each of several processes: see -P",
+    ),
     (
         "bw_mmap_rd",
         "sums a mapping of cached pages: bw_mem's read by another way to the same pages",
@@ -38,12 +43,20 @@ pub(super) const NOT_COMPARED: &[(&str, &str)] = &[
         "its second process outlives it, as SIGTERM only sets a flag in it, and fills standard error without end",
     ),
     (
+        "lat_fs 4k, 10k",
+        "files with data in them; plumb times the names alone",
+    ),
+    (
         "lat_http",
         "fetches files from its own HTTP server by names on standard input; plumb has no HTTP",
     ),
     (
         "lat_mmap",
         "maps a file, writes one page in sixteen KiB of its first tenth and unmaps it, as one figure; plumb times the mapping and the faults apart",
+    ),
+    (
+        "lat_ops bit, add, mod, bogomflops",
+        "integer additions are folded by the compiler (0.01 ns are printed), bits come in threes; a remainder is the division's instruction; the last are mixtures",
     ),
     (
         "lat_pmake",
@@ -63,8 +76,16 @@ pub(super) const NOT_COMPARED: &[(&str, &str)] = &[
     ),
     ("lat_sem", "System V semaphores; plumb has futexes"),
     (
+        "lat_syscall fstat",
+        "plumb has stat by a path, and no call that tells of an open file",
+    ),
+    (
         "lat_unix_connect",
         "connections by the fixed name /tmp/af_unix; plumb times none of UNIX sockets",
+    ),
+    (
+        "lat_usleep -u, -r",
+        "usleep is nanosleep in the C library; select, pselect, timers with a signal and real-time priority: plumb's sleeper has its own clock calls",
     ),
     (
         "line",
@@ -89,6 +110,10 @@ pub(super) const NOT_COMPARED: &[(&str, &str)] = &[
     (
         "par_ops",
         "parallelism of operations as a ratio to their latency; plumb prints both times, see ops",
+    ),
+    (
+        "stream add, stream -v 2",
+        "the add sums one array, counted as three; the second version is fill, copy, sum (bw_mem has them: fwr, fcp, frd) of arrays of a third of what it is told, and a daxpy",
     ),
     (
         "timing_o",

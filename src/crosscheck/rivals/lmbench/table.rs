@@ -47,6 +47,8 @@ pub(super) enum Needs {
     File,
     /// A directory in memory.
     Memory,
+    /// lmbench's `hello` under the name that it is executed by.
+    Hello,
     /// Its own server, which listens at a port that is fixed.
     Listener {
         port: u16,

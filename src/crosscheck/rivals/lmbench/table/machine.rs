@@ -53,13 +53,46 @@ pub(super) static ENTRIES: &[Entry] = &[
         program: "lat_ops",
         enough_s: 0.01,
         experiment: "cpu.instruction",
-        set: &[("instruction", "mul_i64,add_f64,mul_f64,div_f64")],
+        set: &[(
+            "instruction",
+            "mul_i64,div_u32,div_u64,add_f32x4,mul_f32x4,add_f64,mul_f64,div_f64",
+        )],
         rows: &[
             Figure {
                 name: "integer multiplication",
                 case: &[("instruction", "mul_i64")],
                 what: "int64 mul",
                 ..OPERATION
+            },
+            Figure {
+                name: "division of 32 bits",
+                case: &[("instruction", "div_u32")],
+                what: "integer div",
+                goal: Goal::Explained,
+                difference: SIGNED,
+                ..TIME
+            },
+            Figure {
+                name: "division of 64 bits",
+                case: &[("instruction", "div_u64")],
+                what: "int64 div",
+                goal: Goal::Explained,
+                difference: SIGNED,
+                ..TIME
+            },
+            Figure {
+                name: "addition of 32 bits",
+                case: &[("instruction", "add_f32x4")],
+                what: "float add",
+                difference: SINGLE,
+                ..TIME
+            },
+            Figure {
+                name: "multiplication of 32 bits",
+                case: &[("instruction", "mul_f32x4")],
+                what: "float mul",
+                difference: SINGLE,
+                ..TIME
             },
             Figure {
                 name: "addition",
@@ -101,6 +134,143 @@ pub(super) static ENTRIES: &[Entry] = &[
             difference: "lmbench copies by the C library, which for such arrays may store past the caches where \
                          plumb's regular stores read each line first; it counts a copied byte once, and plumb's \
                          are halved here to match",
+            ..RATE
+        }],
+        ..PLAIN
+    },
+    Entry {
+        name: "memory-write",
+        from: Preset::Thorough,
+        program: "bw_mem",
+        args: &[VALUE, "fwr"],
+        needs: Needs::Arrays {
+            ops: &["write"],
+            shares: 1,
+        },
+        experiment: "memory.bandwidth",
+        rows: &[Figure {
+            case: &[("op", "write")],
+            what: "bw_mem",
+            difference: "lmbench stores 4-byte integers in C as its makefile compiles it (-O: no vectors), the last of each \
+                         512 bytes first (a chain of assignments, from its end); plumb stores by the widest vectors; MB are 10^6 bytes",
+            ..RATE
+        }],
+        ..PLAIN
+    },
+    Entry {
+        name: "memory-copy-words",
+        from: Preset::Thorough,
+        program: "bw_mem",
+        args: &[VALUE, "fcp"],
+        needs: Needs::Arrays {
+            ops: &["copy"],
+            shares: 2,
+        },
+        experiment: "memory.bandwidth",
+        rows: &[Figure {
+            case: &[("op", "copy")],
+            times: 0.5,
+            what: "bw_mem",
+            difference: "lmbench copies 4-byte integers in C as its makefile compiles it (-O: no vectors), plumb by the \
+                         widest vectors; it counts a copied byte once, and plumb's are halved here to match",
+            ..RATE
+        }],
+        ..PLAIN
+    },
+    Entry {
+        name: "memory-zero",
+        from: Preset::Thorough,
+        program: "bw_mem",
+        args: &[VALUE, "bzero"],
+        needs: Needs::Arrays {
+            ops: &["write"],
+            shares: 1,
+        },
+        experiment: "memory.bandwidth",
+        rows: &[Figure {
+            case: &[("op", "write")],
+            what: "bw_mem",
+            goal: Goal::Explained,
+            difference: "lmbench clears by the C library, which for such arrays may use string instructions, or store past \
+                         the caches, where plumb's regular stores read each line first",
+            ..RATE
+        }],
+        ..PLAIN
+    },
+    Entry {
+        name: "memory-read-some",
+        from: Preset::Thorough,
+        program: "bw_mem",
+        args: &[VALUE, "rd"],
+        needs: Needs::Arrays {
+            ops: &["read"],
+            shares: 1,
+        },
+        experiment: "memory.bandwidth",
+        rows: &[Figure {
+            case: &[("op", "read")],
+            what: "bw_mem",
+            goal: Goal::Explained,
+            difference: SOME,
+            ..RATE
+        }],
+        ..PLAIN
+    },
+    Entry {
+        name: "memory-write-some",
+        from: Preset::Thorough,
+        program: "bw_mem",
+        args: &[VALUE, "wr"],
+        needs: Needs::Arrays {
+            ops: &["write"],
+            shares: 1,
+        },
+        experiment: "memory.bandwidth",
+        rows: &[Figure {
+            case: &[("op", "write")],
+            what: "bw_mem",
+            goal: Goal::Explained,
+            difference: SOME,
+            ..RATE
+        }],
+        ..PLAIN
+    },
+    Entry {
+        name: "memory-modify-some",
+        from: Preset::Thorough,
+        program: "bw_mem",
+        args: &[VALUE, "rdwr"],
+        needs: Needs::Arrays {
+            ops: &["modify"],
+            shares: 1,
+        },
+        experiment: "memory.bandwidth",
+        rows: &[Figure {
+            case: &[("op", "modify")],
+            times: 0.5,
+            what: "bw_mem",
+            goal: Goal::Explained,
+            difference: SOME_TWICE,
+            ..RATE
+        }],
+        ..PLAIN
+    },
+    Entry {
+        name: "memory-copy-some",
+        from: Preset::Thorough,
+        program: "bw_mem",
+        args: &[VALUE, "cp"],
+        needs: Needs::Arrays {
+            ops: &["copy"],
+            shares: 2,
+        },
+        experiment: "memory.bandwidth",
+        rows: &[Figure {
+            case: &[("op", "copy")],
+            times: 0.5,
+            what: "bw_mem",
+            goal: Goal::Explained,
+            difference: SOME_TWICE,
             ..RATE
         }],
         ..PLAIN
@@ -170,6 +340,38 @@ pub(super) static ENTRIES: &[Entry] = &[
         ..PLAIN
     },
     Entry {
+        name: "load-latency-random",
+        from: Preset::Thorough,
+        program: "lat_mem_rd",
+        args: &["-t", "1", "64"],
+        experiment: "memory.latency",
+        set: &[
+            ("pattern", "random"),
+            ("load", "pointer"),
+            ("pages", "base"),
+            ("footprint", "16KiB,1MiB"),
+            ("slot", "64B"),
+        ],
+        rows: &[
+            Figure {
+                name: "16 KiB",
+                case: &[("footprint", "16384")],
+                what: "lat_mem_rd 0.01562",
+                difference: THRASH,
+                ..TIME
+            },
+            Figure {
+                name: "1 MiB",
+                case: &[("footprint", "1048576")],
+                what: "lat_mem_rd 1.00000",
+                goal: Goal::Explained,
+                difference: THRASH,
+                ..TIME
+            },
+        ],
+        ..PLAIN
+    },
+    Entry {
         name: "page-fault",
         program: "lat_pagefault",
         args: &[VALUE],
@@ -198,20 +400,28 @@ pub(super) static ENTRIES: &[Entry] = &[
         args: &["8388608", "io_only", VALUE],
         needs: Needs::File,
         experiment: "fs.io",
-        set: &[
-            ("op", "read"),
-            ("pattern", "sequential"),
-            ("mode", "cached"),
-            ("block", "64KiB"),
-            ("engine", "psync"),
-            ("depth", "1"),
-            ("threads", "1"),
-            ("size", "8MiB"),
-        ],
+        set: READ_CACHED,
         rows: &[Figure {
             what: "bw_file_rd",
             goal: Goal::Explained,
             difference: "lmbench sums what it has read, 64 KiB at a time, within the time; plumb only reads",
+            ..RATE
+        }],
+        ..PLAIN
+    },
+    Entry {
+        name: "file-open-read",
+        from: Preset::Thorough,
+        program: "bw_file_rd",
+        args: &["8388608", "open2close", VALUE],
+        needs: Needs::File,
+        experiment: "fs.io",
+        set: READ_CACHED,
+        rows: &[Figure {
+            what: "bw_file_rd",
+            goal: Goal::Explained,
+            difference: "lmbench opens the file, sums what it has read, 64 KiB at a time, and closes it, all within \
+                         the time; plumb only reads",
             ..RATE
         }],
         ..PLAIN
@@ -242,12 +452,41 @@ pub(super) static ENTRIES: &[Entry] = &[
     },
 ];
 
+/// Cached pages of a file, as bw_file_rd reads them.
+const READ_CACHED: &[(&str, &str)] = &[
+    ("op", "read"),
+    ("pattern", "sequential"),
+    ("mode", "cached"),
+    ("block", "64KiB"),
+    ("engine", "psync"),
+    ("depth", "1"),
+    ("threads", "1"),
+    ("size", "8MiB"),
+];
+
+const SOME: &str = "lmbench touches 4 bytes in 16 and counts all 16, in C as its makefile compiles it (-O: no \
+                    vectors); plumb moves every byte by the widest vectors. Both move every line";
+
+const SOME_TWICE: &str = "lmbench touches 4 bytes in 16 and counts all 16, in C as its makefile compiles it (-O: no \
+                          vectors); plumb moves every byte by the widest vectors. Both move every line; lmbench \
+                          counts a byte once that is loaded and stored, and plumb's are halved here to match";
+
+const THRASH: &str = "lmbench goes to another page with every load, through all pages in one random order again and \
+                      again, plumb through all lines in one random order; which physical pages each run is given \
+                      decides what conflicts in the caches, and lmbench takes the fastest interval of one allocation";
+
 const OPERATION: Figure = Figure {
     difference: "lmbench takes 10 to 20 dependent operations of C code from an interval of 10 ms, with whatever \
                  its compiler made of them, divided by how many it counts in its source; a division's time \
                  depends on its operands, which differ",
     ..TIME
 };
+
+const SIGNED: &str = "lmbench divides with signs, plumb without; a division's time depends on its operands: lmbench's \
+                      are one number over the last quotient, plumb's are of full width";
+
+const SINGLE: &str = "lmbench's scalar operations are as its compiler made them of C, from an interval of 10 ms, plumb's \
+                      of vectors of four, which take the same time on most cores";
 
 const KERNEL: Figure = Figure {
     statistic: Statistic::Best,
