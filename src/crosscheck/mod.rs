@@ -4,8 +4,10 @@
 
 mod bandwidth;
 mod ours;
+mod ports;
 mod probe;
 mod process;
+mod ready;
 mod rivals;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,8 @@
 //! Both sides in turns: A B, B A, A B … on the same CPUs, one at a time.
 
-use super::process::{Call, Endless, Running, answer, end_strays};
+use super::ports::is_listening;
+use super::process::{Call, Endless, Running, answer};
+use super::ready::{OURS, Ready, ready};
 use super::{Conditions, Output, Pairing, Rival, Server, ours, probe};
 use crate::experiment::Skip;
 use crate::session::child::Interrupted;
@@ -11,7 +13,6 @@ use record::event::{Ending, Event};
 use record::plain::line;
 use std::fs;
 use std::io::{BufReader, ErrorKind};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -26,8 +27,6 @@ const SETTLING: Duration = Duration::from_secs(60);
 const PREPARING: Duration = Duration::from_secs(120);
 /// Letters of a reason that are kept.
 const REASON_MOST: usize = 300;
-/// In commands that are shown, for the directory that exists while they run.
-const DIR: &str = "DIR";
 
 /// What is to be run.
 pub(crate) struct Setting {
@@ -68,88 +67,6 @@ pub(crate) struct Made {
     pub failed: usize,
 }
 
-/// A rival that is here, with what is to be run beside it.
-struct Ready {
-    rival: &'static Rival,
-    limit: Option<Duration>,
-    conditions: Conditions,
-    pairings: Vec<Pairing>,
-}
-
-/// The rivals that are here, and what is run beside each: nothing is run but to ask for versions.
-///
-/// # Errors
-/// [`Interrupted`]; the directories cannot be made.
-fn ready(setting: &Setting, observer: &mut dyn Observer, stop: &AtomicBool) -> Result<Vec<Ready>> {
-    metal::process::adopt_orphans().context("descendants cannot be kept in sight")?;
-    end_strays();
-    let mut found = Vec::new();
-    for (rival, is_wanted) in &setting.rivals {
-        let conditions = own(&setting.conditions, rival.name)?;
-        let probed = probe::probe(rival, &conditions.scratch, stop)?;
-        let (version, program, absent) = match probed {
-            Ok(found) => (Some(found.version), Some(found.program), None),
-            Err(skip) => (None, None, Some(skip)),
-        };
-        observer.event(&Event::Rival(events::Rival {
-            name: rival.name.to_owned(),
-            about: rival.about.to_owned(),
-            package: rival.package.map(str::to_owned),
-            version: version.clone().filter(|version| !version.is_empty()),
-            absent: absent.map(Into::into),
-        }))?;
-        let Some(program) = program else {
-            continue;
-        };
-        let conditions = Conditions {
-            version: version.unwrap_or_default(),
-            ..conditions
-        };
-        let mut pairings = (rival.pairings)(&conditions);
-        pairings.retain(|pairing| is_wanted(&pairing.name));
-        for theirs in pairings.iter_mut().map(|pairing| &mut pairing.theirs) {
-            if theirs.program.is_empty() {
-                theirs.program = program;
-            }
-        }
-        found.push(Ready {
-            rival,
-            limit: setting.limit,
-            conditions,
-            pairings,
-        });
-    }
-    Ok(found)
-}
-
-/// The same conditions with directories and ports of a rival's own.
-fn own(all: &Conditions, name: &str) -> Result<Conditions> {
-    let below = |dir: &Path| -> Result<PathBuf> {
-        let dir = dir.join(name);
-        fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
-        Ok(dir)
-    };
-    Ok(Conditions {
-        scratch: below(&all.scratch)?,
-        files: all.files.as_deref().map(below).transpose()?,
-        in_memory: all.in_memory.as_deref().map(below).transpose()?,
-        ports: free_ports().context("no free port on loopback")?,
-        ..all.clone()
-    })
-}
-
-/// Ports that nobody listens at now.
-fn free_ports() -> Result<[u16; 4]> {
-    let mut held = Vec::new();
-    let mut ports = [0; 4];
-    for port in &mut ports {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        *port = listener.local_addr()?.port();
-        held.push(listener);
-    }
-    Ok(ports)
-}
-
 /// The commands that would be run, as they can be typed: plumb's, then the rival's, by pairing.
 ///
 /// # Errors
@@ -161,7 +78,7 @@ pub(crate) fn commands(
 ) -> Result<()> {
     for ready in ready(setting, observer, stop)? {
         for pairing in &ready.pairings {
-            observer.event(&Event::Pairing(told(&ready, pairing)))?;
+            observer.event(&Event::Pairing(ready.told(pairing)))?;
             if let Some(skip) = &pairing.skip {
                 observer.event(&end(&ready, pairing, Ending::Skipped, skip.clone()))?;
             }
@@ -196,7 +113,8 @@ pub(crate) fn run(
     let (mut done, mut made) = (0, Made::default());
     for ready in &all {
         for pairing in &ready.pairings {
-            observer.event(&Event::Pairing(told(ready, pairing)))?;
+            let pairing = &ready.now(pairing)?;
+            observer.event(&Event::Pairing(ready.told(pairing)))?;
             let mut bout = Bout {
                 ready,
                 pairing,
@@ -253,55 +171,6 @@ fn end(ready: &Ready, pairing: &Pairing, outcome: Ending, why: Skip) -> Event {
         needed: why.needed,
     })
 }
-
-/// A pairing as the record has it.
-fn told(ready: &Ready, pairing: &Pairing) -> events::Pairing {
-    let scratch = ready.conditions.scratch.display().to_string();
-    let shown = |words: Vec<String>| -> Vec<String> {
-        words
-            .into_iter()
-            .map(|word| word.replace(&scratch, DIR))
-            .collect()
-    };
-    let theirs = &pairing.theirs;
-    let environment = theirs
-        .environment
-        .iter()
-        .map(|(name, value)| format!("{name}={value}"));
-    let mut command: Vec<String> = environment.collect();
-    if !theirs.cpus.is_empty() {
-        command.extend(["taskset", "-c"].map(str::to_owned));
-        command.push(crate::host::format_cpus(&theirs.cpus));
-    }
-    command.push(theirs.program.to_owned());
-    command.extend(theirs.args.iter().cloned());
-    let record = ready.conditions.scratch.join(OURS);
-    let ours = std::iter::once("plumb".to_owned()).chain(ours::args(&pairing.ours, &record));
-    events::Pairing {
-        rival: ready.rival.name.to_owned(),
-        name: pairing.name.clone(),
-        ours: shown(ours.collect()),
-        theirs: shown(command),
-        rows: pairing
-            .rows
-            .iter()
-            .map(|row| events::Row {
-                name: row.name.clone(),
-                experiment: pairing.ours.experiment.to_owned(),
-                case: row.case.clone(),
-                metric: row.metric.to_owned(),
-                statistic: row.statistic.name().to_owned(),
-                unit: row.unit,
-                goal: row.goal,
-                difference: row.difference.to_owned(),
-            })
-            .collect(),
-        once: pairing.is_once,
-    }
-}
-
-/// The record of plumb's side.
-const OURS: &str = "ours.jsonl";
 
 /// A pairing under way.
 struct Bout<'a> {
@@ -540,27 +409,6 @@ fn last(program: &str, said: &Output) -> String {
     };
     let line = of(&|line| line.starts_with(&own)).or_else(|| of(&|line| !line.is_empty()));
     line.unwrap_or("it said nothing").to_owned()
-}
-
-/// Whether a TCP socket listens, or a UDP one is open, at a port of this host.
-fn is_listening(port: u16) -> bool {
-    let tables = [
-        ("tcp", true),
-        ("tcp6", true),
-        ("udp", false),
-        ("udp6", false),
-    ];
-    tables.iter().any(|(table, is_tcp)| {
-        let text = fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();
-        text.lines().skip(1).any(|line| {
-            let mut fields = line.split_whitespace().skip(1);
-            let (local, state) = (fields.next(), fields.nth(1));
-            let is_here = local
-                .and_then(|local| local.rsplit_once(':'))
-                .is_some_and(|(_, found)| u16::from_str_radix(found, 16) == Ok(port));
-            is_here && (!is_tcp || state == Some("0A"))
-        })
-    })
 }
 
 #[cfg(test)]

@@ -10,6 +10,12 @@ use std::collections::BTreeMap;
 
 /// The preset of a record that holds a crosscheck and no run of its own.
 pub const CROSSCHECK: &str = "crosscheck";
+/// In commands, for directories that exist only while they are run: the rival's working directory …
+pub const DIR: &str = "DIR";
+/// … the one for files that are measured, on the file system of `--dir` …
+pub const FILES: &str = "FILES";
+/// … and the one in memory.
+pub const MEMORY: &str = "MEMORY";
 
 /// When and how a crosscheck was made: one that is added to a run has another day and environment than that.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -50,8 +56,18 @@ pub struct Pairing {
     pub name: String,
     /// plumb's command, as it can be typed.
     pub ours: Vec<String>,
-    /// The rival's command, as it can be typed; its own directory is `DIR`.
+    /// The rival's command, as it can be typed in its own directory, which is [`DIR`] in it; [`FILES`] and
+    /// [`MEMORY`] are directories too.
     pub theirs: Vec<String>,
+    /// Files in that directory that the rival reads: name and text.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub inputs: BTreeMap<String, String>,
+    /// Commands that are run there once before the first turn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prepare: Vec<Vec<String>>,
+    /// The rival's far end, which runs during all turns; null where it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<Vec<String>>,
     /// What is compared; at least one.
     pub rows: Vec<Row>,
     /// Neither side is a timing, so that one turn says it all.

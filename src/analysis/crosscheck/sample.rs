@@ -40,6 +40,9 @@ pub(crate) fn pairing(rival: &str, name: &str, rows: Vec<Row>) -> Pairing {
         name: name.into(),
         ours: words("plumb run os.syscall --set os.syscall.call=getppid --out DIR/ours.jsonl"),
         theirs: words("taskset -c 1 perf bench syscall basic"),
+        inputs: Default::default(),
+        prepare: Vec::new(),
+        server: None,
         rows,
         once: false,
     }
@@ -99,7 +102,11 @@ pub(crate) fn events() -> Vec<Event> {
         events
     };
     let basic = pairing("perf", "syscall-basic", vec![row("", Goal::Agree)]);
-    let slow = pairing("perf", "sched-pipe", vec![row("", Goal::AtMost)]);
+    let mut slow = pairing("perf", "sched-pipe", vec![row("", Goal::AtMost)]);
+    let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    slow.inputs.insert("how.txt".into(), "fast\nsmall\n".into());
+    slow.prepare = vec![words("taskset -c 1 dd if=/dev/zero of=FILES/file")];
+    slow.server = Some(words("taskset -c 2 perf far-end"));
     let other = pairing(
         "perf",
         "mem-memcpy",

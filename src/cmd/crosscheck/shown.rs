@@ -9,7 +9,7 @@ use crate::report::shell;
 use crate::store::RecordFile;
 use anyhow::Result;
 use indicatif::ProgressBar;
-use record::crosscheck::{Pairing, PairingEnd};
+use record::crosscheck::{DIR, Pairing, PairingEnd};
 use record::event::Event;
 use record::quantity::{digits, render};
 use record::run::Run;
@@ -110,6 +110,29 @@ fn line(label: &str, found: &Compared<'_>) -> Option<String> {
     ))
 }
 
+/// The commands of a pairing, in the order in which they would be typed.
+fn commands(pairing: &Pairing) -> String {
+    let mut text = format!("\n{}:{}\n", pairing.rival, pairing.name);
+    for (file, lines) in &pairing.inputs {
+        text.push_str(&format!("  {DIR}/{file}:\n"));
+        lines
+            .lines()
+            .for_each(|line| text.push_str(&format!("    {line}\n")));
+    }
+    for command in &pairing.prepare {
+        text.push_str(&format!("  {}\n", shell(command)));
+    }
+    if let Some(server) = &pairing.server {
+        text.push_str(&format!("  {} &\n", shell(server)));
+    }
+    text.push_str(&format!(
+        "  {}\n  {}\n",
+        shell(&pairing.theirs),
+        shell(&pairing.ours)
+    ));
+    text
+}
+
 /// What is here, and what would be run, told as it is found.
 #[derive(Default)]
 pub(super) struct Listing {
@@ -148,18 +171,7 @@ impl Observer for Listing {
                     .push_str(&format!("{:<22} {} ({state})\n", rival.name, rival.about));
             }
             Event::Pairing(pairing) => {
-                let Pairing {
-                    rival,
-                    name,
-                    ours,
-                    theirs,
-                    ..
-                } = pairing;
-                self.text.push_str(&format!(
-                    "\n{rival}:{name}\n  {}\n  {}\n",
-                    shell(theirs),
-                    shell(ours)
-                ));
+                self.text.push_str(&commands(pairing));
             }
             Event::PairingEnd(end) => {
                 let details = [&end.reason, &end.needed].into_iter().flatten();

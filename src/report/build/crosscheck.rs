@@ -10,7 +10,7 @@ use crate::report::document::{
     Audience, Block, Cell, Column, Plot, Point, Row, Section, Series, Shape, Table, Tone,
 };
 use crate::report::values::{self, counted, shell};
-use record::crosscheck::Goal;
+use record::crosscheck::{DIR, FILES, Goal, MEMORY};
 use record::quantity::render;
 use record::run::Run;
 use record::unit::Unit;
@@ -282,23 +282,34 @@ fn lack(bout: &Bout<'_>) -> Option<(Severity, String)> {
     Some((severity, format!("{}: {text}.", bout.pairing.name)))
 }
 
-/// Both commands of every pairing, as they can be typed.
+/// Both commands of every pairing, as they can be typed, with what the rival's needs.
 fn commands(beside: &Beside<'_>) -> Block {
     let of_pairing = |bout: &Bout<'_>| {
-        let name = &bout.pairing.name;
-        [
-            (format!("{name}: plumb"), shell(&bout.pairing.ours)),
-            (
-                format!("{name}: {}", beside.name),
-                shell(&bout.pairing.theirs),
-            ),
-        ]
+        let pairing = bout.pairing;
+        let mut all = vec![("plumb".to_owned(), shell(&pairing.ours))];
+        let inputs = pairing.inputs.iter();
+        all.extend(inputs.map(|(file, text)| (format!("{DIR}/{file}"), text.clone())));
+        let prepare = pairing.prepare.iter();
+        all.extend(prepare.map(|one| ("before".to_owned(), shell(one))));
+        let server = pairing.server.iter();
+        all.extend(server.map(|one| ("far end".to_owned(), shell(one))));
+        all.push((beside.name.to_owned(), shell(&pairing.theirs)));
+        let name = &pairing.name;
+        let named = all.into_iter();
+        named
+            .map(|(what, text)| (format!("{name}: {what}"), text))
+            .collect::<Vec<_>>()
     };
+    let dirs = format!(
+        "The tool runs in a directory of its own, {DIR} here; {FILES} is one on the file system that is \
+         measured, {MEMORY} one in memory. They exist only during the comparison."
+    );
     Block::Folded {
         summary: format!("Commands beside {}", beside.name),
-        blocks: vec![Block::KeyValues(
-            beside.bouts.iter().flat_map(of_pairing).collect(),
-        )],
+        blocks: vec![
+            Block::Paragraph(dirs),
+            Block::KeyValues(beside.bouts.iter().flat_map(of_pairing).collect()),
+        ],
     }
 }
 

@@ -8,6 +8,7 @@ use record::run::Run;
 use record::unit::Unit;
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// Another tool, with what was compared with it.
 #[derive(Serialize, JsonSchema)]
@@ -35,6 +36,12 @@ struct FlatPairing {
     ours: Vec<String>,
     /// The rival's command.
     theirs: Vec<String>,
+    /// Files in its directory that the rival reads: name and text.
+    inputs: BTreeMap<String, String>,
+    /// Commands that are run there once before the first turn.
+    prepare: Vec<Vec<String>>,
+    /// The rival's far end, which runs during all turns; null where it has none.
+    server: Option<Vec<String>>,
     /// How it ended; null where it was cut off.
     outcome: Option<Ending>,
     /// Why it was skipped or failed.
@@ -104,6 +111,9 @@ fn of_pairing(bout: Bout<'_>) -> FlatPairing {
         name: bout.pairing.name.clone(),
         ours: bout.pairing.ours.clone(),
         theirs: bout.pairing.theirs.clone(),
+        inputs: bout.pairing.inputs.clone(),
+        prepare: bout.pairing.prepare.clone(),
+        server: bout.pairing.server.clone(),
         outcome: bout.end.map(|end| end.outcome),
         reason: bout.end.and_then(|end| end.reason.clone()),
         needed: bout.end.and_then(|end| end.needed.clone()),
