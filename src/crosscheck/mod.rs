@@ -149,10 +149,28 @@ pub(crate) struct Theirs {
     pub answer: Option<&'static str>,
     /// Commands (program and arguments) that are run once before the first pair: to lay out files.
     pub prepare: Vec<Vec<String>>,
+    /// Programs that these commands start through a shell, `env` or `mpirun`.
+    pub behind: Vec<&'static str>,
     /// Its far end, which runs from before the first pair until after the last.
     pub server: Option<Server>,
     /// It is ended after this time.
     pub limit: Duration,
+}
+
+impl Theirs {
+    /// All programs that it takes, the first one first.
+    pub fn programs(&self) -> impl Iterator<Item = &str> {
+        let commands = self
+            .prepare
+            .iter()
+            .chain(self.server.iter().map(|server| &server.command));
+        let first = commands
+            .filter_map(|command| command.first())
+            .map(String::as_str);
+        std::iter::once(self.program)
+            .chain(self.behind.iter().copied())
+            .chain(first)
+    }
 }
 
 /// The far end of a rival.

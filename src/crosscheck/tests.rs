@@ -241,6 +241,20 @@ fn limits_and_budgets_are_there() {
     });
 }
 
+/// Else one that lacks would be found by the tool's own words, after plumb's side has run.
+#[test]
+fn programs_behind_a_shell_are_named() {
+    all(|rival, _, _, pairings| {
+        for pairing in pairings.iter().filter(|pairing| pairing.skip.is_none()) {
+            let theirs = &pairing.theirs;
+            let label = format!("{}: {}", rival.name, pairing.name);
+            let mut programs = theirs.programs();
+            let starts_others = programs.any(|name| ["sh", "env", "mpirun"].contains(&name));
+            assert!(!starts_others || !theirs.behind.is_empty(), "{label}");
+        }
+    });
+}
+
 /// What a rival is asked for is in none of these, whatever the row.
 #[test]
 fn what_is_no_answer_is_refused() {

@@ -187,10 +187,11 @@ impl Bout<'_> {
             return Ok(Some(skip.clone()));
         }
         let theirs = &self.pairing.theirs;
-        let Some(program) = probe::find(theirs.program) else {
-            let skip = Skip::because(format!("no {} in PATH", theirs.program));
-            return Ok(Some(skip));
-        };
+        let mut programs = theirs.programs();
+        if let Some(lacking) = programs.find(|name| probe::find(name).is_none()) {
+            return Ok(Some(Skip::because(format!("no {lacking} in PATH"))));
+        }
+        let (program, _) = found(&[theirs.program.to_owned()])?;
         for (name, text) in &theirs.inputs {
             fs::write(self.dir().join(name), text)
                 .with_context(|| format!("cannot write {name}"))?;

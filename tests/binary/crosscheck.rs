@@ -309,3 +309,28 @@ fn a_runs_record_takes_a_crosscheck_once_it_has_an_end() {
     }
     nothing_is_left(&here);
 }
+
+#[test]
+fn a_program_that_is_started_through_another_is_looked_for_before_the_first_turn() {
+    let here = Here::new();
+    let bin = here.make_dir("bin");
+    // Recognised by another of its programs.
+    let program = Path::new(&bin).join("lat_syscall");
+    fs::write(&program, "#!/bin/sh\nexit 1\n").unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let answer = crosscheck(&here, &["lmbench:*", "--preset", "quick", "--limit", "1s"]);
+    let ends = events(&here, "pairing_end");
+    let absent = ends.iter().filter(|end| end["outcome"] == "skipped");
+    let reasons: Vec<&str> = absent.filter_map(|end| end["reason"].as_str()).collect();
+    assert!(
+        reasons
+            .iter()
+            .any(|reason| reason.starts_with("no lat_") || reason.starts_with("no bw_")),
+        "{answer:?}"
+    );
+    assert!(
+        !reasons.iter().any(|reason| reason.contains("not found")),
+        "{reasons:?}"
+    );
+    nothing_is_left(&here);
+}

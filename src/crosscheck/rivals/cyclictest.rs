@@ -296,6 +296,7 @@ fn asked(conditions: &Conditions, sleep: Sleep, count: u64) -> Theirs {
     Theirs {
         program,
         args,
+        behind: vec!["cyclictest", "timeout", "taskset"],
         cpus,
         answer: Some(ANSWER),
         limit: Duration::from_secs(30),

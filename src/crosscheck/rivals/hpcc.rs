@@ -209,6 +209,7 @@ fn theirs(conditions: &Conditions, cpus: &[usize], input: String) -> Theirs {
     Theirs {
         program,
         args,
+        behind: vec!["hpcc", "taskset"],
         environment: environment(conditions),
         cpus: cpus.to_vec(),
         inputs: vec![(INPUT_NAME, input)],

@@ -193,6 +193,7 @@ fn theirs(
     Ok(Theirs {
         program,
         args,
+        behind: vec![entry.program],
         environment,
         cpus: cpus.to_vec(),
         prepare,

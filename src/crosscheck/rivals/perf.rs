@@ -219,6 +219,7 @@ fn pipe_far(conditions: &Conditions) -> Pairing {
     };
     pairing.ours.cpus.push(other);
     pairing.theirs.program = "sh";
+    pairing.theirs.behind = vec!["perf", "taskset", "seq"];
     let loops = count(conditions, FAR_ROUND_TRIPS_PER_S);
     let words = ["-c", MOVED, "sh", &loops, &format_cpus(&[other])];
     pairing.theirs.args = words.map(str::to_owned).into();

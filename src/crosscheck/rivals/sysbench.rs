@@ -242,6 +242,7 @@ fn fileio(conditions: &Conditions) -> Pairing {
         },
         theirs: Theirs {
             program: "env",
+            behind: vec!["sysbench"],
             prepare: vec![prepare.map(str::to_owned).to_vec()],
             ..theirs(conditions, &args)
         },
