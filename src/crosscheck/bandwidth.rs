@@ -1,7 +1,7 @@
 //! plumb's side beside those that move memory: cases of `memory.bandwidth` whose arrays have as many bytes
 //! as the rival's.
 
-use super::{Conditions, Ours, Row, Statistic};
+use super::{Conditions, MIB, Ours, Row, Statistic};
 use crate::experiment::{Preset, Site, Skip};
 use crate::experiments::{self, FAMILIES};
 use crate::session::params::Settings;
@@ -14,12 +14,17 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 const ID: &str = "memory.bandwidth";
+/// Kernels of STREAM.
+pub(super) const STREAM_OPS: [&str; 4] = ["copy", "scale", "add", "triad"];
+/// Bytes of a walk in main memory; in a rehearsal less.
+pub(super) const FAR: u64 = 128 * MIB;
+pub(super) const FAR_REHEARSED: u64 = 4 * MIB;
 /// CPUs of a comparison on all of them, at most: rivals' arrays are divided among them.
 const TEAM_MOST: usize = 16;
 /// Arrays of so many bytes together are compared as main memory's even where they are less than four times
 /// the last cache: a virtual machine that is described hundreds of MiB has a part of them (STREAM's best pass
 /// over 92 MiB was twice that over 275 MiB in one with 480 MiB).
-pub(super) const JUDGED_FROM: u64 = 256_000_000;
+pub(super) const MAIN_MEMORY_FROM: u64 = 256_000_000;
 /// What `memory.bandwidth.limit` takes at least.
 const LIMIT_LEAST: u64 = 1 << 20;
 
@@ -89,7 +94,7 @@ impl Moves<'_> {
         let cases = cases(conditions, &self.ours(conditions)).unwrap_or_default();
         let is_small = |case: &Case| {
             let bytes = case.int("footprint_total").unwrap_or(0);
-            case.at.contains_key("cut") && bytes < JUDGED_FROM
+            case.at.contains_key("cut") && bytes < MAIN_MEMORY_FROM
         };
         match cases.iter().any(is_small) {
             true => Goal::Explained,

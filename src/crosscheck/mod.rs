@@ -25,6 +25,10 @@ use std::time::Duration;
 
 pub(crate) use rivals::{RIVALS, not_compared};
 
+/// Bytes.
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
 /// Another tool.
 pub(crate) struct Rival {
     /// Its name on the command line and in reports: the one that people call it by.

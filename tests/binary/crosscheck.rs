@@ -311,26 +311,19 @@ fn a_runs_record_takes_a_crosscheck_once_it_has_an_end() {
 }
 
 #[test]
-fn a_program_that_is_started_through_another_is_looked_for_before_the_first_turn() {
+fn a_program_that_is_not_here_is_told_before_anything_is_run() {
     let here = Here::new();
     let bin = here.make_dir("bin");
-    // Recognised by another of its programs.
+    // The rival is recognised by another of its programs.
     let program = Path::new(&bin).join("lat_syscall");
     fs::write(&program, "#!/bin/sh\nexit 1\n").unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    let answer = crosscheck(&here, &["lmbench:*", "--preset", "quick", "--limit", "1s"]);
+    let mut command = here.command(&["crosscheck", "--preset", "quick", "lmbench:pipe"]);
+    command.env("PATH", &bin).env("TMPDIR", here.path(""));
+    let answer = answer(command.output().unwrap());
     let ends = events(&here, "pairing_end");
-    let absent = ends.iter().filter(|end| end["outcome"] == "skipped");
-    let reasons: Vec<&str> = absent.filter_map(|end| end["reason"].as_str()).collect();
-    assert!(
-        reasons
-            .iter()
-            .any(|reason| reason.starts_with("no lat_") || reason.starts_with("no bw_")),
-        "{answer:?}"
-    );
-    assert!(
-        !reasons.iter().any(|reason| reason.contains("not found")),
-        "{reasons:?}"
-    );
+    assert_eq!(ends.len(), 1, "{answer:?}");
+    assert_eq!(ends[0]["outcome"], "skipped", "{ends:?}");
+    assert_eq!(ends[0]["reason"], "no lat_pipe in PATH", "{ends:?}");
     nothing_is_left(&here);
 }

@@ -4,7 +4,9 @@
 //! as long as there is load, and gives more in a window that lasts; each writes no more than the same bytes in
 //! a round. All rounds count, disturbed or not: fio leaves none out.
 
-use crate::crosscheck::{Conditions, Goal, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
+use crate::crosscheck::{
+    Conditions, Goal, MIB, Ours, Output, Pairing, Rival, Row, Statistic, Theirs,
+};
 use crate::experiment::Preset;
 use anyhow::{Context, Result, ensure};
 use record::event::Samples;
@@ -28,7 +30,6 @@ pub(crate) static RIVAL: Rival = Rival {
     parse,
 };
 
-const MIB: u64 = 1 << 20;
 /// The files that are read and written, as plumb's (of `size` it writes to a half).
 const READ_BYTES: u64 = 32 * MIB;
 const WRITE_BYTES: u64 = READ_BYTES / 2;

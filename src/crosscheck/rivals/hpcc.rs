@@ -3,7 +3,7 @@
 //! It has no options: an input file sizes HPL's matrix, and by that all else. It runs all its parts each
 //! time; what it found is in a file.
 
-use crate::crosscheck::bandwidth::{Moves, cases, huge_pages, lengths, team};
+use crate::crosscheck::bandwidth::{Moves, STREAM_OPS, cases, huge_pages, lengths, team};
 use crate::crosscheck::{Conditions, Goal, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
 use crate::experiment::{Preset, Skip};
 use record::key::CaseId;
@@ -24,7 +24,6 @@ pub(crate) static RIVAL: Rival = Rival {
     parse,
 };
 
-const OPS: [&str; 4] = ["copy", "scale", "add", "triad"];
 /// What it reads, and where it leaves what it found.
 const INPUT_NAME: &str = "hpccinf.txt";
 const ANSWER_NAME: &str = "hpccoutf.txt";
@@ -141,7 +140,7 @@ fn too_little(conditions: &Conditions, n: u64) -> Option<Skip> {
 fn stream(conditions: &Conditions, cpus: &[usize]) -> Pairing {
     let ranks = cpus.len() as u64;
     let mut moves = Moves {
-        ops: &OPS,
+        ops: &STREAM_OPS,
         stores: "regular",
         level: "DRAM",
         cpus,
@@ -163,7 +162,7 @@ fn stream(conditions: &Conditions, cpus: &[usize]) -> Pairing {
         _ => STREAM_ALL_DIFFERENCE,
     };
     let goal = moves.goal_beside_passes(conditions);
-    let rows = OPS.map(|op| {
+    let rows = STREAM_OPS.map(|op| {
         let mut row = moves.row(op, Statistic::Best, goal, difference);
         row.name = op.to_owned();
         row.what = format!("{op} of {ranks}");

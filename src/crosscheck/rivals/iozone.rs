@@ -20,7 +20,7 @@ pub(crate) static RIVAL: Rival = Rival {
 };
 
 /// Its file, in MiB, and the length of its records, in KiB.
-const MIB: u64 = 16;
+const FILE_MIB: u64 = 16;
 const RECORD_KIB: u64 = 4;
 const ROUND_MS: u64 = 150;
 const REHEARSED_MS: u64 = 30;
@@ -77,7 +77,7 @@ fn pairing(conditions: &Conditions, is_direct: bool) -> Pairing {
     };
     let file = conditions.files.clone().unwrap_or_default().join("iozone");
     // Write and rewrite, read and reread, random read and write; a report of each by its name.
-    let words = format!("-R -i 0 -i 1 -i 2 -s {MIB}m -r {RECORD_KIB}k");
+    let words = format!("-R -i 0 -i 1 -i 2 -s {FILE_MIB}m -r {RECORD_KIB}k");
     let direct = is_direct.then(|| "-I".to_owned());
     let file = ["-f".to_owned(), file.display().to_string()];
     let own = [
@@ -96,8 +96,8 @@ fn pairing(conditions: &Conditions, is_direct: bool) -> Pairing {
         ("engine", "psync".to_owned()),
         ("depth", "1".to_owned()),
         ("threads", "1".to_owned()),
-        ("size", (MIB << 20).to_string()),
-        ("written", (MIB << 20).to_string()),
+        ("size", (FILE_MIB << 20).to_string()),
+        ("written", (FILE_MIB << 20).to_string()),
         ("window", format!("{round_ms}ms")),
     ];
     Pairing {
@@ -177,7 +177,7 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
     let records = lines.next().ok_or_else(|| format!("no {what}"))?;
     let row = lines.next().unwrap_or_default();
     let mut cells = row.split_whitespace();
-    let size = format!("\"{}\"", MIB << 10);
+    let size = format!("\"{}\"", FILE_MIB << 10);
     let is_its = records == format!("\"{RECORD_KIB}\"") && cells.next() == Some(&size);
     match (is_its, cells.next(), cells.next()) {
         (true, Some(rate), None) => {

@@ -1,7 +1,7 @@
 //! mbw: copies of main memory by the C library and by a plain loop, one thread.
 
 use crate::crosscheck::bandwidth::{Moves, huge_pages};
-use crate::crosscheck::{Conditions, Goal, Output, Pairing, Rival, Statistic, Theirs};
+use crate::crosscheck::{Conditions, Goal, MIB, Output, Pairing, Rival, Statistic, Theirs};
 use crate::experiment::{Preset, Skip};
 use std::time::Duration;
 
@@ -25,7 +25,6 @@ pub(crate) static RIVAL: Rival = Rival {
     parse,
 };
 
-const MIB: u64 = 1 << 20;
 /// plumb's arrays are cut to a multiple of less than this.
 const GRAIN: u64 = 4096;
 /// A copy of 128 MiB takes about so long, in seconds.

@@ -7,7 +7,10 @@
 //!
 //! `-e` leaves the prefetchers' registers alone, which it else writes as root; `-r` walks at random.
 
-use crate::crosscheck::{Conditions, Goal, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
+use crate::crosscheck::bandwidth::{FAR, FAR_REHEARSED};
+use crate::crosscheck::{
+    Conditions, Goal, MIB, Ours, Output, Pairing, Rival, Row, Statistic, Theirs,
+};
 use crate::experiment::{Preset, Skip};
 use crate::host::{Arch, format_cpus};
 use record::key::{CaseId, Value};
@@ -28,10 +31,6 @@ pub(crate) static RIVAL: Rival = Rival {
     parse,
 };
 
-const MIB: u64 = 1 << 20;
-/// Bytes of a walk in main memory; in a rehearsal less.
-const FAR: u64 = 128 * MIB;
-const FAR_REHEARSED: u64 = 4 * MIB;
 /// What is printed, by the names that [`parse`] is asked for.
 const IDLE: &str = "Each iteration took";
 const READS: &str = "ALL Reads";

@@ -7,7 +7,10 @@
 //! 256 KiB: then few TLB misses are in the figure) or one page for the walk that goes page by page, the
 //! same footprint, the same pages, no flush.
 
-use crate::crosscheck::{Conditions, Goal, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
+use crate::crosscheck::bandwidth::{FAR, FAR_REHEARSED};
+use crate::crosscheck::{
+    Conditions, Goal, KIB, MIB, Ours, Output, Pairing, Rival, Row, Statistic, Theirs,
+};
 use crate::experiment::{Preset, Skip};
 use record::key::{CaseId, Value};
 use record::unit::Unit;
@@ -27,11 +30,6 @@ pub(crate) static RIVAL: Rival = Rival {
     parse,
 };
 
-const KIB: u64 = 1 << 10;
-const MIB: u64 = 1 << 20;
-/// Bytes of a walk that is answered by main memory; in a rehearsal less.
-const FAR: u64 = 128 * MIB;
-const FAR_REHEARSED: u64 = 4 * MIB;
 /// Chains beside each other: a line has eight words, so not more can be apart in strides of a line.
 const CHAINS: u64 = 8;
 /// What is printed, by the names that [`parse`] is asked for.

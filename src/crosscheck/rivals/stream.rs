@@ -1,6 +1,6 @@
 //! STREAM (J. McCalpin): a binary of one's own, found in PATH, whatever its arrays and compiler.
 
-use crate::crosscheck::bandwidth::{Moves, huge_pages, team};
+use crate::crosscheck::bandwidth::{Moves, STREAM_OPS, huge_pages, team};
 use crate::crosscheck::{Conditions, Output, Pairing, Rival, Statistic, Theirs};
 use crate::experiment::Skip;
 use std::time::Duration;
@@ -19,7 +19,6 @@ pub(crate) static RIVAL: Rival = Rival {
     parse,
 };
 
-const OPS: [&str; 4] = ["copy", "scale", "add", "triad"];
 /// Arrays of a thread below this are not compared: plumb takes no less in main memory.
 const THREAD_LEAST: u64 = 1 << 20;
 
@@ -109,7 +108,7 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
     let bytes = facts.as_ref().map_or(0, Facts::bytes);
     cpus.truncate((bytes / THREAD_LEAST).max(1) as usize);
     let moves = Moves {
-        ops: &OPS,
+        ops: &STREAM_OPS,
         stores: "regular",
         level: "DRAM",
         cpus: &cpus,
@@ -127,7 +126,7 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
     };
     let places: Vec<String> = cpus.iter().map(|cpu| format!("{{{cpu}}}")).collect();
     let goal = moves.goal_beside_passes(conditions);
-    let rows = OPS.map(|op| {
+    let rows = STREAM_OPS.map(|op| {
         let mut row = moves.row(op, Statistic::Best, goal, DIFFERENCE);
         row.name = op.to_owned();
         row.what = format!("{op} by {}", cpus.len());
@@ -187,7 +186,7 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Facts, OPS, RIVAL, parse};
+    use super::{Facts, RIVAL, STREAM_OPS, parse};
     use crate::crosscheck::bandwidth::tests::{check, conditions, everywhere};
     use crate::crosscheck::{Conditions, Goal, Output};
     use crate::experiment::Preset;
@@ -206,7 +205,7 @@ mod tests {
     #[test]
     fn the_best_rates_of_two_builds_are_read() {
         let check = |text: &str, threads: u32, wanted: [f64; 4]| {
-            for (op, mb) in OPS.into_iter().zip(wanted) {
+            for (op, mb) in STREAM_OPS.into_iter().zip(wanted) {
                 let rate = parse(&said(text), &format!("{op} by {threads}")).expect("a rate");
                 assert!((rate / (mb * 1e6) - 1.0).abs() < 1e-12, "{op}: {rate}");
             }

@@ -5,7 +5,9 @@
 //! `memory` walks over one block by machine words, each block an event that is timed. `fileio` lays out
 //! files in its working directory.
 
-use crate::crosscheck::{Conditions, Goal, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
+use crate::crosscheck::{
+    Conditions, Goal, MIB, Ours, Output, Pairing, Rival, Row, Statistic, Theirs,
+};
 use crate::experiment::{Preset, Skip};
 use record::key::{CaseId, Value};
 use record::unit::Unit;
@@ -28,7 +30,6 @@ pub(crate) static RIVAL: Rival = Rival {
 
 /// Primes are looked for below this: an event takes about a millisecond.
 const PRIMES_BELOW: u64 = 20_000;
-const MIB: u64 = 1 << 20;
 /// What is printed, by the names that [`parse`] is asked for.
 const DIVISION: &str = "ns per division";
 const TRANSFERRED: &str = "MiB/sec";

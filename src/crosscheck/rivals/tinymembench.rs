@@ -7,7 +7,9 @@
 //! the *extra* time over a read that hits the first cache.
 
 use crate::analysis::figures;
-use crate::crosscheck::{Conditions, Goal, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
+use crate::crosscheck::{
+    Conditions, Goal, KIB, MIB, Ours, Output, Pairing, Rival, Row, Statistic, Theirs,
+};
 use crate::experiment::{Preset, Skip};
 use crate::host::Arch;
 use anyhow::{Context, Result};
@@ -30,8 +32,6 @@ pub(crate) static RIVAL: Rival = Rival {
     parse,
 };
 
-const KIB: u64 = 1 << 10;
-const MIB: u64 = 1 << 20;
 /// All of it is in the first cache of every core since 2008.
 const FIRST: u64 = 16 * KIB;
 /// Blocks whose latencies are compared.

@@ -1,4 +1,4 @@
-use super::{OPS, RIVAL, grids, input, parse};
+use super::{RIVAL, STREAM_OPS, grids, input, parse};
 use crate::crosscheck::bandwidth::tests::{check, conditions, everywhere};
 use crate::crosscheck::{Goal, Output};
 use crate::experiment::Preset;
@@ -29,7 +29,7 @@ fn the_best_solve_and_the_ranks_bandwidths_are_read() {
         (NEW, 0.7022, [105.36, 57.3247, 69.057, 64.8039]),
     ] {
         close(parse(&said(text), "HPL of 8"), hpl * 1e9);
-        for (op, gb) in OPS.into_iter().zip(stream) {
+        for (op, gb) in STREAM_OPS.into_iter().zip(stream) {
             close(parse(&said(text), &format!("{op} of 2")), 2.0 * gb * 1e9);
         }
     }
