@@ -117,6 +117,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let work = Work::make(&store, &setup, &stop)?;
     let setting = Setting {
         conditions: work.conditions(&setup, args.preset.into()),
+        store: store.dir()?,
         rivals,
         pairs: args.pairs.unwrap_or(pairs(args.preset.into())),
         limit: args.limit,
@@ -127,6 +128,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
         measure(&args, &store, &setup, &setting, &stop)
     };
     work.remove();
+    // What plumb's side was killed over is left in the journal.
+    for told in journal::recover(&store, &AtomicBool::new(false)) {
+        output::diagnose(&format!("plumb: {told}"));
+    }
     outcome
 }
 

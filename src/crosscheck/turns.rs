@@ -32,6 +32,9 @@ const REASON_MOST: usize = 300;
 pub(crate) struct Setting {
     /// What both sides have alike; directories are those of the whole crosscheck.
     pub conditions: Conditions,
+    /// The store: in its journal plumb's side writes what it makes, so that it goes even where both are
+    /// killed.
+    pub store: PathBuf,
     /// The rivals, each with whether a pairing of it is wanted.
     pub rivals: Vec<(&'static Rival, Wanted)>,
     /// Turns of each pairing.
@@ -118,6 +121,7 @@ pub(crate) fn run(
             let mut bout = Bout {
                 ready,
                 pairing,
+                store: &setting.store,
                 stop,
                 observer: &mut *observer,
             };
@@ -176,6 +180,7 @@ fn end(ready: &Ready, pairing: &Pairing, outcome: Ending, why: Skip) -> Event {
 struct Bout<'a> {
     ready: &'a Ready,
     pairing: &'a Pairing,
+    store: &'a Path,
     stop: &'a AtomicBool,
     observer: &'a mut dyn Observer,
 }
@@ -342,7 +347,7 @@ impl Bout<'_> {
         let path = self.dir().join(OURS);
         let _ = fs::remove_file(&path);
         let args = ours::args(&self.pairing.ours, &path);
-        let store = self.dir().join("store").display().to_string();
+        let store = self.store.display().to_string();
         let call = Call {
             program: Path::new("/proc/self/exe"),
             args: &args,

@@ -48,6 +48,14 @@ impl Store {
         Store { dir }
     }
 
+    /// The directory, whatever becomes the current one.
+    ///
+    /// # Errors
+    /// The current directory is gone.
+    pub fn dir(&self) -> Result<PathBuf> {
+        std::path::absolute(&self.dir).context("the current directory is gone")
+    }
+
     /// Where a new run of a name goes.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.join(format!("{name}{ENDING}"))

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 const PAIRING: &str = "perf:syscall-basic";
 const GOOD: &str = "echo '      0.101234 usecs/op'";
@@ -326,4 +326,82 @@ fn a_program_that_is_not_here_is_told_before_anything_is_run() {
     assert_eq!(ends[0]["outcome"], "skipped", "{ends:?}");
     assert_eq!(ends[0]["reason"], "no lat_pipe in PATH", "{ends:?}");
     nothing_is_left(&here);
+}
+
+/// An ioping beside which plumb's side makes files, and its turn comes first.
+const WITH_FILES: [&str; 2] = ["ioping", "--dir"];
+
+/// A crosscheck beside it, once plumb's side has made its own directory for files; the process of that side.
+fn with_files(here: &Here) -> (Child, u32) {
+    let bin = here.make_dir("bin");
+    let files = here.make_dir("files");
+    let program = Path::new(&bin).join("ioping");
+    fs::write(&program, "#!/bin/sh\necho 'ioping 1.3'\n").unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = command(here, &[&WITH_FILES[..], &[&files]].concat());
+    let child = command
+        .stderr(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let own = wait_for("plumb's side to make its directory", || {
+        let below = format!("files/plumb-crosscheck-files-{}/ioping", child.id());
+        let made = fs::read_dir(here.path(&below))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let mut names = made.filter_map(|entry| entry.file_name().into_string().ok());
+        let made = names.find(|name| name.starts_with("plumb-"))?;
+        made.rsplit('-').next()?.parse().ok()
+    });
+    (child, own)
+}
+
+/// Nothing below the directory for files.
+fn no_file_is_left(here: &Here) {
+    assert!(
+        here.entries("files").is_empty(),
+        "{:?}",
+        here.entries("files")
+    );
+    nothing_is_left(here);
+}
+
+#[test]
+fn files_of_plumb_s_side_go_with_a_signal() {
+    let here = Here::new();
+    let (child, _) = with_files(&here);
+    metal::process::kill(child.id(), 2).unwrap();
+    let answer = answer(child.wait_with_output().unwrap());
+    assert_eq!(answer.code, Some(4), "{answer:?}");
+    no_file_is_left(&here);
+}
+
+#[test]
+fn files_of_plumb_s_side_go_when_that_is_killed() {
+    let here = Here::new();
+    let (child, own) = with_files(&here);
+    metal::process::kill(own, 9).unwrap();
+    let answer = answer(child.wait_with_output().unwrap());
+    // The turn is made again, and the tool's answer is none.
+    assert_eq!(answer.code, Some(3), "{answer:?}");
+    no_file_is_left(&here);
+}
+
+#[test]
+fn files_of_plumb_s_side_go_with_the_next_where_both_were_killed() {
+    let here = Here::new();
+    let (mut child, own) = with_files(&here);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_for("plumb's side to die with it", || {
+        (!Path::new(&format!("/proc/{own}")).exists()).then_some(())
+    });
+    // Any command that measures.
+    let answer = crosscheck(
+        &here,
+        &["ioping", "--dir", &here.path("files").display().to_string()],
+    );
+    assert_eq!(answer.code, Some(3), "{answer:?}");
+    no_file_is_left(&here);
 }
