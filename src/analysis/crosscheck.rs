@@ -3,7 +3,8 @@
 //! The ratio of a turn is plumb's value over the rival's; told is the median of the turns' ratios with its
 //! exact order-statistic interval. A rate is as good as the rival's where the interval reaches 1.00 and the
 //! median is not more than 2 % short of it; times likewise from the other side; "agree" is a median within
-//! 5 %.
+//! 5 %. Where that holds, but the interval has ratios that are 10 % or more off on the wrong side, it may
+//! hold by chance: turns that scatter so much decide nothing. What is missed stays missed.
 
 #[cfg(test)]
 pub(crate) mod sample;
@@ -23,6 +24,8 @@ pub(crate) const JUDGED_FROM: usize = 9;
 const NEARLY: f64 = 0.02;
 /// What "agree" means.
 const AGREE: RangeInclusive<f64> = 0.95..=1.05;
+/// How far beyond its limit an interval may reach whose goal is met: twice what "agree" means.
+const SCATTER: f64 = 0.10;
 /// The least of a rate of work whose method is another.
 const NEARLY_EQUAL: f64 = 0.95;
 
@@ -78,6 +81,8 @@ pub(crate) enum Verdict {
     Met,
     /// It is not.
     Missed,
+    /// The median meets it, and the turns scatter so much that it may be chance.
+    Undecided,
     /// There is none: the difference explains the ratio.
     Explained,
     /// Too few pairs for a verdict.
@@ -92,6 +97,7 @@ impl Verdict {
         match self {
             Verdict::Met => "met",
             Verdict::Missed => "missed",
+            Verdict::Undecided => "undecided",
             Verdict::Explained => "explained",
             Verdict::NotJudged => "not judged",
             Verdict::Absent => "not compared",
@@ -189,6 +195,8 @@ pub(crate) struct Tally {
     pub(crate) met: usize,
     /// Goals missed.
     pub(crate) missed: usize,
+    /// Goals that are met perhaps by chance.
+    pub(crate) undecided: usize,
     /// Without a goal.
     pub(crate) explained: usize,
     /// With too few pairs.
@@ -204,6 +212,7 @@ pub(crate) fn tally(rows: &[Compared<'_>]) -> Tally {
         let count = match row.verdict {
             Verdict::Met => &mut tally.met,
             Verdict::Missed => &mut tally.missed,
+            Verdict::Undecided => &mut tally.undecided,
             Verdict::Explained => &mut tally.explained,
             Verdict::NotJudged => &mut tally.not_judged,
             Verdict::Absent => &mut tally.absent,
@@ -292,8 +301,16 @@ fn verdict(
             Goal::Agree => AGREE.contains(&ratio),
             Goal::Explained => true,
         };
-    match is_met {
-        true => Verdict::Met,
-        false => Verdict::Missed,
+    let is_wrong = match goal {
+        Goal::AtLeast => low < 1.0 - SCATTER,
+        Goal::AtLeastNearly => low < NEARLY_EQUAL * (1.0 - SCATTER),
+        Goal::AtMost => high > 1.0 + SCATTER,
+        Goal::Agree => low < 1.0 - SCATTER || high > 1.0 + SCATTER,
+        Goal::Explained => false,
+    };
+    match (is_met, is_wrong) {
+        (false, _) => Verdict::Missed,
+        (true, true) => Verdict::Undecided,
+        (true, false) => Verdict::Met,
     }
 }

@@ -209,7 +209,11 @@ fn verdict(setting: &Setting, run: &Run, made: &Made) -> Result<(), Failure> {
         .filter(|row| is_own(&row.pairing.rival, &row.pairing.name));
     let (mut judged, mut missed) = (0, 0);
     for row in own {
-        judged += usize::from(matches!(row.verdict, Verdict::Met | Verdict::Missed));
+        let is_judged = matches!(
+            row.verdict,
+            Verdict::Met | Verdict::Missed | Verdict::Undecided
+        );
+        judged += usize::from(is_judged);
         missed += usize::from(row.verdict == Verdict::Missed);
     }
     if judged == 0 {

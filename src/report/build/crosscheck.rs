@@ -90,6 +90,7 @@ fn told(tally: &Tally) -> String {
         parts.push(format!("{} of {goals} beside other tools met", tally.met));
     }
     for (count, what) in [
+        (tally.undecided, "undecided, since turns scatter"),
         (tally.explained, "explained by what differs in method"),
         (tally.not_judged, "not judged"),
         (tally.absent, "not compared"),
@@ -110,7 +111,8 @@ fn method(all: &[Beside<'_>]) -> String {
     let method = format!(
         "plumb and the other tool ran in turns (A B, B A, …), on the same CPUs and at the same priority; the \
          ratio of a turn is plumb's value over the tool's. Values and ratios are medians over the turns; an \
-         interval, of at least 95 %, takes six turns, and a goal is judged from {JUDGED_FROM}. The difference \
+         interval, of at least 95 %, takes six turns, and a goal is judged from {JUDGED_FROM}; one that the \
+         median meets is undecided where the interval reaches 10 % or more beyond it. The difference \
          in method is told where two figures differ by more than 5 %."
     );
     match rows.is_empty() {
@@ -226,7 +228,7 @@ fn verdict(compared: &Compared<'_>) -> Cell {
         Verdict::Met => Tone::Good,
         Verdict::Missed => Tone::Bad,
         Verdict::Explained => Tone::Plain,
-        Verdict::NotJudged | Verdict::Absent => Tone::Muted,
+        Verdict::Undecided | Verdict::NotJudged | Verdict::Absent => Tone::Muted,
     };
     let text = compared.verdict.text();
     match compared.verdict {
@@ -234,6 +236,7 @@ fn verdict(compared: &Compared<'_>) -> Cell {
             let turns = counted(compared.ratios.len(), "turn");
             Cell::toned(format!("{text}: {turns}"), tone)
         }
+        Verdict::Undecided => Cell::toned(format!("{text}: scatter"), tone),
         _ => Cell::toned(text, tone),
     }
 }
@@ -246,8 +249,8 @@ fn differences(rows: &[&Compared<'_>]) -> Vec<(Severity, String)> {
             Verdict::Absent => continue,
             Verdict::Missed => Severity::Warning,
             Verdict::Explained => Severity::Note,
-            Verdict::Met | Verdict::NotJudged if row.differs() => Severity::Note,
-            Verdict::Met | Verdict::NotJudged => continue,
+            _ if row.differs() => Severity::Note,
+            Verdict::Met | Verdict::Undecided | Verdict::NotJudged => continue,
         };
         let text = match row.row.difference.trim() {
             "" => "no difference in method is known",

@@ -83,7 +83,7 @@ struct FlatRow {
     confidence: Option<f64>,
     /// What the ratio should be.
     goal: Goal,
-    /// `met`, `missed`, `explained`, `not judged` or `not compared`.
+    /// `met`, `missed`, `undecided`, `explained`, `not judged` or `not compared`.
     verdict: String,
     /// What the two do differently, as far as it is known.
     difference: String,
