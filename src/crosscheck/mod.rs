@@ -3,6 +3,7 @@
 //! [`turns`] runs both sides alternating, and judges nothing.
 
 mod bandwidth;
+mod binary;
 mod ours;
 mod ports;
 mod probe;
@@ -40,9 +41,10 @@ pub(crate) struct Rival {
     /// Programs by which it is recognised; the first that is found tells the version.
     pub programs: &'static [&'static str],
     /// What the program is asked for its version; nothing: it cannot be asked without all its work, and is
-    /// not.
+    /// not: its file is read instead.
     pub version_args: &'static [&'static str],
-    /// The version in what it answers; `None` where that has none.
+    /// The version in what it answers, or in what its file tells ([`binary::told`], as [`Output::answer`]);
+    /// `None` where that has none.
     pub version: fn(&Output) -> Option<String>,
     /// Versions below this one are too old to be asked.
     pub oldest: Option<&'static str>,

@@ -1,7 +1,7 @@
 //! Whether a rival is here, and which version.
 
 use super::process::Call;
-use super::{Output, Rival};
+use super::{Output, Rival, binary};
 use crate::experiment::Skip;
 use anyhow::Result;
 use std::env;
@@ -34,7 +34,11 @@ pub(super) fn probe(rival: &Rival, dir: &Path, stop: &AtomicBool) -> Result<Resu
         return Ok(Err(absent(rival)));
     };
     if rival.version_args.is_empty() {
-        return Ok(judge(rival, name, &Output::default()));
+        let of_file = Output {
+            answer: binary::told(&program),
+            ..Output::default()
+        };
+        return Ok(judge(rival, name, &of_file));
     }
     let args: Vec<String> = rival
         .version_args
@@ -119,8 +123,10 @@ pub(super) fn numbers(version: &str) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{judge, numbers};
-    use crate::crosscheck::{Output, RIVALS};
+    use super::{judge, numbers, probe};
+    use crate::crosscheck::{Output, RIVALS, Rival};
+    use std::path::Path;
+    use std::sync::atomic::AtomicBool;
 
     #[test]
     fn what_is_too_old_or_tells_no_version_is_not_run() {
@@ -140,6 +146,24 @@ mod tests {
             none.reason.contains("not found for this kernel"),
             "{none:?}"
         );
+    }
+
+    #[test]
+    fn what_would_do_all_its_work_is_read_and_not_run() {
+        static ENDLESS: Rival = Rival {
+            name: "endless",
+            about: "",
+            package: None,
+            programs: &["/proc/self/exe"],
+            version_args: &[],
+            version: |said| said.answer.lines().next().map(str::to_owned),
+            oldest: None,
+            pairings: |_| Vec::new(),
+            parse: |_, _| Err(String::new()),
+        };
+        let found = probe(&ENDLESS, Path::new("/nowhere"), &AtomicBool::new(false));
+        let version = found.unwrap().unwrap().version;
+        assert!(version.starts_with("zeroed bytes: "), "{version}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! STREAM (J. McCalpin): a binary of one's own, found in PATH, whatever its arrays and compiler.
 
 use crate::crosscheck::bandwidth::{Moves, STREAM_OPS, huge_pages, team};
+use crate::crosscheck::binary::ZEROED;
 use crate::crosscheck::{Conditions, Output, Pairing, Rival, Statistic, Theirs};
 use crate::experiment::Skip;
 use std::time::Duration;
@@ -11,9 +12,9 @@ pub(crate) static RIVAL: Rival = Rival {
     about: "STREAM: copy, scale, add and triad of main memory, as its own binary was compiled",
     package: None,
     programs: &["stream_c.exe", "stream_c", "stream.exe", "stream"],
-    // It takes none and ignores them: its whole work is done for its version.
-    version_args: &["--version"],
-    version: |said| Facts::read(&said.stdout).ok().map(|facts| facts.told()),
+    // It takes none and ignores them.
+    version_args: &[],
+    version: |said| Facts::of_file(&said.answer).map(|facts| facts.told()),
     oldest: None,
     pairings,
     parse,
@@ -22,21 +23,69 @@ pub(crate) static RIVAL: Rival = Rival {
 /// Arrays of a thread below this are not compared: plumb takes no less in main memory.
 const THREAD_LEAST: u64 = 1 << 20;
 
-/// What a binary was compiled with, as its output tells it.
+/// By how many bytes the arrays may be less than all memory of the binary that begins as zeros.
+const OTHER_MOST: u64 = 1 << 16;
+
+/// What a binary was compiled with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Facts {
     version: String,
-    /// Elements of each of the three arrays, and bytes of one.
-    elements: u64,
-    element_bytes: u64,
-    /// Threads that it ran; none where it was compiled without OpenMP.
-    threads: Option<u64>,
+    /// Of the three arrays together.
+    bytes: u64,
+    has_openmp: bool,
 }
 
 impl Facts {
+    /// As the file tells: its arrays are static, and begin as zeros.
+    fn of_file(told: &str) -> Option<Facts> {
+        let after = |mark: &str| {
+            told.lines()
+                .find_map(|line| line.split_once(mark))
+                .map(|(_, rest)| rest)
+        };
+        let version = after(VERSION)?.split_whitespace().next()?;
+        Some(Facts {
+            version: version.to_owned(),
+            bytes: after(ZEROED)?.parse().ok()?,
+            has_openmp: after(THREADS).is_some(),
+        })
+    }
+
+    /// As the rival's version, from which [`Facts::heard`] has them again.
+    fn told(&self) -> String {
+        let openmp = match self.has_openmp {
+            true => "with OpenMP",
+            false => "without OpenMP",
+        };
+        format!("{}, {} B of arrays, {openmp}", self.version, self.bytes)
+    }
+
+    fn heard(version: &str) -> Option<Facts> {
+        let (number, rest) = version.split_once(", ")?;
+        let (bytes, openmp) = rest.split_once(" B of arrays, ")?;
+        Some(Facts {
+            version: number.to_owned(),
+            bytes: bytes.parse().ok()?,
+            has_openmp: openmp == "with OpenMP",
+        })
+    }
+}
+
+/// What its texts begin with that tell the version, and how many threads ran.
+const VERSION: &str = "STREAM version $Revision:";
+const THREADS: &str = "Number of Threads requested";
+
+/// What a run tells of itself.
+struct Ran {
+    /// Of the three arrays together.
+    bytes: u64,
+    threads: u64,
+}
+
+impl Ran {
     /// # Errors
     /// The first line that is missed.
-    fn read(stdout: &str) -> Result<Facts, String> {
+    fn read(stdout: &str) -> Result<Ran, String> {
         let after = |mark: &str| -> Option<&str> {
             let line = stdout.lines().find_map(|line| line.split_once(mark))?.1;
             line.trim_start_matches([' ', '='])
@@ -46,46 +95,14 @@ impl Facts {
         let number =
             |mark: &str| -> Option<u64> { after(mark)?.trim_end_matches(',').parse().ok() };
         let missed = |mark: &str| format!("no line with `{mark}`");
-        let version = after("STREAM version $Revision:").ok_or_else(|| missed("STREAM version"))?;
+        after(VERSION).ok_or_else(|| missed("STREAM version"))?;
         let elements = number("Array size").ok_or_else(|| missed("Array size"))?;
         let element_bytes = number("This system uses").ok_or_else(|| missed("This system uses"))?;
-        let threads = number("Number of Threads counted");
-        Ok(Facts {
-            version: version.to_owned(),
-            elements,
-            element_bytes,
-            threads: threads.or_else(|| number("Number of Threads requested")),
-        })
-    }
-
-    /// The three arrays together.
-    fn bytes(&self) -> u64 {
-        self.elements
-            .saturating_mul(self.element_bytes)
-            .saturating_mul(3)
-    }
-
-    /// As the rival's version, from which [`Facts::heard`] has them again.
-    fn told(&self) -> String {
-        let openmp = match self.threads {
-            Some(_) => "with OpenMP",
-            None => "without OpenMP",
-        };
-        format!(
-            "{}, 3 arrays of {} elements of {} B, {openmp}",
-            self.version, self.elements, self.element_bytes
-        )
-    }
-
-    fn heard(version: &str) -> Option<Facts> {
-        let (number, rest) = version.split_once(", 3 arrays of ")?;
-        let (elements, rest) = rest.split_once(" elements of ")?;
-        let (element_bytes, openmp) = rest.split_once(" B, ")?;
-        Some(Facts {
-            version: number.to_owned(),
-            elements: elements.parse().ok()?,
-            element_bytes: element_bytes.parse().ok()?,
-            threads: (openmp == "with OpenMP").then_some(1),
+        let threads = number("Number of Threads counted").or_else(|| number(THREADS));
+        Ok(Ran {
+            bytes: elements.saturating_mul(element_bytes).saturating_mul(3),
+            // None where it was compiled without OpenMP.
+            threads: threads.unwrap_or(1),
         })
     }
 }
@@ -100,12 +117,12 @@ const DIFFERENCE: &str = "STREAM's best of its passes over static arrays (on bas
 fn pairings(conditions: &Conditions) -> Vec<Pairing> {
     let facts = Facts::heard(&conditions.version);
     // All threads: the most telling, and what a binary without OpenMP cannot.
-    let with_openmp = facts.as_ref().is_some_and(|facts| facts.threads.is_some());
+    let with_openmp = facts.as_ref().is_some_and(|facts| facts.has_openmp);
     let mut cpus = match with_openmp {
         true => team(conditions),
         false => conditions.cpus[..1].to_vec(),
     };
-    let bytes = facts.as_ref().map_or(0, Facts::bytes);
+    let bytes = facts.as_ref().map_or(0, |facts| facts.bytes);
     cpus.truncate((bytes / THREAD_LEAST).max(1) as usize);
     let moves = Moves {
         ops: &STREAM_OPS,
@@ -116,10 +133,10 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
     };
     let skip = match &facts {
         None => Some(Skip::because(
-            "what is called so is not STREAM: it told no version of it",
+            "what is called so is not STREAM: its file has no version of it",
         )),
         Some(_) if bytes < THREAD_LEAST => Some(
-            Skip::because("its arrays are smaller than 1 MiB")
+            Skip::because("its static arrays have less than 1 MiB")
                 .needs("compile it with a larger STREAM_ARRAY_SIZE"),
         ),
         Some(_) => moves.footprint(conditions).err(),
@@ -129,7 +146,7 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
     let rows = STREAM_OPS.map(|op| {
         let mut row = moves.row(op, Statistic::Best, goal, DIFFERENCE);
         row.name = op.to_owned();
-        row.what = format!("{op} by {}", cpus.len());
+        row.what = format!("{op} by {} of {bytes}", cpus.len());
         row
     });
     vec![Pairing {
@@ -154,15 +171,25 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
     }]
 }
 
-/// The best rate of a kernel in B/s, where so many threads ran (`KERNEL by THREADS`).
+/// The best rate of a kernel in B/s, where so many threads ran over arrays of so many bytes (`KERNEL by
+/// THREADS of BYTES`).
 fn parse(said: &Output, what: &str) -> Result<f64, String> {
-    let (op, threads) = what
-        .split_once(" by ")
-        .ok_or_else(|| format!("`{what}` names no kernel and threads"))?;
-    let facts = Facts::read(&said.stdout)?;
-    let ran = facts.threads.unwrap_or(1);
-    if ran.to_string() != threads {
-        return Err(format!("{ran} threads ran instead of {threads}"));
+    let wanted = || {
+        let (op, rest) = what.split_once(" by ")?;
+        let (threads, bytes) = rest.split_once(" of ")?;
+        Some((op, threads.parse::<u64>().ok()?, bytes.parse::<u64>().ok()?))
+    };
+    let (op, threads, bytes) =
+        wanted().ok_or_else(|| format!("`{what}` names no kernel, threads and bytes"))?;
+    let ran = Ran::read(&said.stdout)?;
+    if ran.threads != threads {
+        return Err(format!("{} threads ran instead of {threads}", ran.threads));
+    }
+    if !(ran.bytes..=ran.bytes.saturating_add(OTHER_MOST)).contains(&bytes) {
+        return Err(format!(
+            "its arrays have {} B, and by its file {bytes} B",
+            ran.bytes
+        ));
     }
     if !said
         .stdout
@@ -186,7 +213,7 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Facts, RIVAL, STREAM_OPS, parse};
+    use super::{Facts, RIVAL, STREAM_OPS, ZEROED, parse};
     use crate::crosscheck::bandwidth::tests::{check, conditions, everywhere};
     use crate::crosscheck::{Conditions, Goal, Output};
     use crate::experiment::Preset;
@@ -202,34 +229,29 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_best_rates_of_two_builds_are_read() {
-        let check = |text: &str, threads: u32, wanted: [f64; 4]| {
-            for (op, mb) in STREAM_OPS.into_iter().zip(wanted) {
-                let rate = parse(&said(text), &format!("{op} by {threads}")).expect("a rate");
-                assert!((rate / (mb * 1e6) - 1.0).abs() < 1e-12, "{op}: {rate}");
-            }
+    /// As the files of the two tell: a little more begins as zeros.
+    fn files() -> [String; 2] {
+        let file = |zeroed: u64, threads: &str| {
+            format!(
+                "{ZEROED}{zeroed}\n/lib64/ld.so\n{threads}\nSTREAM version $Revision: 5.10 $\n%s\n"
+            )
         };
-        check(TWO, 2, [7000.7, 4000.8, 10461.0, 28202.9]);
-        check(SINGLE, 1, [72160.1, 61567.8, 66664.4, 55924.1]);
+        [
+            file(96_000_288, "Number of Threads requested = %i"),
+            file(2_400_160, "Your clock granularity/precision"),
+        ]
     }
 
     #[test]
-    fn what_a_binary_was_compiled_with_is_its_version() {
-        let version = |text: &str| (RIVAL.version)(&said(text));
-        let two = "5.10, 3 arrays of 4000000 elements of 8 B, with OpenMP";
-        assert_eq!(version(TWO).as_deref(), Some(two));
-        let single = "5.10, 3 arrays of 200000 elements of 4 B, without OpenMP";
-        assert_eq!(version(SINGLE).as_deref(), Some(single));
-        assert_eq!(version("Version: ImageMagick 6.9"), None);
-        for text in [TWO, SINGLE] {
-            let facts = Facts::read(text).expect("all facts");
-            let heard = Facts::heard(&facts.told()).expect("as told");
-            assert_eq!(
-                (heard.bytes(), heard.threads.is_some()),
-                (facts.bytes(), facts.threads.is_some())
-            );
-        }
+    fn the_best_rates_of_two_builds_are_read() {
+        let check = |text: &str, of: &str, wanted: [f64; 4]| {
+            for (op, mb) in STREAM_OPS.into_iter().zip(wanted) {
+                let rate = parse(&said(text), &format!("{op} by {of}")).expect("a rate");
+                assert!((rate / (mb * 1e6) - 1.0).abs() < 1e-12, "{op}: {rate}");
+            }
+        };
+        check(TWO, "2 of 96000288", [7000.7, 4000.8, 10461.0, 28202.9]);
+        check(SINGLE, "1 of 2400160", [72160.1, 61567.8, 66664.4, 55924.1]);
         // As 5.9 and earlier write it.
         let old = TWO
             .replace("5.10", "5.9")
@@ -238,21 +260,47 @@ mod tests {
                 "4000000 (elements), Offset = 0 (elements)",
                 "4000000, Offset = 0",
             );
-        assert_eq!(version(&old), Some(two.replace("5.10", "5.9")));
+        check(&old, "2 of 96000288", [7000.7, 4000.8, 10461.0, 28202.9]);
+    }
+
+    #[test]
+    fn what_a_binary_was_compiled_with_is_its_version_and_read_of_its_file() {
+        let version = |text: &str| {
+            (RIVAL.version)(&Output {
+                answer: text.to_owned(),
+                ..Output::default()
+            })
+        };
+        let [two, single] = files();
+        let told = version(&two).expect("a version");
+        assert_eq!(told, "5.10, 96000288 B of arrays, with OpenMP");
+        let without = version(&single).expect("a version");
+        assert_eq!(without, "5.10, 2400160 B of arrays, without OpenMP");
+        for text in [told, without] {
+            assert_eq!(Facts::heard(&text).map(|facts| facts.told()), Some(text));
+        }
+        let other = format!("{ZEROED}4096\nVersion: ImageMagick 6.9");
+        assert_eq!(version(&other), None);
+        assert_eq!(version("STREAM version $Revision: 5.10 $"), None);
+        assert_eq!(version(""), None);
     }
 
     #[test]
     fn what_is_broken_is_an_error() {
-        let other_threads = parse(&said(TWO), "copy by 1").expect_err("two threads");
+        let other_threads = parse(&said(TWO), "copy by 1 of 96000288").expect_err("two threads");
         assert!(other_threads.contains("2 threads"), "{other_threads}");
+        let other_arrays = parse(&said(TWO), "copy by 2 of 192000288").expect_err("its arrays");
+        assert!(other_arrays.contains("96000000 B"), "{other_arrays}");
         let cut = TWO.split_once("Solution").expect("it validates").0;
+        let copy = "copy by 2 of 96000288";
         for (text, what) in [
-            (cut, "copy by 2"),
-            ("", "copy by 2"),
+            (cut, copy),
+            ("", copy),
             (TWO, "copy"),
-            (TWO, "sum by 2"),
-            (TWO.replace("Copy:  ", "Copy:  x").as_str(), "copy by 2"),
-            (TWO.replace("Array size", "Size").as_str(), "copy by 2"),
+            (TWO, "copy by 2"),
+            (TWO, "sum by 2 of 96000288"),
+            (TWO.replace("Copy:  ", "Copy:  x").as_str(), copy),
+            (TWO.replace("Array size", "Size").as_str(), copy),
         ] {
             parse(&said(text), what).expect_err(what);
         }
@@ -261,12 +309,9 @@ mod tests {
     #[test]
     fn plumb_s_arrays_are_no_larger_than_its() {
         for conditions in everywhere() {
-            for (version, bytes) in [
-                (Facts::read(TWO), 96_000_000),
-                (Facts::read(SINGLE), 2_400_000),
-            ] {
+            for (file, bytes) in files().iter().zip([96_000_288, 2_400_160]) {
                 let conditions = Conditions {
-                    version: version.expect("facts").told(),
+                    version: Facts::of_file(file).expect("facts").told(),
                     ..conditions.clone()
                 };
                 let pairings = (RIVAL.pairings)(&conditions);
@@ -281,8 +326,8 @@ mod tests {
 
     #[test]
     fn arrays_that_a_cache_may_hold_have_no_goal() {
-        let goal = |elements: &str, host: &str| {
-            let version = format!("5.10, 3 arrays of {elements} elements of 8 B, with OpenMP");
+        let goal = |elements: u64, host: &str| {
+            let version = format!("5.10, {} B of arrays, with OpenMP", elements * 24);
             let conditions = Conditions {
                 version,
                 ..conditions(host, 2, Preset::Standard)
@@ -290,9 +335,9 @@ mod tests {
             (RIVAL.pairings)(&conditions)[0].rows[0].goal
         };
         // 92 MiB and 275 MiB beside a last cache of 32 MiB.
-        assert_eq!(goal("4000000", "epyc-7763-2s"), Goal::Explained);
-        assert_eq!(goal("12000000", "epyc-7763-2s"), Goal::AtLeast);
-        assert_eq!(goal("100000", "alder-lake-hybrid"), Goal::Explained);
+        assert_eq!(goal(4_000_000, "epyc-7763-2s"), Goal::Explained);
+        assert_eq!(goal(12_000_000, "epyc-7763-2s"), Goal::AtLeast);
+        assert_eq!(goal(100_000, "alder-lake-hybrid"), Goal::Explained);
     }
 
     #[test]
