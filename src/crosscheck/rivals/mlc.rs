@@ -8,9 +8,7 @@
 //! `-e` leaves the prefetchers' registers alone, which it else writes as root; `-r` walks at random.
 
 use crate::crosscheck::bandwidth::{FAR, FAR_REHEARSED};
-use crate::crosscheck::{
-    Conditions, Goal, MIB, Ours, Output, Pairing, Rival, Row, Statistic, Theirs,
-};
+use crate::crosscheck::{Conditions, Goal, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
 use crate::experiment::{Preset, Skip};
 use crate::host::{Arch, format_cpus};
 use record::key::{CaseId, Value};
