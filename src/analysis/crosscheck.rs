@@ -13,13 +13,16 @@ mod tests;
 
 use crate::stats::interval::{Interval, median_order};
 use crate::stats::quantile::median;
-use record::crosscheck::{Goal, Pair, Pairing, PairingEnd, Rival, Row};
+use record::crosscheck::{Goal, Load, Pair, Pairing, PairingEnd, Rival, Row};
 use record::event::Ending;
 use record::run::Run;
 use std::ops::RangeInclusive;
 
 /// Pairs below which a goal is not judged.
 pub(crate) const JUDGED_FROM: usize = 9;
+/// Shares of the CPU time above which it is told that the hypervisor, or others, had it.
+const STOLEN: f64 = 0.01;
+const OTHERS: f64 = 0.05;
 /// How far the median of a ratio may lie beyond its limit.
 const NEARLY: f64 = 0.02;
 /// What "agree" means.
@@ -114,6 +117,8 @@ pub(crate) struct Bout<'run> {
     pub(crate) end: Option<&'run PairingEnd>,
     /// Turns that it has.
     pub(crate) turns: usize,
+    /// What else had plumb's CPUs and the rival's, in all turns together.
+    pub(crate) loads: [Load; 2],
     /// Its rows.
     pub(crate) rows: Vec<Compared<'run>>,
 }
@@ -140,6 +145,33 @@ impl Bout<'_> {
             [] => format!("{word}{after}"),
             details => format!("{word}{after}: {}", details.join("; ")),
         })
+    }
+}
+
+impl Bout<'_> {
+    /// What disturbed its turns, in one line; `None` where nothing notable did.
+    pub(crate) fn disturbance(&self) -> Option<String> {
+        let told = |what: &str, most: f64, of: fn(&Load) -> Option<f64>| {
+            let share =
+                |load: &Load| Some(of(load)? / load.cpu_s).filter(|share| share.is_finite());
+            let [ours, theirs] = self.loads.each_ref().map(share);
+            let is_notable = ours.max(theirs).is_some_and(|share| share > most);
+            let percent = |share: Option<f64>| {
+                share.map_or("?".to_owned(), |share| format!("{:.1}", share * 100.0))
+            };
+            is_notable.then(|| {
+                let (ours, theirs) = (percent(ours), percent(theirs));
+                format!(
+                    "{what} {ours} % of the CPU time in plumb's turns, {theirs} % in the tool's"
+                )
+            })
+        };
+        let all = [
+            told("the hypervisor took", STOLEN, |load| load.steal_s),
+            told("others had at least", OTHERS, |load| load.others_s),
+        ];
+        let all: Vec<String> = all.into_iter().flatten().collect();
+        (!all.is_empty()).then(|| all.join("; "))
     }
 }
 
@@ -231,10 +263,26 @@ fn bout<'run>(run: &'run Run, pairing: &'run Pairing) -> Bout<'run> {
     let mut ends = run.crosscheck.ends.iter();
     let end = ends.rfind(|end| is_own(&end.rival, &end.pairing));
     let rows = pairing.rows.iter().enumerate();
+    let together = |of: fn(&Pair) -> Option<Load>| {
+        let loads = pairs.iter().filter_map(|pair| of(pair));
+        let sum = |one: Option<f64>, other: Option<f64>| match (one, other) {
+            (Some(one), Some(other)) => Some(one + other),
+            (one, other) => one.or(other),
+        };
+        loads.fold(Load::default(), |all, load| Load {
+            cpu_s: all.cpu_s + load.cpu_s,
+            steal_s: sum(all.steal_s, load.steal_s),
+            others_s: sum(all.others_s, load.others_s),
+        })
+    };
     Bout {
         pairing,
         end,
         turns: pairs.len(),
+        loads: [
+            together(|pair| pair.ours_load),
+            together(|pair| pair.theirs_load),
+        ],
         rows: rows
             .map(|(at, row)| compared(pairing, row, at, &pairs, end))
             .collect(),

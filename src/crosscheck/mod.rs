@@ -4,6 +4,7 @@
 
 mod bandwidth;
 mod binary;
+mod load;
 mod ours;
 mod ports;
 mod probe;

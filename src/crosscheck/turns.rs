@@ -1,5 +1,6 @@
 //! Both sides in turns: A B, B A, A B … on the same CPUs, one at a time.
 
+use super::load::Before;
 use super::ports::is_listening;
 use super::process::{Call, Endless, Running, answer};
 use super::ready::{OURS, Ready, ready};
@@ -8,7 +9,7 @@ use crate::experiment::Skip;
 use crate::session::child::Interrupted;
 use crate::session::is_interrupt;
 use anyhow::{Context, Error, Result, anyhow, bail};
-use record::crosscheck as events;
+use record::crosscheck::{self as events, Load};
 use record::event::{Ending, Event};
 use record::plain::line;
 use std::fs;
@@ -233,7 +234,7 @@ impl Bout<'_> {
     /// One turn: who goes first changes from turn to turn.
     fn turn(&self, n: u32, program: &Path) -> Result<events::Pair> {
         let ours_first = n % 2 == 1;
-        let (ours, theirs) = if ours_first {
+        let ((ours, ours_load), (theirs, theirs_load)) = if ours_first {
             let ours = self.ours()?;
             (ours, self.theirs(program)?)
         } else {
@@ -247,6 +248,8 @@ impl Bout<'_> {
             ours_first,
             ours,
             theirs,
+            ours_load: Some(ours_load),
+            theirs_load: Some(theirs_load),
         })
     }
 
@@ -308,17 +311,19 @@ impl Bout<'_> {
         Ok(running)
     }
 
-    fn theirs(&self, program: &Path) -> Result<Vec<f64>> {
+    fn theirs(&self, program: &Path) -> Result<(Vec<f64>, Load)> {
         let theirs = &self.pairing.theirs;
         self.settle()?;
         let left = theirs.answer.map(|name| self.dir().join(name));
         if let Some(file) = &left {
             let _ = fs::remove_file(file);
         }
+        let before = Before::now(&theirs.cpus);
         let (status, said) = self
             .call(program, &theirs.args)
             .run(self.ready.limit.unwrap_or(theirs.limit), self.stop)
             .with_context(|| theirs.program.to_owned())?;
+        let load = before.load(&theirs.cpus, theirs.server.is_none());
         if !status.success() {
             bail!(
                 "{}: {status}: {}",
@@ -331,19 +336,20 @@ impl Bout<'_> {
             ..said
         };
         let rows = self.pairing.rows.iter();
-        rows.map(|row| {
+        let values = rows.map(|row| {
             let value = (self.ready.rival.parse)(&said, &row.what).map_err(|why| anyhow!(why))?;
             // Nothing lost is an answer, of which no ratio comes.
             match value.is_finite() && value >= 0.0 {
                 true => Ok(value),
                 false => Err(anyhow!("{} is {value}", row.what)),
             }
-        })
-        .collect::<Result<_>>()
-        .with_context(|| format!("{} said something unknown", theirs.program))
+        });
+        let values = values.collect::<Result<_>>();
+        let unknown = || format!("{} said something unknown", theirs.program);
+        Ok((values.with_context(unknown)?, load))
     }
 
-    fn ours(&self) -> Result<Vec<f64>> {
+    fn ours(&self) -> Result<(Vec<f64>, Load)> {
         let path = self.dir().join(OURS);
         let _ = fs::remove_file(&path);
         let args = ours::args(&self.pairing.ours, &path);
@@ -356,7 +362,10 @@ impl Bout<'_> {
             dir: self.dir(),
         };
         let limit = self.pairing.ours.budget + OURS_LIMIT;
+        let cpus = &self.pairing.ours.cpus;
+        let before = Before::now(cpus);
         let (status, said) = call.run(limit, self.stop).context("plumb")?;
+        let load = before.load(cpus, self.pairing.theirs.server.is_none());
         // 1: there are findings; 3: nothing was measured, and the record says why.
         if !matches!(status.code(), Some(0 | 1 | 3)) {
             bail!("plumb: {status}: {}", last("plumb", &said));
@@ -368,9 +377,9 @@ impl Bout<'_> {
             .run;
         let _ = fs::remove_file(&path);
         let rows = self.pairing.rows.iter();
-        rows.map(|row| ours::value(&run, &self.pairing.ours, row))
-            .collect::<Result<_>>()
-            .context("plumb")
+        let values = rows.map(|row| ours::value(&run, &self.pairing.ours, row));
+        let values = values.collect::<Result<_>>().context("plumb")?;
+        Ok((values, load))
     }
 
     /// What was written before is on the disk: as plumb does before each round.

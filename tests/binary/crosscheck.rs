@@ -100,6 +100,9 @@ fn both_sides_are_in_the_record_and_take_turns() {
             (pair["theirs"][0].as_f64().unwrap() - 101.234).abs() < 1e-9,
             "{pair}"
         );
+        for load in ["ours_load", "theirs_load"] {
+            assert!(pair[load]["cpu_s"].as_f64().unwrap() > 0.0, "{pair}");
+        }
         // A rehearsal's differences of tiny batches may be negative.
         assert!(pair["ours"][0].as_f64().unwrap() != 0.0, "{pair}");
     }

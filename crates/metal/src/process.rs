@@ -48,6 +48,11 @@ pub fn rusage_self() -> Usage {
     usage(libc::RUSAGE_SELF)
 }
 
+/// Usage of all children that have ended and were waited for, and of theirs.
+pub fn rusage_children() -> Usage {
+    usage(libc::RUSAGE_CHILDREN)
+}
+
 /// Largest resident size of this process since its exec, in bytes, as `VmHWM` of
 /// /proc/self/status; `None` where that cannot be read. The kernel counts it per address space,
 /// which exec replaces, whereas `ru_maxrss` keeps the peak of the program before.
@@ -284,7 +289,7 @@ fn wait_for_success(pid: libc::pid_t) -> io::Result<()> {
 fn usage(whose: libc::c_int) -> Usage {
     // SAFETY: an all-zero rusage is a valid one.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: `usage` is ours; both values of `whose` exist, so it cannot fail.
+    // SAFETY: `usage` is ours; all values of `whose` exist, so it cannot fail.
     unsafe { libc::getrusage(whose, &mut usage) };
     let nanoseconds =
         |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;

@@ -127,6 +127,24 @@ pub struct Pair {
     pub ours: Vec<f64>,
     /// The rival's.
     pub theirs: Vec<f64>,
+    /// What else had the CPUs of plumb's side while it ran; null where it was not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ours_load: Option<Load>,
+    /// Those of the rival's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub theirs_load: Option<Load>,
+}
+
+/// What happened on a side's CPUs while it ran.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Load {
+    /// Its length times the number of its CPUs.
+    pub cpu_s: f64,
+    /// What the hypervisor took of that; null where the kernel does not tell.
+    pub steal_s: Option<f64>,
+    /// What other processes and the kernel for itself had of it, at least; null where that cannot be told
+    /// from a far end's.
+    pub others_s: Option<f64>,
 }
 
 /// How a pairing ended.

@@ -57,6 +57,8 @@ pub(crate) fn pair(of: &Pairing, n: u32, ours: Vec<f64>, theirs: Vec<f64>) -> Pa
         ours_first: n % 2 == 1,
         ours,
         theirs,
+        ours_load: None,
+        theirs_load: None,
     }
 }
 

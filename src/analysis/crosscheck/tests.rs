@@ -3,7 +3,7 @@
 use super::sample::{around, end, own, pair, pairing, rival, row, turns};
 use super::{Bout, Compared, JUDGED_FROM, Tally, Verdict, rivals, rows, tally};
 use crate::analysis::sample;
-use record::crosscheck::{Goal, Pairing};
+use record::crosscheck::{Goal, Load, Pair, Pairing};
 use record::event::{Ending, Event};
 use record::run::Run;
 
@@ -335,4 +335,42 @@ fn what_scatters_is_not_met_by_chance() {
         let met = share(goal, 1.0, 0.03, Verdict::Met);
         assert!(met > 0.9, "{goal:?}: {met}");
     }
+}
+
+#[test]
+fn what_disturbed_turns_is_told_where_it_is_notable() {
+    let pairing = of(Goal::Agree);
+    let load = |steal_s, others_s| {
+        Some(Load {
+            cpu_s: 4.0,
+            steal_s,
+            others_s,
+        })
+    };
+    let told = |ours_load, theirs_load| {
+        let mut events = vec![Event::Pairing(pairing.clone())];
+        for n in 1..=2 {
+            events.push(Event::Pair(Pair {
+                ours_load,
+                theirs_load,
+                ..pair(&pairing, n, vec![1.0], vec![1.0])
+            }));
+        }
+        rivals(&run_of(events))[0].bouts[0].disturbance()
+    };
+    assert_eq!(told(None, None), None);
+    assert_eq!(
+        told(load(Some(0.04), Some(0.2)), load(Some(0.0), Some(0.0))),
+        None
+    );
+    let stolen = told(load(Some(0.01), None), load(Some(0.4), None));
+    let wanted = "the hypervisor took 0.2 % of the CPU time in plumb's turns, 10.0 % in the tool's";
+    assert_eq!(stolen.as_deref(), Some(wanted));
+    let both = told(load(Some(1.0), Some(1.0)), load(None, Some(0.0))).expect("both");
+    assert!(
+        both.contains("25.0 % of the CPU time in plumb's turns, ? % in the tool's; others had"),
+        "{both}"
+    );
+    // A record of a stranger.
+    assert_eq!(told(Some(Load::default()), load(None, None)), None);
 }

@@ -87,6 +87,7 @@ fn lines(run: &Run, end: &PairingEnd) -> Vec<String> {
         .iter()
         .filter_map(|row| line(&label, row))
         .collect();
+    lines.extend(bout.disturbance().map(|told| format!("{label}: {told}")));
     lines.extend(bout.lack().map(|lack| format!("{label}: {lack}")));
     lines
 }

@@ -134,6 +134,7 @@ fn of_rival(beside: &Beside<'_>) -> Vec<(Audience, Block)> {
         Block::Table(table(beside, &rows)),
     ];
     let mut notes = differences(&rows);
+    notes.extend(beside.bouts.iter().filter_map(disturbance));
     notes.extend(beside.bouts.iter().filter_map(lack));
     if !notes.is_empty() {
         blocks.push(Block::Notes(notes));
@@ -271,6 +272,12 @@ fn differences(rows: &[&Compared<'_>]) -> Vec<(Severity, String)> {
     told.collect()
 }
 
+/// What else had the CPUs in a pairing's turns.
+fn disturbance(bout: &Bout<'_>) -> Option<(Severity, String)> {
+    let text = bout.disturbance()?;
+    Some((Severity::Note, format!("{}: {text}.", bout.pairing.name)))
+}
+
 /// A pairing that has not all its turns.
 fn lack(bout: &Bout<'_>) -> Option<(Severity, String)> {
     let is_skipped = bout
@@ -291,7 +298,7 @@ fn commands(beside: &Beside<'_>) -> Block {
         let pairing = bout.pairing;
         let mut all = vec![("plumb".to_owned(), shell(&pairing.ours))];
         let inputs = pairing.inputs.iter();
-        all.extend(inputs.map(|(file, text)| (format!("{DIR}/{file}"), text.clone())));
+        all.extend(inputs.map(|(file, text)| (format!("{DIR}/{file}"), one_line(text))));
         let prepare = pairing.prepare.iter();
         all.extend(prepare.map(|one| ("before".to_owned(), shell(one))));
         let server = pairing.server.iter();
@@ -314,6 +321,11 @@ fn commands(beside: &Beside<'_>) -> Block {
             Block::KeyValues(beside.bouts.iter().flat_map(of_pairing).collect()),
         ],
     }
+}
+
+/// A text of several lines in one.
+fn one_line(text: &str) -> String {
+    text.lines().collect::<Vec<_>>().join(" ⏎ ")
 }
 
 /// Rivals of which nothing was compared, with why and what would help; none where there are none.

@@ -50,6 +50,8 @@ struct FlatPairing {
     needed: Option<String>,
     /// Turns that it has.
     turns: usize,
+    /// What else had the CPUs in its turns; null where that was little, or is not known.
+    disturbed: Option<String>,
     /// What was compared.
     rows: Vec<FlatRow>,
 }
@@ -118,6 +120,7 @@ fn of_pairing(bout: Bout<'_>) -> FlatPairing {
         reason: bout.end.and_then(|end| end.reason.clone()),
         needed: bout.end.and_then(|end| end.needed.clone()),
         turns: bout.turns,
+        disturbed: bout.disturbance(),
         rows: bout.rows.into_iter().map(of_row).collect(),
     }
 }
