@@ -155,7 +155,10 @@ impl Bout<'_> {
             let share =
                 |load: &Load| Some(of(load)? / load.cpu_s).filter(|share| share.is_finite());
             let [ours, theirs] = self.loads.each_ref().map(share);
-            let is_notable = ours.max(theirs).is_some_and(|share| share > most);
+            let is_notable = [ours, theirs]
+                .into_iter()
+                .flatten()
+                .any(|share| share > most);
             let percent = |share: Option<f64>| {
                 share.map_or("?".to_owned(), |share| format!("{:.1}", share * 100.0))
             };

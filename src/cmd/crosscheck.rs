@@ -117,6 +117,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let work = Work::make(&store, &setup, &stop)?;
     let setting = Setting {
         conditions: work.conditions(&setup, args.preset.into()),
+        site: setup.site.clone(),
         store: store.dir()?,
         rivals,
         pairs: args.pairs.unwrap_or(pairs(args.preset.into())),

@@ -4,6 +4,7 @@
 
 mod bandwidth;
 mod binary;
+mod estimate;
 mod load;
 mod ours;
 mod ports;

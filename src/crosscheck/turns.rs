@@ -4,8 +4,8 @@ use super::load::Before;
 use super::ports::is_listening;
 use super::process::{Call, Endless, Running, answer};
 use super::ready::{OURS, Ready, ready};
-use super::{Conditions, Output, Pairing, Rival, Server, ours, probe};
-use crate::experiment::Skip;
+use super::{Conditions, Output, Pairing, Rival, Server, estimate, ours, probe};
+use crate::experiment::{Site, Skip};
 use crate::session::child::Interrupted;
 use crate::session::is_interrupt;
 use anyhow::{Context, Error, Result, anyhow, bail};
@@ -33,6 +33,8 @@ const REASON_MOST: usize = 300;
 pub(crate) struct Setting {
     /// What both sides have alike; directories are those of the whole crosscheck.
     pub conditions: Conditions,
+    /// Where plumb's side is planned.
+    pub site: Site,
     /// The store: in its journal plumb's side writes what it makes, so that it goes even where both are
     /// killed.
     pub store: PathBuf,
@@ -54,6 +56,10 @@ pub(crate) trait Observer {
     /// # Errors
     /// It could not be stored: the crosscheck ends.
     fn event(&mut self, event: &Event) -> Result<()>;
+
+    /// All rivals have been looked for, and the first turn begins: how many comparisons and turns of them
+    /// there are, and how long they take, about.
+    fn begins(&mut self, pairings: usize, turns: u64, expected: Duration);
 
     /// A turn begins: of which pairing (`rival: name`), how many pairings and turns of them are done, and how
     /// many there are.
@@ -106,14 +112,18 @@ pub(crate) fn run(
         (None, true) => 1,
         (None, false) => setting.pairs,
     };
-    let whole = |ready: &Ready| {
-        ready
-            .pairings
-            .iter()
-            .map(|one| u64::from(turns(one)))
-            .sum::<u64>()
-    };
-    let total = all.iter().map(whole).sum();
+    let pairings = all.iter().flat_map(|ready| &ready.pairings);
+    let wanted: Vec<(&Pairing, u32)> = pairings
+        .map(|pairing| (pairing, turns(pairing)))
+        .filter(|(_, turns)| *turns > 0)
+        .collect();
+    let total = wanted.iter().map(|(_, turns)| u64::from(*turns)).sum();
+    let rival = Duration::from_secs_f64(setting.conditions.seconds);
+    let expected = wanted
+        .iter()
+        .map(|(pairing, turns)| estimate::turn(pairing, &setting.site, rival) * *turns)
+        .sum();
+    observer.begins(wanted.len(), total, expected);
     let (mut done, mut made) = (0, Made::default());
     for ready in &all {
         for pairing in &ready.pairings {

@@ -89,6 +89,8 @@ fn both_sides_are_in_the_record_and_take_turns() {
     let here = with_perf(GOOD);
     let answer = crosscheck(&here, &[PAIRING, "--pairs", "4"]);
     assert_eq!(answer.code, Some(0), "{answer:?}");
+    let expected = "1 comparison, 4 turns, expected time about ";
+    assert!(answer.err.contains(expected), "{answer:?}");
     let pairs = events(&here, "pair");
     let first: Vec<bool> = pairs
         .iter()

@@ -5,7 +5,7 @@ use crate::cmd::output;
 use crate::cmd::run::{progress_bar, told};
 use crate::crosscheck::turns::Observer;
 use crate::crosscheck::{Rival, not_compared};
-use crate::report::shell;
+use crate::report::{counted, shell};
 use crate::store::RecordFile;
 use anyhow::Result;
 use indicatif::ProgressBar;
@@ -53,6 +53,18 @@ impl Observer for Sink {
         Ok(())
     }
 
+    fn begins(&mut self, pairings: usize, turns: u64, expected: Duration) {
+        if pairings > 0 {
+            output::diagnose(&format!(
+                "plumb: {}, {}, expected time about {}",
+                counted(pairings, "comparison"),
+                counted(turns as usize, "turn"),
+                told(rough(expected))
+            ));
+        }
+        self.begun = Instant::now();
+    }
+
     fn progress(&mut self, pairing: &str, done: u64, all: u64) {
         self.bar.set_length(all);
         self.bar.set_position(done);
@@ -68,6 +80,14 @@ impl Observer for Sink {
             .set_message(format!("{pairing}, turn {} of {all}{left}", done + 1));
         // Drawn here and never by a timer: no thread wakes while a side runs.
         self.bar.tick();
+    }
+}
+
+/// A time that is known roughly: whole minutes from ten on.
+fn rough(expected: Duration) -> Duration {
+    match expected.as_secs() {
+        seconds if seconds >= 600 => Duration::from_secs(seconds.div_ceil(60) * 60),
+        seconds => Duration::from_secs(seconds),
     }
 }
 
@@ -184,6 +204,8 @@ impl Observer for Listing {
         }
         Ok(())
     }
+
+    fn begins(&mut self, _pairings: usize, _turns: u64, _expected: Duration) {}
 
     fn progress(&mut self, _pairing: &str, _done: u64, _all: u64) {}
 }
