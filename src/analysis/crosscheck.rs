@@ -4,7 +4,8 @@
 //! exact order-statistic interval. A rate is as good as the rival's where the interval reaches 1.00 and the
 //! median is not more than 2 % short of it; times likewise from the other side; "agree" is a median within
 //! 5 %. Where that holds, but the interval has ratios that are 10 % or more off on the wrong side, it may
-//! hold by chance: turns that scatter so much decide nothing. What is missed stays missed.
+//! hold by chance: turns that scatter so much decide nothing (so of what is really that far off, at most one
+//! in fifty is called met in nine turns). What is missed stays missed.
 
 #[cfg(test)]
 pub(crate) mod sample;
@@ -171,7 +172,11 @@ impl Bout<'_> {
         };
         let all = [
             told("the hypervisor took", STOLEN, |load| load.steal_s),
-            told("others had at least", OTHERS, |load| load.others_s),
+            told(
+                "others, or the kernel for itself, had at least",
+                OTHERS,
+                |load| load.others_s,
+            ),
         ];
         let all: Vec<String> = all.into_iter().flatten().collect();
         (!all.is_empty()).then(|| all.join("; "))

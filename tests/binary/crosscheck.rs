@@ -359,6 +359,13 @@ fn with_files(here: &Here) -> (Child, u32) {
         let made = names.find(|name| name.starts_with("plumb-"))?;
         made.rsplit('-').next()?.parse().ok()
     });
+    // Else what it makes elsewhere would stay where both are killed.
+    let journal = here.entries("store/journal");
+    let entry = format!("-{own}.json");
+    assert!(
+        journal.iter().any(|name| name.ends_with(&entry)),
+        "{journal:?}"
+    );
     (child, own)
 }
 

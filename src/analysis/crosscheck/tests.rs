@@ -368,7 +368,9 @@ fn what_disturbed_turns_is_told_where_it_is_notable() {
     assert_eq!(stolen.as_deref(), Some(wanted));
     let both = told(load(Some(1.0), Some(1.0)), load(None, Some(0.0))).expect("both");
     assert!(
-        both.contains("25.0 % of the CPU time in plumb's turns, ? % in the tool's; others had"),
+        both.contains(
+            "25.0 % of the CPU time in plumb's turns, ? % in the tool's; others, or the kernel"
+        ),
         "{both}"
     );
     // A record of a stranger.
