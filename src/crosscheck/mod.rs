@@ -220,11 +220,9 @@ pub(crate) struct Row {
 pub(crate) enum Statistic {
     /// The figure's value: the median of the rounds' values, disturbed rounds left out.
     Value,
-    /// The mean of its samples, disturbed rounds left out.
-    Mean,
     /// The best of its samples' values: the least of a time, the greatest of a rate.
     Best,
-    /// The mean over all events of all rounds, disturbed or not: beside what counts everything.
+    /// The mean over all operations of all rounds, disturbed or not: beside what counts everything.
     MeanOfAll,
     /// The median of all events of all rounds.
     MedianOfAll,
@@ -239,7 +237,6 @@ impl Statistic {
     pub fn name(self) -> &'static str {
         match self {
             Statistic::Value => "value",
-            Statistic::Mean => "mean",
             Statistic::Best => "best",
             Statistic::MeanOfAll => "mean of all",
             Statistic::MedianOfAll => "median of all",

@@ -4,7 +4,7 @@ use super::{Ours, Row, Statistic};
 use crate::analysis::figure::Figure;
 use crate::analysis::figures;
 use anyhow::{Context, Result, anyhow, bail};
-use record::event::Ending;
+use record::event::{Ending, Raw};
 use record::key::CaseId;
 use record::metric::Better;
 use record::run::Run;
@@ -65,7 +65,6 @@ pub(super) fn value(run: &Run, ours: &Ours, row: &Row) -> Result<f64> {
     };
     let value = match row.statistic {
         Statistic::Value => figure.value.context("it has no value")?,
-        Statistic::Mean => stats()?.mean,
         Statistic::Best => {
             let better = figure.metric.as_ref().map(|metric| metric.better);
             match better {
@@ -137,14 +136,19 @@ fn figure<'run>(all: &'run [Figure], ours: &Ours, row: &Row) -> Result<&'run Fig
     }
 }
 
-/// All values of a case's metric with how often each occurred, of all rounds that count. Where a round has a
-/// histogram, its samples are an excerpt of it.
+/// All values of a case's metric, each with how many operations had it, of all rounds that count: of a batch,
+/// all of it. Where a round has a histogram, its samples are an excerpt of it.
 fn counted(run: &Run, experiment: &str, case: &CaseId, metric: &str) -> Vec<(f64, f64)> {
     let is_own = |series: &str| series.split('/').next() == Some(experiment);
     let mut rounds: BTreeMap<(&str, u32), Vec<(f64, f64)>> = BTreeMap::new();
     for samples in &run.samples {
         if is_own(&samples.series) && samples.case == *case && samples.metric == metric {
-            let values = samples.raw.samples().into_iter().map(|value| (value, 1.0));
+            let operations = match &samples.raw {
+                Raw::Quartets { k, .. } | Raw::Batch { k, .. } => (*k).max(1) as f64,
+                Raw::Event { .. } => 1.0,
+            };
+            let values = samples.raw.samples().into_iter();
+            let values = values.map(|value| (value, operations));
             rounds.insert((&samples.series, samples.round), values.collect());
         }
     }
@@ -171,4 +175,36 @@ fn middle(mut counted: Vec<(f64, f64)>) -> Option<f64> {
             below >= half
         })
         .map(|(value, _)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::counted;
+    use crate::analysis::crosscheck::sample;
+    use record::event::Raw;
+    use record::key::CaseId;
+    use record::run::Run;
+
+    #[test]
+    fn a_batch_weighs_as_much_as_it_holds() {
+        let known = crate::analysis::sample::run();
+        let mut samples = known.samples[0].clone();
+        samples.case = CaseId::new();
+        samples.raw = Raw::Quartets {
+            k: 10,
+            n: vec![100.0, 100.0],
+            two_n: vec![200.0, 240.0],
+            voids: 0,
+        };
+        let mut run = Run::new(sample::own().header);
+        let experiment = samples.series.split('/').next().map(str::to_owned);
+        let experiment = experiment.expect("a series has a name");
+        let metric = samples.metric.clone();
+        run.samples.push(samples.clone());
+        samples.round += 1;
+        samples.raw = Raw::Event { values: vec![9.0] };
+        run.samples.push(samples);
+        let all = counted(&run, &experiment, &CaseId::new(), &metric);
+        assert_eq!(all, [(5.0, 10.0), (7.0, 10.0), (9.0, 1.0)]);
+    }
 }

@@ -1,5 +1,6 @@
 //! `perf bench` (linux-perf): the kernel's own small measurements. Each is one window between two readings
-//! of the clock, so a mean over everything that happened in it; round trips are counted whole.
+//! of the clock, so a mean over everything that happened in it: beside it stands plumb's mean over all
+//! rounds, disturbed or not. Round trips are counted whole.
 
 use crate::crosscheck::{Conditions, Goal, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
 use crate::experiment::{Preset, Skip};
@@ -51,18 +52,20 @@ taskset -pc \"$2\" \"$child\" > /dev/null || exit 1
 wait $perf";
 
 const CALL: &str = "perf calls getppid through the C library in a counted loop and takes the mean of one window, \
-                    interrupts included. plumb makes the bare call, n of them against 2n, and leaves out \
-                    windows in which it lost its CPU.";
+                    interrupts included. plumb makes the bare call, n of them against 2n, and takes the \
+                    mean of all rounds, in which interrupts count too; left out are batches in which it lost \
+                    its CPU.";
 const PIPE: &str = "perf's figure is the mean of one window, the making of its parties and whatever ran in \
-                    between included; plumb's is twice the mean of its hand-overs in short batches, without \
-                    those in which others ran.";
+                    between included; plumb's is twice the mean of the hand-overs of all rounds, made in short \
+                    batches, without those in which others ran.";
 const PIPE_FAR: &str = "perf starts both parties on one CPU, and its child is moved while it runs. A hypervisor \
                         or an idle governor adapts to CPUs that are halted most of the time, so plumb plays 512 \
                         round trips in a row; perf plays for a second without pause.";
 const MESSAGES: &str = "perf has 20 senders and 20 receivers take turns on the CPU, each sender writing to every \
                         receiver's UNIX socket, so that hundreds of messages lie between two switches and 40 \
                         processes share the caches; its time ends when all have exited. plumb has one sender, one \
-                        receiver and one socket pair, with messages of the same size.";
+                        receiver and one socket pair, with messages of the same size, and a round's value is \
+                        that of its median batch.";
 const COPY: &str = "perf calls memcpy for each array anew between two readings of the clock, in base pages. plumb \
                     copies by the widest loads and stores, from and to huge pages where there are some; both \
                     count bytes read and bytes written.";
@@ -130,7 +133,7 @@ fn syscall(conditions: &Conditions) -> Pairing {
         name: String::new(),
         case: CaseId::new().with("call", "getppid"),
         metric: "latency",
-        statistic: Statistic::Mean,
+        statistic: Statistic::MeanOfAll,
         times: 1.0,
         unit: Unit::Ns,
         what: "usecs/op".to_owned(),
@@ -157,7 +160,7 @@ fn round_trip(parties: &str, pair: &str, difference: &'static str) -> Row {
             .with("parties", parties)
             .with("pair", pair),
         metric: "handover",
-        statistic: Statistic::Mean,
+        statistic: Statistic::MeanOfAll,
         times: 2.0,
         unit: Unit::Ns,
         what: "usecs/op".to_owned(),
@@ -236,7 +239,7 @@ fn messaging(conditions: &Conditions) -> Pairing {
             .with("pair", "same")
             .with("size", MESSAGE_BYTES),
         metric: "bandwidth",
-        statistic: Statistic::Mean,
+        statistic: Statistic::MeanOfRounds,
         times: 1.0,
         unit: Unit::BPerS,
         what: format!("rounds {rounds}"),
@@ -280,7 +283,7 @@ fn memcpy(conditions: &Conditions) -> Pairing {
             .with("level", "L2")
             .with("threads", 1_u64),
         metric: "bandwidth",
-        statistic: Statistic::Mean,
+        statistic: Statistic::MeanOfRounds,
         times: 1.0,
         unit: Unit::BPerS,
         what: what.to_owned(),

@@ -259,7 +259,7 @@ fn context(conditions: &Conditions) -> Pairing {
     let row = Row {
         goal: Goal::Explained,
         difference: CONTEXT,
-        ..row(case, "latency", Statistic::Mean, "context each")
+        ..row(case, "latency", Statistic::MeanOfAll, "context each")
     };
     let set = vec![("operation", "mask")];
     let mut pairing = beside(conditions, "context", "os.signal", set, row);
