@@ -27,11 +27,11 @@ const OTHERS: f64 = 0.05;
 /// How far the median of a ratio may lie beyond its limit.
 const NEARLY: f64 = 0.02;
 /// What "agree" means.
-const AGREE: RangeInclusive<f64> = 0.95..=1.05;
+pub(crate) const AGREE: RangeInclusive<f64> = 0.95..=1.05;
 /// How far beyond its limit an interval may reach whose goal is met: twice what "agree" means.
 const SCATTER: f64 = 0.10;
 /// The least of a rate of work whose method is another.
-const NEARLY_EQUAL: f64 = 0.95;
+pub(crate) const NEARLY_EQUAL: f64 = 0.95;
 
 /// One row with what became of it.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,7 +3,7 @@
 use super::plots::axis;
 use crate::analysis::compare::conditions::settings;
 use crate::analysis::crosscheck::{
-    Beside, Bout, Compared, JUDGED_FROM, Tally, Verdict, rivals, tally,
+    AGREE, Beside, Bout, Compared, JUDGED_FROM, NEARLY_EQUAL, Tally, Verdict, rivals, tally,
 };
 use crate::analysis::findings::Severity;
 use crate::report::document::{
@@ -16,6 +16,8 @@ use record::run::Run;
 use record::unit::Unit;
 
 const ID: &str = "crosscheck";
+/// So much beyond the outermost ratio the plot goes on, as a factor: goals without an end reach there.
+const BEYOND: f64 = 1.1;
 
 /// The section; none of a run that nothing was set beside.
 pub(crate) fn section(run: &Run) -> Option<Section> {
@@ -353,14 +355,19 @@ fn without(all: &[Beside<'_>]) -> Option<Table> {
     })
 }
 
-/// All ratios that are quantities, with their intervals; none for fewer than two.
+/// All ratios that are quantities, with their intervals and what meets their goals; none for fewer than two.
 fn plot(all: &[Beside<'_>]) -> Option<Plot> {
     let rows = rows_of(all);
-    let drawn = rows.iter().filter_map(|row| {
-        let ratio = row.ratio.filter(|ratio| *ratio > 0.0)?;
-        Some((row, ratio))
-    });
+    let drawn: Vec<(&Compared, f64)> = rows
+        .iter()
+        .filter_map(|row| {
+            let ratio = row.ratio.filter(|ratio| *ratio > 0.0)?;
+            Some((row, ratio))
+        })
+        .collect();
     let points: Vec<Point> = drawn
+        .iter()
+        .copied()
         .enumerate()
         .map(|(at, (row, ratio))| Point {
             x: at as f64,
@@ -382,17 +389,57 @@ fn plot(all: &[Beside<'_>]) -> Option<Plot> {
                 .to_owned()
         })
         .collect();
+    let all = extent(&points);
+    let goals = drawn
+        .iter()
+        .zip(&points)
+        .filter_map(|((row, _), point)| {
+            Some(Point {
+                y: 1.0,
+                ends: Some(asked(row.row.goal, all)?),
+                hover: String::new(),
+                ..*point
+            })
+        })
+        .collect();
+    let series = |name: &str, shape, points| Series {
+        name: name.to_owned(),
+        shape,
+        points,
+    };
     (points.len() > 1).then(|| Plot {
-        title: "plumb's figures over those of other tools".to_owned(),
+        title: "plumb's figures over those of other tools; grey: the goals".to_owned(),
         x: axis("plumb / other tool", Some(Unit::Ratio), true),
         y,
-        series: vec![Series {
-            name: "ratio".to_owned(),
-            shape: Shape::Bars,
-            points,
-        }],
+        series: vec![
+            series("goal", Shape::Ranges, goals),
+            series("ratio", Shape::Bars, points),
+        ],
         markers: Vec::new(),
     })
+}
+
+/// From below the least to above the greatest of the ratios, and of what may be a goal.
+fn extent(points: &[Point]) -> (f64, f64) {
+    let ends = points
+        .iter()
+        .map(|point| point.ends.unwrap_or((point.y, point.y)));
+    let (low, high) = ends.fold(
+        (*AGREE.start(), *AGREE.end()),
+        |(least, most), (low, high)| (low.min(least), high.max(most)),
+    );
+    (low / BEYOND, high * BEYOND)
+}
+
+/// The ratios that a goal asks for, within an extent; none where it is explained.
+fn asked(goal: Goal, (low, high): (f64, f64)) -> Option<(f64, f64)> {
+    match goal {
+        Goal::AtLeast => Some((1.0, high)),
+        Goal::AtLeastNearly => Some((NEARLY_EQUAL, high)),
+        Goal::AtMost => Some((low, 1.0)),
+        Goal::Agree => Some((*AGREE.start(), *AGREE.end())),
+        Goal::Explained => None,
+    }
 }
 
 /// What stands beside a mark of the plot.

@@ -101,10 +101,9 @@ struct Texts<'plot> {
 
 /// Where the figures of a plot stand as text.
 fn also(plot: &Plot) -> &'static str {
-    let has = |shape| plot.series.iter().any(|series| series.shape == shape);
-    if has(Shape::Spans) || has(Shape::Trace) {
+    if has(plot, Shape::Spans) || has(plot, Shape::Trace) {
         "The tables of this section sum it up; every reading is in the run's record."
-    } else if has(Shape::Ranges) {
+    } else if has(plot, Shape::Ranges) && !has(plot, Shape::Bars) {
         "Each figure is in the summary of all figures, with what was predicted of it."
     } else {
         IN_TABLES
@@ -112,8 +111,8 @@ fn also(plot: &Plot) -> &'static str {
 }
 
 fn data(plot: &Plot) -> Value {
-    let bars = plot.series.iter().any(|series| series.shape == Shape::Bars);
-    let spans = has_spans(plot);
+    let bars = has(plot, Shape::Bars);
+    let spans = has(plot, Shape::Spans);
     // Bars lie: their lengths run along the horizontal axis.
     let x = extent(plot, plot.x.is_log, |point| {
         if bars {
@@ -145,7 +144,8 @@ fn heights(plot: &Plot) -> (Extent, Extent) {
         let (low, high) = point.ends.unwrap_or((point.y, point.y));
         vec![point.y, low, high]
     };
-    if has_spans(plot) {
+    // The vertical axis is one of names.
+    if has(plot, Shape::Spans) || has(plot, Shape::Bars) {
         return (None, None);
     }
     let all = extent(plot, plot.y.is_log, of_point);
@@ -181,10 +181,8 @@ fn lines(plot: &Plot) -> Vec<Series> {
     lines.cloned().collect()
 }
 
-fn has_spans(plot: &Plot) -> bool {
-    plot.series
-        .iter()
-        .any(|series| series.shape == Shape::Spans)
+fn has(plot: &Plot, shape: Shape) -> bool {
+    plot.series.iter().any(|series| series.shape == shape)
 }
 
 type Extent = Option<(f64, f64)>;
@@ -208,10 +206,10 @@ fn series(series: &Series, plot: &Plot, x: Extent, y: Extent) -> Value {
         data.insert("y".to_owned(), of(&|point| json!(point.y.round() as i64)));
         return Value::Object(data);
     }
-    // A bar's length runs along the horizontal axis.
-    let (place, length) = match series.shape {
-        Shape::Bars => (Digits(6), Digits::of(plot.x.is_log, x)),
-        _ => (Digits::of(plot.x.is_log, x), Digits::of(plot.y.is_log, y)),
+    // A bar's length runs along the horizontal axis, and that of a range beside bars.
+    let (place, length) = match has(plot, Shape::Bars) {
+        true => (Digits(6), Digits::of(plot.x.is_log, x)),
+        false => (Digits::of(plot.x.is_log, x), Digits::of(plot.y.is_log, y)),
     };
     data.insert("x".to_owned(), of(&|point| place.json(point.x)));
     data.insert("y".to_owned(), of(&|point| length.json(point.y)));

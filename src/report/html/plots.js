@@ -70,11 +70,13 @@ const plumbPicture = (() => {
             { ...edge, y: series.high, name: common.name, fill: "tonexty", fillcolor: faint(colour, 0.16) },
           ];
         }
-        case "ranges":
+        case "ranges": {
           // One broken line: a thousand bars of their own take a second to draw.
-          return [{ name: common.name, mode: "lines", hoverinfo: "skip", line: { width: 5, color: theme.range },
-            x: series.x.flatMap((x) => [x, x, null]),
-            y: series.low.flatMap((low, i) => [low, series.high[i], null]) }];
+          const places = series.x.flatMap((x) => [x, x, null]);
+          const ends = series.low.flatMap((low, i) => [low, series.high[i], null]);
+          const [x, y, width] = has(plot, "bars") ? [ends, places, 16] : [places, ends, 5];
+          return [{ name: common.name, mode: "lines", hoverinfo: "skip", line: { width, color: theme.range }, x, y }];
+        }
         case "bars":
           if (plot.x.log) {
             return [{ ...common, mode: "markers", x: series.y, y: series.x,
@@ -141,8 +143,8 @@ const plumbPicture = (() => {
   }
 
   function layout(plot, theme, width) {
-    const bars = has(plot, "bars"), spans = has(plot, "spans");
-    const lanes = bars ? plot.series[0].x.length : plot.series.length;
+    const bars = plot.series.find((series) => series.shape === "bars"), spans = has(plot, "spans");
+    const lanes = bars ? bars.x.length : plot.series.length;
     const narrow = width < 560;
     const inner = width - (narrow ? 70 : 110);
     const marks = labels(plot, inner);
@@ -151,7 +153,7 @@ const plumbPicture = (() => {
     const entries = plot.series.map((series) => series.name.length * 7 + 52);
     const legend = bars || spans || plot.series.length < 2 ? 0
       : Math.ceil(entries.length / Math.max(1, Math.floor(width / Math.max(...entries)))) * 20 + 10;
-    const names = (bars ? plot.series[0].hover.map((text) => text.split(": ")[0]) : plot.series.map((series) => series.name))
+    const names = (bars ? bars.hover.map((text) => text.split(": ")[0]) : plot.series.map((series) => series.name))
       .map((name) => wrapped(name, narrow ? 20 : 60));
     const lane = (bars ? 26 : 34) + 17 * (Math.max(...names.map((lines) => lines.length)) - 1);
     const rows = bars || spans ? Math.max(90, lane * lanes) : Math.min(320, Math.max(250, width * 0.37));
@@ -159,11 +161,12 @@ const plumbPicture = (() => {
     const shapes = marks.map((mark) => ({ type: "line", x0: mark.at, x1: mark.at, yref: "paper", y0: 0, y1: 1,
       line: { width: mark.measured ? 1.6 : 1.2, dash: mark.measured ? "solid" : "dot",
         color: mark.measured ? theme.marker : theme.muted } }));
+    // What ranges belong to is a ratio: its 1 is a line.
     if (has(plot, "ranges")) {
-      shapes.push({ type: "line", xref: "paper", x0: 0, x1: 1, y0: 1, y1: 1, layer: "below",
-        line: { width: 1, color: theme.muted } });
+      const along = bars ? { yref: "paper", y0: 0, y1: 1, x0: 1, x1: 1 } : { xref: "paper", x0: 0, x1: 1, y0: 1, y1: 1 };
+      shapes.push({ type: "line", ...along, layer: bars ? "above" : "below", line: { width: 1, color: theme.muted } });
     }
-    const inLanes = { tickmode: "array", tickvals: bars ? plot.series[0].x : names.map((_, i) => i),
+    const inLanes = { tickmode: "array", tickvals: bars ? bars.x : names.map((_, i) => i),
       ticktext: names.map((lines) => lines.join("<br>")), ...(bars ? { range: [lanes - 0.5, -0.5] } : { autorange: "reversed" }), showgrid: bars && plot.x.log };
     return {
       ...frame(theme, top + rows + bottom), margin: { l: narrow ? 48 : 70, r: narrow ? 12 : 24, t: top, b: bottom },

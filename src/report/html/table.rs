@@ -8,6 +8,8 @@ use maud::{Markup, html};
 const MANY_ROWS: usize = 24;
 /// Columns up to which the style sheet has a class that sets one flush right.
 const ALIGNED: usize = 16;
+/// Letters up to which a text stays on one line: a goal, a verdict.
+const SHORT: usize = 10;
 /// Rows from which what first cells have in common, up to a colon, stands once above them.
 const GROUPED_FROM: usize = 24;
 
@@ -59,7 +61,7 @@ fn rows(table: &Table) -> Markup {
                 @match (column, prefix) {
                     (0, Some(prefix)) => { th scope="row"; (cell.text[prefix.len() + 1..].trim_start()) }
                     (0, None) => { th scope="row"; (cell.text) }
-                    _ => (of_cell(cell)),
+                    _ => (of_cell(cell, table.columns[column].is_number)),
                 }
             }
         }
@@ -72,7 +74,7 @@ fn prefix(row: &Row) -> Option<&str> {
     (!prefix.contains(' ') && !rest.is_empty()).then_some(prefix)
 }
 
-fn of_cell(cell: &Cell) -> Markup {
+fn of_cell(cell: &Cell, is_number: bool) -> Markup {
     let class = match cell.tone {
         Tone::Plain => None,
         // Nothing is nothing, in whatever colour.
@@ -82,7 +84,11 @@ fn of_cell(cell: &Cell) -> Markup {
         Tone::Bad => Some("bad"),
         Tone::Muted => Some("muted"),
     };
-    html! { td class=[class]; (cell.text) }
+    // The style sheet keeps numbers on one line.
+    match !is_number && cell.text.chars().count() <= SHORT {
+        true => html! { td class=[class]; (cell.text.replace(' ', "\u{a0}")) },
+        false => html! { td class=[class]; (cell.text) },
+    }
 }
 
 #[cfg(test)]
@@ -106,6 +112,21 @@ mod tests {
             "<div class=\"scroll\"><table class=\"n2\"><caption>Costs</caption><thead><tr>\
              <th scope=\"col\">case<th scope=\"col\">cost</thead><tbody><tr><th scope=\"row\">a&lt;b\
              <td class=\"warn\">9 ns</tbody></table></div>"
+        );
+    }
+
+    #[test]
+    fn a_short_text_stays_on_one_line() {
+        let columns = ["name", "goal", "verdict"].map(Column::text).into();
+        let cells = ["a b", "≥ 1.00", "not judged: 3 turns"].map(Cell::plain);
+        let page = render(&Table {
+            columns,
+            ..table(vec![Row::of(cells.into())])
+        });
+        let page = page.into_string();
+        assert!(
+            page.contains("<td>≥\u{a0}1.00<td>not judged: 3 turns<"),
+            "{page}"
         );
     }
 

@@ -4,7 +4,7 @@ use super::super::{build::build, csv, html, json, markdown, openmetrics, termina
 use super::{PLAIN, check};
 use crate::analysis::crosscheck::{rows, sample};
 use crate::report::document::{Audience, Block, Document};
-use record::crosscheck::Began;
+use record::crosscheck::{Began, Goal};
 use record::event::Event;
 use record::plain::steers;
 use record::run::Run;
@@ -119,7 +119,20 @@ fn every_row_stands_in_a_table_and_every_ratio_in_the_plot() {
     });
     let plots: Vec<_> = plots.collect();
     assert_eq!(plots.len(), 1);
-    let points = &plots[0].series[0].points;
+    let [goals, drawn] = plots[0].series.as_slice() else {
+        panic!("the goals and the ratios");
+    };
+    let has_goal = rows
+        .iter()
+        .filter(|row| row.ratio.is_some() && row.row.goal != Goal::Explained);
+    assert_eq!(goals.points.len(), has_goal.count());
+    for goal in &goals.points {
+        let (low, high) = goal.ends.expect("a goal has ends");
+        assert!(low <= 1.0 && 1.0 <= high && low < high, "{low} {high}");
+        let of = &drawn.points[goal.x as usize];
+        assert!(of.hover.contains("goal"), "{}", of.hover);
+    }
+    let points = &drawn.points;
     let ratios: Vec<f64> = points.iter().map(|point| point.y).collect();
     let expected: Vec<f64> = rows.iter().filter_map(|row| row.ratio).collect();
     assert_eq!(ratios, expected);
