@@ -32,16 +32,21 @@ use std::time::{Duration, Instant};
 /// Each tool runs alternately with the plumb run that measures the same, on the same CPUs, at the
 /// same priority. The ratio of each turn is plumb's value over the tool's; of all turns the median
 /// and its interval are told, and where the two disagree, what their methods do differently.
+///
+/// A goal says what the ratio should be: at least 1.00 for rates that plumb should reach, at most
+/// 1.00 for times, within 5 % where both measure the same; none where they measure different
+/// things, which is then explained.
 #[derive(clap::Args)]
 #[command(after_help = AFTER)]
 pub struct Args {
-    /// Tools, or some of what is compared with them: NAME, NAME:GLOB, !NAME; all that are installed
-    /// by default (`--list` names them)
-    #[arg(value_name = "RIVAL")]
+    /// Tools, or some of what is compared with them: NAME, NAME:GLOB, !NAME (without it)
+    /// [default: all that are installed; `--list` names them]
+    #[arg(value_name = "TOOL")]
     rivals: Vec<String>,
-    /// How much: standard compares everything in nine turns (about an hour for all tools that Debian
-    /// packages), quick the most telling (a quarter of an hour), thorough more of each in fifteen
-    #[arg(long, value_enum, default_value_t = PresetName::Standard)]
+    /// How much: `quick`, the most telling in nine turns (a quarter of an hour for all tools that
+    /// Debian packages); `standard`, everything in nine turns (about an hour); `thorough`, more of
+    /// each in fifteen turns
+    #[arg(long, value_enum, default_value_t = PresetName::Standard, hide_possible_values = true)]
     preset: PresetName,
     /// Turns of each comparison; an interval takes six, a verdict nine [default: the preset's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -52,7 +57,7 @@ pub struct Args {
     /// CPUs to measure on, for example 1 or 2-5 [default: the quietest first]
     #[arg(long, value_name = "LIST")]
     cpu: Option<String>,
-    /// Directory whose file system is measured (default: the current one)
+    /// Directory whose file system is measured [default: the current one]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// File for the record [default: a new one in the store]
@@ -68,7 +73,7 @@ pub struct Args {
     /// Print the flat result as JSON instead of the report
     #[arg(long)]
     json: bool,
-    /// List the tools, which of them are here, and what would be compared; run none of it
+    /// List the tools, which of them are here, and both commands of each comparison; run none of it
     #[arg(long, conflicts_with_all = ["out", "into", "report", "json"])]
     list: bool,
 }
@@ -80,7 +85,7 @@ const AFTER: &str =
 Examples:
   plumb crosscheck --list
   plumb crosscheck fio ioping --dir /data
-  plumb crosscheck 'stress-ng:*fork' --pairs 9
+  plumb crosscheck 'stress-ng:*fork'
   plumb crosscheck --into last --report lab-report.html
   PATH=/opt/lmbench/bin:$PATH plumb crosscheck lmbench";
 

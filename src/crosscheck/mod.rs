@@ -36,7 +36,7 @@ const MIB: u64 = 1 << 20;
 pub(crate) struct Rival {
     /// Its name on the command line and in reports: the one that people call it by.
     pub name: &'static str,
-    /// One line: what it is.
+    /// One line: what it is, to stand behind its name.
     pub about: &'static str,
     /// The Debian package that has it.
     pub package: Option<&'static str>,

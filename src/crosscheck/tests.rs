@@ -64,8 +64,12 @@ fn names_are_unique_and_can_be_typed() {
             "{}",
             rival.name
         );
+        let says_its_name = rival
+            .about
+            .to_lowercase()
+            .starts_with(&format!("{}:", rival.name));
         assert!(
-            !rival.about.is_empty() && !rival.programs.is_empty(),
+            !rival.about.is_empty() && !says_its_name && !rival.programs.is_empty(),
             "{}",
             rival.name
         );

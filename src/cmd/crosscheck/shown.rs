@@ -159,6 +159,7 @@ fn commands(pairing: &Pairing) -> String {
 pub(super) struct Listing {
     /// The list.
     pub text: String,
+    has_pairings: bool,
 }
 
 impl Listing {
@@ -192,6 +193,12 @@ impl Observer for Listing {
                     .push_str(&format!("{:<22} {} ({state})\n", rival.name, rival.about));
             }
             Event::Pairing(pairing) => {
+                if !self.has_pairings {
+                    self.has_pairings = true;
+                    self.text.push_str(
+                        "\nComparisons by their names, each with the tool's command and plumb's:\n",
+                    );
+                }
                 self.text.push_str(&commands(pairing));
             }
             Event::PairingEnd(end) => {

@@ -18,7 +18,7 @@ use std::time::Duration;
 /// The rival.
 pub(crate) static RIVAL: Rival = Rival {
     name: "cyclictest",
-    about: "cyclictest: how late a sleeper wakes",
+    about: "how late a sleeper wakes",
     package: Some("rt-tests"),
     programs: &["cyclictest"],
     version_args: &["--help"],

@@ -19,7 +19,7 @@ use std::time::Duration;
 /// The rival.
 pub(crate) static RIVAL: Rival = Rival {
     name: "fio",
-    about: "fio: reads and writes of a file by psync, io_uring and libaio",
+    about: "reads and writes of a file by psync, io_uring and libaio",
     package: Some("fio"),
     programs: &["fio"],
     version_args: &["--version"],

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// The rival.
 pub(crate) static RIVAL: Rival = Rival {
     name: "ioping",
-    about: "ioping: how long a read of 4 KiB takes",
+    about: "how long a read of 4 KiB takes",
     package: Some("ioping"),
     programs: &["ioping"],
     version_args: &["-v"],

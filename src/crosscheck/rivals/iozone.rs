@@ -9,7 +9,7 @@ use std::time::Duration;
 /// The rival.
 pub(crate) static RIVAL: Rival = Rival {
     name: "iozone",
-    about: "IOzone: rates of writing, reading and going through a file",
+    about: "rates of writing, reading and going through a file",
     package: None,
     programs: &["iozone"],
     version_args: &["-v"],

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// The rival.
 pub(crate) static RIVAL: Rival = Rival {
     name: "stream",
-    about: "STREAM: copy, scale, add and triad of main memory, as its own binary was compiled",
+    about: "copy, scale, add and triad of main memory, as its own binary was compiled",
     package: None,
     programs: &["stream_c.exe", "stream_c", "stream.exe", "stream"],
     // It takes none and ignores them.

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// The rival.
 pub(crate) static RIVAL: Rival = Rival {
     name: "stress-ng",
-    about: "stress-ng: processes, threads, page faults and contexts, as its stressors make them",
+    about: "processes, threads, page faults and contexts, as its stressors make them",
     package: Some("stress-ng"),
     programs: &["stress-ng"],
     version_args: &["--version"],

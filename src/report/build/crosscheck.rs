@@ -113,7 +113,7 @@ fn method(all: &[Beside<'_>]) -> String {
     let method = format!(
         "plumb and the other tool ran in turns (A B, B A, …), on the same CPUs and at the same priority; the \
          ratio of a turn is plumb's value over the tool's. Values and ratios are medians over the turns; an \
-         interval, of at least 95 %, takes six turns, and a goal is judged from {JUDGED_FROM}; one that the \
+         interval, of at least 95 %, takes six turns, and a goal is judged from {JUDGED_FROM} turns on; one that the \
          median meets is undecided where the interval misses it by more than 10 %. The difference \
          in method is told where two figures differ by more than 5 %."
     );
