@@ -2,7 +2,7 @@
 //! as the rival's.
 
 use super::{Conditions, MIB, Ours, Row, Statistic};
-use crate::experiment::{Preset, Site, Skip};
+use crate::experiment::{Site, Skip};
 use crate::experiments::{self, FAMILIES};
 use crate::session::params::Settings;
 use crate::session::plan::case_ns;
@@ -67,7 +67,7 @@ impl Moves<'_> {
             cpus: self.cpus.to_vec(),
             dir: None,
             budget: Duration::from_secs(10),
-            preset: lengths(conditions),
+            preset: conditions.lengths(),
         }
     }
 
@@ -121,14 +121,6 @@ impl Moves<'_> {
             goal,
             difference,
         }
-    }
-}
-
-/// Preset whose lengths of windows plumb's side takes.
-pub(super) fn lengths(conditions: &Conditions) -> Preset {
-    match conditions.preset {
-        Preset::Rehearsal => Preset::Rehearsal,
-        _ => Preset::Quick,
     }
 }
 

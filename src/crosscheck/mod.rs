@@ -90,6 +90,14 @@ impl Conditions {
         matches!(self.preset, Preset::Standard | Preset::Thorough)
     }
 
+    /// Preset whose lengths of windows plumb's side takes.
+    pub fn lengths(&self) -> Preset {
+        match self.preset {
+            Preset::Rehearsal => Preset::Rehearsal,
+            _ => Preset::Quick,
+        }
+    }
+
     /// Why files cannot be measured: there is no directory for them.
     pub fn no_files(&self) -> Option<Skip> {
         let none = "no directory for files: the current one cannot be written, or lies in memory";

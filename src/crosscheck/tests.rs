@@ -12,6 +12,21 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// What a program said on standard output.
+pub(super) fn said(stdout: &str) -> Output {
+    Output {
+        stdout: stdout.to_owned(),
+        ..Output::default()
+    }
+}
+
+/// Demands that a recorded output was read as this value.
+#[track_caller]
+pub(super) fn close(found: Result<f64, String>, value: f64) {
+    let found = found.expect("a recorded output");
+    assert!((found / value - 1.0).abs() < 1e-9, "{found} {value}");
+}
+
 /// Conditions on a machine; as little as it allows with its first CPU alone.
 pub(super) fn conditions(site: &Site, preset: Preset, cpus: usize) -> Conditions {
     Conditions {

@@ -2,7 +2,7 @@
 //! distribution (`cargo install core-to-core-latency`) and tells no version.
 
 use crate::crosscheck::{Conditions, Goal, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
-use crate::experiment::{Preset, Skip};
+use crate::experiment::Skip;
 use record::key::{CaseId, Value};
 use record::unit::Unit;
 use std::time::Duration;
@@ -41,10 +41,7 @@ fn hand_over(conditions: &Conditions) -> Pairing {
             cpus: cpus.clone(),
             dir: None,
             budget: Duration::from_secs(5),
-            preset: match conditions.preset {
-                Preset::Rehearsal => Preset::Rehearsal,
-                _ => Preset::Quick,
-            },
+            preset: conditions.lengths(),
         },
         theirs: Theirs {
             program: "core-to-core-latency",

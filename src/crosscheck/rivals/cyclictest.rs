@@ -176,10 +176,7 @@ fn pairing(conditions: &Conditions, sleep: Sleep) -> Pairing {
             cpus,
             dir: None,
             budget: Duration::from_secs(10),
-            preset: match conditions.preset {
-                Preset::Rehearsal => Preset::Rehearsal,
-                _ => Preset::Quick,
-            },
+            preset: conditions.lengths(),
         },
         theirs: asked(conditions, sleep, count),
         rows: rows(sleep),

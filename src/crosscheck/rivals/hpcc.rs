@@ -3,7 +3,7 @@
 //! It has no options: an input file sizes HPL's matrix, and by that all else. It runs all its parts each
 //! time; what it found is in a file.
 
-use crate::crosscheck::bandwidth::{Moves, STREAM_OPS, cases, huge_pages, lengths, team};
+use crate::crosscheck::bandwidth::{Moves, STREAM_OPS, cases, huge_pages, team};
 use crate::crosscheck::{Conditions, Goal, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
 use crate::experiment::{Preset, Skip};
 use record::key::CaseId;
@@ -94,7 +94,7 @@ fn hpl(conditions: &Conditions, cpus: &[usize]) -> Pairing {
         cpus: cpus.to_vec(),
         dir: None,
         budget: Duration::from_secs(30),
-        preset: match (lengths(conditions), n) {
+        preset: match (conditions.lengths(), n) {
             (Preset::Rehearsal, _) => Preset::Rehearsal,
             // A preset leaves out what takes long in it.
             (_, ..=1000) => Preset::Quick,

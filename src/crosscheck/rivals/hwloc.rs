@@ -229,10 +229,7 @@ fn pairing(
             cpus: vec![conditions.cpus[0]],
             dir: None,
             budget: Duration::from_secs(budget_s),
-            preset: match conditions.preset {
-                Preset::Rehearsal => Preset::Rehearsal,
-                _ => Preset::Quick,
-            },
+            preset: conditions.lengths(),
         },
         theirs: Theirs {
             program: "lstopo-no-graphics",

@@ -221,7 +221,8 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::{AWAKE, RIVAL, WHOLE, parse};
-    use crate::crosscheck::rivals::loopback::tests::{check, conditions, said};
+    use crate::crosscheck::rivals::loopback::tests::{check, conditions};
+    use crate::crosscheck::tests::said;
     use crate::experiment::Preset;
 
     macro_rules! recorded {

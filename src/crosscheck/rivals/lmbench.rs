@@ -12,7 +12,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use crate::crosscheck::bandwidth::{Moves, huge_pages, lengths};
+use crate::crosscheck::bandwidth::{Moves, huge_pages};
 use crate::crosscheck::{Conditions, Ours, Pairing, Rival, Row, Server, Theirs};
 use crate::experiment::{Preset, Skip};
 pub(super) use absent::NOT_COMPARED;
@@ -94,7 +94,7 @@ fn pairing(entry: &'static Entry, conditions: &Conditions) -> Pairing {
             cpus: cpus.clone(),
             dir: dir.clone(),
             budget: Duration::from_secs(5),
-            preset: lengths(conditions),
+            preset: conditions.lengths(),
         },
     };
     let (theirs, skip) = match theirs(entry, &cpus, dir.as_deref(), conditions) {

@@ -1,11 +1,13 @@
 //! Both ends of a rival on this host, on the CPUs where plumb's ends are.
 
 use crate::crosscheck::{Conditions, Ours};
-use crate::experiment::{Preset, Skip};
+use crate::experiment::Skip;
 use std::time::Duration;
 
 /// The address of the far end.
 pub(super) const ADDRESS: &str = "127.0.0.1";
+/// Bytes of a message that is echoed.
+pub(super) const MESSAGE_BYTES: u64 = 64;
 
 /// Where both ends run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,11 +68,23 @@ pub(super) fn ours(
         cpus: ends.cpus(),
         dir: None,
         budget: Duration::from_secs(60),
-        preset: match conditions.preset {
-            Preset::Rehearsal => Preset::Rehearsal,
-            _ => Preset::Quick,
-        },
+        preset: conditions.lengths(),
     }
+}
+
+/// Echoes of messages between two ends, one after another.
+pub(super) fn echoes(conditions: &Conditions, ends: &Ends, protocol: &str) -> Ours {
+    let set = [
+        ("protocol", protocol),
+        ("message", &MESSAGE_BYTES.to_string()),
+        ("ends", ends.symbol),
+        ("connections", "1"),
+        ("receiver", "blocking"),
+        ("arrivals", "saturated"),
+        ("exchange", "echo"),
+    ];
+    let set = set.map(|(name, value)| (name, value.to_owned()));
+    ours(conditions, "net.rtt", ends, set.into())
 }
 
 /// Arguments from words and a few that are made.
@@ -81,7 +95,7 @@ pub(super) fn words(line: &str) -> Vec<String> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::Ends;
-    use crate::crosscheck::{Conditions, Output, Pairing, Rival};
+    use crate::crosscheck::{Conditions, Pairing, Rival};
     use crate::experiment::Preset;
     use crate::experiments::net::place;
     use crate::experiments::tests::{recorded, sites};
@@ -103,14 +117,6 @@ pub(super) mod tests {
             seconds: 1.0,
             ports: [5301, 5302, 5303, 5304],
             is_root: true,
-        }
-    }
-
-    /// What a program said on its standard output.
-    pub fn said(stdout: &str) -> Output {
-        Output {
-            stdout: stdout.to_owned(),
-            ..Output::default()
         }
     }
 

@@ -159,19 +159,12 @@ fn parse(said: &Output, method: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::{MIB, RIVAL, parse};
-    use crate::crosscheck::Output;
     use crate::crosscheck::bandwidth::tests::{check, conditions, everywhere};
+    use crate::crosscheck::tests::said;
     use crate::experiment::Preset;
 
     const OLD: &str = include_str!("../testdata/mbw/1.2.2-all.txt");
     const NEW: &str = include_str!("../testdata/mbw/1.5-all.txt");
-
-    fn said(stdout: &str) -> Output {
-        Output {
-            stdout: stdout.to_owned(),
-            ..Output::default()
-        }
-    }
 
     #[test]
     fn averages_are_read_and_count_both_arrays() {

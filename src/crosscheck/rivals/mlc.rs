@@ -86,10 +86,7 @@ fn ours(
         cpus,
         dir: None,
         budget: Duration::from_secs(15),
-        preset: match conditions.preset {
-            Preset::Rehearsal => Preset::Rehearsal,
-            _ => Preset::Quick,
-        },
+        preset: conditions.lengths(),
     }
 }
 

@@ -79,13 +79,6 @@ fn half_of(conditions: &Conditions, level: u32) -> Option<u64> {
 }
 
 /// plumb's preset where the figures are to mean something.
-fn preset(conditions: &Conditions, usual: Preset) -> Preset {
-    match conditions.preset {
-        Preset::Rehearsal => Preset::Rehearsal,
-        _ => usual,
-    }
-}
-
 fn huge_pages(conditions: &Conditions) -> Option<Skip> {
     let thp = &conditions.host.memory.thp;
     let is = |value: &Option<String>, usable: &[&str]| {
@@ -156,7 +149,7 @@ fn chase(conditions: &Conditions, name: &str, walk: Walk, bytes: u64) -> Pairing
             cpus: vec![conditions.cpus[0]],
             dir: None,
             budget: Duration::from_secs(10),
-            preset: preset(conditions, Preset::Quick),
+            preset: conditions.lengths(),
         },
         theirs: Theirs {
             program: "multichase",
@@ -203,7 +196,7 @@ fn chains(conditions: &Conditions, bytes: u64) -> Pairing {
             cpus: vec![conditions.cpus[0]],
             dir: None,
             budget: Duration::from_secs(10),
-            preset: preset(conditions, Preset::Quick),
+            preset: conditions.lengths(),
         },
         theirs: Theirs {
             program: "multichase",
@@ -272,7 +265,7 @@ fn loaded(conditions: &Conditions, bytes: u64) -> Pairing {
             cpus: cpus.clone(),
             dir: None,
             budget: Duration::from_secs(15),
-            preset: preset(conditions, Preset::Quick),
+            preset: conditions.lengths(),
         },
         theirs: Theirs {
             program: "multiload",
@@ -333,7 +326,7 @@ fn hand_over(conditions: &Conditions) -> Pairing {
             cpus: cpus.clone(),
             dir: None,
             budget: Duration::from_secs(5),
-            preset: preset(conditions, Preset::Quick),
+            preset: conditions.lengths(),
         },
         theirs: Theirs {
             program: "pingpong",

@@ -101,10 +101,7 @@ fn beside(
             cpus: cpus.clone(),
             dir: None,
             budget: Duration::from_secs(5),
-            preset: match conditions.preset {
-                Preset::Rehearsal => Preset::Rehearsal,
-                _ => Preset::Quick,
-            },
+            preset: conditions.lengths(),
         },
         theirs: Theirs {
             program: "perf",

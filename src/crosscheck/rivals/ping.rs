@@ -137,7 +137,8 @@ fn time(answer: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::{MEAN, RIVAL, parse};
-    use crate::crosscheck::rivals::loopback::tests::{check, conditions, said};
+    use crate::crosscheck::rivals::loopback::tests::{check, conditions};
+    use crate::crosscheck::tests::said;
     use crate::experiment::Preset;
     use crate::host::net::Echoes;
 

@@ -1,6 +1,6 @@
 //! `qperf`: one-way times of messages by TCP and UDP, halves of round trips.
 
-use super::loopback::{ADDRESS, Ends, ours, words};
+use super::loopback::{ADDRESS, Ends, MESSAGE_BYTES, echoes, words};
 use crate::crosscheck::{Conditions, Goal, Output, Pairing, Rival, Row, Server, Statistic, Theirs};
 use record::key::CaseId;
 use record::unit::Unit;
@@ -19,8 +19,6 @@ pub(crate) static RIVAL: Rival = Rival {
     parse,
 };
 
-/// Bytes of a message.
-const MESSAGE_BYTES: u64 = 64;
 /// Its times are of one way.
 const WAYS: f64 = 2.0;
 const DIFFERENCE: &str = "qperf tells half of the mean round trip of one second, which is doubled here; \
@@ -50,21 +48,11 @@ fn pairing(
         Ok(ends) => (ends, None),
         Err(skip) => (Ends::one_cpu(conditions), Some(skip)),
     };
-    let set = [
-        ("protocol", protocol),
-        ("message", &MESSAGE_BYTES.to_string()),
-        ("ends", ends.symbol),
-        ("connections", "1"),
-        ("receiver", "blocking"),
-        ("arrivals", "saturated"),
-        ("exchange", "echo"),
-    ];
-    let set = set.map(|(name, value)| (name, value.to_owned()));
     let what = format!("{protocol}_lat");
     let seconds = conditions.seconds.ceil().max(1.0) as u64;
     Pairing {
         name: format!("{protocol}-{place}"),
-        ours: ours(conditions, "net.rtt", &ends, set.into()),
+        ours: echoes(conditions, &ends, protocol),
         theirs: Theirs {
             program: "qperf",
             args: words(&format!(
@@ -120,7 +108,8 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::{RIVAL, parse};
-    use crate::crosscheck::rivals::loopback::tests::{check, said};
+    use crate::crosscheck::rivals::loopback::tests::check;
+    use crate::crosscheck::tests::said;
 
     /// Debian 12's, 11's and 13's builds of 0.4.11.
     const RECORDED: [(&str, f64, f64); 3] = [

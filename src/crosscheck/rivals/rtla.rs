@@ -2,7 +2,7 @@
 //! noise.activity does.
 
 use crate::crosscheck::{Conditions, Goal, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
-use crate::experiment::{Preset, Skip};
+use crate::experiment::Skip;
 use record::key::CaseId;
 use record::unit::Unit;
 use std::time::Duration;
@@ -55,10 +55,7 @@ fn pairings(conditions: &Conditions) -> Vec<Pairing> {
             cpus: vec![cpu],
             dir: None,
             budget: Duration::from_secs(10),
-            preset: match conditions.preset {
-                Preset::Rehearsal => Preset::Rehearsal,
-                _ => Preset::Quick,
-            },
+            preset: conditions.lengths(),
         },
         theirs: Theirs {
             program: "rtla",

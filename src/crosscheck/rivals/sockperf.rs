@@ -1,6 +1,6 @@
 //! `sockperf ping-pong`: round trips of messages by TCP and UDP.
 
-use super::loopback::{ADDRESS, Ends, ours, words};
+use super::loopback::{ADDRESS, Ends, MESSAGE_BYTES, echoes, words};
 use crate::crosscheck::{Conditions, Goal, Output, Pairing, Rival, Row, Server, Statistic, Theirs};
 use record::key::CaseId;
 use record::unit::Unit;
@@ -20,8 +20,6 @@ pub(crate) static RIVAL: Rival = Rival {
     parse,
 };
 
-/// Bytes of a message.
-const MESSAGE_BYTES: u64 = 64;
 /// The value that is read, as it is printed.
 const MEDIAN: &str = "percentile 50.000";
 const DIFFERENCE: &str = "Both are medians of whole round trips. Each end of sockperf reads the processor's \
@@ -92,7 +90,7 @@ fn pairing(conditions: &Conditions, exchange: &Exchange, port: u16) -> Pairing {
     let seconds = conditions.seconds.ceil().max(1.0) as u64;
     Pairing {
         name: exchange.name.to_owned(),
-        ours: ours(conditions, "net.rtt", &ends, set(exchange, &ends)),
+        ours: echoes(conditions, &ends, exchange.protocol),
         theirs: Theirs {
             program: "sockperf",
             args: words(&format!(
@@ -121,19 +119,6 @@ fn pairing(conditions: &Conditions, exchange: &Exchange, port: u16) -> Pairing {
         skip,
         is_once: false,
     }
-}
-
-fn set(exchange: &Exchange, ends: &Ends) -> Vec<(&'static str, String)> {
-    let set = [
-        ("protocol", exchange.protocol),
-        ("message", &MESSAGE_BYTES.to_string()),
-        ("ends", ends.symbol),
-        ("connections", "1"),
-        ("receiver", "blocking"),
-        ("arrivals", "saturated"),
-        ("exchange", "echo"),
-    ];
-    set.map(|(name, value)| (name, value.to_owned())).into()
 }
 
 /// A whole round trip, in ns.
@@ -167,7 +152,8 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::{MEDIAN, RIVAL, parse};
-    use crate::crosscheck::rivals::loopback::tests::{check, said};
+    use crate::crosscheck::rivals::loopback::tests::check;
+    use crate::crosscheck::tests::said;
 
     macro_rules! recorded {
         ($name:literal) => {

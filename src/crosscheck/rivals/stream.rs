@@ -215,19 +215,13 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
 mod tests {
     use super::{Facts, RIVAL, STREAM_OPS, ZEROED, parse};
     use crate::crosscheck::bandwidth::tests::{check, conditions, everywhere};
+    use crate::crosscheck::tests::said;
     use crate::crosscheck::{Conditions, Goal, Output};
     use crate::experiment::Preset;
 
     /// Two threads by OpenMP; none, single precision.
     const TWO: &str = include_str!("../testdata/stream/5.10-two-threads.txt");
     const SINGLE: &str = include_str!("../testdata/stream/5.10-single-precision.txt");
-
-    fn said(stdout: &str) -> Output {
-        Output {
-            stdout: stdout.to_owned(),
-            ..Output::default()
-        }
-    }
 
     /// As the files of the two tell: a little more begins as zeros.
     fn files() -> [String; 2] {

@@ -110,10 +110,7 @@ fn beside(
             cpus: cpus.clone(),
             dir: None,
             budget: Duration::from_secs(8),
-            preset: match conditions.preset {
-                Preset::Rehearsal => Preset::Rehearsal,
-                _ => Preset::Quick,
-            },
+            preset: conditions.lengths(),
         },
         theirs: Theirs {
             program: "stress-ng",

@@ -8,7 +8,7 @@
 use crate::crosscheck::{
     Conditions, Goal, MIB, Ours, Output, Pairing, Rival, Row, Statistic, Theirs,
 };
-use crate::experiment::{Preset, Skip};
+use crate::experiment::Skip;
 use record::key::{CaseId, Value};
 use record::unit::Unit;
 use std::path::Path;
@@ -74,10 +74,7 @@ fn ours(conditions: &Conditions, experiment: &'static str, set: &[(&'static str,
         cpus: vec![conditions.cpus[0]],
         dir: None,
         budget: Duration::from_secs(5),
-        preset: match conditions.preset {
-            Preset::Rehearsal => Preset::Rehearsal,
-            _ => Preset::Quick,
-        },
+        preset: conditions.lengths(),
     }
 }
 

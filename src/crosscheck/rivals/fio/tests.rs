@@ -1,5 +1,6 @@
 use super::{RIVAL, Work, batched, cpu_of, large, pairings, parse, random, rate_of, rounds};
-use crate::crosscheck::{Conditions, Goal, Output, Row};
+use crate::crosscheck::tests::said;
+use crate::crosscheck::{Conditions, Goal, Row};
 use crate::experiment::Preset;
 use crate::experiments::tests::sites;
 use record::event::{Raw, Samples};
@@ -13,13 +14,6 @@ const WRITE_3_33: &str = include_str!("../../testdata/fio/3.33-io_uring-write.tx
 const WRITE_3_39: &str = include_str!("../../testdata/fio/3.39-io_uring-write.txt");
 const READ_3_42: &str = include_str!("../../testdata/fio/3.42-psync-read.txt");
 const FORBIDDEN: &str = include_str!("../../testdata/fio/3.33-forbidden.txt");
-
-fn said(text: &str) -> Output {
-    Output {
-        stdout: text.to_owned(),
-        ..Output::default()
-    }
-}
 
 fn of(text: &str, what: &str) -> f64 {
     parse(&said(text), what).expect("a recorded answer")

@@ -1,4 +1,5 @@
 use super::*;
+use crate::crosscheck::tests::said;
 use crate::experiments::tests::recorded;
 use std::path::PathBuf;
 
@@ -9,13 +10,6 @@ const GUESTS: [&str; 3] = [
 ];
 /// 48 CPUs of which eight share a core.
 const PACKAGES: &str = include_str!("../../testdata/hwloc/2.9.0-two-packages.txt");
-
-fn said(text: &str) -> Output {
-    Output {
-        stdout: text.to_owned(),
-        ..Output::default()
-    }
-}
 
 fn conditions(host: &str, preset: Preset) -> Conditions {
     let site = recorded(host);

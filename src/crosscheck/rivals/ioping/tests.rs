@@ -1,12 +1,5 @@
 use super::{RIVAL, parse};
-use crate::crosscheck::Output;
-
-fn said(text: &str) -> Output {
-    Output {
-        stdout: text.to_owned(),
-        ..Output::default()
-    }
-}
+use crate::crosscheck::tests::said;
 
 #[test]
 fn the_mean_is_the_sixth_number() {

@@ -1,15 +1,8 @@
 use super::{REPORTS, RIVAL, parse};
-use crate::crosscheck::Output;
+use crate::crosscheck::tests::said;
 
 const OLDER: &str = include_str!("../../testdata/iozone/3.471-direct.txt");
 const NEWER: &str = include_str!("../../testdata/iozone/3.508-direct.txt");
-
-fn said(text: &str) -> Output {
-    Output {
-        stdout: text.to_owned(),
-        ..Output::default()
-    }
-}
 
 /// The rates of the table, in its order.
 fn table(text: &str) -> Vec<f64> {

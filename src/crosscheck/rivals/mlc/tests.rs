@@ -1,20 +1,13 @@
 //! Text as Intel's page and published outputs have it; no output of a run of ours.
 
 use super::{HITM, IDLE, LOADED_BANDWIDTH, LOADED_LATENCY, READS, TRIAD, parse, version};
-use crate::crosscheck::Output;
+use crate::crosscheck::tests::said;
 
 const IDLE_NOW: &str = include_str!("../../testdata/mlc/3.11b-idle.txt");
 const IDLE_BEFORE: &str = include_str!("../../testdata/mlc/3.5-idle.txt");
 const PEAK: &str = include_str!("../../testdata/mlc/3.11b-peak.txt");
 const LOADED: &str = include_str!("../../testdata/mlc/3.11b-loaded.txt");
 const C2C: &str = include_str!("../../testdata/mlc/3.11b-c2c.txt");
-
-fn said(text: &str) -> Output {
-    Output {
-        stdout: text.to_owned(),
-        ..Output::default()
-    }
-}
 
 #[test]
 fn documented_formats_are_read() {

@@ -1,15 +1,7 @@
 use super::{CHASE, CHASE_LOADED, HAND_OVER, LOAD, MIB, RIVAL, parse};
-use crate::crosscheck::Output;
-use crate::crosscheck::tests::conditions;
+use crate::crosscheck::tests::{conditions, said};
 use crate::experiment::Preset;
 use crate::experiments::tests::recorded;
-
-fn said(text: &str) -> Output {
-    Output {
-        stdout: text.to_owned(),
-        ..Output::default()
-    }
-}
 
 const LOADED: &str = include_str!("../../testdata/multichase/2025-08-loaded.txt");
 const PINGPONG: &str = include_str!("../../testdata/multichase/2025-08-pingpong.txt");

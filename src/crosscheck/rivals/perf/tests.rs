@@ -1,15 +1,8 @@
 use super::{RIVAL, parse};
-use crate::crosscheck::tests::conditions;
+use crate::crosscheck::tests::{close, conditions, said};
 use crate::crosscheck::{Goal, Output};
 use crate::experiment::Preset;
 use crate::experiments::tests::recorded;
-
-fn said(text: &str) -> Output {
-    Output {
-        stdout: text.to_owned(),
-        ..Output::default()
-    }
-}
 
 /// A recorded output by version and command.
 macro_rules! output {
@@ -22,12 +15,6 @@ macro_rules! output {
             ".txt"
         )))
     };
-}
-
-#[track_caller]
-fn close(found: Result<f64, String>, value: f64) {
-    let found = found.expect("a recorded output");
-    assert!((found / value - 1.0).abs() < 1e-9, "{found} {value}");
 }
 
 #[test]

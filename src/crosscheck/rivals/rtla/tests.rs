@@ -1,17 +1,12 @@
 use super::*;
+use crate::crosscheck::tests::said;
+use crate::experiment::Preset;
 use crate::experiments::tests::recorded;
 use record::plain::lines;
 use std::path::PathBuf;
 
 const OLD: &str = include_str!("../../testdata/rtla/6.1-top.txt");
 const NEW: &str = include_str!("../../testdata/rtla/6.12-top.txt");
-
-fn said(text: &str) -> Output {
-    Output {
-        stdout: text.to_owned(),
-        ..Output::default()
-    }
-}
 
 fn conditions(tracers: Option<&[&str]>, is_root: bool) -> Conditions {
     let mut host = recorded("vm-granite-rapids").host;

@@ -1,18 +1,11 @@
 use super::{RIVAL, mean_cpu_time, parse};
-use crate::crosscheck::tests::conditions;
+use crate::crosscheck::tests::{close, conditions, said};
 use crate::crosscheck::{Conditions, Goal, Output, Pairing};
 use crate::experiment::Preset;
 use crate::experiments::tests::recorded;
 use record::event::{Raw, Samples};
 use record::key::CaseId;
 use std::collections::BTreeMap;
-
-fn said(text: &str) -> Output {
-    Output {
-        stdout: text.to_owned(),
-        ..Output::default()
-    }
-}
 
 /// A recorded output by version and stressor.
 macro_rules! output {
@@ -25,12 +18,6 @@ macro_rules! output {
             ".txt"
         )))
     };
-}
-
-#[track_caller]
-fn close(found: Result<f64, String>, value: f64) {
-    let found = found.expect("a recorded output");
-    assert!((found / value - 1.0).abs() < 1e-9, "{found} {value}");
 }
 
 #[test]

@@ -1,12 +1,5 @@
 use super::{DIVISION, MIB, READS, TRANSFERRED, divisions, parse};
-use crate::crosscheck::Output;
-
-fn said(text: &str) -> Output {
-    Output {
-        stdout: text.to_owned(),
-        ..Output::default()
-    }
-}
+use crate::crosscheck::tests::said;
 
 /// What its loop does, counted one by one.
 fn divided(primes_below: u64) -> u64 {

@@ -1,14 +1,7 @@
 use super::parse;
-use crate::crosscheck::Output;
+use crate::crosscheck::tests::said;
 
 const WHOLE: &str = include_str!("../../testdata/tinymembench/0.4.9.txt");
-
-fn said(text: &str) -> Output {
-    Output {
-        stdout: text.to_owned(),
-        ..Output::default()
-    }
-}
 
 #[test]
 fn a_recorded_output_is_read() {
