@@ -15,9 +15,10 @@
 //! else a drive or a host would have in its cache what the case before has read.
 //!
 //! `psync` is one operation after another by pread(2) or pwrite(2). `io_uring` keeps `depth` in flight
-//! with registered file and blocks: what completed is submitted again by the same call that waits for the
-//! next completion (Linux 6.1 and later work completions off inside of that call only). Each operation
-//! is timed from its submission to the moment at which its completion is seen; nothing is
+//! with registered file and blocks: what completed is submitted again, four at a time, the last by the same
+//! call that waits for the next completion (Linux 6.1 and later work completions off inside of that call only).
+//! The kernel tells the device at the end of a call: so it works on the first while the rest are
+//! prepared. Each operation is timed from its submission to the moment at which its completion is seen; nothing is
 //! allocated and no other system call is made while they run. A thread runs for one and a half case times, and
 //! until it has done 8 operations (a ring: three fills). The rate is that of the stretch in which the queue
 //! was full; `latency` and `cpu` have those operations as well that complete while it empties, the slowest of

@@ -10,6 +10,10 @@ use io_uring::{CompletionQueue, IoUring, SubmissionQueue, Submitter, opcode, squ
 use super::{Buffers, Failure, Latencies, Op, Ran, Steady, Stop};
 use crate::clock::{Clock, vdso_clock_gettime};
 
+/// So many operations are submitted together at most. The kernel tells the device of them at the end of a
+/// call: it then works on the first while the rest are prepared, which on a virtual disk is up to a third
+/// more of them (docs/notes/2026-11-22-crosscheck-files.md).
+const AT_ONCE: usize = 4;
 /// A drain that the kernel refuses so often will never end.
 const MOST_REFUSED: u32 = 1_000_000;
 
@@ -144,8 +148,8 @@ impl Uring {
 
     /// Keeps `buffers.count()` operations in flight at the offsets that are given, until `stop` or
     /// their end, then waits for the rest. Each time that completions are seen, all of their blocks
-    /// are submitted again, and with the same system call the next completion is waited for. `now`
-    /// reads the clock: just before and just after that call. Every operation is logged, those as well
+    /// are submitted again, a few at a time, and with the last of these system calls the next completion
+    /// is waited for. `now` reads the clock: just before each call and just after the last. Every operation is logged, those as well
     /// that complete after the last submission: they were submitted into a full queue, and the slowest
     /// of all are among them. The steady stretch ends before, because fewer and fewer are in flight then:
     /// `stop.at_least` is to be several times the depth.
@@ -258,17 +262,18 @@ impl Work {
                 pushed.map_err(|_| Failure::Engine(io::Error::other("the queue is full")))?;
                 self.slots.left -= 1;
                 state.begun += 1;
+                if self.slots.just_taken().len() == AT_ONCE && self.slots.left > 0 {
+                    rings.queue.sync();
+                    self.submits(now(), state);
+                    enter(rings.submitter, 0)?;
+                }
             }
             rings.queue.sync();
             if self.slots.in_flight() == 0 {
                 return Ok(());
             }
-            let tick = now();
-            for slot in self.slots.just_taken() {
-                self.submitted[usize::from(*slot)] = tick;
-            }
-            state.submitted(self.slots.in_flight() as u32, tick);
-            enter(rings.submitter)?;
+            self.submits(now(), state);
+            enter(rings.submitter, 1)?;
             let tick = now();
             rings.queue.sync();
             rings.done.sync();
@@ -292,6 +297,16 @@ impl Work {
                 return Err(failure);
             }
         }
+    }
+
+    /// What was taken is submitted now.
+    #[inline(always)]
+    fn submits(&mut self, tick: u64, state: &mut State) {
+        for slot in self.slots.just_taken() {
+            self.submitted[usize::from(*slot)] = tick;
+        }
+        self.slots.before = self.slots.left;
+        state.submitted(self.slots.in_flight() as u32, tick);
     }
 
     /// The operation at `offset` with the next block of the next free slot.
@@ -344,7 +359,7 @@ impl Work {
 struct Free {
     slots: Vec<u16>,
     left: usize,
-    /// How many there were before the last were taken.
+    /// How many there were at the last submission or completion.
     before: usize,
 }
 
@@ -362,7 +377,7 @@ impl Free {
         self.slots[self.left - 1]
     }
 
-    /// Those taken since the last completions.
+    /// Those taken and not yet submitted.
     #[inline(always)]
     fn just_taken(&self) -> &[u16] {
         &self.slots[self.left..self.before]
@@ -484,11 +499,11 @@ fn ring(depth: u32) -> io::Result<(IoUring, bool)> {
     Ok((IoUring::new(depth)?, false))
 }
 
-/// Submits what is in the queue and waits for a completion, again where a signal came between.
+/// Submits what is in the queue and waits for so many completions, again where a signal came between.
 #[inline(always)]
-fn enter(submitter: &Submitter<'_>) -> Result<(), Failure> {
+fn enter(submitter: &Submitter<'_>, completions: usize) -> Result<(), Failure> {
     loop {
-        match submitter.submit_and_wait(1) {
+        match submitter.submit_and_wait(completions) {
             Ok(_) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(Failure::Engine(error)),
