@@ -147,9 +147,7 @@ impl Bout<'_> {
             details => format!("{word}{after}: {}", details.join("; ")),
         })
     }
-}
 
-impl Bout<'_> {
     /// What disturbed its turns, in one line; `None` where nothing notable did.
     pub(crate) fn disturbance(&self) -> Option<String> {
         let told = |what: &str, most: f64, of: fn(&Load) -> Option<f64>| {

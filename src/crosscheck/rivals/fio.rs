@@ -311,11 +311,12 @@ impl Work {
 const PSYNC: &str = "fio draws each place and throws the file out of the page cache inside of its time, which \
                      it tells in whole milliseconds; plumb does both before. What the host of a virtual disk \
                      does meanwhile is in neither's hands, and moves one turn against the next";
-const RING: &str = "fio submits one operation at a time (its default), plumb all that have completed by one system call, \
-                    which pays or costs by device: the pairing `batched` has fio do the same. fio draws each place \
+const RING: &str = "fio submits one operation at a time (its default), plumb all that have completed, four by a system call, \
+                    which pays or costs by device: the pairing `batched` has fio submit together too. fio draws each place \
                     inside of its time, which it tells in whole milliseconds. plumb's rate is that of a full \
                     queue: filling and emptying it once is added to its time, because fio's has them";
-const BATCHED: &str = "both submit and reap what there is at once. fio draws each place inside of its time, \
+const BATCHED: &str = "both submit and reap what there is, fio by one system call, plumb by one for each four, so that the \
+                       device begins sooner. fio draws each place inside of its time, \
                        which it tells in whole milliseconds; filling and emptying of the queue is added to \
                        plumb's time, because fio's has them";
 const LIBAIO: &str = "fio goes by Linux AIO (io_submit, io_getevents), plumb by io_uring with registered file \

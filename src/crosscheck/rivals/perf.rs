@@ -52,7 +52,7 @@ taskset -pc \"$2\" \"$child\" > /dev/null || exit 1
 wait $perf";
 
 const CALL: &str = "perf calls getppid through the C library in a counted loop and takes the mean of one window, \
-                    interrupts included. plumb makes the bare call, n of them against 2n, and takes the \
+                    interrupts included. plumb calls its own function of that instruction, n times against 2n, and takes the \
                     mean of all rounds, in which interrupts count too; left out are batches in which it lost \
                     its CPU.";
 const PIPE: &str = "perf's figure is the mean of one window, the making of its parties and whatever ran in \

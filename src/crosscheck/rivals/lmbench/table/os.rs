@@ -467,5 +467,5 @@ const SYSCALL: Entry = Entry {
 };
 
 const CALLED: &str = "lmbench calls through the C library in a counted loop, which it does not take off, and takes \
-                      the median of intervals of 0.1 s with every interruption in them; plumb calls by the \
-                      instruction, n against 2n";
+                      the median of intervals of 0.1 s with every interruption in them; plumb calls its own \
+                      function of that instruction, n times against 2n";
