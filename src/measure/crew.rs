@@ -20,7 +20,7 @@ const LEAD_NS: f64 = 50e3;
 /// Warm-up as a share of the window.
 const WARM_UP_SHARE: f64 = 0.1;
 /// A way of several is tried for this share of the window.
-const TRIAL_SHARE: f64 = 0.25;
+const TRIAL_SHARE: f64 = 0.125;
 /// Points of a progress log: 8 KiB, a small part of any first-level cache.
 const POINTS: usize = 512;
 /// Spins between yields while waiting for the others.
@@ -166,7 +166,7 @@ impl Crew {
     }
 
     /// As [`Crew::run_probed`], for steps that can be done in several ways that do the same: a step
-    /// is told which. After the warm-up all members try each for a quarter of the window at the same
+    /// is told which. After the warm-up all members try each for an eighth of the window at the same
     /// time, and the window is worked in the one that all together were fastest at
     /// ([`Shared::way`]).
     ///

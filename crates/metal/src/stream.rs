@@ -154,7 +154,16 @@ pub enum Ahead {
     No,
 }
 
-/// A loop.
+/// What loop does a kernel's work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Loop {
+    /// How many bytes an instruction moves.
+    pub width: Width,
+    /// Whether it prefetches.
+    pub ahead: Ahead,
+}
+
+/// What is done, where and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Kernel {
     /// What is done.
@@ -184,6 +193,27 @@ impl Kernel {
     /// those of vectors, but for the one that only stores past the caches.
     pub fn has_ahead(self) -> bool {
         arch::stream_has_ahead(self) && self.is_supported()
+    }
+
+    /// The loops that do the same and leave the same, its own first: that of its
+    /// width and, of vectors, those of the narrower; of each the one that does not
+    /// prefetch before the one that does.
+    pub fn loops(self) -> Vec<Loop> {
+        let narrower = |width: &Width| {
+            self.width.is_vector() && width.is_vector() && width.bytes() < self.width.bytes()
+        };
+        let others = Width::ALL.into_iter().rev().filter(narrower);
+        let mut loops = Vec::new();
+        for width in std::iter::once(self.width).chain(others) {
+            let kernel = Kernel { width, ..self };
+            let aheads = match kernel.has_ahead() {
+                true => [Ahead::No, Ahead::Yes].as_slice(),
+                false => &[Ahead::No],
+            };
+            let written = aheads.iter().map(|ahead| Loop { width, ahead: *ahead });
+            loops.extend(written.filter(|_| kernel.is_supported()));
+        }
+        loops
     }
 
     /// Every byte, by the widest vectors that this processor has.
@@ -243,6 +273,8 @@ const PAGE: usize = 4096;
 pub struct Stream {
     kernel: Kernel,
     code: Code,
+    /// Of the loop under way.
+    width: Width,
     mapping: Mapping,
     /// Of each array.
     lines: usize,
@@ -257,8 +289,8 @@ pub struct Stream {
     at: usize,
     /// Of what was read: scalar words all together, or the last vectors.
     sum: u64,
-    /// Where the last run began, and its units.
-    last: (usize, usize),
+    /// Where the last run began, its units, and their width.
+    last: (usize, usize, Width),
 }
 
 /// As large as registers come.
@@ -310,6 +342,7 @@ impl Stream {
         let mut stream = Stream {
             kernel,
             code,
+            width: kernel.width,
             mapping,
             lines,
             starts: [0, distance, 2 * distance],
@@ -318,7 +351,7 @@ impl Stream {
             sweep: 0,
             at: 0,
             sum: 0,
-            last: (0, 0),
+            last: (0, 0, kernel.width),
         };
         stream.prepare();
         Ok(stream)
@@ -371,11 +404,20 @@ impl Stream {
         self.moved(units)
     }
 
-    /// Goes on by the loop that prefetches or the one that does not.
-    pub fn set_ahead(&mut self, ahead: Ahead) {
-        // Both are there: they differ in no instruction set.
-        if let Some(code) = arch::stream_code(self.kernel, ahead) {
+    /// Goes on by one of the kernel's [`loops`](Kernel::loops).
+    ///
+    /// # Panics
+    /// It is none of them.
+    pub fn set_loop(&mut self, by: Loop) {
+        let alike = |width: Width| width == by.width || (width.is_vector() && by.width.is_vector());
+        assert!(alike(self.kernel.width), "{by:?} is another's");
+        let kernel = Kernel {
+            width: by.width,
+            ..self.kernel
+        };
+        if let Some(code) = arch::stream_code(kernel, by.ahead) {
             self.code = code;
+            self.width = by.width;
         }
     }
 
@@ -434,7 +476,7 @@ impl Stream {
         } else {
             self.sum.wrapping_add(sum)
         };
-        self.last = (self.at, units);
+        self.last = (self.at, units, self.width);
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod levels;
 mod place;
+mod quickest;
 mod together;
 
 crate::family!(

@@ -13,7 +13,7 @@
 //! where it has any) and measures every row in random order:
 //!
 //! - `bandwidth`: as R4 did it, one CPU at a time, with STREAM's four kernels (copy, scale, add,
-//!   triad; doubles, regular stores, widest vectors, in assembly). A CPU's value is the arithmetic mean
+//!   triad; doubles, regular stores, vectors, in assembly). A CPU's value is the arithmetic mean
 //!   of its four rates, the node's that of its CPUs' values. R4 ran every CPU of the node once; here a
 //!   round draws `cpus` of them anew, so that the rounds go through the node, and the spread between
 //!   CPUs is part of the interval. R4 took the best of ten passes, a round here takes one window.
@@ -30,7 +30,8 @@
 //! so that these are as such a stream keeps them, whatever was in them (stored lines of another kernel
 //! or node would be written back in the window, an empty cache would keep stores from the memory); then
 //! each CPU alone moves 3 MiB, more than its own caches, before each of its windows, and waits for 16384
-//! loads before the walk. The loops are those with prefetch instructions. Windows are timed by CLOCK_MONOTONIC, one clock for all CPUs. The streams together are four
+//! loads before the walk. Each part of the memory has the loop that its own CPU
+//! moves it fastest by, of all vectors with and without prefetch instructions, found by short trials. Windows are timed by CLOCK_MONOTONIC, one clock for all CPUs. The streams together are four
 //! times the last caches of a whole node, the walk goes on where it stopped, and what linking the ring
 //! left in a cache the streams have driven out.
 //!

@@ -129,6 +129,38 @@ fn a_ring_reads_what_is_there_at_every_depth_and_setup() {
     }
 }
 
+/// The device begins on the first four while the rest is prepared.
+#[test]
+fn a_ring_submits_four_operations_at_a_time() {
+    let Some(mut engine) = uring(numbered(), 32, UringSetup::REGISTERED) else {
+        return;
+    };
+    // The clock is read once for each submission: it counts them.
+    let (submissions, seen_at) = (Cell::new(0), Cell::new(Vec::new()));
+    let now = || {
+        submissions.set(submissions.get() + 1);
+        submissions.get()
+    };
+    let mut next = in_turn();
+    let offsets = || {
+        let mut all = seen_at.take();
+        all.push(submissions.get());
+        seen_at.set(all);
+        next()
+    };
+    let stop = exactly(32);
+    let ran = engine.run(Op::Read, offsets, now, stop, &mut Latencies::new(32));
+    assert_eq!(ran.unwrap().most_in_flight, 32);
+    let fours = seen_at.take();
+    let fours = fours[..32].chunks(4);
+    let mut before = 0;
+    for four in fours {
+        assert!(four.iter().all(|one| *one == four[0]), "{four:?}");
+        assert!(four[0] > before, "{four:?} after {before}");
+        before = four[0];
+    }
+}
+
 #[test]
 fn the_slowest_operation_is_logged_though_it_is_the_last() {
     let (read, mut write) = io::pipe().unwrap();

@@ -1,5 +1,6 @@
-use super::{Access, Ahead, Kernel, Op, PAGE, STEP_LINES, Stores, Stream, Width};
+use super::{Access, Ahead, Kernel, Loop, Op, PAGE, STEP_LINES, Stores, Stream, Width};
 use crate::memory::{Mapping, Pages};
+use std::collections::HashSet;
 
 fn every_kernel() -> Vec<Kernel> {
     let mut kernels = vec![];
@@ -180,18 +181,48 @@ fn what_cannot_be_laid_out_is_refused() {
 fn the_loops_of_a_kernel_take_turns_over_the_same_arrays() {
     for kernel in supported() {
         let mut stream = stream(kernel, 8 * 37, Ahead::No);
-        for ahead in [Ahead::Yes, Ahead::No, Ahead::Yes] {
-            stream.set_ahead(ahead);
+        let loops = kernel.loops();
+        assert_eq!(
+            loops[0],
+            Loop {
+                width: kernel.width,
+                ahead: Ahead::No
+            }
+        );
+        let mut codes = HashSet::new();
+        for by in loops.iter().chain(loops.iter().rev()) {
+            stream.set_loop(*by);
+            codes.insert(stream.code as usize);
             stream.step(64 * 50 * kernel.op.moves());
-            assert!(stream.is_right(), "{kernel:?}");
+            assert!(stream.is_right(), "{kernel:?} by {by:?}");
+            // What the last run left is told by its own width, not by the next one's.
+            stream.set_loop(loops[0]);
+            assert!(stream.is_right(), "{kernel:?} after {by:?}");
         }
-        // Scalars have one loop, which is both.
-        let both = [Ahead::No, Ahead::Yes].map(|ahead| {
-            stream.set_ahead(ahead);
-            stream.code as usize
-        });
-        assert_eq!(both[0] != both[1], kernel.has_ahead(), "{kernel:?}");
+        assert_eq!(codes.len(), loops.len(), "{kernel:?}");
+        let is_own = |by: &&Loop| by.width == kernel.width;
+        let own = 1 + usize::from(kernel.has_ahead());
+        assert_eq!(loops.iter().filter(is_own).count(), own, "{kernel:?}");
+        // Scalars, the narrowest vector and aarch64's one have no narrower beside them.
+        let narrower = loops.len() - own;
+        let widths = match kernel.width {
+            Width::Avx512 => 2,
+            Width::Avx2 => 1,
+            _ => 0,
+        };
+        assert_eq!(narrower, widths * own, "{kernel:?}");
     }
+}
+
+#[test]
+#[should_panic(expected = "is another's")]
+fn a_loop_of_other_elements_is_refused() {
+    let kernel = Kernel::widest(Op::Read, Stores::Regular);
+    let by = Loop {
+        width: Width::Word8,
+        ahead: Ahead::No,
+    };
+    stream(kernel, 8, Ahead::No).set_loop(by);
 }
 
 #[test]

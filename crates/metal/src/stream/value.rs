@@ -217,9 +217,9 @@ impl Stream {
 
     /// The sum of what the registers hold after the last run.
     fn last_vectors(&self, values: &[u64]) -> u64 {
-        let (at, lines) = self.last;
+        let (at, lines, width) = self.last;
         let in_turns = lines / READ_TURN_LINES * READ_TURN_LINES;
-        let held = READ_REGISTERS * self.kernel.width.bytes() / LINE;
+        let held = READ_REGISTERS * width.bytes() / LINE;
         let mut last: Vec<usize> = (at + in_turns.saturating_sub(held)..at + in_turns).collect();
         if in_turns < lines {
             last.drain(..last.len().min(1));

@@ -120,12 +120,16 @@ fn presets_have_what_they_are_to_have() {
 #[test]
 fn arrays_are_main_memory_s_in_a_standard_comparison() {
     for host in ["vm-granite-rapids", "alder-lake-hybrid", "epyc-7763-2s"] {
-        let pairings = (RIVAL.pairings)(&conditions(host, 2, Preset::Standard));
-        let stream = pairings.last().expect("the last is STREAM");
-        assert!(
-            stream.rows.iter().all(|row| row.goal == Goal::AtLeast),
-            "{host}"
-        );
+        for cpus in [1, 2] {
+            let pairings = (RIVAL.pairings)(&conditions(host, cpus, Preset::Standard));
+            let stream = pairings.last().expect("the last is STREAM");
+            // A sum of what several processes had at different times is nothing to reach.
+            let goal = match stream.name.as_str() {
+                "stream" => Goal::AtLeast,
+                _ => Goal::Explained,
+            };
+            assert!(stream.rows.iter().all(|row| row.goal == goal), "{host}");
+        }
     }
 }
 

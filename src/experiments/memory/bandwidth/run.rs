@@ -15,7 +15,7 @@ use crate::predict::memory::bandwidth::Transfer;
 use anyhow::{Context, Result, ensure};
 use metal::memory::Mapping;
 use metal::place::current_node;
-use metal::stream::{Access, Ahead, Kernel, Op, Stores, Stream, Width};
+use metal::stream::{Access, Ahead, Kernel, Loop, Op, Stores, Stream, Width};
 use record::case::{Case, Series};
 use record::key::Value;
 use std::cell::RefCell;
@@ -142,9 +142,9 @@ impl<'arena> Member<'arena> {
         })
     }
 
-    fn set_ahead(&mut self, ahead: Ahead) {
+    fn set_loop(&mut self, by: Loop) {
         if let Some(stream) = &mut self.stream {
-            stream.set_ahead(ahead);
+            stream.set_loop(by);
         }
     }
 
@@ -198,8 +198,8 @@ pub(super) struct Moved {
     pub(super) bus_ratio: f64,
     /// Core clocks summed over the cores, in Hz; none where one moved.
     pub(super) cores_hz: Option<f64>,
-    /// Whether the loop prefetched.
-    pub(super) prefetched: bool,
+    /// By which of the kernel's loops.
+    pub(super) by: Loop,
     /// Bytes of the words that were touched for each of the program.
     pub(super) word_share: f64,
     /// Share of the window asked for in which all worked.
@@ -239,12 +239,7 @@ pub(super) fn run(
     let clock = bench.clock();
     let crew = bench.crew(&cpus, window_ns)?;
     let is_memory = case.text("level").is_some_and(is_memory);
-    // In the first cache nothing prefetches: there is nothing to wait for.
-    let beyond_first = case.text("level") != Some(LEVELS[0]);
-    let ways = match beyond_first && kernel.has_ahead() {
-        true => [Ahead::No, Ahead::Yes].as_slice(),
-        false => &[Ahead::No],
-    };
+    let ways = loops(case, kernel);
     let (assigned, chain_cycles) = (&cpus, case.int("chain_cycles"));
     let wide = wide_arithmetic(case).filter(|_| !is_memory);
     let enlist = |index: usize| {
@@ -255,9 +250,11 @@ pub(super) fn run(
         let bytes = member.step_bytes(clock);
         let member = Rc::new(RefCell::new(member));
         let worker = Rc::clone(&member);
+        let ways = &ways;
         let step = move |way: usize| {
+            let by = ways[way];
             let mut worker = worker.borrow_mut();
-            worker.set_ahead(ways[way]);
+            worker.set_loop(by);
             Ok(worker.step(bytes))
         };
         let chains = wide.and_then(|wide| Chains::of(wide, chain_cycles));
@@ -274,13 +271,27 @@ pub(super) fn run(
         verify(arena, assigned, kernel)?;
         Ok(shared)
     })?;
-    let mut moved = settle(arena, &had, case, kernel);
-    moved.prefetched = ways.get(had.shared.way) == Some(&Ahead::Yes);
+    let mut moved = settle(arena, &had, case, kernel, ways[had.shared.way]);
     if moved.cores_hz.is_none() && rehearsal {
         let cores = case.int("cores").unwrap_or(1) as f64;
         moved.cores_hz = Some(bench.calibration().core_hz * cores);
     }
     Ok(moved)
+}
+
+/// The loops that a case may be worked by, of which all try each before the window. In the first cache
+/// nothing prefetches: there is nothing to wait for. In main memory the narrower vectors are tried where
+/// no width was asked for: there the lines that a core waits for count, not its instructions, and on Zen 4
+/// the widest copy a fifth less than the narrowest (docs/notes/2026-11-23-crosscheck-memory.md).
+fn loops(case: &Case, kernel: Kernel) -> Vec<Loop> {
+    let level = case.text("level");
+    let is_chosen = case.id.get("width").and_then(Value::text) != Some("vector");
+    let may_be = |by: &Loop| {
+        let is_own = by.width == kernel.width;
+        (by.ahead == Ahead::No || level != Some(LEVELS[0]))
+            && (is_own || (!is_chosen && level.is_some_and(is_memory)))
+    };
+    kernel.loops().into_iter().filter(may_be).collect()
 }
 
 /// The cases of a series whose arrays take as much memory as this one's, or more.
@@ -311,7 +322,7 @@ fn verify(arena: &Arena, cpus: &[usize], kernel: Kernel) -> Result<()> {
     Ok(())
 }
 
-fn settle(arena: &Arena, had: &Had, case: &Case, kernel: Kernel) -> Moved {
+fn settle(arena: &Arena, had: &Had, case: &Case, kernel: Kernel, by: Loop) -> Moved {
     let shared = &had.shared;
     let cores = case.int("cores").unwrap_or(1) as f64;
     let has_siblings = shared.members.len() as f64 > cores;
@@ -340,7 +351,7 @@ fn settle(arena: &Arena, had: &Had, case: &Case, kernel: Kernel) -> Moved {
         bus_ratio: share(kernel.bus_bytes(6 * MIB)),
         word_share: share(kernel.word_bytes(6 * MIB)),
         cores_hz: clocks.map(|all| all.iter().sum::<f64>() / all.len() as f64 * cores),
-        prefetched: false,
+        by,
         overlap: shared.overlap,
         huge_share,
         nodes,

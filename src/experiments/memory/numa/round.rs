@@ -2,6 +2,7 @@
 
 use super::cases::{CACHES, Pair, Sizes};
 use crate::experiments::memory::place::{is_without_room, place_huge_or_base, verify_node};
+use crate::experiments::memory::quickest::take_quickest;
 use crate::experiments::memory::together::together;
 use crate::host::parse_cpus;
 use crate::measure::{Bench, Clock, Crew, NeverTogether, REHEARSAL_NS, Shared, WrongResult};
@@ -13,6 +14,7 @@ use metal::ring::Ring;
 use metal::stream::{Ahead, Kernel, Op, Stores, Stream};
 use record::case::{Case, Series};
 use record::key::Value;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -116,6 +118,8 @@ struct Field {
     /// Each member's part; empty once the first kernel's streams are laid out in them.
     parts: Vec<Mapping>,
     streams: Vec<Mutex<Stream>>,
+    /// Of the loops that were taken.
+    widths: BTreeSet<String>,
     ring: Mutex<Ring>,
     /// Share of the streams in huge pages.
     huge_share: f64,
@@ -236,6 +240,7 @@ impl Field {
             makers,
             parts,
             streams: Vec::new(),
+            widths: BTreeSet::new(),
             ring: Mutex::new(ring),
             huge_share: huge_share / members as f64,
             notes,
@@ -253,9 +258,13 @@ impl Field {
         let streams = together(&self.makers, parts, |part| {
             let bytes = part.bytes().checked_sub(APART_BYTES);
             let bytes = bytes.context("a member's part of the memory holds no arrays")?;
-            Ok(Stream::new(kernel, Ahead::Yes, part, bytes)?)
+            let mut stream = Stream::new(kernel, Ahead::No, part, bytes)?;
+            let by = take_quickest(&mut stream);
+            Ok((stream, format!("{:?}", by.width).to_lowercase()))
         })?;
+        let (streams, widths): (Vec<_>, Vec<_>) = streams.into_iter().unzip();
         self.streams = streams.into_iter().map(Mutex::new).collect();
+        self.widths.extend(widths);
         Ok(())
     }
 
@@ -395,11 +404,10 @@ impl Field {
         let footprint: usize = footprints.sum();
         let alone: Vec<String> = seat.alone.iter().map(usize::to_string).collect();
         let alone = alone.join(",");
-        let kernel = Kernel::widest(Op::Triad, Stores::Regular);
-        let width = format!("{:?}", kernel.width).to_lowercase();
+        let widths: Vec<&str> = self.widths.iter().map(String::as_str).collect();
         let facts = [
             ("alone", Value::Text(alone)),
-            ("width", Value::Text(width)),
+            ("width", Value::Text(widths.join(","))),
             ("footprint", Value::from(footprint as u64)),
             ("ring", Value::from(lock(&self.ring).footprint() as u64)),
             ("verified", Value::from("move_pages,getcpu")),

@@ -12,7 +12,8 @@ use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
 /// Messages that a queue holds: the kernel's default for `fs.mqueue.msg_max`.
 const QUEUE_MESSAGES: usize = 10;
 
-/// One party's end.
+/// One party's end. What makes system calls makes them as programs do, in a function that returns: in line
+/// their cost follows the loop's address on some processors (docs/notes/2026-11-22-crosscheck-os.md).
 pub(super) trait Party {
     /// Sends a whole message; waits while there is no room.
     ///
@@ -55,7 +56,7 @@ impl Descriptors {
 }
 
 impl Party for Descriptors {
-    #[inline]
+    #[inline(never)]
     fn send(&mut self, mut message: &[u8]) -> io::Result<()> {
         loop {
             let sent = raw::write(self.output.as_fd(), message)?;
@@ -69,7 +70,7 @@ impl Party for Descriptors {
         }
     }
 
-    #[inline]
+    #[inline(never)]
     fn receive(&mut self, mut message: &mut [u8]) -> io::Result<()> {
         loop {
             let received = raw::read(self.input.as_fd(), message)?;
@@ -192,12 +193,12 @@ impl Queues {
 }
 
 impl Party for Queues {
-    #[inline]
+    #[inline(never)]
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
         self.output.send(message)
     }
 
-    #[inline]
+    #[inline(never)]
     fn receive(&mut self, message: &mut [u8]) -> io::Result<()> {
         match self.input.receive(message)? {
             received if received == message.len() => Ok(()),

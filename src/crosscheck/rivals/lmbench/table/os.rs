@@ -157,8 +157,9 @@ pub(super) static ENTRIES: &[Entry] = &[
         rows: &[Figure {
             metric: "round_trip",
             what: "AF_UNIX sock stream latency",
-            difference: "lmbench plays intervals of 0.1 s without pause, plumb short bursts of which it takes the \
-                         median; plumb's receiver also checks and counts each message",
+            statistic: Statistic::MeanOfRounds,
+            difference: "lmbench plays intervals of 0.1 s without pause and takes the median of their means, plumb \
+                         the mean of short bursts of six rounds; plumb's receiver also checks and counts each message",
             ..TIME
         }],
         ..PLAIN
