@@ -11,6 +11,8 @@ pub enum Wait {
     /// Until there is something, or the socket's own time-out (`SO_RCVTIMEO`) is over: an error of kind
     /// `WouldBlock`.
     Block,
+    /// Until there is as much as was asked for, or the stream's end or that time-out comes first.
+    Whole,
     /// Never: an error of kind `WouldBlock` where there is nothing.
     Never,
 }
@@ -19,6 +21,7 @@ impl Wait {
     fn flags(self) -> libc::c_int {
         match self {
             Wait::Block => 0,
+            Wait::Whole => libc::MSG_WAITALL,
             Wait::Never => libc::MSG_DONTWAIT,
         }
     }

@@ -210,7 +210,10 @@ impl Kernel {
                 true => [Ahead::No, Ahead::Yes].as_slice(),
                 false => &[Ahead::No],
             };
-            let written = aheads.iter().map(|ahead| Loop { width, ahead: *ahead });
+            let written = aheads.iter().map(|ahead| Loop {
+                width,
+                ahead: *ahead,
+            });
             loops.extend(written.filter(|_| kernel.is_supported()));
         }
         loops

@@ -27,7 +27,7 @@ const THREADS_SINCE: &str = "3.16";
 
 const STEADY: &str = "Both leave the start out: iperf3 a connection's first second (`-O 1`), by which its rate \
     is that of the next; plumb what goes before its rate settles, and its rate is the mean of six \
-    connections, whose receiver reads a clock after each call.";
+    connections, whose receiver reads a clock after each call and asks for a whole message by it.";
 const AWAKE: &str = "Up to iperf3 3.15 the receiver asks select for three sockets before each read of \
     4 KiB, and is so slow by it that it hardly ever finds nothing and sleeps (400 to 1,000 times a \
     second); one that blocks in its reads, as plumb's and that of iperf3 since 3.16, catches up with the \

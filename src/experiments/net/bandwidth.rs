@@ -10,7 +10,7 @@
 //! connections are made (of UDP, sockets connected both ways), one for each stream, each with one thread at
 //! each end, pinned: on loopback the CPUs to measure on are dealt out in turn, a stream's two ends to
 //! neighbours (`other_cpu`) or to one (`same_cpu`). Each thread has one buffer of changing bytes, touched
-//! beforehand and used again and again; calls are plain `send` and `recv` that block, with TCP_NODELAY, and
+//! beforehand and used again and again; calls are `send` and `recv` that block, with TCP_NODELAY, and
 //! with socket buffers as the kernel chooses and grows them (told beside the figure). Both ends' threads are
 //! ready before the first byte is sent.
 //!
@@ -19,9 +19,9 @@
 //!   what comes before the rate's change point is discarded, and so are leading blocks that are no part of
 //!   the second half's scatter (a shaper's bucket); it goes on where it has not settled, up to four times as
 //!   long and 200 round trips, at most 10 s. `bandwidth` is the mean of the rest, `peak` its best block.
-//!   By TCP both ends' counts of all bytes must be the same. A receiver of a stream offers room for a
-//!   message to each call, as iperf3's does, and for 4 KiB at least, so that small messages tell what sending
-//!   them costs.
+//!   By TCP both ends' counts of all bytes must be the same. A receiver of a stream asks by each call for a
+//!   whole message (MSG_WAITALL; on a slow way for what is there, so that the log has its points), and for
+//!   4 KiB at least, so that small messages tell what sending them costs.
 //! - UDP: each datagram carries a number. After the sender has stopped, the receiver reads until all
 //!   have come or were dropped at its socket, or none has come for 4 ms, three round trips and eight times
 //!   the longest silence before; what came twice counts once. `loss` is the share of all datagrams
