@@ -3,8 +3,10 @@
 use super::loopback::{ADDRESS, Ends, ours, words};
 use crate::crosscheck::{Conditions, Goal, Output, Pairing, Rival, Row, Server, Statistic, Theirs};
 use crate::experiment::Preset;
+use anyhow::{Context, Result, ensure};
 use record::key::CaseId;
 use record::plain::line;
+use record::run::Run;
 use record::unit::Unit;
 use serde_json::Value;
 use std::time::Duration;
@@ -25,12 +27,11 @@ pub(crate) static RIVAL: Rival = Rival {
 /// From this version each stream has a thread of its own at each end, which blocks in its reads.
 const THREADS_SINCE: &str = "3.16";
 
-const STEADY: &str = "Both leave the start out: iperf3 a connection's first second (`-O 1`), by which its rate \
-    is that of the next; plumb what goes before its rate settles, and its rate is the mean of six \
-    connections, whose receiver reads a clock after each call and asks for a whole message by it.";
-const AWAKE: &str = "Up to iperf3 3.15 the receiver asks select for three sockets before each read of \
-    4 KiB, and is so slow by it that it hardly ever finds nothing and sleeps (400 to 1,000 times a \
-    second); one that blocks in its reads, as plumb's and that of iperf3 since 3.16, catches up with the \
+const WHOLE: &str = "Both count whole connections of a second, start included; plumb those of six rounds, whose \
+    receiver reads a clock after each call and asks for a whole message by it. plumb's own figure leaves out \
+    what goes before the rate's change point.";
+const AWAKE: &str = "Both count whole connections of a second, start included. Up to iperf3 3.15 the receiver asks select for three sockets before each read, and is so \
+    slow by it that it seldom finds nothing and sleeps (of 4 KiB 400 to 1,000 times a second); one that blocks in its reads, as plumb's and that of iperf3 since 3.16, catches up with the \
     sender 15,000 to 20,000 times a second, and has to be woken by it. iperf3 3.18 brings what plumb does.";
 const ONE_THREAD: &str = "Up to iperf3 3.15 one thread at each end serves all streams; plumb has one for \
     each, on the same two CPUs.";
@@ -52,19 +53,19 @@ const TCP: [Sending; 3] = [
         name: "tcp-128k",
         bytes: 128 << 10,
         streams: 1,
-        difference: [STEADY, STEADY],
+        difference: [AWAKE, WHOLE],
     },
     Sending {
         name: "tcp-4k",
         bytes: 4 << 10,
         streams: 1,
-        difference: [AWAKE, STEADY],
+        difference: [AWAKE, WHOLE],
     },
     Sending {
         name: "tcp-128k-two-streams",
         bytes: 128 << 10,
         streams: 2,
-        difference: [ONE_THREAD, STEADY],
+        difference: [ONE_THREAD, WHOLE],
     },
 ];
 
@@ -104,22 +105,20 @@ fn stream(conditions: &Conditions, ends: &Ends, sending: &Sending) -> Pairing {
     let Sending { bytes, streams, .. } = sending;
     let seconds = seconds(conditions);
     let mut set = set("tcp", *bytes, *streams, ends);
-    let mut args = format!("-t {seconds} -l {bytes} -P {streams} -N");
     if conditions.preset != Preset::Rehearsal {
+        // What a stream brings depends on its age.
         set.push(("time", format!("{seconds}s")));
-        // How fast a connection begins is not how fast it goes: by BBR faster, by cubic slower.
-        args.push_str(" -O 1");
     }
+    let args = format!("-t {seconds} -l {bytes} -P {streams} -N");
     let is_threaded = conditions.has_version(THREADS_SINCE);
     Pairing {
         name: format!("{}{}", sending.name, suffix(ends)),
         ours: ours(conditions, "net.bandwidth", ends, set),
         theirs: theirs(conditions, ends, &args),
-        rows: vec![row(
-            "tcp",
-            *bytes,
-            sending.difference[usize::from(is_threaded)],
-        )],
+        rows: vec![Row {
+            statistic: Statistic::Own("bytes of whole connections over their time", whole),
+            ..row("tcp", *bytes, sending.difference[usize::from(is_threaded)])
+        }],
         skip: None,
         is_once: false,
     }
@@ -191,6 +190,25 @@ fn row(protocol: &'static str, bytes: u64, difference: &'static str) -> Row {
     }
 }
 
+/// Bytes of all rounds' connections over the time of each from its first call of the sender's to the last.
+fn whole(run: &Run, row: &Row) -> Result<f64> {
+    let of_row = run
+        .samples
+        .iter()
+        .filter(|samples| samples.metric == row.metric);
+    let (mut bytes, mut ns) = (0.0, 0.0);
+    for samples in of_row {
+        let quantity = |name: &str| {
+            let found = samples.quantities.get(name).copied();
+            found.with_context(|| format!("a round tells no {name}"))
+        };
+        bytes += quantity("sent_bytes")?;
+        ns += quantity("send_ns")?;
+    }
+    ensure!(ns > 0.0, "no round was measured");
+    Ok(bytes * 1e9 / ns)
+}
+
 /// Bytes a second that the receiver got.
 fn parse(said: &Output, what: &str) -> Result<f64, String> {
     let all: Value =
@@ -221,10 +239,13 @@ fn parse(said: &Output, what: &str) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{AWAKE, RIVAL, STEADY, parse};
+    use super::{AWAKE, RIVAL, WHOLE, parse};
+    use crate::analysis::crosscheck::sample;
+    use crate::crosscheck::Statistic;
     use crate::crosscheck::rivals::loopback::tests::{check, conditions};
     use crate::crosscheck::tests::said;
     use crate::experiment::Preset;
+    use record::run::Run;
 
     macro_rules! recorded {
         ($name:literal) => {
@@ -344,6 +365,32 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_is_that_of_whole_connections() {
+        let conditions = conditions("epyc-7763-2s", 2, Preset::Standard, "3.12");
+        let pairings = (RIVAL.pairings)(&conditions);
+        let row = &pairings[0].rows[0];
+        let Statistic::Own(_, of) = row.statistic else {
+            panic!("{:?}", row.statistic)
+        };
+        let known = crate::analysis::sample::run();
+        let mut run = Run::new(sample::own().header);
+        assert!(of(&run, row).is_err(), "nothing was measured");
+        for (round, bytes, ns) in [(0, 3e9, 1e9), (1, 3e9, 2e9)] {
+            let mut samples = known.samples[0].clone();
+            samples.metric = "bandwidth".to_owned();
+            samples.round = round;
+            let told = [("sent_bytes", bytes), ("send_ns", ns)];
+            samples
+                .quantities
+                .extend(told.map(|(name, value)| (name.to_owned(), value)));
+            run.samples.push(samples);
+        }
+        assert_eq!(of(&run, row).expect("is told"), 2e9);
+        run.samples[1].quantities.remove("send_ns");
+        assert!(of(&run, row).is_err(), "a round does not tell its time");
+    }
+
+    #[test]
     fn what_differs_depends_on_the_version() {
         let told = |version: &str| {
             let pairings =
@@ -351,6 +398,6 @@ mod tests {
             let small = pairings.iter().find(|pairing| pairing.name == "tcp-4k");
             small.expect("is standard's").rows[0].difference
         };
-        assert_eq!([told("3.12"), told("3.16")], [AWAKE, STEADY]);
+        assert_eq!([told("3.12"), told("3.16")], [AWAKE, WHOLE]);
     }
 }

@@ -73,6 +73,7 @@ fn bandwidth(
         ("stream_least_b_per_s", least),
         ("stream_most_b_per_s", most),
         ("sent_bytes", sent.bytes as f64),
+        ("send_ns", sent.elapsed_ns as f64),
         ("received_bytes", received.bytes as f64),
         ("sent_messages", sent.messages as f64),
         ("receive_calls", received.calls as f64),
