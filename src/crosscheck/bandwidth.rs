@@ -28,7 +28,8 @@ pub(super) const MAIN_MEMORY_FROM: u64 = 256_000_000;
 /// What `memory.bandwidth.limit` takes at least.
 const LIMIT_LEAST: u64 = 1 << 20;
 
-/// What is moved, and where: every byte by the widest vectors.
+/// What is moved, and where: every byte by vectors, the widest
+/// in caches and the fastest in main memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moves<'a> {
     /// Kernels.

@@ -92,7 +92,8 @@ const LOOPS: [Loop; 24] = [
 
 const DIFFERENCE: &str = "likwid-bench's rate is the mean over one run of a second and more, its first pass \
                           and whatever interrupted it included, with one loop; plumb's is the mean of its \
-                          rounds, in the faster of two loops beyond the first cache (one prefetches), each \
+                          rounds, in the faster of two loops beyond the first cache (one prefetches; in main \
+                          memory those of narrower vectors beside), each \
                           round in memory of its own";
 const DIFFERENCE_L1: &str = "likwid-bench's rate is the mean over one run of a second and more, whatever \
                              interrupted it included; plumb's is the mean of its rounds. Where arrays lie in \
@@ -183,7 +184,8 @@ fn name(one: Loop) -> String {
     format!("{}-{}{past}{all}", one.level.to_lowercase(), one.op)
 }
 
-/// Its loop of the widest vectors that plumb's `vector` takes here too. Its `triad` has four arrays, the one
+/// Its loop of the widest vectors; plumb's `vector` takes them too, in main memory unless narrower ones are
+/// faster. Its `triad` has four arrays, the one
 /// of three is its `stream`; its `update` stores what it loaded, unchanged, and is no `modify`.
 fn kernel(host: &Host, op: &str, stores: &str) -> Result<&'static str, Skip> {
     let past = stores == "nontemporal";

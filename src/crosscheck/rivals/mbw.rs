@@ -61,7 +61,7 @@ const WAYS: [Way; 3] = [
         stores: "regular",
         goal: Goal::AtLeast,
         difference: "mbw copies by a loop as its compiler made it (8 bytes at a time where that did not use \
-                     vectors); plumb's loads and stores are of the widest vectors. mbw's copied bytes count \
+                     vectors); plumb's loads and stores are of the fastest vectors. mbw's copied bytes count \
                      twice here, as STREAM counts them",
     },
     Way {

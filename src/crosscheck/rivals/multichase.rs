@@ -282,8 +282,8 @@ fn loaded(conditions: &Conditions, bytes: u64) -> Pairing {
                 1.0,
                 Unit::Ns,
                 "What a chase waits depends on what the others draw from the memory, and there the two differ: \
-                 multiload's loaders sum words as the compiler made the loop, plumb's are the widest loads of \
-                 the processor with prefetch instructions. Compare at equal bandwidth only.",
+                 multiload's loaders sum words as the compiler made the loop, plumb's are the fastest \
+                 of the processor's vector loads. Compare at equal bandwidth only.",
             ),
             row(
                 "bandwidth",
@@ -292,7 +292,7 @@ fn loaded(conditions: &Conditions, bytes: u64) -> Pairing {
                 1.0,
                 Unit::BPerS,
                 "multiload's loaders sum words as the compiler made the loop, and its figure is whole passes \
-                 over their arrays; plumb's are the widest loads with prefetch instructions, and the \
+                 over their arrays; plumb's are the fastest of all vector loads, and the \
                  chase's own lines count.",
             ),
         ],

@@ -173,8 +173,8 @@ fn bandwidth(conditions: &Conditions) -> Pairing {
         goal: Goal::Explained,
         difference: "Both are the best of a number of passes, of one thread over 64 MiB, and a copied byte counts once. \
                      tinymembench's buffers lie in base pages and their starts are staggered; its fills \
-                     go over half as much. plumb's are in huge pages where there are any, and of a loop with and one \
-                     without prefetch instructions it takes the faster. Its run is long, so there is one turn, \
+                     go over half as much. plumb's are in huge pages where there are any, and of all vector loops with and \
+                     without prefetch instructions it takes the fastest. Its run is long, so there is one turn, \
                      which judges nothing.",
     });
     Pairing {

@@ -9,8 +9,8 @@
 //!
 //! A chaser on the first CPU walks a cycle of lines in uniformly drawn order, each address the value
 //! of the load before, over more than the last cache (see `memory.mlp`). The other CPUs of its
-//! memory node pass over arrays of their own with the bandwidth kernels of `memory.bandwidth`, at
-//! their widest. All are pinned, touch and verify their memory themselves, begin at a common tick,
+//! memory node pass over arrays of their own with the bandwidth kernels of `memory.bandwidth`, by
+//! vectors. All are pinned, touch and verify their memory themselves, begin at a common tick,
 //! and count only while all are at work; each round has new processes and memory.
 //!
 //! Each round the loaders pass over their arrays once, then run without pause for a half window: that

@@ -28,7 +28,7 @@ pub(crate) const OPS: &[&str] = &["read", "write", "modify", "copy", "scale", "a
 pub(crate) const STORES: &[&str] = &["regular", "nontemporal"];
 /// Symbols of which words are touched.
 pub(crate) const ACCESSES: &[&str] = &["every", "first", "strided"];
-/// Symbols of the widths; `vector` is the widest that there is.
+/// Symbols of the widths; `vector` is the widest that there is (in main memory the fastest).
 pub(crate) const WIDTHS: &[&str] = &["vector", "4", "8", "sse2", "avx2", "avx512", "neon"];
 /// The case of the reports: four times the last cache.
 pub(crate) const FOUR_TIMES: &str = "4xLLC";

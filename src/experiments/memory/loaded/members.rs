@@ -342,8 +342,8 @@ impl Party {
     }
 }
 
-/// Arrays after a first pass, by the fastest loop: their values were written past the caches, so that the first pass finds
-/// less of them in a last cache than those after it do.
+/// Arrays after a first pass, by the fastest loop: their values were written past the caches, so that the
+/// first pass finds less of them in a last cache than those after it do.
 fn passed(kernel: Kernel, mapping: Mapping, footprint_bytes: usize) -> Result<Stream> {
     let mut arrays = Stream::new(kernel, Ahead::No, mapping, footprint_bytes)?;
     take_quickest(&mut arrays);

@@ -20,7 +20,7 @@ pub(super) static ENTRIES: &[Entry] = &[
             case: &[("op", "read")],
             what: "bw_mem",
             difference: "lmbench sums 4-byte integers in C as its makefile compiles it (-O: no vectors), plumb \
-                         loads by the widest vectors; MB are 10^6 bytes",
+                         loads by the fastest vectors; MB are 10^6 bytes",
             ..RATE
         }],
         ..PLAIN
@@ -152,7 +152,7 @@ pub(super) static ENTRIES: &[Entry] = &[
             case: &[("op", "write")],
             what: "bw_mem",
             difference: "lmbench stores 4-byte integers in C as its makefile compiles it (-O: no vectors), the last of each \
-                         512 bytes first (a chain of assignments, from its end); plumb stores by the widest vectors; MB are 10^6 bytes",
+                         512 bytes first (a chain of assignments, from its end); plumb stores by the fastest vectors; MB are 10^6 bytes",
             ..RATE
         }],
         ..PLAIN
@@ -172,7 +172,7 @@ pub(super) static ENTRIES: &[Entry] = &[
             times: 0.5,
             what: "bw_mem",
             difference: "lmbench copies 4-byte integers in C as its makefile compiles it (-O: no vectors), plumb by the \
-                         widest vectors; it counts a copied byte once, and plumb's are halved here to match",
+                         fastest vectors; it counts a copied byte once, and plumb's are halved here to match",
             ..RATE
         }],
         ..PLAIN
@@ -465,10 +465,10 @@ const READ_CACHED: &[(&str, &str)] = &[
 ];
 
 const SOME: &str = "lmbench touches 4 bytes in 16 and counts all 16, in C as its makefile compiles it (-O: no \
-                    vectors); plumb moves every byte by the widest vectors. Both move every line";
+                    vectors); plumb moves every byte by the fastest vectors. Both move every line";
 
 const SOME_TWICE: &str = "lmbench touches 4 bytes in 16 and counts all 16, in C as its makefile compiles it (-O: no \
-                          vectors); plumb moves every byte by the widest vectors. Both move every line; lmbench \
+                          vectors); plumb moves every byte by the fastest vectors. Both move every line; lmbench \
                           counts a byte once that is loaded and stored, and plumb's are halved here to match";
 
 const THRASH: &str = "lmbench goes to another page with every load, through all pages in one random order again and \
