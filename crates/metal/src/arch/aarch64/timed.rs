@@ -7,25 +7,25 @@ use core::arch::naked_asm;
 use crate::arch::Loop;
 use crate::kernel::ClockRead;
 
-/// A chain of `n` dependent steps on x1, 32 a turn; x2 is the operand.
+/// A chain of `n` dependent steps on x1, 2^`$shift` a turn; x2 is the operand.
 macro_rules! chain {
-    ($(#[$doc:meta])* $name:ident, $before:literal, $step:literal) => {
+    ($(#[$doc:meta])* $name:ident, $shift:literal, $before:literal, $step:literal) => {
         $(#[$doc])*
         #[unsafe(naked)]
         pub(crate) unsafe extern "C" fn $name(n: u64, value: u64, operand: u64) -> u64 {
             naked_asm!(
                 $before,
-                "lsr x3, x0, #5",
+                "lsr x3, x0, #{shift}",
                 "cbz x3, 3f",
                 ".p2align 6",
                 "2:",
-                ".rept 32",
+                ".rept {turn}",
                 $step,
                 ".endr",
                 "subs x3, x3, #1",
                 "b.ne 2b",
                 "3:",
-                "ands x0, x0, #31",
+                "ands x0, x0, #({turn} - 1)",
                 "b.eq 5f",
                 "4:",
                 $step,
@@ -34,6 +34,8 @@ macro_rules! chain {
                 "5:",
                 "mov x0, x1",
                 "ret",
+                shift = const $shift,
+                turn = const 1 << $shift,
             )
         }
     };
@@ -41,23 +43,23 @@ macro_rules! chain {
 
 chain!(
     /// value = value * operand, modulo 2^64.
-    chain_multiply, "", "mul x1, x1, x2"
+    chain_multiply, 5, "", "mul x1, x1, x2"
 );
 chain!(
     /// value = value rotated right by 7; no operand.
-    chain_rotate, "", "ror x1, x1, #7"
+    chain_rotate, 5, "", "ror x1, x1, #7"
 );
 chain!(
     /// value = value + operand.
-    chain_add, "", "add x1, x1, x2"
+    chain_add, 5, "", "add x1, x1, x2"
 );
 chain!(
-    /// value = the pointer at value; no operand.
-    chase_pointer, "", "ldr x1, [x1]"
+    /// value = the pointer at value; no operand. 256 a turn: see x86-64.
+    chase_pointer, 8, "", "ldr x1, [x1]"
 );
 chain!(
     /// value = word 1 + value of the words at operand.
-    chase_index, "add x2, x2, #8", "ldr x1, [x2, x1, lsl #3]"
+    chase_index, 8, "add x2, x2, #8", "ldr x1, [x2, x1, lsl #3]"
 );
 
 /// Counts a register to `n`: an addition, a comparison and a branch a turn.
