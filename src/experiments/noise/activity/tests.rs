@@ -1,5 +1,6 @@
 use super::round::{machine_of, steady};
 use super::seen::{Look, Seen};
+use super::ticking::Ticking;
 use super::{CARD, EXPERIMENT, Settings, cpu_of, shares};
 use crate::experiment::{Experiment, Preset};
 use crate::experiments::noise::attribution::{
@@ -7,6 +8,7 @@ use crate::experiments::noise::attribution::{
 };
 use crate::experiments::noise::trace::Traced;
 use crate::experiments::tests::{check, params, recorded, sites, smoke};
+use crate::host::Root;
 use crate::measure::Clock;
 use metal::gaps::Gap;
 use record::case::Case;
@@ -173,6 +175,7 @@ fn seen_every(tick_ns: u64, timer_interrupts: u64) -> Seen {
         why_not_higher: None,
         tick_ns: 1.0,
         begin: 0,
+        counted_ns: 2e8,
         is_guest: None,
         cpus: BTreeMap::from([(0, of_cpu)]),
         throttling: None,
@@ -218,6 +221,23 @@ fn shares_by_cause_add_up_to_what_was_lost() {
     assert_eq!(rows.iter().map(|row| row.count).sum::<usize>(), 78);
     let timer = rows.iter().find(|row| row.cause == "timer").unwrap();
     assert_eq!((timer.count, timer.median_ns), (50, 2_000.0));
+}
+
+/// Interrupts are counted somewhat longer than the window lasts: on a busy host three times as long.
+#[test]
+fn timer_interrupts_are_those_of_the_time_in_which_they_were_counted() {
+    let dir =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hosts/vm-granite-rapids");
+    let root = Root::at(&dir).unwrap();
+    let mut seen = seen();
+    for (counted_ns, told_hz) in [(2e8, 250.0), (6e8, 50.0 / 0.6)] {
+        seen.evidence.counted_ns = counted_ns;
+        let quantities = Ticking::of(&seen, 0, 4_000_000, &root).quantities();
+        let hz = quantities
+            .iter()
+            .find(|(name, _)| name == "timer_interrupts_hz");
+        assert!((hz.unwrap().1 - told_hz).abs() < 1e-6, "{quantities:?}");
+    }
 }
 
 /// What keeps a usual period that is not the kernel's own is no tick: it gives no gap to the timer.

@@ -65,7 +65,7 @@ impl Ticking {
             seconds: seen.seconds(),
             gaps: seen.starts_ns.len(),
             coarse_ns: coarse_ns as f64,
-            timer_hz: timers.map(|count| count / seen.seconds().max(1e-9)),
+            timer_hz: timers.map(|count| count / (seen.evidence.counted_ns * 1e-9).max(1e-9)),
             nohz_full: list.filter(|list| !parse_cpus(list).is_empty()),
             steal_ns: of_cpu.and_then(|cpu| cpu.steal_ns),
             lost: seen.lost(),

@@ -437,6 +437,7 @@ mod tests {
             why_not_higher: None,
             tick_ns: 1.0,
             begin: 0,
+            counted_ns: 1e9,
             is_guest: None,
             cpus: BTreeMap::from([(3, of_cpu)]),
             throttling: None,

@@ -30,6 +30,8 @@ pub(crate) struct Evidence {
     pub tick_ns: f64,
     /// When it begins, in ticks of that clock.
     pub begin: u64,
+    /// Time between the two readings of the counters, in ns: somewhat longer than the window.
+    pub counted_ns: f64,
     /// Whether this is a virtual machine, if it can be told.
     pub is_guest: Option<bool>,
     /// By CPU.

@@ -49,6 +49,7 @@ fn evidence(level: Level, of_cpu: OfCpu, throttling: Option<Throttling>) -> Evid
         why_not_higher: None,
         tick_ns: 1.0,
         begin: 0,
+        counted_ns: 1e9,
         is_guest: None,
         cpus: BTreeMap::from([(0, of_cpu)]),
         throttling,

@@ -80,6 +80,8 @@ pub(crate) struct Watch {
     names: own::Names,
     runs: BTreeMap<u32, own::Runs>,
     before: Reading,
+    /// When they were read.
+    before_tick: u64,
     events: Events,
     why_not_higher: Option<String>,
     begin: Tie,
@@ -120,6 +122,7 @@ impl Watch {
         let names = own::names(&root);
         let mut watch = Watch {
             runs: own::runs(&root, &names),
+            before_tick: clock.start(),
             before: Reading::take(&root, cpus, threads),
             cpus: cpus.to_vec(),
             threads: threads.to_vec(),
@@ -149,6 +152,7 @@ impl Watch {
         if let Events::Tracing(tracing) = &self.events {
             tracing.stop();
         }
+        let counted_ns = self.clock.between_ns(self.before_tick, self.clock.start());
         let after = Reading::take(&self.root, &self.cpus, &self.threads);
         let runs = own::runs(&self.root, &self.names);
         let traced: Vec<u32> = self.threads.iter().map(|(_, tid)| *tid).collect();
@@ -182,6 +186,7 @@ impl Watch {
             why_not_higher: self.why_not_higher,
             tick_ns,
             begin: self.begin.0,
+            counted_ns,
             is_guest,
             throttling: after.throttling_since(&self.before),
             cpus,
