@@ -9,7 +9,9 @@
 //! Slots of one line each are linked into one cycle over a footprint, and the measuring thread walks
 //! it: every address is the value of the load before, so n loads take n latencies. A slot holds the
 //! address of the next slot and its index; `load` says which of them is walked by. Walks go on where
-//! the one before stopped; they are timed as n against 2n loads in ABBA quartets.
+//! the one before stopped; they are timed as n against 2n loads in ABBA quartets. A turn has 256
+//! loads, each an instruction of its own: Zen 4 learns by an instruction which lines of a page
+//! follow, and where 32 walk a page whose lines are in random order, it fetches many of them ahead.
 //!
 //! - `random`: a cycle drawn uniformly, grown slot by slot by Sattolo's method inside out, which
 //!   leaves one whole cycle after every insertion. A round allocates once, touches all of it on the
