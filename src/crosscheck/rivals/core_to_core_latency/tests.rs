@@ -10,9 +10,11 @@ fn value(text: &str) -> Result<f64, String> {
 }
 
 #[test]
-fn a_recorded_output_is_read() {
+fn recorded_outputs_are_read() {
     let pair = include_str!("../../testdata/core-to-core-latency/1.2.0-pair.txt");
     assert_eq!(value(pair), Ok(13747.836349999998));
+    let older = include_str!("../../testdata/core-to-core-latency/1.1.0-pair.txt");
+    assert_eq!(value(older), Ok(47.86826500000001));
 }
 
 #[test]
