@@ -1,5 +1,5 @@
 //! nviennot/core-to-core-latency: a cache line handed over between CPUs by compare and swap. It is in no
-//! distribution (`cargo install core-to-core-latency`) and tells no version.
+//! distribution (`cargo install core-to-core-latency`), and only its options tell its version.
 
 use crate::crosscheck::{Conditions, Goal, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
 use crate::experiment::Skip;
@@ -14,8 +14,16 @@ pub(crate) static RIVAL: Rival = Rival {
     package: None,
     programs: &["core-to-core-latency"],
     version_args: &["--help"],
-    version: |_| None,
-    oldest: None,
+    // Its options tell: what plumb asks for came with 1.1.
+    version: |said| {
+        let is_help = said.stdout.contains("--csv");
+        let version = match said.stdout.contains("--bench") {
+            true => "1.1+",
+            false => "1.0",
+        };
+        is_help.then(|| version.to_owned())
+    },
+    oldest: Some("1.1"),
     pairings,
     parse,
 };

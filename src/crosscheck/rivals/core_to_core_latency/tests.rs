@@ -1,4 +1,4 @@
-use super::parse;
+use super::{RIVAL, parse};
 use crate::crosscheck::Output;
 
 fn value(text: &str) -> Result<f64, String> {
@@ -31,4 +31,19 @@ fn what_is_no_matrix_of_two_is_an_error() {
     ] {
         assert!(value(text).is_err(), "{text:?}");
     }
+}
+
+#[test]
+fn its_version_is_told_by_its_options() {
+    let told = |help: &str| {
+        (RIVAL.version)(&Output {
+            stdout: help.to_owned(),
+            ..Output::default()
+        })
+    };
+    let oldest = "        --csv     Outputs the mean latencies in CSV format on stdout\n";
+    assert_eq!(told(oldest).as_deref(), Some("1.0"));
+    let newer = format!("    -b, --bench <BENCH>    Select which benchmark to run\n{oldest}");
+    assert_eq!(told(&newer).as_deref(), Some("1.1+"));
+    assert_eq!(told("error: no such option\n"), None);
 }

@@ -14,6 +14,14 @@ fn a_recorded_output_is_read() {
 }
 
 #[test]
+fn an_older_version_prints_the_same() {
+    let output = said(include_str!("../../testdata/tinymembench/0.3.txt"));
+    assert_eq!(parse(&output, "SSE2 copy"), Ok(13952.3e6));
+    assert_eq!(parse(&output, "base:67108864"), Ok(169.2));
+    assert_eq!(parse(&output, "huge:67108864"), Ok(148.8));
+}
+
+#[test]
 fn what_it_does_not_say_is_an_error() {
     for what in ["SSE2 copy", "huge:1048576"] {
         assert!(parse(&said(""), what).is_err());
