@@ -89,6 +89,7 @@ fn hire() -> Result<Box<dyn Hired>> {
 
 fn calibration(cpu: usize) -> Calibration {
     Calibration {
+        width: None,
         source: "clock_gettime".to_owned(),
         counter_hz: 1e9,
         counter_error: 0.0,

@@ -41,7 +41,7 @@ impl Distribution {
         for round in rounds {
             if round.histograms.is_empty() {
                 for samples in &round.samples {
-                    let values = samples.raw.samples();
+                    let values = round.condition.values(samples);
                     let count = values.len();
                     let before = all.listed.len();
                     all.listed

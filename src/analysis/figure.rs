@@ -31,6 +31,12 @@ pub(crate) struct Figure {
     pub(crate) derived: Option<Judged>,
     /// The bound of either prediction, evaluated per round.
     pub(crate) bound: Option<BoundCheck>,
+    /// The condition that the estimate is of; `None` where no probe was read beside it.
+    pub(crate) condition: Option<Condition>,
+    /// Of a figure that is printed as alone: the estimate from all samples.
+    pub(crate) as_found: Option<Box<Estimated>>,
+    /// Share of the classified samples in which others used the core.
+    pub(crate) shared: Option<f64>,
     /// The estimate.
     pub(crate) value: Option<f64>,
     /// Its interval.
@@ -51,6 +57,40 @@ pub(crate) struct Figure {
     pub(crate) notes: Vec<String>,
     /// Those of them that the experiment itself wrote.
     pub(crate) told: Vec<String>,
+}
+
+/// Whether others used the core while the samples were taken that an estimate rests on (METHOD §2a).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Condition {
+    /// Nobody else did.
+    Alone,
+    /// All samples, whoever used the core.
+    AsFound,
+}
+
+impl Condition {
+    /// The spelling in files.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Condition::Alone => "alone",
+            Condition::AsFound => "as_found",
+        }
+    }
+}
+
+/// An estimate of a figure under one condition.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Estimated {
+    /// The value.
+    pub(crate) value: f64,
+    /// Its interval.
+    pub(crate) ci: Option<(f64, f64)>,
+    /// Real confidence of the interval, 0..1.
+    pub(crate) confidence: Option<f64>,
+    /// Rounds that it rests on.
+    pub(crate) used: usize,
+    /// Round by round.
+    pub(crate) rounds: Vec<RoundPoint>,
 }
 
 /// What an interval speaks of.
@@ -170,6 +210,9 @@ impl Figure {
             prior: None,
             derived: None,
             bound: None,
+            condition: None,
+            as_found: None,
+            shared: None,
             value: None,
             ci: None,
             confidence: None,
@@ -201,6 +244,20 @@ impl Figure {
     /// The first half of the experiment's id.
     pub(crate) fn family(&self) -> &str {
         self.experiment.split('.').next().unwrap_or_default()
+    }
+
+    /// The same figure as what a program got, whoever else used the core: what runs of another estimator
+    /// and other tools can be compared with.
+    pub(crate) fn into_as_found(mut self) -> Self {
+        if let Some(found) = self.as_found.take() {
+            self.condition = Some(Condition::AsFound);
+            self.value = Some(found.value);
+            self.ci = found.ci;
+            self.confidence = found.confidence;
+            self.rounds = found.rounds;
+            self.cycles = None;
+        }
+        self
     }
 
     /// Half of the interval's width.

@@ -1,5 +1,8 @@
 //! A run's samples by figure and round, found once.
 
+use crate::stats::quantile::median;
+use crate::stats::rounds::Condition;
+use crate::stats::width::is_alone;
 use record::event::{Histogram, PlannedSeries, Round, RoundStatus, Samples};
 use record::key::CaseId;
 use record::run::Run;
@@ -37,6 +40,8 @@ pub(crate) struct RoundSamples<'run> {
     pub(crate) samples: Vec<&'run Samples>,
     /// Its distributions.
     pub(crate) histograms: Vec<&'run Histogram>,
+    /// Which of them count.
+    pub(crate) condition: Condition,
 }
 
 impl RoundSamples<'_> {
@@ -53,9 +58,34 @@ impl RoundSamples<'_> {
             .or_else(|| self.core_hz().filter(|_| name == "core_hz"))
     }
 
-    /// Core clock over the case's window, in Hz.
+    /// Core clock over the case's window, in Hz: of the visits whose samples count.
     pub(crate) fn core_hz(&self) -> Option<f64> {
-        self.samples.iter().find_map(|samples| samples.core_hz)
+        let counts = |samples: &&&Samples| !self.condition.values(samples).is_empty();
+        let clocks = self.samples.iter().filter(counts);
+        let clocks: Vec<f64> = clocks.filter_map(|samples| samples.core_hz).collect();
+        median(&clocks)
+    }
+
+    /// The median of its samples that count.
+    pub(crate) fn value(&self) -> Option<f64> {
+        self.condition.round_value(&self.samples, &self.histograms)
+    }
+
+    /// The same samples by another condition.
+    pub(crate) fn under(&self, condition: Condition) -> Self {
+        RoundSamples {
+            condition,
+            ..self.clone()
+        }
+    }
+
+    /// Samples of the first visit that a probe classified, and those of them that were alone.
+    pub(crate) fn probed(&self, level: f64) -> (usize, usize) {
+        let first = self.samples.iter().filter(|samples| samples.visit == 0);
+        let read = first.flat_map(|samples| &samples.width);
+        let classified: Vec<f64> = read.copied().filter(|width| *width > 0.0).collect();
+        let alone = classified.iter().filter(|width| is_alone(**width, level));
+        (classified.len(), alone.count())
     }
 }
 
@@ -120,6 +150,7 @@ impl<'run> Index<'run> {
                     round: self.round(series, n)?,
                     samples: of_round(samples, |samples| samples.round == n),
                     histograms: of_round(histograms, |histogram| histogram.round == n),
+                    condition: Condition::AsFound,
                 })
             })
             .collect()

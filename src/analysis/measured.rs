@@ -2,7 +2,9 @@
 
 use super::bound::{self, BoundCheck};
 use super::distribution::Distribution;
-use super::figure::{Figure, Interval, Judged, ModeShare, RoundPoint, Stats};
+use super::figure::{
+    Condition, Estimated, Figure, Interval, Judged, ModeShare, RoundPoint, Stats,
+};
 use super::index::{Index, RoundSamples, series_label};
 use super::notes;
 use super::verdict::{Verdict, judge};
@@ -10,12 +12,12 @@ use crate::stats::blocks::{LEAST_BLOCKS, MOST_BLOCKS, within_run};
 use crate::stats::estimate::{Estimate, RoundValue, estimate};
 use crate::stats::interval::{Interval as Ends, median_order};
 use crate::stats::quantile::median;
-use crate::stats::rounds::round_value;
+use crate::stats::rounds::{self, LEAST_ROUNDS, is_printed_alone};
 use record::event::{
     Ending, PlannedExperiment, PlannedSeries, Prediction, PredictionKind, Raw, Repeat,
 };
 use record::key::{CaseId, Key, Value};
-use record::metric::{Kind, Metric};
+use record::metric::{Kind, Metric, Over};
 use record::run::Run;
 use record::unit::Unit;
 use std::collections::BTreeMap;
@@ -75,6 +77,30 @@ struct Rounds<'run> {
     without_value: usize,
 }
 
+impl<'run> Rounds<'run> {
+    fn estimate(&self, metric: &Metric, resolution: f64) -> Option<Estimate> {
+        let minds = metric.over == Over::Undisturbed;
+        let value = |(round, value): &(RoundSamples, f64)| RoundValue {
+            value: *value,
+            disturbed: minds && round.disturbed(),
+        };
+        let values: Vec<RoundValue> = self.samples.iter().map(value).collect();
+        let mut estimate = estimate(&values, metric.better, resolution)?;
+        estimate.disturbed = self.samples.iter().filter(|of| of.0.disturbed()).count();
+        if metric.over == Over::Greatest {
+            // How far the greatest of further rounds lies nobody can say.
+            estimate.value = estimate.max;
+            estimate.interval = None;
+        }
+        Some(estimate)
+    }
+
+    fn used(&self, with_disturbed: bool) -> impl Iterator<Item = &RoundSamples<'run>> {
+        let rounds = self.samples.iter().map(|(round, _)| round);
+        rounds.filter(move |round| with_disturbed || !round.disturbed())
+    }
+}
+
 fn of_metric(
     run: &Run,
     experiment: &PlannedExperiment,
@@ -82,50 +108,85 @@ fn of_metric(
     metric: &Metric,
     rounds: Vec<RoundSamples>,
 ) -> Option<Figure> {
-    let rounds = with_values(rounds);
-    let values: Vec<RoundValue> = rounds
-        .samples
-        .iter()
-        .map(|(round, value)| RoundValue {
-            value: *value,
-            disturbed: round.disturbed(),
-        })
-        .collect();
-    let is_event = is_event(&rounds.samples);
+    let alone = with_values(alone(run, &rounds));
+    let probed = probed(run, &rounds);
+    let found = with_values(rounds);
+    let is_event = is_event(&found.samples);
     let resolution = match metric.unit.is_time() && is_event {
         true => run.header.calibration.resolution_ns,
         false => 0.0,
     };
-    let estimate = estimate(&values, metric.better, resolution)?;
-    let used: Vec<&RoundSamples> = rounds
-        .samples
-        .iter()
-        .filter(|(round, _)| estimate.used_disturbed || !round.disturbed())
-        .map(|(round, _)| round)
-        .collect();
-    let pooled = Distribution::of(used.iter().copied());
+    let as_found = found.estimate(metric, resolution)?;
     let mut figure = blank(run, experiment, case, metric);
-    figure.at.extend(resolved(&rounds.samples));
-    figure.rounds = points(&rounds.samples);
-    figure.stats = stats(&estimate, &pooled, &used, resolution);
-    set_estimate(&mut figure, experiment.repeat, &estimate, &pooled, &used);
+    figure.at.extend(resolved(&found.samples));
+    // Tails are never filtered: the distribution is that of all rounds.
+    let pooled = Distribution::of(found.used(true));
+    let is_alone = is_printed_alone(metric.over, alone.samples.len());
+    let (printed, estimate) = match is_alone {
+        true => (&alone, alone.estimate(metric, resolution)?),
+        false => (&found, as_found.clone()),
+    };
+    figure.condition = probed.map(|_| match is_alone {
+        true => Condition::Alone,
+        false => Condition::AsFound,
+    });
+    figure.shared = probed;
+    figure.rounds = points(&printed.samples);
+    figure.stats = stats(&estimate, &pooled, &found, resolution);
+    set_estimate(&mut figure, experiment.repeat, &estimate, &pooled, &found);
+    if is_alone {
+        figure.as_found = Some(Box::new(estimated(&as_found, points(&found.samples))));
+    }
     // While a device works the core sleeps, at no clock of its own.
     if metric.kind != Kind::Io {
         set_cycles(&mut figure, metric.unit, estimate.used_disturbed);
     }
-    settle_predictions(run, &mut figure, metric, &rounds.samples);
-    let mut extra = notes::of(run, &figure, &rounds.samples, is_event);
-    if rounds.without_value > 0 {
+    settle_predictions(run, &mut figure, metric, &printed.samples);
+    let mut extra = notes::of(run, &figure, &found.samples, is_event);
+    if found.without_value > 0 {
         extra.push(format!(
             "{} rounds gave no value (no finite one, or most of their events never ended) and do \
              not count",
-            rounds.without_value
+            found.without_value
         ));
     }
-    figure.told = notes::told(&rounds.samples);
+    figure.told = notes::told(&found.samples);
     figure.notes.extend(extra);
     figure.notes.extend(figure.told.iter().cloned());
     Some(figure)
+}
+
+/// The rounds by the samples of a core that was alone, as far as its level is known.
+fn alone<'run>(run: &Run, rounds: &[RoundSamples<'run>]) -> Vec<RoundSamples<'run>> {
+    let alone = |round: &RoundSamples<'run>| {
+        let level = run.width_level(round.round.segment)?;
+        let alone = round.under(rounds::Condition::Alone(level));
+        alone.value().is_some().then_some(alone)
+    };
+    rounds.iter().filter_map(alone).collect()
+}
+
+/// Share of the classified samples in which others used the core; `None` without any.
+fn probed(run: &Run, rounds: &[RoundSamples]) -> Option<f64> {
+    let (mut all, mut quiet) = (0, 0);
+    for round in rounds {
+        if let Some(level) = run.width_level(round.round.segment) {
+            let (classified, alone) = round.probed(level);
+            all += classified;
+            quiet += alone;
+        }
+    }
+    (all > 0).then(|| (all - quiet) as f64 / all as f64)
+}
+
+fn estimated(estimate: &Estimate, rounds: Vec<RoundPoint>) -> Estimated {
+    Estimated {
+        value: estimate.value,
+        ci: estimate.interval.map(|ends| (ends.low, ends.high)),
+        confidence: estimate.interval.map(|ends| ends.confidence),
+        used: estimate.used,
+        rounds,
+    }
 }
 
 /// A figure with its key and outcome and nothing measured.
@@ -158,7 +219,7 @@ fn with_values(rounds: Vec<RoundSamples>) -> Rounds {
     let samples: Vec<(RoundSamples, f64)> = rounds
         .into_iter()
         .filter_map(|round| {
-            let value = round_value(&round.samples, &round.histograms)?;
+            let value = round.value()?;
             Some((round, value))
         })
         .collect();
@@ -216,7 +277,7 @@ fn points(rounds: &[(RoundSamples, f64)]) -> Vec<RoundPoint> {
 fn stats(
     estimate: &Estimate,
     pooled: &Distribution,
-    used: &[&RoundSamples],
+    rounds: &Rounds,
     resolution: f64,
 ) -> Option<Stats> {
     let summary = pooled.summary()?;
@@ -225,7 +286,7 @@ fn stats(
         return None;
     };
     let (outliers, mean_without_outliers) = pooled.outliers();
-    let of = sample_label(used);
+    let of = sample_label(rounds.used(true));
     let modes = apart(pooled.modes(resolution), &of);
     Some(Stats {
         of,
@@ -284,7 +345,8 @@ fn apart(modes: Vec<(f64, f64)>, of: &str) -> Vec<(f64, f64)> {
 }
 
 /// `event`, `batch(k)`, or `batch(a..b)` where rounds chose different batches.
-fn sample_label(rounds: &[&RoundSamples]) -> String {
+fn sample_label<'a, 'run: 'a>(rounds: impl Iterator<Item = &'a RoundSamples<'run>>) -> String {
+    let rounds: Vec<&RoundSamples> = rounds.collect();
     if rounds
         .iter()
         .all(|round| round.samples.is_empty() || !round.histograms.is_empty())
@@ -314,12 +376,12 @@ fn set_estimate(
     repeat: Repeat,
     estimate: &Estimate,
     pooled: &Distribution,
-    used: &[&RoundSamples],
+    rounds: &Rounds,
 ) {
     figure.value = Some(estimate.value);
     let ends: Option<Ends> = match repeat {
         Repeat::Rounds => {
-            if estimate.interval.is_none() {
+            if estimate.used < LEAST_ROUNDS {
                 figure.notes.push(format!(
                     "no interval: {} rounds, six are needed",
                     estimate.used
@@ -329,7 +391,7 @@ fn set_estimate(
         }
         Repeat::Once { .. } | Repeat::Sweep => {
             figure.interval = Interval::WithinRun;
-            let (value, ends, note) = of_blocks(pooled, used);
+            let (value, ends, note) = of_blocks(pooled, rounds);
             figure.value = value.or(figure.value);
             figure.notes.extend(note);
             ends
@@ -343,15 +405,15 @@ fn set_estimate(
 /// time already (`batch(0)`) and too few to show their memory are taken as they are.
 fn of_blocks(
     pooled: &Distribution,
-    used: &[&RoundSamples],
+    rounds: &Rounds,
 ) -> (Option<f64>, Option<Ends>, Option<String>) {
     let samples = pooled.in_order();
     if let Some(found) = within_run(samples, median) {
         let note = format!("interval from {} blocks of one repetition", found.blocks);
         return (Some(found.value), Some(found.interval), Some(note));
     }
-    let are_blocks = used
-        .iter()
+    let are_blocks = rounds
+        .used(true)
         .flat_map(|round| &round.samples)
         .all(|samples| matches!(samples.raw, Raw::Batch { k: 0, .. }));
     if are_blocks && samples.len() >= LEAST_BLOCKS {
@@ -371,29 +433,21 @@ fn of_blocks(
     (None, None, Some(note.to_owned()))
 }
 
-/// Cycles are the median of value times core clock over the rounds used that know their clock.
+/// Cycles are the median of value times core clock over the rounds that the value rests on; none where
+/// one of these has no clock, because both would then be of other samples.
 fn set_cycles(figure: &mut Figure, unit: Unit, with_disturbed: bool) {
     if !unit.is_time() {
         return;
     }
-    let used = || {
-        figure
-            .rounds
-            .iter()
-            .filter(|round| with_disturbed || !round.disturbed)
-    };
-    let cycles: Vec<f64> = used()
-        .filter_map(|round| Some(round.value * round.core_hz? / 1e9))
+    let used = figure.rounds.iter();
+    let used = used.filter(|round| with_disturbed || !round.disturbed);
+    let cycles: Option<Vec<f64>> = used
+        .map(|round| Some(round.value * round.core_hz? / 1e9))
         .collect();
-    let unknown = used().count() - cycles.len();
-    figure.cycles = median(&cycles);
+    figure.cycles = cycles.and_then(|cycles| median(&cycles));
     if figure.cycles.is_none() {
         figure.no_cycles =
-            Some("the core clock was not known, or moved, in every round".to_owned());
-    } else if unknown > 0 {
-        figure.notes.push(format!(
-            "cycles leave out {unknown} rounds in which the core clock moved"
-        ));
+            Some("the core clock was not known, or moved, in a round that counts".to_owned());
     }
 }
 
@@ -422,11 +476,11 @@ pub(crate) fn settle_predictions(
         .find_map(|prediction| prediction.bound.as_ref())
         .map(|rule| bound::check(rule, rounds));
     let impossible = bound.as_ref().is_some_and(BoundCheck::is_impossible);
-    let value = figure.value;
+    let (value, ci) = (figure.value, figure.ci);
     let judged = |prediction: Prediction| Judged {
-        verdict: match (value, &prediction.range) {
-            (Some(_), _) if impossible => Some(Verdict::Impossible),
-            (Some(value), Some(range)) => Some(judge(value, range, metric.unit, metric.better)),
+        verdict: match (value, ci, &prediction.range) {
+            (Some(_), ..) if impossible => Some(Verdict::Impossible),
+            (Some(_), Some(ci), Some(range)) => Some(judge(ci, range, metric.unit, metric.better)),
             _ => None,
         },
         prediction,

@@ -123,6 +123,7 @@ pub(crate) fn header() -> Header {
             .into(),
         peers: Vec::new(),
         calibration: Calibration {
+            width: None,
             source: "tsc".into(),
             counter_hz: 2.445e9,
             counter_error: 2e-6,
@@ -401,6 +402,8 @@ fn quartets(latency_ns: f64, spread: f64, seed: u64) -> Raw {
 
 fn samples(series: &str, n: u32, case: CaseId, metric: &str, raw: Raw) -> Event {
     Event::Samples(Samples {
+        visit: 0,
+        width: Vec::new(),
         series: series.to_owned(),
         round: n,
         case,

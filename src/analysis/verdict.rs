@@ -41,12 +41,17 @@ impl Verdict {
     }
 }
 
-/// The verdict of a value; ends of the range are inside.
-pub(crate) fn judge(value: f64, range: &Range, unit: Unit, better: Better) -> Verdict {
-    if value >= range.low && value <= range.high {
+/// The verdict of an interval: one that overlaps the range is within it, ends included.
+pub(crate) fn judge(
+    (low, high): (f64, f64),
+    range: &Range,
+    unit: Unit,
+    better: Better,
+) -> Verdict {
+    if low <= range.high && high >= range.low {
         return Verdict::Within;
     }
-    let above = value > range.high;
+    let above = low > range.high;
     match (is_speed(unit), better) {
         (true, Better::Lower) if above => Verdict::Slower,
         (true, Better::Lower) => Verdict::Faster,
@@ -81,20 +86,21 @@ mod tests {
             high: 20.0,
         };
         for (value, unit, better, expected) in [
-            (10.0, Unit::Ns, Better::Lower, Verdict::Within),
-            (20.0, Unit::Ns, Better::Lower, Verdict::Within),
-            (9.9, Unit::Ns, Better::Lower, Verdict::Faster),
-            (20.1, Unit::Ns, Better::Lower, Verdict::Slower),
-            (20.1, Unit::BPerS, Better::Higher, Verdict::Faster),
-            (9.9, Unit::BPerS, Better::Higher, Verdict::Slower),
-            (9.9, Unit::Hz, Better::None, Verdict::Below),
-            (21.0, Unit::B, Better::None, Verdict::Above),
-            (21.0, Unit::Ratio, Better::Lower, Verdict::Above),
+            ((9.0, 10.0), Unit::Ns, Better::Lower, Verdict::Within),
+            ((20.0, 30.0), Unit::Ns, Better::Lower, Verdict::Within),
+            ((5.0, 50.0), Unit::Ns, Better::Lower, Verdict::Within),
+            ((9.0, 9.9), Unit::Ns, Better::Lower, Verdict::Faster),
+            ((20.1, 21.0), Unit::Ns, Better::Lower, Verdict::Slower),
+            ((20.1, 21.0), Unit::BPerS, Better::Higher, Verdict::Faster),
+            ((9.0, 9.9), Unit::BPerS, Better::Higher, Verdict::Slower),
+            ((9.0, 9.9), Unit::Hz, Better::None, Verdict::Below),
+            ((21.0, 22.0), Unit::B, Better::None, Verdict::Above),
+            ((21.0, 22.0), Unit::Ratio, Better::Lower, Verdict::Above),
         ] {
             assert_eq!(
                 judge(value, &range, unit, better),
                 expected,
-                "{value} {unit}"
+                "{value:?} {unit}"
             );
         }
     }

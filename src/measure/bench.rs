@@ -1,16 +1,18 @@
 //! What an experiment measures with.
 
-use super::book::{Book, to_tenth_ns};
+use super::book::{Book, to_tenth_ns, to_thousandth};
 use super::clock::Clock;
 use super::crew::Crew;
-use super::quartet::{Batch, Goal, Quartet, Timer, Turn, Turns, abba, samples};
+use super::quartet::{Goal, Quartet, Timer, Turns, abba, samples};
 use super::surroundings::{CoreOverCase, Surroundings};
 use super::voice::Voice;
 use super::warp::{self, Offset};
+use super::width::{Probe, Watch};
 use crate::link::{Done, Endpoint, FromWorker, RoundOrder};
 use crate::stats::histogram::Histogram as Distribution;
 use crate::stats::quantile::median;
 use crate::stats::trend;
+use crate::stats::width::{LEAST_ALONE, is_alone};
 use anyhow::{Context, Result, ensure};
 use record::case::{Case, Series};
 use record::event::{Calibration, Histogram, Raw, Samples, Trace};
@@ -20,6 +22,10 @@ use std::path::Path;
 
 /// What stands beside figures of other CPUs.
 const APART: &str = "no core clock: it was measured on other CPUs than the round's";
+/// A case that lacks samples of a core that is alone is visited again so often at most …
+const VISITS: u32 = 8;
+/// … for so many times the time of its first visit.
+const VISITS_TIME: f64 = 2.0;
 /// Values among which the warm-up's change point is searched, at most.
 const CHANGE_POINTS_OF: usize = 64;
 
@@ -27,6 +33,8 @@ const CHANGE_POINTS_OF: usize = 64;
 pub(crate) struct Bench {
     order: RoundOrder,
     goal: Goal,
+    /// None where the clock is too coarse.
+    probe: Option<Probe>,
     book: Book,
     around: Surroundings,
     offsets: BTreeMap<(usize, usize), Offset>,
@@ -52,6 +60,7 @@ impl Bench {
         let around = Surroundings::enter(&order)?;
         Ok(Bench {
             goal: Goal::new(&order.calibration, order.case_ns, order.rehearsal),
+            probe: Probe::new(around.clock, &around.core, order.calibration.resolution_ns),
             book: Book::new(&order),
             around,
             offsets: BTreeMap::new(),
@@ -145,43 +154,42 @@ impl Bench {
         self.around.before_case();
         let mut timed = |n| timer.timed(n, &mut body);
         let batch = timer.search(&mut timed).with_context(context)?;
-        let mut turn = || {
-            Ok(Turn {
-                value: abba(batch.operations, &mut timed)?,
-                disturbed: false,
-            })
-        };
-        let quartets = timer.repeat(&mut turn).with_context(context)?;
-        let core = self.around.after_case(&case.id);
-        self.write_quartets(case, metric, batch, quartets, core)
-    }
-
-    fn write_quartets(
-        &mut self,
-        case: &Case,
-        metric: &str,
-        batch: Batch,
-        mut quartets: Turns<Quartet>,
-        core: CoreOverCase,
-    ) -> Result<&mut Samples> {
-        let mut notes = notes_of(batch, &quartets);
-        let all = samples(&quartets.kept, batch.operations);
-        let warm_up = cold_quartets(&all, self.goal.quartets_min);
-        quartets.kept.drain(..warm_up);
-        let (n, two_n) = quartets.kept.into_iter().unzip();
-        let tenths = |values: Vec<f64>| values.into_iter().map(to_tenth_ns).collect();
-        let raw = Raw::Quartets {
-            k: batch.operations,
-            n: tenths(n),
-            two_n: tenths(two_n),
-            voids: quartets.voids,
-        };
-        let core_hz = noted(core, &mut notes);
-        let samples = self.book.add(case, metric, raw, core_hz)?;
+        let mut turn = |watch: &mut Watch| abba(batch.operations, watch, &mut timed).map(Some);
+        let mut quartets = timer.repeat(&mut turn).with_context(context)?;
+        let warm_up = self.cold_quartets(&quartets, batch.operations);
+        quartets.skip(warm_up);
+        let samples = self.record_quartets(case, metric, batch.operations, quartets)?;
         let quantities = &mut samples.quantities;
         quantities.insert("warmup_quartets".to_owned(), warm_up as f64);
-        samples.notes.extend(notes);
+        samples.notes.extend(batch.note());
         Ok(samples)
+    }
+
+    /// How many leading quartets belong to the warm-up: by those of a core that is alone where they are
+    /// enough, because a neighbour that leaves looks like one too.
+    fn cold_quartets(&self, quartets: &Turns<Quartet>, k: u64) -> usize {
+        let least = self.goal.quartets_min;
+        let all = samples(&quartets.kept, k);
+        let places = self.alone(&quartets.width);
+        if places.len() < LEAST_ALONE {
+            return cold_samples(&all, least);
+        }
+        let alone: Vec<f64> = places.iter().map(|at| all[*at]).collect();
+        match cold_samples(&alone, least) {
+            0 => 0,
+            cold => places[cold],
+        }
+    }
+
+    /// Which of these readings are of a core that is alone.
+    fn alone(&self, width: &[f64]) -> Vec<usize> {
+        let level = self.order.calibration.width.and_then(|width| width.level);
+        let Some(level) = level else {
+            return Vec::new();
+        };
+        let readings = width.iter().enumerate();
+        let alone = readings.filter(|(_, reading)| is_alone(**reading, level));
+        alone.map(|(at, _)| at).collect()
     }
 
     /// Records single events in the metric's unit. The clock's resolution and the cost of an
@@ -298,38 +306,34 @@ impl Bench {
         Ok(samples)
     }
 
-    /// Records quartets that the experiment timed itself, in the order `k`, `2 k`, `2 k`, `k`: per
-    /// quartet the sum of the two short batches in `n` and of the two long ones in `two_n`, in ns.
-    /// `voids` of others were left out ([`Timer::repeat`]).
+    /// Records quartets in the order `k`, `2 k`, `2 k`, `k`: per quartet the sum of the two short batches
+    /// and of the two long ones, in ns. Where the core clock around the case is unknown, that of the
+    /// probes' chains stands in its place.
     ///
     /// # Errors
-    /// A value that is not finite, lists of different lengths, or batches of no operations.
+    /// A value that is not finite, batches of no operations, or no quartets.
     pub(crate) fn record_quartets(
         &mut self,
         case: &Case,
         metric: &str,
         k: u64,
-        n: Vec<f64>,
-        two_n: Vec<f64>,
-        voids: u32,
+        quartets: Turns<Quartet>,
     ) -> Result<&mut Samples> {
-        ensure!(
-            k > 0 && n.len() == two_n.len(),
-            "{metric} of {}: {} sums of {k} operations and {} of twice as many",
-            case.id,
-            n.len(),
-            two_n.len()
-        );
-        let mut notes = Vec::new();
-        let core_hz = noted(self.around.after_case(&case.id), &mut notes);
+        ensure!(k > 0, "{metric} of {}: batches of nothing", case.id);
+        let mut notes: Vec<String> = quartets.note().into_iter().collect();
+        let quartets = quartets.or_fail()?;
+        let around = self.around.after_case(&case.id);
+        let core_hz = noted(around, &mut notes).or(quartets.core_hz);
+        let (n, two_n): (Vec<f64>, Vec<f64>) = quartets.kept.into_iter().unzip();
         let tenths = |values: Vec<f64>| values.into_iter().map(to_tenth_ns).collect();
         let raw = Raw::Quartets {
             k,
             n: tenths(n),
             two_n: tenths(two_n),
-            voids,
+            voids: quartets.refused,
         };
         let samples = self.book.add(case, metric, raw, core_hz)?;
+        samples.width = quartets.width.into_iter().map(to_thousandth).collect();
         samples.notes.extend(notes);
         Ok(samples)
     }
@@ -339,7 +343,7 @@ impl Bench {
         Timer {
             clock: self.around.clock,
             goal: self.goal,
-            reference_steps: self.around.core.rotations(self.goal.reference_ns),
+            probe: self.probe.filter(|_| self.around.is_on_one_cpu()),
         }
     }
 
@@ -434,7 +438,9 @@ impl Bench {
         series: &Series,
         mut measure: impl FnMut(&mut Bench, &Case) -> Result<()>,
     ) {
+        let mut took_ns = Vec::with_capacity(series.cases.len());
         for case in &series.cases {
+            let begin = self.around.begin_case();
             let mut outcome = measure(self, case);
             if outcome
                 .as_ref()
@@ -446,7 +452,51 @@ impl Bench {
             if let Err(error) = outcome {
                 self.fail(case, &error);
             }
+            took_ns.push(self.around.since(begin));
         }
+        self.visit_again(series, &took_ns, measure);
+    }
+
+    /// Visits cases again that have too few samples of a core that was alone, in turn, each in a share
+    /// of the case's time: a neighbour may be gone by then. What a visit cannot measure is not missed.
+    fn visit_again(
+        &mut self,
+        series: &Series,
+        took_ns: &[f64],
+        mut measure: impl FnMut(&mut Bench, &Case) -> Result<()>,
+    ) {
+        if self.order.rehearsal {
+            return;
+        }
+        let first_goal = self.goal;
+        self.goal.case_ns *= VISITS_TIME / f64::from(VISITS);
+        let mut left_ns: Vec<f64> = took_ns.iter().map(|took| VISITS_TIME * took).collect();
+        for visit in 1..=VISITS {
+            for (case, left_ns) in series.cases.iter().zip(&mut left_ns) {
+                if *left_ns <= 0.0 || !self.lacks_alone(case) {
+                    continue;
+                }
+                let begin = self.around.begin_case();
+                let mark = self.book.mark(visit);
+                let outcome = measure(self, case);
+                self.book.end_visit(mark, outcome.is_ok());
+                *left_ns -= self.around.since(begin);
+            }
+        }
+        self.goal = first_goal;
+    }
+
+    /// Whether a figure of the case was probed and has too few samples of a core that was alone.
+    fn lacks_alone(&self, case: &Case) -> bool {
+        let mut counts = BTreeMap::new();
+        for samples in self.book.samples.iter().filter(|one| one.case == case.id) {
+            if samples.width.iter().any(|reading| *reading > 0.0) {
+                let count = counts.entry(samples.metric.as_str()).or_insert(0);
+                *count += self.alone(&samples.width).len();
+            }
+        }
+        let level = self.order.calibration.width.and_then(|width| width.level);
+        level.is_some() && counts.values().any(|count| *count < LEAST_ALONE)
     }
 
     /// Gives a case up while the round goes on: what this round wrote of it is dropped, and the
@@ -499,11 +549,11 @@ fn noted(core: CoreOverCase, notes: &mut Vec<String>) -> Option<f64> {
     core.map_err(|reason| notes.push(reason)).ok()
 }
 
-/// How many leading quartets belong to the warm-up. A series that has not settled by its half, or
+/// How many leading samples belong to the warm-up. A series that has not settled by its half, or
 /// that would keep fewer than `least`, is left whole: then it is not a warm-up that it shows.
 /// Long series are looked at as medians of neighbours, because the search for change points takes
 /// longer than the quartets otherwise.
-fn cold_quartets(samples: &[f64], least: usize) -> usize {
+fn cold_samples(samples: &[f64], least: usize) -> usize {
     let size = samples.len().div_ceil(CHANGE_POINTS_OF).max(1);
     let medians: Vec<f64> = samples.chunks(size).filter_map(median).collect();
     let warm_up = trend::warm_up(&medians);
@@ -515,14 +565,9 @@ fn cold_quartets(samples: &[f64], least: usize) -> usize {
     }
 }
 
-/// What a reader must know of how the case was timed.
-fn notes_of(batch: Batch, quartets: &Turns<Quartet>) -> Vec<String> {
-    batch.note().into_iter().chain(quartets.note()).collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::cold_quartets;
+    use super::cold_samples;
 
     /// A level with a little unevenness, after `cold` values of twice that level.
     fn series(cold: usize, count: usize) -> Vec<f64> {
@@ -537,7 +582,7 @@ mod tests {
     #[test]
     fn a_cold_start_is_discarded_and_nothing_else() {
         for (cold, count) in [(0, 40), (10, 60), (40, 400)] {
-            let found = cold_quartets(&series(cold, count), 6);
+            let found = cold_samples(&series(cold, count), 6);
             // To one group of neighbours.
             assert!(
                 (cold..cold + 7).contains(&found) || found == cold,
@@ -545,9 +590,9 @@ mod tests {
             );
         }
         // Most of it cold: that is a change, not a warm-up.
-        assert_eq!(cold_quartets(&series(300, 400), 6), 0);
+        assert_eq!(cold_samples(&series(300, 400), 6), 0);
         // Too few would be left.
-        assert_eq!(cold_quartets(&series(3, 8), 6), 0);
-        assert_eq!(cold_quartets(&[], 6), 0);
+        assert_eq!(cold_samples(&series(3, 8), 6), 0);
+        assert_eq!(cold_samples(&[], 6), 0);
     }
 }

@@ -20,6 +20,8 @@ pub(crate) struct Book {
     round: u32,
     resolution_ns: f64,
     pair_ns: f64,
+    /// Visit of the case that is measured.
+    visit: u32,
     /// Samples so far.
     pub(crate) samples: Vec<Samples>,
     /// Distributions so far.
@@ -30,6 +32,15 @@ pub(crate) struct Book {
     pub(crate) failed: Vec<FailedCase>,
 }
 
+/// Where a visit began.
+#[derive(Debug)]
+pub(crate) struct Mark {
+    samples: usize,
+    histograms: usize,
+    traces: usize,
+    failed: usize,
+}
+
 impl Book {
     /// An empty book of a round.
     pub(crate) fn new(order: &RoundOrder) -> Self {
@@ -38,6 +49,7 @@ impl Book {
             round: order.round,
             resolution_ns: order.calibration.resolution_ns,
             pair_ns: order.calibration.pair_cost_ns,
+            visit: 0,
             samples: Vec::with_capacity(order.series.cases.len()),
             histograms: Vec::new(),
             traces: Vec::new(),
@@ -50,6 +62,31 @@ impl Book {
         self.samples.retain(|samples| samples.case != *case);
         self.histograms.retain(|histogram| histogram.case != *case);
         self.traces.retain(|trace| trace.case != *case);
+    }
+
+    /// What is written from now on is of this visit.
+    pub(crate) fn mark(&mut self, visit: u32) -> Mark {
+        self.visit = visit;
+        Mark {
+            samples: self.samples.len(),
+            histograms: self.histograms.len(),
+            traces: self.traces.len(),
+            failed: self.failed.len(),
+        }
+    }
+
+    /// A visit again ended: of what it wrote only probed samples are kept, and those only where it
+    /// succeeded.
+    pub(crate) fn end_visit(&mut self, mark: Mark, succeeded: bool) {
+        self.visit = 0;
+        let mut at = 0;
+        self.samples.retain(|samples| {
+            at += 1;
+            at <= mark.samples || (succeeded && !samples.width.is_empty())
+        });
+        self.histograms.truncate(mark.histograms);
+        self.traces.truncate(mark.traces);
+        self.failed.truncate(mark.failed);
     }
 
     /// Drops what is written of a case, and notes why it failed.
@@ -93,6 +130,8 @@ impl Book {
             metric: metric.to_owned(),
             raw,
             core_hz,
+            visit: self.visit,
+            width: Vec::new(),
             quantities,
             at: case.at.clone(),
             notes: Vec::new(),
@@ -284,6 +323,11 @@ fn shortened(value: f64) -> f64 {
     } else {
         value
     }
+}
+
+/// A reading of the width probe to three decimals.
+pub(crate) fn to_thousandth(reading: f64) -> f64 {
+    (reading * 1000.0).round() / 1000.0
 }
 
 /// A time in ns to 0.1 ns, as quartets store it.

@@ -2,6 +2,7 @@
 
 use super::clock::{CLOCK_GETTIME, Clock};
 use super::core_clock::{CoreClock, Windows};
+use super::width::{self, Probe};
 use crate::link::CalibrateOrder;
 use crate::stats::interval::median_order;
 use crate::stats::quantile::median;
@@ -11,6 +12,7 @@ use metal::cpuid::Leaf;
 use metal::place;
 use record::event::Calibration;
 use std::hint::black_box;
+use std::time::Duration;
 
 /// METHOD §1: the counter is calibrated over at least so many windows.
 const WINDOWS_MIN: u32 = 10;
@@ -25,12 +27,14 @@ const FALLBACK_SHARE: f64 = 0.6;
 /// Attempts to get the chains to agree.
 const CORE_ATTEMPTS: usize = 20;
 /// Pause between two attempts.
-const CORE_PAUSE: std::time::Duration = std::time::Duration::from_millis(20);
+const CORE_PAUSE: Duration = Duration::from_millis(20);
+/// The level of the width probe is looked for in so many times the windows' time.
+const PATIENCE: u32 = 10;
 /// Windows whose rates lie further apart than this (as a ratio) are told.
 const SPREAD_NOTED: f64 = 50e-6;
 
 /// Calibrates the clocks on `order.cpu`, to which the calling thread is pinned afterwards.
-/// Takes about `windows x window_ns` and 10 ms.
+/// Takes about `windows x window_ns` and 40 ms, and longer where others use the core all the time.
 ///
 /// # Errors
 /// The CPU cannot be pinned to; a clock stands still.
@@ -75,13 +79,17 @@ pub(crate) fn calibrate(order: &CalibrateOrder) -> Result<Calibration> {
         core_source: String::new(),
         multiply_cycles: None,
         cpu: order.cpu,
+        width: None,
         notes,
     };
     if clock == Clock::Monotonic {
         calibration.counter_hz = 1e9;
         calibration.counter_error = 0.0;
     }
-    core_into(&mut calibration, clock);
+    let core = core_into(&mut calibration, clock);
+    let probe = Probe::new(clock, &core, calibration.resolution_ns);
+    let patience = Duration::from_nanos(order.window_ns * u64::from(windows)) * PATIENCE;
+    calibration.width = Some(width::learn(probe, patience));
     Ok(calibration)
 }
 
@@ -94,7 +102,7 @@ pub(crate) fn raw_ns(clock: Clock, tick: u64) -> f64 {
 
 /// The core clock; where the chains never agree, the rotate chain's rate with a note. On a busy CPU
 /// attempts are spread over time, so that one falls beside what disturbs them.
-fn core_into(calibration: &mut Calibration, clock: Clock) {
+fn core_into(calibration: &mut Calibration, clock: Clock) -> CoreClock {
     let mut core = CoreClock::new(clock, Windows::FULL);
     core.source().clone_into(&mut calibration.core_source);
     let mut last = core.estimate();
@@ -121,6 +129,7 @@ fn core_into(calibration: &mut Calibration, clock: Clock) {
             core.fastest_hz()
         }
     };
+    core
 }
 
 /// The counter's name where it may tell time, else the reason why it may not. Constant and

@@ -219,7 +219,7 @@ fn judge(rotate: &mut [f64], multiply: &mut [f64], counted: Option<&mut [f64]>) 
 /// The upper mode: the highest rate about which at least three windows and a quarter of them
 /// agree within 0.5 %. Interrupts and steal only ever slow a window, so slower windows do not
 /// count against it. Sorts `rates`.
-fn upper_mode(rates: &mut [f64]) -> Option<f64> {
+pub(super) fn upper_mode(rates: &mut [f64]) -> Option<f64> {
     rates.sort_unstable_by(|a, b| b.total_cmp(a));
     let least = (rates.len() / 4).max(3);
     (0..rates.len()).find_map(|top| {

@@ -19,6 +19,7 @@ mod surroundings;
 mod tests;
 mod voice;
 mod warp;
+mod width;
 
 pub(crate) use bench::{Bench, Written, WrongResult};
 pub(crate) use calibrate::{calibrate, raw_ns};
@@ -28,6 +29,7 @@ pub(crate) use crew::{
     Crew, Had, NeverTogether, REHEARSAL_NS, Shared, best_window, is_undisturbed,
 };
 pub(crate) use far::FarEnd;
-pub(crate) use quartet::{Quartet, Timer, Turn, Turns, abba, samples};
+pub(crate) use quartet::{Quartet, Timer, Turns, abba, samples};
 pub(crate) use storage::{Settled, settle, unwritten};
 pub(crate) use voice::Voice;
+pub(crate) use width::Watch;

@@ -3,8 +3,9 @@
 //! what drifts linearly goes away in the order.
 
 use super::clock::Clock;
+use super::core_clock::upper_mode;
+use super::width::{Probe, Watch};
 use anyhow::{Result, ensure};
-use metal::kernel::chain_rotate;
 use record::event::Calibration;
 use std::hint::black_box;
 
@@ -13,7 +14,7 @@ const COST_FACTOR: f64 = 1000.0;
 /// … and so many times its resolution.
 const RESOLUTION_FACTOR: f64 = 100.0;
 /// A quartet, 6 n operations, need not be longer than this, in ns.
-const QUARTET_NS: f64 = 1e6;
+const QUARTET_NS: f64 = 0.3e6;
 /// Batches in a quartet, in units of n.
 const QUARTET_OPERATIONS: f64 = 6.0;
 /// No batch has more operations.
@@ -28,14 +29,6 @@ const QUARTETS_MAX: usize = 100;
 const QUARTETS_MIN: usize = 6;
 /// The same in a rehearsal.
 const QUARTETS_MIN_REHEARSAL: usize = 2;
-/// Where too many quartets are void the case may take so many times its time.
-const PATIENCE: f64 = 3.0;
-/// Reference chains around a quartet, in ns.
-const REFERENCE_NS: f64 = 10e3;
-/// A reference chain is at least so many of the clock's steps: half of the tolerance.
-const REFERENCE_STEPS: f64 = 200.0;
-/// Relative difference of the two above which the quartet is void.
-const REFERENCE_TOLERANCE: f64 = 0.01;
 
 /// Least length of a batch that METHOD §2 allows, in ns.
 fn least_ns(calibration: &Calibration) -> f64 {
@@ -55,25 +48,21 @@ pub(crate) struct Goal {
     pub(crate) quartets_min: usize,
     /// Quartets at most.
     pub(crate) quartets_max: usize,
-    /// Length of a reference chain, in ns.
-    pub(crate) reference_ns: f64,
-    /// Void quartets are given where there are no others: in a rehearsal, whose figures mean nothing.
-    pub(crate) keeps_void: bool,
 }
 
 impl Goal {
-    /// The goal for a case: batches as short as METHOD §2 allows, but so long that the most
-    /// quartets fill the case's time, up to a quartet of a millisecond.
+    /// The goal for a case: quartets of 0.3 ms, within which a neighbour mostly stays or stays away,
+    /// and beside which five probes take little; shorter ones where the case's time is, but no batch
+    /// shorter than METHOD §2 allows.
     pub(crate) fn new(calibration: &Calibration, case_ns: u64, rehearsal: bool) -> Self {
         let least_ns = least_ns(calibration);
         let case_ns = case_ns as f64;
-        let filling_ns = (case_ns / QUARTETS_MAX as f64).min(QUARTET_NS) / QUARTET_OPERATIONS;
+        let quartet_ns = (case_ns / QUARTETS_MIN as f64).min(QUARTET_NS);
+        let filling_ns = quartet_ns / QUARTET_OPERATIONS;
         Goal {
             batch_ns: filling_ns.max(least_ns),
             least_ns,
             case_ns,
-            keeps_void: rehearsal,
-            reference_ns: REFERENCE_NS.max(REFERENCE_STEPS * calibration.resolution_ns),
             quartets_min: if rehearsal {
                 QUARTETS_MIN_REHEARSAL
             } else {
@@ -124,8 +113,9 @@ pub(crate) struct Timer {
     pub(crate) clock: Clock,
     /// What is aimed at.
     pub(crate) goal: Goal,
-    /// Steps of a reference chain.
-    pub(crate) reference_steps: u64,
+    /// Reads how wide the core is at each batch boundary; none where the probes would not see all
+    /// cores that the case uses, or cannot be read here.
+    pub(crate) probe: Option<Probe>,
 }
 
 /// Sums of the two short and of the two long batches of a quartet, in ns.
@@ -136,11 +126,15 @@ pub(crate) type Quartet = (f64, f64);
 /// # Errors
 /// The first error of the body.
 #[inline]
-pub(crate) fn abba(n: u64, body: &mut impl FnMut(u64) -> Result<f64>) -> Result<Quartet> {
-    let first_ns = body(n)?;
-    let second_ns = body(2 * n)?;
-    let third_ns = body(2 * n)?;
-    let fourth_ns = body(n)?;
+pub(crate) fn abba(
+    n: u64,
+    watch: &mut Watch,
+    body: &mut impl FnMut(u64) -> Result<f64>,
+) -> Result<Quartet> {
+    let first_ns = watch.batch(body(n)?);
+    let second_ns = watch.batch(body(2 * n)?);
+    let third_ns = watch.batch(body(2 * n)?);
+    let fourth_ns = watch.batch(body(n)?);
     Ok((first_ns + fourth_ns, second_ns + third_ns))
 }
 
@@ -150,26 +144,17 @@ pub(crate) fn samples(quartets: &[Quartet], k: u64) -> Vec<f64> {
     quartets.iter().map(each).collect()
 }
 
-/// What a turn of [`Timer::repeat`] gave.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Turn<T> {
-    /// A quartet, or what stands in its place.
-    pub(crate) value: T,
-    /// Something voids it beside the core clock.
-    pub(crate) disturbed: bool,
-}
-
 /// The turns of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Turns<T> {
-    /// Those that are not void, unless `void_ones`.
+    /// All but those that failed a check of their own.
     pub(crate) kept: Vec<T>,
-    /// Turns that are void.
-    pub(crate) voids: u32,
-    /// Those of them in which something happened beside the core clock.
-    pub(crate) disturbed: u32,
-    /// The kept ones are void, because there are no others: in a rehearsal.
-    pub(crate) void_ones: bool,
+    /// Of each, additions per cycle at its slowest boundary ([`Watch::end`]); empty without a probe.
+    pub(crate) width: Vec<f64>,
+    /// Core clock in the turns, in Hz; none where no two of the probes' chains agree.
+    pub(crate) core_hz: Option<f64>,
+    /// Turns that failed a check of their own.
+    pub(crate) refused: u32,
     /// Turns wanted at least.
     pub(crate) wanted: usize,
 }
@@ -178,53 +163,61 @@ impl<T> Turns<T> {
     /// Itself, unless there are none.
     ///
     /// # Errors
-    /// All are void; why.
+    /// All failed their check.
     pub(crate) fn or_fail(self) -> Result<Self> {
-        ensure!(!self.kept.is_empty(), "{}", self.all_void());
+        ensure!(
+            !self.kept.is_empty(),
+            "all {} quartets failed a check of their own",
+            self.refused
+        );
         Ok(self)
     }
 
     /// What a reader must know of them.
     pub(crate) fn note(&self) -> Option<String> {
-        if self.void_ones {
-            return Some(format!("{}, and stand here as they are", self.all_void()));
-        }
         (self.kept.len() < self.wanted).then(|| {
             format!(
-                "only {} quartets of at least {} are not void",
+                "only {} quartets of at least {}",
                 self.kept.len(),
                 self.wanted
             )
         })
     }
 
-    fn all_void(&self) -> String {
-        let why = match self.disturbed {
-            0 => "the core clock moved around each".to_owned(),
-            count => format!(
-                "the core clock moved around each, or a party was switched against its will ({count})"
-            ),
-        };
-        format!("all {} quartets are void ({why})", self.voids)
-    }
-}
-
-impl<T: Clone> Turns<T> {
-    /// Those of several places together. Void ones count only where all are.
-    pub(crate) fn joined(places: &[Turns<T>]) -> Turns<T> {
-        let void_ones = places.iter().all(|turns| turns.void_ones);
-        let of = |turns: &&Turns<T>| turns.void_ones == void_ones;
+    /// The same turns with a part of each value, or another form of it.
+    pub(crate) fn map<U>(&self, of: impl FnMut(&T) -> U) -> Turns<U> {
         Turns {
-            kept: places
-                .iter()
-                .filter(of)
-                .flat_map(|turns| turns.kept.clone())
-                .collect(),
-            voids: places.iter().map(|turns| turns.voids).sum(),
-            disturbed: places.iter().map(|turns| turns.disturbed).sum(),
-            void_ones,
-            wanted: places.iter().map(|turns| turns.wanted).sum(),
+            kept: self.kept.iter().map(of).collect(),
+            width: self.width.clone(),
+            core_hz: self.core_hz,
+            refused: self.refused,
+            wanted: self.wanted,
         }
+    }
+
+    /// Those of several places one after another.
+    pub(crate) fn joined(places: impl IntoIterator<Item = Turns<T>>) -> Turns<T> {
+        let mut all = Turns {
+            kept: Vec::new(),
+            width: Vec::new(),
+            core_hz: None,
+            refused: 0,
+            wanted: 0,
+        };
+        for place in places {
+            all.kept.extend(place.kept);
+            all.width.extend(place.width);
+            all.core_hz = all.core_hz.or(place.core_hz);
+            all.refused += place.refused;
+            all.wanted += place.wanted;
+        }
+        all
+    }
+
+    /// Leaves the first ones out.
+    pub(crate) fn skip(&mut self, count: usize) {
+        self.kept.drain(..count);
+        self.width.drain(..count.min(self.width.len()));
     }
 }
 
@@ -287,58 +280,56 @@ impl Timer {
         })
     }
 
-    /// Length of a reference chain, in ns. Never inlined, as [`Timer::timed`].
-    #[inline(never)]
-    fn reference(&self) -> f64 {
-        let steps = black_box(self.reference_steps);
-        let start = self.clock.start();
-        black_box(chain_rotate(steps));
-        self.clock.between_ns(start, self.clock.end())
-    }
-
-    /// Takes turns of a quartet each for the case's time. One reference chain stands between two:
-    /// after the one and before the other. Void ones are counted and left out; where that leaves too
-    /// few the case goes on to three times its time, and where it leaves none it has no value in this
-    /// round (a rehearsal takes the void ones). Nothing is allocated or called between the turns
-    /// except the clock.
+    /// Takes turns of a quartet each for the case's time. A turn reads the width probe after each of
+    /// its batches ([`abba`]) and may be `None` where it failed a check of its own; between two turns
+    /// stands a short chain for the core's cycle. Nothing is left out for how long it took, and nothing
+    /// is allocated or called between the turns except the clock.
     ///
     /// # Errors
     /// The first error of a turn.
-    pub(crate) fn repeat<T>(&self, turn: &mut impl FnMut() -> Result<Turn<T>>) -> Result<Turns<T>> {
+    pub(crate) fn repeat<T>(
+        &self,
+        turn: &mut impl FnMut(&mut Watch) -> Result<Option<T>>,
+    ) -> Result<Turns<T>> {
         let goal = &self.goal;
-        let room = || Vec::with_capacity(goal.quartets_max);
-        let (mut good, mut void) = (room(), room());
-        let (mut voids, mut disturbed) = (0_u32, 0_u32);
-        self.reference();
+        let mut kept = Vec::with_capacity(goal.quartets_max);
+        let (mut width, mut rates) = match self.probe {
+            Some(_) => (
+                Vec::with_capacity(goal.quartets_max),
+                Vec::with_capacity(goal.quartets_max),
+            ),
+            None => (Vec::new(), Vec::new()),
+        };
+        let mut refused = 0_u32;
+        let mut watch = Watch::new(self.probe);
         let begin = self.clock.start();
-        let mut before_ns = self.reference();
         let mut attempts: usize = 0;
         loop {
-            let taken = turn()?;
-            let after_ns = self.reference();
-            if taken.disturbed || differ(before_ns, after_ns) {
-                voids = voids.saturating_add(1);
-                disturbed = disturbed.saturating_add(taken.disturbed.into());
-                if goal.keeps_void && void.len() < goal.quartets_max {
-                    void.push(taken.value);
+            watch.begin();
+            let taken = turn(&mut watch)?;
+            let seen = watch.end();
+            match taken {
+                Some(value) => {
+                    kept.push(value);
+                    if let Some((additions, cycle_ns)) = seen {
+                        width.push(additions);
+                        rates.push(1e9 / cycle_ns);
+                    }
                 }
-            } else {
-                good.push(taken.value);
+                None => refused = refused.saturating_add(1),
             }
-            before_ns = after_ns;
             attempts += 1;
             let elapsed_ns = self.clock.between_ns(begin, self.clock.end());
             let with_next_ns = elapsed_ns * (attempts + 1) as f64 / attempts as f64;
-            if is_over(goal, attempts, good.len(), with_next_ns) {
+            if is_over(goal, attempts, kept.len(), with_next_ns) {
                 break;
             }
         }
-        let void_ones = good.is_empty() && goal.keeps_void;
         Ok(Turns {
-            kept: if void_ones { void } else { good },
-            voids,
-            disturbed,
-            void_ones,
+            kept,
+            width,
+            core_hz: upper_mode(&mut rates),
+            refused,
             wanted: goal.quartets_min,
         })
     }
@@ -361,28 +352,18 @@ fn grown(operations: u64, batch_ns: f64, goal_ns: f64) -> u64 {
     next.max(operations + 1).min(OPERATIONS_MAX)
 }
 
-/// Whether reference chains of these lengths void the quartet between them.
-fn differ(before_ns: f64, after_ns: f64) -> bool {
-    (after_ns - before_ns).abs() > REFERENCE_TOLERANCE * before_ns.min(after_ns)
-}
-
 /// Whether the case ends now: `with_next_ns` is what it would have taken with one more quartet.
-fn is_over(goal: &Goal, attempts: usize, good: usize, with_next_ns: f64) -> bool {
-    let limit_ns = if good < goal.quartets_min {
-        PATIENCE * goal.case_ns
-    } else {
-        goal.case_ns
-    };
-    good >= goal.quartets_max || (attempts >= goal.quartets_min && with_next_ns > limit_ns)
+fn is_over(goal: &Goal, attempts: usize, kept: usize, with_next_ns: f64) -> bool {
+    kept >= goal.quartets_max || (attempts >= goal.quartets_min && with_next_ns > goal.case_ns)
 }
 
 #[cfg(test)]
 mod tests {
     use super::{
-        Batch, Goal, OPERATIONS_MAX, QUARTETS_MAX, Timer, Turn, Turns, abba, differ, grown,
-        is_over, samples,
+        Batch, Goal, OPERATIONS_MAX, QUARTETS_MAX, Timer, Turns, abba, grown, is_over, samples,
     };
     use crate::measure::clock::Clock;
+    use crate::measure::width::Watch;
     use anyhow::Result;
 
     const GOAL: Goal = Goal {
@@ -391,15 +372,13 @@ mod tests {
         case_ns: 1e6,
         quartets_min: 6,
         quartets_max: QUARTETS_MAX,
-        reference_ns: 1e4,
-        keeps_void: true,
     };
 
     fn timer(goal: Goal) -> Timer {
         Timer {
             clock: Clock::Monotonic,
             goal,
-            reference_steps: 64,
+            probe: None,
         }
     }
 
@@ -483,28 +462,18 @@ mod tests {
     }
 
     #[test]
-    fn a_quartet_is_void_by_its_references_only() {
-        assert!(!differ(10_000.0, 10_100.0));
-        assert!(!differ(10_100.0, 10_000.0));
-        assert!(differ(10_000.0, 10_101.0));
-        assert!(differ(10_101.0, 10_000.0));
-    }
-
-    #[test]
-    fn a_case_ends_by_time_by_count_and_by_patience() {
-        for (attempts, good, with_next_ns, over) in [
+    fn a_case_ends_by_time_and_by_count() {
+        for (attempts, kept, with_next_ns, over) in [
             (6, 6, 0.9e6, false),
             (6, 6, 1.1e6, true),
             (5, 5, 9e9, false),
-            (20, 5, 2.9e6, false),
-            (20, 5, 3.1e6, true),
-            (6, 0, 3.1e6, true),
+            (20, 0, 1.1e6, true),
             (QUARTETS_MAX, QUARTETS_MAX, 0.1e6, true),
         ] {
             assert_eq!(
-                is_over(&GOAL, attempts, good, with_next_ns),
+                is_over(&GOAL, attempts, kept, with_next_ns),
                 over,
-                "{attempts} {good} {with_next_ns}"
+                "{attempts} {kept} {with_next_ns}"
             );
         }
     }
@@ -522,70 +491,61 @@ mod tests {
             asked.push(n);
             Ok(n as f64)
         };
-        assert_eq!(abba(7, &mut body).expect("runs"), (14.0, 28.0));
+        assert_eq!(
+            abba(7, &mut Watch::new(None), &mut body).expect("runs"),
+            (14.0, 28.0)
+        );
         assert_eq!(asked, [7, 14, 14, 7]);
     }
 
-    /// Turns of which the `good`-th and later are not disturbed; the goal's time is over at once.
-    fn turns(good: u32, keeps_void: bool) -> Turns<u32> {
+    #[test]
+    fn turns_that_fail_their_check_are_counted_and_leave_no_value() {
         let timer = timer(Goal {
             case_ns: 0.0,
-            keeps_void,
             ..GOAL
         });
-        let mut count = 0;
-        let mut turn = || {
-            count += 1;
-            Ok(Turn {
-                value: count,
-                disturbed: count < good,
-            })
+        let take = |from: u32| {
+            let mut count = 0;
+            let mut turn = |_: &mut Watch| {
+                count += 1;
+                Ok((count >= from).then_some(count))
+            };
+            timer.repeat(&mut turn).expect("runs")
         };
-        timer.repeat(&mut turn).expect("runs")
+        let some = take(4);
+        assert_eq!((some.kept.as_slice(), some.refused), (&[4, 5, 6][..], 3));
+        assert!(some.note().is_some() && some.width.is_empty());
+        let none = take(100);
+        assert_eq!(none.refused, 6);
+        none.or_fail().expect_err("has none");
     }
 
     #[test]
-    fn void_ones_are_given_in_a_rehearsal_only() {
-        let rehearsed = turns(100, true);
-        assert!(rehearsed.void_ones && rehearsed.kept == [1, 2, 3, 4, 5, 6]);
-        assert_eq!((rehearsed.voids, rehearsed.disturbed), (6, 6));
-        assert!(rehearsed.note().expect("a note").contains("as they are"));
-        rehearsed.or_fail().expect("has some");
-        let none = turns(100, false);
-        assert!(!none.void_ones && none.kept.is_empty());
-        let error = none.or_fail().expect_err("has none").to_string();
-        assert!(error.contains("all 6 quartets are void"), "{error}");
-        assert!(error.contains("against its will (6)"), "{error}");
-    }
-
-    #[test]
-    fn good_ones_of_one_place_drive_out_void_ones_of_another() {
-        let place = |kept: &[u32], void_ones| Turns {
+    fn turns_of_several_places_stand_one_after_another() {
+        let place = |kept: &[u32]| Turns {
             kept: kept.to_vec(),
-            voids: 1,
-            disturbed: 0,
-            void_ones,
+            width: kept.iter().map(|n| f64::from(*n)).collect(),
+            core_hz: Some(3e9),
+            refused: 1,
             wanted: 2,
         };
-        let both = Turns::joined(&[place(&[1], true), place(&[2], false), place(&[], false)]);
-        assert!(!both.void_ones && both.kept == [2] && both.voids == 3);
-        let note = both.note().expect("too few");
-        assert!(note.contains("only 1 quartets of at least 6"), "{note}");
-        let void = Turns::joined(&[place(&[1], true), place(&[2], true)]);
-        assert!(void.void_ones && void.kept == [1, 2]);
-        assert_eq!(void.note(), void.clone().or_fail().expect("some").note());
+        let mut both = Turns::joined([place(&[1, 2]), place(&[]), place(&[3])]);
+        assert_eq!((both.refused, both.wanted), (3, 6));
+        both.skip(1);
+        assert_eq!(
+            (both.kept.as_slice(), both.width.as_slice()),
+            (&[2, 3][..], &[2.0, 3.0][..])
+        );
+        assert_eq!(both.map(|n| n * 2).kept, [4, 6]);
     }
 
     #[test]
     fn the_first_error_of_a_turn_ends_everything() {
         let mut calls = 0;
-        let mut turn = || -> Result<Turn<()>> {
+        let mut turn = |_: &mut Watch| -> Result<Option<()>> {
             calls += 1;
             anyhow::ensure!(calls < 3, "third call");
-            Ok(Turn {
-                value: (),
-                disturbed: false,
-            })
+            Ok(Some(()))
         };
         timer(GOAL).repeat(&mut turn).expect_err("third call");
         assert_eq!(calls, 3);

@@ -37,7 +37,10 @@ pub(crate) struct Surroundings {
     pub(crate) clock: Clock,
     /// The core clock of the measuring thread.
     pub(crate) core: CoreClock,
+    cpu: usize,
     used: BTreeSet<usize>,
+    /// Those of the case that is measured.
+    used_by_case: BTreeSet<usize>,
     /// The last estimate and when it ended, in ticks.
     last: (Estimate, u64),
     last_case: Option<(CaseId, CoreOverCase)>,
@@ -82,6 +85,8 @@ impl Surroundings {
             clock,
             core,
             used: BTreeSet::from([cpu]),
+            used_by_case: BTreeSet::from([cpu]),
+            cpu,
             last: (first, begin),
             last_case: None,
             first_hz,
@@ -119,6 +124,23 @@ impl Surroundings {
     /// Counts CPUs that measured beside the first.
     pub(crate) fn use_cpus(&mut self, cpus: &[usize]) {
         self.used.extend(cpus);
+        self.used_by_case.extend(cpus);
+    }
+
+    /// A case begins, on the first CPU as far as is known. Returns the tick.
+    pub(crate) fn begin_case(&mut self) -> u64 {
+        self.used_by_case = BTreeSet::from([self.cpu]);
+        self.clock.start()
+    }
+
+    /// Time since a tick, in ns.
+    pub(crate) fn since(&self, tick: u64) -> f64 {
+        self.clock.between_ns(tick, self.clock.end())
+    }
+
+    /// Whether the case uses no CPU but the first.
+    pub(crate) fn is_on_one_cpu(&self) -> bool {
+        self.used_by_case.len() == 1
     }
 
     /// Takes the core clock before a case, unless the last estimate ended under a millisecond ago.

@@ -2,7 +2,7 @@
 //! on how fast or quiet the machine is.
 
 use super::clock::CLOCK_GETTIME;
-use super::{Bench, FarEnd, WrongResult};
+use super::{Bench, FarEnd, Turns, WrongResult};
 use crate::link::{FromWorker, RoundOrder, ToWorker, frame};
 use anyhow::Context;
 use record::case::{Case, Order, Series};
@@ -25,6 +25,7 @@ fn order() -> RoundOrder {
         seed: 1,
         cpus: vec![metal::place::allowed().expect("CPUs")[0]],
         calibration: Calibration {
+            width: None,
             source: CLOCK_GETTIME.to_owned(),
             counter_hz: 1e9,
             counter_error: 0.0,
@@ -246,23 +247,33 @@ fn events_keep_their_clock_and_many_are_thinned_beside_their_histogram() {
 fn quartets_of_an_experiment_are_recorded_as_both_sums() {
     let (samples, ..) = with_bench(|mut bench| {
         let case = case();
-        let (n, two_n) = (vec![300.04, 310.0], vec![500.06, 530.0]);
+        let turns = |kept: &[(f64, f64)]| Turns {
+            kept: kept.to_vec(),
+            width: vec![3.999_96, 0.0],
+            core_hz: Some(3e9),
+            refused: 3,
+            wanted: 2,
+        };
+        let taken = turns(&[(300.04, 500.06), (310.0, 530.0)]);
         bench
-            .record_quartets(&case, "open", 10, n, two_n, 3)
+            .record_quartets(&case, "open", 10, taken)
             .expect("records");
-        for (k, n, two_n) in [
-            (10, vec![1.0], vec![]),
-            (0, vec![1.0], vec![2.0]),
-            (10, vec![1.0], vec![f64::NAN]),
-            (10, vec![f64::INFINITY], vec![1.0]),
+        for (k, kept) in [
+            (10, &[][..]),
+            (0, &[(1.0, 2.0)]),
+            (10, &[(1.0, f64::NAN)]),
+            (10, &[(f64::INFINITY, 1.0)]),
         ] {
-            let refused = bench.record_quartets(&case, "open", k, n, two_n, 0);
+            let refused = bench.record_quartets(&case, "open", k, turns(kept));
             assert!(refused.is_err(), "{refused:?}");
         }
-        assert!(bench.timer().reference_steps > 0);
         bench.finish().expect("finishes")
     });
     assert_eq!(samples.len(), 1);
+    assert_eq!(
+        (samples[0].visit, &samples[0].width[..]),
+        (0, &[4.0, 0.0][..])
+    );
     assert_eq!(
         samples[0].raw,
         Raw::Quartets {

@@ -137,6 +137,7 @@ fn header(name: &str, report: &Report) -> Header {
         environment,
         peers: Vec::new(),
         calibration: Calibration {
+            width: None,
             source: PUBLISHED.to_owned(),
             counter_hz: report.counter_hz.unwrap_or(0.0),
             counter_error: 0.0,

@@ -40,13 +40,7 @@ pub fn estimates<'label>(
 }
 
 fn estimate_of(rounds: &[Valued]) -> Option<f64> {
-    let rounds: Vec<RoundValue> = rounds
-        .iter()
-        .map(|valued| RoundValue {
-            value: valued.value,
-            disturbed: valued.disturbed,
-        })
-        .collect();
+    let rounds: Vec<RoundValue> = rounds.iter().map(RoundValue::from).collect();
     estimate(&rounds, Better::None, 0.0).map(|estimate| estimate.value)
 }
 

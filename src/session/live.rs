@@ -164,13 +164,7 @@ impl<'run> Live<'run> {
     pub fn look(&mut self, run: &Run, goal: f64) {
         let figures = values(run, &self.series.experiment, &self.series.label());
         let precise = figures.values().all(|rounds| {
-            let rounds: Vec<RoundValue> = rounds
-                .iter()
-                .map(|valued| RoundValue {
-                    value: valued.value,
-                    disturbed: valued.disturbed,
-                })
-                .collect();
+            let rounds: Vec<RoundValue> = rounds.iter().map(RoundValue::from).collect();
             estimate(&rounds, Better::None, 0.0).is_some_and(|estimate| {
                 let interval = estimate.interval;
                 interval.is_some_and(|interval| reached(&interval, estimate.value, goal))

@@ -26,6 +26,7 @@ pub(crate) mod step;
 pub(crate) mod stop;
 pub(crate) mod threshold;
 pub(crate) mod trend;
+pub(crate) mod width;
 
 #[cfg(test)]
 mod coverage;

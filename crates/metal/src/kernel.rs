@@ -11,7 +11,9 @@ mod clock_read;
 mod repeat;
 
 pub use call::{ArgumentType, CallKind, Frame, MAX_ARGUMENTS, call, call_sum};
-pub use chain::{chain_add, chain_multiply, chain_rotate, multiplied, rotated};
+pub use chain::{
+    ADDITIONS_A_TURN, additions, chain_add, chain_multiply, chain_rotate, multiplied, rotated,
+};
 pub use clock_read::{ClockRead, clock_read};
 pub use repeat::{LOOP_UNROLLING, loop_empty, loop_unrolled, loop_volatile};
 

@@ -178,8 +178,43 @@ pub struct Calibration {
     pub multiply_cycles: Option<f64>,
     /// CPU on which this was measured.
     pub cpu: usize,
+    /// What the width probe reads on that CPU; null in records of before there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub width: Option<Width>,
     /// What was found on the way.
     pub notes: Vec<String>,
+}
+
+/// What the width probe reads on a core that nobody else uses (METHOD §2a).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Width {
+    /// Additions per cycle of a core that is alone; null where that cannot be told.
+    pub level: Option<f64>,
+    /// Why it cannot be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unusable: Option<Unusable>,
+    /// Additions per cycle in the highest mode of the readings, whether it is a level or not.
+    pub additions_per_cycle: Option<f64>,
+    /// Readings that were taken.
+    pub readings: u64,
+    /// Readings at the level.
+    pub at_level: u64,
+    /// Distance of the quartiles of these, relative to the level.
+    pub spread: f64,
+    /// Share of the readings that were alone.
+    pub alone: f64,
+}
+
+/// Why a core has no level of the width probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Unusable {
+    /// The clock's steps are too long for readings of 2 µs.
+    ClockTooCoarse,
+    /// The highest readings have no sharp edge: the core was never alone during calibration.
+    NeverAlone,
+    /// Their edge is not at a whole number of additions per cycle: an emulated or unknown core.
+    NotWhole,
 }
 
 /// Where a prediction comes from.
@@ -326,7 +361,9 @@ pub enum Raw {
         n: Vec<f64>,
         /// Sum of the two batches of `2 k`, in ns, per quartet.
         two_n: Vec<f64>,
-        /// Quartets voided by their reference chains.
+        /// Quartets that were left out: until format 1 those that the core clock moved around, since
+        /// then those that failed a check of their own.
+        #[serde(default)]
         voids: u32,
     },
     /// Each value covers a batch or block of `k` operations, in the metric's unit.
@@ -376,9 +413,17 @@ pub struct Samples {
     pub case: CaseId,
     /// Metric.
     pub metric: String,
+    /// Which visit of the case in its round this is: 0 the first, others where that had too few samples
+    /// of a core that was alone.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub visit: u32,
     /// The values.
     #[serde(flatten)]
     pub raw: Raw,
+    /// Additions per cycle of each value's slowest probe; 0 where the value cannot be classified. Empty
+    /// where nothing was probed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub width: Vec<f64>,
     /// Core clock over the case's window, in Hz; null with the reason in `notes` where it moved.
     pub core_hz: Option<f64>,
     /// Same-round quantities that bounds may use, by name with the unit last.
@@ -390,6 +435,14 @@ pub struct Samples {
     /// What a reader of the figure must know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the form that serde asks for"
+)]
+fn is_zero(visit: &u32) -> bool {
+    *visit == 0
 }
 
 /// A distribution of events as sparse HDR buckets.

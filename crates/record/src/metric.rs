@@ -40,6 +40,26 @@ impl Kind {
     }
 }
 
+/// Which rounds a metric speaks of, and how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Over {
+    /// The median of the undisturbed rounds, where there are enough.
+    #[default]
+    Undisturbed,
+    /// The median of all rounds: what disturbs is what is measured.
+    All,
+    /// The greatest of all rounds.
+    Greatest,
+}
+
+impl Over {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde asks for")]
+    fn is_default(&self) -> bool {
+        *self == Over::default()
+    }
+}
+
 /// A metric: static in a card, owned in a plan that was read back.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Metric {
@@ -55,6 +75,9 @@ pub struct Metric {
     pub kind: Kind,
     /// Yielded by `derive` from several cases, not by samples.
     pub derived: bool,
+    /// Which rounds it speaks of.
+    #[serde(default, skip_serializing_if = "Over::is_default")]
+    pub over: Over,
 }
 
 impl Metric {
@@ -73,6 +96,7 @@ impl Metric {
             better,
             kind,
             derived: false,
+            over: Over::Undisturbed,
         }
     }
 
@@ -91,6 +115,14 @@ impl Metric {
             better,
             kind,
             derived: true,
+            over: Over::Undisturbed,
         }
+    }
+
+    /// The same over other rounds.
+    #[must_use]
+    pub const fn over(mut self, over: Over) -> Self {
+        self.over = over;
+        self
     }
 }

@@ -241,6 +241,16 @@ impl Run {
             .find(|have| have.name == metric)
     }
 
+    /// The width probe's level of a segment (0: the first): additions per cycle of a core that is alone.
+    pub fn width_level(&self, segment: u32) -> Option<f64> {
+        let resumed = self.segments.iter().find(|one| one.n == segment);
+        let calibration = match resumed {
+            Some(resumed) => &resumed.calibration,
+            None => &self.header.calibration,
+        };
+        calibration.width?.level
+    }
+
     /// Rounds that count, of a series.
     pub fn rounds_of<'run>(&'run self, series: &'run str) -> impl Iterator<Item = &'run Round> {
         self.rounds

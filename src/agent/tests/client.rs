@@ -79,6 +79,8 @@ fn listening(address: &str) -> FromWorker {
 
 fn samples(series: &str, round: u32) -> FromWorker {
     FromWorker::Samples(Samples {
+        visit: 0,
+        width: Vec::new(),
         series: series.to_owned(),
         round,
         case: Default::default(),

@@ -108,6 +108,8 @@ fn run(draw: &mut Draw, changed: Option<(usize, f64)>) -> Run {
 
 fn of_round(experiment: usize, n: u32, number: u64, value: f64) -> Samples {
     Samples {
+        visit: 0,
+        width: Vec::new(),
         series: id(experiment),
         round: n,
         case: case(number),

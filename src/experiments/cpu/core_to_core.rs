@@ -81,7 +81,7 @@ use crate::experiment::{
 };
 use crate::experiments::pair;
 use crate::host::Distance;
-use crate::measure::Bench;
+use crate::measure::{Bench, Turns};
 use crate::predict::Estimate;
 use crate::predict::cpu::{self, coherence};
 use anyhow::{Context, Result};
@@ -347,14 +347,13 @@ fn case_ns(series: &Series, case_ns: u64) -> u64 {
 fn write(case: &Case, bench: &mut Bench, cpus: [usize; 2], played: game::Played) -> Result<()> {
     bench.planned_switches(played.switches);
     let measures_elsewhere = cpus[0] != bench.cpu();
-    let quartets = played.quartets().or_fail()?;
-    let notes = [played.note.clone(), quartets.note()];
-    let (n, two_n) = quartets.kept.into_iter().unzip();
-    let samples = bench.record_quartets(case, "transfer", played.k, n, two_n, quartets.voids)?;
+    let spread = played.line_spread();
+    let quartets = Turns::joined(played.lines);
+    let samples = bench.record_quartets(case, "transfer", played.k, quartets)?;
     samples
         .at
         .insert("instruction".to_owned(), Value::from(metal::line::method()));
-    if let Some((low, high)) = played.line_spread() {
+    if let Some((low, high)) = spread {
         samples.quantities.insert("line_low".to_owned(), low);
         samples.quantities.insert("line_high".to_owned(), high);
     }
@@ -363,7 +362,7 @@ fn write(case: &Case, bench: &mut Bench, cpus: [usize; 2], played: game::Played)
         samples.core_hz = None;
         samples.quantities.remove("core_hz");
     }
-    samples.notes.extend(notes.into_iter().flatten());
+    samples.notes.extend(played.note);
     Ok(())
 }
 

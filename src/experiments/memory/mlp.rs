@@ -72,7 +72,7 @@ use crate::experiment::{
     Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip,
     ViewCard, unknown,
 };
-use crate::measure::{Bench, Turn, WrongResult, abba};
+use crate::measure::{Bench, Watch, WrongResult, abba};
 use crate::predict::memory::{MEMORY, measured, mlp};
 use anyhow::{Context, Result, ensure};
 use metal::chains::{Chains, MOST_CHAINS};
@@ -390,13 +390,8 @@ fn time(
         })
     };
     let batch = timer.search(&mut timed)?;
-    let mut turn = || {
-        Ok(Turn {
-            value: abba(batch.operations, &mut timed)?,
-            disturbed: false,
-        })
-    };
-    let quartets = timer.repeat(&mut turn)?.or_fail()?;
+    let mut turn = |watch: &mut Watch| abba(batch.operations, watch, &mut timed).map(Some);
+    let quartets = timer.repeat(&mut turn)?;
     ensure!(
         chains.is_right(),
         WrongResult(format!(
@@ -404,11 +399,9 @@ fn time(
             case.id
         ))
     );
-    let told = batch.note().into_iter().chain(quartets.note());
-    let told: Vec<String> = told.chain(notes.iter().cloned()).collect();
-    let (n, two_n) = quartets.kept.into_iter().unzip();
     let loads = batch.operations * count as u64;
-    let samples = bench.record_quartets(case, "load_time", loads, n, two_n, quartets.voids)?;
+    let samples = bench.record_quartets(case, "load_time", loads, quartets)?;
+    let told = batch.note().into_iter().chain(notes.iter().cloned());
     samples.notes.extend(told);
     samples
         .at

@@ -90,7 +90,7 @@ use crate::experiment::{
     Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, unknown,
 };
 use crate::experiments::pair;
-use crate::measure::{Bench, Timer, Turn, Turns, abba};
+use crate::measure::{Bench, Timer, Turns, abba};
 use crate::predict::Estimate;
 use crate::predict::os::ipc::{self, Via, Way};
 use crate::stats::quantile::median;
@@ -341,7 +341,7 @@ fn bandwidth<P: Party>(
     let samples = bench.record_batches(case, "bandwidth", covered, rate)?;
     for (name, value) in [
         ("quartets", all as f64),
-        ("voids", f64::from(quartets.voids)),
+        ("voids", f64::from(quartets.refused)),
         ("batch_messages", count as f64),
     ] {
         samples.quantities.insert(name.to_owned(), value);
@@ -383,18 +383,15 @@ fn quartets(
     deliver: &mut impl FnMut(u64) -> Result<(f64, u64)>,
 ) -> Result<Turns<f64>> {
     let (_, mut switched) = deliver(count)?;
-    timer.repeat(&mut || {
+    timer.repeat(&mut |watch| {
         let before = switched;
         let mut timed = |count| {
             let (took_ns, switched_until) = deliver(count)?;
             switched = switched_until;
             Ok(took_ns)
         };
-        let (short_ns, long_ns) = abba(count, &mut timed)?;
-        Ok(Turn {
-            value: long_ns - short_ns,
-            disturbed: switched != before,
-        })
+        let (short_ns, long_ns) = abba(count, watch, &mut timed)?;
+        Ok((switched == before).then_some(long_ns - short_ns))
     })
 }
 

@@ -69,7 +69,7 @@ use crate::experiment::{
     Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, unknown,
 };
 use crate::host::{Arch, refused};
-use crate::measure::{Bench, Clock, Turn, Turns};
+use crate::measure::{Bench, Clock, Turns};
 use crate::predict::os::{self, Service};
 use crate::predict::{Estimate, around};
 use anyhow::{Context, Result, bail, ensure};
@@ -366,10 +366,7 @@ fn measure_descriptors(series: &Series, bench: &mut Bench) -> Result<()> {
             Some("close") => |quartet: &Quartet| quartet.close,
             other => bail!("{other:?} opens and closes nothing"),
         };
-        let (n, two_n) = quartets.kept.iter().map(of).unzip();
-        let voids = quartets.voids;
-        let samples = bench.record_quartets(case, "latency", pool as u64, n, two_n, voids)?;
-        samples.notes.extend(quartets.note());
+        bench.record_quartets(case, "latency", pool as u64, quartets.map(of))?;
     }
     Ok(())
 }
@@ -380,12 +377,7 @@ fn pool_quartets(pool: usize, cases: usize, bench: &Bench) -> Result<Turns<Quart
     let mut timer = bench.timer();
     timer.goal.case_ns *= cases as f64;
     let mut pools = Pools::new(pool)?;
-    timer.repeat(&mut || {
-        Ok(Turn {
-            value: pools.quartet()?,
-            disturbed: false,
-        })
-    })
+    timer.repeat(&mut |watch| pools.quartet(watch).map(Some))
 }
 
 fn measure_uring(series: &Series, bench: &mut Bench) -> Result<()> {

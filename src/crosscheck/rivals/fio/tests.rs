@@ -194,6 +194,8 @@ fn without_a_directory_nothing_is_run() {
 /// Samples of a round of a case.
 fn samples(case: &CaseId, round: u32, metric: &str, value: f64, quantity: (&str, f64)) -> Samples {
     Samples {
+        visit: 0,
+        width: Vec::new(),
         series: "fs.io".to_owned(),
         round,
         case: case.clone(),

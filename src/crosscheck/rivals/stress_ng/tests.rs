@@ -206,6 +206,8 @@ fn cpu_time_is_the_mean_of_the_rows_rounds() {
     let pthread = all.iter().find(|one| one.name == "pthread");
     let row = &pthread.expect("standard has it").rows[0];
     let samples = |case: CaseId, metric: &str, cpu_time: Option<f64>| Samples {
+        visit: 0,
+        width: Vec::new(),
         series: "os.thread/crowd".to_owned(),
         round: 1,
         case,

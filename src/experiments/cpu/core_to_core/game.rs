@@ -1,7 +1,7 @@
 //! The game of two threads on fresh lines, and how the first of them times it.
 
 use crate::host::refused;
-use crate::measure::{Bench, Quartet, Timer, Turn, Turns, abba, samples};
+use crate::measure::{Bench, Quartet, Timer, Turns, Watch, abba, samples};
 use crate::stats::quantile::median;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use metal::line::Lines;
@@ -48,7 +48,7 @@ pub(super) struct Played {
     /// Transfers of the short batch.
     pub(super) k: u64,
     /// Quartets of each line.
-    lines: Vec<Turns<Quartet>>,
+    pub(super) lines: Vec<Turns<Quartet>>,
     /// What a reader must know of the batch.
     pub(super) note: Option<String>,
     /// Involuntary switches that pinning the two threads took.
@@ -56,17 +56,11 @@ pub(super) struct Played {
 }
 
 impl Played {
-    /// The quartets of all lines, line by line.
-    pub(super) fn quartets(&self) -> Turns<Quartet> {
-        Turns::joined(&self.lines)
-    }
-
     /// The least and the greatest of the lines' medians, in ns per transfer.
     pub(super) fn line_spread(&self) -> Option<(f64, f64)> {
         let medians: Vec<f64> = self
             .lines
             .iter()
-            .filter(|line| !line.void_ones)
             .filter_map(|line| median(&samples(&line.kept, self.k)))
             .collect();
         let low = medians.iter().copied().min_by(f64::total_cmp)?;
@@ -164,6 +158,8 @@ impl Game {
     fn timers(&self, bench: &Bench) -> (Timer, Timer) {
         let mut search = bench.timer();
         search.goal.case_ns = self.case_ns;
+        // It would see one of the two cores.
+        search.probe = None;
         search.goal = search.goal.with_batches(0.0);
         let mut line = search;
         line.goal.case_ns /= self.lines as f64;
@@ -239,11 +235,8 @@ impl Game {
             // One batch that is not timed: the line is fresh.
             seat.turns(turns)?;
             let mut body = |turns| seat.turns(turns);
-            let mut turn = || {
-                Ok(Turn {
-                    value: abba(turns, &mut |turns| quartets.timed(turns, &mut body))?,
-                    disturbed: false,
-                })
+            let mut turn = |watch: &mut Watch| {
+                abba(turns, watch, &mut |turns| quartets.timed(turns, &mut body)).map(Some)
             };
             played.lines.push(quartets.repeat(&mut turn)?);
             made.push(seat.done);

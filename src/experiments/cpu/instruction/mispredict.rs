@@ -1,6 +1,6 @@
 //! What a wrong guess of a conditional branch costs: random directions against alternating ones.
 
-use crate::measure::{Bench, Turn};
+use crate::measure::{Bench, Watch};
 use anyhow::{Result, ensure};
 use metal::instruction::{self as body, BRANCHES_PER_WORD};
 use record::case::Case;
@@ -38,23 +38,18 @@ impl Patterns {
     /// Times quartets of alternating, random, random, alternating for the case's time. The record
     /// has them as batches of k and 2k: a pair of batches differs by the wrong guesses of two.
     pub(super) fn measure(&mut self, case: &Case, metric: &str, bench: &mut Bench) -> Result<()> {
-        let mut turn = || {
-            let first_ns = self.batch(bench, false)?;
-            let random_ns = self.batch(bench, true)? + self.batch(bench, true)?;
-            let alternating_ns = first_ns + self.batch(bench, false)?;
-            Ok(Turn {
-                value: (alternating_ns, random_ns),
-                disturbed: false,
-            })
+        let mut turn = |watch: &mut Watch| {
+            let first_ns = watch.batch(self.batch(bench, false)?);
+            let random_ns =
+                watch.batch(self.batch(bench, true)?) + watch.batch(self.batch(bench, true)?);
+            let alternating_ns = first_ns + watch.batch(self.batch(bench, false)?);
+            Ok(Some((alternating_ns, random_ns)))
         };
         let quartets = bench.timer().repeat(&mut turn)?;
-        let (note, voids) = (quartets.note(), quartets.voids);
-        let (alternating, random) = quartets.kept.into_iter().unzip();
         let wrong = BATCH_WORDS as u64 * BRANCHES_PER_WORD / 2;
-        let samples = bench.record_quartets(case, metric, wrong, alternating, random, voids)?;
+        let samples = bench.record_quartets(case, metric, wrong, quartets)?;
         let text = body::BRANCH_TEXT.replace('\n', " ");
         samples.at.insert("body".to_owned(), Value::Text(text));
-        samples.notes.extend(note);
         samples.notes.push(format!(
             "batches of k are {} branches of alternating directions, of 2k as many of random ones: k wrong guesses more",
             BATCH_WORDS as u64 * BRANCHES_PER_WORD

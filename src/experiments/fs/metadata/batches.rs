@@ -1,7 +1,7 @@
 //! Batches of one call: names put into place before, traces removed after, both outside of the window.
 
 use super::directory::Directory;
-use crate::measure::{Bench, Timer, Turn, abba};
+use crate::measure::{Bench, Timer, abba};
 use crate::predict::fs::metadata::Call;
 use anyhow::{Context, Result, ensure};
 use metal::metadata::{create, mkdir, open, rename, rmdir, unlink};
@@ -42,14 +42,7 @@ pub(super) fn time<'bench>(
         .search(&mut |n| batch(n.min(2 * most)))
         .context("searching for a batch")?;
     let k = found.operations.min(most);
-    let turns = timer.repeat(&mut || {
-        Ok(Turn {
-            value: abba(k, &mut batch)?,
-            disturbed: false,
-        })
-    })?;
-    let note = turns.note();
-    let turns = turns.or_fail()?;
+    let turns = timer.repeat(&mut |watch| abba(k, watch, &mut batch).map(Some))?;
     let listed = directory.list()?;
     ensure!(
         listed == entries,
@@ -59,10 +52,7 @@ pub(super) fn time<'bench>(
         Call::Readdir => k * entries,
         _ => k,
     };
-    let (n, two_n) = turns.kept.into_iter().unzip();
-    let samples = bench.record_quartets(case, "latency", per_batch, n, two_n, turns.voids)?;
-    samples.notes.extend(note);
-    Ok(samples)
+    bench.record_quartets(case, "latency", per_batch, turns)
 }
 
 /// One window of `n` calls, in ns.

@@ -3,7 +3,7 @@
 
 use super::super::place::{TooFewHuge, bind, verify_node};
 use crate::host::refused;
-use crate::measure::{Bench, Quartet, Timer, Turn, Turns, abba};
+use crate::measure::{Bench, Quartet, Timer, Turns, Watch, abba};
 use anyhow::{Context, Result, bail, ensure};
 use metal::clock::monotonic_raw_ns;
 use metal::fault::{Area, TURN_TOUCHES, resident_pages, stress_turn, unlinked};
@@ -81,19 +81,16 @@ pub(super) fn time(case: &Case, bench: &mut Bench) -> Result<()> {
         .search(&mut |n| counted.batch(n))
         .context("searching for a batch")?;
     let k = batch.operations.min(counted.most());
-    let turns = timer.repeat(&mut || counted.turn(k))?;
+    let turns = timer.repeat(&mut |watch| counted.turn(k, watch))?;
     counted.refuse(&turns)?;
-    let note = turns.note();
-    let turns = turns.or_fail()?;
     let wrong = counted.told();
     let all = counted.all;
     bench.planned_switches(touched.planned_switches());
     // The last batch is there still.
     let mut notes = Vec::new();
     touched.verify(&mut notes)?;
-    let (n, two_n): (Vec<f64>, Vec<f64>) = turns.kept.into_iter().unzip();
-    let samples = bench.record_quartets(case, "latency", k, n, two_n, turns.voids)?;
-    let told = notes.into_iter().chain(batch.note()).chain(note);
+    let samples = bench.record_quartets(case, "latency", k, turns)?;
+    let told = notes.into_iter().chain(batch.note());
     samples.notes.extend(told.chain(wrong));
     let pages = match touched.mapped() {
         Mapped::NotAsked => return Ok(()),
@@ -197,22 +194,17 @@ impl<'touched> Counted<'touched> {
         Ok(ns)
     }
 
-    /// A quartet, void where a batch had another number of faults.
-    fn turn(&mut self, k: u64) -> Result<Turn<Quartet>> {
+    /// A quartet; none where a batch had another number of faults.
+    fn turn(&mut self, k: u64, watch: &mut Watch) -> Result<Option<Quartet>> {
         let wrong = self.wrong;
-        let value = abba(k, &mut |n| self.batch(n))?;
-        Ok(Turn {
-            value,
-            disturbed: self.wrong != wrong,
-        })
+        let value = abba(k, watch, &mut |n| self.batch(n))?;
+        Ok((self.wrong == wrong).then_some(value))
     }
 
     /// Fails where no batch was as it should be.
     fn refuse(&self, turns: &Turns<Quartet>) -> Result<()> {
-        let all = turns.disturbed > 0 && turns.disturbed == turns.voids;
         if let Some((touches, faults)) = self.last
-            && all
-            && (turns.kept.is_empty() || turns.void_ones)
+            && turns.kept.is_empty()
         {
             bail!("{touches} touches made {faults} page faults, in no quartet as many as touches");
         }
@@ -531,6 +523,6 @@ pub(super) fn present_pages(bench: &Bench) -> Result<()> {
     let mut present = Present;
     let timer = bench.timer();
     let mut counted = Counted::new(&mut present, timer);
-    let turns = timer.repeat(&mut || counted.turn(100))?;
+    let turns = timer.repeat(&mut |watch| counted.turn(100, watch))?;
     counted.refuse(&turns)
 }

@@ -1,7 +1,7 @@
 //! The hand-over and its one-party cost, timed in turn, and the scheduler's account of both.
 
 use super::circle::{Circle, Switches};
-use crate::measure::{Bench, Quartet, Timer, Turn, Turns, abba, samples};
+use crate::measure::{Bench, Quartet, Timer, Turns, Watch, abba, samples};
 use anyhow::{Result, ensure};
 use record::case::Case;
 
@@ -72,10 +72,8 @@ pub(super) fn write(case: &Case, bench: &mut Bench, timed: Timed, counted: &Coun
     };
     let k = timed.laps * timed.size;
     let differences = timed.differences();
-    let voids = timed.turns.voids;
-    let (handover, one_party) = timed.sides();
-    let (n, two_n) = handover.into_iter().unzip();
-    let samples = bench.record_quartets(case, "handover", k, n, two_n, voids)?;
+    let handovers = timed.turns.map(|both| both.0);
+    let samples = bench.record_quartets(case, "handover", k, handovers)?;
     let quantities = &mut samples.quantities;
     let per_handover = counted.switches() as f64 / counted.handovers as f64;
     quantities.insert("switches_per_handover".to_owned(), per_handover);
@@ -85,9 +83,10 @@ pub(super) fn write(case: &Case, bench: &mut Bench, timed: Timed, counted: &Coun
         .notes
         .extend(broken.map(|broken| broken.to_string()));
     samples.notes.extend(timed.notes);
-    let (n, two_n) = one_party.into_iter().unzip();
-    bench.record_quartets(case, "one_party", timed.times, n, two_n, voids)?;
-    bench.record_batches(case, "switch", k, differences)?;
+    let one_party = timed.turns.map(|both| both.1);
+    bench.record_quartets(case, "one_party", timed.times, one_party)?;
+    let samples = bench.record_batches(case, "switch", k, differences)?;
+    samples.width = timed.turns.width;
     Ok(())
 }
 
@@ -148,7 +147,7 @@ impl Counted {
 fn turns(circle: &mut Circle, row: u64, bench: &Bench) -> Result<Timed> {
     let timer = bench.timer();
     let goal = timer.goal;
-    let turn_ns = goal.case_ns / (goal.quartets_max as u64 * QUARTET_BATCHES) as f64;
+    let turn_ns = goal.batch_ns;
     let part = |share: f64| Timer {
         goal: goal.with_batches(share * turn_ns),
         ..timer
@@ -165,22 +164,17 @@ fn turns(circle: &mut Circle, row: u64, bench: &Bench) -> Result<Timed> {
         alone_batch.operations,
     );
     let mut is_handover_first = false;
-    let turns = timer.repeat(&mut || {
+    let turns = timer.repeat(&mut |watch| {
         is_handover_first = !is_handover_first;
-        let value = if is_handover_first {
-            let handover = of_laps(&timer, circle, short)?;
-            (handover, of_one_party(&timer, circle, times)?)
+        Ok(Some(if is_handover_first {
+            let handover = of_laps(&timer, circle, short, watch)?;
+            (handover, of_one_party(&timer, circle, times, watch)?)
         } else {
-            let one_party = of_one_party(&timer, circle, times)?;
-            (of_laps(&timer, circle, short)?, one_party)
-        };
-        Ok(Turn {
-            value,
-            disturbed: false,
-        })
+            let one_party = of_one_party(&timer, circle, times, watch)?;
+            (of_laps(&timer, circle, short, watch)?, one_party)
+        }))
     })?;
-    let turns = turns.or_fail()?;
-    let notes = [laps_batch.note(), alone_batch.note(), turns.note()];
+    let notes = [laps_batch.note(), alone_batch.note()];
     Ok(Timed {
         laps: short,
         size: circle.size(),
@@ -202,15 +196,15 @@ fn laps(timer: &Timer, circle: &mut Circle, n: u64) -> Result<f64> {
 
 /// One lap before the quartet is not timed: caches are another's then, and whoever waited for the CPU
 /// while one party kept it takes it at the first wait.
-fn of_laps(timer: &Timer, circle: &mut Circle, n: u64) -> Result<Quartet> {
+fn of_laps(timer: &Timer, circle: &mut Circle, n: u64, watch: &mut Watch) -> Result<Quartet> {
     circle.renew()?;
     circle.laps(1)?;
-    abba(n, &mut |n| laps(timer, circle, n))
+    abba(n, watch, &mut |n| laps(timer, circle, n))
 }
 
-fn of_one_party(timer: &Timer, circle: &mut Circle, n: u64) -> Result<Quartet> {
+fn of_one_party(timer: &Timer, circle: &mut Circle, n: u64, watch: &mut Watch) -> Result<Quartet> {
     circle.alone(1)?;
-    abba(n, &mut |n| timer.timed(n, &mut |n| circle.alone(n)))
+    abba(n, watch, &mut |n| timer.timed(n, &mut |n| circle.alone(n)))
 }
 
 #[cfg(test)]
@@ -282,9 +276,9 @@ mod tests {
                     ((100.0, 300.0), (10.0, 50.0)),
                     ((100.0, 120.0), (10.0, 50.0)),
                 ],
-                voids: 0,
-                disturbed: 0,
-                void_ones: false,
+                width: Vec::new(),
+                core_hz: None,
+                refused: 0,
                 wanted: 2,
             },
             notes: Vec::new(),

@@ -1,6 +1,6 @@
 //! What the system calls work on: files, a pipe, an epoll set, pools of descriptors.
 
-use crate::measure::Bench;
+use crate::measure::{Bench, Watch};
 use anyhow::{Context, Result, bail, ensure};
 use metal::clock::{
     Clock, monotonic_raw_ns, syscall_clock_gettime, time_syscall, time_vdso, vdso_clock_gettime,
@@ -183,14 +183,14 @@ impl Pools {
     ///
     /// # Errors
     /// Those of open(2) and close(2).
-    pub(super) fn quartet(&mut self) -> Result<Quartet> {
-        let (short, long) = (self.short, 2 * self.short);
-        Ok(Quartet::of([
-            self.once(short)?,
-            self.once(long)?,
-            self.once(long)?,
-            self.once(short)?,
-        ]))
+    pub(super) fn quartet(&mut self, watch: &mut Watch) -> Result<Quartet> {
+        let short = self.short;
+        let mut batches = [(0, 0); 4];
+        for (batch, count) in batches.iter_mut().zip([short, 2 * short, 2 * short, short]) {
+            *batch = self.once(count)?;
+            watch.batch((batch.0 + batch.1) as f64);
+        }
+        Ok(Quartet::of(batches))
     }
 
     /// Opens `count` descriptors and closes them; ns of both.

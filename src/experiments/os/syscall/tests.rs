@@ -2,6 +2,7 @@ use super::*;
 use crate::experiment::Preset;
 use crate::experiments::tests::{check, params, recorded, sites, smoke};
 use crate::host::limits::Rlimit;
+use crate::measure::Watch;
 use record::event::{Raw, Samples};
 use record::key::Key;
 use std::path::Path;
@@ -82,7 +83,7 @@ fn pools_are_opened_and_closed_whole() {
     };
     let before = descriptors();
     let mut pools = Pools::new(64).expect("128 files may be open");
-    let quartet = pools.quartet().expect("and closed");
+    let quartet = pools.quartet(&mut Watch::new(None)).expect("and closed");
     assert!(quartet.open.0 >= 0.0 && quartet.close.1 >= 0.0);
     // Some of the same, but not as many as a pool that was left open.
     assert!(descriptors() < before + 64);

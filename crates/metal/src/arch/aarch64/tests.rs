@@ -80,6 +80,15 @@ fn a_turn_of_a_chain_is_32_steps_or_256_loads_and_a_branch() {
 }
 
 #[test]
+fn a_turn_of_additions_is_16_to_each_of_eight_registers_and_a_branch() {
+    // add xN, xN, x9
+    let eight: Vec<u32> = (1..=8).map(|n| 0x8b09_0000 | n << 5 | n).collect();
+    let mut turn = eight.repeat(16);
+    turn.push(SUBS_X0_1);
+    check_loops("additions", timed::additions as _, &turn, None);
+}
+
+#[test]
 fn an_empty_loop_is_its_control_and_nothing_else() {
     let by_one = [0x9100_0421, 0xeb00_003f];
     let by_16 = [0x9100_4021, 0xeb02_003f];

@@ -209,6 +209,17 @@ fn a_turn_of_a_chain_is_32_dependent_steps_or_256_loads_and_a_branch() {
     }
 }
 
+#[test]
+fn a_turn_of_additions_is_16_to_each_of_eight_registers_and_a_branch() {
+    let eight = ["rax", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11"];
+    let steps = eight.map(|register| format!("add {register},rbx"));
+    let mut turn = lines(&steps.each_ref().map(String::as_str), 16);
+    assert_eq!(turn.len() as u64, crate::kernel::ADDITIONS_A_TURN);
+    turn.extend(lines(&["dec rdi", "jne"], 1));
+    let body = address_of(timed::additions as *const ());
+    check_loops("additions", body, &[], &turn, None);
+}
+
 /// Each step reads rax, which the step before wrote.
 fn check_dependence(steps: &[Instruction], name: &str) {
     let mut factory = InstructionInfoFactory::new();

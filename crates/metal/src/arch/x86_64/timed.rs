@@ -66,6 +66,51 @@ chain!(
     chase_index, 8, "mov rax, qword ptr [rdx + 8 * rax + 8]"
 );
 
+/// `n` turns of 16 additions to each of eight registers, none of which waits for
+/// another's, and one fused count and branch. Two registers each, as in
+/// `chain_add`. Returns the sum of the eight.
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn additions(n: u64) -> u64 {
+    naked_asm!(
+        "push rbx",
+        "mov ebx, 1",
+        "xor eax, eax",
+        "xor ecx, ecx",
+        "xor edx, edx",
+        "xor esi, esi",
+        "xor r8d, r8d",
+        "xor r9d, r9d",
+        "xor r10d, r10d",
+        "xor r11d, r11d",
+        "test rdi, rdi",
+        "jz 3f",
+        ".p2align 6",
+        "2:",
+        ".rept 16",
+        "add rax, rbx",
+        "add rcx, rbx",
+        "add rdx, rbx",
+        "add rsi, rbx",
+        "add r8, rbx",
+        "add r9, rbx",
+        "add r10, rbx",
+        "add r11, rbx",
+        ".endr",
+        "dec rdi",
+        "jnz 2b",
+        "3:",
+        "add rax, rcx",
+        "add rdx, rsi",
+        "add r8, r9",
+        "add r10, r11",
+        "add rax, rdx",
+        "add r8, r10",
+        "add rax, r8",
+        "pop rbx",
+        "ret",
+    )
+}
+
 /// Counts a register to `n`: one addition and one fused compare and branch a
 /// turn. Returns the counter.
 #[unsafe(naked)]
