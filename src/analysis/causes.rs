@@ -6,6 +6,7 @@ use super::figure::Figure;
 use super::index::series_label;
 use super::misses::Miss;
 use super::verdict::Verdict;
+use crate::stats::width::{PROBED, SHARED};
 use record::event::{PredictionKind, Round, RoundStatus};
 use record::metric::Better;
 use record::run::Run;
@@ -63,6 +64,13 @@ const ALONE: &[&str] = &[
 const FILES: &[&str] = &["fs.", "memory.fault"];
 
 const CAUSES: &[Cause] = &[
+    Cause {
+        touches: &[],
+        explains: NOISE,
+        counted_in: &[],
+        fact: Fact::Part(SHARED, PROBED, 0.05),
+        text: "another tenant used its core beside it (width probe)",
+    },
     Cause {
         touches: &[],
         explains: NOISE,

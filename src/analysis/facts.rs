@@ -1,5 +1,6 @@
 //! Questions to the recorded machine and to the environment of rounds, as data.
 
+use super::health::{part, window_ns};
 use record::event::Round;
 use record::run::Run;
 use serde_json::Value;
@@ -11,6 +12,8 @@ pub(crate) enum Fact {
     Host(&'static str, Test),
     /// A counter of the rounds, summed and divided by the windows, exceeds this share.
     Share(&'static str, f64),
+    /// What the rounds counted of the first exceeds this share of what they counted of the second.
+    Part(&'static str, &'static str, f64),
     /// A counter of the rounds, summed, exceeds this.
     Sum(&'static str, f64),
     /// The measuring thread could have run and others did for more than this share of the windows, in
@@ -42,7 +45,11 @@ impl Fact {
     pub(crate) fn is_of_rounds(self) -> bool {
         matches!(
             self,
-            Fact::Share(..) | Fact::Sum(..) | Fact::RunDelay(_) | Fact::ClockMoved(_)
+            Fact::Share(..)
+                | Fact::Part(..)
+                | Fact::Sum(..)
+                | Fact::RunDelay(_)
+                | Fact::ClockMoved(_)
         )
     }
 
@@ -55,11 +62,12 @@ impl Fact {
                 .pointer(pointer)
                 .is_some_and(|value| test.holds(value)),
             Fact::Share(counter, share) => {
-                let windows: f64 = rounds
-                    .iter()
-                    .map(|round| round.window_ns * round.cpus.len().max(1) as f64)
-                    .sum();
+                let windows = rounds.iter().map(|round| window_ns(round, counter));
+                let windows: f64 = windows.sum();
                 windows > 0.0 && sum(rounds, counter) / windows > share
+            }
+            Fact::Part(of, whole, share) => {
+                part(rounds, of, whole).is_some_and(|found| found > share)
             }
             Fact::RunDelay(share) => {
                 let unminded = rounds

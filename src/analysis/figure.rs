@@ -33,8 +33,8 @@ pub(crate) struct Figure {
     pub(crate) bound: Option<BoundCheck>,
     /// The condition that the estimate is of; `None` where no probe was read beside it.
     pub(crate) condition: Option<Condition>,
-    /// Of a figure that is printed as alone: the estimate from all samples.
-    pub(crate) as_found: Option<Box<Estimated>>,
+    /// The same figure from all samples, where this one is of a core alone.
+    pub(crate) as_found: Option<Box<Figure>>,
     /// Share of the classified samples in which others used the core.
     pub(crate) shared: Option<f64>,
     /// The estimate.
@@ -76,21 +76,6 @@ impl Condition {
             Condition::AsFound => "as_found",
         }
     }
-}
-
-/// An estimate of a figure under one condition.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Estimated {
-    /// The value.
-    pub(crate) value: f64,
-    /// Its interval.
-    pub(crate) ci: Option<(f64, f64)>,
-    /// Real confidence of the interval, 0..1.
-    pub(crate) confidence: Option<f64>,
-    /// Rounds that it rests on.
-    pub(crate) used: usize,
-    /// Round by round.
-    pub(crate) rounds: Vec<RoundPoint>,
 }
 
 /// What an interval speaks of.
@@ -246,18 +231,18 @@ impl Figure {
         self.experiment.split('.').next().unwrap_or_default()
     }
 
-    /// The same figure as what a program got, whoever else used the core: what runs of another estimator
-    /// and other tools can be compared with.
-    pub(crate) fn into_as_found(mut self) -> Self {
-        if let Some(found) = self.as_found.take() {
-            self.condition = Some(Condition::AsFound);
-            self.value = Some(found.value);
-            self.ci = found.ci;
-            self.confidence = found.confidence;
-            self.rounds = found.rounds;
-            self.cycles = None;
+    /// Rounds on which the value rests.
+    pub(crate) fn used(&self) -> usize {
+        self.stats.as_ref().map_or(0, |stats| stats.used)
+    }
+
+    /// The figure in the condition that another one of the same key has too: both as found, unless both
+    /// are of a core alone.
+    pub(crate) fn comparable_with(&self, other: &Figure) -> &Figure {
+        match (&self.as_found, other.condition) {
+            (Some(found), None | Some(Condition::AsFound)) => found,
+            _ => self,
         }
-        self
     }
 
     /// Half of the interval's width.

@@ -1,5 +1,6 @@
 //! How quiet the machine was while it was measured.
 
+use crate::stats::width::{PROBED, SHARED};
 use record::event::{Round, RoundStatus};
 use record::run::Run;
 use std::collections::BTreeMap;
@@ -19,6 +20,8 @@ pub(crate) struct Health {
     pub(crate) steal: Option<f64>,
     /// Time in which the measuring threads waited for their CPU over the windows, as a share.
     pub(crate) run_delay: Option<f64>,
+    /// Share of the classified samples in which others used the core.
+    pub(crate) shared: Option<f64>,
     /// Time throttled over the windows, as a share.
     pub(crate) throttled: Option<f64>,
     /// Least and greatest core clock seen around rounds, in Hz.
@@ -49,6 +52,7 @@ pub(crate) fn health(run: &Run) -> Health {
         reasons: reasons(&counting),
         steal: share(&counting, "steal_ns"),
         run_delay: share(&counting, "run_delay_ns"),
+        shared: part(&counting, SHARED, PROBED),
         throttled: share(&counting, "throttled_ns"),
         core_hz: core_hz(&counting),
     }
@@ -90,10 +94,32 @@ pub(crate) fn share(rounds: &[&Round], counter: &str) -> Option<f64> {
     for round in rounds {
         if let Some(value) = round.environment.get(counter) {
             part += value;
-            whole += round.window_ns * round.cpus.len().max(1) as f64;
+            whole += window_ns(round, counter);
         }
     }
     (whole > 0.0).then(|| part / whole)
+}
+
+/// The time over which a round counted something, in ns: steal is accounted for where the measuring
+/// thread does not sleep; others are summed over the CPUs that measured.
+pub(super) fn window_ns(round: &Round, counter: &str) -> f64 {
+    let own = round.environment.get("steal_window_ns");
+    match own.filter(|_| counter == "steal_ns") {
+        Some(own) => *own,
+        None => round.window_ns * round.cpus.len().max(1) as f64,
+    }
+}
+
+/// What rounds counted of a part, over what they counted of the whole.
+pub(super) fn part(rounds: &[&Round], part: &str, whole: &str) -> Option<f64> {
+    let sum = |name: &str| -> f64 {
+        let counts = rounds
+            .iter()
+            .filter_map(|round| round.environment.get(name));
+        counts.sum()
+    };
+    let whole = sum(whole);
+    (whole > 0.0).then(|| sum(part) / whole)
 }
 
 fn core_hz(rounds: &[&Round]) -> Option<(f64, f64)> {

@@ -2,9 +2,7 @@
 
 use super::bound::{self, BoundCheck};
 use super::distribution::Distribution;
-use super::figure::{
-    Condition, Estimated, Figure, Interval, Judged, ModeShare, RoundPoint, Stats,
-};
+use super::figure::{Condition, Figure, Interval, Judged, ModeShare, RoundPoint, Stats};
 use super::index::{Index, RoundSamples, series_label};
 use super::notes;
 use super::verdict::{Verdict, judge};
@@ -116,32 +114,32 @@ fn of_metric(
         true => run.header.calibration.resolution_ns,
         false => 0.0,
     };
-    let as_found = found.estimate(metric, resolution)?;
-    let mut figure = blank(run, experiment, case, metric);
-    figure.at.extend(resolved(&found.samples));
     // Tails are never filtered: the distribution is that of all rounds.
     let pooled = Distribution::of(found.used(true));
-    let is_alone = is_printed_alone(metric.over, alone.samples.len());
-    let (printed, estimate) = match is_alone {
-        true => (&alone, alone.estimate(metric, resolution)?),
-        false => (&found, as_found.clone()),
+    let under = |printed: &Rounds, condition: Condition| {
+        let estimate = printed.estimate(metric, resolution)?;
+        let mut figure = blank(run, experiment, case, metric);
+        figure.at.extend(resolved(&found.samples));
+        figure.condition = probed.map(|_| condition);
+        figure.shared = probed;
+        figure.rounds = points(&printed.samples);
+        figure.stats = stats(&estimate, &pooled, &found, resolution);
+        set_estimate(&mut figure, experiment.repeat, &estimate, &pooled, &found);
+        // While a device works the core sleeps, at no clock of its own.
+        if metric.kind != Kind::Io {
+            set_cycles(&mut figure, metric.unit, estimate.used_disturbed);
+        }
+        settle_predictions(run, &mut figure, metric, &printed.samples);
+        Some(figure)
     };
-    figure.condition = probed.map(|_| match is_alone {
-        true => Condition::Alone,
-        false => Condition::AsFound,
-    });
-    figure.shared = probed;
-    figure.rounds = points(&printed.samples);
-    figure.stats = stats(&estimate, &pooled, &found, resolution);
-    set_estimate(&mut figure, experiment.repeat, &estimate, &pooled, &found);
-    if is_alone {
-        figure.as_found = Some(Box::new(estimated(&as_found, points(&found.samples))));
-    }
-    // While a device works the core sleeps, at no clock of its own.
-    if metric.kind != Kind::Io {
-        set_cycles(&mut figure, metric.unit, estimate.used_disturbed);
-    }
-    settle_predictions(run, &mut figure, metric, &printed.samples);
+    let as_found = under(&found, Condition::AsFound)?;
+    let mut figure = match is_printed_alone(metric.over, alone.samples.len()) {
+        true => Figure {
+            as_found: Some(Box::new(as_found)),
+            ..under(&alone, Condition::Alone)?
+        },
+        false => as_found,
+    };
     let mut extra = notes::of(run, &figure, &found.samples, is_event);
     if found.without_value > 0 {
         extra.push(format!(
@@ -177,16 +175,6 @@ fn probed(run: &Run, rounds: &[RoundSamples]) -> Option<f64> {
         }
     }
     (all > 0).then(|| (all - quiet) as f64 / all as f64)
-}
-
-fn estimated(estimate: &Estimate, rounds: Vec<RoundPoint>) -> Estimated {
-    Estimated {
-        value: estimate.value,
-        ci: estimate.interval.map(|ends| (ends.low, ends.high)),
-        confidence: estimate.interval.map(|ends| ends.confidence),
-        used: estimate.used,
-        rounds,
-    }
 }
 
 /// A figure with its key and outcome and nothing measured.

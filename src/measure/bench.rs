@@ -12,7 +12,7 @@ use crate::link::{Done, Endpoint, FromWorker, RoundOrder};
 use crate::stats::histogram::Histogram as Distribution;
 use crate::stats::quantile::median;
 use crate::stats::trend;
-use crate::stats::width::{LEAST_ALONE, is_alone};
+use crate::stats::width::{LEAST_ALONE, Seen, is_alone};
 use anyhow::{Context, Result, ensure};
 use record::case::{Case, Series};
 use record::event::{Calibration, Histogram, Raw, Samples, Trace};
@@ -86,6 +86,15 @@ impl Bench {
             voice.finish().context("sending a sign of life")?;
         }
         let book = self.book;
+        let level = self.order.calibration.width.and_then(|width| width.level);
+        if let Some(level) = level {
+            let first = book.samples.iter().filter(|samples| samples.visit == 0);
+            let seen = Seen::of(
+                first.flat_map(|samples| samples.width.iter().copied()),
+                level,
+            );
+            done.environment.extend(seen.named());
+        }
         done.failed = book.failed;
         Ok((book.samples, book.histograms, book.traces, done))
     }
@@ -440,7 +449,7 @@ impl Bench {
     ) {
         let mut took_ns = Vec::with_capacity(series.cases.len());
         for case in &series.cases {
-            let begin = self.around.begin_case();
+            self.around.begin_case();
             let mut outcome = measure(self, case);
             if outcome
                 .as_ref()
@@ -452,7 +461,7 @@ impl Bench {
             if let Err(error) = outcome {
                 self.fail(case, &error);
             }
-            took_ns.push(self.around.since(begin));
+            took_ns.push(self.around.end_case());
         }
         self.visit_again(series, &took_ns, measure);
     }
@@ -476,11 +485,11 @@ impl Bench {
                 if *left_ns <= 0.0 || !self.lacks_alone(case) {
                     continue;
                 }
-                let begin = self.around.begin_case();
+                self.around.begin_case();
                 let mark = self.book.mark(visit);
                 let outcome = measure(self, case);
                 self.book.end_visit(mark, outcome.is_ok());
-                *left_ns -= self.around.since(begin);
+                *left_ns -= self.around.end_case();
             }
         }
         self.goal = first_goal;

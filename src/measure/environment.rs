@@ -43,7 +43,7 @@ impl Snapshot {
             ("system_ns", now.stime_ns.checked_sub(then.stime_ns)),
             ("run_delay_ns", counters.run_delay_ns),
             ("migrations", counters.migrations),
-            ("steal_ns", counters.steal_ns().filter(|_| per_cpu)),
+            ("counted_steal_ns", counters.steal_ns().filter(|_| per_cpu)),
             ("interrupts", counters.interrupts().filter(|_| per_cpu)),
             ("throttled_ns", counters.throttled_ns),
             ("thermal_events", counters.thermal_events()),
@@ -99,7 +99,7 @@ mod tests {
             ("involuntary_switches", Some(2.0)),
             ("voluntary_switches", Some(0.0)),
             ("user_ns", Some(3000.0)),
-            ("steal_ns", Some(2e7)),
+            ("counted_steal_ns", Some(2e7)),
             ("psi_cpu_some_ns", Some(4000.0)),
             ("load_1m", Some(0.5)),
             // Read only after the round: no change can be told.

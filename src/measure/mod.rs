@@ -13,6 +13,7 @@ mod crew;
 mod environment;
 mod far;
 mod quartet;
+mod steal;
 mod storage;
 mod surroundings;
 #[cfg(test)]

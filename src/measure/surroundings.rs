@@ -4,6 +4,7 @@
 use super::clock::Clock;
 use super::core_clock::{CoreClock, Estimate, Windows};
 use super::environment::Snapshot;
+use super::steal::Account;
 use crate::link::{Done, RoundOrder};
 use crate::stats::quantile::median;
 use anyhow::{Context, Result};
@@ -50,6 +51,10 @@ pub(crate) struct Surroundings {
     warm_up_ns: f64,
     planned_switches: u64,
     planned_major_faults: u64,
+    case_began: u64,
+    account: Option<Account>,
+    /// What was stolen in the cases in which the thread did not sleep, and their time, in ns.
+    stolen: Option<(f64, f64)>,
     /// Whether time that the measuring thread waits for a CPU is a disturbance.
     minds_run_delay: bool,
     /// Switches to others on a CPU that the case fills with processes, and the time these had, in ns.
@@ -95,6 +100,9 @@ impl Surroundings {
             warm_up_ns,
             planned_switches: 0,
             planned_major_faults: 0,
+            case_began: begin,
+            account: None,
+            stolen: None,
             minds_run_delay: false,
             foreign: None,
         })
@@ -127,15 +135,22 @@ impl Surroundings {
         self.used_by_case.extend(cpus);
     }
 
-    /// A case begins, on the first CPU as far as is known. Returns the tick.
-    pub(crate) fn begin_case(&mut self) -> u64 {
+    /// A visit of a case begins, on the first CPU as far as is known.
+    pub(crate) fn begin_case(&mut self) {
         self.used_by_case = BTreeSet::from([self.cpu]);
-        self.clock.start()
+        self.account = Account::read();
+        self.case_began = self.clock.start();
     }
 
-    /// Time since a tick, in ns.
-    pub(crate) fn since(&self, tick: u64) -> f64 {
-        self.clock.between_ns(tick, self.clock.end())
+    /// The visit ended: its length, in ns.
+    pub(crate) fn end_case(&mut self) -> f64 {
+        let took_ns = self.clock.between_ns(self.case_began, self.clock.end());
+        let accounts = Account::read().zip(self.account);
+        if let Some((stolen_ns, wall_ns)) = accounts.and_then(|(now, then)| now.since(then)) {
+            let (sum_ns, windows_ns) = self.stolen.unwrap_or_default();
+            self.stolen = Some((sum_ns + stolen_ns, windows_ns + wall_ns));
+        }
+        took_ns
     }
 
     /// Whether the case uses no CPU but the first.
@@ -201,6 +216,8 @@ impl Surroundings {
             ),
             ("foreign_switches", self.foreign.map(|of| of.0 as f64)),
             ("foreign_ns", self.foreign.map(|of| of.1)),
+            ("steal_ns", self.stolen.map(|of| of.0)),
+            ("steal_window_ns", self.stolen.map(|of| of.1)),
         ] {
             if let Some(value) = value {
                 environment.insert(name.to_owned(), value);

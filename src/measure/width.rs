@@ -152,7 +152,7 @@ pub(crate) struct Watch {
     boundaries: u32,
     /// Time of its batches, in ns.
     batches_ns: f64,
-    is_spoiled: bool,
+    is_long: bool,
     /// The least of these is the cycle.
     cycles: [f64; 3],
     turns: usize,
@@ -167,7 +167,7 @@ impl Watch {
             slowest_ns: 0.0,
             boundaries: 0,
             batches_ns: 0.0,
-            is_spoiled: false,
+            is_long: false,
             cycles: [f64::INFINITY; 3],
             turns: 0,
         };
@@ -186,7 +186,7 @@ impl Watch {
         self.slowest_ns = self.last_ns;
         self.boundaries = 0;
         self.batches_ns = 0.0;
-        self.is_spoiled = false;
+        self.is_long = false;
     }
 
     /// A batch ended that took so long: the probe is read. Returns that time.
@@ -197,13 +197,8 @@ impl Watch {
         }
         self.boundaries += 1;
         self.batches_ns += batch_ns;
-        self.is_spoiled |= batch_ns > BATCH_NS_MAX;
+        self.is_long |= batch_ns > BATCH_NS_MAX;
         batch_ns
-    }
-
-    /// Something happened in this turn that a probe cannot see: it was not alone.
-    pub(crate) fn spoil(&mut self) {
-        self.is_spoiled = true;
     }
 
     /// The turn ended: additions per cycle at its slowest boundary, 0 where the turn cannot be
@@ -213,8 +208,7 @@ impl Watch {
         self.cycles[(self.turns + 2) % 3] = probe.cycle_ns();
         self.turns += 1;
         let cycle_ns = least(self.cycles);
-        let is_classified =
-            self.boundaries > 0 && !self.is_spoiled && self.batches_ns <= TURN_NS_MAX;
+        let is_classified = self.boundaries > 0 && !self.is_long && self.batches_ns <= TURN_NS_MAX;
         let width = reading(cycle_ns, self.slowest_ns).filter(|_| is_classified);
         Some((width.unwrap_or(0.0), cycle_ns))
     }

@@ -103,10 +103,30 @@ struct FlatMetric {
     confidence: Option<f64>,
     /// What the interval speaks of: `rounds`, `within-run` or `resamples`.
     interval: String,
+    /// What `value` is of, where the width probe was read beside the samples: `alone`, a core that
+    /// nobody else used, or `as_found`, all samples.
+    condition: Option<String>,
+    /// The same from all samples, where `value` is of a core alone.
+    as_found: Option<FlatEstimate>,
+    /// Share of the classified samples in which others used the core.
+    shared: Option<f64>,
     /// The value in core cycles; null for what is no time or has no known core clock.
     cycles: Option<f64>,
     /// The distribution; null for derived figures.
     stats: Option<FlatStats>,
+}
+
+/// An estimate of the same figure by other samples.
+#[derive(Serialize, JsonSchema)]
+struct FlatEstimate {
+    /// The value.
+    value: f64,
+    /// Its interval.
+    ci: Option<(f64, f64)>,
+    /// Real confidence of the interval.
+    confidence: Option<f64>,
+    /// Rounds on which the value rests.
+    used: usize,
 }
 
 /// A prediction; without `low`, `likely`, `high` where nothing could be said.
@@ -281,6 +301,18 @@ fn of_figure(figure: Figure) -> FlatFigure {
         ci: figure.ci,
         confidence: figure.confidence,
         interval: figure.interval.text().to_owned(),
+        condition: figure
+            .condition
+            .map(|condition| condition.text().to_owned()),
+        as_found: figure.as_found.and_then(|found| {
+            Some(FlatEstimate {
+                value: found.value?,
+                ci: found.ci,
+                confidence: found.confidence,
+                used: found.used(),
+            })
+        }),
+        shared: figure.shared,
         cycles: figure.cycles,
         stats: figure.stats.map(of_stats),
     });

@@ -7,7 +7,7 @@ use crate::stats::resample;
 use crate::stats::rounds::{Valued, values};
 use record::event::{Derived, Repeat};
 use record::key::Key;
-use record::metric::Better;
+use record::metric::{Better, Over};
 use record::run::Run;
 use std::collections::BTreeMap;
 
@@ -25,7 +25,8 @@ pub fn estimates<'label>(
     let mut known = Known::default();
     for (experiment, label) in labels {
         for ((case, metric), rounds) in values(run, experiment, label) {
-            if let Some(found) = estimate_of(&rounds) {
+            let over = run.metric(experiment, &metric).map(|metric| metric.over);
+            if let Some(found) = estimate_of(&rounds, over.unwrap_or_default()) {
                 known.insert(Key::new(experiment, &case, &metric), found);
             }
         }
@@ -39,9 +40,13 @@ pub fn estimates<'label>(
     known
 }
 
-fn estimate_of(rounds: &[Valued]) -> Option<f64> {
+fn estimate_of(rounds: &[Valued], over: Over) -> Option<f64> {
     let rounds: Vec<RoundValue> = rounds.iter().map(RoundValue::from).collect();
-    estimate(&rounds, Better::None, 0.0).map(|estimate| estimate.value)
+    let estimate = estimate(&rounds, Better::None, 0.0)?;
+    Some(match over {
+        Over::Greatest => estimate.max,
+        Over::Undisturbed | Over::All => estimate.value,
+    })
 }
 
 /// Calls an experiment's `derive` on the estimates and on resamples of the rounds, its own and the

@@ -382,9 +382,7 @@ fn deltas(window_ns: f64, cpus: usize, environment: &BTreeMap<String, f64>, of: 
     let read = |name: &str| environment.get(&format!("{of}{name}")).copied();
     let count = |name: &str| read(name).unwrap_or(0.0).max(0.0) as u64;
     Deltas {
-        // Steal is summed over the CPUs that measured.
         window_ns: window_ns * cpus.max(1) as f64,
-        steal_ns: read("steal_ns").unwrap_or(0.0),
         throttled_ns: read("throttled_ns").unwrap_or(0.0),
         migrations: count("migrations"),
         major_faults: count("major_faults").saturating_sub(count("planned_major_faults")),

@@ -54,6 +54,49 @@ pub(crate) fn is_alone(reading: f64, level: f64) -> bool {
     reading >= ALONE * level
 }
 
+/// A reading this much above the level is of another level.
+const FAST: f64 = 1.03;
+
+/// The readings of a round.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// Classified samples.
+    pub(crate) samples: u32,
+    /// Those in which others used the core.
+    pub(crate) shared: u32,
+    /// Those that read more than a core that is alone can: the level does not hold any more.
+    pub(crate) fast: u32,
+}
+
+impl Seen {
+    /// Of the samples that could be classified.
+    pub(crate) fn of(readings: impl Iterator<Item = f64>, level: f64) -> Self {
+        let mut seen = Seen::default();
+        for reading in readings.filter(|reading| *reading > 0.0) {
+            seen.samples += 1;
+            seen.shared += u32::from(!is_alone(reading, level));
+            seen.fast += u32::from(reading > FAST * level);
+        }
+        seen
+    }
+
+    /// By the names of a round's environment; nothing where nothing was probed.
+    pub(crate) fn named(self) -> impl Iterator<Item = (String, f64)> {
+        [
+            (PROBED, self.samples),
+            (SHARED, self.shared),
+            ("probed_fast", self.fast),
+        ]
+        .into_iter()
+        .filter(move |_| self.samples > 0)
+        .map(|(name, count)| (name.to_owned(), f64::from(count)))
+    }
+}
+
+/// Names in a round's environment: samples that were classified, and those in which others used the core.
+pub(crate) const PROBED: &str = "probed_samples";
+pub(crate) const SHARED: &str = "probed_shared";
+
 /// The level from readings: the highest mode that enough of them share, if it is sharp and at a whole
 /// number. Sorts them.
 pub(crate) fn learn(readings: &mut [f64]) -> Learned {

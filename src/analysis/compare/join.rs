@@ -91,6 +91,10 @@ pub(crate) fn join<'a>(base: &'a Measured, new: &'a Measured) -> Joins<'a> {
         };
         match partners.get(&key) {
             Some(partner) if usable(partner).is_some() => {
+                let (figure, partner) = (
+                    figure.comparable_with(partner),
+                    partner.comparable_with(figure),
+                );
                 if let Some((base_unit, new_unit)) = units(figure, partner) {
                     joins.incomparable.push(Incomparable {
                         figure,

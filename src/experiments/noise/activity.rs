@@ -90,7 +90,7 @@ use anyhow::Result;
 use record::case::{Case, Order, Series};
 use record::event::{Isolation, Prediction, Repeat};
 use record::key::{CaseId, Value};
-use record::metric::{Better, Kind, Metric};
+use record::metric::{Better, Kind, Metric, Over};
 use record::unit::Unit;
 use round::{Settings, measure};
 use std::time::Duration;
@@ -108,11 +108,11 @@ const REHEARSAL_NS: u64 = 30_000_000;
 const AROUND: Duration = Duration::from_millis(30);
 
 const fn share(name: &'static str, doc: &'static str) -> Metric {
-    Metric::new(name, doc, Unit::Ratio, Better::Lower, Kind::Os)
+    Metric::new(name, doc, Unit::Ratio, Better::Lower, Kind::Os).over(Over::All)
 }
 
 const fn time(name: &'static str, doc: &'static str, better: Better) -> Metric {
-    Metric::new(name, doc, Unit::Ns, better, Kind::Os)
+    Metric::new(name, doc, Unit::Ns, better, Kind::Os).over(Over::All)
 }
 
 static CARD: Card = Card {
@@ -125,7 +125,8 @@ static CARD: Card = Card {
             Unit::Ns,
             Better::Lower,
             Kind::Hardware,
-        ),
+        )
+        .over(Over::All),
         time(
             "threshold",
             "shortest time that counts as a gap",
@@ -143,15 +144,17 @@ static CARD: Card = Card {
             Unit::Hz,
             Better::Lower,
             Kind::Os,
-        ),
+        )
+        .over(Over::All),
         Metric::new(
             "gap_rate_1us",
             "gaps of at least 1 µs a second, whatever the threshold",
             Unit::Hz,
             Better::Lower,
             Kind::Os,
-        ),
-        time("longest_gap", "longest gap of the window", Better::Lower),
+        )
+        .over(Over::All),
+        time("longest_gap", "longest gap of all rounds", Better::Lower).over(Over::Greatest),
         share("lost", "share of time that gaps took"),
         share("lost_timer", "share taken by the timer's interrupt"),
         share("lost_interrupt", "share taken by other interrupts"),

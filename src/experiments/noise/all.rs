@@ -69,7 +69,7 @@ use anyhow::Result;
 use record::case::{Case, Order, Series};
 use record::event::{Isolation, Prediction, Repeat};
 use record::key::{CaseId, Value};
-use record::metric::{Better, Kind, Metric};
+use record::metric::{Better, Kind, Metric, Over};
 use record::unit::Unit;
 use std::time::Duration;
 
@@ -91,11 +91,11 @@ const AROUND: Duration = Duration::from_millis(45);
 const PER_CPU: Duration = Duration::from_micros(300);
 
 const fn time(name: &'static str, doc: &'static str) -> Metric {
-    Metric::new(name, doc, Unit::Ns, Better::Lower, Kind::Os)
+    Metric::new(name, doc, Unit::Ns, Better::Lower, Kind::Os).over(Over::All)
 }
 
 const fn share(name: &'static str, doc: &'static str) -> Metric {
-    Metric::new(name, doc, Unit::Ratio, Better::Lower, Kind::Os)
+    Metric::new(name, doc, Unit::Ratio, Better::Lower, Kind::Os).over(Over::All)
 }
 
 static CARD: Card = Card {
@@ -112,9 +112,10 @@ static CARD: Card = Card {
             Unit::Hz,
             Better::Lower,
             Kind::Os,
-        ),
+        )
+        .over(Over::All),
         time("gap", "length of a gap"),
-        time("longest_gap", "longest gap of a window, of any CPU"),
+        time("longest_gap", "longest gap of all rounds, of any CPU").over(Over::Greatest),
         share(
             "lost_plumb",
             "CPU time of plumb's own other threads over the CPUs' time",

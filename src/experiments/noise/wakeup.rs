@@ -102,7 +102,7 @@ use metal::process::{Usage, rusage_thread};
 use metal::sleep::{TimerSlack, Wakeup, along_grid, timer_slack_ns};
 use record::case::{Case, Series};
 use record::event::{Isolation, Prediction, Repeat};
-use record::metric::{Better, Kind, Metric};
+use record::metric::{Better, Kind, Metric, Over};
 use record::unit::Unit;
 use std::time::Duration;
 
@@ -134,14 +134,14 @@ static CARD: Card = Card {
             Unit::Ns,
             Better::Lower,
             Kind::Os,
-        ),
+        ).over(Over::All),
         Metric::new(
             "missed",
             "share of the grid's points that had passed before the sleeper was back from the one before",
             Unit::Ratio,
             Better::Lower,
             Kind::Os,
-        ),
+        ).over(Over::All),
     ],
     params: &[
         Param {

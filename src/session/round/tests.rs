@@ -66,11 +66,14 @@ fn of(changes: &[(&str, f64)]) -> Vec<String> {
 #[test]
 fn what_happens_to_the_far_end_disturbs_as_well() {
     assert!(of(&[]).is_empty());
-    assert_eq!(of(&[("steal_ns", 1e7)]), ["steal 10.0 %"]);
-    assert_eq!(of(&[("far_steal_ns", 1e7)]), ["far end: steal 10.0 %"]);
+    assert_eq!(of(&[("throttled_ns", 1e7)]), ["throttled 10.0 %"]);
+    assert_eq!(
+        of(&[("far_throttled_ns", 1e7)]),
+        ["far end: throttled 10.0 %"]
+    );
     // Steal is summed over its CPUs.
-    let shared = [("far_steal_ns", 1e7), ("far_cpus", 4.0)];
-    assert_eq!(of(&shared), ["far end: steal 2.5 %"]);
+    let shared = [("far_throttled_ns", 1e7), ("far_cpus", 4.0)];
+    assert_eq!(of(&shared), ["far end: throttled 2.5 %"]);
     assert_eq!(
         of(&[("far_throttled_ns", 5e6)]),
         ["far end: throttled 5.0 %"]
@@ -79,8 +82,8 @@ fn what_happens_to_the_far_end_disturbs_as_well() {
         of(&[("far_core_hz_after", 1.8e9)]),
         ["far end: core clock change -10.0 %"]
     );
-    let both = [("far_steal_ns", 1e7), ("migrations", 2.0)];
-    assert_eq!(of(&both), ["migrations 2", "far end: steal 10.0 %"]);
+    let both = [("far_throttled_ns", 1e7), ("migrations", 2.0)];
+    assert_eq!(of(&both), ["migrations 2", "far end: throttled 10.0 %"]);
 }
 
 #[test]
@@ -91,5 +94,5 @@ fn what_a_far_end_does_by_itself_and_what_it_does_not_tell_disturbs_nothing() {
         ("far_major_faults", 3.0),
     ];
     assert!(of(&own).is_empty());
-    assert!(of(&[("far_window_ns", 0.0), ("far_steal_ns", 1e9)]).is_empty());
+    assert!(of(&[("far_window_ns", 0.0), ("far_throttled_ns", 1e9)]).is_empty());
 }

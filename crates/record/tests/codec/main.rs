@@ -12,10 +12,10 @@ use record::event::{
     Absence, Bound, Calibration, Derived, End, Ending, Event, FailedCase, Footer, Header,
     Histogram, Isolation, Options, Outcome, PeerHeader, Plan, PlannedExperiment, PlannedSeries,
     Prediction, PredictionEvent, PredictionKind, Range, Raw, Repeat, Round, RoundStatus, Samples,
-    Segment, Side, Trace,
+    Segment, Side, Trace, Unusable, Width,
 };
 use record::key::{CaseId, Value};
-use record::metric::{Better, Kind, Metric};
+use record::metric::{Better, Kind, Metric, Over};
 use record::unit::Unit;
 use std::collections::BTreeMap;
 use views::view;
@@ -87,6 +87,15 @@ fn calibration() -> impl Strategy<Value = Calibration> {
                 vdso_falls_back: flag,
                 core_hz: e,
                 core_source: text,
+                width: multiply_cycles.map(|level| Width {
+                    level: Some(level).filter(|_| !flag),
+                    unusable: flag.then_some(Unusable::NeverAlone),
+                    additions_per_cycle: Some(a),
+                    readings: u64::from(cpu),
+                    at_level: 1,
+                    spread: b,
+                    alone: c,
+                }),
                 multiply_cycles,
                 cpu: cpu as usize,
                 notes,
@@ -176,6 +185,7 @@ fn planned() -> impl Strategy<Value = PlannedExperiment> {
         unit: Unit::NsPerB,
         better: Better::None,
         kind: Kind::Io,
+        over: if derived { Over::Greatest } else { Over::All },
         derived,
     });
     let repeat = prop_oneof![
@@ -294,6 +304,8 @@ fn measured() -> impl Strategy<Value = Event> {
                 round,
                 case,
                 metric: word.clone(),
+                visit: round % 3,
+                width: core_hz.into_iter().collect(),
                 raw,
                 core_hz,
                 quantities,
