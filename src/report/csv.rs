@@ -8,7 +8,7 @@ use record::run::Run;
 use serde_json::Value;
 
 /// Columns, and where each stands in a figure of the flat result.
-const COLUMNS: [(&str, &str); 57] = [
+const COLUMNS: [(&str, &str); 64] = [
     ("experiment", "/experiment"),
     ("case", "/case"),
     ("at", "/at"),
@@ -24,6 +24,13 @@ const COLUMNS: [(&str, &str); 57] = [
     ("ci_high", "/ci/1"),
     ("confidence", "/confidence"),
     ("interval", "/interval"),
+    ("condition", "/condition"),
+    ("shared", "/shared"),
+    ("as_found", "/as_found/value"),
+    ("as_found_low", "/as_found/ci/0"),
+    ("as_found_high", "/as_found/ci/1"),
+    ("as_found_confidence", "/as_found/confidence"),
+    ("as_found_used", "/as_found/used"),
     ("cycles", "/cycles"),
     ("predicted_low", "/prediction/low"),
     ("predicted_likely", "/prediction/likely"),
@@ -164,7 +171,14 @@ mod tests {
             !["constant", "inputs", "uncertainty"]
                 .iter()
                 .any(|part| at.contains(&format!("/bound_rule/{part}")))
-                && !["/ci", "/stats", "/prediction", "/derived_prediction"].contains(&at.as_str())
+                && ![
+                    "/ci",
+                    "/stats",
+                    "/prediction",
+                    "/derived_prediction",
+                    "/as_found",
+                ]
+                .contains(&at.as_str())
         });
         let missing: Vec<_> = found.difference(&have).collect();
         assert!(missing.is_empty(), "{missing:?}");
