@@ -12,6 +12,8 @@ pub mod noise;
 pub mod os;
 pub(crate) mod pair;
 pub(crate) mod prepared;
+#[cfg(test)]
+mod same;
 pub mod selftest;
 #[cfg(test)]
 pub(crate) mod tests;

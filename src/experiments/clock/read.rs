@@ -11,7 +11,9 @@
 //! starts and ends a batch. Reads that are instructions stand eight to a turn in assembly, so they
 //! overlap as far as the processor lets them: this is the cost to a program that reads often, not
 //! the time from the read to its result. Reads by the library stand one to a turn, and each holds
-//! its share of the turn, about a cycle: of `time` that is a visible part.
+//! its share of the turn, about a cycle: of `time` that is a visible part. The system call is made in a
+//! function that returns, as programs make it. `clock_gettime_vdso`, `clock_gettime_syscall` and `time`
+//! are those of os.syscall: both experiments run the same code.
 //!
 //! `resolution`: two reads back to back, at least a hundred times; the event is the smallest
 //! difference that is not zero, in 32 repetitions. The reads stand inline where they are
@@ -224,23 +226,20 @@ impl Experiment for ReadClock {
             return None;
         }
         let clock = case.text("clock").unwrap_or_default();
-        let Some((_, read)) = NAMES.iter().find(|(name, _)| *name == clock) else {
+        let Some(read) = read_of(clock) else {
             return Some(unknown(format!("unknown: no clock is called `{clock}`")));
         };
-        let cost = cost(site, *read);
+        let cost = cost(site, read);
         Some(match metric.name.as_ref() {
             "cost" => cost.prediction(),
-            _ => resolution(site, *read, cost),
+            _ => resolution(site, read, cost),
         })
     }
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
         for case in &series.cases {
             let clock = case.text("clock").unwrap_or_default();
-            let (_, read) = *NAMES
-                .iter()
-                .find(|(name, _)| *name == clock)
-                .with_context(|| format!("no clock is called `{clock}`"))?;
+            let read = read_of(clock).with_context(|| format!("no clock is called `{clock}`"))?;
             clock_read(read, 1).with_context(|| format!("this processor has no `{clock}`"))?;
             bench.time(case, "cost", |n| {
                 black_box(clock_read(read, n));
@@ -251,6 +250,12 @@ impl Experiment for ReadClock {
         }
         Ok(())
     }
+}
+
+/// The read of a name.
+pub(crate) fn read_of(clock: &str) -> Option<ClockRead> {
+    let (_, read) = NAMES.iter().find(|(name, _)| *name == clock)?;
+    Some(*read)
 }
 
 /// Whether an architecture has this way to read the time.

@@ -13,10 +13,12 @@
 //! for the child's end returns. Parent and child run on one CPU and so read one counter. The child
 //! then exits with status 42, and any other ending (127 where an exec failed) fails the case.
 //!
-//! `in_sequence` is the case's whole time over its processes: a mean, which has what the median of
-//! `reaped` leaves out, such as ticks. The freeing of stacks and tasks the kernel puts off (RCU) by up to
-//! some 0.1 s: a window of 12 ms is over before, and has it only with the setting `steady`, by which
-//! processes are made for so long before the window and at least as long in it.
+//! `in_sequence` is the window's whole time over its processes: a mean, which has what the median of
+//! `reaped` leaves out, such as ticks and the freeing of stacks, tasks and page tables. The kernel puts
+//! that off until its readers have left (grace periods of RCU, a few ticks each) and then does it in
+//! bursts. So processes are made for 10 ticks before the window, which lasts 12 or more (40 and 48 ms at
+//! 250 Hz and above): as much is freed in it as processes are made. What one took before the window stands
+//! with the samples as `lead_in_ns`. The setting `steady` makes both longer.
 //!
 //! On one CPU the child runs when the parent waits, so `first_instruction` has the parent's way
 //! into the wait and one switch in it. Where the scheduler let the child run first, `return` has
@@ -67,8 +69,8 @@
 //!
 //! - `areas`: areas of memory that the parent has at least, each of which a fork copies; how many
 //!   it had stands with the samples.
-//! - `steady`: time for which processes are made before those that are timed, and for which those are
-//!   made at least; 0: none before, and the case's own time. For a tool that makes processes for seconds.
+//! - `steady`: time for which processes are made at least before those that are timed, and for which
+//!   those are made at least. For a tool that makes processes for seconds.
 //! - `written`: bytes that the parent writes before each process. After a fork each of their pages is
 //!   a fault, since the child shared it. Only `in_sequence` contains the writing itself.
 //!
@@ -77,8 +79,7 @@
 //! `in_sequence` of fork at 1 MiB is what stress-ng, lmbench's `lat_proc fork` and UnixBench's
 //! `spawn` count as one operation; `fork_calls` with as many `areas` as stress-ng's parent has (some 170,
 //! because it links dozens of libraries), and as much `written` (it clears 125 KiB before each process),
-//! is its very operation, with `steady=250ms` because it makes them for seconds: on one machine a vfork
-//! took 12.5 µs in windows of 12 ms, and 14.1 µs from 0.1 s on. `first_instruction` less `return`
+//! is its very operation. `first_instruction` less `return`
 //! is the first run of a new child, which R2 took for a switch between processes. `clone3` less `fork` is the C library. `return_per_page` times the
 //! resident pages is what a large server pays for each fork, and what vfork and posix_spawn save:
 //! theirs must not grow with `resident`. `fork_exec_dynamic` less `fork_exec_static` is the dynamic
@@ -128,6 +129,13 @@ const MIB: u64 = 1 << 20;
 const CLONE3_SINCE: (u64, u64) = (5, 3);
 /// Events of a case at least.
 const LEAST_EVENTS: usize = 10;
+/// Ticks for which processes are made before those that are timed, and for which those are made at least:
+/// what processes leave is freed in full some nine ticks later, in bursts six ticks apart
+/// (docs/notes/2026-11-23-calls.md). Kernels with a faster tick wait for more of them: none counts as
+/// shorter than `TICK_NS`, which also stands where the kernel does not say.
+const LEAD_IN_TICKS: u64 = 10;
+const WINDOW_TICKS: u64 = 12;
+const TICK_NS: u64 = 4_000_000;
 /// For stated costs: a creation by itself, and what a page of the parent adds to it, in ns.
 const CREATION_NS: u64 = 1_000_000;
 const PAGE_NS: u64 = 120;
@@ -240,8 +248,8 @@ static CARD: Card = Card {
         },
         Param {
             name: "steady",
-            doc: "time for which processes are made before those that are timed, and while they are at \
-                  least; 0: none before, and the case's own",
+            doc: "time for which processes are made at least before those that are timed, and at least \
+                  while they are",
             domain: Domain::Integer {
                 low: 0,
                 high: 60_000_000_000,
@@ -273,6 +281,7 @@ impl Experiment for Process {
         let mut offer = Offer::default();
         let changed = ["areas", "written", "steady"]
             .map(|name| (name, params.ints(name).first().copied().unwrap_or(0)));
+        let windows = windows(site, params);
         for pages in params.texts("pages") {
             for call in params.texts("call") {
                 for bytes in sizes(params, call, pages) {
@@ -282,7 +291,7 @@ impl Experiment for Process {
                         .with("pages", pages);
                     match absent(site, call, bytes, pages) {
                         Some(skip) => offer.skipped.push((id, skip)),
-                        None => add(&mut offer, id, bytes, pages, changed),
+                        None => add(&mut offer, id, bytes, pages, changed, windows),
                     }
                 }
             }
@@ -298,9 +307,9 @@ impl Experiment for Process {
         let bytes = series.setting("bytes").unwrap_or(MIB);
         let creation_ns = CREATION_NS + law::resident_pages(site, bytes, false) * PAGE_NS;
         let least = LEAST_EVENTS as u64 + 2;
-        let steady_ns = series.setting("steady").unwrap_or(0);
-        let window_ns = steady_ns + site.case_ns.max(steady_ns);
-        let case_ns = (window_ns + 3_000_000).max(least * creation_ns);
+        let setting_ns = |name| series.setting(name).unwrap_or(0);
+        let whole_ns = setting_ns("lead_in") + site.case_ns.max(setting_ns("window"));
+        let case_ns = (whole_ns + 3_000_000).max(least * creation_ns);
         let touch_ns = bytes / 1024 * TOUCH_NS_PER_KIB;
         Duration::from_nanos(WORKER_NS + touch_ns + series.cases.len() as u64 * case_ns)
     }
@@ -398,8 +407,26 @@ fn sizes(params: &Params, call: &str, pages: &str) -> Vec<u64> {
     mib.iter().map(|size| size * MIB).collect()
 }
 
+/// How long processes are made before those that are timed, and at least while they are, in ns.
+fn windows(site: &Site, params: &Params) -> [(&'static str, u64); 2] {
+    let steady_ns = params.ints("steady").first().copied().unwrap_or(0);
+    let hz = site.host.kernel.hz.filter(|hz| *hz > 0);
+    let tick_ns = hz
+        .map_or(0, |hz| 1_000_000_000 / u64::from(hz))
+        .max(TICK_NS);
+    [("lead_in", LEAD_IN_TICKS), ("window", WINDOW_TICKS)]
+        .map(|(name, ticks)| (name, steady_ns.max(ticks * tick_ns)))
+}
+
 /// Adds a case to the series of its memory. `changed`: what the parent was given or did beside, by setting.
-fn add(offer: &mut Offer, id: CaseId, bytes: u64, pages: &str, changed: [(&str, u64); 3]) {
+fn add(
+    offer: &mut Offer,
+    id: CaseId,
+    bytes: u64,
+    pages: &str,
+    changed: [(&str, u64); 3],
+    windows: [(&str, u64); 2],
+) {
     let name = format!("{}KiB-{pages}", bytes / 1024);
     let at = offer.series.iter().position(|series| series.name == name);
     let at = at.unwrap_or_else(|| {
@@ -413,7 +440,12 @@ fn add(offer: &mut Offer, id: CaseId, bytes: u64, pages: &str, changed: [(&str, 
                 ("kind".to_owned(), pages.into()),
             ]
             .into_iter()
-            .chain(changed.map(|(name, value)| (name.to_owned(), value.into())))
+            .chain(
+                changed
+                    .into_iter()
+                    .chain(windows)
+                    .map(|(name, value)| (name.to_owned(), value.into())),
+            )
             .collect(),
         });
         offer.series.len() - 1

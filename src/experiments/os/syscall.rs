@@ -10,8 +10,9 @@
 //! cache: the reports' `getpid` of 12 cycles and `time` of 11 never entered the kernel. What the
 //! library answers from the vDSO are cases of their own.
 //!
-//! Calls are made in a function that returns, as programs make them, and repeated, n against 2n in
-//! ABBA quartets. Four are different:
+//! Calls are made in a function that returns, as programs make them and as every system call in plumb is,
+//! and repeated, n against 2n in ABBA quartets. `clock_gettime_vdso`, `clock_gettime_raw` and `time_vdso`
+//! are those of clock.read: both experiments run the same code. Four are different:
 //!
 //! - `open` and `close` cannot be repeated alone. A pool of descriptors is opened and then closed,
 //!   each in one go with the clock read around it, in pools of k, 2k, 2k and k between reference
@@ -75,6 +76,7 @@ use crate::predict::{Estimate, around};
 use anyhow::{Context, Result, bail, ensure};
 use apparatus::{Calls, Pools, Quartet};
 use metal::clock::monotonic_raw_ns;
+use metal::kernel::ClockRead;
 use metal::{process, raw};
 use record::case::{Case, Order, Series};
 use record::event::{Isolation, Prediction, Repeat};
@@ -102,6 +104,21 @@ const OTHER_DESCRIPTORS: u64 = 64;
 
 /// Every call, in the order of the catalogue.
 const ALL: &str = "getpid,getppid,clock_gettime_vdso,clock_gettime_raw,time_vdso,time_raw,open,close,stat,read_zero,write_null,pread_cached,sched_yield,mmap_munmap,futex_wake,epoll_wait,ioctl,uring_nop,first_in_child";
+
+/// The calls that clock.read times too: its name for each, and the body that both run.
+const OF_CLOCKS: [(&str, &str, ClockRead); 3] = [
+    (
+        "clock_gettime_vdso",
+        "clock_gettime_vdso",
+        ClockRead::ClockGettimeVdso,
+    ),
+    (
+        "clock_gettime_raw",
+        "clock_gettime_syscall",
+        ClockRead::ClockGettimeSyscall,
+    ),
+    ("time_vdso", "time", ClockRead::Time),
+];
 
 static CARD: Card = Card {
     id: "os.syscall",
@@ -232,13 +249,7 @@ impl Experiment for Syscall {
                 Estimate::prediction,
             )),
             Some(known) => {
-                let same = match call {
-                    "clock_gettime_vdso" => Some("clock_gettime_vdso"),
-                    "clock_gettime_raw" => Some("clock_gettime_syscall"),
-                    "time_vdso" => Some("time"),
-                    _ => None,
-                };
-                if let Some(clock) = same {
+                if let Some((clock, _)) = of_clock(call) {
                     let ns = os::measured_read(known, clock)?;
                     let because = format!(
                         "clock.read measured the same call: {ns:.1} ns; both shares are in it"
@@ -267,6 +278,12 @@ impl Experiment for Syscall {
             other => bail!("os.syscall has no series `{other}`"),
         }
     }
+}
+
+/// clock.read's name of a call, and the body of both.
+pub(crate) fn of_clock(call: &str) -> Option<(&'static str, ClockRead)> {
+    let row = OF_CLOCKS.iter().find(|(name, ..)| *name == call)?;
+    Some((row.1, row.2))
 }
 
 /// The series that a call belongs to, and the setting of its apparatus.

@@ -182,6 +182,23 @@ fn the_measured_call_replaces_the_mitigations() {
 }
 
 #[test]
+fn the_way_in_starts_from_the_call_that_is_nothing_else() {
+    let guarded = [("spec_rstack_overflow", "Vulnerable: Safe RET, no microcode")];
+    for (texts, clock_ns, likely) in [
+        (&guarded[..], 244.0, 244.0 - 395.0 / 3.5),
+        (&[], 135.0, 135.0 - 155.0 / 3.5),
+    ] {
+        let site = mitigated(texts);
+        let mut known = known(clock_ns);
+        let from_clock = entry(&site, Some(&known)).range;
+        assert!((from_clock.likely - likely).abs() < 0.1, "{from_clock:?}");
+        let getpid = CaseId::new().with("call", "getpid");
+        known.insert(Key::new("os.syscall", &getpid, "latency"), 138.0);
+        assert_eq!(entry(&site, Some(&known)).range.likely, 138.0);
+    }
+}
+
+#[test]
 fn a_device_as_clock_source_is_a_system_call_and_its_read() {
     let mut site = mitigated(&[("meltdown", "Not affected")]);
     let fast = clock_by_library(&site, None).range.likely;

@@ -14,7 +14,7 @@ mod sum;
 mod tests;
 mod timed;
 
-use core::arch::asm;
+use core::arch::{asm, naked_asm};
 
 pub(crate) use call::{
     calls_f32, calls_f64, calls_i32, calls_i64, calls_indirect, calls_linkage, calls_structure,
@@ -95,46 +95,31 @@ pub(crate) fn counter_hz_hint() -> Option<u64> {
     (rate_hz != 0).then_some(rate_hz)
 }
 
-macro_rules! system_call {
-    ($name:ident, $($argument:ident in $register:tt),*) => {
-        /// The system call instruction; returns the kernel's value, negative
-        /// error numbers included.
-        ///
-        /// # Safety
-        /// The arguments must be right for the call `number`.
-        #[inline(always)]
-        pub(crate) unsafe fn $name(number: i64, $($argument: usize),*) -> isize {
-            system_call!(@body number, $($argument in $register),*)
-        }
-    };
-    (@body $number:ident,) => {{
-        let result: isize;
-        // SAFETY: the caller answers for the arguments. The kernel keeps all
-        // registers but x0; it may write memory.
-        unsafe {
-            asm!("svc 0", in("x8") $number, lateout("x0") result, options(nostack));
-        }
-        result
-    }};
-    (@body $number:ident, $first:ident in "x0" $(, $argument:ident in $register:tt)*) => {{
-        let result: isize;
-        // SAFETY: as above.
-        unsafe {
-            asm!(
-                "svc 0",
-                in("x8") $number,
-                inlateout("x0") $first as isize => result,
-                $(in($register) $argument,)*
-                options(nostack),
-            );
-        }
-        result
-    }};
+/// A system call as programs make it, by a function that returns: the instructions of the C
+/// library's `syscall`, without what that makes of errors. Returns the kernel's value, negative
+/// error numbers included.
+///
+/// # Safety
+/// The arguments must be right for the call `number`; it ignores those that it does not have.
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn system_call(
+    number: i64,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+) -> isize {
+    naked_asm!(
+        "mov x8, x0",
+        "mov x0, x1",
+        "mov x1, x2",
+        "mov x2, x3",
+        "mov x3, x4",
+        "mov x4, x5",
+        "mov x5, x6",
+        "svc 0",
+        "ret",
+    )
 }
-
-system_call!(syscall0,);
-system_call!(syscall1, a in "x0");
-system_call!(syscall2, a in "x0", b in "x1");
-system_call!(syscall3, a in "x0", b in "x1", c in "x2");
-system_call!(syscall4, a in "x0", b in "x1", c in "x2", d in "x3");
-system_call!(syscall6, a in "x0", b in "x1", c in "x2", d in "x3", e in "x4", f in "x5");

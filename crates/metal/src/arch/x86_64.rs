@@ -14,8 +14,8 @@ mod sum;
 mod tests;
 mod timed;
 
-use core::arch::asm;
 use core::arch::x86_64::__cpuid;
+use core::arch::{asm, naked_asm};
 
 pub(crate) use call::{
     calls_f32, calls_f64, calls_i32, calls_i64, calls_indirect, calls_linkage, calls_structure,
@@ -145,36 +145,31 @@ pub(crate) fn counter_hz_hint() -> Option<u64> {
     Some(u64::from(ratio.ecx) * u64::from(ratio.ebx) / u64::from(ratio.eax))
 }
 
-macro_rules! system_call {
-    ($name:ident, $($argument:ident in $register:tt),*) => {
-        /// The system call instruction; returns the kernel's value, negative
-        /// error numbers included.
-        ///
-        /// # Safety
-        /// The arguments must be right for the call `number`.
-        #[inline(always)]
-        pub(crate) unsafe fn $name(number: i64 $(, $argument: usize)*) -> isize {
-            let result: isize;
-            // SAFETY: the caller answers for the arguments. The kernel clobbers
-            // rcx and r11 and keeps the other registers; it may write memory.
-            unsafe {
-                asm!(
-                    "syscall",
-                    inlateout("rax") number as isize => result,
-                    $(in($register) $argument,)*
-                    lateout("rcx") _,
-                    lateout("r11") _,
-                    options(nostack),
-                );
-            }
-            result
-        }
-    };
+/// A system call as programs make it, by a function that returns: the instructions of the C
+/// library's `syscall`, without what that makes of errors. Returns the kernel's value, negative
+/// error numbers included.
+///
+/// # Safety
+/// The arguments must be right for the call `number`; it ignores those that it does not have.
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn system_call(
+    number: i64,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+) -> isize {
+    naked_asm!(
+        "mov rax, rdi",
+        "mov rdi, rsi",
+        "mov rsi, rdx",
+        "mov rdx, rcx",
+        "mov r10, r8",
+        "mov r8, r9",
+        "mov r9, [rsp + 8]",
+        "syscall",
+        "ret",
+    )
 }
-
-system_call!(syscall0,);
-system_call!(syscall1, a in "rdi");
-system_call!(syscall2, a in "rdi", b in "rsi");
-system_call!(syscall3, a in "rdi", b in "rsi", c in "rdx");
-system_call!(syscall4, a in "rdi", b in "rsi", c in "rdx", d in "r10");
-system_call!(syscall6, a in "rdi", b in "rsi", c in "rdx", d in "r10", e in "r8", f in "r9");

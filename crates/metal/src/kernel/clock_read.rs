@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use crate::arch;
+use crate::arch::{self, Loop};
 use crate::clock::{self, Clock};
 
 /// A way to read the time.
@@ -52,6 +52,11 @@ impl ClockRead {
                 ClockRead::Rdtscp | ClockRead::FencedPair | ClockRead::CpuidPair
             )
     }
+
+    /// Where the code that [`clock_read`] runs lies: those who time the same read run the same code.
+    pub fn body(self) -> Option<usize> {
+        body_of(self).map(|body| body as usize)
+    }
 }
 
 /// The reads of this architecture on a processor with or without `rdtscp`.
@@ -67,31 +72,45 @@ fn usable(has_rdtscp: bool) -> impl Iterator<Item = ClockRead> {
 /// Reads that are instructions stand eight to a turn in a loop in assembly;
 /// for the others the loop is small beside a call.
 pub fn clock_read(kind: ClockRead, n: u64) -> Option<u64> {
+    let reads = body_of(kind)?;
+    // SAFETY: the loop reads a clock by instructions that the processor has; keeps the calling
+    // convention.
+    Some(unsafe { reads(n) })
+}
+
+/// The loop of a read; `None` if this processor has no such read.
+fn body_of(kind: ClockRead) -> Option<Loop> {
     if kind.needs_rdtscp() && !clock::has_ticks_end() {
         return None;
     }
-    if let Some(reads) = arch::clock_loop(kind) {
-        // SAFETY: reads the counter by instructions that the processor has; keeps the calling
-        // convention.
-        return Some(unsafe { reads(n) });
+    arch::clock_loop(kind).or(match kind {
+        ClockRead::ClockGettimeVdso => Some(reads_vdso),
+        ClockRead::ClockGettimeSyscall => Some(reads_syscall),
+        ClockRead::Time => Some(reads_time),
+        ClockRead::Instant => Some(reads_instant),
+        _ => None,
+    })
+}
+
+extern "C" fn reads_vdso(n: u64) -> u64 {
+    repeat(n, || clock::vdso_clock_gettime(Clock::MONOTONIC))
+}
+
+extern "C" fn reads_syscall(n: u64) -> u64 {
+    repeat(n, || clock::syscall_clock_gettime(Clock::MONOTONIC))
+}
+
+extern "C" fn reads_time(n: u64) -> u64 {
+    repeat(n, clock::time_vdso)
+}
+
+extern "C" fn reads_instant(n: u64) -> u64 {
+    let start = Instant::now();
+    let mut last = start;
+    for _ in 0..n {
+        last = black_box(Instant::now());
     }
-    let last = match kind {
-        ClockRead::ClockGettimeVdso => repeat(n, || clock::vdso_clock_gettime(Clock::MONOTONIC)),
-        ClockRead::ClockGettimeSyscall => {
-            repeat(n, || clock::syscall_clock_gettime(Clock::MONOTONIC))
-        }
-        ClockRead::Time => repeat(n, clock::time_vdso),
-        ClockRead::Instant => {
-            let start = Instant::now();
-            let mut last = start;
-            for _ in 0..n {
-                last = black_box(Instant::now());
-            }
-            (last - start).as_nanos() as u64
-        }
-        _ => return None,
-    };
-    Some(last)
+    (last - start).as_nanos() as u64
 }
 
 #[inline(always)]

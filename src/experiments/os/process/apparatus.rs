@@ -30,7 +30,8 @@ pub(super) struct Parent {
     /// What is written before each process.
     written: Option<Mapping>,
     /// For how long processes are made before those that are timed, and at least while they are.
-    steady_ns: u64,
+    lead_in_ns: u64,
+    window_ns: u64,
     watch: Watch,
     programs: Programs,
     /// The first fork after the memory was written, in ns until it returned.
@@ -68,7 +69,8 @@ impl Parent {
             _memory: memory,
             _areas: areas,
             written,
-            steady_ns: series.setting("steady").unwrap_or(0),
+            lead_in_ns: series.setting("lead_in").unwrap_or(0),
+            window_ns: series.setting("window").unwrap_or(0),
             areas: count_areas().context("the worker's own areas")?,
             first_fork_ns: bench.ns(first.returned.wrapping_sub(first.called)),
             programs: Programs::default(),
@@ -88,17 +90,21 @@ impl Parent {
             false => (LEAST_EVENTS, EVENTS_MAX),
         };
         self.create(call)?;
-        let steady_ns = match bench.order().rehearsal {
-            true => 0,
-            false => self.steady_ns,
+        let (lead_in_ns, window_ns) = match bench.order().rehearsal {
+            true => (0, 0),
+            false => (self.lead_in_ns, self.window_ns),
         };
-        let until = monotonic_raw_ns() + steady_ns;
-        while monotonic_raw_ns() < until {
+        let (mut led_in, from) = (0_u64, monotonic_raw_ns());
+        let mut until = from;
+        while until - from < lead_in_ns {
             self.write_and_create(call, 0)?;
+            led_in += 1;
+            until = monotonic_raw_ns();
         }
+        let lead_in = (led_in > 0).then(|| (until - from) as f64 / led_in as f64);
         // At a microsecond each, which none reaches, all of a long window find room.
-        let most = most.max((steady_ns / 1000) as usize);
-        let until = monotonic_raw_ns() + bench.order().case_ns.max(steady_ns);
+        let most = most.max((window_ns / 1000) as usize);
+        let until = monotonic_raw_ns() + bench.order().case_ns.max(window_ns);
         let mut events = Vec::with_capacity(most);
         let clock = bench.clock();
         let begin = clock.start();
@@ -108,7 +114,10 @@ impl Parent {
         let whole_ns = clock.between_ns(begin, clock.end());
         self.record(case, call, &events, bench)?;
         let count = events.len() as u64;
-        bench.record_batches(case, "in_sequence", count, vec![whole_ns / count as f64])?;
+        let sequence = vec![whole_ns / count as f64];
+        let samples = bench.record_batches(case, "in_sequence", count, sequence)?;
+        let lead_in = lead_in.map(|ns| ("lead_in_ns".to_owned(), ns));
+        samples.quantities.extend(lead_in);
         Ok(())
     }
 

@@ -43,8 +43,15 @@ fn rounds_keep_their_allotment() {
                 .iter()
                 .map(|series| EXPERIMENT.round_cost(&site, series));
             let cost: Duration = costs.sum();
+            // What processes leave is freed by the tick, whatever a preset allots to a case.
+            let cases: usize = series.iter().map(|series| series.cases.len()).sum();
+            let freed = windows(&site, &params(&CARD, preset, &[]))
+                .iter()
+                .map(|(_, ns)| Duration::from_nanos(*ns))
+                .sum::<Duration>()
+                * cases as u32;
             assert!(
-                cost < Duration::from_millis(most_ms),
+                cost < freed + Duration::from_millis(most_ms),
                 "{cost:?} in {}",
                 preset.name()
             );
@@ -229,9 +236,23 @@ fn a_steady_sequence_costs_its_time_twice_and_keeps_its_key() {
     let (steady_id, steady_at, steady_cost) = of(&[("steady", "250ms")]);
     assert_eq!(id, steady_id);
     assert_eq!((at, steady_at), (None, Some(250_000_000)));
-    let more = steady_cost - cost;
-    assert!(
-        more > Duration::from_millis(450) && more <= Duration::from_millis(500),
-        "{more:?}"
-    );
+    let least_ns: u64 = windows(&site, &params(&CARD, Preset::Quick, &[]))
+        .iter()
+        .map(|(_, ns)| ns)
+        .sum();
+    let more = Duration::from_nanos(2 * 250_000_000 - least_ns);
+    assert_eq!(steady_cost - cost, more);
+}
+
+#[test]
+fn windows_last_until_what_processes_leave_is_freed() {
+    let mut site = recorded("vm-granite-rapids");
+    let mut at = |hz| {
+        site.host.kernel.hz = hz;
+        windows(&site, &params(&CARD, Preset::Quick, &[])).map(|(_, ns)| ns / 1_000_000)
+    };
+    assert_eq!(at(Some(100)), [100, 120]);
+    for hz in [None, Some(0), Some(250), Some(1000)] {
+        assert_eq!(at(hz), [40, 48], "{hz:?}");
+    }
 }

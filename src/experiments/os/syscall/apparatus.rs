@@ -1,10 +1,10 @@
 //! What the system calls work on: files, a pipe, an epoll set, pools of descriptors.
 
+use super::of_clock;
 use crate::measure::{Bench, Watch};
 use anyhow::{Context, Result, bail, ensure};
-use metal::clock::{
-    Clock, monotonic_raw_ns, syscall_clock_gettime, time_syscall, time_vdso, vdso_clock_gettime,
-};
+use metal::clock::{monotonic_raw_ns, time_syscall};
+use metal::kernel::{ClockRead, clock_read};
 use metal::raw;
 use record::case::Case;
 use std::fs::{File, OpenOptions};
@@ -69,12 +69,12 @@ impl Calls {
             reader,
             ..
         } = self;
+        if let Some((_, clock)) = of_clock(call) {
+            return clocks(bench, case, clock);
+        }
         match call {
             "getpid" => read(bench, case, raw::getpid),
             "getppid" => read(bench, case, raw::getppid),
-            "clock_gettime_vdso" => read(bench, case, || vdso_clock_gettime(Clock::MONOTONIC)),
-            "clock_gettime_raw" => read(bench, case, || syscall_clock_gettime(Clock::MONOTONIC)),
-            "time_vdso" => read(bench, case, time_vdso),
             "time_raw" => read(bench, case, time_syscall),
             "stat" => serve(bench, case, 0, || {
                 raw::newfstatat(None, c"/dev/null").map(|_| 0)
@@ -98,19 +98,19 @@ impl Calls {
     }
 }
 
-/// A call as programs make it: by a function that returns. In line, what follows it (the loop's jump back)
-/// is mispredicted on some processors at one address and not at another, by a third of a short call
-/// (docs/notes/2026-11-22-crosscheck-os.md).
-#[inline(never)]
-fn called<T>(once: &mut impl FnMut() -> T) -> T {
-    once()
+/// Times a read of a clock, as clock.read does.
+fn clocks(bench: &mut Bench, case: &Case, clock: ClockRead) -> Result<()> {
+    bench.time(case, "latency", |n| {
+        black_box(clock_read(clock, n));
+    })?;
+    Ok(())
 }
 
 /// Times a call that cannot fail.
-fn read<T>(bench: &mut Bench, case: &Case, mut once: impl FnMut() -> T) -> Result<()> {
+fn read<T>(bench: &mut Bench, case: &Case, once: impl Fn() -> T) -> Result<()> {
     bench.time(case, "latency", |n| {
         for _ in 0..n {
-            black_box(called(&mut once));
+            black_box(once());
         }
     })?;
     Ok(())
@@ -125,7 +125,7 @@ fn serve(
 ) -> Result<()> {
     bench.try_time(case, "latency", |n| {
         for _ in 0..n {
-            let returned = called(&mut once)?;
+            let returned = once()?;
             ensure!(
                 returned == expected,
                 "it returned {returned}, not {expected}"

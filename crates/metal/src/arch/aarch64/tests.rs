@@ -159,6 +159,43 @@ fn fences_stand_beside_the_reads_of_the_counter() {
     }
 }
 
+#[test]
+fn a_system_call_is_made_in_a_function_that_returns() {
+    let expected = [
+        0xaa00_03e8,
+        0xaa01_03e0,
+        0xaa02_03e1,
+        0xaa03_03e2,
+        0xaa04_03e3,
+        0xaa05_03e4,
+        0xaa06_03e5,
+        0xd400_0001,
+        RET,
+    ];
+    assert_eq!(words(super::system_call as *const () as usize), expected);
+}
+
+/// Experiments that time the same call run the same code: their loops hold no system call of their
+/// own, and each face has the one function's.
+#[test]
+fn every_face_of_a_system_call_calls_the_one_function() {
+    let faces: [(&str, *const ()); 5] = [
+        ("getpid", crate::raw::getpid as _),
+        ("getppid", crate::raw::getppid as _),
+        ("clock_gettime", crate::raw::clock_gettime as _),
+        ("sched_yield", crate::raw::sched_yield as _),
+        ("pread64", crate::raw::pread64 as _),
+    ];
+    let one = super::system_call as *const () as usize;
+    for (name, face) in faces {
+        let code = words(face as usize);
+        assert!(!code.contains(&0xd400_0001), "{name}");
+        let at = |index: usize| face as usize + 4 * index;
+        let calls = (0..code.len()).filter(|&index| target(code[index], at(index)) == Some(one));
+        assert_eq!(calls.count(), 1, "{name}");
+    }
+}
+
 /// Where a `bl` at `address` goes.
 fn target(word: u32, address: usize) -> Option<usize> {
     let offset = (((word << 6) as i32) >> 6) as isize * 4;
