@@ -1,7 +1,7 @@
 //! Style as ordinary tests: rooms import by the table, files are listed, sizes hold.
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -272,4 +272,38 @@ fn nothing_is_left_unfinished() {
             }
         }
     }
+}
+
+/// What a test skips is said by `crates/skips` and by nothing else, for kinds that are listed and used.
+#[test]
+fn what_is_skipped_is_said_in_one_way() {
+    let list = fs::read_to_string(root().join("tests/skips.txt")).unwrap();
+    let listed: BTreeSet<&str> = list
+        .lines()
+        .map(|line| line.split_once(": ").expect("a kind and its reason").0)
+        .collect();
+    assert!(list.lines().is_sorted() && listed.len() == list.lines().count());
+    // scripts/test has this one of its own.
+    let mut used = BTreeSet::from(["kernel-package".to_owned()]);
+    for dir in ["src", "crates", "tests"] {
+        for file in sources(&root().join(dir)) {
+            let text = fs::read_to_string(&file).unwrap();
+            if file.starts_with(root().join("crates/skips")) || file.ends_with("tests/tidy.rs") {
+                continue;
+            }
+            for print in text.split("println!(").skip(1) {
+                let says = print.trim_start().trim_start_matches('"');
+                assert!(!says.starts_with("skipped"), "{}", file.display());
+            }
+            for call in ["skips::test(", "skips::part("] {
+                for call in text.split(call).skip(1) {
+                    let quoted = call.trim_start().strip_prefix('"');
+                    let kind = quoted.and_then(|text| text.split('"').next());
+                    used.insert(kind.expect("a kind as a literal").to_owned());
+                }
+            }
+        }
+    }
+    let used: BTreeSet<&str> = used.iter().map(String::as_str).collect();
+    assert_eq!(used, listed, "tests/skips.txt lists what is used");
 }

@@ -13,6 +13,7 @@ use record::event::Samples;
 use record::key::CaseId;
 use record::metric::Metric;
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::path::Path;
 
 /// A machine that tells nothing, one of the reports, and the recorded ones (a virtual machine, two
@@ -140,8 +141,8 @@ fn check_prior(experiment: &dyn Experiment, site: &Site, case: &Case, metric: &M
     }
 }
 
-/// One rehearsal of everything that an experiment offers on a machine like the first recorded one,
-/// on this one. Every measured metric that has a prediction must get samples.
+/// One rehearsal of everything that an experiment offers on this machine. Every measured metric that
+/// has a prediction must get samples.
 pub(crate) fn smoke(experiment: &dyn Experiment) -> Vec<Samples> {
     // A thread of its own, because the bench pins it.
     std::thread::scope(|scope| {
@@ -166,20 +167,36 @@ impl Rehearsed {
     }
 }
 
-/// This machine, with a directory for files.
-pub(crate) fn here_with(dir: &Path) -> Site {
+/// This machine, with two of its CPUs as far as it has them. What measures asks for no other: a recorded
+/// machine has instructions, files and CPUs that this one lacks.
+pub(crate) fn here() -> Site {
     let mut cpus = metal::place::allowed().expect("CPUs");
     cpus.truncate(2);
     Site {
         host: Host::read(&Root::live(Outside::live())),
+        cpus,
+        ..bare_site()
+    }
+}
+
+/// This machine, with a directory for files.
+pub(crate) fn here_with(dir: &Path) -> Site {
+    Site {
         dir: Some(DirFacts {
             path: dir.canonicalize().expect("it is there"),
             file_system: String::new(),
             allowance_bytes: 1 << 34,
         }),
-        cpus,
-        ..bare_site()
+        ..here()
     }
+}
+
+/// Whether files below a directory are on a file system that does all that is asked for, and gives up
+/// their pages when it is told to.
+pub(crate) fn is_plain(dir: &Path) -> bool {
+    let dir = File::open(dir).expect("a directory");
+    let facts = metal::storage::file_system(&dir).expect("statfs");
+    matches!(facts.name(), Some("ext4" | "xfs"))
 }
 
 /// One rehearsal of what an experiment that has files offers at a site (of [`here_with`]): its files
@@ -255,14 +272,10 @@ fn rehearse_files(
 }
 
 fn rehearse(experiment: &dyn Experiment) -> Vec<Samples> {
-    let mut site = recorded("vm-granite-rapids");
+    let site = here();
     let card = experiment.card();
-    let mut cpus = metal::place::allowed().expect("CPUs");
-    cpus.truncate(2);
-    let cpu = cpus[0];
-    site.cpus.clone_from(&cpus);
     let calibration = calibrate(&CalibrateOrder {
-        cpu,
+        cpu: site.cpus[0],
         windows: 10,
         window_ns: 200_000,
     })
@@ -279,7 +292,7 @@ fn rehearse(experiment: &dyn Experiment) -> Vec<Samples> {
             series: series.clone(),
             round: 1,
             seed: 1,
-            cpus: cpus.clone(),
+            cpus: site.cpus.clone(),
             calibration: calibration.clone(),
             dir: None,
             far: None,

@@ -65,13 +65,11 @@ const SIZES: [&str; 4] = [
 #[test]
 fn a_file_larger_than_the_group_does_not_stay_and_nothing_else_does() {
     if Group::new("cache-probe", 64 * MIB).is_none() {
-        println!("skipped: no control group for memory can be made here");
-        return;
+        return skips::test("control-group");
     }
     let here = Here::new();
     let Some(dir) = directory(&here) else {
-        println!("skipped: the temporary directory is in memory");
-        return;
+        return skips::test("memory-directory");
     };
     let args = ["fs.cache_size", "--preset", "quick", "--dir", &dir];
     let limit = ["--set", "fs.cache_size.limit=32MiB"];
@@ -89,14 +87,12 @@ fn a_file_larger_than_the_group_does_not_stay_and_nothing_else_does() {
 #[test]
 fn a_killed_run_s_group_is_removed_by_the_next_and_an_interrupted_one_s_at_once() {
     if Group::new("cache-probe-2", 64 * MIB).is_none() {
-        println!("skipped: no control group for memory can be made here");
-        return;
+        return skips::test("control-group");
     }
     for name in ["KILL", "INT"] {
         let here = Here::new();
         let Some(dir) = directory(&here) else {
-            println!("skipped: the temporary directory is in memory");
-            return;
+            return skips::test("memory-directory");
         };
         let mut args = vec![
             "run",
@@ -135,13 +131,11 @@ fn a_killed_run_s_group_is_removed_by_the_next_and_an_interrupted_one_s_at_once(
 #[test]
 fn a_killed_worker_costs_its_round_and_the_next_begins_anew() {
     if Group::new("cache-probe-3", 64 * MIB).is_none() {
-        println!("skipped: no control group for memory can be made here");
-        return;
+        return skips::test("control-group");
     }
     let here = Here::new();
     let Some(dir) = directory(&here) else {
-        println!("skipped: the temporary directory is in memory");
-        return;
+        return skips::test("memory-directory");
     };
     let args = ["run", "fs.cache_size", "--preset", "quick", "--dir", &dir];
     let set = [
@@ -172,8 +166,7 @@ fn a_killed_worker_costs_its_round_and_the_next_begins_anew() {
 fn files_and_the_page_cache_are_continued_on_a_machine_that_goes_on() {
     let here = Here::new();
     let Some(dir) = directory(&here) else {
-        println!("skipped: the temporary directory is in memory");
-        return;
+        return skips::test("memory-directory");
     };
     let args = [
         "run",
@@ -210,13 +203,11 @@ fn files_and_the_page_cache_are_continued_on_a_machine_that_goes_on() {
 #[test]
 fn without_root_the_largest_size_is_measured_and_the_knee_lies_above() {
     let Some(user) = Stranger::new() else {
-        println!("skipped: only root can become another user");
-        return;
+        return skips::test("root");
     };
     let here = Here::new();
     let Some(dir) = directory(&here) else {
-        println!("skipped: the temporary directory is in memory");
-        return;
+        return skips::test("memory-directory");
     };
     open_to_all(&dir);
     // Little time, so that little is written.
@@ -253,13 +244,11 @@ fn without_root_the_largest_size_is_measured_and_the_knee_lies_above() {
 #[test]
 fn the_limit_of_plumb_s_own_group_is_found_without_root() {
     let Some(group) = Group::new("cache-around", 128 * MIB) else {
-        println!("skipped: no control group for memory can be made here");
-        return;
+        return skips::test("control-group");
     };
     let here = Here::new();
     let Some(dir) = directory(&here) else {
-        println!("skipped: the temporary directory is in memory");
-        return;
+        return skips::test("memory-directory");
     };
     let copy = here.path("plumb");
     fs::copy(env!("CARGO_BIN_EXE_plumb"), &copy).unwrap();

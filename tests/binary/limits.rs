@@ -42,8 +42,7 @@ fn failed(events: &[Value]) -> (Vec<&Value>, usize) {
 #[test]
 fn room_for_the_children_is_enough() {
     let Some(user) = Stranger::new() else {
-        println!("skipped: only root can become another user, and root has no such limit");
-        return;
+        return skips::test("root");
     };
     // Session and worker are two, and there is one child at a time.
     let here = Here::new();
@@ -56,8 +55,7 @@ fn room_for_the_children_is_enough() {
 #[test]
 fn without_room_for_a_worker_there_is_no_run() {
     let Some(user) = Stranger::new() else {
-        println!("skipped: only root can become another user, and root has no such limit");
-        return;
+        return skips::test("root");
     };
     let answer = user.plumb(&Here::new(), 1, &RUN);
     assert_eq!(answer.code, Some(3), "{answer:?}");
@@ -104,8 +102,7 @@ fn all_name_the_limit(user: &Stranger, processes: u32) -> BTreeSet<String> {
 #[test]
 fn every_maker_names_the_limit_that_leaves_room_for_none() {
     let Some(user) = Stranger::new() else {
-        println!("skipped: only root can become another user, and root has no such limit");
-        return;
+        return skips::test("root");
     };
     let experiments = all_name_the_limit(&user, 2);
     for maker in MAKERS {
@@ -120,8 +117,7 @@ fn every_maker_names_the_limit_that_leaves_room_for_none() {
 #[test]
 fn every_maker_names_the_limit_that_leaves_room_for_one() {
     let Some(user) = Stranger::new() else {
-        println!("skipped: only root can become another user, and root has no such limit");
-        return;
+        return skips::test("root");
     };
     // A ring of processes has eight parties.
     assert!(all_name_the_limit(&user, 3).contains("os.switch"));
@@ -130,8 +126,7 @@ fn every_maker_names_the_limit_that_leaves_room_for_one() {
 #[test]
 fn every_maker_names_the_limit_that_leaves_room_for_two() {
     let Some(user) = Stranger::new() else {
-        println!("skipped: only root can become another user, and root has no such limit");
-        return;
+        return skips::test("root");
     };
     assert!(all_name_the_limit(&user, 4).contains("os.switch"));
 }
@@ -171,8 +166,7 @@ impl Drop for Group {
 fn a_full_control_group_is_a_reason_with_a_way_out() {
     // The session and its worker.
     let Some(group) = Group::new("full", 2) else {
-        println!("skipped: no control group for processes can be made here");
-        return;
+        return skips::test("control-group");
     };
     let here = Here::new();
     let line = line_in(Some(&group), &RUN.join(" "));

@@ -85,8 +85,7 @@ fn outcome(events: &[Value], footprint: u64) -> (&str, &str) {
 #[test]
 fn what_a_control_group_does_not_hold_is_skipped_with_its_limit() {
     let Some(group) = Group::new("small", 256 * MIB) else {
-        println!("skipped: no control group for memory can be made here");
-        return;
+        return skips::test("control-group");
     };
     let here = Here::new();
     let args = format!("run memory.latency --preset rehearsal {RING}64KiB,1GiB");
@@ -106,8 +105,7 @@ fn what_a_control_group_does_not_hold_is_skipped_with_its_limit() {
 #[test]
 fn what_the_oom_killer_ends_fails_with_the_limit_and_the_rest_goes_on() {
     let Some(group) = Group::new("shrinking", 256 * MIB) else {
-        println!("skipped: no control group for memory can be made here");
-        return;
+        return skips::test("control-group");
     };
     let here = Here::new();
     // The clocks are calibrated and clock.rate is measured before any memory is taken.
@@ -138,8 +136,7 @@ fn what_the_oom_killer_ends_fails_with_the_limit_and_the_rest_goes_on() {
 #[test]
 fn a_small_array_is_not_blamed_for_the_memory_of_a_large_one() {
     let Some(group) = Group::new("arrays", 256 * MIB) else {
-        println!("skipped: no control group for memory can be made here");
-        return;
+        return skips::test("control-group");
     };
     let here = Here::new();
     let setting = |what: &str| format!("--set memory.bandwidth.{what}");

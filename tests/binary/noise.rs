@@ -82,8 +82,7 @@ fn last_cpu() -> String {
 fn a_quota_that_throttles_is_named_as_the_cause() {
     // Periods of 10 ms, so that a rehearsal meets some.
     let Some(group) = Quota::of_a_fifth(10_000) else {
-        println!("skipped: no control group with a quota can be made here");
-        return;
+        return skips::test("control-group");
     };
     let throttled_run = || {
         let here = Here::new();
@@ -132,8 +131,7 @@ fn all_cpus_are_two_at_least_and_a_quota_is_named() {
     assert_eq!(alone.code, Some(2), "{alone:?}");
     assert!(alone.err.contains("only one CPU is allowed"), "{alone:?}");
     let Some(group) = Quota::of_a_fifth(10_000) else {
-        println!("skipped: no control group with a quota can be made here");
-        return;
+        return skips::test("control-group");
     };
     let is_told = (0..5).any(|_| {
         let here = Here::new();
@@ -172,8 +170,7 @@ fn one_cpu_is_enough() {
 #[test]
 fn without_any_permission_the_level_is_said_and_why_it_is_no_higher() {
     let Some(user) = Stranger::new() else {
-        println!("skipped: only root can become another user");
-        return;
+        return skips::test("root");
     };
     let here = Here::new();
     let answer = user.plumb(&here, 200, &RUN);
@@ -225,9 +222,8 @@ fn causes_by_time_are_shown_where_they_are_known() {
     let run = Run::of(&here, &answer);
     let notes = run.notes("lost");
     if !notes.contains("level 2 (tracepoints)") {
-        println!("skipped: tracepoints are not to be had here");
         assert!(notes.contains("not further"), "{notes}");
-        return;
+        return skips::test("perf");
     }
     assert!(notes.contains("of the second window"), "{notes}");
     for metric in ["lost_softirq", "lost_plumb"] {
@@ -305,8 +301,7 @@ fn thousands_of_gaps_a_second_are_all_counted() {
 fn the_core_clock_is_that_of_the_traced_cpu() {
     let allowed = metal::place::allowed().unwrap();
     let [first, .., last] = allowed.as_slice() else {
-        println!("skipped: there is one CPU only");
-        return;
+        return skips::test("one-cpu");
     };
     let here = Here::new();
     let (cpus, set) = (

@@ -59,8 +59,7 @@ fn on_one_cpu_no_other_is_loaded() {
 #[test]
 fn under_a_quota_nobody_spins() {
     let Some(group) = Quota::of_a_fifth(100_000) else {
-        println!("skipped: no control group with a quota can be made here");
-        return;
+        return skips::test("control-group");
     };
     let here = Here::new();
     let procs = group.0.join("cgroup.procs");
@@ -80,8 +79,7 @@ fn under_a_quota_nobody_spins() {
 #[test]
 fn without_the_right_to_a_real_time_policy_its_cases_say_what_they_need() {
     let Some(user) = Stranger::new() else {
-        println!("skipped: only root can become another user");
-        return;
+        return skips::test("root");
     };
     let here = Here::new();
     let answer = user.plumb(&here, 200, &RUN);

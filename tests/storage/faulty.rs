@@ -85,7 +85,6 @@ pub struct Faulty {
 
 impl Faulty {
     /// `None` where this process may mount none.
-    #[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
     pub fn mount() -> Option<Faulty> {
         let dir = tempfile::tempdir().unwrap();
         let state = Arc::new(Mutex::new(State::default()));
@@ -99,7 +98,7 @@ impl Faulty {
                 dir,
             }),
             Err(error) => {
-                println!("skipped: no FUSE file system can be mounted here: {error}");
+                skips::part("mount", error);
                 None
             }
         }

@@ -51,8 +51,7 @@ fn devices_and_the_kernels_own_are_no_place_for_files() {
 #[test]
 fn a_directory_of_somebody_else_is_refused() {
     let Some(user) = Stranger::new() else {
-        println!("skipped: only root can become another user");
-        return;
+        return skips::test("root");
     };
     let here = Here::new();
     let dir = here.make_dir("theirs");
@@ -104,8 +103,7 @@ fn a_whole_rehearsal_opens_no_block_device_for_writing() {
     let trace = fs::read(here.path("trace")).unwrap_or_default();
     let trace = String::from_utf8_lossy(&trace);
     if trace.is_empty() {
-        println!("skipped: nothing can be traced here: {said}");
-        return;
+        return skips::part("trace", said);
     }
     let answer = answer(output);
     assert!(matches!(answer.code, Some(0 | 3)), "{answer:?}");

@@ -29,7 +29,7 @@ mod tests {
         // Nobody writes what the kernel only tells, not even root: proc has no such permission bits, but
         // a mount that is read-only, where there is one.
         let Ok(mounts) = std::fs::read_to_string("/proc/self/mounts") else {
-            return;
+            return skips::part("kernel", "/proc/self/mounts");
         };
         let read_only = mounts.lines().find_map(|line| {
             let mut fields = line.split(' ');

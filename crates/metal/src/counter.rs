@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn an_open_counter_counts_and_a_missing_one_is_none() {
         let Some(counter) = CycleCounter::open() else {
-            return;
+            return skips::test("cycle-counter");
         };
         let before = counter.read().unwrap();
         kernel::chain_multiply(CHECK_STEPS);

@@ -74,7 +74,7 @@ mod tests {
     fn a_file_system_is_seen_by_its_path_and_goes_with_its_value() {
         let mount = match Detached::new(c"tmpfs") {
             Ok(mount) => mount,
-            Err(error) => return println!("skipped: may not mount: {error}"),
+            Err(error) => return skips::part("mount", error),
         };
         let file = mount.path().join("here");
         std::fs::write(&file, "x").expect("it is writable");

@@ -433,7 +433,7 @@ mod tests {
             Ok(library) => Some(library),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
-                println!("skipped: {error}");
+                skips::part("library", error);
                 None
             }
         }

@@ -21,7 +21,7 @@ fn granted(payload_bytes: usize) -> Vec<Echo> {
         }
     }
     if all.is_empty() {
-        eprintln!("no kind of ICMP socket is granted here: nothing was tried");
+        skips::test("icmp");
     }
     all
 }

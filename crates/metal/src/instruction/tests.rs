@@ -117,7 +117,9 @@ fn every_body_of_this_processor_runs() {
     for instruction in all() {
         assert!(names.insert(instruction.name), "{} twice", instruction.name);
         assert!(instruction.latency.is_some() || instruction.throughput.is_some());
-        if instruction.is_present() {
+        if !instruction.is_present() {
+            skips::part("processor", instruction.name);
+        } else {
             present += 1;
             let bodies = [instruction.latency, instruction.throughput];
             for body in bodies.iter().flatten() {

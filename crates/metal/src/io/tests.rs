@@ -31,7 +31,7 @@ fn uring(file: File, depth: usize, setup: UringSetup) -> Option<Uring> {
     match Uring::new(file, buffers(depth), setup) {
         Ok(ring) => Some(ring),
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM)) => {
-            println!("skipped: no io_uring here ({error})");
+            skips::part("io-uring", error);
             None
         }
         Err(error) => panic!("{error}"),
@@ -220,8 +220,7 @@ fn what_is_written_one_after_another_has_nothing_in_common() {
     for depth in [1, 2, 8] {
         let ring = Uring::with_depth(numbered(), buffers(8), depth, UringSetup::REGISTERED);
         let Ok(mut engine) = ring else {
-            println!("skipped: no io_uring here");
-            return;
+            return skips::test("io-uring");
         };
         let ran = engine.run(Op::Write, in_turn(), monotonic_ns, exactly(8), &mut log);
         assert_eq!(ran.unwrap().most_in_flight, depth as u32);
@@ -384,8 +383,7 @@ fn a_full_device_is_told_as_such() {
     // /dev/full refuses every write.
     let full = || std::fs::OpenOptions::new().write(true).open("/dev/full");
     let Ok(file) = full() else {
-        println!("skipped: no /dev/full");
-        return;
+        return skips::part("kernel", "/dev/full");
     };
     let mut log = Latencies::new(0);
     let mut engine = Psync::new(file, buffers(1));

@@ -64,7 +64,7 @@ fn a_record_that_is_cut_short_ends_the_reading() {
 fn own_switches_are_seen_at_their_time() {
     let mut ring = match Ring::of_thread(0, 1 << 14) {
         Ok(ring) => ring,
-        Err(error) => return println!("skipped: the kernel refuses perf events: {error}"),
+        Err(error) => return skips::part("perf", error),
     };
     ring.start().expect("it was opened");
     let before = monotonic_raw_ns();
@@ -102,7 +102,7 @@ fn own_switches_are_seen_at_their_time() {
 fn a_full_ring_says_from_when_on_it_is_silent() {
     let mut ring = match Ring::of_thread(0, 1) {
         Ok(ring) => ring,
-        Err(error) => return println!("skipped: the kernel refuses perf events: {error}"),
+        Err(error) => return skips::part("perf", error),
     };
     ring.start().expect("it was opened");
     // A switch out and in take 48 bytes.

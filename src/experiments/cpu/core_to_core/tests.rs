@@ -128,7 +128,7 @@ fn the_derived_prediction_follows_the_measured_clock_only_where_the_cost_does() 
 #[test]
 fn it_measures_and_the_turns_add_up() {
     if metal::place::allowed().expect("CPUs").len() < 2 {
-        return;
+        return skips::test("one-cpu");
     }
     let samples = smoke(&EXPERIMENT);
     assert_eq!(samples.len(), 2);
@@ -196,7 +196,7 @@ fn a_party_that_cannot_come_ends_the_game_with_its_reason() {
 fn every_line_is_timed_and_pages_of_either_home_count() {
     let allowed = metal::place::allowed().expect("CPUs");
     let [first, second, ..] = allowed[..] else {
-        return;
+        return skips::test("one-cpu");
     };
     for home in [Home::First, Home::Second] {
         let game = Game {

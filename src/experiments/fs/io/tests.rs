@@ -4,7 +4,7 @@ use super::places::Places;
 use super::{CARD, EXPERIMENT, ID, is_written_through, request};
 use crate::experiment::{DirFacts, Experiment, Known, Offer, Preset, Site};
 use crate::experiments::fs::file::order_seed;
-use crate::experiments::tests::{check, params, recorded, sites};
+use crate::experiments::tests::{check, here_with, is_plain, params, recorded, sites};
 use crate::link::{CalibrateOrder, RoundOrder};
 use crate::measure::{Bench, calibrate};
 use crate::predict::fs::io as law;
@@ -267,15 +267,6 @@ fn what_fs_read_measured_narrows_reads_past_the_cache() {
     assert!(narrowed >= 8);
 }
 
-/// File systems that can do all that is asked for.
-fn is_plain(dir: &Path) -> bool {
-    let dir = std::fs::File::open(dir).expect("a directory");
-    let facts = metal::storage::file_system(&dir).expect("statfs");
-    facts
-        .name()
-        .is_some_and(|name| ["ext4", "xfs"].contains(&name))
-}
-
 fn has_rings() -> bool {
     let file = tempfile::tempfile().expect("a file");
     let buffers = metal::io::Buffers::new(1, 4096, 1).expect("a page");
@@ -437,10 +428,7 @@ fn rehearse(
     preset: Preset,
     set: &[(&str, &str)],
 ) -> (Series, Vec<Samples>, Vec<String>) {
-    let cpus = metal::place::allowed().expect("CPUs");
-    let cpus: Vec<usize> = cpus.into_iter().take(2).collect();
-    let mut site = with_dir(recorded("vm-granite-rapids"), dir, 1 << 30);
-    site.cpus.clone_from(&cpus);
+    let site = here_with(dir);
     let offer = offered(&site, preset, set);
     let series = offer.series[0].clone();
     EXPERIMENT
@@ -449,7 +437,7 @@ fn rehearse(
     let measured = std::thread::scope(|scope| {
         let work = scope.spawn(|| {
             let calibration = calibrate(&CalibrateOrder {
-                cpu: cpus[0],
+                cpu: site.cpus[0],
                 windows: 10,
                 window_ns: 200_000,
             });
@@ -457,7 +445,7 @@ fn rehearse(
                 series: series.clone(),
                 round: 1,
                 seed: 1,
-                cpus: cpus.clone(),
+                cpus: site.cpus.clone(),
                 calibration: calibration.expect("the clocks run"),
                 dir: Some(dir.to_owned()),
                 far: None,
@@ -506,7 +494,10 @@ fn a_rehearsal_measures_every_case_and_its_figures_agree_with_each_other() {
                 let may = (reason.contains("cache:") && !is_plain(dir.path()))
                     || (reason.contains("io_uring") && !has_rings());
                 assert!(may, "{reason}");
-                println!("skipped: {reason}");
+                match reason.contains("io_uring") {
+                    true => skips::part("io-uring", reason),
+                    false => skips::part("file-system", reason),
+                }
                 continue;
             }
             let of = |metric| {

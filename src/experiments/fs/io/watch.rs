@@ -180,8 +180,7 @@ mod tests {
             .dirty
             > 0;
         if in_memory || !counts_dirty {
-            println!("skipped: a file system in memory, or a kernel without cachestat");
-            return;
+            return skips::part("kernel", "cachestat of files on a disk");
         }
         for mode in ["dsync", "buffered_fdatasync"] {
             let error = told(mode).expect_err("nobody synced them");
@@ -202,8 +201,7 @@ mod tests {
             Uring::new(file, buffers, UringSetup::REGISTERED)
         });
         let Ok(mut ring) = ring else {
-            println!("skipped: no io_uring here");
-            return;
+            return skips::test("io-uring");
         };
         let case = work("read", "direct", "io_uring");
         let before_ns = workers_ns(case).expect("the kernel tells");

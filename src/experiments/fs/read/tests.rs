@@ -177,8 +177,7 @@ fn what_was_read_ahead_in_vain_makes_up_for_nothing() {
     let dir = tempfile::tempdir().expect("a directory");
     let site = here_with(dir.path());
     if !is_plain(&site) {
-        println!("skipped: temporary files are on no plain file system");
-        return;
+        return skips::test("file-system");
     }
     let set = [
         ("mode", "cold"),
@@ -228,8 +227,7 @@ fn every_mode_is_measured_here_or_says_why_not() {
     let dir = tempfile::tempdir().expect("a directory");
     let site = here_with(dir.path());
     if super::absent(&site, "direct").is_some() {
-        println!("skipped: temporary files are memory");
-        return;
+        return skips::test("memory-directory");
     }
     let rehearsed = rehearse_in(&EXPERIMENT, &site, Preset::Rehearsal, &SMALL);
     let plain = is_plain(&site);
@@ -288,7 +286,7 @@ fn figures_of_a_pass_agree_with_one_another() {
 #[test]
 fn files_in_memory_are_never_a_device() {
     let Ok(dir) = tempfile::tempdir_in(Path::new("/dev/shm")) else {
-        return;
+        return skips::test("memory-directory");
     };
     let mut site = here_with(dir.path());
     // A site that was told wrong: nothing of it may come out as a device all the same.

@@ -76,7 +76,7 @@ fn thorough_has_every_mixture_of_reads_and_writes() {
 #[test]
 fn a_rehearsal_yields_latency_and_bandwidth_that_rises_with_the_load() {
     if metal::place::allowed().expect("CPUs").len() < 2 {
-        return;
+        return skips::test("one-cpu");
     }
     let samples = smoke(&EXPERIMENT);
     let value = |metric: &str, load: u64| {

@@ -8,9 +8,9 @@ use super::talk::{
 };
 use super::{CARD, EXPERIMENT};
 use crate::experiment::{Experiment, Known, Peer, Preset, Site};
-use crate::experiments::net::ends::tests::{dial, loopback_site, order, rehearse_both, with_far};
+use crate::experiments::net::ends::tests::{dial, order, rehearse_both, with_far};
 use crate::experiments::net::ends::{Dial, Door, Line, PATIENCE};
-use crate::experiments::tests::{Rehearsed, check, params, recorded, sites};
+use crate::experiments::tests::{Rehearsed, check, here, params, recorded, sites};
 use crate::host::ports::Ports;
 use crate::link::{Endpoint, RoundOrder};
 use crate::measure::{Bench, Clock, FarEnd};
@@ -109,7 +109,7 @@ fn all_measured(rehearsed: &Rehearsed, cases: usize) -> Vec<CaseId> {
         .map(|samples| samples.case.clone())
         .collect();
     assert_eq!(ids.len(), cases);
-    let site = loopback_site();
+    let site = here();
     for id in &ids {
         for metric in CARD.metrics {
             let case = Case::new(id.clone());
@@ -144,7 +144,7 @@ fn both_ends_measure_all_that_is_predicted() {
         Preset::Rehearsal,
         &[("closer", "client,server"), ("connections", "12")],
     );
-    let ends = loopback_site().cpus.len().min(2) + 1;
+    let ends = here().cpus.len().min(2) + 1;
     for id in all_measured(&rehearsed, 2 * ends) {
         let of = |metric: &str| rehearsed.of(&id, metric).unwrap().raw.samples();
         // Half of the connections are closed, of the others the FIN is waited for.
@@ -271,10 +271,9 @@ fn a_far_end_that_says_nothing_more_fails_the_case_within_the_limit() {
 fn against_a_peer_by_ipv6_every_figure_but_one_is_measured() {
     let address: IpAddr = "::1".parse().unwrap();
     if TcpListener::bind((address, 0)).is_err() {
-        println!("skipped: no IPv6 here");
-        return;
+        return skips::test("ipv6");
     }
-    let site = with_peer(&loopback_site(), "::1");
+    let site = with_peer(&here(), "::1");
     let set = [("listener", "ready,refusing"), ("connections", "12")];
     let params = params(&CARD, Preset::Rehearsal, &set);
     let series = EXPERIMENT.series(&site, &params).unwrap().series.remove(0);
@@ -324,8 +323,7 @@ fn against_a_peer_by_ipv6_every_figure_but_one_is_measured() {
 #[test]
 fn connections_go_over_ipv6_too() {
     let Ok(listener) = TcpListener::bind("[::1]:0") else {
-        println!("skipped: no IPv6 here");
-        return;
+        return skips::test("ipv6");
     };
     let to = listener.local_addr().unwrap();
     let mut sources = Sources::new(to.ip(), &Ports::default(), 1);
@@ -351,7 +349,7 @@ fn against(
     serve: impl FnOnce(&mut FarEnd) -> Result<()> + Send,
     near: impl FnOnce(&mut Dial, &Case) -> Result<()> + Send,
 ) {
-    let site = loopback_site();
+    let site = here();
     let set = [("ends", "same_cpu"), ("listener", "ready")];
     let params = params(&CARD, Preset::Rehearsal, &set);
     let series = EXPERIMENT.series(&site, &params).unwrap().series.remove(0);

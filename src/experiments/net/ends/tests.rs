@@ -4,7 +4,7 @@ mod fuzz;
 
 use super::{Dial, Door, Line, PATIENCE, PREAMBLE_BYTES, PREAMBLE_TIME, Purpose, empty};
 use crate::experiment::{Experiment, Known, Preset, Site};
-use crate::experiments::tests::{Rehearsed, params, recorded};
+use crate::experiments::tests::{Rehearsed, here, params};
 use crate::link::frame::{receive, send};
 use crate::link::{CalibrateOrder, Endpoint, FromWorker, RoundOrder, ToWorker};
 use crate::measure::{Bench, FarEnd, calibrate};
@@ -16,16 +16,6 @@ use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
-
-/// A machine like the first recorded one, with two CPUs of this one as far as it has them.
-pub(crate) fn loopback_site() -> Site {
-    let mut cpus = metal::place::allowed().expect("CPUs");
-    cpus.truncate(2);
-    Site {
-        cpus,
-        ..recorded("vm-granite-rapids")
-    }
-}
 
 /// Runs a far end in a thread, and `near` with where it listens in another; the session drains after it.
 pub(crate) fn with_far<R: Send>(
@@ -83,7 +73,7 @@ pub(crate) fn rehearse_both(
     preset: Preset,
     set: &[(&str, &str)],
 ) -> Rehearsed {
-    let site = loopback_site();
+    let site = here();
     let id = experiment.card().id;
     let offer = experiment
         .series(&site, &params(experiment.card(), preset, set))
@@ -137,12 +127,12 @@ pub(super) fn plain_order() -> RoundOrder {
         cases: vec![case()],
         settings: Default::default(),
     };
-    order_by(&loopback_site(), series, calibration())
+    order_by(&here(), series, calibration())
 }
 
 fn calibration() -> Calibration {
     let order = CalibrateOrder {
-        cpu: loopback_site().cpus[0],
+        cpu: here().cpus[0],
         windows: 4,
         window_ns: 100_000,
     };

@@ -1,9 +1,9 @@
 use super::EXPERIMENT;
 use super::far::{Ask, Told};
 use crate::experiment::{Experiment, Known, Peer, Preset};
-use crate::experiments::net::ends::tests::{loopback_site, order, rehearse_both, with_far};
+use crate::experiments::net::ends::tests::{order, rehearse_both, with_far};
 use crate::experiments::net::ends::{Door, PATIENCE};
-use crate::experiments::tests::{check, params, recorded, sites};
+use crate::experiments::tests::{check, here, params, recorded, sites};
 use crate::link::{Endpoint, RoundOrder};
 use crate::measure::{Bench, FarEnd};
 use record::event::Samples;
@@ -166,7 +166,7 @@ fn requests_that_come_too_late_are_in_the_distribution_without_a_value() {
 
 /// What becomes of the only case when the far end takes connections and then does something else.
 fn reason_with(after: impl Fn(&mut Vec<std::net::TcpStream>) + Sync) -> String {
-    let site = loopback_site();
+    let site = here();
     let set = [("load", "closed")];
     let all = params(EXPERIMENT.card(), Preset::Rehearsal, &set);
     let series = EXPERIMENT.series(&site, &all).unwrap().series.remove(0);

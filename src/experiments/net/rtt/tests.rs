@@ -4,10 +4,10 @@ use super::trip::{Plan, Trip};
 use super::{EXPERIMENT, connect, fresh};
 use crate::experiment::{Experiment, Known, Preset, Site};
 use crate::experiments::net::ends::PATIENCE;
+use crate::experiments::net::ends::tests::rehearse_both;
 use crate::experiments::net::ends::tests::{dial, order, with_far};
-use crate::experiments::net::ends::tests::{loopback_site, rehearse_both};
 use crate::experiments::net::ends::{Dial, Line};
-use crate::experiments::tests::{Rehearsed, check, params, recorded, sites};
+use crate::experiments::tests::{Rehearsed, check, here, params, recorded, sites};
 use crate::measure::{Clock, FarEnd};
 use crate::predict::net::tests::{GIGABIT, joined};
 use anyhow::{Result, ensure};
@@ -94,7 +94,7 @@ fn refused(site: &Site, set: &[(&str, &str)]) -> String {
 
 #[test]
 fn what_cannot_be_measured_is_refused_with_its_reason() {
-    let here = loopback_site();
+    let here = here();
     let there = joined(GIGABIT, GIGABIT);
     for (site, set, reason) in [
         (&here, &[("ends", "two_hosts")][..], "two_hosts"),
@@ -229,14 +229,14 @@ fn messages_of_every_protocol_and_size_come_back() {
         ("receiver", "blocking"),
         ("arrivals", "saturated"),
     ];
-    let ends = if loopback_site().cpus.len() > 1 { 3 } else { 2 };
+    let ends = if here().cpus.len() > 1 { 3 } else { 2 };
     complete(&rehearse(&set), ends * 18);
 }
 
 #[test]
 fn pauses_polling_and_several_connections_work() {
-    if loopback_site().cpus.len() < 2 {
-        return;
+    if here().cpus.len() < 2 {
+        return skips::test("one-cpu");
     }
     let base = [
         ("message", "64"),
@@ -285,7 +285,7 @@ fn fresh_connections_carry_a_message_and_leave_no_port_waiting() {
 
 /// Orders the cases of a series and runs the experiment's own far end under `near`.
 fn under(series: &Series, near: impl FnOnce(&mut Dial, &[Case]) -> Result<()> + Send) {
-    let site = loopback_site();
+    let site = here();
     let order = std::thread::scope(|scope| {
         // A thread of its own, because calibrating pins it.
         let order = scope.spawn(|| order(&site, series.clone()));
@@ -300,7 +300,7 @@ fn under(series: &Series, near: impl FnOnce(&mut Dial, &[Case]) -> Result<()> + 
 }
 
 fn series(set: &[(&str, &str)]) -> Series {
-    let site = loopback_site();
+    let site = here();
     let params = params(EXPERIMENT.card(), Preset::Thorough, set);
     let mut offer = EXPERIMENT.series(&site, &params).unwrap();
     let series = offer.series.remove(0);

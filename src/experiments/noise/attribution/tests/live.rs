@@ -60,7 +60,7 @@ fn every_tick_that_the_kernel_saw_lies_in_a_gap() {
     tracer.until(clock.ticks(1_000.0), tracer.first() + clock.ticks(60e6));
     let evidence = watch.end();
     if evidence.level != Level::Tracepoints {
-        return println!("skipped: {}", evidence.reached());
+        return skips::part("perf", evidence.reached());
     }
     let gaps = tracer.gaps();
     let found = evidence.attribute(cpu, gaps, &vec![false; gaps.len()], Held::ALL);
@@ -107,7 +107,7 @@ fn a_sleep_of_the_loop_is_found_at_its_time() {
         tracer.run(clock.ticks(2_000.0), 1_000);
         let evidence = watch.end();
         if evidence.level != level {
-            println!("skipped {}: {}", level.name(), evidence.reached());
+            skips::part("perf", format!("{}: {}", level.name(), evidence.reached()));
             continue;
         }
         let gaps = tracer.gaps();

@@ -2,7 +2,7 @@
 
 use super::super::peak::{peak_chain, written};
 use super::{address_of, check_convention, decoded, memory_operands, text, turns};
-use crate::peak::{Body, Kernel, Op, Type, Width};
+use crate::peak::{Body, Kernel, Op, Peak, Type, Width};
 use iced_x86::{InstructionInfoFactory, Mnemonic, OpAccess, Register};
 use std::collections::HashMap;
 
@@ -67,6 +67,9 @@ fn a_turn_is_independent_chains_of_one_instruction() {
                     let scalar = width == Width::Scalar;
                     assert_eq!(body.lanes, if scalar { 1 } else { bytes / element.bytes() });
                     kernels += 1;
+                    if !Peak::is_supported(kernel) {
+                        skips::part("processor", format!("{kernel:?} is read and does not run"));
+                    }
                 }
             }
         }
