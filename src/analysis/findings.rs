@@ -4,11 +4,12 @@ mod beside;
 
 use super::causes;
 use super::figure::Figure;
-use super::health::health;
+use super::health::{health, part};
 use super::misses::{self, Miss};
 use super::names::Names;
 use super::verdict::Verdict;
-use record::event::{End, Ending, PredictionKind, RoundStatus};
+use crate::stats::width::{FAST, PROBED, SHARED};
+use record::event::{End, Ending, PredictionKind, Round, RoundStatus, Unusable};
 use record::quantity::digits;
 use record::run::Run;
 use record::shown::{range, shown};
@@ -79,6 +80,76 @@ fn finding(severity: Severity, about: &str, text: impl Into<String>) -> Finding 
     }
 }
 
+/// Why a core has no usable width probe, in words.
+pub(crate) fn no_probe(why: Unusable) -> &'static str {
+    match why {
+        Unusable::ClockTooCoarse => "the clock's steps are too long for it",
+        Unusable::NeverAlone => "the core was never alone while the probe was calibrated",
+        Unusable::NotWhole => {
+            "additions per cycle are not a whole number: the core is emulated or unknown"
+        }
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{} %", digits(share * 100.0))
+}
+
+/// Share of the samples above the level from which on it does not hold any more.
+const LEVEL_LOST: f64 = 0.01;
+
+/// What the width probe says of the run: that there is none, that its level moved, or that others used
+/// the core.
+fn probe(run: &Run) -> Vec<Finding> {
+    let about_run = |severity, text: String| finding(severity, "run", text);
+    let unusable = run
+        .header
+        .calibration
+        .width
+        .and_then(|width| width.unusable);
+    let mut all: Vec<Finding> = unusable
+        .map(|why| {
+            let why = no_probe(why);
+            about_run(
+                Severity::Warning,
+                format!("no usable width probe: {why}; every figure is as found, whoever else used the core"),
+            )
+        })
+        .into_iter()
+        .collect();
+    let counting: Vec<&Round> = run
+        .rounds
+        .iter()
+        .filter(|one| one.status == RoundStatus::Ok)
+        .collect();
+    let fast = part(&counting, FAST, PROBED).filter(|fast| *fast > LEVEL_LOST);
+    all.extend(fast.map(|fast| {
+        about_run(
+            Severity::Warning,
+            format!(
+                "the width probe's level drifted: {} of the samples read above it, so which of them were \
+                 alone is not certain",
+                percent(fast)
+            ),
+        )
+    }));
+    let shared = part(&counting, SHARED, PROBED).filter(|shared| *shared > SHARED_NOTED);
+    all.extend(shared.map(|shared| {
+        about_run(
+            Severity::Note,
+            format!(
+                "another tenant used the core beside {} of the samples (width probe); figures that could be \
+                 are those of the core alone",
+                percent(shared)
+            ),
+        )
+    }));
+    all
+}
+
+/// Share of the samples from which on a neighbour is a finding.
+const SHARED_NOTED: f64 = 0.05;
+
 fn of_run(run: &Run) -> Vec<Finding> {
     let about_run = |severity, text: String| finding(severity, "run", text);
     let mut all = Vec::new();
@@ -108,6 +179,7 @@ fn of_run(run: &Run) -> Vec<Finding> {
         }
     }
     let clocks = &run.header.calibration;
+    all.extend(probe(run));
     if clocks.vdso_falls_back {
         all.push(about_run(
             Severity::Warning,

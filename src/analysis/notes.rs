@@ -38,7 +38,7 @@ pub(crate) fn of(
     }
     notes.extend(censored(stats, metric.unit));
     notes.extend(modes(stats, metric.unit));
-    notes.extend(voided(rounds));
+    notes.extend(voided(run, rounds));
     notes.extend(segments(figure));
     if let Some(check) = figure.bound.as_ref().filter(|check| check.warns()) {
         notes.push(beyond(check, metric.unit));
@@ -136,7 +136,11 @@ fn modes(stats: &Stats, unit: Unit) -> Option<String> {
     ))
 }
 
-fn voided(rounds: &[(RoundSamples, f64)]) -> Option<String> {
+fn voided(run: &Run, rounds: &[(RoundSamples, f64)]) -> Option<String> {
+    let why = match run.header.format {
+        ..=1 => "the core clock moved around them",
+        _ => "they failed a check of their own",
+    };
     let (mut voids, mut kept) = (0_u64, 0_u64);
     for samples in rounds.iter().flat_map(|(round, _)| &round.samples) {
         if let Raw::Quartets { n, voids: void, .. } = &samples.raw {
@@ -147,7 +151,7 @@ fn voided(rounds: &[(RoundSamples, f64)]) -> Option<String> {
     let share = voids as f64 / (voids + kept).max(1) as f64;
     (share > VOIDED).then(|| {
         format!(
-            "{voids} of {} quartets ({:.0} %) were void: the core clock moved around them",
+            "{voids} of {} quartets ({:.0} %) are left out: {why}",
             voids + kept,
             share * 100.0
         )

@@ -11,6 +11,7 @@ use crate::store::journal::{self, WorkDir};
 use crate::store::{self, RecordFile, Store};
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
+use record::FORMAT;
 use record::event::{End, Ending, Event, Plan, PlannedSeries};
 use record::run::Run;
 use std::collections::BTreeSet;
@@ -184,6 +185,14 @@ fn resume(
         return Err(Failure::Usage(format!(
             "{} is a crosscheck, which has no rounds to resume; start a new `plumb crosscheck`",
             path.display()
+        )));
+    }
+    if run.header.format != FORMAT {
+        return Err(Failure::Usage(format!(
+            "{} was begun by an earlier plumb, whose figures are estimated in another way (format {}, here \
+             {FORMAT}); start a new `plumb run`",
+            path.display(),
+            run.header.format
         )));
     }
     let Some(plan) = &run.plan else {

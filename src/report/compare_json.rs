@@ -3,7 +3,6 @@
 use crate::analysis::compare::conditions::{About, Condition, about};
 use crate::analysis::compare::{Against, Compared, Comparison, Direction, Incomparable, Outcome};
 use crate::analysis::figure::Figure;
-use record::FORMAT;
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind};
 use record::unit::Unit;
@@ -160,10 +159,13 @@ pub(super) struct FlatIncomparable {
     pub(super) why: String,
 }
 
+/// Version of this shape: since 2 figures are compared in the condition that both runs have.
+const COMPARISON: u32 = 2;
+
 /// The comparison as JSON.
 pub(crate) fn flat(comparison: &Comparison) -> FlatComparison {
     FlatComparison {
-        format: FORMAT,
+        format: COMPARISON,
         base: of_run(comparison.base.run),
         finding: comparison.has_finding(),
         against: comparison.against.iter().map(of_against).collect(),

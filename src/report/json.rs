@@ -8,7 +8,6 @@ use crate::analysis::figures;
 use crate::analysis::findings::findings;
 use crate::analysis::score::{Score as Scored, Tally as Tallied, score};
 use crosscheck::FlatRival;
-use record::FORMAT;
 use record::event::{Bound, Calibration, Ending, PeerHeader, PredictionKind, Trace};
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind};
@@ -17,6 +16,9 @@ use record::unit::Unit;
 use schemars::{JsonSchema, schema_for};
 use serde::Serialize;
 use std::collections::BTreeMap;
+
+/// Version of this shape: since 2 a value may be of a core alone (`condition`).
+const RESULT: u32 = 2;
 
 /// The flat result of a run.
 #[derive(Serialize, JsonSchema)]
@@ -250,7 +252,7 @@ pub(crate) fn flat(run: &Run) -> FlatResult {
             text: finding.text,
         });
     FlatResult {
-        format: FORMAT,
+        format: RESULT,
         plumb: run.header.plumb.clone(),
         run: run.header.run.clone(),
         host: run.header.host.clone(),

@@ -1,7 +1,6 @@
 //! Figures over runs as JSON and as comma-separated values, in base units.
 
 use crate::analysis::trend::{Changed, Size, Trend, Trends};
-use record::FORMAT;
 use record::plain::lines;
 use serde_json::{Value, json};
 
@@ -60,12 +59,15 @@ pub(crate) fn csv(trends: &Trends) -> String {
     lines(&String::from_utf8(bytes).expect("fields are strings"))
 }
 
+/// Version of that object.
+const TREND: u32 = 1;
+
 /// One object (docs/FORMAT.md).
 pub(crate) fn json(trends: &Trends) -> String {
     let runs = trends.runs.iter();
     let runs = runs.map(|run| json!({"run": run.name, "started": run.started}));
     let all = json!({
-        "format": FORMAT,
+        "format": TREND,
         "runs": runs.collect::<Vec<_>>(),
         "method": trends.method(),
         "trends": trends.trends.iter().map(|trend| of_trend(trends, trend)).collect::<Vec<_>>(),

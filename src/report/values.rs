@@ -1,6 +1,6 @@
 //! Values as people read them: scaled, with as many digits as their interval supports.
 
-use crate::analysis::figure::{Figure, Interval};
+use crate::analysis::figure::{Condition, Figure, Interval};
 use record::key::Value;
 use record::quantity::{digits, render};
 use record::unit::Unit;
@@ -39,6 +39,52 @@ pub(crate) fn told_of_marks(figures: &[&Figure]) -> String {
     let told = MARKS.iter().filter(|(of, ..)| has(*of));
     told.map(|(_, mark, what)| format!("; {mark} {what}"))
         .collect()
+}
+
+/// Mark of a value that rests on samples in which others used the core.
+const SHARED_MARK: &str = "§";
+
+/// The value from all samples of a figure that is printed as of a core alone, where it is another one.
+pub(crate) fn as_found(figure: &Figure) -> Option<String> {
+    let found = figure.as_found.as_ref()?;
+    let (alone, all) = (figure.value?, found.value?);
+    let differs = (all - alone).abs() > OTHER * alone.abs();
+    differs.then(|| of_figure(found).map(|shown| shown.value))?
+}
+
+/// Share of the classified samples in which others used the core.
+pub(crate) fn shared(figure: &Figure) -> Option<String> {
+    Some(format!("{:.0} %", 100.0 * figure.shared?))
+}
+
+/// Relative difference from which on a value from all samples is another one.
+const OTHER: f64 = 0.005;
+/// Below this share of the samples a neighbour is not worth a word.
+const SHARED: f64 = 0.005;
+
+/// Whether a figure's value rests on samples in which others used the core.
+fn is_marked(figure: &Figure) -> bool {
+    figure.condition == Some(Condition::AsFound) && figure.shared.is_some_and(|of| of >= SHARED)
+}
+
+/// A figure's value, marked where others used the core.
+pub(crate) fn value(figure: &Figure) -> Option<String> {
+    let shown = of_figure(figure)?.value;
+    Some(match is_marked(figure) {
+        true => format!("{shown}{SHARED_MARK}"),
+        false => shown,
+    })
+}
+
+/// What that mark means, to go on the caption of a table of some figures; empty without any.
+pub(crate) fn told_of_core(figures: &[&Figure]) -> String {
+    let is_any = |is: &dyn Fn(&Figure) -> bool| figures.iter().any(|figure| is(figure));
+    let is_alone = is_any(&|figure| figure.condition == Some(Condition::Alone));
+    match (is_alone, is_any(&is_marked)) {
+        (false, false) => String::new(),
+        (true, false) => "; core alone".to_owned(),
+        (_, true) => format!("; {SHARED_MARK} as found: others used the core"),
+    }
 }
 
 /// A figure's value with its interval.

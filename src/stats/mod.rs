@@ -32,3 +32,5 @@ pub(crate) mod width;
 mod coverage;
 #[cfg(test)]
 pub(crate) mod draw;
+#[cfg(test)]
+mod neighbour;

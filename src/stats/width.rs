@@ -55,7 +55,7 @@ pub(crate) fn is_alone(reading: f64, level: f64) -> bool {
 }
 
 /// A reading this much above the level is of another level.
-const FAST: f64 = 1.03;
+const TOO_FAST: f64 = 1.03;
 
 /// The readings of a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl Seen {
         for reading in readings.filter(|reading| *reading > 0.0) {
             seen.samples += 1;
             seen.shared += u32::from(!is_alone(reading, level));
-            seen.fast += u32::from(reading > FAST * level);
+            seen.fast += u32::from(reading > TOO_FAST * level);
         }
         seen
     }
@@ -85,7 +85,7 @@ impl Seen {
         [
             (PROBED, self.samples),
             (SHARED, self.shared),
-            ("probed_fast", self.fast),
+            (FAST, self.fast),
         ]
         .into_iter()
         .filter(move |_| self.samples > 0)
@@ -93,9 +93,11 @@ impl Seen {
     }
 }
 
-/// Names in a round's environment: samples that were classified, and those in which others used the core.
+/// Names in a round's environment: samples that were classified, those in which others used the core, and
+/// those that read more than a core that is alone can.
 pub(crate) const PROBED: &str = "probed_samples";
 pub(crate) const SHARED: &str = "probed_shared";
+pub(crate) const FAST: &str = "probed_fast";
 
 /// The level from readings: the highest mode that enough of them share, if it is sharp and at a whole
 /// number. Sorts them.
@@ -133,4 +135,66 @@ pub(crate) fn learn(readings: &mut [f64]) -> Learned {
         at_level: at_level.len(),
         alone: from(ALONE * level) as f64 / readings.len() as f64,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ALONE, Learned, Seen, is_alone, learn};
+    use crate::stats::draw::Draw;
+
+    /// Readings of a core of so many units that is alone for a share of them: alone ones within 0.3 % with a
+    /// few slower ones, shared ones anywhere between 38 and 91 % of the level, as they were measured.
+    fn readings(units: f64, alone: f64, count: usize, seed: u64) -> Vec<f64> {
+        let mut draw = Draw::new(seed);
+        let mut reading = || match draw.chance(alone) {
+            true => units * (1.0 - 0.001 * draw.normal().abs()),
+            false => units * (0.38 + 0.53 * draw.uniform()),
+        };
+        (0..count).map(|_| reading()).collect()
+    }
+
+    #[test]
+    fn the_level_is_found_however_little_the_core_is_alone() {
+        for units in [2.0, 3.0, 4.0, 5.0, 6.0] {
+            for alone in [1.0, 0.5, 0.2, 0.05, 0.03] {
+                let learned = learn(&mut readings(units, alone, 20_000, 7));
+                let Learned::Level(level) = learned else {
+                    panic!("{units} units, alone {alone}: {learned:?}");
+                };
+                assert!((level.level / units - 1.0).abs() < 0.005, "{level:?}");
+                assert!((level.alone - alone).abs() < 0.02, "{level:?}");
+                assert!(level.spread < 0.005, "{level:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_core_that_is_never_alone_gives_no_level() {
+        for seed in 0..50 {
+            for count in [2_000, 20_000] {
+                let learned = learn(&mut readings(4.0, 0.0, count, seed));
+                assert_eq!(learned, Learned::NoEdge, "{seed}");
+            }
+        }
+        assert_eq!(learn(&mut []), Learned::NoEdge);
+    }
+
+    #[test]
+    fn a_sharp_level_between_whole_numbers_is_of_no_core() {
+        let mut emulated = readings(2.5, 0.9, 5_000, 3);
+        assert!(matches!(learn(&mut emulated), Learned::NotWhole(at) if (at - 2.5).abs() < 0.02));
+        let mut narrow = readings(1.0, 1.0, 5_000, 3);
+        assert!(matches!(learn(&mut narrow), Learned::NotWhole(_)));
+    }
+
+    #[test]
+    fn what_cannot_be_classified_is_not_counted_and_never_alone() {
+        assert!(is_alone(4.0, 4.0) && is_alone(4.0 * ALONE, 4.0) && !is_alone(3.8, 4.0));
+        assert!(!is_alone(0.0, 4.0));
+        let seen = Seen::of([4.0, 3.0, 0.0, 4.2].into_iter(), 4.0);
+        assert_eq!((seen.samples, seen.shared, seen.fast), (3, 1, 1));
+        let names: Vec<(String, f64)> = seen.named().collect();
+        assert_eq!(names[1], ("probed_shared".to_owned(), 1.0));
+        assert_eq!(Seen::default().named().count(), 0);
+    }
 }

@@ -19,4 +19,4 @@ pub mod unit;
 pub mod view;
 
 /// Version of the record's format. A reader refuses records with a higher one.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;

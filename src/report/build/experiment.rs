@@ -263,6 +263,15 @@ pub(super) fn table(planned: &PlannedExperiment, figures: &[&Figure], what: &str
         Column::number("cycles"),
         Column::text("verdict"),
     ]);
+    // Only where some figure has them.
+    let of_core: [(&str, fn(&Figure) -> Option<String>); 2] =
+        [("as found", values::as_found), ("shared", values::shared)];
+    let of_core = of_core.map(|(heading, of)| {
+        let has = figures.iter().any(|figure| of(figure).is_some());
+        has.then_some((heading, of))
+    });
+    let headings = of_core.iter().flatten();
+    columns.extend(headings.map(|(heading, _)| Column::number(heading)));
     let rows = figures.iter().map(|figure| {
         let mut cells: Vec<Cell> = varying
             .iter()
@@ -276,6 +285,11 @@ pub(super) fn table(planned: &PlannedExperiment, figures: &[&Figure], what: &str
             cells.push(Cell::plain(name));
         }
         cells.extend(quantities(figure));
+        let of_core = of_core.iter().flatten().map(|(_, of)| of(figure));
+        cells.extend(of_core.map(|text| match text {
+            Some(text) => Cell::plain(text),
+            None => Cell::toned("-", Tone::Muted),
+        }));
         Row {
             cells,
             is_spare: is_spare(planned, figures.len(), figure),
@@ -297,7 +311,11 @@ pub(super) fn table(planned: &PlannedExperiment, figures: &[&Figure], what: &str
         false => format!("{caption}; {}", fixed.join(", ")),
     };
     Table {
-        caption: format!("{caption}{}", values::told_of_marks(figures)),
+        caption: format!(
+            "{caption}{}{}",
+            values::told_of_marks(figures),
+            values::told_of_core(figures)
+        ),
         columns,
         rows: rows.collect(),
     }
@@ -334,7 +352,7 @@ fn quantities(figure: &Figure) -> Vec<Cell> {
         },
         _ => Cell::toned("-", Tone::Muted),
     };
-    let shown = values::of_figure(figure);
+    let shown = values::value(figure);
     let interval = match values::interval(figure) {
         Some(interval) => Cell::plain(interval),
         None => Cell::toned("-", Tone::Muted),
@@ -345,10 +363,7 @@ fn quantities(figure: &Figure) -> Vec<Cell> {
     };
     vec![
         predicted,
-        shown.map_or_else(
-            || Cell::toned("-", Tone::Muted),
-            |shown| Cell::plain(shown.value),
-        ),
+        shown.map_or_else(|| Cell::toned("-", Tone::Muted), Cell::plain),
         interval,
         cycles,
         verdict(figure),

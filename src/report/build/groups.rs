@@ -151,7 +151,7 @@ fn by_metric(
         Row::of(cells)
     });
     Table {
-        caption: format!("{what}{}", unshown(left)),
+        caption: format!("{what}{}{}", unshown(left), values::told_of_core(figures)),
         rows: rows.collect(),
         columns,
     }
@@ -254,7 +254,11 @@ fn by_line(
         false => format!(", least and most along {}", words(&along.join(" and "))),
     };
     let table = Table {
-        caption: format!("{what}{ends}{}", unshown(left)),
+        caption: format!(
+            "{what}{ends}{}{}",
+            unshown(left),
+            values::told_of_core(figures)
+        ),
         rows: rows.collect(),
         columns,
     };
@@ -309,8 +313,8 @@ fn extremes<'figures>(figures: impl Iterator<Item = &'figures Figure>) -> Cell {
         return Cell::plain(values::range(&Range { low, likely, high }, unit));
     }
     let only = figures.iter().find(|figure| figure.value.is_some());
-    let shown = only.and_then(|figure| values::of_figure(figure));
-    Cell::plain(shown.map_or_else(String::new, |shown| shown.value))
+    let shown = only.and_then(|figure| values::value(figure));
+    Cell::plain(shown.unwrap_or_default())
 }
 
 /// Leaves out rows without any value, and the last column, how many figures are as predicted, where

@@ -1,8 +1,10 @@
 //! How the figures came about.
 
+use crate::analysis::findings;
 use crate::analysis::health::{Health, health};
 use crate::report::document::{Audience, Block, Section};
 use crate::report::values::{clock, percent};
+use record::event::Width;
 use record::quantity::{digits, render};
 use record::run::Run;
 use record::unit::Unit;
@@ -99,12 +101,30 @@ fn calibration(run: &Run) -> Vec<(String, String)> {
             ),
         ),
     ];
+    pairs.extend(clocks.width.map(|width| pair("width probe", probe(&width))));
     if let Some(drift) = run.footer.as_ref().and_then(|footer| footer.counter_drift) {
         let text = drift_of(drift, clocks.counter_error);
         pairs.push(pair("counter drift over the run", text));
     }
     pairs.extend(clocks.notes.iter().map(|note| pair("note", note.clone())));
     pairs
+}
+
+/// What *alone* looks like on the measuring core, and how sure that is.
+fn probe(width: &Width) -> String {
+    let Some(level) = width.level else {
+        let why = width.unusable.map_or("unknown", findings::no_probe);
+        return format!("not usable: {why}");
+    };
+    format!(
+        "{} additions a cycle while the core is alone (quartiles {} apart, {} of {} readings); \
+         {} of the calibration was alone",
+        digits(level),
+        percent(width.spread),
+        width.at_level,
+        width.readings,
+        percent(width.alone)
+    )
 }
 
 /// A drift as far as the two calibrations that it rests on can tell.
@@ -176,6 +196,12 @@ fn disturbance(health: &Health) -> Vec<(String, String)> {
             "disturbed by",
             format!("{}; a round may have several reasons", several.join(", ")),
         )),
+    }
+    if let Some(shared) = health.shared {
+        pairs.push(pair(
+            "samples in which others used the core",
+            percent(shared),
+        ));
     }
     if let Some(steal) = health.steal {
         pairs.push(pair("steal over all windows", percent(steal)));
