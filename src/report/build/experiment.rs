@@ -232,6 +232,12 @@ pub(super) fn by_parameters<'figures>(figures: &[&'figures Figure]) -> Vec<Vec<&
     groups
 }
 
+/// A column of a quantity that some figures have.
+type OfCore = (&'static str, fn(&Figure) -> Option<String>);
+
+/// What is said of the core beside a figure, where some figure of a table has it.
+const OF_CORE: [OfCore; 2] = [("as found", values::as_found), ("shared", values::shared)];
+
 pub(super) fn table(planned: &PlannedExperiment, figures: &[&Figure], what: &str) -> Table {
     let (fixed, varying) = parameters(figures);
     let several_metrics = figures
@@ -264,14 +270,11 @@ pub(super) fn table(planned: &PlannedExperiment, figures: &[&Figure], what: &str
         Column::text("verdict"),
     ]);
     // Only where some figure has them.
-    let of_core: [(&str, fn(&Figure) -> Option<String>); 2] =
-        [("as found", values::as_found), ("shared", values::shared)];
-    let of_core = of_core.map(|(heading, of)| {
-        let has = figures.iter().any(|figure| of(figure).is_some());
-        has.then_some((heading, of))
-    });
-    let headings = of_core.iter().flatten();
-    columns.extend(headings.map(|(heading, _)| Column::number(heading)));
+    let of_core: Vec<&OfCore> = OF_CORE
+        .iter()
+        .filter(|(_, of)| figures.iter().any(|figure| of(figure).is_some()))
+        .collect();
+    columns.extend(of_core.iter().map(|(heading, _)| Column::number(heading)));
     let rows = figures.iter().map(|figure| {
         let mut cells: Vec<Cell> = varying
             .iter()
@@ -285,7 +288,7 @@ pub(super) fn table(planned: &PlannedExperiment, figures: &[&Figure], what: &str
             cells.push(Cell::plain(name));
         }
         cells.extend(quantities(figure));
-        let of_core = of_core.iter().flatten().map(|(_, of)| of(figure));
+        let of_core = of_core.iter().map(|(_, of)| of(figure));
         cells.extend(of_core.map(|text| match text {
             Some(text) => Cell::plain(text),
             None => Cell::toned("-", Tone::Muted),
