@@ -42,12 +42,7 @@ impl Verdict {
 }
 
 /// The verdict of an interval: one that overlaps the range is within it, ends included.
-pub(crate) fn judge(
-    (low, high): (f64, f64),
-    range: &Range,
-    unit: Unit,
-    better: Better,
-) -> Verdict {
+pub(crate) fn judge((low, high): (f64, f64), range: &Range, unit: Unit, better: Better) -> Verdict {
     if low <= range.high && high >= range.low {
         return Verdict::Within;
     }

@@ -47,7 +47,12 @@ pub(super) fn args(ours: &Ours, record: &Path) -> Vec<String> {
 /// # Errors
 /// The run has no such figure, or several, or it was not measured: why.
 pub(super) fn value(run: &Run, ours: &Ours, row: &Row) -> Result<f64> {
-    let all = figures(run);
+    // As found: other tools cannot tell whose the core was.
+    let as_found = |figure: Figure| match figure.as_found {
+        Some(found) => *found,
+        None => figure,
+    };
+    let all: Vec<Figure> = figures(run).into_iter().map(as_found).collect();
     let figure = figure(&all, ours, row);
     if let Statistic::Own(_, of) = row.statistic {
         // It may need no figure; where it has no value, the figure's own reason tells more.
@@ -142,7 +147,8 @@ fn counted(run: &Run, experiment: &str, case: &CaseId, metric: &str) -> Vec<(f64
     let is_own = |series: &str| series.split('/').next() == Some(experiment);
     let mut rounds: BTreeMap<(&str, u32), Vec<(f64, f64)>> = BTreeMap::new();
     for samples in &run.samples {
-        if is_own(&samples.series) && samples.case == *case && samples.metric == metric {
+        let is_first = samples.visit == 0 && is_own(&samples.series);
+        if is_first && samples.case == *case && samples.metric == metric {
             let operations = match &samples.raw {
                 Raw::Quartets { k, .. } | Raw::Batch { k, .. } => (*k).max(1) as f64,
                 Raw::Event { .. } => 1.0,

@@ -7,7 +7,7 @@ use super::quartet::{Goal, Quartet, Timer, Turns, abba, samples};
 use super::surroundings::{CoreOverCase, Surroundings};
 use super::voice::Voice;
 use super::warp::{self, Offset};
-use super::width::{Probe, Watch};
+use super::width::{Probe, Stretch, Watch};
 use crate::link::{Done, Endpoint, FromWorker, RoundOrder};
 use crate::stats::histogram::Histogram as Distribution;
 use crate::stats::quantile::median;
@@ -344,6 +344,30 @@ impl Bench {
         let samples = self.book.add(case, metric, raw, core_hz)?;
         samples.width = quartets.width.into_iter().map(to_thousandth).collect();
         samples.notes.extend(notes);
+        Ok(samples)
+    }
+
+    /// Reads how wide a core is; none where the clock is too coarse.
+    pub(crate) fn probe(&self) -> Option<Probe> {
+        self.probe
+    }
+
+    /// As [`Bench::record_apart`], for a thread's or a crew's work between readings of the width probe.
+    ///
+    /// # Errors
+    /// A value that is not finite.
+    pub(crate) fn record_stretches(
+        &mut self,
+        case: &Case,
+        metric: &str,
+        stretches: &[Stretch],
+    ) -> Result<&mut Samples> {
+        let values = stretches.iter().map(|stretch| stretch.rate).collect();
+        let samples = self.record_batches(case, metric, 0, values)?;
+        samples.width = stretches
+            .iter()
+            .map(|stretch| to_thousandth(stretch.width))
+            .collect();
         Ok(samples)
     }
 

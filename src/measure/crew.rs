@@ -6,6 +6,7 @@ mod log;
 
 use super::clock::Clock;
 use super::core_clock::{CoreClock, Windows};
+use super::width::{Probe, Stretch, Stretches};
 use crate::host::refused;
 use anyhow::{Context, Result, anyhow, bail};
 pub(crate) use attempts::{Had, REHEARSAL_NS, best_window, is_undisturbed};
@@ -27,12 +28,13 @@ const POINTS: usize = 512;
 const SPINS: u32 = 1000;
 
 /// Threads to come, one per entry of `cpus`; a CPU may stand there twice.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Crew {
     clock: Clock,
     cpus: Vec<usize>,
     window_ns: f64,
     windows: Windows,
+    probe: Option<Probe>,
 }
 
 /// What a crew did in its shared window.
@@ -72,6 +74,8 @@ pub(crate) struct Member {
     /// Units per second in the median of its steps that lie in the window; none if none does. What
     /// interrupts and other work took of fewer than half of the steps is not in it.
     pub(crate) steady_rate: Option<f64>,
+    /// Its work between readings of the width probe; empty where that was not read.
+    pub(crate) stretches: Vec<Stretch>,
     /// Core clock just before the start, in Hz.
     pub(crate) core_hz_before: Option<f64>,
     /// Core clock just after the end, in Hz, while the others still run.
@@ -113,6 +117,7 @@ struct Account {
     way: usize,
     core_hz_before: Option<f64>,
     core_hz_after: Option<f64>,
+    stretches: Vec<Stretch>,
 }
 
 impl Crew {
@@ -127,7 +132,14 @@ impl Crew {
             } else {
                 Windows::FULL
             },
+            probe: None,
         }
+    }
+
+    /// The same with the width probe read between steps, about every 0.1 ms. The probe takes 2 % of the
+    /// window, which the stretches between its readings do not contain.
+    pub(crate) fn probed(self, probe: Option<Probe>) -> Self {
+        Crew { probe, ..self }
     }
 
     /// Runs the crew. `enlist(i)` is called on member i's thread, pinned to its CPU: it makes the
@@ -241,6 +253,7 @@ impl Crew {
         let _ = place::nice(-20);
         let mut core = CoreClock::new(self.clock, self.windows);
         let mut log = Log::with_room(POINTS);
+        let mut stretches = self.probe.map(Stretches::new);
         let (mut step, mut probe) =
             enlist(index).with_context(|| format!("making member {index}"))?;
         meeting.gather(&meeting.enlisted)?;
@@ -257,7 +270,7 @@ impl Crew {
         while self.clock.end() < start {
             std::hint::spin_loop();
         }
-        meeting.work(&mut log, end, &mut step)?;
+        meeting.work((&mut log, stretches.as_mut()), end, &mut step)?;
         let core_hz_after = probe(&mut core);
         meeting.gone.fetch_add(1, Ordering::AcqRel);
         // The rest of the load stays until the last has taken its core clock.
@@ -271,6 +284,7 @@ impl Crew {
             way,
             core_hz_before,
             core_hz_after,
+            stretches: stretches.map_or_else(Vec::new, Stretches::done),
         })
     }
 
@@ -321,6 +335,7 @@ impl Crew {
                         .map(|per_tick| per_tick * 1e9 / self.clock.ns(1)),
                     core_hz_before: member.core_hz_before,
                     core_hz_after: member.core_hz_after,
+                    stretches: member.stretches.clone(),
                     late_ns: self.clock.between_ns(start, member.log.first_tick()),
                 })
                 .collect(),
@@ -424,9 +439,17 @@ impl Meeting {
     }
 
     /// Steps until every member is past the end; the log ends with the first step past it.
-    fn work(&self, log: &mut Log, end: u64, step: &mut impl FnMut() -> Result<u64>) -> Result<()> {
+    fn work(
+        &self,
+        (log, mut stretches): (&mut Log, Option<&mut Stretches>),
+        end: u64,
+        step: &mut impl FnMut() -> Result<u64>,
+    ) -> Result<()> {
         let mut units = 0;
         let mut is_past = false;
+        if let Some(stretches) = &mut stretches {
+            stretches.begin();
+        }
         log.push(self.clock.start(), units);
         loop {
             units += step()?;
@@ -438,6 +461,9 @@ impl Meeting {
                     self.past_end.fetch_add(1, Ordering::AcqRel);
                 } else {
                     log.push(now, units);
+                    if let Some(stretches) = &mut stretches {
+                        stretches.progress(now, units);
+                    }
                 }
             }
             if self.failed.load(Ordering::Acquire) {

@@ -27,10 +27,10 @@ pub(crate) use calibrate::{calibrate, raw_ns};
 pub(crate) use clock::Clock;
 pub(crate) use core_clock::{CoreClock, Windows};
 pub(crate) use crew::{
-    Crew, Had, NeverTogether, REHEARSAL_NS, Shared, best_window, is_undisturbed,
+    Crew, Had, Member, NeverTogether, REHEARSAL_NS, Shared, best_window, is_undisturbed,
 };
 pub(crate) use far::FarEnd;
 pub(crate) use quartet::{Quartet, Timer, Turns, abba, samples};
 pub(crate) use storage::{Settled, settle, unwritten};
 pub(crate) use voice::Voice;
-pub(crate) use width::Watch;
+pub(crate) use width::{Stretch, Watch};

@@ -213,3 +213,96 @@ impl Watch {
         Some((width.unwrap_or(0.0), cycle_ns))
     }
 }
+
+/// A thread's work between two readings of the probe.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Stretch {
+    /// Units per second.
+    pub(crate) rate: f64,
+    /// Additions per cycle by the slower of the readings at its ends.
+    pub(crate) width: f64,
+}
+
+impl Stretch {
+    /// The same as a share of a rate.
+    pub(crate) fn over(self, rate: f64) -> Self {
+        Stretch {
+            rate: self.rate / rate,
+            ..self
+        }
+    }
+}
+
+/// Stretches are at least so long, in ns: probes then take 2 % of the time.
+const STRETCH_NS: f64 = 100e3;
+/// Stretches of a window at most.
+const STRETCHES_MAX: usize = 1024;
+
+/// Cuts a thread's work into stretches with a reading of the probe between two of them.
+pub(crate) struct Stretches {
+    probe: Probe,
+    least_ticks: u64,
+    /// Where the stretch began: tick and units.
+    from: (u64, u64),
+    cycles: [f64; 3],
+    looks: usize,
+    last: f64,
+    list: Vec<Stretch>,
+}
+
+impl Stretches {
+    /// Allocates; the first stretch begins with [`Stretches::begin`].
+    pub(crate) fn new(probe: Probe) -> Self {
+        let mut stretches = Stretches {
+            probe,
+            least_ticks: probe.clock.ticks(STRETCH_NS),
+            from: (0, 0),
+            cycles: [f64::INFINITY; 3],
+            looks: 0,
+            last: 0.0,
+            list: Vec::with_capacity(STRETCHES_MAX),
+        };
+        for _ in 0..3 {
+            stretches.look();
+        }
+        stretches
+    }
+
+    fn look(&mut self) {
+        self.cycles[self.looks % 3] = self.probe.cycle_ns();
+        self.looks += 1;
+        self.last = reading(least(self.cycles), self.probe.addition_ns()).unwrap_or(0.0);
+    }
+
+    /// The first stretch begins now.
+    pub(crate) fn begin(&mut self) {
+        self.look();
+        self.from = (self.probe.clock.start(), 0);
+    }
+
+    /// The thread has done so many units by now; a stretch that is long enough ends.
+    pub(crate) fn progress(&mut self, now: u64, units: u64) {
+        let (begun, before) = self.from;
+        if now < begun + self.least_ticks || self.list.len() == STRETCHES_MAX {
+            return;
+        }
+        let length_ns = self.probe.clock.ns(now - begun);
+        let earlier = self.last;
+        self.look();
+        let is_classified = length_ns <= BATCH_NS_MAX;
+        self.list.push(Stretch {
+            rate: (units - before) as f64 * 1e9 / length_ns,
+            width: if is_classified {
+                earlier.min(self.last)
+            } else {
+                0.0
+            },
+        });
+        self.from = (self.probe.clock.start(), units);
+    }
+
+    /// What the thread did.
+    pub(crate) fn done(self) -> Vec<Stretch> {
+        self.list
+    }
+}

@@ -76,7 +76,7 @@ use crate::experiment::{
     Card, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip, ViewCard,
     bounded, unknown,
 };
-use crate::measure::Bench;
+use crate::measure::{Bench, Stretch};
 use crate::predict::cpu;
 use crate::predict::cpu::peak::{
     Arithmetic, CORES_HZ, OPS, TYPES, WIDTHS, peak_bound, peak_efficiency, peak_rate, per_cycle,
@@ -312,11 +312,23 @@ fn record(bench: &mut Bench, case: &Case, arithmetic: Arithmetic, load: load::Lo
     // What the units do while they have work does not depend on how long they had it.
     let steady = load.steady_rate.unwrap_or(load.rate);
     let (rate, note) = load.rate_together();
+    // What a neighbour took of a core shows between the probes, where the threads had their CPUs.
+    let stretches = match note {
+        None => &load.stretches[..],
+        Some(_) => &[],
+    };
     if let Some((cores_hz, operations)) = load.cores_hz.zip(operations) {
-        let efficiency = steady / (operations * cores_hz);
-        bench.record_batches(case, "efficiency", 0, vec![efficiency])?;
+        let possible = operations * cores_hz;
+        let efficiency: Vec<Stretch> = stretches.iter().map(|one| one.over(possible)).collect();
+        match efficiency.is_empty() {
+            true => bench.record_batches(case, "efficiency", 0, vec![steady / possible])?,
+            false => bench.record_stretches(case, "efficiency", &efficiency)?,
+        };
     }
-    let samples = bench.record_batches(case, arithmetic.metric(), 0, vec![rate])?;
+    let samples = match stretches.is_empty() {
+        true => bench.record_batches(case, arithmetic.metric(), 0, vec![rate])?,
+        false => bench.record_stretches(case, arithmetic.metric(), stretches)?,
+    };
     for (name, value) in [
         (CORES_HZ, load.cores_hz),
         ("core_hz_at_width", load.core_hz),

@@ -204,6 +204,7 @@ mod tests {
             core_hz_after: after,
             late_ns: 0.0,
             steady_rate: Some(5.0),
+            stretches: Vec::new(),
         }
     }
 

@@ -123,6 +123,7 @@ fn members_that_were_never_together_are_told_from_those_that_failed() {
             way: 0,
             core_hz_before: None,
             core_hz_after: None,
+            stretches: Vec::new(),
         })
     };
     let crew = crew(vec![0, 1]);

@@ -4,7 +4,8 @@ use super::width::{Chains, clock_at_width};
 use crate::experiment::Site;
 use crate::host::{format_cpus, parse_cpus};
 use crate::measure::{
-    Bench, Clock, CoreClock, Had, REHEARSAL_NS, WrongResult, best_window, is_undisturbed,
+    Bench, Clock, CoreClock, Had, Member, REHEARSAL_NS, Stretch, WrongResult, best_window,
+    is_undisturbed,
 };
 use crate::predict::cpu::peak::{
     Arithmetic, chain_latency, distinct_cores, per_cycle, thread_count, thread_cpus,
@@ -30,6 +31,9 @@ pub(crate) struct Load {
     /// The same in the median step of each thread, added up: without what interrupts and other work
     /// take now and then. None where threads share CPUs.
     pub steady_rate: Option<f64>,
+    /// Operations per second of all threads between readings of the width probe: of each thread's first
+    /// stretch together, of each second one …, by the least reading. None where threads share CPUs.
+    pub stretches: Vec<Stretch>,
     /// Core clock at the kernel's width, mean of the members, in Hz; none where it moved.
     pub core_hz: Option<f64>,
     /// That, times the cores.
@@ -119,8 +123,8 @@ pub(crate) fn kernel(arithmetic: Arithmetic) -> Option<Kernel> {
     })
 }
 
-/// Runs a placed case's threads at the arithmetic for one shared window; `again` if others had the
-/// CPUs in it ([`best_window`]).
+/// Runs a placed case's threads at the arithmetic for one shared window; with `again` another one if
+/// others had the CPUs in it ([`best_window`]), and with readings of the width probe in it.
 ///
 /// # Errors
 /// The processor lacks the instruction, or in no attempt were the threads at work together; at once
@@ -144,8 +148,9 @@ pub(crate) fn run(
         true => window_ns.max(REHEARSAL_NS),
         false => window_ns,
     };
-    let crew = bench.crew(&assigned, window_ns)?;
     let is_crowded = threads > cpus.len();
+    let probe = bench.probe().filter(|_| again && !is_crowded);
+    let crew = bench.crew(&assigned, window_ns)?.probed(probe);
     let switches = rusage_self().nivcsw;
     let chain_cycles = case.int("chain_cycles");
     let enlist = |_| {
@@ -224,6 +229,7 @@ fn settle(bench: &Bench, case: &Case, had: &Had, is_crowded: bool) -> Load {
     Load {
         rate: shared.rate(),
         steady_rate: (!is_crowded).then(|| steady.sum()).flatten(),
+        stretches: together(&shared.members),
         core_hz,
         cores_hz: core_hz.map(|hz| hz * cores),
         had: had.share,
@@ -231,6 +237,19 @@ fn settle(bench: &Bench, case: &Case, had: &Had, is_crowded: bool) -> Load {
         threads: shared.members.len(),
         notes,
     }
+}
+
+/// Stretches of several threads, which begin together and are about as long, added up.
+fn together(members: &[Member]) -> Vec<Stretch> {
+    let fewest = members.iter().map(|member| member.stretches.len()).min();
+    let sum = |at: usize| {
+        let of_each = members.iter().map(|member| member.stretches[at]);
+        of_each.reduce(|sum, one| Stretch {
+            rate: sum.rate + one.rate,
+            width: sum.width.min(one.width),
+        })
+    };
+    (0..fewest.unwrap_or(0)).filter_map(sum).collect()
 }
 
 #[cfg(test)]
@@ -279,6 +298,7 @@ mod tests {
         let load = |threads, had, overlap| Load {
             rate: 5.0,
             steady_rate: Some(10.0),
+            stretches: Vec::new(),
             core_hz: None,
             cores_hz: None,
             had,
