@@ -1,5 +1,7 @@
 //! What an experiment measures with.
 
+mod visits;
+
 use super::book::{Book, to_tenth_ns, to_thousandth};
 use super::clock::Clock;
 use super::crew::Crew;
@@ -12,7 +14,7 @@ use crate::link::{Done, Endpoint, FromWorker, RoundOrder};
 use crate::stats::histogram::Histogram as Distribution;
 use crate::stats::quantile::median;
 use crate::stats::trend;
-use crate::stats::width::{LEAST_ALONE, Seen, is_alone};
+use crate::stats::width::{LEAST_ALONE, Seen};
 use anyhow::{Context, Result, ensure};
 use record::case::{Case, Series};
 use record::event::{Calibration, Histogram, Raw, Samples, Trace};
@@ -22,10 +24,6 @@ use std::path::Path;
 
 /// What stands beside figures of other CPUs.
 const APART: &str = "no core clock: it was measured on other CPUs than the round's";
-/// A case that lacks samples of a core that is alone is visited again so often at most …
-const VISITS: u32 = 8;
-/// … for so many times the time of its first visit.
-const VISITS_TIME: f64 = 2.0;
 /// Values among which the warm-up's change point is searched, at most.
 const CHANGE_POINTS_OF: usize = 64;
 
@@ -188,17 +186,6 @@ impl Bench {
             0 => 0,
             cold => places[cold],
         }
-    }
-
-    /// Which of these readings are of a core that is alone.
-    fn alone(&self, width: &[f64]) -> Vec<usize> {
-        let level = self.order.calibration.width.and_then(|width| width.level);
-        let Some(level) = level else {
-            return Vec::new();
-        };
-        let readings = width.iter().enumerate();
-        let alone = readings.filter(|(_, reading)| is_alone(**reading, level));
-        alone.map(|(at, _)| at).collect()
     }
 
     /// Records single events in the metric's unit. The clock's resolution and the cost of an
@@ -461,75 +448,6 @@ impl Bench {
         if let Some(voice) = &mut self.voice {
             voice.say(&FromWorker::MayHangIn(case.id.clone()));
         }
-    }
-
-    /// Measures every case by itself, in order: one that fails is measured once more, then given up
-    /// with its reason while the round goes on; a [`WrongResult`] is given up at once. A case that is
-    /// given up in every round that counts has failed.
-    pub(crate) fn each(
-        &mut self,
-        series: &Series,
-        mut measure: impl FnMut(&mut Bench, &Case) -> Result<()>,
-    ) {
-        let mut took_ns = Vec::with_capacity(series.cases.len());
-        for case in &series.cases {
-            self.around.begin_case();
-            let mut outcome = measure(self, case);
-            if outcome
-                .as_ref()
-                .is_err_and(|error| !error.is::<WrongResult>())
-            {
-                self.book.forget(&case.id);
-                outcome = measure(self, case);
-            }
-            if let Err(error) = outcome {
-                self.fail(case, &error);
-            }
-            took_ns.push(self.around.end_case());
-        }
-        self.visit_again(series, &took_ns, measure);
-    }
-
-    /// Visits cases again that have too few samples of a core that was alone, in turn, each in a share
-    /// of the case's time: a neighbour may be gone by then. What a visit cannot measure is not missed.
-    fn visit_again(
-        &mut self,
-        series: &Series,
-        took_ns: &[f64],
-        mut measure: impl FnMut(&mut Bench, &Case) -> Result<()>,
-    ) {
-        if self.order.rehearsal {
-            return;
-        }
-        let first_goal = self.goal;
-        self.goal.case_ns *= VISITS_TIME / f64::from(VISITS);
-        let mut left_ns: Vec<f64> = took_ns.iter().map(|took| VISITS_TIME * took).collect();
-        for visit in 1..=VISITS {
-            for (case, left_ns) in series.cases.iter().zip(&mut left_ns) {
-                if *left_ns <= 0.0 || !self.lacks_alone(case) {
-                    continue;
-                }
-                self.around.begin_case();
-                let mark = self.book.mark(visit);
-                let outcome = measure(self, case);
-                self.book.end_visit(mark, outcome.is_ok());
-                *left_ns -= self.around.end_case();
-            }
-        }
-        self.goal = first_goal;
-    }
-
-    /// Whether a figure of the case was probed and has too few samples of a core that was alone.
-    fn lacks_alone(&self, case: &Case) -> bool {
-        let mut counts = BTreeMap::new();
-        for samples in self.book.samples.iter().filter(|one| one.case == case.id) {
-            if samples.width.iter().any(|reading| *reading > 0.0) {
-                let count = counts.entry(samples.metric.as_str()).or_insert(0);
-                *count += self.alone(&samples.width).len();
-            }
-        }
-        let level = self.order.calibration.width.and_then(|width| width.level);
-        level.is_some() && counts.values().any(|count| *count < LEAST_ALONE)
     }
 
     /// Gives a case up while the round goes on: what this round wrote of it is dropped, and the

@@ -140,7 +140,7 @@ impl Experiment for Loop {
     }
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
-        for case in &series.cases {
+        bench.each(series, |bench, case| {
             let count = match case.text("loop") {
                 Some("empty") => loop_empty,
                 Some("volatile") => loop_volatile,
@@ -152,7 +152,8 @@ impl Experiment for Loop {
                 ensure!(counted == n, "the loop counted to {counted} instead of {n}");
                 Ok(())
             })?;
-        }
+            Ok(())
+        });
         Ok(())
     }
 }

@@ -237,7 +237,7 @@ impl Experiment for ReadClock {
     }
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
-        for case in &series.cases {
+        bench.each(series, |bench, case| {
             let clock = case.text("clock").unwrap_or_default();
             let read = read_of(clock).with_context(|| format!("no clock is called `{clock}`"))?;
             clock_read(read, 1).with_context(|| format!("this processor has no `{clock}`"))?;
@@ -247,7 +247,8 @@ impl Experiment for ReadClock {
             if let Some(steps) = steps(read, bench) {
                 bench.record(case, "resolution", steps)?;
             }
-        }
+            Ok(())
+        });
         Ok(())
     }
 }

@@ -92,7 +92,7 @@ pub(crate) static EXPERIMENT: Syscall = Syscall;
 pub(crate) struct Syscall;
 
 /// Descriptors in the short pool, and operations to a batch, unless set otherwise.
-const POOL: u64 = 128;
+const POOL: u64 = 64;
 const DEPTH: u64 = 32;
 /// First kernel whose io_uring has empty operations.
 const URING_SINCE: (u64, u64) = (5, 1);
@@ -170,7 +170,7 @@ static CARD: Card = Card {
                 high: 100_000,
                 unit: Unit::Count,
             },
-            defaults: ["128"; 3],
+            defaults: ["64"; 3],
             role: Role::Setting,
         },
         Param {
@@ -402,13 +402,14 @@ fn measure_uring(series: &Series, bench: &mut Bench) -> Result<()> {
     let mut ring = raw::UringNop::new(depth).context(
         "io_uring is not available: kernel.io_uring_disabled, seccomp or a container forbids it",
     )?;
-    for case in &series.cases {
+    bench.each(series, |bench, case| {
         bench.try_time(case, "latency", |n| {
             let done = ring.submit_nops(n)?;
             ensure!(done == n, "{done} of {n} empty operations were done");
             Ok(())
         })?;
-    }
+        Ok(())
+    });
     Ok(())
 }
 

@@ -1,0 +1,95 @@
+//! Visits of cases in a round: each once, and again where a neighbour left too few samples of the core
+//! alone (METHOD §2a).
+
+use super::{Bench, WrongResult};
+use crate::stats::width::{LEAST_ALONE, is_alone};
+use anyhow::Result;
+use record::case::{Case, Series};
+use std::collections::BTreeMap;
+
+/// A case that lacks samples of a core that is alone is visited again so often at most …
+const VISITS: u32 = 8;
+/// … for so many times the time of its first visit.
+const VISITS_TIME: f64 = 2.0;
+
+impl Bench {
+    /// Measures every case by itself, in order: one that fails is measured once more, then given up
+    /// with its reason while the round goes on; a [`WrongResult`] is given up at once. A case that is
+    /// given up in every round that counts has failed.
+    pub(crate) fn each(
+        &mut self,
+        series: &Series,
+        mut measure: impl FnMut(&mut Bench, &Case) -> Result<()>,
+    ) {
+        let mut took_ns = Vec::with_capacity(series.cases.len());
+        for case in &series.cases {
+            self.around.begin_case();
+            let mut outcome = measure(self, case);
+            if outcome
+                .as_ref()
+                .is_err_and(|error| !error.is::<WrongResult>())
+            {
+                self.book.forget(&case.id);
+                outcome = measure(self, case);
+            }
+            if let Err(error) = outcome {
+                self.fail(case, &error);
+            }
+            took_ns.push(self.around.end_case());
+        }
+        self.visit_again(series, &took_ns, measure);
+    }
+
+    /// Visits cases again that have too few samples of a core that was alone, in turn, each in a share
+    /// of the case's time: a neighbour may be gone by then. What a visit cannot measure is not missed.
+    fn visit_again(
+        &mut self,
+        series: &Series,
+        took_ns: &[f64],
+        mut measure: impl FnMut(&mut Bench, &Case) -> Result<()>,
+    ) {
+        if self.order.rehearsal {
+            return;
+        }
+        let first_goal = self.goal;
+        self.goal.case_ns *= VISITS_TIME / f64::from(VISITS);
+        let mut left_ns: Vec<f64> = took_ns.iter().map(|took| VISITS_TIME * took).collect();
+        for visit in 1..=VISITS {
+            for (case, left_ns) in series.cases.iter().zip(&mut left_ns) {
+                if *left_ns <= 0.0 || !self.lacks_alone(case) {
+                    continue;
+                }
+                self.around.begin_case();
+                let mark = self.book.mark(visit);
+                let outcome = measure(self, case);
+                self.book.end_visit(mark, outcome.is_ok());
+                *left_ns -= self.around.end_case();
+            }
+        }
+        self.goal = first_goal;
+    }
+
+    /// Whether a figure of the case was probed and has too few samples of a core that was alone.
+    fn lacks_alone(&self, case: &Case) -> bool {
+        let mut counts = BTreeMap::new();
+        for samples in self.book.samples.iter().filter(|one| one.case == case.id) {
+            if samples.width.iter().any(|reading| *reading > 0.0) {
+                let count = counts.entry(samples.metric.as_str()).or_insert(0);
+                *count += self.alone(&samples.width).len();
+            }
+        }
+        let level = self.order.calibration.width.and_then(|width| width.level);
+        level.is_some() && counts.values().any(|count| *count < LEAST_ALONE)
+    }
+
+    /// Which of these readings are of a core that is alone.
+    pub(super) fn alone(&self, width: &[f64]) -> Vec<usize> {
+        let level = self.order.calibration.width.and_then(|width| width.level);
+        let Some(level) = level else {
+            return Vec::new();
+        };
+        let readings = width.iter().enumerate();
+        let alone = readings.filter(|(_, reading)| is_alone(**reading, level));
+        alone.map(|(at, _)| at).collect()
+    }
+}
