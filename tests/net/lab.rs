@@ -130,20 +130,30 @@ impl Lab {
     /// Lets out so many bits a second of whole frames, in both directions, with at most `burst_bytes` at
     /// once.
     pub fn shape(&self, bits_per_s: u64, burst_bytes: u64) {
+        self.shape_by(bits_per_s, burst_bytes, &["latency", "50ms"]);
+    }
+
+    fn shape_by(&self, bits_per_s: u64, burst_bytes: u64, more: &[&str]) {
         for end in [End::Near, End::Far] {
             // One that fills the cable and keeps it full, whatever this host prefers.
             let reno = "echo reno >/proc/sys/net/ipv4/tcp_congestion_control";
             self.in_net(end, "sh", &["-c", reno]);
             let (rate, burst) = (format!("{bits_per_s}bit"), format!("{burst_bytes}b"));
-            self.in_net(
-                end,
-                "tc",
-                &[
-                    "qdisc", "replace", "dev", DEVICE, "root", "tbf", "rate", &rate, "burst",
-                    &burst, "latency", "50ms",
-                ],
-            );
+            let shaped = ["qdisc", "replace", "dev", DEVICE, "root", "tbf"];
+            let bucket = ["rate", &rate, "burst", &burst];
+            self.in_net(end, "tc", &[&shaped[..], &bucket, more].concat());
         }
+    }
+
+    /// As [`Lab::shape`], and what goes at once goes by a rate of its own.
+    pub fn shape_with_peak(&self, bits_per_s: u64, burst_bytes: u64, peak_bits_per_s: u64) {
+        let peak = format!("{peak_bits_per_s}bit");
+        self.shape_by(
+            bits_per_s,
+            burst_bytes,
+            // A queue that is never full: what is lost at its end is another matter.
+            &["latency", "2s", "peakrate", &peak, "mtu", "65536"],
+        );
     }
 
     /// Bytes of a packet at most, at both ends.

@@ -80,3 +80,38 @@ fn goodput_is_what_the_rate_leaves() {
 fn goodput_of_long_packets_is_what_the_rate_leaves() {
     goodput(4000, &[1]);
 }
+
+/// A bucket whose tokens last for longer than the windows that were once called a rate.
+#[test]
+fn goodput_is_the_rate_of_a_token_bucket_and_not_its_burst() {
+    const BITS_PER_S: u64 = 100_000_000;
+    const PEAK_BITS_PER_S: u64 = 400_000_000;
+    /// 0.2 s at what the peak has more than the rate.
+    const BUCKET_BYTES: u64 = (PEAK_BITS_PER_S - BITS_PER_S) / 8 / 5;
+    let lab = Lab::new();
+    lab.packets(MTU);
+    lab.shape_with_peak(BITS_PER_S, BUCKET_BYTES, PEAK_BITS_PER_S);
+    let mut agent = Agent::start(&lab);
+    let (rate, peak) = (payload(BITS_PER_S, MTU), payload(PEAK_BITS_PER_S, MTU));
+    let settings = [
+        "--set",
+        "net.bandwidth.protocol=tcp",
+        "--set",
+        "net.bandwidth.message=65536",
+        "--set",
+        "net.bandwidth.transfer=steady",
+    ];
+    attempts("token bucket", || {
+        let run = lab.run("net.bandwidth", &url(), &settings);
+        assert_eq!(run.answer.code, Some(0), "{:?}", run.answer);
+        near("B/s", median(run.values("bandwidth", &[])), rate, 0.03)?;
+        // The bucket is full at the first round, and its burst stands beside the rate.
+        let rounds = run.samples("bandwidth", &[]);
+        let cut = |of: &str| rounds[0]["quantities"][of].as_f64().unwrap();
+        near("ms cut off", cut("discarded_ns") / 1e6, 200.0, 0.2)?;
+        near("B/s cut off", cut("discarded_b_per_s"), peak, 0.1)
+    });
+    agent.serves(&lab);
+    agent.ends();
+    lab.is_left_clean();
+}

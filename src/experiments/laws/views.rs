@@ -256,7 +256,7 @@ const LISTED: &[(&str, &str)] = &[
     ("memory.bandwidth", "bandwidth over thread count"),
     ("memory.bandwidth", "bandwidth over footprint total"),
     ("cpu.sustained", "flop rate over time"),
-    ("net.bandwidth", "bandwidth over message"),
+    ("net.bandwidth", "burst over message"),
     ("os.ipc", "bandwidth over size"),
     ("fs.read", "latency per block over size"),
     ("fs.contention", "latency over competitors"),

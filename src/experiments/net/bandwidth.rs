@@ -18,7 +18,11 @@
 //!   when, and only its bytes over its window count. Once 32 blocks (of two round trips at least) are over,
 //!   what comes before the rate's change point is discarded, and so are leading blocks that are no part of
 //!   the second half's scatter (a shaper's bucket); it goes on where it has not settled, up to four times as
-//!   long and 200 round trips, at most 10 s. `bandwidth` is the mean of the rest, `peak` its best block.
+//!   long and 200 round trips, at most 10 s. The mean of the rest is `bandwidth` where the window is half a
+//!   second or more: between hosts, where a device stands behind it, and by TCP in messages of 128 KiB on
+//!   loopback, where congestion control does (of one stream in quick, of both directions, both places and all
+//!   streams in standard). Of other streams it is `burst`: their windows are 30 ms (thorough: 63).
+//!   `peak` is its best block. What was discarded stands beside it with its time and its rate.
 //!   By TCP both ends' counts of all bytes must be the same. A receiver of a stream asks by each call for a
 //!   whole message (MSG_WAITALL; on a slow way for what is there, so that the log has its points), and for
 //!   4 KiB at least, so that small messages tell what sending them costs.
@@ -71,9 +75,9 @@
 //! - `direction`: `up` (this end sends), `down`.
 //! - `transfer`: as above.
 //! - `interval` (setting): time from one datagram of a stream to the next, in ns; 0: as fast as it goes.
-//! - `time` (setting): how long a stream goes on at least. Congestion control goes on growing for longer than
-//!   a preset has: by BBR over a veth pair, streams of a tenth of a second brought 0.8 of what those brought
-//!   that were half a second old.
+//! - `time` (setting): how long a stream goes on at least. Streams of half a second and more tell a rate,
+//!   shorter ones a `burst`. Congestion control grows for long: by BBR over a veth pair, streams of a tenth of
+//!   a second brought 0.8 of what those brought that were half a second old.
 //!
 //! Each of these but `far`, `interval` and `time` is the preset's choice where it is `auto`; a value given takes the
 //! place of that. R3's blocks: `--set net.bandwidth.transfer=there_and_back --set
@@ -160,6 +164,10 @@ static CARD: Card = Card {
         rate(
             "bandwidth",
             "the receiver's bytes over the receiver's window, all streams",
+        ),
+        rate(
+            "burst",
+            "the same of a stream whose window is too short for the name of a rate",
         ),
         rate(
             "peak",
@@ -290,7 +298,8 @@ static CARD: Card = Card {
         },
         Param {
             name: "time",
-            doc: "how long a stream goes on at least; auto: two and a half case times, ten between hosts",
+            doc: "how long a stream goes on at least; auto: half a second for a rate, two and a half case \
+                  times for a burst and for transfers, ten for those between hosts",
             domain: Domain::Either(&["auto"], 1_000_000, 5_000_000_000, Unit::Ns),
             defaults: ["auto"; 3],
             role: Role::Setting,
@@ -311,6 +320,7 @@ static CARD: Card = Card {
             .only(&[("transfer", &["steady"])])
             .log()
             .each(&["far", "ends"]),
+        ViewCard::line("message", "burst").log().each(&["ends"]),
         ViewCard::line("streams", "bandwidth")
             .only(&[("transfer", &["steady"])])
             .each(&["far", "ends", "message"]),

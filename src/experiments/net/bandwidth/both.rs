@@ -3,7 +3,7 @@
 use super::figures;
 use super::receive::{quiet, receive};
 use super::send::send;
-use super::shape::{Ask, Direction, Enough, Protocol, RUN_MAX, Received, Shape, Transfer};
+use super::shape::{Ask, Direction, Enough, Protocol, RUN_MAX, Received, STEADY, Shape, Transfer};
 use super::socket::Socket;
 use super::transfers::{
     Served, already_there, fixed, serve_fixed, serve_there_and_back, there_and_back,
@@ -18,10 +18,16 @@ use record::key::Value;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
-/// Windows in case times: streams have to settle, and between hosts they pass a shaper's bucket first.
+/// A rate of a window as long as this may be that of a device, a token bucket or congestion control.
+const SETTLED_NS: u64 = 500_000_000;
+/// Windows in case times: that of a rate (half a second and more by every preset's), and those of bursts and
+/// transfers, which between hosts have to pass a shaper's bucket.
+const RUN_CASES_RATE: u64 = 42;
 const RUN_CASES: u64 = 5;
 const RUN_CASES_HALVES: u64 = 2;
 const RUN_CASES_HOSTS: u64 = 10;
+/// Bytes of a message whose TCP streams on loopback have the window of a rate.
+const RATE_MESSAGE: u64 = 128 << 10;
 /// A far end that failed says why in this time.
 const WORDS_WITHIN: Duration = Duration::from_millis(500);
 
@@ -38,11 +44,25 @@ pub(super) struct Unreachable;
 
 /// How long a case streams at least, in ns: as the user says, else by the preset's case time.
 pub(super) fn run_ns(case: &Case, case_ns: u64) -> u64 {
-    let asked = case.at.get(RUN_AT).and_then(Value::int);
-    asked.unwrap_or(match case.text("ends") {
+    asked_ns(case).unwrap_or(match case.text("ends") {
+        _ if case.text("transfer") == Some(STEADY) && is_rate(case) => RUN_CASES_RATE * case_ns,
         Some(TWO_HOSTS) => RUN_CASES_HOSTS * case_ns,
         _ => RUN_CASES * case_ns / RUN_CASES_HALVES,
     })
+}
+
+fn asked_ns(case: &Case) -> Option<u64> {
+    case.at.get(RUN_AT).and_then(Value::int)
+}
+
+/// Whether what a stream brings is called a rate: its window is long enough for what stands behind it, a
+/// device between hosts and congestion control on loopback. That of any other is a burst.
+pub(super) fn is_rate(case: &Case) -> bool {
+    match asked_ns(case) {
+        Some(asked_ns) => asked_ns >= SETTLED_NS,
+        None if case.text("ends") == Some(TWO_HOSTS) => true,
+        None => case.text("protocol") == Some("tcp") && case.int("message") == Some(RATE_MESSAGE),
+    }
 }
 
 /// Measures a case against the far end and records it.

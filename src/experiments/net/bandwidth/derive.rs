@@ -1,5 +1,6 @@
 //! What cases should give, and what their figures are compared with.
 
+use super::both::is_rate;
 use super::cases::streams_all;
 use super::shape::{self, Transfer};
 use crate::experiment::{DerivedValue, FAR, Known, Site, bounded, unknown};
@@ -42,7 +43,7 @@ fn untold(flow: &Flow, metric: &str) -> Option<&'static str> {
         ("copy_rate", _) => Some("of a message that is there already only"),
         (_, AlreadyThere) => Some("of a copy only its rate is told"),
         ("transfer_time", Steady) => Some("a steady stream has no end"),
-        ("transfer_time" | "bandwidth" | "peak", _) => None,
+        ("burst", Steady) | ("transfer_time" | "bandwidth" | "peak", _) => None,
         (name, _) if name.contains("cpu") => None,
         ("loss" | "loss_sender" | "loss_path" | "loss_receiver", Steady) if is_udp => None,
         (name, _) if name.starts_with("loss") => Some("of steady datagrams only"),
@@ -66,6 +67,12 @@ pub(super) fn predict(
     if let Some(why) = untold(&flow, metric) {
         return told(why);
     }
+    if flow.transfer == law::Transfer::Steady
+        && matches!(metric, "bandwidth" | "burst")
+        && is_rate(case) != (metric == "bandwidth")
+    {
+        return told("the window decides whether it is a rate or a burst");
+    }
     if metric == "efficiency" {
         return match known {
             None => law::efficiency(site, &flow).map(Estimate::prediction),
@@ -80,7 +87,7 @@ pub(super) fn predict(
     }
     let near_sends = flow.is_up;
     let estimate = match metric {
-        "bandwidth" => law::bandwidth(site, known, &flow),
+        "bandwidth" | "burst" => law::bandwidth(site, known, &flow),
         "peak" => law::peak(site, known, &flow),
         "transfer_time" => law::transfer_time(site, known, &flow),
         "copy_rate" => law::copies(site, known, &flow),
@@ -129,8 +136,9 @@ pub(super) fn derive(site: &Site, known: &Known, values: &Known) -> Vec<DerivedV
         value.notes.push(what);
         Some(value)
     };
-    values
-        .of("net.bandwidth", "bandwidth")
+    ["bandwidth", "burst"]
+        .into_iter()
+        .flat_map(|metric| values.of("net.bandwidth", metric))
         .filter_map(of_case)
         .collect()
 }

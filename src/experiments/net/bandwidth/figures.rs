@@ -1,5 +1,6 @@
 //! What a case's counts say, recorded.
 
+use super::both::is_rate;
 use super::shape::{Datagrams, Direction, Protocol, Received, Sent, Shape};
 use super::transfers::{LOST_AFTER, Served, Timed};
 use crate::experiments::net::usage::Used;
@@ -62,12 +63,14 @@ fn bandwidth(
         let rows = found.streams.iter().enumerate().map(row).collect();
         bench.trace(case, "streams", &["stream", "bandwidth_b_per_s"], rows)?;
     }
-    let samples = bench.record_batches(case, "bandwidth", 0, vec![found.rate()])?;
+    let metric = if is_rate(case) { "bandwidth" } else { "burst" };
+    let samples = bench.record_batches(case, metric, 0, vec![found.rate()])?;
     let least = found.streams.iter().copied().fold(f64::INFINITY, f64::min);
     let most = found.streams.iter().copied().fold(0.0, f64::max);
     for (name, value) in [
         ("window_ns", found.window_ns),
         ("discarded_ns", found.discarded_ns),
+        ("discarded_b_per_s", found.discarded),
         ("blocks", found.blocks as f64),
         ("block_ns", found.block_ns),
         ("stream_least_b_per_s", least),
@@ -108,6 +111,12 @@ fn bandwidth(
         samples.notes.push(format!(
             "the rate had not settled after {:.2} s: the second half is told",
             (found.discarded_ns + found.window_ns) / 1e9
+        ));
+    } else if found.discarded_ns > 0.0 {
+        samples.notes.push(format!(
+            "left out: the first {:.0} ms, with {:.3e} B/s",
+            found.discarded_ns / 1e6,
+            found.discarded
         ));
     }
     remarks(&mut samples.notes, shape);

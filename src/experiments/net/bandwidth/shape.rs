@@ -255,6 +255,8 @@ pub(super) struct Steady {
     pub(super) block_ns: f64,
     /// Time before it that was discarded, in ns.
     pub(super) discarded_ns: f64,
+    /// Bytes a second in that time, all streams together; 0 where none was discarded.
+    pub(super) discarded: f64,
     /// Whether it had settled.
     pub(super) settled: bool,
 }

@@ -91,6 +91,7 @@ pub(super) fn steady(logs: &[Log], until_ns: u64, block_ns: f64) -> Option<Stead
     let (cold, settled) = cold(&rates);
     let (begin, end) = (edge(cold), edge(rates.len()));
     let window_ns = end - begin;
+    let discarded_ns = begin - from;
     let of_stream = |log: &Log| (log.bytes_at(end) - log.bytes_at(begin)) * 1e9 / window_ns;
     Some(Steady {
         window_ns,
@@ -98,7 +99,8 @@ pub(super) fn steady(logs: &[Log], until_ns: u64, block_ns: f64) -> Option<Stead
         best: rates[cold..].iter().copied().fold(0.0, f64::max),
         blocks: (rates.len() - cold) as u64,
         block_ns,
-        discarded_ns: begin - from,
+        discarded_ns,
+        discarded: (counts[cold] - counts[0]) * 1e9 / discarded_ns.max(1.0),
         settled: settled && rates.len() - cold >= BLOCKS_MIN && is_level(&rates[cold..]),
     })
 }
@@ -185,6 +187,9 @@ mod tests {
         let found = steady(&[log(0, &burst)], 32_000, 1000.0).expect("settles");
         assert!((found.rate() / 12.53e9 - 1.0).abs() < 0.01, "{found:?}");
         assert!(found.best < 13e9, "{found:?}");
+        // What was left out has its rate.
+        assert_eq!(found.discarded_ns, 1000.0);
+        assert!((found.discarded / 900e9 - 1.0).abs() < 1e-9, "{found:?}");
     }
 
     #[test]

@@ -1,12 +1,14 @@
 use super::EXPERIMENT;
-use super::shape::{Begun, Enough};
+use super::both::{is_rate, run_ns};
+use super::shape::{Begun, Enough, STEADY};
 use super::transfers::Served;
 use crate::experiment::{Card, Experiment, Known, Offer, Params, Preset, Site, Skip};
 use crate::experiments::net::ends::tests::rehearse_both;
 use crate::experiments::net::ends::{Call, Door};
-use crate::experiments::tests::{Rehearsed, check, recorded, sites};
+use crate::experiments::tests::{Rehearsed, check, params, recorded, sites};
 use crate::measure::{Bench, FarEnd};
 use crate::predict::net::tests::{GIGABIT, joined};
+use crate::session::plan::case_ns;
 use anyhow::Result;
 use record::case::{Case, Series};
 use record::event::Prediction;
@@ -33,6 +35,41 @@ fn every_site_has_cases_and_predictions_in_every_preset() {
             .all(|case| case.text("ends") == Some("two_hosts"))
     );
     assert!(cases.iter().all(|case| case.text("far") == Some("peer")));
+}
+
+/// The metric of a stream, and how long it goes on, in cases of an offer.
+fn windows(site: &Site, preset: Preset, set: &[(&str, &str)]) -> Vec<(String, bool, u64)> {
+    let params = params(EXPERIMENT.card(), preset, set);
+    let offer = EXPERIMENT.series(site, &params).expect("offers");
+    let cases = offer.series.into_iter().flat_map(|series| series.cases);
+    let steady = cases.filter(|case| case.text("transfer") == Some(STEADY));
+    let of = |case: Case| {
+        let run_ns = run_ns(&case, case_ns(preset));
+        (case.id.to_string(), is_rate(&case), run_ns)
+    };
+    steady.map(of).collect()
+}
+
+#[test]
+fn what_is_called_a_rate_has_half_a_second_in_every_preset() {
+    let (here, there) = (recorded("vm-granite-rapids"), joined(GIGABIT, GIGABIT));
+    for preset in [Preset::Quick, Preset::Standard, Preset::Thorough] {
+        for (id, is_rate, run_ns) in windows(&here, preset, &[]) {
+            assert_eq!(is_rate, run_ns >= 500_000_000, "{id}: {run_ns}");
+            let is_key = id.contains("protocol=tcp") && id.contains("message=131072,");
+            assert_eq!(is_rate, is_key, "{id}");
+        }
+        let far = windows(&there, preset, &[]);
+        assert!(
+            far.iter()
+                .all(|(_, is_rate, ns)| *is_rate && *ns >= 500_000_000)
+        );
+    }
+    // As the user says, whatever the case.
+    for (time, is_rate) in [("500ms", true), ("499ms", false)] {
+        let all = windows(&here, Preset::Standard, &[("time", time)]);
+        assert!(all.iter().all(|of| of.1 == is_rate), "{time}: {all:?}");
+    }
 }
 
 /// Rehearses and holds that every figure that has a prediction was recorded, once.
@@ -64,7 +101,7 @@ fn streams_and_datagrams_are_counted_in_both_directions() {
         ("direction", "up,down"),
         ("transfer", "steady"),
     ]);
-    let rates = all.samples.iter().filter(|of| of.metric == "bandwidth");
+    let rates = all.samples.iter().filter(|of| of.metric == "burst");
     assert_eq!(rates.clone().count(), 4);
     for samples in rates {
         let of = |name: &str| samples.quantities[name];
@@ -125,7 +162,7 @@ fn several_streams_share_what_their_sum_tells() {
         ("message", "4KiB"),
         ("transfer", "steady"),
     ]);
-    for samples in all.samples.iter().filter(|of| of.metric == "bandwidth") {
+    for samples in all.samples.iter().filter(|of| of.metric == "burst") {
         let of = |name: &str| samples.quantities[name];
         let rate = samples.raw.samples()[0];
         assert!(of("stream_least_b_per_s") * 3.0 <= rate * 1.001);

@@ -332,6 +332,7 @@ pub(super) static ENTRIES: &[Entry] = &[
             ("streams", "1"),
             ("direction", "down"),
             ("transfer", "steady"),
+            ("time", "500ms"),
         ],
         rows: &[Figure {
             what: "bw_tcp",
