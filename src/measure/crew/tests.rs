@@ -79,8 +79,8 @@ fn the_way_that_all_together_are_fastest_at_is_worked_in() {
     assert_eq!(shared.way, 1);
     // Only the way that was chosen counts in the window.
     let units = shared.members[0].units;
-    let one = crew(cpus).run(|_| Ok(|| Ok(1)));
-    assert!(units > 1.0 && one.is_ok_and(|shared| shared.way == 0));
+    let one = (0..10).find_map(|_| crew(cpus.clone()).run(|_| Ok(|| Ok(1))).ok());
+    assert!(units > 1.0 && one.is_some_and(|shared| shared.way == 0));
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn what_a_site_lacks_is_skipped_with_its_reason() {
     assert_eq!(skips(&site), ["call=uring_nop"]);
     site.host.kernel.release = Some("6.1".to_owned());
     site.host.limits.open_files = Some(Rlimit {
-        soft: Some(256),
+        soft: Some(128),
         hard: Some(4096),
     });
     assert_eq!(skips(&site), ["call=open", "call=close"]);
