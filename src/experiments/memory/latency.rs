@@ -491,7 +491,9 @@ impl Round {
     /// The random ring, grown and shrunk from case to case.
     fn ladder(&self, mapping: Mapping, walks: &[(&Case, Point)], bench: &mut Bench) -> Result<()> {
         let mut ring = Ring::new(mapping, self.slot, bench.order().seed)?;
-        for (case, point) in walks {
+        let cases: Vec<&Case> = walks.iter().map(|(case, _)| *case).collect();
+        bench.visit(&cases, |bench, case| {
+            let point = Point::of(&case.id).context("no walk")?;
             let slots = usize::try_from(point.footprint)? / self.slot;
             ensure!(
                 slots >= 2,
@@ -504,8 +506,8 @@ impl Round {
             } else {
                 ring.shrink_to(slots)?;
             }
-            self.time(&mut ring, case, *point, bench)?;
-        }
+            self.time(&mut ring, case, point, bench)
+        });
         Ok(())
     }
 

@@ -19,10 +19,21 @@ impl Bench {
     pub(crate) fn each(
         &mut self,
         series: &Series,
+        measure: impl FnMut(&mut Bench, &Case) -> Result<()>,
+    ) {
+        let cases: Vec<&Case> = series.cases.iter().collect();
+        self.visit(&cases, measure);
+    }
+
+    /// As [`Bench::each`], for some cases of a series. Those that are visited again come in the opposite
+    /// order, so that what grew from case to case can shrink.
+    pub(crate) fn visit(
+        &mut self,
+        cases: &[&Case],
         mut measure: impl FnMut(&mut Bench, &Case) -> Result<()>,
     ) {
-        let mut took_ns = Vec::with_capacity(series.cases.len());
-        for case in &series.cases {
+        let mut took_ns = Vec::with_capacity(cases.len());
+        for case in cases {
             self.around.begin_case();
             let mut outcome = measure(self, case);
             if outcome
@@ -37,14 +48,14 @@ impl Bench {
             }
             took_ns.push(self.around.end_case());
         }
-        self.visit_again(series, &took_ns, measure);
+        self.visit_again(cases, &took_ns, measure);
     }
 
     /// Visits cases again that have too few samples of a core that was alone, in turn, each in a share
     /// of the case's time: a neighbour may be gone by then. What a visit cannot measure is not missed.
     fn visit_again(
         &mut self,
-        series: &Series,
+        cases: &[&Case],
         took_ns: &[f64],
         mut measure: impl FnMut(&mut Bench, &Case) -> Result<()>,
     ) {
@@ -55,7 +66,7 @@ impl Bench {
         self.goal.case_ns *= VISITS_TIME / f64::from(VISITS);
         let mut left_ns: Vec<f64> = took_ns.iter().map(|took| VISITS_TIME * took).collect();
         for visit in 1..=VISITS {
-            for (case, left_ns) in series.cases.iter().zip(&mut left_ns) {
+            for (case, left_ns) in cases.iter().zip(&mut left_ns).rev() {
                 if *left_ns <= 0.0 || !self.lacks_alone(case) {
                     continue;
                 }
