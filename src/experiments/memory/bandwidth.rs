@@ -29,8 +29,8 @@
 //! threads try each loop for an eighth of the window before it, and the window is worked in the fastest:
 //! `loop` and `prefetch` tell which. Words of 4 and 8 bytes, and aarch64, have one.
 //!
-//! Arrays in a cache, all of a thread's together, have half of the thread's share of it (seven eighths
-//! where the cache before is more than a quarter), and one pass warms them. In main memory the arrays
+//! Arrays in a cache, all of a thread's together, have three eighths of the thread's share of it (seven
+//! eighths where the cache before is more than three sixteenths), and one pass warms them. In main memory the arrays
 //! of all threads together have four times the last caches they run under, as `memory.latency` measured
 //! them (as described, where it found no end), and each thread's four times its private ones; where that
 //! exceeds `limit` or the memory that may be touched they are cut, and a note says how many times the

@@ -176,8 +176,14 @@ pub(super) fn beyond_quick(params: &Params, parameter: &str, way: &str) -> Resul
     Ok(())
 }
 
-/// The footprint of a level, at most `most`: of a cache four times the one before, at most half of
-/// itself; of main memory four times the last cache.
+/// So much of a cache at most is filled where it is to answer alone (METHOD §2a): above it, which of its
+/// sets the pages fall on decides, and a second level takes 3.7 to 6.1 ns from round to round.
+pub(super) fn quiet_part(cache_bytes: u64) -> u64 {
+    cache_bytes / 8 * 3
+}
+
+/// The footprint of a level, at most `most`: of a cache four times the one before, at most three eighths
+/// of itself; of main memory four times the last cache.
 ///
 /// # Errors
 /// No such cache is described, there is no room between two of them, or memory is too small.
@@ -211,7 +217,7 @@ fn in_cache(sizes: &[(&str, u64)], level: &str) -> Result<u64, Skip> {
         return Err(Skip::because(format!("the machine describes no {level}")));
     };
     let (inner, bytes) = (sizes[at - 1].1, sizes[at].1);
-    let footprint = (4 * inner).min(bytes / 2);
+    let footprint = (4 * inner).min(quiet_part(bytes));
     if footprint < 2 * inner {
         return Err(Skip::because(format!(
             "{level} ({}) is not four times the cache before it ({})",
@@ -271,7 +277,10 @@ mod tests {
             let levels = described_levels(&site);
             for two in levels.windows(2) {
                 let bytes = bytes(&site, None, two[1].0, u64::MAX);
-                assert!(2 * two[0].1 <= bytes && 2 * bytes <= two[1].1, "{two:?}");
+                assert!(
+                    2 * two[0].1 <= bytes && 8 * bytes <= 3 * two[1].1,
+                    "{two:?}"
+                );
             }
             footprint(&site, None, "L1", u64::MAX).expect_err("nothing before it");
         }

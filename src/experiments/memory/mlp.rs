@@ -37,7 +37,7 @@
 //! - `chains`: 1 to 32. `auto`: 1, 2, 4, 8, 12, 16, 24, 32 in standard; every count in thorough;
 //!   none in quick, which has no time to make such a memory.
 //! - `most` (setting): most bytes of the footprint. A cache's is four times the cache before it, at
-//!   most half of itself; main memory's is four times the last cache as `memory.latency` measured
+//!   most three eighths of itself; main memory's is four times the last cache as `memory.latency` measured
 //!   it (else as described), at least 64 MiB; `auto` cuts that at 128 MiB, in thorough at
 //!   1 GiB, and a note says where that is less than twice the last cache.
 //!

@@ -1,6 +1,6 @@
 //! How large arrays are: from the levels that `memory.latency` measured, else from described ones.
 
-use super::super::levels::{TIMES_LAST, instances, known_bytes, last_bytes, sharing};
+use super::super::levels::{TIMES_LAST, instances, known_bytes, last_bytes, quiet_part, sharing};
 use super::cases::Point;
 use crate::experiment::{Known, Site, Skip};
 use crate::predict::memory::bandwidth::{FOUR_TIMES, cpus_of};
@@ -66,9 +66,9 @@ fn in_cache(
         None => 0,
         Some(before) => level_bytes_of_inner(site, known, before, &cpus),
     };
-    // Half of the level, away from both edges; where the level before is not much smaller, most of it.
-    let footprint = if share / 2 >= 2 * inner {
-        share / 2
+    // Away from both edges; where the level before is not much smaller, most of it.
+    let footprint = if quiet_part(share) >= 2 * inner {
+        quiet_part(share)
     } else {
         share / 8 * 7
     };

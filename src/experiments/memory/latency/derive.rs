@@ -3,9 +3,11 @@
 use super::ID;
 use super::cases::{Pattern, Point};
 use crate::experiment::{DerivedValue, Known, Site, unknown};
+use crate::experiments::memory::levels::quiet_part;
 use crate::predict::cpu::measured_core_hz;
 use crate::predict::memory::{self, MEMORY, described_levels, described_reaches};
 use crate::stats::ladder::{self, Excess, Plateau, Rung};
+use crate::stats::quantile::median;
 use record::event::Prediction;
 use record::key::{CaseId, Value};
 use record::quantity::render;
@@ -118,9 +120,17 @@ fn levels(site: &Site, known: &Known, points: &[(Point, f64)]) -> Vec<DerivedVal
     for (plateau, name) in plateaus.iter().zip(names) {
         let Some(name) = name else { continue };
         let case = level_case(name);
-        let mut latency = DerivedValue::new(case.clone(), "level_latency", plateau.value);
+        let bytes = described.iter().find(|(of, _)| *of == name);
+        let last = quiet_end(&rungs, plateau, bytes.map(|(_, bytes)| *bytes));
+        let walked = &rungs[plateau.first..=last];
+        let latencies: Vec<f64> = walked.iter().map(|rung| rung.value).collect();
+        let value = match last < plateau.last {
+            true => median(&latencies).unwrap_or(plateau.value),
+            false => plateau.value,
+        };
+        let mut latency = DerivedValue::new(case.clone(), "level_latency", value);
         let from = rungs[plateau.first].size as u64;
-        let to = rungs[plateau.last].size as u64;
+        let to = rungs[last].size as u64;
         latency.at = BTreeMap::from([
             ("from".to_owned(), Value::from(from)),
             ("to".to_owned(), Value::from(to)),
@@ -134,7 +144,7 @@ fn levels(site: &Site, known: &Known, points: &[(Point, f64)]) -> Vec<DerivedVal
         }
         found.push(latency);
         if let Some(hz) = measured_core_hz(known) {
-            let cycles = plateau.value * hz / 1e9;
+            let cycles = value * hz / 1e9;
             found.push(DerivedValue::new(
                 case.clone(),
                 "level_latency_cycles",
@@ -148,6 +158,20 @@ fn levels(site: &Site, known: &Known, points: &[(Point, f64)]) -> Vec<DerivedVal
         }
     }
     found
+}
+
+/// The last rung of a plateau on which page placement does not decide yet, where its cache's size is known
+/// and it has such rungs; else its last one.
+fn quiet_end(rungs: &[Rung], plateau: &Plateau, cache_bytes: Option<f64>) -> usize {
+    let Some(bytes) = cache_bytes else {
+        return plateau.last;
+    };
+    let most = quiet_part(bytes as u64) as f64;
+    let quiet = rungs[plateau.first..=plateau.last].iter();
+    match quiet.take_while(|rung| rung.size <= most).count() {
+        0 => plateau.last,
+        count => plateau.first + count - 1,
+    }
 }
 
 /// The neighbouring footprints that a position lies between.
