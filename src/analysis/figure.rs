@@ -217,6 +217,12 @@ impl Figure {
         Some(Key::new(&self.experiment, &self.case, &metric.name))
     }
 
+    /// The key by which earlier versions knew it, where that was another.
+    pub(crate) fn former_key(&self) -> Option<Key> {
+        let name = self.metric.as_ref()?.formerly.as_ref()?;
+        Some(Key::new(&self.experiment, &self.case, name))
+    }
+
     /// The key as text, else as much of it as there is.
     pub(crate) fn label(&self) -> String {
         match (self.key(), self.case.0.is_empty()) {

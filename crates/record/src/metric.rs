@@ -81,6 +81,9 @@ pub struct Metric {
     /// Which rounds it speaks of.
     #[serde(default, skip_serializing_if = "Over::is_default")]
     pub over: Over,
+    /// What the figures of some of its cases were called until the version before this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub formerly: Option<Cow<'static, str>>,
 }
 
 impl Metric {
@@ -100,6 +103,7 @@ impl Metric {
             kind,
             derived: false,
             over: Over::Undisturbed,
+            formerly: None,
         }
     }
 
@@ -119,7 +123,17 @@ impl Metric {
             kind,
             derived: true,
             over: Over::Undisturbed,
+            formerly: None,
         }
+    }
+
+    /// The same, which an earlier version called otherwise.
+    #[must_use]
+    pub const fn formerly(mut self, name: &'static str) -> Self {
+        let none = self.formerly.replace(Cow::Borrowed(name));
+        // A static's initialiser may not drop.
+        std::mem::forget(none);
+        self
     }
 
     /// The same over other rounds.

@@ -89,7 +89,7 @@ pub(crate) fn join<'a>(base: &'a Measured, new: &'a Measured) -> Joins<'a> {
         let Some((key, metric)) = valued(figure) else {
             continue;
         };
-        match partners.get(&key) {
+        match of_figure(&partners, figure) {
             Some(partner) if usable(partner).is_some() => {
                 let (figure, partner) = (
                     figure.comparable_with(partner),
@@ -125,7 +125,7 @@ pub(crate) fn join<'a>(base: &'a Measured, new: &'a Measured) -> Joins<'a> {
         let Some((key, _)) = valued(figure) else {
             continue;
         };
-        if own.get(&key).is_none_or(|own| usable(own).is_none()) {
+        if of_figure(&own, figure).is_none_or(|own| usable(own).is_none()) {
             joins.incomparable.push(Incomparable {
                 figure,
                 why: reason(base, &key).map_or(Why::OnlyNew, Why::AbsentInBase),
@@ -136,11 +136,20 @@ pub(crate) fn join<'a>(base: &'a Measured, new: &'a Measured) -> Joins<'a> {
     joins
 }
 
+/// Figures by the key of now, and by that of before where no other has it.
 fn by_key(figures: &[Figure]) -> HashMap<Key, &Figure> {
-    figures
-        .iter()
-        .filter_map(|figure| Some((figure.key()?, figure)))
-        .collect()
+    let by = |key: fn(&Figure) -> Option<Key>| {
+        let of = move |figure| Some((key(figure)?, figure));
+        figures.iter().filter_map(of)
+    };
+    by(Figure::former_key).chain(by(Figure::key)).collect()
+}
+
+/// The figure of another run by the name of now or of before.
+fn of_figure<'a>(others: &HashMap<Key, &'a Figure>, figure: &Figure) -> Option<&'a Figure> {
+    let keys = [figure.key(), figure.former_key()];
+    let found = keys.iter().flatten().find_map(|key| others.get(key));
+    found.copied()
 }
 
 /// The value of a figure that holds: one that failed (beyond a bound, a check) has none to compare.

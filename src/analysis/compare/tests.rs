@@ -306,6 +306,39 @@ fn another_unit_is_never_compared() {
 }
 
 #[test]
+fn a_renamed_figure_is_compared_with_that_of_its_former_name() {
+    const LATER: &str = "later";
+    let base = sample::run();
+    let new = changed(
+        |_| {},
+        |event| match event {
+            Event::Plan(plan) => {
+                let mut planned = plan.experiments.iter_mut();
+                let pipe = planned.find(|planned| planned.id == "os.pipe").unwrap();
+                let was = std::mem::replace(&mut pipe.metrics[0].name, LATER.into());
+                pipe.metrics[0].formerly = Some(was);
+            }
+            Event::Samples(samples) if samples.series == "os.pipe" => {
+                samples.metric = LATER.into();
+            }
+            _ => {}
+        },
+    );
+    for runs in [[&base, &new], [&new, &base]] {
+        let runs = runs.map(measured);
+        let comparison = compare(&runs, &History::default()).unwrap();
+        let against = &comparison.against[0];
+        let of_pipe = |one: &&super::Compared| one.base.experiment == "os.pipe";
+        assert_eq!(against.figures.iter().filter(of_pipe).count(), 1);
+        assert!(
+            against.incomparable.is_empty(),
+            "{:?}",
+            against.incomparable
+        );
+    }
+}
+
+#[test]
 fn what_differs_around_runs_is_told_the_most_telling_first() {
     let base = sample::run();
     let new = changed(

@@ -168,7 +168,8 @@ static CARD: Card = Card {
         rate(
             "burst",
             "the same of a stream whose window is too short for the name of a rate",
-        ),
+        )
+        .formerly("bandwidth"),
         rate(
             "peak",
             "the best block of that window, or the best single transfer",

@@ -186,6 +186,7 @@ fn planned() -> impl Strategy<Value = PlannedExperiment> {
         better: Better::None,
         kind: Kind::Io,
         over: if derived { Over::Greatest } else { Over::All },
+        formerly: derived.then(|| "older".into()),
         derived,
     });
     let repeat = prop_oneof![
