@@ -52,15 +52,13 @@ pub(crate) fn score(figures: &[Figure], of: PredictionKind) -> Score {
             (counts && figure.value.is_some()).then_some((figure, judged))
         })
         .collect();
-    let mut families: BTreeMap<String, Vec<&Judged>> = BTreeMap::new();
+    let mut families: BTreeMap<String, Vec<(&Figure, &Judged)>> = BTreeMap::new();
     for (figure, judged) in &judged {
-        families
-            .entry(figure.family().to_owned())
-            .or_default()
-            .push(judged);
+        let family = families.entry(figure.family().to_owned()).or_default();
+        family.push((figure, judged));
     }
     Score {
-        all: tally(judged.iter().map(|(_, judged)| *judged)),
+        all: tally(judged.into_iter()),
         by_family: families
             .into_iter()
             .map(|(family, judged)| (family, tally(judged.into_iter())))
@@ -102,16 +100,19 @@ pub(crate) fn off<'a>(figures: impl Iterator<Item = &'a Figure>) -> Option<Off> 
     })
 }
 
-fn tally<'a>(all: impl Iterator<Item = &'a Judged>) -> Tally {
+/// The share inside counts printed values, so that wide intervals of noisy figures cannot raise it.
+fn tally<'a>(all: impl Iterator<Item = (&'a Figure, &'a Judged)>) -> Tally {
     let mut tally = Tally::default();
     let mut widths = Vec::new();
-    for judged in all {
+    for (figure, judged) in all {
         let Some(range) = judged.prediction.range else {
             tally.unpredicted += 1;
             continue;
         };
         tally.figures += 1;
-        tally.inside += usize::from(judged.verdict == Some(Verdict::Within));
+        let is_possible = judged.verdict != Some(Verdict::Impossible);
+        let is_inside = |value: f64| range.low <= value && value <= range.high;
+        tally.inside += usize::from(is_possible && figure.value.is_some_and(is_inside));
         if range.low > 0.0 && range.high > 0.0 {
             widths.push(range.high / range.low);
         }
@@ -119,4 +120,40 @@ fn tally<'a>(all: impl Iterator<Item = &'a Judged>) -> Tally {
     tally.median_width = median(&widths);
     tally.with_width = widths.len();
     tally
+}
+
+#[cfg(test)]
+mod tests {
+    use super::score;
+    use crate::analysis::figure::{Figure, Judged};
+    use crate::analysis::verdict::Verdict;
+    use record::event::{Ending, Prediction, PredictionKind, Range};
+
+    #[test]
+    fn a_value_outside_is_a_miss_though_its_interval_overlaps() {
+        let figure = |value: f64, verdict| {
+            let mut figure = Figure::absent("os.x", Ending::Measured, String::new());
+            (figure.value, figure.ci) = (Some(value), Some((value / 2.0, value * 2.0)));
+            figure.prior = Some(Judged {
+                prediction: Prediction {
+                    range: Some(Range {
+                        low: 10.0,
+                        likely: 15.0,
+                        high: 20.0,
+                    }),
+                    because: String::new(),
+                    bound: None,
+                },
+                verdict: Some(verdict),
+            });
+            figure
+        };
+        let figures = [
+            figure(12.0, Verdict::Within),
+            figure(21.0, Verdict::Within),
+            figure(12.0, Verdict::Impossible),
+        ];
+        let all = score(&figures, PredictionKind::Prior).all;
+        assert_eq!((all.figures, all.inside), (3, 1));
+    }
 }
