@@ -270,6 +270,13 @@ const CAUSES: &[Cause] = &[
         text: "a CPU quota is set for this control group",
     },
     Cause {
+        touches: FILES,
+        explains: SLOWER,
+        counted_in: &[],
+        fact: Fact::Host("/limits/io/0", Test::Present),
+        text: "a control group limits reads and writes of a disk",
+    },
+    Cause {
         touches: &["clock.", "os.syscall", "noise."],
         explains: SLOWER,
         counted_in: &["clock source"],

@@ -1,10 +1,13 @@
 //! `plumb doctor`: what would disturb a measurement here, and what to do about it.
 
+mod core;
+
 use crate::cmd::site::root;
 use crate::cmd::{Failure, output};
 use crate::experiments::noise::attribution::{Rung, ladder};
 use crate::host::counters::Snapshot;
-use crate::host::{Host, Root, format_cpus};
+use crate::host::{Host, Root, choose_cpu, format_cpus};
+use record::event::Width;
 use record::quantity::render_bytes;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -51,6 +54,8 @@ struct Watched {
     delta: Snapshot,
     /// How far the attribution of noise gets; empty where nobody tried.
     ladder: Vec<Rung>,
+    /// What the width probe read on the CPU that would measure, in turns; empty where nobody tried.
+    widths: Vec<Width>,
 }
 
 use Said::{Disturbs, Fine, Inherent, Unknown};
@@ -116,6 +121,31 @@ const CHECKS: &[Check] = &[
         },
         effect: "the group stops for the rest of a period once its quota is used",
         remedy: "start plumb in a group without cpu.max (v2) or cpu.cfs_quota_us (v1), or ask for whole CPUs",
+    },
+    Check {
+        name: "I/O limits",
+        judge: io_limits,
+        effect: "reads and writes wait in the kernel once the rate is used: fs.* figures are the limit's, not the disk's",
+        remedy: "start plumb in a group without io.max (v2) or blkio.throttle.* (v1), or take the figures as the limit's",
+    },
+    Check {
+        name: "memory limit",
+        judge: |host, _| match (host.limits.memory_bytes, host.memory.total_bytes) {
+            (Some(limit), Some(total)) if limit < total => Disturbs(format!(
+                "{} of {}",
+                render_bytes(limit as f64),
+                render_bytes(total as f64)
+            )),
+            _ => Fine("none below the machine's memory".to_owned()),
+        },
+        effect: "footprints end at the limit, and cached pages of files are dropped to stay below it",
+        remedy: "start plumb in a group with a higher memory.max (v2) or memory.limit_in_bytes (v1)",
+    },
+    Check {
+        name: "shared core",
+        judge: |_, watched| core::shared(&watched.widths),
+        effect: "another tenant's hyperthread takes part of the core's width: figures as found are slower",
+        remedy: "ask for a dedicated core or host, try another CPU with --cpu, or read the figures of the core alone",
     },
     Check {
         name: "busy CPUs",
@@ -257,11 +287,54 @@ fn watch(host: &Host, root: &Root, time: Duration) -> Watched {
     let cpus = host.cpu.usable();
     let (before, began) = (Snapshot::read(root, &cpus), Instant::now());
     std::thread::sleep(time);
-    let delta = Snapshot::read(root, &cpus).delta(&before);
+    let after = Snapshot::read(root, &cpus);
+    let delta = after.delta(&before);
     Watched {
         time: began.elapsed(),
         delta,
         ladder: ladder(),
+        widths: choose_cpu(host, &after).map_or_else(Vec::new, |cpu| core::widths(cpu, time)),
+    }
+}
+
+/// Limits of the own groups, with the disk's name where it is known.
+fn io_limits(host: &Host, _: &Watched) -> Said {
+    let disk = |device: &str| {
+        let mut disks = host.block.disks.iter();
+        let named = disks.find(|disk| disk.number.as_deref() == Some(device));
+        named.map_or(device.to_owned(), |disk| disk.name.clone())
+    };
+    let texts: Vec<String> = host
+        .limits
+        .io
+        .iter()
+        .map(|limit| {
+            let bytes = |rate: u64| format!("{}/s", render_bytes(rate as f64));
+            let requests = |rate: u64| format!("{rate} requests/s");
+            let rates = [
+                limit
+                    .read_bytes
+                    .map(|rate| format!("reads {}", bytes(rate))),
+                limit
+                    .write_bytes
+                    .map(|rate| format!("writes {}", bytes(rate))),
+                limit.reads.map(|rate| format!("reads {}", requests(rate))),
+                limit
+                    .writes
+                    .map(|rate| format!("writes {}", requests(rate))),
+            ];
+            let rates: Vec<String> = rates.into_iter().flatten().collect();
+            format!(
+                "{}: {} (/{})",
+                disk(&limit.device),
+                rates.join(", "),
+                limit.group
+            )
+        })
+        .collect();
+    match texts.is_empty() {
+        true => Fine("none".to_owned()),
+        false => Disturbs(texts.join("; ")),
     }
 }
 
@@ -418,6 +491,29 @@ mod tests {
         ] {
             assert_eq!(check(name, &tree), said, "{name}: {tree}");
         }
+    }
+
+    #[test]
+    fn limits_of_the_own_group_are_seen() {
+        let group =
+            "== proc/self/cgroup\n0::/a\n== proc/self/mountinfo\n1 2 0:1 / /cg rw - cgroup2 c rw\n";
+        let meminfo = "== proc/meminfo\nMemTotal: 8 kB\n";
+        let is_seen = |name: &str, files: &str| {
+            matches!(
+                check(name, &format!("{group}{meminfo}{files}")),
+                Said::Disturbs(_)
+            )
+        };
+        assert!(is_seen(
+            "I/O limits",
+            "== cg/a/io.max\n8:0 rbps=4096 wbps=max riops=max wiops=max\n"
+        ));
+        assert!(!is_seen(
+            "I/O limits",
+            "== cg/a/io.max\n8:0 rbps=max wbps=max riops=max wiops=max\n"
+        ));
+        assert!(is_seen("memory limit", "== cg/a/memory.max\n4096\n"));
+        assert!(!is_seen("memory limit", "== cg/a/memory.max\nmax\n"));
     }
 
     #[test]

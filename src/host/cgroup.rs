@@ -1,9 +1,10 @@
 //! Control groups, versions 1 and 2: where this process's groups are mounted and what they allow.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 use super::Root;
-use super::limits::CpuQuota;
+use super::limits::{CpuQuota, IoLimit};
 
 /// Where a group with a memory limit of its own can be made for a worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,6 +112,17 @@ pub(super) fn groups(root: &Root) -> Vec<Group> {
         .filter_map(parse_member)
         .flat_map(|member| ancestors(&member, &mounts))
         .collect()
+}
+
+/// Limits of input and output that bind this process, innermost group first. In version 1 only the own
+/// group binds: there the kernel throttles each group as if it stood alone
+/// (Documentation/admin-guide/cgroup-v1/blkio-controller.rst, "Hierarchical Cgroups").
+pub(super) fn io_limits(groups: &[Group], root: &Root) -> Vec<IoLimit> {
+    let controlled = groups.iter().filter(|group| group.controls("blkio"));
+    let (second, first): (Vec<&Group>, Vec<&Group>) =
+        controlled.partition(|group| group.version == 2);
+    let binding = second.into_iter().chain(first.into_iter().take(1));
+    binding.flat_map(|group| group.io_limits(root)).collect()
 }
 
 struct Member {
@@ -255,6 +267,52 @@ impl Group {
         }
         let number = |name: &str| root.number(&format!("{}/{name}", self.dir));
         Some((number("pids.current")?, number("pids.max")?))
+    }
+
+    /// Limits of input and output of this group alone, by device.
+    fn io_limits(&self, root: &Root) -> Vec<IoLimit> {
+        /// File of version 1, key of version 2.
+        const RATES: [(&str, &str); 4] = [
+            ("read_bps_device", "rbps"),
+            ("write_bps_device", "wbps"),
+            ("read_iops_device", "riops"),
+            ("write_iops_device", "wiops"),
+        ];
+        let mut rates: BTreeMap<String, [Option<u64>; 4]> = BTreeMap::new();
+        let file = |name: &str| {
+            root.read(&format!("{}/{name}", self.dir))
+                .unwrap_or_default()
+        };
+        if self.version == 2 {
+            // `8:16 rbps=2097152 wbps=max riops=max wiops=120`
+            for line in file("io.max").lines() {
+                let (device, pairs) = line.split_once(' ').unwrap_or_default();
+                for (key, rate) in pairs.split(' ').filter_map(|pair| pair.split_once('=')) {
+                    let at = RATES.iter().position(|(_, name)| *name == key);
+                    if let (Some(at), Ok(rate)) = (at, rate.parse()) {
+                        rates.entry(device.to_owned()).or_default()[at] = Some(rate);
+                    }
+                }
+            }
+        } else {
+            for (at, (name, _)) in RATES.iter().enumerate() {
+                for line in file(&format!("blkio.throttle.{name}")).lines() {
+                    let (device, rate) = line.split_once(' ').unwrap_or_default();
+                    if let Ok(rate) = rate.parse() {
+                        rates.entry(device.to_owned()).or_default()[at] = Some(rate);
+                    }
+                }
+            }
+        }
+        let limit = |(device, [read, write, reads, writes]): (String, [Option<u64>; 4])| IoLimit {
+            group: self.dir.clone(),
+            device,
+            read_bytes: read,
+            write_bytes: write,
+            reads,
+            writes,
+        };
+        rates.into_iter().map(limit).collect()
     }
 
     /// CPU quota; `None` when there is none.

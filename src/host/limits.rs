@@ -24,6 +24,9 @@ pub(crate) struct Limits {
     pub memory_place_refused: Option<String>,
     /// Tightest CPU quota over the hierarchy; `None` when there is none.
     pub cpu_quota: Option<CpuQuota>,
+    /// Limits of input and output, by group and device.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub io: Vec<IoLimit>,
     /// CPUs of the cpuset, as the kernel lists them.
     pub cpuset: Option<Vec<usize>>,
     /// Files that count throttling, innermost group first (paths under the root).
@@ -47,6 +50,23 @@ pub(crate) struct CpuQuota {
     pub quota_us: u64,
     /// Period.
     pub period_us: u64,
+}
+
+/// What a control group may read from and write to a device in a second; `None` is no limit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct IoLimit {
+    /// Directory of the group, under the root.
+    pub group: String,
+    /// `major:minor` of the disk.
+    pub device: String,
+    /// Bytes read.
+    pub read_bytes: Option<u64>,
+    /// Bytes written.
+    pub write_bytes: Option<u64>,
+    /// Read requests.
+    pub reads: Option<u64>,
+    /// Write requests.
+    pub writes: Option<u64>,
 }
 
 /// A resource limit; `None` is unlimited.
@@ -90,6 +110,7 @@ pub(super) fn read(root: &Root, outside: &Outside, cpu: &Cpu) -> Limits {
         memory_place_refused: place.as_ref().err().cloned(),
         memory_place: place.ok(),
         cpu_quota,
+        io: cgroup::io_limits(&groups, root),
         cpuset: groups.iter().find_map(|group| group.cpuset(root)),
         throttling_files: groups
             .iter()
@@ -173,6 +194,42 @@ mod tests {
         );
         assert_eq!(limits.memory_left_bytes, Some(100));
         assert_eq!(limits.effective_cpus, Some(0.5));
+    }
+
+    #[test]
+    fn input_and_output_is_limited_by_ancestors_in_version_2_and_by_the_own_group_in_version_1() {
+        let limit = |group: &str, device: &str, rates: [Option<u64>; 4]| IoLimit {
+            group: group.to_owned(),
+            device: device.to_owned(),
+            read_bytes: rates[0],
+            write_bytes: rates[1],
+            reads: rates[2],
+            writes: rates[3],
+        };
+        let second = Root::tree(
+            "== proc/self/cgroup\n0::/a/b\n== proc/self/mountinfo\n1 2 0:1 / /cg rw - cgroup2 c rw\n\
+             == cg/a/b/io.max\n8:0 rbps=max wbps=max riops=max wiops=120\n\
+             == cg/a/io.max\n8:0 rbps=2097152 wbps=max riops=max wiops=max\n8:16 rbps=max wbps=max riops=max wiops=max\n",
+        );
+        let first = Root::tree(
+            "== proc/self/cgroup\n7:blkio:/a/b\n== proc/self/mountinfo\n1 2 0:1 / /cg rw - cgroup c rw,blkio\n\
+             == cg/a/b/blkio.throttle.read_bps_device\n254:0 1000\n\
+             == cg/a/b/blkio.throttle.write_iops_device\n254:0 7\n\
+             == cg/a/blkio.throttle.read_bps_device\n254:0 5\n",
+        );
+        let found = |root: &Root| Host::read(root).limits.io;
+        assert_eq!(
+            found(&second),
+            [
+                limit("cg/a/b", "8:0", [None, None, None, Some(120)]),
+                limit("cg/a", "8:0", [Some(2_097_152), None, None, None]),
+            ]
+        );
+        assert_eq!(
+            found(&first),
+            [limit("cg/a/b", "254:0", [Some(1000), None, None, Some(7)])]
+        );
+        assert_eq!(found(&Root::tree("")), []);
     }
 
     #[test]
