@@ -18,11 +18,11 @@
 //!   memory that both see, and writes a byte to a pipe of its own when the batch is complete. A
 //!   batch lasts from before the first message is sent until the sender has read that byte and seen
 //!   the count; the sender blocks where the way is full. Batches are n, 2n, 2n and n messages
-//!   between reference chains, so that the start and the answer at the end fall out of the
+//!   in one quartet, so that the start and the answer at the end fall out of the
 //!   difference. A round's value is the bytes of 2n messages over the median of its quartets'
 //!   differences: all that the messages cost both parties, not only the time in which they are read.
 //!   On two CPUs a quartet in which the kernel counts a switch of either party against its will is
-//!   void. Half of a case's time.
+//!   left out. Half of a case's time.
 //!
 //! Each message is written whole by one party and read whole by the other, with as many calls as
 //! that takes. It holds changing data, none of it 0; its first and last byte change with every

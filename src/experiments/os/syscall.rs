@@ -15,8 +15,8 @@
 //! are those of clock.read: both experiments run the same code. Four are different:
 //!
 //! - `open` and `close` cannot be repeated alone. A pool of descriptors is opened and then closed,
-//!   each in one go with the clock read around it, in pools of k, 2k, 2k and k between reference
-//!   chains. Recorded are the sums of the short and of the long pools, as for every other quartet;
+//!   each in one go with the clock read around it, in pools of k, 2k, 2k and k with the
+//!   width probe between them. Recorded are the sums of the short and of the long pools, as for every other quartet;
 //!   their difference over 2k is the figure, so that the clock and the loop fall out.
 //!   The first pool of a round, in which the descriptor table grows, is not timed.
 //! - `uring_nop` submits `depth` empty operations with one call and waits for them; the figure is

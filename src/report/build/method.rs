@@ -57,9 +57,12 @@ const HOW: &str = "Each round of a series is a fresh process on a pinned CPU, wi
     rounds), never over samples inside a round. Two kinds of intervals are others, and marked: of \
     what runs once, over blocks of its time (†), which say nothing of a second run; of figures \
     derived from several cases, by resampling their rounds (‡). Rounds count as disturbed by counters alone \
-    (steal, throttling, migrations, major faults, involuntary switches, others on the CPU, \
+    (throttling, migrations, major faults, involuntary switches, others on the CPU, \
     a moved core clock), \
-    never by their value. Cycles are core clock cycles, measured beside each case, not ticks of \
+    never by their value. A probe of 1 µs of independent additions at every batch boundary shows \
+    whether another tenant used the core meanwhile: a figure is printed as of the core alone where \
+    six rounds have 20 samples in which nobody did, else from all samples (§). Percentiles, maxima \
+    and everything about noise are of all rounds. Cycles are core clock cycles, measured beside each case, not ticks of \
     the counter. Every prediction was written before the first sample of its case.";
 
 fn pair(name: &str, text: impl Into<String>) -> (String, String) {

@@ -45,15 +45,21 @@ pub(super) fn of_figures(told: Told) -> Vec<(Severity, String)> {
             };
             remarks.push((severity, figure, note.clone()));
         }
-        let bound = figure.bound.as_ref().zip(figure.value);
-        let efficiency = bound.and_then(|(check, value)| Some((check, check.efficiency(value)?)));
-        if let Some((check, efficiency)) = efficiency {
-            let share = values::percent(efficiency);
-            let text = format!("{share} of the bound ({})", check.rule.rule);
-            remarks.push((Severity::Note, figure, text));
-        }
+        remarks.extend(efficiency(figure).map(|text| (Severity::Note, *figure, text)));
     }
     merged(told, remarks)
+}
+
+/// How much of its bound a figure reached, with the interval.
+fn efficiency(figure: &Figure) -> Option<String> {
+    let check = figure.bound.as_ref()?;
+    let share = |value: f64| check.efficiency(value).map(values::percent);
+    let ends = figure
+        .ci
+        .and_then(|(low, high)| share(low).zip(share(high)));
+    let ends = ends.map_or_else(|| "no interval".to_owned(), |(a, b)| format!("{a} to {b}"));
+    let of = share(figure.value?)?;
+    Some(format!("{of} of the bound ({ends}; {})", check.rule.rule))
 }
 
 /// What the experiment itself noted, without what statistics say of single figures.
