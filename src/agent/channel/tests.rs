@@ -85,7 +85,7 @@ fn what_is_no_session_is_told_apart() {
         // An agent that speaks with itself.
         (
             &hello(Role::Agent),
-            Refusal::NotPlumb("PLUMBA\u{1}\0".to_owned()),
+            Refusal::NotPlumb(format!("PLUMBA{}\0", char::from(VERSION.to_le_bytes()[0]))),
         ),
     ] {
         let (channel, _to, mut from) = channel(said);

@@ -162,14 +162,16 @@ fn it_measures_lives_in_order_and_sequences_whole() {
             assert!(0.0 < first[at] && first[at] < joined[at]);
         }
     }
-    for (stack, kept) in [("cached", true), ("fresh", false)] {
+    let faults = |samples: &[Samples], stack: &str| {
         let of_stack = |samples: &&Samples| {
             samples.case.text("stack") == Some(stack) && samples.case.int("count").is_none()
         };
-        let faults =
-            samples.iter().find(of_stack).expect("measured").quantities["faults_per_thread"];
-        assert_eq!(faults < 1.0, kept, "{stack}: {faults}");
-    }
+        samples.iter().find(of_stack).expect("measured").quantities["faults_per_thread"]
+    };
+    assert!(faults(&samples, "fresh") >= 1.0);
+    // The kernel counts those of the whole process, in which other tests run.
+    let is_kept = |samples: &[Samples]| faults(samples, "cached") < 1.0;
+    assert!(is_kept(&samples) || (0..10).any(|_| is_kept(&smoke(&EXPERIMENT))));
     let of_sequence = |samples: &&Samples| samples.case.int("count") == Some(1000);
     let sequence = samples.iter().find(of_sequence).expect("measured");
     let Raw::Batch { k: 1000, values } = &sequence.raw else {
