@@ -142,6 +142,9 @@ impl Domain {
     }
 }
 
+/// Rounds at which looks come: the first gives an interval, each other a tighter one.
+const LOOKS: [u32; 6] = [6, 9, 12, 15, 17, 20];
+
 /// How much to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
@@ -156,13 +159,24 @@ pub enum Preset {
 }
 
 impl Preset {
-    /// Rounds after which looks are taken (METHOD §3).
+    /// Rounds at which looks come (METHOD §3).
     pub fn looks(self) -> &'static [u32] {
         match self {
             Preset::Rehearsal => &[1],
-            Preset::Quick => &[6, 9],
-            Preset::Standard => &[6, 9, 12],
-            Preset::Thorough => &[6, 9, 12, 15, 17, 20],
+            Preset::Quick => &LOOKS[..2],
+            Preset::Standard => &LOOKS[..3],
+            Preset::Thorough => &LOOKS,
+        }
+    }
+
+    /// The look from which on the stop rule is asked: the last of the next smaller preset, so that a
+    /// larger one never has fewer rounds. Not at six rounds: one chance more to stop on an interval that
+    /// is narrow by luck takes the coverage of those that stop below what METHOD §3 asks for.
+    pub fn asked_from(self) -> u32 {
+        match self {
+            Preset::Rehearsal => 1,
+            Preset::Quick | Preset::Standard => 9,
+            Preset::Thorough => 12,
         }
     }
 

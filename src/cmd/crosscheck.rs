@@ -335,6 +335,7 @@ fn setup(store: &Store, args: &Args, stop: &AtomicBool) -> Result<Setup, Failure
                 eta_s: 0.0,
             },
             work: Vec::new(),
+            asked_from: preset.asked_from(),
             skipped: Vec::new(),
         },
         options: Options {

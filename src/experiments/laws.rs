@@ -41,7 +41,7 @@ fn all() -> Vec<(&'static Family, &'static dyn Experiment)> {
 }
 
 /// Every recorded host, as a site.
-fn sites(preset: Preset) -> Vec<(String, Site)> {
+pub(crate) fn sites(preset: Preset) -> Vec<(String, Site)> {
     let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hosts");
     let mut sites = Vec::new();
     for entry in std::fs::read_dir(hosts).unwrap() {

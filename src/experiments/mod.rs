@@ -5,7 +5,7 @@ pub mod cpu;
 pub(crate) mod device;
 pub mod fs;
 #[cfg(test)]
-mod laws;
+pub(crate) mod laws;
 pub mod memory;
 pub mod net;
 pub mod noise;

@@ -17,27 +17,47 @@ struct Table {
     rounds: resample::Series,
 }
 
-/// Estimates of every figure that is there so far, measured and derived.
-pub fn estimates<'label>(
-    run: &Run,
-    labels: impl Iterator<Item = (&'label str, &'label str)>,
-) -> Known {
+/// A series that was measured: its experiment and its label.
+pub type Measured = (&'static dyn Experiment, String);
+
+/// Estimates of every figure that is there so far: measured, and derived from these.
+pub fn known(run: &Run, site: &Site, measured: &[Measured]) -> Known {
     let mut known = Known::default();
-    for (experiment, label) in labels {
-        for ((case, metric), rounds) in values(run, experiment, label) {
-            let over = run.metric(experiment, &metric).map(|metric| metric.over);
+    for (experiment, label) in measured {
+        let id = experiment.card().id;
+        for ((case, metric), rounds) in values(run, id, label) {
+            let over = run.metric(id, &metric).map(|metric| metric.over);
             if let Some(found) = estimate_of(&rounds, over.unwrap_or_default()) {
-                known.insert(Key::new(experiment, &case, &metric), found);
+                known.insert(Key::new(id, &case, &metric), found);
             }
         }
     }
-    for derived in &run.derived {
-        known.insert(
-            Key::new(&derived.experiment, &derived.case, &derived.metric),
-            derived.value,
-        );
+    let mut earlier = Vec::new();
+    for experiment in experiments(measured) {
+        let inputs = Inputs::of(run, experiment, site, measured, &earlier);
+        let found = inputs.values(&resample::medians_of_all(&inputs.rounds()));
+        let id = experiment.card().id;
+        let keyed = found.iter().filter(|value| value.value.is_finite());
+        earlier.extend(keyed.map(|value| (Key::new(id, &value.case, value.metric), value.value)));
+    }
+    for (key, value) in earlier {
+        known.insert(key, value);
     }
     known
+}
+
+/// The experiments that were measured, in this order.
+fn experiments(measured: &[Measured]) -> Vec<&'static dyn Experiment> {
+    let mut all: Vec<&'static dyn Experiment> = Vec::new();
+    for (experiment, _) in measured {
+        if all
+            .iter()
+            .all(|other| other.card().id != experiment.card().id)
+        {
+            all.push(*experiment);
+        }
+    }
+    all
 }
 
 fn estimate_of(rounds: &[Valued], over: Over) -> Option<f64> {
@@ -49,92 +69,138 @@ fn estimate_of(rounds: &[Valued], over: Over) -> Option<f64> {
     })
 }
 
-/// Calls an experiment's `derive` on the estimates and on resamples of the rounds, its own and the
-/// earlier ones'. Values that earlier experiments derived enter the resamples as they are.
-///
-/// `labels` are (experiment, series) pairs of everything measured so far, the experiment's included.
-pub fn derive(
-    run: &Run,
-    experiment: &dyn Experiment,
-    site: &Site,
-    labels: &[(String, String)],
-    seed: u64,
-) -> Vec<Derived> {
-    let id = experiment.card().id;
-    let tables: Vec<Table> = labels
-        .iter()
-        .map(|(of, label)| table(run, of, label))
-        .filter(|table| !table.keys.is_empty())
-        .collect();
-    if !tables
-        .iter()
-        .flat_map(|table| &table.keys)
-        .any(|key| key.experiment == id)
-    {
-        return Vec::new();
+/// Calls every experiment's `derive` on the estimates and on resamples of the rounds, its own and those
+/// that it comes after. Values that earlier experiments derived enter the resamples as they are.
+pub fn derive(run: &Run, site: &Site, measured: &[Measured], seed: u64) -> Vec<Derived> {
+    let mut all = Vec::new();
+    let mut earlier = Vec::new();
+    for experiment in experiments(measured) {
+        let inputs = Inputs::of(run, experiment, site, measured, &earlier);
+        let found = inputs.resampled(seed);
+        let id = experiment.card().id;
+        let keyed = found.iter();
+        let keyed =
+            keyed.map(|derived| (Key::new(id, &derived.case, &derived.metric), derived.value));
+        earlier.extend(keyed);
+        all.extend(found);
     }
-    let series: Vec<resample::Series> = tables.iter().map(|table| table.rounds.clone()).collect();
-    let earlier: Vec<(Key, f64)> = run
-        .derived
-        .iter()
-        .filter(|derived| derived.experiment != id)
-        .map(|derived| {
-            (
-                Key::new(&derived.experiment, &derived.case, &derived.metric),
-                derived.value,
-            )
-        })
-        .collect();
-    let mut first: Option<Vec<DerivedValue>> = None;
-    let found = resample::derived(&series, seed, |medians| {
+    all
+}
+
+/// What an experiment derives its figures from.
+struct Inputs<'run> {
+    experiment: &'static dyn Experiment,
+    site: &'run Site,
+    tables: Vec<Table>,
+    /// What earlier experiments derived.
+    earlier: &'run [(Key, f64)],
+}
+
+impl<'run> Inputs<'run> {
+    /// From the measured series of an experiment and of those that it comes after, directly or not.
+    fn of(
+        run: &Run,
+        experiment: &'static dyn Experiment,
+        site: &'run Site,
+        measured: &[Measured],
+        earlier: &'run [(Key, f64)],
+    ) -> Self {
+        let mut ids = vec![experiment.card().id];
+        let mut at = 0;
+        while let Some(id) = ids.get(at).copied() {
+            at += 1;
+            let of = measured.iter().find(|(of, _)| of.card().id == id);
+            for id in of.map_or(&[][..], |(of, _)| of.card().after) {
+                if !ids.contains(id) {
+                    ids.push(id);
+                }
+            }
+        }
+        let used = measured
+            .iter()
+            .filter(|(of, _)| ids.contains(&of.card().id));
+        let mut tables: Vec<Table> = used
+            .map(|(of, label)| table(run, of.card().id, label))
+            .filter(|table| !table.keys.is_empty())
+            .collect();
+        let is_own = |key: &Key| key.experiment == experiment.card().id;
+        if !tables.iter().flat_map(|table| &table.keys).any(is_own) {
+            tables.clear();
+        }
+        Inputs {
+            experiment,
+            site,
+            tables,
+            earlier,
+        }
+    }
+
+    fn rounds(&self) -> Vec<resample::Series> {
+        self.tables
+            .iter()
+            .map(|table| table.rounds.clone())
+            .collect()
+    }
+
+    /// What the experiment derives from these medians of its inputs; nothing without figures of its own.
+    fn values(&self, medians: &resample::Medians) -> Vec<DerivedValue> {
+        if self.tables.is_empty() {
+            return Vec::new();
+        }
         let (mut known, mut own) = (Known::default(), Known::default());
-        for (key, value) in &earlier {
+        for (key, value) in self.earlier {
             known.insert(key.clone(), *value);
         }
-        for (table, medians) in tables.iter().zip(medians) {
+        for (table, medians) in self.tables.iter().zip(medians) {
             for (key, median) in table.keys.iter().zip(medians) {
                 if let Some(value) = median {
-                    let of = if key.experiment == id {
-                        &mut own
-                    } else {
-                        &mut known
+                    let of = match key.experiment == self.experiment.card().id {
+                        true => &mut own,
+                        false => &mut known,
                     };
                     of.insert(key.clone(), *value);
                 }
             }
         }
-        let values = experiment.derive(site, &known, &own);
-        let keyed = values
-            .iter()
-            .filter(|value| value.value.is_finite())
-            .map(|value| ((value.case.clone(), value.metric), value.value))
-            .collect::<BTreeMap<_, _>>();
-        // The resampler's first call is on the rounds as they are: facts and notes come from there.
-        first.get_or_insert(values);
-        keyed
-    });
-    let first = first.unwrap_or_default();
-    let in_rounds = experiment.card().repeat == Repeat::Rounds;
-    first
-        .into_iter()
-        .filter_map(|value| {
-            let resampled = found.get(&(value.case.clone(), value.metric))?;
-            // Where the blocks of a single repetition agree, they say nothing of where another would find it.
-            let of_blocks = resampled.interval;
-            let interval = of_blocks.filter(|ends| in_rounds || ends.low < ends.high);
-            Some(Derived {
-                experiment: id.to_owned(),
-                case: value.case,
-                metric: value.metric.to_owned(),
-                value: value.value,
-                ci: with_cell(interval, value.cell),
-                presence: resampled.presence,
-                confidence: interval.map(|interval| interval.confidence),
-                at: value.at,
-                notes: value.notes,
+        self.experiment.derive(self.site, &known, &own)
+    }
+
+    fn resampled(&self, seed: u64) -> Vec<Derived> {
+        let mut first: Option<Vec<DerivedValue>> = None;
+        let found = resample::derived(&self.rounds(), seed, |medians| {
+            let values = self.values(medians);
+            let keyed = values
+                .iter()
+                .filter(|value| value.value.is_finite())
+                .map(|value| ((value.case.clone(), value.metric), value.value))
+                .collect::<BTreeMap<_, _>>();
+            // The resampler's first call is on the rounds as they are: facts and notes come from there.
+            first.get_or_insert(values);
+            keyed
+        });
+        let card = self.experiment.card();
+        let in_rounds = card.repeat == Repeat::Rounds;
+        let first = first.unwrap_or_default().into_iter();
+        first
+            .filter_map(|value| {
+                let resampled = found.get(&(value.case.clone(), value.metric))?;
+                // Where the blocks of a single repetition agree, they say nothing of where another would find it.
+                let of_blocks = resampled.interval;
+                let interval = of_blocks.filter(|ends| in_rounds || ends.low < ends.high);
+                Some(Derived {
+                    experiment: card.id.to_owned(),
+                    case: value.case,
+                    metric: value.metric.to_owned(),
+                    value: value.value,
+                    ci: with_cell(interval, value.cell),
+                    presence: resampled.presence,
+                    confidence: interval.map(|interval| interval.confidence),
+                    at: value.at,
+                    notes: value.notes,
+                })
             })
-        })
-        .collect()
+            .collect()
+    }
 }
 
 /// The interval of a position is at least its grid cell; of what is measured one time it is the cell

@@ -1,9 +1,10 @@
-//! A series while its stage is measured.
+//! A series while it is measured.
 
+use crate::session::budget::{Claim, Enough, Rules};
 use crate::session::plan::Work;
 use crate::stats::estimate::{RoundValue, estimate};
+use crate::stats::interval::relative_half_width;
 use crate::stats::rounds::values;
-use crate::stats::stop::reached;
 use record::case::{Case, Order, Series};
 use record::event::{Ending, FailedCase, Round, RoundStatus};
 use record::key::CaseId;
@@ -18,7 +19,7 @@ const VOID_IN_ROW_MAX: u32 = 3;
 /// How the reason of a case begins that the budget left without a round.
 pub const OVER_BUDGET: &str = "the budget ended before its first round";
 
-/// Why a stage ended.
+/// Why measuring ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// All that was planned is done.
@@ -43,6 +44,8 @@ pub struct Live<'run> {
     pub finished: Option<String>,
     /// How long `prepare` took, where it was done in this segment.
     pub prepared: Option<Duration>,
+    /// Greatest relative half width of its figures at the last look.
+    width: Option<f64>,
     void_in_row: u32,
     last_void: Option<String>,
     /// In how many rounds that count a case failed, and why the last time.
@@ -65,6 +68,7 @@ impl<'run> Live<'run> {
             series,
             finished: None,
             prepared: None,
+            width: None,
             void_in_row: 0,
             last_void: None,
             failures: BTreeMap::new(),
@@ -95,20 +99,18 @@ impl<'run> Live<'run> {
         self.ok < target && self.finished.is_none() && !self.failed()
     }
 
-    /// What a round costs: observed where it was, else as stated.
-    pub fn cost(&self) -> Duration {
-        if self.timed == 0 {
-            self.work.cost
-        } else {
-            self.spent / self.timed
-        }
-    }
-
-    /// What is still to be made before its rounds, as stated.
-    pub fn unprepared(&self) -> Duration {
-        match self.prepared {
-            Some(_) => Duration::ZERO,
-            None => self.work.preparation,
+    /// What it asks of the budget.
+    pub fn claim(&self) -> Claim<'run> {
+        Claim {
+            preparation: match self.prepared {
+                Some(_) => Duration::ZERO,
+                None => self.work.preparation,
+            },
+            observed: (self.timed > 0).then(|| self.spent / self.timed),
+            rounds: self.ok,
+            width: self.width,
+            ended: self.finished.is_some() || self.failed(),
+            ..self.work.claim()
         }
     }
 
@@ -160,34 +162,37 @@ impl<'run> Live<'run> {
         series
     }
 
-    /// At a look: finished if every figure's half width is within the goal.
-    pub fn look(&mut self, run: &Run, goal: f64) {
-        let figures = values(run, &self.series.experiment, &self.series.label());
-        let precise = figures.values().all(|rounds| {
-            let rounds: Vec<RoundValue> = rounds.iter().map(RoundValue::from).collect();
-            estimate(&rounds, Better::None, 0.0).is_some_and(|estimate| {
-                let interval = estimate.interval;
-                interval.is_some_and(|interval| reached(&interval, estimate.value, goal))
-            })
-        });
-        if precise && !figures.is_empty() {
-            self.finished = Some(format!(
-                "precise to {:.1} % after {} rounds",
-                goal * 100.0,
-                self.ok
-            ));
+    /// Looks at it: what its intervals are like, and whether it has enough rounds.
+    pub fn look(&mut self, run: &Run, rules: &Rules<'_>) {
+        if self.work.once() && self.ok > 0 {
+            self.finished = Some("measured one time".to_owned());
         }
+        if self.finished.is_some() || self.ok < rules.first() {
+            return;
+        }
+        self.width = self.relative_half_width(run);
+        let precise = format!(
+            "precise to {:.1} % after {} rounds",
+            rules.goal * 100.0,
+            self.ok
+        );
+        self.finished = match rules.enough(self.ok, self.width) {
+            Some(Enough::Precise) => Some(precise),
+            Some(Enough::LastLook) => Some(format!("last look after {} rounds", self.ok)),
+            None => None,
+        };
     }
 
-    /// After the last look, at `last` rounds: nothing more is planned.
-    pub fn last_look(&mut self, last: u32) {
-        if self.finished.is_none() && self.ok >= last {
-            self.finished = Some(if self.work.once() {
-                "measured one time".to_owned()
-            } else {
-                format!("last look after {} rounds", self.ok)
-            });
-        }
+    /// Greatest half width over value of its figures; none where one has no interval.
+    fn relative_half_width(&self, run: &Run) -> Option<f64> {
+        let figures = values(run, &self.series.experiment, &self.series.label());
+        let widths = figures.values().map(|rounds| {
+            let rounds: Vec<RoundValue> = rounds.iter().map(RoundValue::from).collect();
+            let estimate = estimate(&rounds, Better::None, 0.0)?;
+            Some(relative_half_width(&estimate.interval?, estimate.value))
+        });
+        let widths: Option<Vec<f64>> = widths.collect();
+        widths?.into_iter().max_by(f64::total_cmp)
     }
 
     /// How one of its cases ended, and why: failed, if it did in every round that counts.

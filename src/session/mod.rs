@@ -1,5 +1,6 @@
 //! The session: a plan becomes events. It does not measure; workers do.
 
+pub mod budget;
 pub mod child;
 pub mod derive;
 pub mod directory;
@@ -13,9 +14,10 @@ pub mod select;
 pub mod site;
 pub mod worker;
 
-use crate::experiment::{Card, FAR, Known, Site, Skip};
+use crate::experiment::{FAR, Known, Site, Skip};
 use crate::link::{FromWorker, ToWorker};
 use crate::session::child::Interrupted;
+use crate::session::derive::Measured;
 use crate::session::directory::Hanging;
 use crate::session::header::{header, now, peers};
 use crate::session::live::{Live, Stop};
@@ -151,8 +153,6 @@ pub struct Session<'run> {
     eta_after_first_pass: Option<Duration>,
     /// Directories that hang.
     hanging: Hanging,
-    /// Labels measured so far, with their experiments.
-    measured: Vec<(String, String)>,
 }
 
 /// A run that has ended.
@@ -208,7 +208,6 @@ pub fn run(
         spent_before,
         eta_after_first_pass: None,
         hanging: Hanging::default(),
-        measured: Vec::new(),
     };
     session.emit(first)?;
     session.announce()?;
@@ -341,33 +340,39 @@ impl<'run> Session<'run> {
         }))
     }
 
+    /// The first looks stage by stage, what the budget has left for further ones, and what comes of all.
     fn stages(&mut self) -> Result<End> {
+        let mut lives = Vec::new();
+        let mut end = self.measure(&mut lives)?;
+        if end == Stop::Done && lives.iter().any(|live| !live.claim().ended) {
+            end = Stop::Budget;
+        }
+        self.derive_all(&lives)?;
+        for live in &lives {
+            self.close(live, end)?;
+        }
+        Ok(match end {
+            Stop::Done => End::Complete,
+            Stop::Budget => End::Budget,
+            Stop::Interrupted => End::Interrupted,
+        })
+    }
+
+    fn measure(&mut self, lives: &mut Vec<Live<'run>>) -> Result<Stop> {
         let setup = self.setup;
-        let last = setup
-            .planned
-            .work
-            .iter()
-            .map(|work| work.stage)
-            .max()
-            .unwrap_or(0);
-        let mut end = End::Complete;
+        let stages = setup.planned.work.iter().map(|work| work.stage);
+        let last = stages.max().unwrap_or(0);
         for stage in 0..=last {
-            let works: Vec<&Work> = setup
-                .planned
-                .work
-                .iter()
-                .filter(|work| work.stage == stage)
-                .collect();
-            match self.stage(stage, &works)? {
-                Stop::Interrupted => {
-                    self.leave(stage)?;
-                    return Ok(End::Interrupted);
-                }
-                Stop::Budget => end = End::Budget,
-                Stop::Done => {}
+            self.open_stage(stage, lives)?;
+            if !self.looks(Some(stage), lives)? {
+                self.leave(stage)?;
+                return Ok(Stop::Interrupted);
             }
         }
-        Ok(end)
+        match self.looks(None, lives)? {
+            true => Ok(Stop::Done),
+            false => Ok(Stop::Interrupted),
+        }
     }
 
     /// Every case has an outcome, also those of the stages that a signal left out.
@@ -380,32 +385,21 @@ impl<'run> Session<'run> {
         Ok(())
     }
 
-    fn stage(&mut self, stage: usize, works: &[&'run Work]) -> Result<Stop> {
-        let known = derive::estimates(
-            &self.run,
-            self.measured
-                .iter()
-                .map(|(experiment, label)| (experiment.as_str(), label.as_str())),
-        );
-        let mut lives = Vec::new();
-        for work in works {
-            if let Some(live) = self.open(work, &known)? {
+    /// Resolves and predicts the series of a stage by what the first looks of the earlier ones gave.
+    fn open_stage(&mut self, stage: usize, lives: &mut Vec<Live<'run>>) -> Result<()> {
+        let setup = self.setup;
+        let known = derive::known(&self.run, &setup.site, &measured(lives));
+        let before = lives.len();
+        for work in setup.planned.work.iter().filter(|work| work.stage == stage) {
+            if let Some(mut live) = self.open(work, &known)? {
+                live.look(&self.run, &self.rules());
                 lives.push(live);
             }
         }
         if stage > 0 && !known.is_empty() {
-            self.predict_from(&lives, &known)?;
+            self.predict_from(&lives[before..], &known)?;
         }
-        let stopped = self.measure(stage, &mut lives)?;
-        for live in &lives {
-            self.measured
-                .push((live.work.series.experiment.clone(), live.series.label()));
-        }
-        self.derive_all(works)?;
-        for live in &lives {
-            self.close(live, stopped)?;
-        }
-        Ok(stopped)
+        Ok(())
     }
 
     /// Resolves a series and counts what an earlier segment already measured of it.
@@ -446,49 +440,13 @@ impl<'run> Session<'run> {
         Ok(())
     }
 
-    fn derive_all(&mut self, works: &[&'run Work]) -> Result<()> {
-        let mut ids: Vec<&str> = works.iter().map(|work| work.experiment.card().id).collect();
-        ids.dedup();
-        for id in ids {
-            let Some(work) = works.iter().find(|work| work.experiment.card().id == id) else {
-                continue;
-            };
-            let site = &self.setup.site;
-            let found = derive::derive(
-                &self.run,
-                work.experiment,
-                site,
-                &self.known_to(work.experiment.card()),
-                self.setup.seed,
-            );
-            for derived in found {
-                self.emit(Event::Derived(derived))?;
-            }
+    fn derive_all(&mut self, lives: &[Live<'run>]) -> Result<()> {
+        let (site, seed) = (&self.setup.site, self.setup.seed);
+        let found = derive::derive(&self.run, site, &measured(lives), seed);
+        for derived in found {
+            self.emit(Event::Derived(derived))?;
         }
         Ok(())
-    }
-
-    /// The measured series that an experiment's `derive` may use: its own and those of what it comes
-    /// after, directly or not.
-    fn known_to(&self, card: &Card) -> Vec<(String, String)> {
-        let mut ids = vec![card.id];
-        let mut at = 0;
-        while let Some(id) = ids.get(at).copied() {
-            at += 1;
-            let after = self
-                .setup
-                .planned
-                .work
-                .iter()
-                .find(|work| work.experiment.card().id == id);
-            for id in after.map_or(&[][..], |work| work.experiment.card().after) {
-                if !ids.contains(id) {
-                    ids.push(id);
-                }
-            }
-        }
-        let of_these = |(experiment, _): &&(String, String)| ids.contains(&experiment.as_str());
-        self.measured.iter().filter(of_these).cloned().collect()
     }
 
     fn close(&mut self, live: &Live<'run>, stopped: Stop) -> Result<()> {
@@ -524,6 +482,12 @@ impl<'run> Session<'run> {
         };
         self.emit(Event::Footer(footer))
     }
+}
+
+/// The series under way as `derive` takes them: their experiments with their labels.
+fn measured(lives: &[Live<'_>]) -> Vec<Measured> {
+    let of = |live: &Live<'_>| (live.work.experiment, live.series.label());
+    lives.iter().map(of).collect()
 }
 
 /// The reason of a skip, with the way out.

@@ -1,8 +1,10 @@
-//! Passes over the live series of a stage: order, looks, precision goal and budget.
+//! Passes over the series under way, as the budget gives them turns, and their rounds.
 
+use crate::session::budget::{Budget, Claim, Rules, Turn};
 use crate::session::child::Hung;
 use crate::session::directory::{self, all_failed};
-use crate::session::live::{Live, Stop};
+use crate::session::live::Live;
+use crate::session::plan::Work;
 use crate::session::{Progress, Session, is_interrupt, round};
 use anyhow::Result;
 use record::event::{Event, FailedCase, Round, RoundStatus};
@@ -26,112 +28,64 @@ pub struct Ended {
 }
 
 impl<'run> Session<'run> {
-    /// Measures a stage: `Once` and `Sweep` first, then passes, then what must be alone.
-    pub(super) fn measure(&mut self, stage: usize, lives: &mut [Live<'run>]) -> Result<Stop> {
-        let looks = self.setup.planned.plan.looks.clone();
-        let first = looks.first().copied().unwrap_or(1);
-        let mut end = Stop::Done;
-        let is = |live: &Live<'_>, once: bool, alone: bool| {
-            live.work.once() == once && live.work.alone() == alone
-        };
-        for (once, alone) in [(true, false), (false, false), (true, true), (false, true)] {
-            let groups: Vec<Vec<usize>> = {
-                let all: Vec<usize> = (0..lives.len())
-                    .filter(|at| is(&lives[*at], once, alone))
-                    .collect();
-                // What must be alone is never interleaved: each is a group of its own.
-                if alone {
-                    all.into_iter().map(|at| vec![at]).collect()
-                } else {
-                    vec![all]
-                }
-            };
-            for group in groups.into_iter().filter(|group| !group.is_empty()) {
-                let looks: &[u32] = if once { &[1] } else { &looks };
-                let first = if once { 1 } else { first };
-                match self.passes(stage, lives, &group, looks, first)? {
-                    Stop::Done => {}
-                    // The time for the first looks of the groups to come was reserved.
-                    Stop::Budget => end = Stop::Budget,
-                    Stop::Interrupted => return Ok(Stop::Interrupted),
-                }
+    /// Measures until a stage has its first looks, or where all stages have theirs, until no time is left
+    /// that anything wants; false if a signal ended it.
+    pub(super) fn looks(&mut self, stage: Option<usize>, lives: &mut [Live<'run>]) -> Result<bool> {
+        loop {
+            let claims = self.claims(stage, lives);
+            let turns = self.budget(&claims).next(stage);
+            if turns.is_empty() {
+                return Ok(true);
             }
+            if !self.pass(stage, lives, &turns)? {
+                return Ok(false);
+            }
+            let rules = self.rules();
+            for turn in &turns {
+                lives[turn.at].look(&self.run, &rules);
+            }
+            self.estimate_whole(stage, lives);
         }
-        Ok(end)
     }
 
-    fn passes(
-        &mut self,
-        stage: usize,
-        lives: &mut [Live<'run>],
-        group: &[usize],
-        looks: &[u32],
-        first: u32,
-    ) -> Result<Stop> {
-        let mut from = 0;
-        for &look in looks {
-            if look > first && !self.affords(stage, lives, group, look - from) {
-                return Ok(Stop::Budget);
-            }
-            for target in from + 1..=look {
-                match self.pass(lives, group, target, look, stage)? {
-                    Stop::Done => {}
-                    stopped => return Ok(stopped),
-                }
-                if target == 1 {
-                    self.estimate_whole(stage, lives);
-                }
-            }
-            for at in group {
-                // A resumed series that went past this look has not ended at it.
-                if !lives[*at].work.once() && lives[*at].ok == look {
-                    lives[*at].look(&self.run, self.setup.options.precision);
-                }
-            }
-            from = look;
-        }
-        for at in group {
-            lives[*at].last_look(from);
-        }
-        Ok(Stop::Done)
-    }
-
-    /// One pass: every live series of the group that is behind gets rounds until it is not, in
-    /// random order. A void round is tried again within the pass.
+    /// Rounds in random order until no series is behind its target, or the time is over; false if a
+    /// signal ended it. A void round is tried again.
     fn pass(
         &mut self,
+        stage: Option<usize>,
         lives: &mut [Live<'run>],
-        group: &[usize],
-        target: u32,
-        look: u32,
-        stage: usize,
-    ) -> Result<Stop> {
+        turns: &[Turn],
+    ) -> Result<bool> {
         loop {
-            let mut behind: Vec<usize> = group
+            let behind = turns
                 .iter()
-                .copied()
-                .filter(|at| lives[*at].wants(target))
-                .collect();
+                .filter(|turn| lives[turn.at].wants(turn.target));
+            let mut behind: Vec<usize> = behind.map(|turn| turn.at).collect();
             if behind.is_empty() {
-                return Ok(Stop::Done);
+                return Ok(true);
             }
             self.rng.shuffle(&mut behind);
             for at in behind {
-                if self.elapsed() >= self.setup.budget {
-                    return Ok(Stop::Budget);
+                if self.time_left().is_zero() {
+                    return Ok(true);
                 }
-                let left = self.left(stage, lives);
-                if !self.one(&mut lives[at], look, left)? {
-                    return Ok(Stop::Interrupted);
+                let claims = self.claims(stage, lives);
+                let left = self.budget(&claims).expected();
+                if !self.one(&mut lives[at], left)? {
+                    return Ok(false);
                 }
             }
         }
     }
 
     /// One round of one series; false if a signal ended it.
-    fn one(&mut self, live: &mut Live<'run>, look: u32, left: Duration) -> Result<bool> {
+    fn one(&mut self, live: &mut Live<'run>, left: Duration) -> Result<bool> {
         live.tried += 1;
         let n = live.tried;
+        let look = match live.work.once() {
+            true => 1,
+            false => self.rules().look_after(live.ok),
+        };
         self.observer.progress(&Progress {
             series: live.series.label(),
             cases: match live.series.cases.as_slice() {
@@ -198,66 +152,44 @@ impl<'run> Session<'run> {
         void(format!("{error:#}"), failed)
     }
 
-    fn elapsed(&self) -> Duration {
-        self.spent_before.saturating_add(self.started.elapsed())
+    fn time_left(&self) -> Duration {
+        let elapsed = self.spent_before.saturating_add(self.started.elapsed());
+        self.setup.budget.saturating_sub(elapsed)
     }
 
-    /// Whether `more` further passes of the group fit the budget, with the first looks of what
-    /// comes later reserved.
-    fn affords(&self, stage: usize, lives: &[Live<'run>], group: &[usize], more: u32) -> bool {
-        let cost: Duration = group
-            .iter()
-            .map(|at| &lives[*at])
-            .filter(|live| live.finished.is_none() && !live.failed())
-            .map(Live::cost)
-            .sum();
-        let reserved = self.later(stage, false) + self.unstarted(lives);
-        self.elapsed().saturating_add(cost * more + reserved) <= self.setup.budget
-    }
-
-    /// Stated cost of the stages to come, up to the first look or to the last.
-    fn later(&self, stage: usize, to_last: bool) -> Duration {
+    /// When looks come. A goal that every interval meets asks for one interval and no more.
+    pub(super) fn rules(&self) -> Rules<'run> {
         let looks = &self.setup.planned.plan.looks;
-        let rounds = if to_last { looks.last() } else { looks.first() };
-        let rounds = rounds.copied().unwrap_or(1);
-        self.setup
-            .planned
-            .work
-            .iter()
-            .filter(|work| work.stage > stage)
-            .map(|work| work.whole(rounds))
-            .sum()
+        let goal = self.setup.options.precision;
+        let first = looks.first().copied().filter(|_| goal >= 1.0);
+        Rules {
+            looks,
+            asked_from: first.unwrap_or(self.setup.planned.asked_from),
+            goal,
+        }
     }
 
-    /// First looks of the series of this stage that have not begun: those that must be alone.
-    fn unstarted(&self, lives: &[Live<'run>]) -> Duration {
-        let first = self.setup.planned.plan.looks.first().copied().unwrap_or(1);
-        lives
-            .iter()
-            .filter(|live| live.ok == 0 && !live.failed())
-            .map(|live| live.work.whole(first))
-            .sum()
+    /// What the series under way ask of the budget, and those of the stages after this one.
+    fn claims(&self, stage: Option<usize>, lives: &[Live<'run>]) -> Vec<Claim<'run>> {
+        let later = |work: &&Work| stage.is_some_and(|stage| work.stage > stage);
+        let later = self.setup.planned.work.iter().filter(later);
+        let under_way = lives.iter().map(Live::claim);
+        under_way.chain(later.map(Work::claim)).collect()
     }
 
-    /// Expected time until the run ends: every live series up to the last look, within the budget.
-    fn left(&self, stage: usize, lives: &[Live<'run>]) -> Duration {
-        let last = self.setup.planned.plan.looks.last().copied().unwrap_or(1);
-        let here: Duration = lives
-            .iter()
-            .filter(|live| live.finished.is_none() && !live.failed())
-            .map(|live| {
-                let target = if live.work.once() { 1 } else { last };
-                live.unprepared() + live.cost() * target.saturating_sub(live.ok)
-            })
-            .sum();
-        let whole = here + self.later(stage, true);
-        whole.min(self.setup.budget.saturating_sub(self.elapsed()))
+    fn budget<'a>(&self, claims: &'a [Claim<'a>]) -> Budget<'a>
+    where
+        'run: 'a,
+    {
+        Budget::new(claims, self.rules(), self.time_left())
     }
 
     /// The estimate after the first pass is kept, so that it can be held against the run.
-    fn estimate_whole(&mut self, stage: usize, lives: &[Live<'run>]) {
+    fn estimate_whole(&mut self, stage: Option<usize>, lives: &[Live<'run>]) {
         if self.eta_after_first_pass.is_none() && lives.iter().any(|live| !live.work.once()) {
-            self.eta_after_first_pass = Some(self.started.elapsed() + self.left(stage, lives));
+            let claims = self.claims(stage, lives);
+            let left = self.budget(&claims).expected();
+            self.eta_after_first_pass = Some(self.started.elapsed() + left);
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::experiment::{
     Card, Experiment, FAR, Family, LOOPBACK, Need, Offer, Params, Preset, Site, Skip, ViewCard,
 };
+use crate::session::budget::Claim;
 use crate::session::params::Settings;
 use crate::session::select::{Selection, domain_text};
 use record::case::Series;
@@ -47,6 +48,23 @@ impl Work {
         self.preparation + self.cost * if self.once() { 1 } else { rounds }
     }
 
+    /// What it asks of the budget before its first round.
+    pub fn claim(&self) -> Claim<'_> {
+        let id = self.experiment.card().id;
+        Claim {
+            family: id.split_once('.').map_or(id, |(family, _)| family),
+            stage: self.stage,
+            once: self.once(),
+            alone: self.alone(),
+            stated: self.cost,
+            preparation: self.preparation,
+            observed: None,
+            rounds: 0,
+            width: None,
+            ended: false,
+        }
+    }
+
     /// Whether it must not be interleaved.
     pub fn alone(&self) -> bool {
         self.experiment.card().isolation == Isolation::Alone
@@ -59,6 +77,8 @@ pub struct Planned {
     pub plan: Plan,
     /// The series, in catalogue order.
     pub work: Vec<Work>,
+    /// The look from which on the stop rule is asked.
+    pub asked_from: u32,
     /// Cases that this site does not allow.
     pub skipped: Vec<(&'static Card, Option<CaseId>, Skip)>,
 }
@@ -107,6 +127,7 @@ pub fn plan(
             eta_s: 0.0,
         },
         work: Vec::new(),
+        asked_from: preset.asked_from(),
         skipped: Vec::new(),
     };
     for ((family, experiment), stage) in chosen.into_iter().zip(levels) {

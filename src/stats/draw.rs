@@ -36,3 +36,44 @@ impl Draw {
             .collect()
     }
 }
+
+/// A distribution of round values with true median 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Rounds {
+    Normal,
+    LogNormal,
+    /// Three of five rounds in the faster mode, six deviations apart.
+    Bimodal,
+    /// The round value is the mean of forty correlated samples.
+    Autocorrelated,
+}
+
+impl Rounds {
+    pub(crate) const ALL: [Rounds; 4] = [
+        Rounds::Normal,
+        Rounds::LogNormal,
+        Rounds::Bimodal,
+        Rounds::Autocorrelated,
+    ];
+
+    /// The value of a round.
+    pub(crate) fn draw(self, draw: &mut Draw, deviation: f64) -> f64 {
+        match self {
+            Self::Normal => 1.0 + deviation * draw.normal(),
+            Self::LogNormal => (deviation * draw.normal()).exp(),
+            Self::Bimodal => {
+                // The median of 3/5 N(0, 1) + 2/5 N(6, 1) is the 5/6 quantile of the first.
+                let far = if draw.chance(0.4) { 6.0 } else { 0.0 };
+                let scale = (1.0 + 0.24 * 36.0_f64).sqrt();
+                1.0 + deviation / scale * (draw.normal() + far - BIMODAL_MEDIAN)
+            }
+            Self::Autocorrelated => {
+                let samples = draw.autoregression(40, 0.7);
+                // Sum over lags of (1 - k / 40) 0.7^k / (1 - 0.7^2), over 40.
+                1.0 + deviation / 0.508_64 * samples.iter().sum::<f64>() / 40.0
+            }
+        }
+    }
+}
+/// Solves 0.6 Phi(x) + 0.4 Phi(x - 6) = 0.5.
+const BIMODAL_MEDIAN: f64 = 0.967_42;

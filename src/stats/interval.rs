@@ -39,6 +39,15 @@ impl Interval {
     }
 }
 
+/// The half width as a share of the value. A value of zero has no relative precision: then only an
+/// interval without width has one.
+pub(crate) fn relative_half_width(interval: &Interval, value: f64) -> f64 {
+    match interval.half_width() {
+        0.0 => 0.0,
+        half_width => half_width / value.abs(),
+    }
+}
+
 /// The tightest symmetric pair of order statistics that covers the median with at least
 /// [`CONFIDENCE`]; `None` below six values, where no pair does.
 pub(crate) fn median_order(values: &[f64]) -> Option<Interval> {
@@ -146,6 +155,22 @@ mod tests {
         let twelve: Vec<f64> = (1..=12).map(f64::from).collect();
         let twelve = median_order(&twelve).unwrap();
         assert_eq!((twelve.low, twelve.high), (3.0, 10.0));
+    }
+
+    #[test]
+    fn precision_is_relative_to_the_value() {
+        let interval = |low, high| Interval {
+            low,
+            high,
+            confidence: 0.96,
+        };
+        let width = relative_half_width(&interval(-102.0, -98.0), -100.0);
+        assert!((width - 0.02).abs() < 1e-12, "{width}");
+        assert_eq!(
+            relative_half_width(&interval(-1.0, 1.0), 0.0),
+            f64::INFINITY
+        );
+        assert_eq!(relative_half_width(&interval(0.0, 0.0), 0.0), 0.0);
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! Pure statistics: values in, values out; no clock, no files, no globals.
 //!
 //! Rounds are the unit of replication: an [`estimate`] is the median of round values with an
-//! exact [`interval`]; [`stop`] says when rounds suffice, [`disturbed`] which rounds count, and
-//! [`compare`] whether two runs differ. All values must be finite; units are the caller's.
+//! exact [`interval`]; [`disturbed`] says which rounds count, and [`compare`] whether two runs differ. All values must be finite; units are the caller's.
 
 pub(crate) mod autocorrelation;
 pub(crate) mod blocks;
@@ -23,7 +22,6 @@ pub mod rounds;
 pub(crate) mod shift;
 pub(crate) mod slope;
 pub(crate) mod step;
-pub(crate) mod stop;
 pub(crate) mod threshold;
 pub(crate) mod trend;
 pub(crate) mod width;

@@ -50,8 +50,7 @@ pub(crate) fn derived<K: Ord + Clone>(
     seed: u64,
     mut derive: impl FnMut(&Medians) -> BTreeMap<K, f64>,
 ) -> BTreeMap<K, Derived> {
-    let whole: Vec<Vec<usize>> = series.iter().map(|s| (0..rounds_of(s)).collect()).collect();
-    let values = derive(&medians(series, &whole));
+    let values = derive(&medians_of_all(series));
     let mut resampled: BTreeMap<K, Vec<f64>> = BTreeMap::new();
     for drawn in draws(series, seed) {
         for (key, value) in derive(&medians(series, &drawn)) {
@@ -72,6 +71,12 @@ pub(crate) fn derived<K: Ord + Clone>(
             (key, derived)
         })
         .collect()
+}
+
+/// The estimates on the rounds as they are.
+pub(crate) fn medians_of_all(series: &[Series]) -> Medians {
+    let whole: Vec<Vec<usize>> = series.iter().map(|s| (0..rounds_of(s)).collect()).collect();
+    medians(series, &whole)
 }
 
 /// For each resample, for each series, the indices of the rounds drawn.

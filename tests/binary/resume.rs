@@ -189,7 +189,7 @@ fn a_look_that_was_passed_is_not_taken_again() {
         "run",
         "selftest.fault",
         "--preset",
-        "quick",
+        "standard",
         "--out",
         "run.jsonl",
     ];
@@ -198,16 +198,16 @@ fn a_look_that_was_passed_is_not_taken_again() {
     let mut whole = events(&record);
     let last = whole.iter().rposition(|event| is(event, "round")).unwrap();
     whole.truncate(last + 1);
-    // A seventh round: the look at six had not ended the series.
-    let mut seventh = whole[last - 1..].to_vec();
-    seventh[0]["round"] = json!(7);
-    seventh[1]["n"] = json!(7);
-    whole.extend(seventh);
+    // A tenth round: the look at nine had not ended the series.
+    let mut tenth = whole[last - 1..].to_vec();
+    tenth[0]["round"] = json!(10);
+    tenth[1]["n"] = json!(10);
+    whole.extend(tenth);
     write(&record, &whole);
-    assert_eq!(rounds(&whole, "selftest.fault/none"), (7, 0));
+    assert_eq!(rounds(&whole, "selftest.fault/none"), (10, 0));
     let answer = resume(&here);
     assert_eq!(answer.code, Some(0), "{answer:?}");
-    assert_eq!(rounds(&events(&record), "selftest.fault/none"), (9, 0));
+    assert_eq!(rounds(&events(&record), "selftest.fault/none"), (12, 0));
 }
 
 /// Edits the header, resumes, and expects a refusal that leaves the file as it is.
@@ -243,7 +243,7 @@ fn another_machine_is_refused() {
 
 #[test]
 fn a_newer_format_is_refused() {
-    refuses("/format", json!(2), "read it with a newer plumb");
+    refuses("/format", json!(3), "read it with a newer plumb");
 }
 
 #[test]

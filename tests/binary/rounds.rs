@@ -193,11 +193,11 @@ fn a_case_that_fails_takes_none_of_its_series_with_it() {
     let here = Here::new();
     let set = "selftest.fault.fault=none,case";
     let events = here.measure(&["selftest.fault", "--preset", "quick", "--set", set]);
-    assert_eq!(rounds(&events, "selftest.fault/none"), (6, 0));
+    assert_eq!(rounds(&events, "selftest.fault/none"), (9, 0));
     assert_eq!(reasons(&events, "case"), ["one case: asked to fail"]);
     assert!(reasons(&events, "none").is_empty());
     let samples = samples(&events, "selftest.fault/none", "answer");
-    assert_eq!(samples.len(), 6);
+    assert_eq!(samples.len(), 9);
     assert!(
         samples
             .iter()
@@ -211,12 +211,12 @@ fn a_case_that_fails_takes_none_of_its_series_with_it() {
 }
 
 #[test]
-fn six_rounds_count_whatever_went_wrong_before() {
+fn rounds_count_whatever_went_wrong_before() {
     let here = Here::new();
     let set = "selftest.fault.fault=first,error";
     let events = here.measure(&["selftest.fault", "--preset", "quick", "--set", set]);
-    // The answer is always the same: the goal is met at the first look.
-    assert_eq!(rounds(&events, "selftest.fault/first"), (6, 1));
+    // The answer is always the same: the goal is met as soon as the stop rule is asked.
+    assert_eq!(rounds(&events, "selftest.fault/first"), (9, 1));
     let first = of(&events, "round")
         .into_iter()
         .find(|round| round["series"] == "selftest.fault/first")
@@ -228,7 +228,7 @@ fn six_rounds_count_whatever_went_wrong_before() {
     );
     assert_eq!(rounds(&events, "selftest.fault/error"), (0, 3));
     assert_eq!(reasons(&events, "error").len(), 1);
-    assert_eq!(samples(&events, "selftest.fault/first", "answer").len(), 6);
+    assert_eq!(samples(&events, "selftest.fault/first", "answer").len(), 9);
 }
 
 #[test]
@@ -319,7 +319,7 @@ fn the_budget_ends_a_run_and_says_so() {
 }
 
 #[test]
-fn what_must_be_alone_is_measured_although_others_have_no_time_for_another_look() {
+fn what_must_be_alone_is_measured_although_others_have_no_time_for_another_round() {
     let here = Here::new();
     let args = [
         "selftest.echo",
@@ -337,8 +337,8 @@ fn what_must_be_alone_is_measured_although_others_have_no_time_for_another_look(
     ];
     let events = here.measure(&[&args[..], &set].concat());
     assert_eq!(end(&events), "budget");
-    // Its time is reserved before the seventh round of the others.
-    assert_eq!(rounds(&events, "selftest.echo"), (6, 0));
+    // Too short for the first looks of all: each has a round.
+    assert_eq!(rounds(&events, "selftest.echo"), (1, 0));
     assert_eq!(rounds(&events, "selftest.pulse"), (1, 0));
     let reason = |id: &str| {
         let outcomes = of(&events, "outcome");
@@ -349,7 +349,7 @@ fn what_must_be_alone_is_measured_although_others_have_no_time_for_another_look(
     };
     assert_eq!(
         reason("selftest.echo"),
-        "the budget ended it after 6 rounds"
+        "the budget ended it after 1 rounds"
     );
     assert_eq!(reason("selftest.pulse"), "measured one time");
 }

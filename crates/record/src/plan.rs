@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 pub struct Plan {
     /// Experiments in catalogue order.
     pub experiments: Vec<PlannedExperiment>,
-    /// Stages: labels of series that are measured together, in dependency order.
+    /// Stages: labels of series that have their first looks together, in dependency order.
     pub stages: Vec<Vec<String>>,
-    /// Rounds after which looks for stopping are taken.
+    /// Rounds after which intervals are looked at.
     pub looks: Vec<u32>,
     /// Expected measuring time, in seconds.
     pub eta_s: f64,

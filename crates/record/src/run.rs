@@ -167,7 +167,7 @@ impl Run {
                 // What a killed segment left without its round event counts for nothing.
                 self.pending = Pending::default();
                 self.footer = None;
-                // Every stage derives again; what an unfinished one derived must not outlive it.
+                // A run derives at its end; what an interrupted one derived must not outlive it.
                 self.derived.clear();
                 self.places.derived = ByCase::default();
                 self.segments.push(segment);
