@@ -19,10 +19,6 @@ mod predict;
 mod published;
 mod report;
 mod session;
-#[expect(
-    dead_code,
-    reason = "the statistics of comparing runs serve a command that follows"
-)]
 mod stats;
 mod store;
 

@@ -1,6 +1,5 @@
 //! The one estimator: the median of round values with its exact interval.
 
-use super::disturbed::Reason;
 use super::interval::{Interval, median_order};
 use super::modes::{Mode, modes};
 use super::moments::Moments;
@@ -18,16 +17,6 @@ pub(crate) struct RoundValue {
     pub(crate) value: f64,
     /// Whether counters say that the round was disturbed.
     pub(crate) disturbed: bool,
-}
-
-impl RoundValue {
-    /// A round's value with what [`super::disturbed::judge`] said of the round.
-    pub(crate) fn new(value: f64, reasons: &[Reason]) -> Self {
-        Self {
-            value,
-            disturbed: !reasons.is_empty(),
-        }
-    }
 }
 
 /// A figure: value, interval, and all that must be shown beside it. Fields are in the metric's
@@ -167,11 +156,5 @@ mod tests {
     fn negative_differences_stay_negative() {
         let found = estimate(&rounds(&[-2.0, -1.0, 0.5], &[]), Better::Lower, 0.0).unwrap();
         assert_eq!((found.value, found.min), (-1.0, -2.0));
-    }
-
-    #[test]
-    fn verdict_of_the_counters_is_taken_over() {
-        assert!(RoundValue::new(1.0, &[Reason::Migrations(1)]).disturbed);
-        assert!(!RoundValue::new(1.0, &[]).disturbed);
     }
 }

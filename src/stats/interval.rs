@@ -32,11 +32,6 @@ impl Interval {
     pub(crate) fn contains(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }
-
-    /// Whether the two intervals share a value.
-    pub(crate) fn overlaps(&self, other: &Self) -> bool {
-        self.low <= other.high && other.low <= self.high
-    }
 }
 
 /// The half width as a share of the value. A value of zero has no relative precision: then only an
@@ -75,40 +70,6 @@ pub(crate) fn median_ranks(count: usize) -> Option<(usize, f64)> {
         best = Some((rank, confidence));
     }
     best
-}
-
-/// The narrowest pair of ranks that covers the `q`-quantile (0 < q < 1) with at least
-/// [`CONFIDENCE`], each tail holding at most what it must; `None` when even the extremes do not
-/// (a p99 needs about 300 independent values).
-pub(crate) fn quantile_order(values: &[f64], q: f64) -> Option<Interval> {
-    assert!(q > 0.0 && q < 1.0, "quantile {q} is not inside 0..1");
-    let count = values.len();
-    let mass: Vec<f64> = (0..=count).map(|k| binomial(count, k, q)).collect();
-    // Ranks (low, high) cover when low <= number below < high. For each low the least high.
-    let mut best: Option<(usize, usize, f64)> = None;
-    let (mut high, mut held) = (1, 0.0);
-    for low in 1..count {
-        if low > 1 {
-            held -= mass[low - 1];
-        }
-        while high < count && held < CONFIDENCE {
-            held += mass[high];
-            high += 1;
-        }
-        if held < CONFIDENCE {
-            break;
-        }
-        if best.is_none_or(|(l, h, c)| (high - low, -held) < (h - l, -c)) {
-            best = Some((low, high, held));
-        }
-    }
-    let (low, high, confidence) = best?;
-    let sorted = sorted(values);
-    Some(Interval {
-        low: order_statistic(&sorted, low)?,
-        high: order_statistic(&sorted, high)?,
-        confidence,
-    })
 }
 
 /// Probability of `k` successes in `n` trials; in logarithms, for 2^-n underflows at n = 1075.
@@ -179,21 +140,5 @@ mod tests {
         // Normal approximation: 5000 - 1.96 * 50.
         assert!((4900..=4903).contains(&rank), "{rank}");
         assert!((0.95..0.953).contains(&confidence), "{confidence}");
-    }
-
-    #[test]
-    fn quantile_pair_agrees_with_the_median_pair_and_refuses_short_tails() {
-        let values: Vec<f64> = (1..=20).map(f64::from).collect();
-        let median = median_order(&values).unwrap();
-        let general = quantile_order(&values, 0.5).unwrap();
-        assert!(general.half_width() <= median.half_width());
-        assert!(general.confidence >= CONFIDENCE);
-        assert_eq!(quantile_order(&values, 0.99), None);
-        let values: Vec<f64> = (1..=1000).map(f64::from).collect();
-        let p99 = quantile_order(&values, 0.99).unwrap();
-        assert!(
-            p99.contains(990.5) && p99.low > 980.0 && p99.high < 999.0,
-            "{p99:?}"
-        );
     }
 }

@@ -20,7 +20,6 @@ pub(crate) mod quantile;
 pub(crate) mod resample;
 pub mod rounds;
 pub(crate) mod shift;
-pub(crate) mod slope;
 pub(crate) mod step;
 pub(crate) mod threshold;
 pub(crate) mod trend;

@@ -42,21 +42,6 @@ impl Moments {
         self.max = self.max.max(value);
     }
 
-    /// Adds all values that `other` has seen (Chan, Golub and LeVeque 1979).
-    pub(crate) fn merge(&mut self, other: &Self) {
-        if other.count == 0 {
-            return;
-        }
-        let count = self.count + other.count;
-        let apart = other.mean - self.mean;
-        let weight = other.count as f64 / count as f64;
-        self.squares += other.squares + apart * apart * self.count as f64 * weight;
-        self.mean += apart * weight;
-        self.min = self.min.min(other.min);
-        self.max = self.max.max(other.max);
-        self.count = count;
-    }
-
     /// How many values.
     pub(crate) fn count(&self) -> u64 {
         self.count
@@ -93,11 +78,6 @@ pub(crate) fn mean(values: &[f64]) -> Option<f64> {
     Moments::of(values).mean()
 }
 
-/// The sample standard deviation (divisor n - 1); `None` below two values.
-pub(crate) fn stddev(values: &[f64]) -> Option<f64> {
-    Moments::of(values).stddev()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,22 +91,9 @@ mod tests {
     }
 
     #[test]
-    fn merging_equals_pushing() {
-        let values: Vec<f64> = (0..100).map(|i| f64::from(i * i % 37)).collect();
-        let whole = Moments::of(&values);
-        let mut merged = Moments::of(&values[..13]);
-        merged.merge(&Moments::new());
-        merged.merge(&Moments::of(&values[13..]));
-        assert_eq!(merged.count(), whole.count());
-        let (a, b) = (merged.variance().unwrap(), whole.variance().unwrap());
-        assert!((a - b).abs() < 1e-9 * b, "{a} {b}");
-        assert_eq!((merged.min(), merged.max()), (whole.min(), whole.max()));
-    }
-
-    #[test]
     fn too_few_values_have_no_deviation() {
         assert_eq!(mean(&[]), None);
-        assert_eq!(stddev(&[1.0]), None);
+        assert_eq!(Moments::of(&[1.0]).stddev(), None);
         assert_eq!(Moments::new().max(), None);
     }
 }

@@ -7,9 +7,6 @@ use std::collections::BTreeMap;
 /// How many resamples are drawn.
 pub(crate) const RESAMPLES: usize = 200;
 
-/// Share of resamples below which an element is uncertain.
-pub(crate) const CERTAIN: f64 = 0.8;
-
 /// Fewest rounds a series must have for its resamples to mean anything.
 pub(crate) const LEAST_ROUNDS: usize = 6;
 
@@ -32,13 +29,6 @@ pub(crate) struct Derived {
     pub(crate) interval: Option<Interval>,
     /// Share of the resamples in which it exists.
     pub(crate) presence: f64,
-}
-
-impl Derived {
-    /// Whether it exists in too few resamples to be relied on.
-    pub(crate) fn uncertain(&self) -> bool {
-        self.presence < CERTAIN
-    }
 }
 
 /// Calls `derive` on the estimates, and on [`RESAMPLES`] resamples in which the rounds of each
@@ -181,7 +171,7 @@ mod tests {
                 .into_iter()
                 .collect()
         })["knee"];
-        assert!(found.uncertain(), "{found:?}");
+        assert!(found.presence < 0.8, "{found:?}");
         assert!(found.presence > 0.2);
     }
 

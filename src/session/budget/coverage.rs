@@ -27,9 +27,9 @@ struct Shares {
 }
 
 impl Shares {
-    fn add(&mut self, values: &[f64], is_precise: bool) {
+    fn add(&mut self, values: &[f64], truth: f64, is_precise: bool) {
         let (interval, _) = interval(values).expect("at least six rounds");
-        let covers = interval.contains(1.0);
+        let covers = interval.contains(truth);
         self.figures += 1;
         self.covered += u32::from(covers);
         self.precise += u32::from(is_precise);
@@ -60,20 +60,21 @@ impl Shares {
     }
 }
 
-/// One figure after the other, with time for all of its looks.
-fn stopping(draw: &mut Draw, kind: Rounds, deviation: f64, rules: Rules<'_>, of: u32) -> Shares {
+/// Figures by the looks of a preset, with time for all of them; `all` are a figure's rounds, of which it
+/// takes as many as it wants.
+fn stopping(rules: Rules<'_>, truth: f64, all: impl Iterator<Item = Vec<f64>>) -> Shares {
     let mut shares = Shares::default();
-    for _ in 0..of {
-        let mut values: Vec<f64> = vec![];
+    for all in all {
+        let mut rounds = 0;
         let enough = loop {
-            let look = rules.look_after(values.len() as u32) as usize;
-            values.resize_with(look, || kind.draw(draw, deviation));
-            let width = interval(&values).map(|(_, width)| width);
-            if let Some(enough) = rules.enough(look as u32, width) {
+            rounds = rules.look_after(rounds);
+            let width = interval(&all[..rounds as usize]).map(|(_, width)| width);
+            if let Some(enough) = rules.enough(rounds, width) {
                 break enough;
             }
         };
-        shares.add(&values, enough == Enough::Precise);
+        let values = &all[..rounds as usize];
+        shares.add(values, truth, enough == Enough::Precise);
     }
     shares
 }
@@ -100,7 +101,14 @@ fn under_the_stop_rule_intervals_stay_honest() {
                     (_, Preset::Quick, 2.0..=2.5) => 40_000,
                     _ => 3_000,
                 };
-                let shares = stopping(&mut draw, kind, percent / 100.0, rules(preset), figures);
+                let rules = rules(preset);
+                let last = *rules.looks.last().expect("looks");
+                let mut rounds = || {
+                    (0..last)
+                        .map(|_| kind.draw(&mut draw, percent / 100.0))
+                        .collect()
+                };
+                let shares = stopping(rules, 1.0, (0..figures).map(|_| rounds()));
                 println!(
                     "{} {kind:?} sd {percent} %: {}",
                     preset.name(),
@@ -140,7 +148,7 @@ fn where_the_budget_chooses_by_width_intervals_stay_honest() {
                 play(&mut claims, rules, budget, |_| SECOND, measure);
                 for (values, claim) in values.iter().zip(&claims) {
                     let precise = claim.width.is_some_and(|width| width <= rules.goal);
-                    shares.add(values, precise);
+                    shares.add(values, 1.0, precise);
                 }
             }
             println!(
@@ -197,6 +205,19 @@ fn dependent_rounds_cover_less_and_how_much_is_known() {
                 println!("{share:5} {together:9} {rounds:7} {covered:7.3}");
                 if together <= 0.1 {
                     assert!(covered >= 0.92, "{share} {together} {rounds}: {covered}");
+                }
+            }
+            for preset in PRESETS {
+                let figures =
+                    (0..2_000).map(|_| beside_a_neighbour(&mut draw, share, together, 20));
+                let shares = stopping(rules(preset), truth, figures);
+                println!(
+                    "{share:5} {together:9} {}: {}",
+                    preset.name(),
+                    shares.told()
+                );
+                if together <= 0.1 {
+                    assert!(shares.covered() >= 0.92, "{}", shares.covered());
                 }
             }
         }
