@@ -376,6 +376,9 @@ fn quantities(figure: &Figure) -> Vec<Cell> {
 /// The verdict, else the outcome.
 pub(crate) fn verdict(figure: &Figure) -> Cell {
     let judged = figure.shown_prediction().and_then(|judged| judged.verdict);
+    let is_predicted = figure
+        .shown_prediction()
+        .is_some_and(|judged| judged.prediction.range.is_some());
     let disturbed = figure
         .stats
         .as_ref()
@@ -388,6 +391,9 @@ pub(crate) fn verdict(figure: &Figure) -> Cell {
             (Verdict::Within.text().to_owned(), Tone::Good)
         }
         (Ending::Measured, Some(verdict)) => (verdict.text().to_owned(), Tone::Warn),
+        (Ending::Measured, None) if is_predicted && figure.ci.is_none() => {
+            ("no interval".to_owned(), Tone::Muted)
+        }
         (Ending::Measured, None) => ("unpredicted".to_owned(), Tone::Muted),
     };
     let text = if disturbed {
