@@ -29,7 +29,7 @@ const CORE_ATTEMPTS: usize = 20;
 /// Pause between two attempts.
 const CORE_PAUSE: Duration = Duration::from_millis(20);
 /// The level of the width probe is looked for in so many times the windows' time.
-const PATIENCE: u32 = 10;
+const PATIENCE: u32 = 4;
 /// Windows whose rates lie further apart than this (as a ratio) are told.
 const SPREAD_NOTED: f64 = 50e-6;
 
