@@ -3,7 +3,8 @@
 use super::bound::BoundCheck;
 use super::figure::{Figure, Stats};
 use super::index::RoundSamples;
-use record::event::{Raw, Side};
+use crate::stats::moments::correlation;
+use record::event::{MEMORY_PROBE, Raw, Samples, Side};
 use record::quantity::{digits, render};
 use record::run::Run;
 use record::unit::Unit;
@@ -13,6 +14,9 @@ const AT_RESOLUTION: f64 = 5.0;
 
 /// Share of voided quartets that is worth a note.
 const VOIDED: f64 = 0.01;
+
+/// Loads from main memory beside the samples are held against the figure where so many rounds have them.
+const LEAST_PAIRS: usize = 6;
 
 /// How notes begin that say why a round has no core clock: the figure's own note counts them.
 const NO_CLOCK: &[&str] = &[
@@ -40,6 +44,7 @@ pub(crate) fn of(
     notes.extend(modes(stats, metric.unit));
     notes.extend(voided(run, rounds));
     notes.extend(segments(figure));
+    notes.extend(beside_memory(figure, rounds));
     if let Some(check) = figure.bound.as_ref().filter(|check| check.warns()) {
         notes.push(beyond(check, metric.unit));
     }
@@ -156,6 +161,28 @@ fn voided(run: &Run, rounds: &[(RoundSamples, f64)]) -> Option<String> {
             share * 100.0
         )
     })
+}
+
+/// How far the printed values of the rounds follow what loads from main memory beside them took.
+fn beside_memory(figure: &Figure, rounds: &[(RoundSamples, f64)]) -> Option<String> {
+    let pair = |(round, _): &(RoundSamples, f64)| {
+        let probed = |samples: &&Samples| samples.quantities.get(MEMORY_PROBE).copied();
+        let probe_ns = round.samples.iter().find_map(probed)?;
+        let n = round.round.n;
+        let point = figure.rounds.iter().find(|point| point.n == n)?;
+        Some((point.value, probe_ns))
+    };
+    let pairs: Vec<(f64, f64)> = rounds.iter().filter_map(pair).collect();
+    let follows = correlation(&pairs).filter(|_| pairs.len() >= LEAST_PAIRS)?;
+    let least = pairs.iter().map(|pair| pair.1).reduce(f64::min)?;
+    let most = pairs.iter().map(|pair| pair.1).reduce(f64::max)?;
+    Some(format!(
+        "loads from main memory beside it took {} to {} by round; the figure follows them with a \
+         correlation of {follows:.2} over {} rounds",
+        render(least, Unit::Ns),
+        render(most, Unit::Ns),
+        pairs.len()
+    ))
 }
 
 fn segments(figure: &Figure) -> Option<String> {

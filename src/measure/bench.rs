@@ -153,6 +153,21 @@ impl Bench {
         &mut self,
         case: &Case,
         metric: &str,
+        body: impl FnMut(u64) -> Result<()>,
+    ) -> Result<&mut Samples> {
+        self.time_beside(case, metric, || (), body)
+    }
+
+    /// Like [`Bench::try_time`]; `beside` is called before each quartet, outside what is timed, and is to
+    /// take at most 2 % of a quartet.
+    ///
+    /// # Errors
+    /// As [`Bench::try_time`].
+    pub(crate) fn time_beside(
+        &mut self,
+        case: &Case,
+        metric: &str,
+        mut beside: impl FnMut(),
         mut body: impl FnMut(u64) -> Result<()>,
     ) -> Result<&mut Samples> {
         let timer = self.timer();
@@ -161,7 +176,10 @@ impl Bench {
         self.around.before_case();
         let mut timed = |n| timer.timed(n, &mut body);
         let batch = timer.search(&mut timed).with_context(context)?;
-        let mut turn = |watch: &mut Watch| abba(batch.operations, watch, &mut timed).map(Some);
+        let mut turn = |watch: &mut Watch| {
+            beside();
+            abba(batch.operations, watch, &mut timed).map(Some)
+        };
         let mut quartets = timer.repeat(&mut turn).with_context(context)?;
         let warm_up = self.cold_quartets(&quartets, batch.operations);
         quartets.skip(warm_up);

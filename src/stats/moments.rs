@@ -78,6 +78,17 @@ pub(crate) fn mean(values: &[f64]) -> Option<f64> {
     Moments::of(values).mean()
 }
 
+/// How far one value follows the other over pairs, from -1 to 1 (Pearson); `None` where one of both stays
+/// the same.
+pub(crate) fn correlation(pairs: &[(f64, f64)]) -> Option<f64> {
+    let (first, second): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
+    let (first, second) = (Moments::of(&first), Moments::of(&second));
+    let (left, right) = (first.mean()?, second.mean()?);
+    let products = pairs.iter().map(|(a, b)| (a - left) * (b - right));
+    let spread = (first.variance()? * second.variance()?).sqrt() * (first.count() - 1) as f64;
+    (spread > 0.0).then(|| products.sum::<f64>() / spread)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,5 +106,26 @@ mod tests {
         assert_eq!(mean(&[]), None);
         assert_eq!(Moments::of(&[1.0]).stddev(), None);
         assert_eq!(Moments::new().max(), None);
+    }
+
+    #[test]
+    fn a_correlation_is_one_for_what_follows_and_none_for_what_stays() {
+        let pairs = |of: fn(f64) -> f64| -> Vec<(f64, f64)> {
+            (0..8)
+                .map(|at| (f64::from(at), of(f64::from(at))))
+                .collect()
+        };
+        let close = |found: Option<f64>, wanted: f64| {
+            assert!(
+                (found.expect("a value") - wanted).abs() < 1e-12,
+                "{found:?}"
+            );
+        };
+        close(correlation(&pairs(|x| 3.0 * x + 1.0)), 1.0);
+        close(correlation(&pairs(|x| -x)), -1.0);
+        close(correlation(&pairs(|x| x * (7.0 - x))), 0.0);
+        assert_eq!(correlation(&pairs(|_| 2.0)), None);
+        assert_eq!(correlation(&[]), None);
+        assert_eq!(correlation(&[(1.0, 2.0)]), None);
     }
 }

@@ -402,6 +402,9 @@ impl Raw {
     }
 }
 
+/// Quantity of samples: time of a load from main memory, taken beside them, in ns.
+pub const MEMORY_PROBE: &str = "memory_probe_ns";
+
 /// Raw samples of one metric of one case in one round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Samples {

@@ -38,15 +38,21 @@
 //! for every footprint up to 1 MiB and for the largest up to 64 MiB: as many slots as were linked,
 //! and back at the start. Above that the insertion rule, which is tested, stands for it.
 //!
+//! Beyond the caches that a core has for itself, 24 loads of other lines of the same memory, in random
+//! order, stand before each quartet, where it has 64 MiB or more: their time (`memory_probe_ns`) says what
+//! main memory was like, because others share it. It filters nothing; a note says how far the figure
+//! follows it.
+//!
 //! The session gives six or more such rounds, each with a new process and mapping, so that the
 //! placement of pages is part of the interval.
 //!
 //! **Derived.** *Levels* are the plateaus of the random ladder on huge pages (on base pages where
 //! there are none): change points of its logarithm by optimal partitioning, segments of half an
 //! octave or more, neighbours less than a factor 1.5 apart taken as one. A level's latency is the
-//! median of its longest flat segment; its size is where one load in ten already costs the next
-//! level. It takes the name of the cache that sysfs or CPUID describes within a factor of two; any
-//! other plateau is a note beside its neighbour. *Line size*: slots of a page at random, 16 to 512
+//! median of its rungs up to three eighths of its size; its size is where one load in ten already costs the next
+//! level. It takes the name of the cache that sysfs or CPUID describes within a factor of two; one
+//! behind all caches but the last that ends below the last one's size is the part of it that the program
+//! gets; any other plateau is a note beside its neighbour. *Line size*: slots of a page at random, 16 to 512
 //! bytes apart, in 128 KiB, which lie between the first and the second cache (else the look is
 //! skipped); the time grows with the distance until every load meets a new line. Strides forward
 //! cannot show it: prefetchers fetch pairs of lines, so their time goes on growing after the line.
@@ -121,6 +127,7 @@ mod cost;
 mod derive;
 
 use super::place::{self, Placed, TooFewHuge};
+use super::probe::MemoryProbe;
 use crate::experiment::{
     Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip,
     ViewCard, bounded,
@@ -129,7 +136,9 @@ use crate::measure::Bench;
 use crate::predict::cpu::measured_core_hz;
 use crate::predict::memory;
 use anyhow::{Context, Result, bail, ensure};
-use cases::{Choice, PATTERNS, Pattern, Point, not_here, series_of, settings, without_huge_pages};
+use cases::{
+    Choice, PATTERNS, PRIVATE, Pattern, Point, not_here, series_of, settings, without_huge_pages,
+};
 use metal::memory::{Mapping, Pages};
 use metal::ring::{Direction, Ring};
 use record::case::{Case, Series};
@@ -138,6 +147,7 @@ use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric};
 use record::quantity::render;
 use record::unit::Unit;
+use std::cell::RefCell;
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -422,6 +432,7 @@ impl Experiment for Latency {
             notes: placed.notes,
             slot: usize::try_from(series.setting("slot").unwrap_or(64))?,
             warm: series.setting("warm").unwrap_or(0),
+            private: series.setting(PRIVATE).unwrap_or(u64::MAX),
             verified: walks
                 .iter()
                 .map(|(_, point)| point.footprint)
@@ -483,6 +494,8 @@ struct Round {
     notes: Vec<String>,
     slot: usize,
     warm: u64,
+    /// Beside larger footprints main memory is probed.
+    private: u64,
     /// The largest footprint whose ring is walked with a count.
     verified: Option<u64>,
 }
@@ -554,19 +567,31 @@ impl Round {
             sweep(ring);
         }
         ring.chase_pointer(WARM_LOADS.min(ring.slots() as u64));
+        let slots = ring.slots() as u64;
+        let mut probe = MemoryProbe::new(bench.clock(), bench.order().seed ^ slots);
+        let is_probed = point.footprint > self.private;
+        let ring = RefCell::new(ring);
+        let beside = || {
+            if is_probed {
+                probe.read(ring.borrow().mapping());
+            }
+        };
         let samples = if point.index {
-            bench.time(case, "latency", |n| {
-                ring.chase_index(n);
+            bench.time_beside(case, "latency", beside, |n| {
+                ring.borrow_mut().chase_index(n);
+                Ok(())
             })?
         } else {
-            bench.time(case, "latency", |n| {
-                ring.chase_pointer(n);
+            bench.time_beside(case, "latency", beside, |n| {
+                ring.borrow_mut().chase_pointer(n);
+                Ok(())
             })?
         };
+        probe.write(samples);
         samples.notes.extend(self.notes.iter().cloned());
         let at = &mut samples.at;
         at.insert("node".to_owned(), Value::from(self.node as u64));
-        at.insert("slots".to_owned(), Value::from(ring.slots() as u64));
+        at.insert("slots".to_owned(), Value::from(slots));
         at.insert(
             "huge_share".to_owned(),
             Value::from(render(self.huge_share, Unit::Ratio)),

@@ -68,6 +68,7 @@
 
 use super::levels::{self, Sized};
 use super::place::{is_without_room, place_huge_or_base, verify_node};
+use super::probe::MemoryProbe;
 use crate::experiment::{
     Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip,
     ViewCard, unknown,
@@ -83,6 +84,7 @@ use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric};
 use record::quantity::render;
 use record::unit::Unit;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -383,15 +385,23 @@ fn time(
     };
     chains.chase(warm / count as u64);
     let timer = bench.timer();
+    let chains = RefCell::new(chains);
     let mut timed = |turns| {
         timer.timed(turns, &mut |turns| {
-            chains.chase(turns);
+            chains.borrow_mut().chase(turns);
             Ok(())
         })
     };
     let batch = timer.search(&mut timed)?;
-    let mut turn = |watch: &mut Watch| abba(batch.operations, watch, &mut timed).map(Some);
+    let mut probe = MemoryProbe::new(timer.clock, bench.order().seed ^ count as u64);
+    let mut turn = |watch: &mut Watch| {
+        if is_memory {
+            probe.read(chains.borrow().mapping());
+        }
+        abba(batch.operations, watch, &mut timed).map(Some)
+    };
     let quartets = timer.repeat(&mut turn)?;
+    let chains = chains.borrow();
     ensure!(
         chains.is_right(),
         WrongResult(format!(
@@ -403,6 +413,7 @@ fn time(
     let samples = bench.record_quartets(case, "load_time", loads, quartets)?;
     let told = batch.note().into_iter().chain(notes.iter().cloned());
     samples.notes.extend(told);
+    probe.write(samples);
     samples
         .at
         .insert("huge_share".to_owned(), Value::from(huge_share));

@@ -2,6 +2,7 @@
 
 mod levels;
 mod place;
+mod probe;
 mod quickest;
 mod together;
 

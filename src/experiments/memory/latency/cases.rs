@@ -27,6 +27,9 @@ const LINE_STRIDES: [u64; 6] = [16, 32, 64, 128, 256, 512];
 /// is less than half of it and nearly every second one larger.
 const LINE_FOOTPRINT: u64 = 128 * KIB;
 
+/// What a series calls the bytes of the last cache that a core has for itself.
+pub(super) const PRIVATE: &str = "private";
+
 /// The order of a walk, as a symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Pattern {
@@ -407,10 +410,13 @@ pub(super) fn settings(site: &Site, params: &Params) -> Result<BTreeMap<String, 
             "a slot of {slot} bytes is not a multiple of 8: type --set {ID}.slot=64"
         )));
     }
-    Ok(BTreeMap::from([
+    let mut settings = BTreeMap::from([
         ("slot".to_owned(), Value::from(slot)),
         ("warm".to_owned(), Value::from(warm)),
-    ]))
+    ]);
+    let private = described_levels(site).into_iter().take(2).next_back();
+    settings.extend(private.map(|(_, bytes)| (PRIVATE.to_owned(), Value::from(bytes))));
+    Ok(settings)
 }
 
 /// Why the machine has no huge pages, if it has none.

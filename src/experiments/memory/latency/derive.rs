@@ -161,11 +161,12 @@ fn levels(site: &Site, known: &Known, points: &[(Point, f64)]) -> Vec<DerivedVal
 }
 
 /// The last rung of a plateau on which page placement does not decide yet, where its cache's size is known
-/// and it has such rungs; else its last one.
+/// (as described, or the smaller part that was found) and it has such rungs; else its last one.
 fn quiet_end(rungs: &[Rung], plateau: &Plateau, cache_bytes: Option<f64>) -> usize {
     let Some(bytes) = cache_bytes else {
         return plateau.last;
     };
+    let bytes = plateau.edge.map_or(bytes, |edge| bytes.min(edge));
     let most = quiet_part(bytes as u64) as f64;
     let quiet = rungs[plateau.first..=plateau.last].iter();
     match quiet.take_while(|rung| rung.size <= most).count() {
@@ -187,10 +188,11 @@ fn cell(position: f64, sizes: impl Iterator<Item = f64> + Clone) -> Option<(f64,
 type Named<'name> = (Vec<Option<&'name str>>, BTreeMap<&'name str, Vec<String>>);
 
 /// Names for plateaus: the described size nearest to the edge within a factor of two; main memory
-/// for a last plateau on a ladder that goes to twice the last cache. On one that goes less far, the
-/// next larger cache, if every plateau before has a name and the new one begins where a cache that
-/// takes over must: a cache answers three loads of four at four times the size of the one inside it,
-/// so a plateau that begins further out has something unseen before it. What has no name is told
+/// for a last plateau on a ladder that goes to twice the last cache; the last cache for one that ends
+/// below its size, of which one program may get a part only. On a ladder that goes less far, the
+/// next larger cache. Both only if every plateau before has a name and the new one begins where a cache
+/// that takes over must: a cache answers three loads of four at four times the size of the one inside
+/// it, so a plateau that begins further out has something unseen before it. What has no name is told
 /// beside the nearest that has one.
 fn named<'name>(
     plateaus: &[Plateau],
@@ -202,6 +204,15 @@ fn named<'name>(
     let mut notes: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     let top = rungs[rungs.len() - 1].size;
     let (last_name, last_size) = described[described.len() - 1];
+    if let Some((at, edge)) = part_of_last(plateaus, &names, described, rungs) {
+        names[at] = Some(last_name);
+        notes.entry(last_name).or_default().push(format!(
+            "the ladder finds {} of the {} of {last_name}: others use it too, or a virtual machine \
+             gets a part",
+            render(edge, Unit::B),
+            render(last_size, Unit::B)
+        ));
+    }
     let open = plateaus
         .len()
         .checked_sub(1)
@@ -244,6 +255,24 @@ fn named<'name>(
         ));
     }
     (names, notes)
+}
+
+/// The plateau that is a part of the last cache, and where it ends: the first behind all caches before
+/// the last, if no other has the last one's name.
+fn part_of_last(
+    plateaus: &[Plateau],
+    names: &[Option<&str>],
+    described: &[(&str, f64)],
+    rungs: &[Rung],
+) -> Option<(usize, f64)> {
+    let at = described.len() - 1;
+    let inner = described[..at].iter().map(|(name, _)| Some(*name));
+    let edge = plateaus.get(at)?.edge?;
+    let is_part = inner.eq(names[..at].iter().copied())
+        && names[at..].iter().all(Option::is_none)
+        && edge < described[at].1
+        && takes_over(plateaus, rungs, at);
+    is_part.then_some((at, edge))
 }
 
 /// Whether a plateau begins within four times the edge of the one before it.
