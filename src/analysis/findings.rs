@@ -98,7 +98,7 @@ fn percent(share: f64) -> String {
 /// Share of the samples above the level from which on it does not hold any more.
 const LEVEL_LOST: f64 = 0.01;
 
-/// What the width probe says of the run: that there is none, that its level moved, or that others used
+/// Findings from the width probe: the core has no usable one, its level drifted, or another tenant used
 /// the core.
 fn probe(run: &Run) -> Vec<Finding> {
     let about_run = |severity, text: String| finding(severity, "run", text);
@@ -147,7 +147,7 @@ fn probe(run: &Run) -> Vec<Finding> {
     all
 }
 
-/// Share of the samples from which on a neighbour is a finding.
+/// Share of shared samples above which a neighbour is a finding.
 const SHARED_NOTED: f64 = 0.05;
 
 fn of_run(run: &Run) -> Vec<Finding> {

@@ -192,7 +192,7 @@ pub(crate) fn here_with(dir: &Path) -> Site {
 }
 
 /// Whether files below a directory are on a file system that does all that is asked for, and gives up
-/// their pages when it is told to.
+/// their pages on request.
 pub(crate) fn is_plain(dir: &Path) -> bool {
     let dir = File::open(dir).expect("a directory");
     let facts = metal::storage::file_system(&dir).expect("statfs");

@@ -184,7 +184,7 @@ impl<T> Turns<T> {
         })
     }
 
-    /// The same turns with a part of each value, or another form of it.
+    /// The same turns with each value replaced.
     pub(crate) fn map<U>(&self, of: impl FnMut(&T) -> U) -> Turns<U> {
         Turns {
             kept: self.kept.iter().map(of).collect(),

@@ -25,8 +25,8 @@ const BARE_ENTRY: Range = range(120.0, 190.0, 280.0);
 
 /// What `clock_gettime` takes in the kernel beyond entry and exit, in cycles.
 const KERNEL_CLOCK: Range = range(70.0, 155.0, 260.0);
-/// What it takes beside where the kernel guards its returns, of which it has some five more than `getpid`:
-/// in all 384 cycles beyond `getpid` on a Zen 4 guest, 414 on a Zen 3 guest (docs/notes/2026-11-23-calls.md).
+/// What guarded returns add to it: it makes some five more of them than `getpid`. Fitted to the figures that
+/// it predicts, so no evidence for the law: in all 384 cycles beyond `getpid` on a Zen 4 guest, 414 on a Zen 3 guest (docs/notes/2026-11-23-calls.md).
 const GUARDED_CLOCK: Range = range(90.0, 240.0, 340.0);
 
 /// A service that a system call asks for.

@@ -57,7 +57,7 @@ impl Neighbour {
         -mean * self.draw.uniform().ln()
     }
 
-    /// Lets time pass; the share of it that the neighbour was there, and whether it was at the end.
+    /// Lets time pass. Returns the share during which the neighbour was there, and whether it was at the end.
     fn pass(&mut self, ms: f64) -> (f64, bool) {
         let (mut left, mut there) = (ms, 0.0);
         while self.left_ms <= left {

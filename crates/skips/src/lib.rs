@@ -1,4 +1,4 @@
-//! How a test says that it cannot run on this machine, or only a part of it. `scripts/test` counts what
+//! How a test says that it, or a part, cannot run on this machine. `scripts/test` counts what
 //! is said here. The kinds of reasons are in `tests/skips.txt`.
 #![expect(
     clippy::print_stdout,

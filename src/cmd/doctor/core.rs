@@ -29,7 +29,7 @@ pub(super) fn widths(cpu: usize, time: Duration) -> Vec<Width> {
     probing.join().unwrap_or_default()
 }
 
-/// Share of the readings that may be shared before it is told.
+/// Share of shared readings above which doctor warns.
 const SHARED_SHARE: f64 = 0.05;
 
 /// For what share of the readings another used the core.

@@ -29,7 +29,7 @@
 //! threads try each loop for an eighth of the window before it, and the window is worked in the fastest:
 //! `loop` and `prefetch` tell which. Words of 4 and 8 bytes, and aarch64, have one.
 //!
-//! Arrays in a cache, all of a thread's together, have three eighths of the thread's share of it (seven
+//! Arrays in a cache, all of a thread's together, fill three eighths of the thread's share (seven
 //! eighths where the cache before is more than three sixteenths), and one pass warms them. In main memory the arrays
 //! of all threads together have four times the last caches they run under, as `memory.latency` measured
 //! them (as described, where it found no end), and each thread's four times its private ones; where that

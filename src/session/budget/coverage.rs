@@ -60,7 +60,7 @@ impl Shares {
     }
 }
 
-/// Figures by the looks of a preset, with time for all of them; `all` are a figure's rounds, of which it
+/// Figures by the looks of a preset, with time for all looks. `all` yields the rounds of each figure, which
 /// takes as many as it wants.
 fn stopping(rules: Rules<'_>, truth: f64, all: impl Iterator<Item = Vec<f64>>) -> Shares {
     let mut shares = Shares::default();

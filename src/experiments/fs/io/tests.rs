@@ -512,7 +512,7 @@ fn a_rehearsal_measures_every_case_and_its_figures_agree_with_each_other() {
             let told = notes
                 .iter()
                 .any(|note| note.starts_with("the files are on"));
-            // What lies in memory is told, and has no device.
+            // Files in memory have no device; a note says so.
             assert!(told || !case.at.contains_key("device_kind"), "{notes:?}");
             let ratio = of("bandwidth") / (of("iops") * work.block as f64);
             assert!((ratio - 1.0).abs() < 1e-5, "{}: {ratio}", case.id);

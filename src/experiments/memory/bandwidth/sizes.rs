@@ -66,7 +66,7 @@ fn in_cache(
         None => 0,
         Some(before) => level_bytes_of_inner(site, known, before, &cpus),
     };
-    // Away from both edges; where the level before is not much smaller, most of it.
+    // Away from both edges; most of the level where the one before is not much smaller.
     let footprint = if quiet_part(share) >= 2 * inner {
         quiet_part(share)
     } else {

@@ -62,8 +62,8 @@ chain!(
     chase_index, 8, "add x2, x2, #8", "ldr x1, [x2, x1, lsl #3]"
 );
 
-/// `n` turns of 16 additions to each of eight registers, none of which waits for
-/// another's, and a count and a branch. Returns the sum of the eight.
+/// `n` turns of 16 additions to each of eight registers that do not wait for each
+/// other, and a count and a branch. Returns the sum of the eight.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn additions(n: u64) -> u64 {
     naked_asm!(

@@ -66,8 +66,8 @@ chain!(
     chase_index, 8, "mov rax, qword ptr [rdx + 8 * rax + 8]"
 );
 
-/// `n` turns of 16 additions to each of eight registers, none of which waits for
-/// another's, and one fused count and branch. Two registers each, as in
+/// `n` turns of 16 additions to each of eight registers that do not wait for each
+/// other, and one fused count and branch. Two registers each, as in
 /// `chain_add`. Returns the sum of the eight.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn additions(n: u64) -> u64 {
