@@ -1,6 +1,7 @@
 //! `plumb doctor`: what would disturb a measurement here, and what to do about it.
 
 mod core;
+mod limits;
 
 use crate::cmd::site::root;
 use crate::cmd::{Failure, output};
@@ -9,6 +10,7 @@ use crate::host::counters::Snapshot;
 use crate::host::{Host, Root, choose_cpu, format_cpus};
 use record::event::Width;
 use record::quantity::render_bytes;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -19,6 +21,9 @@ pub struct Args {
     /// How long to watch the machine for steal and busy CPUs
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = humantime::parse_duration)]
     watch: Duration,
+    /// An address whose way is judged, instead of all interfaces that are up
+    #[arg(long, value_name = "ADDRESS")]
+    peer: Vec<IpAddr>,
     /// Judge a recorded machine instead of this one
     #[arg(long, value_name = "DIR", hide = true)]
     host_tree: Option<PathBuf>,
@@ -56,6 +61,8 @@ struct Watched {
     ladder: Vec<Rung>,
     /// What the width probe read on the CPU that would measure, in turns; empty where nobody tried.
     widths: Vec<Width>,
+    /// Addresses whose way is asked for; empty for all ways.
+    peers: Vec<IpAddr>,
 }
 
 use Said::{Disturbs, Fine, Inherent, Unknown};
@@ -124,19 +131,21 @@ const CHECKS: &[Check] = &[
     },
     Check {
         name: "I/O limits",
-        judge: io_limits,
+        judge: |host, _| limits::io(host),
         effect: "reads and writes wait in the kernel once the rate is used: fs.* figures are the limit's, not the disk's",
         remedy: "start plumb in a group without io.max (v2) or blkio.throttle.* (v1), or take the figures as the limit's",
     },
     Check {
+        name: "traffic shaping",
+        judge: |host, watched| limits::shaping(host, &watched.peers),
+        effect: "what leaves by the interface waits for its turn: net.* figures to a peer are the shaper's, not the link's",
+        remedy: "tc qdisc del dev INTERFACE root, or take the figures as the shaper's",
+    },
+    Check {
         name: "memory limit",
-        judge: |host, _| match host.limits.memory_bytes {
-            None => Fine("none known".to_owned()),
-            Some(limit) if limit < RUNS_TAKE => Disturbs(render_bytes(limit as f64)),
-            Some(limit) => Fine(render_bytes(limit as f64)),
-        },
+        judge: |host, _| limits::memory(host),
         effect: "footprints end at the limit, and cached pages of files are dropped to stay below it",
-        remedy: "start plumb in a group with a higher memory.max (v2) or memory.limit_in_bytes (v1)",
+        remedy: "start plumb in a group with a higher memory.max and memory.high (v2) or memory.limit_in_bytes (v1)",
     },
     Check {
         name: "shared core",
@@ -239,10 +248,11 @@ const CHECKS: &[Check] = &[
 pub fn run(args: Args) -> Result<(), Failure> {
     let root = root(args.host_tree.as_deref())?;
     let host = Host::read(&root);
-    let watched = match args.host_tree {
+    let mut watched = match args.host_tree {
         Some(_) => Watched::default(),
         None => watch(&host, &root, args.watch),
     };
+    watched.peers = args.peer;
     let mut text = String::new();
     let mut disturbing = 0;
     for check in CHECKS {
@@ -291,50 +301,7 @@ fn watch(host: &Host, root: &Root, time: Duration) -> Watched {
         delta,
         ladder: ladder(),
         widths: choose_cpu(host, &after).map_or_else(Vec::new, |cpu| core::widths(cpu, time)),
-    }
-}
-
-/// Memory that runs take: the footprint of main memory in a thorough run, and as much for files and pages.
-const RUNS_TAKE: u64 = 2 << 30;
-
-/// Limits of the own groups, with the disk's name where it is known.
-fn io_limits(host: &Host, _: &Watched) -> Said {
-    let disk = |device: &str| {
-        let mut disks = host.block.disks.iter();
-        let named = disks.find(|disk| disk.number.as_deref() == Some(device));
-        named.map_or(device.to_owned(), |disk| disk.name.clone())
-    };
-    let texts: Vec<String> = host
-        .limits
-        .io
-        .iter()
-        .map(|limit| {
-            let bytes = |rate: u64| format!("{}/s", render_bytes(rate as f64));
-            let requests = |rate: u64| format!("{rate} requests/s");
-            let rates = [
-                limit
-                    .read_bytes
-                    .map(|rate| format!("reads {}", bytes(rate))),
-                limit
-                    .write_bytes
-                    .map(|rate| format!("writes {}", bytes(rate))),
-                limit.reads.map(|rate| format!("reads {}", requests(rate))),
-                limit
-                    .writes
-                    .map(|rate| format!("writes {}", requests(rate))),
-            ];
-            let rates: Vec<String> = rates.into_iter().flatten().collect();
-            format!(
-                "{}: {} (/{})",
-                disk(&limit.device),
-                rates.join(", "),
-                limit.group
-            )
-        })
-        .collect();
-    match texts.is_empty() {
-        true => Fine("none".to_owned()),
-        false => Disturbs(texts.join("; ")),
+        peers: Vec::new(),
     }
 }
 
@@ -491,29 +458,6 @@ mod tests {
         ] {
             assert_eq!(check(name, &tree), said, "{name}: {tree}");
         }
-    }
-
-    #[test]
-    fn limits_of_the_own_group_are_seen() {
-        let group =
-            "== proc/self/cgroup\n0::/a\n== proc/self/mountinfo\n1 2 0:1 / /cg rw - cgroup2 c rw\n";
-        let meminfo = "== proc/meminfo\nMemTotal: 8 kB\n";
-        let is_seen = |name: &str, files: &str| {
-            matches!(
-                check(name, &format!("{group}{meminfo}{files}")),
-                Said::Disturbs(_)
-            )
-        };
-        assert!(is_seen(
-            "I/O limits",
-            "== cg/a/io.max\n8:0 rbps=4096 wbps=max riops=max wiops=max\n"
-        ));
-        assert!(!is_seen(
-            "I/O limits",
-            "== cg/a/io.max\n8:0 rbps=max wbps=max riops=max wiops=max\n"
-        ));
-        assert!(is_seen("memory limit", "== cg/a/memory.max\n4096\n"));
-        assert!(!is_seen("memory limit", "== cg/a/memory.max\nmax\n"));
     }
 
     #[test]

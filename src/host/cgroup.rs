@@ -195,20 +195,43 @@ fn ancestors(member: &Member, mounts: &[GroupMount]) -> Vec<Group> {
     }
 }
 
+/// Version 1 has no word for "no limit": the kernel then shows the largest page-aligned number.
+const NO_LIMIT: u64 = 1 << 62;
+
 impl Group {
     fn controls(&self, name: &str) -> bool {
         self.version == 2 || self.controllers.iter().any(|controller| controller == name)
     }
 
-    /// Memory limit in bytes; `None` when there is none. Version 1 has no word for "no limit": the
-    /// kernel then shows the largest page-aligned number.
+    /// Memory limit in bytes; `None` when there is none.
     pub(super) fn memory_limit(&self, root: &Root) -> Option<u64> {
-        const NO_LIMIT: u64 = 1 << 62;
         if !self.controls("memory") {
             return None;
         }
         root.number::<u64>(&format!("{}/{}", self.dir, self.memory_limit_file()))
             .filter(|&limit| limit < NO_LIMIT)
+    }
+
+    /// Memory above which the kernel slows the group down and takes pages back (version 2).
+    pub(super) fn memory_high(&self, root: &Root) -> Option<u64> {
+        let number = || root.number(&format!("{}/memory.high", self.dir));
+        (self.version == 2).then(number)?
+    }
+
+    /// Swap that the group may use. Version 1 limits memory and swap together: without swap of its own
+    /// a group has the same limit for both.
+    pub(super) fn swap_limit(&self, root: &Root) -> Option<u64> {
+        let number = |name: &str| root.number::<u64>(&format!("{}/{name}", self.dir));
+        match self.version {
+            2 => number("memory.swap.max"),
+            _ => {
+                let both = self
+                    .controls("memory")
+                    .then(|| number("memory.memsw.limit_in_bytes"))?;
+                let both = both.filter(|limit| *limit < NO_LIMIT)?;
+                Some(both.saturating_sub(self.memory_limit(root)?))
+            }
+        }
     }
 
     /// Name of the file that holds the memory limit.

@@ -1,6 +1,7 @@
 //! The environment as named texts: what stands beside every figure, and what `doctor` judges.
 
 use super::Host;
+use super::net::shaping::Shaper;
 use std::collections::BTreeMap;
 
 /// The environment (METHOD §4), by name; what the machine does not tell is absent.
@@ -47,6 +48,11 @@ pub fn tags(host: &Host) -> BTreeMap<String, String> {
                 .cpu_quota
                 .map(|quota| format!("{} µs per {} µs", quota.quota_us, quota.period_us)),
         ),
+        (
+            "cgroup_memory_high_bytes",
+            bytes(host.limits.memory_high_bytes),
+        ),
+        ("cgroup_swap_limit_bytes", bytes(host.limits.swap_bytes)),
         ("load_1m", kernel.load.map(|load| format!("{:.2}", load[0]))),
         (
             "cpu_pressure_avg10_percent",
@@ -79,11 +85,17 @@ pub fn tags(host: &Host) -> BTreeMap<String, String> {
             ))
         })
         .collect();
+    let shaping = host.net.interfaces.iter().filter_map(|interface| {
+        let names: Vec<String> = interface.shaping.iter().map(Shaper::name).collect();
+        let name = format!("shaping.{}", interface.name);
+        (!names.is_empty()).then(|| (name, names.join("; ")))
+    });
     tags.retain(|(_, value)| value.is_some());
     tags.into_iter()
         .filter_map(|(name, value)| Some((name.to_owned(), value?)))
         .chain(mitigations)
         .chain(nodes)
+        .chain(shaping)
         .collect()
 }
 

@@ -16,6 +16,12 @@ pub(crate) struct Limits {
     pub memory_used_bytes: Option<u64>,
     /// The least room (limit − usage) over the hierarchy.
     pub memory_left_bytes: Option<u64>,
+    /// The least memory above which a group is slowed down and has to give pages back (`memory.high`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_high_bytes: Option<u64>,
+    /// The least swap that a group may use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub swap_bytes: Option<u64>,
     /// Where the group with the least room counts what it has in memory: its `memory.stat`, under the root.
     pub memory_stat_file: Option<String>,
     /// Where a group with a memory limit can be made; `None` with the reason in `memory_place_refused`.
@@ -96,6 +102,9 @@ pub(super) fn read(root: &Root, outside: &Outside, cpu: &Cpu) -> Limits {
         .iter()
         .filter(|group| room(group).is_some())
         .min_by_key(room);
+    let least = |of: fn(&Group, &Root) -> Option<u64>| {
+        groups.iter().filter_map(|group| of(group, root)).min()
+    };
     let place = cgroup::memory_place(root);
     memory.sort_by_key(|&(limit, _)| limit);
     let quotas = groups.iter().filter_map(|group| group.quota(root));
@@ -106,6 +115,8 @@ pub(super) fn read(root: &Root, outside: &Outside, cpu: &Cpu) -> Limits {
         memory_bytes: memory.first().map(|&(limit, _)| limit),
         memory_used_bytes: memory.first().and_then(|&(_, used)| used),
         memory_left_bytes: left,
+        memory_high_bytes: least(Group::memory_high),
+        swap_bytes: least(Group::swap_limit),
         memory_stat_file: tightest.map(|group| format!("{}/memory.stat", group.dir)),
         memory_place_refused: place.as_ref().err().cloned(),
         memory_place: place.ok(),
@@ -194,6 +205,33 @@ mod tests {
         );
         assert_eq!(limits.memory_left_bytes, Some(100));
         assert_eq!(limits.effective_cpus, Some(0.5));
+    }
+
+    #[test]
+    fn the_tightest_of_what_slows_down_and_of_swap_holds() {
+        let second = Root::tree(
+            "== proc/self/cgroup\n0::/a/b\n== proc/self/mountinfo\n1 2 0:1 / /cg rw - cgroup2 c rw\n\
+             == cg/a/b/memory.max\nmax\n== cg/a/b/memory.high\n9000\n== cg/a/b/memory.swap.max\n0\n\
+             == cg/a/memory.high\n7000\n== cg/a/memory.swap.max\nmax\n",
+        );
+        // A soft limit is none; memory and swap together stand in one file.
+        let first = Root::tree(
+            "== proc/self/cgroup\n4:memory:/a\n== proc/self/mountinfo\n1 2 0:1 / /cg rw - cgroup c rw,memory\n\
+             == cg/a/memory.limit_in_bytes\n4000\n== cg/a/memory.memsw.limit_in_bytes\n5000\n\
+             == cg/a/memory.soft_limit_in_bytes\n100\n\
+             == cg/memory.limit_in_bytes\n9223372036854771712\n\
+             == cg/memory.memsw.limit_in_bytes\n9223372036854771712\n",
+        );
+        let told = |root: &Root| {
+            let limits = Host::read(root).limits;
+            (
+                limits.memory_bytes,
+                limits.memory_high_bytes,
+                limits.swap_bytes,
+            )
+        };
+        assert_eq!(told(&second), (None, Some(7000), Some(0)));
+        assert_eq!(told(&first), (Some(4000), None, Some(1000)));
     }
 
     #[test]

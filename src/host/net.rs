@@ -6,9 +6,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::block::{PcieLink, pcie_link};
 use super::{Outside, Root};
 
+pub(crate) mod shaping;
 mod told;
 
 use super::ports::{self, Ports};
+use shaping::{Place, Shaper};
 pub(crate) use told::ToldLink;
 
 /// Network.
@@ -162,6 +164,18 @@ pub(crate) struct Interface {
     /// What of the stack's work is done for many packets at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offloads: Option<Offloads>,
+    /// Queueing disciplines that shape, delay or filter its traffic.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shaping: Vec<Shaper>,
+}
+
+impl Interface {
+    /// What all that leaves by it has to pass, where its rate is told.
+    pub(crate) fn shaper(&self) -> Option<(&Shaper, u64)> {
+        let mut all = self.shaping.iter();
+        all.find(|shaper| shaper.place == Place::Root)
+            .and_then(|shaper| Some((shaper, shaper.bits_per_second?)))
+    }
 }
 
 /// Interrupts held back, as `ethtool -c` shows them: one comes when so much time has passed or so many
@@ -354,6 +368,7 @@ fn interface(root: &Root, dir: &str, name: String) -> Interface {
         bus: root.link_name(&format!("{dir}/device/subsystem")),
         coalescing: None,
         offloads: None,
+        shaping: Vec::new(),
         name,
     }
 }

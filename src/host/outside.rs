@@ -89,7 +89,8 @@ impl Outside {
         }
     }
 
-    /// A recorded machine: `ethtool.txt` ([`ToldLink::recorded`]), `cpuid.txt` (one leaf a line, six hexadecimal numbers: leaf, subleaf,
+    /// A recorded machine: `ethtool.txt`, `netlink/disciplines` and `netlink/classes`
+    /// ([`ToldLink::recorded`]), `cpuid.txt` (one leaf a line, six hexadecimal numbers: leaf, subleaf,
     /// EAX, EBX, ECX, EDX; `#` starts a comment) and `facts.txt` (`key=value` lines: `arch`,
     /// `allowed`, `euid`, `page_bytes`, `coarse_clock_ns`, `told_slice_ns`, `clock_ns`, `counter_hz`,
     /// `has_perf`, `groups` (numbers), `net_raw`).
@@ -121,7 +122,11 @@ impl Outside {
                 .map(|list| numbers(&list))
                 .unwrap_or_default(),
             has_net_raw: fact("net_raw").and_then(|text| text.parse().ok()),
-            links: ToldLink::recorded(&root.read("ethtool.txt").unwrap_or_default()),
+            links: ToldLink::recorded(
+                &root.read("ethtool.txt").unwrap_or_default(),
+                &root.read_bytes("netlink/disciplines").unwrap_or_default(),
+                &root.read_bytes("netlink/classes").unwrap_or_default(),
+            ),
         }
     }
 

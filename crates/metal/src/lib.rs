@@ -35,6 +35,7 @@ pub mod matrix;
 pub mod memory;
 pub mod metadata;
 pub mod mount;
+pub mod netlink;
 pub mod nfs;
 pub mod peak;
 pub mod perf;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::shaping::{self, Shaper};
 use super::{Coalescing, Interface, Offloads};
 
 /// What a driver told of its interface.
@@ -23,33 +24,51 @@ pub(crate) struct ToldLink {
     pub coalescing: Option<Coalescing>,
     /// Offloads.
     pub offloads: Option<Offloads>,
+    /// The kernel's number of it.
+    pub index: Option<u32>,
+    /// What shapes its traffic.
+    pub shaping: Vec<Shaper>,
 }
 
 impl ToldLink {
     /// All interfaces of this process's network namespace; empty where the kernel does not list them.
     pub(crate) fn live() -> BTreeMap<String, ToldLink> {
         let names = metal::ethtool::names().unwrap_or_default();
+        let shaping = shaping::live();
         names
             .into_iter()
             .filter_map(|name| {
                 let told = metal::ethtool::link(&name).ok()?;
-                Some((name, ToldLink::from(told)))
+                let index = metal::netlink::index(&name);
+                let told = ToldLink {
+                    index,
+                    shaping: shaping_of(index, &shaping),
+                    ..ToldLink::from(told)
+                };
+                Some((name, told))
             })
             .collect()
     }
 
-    /// A recorded machine's: a line for each interface, its name and then `key=value` words: `driver`,
+    /// A recorded machine's: a line for each interface, its name and then `key=value` words: `index`, `driver`,
     /// `firmware`, `place`, `mtu`, `speed` (Mbit/s), `duplex` (full, half), `rx_usecs`, `rx_frames`, `tx_usecs`,
     /// `tx_frames`, `adaptive_rx`, `adaptive_tx`, `tso`, `gso`, `gro`, `lro` (on, off). Words that do not
-    /// parse are left out.
-    pub(crate) fn recorded(text: &str) -> BTreeMap<String, ToldLink> {
+    /// parse are left out. `disciplines` and `classes` are the bytes of the kernel's lists.
+    pub(crate) fn recorded(
+        text: &str,
+        disciplines: &[u8],
+        classes: &[u8],
+    ) -> BTreeMap<String, ToldLink> {
+        let shaping = shaping::of(disciplines, classes);
         let lines = text.lines().map(|line| line.split_whitespace());
         lines
             .filter_map(|mut words| {
                 let name = words.next()?;
                 let facts: BTreeMap<&str, &str> =
                     words.filter_map(|word| word.split_once('=')).collect();
-                Some((name.to_owned(), ToldLink::of(&facts)))
+                let mut told = ToldLink::of(&facts);
+                told.shaping = shaping_of(told.index, &shaping);
+                Some((name.to_owned(), told))
             })
             .collect()
     }
@@ -75,6 +94,8 @@ impl ToldLink {
             is_full_duplex: facts.get("duplex").map(|value| *value == "full"),
             coalescing,
             offloads: offloads(is_on("tso"), is_on("gso"), is_on("gro"), is_on("lro")),
+            index: number("index"),
+            shaping: Vec::new(),
         }
     }
 
@@ -101,6 +122,7 @@ impl ToldLink {
         interface.loopback = interface.loopback || interface.name == "lo";
         interface.coalescing = self.coalescing;
         interface.offloads = self.offloads;
+        interface.shaping.clone_from(&self.shaping);
     }
 }
 
@@ -122,8 +144,16 @@ impl From<metal::ethtool::Link> for ToldLink {
                 adaptive_send: told.adaptive_send,
             }),
             offloads: offloads(link.tso, link.gso, link.gro, link.lro),
+            index: None,
+            shaping: Vec::new(),
         }
     }
+}
+
+fn shaping_of(index: Option<u32>, all: &BTreeMap<u32, Vec<Shaper>>) -> Vec<Shaper> {
+    index
+        .and_then(|index| all.get(&index).cloned())
+        .unwrap_or_default()
 }
 
 fn offloads(
