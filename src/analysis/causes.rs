@@ -3,6 +3,7 @@
 
 use super::facts::{Fact, Test};
 use super::figure::Figure;
+use super::held;
 use super::index::series_label;
 use super::misses::Miss;
 use super::verdict::Verdict;
@@ -293,7 +294,7 @@ const CAUSES: &[Cause] = &[
 /// A miss whose interval reaches into what was predicted needs no cause. What is true of the machine
 /// explains no miss of a prediction from earlier figures, which it touched as well, nor of a
 /// prediction that counted it in.
-pub(crate) fn of(run: &Run, misses: &[Miss]) -> Vec<&'static str> {
+pub(crate) fn of(run: &Run, misses: &[Miss]) -> Vec<String> {
     if run.header.is_published() {
         return Vec::new();
     }
@@ -319,18 +320,36 @@ pub(crate) fn of(run: &Run, misses: &[Miss]) -> Vec<&'static str> {
         let is_of_the_machine = !cause.fact.is_of_rounds();
         (is_of_the_machine, std::cmp::Reverse(*count))
     });
-    held.into_iter().map(|(cause, _)| cause.text).collect()
+    let mut texts = by_limits(run, &misses);
+    texts.extend(held.into_iter().map(|(cause, _)| cause.text.to_owned()));
+    texts
+}
+
+/// Limits that somebody set, near which figures lie that are worse than predicted: each once.
+fn by_limits(run: &Run, misses: &[&Miss]) -> Vec<String> {
+    let worse = misses.iter().filter(|miss| is_explained(SLOWER, miss));
+    let mut texts: Vec<String> = worse
+        .filter_map(|miss| held::by(run, miss.figure))
+        .map(|limit| format!("it is limited by {limit}"))
+        .collect();
+    texts.sort();
+    texts.dedup();
+    texts
 }
 
 /// Of quantities that are better when higher, what makes things worse lets them lie below.
 fn explains(cause: &Cause, miss: &Miss) -> bool {
+    is_explained(cause.explains, miss)
+}
+
+fn is_explained(by: &[Verdict], miss: &Miss) -> bool {
     let better = miss.figure.metric.as_ref().map(|metric| metric.better);
     let verdict = match (miss.verdict, better) {
         (Verdict::Above, Some(Better::Higher)) => Verdict::Below,
         (Verdict::Below, Some(Better::Higher)) => Verdict::Above,
         (verdict, _) => verdict,
     };
-    cause.explains.contains(&verdict)
+    by.contains(&verdict)
 }
 
 fn is_counted_in(cause: &Cause, miss: &Miss) -> bool {
@@ -409,10 +428,14 @@ fn rounds_of<'run>(run: &'run Run, figure: &Figure) -> Vec<&'run Round> {
 mod tests {
     use super::{CAUSES, EITHER, NESTED_PAGING, touches};
     use crate::analysis::figure::Figure;
+    use crate::analysis::held::tests::{figure, limited};
+    use crate::analysis::misses::Miss;
+    use crate::analysis::verdict::Verdict;
     use crate::analysis::{figures, misses, sample};
-    use record::event::{Ending, Event, PUBLISHED, PredictionKind};
+    use record::event::{Ending, Event, PUBLISHED, PredictionKind, Range};
     use record::key::CaseId;
     use record::run::Run;
+    use record::unit::Unit;
 
     #[test]
     fn others_between_processes_explain_only_time_slices() {
@@ -465,7 +488,7 @@ mod tests {
         run
     }
 
-    fn causes(run: &Run, kind: PredictionKind) -> Vec<&'static str> {
+    fn causes(run: &Run, kind: PredictionKind) -> Vec<String> {
         let all = figures(run);
         let read = all.iter().find(|figure| {
             figure.experiment == "os.syscall" && figure.case.text("call") == Some("read")
@@ -494,10 +517,35 @@ mod tests {
         const DELAY: &str = "other programs had its CPU (run delay)";
         let run = run_of(0.06, "120 to 280 cycles");
         let told = causes(&run, PredictionKind::Prior);
-        assert_eq!((told[0], told.len()), (DELAY, 2), "{told:?}");
+        assert_eq!((told[0].as_str(), told.len()), (DELAY, 2), "{told:?}");
         assert_eq!(causes(&run, PredictionKind::Derived), [DELAY]);
         let little = run_of(0.04, "120 to 280 cycles");
         assert!(causes(&little, PredictionKind::Derived).is_empty());
+    }
+
+    #[test]
+    fn a_limit_near_which_a_slow_figure_lies_comes_first_and_is_named() {
+        let run = limited();
+        let case = [("op", "read"), ("mode", "direct"), ("block", "4096")];
+        let figure = figure("fs.io", &case, ("iops", Unit::OpPerS), 301.0);
+        let range = |low: f64| Range {
+            low,
+            likely: low,
+            high: 2.0 * low,
+        };
+        let miss = |verdict, low| Miss {
+            figure: &figure,
+            of: PredictionKind::Prior,
+            verdict,
+            range: range(low),
+            value: 301.0,
+            factor: None,
+            is_certain: true,
+        };
+        let told = super::of(&run, &[miss(Verdict::Slower, 4000.0)]);
+        assert!(told[0].contains("300 requests/s on 254:0"), "{told:?}");
+        let told = super::of(&run, &[miss(Verdict::Faster, 10.0)]);
+        assert!(told.iter().all(|text| !text.contains("254:0")), "{told:?}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What a reader of a run should look at, worst first.
 
 mod beside;
+mod held;
 
 use super::causes;
 use super::figure::Figure;
@@ -341,6 +342,7 @@ fn of_group(run: &Run, group: &Group) -> Vec<Finding> {
         }
     }
     all.extend(censored(group));
+    all.extend(held::findings(run, group));
     all.extend(noted(group));
     all.extend(missed(run, group, PredictionKind::Prior));
     all.extend(missed(run, group, PredictionKind::Derived));

@@ -15,6 +15,7 @@ pub(crate) mod facts;
 pub(crate) mod figure;
 pub(crate) mod findings;
 pub(crate) mod health;
+mod held;
 pub(crate) mod history;
 mod index;
 mod measured;

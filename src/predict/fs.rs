@@ -5,6 +5,7 @@ pub(crate) mod cache_size;
 pub(crate) mod contention;
 pub(crate) mod io;
 pub(crate) mod journal;
+mod limit;
 pub(crate) mod metadata;
 pub(crate) mod read;
 pub(crate) mod remote;

@@ -154,6 +154,11 @@ pub(crate) fn link_bound(way: &Way<'_>, transport: Transport) -> Option<Bound> {
 fn rate_share(way: &Way<'_>) -> (Range, &'static str) {
     let usb = way.is_on_usb();
     match way.kind() {
+        // One end's shaper says nothing of what is slower beyond it.
+        kind if way.holding().is_some() && kind != Kind::Virtual => (
+            range(0.05, 0.98, 1.01),
+            "all of what the shaper lets through, unless something slower lies between",
+        ),
         _ if way.is_shaped() => (
             range(0.97, 1.0, 1.01),
             "all of what the shaper lets through",
@@ -217,6 +222,7 @@ enum Toward {
 }
 
 fn passage(way: &Way<'_>, transport: Transport, bytes: u64, toward: Toward) -> Estimate {
+    let way = &way.toward(toward == Toward::Far);
     let kind = way.kind();
     if kind == Kind::Loopback {
         return Estimate::new(

@@ -155,6 +155,13 @@ impl Recorded {
             .collect()
     }
 
+    /// What was predicted of a metric.
+    pub fn predictions(&self, experiment: &str, metric: &str) -> Vec<&Value> {
+        let told = of(&self.events, "prediction").into_iter();
+        told.filter(|event| event["experiment"] == experiment && event["metric"] == metric)
+            .collect()
+    }
+
     /// Samples of a metric, of all rounds, in cases that have all of these parameters.
     pub fn samples(&self, metric: &str, case: &[(&str, Value)]) -> Vec<&Value> {
         let samples = self.events.iter();

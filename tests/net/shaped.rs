@@ -34,6 +34,31 @@ fn tells_of_both_ends(run: &Recorded) {
     }
 }
 
+/// The record knows what both ends let out, and nothing more was predicted to come through.
+fn tells_of_the_shapers(run: &Recorded, most: f64) {
+    let header = run.header();
+    for host in [&header["host"], &header["peers"][0]["host"]] {
+        let interfaces = host["net"]["interfaces"].as_array().unwrap();
+        let cable = interfaces.iter().find(|one| one["name"] == "eth0").unwrap();
+        let [shaper] = cable["shaping"].as_array().unwrap().as_slice() else {
+            panic!("{cable}")
+        };
+        assert_eq!(
+            (&shaper["kind"], &shaper["place"]),
+            (&json!("tbf"), &json!("root"))
+        );
+        assert_eq!(shaper["bits_per_second"], BITS_PER_S);
+        let burst = shaper["burst_bytes"].as_u64().unwrap();
+        assert!(burst.abs_diff(BURST_BYTES) < 64, "{burst}");
+    }
+    let told = run.predictions("net.bandwidth", "bandwidth");
+    assert!(!told.is_empty());
+    for prediction in told {
+        let high = prediction["range"]["high"].as_f64().unwrap();
+        assert!(high < 1.02 * most, "{high} {most} {prediction}");
+    }
+}
+
 /// TCP's goodput over a shaped cable with packets of this size, by as many streams, both ways.
 fn goodput(mtu: u32, streams: &[u64]) {
     let lab = Lab::new();
@@ -56,6 +81,7 @@ fn goodput(mtu: u32, streams: &[u64]) {
         let run = lab.run("net.bandwidth", &url(), &settings);
         assert_eq!(run.answer.code, Some(0), "{:?}", run.answer);
         tells_of_both_ends(&run);
+        tells_of_the_shapers(&run, expected);
         for direction in ["up", "down"] {
             for streams in streams {
                 let case = [("direction", json!(direction)), ("streams", json!(streams))];

@@ -180,11 +180,7 @@ fn side(run: &Run, names: &Names, verdict: Verdict, mut missed: Vec<Miss>) -> St
         (1, _) => format!("{text}, while the interval of another one reaches into {reach}"),
         (some, _) => format!("{text}, while the intervals of {some} others reach into {reach}"),
     };
-    let causes: Vec<String> = causes::of(run, &missed)
-        .into_iter()
-        .take(CAUSES)
-        .map(str::to_owned)
-        .collect();
+    let causes: Vec<String> = causes::of(run, &missed).into_iter().take(CAUSES).collect();
     match causes.as_slice() {
         [] => format!("{text}; no recorded condition explains it"),
         [only] => format!("{text}; candidate cause: {only}"),

@@ -8,6 +8,7 @@
 
 mod measured;
 
+use super::limit::{self, Limit};
 use crate::experiment::{Known, Site, unknown};
 use crate::host::block::Disk;
 use crate::predict::cpu::{is_guest, time_of};
@@ -335,10 +336,23 @@ impl<'law> Basis<'law> {
             ),
             false => self.single.because.clone(),
         };
-        Estimate {
+        let free = Estimate {
             range: reached,
             because,
+        };
+        match self.limit() {
+            Some(limit) => limit.rate(free),
+            None => free,
         }
+    }
+
+    /// What control groups allow of what surely goes to the disk at once: version 1 does not see writes of
+    /// the page cache.
+    fn limit(&self) -> Option<Limit> {
+        let request = self.request;
+        let is_direct = request.mode == "direct";
+        let disk = disk(self.site, request).filter(|_| is_direct || request.mode == "cold");
+        limit::of(self.site, disk, request.is_read, request.block, is_direct)
     }
 
     /// Operations per second at which the device or the CPUs are saturated.
@@ -359,7 +373,11 @@ impl<'law> Basis<'law> {
         let count = request.in_flight();
         let single = self.single.range;
         if count <= 1.0 {
-            return self.single.clone();
+            let free = self.single.clone();
+            return match self.limit() {
+                Some(limit) => limit.single(free),
+                None => free,
+            };
         }
         if request.is_in_memory() {
             let high = 3.0 * request.threads * single.high;

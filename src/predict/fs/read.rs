@@ -5,6 +5,7 @@
 //! by pread costs fio 2 to 5 µs of CPU time on bare metal, and twice that where a hypervisor is told of each), not
 //! measured kernel by kernel.
 
+use super::limit;
 use crate::experiment::{Known, Site};
 use crate::host::block::Disk;
 use crate::predict::cpu::{is_guest, time_of};
@@ -79,12 +80,18 @@ pub(crate) fn block(
     below: Below,
     read: Read,
 ) -> Option<Estimate> {
-    match read.way {
-        Way::Cached => cached(site, known, read),
+    let free = match read.way {
+        Way::Cached => return cached(site, known, read),
         Way::Direct | Way::Alone => alone(site, known, below, read),
         Way::Ahead if read.random => ahead_random(site, known, below, read),
         Way::Ahead => ahead_in_order(site, known, below, read),
-    }
+    }?;
+    let is_request = read.way != Way::Ahead;
+    let limit = limit::of(site, below.disk, true, BLOCK_BYTES, is_request);
+    Some(match limit {
+        Some(limit) => limit.time(free),
+        None => free,
+    })
 }
 
 /// The median of single reads, in ns: with readahead in order most find their block in memory.

@@ -254,7 +254,7 @@ fn of_time(time: Estimate, bytes: f64) -> Estimate {
 fn steady(site: &Site, known: Option<&Known>, flow: &Flow) -> Estimate {
     let work = work(site, known, flow);
     let bytes = 1e9 * flow.message as f64;
-    let way = Way::of(site);
+    let way = Way::of(site).toward(flow.is_up);
     let is_udp = flow.transport == Transport::Udp;
     let mut rate = if way.kind() == Kind::Loopback {
         let (time, how) = match flow.is_same_cpu {
@@ -534,12 +534,12 @@ pub(crate) fn byte_cpu(
 
 /// What a way's nominal rate allows.
 pub(crate) fn bound(site: &Site, flow: &Flow) -> Option<Bound> {
-    super::link_bound(&Way::of(site), flow.transport)
+    super::link_bound(&Way::of(site).toward(flow.is_up), flow.transport)
 }
 
 /// What steady transfers are compared with, in B/s, and what it is; none where nothing is known of it.
 pub(crate) fn measure_of(site: &Site, known: &Known, flow: &Flow) -> Option<(f64, String)> {
-    let way = Way::of(site);
+    let way = Way::of(site).toward(flow.is_up);
     if way.kind() != Kind::Loopback {
         let bound = super::link_bound(&way, flow.transport)?;
         return Some((bound.constant, format!("over the link: {}", bound.rule)));
@@ -573,7 +573,7 @@ pub(crate) fn measure_of(site: &Site, known: &Known, flow: &Flow) -> Option<(f64
 
 /// What the comparison should give.
 pub(crate) fn efficiency(site: &Site, flow: &Flow) -> Option<Estimate> {
-    let way = Way::of(site);
+    let way = Way::of(site).toward(flow.is_up);
     if way.kind() == Kind::Loopback {
         // Calls and segments beside the copies; small messages are nearly all calls.
         let copied = flow.message as f64 / (flow.message as f64 + 12_000.0);

@@ -53,6 +53,17 @@ const SLICES: Range = range(0.0, 1.5e5, 9e6);
 /// backlog, in ns.
 const BACKLOG: Range = range(0.0, 2e4, 1.5e6);
 
+impl Beside {
+    /// The way of the traffic.
+    fn way(self, site: &Site) -> Way<'_> {
+        let way = Way::of(site);
+        match self.traffic {
+            Traffic::Both => way.both(),
+            traffic => way.toward(traffic == Traffic::Up),
+        }
+    }
+}
+
 /// Whether earlier figures say more than the machines' descriptions.
 pub(crate) fn adds(site: &Site, known: &Known, of: Beside) -> bool {
     measured_call(known, "getpid").is_some() || trip(known, site, of).is_some()
@@ -121,7 +132,7 @@ pub(crate) fn rate(site: &Site, of: Beside) -> Estimate {
         );
         (all, because)
     } else {
-        let link = goodput(&Way::of(site), Transport::Tcp);
+        let link = goodput(&of.way(site), Transport::Tcp);
         let streams = of.streams as f64;
         let all = range(
             // A stream that starts, shares or waits: less than the link for a while.
@@ -161,7 +172,7 @@ fn added(site: &Site, of: Beside) -> Estimate {
             },
         };
     }
-    let way = Way::of(site);
+    let way = of.way(site);
     let rate = rate(site, of).range;
     let ns = |bytes: f64, rate: f64| bytes * 1e9 / rate;
     let net = &site.host.net;

@@ -97,7 +97,7 @@ fn capacity(site: &Site, known: Option<&Known>, of: Requests) -> Range {
     match site.peer.is_some() {
         true => {
             let link = scaled(
-                goodput(&Way::of(site), of.transport).range,
+                goodput(&Way::of(site).both(), of.transport).range,
                 1.0 / of.bytes.max(1) as f64,
             );
             lesser(by_cpu, link)

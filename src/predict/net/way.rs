@@ -2,6 +2,7 @@
 
 use crate::experiment::Site;
 use crate::host::net::Interface;
+use crate::host::net::shaping::Shaper;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -100,6 +101,19 @@ pub(crate) struct Way<'facts> {
     pub shaped_bits: Option<f64>,
     /// An MTU that the user gave.
     pub given_mtu_bytes: Option<u64>,
+    /// What all has to pass that an end sends, as its kernel tells; none before a direction is chosen.
+    pub held: Option<Held<'facts>>,
+}
+
+/// A shaper at an end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held<'facts> {
+    /// What it lets out, in bit/s.
+    pub bits: f64,
+    /// Where it is.
+    pub interface: &'facts str,
+    /// What it is.
+    pub shaper: &'facts Shaper,
 }
 
 impl<'facts> Way<'facts> {
@@ -119,6 +133,7 @@ impl<'facts> Way<'facts> {
                 given_bits: None,
                 shaped_bits: None,
                 given_mtu_bytes: None,
+                held: None,
             };
         };
         let given = |name| site.host.given.value(name);
@@ -141,7 +156,36 @@ impl<'facts> Way<'facts> {
             given_bits: given("net.rate"),
             shaped_bits: given("net.shaped_rate"),
             given_mtu_bytes: given("net.mtu").map(|bytes| bytes as u64),
+            held: None,
         }
+    }
+
+    /// The way of what this end sends (`is_up`), or of what the other does.
+    #[must_use]
+    pub(crate) fn toward(self, is_up: bool) -> Way<'facts> {
+        let sender = if is_up { self.near } else { self.far };
+        Way {
+            held: sender.and_then(held_at),
+            ..self
+        }
+    }
+
+    /// The way of what goes both ways: the slower direction's.
+    #[must_use]
+    pub(crate) fn both(self) -> Way<'facts> {
+        let [up, down] = [true, false].map(|is_up| self.toward(is_up));
+        match (up.held, down.held) {
+            (Some(out), Some(inward)) if inward.bits < out.bits => down,
+            (None, Some(_)) => down,
+            _ => up,
+        }
+    }
+
+    /// The shaper that is known to be slower than the link.
+    pub(crate) fn holding(&self) -> Option<Held<'facts>> {
+        let link = self.unheld_bits();
+        self.held
+            .filter(|held| self.is_remote && link.is_none_or(|link| held.bits < link))
     }
 
     /// What kind of way it is: the slower kind of its two ends.
@@ -170,6 +214,11 @@ impl<'facts> Way<'facts> {
     /// The nominal rate in bit/s: what the user gave, else that of the slower end's card. None where no card
     /// is on the way, whatever drivers claim.
     pub(crate) fn bits_per_second(&self) -> Option<f64> {
+        let held = self.holding().map(|held| held.bits);
+        held.or_else(|| self.unheld_bits())
+    }
+
+    fn unheld_bits(&self) -> Option<f64> {
         if !self.is_remote {
             return None;
         }
@@ -185,7 +234,7 @@ impl<'facts> Way<'facts> {
 
     /// The rate is a shaper's, which counts frames without preamble, check sum and gap.
     pub(crate) fn is_shaped(&self) -> bool {
-        self.shaped_bits.is_some()
+        self.shaped_bits.is_some() || self.holding().is_some()
     }
 
     /// The user gave the rate.
@@ -224,15 +273,16 @@ impl<'facts> Way<'facts> {
             Kind::Wireless => "a radio link",
             Kind::Unknown => "a way of which neither end's device is known",
         };
-        let rate = match self.bits_per_second() {
-            Some(bits) if self.is_shaped() => {
+        let rate = match (self.bits_per_second(), self.holding()) {
+            (_, Some(held)) => format!(" held by {} on {}", held.shaper.name(), held.interface),
+            (Some(bits), _) if self.is_shaped() => {
                 format!(" shaped to {:.0} Mbit/s (host.net.shaped_rate)", bits / 1e6)
             }
-            Some(bits) if self.is_given() => {
+            (Some(bits), _) if self.is_given() => {
                 format!(" of {:.0} Mbit/s (host.net.rate)", bits / 1e6)
             }
-            Some(bits) => format!(" of {:.0} Mbit/s", bits / 1e6),
-            None => String::new(),
+            (Some(bits), _) => format!(" of {:.0} Mbit/s", bits / 1e6),
+            (None, _) => String::new(),
         };
         let by = match (self.near, self.far) {
             (Some(near), Some(far)) => format!(" ({} to {})", near.name, far.name),
@@ -320,6 +370,15 @@ const STACKED_DRIVERS: [&str; 5] = [
     "macvlan",
     "ipvlan",
 ];
+
+fn held_at(interface: &Interface) -> Option<Held<'_>> {
+    let (shaper, bits) = interface.shaper()?;
+    Some(Held {
+        bits: bits as f64,
+        interface: &interface.name,
+        shaper,
+    })
+}
 
 fn kind_of(interface: &Interface) -> Kind {
     let driver = interface.driver.as_deref().unwrap_or_default();

@@ -8,7 +8,7 @@ use record::event::Range;
 
 /// What limits a sender, as a share; or a share that is lost.
 pub(crate) fn share(site: &Site, flow: &Flow, metric: &str) -> Option<Estimate> {
-    let way = Way::of(site);
+    let way = Way::of(site).toward(flow.is_up);
     let is_here = way.kind() == Kind::Loopback;
     let is_small = flow.message < 4096;
     let (of, why) = match metric {
