@@ -292,6 +292,15 @@ impl<'law> Basis<'law> {
 
     /// Operations per second of all threads.
     fn rate(&self) -> Estimate {
+        let free = self.free_rate();
+        match self.limit() {
+            Some(limit) => limit.rate(free),
+            None => free,
+        }
+    }
+
+    /// The same where nobody set a limit.
+    fn free_rate(&self) -> Estimate {
         let request = self.request;
         let alone = inverse(1e9, self.single.range);
         let cpus = self.site.cpus.len().max(1) as f64;
@@ -336,13 +345,9 @@ impl<'law> Basis<'law> {
             ),
             false => self.single.because.clone(),
         };
-        let free = Estimate {
+        Estimate {
             range: reached,
             because,
-        };
-        match self.limit() {
-            Some(limit) => limit.rate(free),
-            None => free,
         }
     }
 
@@ -373,11 +378,7 @@ impl<'law> Basis<'law> {
         let count = request.in_flight();
         let single = self.single.range;
         if count <= 1.0 {
-            let free = self.single.clone();
-            return match self.limit() {
-                Some(limit) => limit.single(free),
-                None => free,
-            };
+            return self.median(self.single.clone());
         }
         if request.is_in_memory() {
             let high = 3.0 * request.threads * single.high;
@@ -386,11 +387,11 @@ impl<'law> Basis<'law> {
                 because: format!("{}; others in its way", self.single.because),
             };
         }
-        let rate = self.rate();
+        let rate = self.free_rate();
         let by_rate = inverse(1e9 * count, rate.range);
         // Little's law holds of each: not less than the operations in flight over the highest rate.
         let low = (0.7 * by_rate.low).max(0.8 * single.low);
-        Estimate {
+        self.median(Estimate {
             range: range(
                 low,
                 by_rate.likely.max(single.likely),
@@ -400,6 +401,13 @@ impl<'law> Basis<'law> {
                 "{}; each then takes {count:.0} over that rate",
                 rate.because
             ),
+        })
+    }
+
+    fn median(&self, free: Estimate) -> Estimate {
+        match self.limit() {
+            Some(limit) => limit.median(free, self.request.in_flight()),
+            None => free,
         }
     }
 

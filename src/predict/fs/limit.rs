@@ -8,6 +8,9 @@ use record::quantity::render_bytes;
 /// Beside its limit a group gets what it saved up while nothing was asked for.
 const MARGIN: f64 = 1.1;
 
+/// The kernel lets through at once what a group may have in a slice of this (`block/blk-throttle.c`).
+const SLICE_S: f64 = 0.1;
+
 /// The tightest limit of some operations.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Limit {
@@ -82,12 +85,22 @@ impl Limit {
         .and(&self.sentence())
     }
 
-    /// Time of one operation that may be among those that are let through at once, in ns.
-    pub(super) fn single(&self, free: Estimate) -> Estimate {
-        let low = free.range.low;
-        let mut held = self.time(free);
-        held.range.low = low;
-        held
+    /// The median time of operations, so many of which are in flight, in ns: where a slice lets many through
+    /// at once, most do not wait.
+    pub(super) fn median(&self, free: Estimate, in_flight: f64) -> Estimate {
+        let (each, of) = (1e9 * in_flight / self.per_second, free.range);
+        if of.low >= each / MARGIN {
+            return free;
+        }
+        let likely = match self.per_second * SLICE_S > 2.0 * in_flight {
+            true => of.likely,
+            false => of.likely.max(each),
+        };
+        Estimate {
+            range: range(of.low, likely, of.high.max(MARGIN * each)),
+            because: free.because,
+        }
+        .and(&self.sentence())
     }
 
     fn sentence(&self) -> String {
@@ -142,7 +155,13 @@ mod tests {
         assert_eq!(held.rate(slow.clone()).range, slow.range);
         let time = held.time(Estimate::new(1e4, 1e5, 3e7, "a disk")).range;
         assert!((time.low - 1e6 / 1.1).abs() < 1.0 && time.likely == 1e6 && time.high == 3e7);
-        let single = held.single(Estimate::new(1e4, 1e5, 2e5, "a disk")).range;
-        assert!(single.low == 1e4 && single.likely == 1e6 && (single.high - 1.1e6).abs() < 1.0);
+        // A hundred in a slice: of one at a time most do not wait, of a thousand nearly all do.
+        let median = |in_flight| {
+            let free = Estimate::new(1e4, 1e5, 2e5, "a disk");
+            held.median(free, in_flight).range
+        };
+        assert!(median(1.0).low == 1e4 && median(1.0).likely == 1e5);
+        assert!((median(1.0).high - 1.1e6).abs() < 1.0);
+        assert!(median(1000.0).low == 1e4 && median(1000.0).likely == 1e9);
     }
 }

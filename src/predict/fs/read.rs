@@ -5,7 +5,7 @@
 //! by pread costs fio 2 to 5 µs of CPU time on bare metal, and twice that where a hypervisor is told of each), not
 //! measured kernel by kernel.
 
-use super::limit;
+use super::limit::{self, Limit};
 use crate::experiment::{Known, Site};
 use crate::host::block::Disk;
 use crate::predict::cpu::{is_guest, time_of};
@@ -80,18 +80,26 @@ pub(crate) fn block(
     below: Below,
     read: Read,
 ) -> Option<Estimate> {
-    let free = match read.way {
-        Way::Cached => return cached(site, known, read),
-        Way::Direct | Way::Alone => alone(site, known, below, read),
-        Way::Ahead if read.random => ahead_random(site, known, below, read),
-        Way::Ahead => ahead_in_order(site, known, below, read),
-    }?;
-    let is_request = read.way != Way::Ahead;
-    let limit = limit::of(site, below.disk, true, BLOCK_BYTES, is_request);
-    Some(match limit {
+    let free = free_block(site, known, below, read)?;
+    Some(match limit_of(site, below, read) {
         Some(limit) => limit.time(free),
         None => free,
     })
+}
+
+fn limit_of(site: &Site, below: Below, read: Read) -> Option<Limit> {
+    let disk = below.disk.filter(|_| read.way != Way::Cached);
+    limit::of(site, disk, true, BLOCK_BYTES, read.way != Way::Ahead)
+}
+
+/// The same where nobody set a limit.
+fn free_block(site: &Site, known: Option<&Known>, below: Below, read: Read) -> Option<Estimate> {
+    match read.way {
+        Way::Cached => cached(site, known, read),
+        Way::Direct | Way::Alone => alone(site, known, below, read),
+        Way::Ahead if read.random => ahead_random(site, known, below, read),
+        Way::Ahead => ahead_in_order(site, known, below, read),
+    }
 }
 
 /// The median of single reads, in ns: with readahead in order most find their block in memory.
@@ -102,10 +110,14 @@ pub(crate) fn single(
     read: Read,
 ) -> Option<Estimate> {
     if read.way != Way::Ahead || read.random {
-        let whole = block(site, known, below, read)?;
-        return Some(match read.way {
+        let whole = free_block(site, known, below, read)?;
+        let median = match read.way {
             Way::Cached => whole.widened(1.1, 1.0, "the median is below the mean"),
             _ => whole.widened(1.6, 1.0, "the median is below the mean, whose tail is long"),
+        };
+        return Some(match limit_of(site, below, read) {
+            Some(limit) => limit.median(median, 1.0),
+            None => median,
         });
     }
     let from_cache = cached(site, known, read)?;

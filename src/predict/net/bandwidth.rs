@@ -532,9 +532,9 @@ pub(crate) fn byte_cpu(
     }
 }
 
-/// What a way's nominal rate allows.
+/// What a way's nominal rate allows; a shaper that is told lets bursts pass.
 pub(crate) fn bound(site: &Site, flow: &Flow) -> Option<Bound> {
-    super::link_bound(&Way::of(site).toward(flow.is_up), flow.transport)
+    super::link_bound(&Way::of(site), flow.transport)
 }
 
 /// What steady transfers are compared with, in B/s, and what it is; none where nothing is known of it.
