@@ -225,6 +225,23 @@ impl Bench {
         Ok(samples)
     }
 
+    /// As [`Bench::record`], with each event's reading of the width probe ([`super::Watch::end`]); none
+    /// where it could not be read.
+    ///
+    /// # Errors
+    /// A value that is not finite.
+    pub(crate) fn record_watched(
+        &mut self,
+        case: &Case,
+        metric: &str,
+        values: Vec<f64>,
+        width: &[f64],
+    ) -> Result<&mut Samples> {
+        let samples = self.record(case, metric, values)?;
+        samples.width = width.iter().copied().map(to_thousandth).collect();
+        Ok(samples)
+    }
+
     /// As [`Bench::record`], for events too many to hold: all are counted in `all`, and `excerpt`
     /// are the first of them.
     ///
@@ -357,7 +374,8 @@ impl Bench {
         self.probe
     }
 
-    /// As [`Bench::record_apart`], for a thread's or a crew's work between readings of the width probe.
+    /// As [`Bench::record_apart`], for a thread's or a crew's work between readings of the width probe;
+    /// `whole` is the value of the whole window, which stands alone where it was not cut into stretches.
     ///
     /// # Errors
     /// A value that is not finite.
@@ -366,14 +384,23 @@ impl Bench {
         case: &Case,
         metric: &str,
         stretches: &[Stretch],
+        whole: f64,
     ) -> Result<&mut Samples> {
-        let values = stretches.iter().map(|stretch| stretch.rate).collect();
+        let values = match stretches {
+            [] => vec![whole],
+            _ => stretches.iter().map(|stretch| stretch.rate).collect(),
+        };
         let samples = self.record_batches(case, metric, 0, values)?;
         samples.width = stretches
             .iter()
             .map(|stretch| to_thousandth(stretch.width))
             .collect();
         Ok(samples)
+    }
+
+    /// Reads the width probe between the events of a case on one CPU.
+    pub(crate) fn watch(&self) -> Watch {
+        Watch::new(self.timer().probe)
     }
 
     /// For quartets that the experiment times itself, with the goal of [`Bench::time`].

@@ -27,7 +27,7 @@ pub(crate) use calibrate::{calibrate, raw_ns};
 pub(crate) use clock::Clock;
 pub(crate) use core_clock::{CoreClock, Windows};
 pub(crate) use crew::{
-    Crew, Had, Member, NeverTogether, REHEARSAL_NS, Shared, best_window, is_undisturbed,
+    Crew, Had, NeverTogether, REHEARSAL_NS, Shared, best_window, is_undisturbed,
 };
 pub(crate) use far::FarEnd;
 pub(crate) use quartet::{Quartet, Timer, Turns, abba, samples};

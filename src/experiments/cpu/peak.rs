@@ -320,15 +320,9 @@ fn record(bench: &mut Bench, case: &Case, arithmetic: Arithmetic, load: load::Lo
     if let Some((cores_hz, operations)) = load.cores_hz.zip(operations) {
         let possible = operations * cores_hz;
         let efficiency: Vec<Stretch> = stretches.iter().map(|one| one.over(possible)).collect();
-        match efficiency.is_empty() {
-            true => bench.record_batches(case, "efficiency", 0, vec![steady / possible])?,
-            false => bench.record_stretches(case, "efficiency", &efficiency)?,
-        };
+        bench.record_stretches(case, "efficiency", &efficiency, steady / possible)?;
     }
-    let samples = match stretches.is_empty() {
-        true => bench.record_batches(case, arithmetic.metric(), 0, vec![rate])?,
-        false => bench.record_stretches(case, arithmetic.metric(), stretches)?,
-    };
+    let samples = bench.record_stretches(case, arithmetic.metric(), stretches, rate)?;
     for (name, value) in [
         (CORES_HZ, load.cores_hz),
         ("core_hz_at_width", load.core_hz),

@@ -83,8 +83,10 @@
 //! is write-allocate; non-temporal stores that are not faster mean that the processor saves that read
 //! itself or that one thread's write buffers are the limit. Bus bandwidth of writes above that of reads
 //! by all threads: the read was saved. `prefetch=no` of stores by all threads where one thread has `yes`
-//! says so too. Rates are the whole window's; `steady_rate` is that of the median steps where the threads
-//! had their CPUs; rivals print their best round, which stands as the maximum.
+//! says so too. A rate is that between two readings of the width probe, about 0.1 ms apart, added up over
+//! threads that had their CPUs together; else, and in `window_rate`, it is the whole window's. The rate of
+//! a cache is *alone* where no other tenant used the core. Rivals print their best round, which stands as the
+//! maximum.
 //!
 //! ## Pitfalls
 //! First touch by another thread puts memory on a wrong node; starts that differ count work that others
@@ -522,27 +524,31 @@ fn tell(case: &mut Case, site: &Site, point: &Point, sized: &sizes::Sized) {
 
 /// Writes down what a crew moved, and the quantities that its bound rests on.
 fn record(bench: &mut Bench, case: &Case, moved: Moved) -> Result<()> {
-    let bus_rate = moved.rate * moved.bus_ratio;
-    let at_most = match case.int("peak") {
-        Some(peak) => Some((bus_rate, peak as f64)),
+    let allowed = match case.int("peak") {
+        Some(peak) => Some(peak as f64 / moved.bus_ratio),
         None => {
             let bytes = case.at.get("bytes_per_cycle").and_then(Value::text);
             let bytes: Option<f64> = bytes.and_then(|text| text.parse().ok());
-            let allowed = bytes.zip(moved.cores_hz);
-            allowed.map(|(bytes, hz)| (moved.rate, bytes * hz))
+            bytes.zip(moved.cores_hz).map(|(bytes, hz)| bytes * hz)
         }
     };
-    if let Some((rate, allowed)) = at_most {
-        bench.record_batches(case, "efficiency", 0, vec![rate / allowed])?;
+    let over = |rate: f64| {
+        let stretches = moved.stretches.iter().map(|one| one.over(rate));
+        (stretches.collect::<Vec<_>>(), moved.rate / rate)
+    };
+    if let Some(allowed) = allowed {
+        let (stretches, whole) = over(allowed);
+        bench.record_stretches(case, "efficiency", &stretches, whole)?;
     }
     if moved.bus_ratio != 1.0 && case.text("level") != Some("L1") {
-        bench.record_batches(case, "bus_bandwidth", 0, vec![bus_rate])?;
+        let (stretches, whole) = over(moved.bus_ratio.recip());
+        bench.record_stretches(case, "bus_bandwidth", &stretches, whole)?;
     }
-    let samples = bench.record_batches(case, "bandwidth", 0, vec![moved.rate])?;
+    let samples = bench.record_stretches(case, "bandwidth", &moved.stretches, moved.rate)?;
     let by_words = (moved.word_share < 1.0).then_some(moved.rate * moved.word_share);
     for (name, value) in [
         (CORES_HZ, moved.cores_hz),
-        ("steady_rate", moved.steady_rate),
+        ("window_rate", Some(moved.rate)),
         ("overlap", Some(moved.overlap)),
         ("word_rate", by_words),
     ] {

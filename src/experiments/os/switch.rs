@@ -564,30 +564,30 @@ fn measure_first_run(case: &Case, bench: &mut Bench) -> Result<()> {
     }
     let words = SharedWords::new(1)?;
     let rehearsal = bench.order().rehearsal;
-    let least = if rehearsal {
-        REHEARSAL_CHILDREN
-    } else {
-        CHILDREN_MIN
-    };
+    let least = [CHILDREN_MIN, REHEARSAL_CHILDREN][usize::from(rehearsal)];
     let until = monotonic_raw_ns() + bench.order().case_ns;
-    let (mut values, mut early, mut made) = (Vec::new(), 0_u64, 0);
+    let (mut values, mut width, mut early, mut made) = (Vec::new(), Vec::new(), 0_u64, 0);
+    let mut probes = bench.watch();
     first_run(&words)
         .map_err(refused::told)
         .context("the first child, which is not counted")?;
     while made < least || (!rehearsal && made < CHILDREN_MAX && monotonic_raw_ns() < until) {
+        probes.begin();
         let run = first_run(&words).map_err(refused::told)?;
         made += 1;
-        match run.child_begins.checked_sub(run.parent_waits) {
-            Some(ticks) => values.push(bench.ns(ticks)),
-            None => early += 1,
-        }
+        let handover = run.child_begins.checked_sub(run.parent_waits);
+        let handover_ns = probes.batch(bench.ns(handover.unwrap_or(0)));
+        let seen = probes.end().filter(|_| handover.is_some());
+        width.extend(seen.map(|(additions, _)| additions));
+        values.extend(handover.map(|_| handover_ns));
+        early += u64::from(handover.is_none());
     }
     bench.planned_switches(early); // A child that runs first takes the CPU from its parent.
     ensure!(
         !values.is_empty(),
         "each of {made} children ran before its parent waited: there is no hand-over to measure"
     );
-    let samples = bench.record(case, "handover", values)?;
+    let samples = bench.record_watched(case, "handover", values, &width)?;
     if early > 0 {
         samples.notes.push(format!(
             "{early} of {made} children ran before their parent waited and are not counted"

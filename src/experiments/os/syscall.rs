@@ -429,18 +429,23 @@ fn measure_child(series: &Series, bench: &mut Bench) -> Result<()> {
         let ticks = process::first_syscall_in_vfork_child().map_err(refused::told);
         ticks.context("a child of vfork")
     };
-    let mut ticks = Vec::new();
+    let (mut ticks, mut width) = (Vec::new(), Vec::new());
+    let mut probes = bench.watch();
     // Not timed: the first child pays for what all share.
     child()?;
     while ticks.len() < least
         || (monotonic_raw_ns() < until && ticks.len() < CHILDREN_MAX && !bench.order().rehearsal)
     {
-        ticks.push(child()?);
+        probes.begin();
+        let took = child()?;
+        probes.batch(bench.ns(took));
+        width.extend(probes.end().map(|(additions, _)| additions));
+        ticks.push(took);
     }
     // The parent's waits are voluntary switches, and the children's are not its own: none of the
     // involuntary ones is planned.
     let values = ticks.iter().map(|ticks| bench.ns(*ticks)).collect();
-    bench.record(case, "latency", values)?;
+    bench.record_watched(case, "latency", values, &width)?;
     Ok(())
 }
 

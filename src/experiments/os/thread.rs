@@ -386,6 +386,8 @@ fn measure_events(case: &Case, bytes: usize, bench: &mut Bench) -> Result<()> {
     let (mut maker, cpus) = maker(case, bytes, bench)?;
     let (clock, bound_ns) = clock_of(&mut maker, cpus, bench)?;
     let mut lives: Vec<Life> = Vec::with_capacity(EVENTS_MOST);
+    let mut width = Vec::with_capacity(EVENTS_MOST);
+    let mut probes = bench.watch();
     let faults = process::rusage_self().minflt;
     let least = if rehearsal {
         REHEARSAL_EVENTS
@@ -396,7 +398,11 @@ fn measure_events(case: &Case, bytes: usize, bench: &mut Bench) -> Result<()> {
     while lives.len() < least
         || (!rehearsal && lives.len() < EVENTS_MOST && monotonic_raw_ns() < until)
     {
-        lives.push(maker.one(watch(clock))?);
+        probes.begin();
+        let life = maker.one(watch(clock))?;
+        probes.batch(clock.between_ns(life.call, life.joined));
+        width.extend(probes.end().map(|(additions, _)| additions));
+        lives.push(life);
     }
     let faults = Faults::since(faults, lives.len() as u64);
     let early = lives.iter().filter(|life| began_early(life)).count();
@@ -407,7 +413,7 @@ fn measure_events(case: &Case, bytes: usize, bench: &mut Bench) -> Result<()> {
         let values = lives
             .iter()
             .map(|life| clock.between_ns(life.call, moment(life)));
-        let samples = bench.record(case, metric, values.collect())?;
+        let samples = bench.record_watched(case, metric, values.collect(), &width)?;
         let share = early as f64 / lives.len() as f64;
         samples
             .quantities

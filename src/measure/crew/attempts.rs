@@ -1,6 +1,6 @@
 //! Windows again where others had the CPUs: by that counter, never by the rate that was reached.
 
-use super::{Member, NeverTogether, Shared};
+use super::{Member, NeverTogether, Shared, Stretch};
 use anyhow::{Result, bail};
 use metal::process::rusage_self;
 use std::time::Instant;
@@ -56,6 +56,19 @@ impl Had {
 }
 
 impl Shared {
+    /// Stretches of all members, which begin together and are about as long, added up.
+    pub(crate) fn stretches(&self) -> Vec<Stretch> {
+        let fewest = self.members.iter().map(|member| member.stretches.len());
+        let sum = |at: usize| {
+            let of_each = self.members.iter().map(|member| member.stretches[at]);
+            of_each.reduce(|sum, one| Stretch {
+                rate: sum.rate + one.rate,
+                width: sum.width.min(one.width),
+            })
+        };
+        (0..fewest.min().unwrap_or(0)).filter_map(sum).collect()
+    }
+
     /// What a reader must know of the window.
     pub(crate) fn notes(&self) -> Vec<String> {
         let apart = (self.overlap < OVERLAP_SHARE).then(|| {

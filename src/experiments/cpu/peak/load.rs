@@ -4,7 +4,7 @@ use super::width::{Chains, clock_at_width};
 use crate::experiment::Site;
 use crate::host::{format_cpus, parse_cpus};
 use crate::measure::{
-    Bench, Clock, CoreClock, Had, Member, REHEARSAL_NS, Stretch, WrongResult, best_window,
+    Bench, Clock, CoreClock, Had, REHEARSAL_NS, Stretch, WrongResult, best_window,
     is_undisturbed,
 };
 use crate::predict::cpu::peak::{
@@ -149,7 +149,7 @@ pub(crate) fn run(
         false => window_ns,
     };
     let is_crowded = threads > cpus.len();
-    let probe = bench.probe().filter(|_| again && !is_crowded);
+    let probe = bench.probe().filter(|_| again && has_own_cores(case));
     let crew = bench.crew(&assigned, window_ns)?.probed(probe);
     let switches = rusage_self().nivcsw;
     let chain_cycles = case.int("chain_cycles");
@@ -229,7 +229,7 @@ fn settle(bench: &Bench, case: &Case, had: &Had, is_crowded: bool) -> Load {
     Load {
         rate: shared.rate(),
         steady_rate: (!is_crowded).then(|| steady.sum()).flatten(),
-        stretches: together(&shared.members),
+        stretches: shared.stretches(),
         core_hz,
         cores_hz: core_hz.map(|hz| hz * cores),
         had: had.share,
@@ -239,17 +239,11 @@ fn settle(bench: &Bench, case: &Case, had: &Had, is_crowded: bool) -> Load {
     }
 }
 
-/// Stretches of several threads, which begin together and are about as long, added up.
-fn together(members: &[Member]) -> Vec<Stretch> {
-    let fewest = members.iter().map(|member| member.stretches.len()).min();
-    let sum = |at: usize| {
-        let of_each = members.iter().map(|member| member.stretches[at]);
-        of_each.reduce(|sum, one| Stretch {
-            rate: sum.rate + one.rate,
-            width: sum.width.min(one.width),
-        })
-    };
-    (0..fewest.unwrap_or(0)).filter_map(sum).collect()
+/// Whether each thread of a placed case has a core for itself: else a probe would see the case's own
+/// threads as neighbours.
+pub(crate) fn has_own_cores(case: &Case) -> bool {
+    let cores = case.int("cores").zip(case.int("thread_count"));
+    cores.is_some_and(|(cores, threads)| cores >= threads)
 }
 
 #[cfg(test)]

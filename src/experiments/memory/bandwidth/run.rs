@@ -8,7 +8,10 @@ use super::MEMORY_LIMIT;
 use super::cases::{Point, is_memory};
 use crate::experiments::cpu::peak::width::{Chains, clock_at_width};
 use crate::host::parse_cpus;
-use crate::measure::{Bench, Clock, CoreClock, Had, REHEARSAL_NS, WrongResult, best_window};
+use crate::experiments::cpu::peak::load::has_own_cores;
+use crate::measure::{
+    Bench, Clock, CoreClock, Had, REHEARSAL_NS, Stretch, WrongResult, best_window,
+};
 use crate::predict::cpu::peak::Arithmetic;
 use crate::predict::memory::LEVELS;
 use crate::predict::memory::bandwidth::Transfer;
@@ -192,8 +195,9 @@ impl Drop for Member<'_> {
 pub(super) struct Moved {
     /// Program bytes per second of all threads in the shared window.
     pub(super) rate: f64,
-    /// The same in the median step of each thread, added up where it may be.
-    pub(super) steady_rate: Option<f64>,
+    /// The same between readings of the width probe; none where it was not read, or where those of the
+    /// threads may not be added up.
+    pub(super) stretches: Vec<Stretch>,
     /// Bytes on the bus for each of the program.
     pub(super) bus_ratio: f64,
     /// Core clocks summed over the cores, in Hz; none where one moved.
@@ -237,7 +241,8 @@ pub(super) fn run(
         false => window_ns,
     };
     let clock = bench.clock();
-    let crew = bench.crew(&cpus, window_ns)?;
+    let probe = bench.probe().filter(|_| has_own_cores(case));
+    let crew = bench.crew(&cpus, window_ns)?.probed(probe);
     let is_memory = case.text("level").is_some_and(is_memory);
     let ways = loops(case, kernel);
     let (assigned, chain_cycles) = (&cpus, case.int("chain_cycles"));
@@ -347,7 +352,10 @@ fn settle(arena: &Arena, had: &Had, case: &Case, kernel: Kernel, by: Loop) -> Mo
     let share = |bytes: u64| bytes as f64 / (6 * MIB) as f64;
     Moved {
         rate: shared.rate(),
-        steady_rate: had.steady_rate(),
+        stretches: match had.steady_rate() {
+            Some(_) => shared.stretches(),
+            None => Vec::new(),
+        },
         bus_ratio: share(kernel.bus_bytes(6 * MIB)),
         word_share: share(kernel.word_bytes(6 * MIB)),
         cores_hz: clocks.map(|all| all.iter().sum::<f64>() / all.len() as f64 * cores),
