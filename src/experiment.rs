@@ -1,5 +1,6 @@
 //! The contract: what an experiment is. Everything a user sees of one follows from its file.
 
+pub mod placement;
 mod view;
 
 pub use view::ViewCard;

@@ -2,6 +2,7 @@
 
 use crate::cmd::site::Choice;
 use crate::cmd::{Failure, output};
+use crate::experiment::placement::bare;
 use crate::experiment::{Experiment, Peer, Site};
 use crate::session::Setup;
 use crate::session::plan::Work;
@@ -166,7 +167,11 @@ fn predictions(
         .iter()
         .filter(|metric| metric.derived == derived)
     {
-        let prediction = experiment.predict(site, None, case, metric);
+        let seen = Case {
+            id: bare(&case.id),
+            at: case.at.clone(),
+        };
+        let prediction = experiment.predict(site, None, &seen, metric);
         if let Some(prediction) = prediction {
             text.push_str(&format!(
                 "  {} {}: {}\n",

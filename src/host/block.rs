@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Root;
+use super::irq::{self, Irq};
 
 /// Storage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -50,6 +51,9 @@ pub(crate) struct Disk {
     pub node: Option<usize>,
     /// PCIe link of the device.
     pub pcie: Option<PcieLink>,
+    /// Its interrupts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interrupts: Vec<Irq>,
     /// What it has done for everybody since it is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<Counted>,
@@ -184,6 +188,7 @@ fn disk(root: &Root, dir: &str, name: String) -> Option<Disk> {
             .iter()
             .find_map(|at| root.number(&format!("{at}/numa_node"))),
         pcie: below.iter().find_map(|at| pcie_link(root, at)),
+        interrupts: irq::of(root, dir),
         counted: None,
         name,
     })

@@ -22,6 +22,7 @@ pub mod environment;
 pub(crate) mod given;
 mod identity;
 pub(crate) mod interrupts;
+pub(crate) mod irq;
 pub mod kernel;
 pub mod limits;
 pub mod memory;

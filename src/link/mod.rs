@@ -4,7 +4,7 @@ pub mod frame;
 
 use record::case::Series;
 use record::event::{Calibration, FailedCase, Histogram, Samples, Trace};
-use record::key::CaseId;
+use record::key::{CaseId, FREE, PLACEMENT};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -54,6 +54,22 @@ pub struct RoundOrder {
     pub case_ns: u64,
     /// Smallest parameters everywhere: a rehearsal proves the way, not the figures.
     pub rehearsal: bool,
+}
+
+impl RoundOrder {
+    /// Whether the scheduler places the measuring thread, and those that it makes, on the CPUs.
+    pub fn is_free(&self) -> bool {
+        self.place() == Some(FREE)
+    }
+
+    /// The placement of a series that has its files in a directory of that name.
+    pub fn apart(&self) -> Option<&str> {
+        self.place().filter(|place| *place != FREE)
+    }
+
+    fn place(&self) -> Option<&str> {
+        self.series.cases.first()?.id.text(PLACEMENT)
+    }
 }
 
 /// From the session to a worker.

@@ -35,7 +35,7 @@ impl FarEnd {
         reader: impl Read + AsFd + Send + 'static,
         writer: impl Write + Send + 'static,
     ) -> Result<Self> {
-        let around = Surroundings::enter(&order)?;
+        let around = Surroundings::enter(&order, false)?;
         Ok(FarEnd {
             around,
             reader: Box::new(reader),

@@ -49,6 +49,8 @@ pub(crate) struct Surroundings {
     before: Snapshot,
     begin: u64,
     warm_up_ns: f64,
+    /// Migrations are no disturbance.
+    is_free: bool,
     planned_switches: u64,
     planned_major_faults: u64,
     case_began: u64,
@@ -62,14 +64,19 @@ pub(crate) struct Surroundings {
 }
 
 impl Surroundings {
-    /// Pins the calling thread to the order's first CPU, asks for the highest priority, warms the
+    /// Pins the calling thread to the order's first CPU (a free one to all of them), asks for the highest priority, warms the
     /// core up and reads the counters.
     ///
     /// # Errors
     /// There is no CPU in the order, or it cannot be pinned to.
-    pub(crate) fn enter(order: &RoundOrder) -> Result<Self> {
+    pub(crate) fn enter(order: &RoundOrder, is_free: bool) -> Result<Self> {
         let cpu = *order.cpus.first().context("the order names no CPU")?;
-        place::pin(cpu).with_context(|| format!("pinning to CPU {cpu}"))?;
+        match is_free {
+            true => place::set_affinity(&order.cpus).context("running on the CPUs of the run")?,
+            false => {
+                place::pin(cpu).with_context(|| format!("pinning to CPU {cpu}"))?;
+            }
+        }
         // A rehearsal's figures mean nothing, so it takes the CPU from nobody.
         if !order.rehearsal {
             place::first();
@@ -98,6 +105,7 @@ impl Surroundings {
             before,
             begin,
             warm_up_ns,
+            is_free,
             planned_switches: 0,
             planned_major_faults: 0,
             case_began: begin,
@@ -200,6 +208,7 @@ impl Surroundings {
         let mut environment = Snapshot::read(&used).since(&self.before);
         self.before_case();
         let run_delay = environment.get("run_delay_ns").copied();
+        let migrations = environment.get("migrations").copied();
         for (name, value) in [
             ("core_hz_before", self.first_hz),
             ("core_hz_after", self.last.0.hz),
@@ -210,6 +219,7 @@ impl Surroundings {
                 "planned_major_faults",
                 Some(self.planned_major_faults as f64),
             ),
+            ("planned_migrations", migrations.filter(|_| self.is_free)),
             (
                 "minded_run_delay_ns",
                 run_delay.filter(|_| self.minds_run_delay),

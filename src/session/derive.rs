@@ -6,7 +6,7 @@ use crate::stats::interval::Interval;
 use crate::stats::resample;
 use crate::stats::rounds::{Valued, values};
 use record::event::{Derived, Repeat};
-use record::key::Key;
+use record::key::{Key, PLACEMENT, Value};
 use record::metric::{Better, Over};
 use record::run::Run;
 use std::collections::BTreeMap;
@@ -162,7 +162,23 @@ impl<'run> Inputs<'run> {
                 }
             }
         }
-        self.experiment.derive(self.site, &known, &own)
+        let of = |place: Option<&Value>| {
+            let (known, own) = (known.seen_from(place), own.seen_from(place));
+            self.experiment.derive(self.site, &known, &own)
+        };
+        let mut found = of(None);
+        let unplaced = found.len();
+        for place in own.places().iter().flatten() {
+            for mut value in of(Some(place)) {
+                let is_told =
+                    |told: &DerivedValue| (&told.case, told.metric) == (&value.case, value.metric);
+                if !found[..unplaced].iter().any(is_told) {
+                    value.case = value.case.with(PLACEMENT, place.clone());
+                    found.push(value);
+                }
+            }
+        }
+        found
     }
 
     fn resampled(&self, seed: u64) -> Vec<Derived> {

@@ -14,6 +14,7 @@ pub mod select;
 pub mod site;
 pub mod worker;
 
+use crate::experiment::placement::bare;
 use crate::experiment::{FAR, Known, Site, Skip};
 use crate::link::{FromWorker, ToWorker};
 use crate::session::child::Interrupted;
@@ -28,7 +29,7 @@ use record::event::{
     Calibration, End, Ending, Event, Footer, Options, Outcome, PeerHeader, PredictionEvent,
     PredictionKind, Segment,
 };
-use record::key::{CaseId, Key};
+use record::key::{CaseId, Key, PLACEMENT};
 use record::run::Run;
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -97,7 +98,10 @@ impl Setup {
     pub fn site_for(&self, case: &CaseId) -> Cow<'_, Site> {
         match case.text(FAR).filter(|far| *far != self.site.far()) {
             Some(far) => Cow::Owned(self.site.toward(far)),
-            None => Cow::Borrowed(&self.site),
+            None => self
+                .site
+                .placed(case)
+                .map_or(Cow::Borrowed(&self.site), Cow::Owned),
         }
     }
 
@@ -310,8 +314,13 @@ impl<'run> Session<'run> {
         if known.is_none() && self.run.prediction(&key, of).is_some() {
             return Ok(());
         }
+        let seen = known.map(|known| known.seen_from(case.id.get(PLACEMENT)));
+        let told = Case {
+            id: bare(&case.id),
+            at: case.at.clone(),
+        };
         let Some(prediction) =
-            experiment.predict(&self.setup.site_for(&case.id), known, case, metric)
+            experiment.predict(&self.setup.site_for(&case.id), seen.as_ref(), &told, metric)
         else {
             return Ok(());
         };
@@ -404,9 +413,11 @@ impl<'run> Session<'run> {
 
     /// Resolves a series and counts what an earlier segment already measured of it.
     fn open(&mut self, work: &'run Work, known: &Known) -> Result<Option<Live<'run>>> {
+        let place = work.series.cases.first();
+        let place = place.and_then(|case| case.id.get(PLACEMENT));
         let resolved = work.experiment.resolve(
             &self.setup.site_of(&work.series),
-            known,
+            &known.seen_from(place),
             work.series.clone(),
         );
         match resolved {

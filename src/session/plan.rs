@@ -1,15 +1,18 @@
 //! A plan: a selection resolved against one site.
 
+use crate::experiment::placement::{self, FREE};
 use crate::experiment::{
     Card, Experiment, FAR, Family, LOOPBACK, Need, Offer, Params, Preset, Site, Skip, ViewCard,
 };
+use crate::host::format_cpus;
 use crate::session::budget::Claim;
 use crate::session::params::Settings;
 use crate::session::select::{Selection, domain_text};
 use record::case::Series;
 use record::event::{Absence, Isolation, Plan, PlannedExperiment, PlannedSeries, Repeat};
-use record::key::{CaseId, Value};
+use record::key::{CaseId, PLACEMENT, Value};
 use record::view::View;
+use std::collections::BTreeSet;
 use std::time::Duration;
 use thiserror::Error;
 
@@ -183,7 +186,7 @@ impl Planned {
             Ok(offer) => {
                 entry
                     .derived
-                    .extend(experiment.derivable(site, &offer.series));
+                    .extend(derivable(experiment, site, &offer.series));
                 for (case, skip) in offer.skipped {
                     self.skipped.push((card, Some(case), skip));
                 }
@@ -275,6 +278,94 @@ fn far_sites(card: &Card, params: &Params, site: &Site) -> Result<Vec<Site>, Not
     Ok(wanted.into_iter().map(|far| site.toward(far)).collect())
 }
 
+/// An offer once for each placement, where the experiment has that parameter. Series of the default one keep
+/// their names.
+fn placed(card: &Card, params: &Params, site: &Site, offer: Offer) -> Offer {
+    let places = params.texts(PLACEMENT);
+    if places.is_empty() {
+        return offer;
+    }
+    let has_place = |case: &CaseId| case.has_place(card.id);
+    let mut all = Offer::default();
+    for (case, skip) in offer.skipped {
+        let of_places = places
+            .iter()
+            .map(|place| case.clone().with(PLACEMENT, *place));
+        match has_place(&case) {
+            true => all
+                .skipped
+                .extend(of_places.map(|case| (case, skip.clone()))),
+            false => all.skipped.push((case, skip)),
+        }
+    }
+    for series in offer.series {
+        if !series.cases.iter().any(|case| has_place(&case.id)) {
+            all.series.push(series);
+            continue;
+        }
+        for place in &places {
+            let mut series = series.clone();
+            for case in &mut series.cases {
+                case.id = case.id.clone().with(PLACEMENT, *place);
+            }
+            match placement::cpus(site, place) {
+                Err(skip) => {
+                    let cases = series.cases.into_iter();
+                    all.skipped
+                        .extend(cases.map(|case| (case.id, skip.clone())));
+                    continue;
+                }
+                Ok(cpus) => place_at(&mut series, place, &cpus),
+            }
+            all.series.push(series);
+        }
+    }
+    all
+}
+
+/// Says what a placement came to.
+fn place_at(series: &mut Series, place: &str, cpus: &[usize]) {
+    let (name, value) = match (place, cpus.first()) {
+        (FREE, _) | (_, None) => ("cpus", Value::from(format_cpus(cpus))),
+        (_, Some(cpu)) => ("cpu", Value::from(*cpu as u64)),
+    };
+    if place != FREE {
+        series.name = format!("{} {place}", series.name).trim().to_owned();
+    }
+    for case in &mut series.cases {
+        case.at.insert(name.to_owned(), value.clone());
+    }
+}
+
+/// Cases that an experiment may derive, of each placement that it has.
+fn derivable(experiment: &dyn Experiment, site: &Site, series: &[Series]) -> Vec<CaseId> {
+    let of = |place: Option<&Value>| {
+        let mut seen: Vec<Series> = series.to_vec();
+        for series in &mut seen {
+            let cases = &mut series.cases;
+            cases.retain(|case| {
+                let of = case.id.get(PLACEMENT);
+                of.is_none() || of == place
+            });
+            cases
+                .iter_mut()
+                .for_each(|case| case.id = placement::bare(&case.id));
+        }
+        seen.retain(|series| !series.cases.is_empty());
+        experiment.derivable(site, &seen)
+    };
+    let mut all = of(None);
+    let unplaced = all.clone();
+    let cases = series.iter().flat_map(|series| &series.cases);
+    let places: BTreeSet<&Value> = cases.filter_map(|case| case.id.get(PLACEMENT)).collect();
+    for place in places {
+        let more = of(Some(place)).into_iter();
+        let more = more.filter(|case| !unplaced.contains(case));
+        all.extend(more.map(|case| case.with(PLACEMENT, place.clone())));
+    }
+    all
+}
+
 /// What of an experiment the selection leaves; the outer error is the user's, the inner the site's.
 fn offer(
     family: &Family,
@@ -288,7 +379,7 @@ fn offer(
         return Ok(Err(skip));
     }
     let mut offer = match experiment.series(site, params) {
-        Ok(offer) => offer,
+        Ok(offer) => placed(card, params, site, offer),
         Err(skip) => return Ok(Err(skip)),
     };
     if selection.filters(family, card) {

@@ -84,7 +84,7 @@ pub fn measure(
         series: live.in_order(n, seed),
         round: n,
         seed,
-        cpus: setup.site.cpus.clone(),
+        cpus: site.cpus.clone(),
         calibration: calibration.clone(),
         dir: dir.clone(),
         far: None,
@@ -384,7 +384,7 @@ fn deltas(window_ns: f64, cpus: usize, environment: &BTreeMap<String, f64>, of: 
     Deltas {
         window_ns: window_ns * cpus.max(1) as f64,
         throttled_ns: read("throttled_ns").unwrap_or(0.0),
-        migrations: count("migrations"),
+        migrations: count("migrations").saturating_sub(count("planned_migrations")),
         major_faults: count("major_faults").saturating_sub(count("planned_major_faults")),
         involuntary_switches: count("involuntary_switches") + count("foreign_switches"),
         planned_switches: count("planned_switches"),

@@ -53,7 +53,18 @@ fn find(order: &RoundOrder) -> Result<&'static dyn Experiment> {
         .with_context(|| format!("this plumb has no experiment {}", order.series.experiment))
 }
 
+/// Series of another placement than the default have files of their own, which have the same names.
+fn apart(mut order: RoundOrder) -> Result<RoundOrder> {
+    if let Some((dir, place)) = order.dir.as_ref().zip(order.apart()) {
+        let dir = dir.join(place);
+        std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        order.dir = Some(dir);
+    }
+    Ok(order)
+}
+
 fn prepare(order: RoundOrder) -> Result<Vec<FromWorker>> {
+    let order = apart(order)?;
     let dir = order
         .dir
         .clone()
@@ -67,6 +78,7 @@ fn prepare(order: RoundOrder) -> Result<Vec<FromWorker>> {
 }
 
 fn round(order: RoundOrder) -> Result<Vec<FromWorker>> {
+    let order = apart(order)?;
     let experiment = find(&order)?;
     let series = order.series.clone();
     let mut bench = Bench::new(order)?.speaking_to(io::stdout());

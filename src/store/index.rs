@@ -28,7 +28,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Version of the tables; an index with a lower one is made again.
-const TABLES: i64 = 2;
+const TABLES: i64 = 3;
 
 /// File of the index, in the store's directory.
 pub(super) const FILE: &str = "index.sqlite";

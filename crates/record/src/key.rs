@@ -63,6 +63,26 @@ impl From<String> for Value {
     }
 }
 
+/// The parameter that says where a thread runs that waits for a device.
+pub const PLACEMENT: &str = "placement";
+/// Its value for a thread that the scheduler places.
+pub const FREE: &str = "free";
+/// Its value for a thread that is pinned to a CPU with no regard to the device's interrupts, or to another
+/// than takes them: what all were before there was the parameter.
+pub const OTHER: &str = "other";
+
+/// Experiments whose cases all have [`PLACEMENT`].
+const PLACED: [&str; 6] = [
+    "fs.cache_size",
+    "fs.contention",
+    "fs.io",
+    "fs.metadata",
+    "fs.read",
+    "fs.sync",
+];
+/// An experiment of which those cases have it whose parameter has one of these values.
+const PLACED_OF: (&str, &str, [&str; 3]) = ("memory.fault", "fault", ["page", "random", "window"]);
+
 /// The symbolic parameters of a case, in the card's order. Written as a JSON object, or as the
 /// canonical text `pattern=random,pages=huge,footprint=65536`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -87,6 +107,21 @@ impl CaseId {
             .iter()
             .find(|(have, _)| have == name)
             .map(|(_, value)| value)
+    }
+
+    /// The case of an experiment that was recorded or published: where its key is older than
+    /// [`PLACEMENT`] and would have it now, it was [`OTHER`].
+    pub fn complete(&mut self, experiment: &str) {
+        if self.has_place(experiment) && self.get(PLACEMENT).is_none() {
+            self.0.push((PLACEMENT.to_owned(), OTHER.into()));
+        }
+    }
+
+    /// Whether a case of an experiment has [`PLACEMENT`].
+    pub fn has_place(&self, experiment: &str) -> bool {
+        let (id, name, values) = PLACED_OF;
+        let is_one = || self.text(name).is_some_and(|value| values.contains(&value));
+        PLACED.contains(&experiment) || experiment == id && is_one()
     }
 
     /// An integer parameter.

@@ -6,6 +6,7 @@
 
 pub mod case;
 pub mod codec;
+mod complete;
 pub mod crosscheck;
 pub mod event;
 pub mod key;

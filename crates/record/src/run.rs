@@ -142,7 +142,8 @@ impl Run {
     }
 
     /// Takes the next event. Samples count once their round event says so.
-    pub fn push(&mut self, event: Event) {
+    pub fn push(&mut self, mut event: Event) {
+        event.complete();
         match event {
             Event::Header(_) => {}
             Event::Plan(plan) => self.plan = Some(*plan),

@@ -46,6 +46,9 @@
 //!   allow; `bisect1` to `bisect4`: between the sizes around the step, wherever that is (`file` tells).
 //! - `time`: what a sweep may take. Bisections and sizes that do not fit in are not planned; what takes
 //!   four times as long ends with the sizes that it has.
+//! - `placement`: where the threads run that wait for the device: `free` (anywhere, its moves
+//!   are planned), `interrupt` (on the CPU that takes the device's interrupts) or `other` (on another, which
+//!   costs a wake-up across CPUs). Figures of before there was the parameter are `other`.
 //!
 //! ## Reading the result
 //! `latency_per_block` and `bandwidth` over the size step where the file no longer fits. `knee` is the
@@ -87,6 +90,7 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
+use crate::experiment::placement::PLACEMENT_PARAM;
 use crate::experiment::{
     Card, DerivedValue, Domain, Experiment, Known, Need, Offer, Param, Params, Preset, Role, Site,
     Skip, ViewCard,
@@ -231,6 +235,7 @@ static CARD: Card = Card {
             defaults: ["6s", "6s", "240s"],
             role: Role::Setting,
         },
+        PLACEMENT_PARAM,
     ],
     after: &["os.syscall", "memory.bandwidth", "fs.read"],
     repeat: Repeat::Sweep,

@@ -52,6 +52,9 @@
 //! - `competitors`: how many. `auto`: 0, 1, 4, 9 processes and 0, 1, 3, 4, 7, 15 threads in standard, 0 and
 //!   4 processes in quick, in thorough all from 0 to 9 processes and 0 to 15 threads.
 //! - `window` (setting): shared time of a case.
+//! - `placement`: where the threads run that wait for the device: `free` (anywhere, its moves
+//!   are planned), `interrupt` (on the CPU that takes the device's interrupts) or `other` (on another, which
+//!   costs a wake-up across CPUs). Figures of before there was the parameter are `other`.
 //!
 //! ## Reading the result
 //!
@@ -94,6 +97,7 @@ mod files;
 mod plan;
 mod readers;
 
+use crate::experiment::placement::PLACEMENT_PARAM;
 use crate::experiment::{
     Card, DerivedValue, Domain, Experiment, Known, Need, Offer, Param, Params, Role, Site, Skip,
     ViewCard, unknown,
@@ -218,6 +222,7 @@ static CARD: Card = Card {
             defaults: ["30ms", "50ms", "70ms"],
             role: Role::Setting,
         },
+        PLACEMENT_PARAM,
     ],
     after: &["fs.read", "fs.io"],
     repeat: Repeat::Rounds,

@@ -93,6 +93,9 @@
 //!   fills). `auto`: 1 MiB, up to 8 MiB where more may be written.
 //! - `window` (setting): how long a case's threads run in a round; a device that adapts to load (and the host of
 //!   a virtual disk, which polls while there is some) shows more in a longer one. `auto`: 18 ms, thorough 37.5 ms.
+//! - `placement`: where the threads run that wait for the device: `free` (anywhere, its moves
+//!   are planned), `interrupt` (on the CPU that takes the device's interrupts) or `other` (on another, which
+//!   costs a wake-up across CPUs). Figures of before there was the parameter are `other`.
 //!
 //! ## Reading the result
 //!
@@ -127,6 +130,7 @@ mod watch;
 mod written;
 
 use super::file;
+use crate::experiment::placement::PLACEMENT_PARAM;
 use crate::experiment::{
     Card, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip, ViewCard,
 };
@@ -277,6 +281,7 @@ static CARD: Card = Card {
             defaults: ["auto"; 3],
             role: Role::Setting,
         },
+        PLACEMENT_PARAM,
     ],
     after: &["clock.rate", "clock.read", "fs.read"],
     repeat: Repeat::Rounds,
@@ -419,6 +424,7 @@ impl Experiment for Io {
                 window_ns,
                 number,
                 is_written_through: is_written_through(case),
+                is_free: bench.order().is_free(),
             };
             let (did, seen) = match work.threads {
                 1 => task.alone()?,

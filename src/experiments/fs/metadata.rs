@@ -44,6 +44,9 @@
 //! - `call`: see Method.
 //! - `entries`: files in the directory.
 //! - `name`: bytes of a name.
+//! - `placement`: where the threads run that wait for the device: `free` (anywhere, its moves
+//!   are planned), `interrupt` (on the CPU that takes the device's interrupts) or `other` (on another, which
+//!   costs a wake-up across CPUs). Figures of before there was the parameter are `other`.
 //!
 //! ## Reading the result
 //!
@@ -76,6 +79,7 @@ mod batches;
 mod directory;
 
 use super::file::{ground, ground_note};
+use crate::experiment::placement::PLACEMENT_PARAM;
 use crate::experiment::{
     Card, Domain, Experiment, Known, Need, Offer, Param, Params, Preset, Role, Site, Skip,
     ViewCard, unknown,
@@ -174,6 +178,7 @@ static CARD: Card = Card {
             defaults: ["24B"; 3],
             role: Role::Setting,
         },
+        PLACEMENT_PARAM,
     ],
     after: &["clock.rate", "os.syscall"],
     repeat: Repeat::Rounds,

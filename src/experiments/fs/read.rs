@@ -53,6 +53,9 @@
 //! - `mode`: the ways above.
 //! - `size`: the file's size, or above 32 MiB the part of one file that is read as if it were all. What is
 //!   written for all of them must be allowed in the directory: the smallest are taken first.
+//! - `placement`: where the threads run that wait for the device: `free` (anywhere, its moves
+//!   are planned), `interrupt` (on the CPU that takes the device's interrupts) or `other` (on another, which
+//!   costs a wake-up across CPUs). Figures of before there was the parameter are `other`.
 //!
 //! ## Reading the result
 //!
@@ -85,6 +88,7 @@ mod passes;
 mod predicted;
 
 use super::file::{self, BLOCK_BYTES, Kind as GroundKind, Mode, ground};
+use crate::experiment::placement::PLACEMENT_PARAM;
 use crate::experiment::{
     Card, DerivedValue, Domain, Experiment, Known, Need, Offer, Param, Params, Role, Site, Skip,
     ViewCard,
@@ -204,6 +208,7 @@ static CARD: Card = Card {
             ],
             role: Role::Case,
         },
+        PLACEMENT_PARAM,
     ],
     after: &["os.syscall", "memory.bandwidth", "memory.fault"],
     repeat: Repeat::Rounds,

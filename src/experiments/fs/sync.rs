@@ -56,6 +56,9 @@
 //!   commit periods (5 s on ext4 and jbd2, mount option `commit`) shows what its commits of others'
 //!   changes do to one's own syncs.
 //! - `most`: syncs of a case in a round, at most.
+//! - `placement`: where the threads run that wait for the device: `free` (anywhere, its moves
+//!   are planned), `interrupt` (on the CPU that takes the device's interrupts) or `other` (on another, which
+//!   costs a wake-up across CPUs). Figures of before there was the parameter are `other`.
 //!
 //! ## Reading the result
 //!
@@ -95,6 +98,7 @@ mod counted;
 mod predicted;
 
 use super::file::ground;
+use crate::experiment::placement::PLACEMENT_PARAM;
 use crate::experiment::{
     Card, Domain, Experiment, Known, Need, Offer, Param, Params, Role, Site, Skip, ViewCard,
 };
@@ -220,6 +224,7 @@ static CARD: Card = Card {
             defaults: ["auto"; 3],
             role: Role::Setting,
         },
+        PLACEMENT_PARAM,
     ],
     after: &["clock.rate", "os.syscall", "fs.read", "fs.io"],
     repeat: Repeat::Rounds,

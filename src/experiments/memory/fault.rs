@@ -81,6 +81,9 @@
 //! - `window`: size of a window of it.
 //! - `steady`: of `stress`, time for which turns are made before those that are recorded, and while they are at
 //!   least.
+//! - `placement`: of major faults, where the thread runs that waits for the device: `free` (anywhere, its moves
+//!   are planned), `interrupt` (on the CPU that takes the device's interrupts) or `other` (on another, which
+//!   costs a wake-up across CPUs). Figures of before there was the parameter are `other`.
 //!
 //! ## Reading the result
 //!
@@ -116,6 +119,7 @@ mod major;
 mod minor;
 mod predicted;
 
+use crate::experiment::placement::PLACEMENT_PARAM;
 use crate::experiment::{
     Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard,
 };
@@ -286,6 +290,7 @@ static CARD: Card = Card {
             defaults: ["0"; 3],
             role: Role::Setting,
         },
+        PLACEMENT_PARAM,
     ],
     after: &["clock.rate", "os.syscall", "os.signal", "memory.bandwidth"],
     repeat: Repeat::Rounds,
@@ -379,7 +384,7 @@ impl Experiment for Fault {
     }
 
     fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
-        if series.name != MAJOR_SERIES {
+        if !is_major(&series) {
             return Ok(series);
         }
         let below = device::below(site)?;
@@ -416,7 +421,7 @@ impl Experiment for Fault {
     }
 
     fn is_prepared(&self, series: &Series) -> bool {
-        series.name == MAJOR_SERIES
+        is_major(series)
     }
 
     fn prepare_cost(&self, site: &Site, series: &Series) -> Duration {
@@ -427,7 +432,7 @@ impl Experiment for Fault {
     }
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
-        if series.name == MAJOR_SERIES {
+        if is_major(series) {
             bench.minds_run_delay();
             let cold = major::Cold::new(series, bench)?;
             bench.each(series, |bench, case| {
@@ -461,6 +466,11 @@ impl Experiment for Fault {
             .insert("huge_page".to_owned(), Value::from(large));
         vec![zeroing, DerivedValue::new(CaseId::new(), "base_part", rest)]
     }
+}
+
+/// Whether a series is the one of major faults, wherever it is placed.
+fn is_major(series: &Series) -> bool {
+    series.name.starts_with(MAJOR_SERIES)
 }
 
 /// A case of minor faults, with what was set of it.

@@ -379,6 +379,7 @@ mod tests {
             partitions: Vec::new(),
             node: None,
             pcie: None,
+            interrupts: Vec::new(),
             counted: None,
         }
     }

@@ -14,7 +14,7 @@ use record::case::{Case, Series};
 use record::event::Samples;
 use record::key::Value;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// With fewer passes, the stretches of each are dealt out to so many blocks.
@@ -266,7 +266,12 @@ fn place(series: &Series) -> Result<GroupPlace> {
 
 /// The group is named like the work directory: that name is in the journal.
 fn name(bench: &Bench) -> Result<String> {
-    let name = bench.dir().and_then(|dir| dir.file_name());
+    let dir = bench.dir();
+    let dir = match bench.order().apart() {
+        Some(_) => dir.and_then(Path::parent),
+        None => dir,
+    };
+    let name = dir.and_then(|dir| dir.file_name());
     let name = name.and_then(|name| name.to_str());
     Ok(name.context("the work directory has no name")?.to_owned())
 }

@@ -74,6 +74,7 @@ impl Round<'_> {
             kind,
             clock: common_clock(bench, &cpus, self.window_ns)?,
             window_ns: self.window_ns,
+            is_free: bench.order().is_free(),
         };
         let readers = of_files(files, size, &cpus, case, self.seed);
         let number = case.at.get("device_number").and_then(Value::text);

@@ -47,6 +47,8 @@ pub(super) struct Task<'round> {
     pub(super) number: Option<&'round str>,
     /// Writes into the page cache do not stay there.
     pub(super) is_written_through: bool,
+    /// The scheduler places the threads.
+    pub(super) is_free: bool,
 }
 
 /// Where threads wait for each other.
@@ -129,9 +131,13 @@ impl Task<'_> {
     }
 
     fn member(&self, index: u64, cpu: usize, meeting: &Meeting) -> Result<Did> {
-        let enlisted = place::pin(cpu)
-            .with_context(|| format!("pinning to CPU {cpu}"))
-            .and_then(|_| Member::enlist(self, index));
+        let placed = match self.is_free {
+            true => Ok(()),
+            false => place::pin(cpu)
+                .map(drop)
+                .with_context(|| format!("pinning to CPU {cpu}")),
+        };
+        let enlisted = placed.and_then(|()| Member::enlist(self, index));
         if enlisted.is_err() {
             meeting.failed.store(true, Ordering::Release);
         }

@@ -419,6 +419,7 @@ fn task(dir: &Path, work: Work) -> crew::Task<'_> {
         window_ns: 1e5,
         number: None,
         is_written_through: false,
+        is_free: false,
     }
 }
 

@@ -39,6 +39,7 @@ fn errand(kind: As) -> Errand {
         kind,
         clock: Clock::Monotonic,
         window_ns: 1e6,
+        is_free: false,
     }
 }
 
