@@ -55,7 +55,7 @@ impl Bench {
     /// # Errors
     /// The CPU cannot be pinned to.
     pub(crate) fn new(order: RoundOrder) -> Result<Self> {
-        let around = Surroundings::enter(&order, order.is_free())?;
+        let around = Surroundings::enter(&order)?;
         Ok(Bench {
             goal: Goal::new(&order.calibration, order.case_ns, order.rehearsal),
             probe: Probe::new(around.clock, &around.core, order.calibration.resolution_ns),

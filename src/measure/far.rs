@@ -35,7 +35,7 @@ impl FarEnd {
         reader: impl Read + AsFd + Send + 'static,
         writer: impl Write + Send + 'static,
     ) -> Result<Self> {
-        let around = Surroundings::enter(&order, false)?;
+        let around = Surroundings::enter(&order)?;
         Ok(FarEnd {
             around,
             reader: Box::new(reader),

@@ -69,8 +69,9 @@ impl Surroundings {
     ///
     /// # Errors
     /// There is no CPU in the order, or it cannot be pinned to.
-    pub(crate) fn enter(order: &RoundOrder, is_free: bool) -> Result<Self> {
+    pub(crate) fn enter(order: &RoundOrder) -> Result<Self> {
         let cpu = *order.cpus.first().context("the order names no CPU")?;
+        let is_free = order.is_free();
         match is_free {
             true => place::set_affinity(&order.cpus).context("running on the CPUs of the run")?,
             false => {
