@@ -117,12 +117,9 @@ fn footprints_are_those_that_the_experiment_resolves() {
         cpus: &conditions.cpus[..1],
         limit: 1 << 20,
     };
-    // Three eighths of 32 KiB in whole KiB, then whole lines of three arrays in strides of eight.
-    let bytes = moves.footprint(&conditions).expect("L1 is known");
-    assert!(
-        bytes.is_multiple_of(1536) && (10 << 10..=12 << 10).contains(&bytes),
-        "{bytes}"
-    );
+    // Three eighths of the 0.95 of 32 KiB that a ladder is expected to find, cut to whole lines of three
+    // arrays in strides of eight.
+    assert_eq!(moves.footprint(&conditions).ok(), Some(7 * 1536));
     let in_memory = Moves {
         level: "DRAM",
         cpus: &conditions.cpus[..4],
