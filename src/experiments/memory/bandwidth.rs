@@ -113,6 +113,7 @@ use crate::experiment::{
     Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip,
     ViewCard, bounded, unknown,
 };
+use crate::experiments::cpu::peak::load::tell_designs;
 use crate::host::format_cpus;
 use crate::measure::Bench;
 use crate::predict::cpu::peak::{CORES_HZ, chain_latency, distinct_cores};
@@ -488,6 +489,7 @@ fn limit(series: &Series) -> u64 {
 
 /// Writes into a case what its symbols come to.
 fn tell(case: &mut Case, site: &Site, point: &Point, sized: &sizes::Sized) {
+    tell_designs(case, site, &sized.cpus);
     let at = &mut case.at;
     let mut put = |name: &str, value: Value| at.insert(name.to_owned(), value);
     put("thread_count", Value::from(sized.cpus.len() as u64));

@@ -189,6 +189,13 @@ pub(crate) fn distinct_cores(site: &Site, cpus: &[usize]) -> usize {
     keys.len()
 }
 
+/// The design of all these CPUs' cores, where it is one.
+pub(crate) fn design_of(site: &Site, cpus: &[usize]) -> Option<Core> {
+    let core = core_of(site, *cpus.first()?);
+    let is_same = |cpu: &usize| core_of(site, *cpu) == core;
+    cpus.iter().all(is_same).then_some(core)
+}
+
 /// Operations per cycle of one core where the table knows the design of all these CPUs' cores and it
 /// is one; and whether that is a bound.
 pub(crate) fn per_cycle(
@@ -196,9 +203,7 @@ pub(crate) fn per_cycle(
     arithmetic: Arithmetic,
     cpus: &[usize],
 ) -> Option<(f64, bool)> {
-    let core = core_of(site, *cpus.first()?);
-    let alike = cpus.iter().all(|cpu| core_of(site, *cpu) == core);
-    let (range, firm) = starts(core, arithmetic).filter(|_| alike)?;
+    let (range, firm) = starts(design_of(site, cpus)?, arithmetic)?;
     Some((range.high * arithmetic.operations(), firm))
 }
 
@@ -206,15 +211,14 @@ pub(crate) fn per_cycle(
 /// where the cores of these CPUs are of one design and it is known.
 pub(crate) fn chain_latency(site: &Site, arithmetic: Arithmetic, cpus: &[usize]) -> Option<u64> {
     let chain = arithmetic.chain()?;
-    let core = core_of(site, *cpus.first()?);
-    let alike = cpus.iter().all(|cpu| core_of(site, *cpu) == core);
+    let core = design_of(site, cpus)?;
     // Tables have vector additions of i32, which take what those of i64 do.
     let (element, lanes) = match chain.element {
         "i64" => ("i32", 2.0 * chain.lanes()),
         element => (element, chain.lanes()),
     };
     let name = format!("{}_{element}x{lanes}", chain.op);
-    published_latency(site.host.cpu.arch, core, &name).filter(|_| alike)
+    published_latency(site.host.cpu.arch, core, &name)
 }
 
 /// The bound of a rate: operations per cycle x the core clocks of the same round.

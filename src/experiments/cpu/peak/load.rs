@@ -8,7 +8,7 @@ use crate::measure::{
     is_undisturbed,
 };
 use crate::predict::cpu::peak::{
-    Arithmetic, chain_latency, distinct_cores, per_cycle, thread_count, thread_cpus,
+    Arithmetic, chain_latency, design_of, distinct_cores, per_cycle, thread_count, thread_cpus,
 };
 use anyhow::{Context, Result, ensure};
 use metal::peak::{Kernel, Op, Peak, Type, Width};
@@ -81,6 +81,8 @@ pub(crate) fn place(case: &mut Case, site: &Site, arithmetic: Arithmetic, thread
     at.insert("thread_count".to_owned(), Value::Int(count as u64));
     at.insert("cpus".to_owned(), Value::Text(format_cpus(&cpus)));
     at.insert("cores".to_owned(), Value::Int(cores as u64));
+    tell_designs(case, site, &cpus);
+    let at = &mut case.at;
     if let Some((operations, _)) = per_cycle(site, arithmetic, &cpus) {
         let text = format!("{operations:.4}");
         let text = text.trim_end_matches('0').trim_end_matches('.').to_owned();
@@ -149,7 +151,7 @@ pub(crate) fn run(
         false => window_ns,
     };
     let is_crowded = threads > cpus.len();
-    let probe = bench.probe().filter(|_| again && has_own_cores(case));
+    let probe = bench.probe().filter(|_| again && is_probed(case));
     let crew = bench.crew(&assigned, window_ns)?.probed(probe);
     let switches = rusage_self().nivcsw;
     let chain_cycles = case.int("chain_cycles");
@@ -239,16 +241,28 @@ fn settle(bench: &Bench, case: &Case, had: &Had, is_crowded: bool) -> Load {
     }
 }
 
-/// Whether each thread of a placed case has a core for itself: else a probe would see the case's own
-/// threads as neighbours.
-pub(crate) fn has_own_cores(case: &Case) -> bool {
+/// What a placed case says where its cores are not all of the design that the probe's level was learnt on.
+const OTHER_DESIGN: &str = "other_design";
+
+/// Says in a case whether its cores are of the design of the CPU that the run was calibrated on.
+pub(crate) fn tell_designs(case: &mut Case, site: &Site, cpus: &[usize]) {
+    let calibrated = site.cpus.first().into_iter();
+    let all: Vec<usize> = calibrated.chain(cpus).copied().collect();
+    if design_of(site, &all).is_none() {
+        case.at.insert(OTHER_DESIGN.to_owned(), Value::from("yes"));
+    }
+}
+
+/// Whether the width probe tells of a placed case's threads: each has a core for itself, else the probe would
+/// see the case's own threads as neighbours; and the cores are as wide as the one whose level is known.
+pub(crate) fn is_probed(case: &Case) -> bool {
     let cores = case.int("cores").zip(case.int("thread_count"));
-    cores.is_some_and(|(cores, threads)| cores >= threads)
+    cores.is_some_and(|(cores, threads)| cores >= threads) && !case.at.contains_key(OTHER_DESIGN)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Load, kernel, ops_per_cycle, place};
+    use super::{Load, is_probed, kernel, ops_per_cycle, place};
     use crate::experiments::tests::recorded;
     use crate::predict::cpu::peak::{Arithmetic, OPS, TYPES, WIDTHS};
     use record::case::Case;
@@ -280,11 +294,15 @@ mod tests {
         assert_eq!(case.int("cores"), Some(128));
         assert_eq!(ops_per_cycle(&case), Some(16.0));
         assert_eq!(case.int("chain_cycles"), Some(4), "a fused one on Zen 3");
+        assert!(!is_probed(&case), "two threads a core");
+        place(&mut case, &site, chief, &Value::from(2));
+        assert!(is_probed(&case), "one thread a core");
         let hybrid = recorded("alder-lake-hybrid");
         let mut case = Case::new(CaseId::new());
         place(&mut case, &hybrid, chief, &Value::from("all"));
         assert_eq!(ops_per_cycle(&case), None, "two designs have no one number");
         assert_eq!(case.int("chain_cycles"), None);
+        assert!(!is_probed(&case), "their levels of the width probe differ");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::MEMORY_LIMIT;
 use super::cases::{Point, is_memory};
 use crate::experiments::cpu::peak::width::{Chains, clock_at_width};
 use crate::host::parse_cpus;
-use crate::experiments::cpu::peak::load::has_own_cores;
+use crate::experiments::cpu::peak::load::is_probed;
 use crate::measure::{
     Bench, Clock, CoreClock, Had, REHEARSAL_NS, Stretch, WrongResult, best_window,
 };
@@ -241,7 +241,7 @@ pub(super) fn run(
         false => window_ns,
     };
     let clock = bench.clock();
-    let probe = bench.probe().filter(|_| has_own_cores(case));
+    let probe = bench.probe().filter(|_| is_probed(case));
     let crew = bench.crew(&cpus, window_ns)?.probed(probe);
     let is_memory = case.text("level").is_some_and(is_memory);
     let ways = loops(case, kernel);
