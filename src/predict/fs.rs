@@ -10,3 +10,21 @@ pub(crate) mod metadata;
 pub(crate) mod read;
 pub(crate) mod remote;
 pub(crate) mod sync;
+
+use crate::experiment::Known;
+use record::key::CaseId;
+
+/// Figures per second of an experiment whose cases tell rates (`iops`, `bandwidth`) or, of a window that is too
+/// short for that name, bursts.
+fn per_second<'known>(
+    known: &'known Known,
+    experiment: &'known str,
+    [rate, burst]: [&'known str; 2],
+) -> impl Iterator<Item = (&'known CaseId, f64)> {
+    let bursts = known.of(experiment, burst);
+    known.of(experiment, rate).chain(bursts)
+}
+
+/// The names of operations in a second and of their bytes.
+const IOPS: [&str; 2] = ["iops", "burst_iops"];
+const BANDWIDTH: [&str; 2] = ["bandwidth", "burst"];

@@ -20,6 +20,7 @@ pub(crate) mod quantile;
 pub(crate) mod resample;
 pub mod rounds;
 pub(crate) mod shift;
+pub(crate) mod steady;
 pub(crate) mod step;
 pub(crate) mod threshold;
 pub(crate) mod trend;

@@ -154,7 +154,7 @@ fn strange_values() {
         ("cpu.peak", "rate"),
         ("memory.latency", "latency"),
         ("fs.io", "iops"),
-        ("fs.read", "bandwidth"),
+        ("fs.read", "burst"),
     ] {
         records::strange_samples(&mut events, id, metric);
     }

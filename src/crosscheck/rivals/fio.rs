@@ -282,7 +282,7 @@ impl Work {
         let row = |what: &str, goal: Goal| Row {
             name: what.to_owned(),
             case: self.case(),
-            metric: "iops",
+            metric: "burst_iops",
             statistic: Statistic::Own("operations of all rounds over their time", rate),
             times: 1.0,
             unit: Unit::OpPerS,
@@ -336,7 +336,7 @@ fn rounds(all: &[Samples], row: &Row) -> Result<Vec<(f64, f64, f64)>> {
     };
     let of = |samples: &Samples, name: &str| samples.quantities.get(name).copied();
     let only = |samples: &Samples| samples.raw.samples().first().copied();
-    let rates = all.iter().filter(|samples| is_meant(samples, "iops"));
+    let rates = all.iter().filter(|samples| is_meant(samples, "burst_iops"));
     let rounds: Vec<(f64, f64, f64)> = rates
         .map(|rate| {
             let is_its =

@@ -141,7 +141,7 @@ impl Report {
                 .with("op", self.op)
                 .with("pattern", self.pattern)
                 .with("mode", mode),
-            metric: "bandwidth",
+            metric: "burst",
             statistic: Statistic::MeanOfRounds,
             times: 1.0,
             unit: Unit::BPerS,

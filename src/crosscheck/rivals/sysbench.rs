@@ -247,7 +247,7 @@ fn fileio(conditions: &Conditions) -> Pairing {
         rows: vec![Row {
             name: String::new(),
             case,
-            metric: "iops",
+            metric: "burst_iops",
             statistic: Statistic::MeanOfRounds,
             times: 1.0,
             unit: Unit::OpPerS,

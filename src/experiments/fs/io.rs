@@ -126,13 +126,15 @@
 mod cases;
 mod crew;
 mod places;
+mod rates;
 mod watch;
 mod written;
 
-use super::file;
+use super::{file, window};
 use crate::experiment::placement::PLACEMENT_PARAM;
 use crate::experiment::{
     Card, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip, ViewCard,
+    unknown,
 };
 use crate::experiments::device;
 use crate::measure::{Bench, settle};
@@ -186,6 +188,14 @@ static CARD: Card = Card {
             Better::Higher,
         ),
         metric("bandwidth", "bytes of these", Unit::BPerS, Better::Higher),
+        metric(
+            "burst_iops",
+            "operations per second of a window that is too short for the name of a rate",
+            Unit::OpPerS,
+            Better::Higher,
+        )
+        .formerly("iops"),
+        metric("burst", "bytes of these", Unit::BPerS, Better::Higher).formerly("bandwidth"),
         metric(
             "cpu",
             "CPU time of an operation, user and system, kernel's workers included",
@@ -276,7 +286,8 @@ static CARD: Card = Card {
         },
         Param {
             name: "window",
-            doc: "how long the threads of a case run in a round; auto: one and a half case times",
+            doc: "how long the threads of a case run in a round; from half a second on figures are rates; auto: half a \
+                  second for the rates of a device, else one and a half case times",
             domain: Domain::Either(&["auto"], 100_000, 60_000_000_000, Unit::Ns),
             defaults: ["auto"; 3],
             role: Role::Setting,
@@ -288,18 +299,18 @@ static CARD: Card = Card {
     isolation: Isolation::Shared,
     needs: &[],
     views: &[
-        ViewCard::line("block", "bandwidth")
-            .beside(&["latency"])
+        ViewCard::line("block", "burst")
+            .beside(&["bandwidth", "latency"])
             .only(&[("engine", &["psync"]), ("threads", &["1"])])
             .log()
             .each(&["op", "pattern"]),
-        ViewCard::line("threads", "bandwidth")
+        ViewCard::line("threads", "burst")
             .beside(&["latency"])
             .only(&[("engine", &["psync"])])
             .log()
             .each(&["op", "pattern", "block"]),
-        ViewCard::line("depth", "iops")
-            .beside(&["latency", "cpu"])
+        ViewCard::line("depth", "burst_iops")
+            .beside(&["iops", "latency", "cpu"])
             .only(&[("engine", &["io_uring"])])
             .log()
             .each(&["op", "pattern"]),
@@ -327,12 +338,8 @@ impl Experiment for Io {
             Some(&[Value::Int(bytes)]) => bytes,
             _ => cases::written_each(site, params),
         };
-        let (mut cases, mut offer) = cases::offer(site, params, Sizes { size, written })?;
         let ground = file::ground(site, &dir.path);
-        for case in &mut cases {
-            ground.put(site, &mut case.at);
-            case.at.insert("file_bytes".to_owned(), Value::from(size));
-        }
+        let (cases, mut offer) = cases::offer(site, params, Sizes { size, written }, &ground)?;
         offer.series.push(Series {
             experiment: ID.to_owned(),
             name: String::new(),
@@ -354,7 +361,7 @@ impl Experiment for Io {
             };
             let operations = work.least() * work.threads;
             let ns = operations as f64 * law::stated_ns(site, &request(case, work));
-            window_of(series).max(ns as u64) + AROUND_NS + THREAD_NS * (work.threads - 1)
+            window_of(series, case).max(ns as u64) + AROUND_NS + THREAD_NS * (work.threads - 1)
         };
         Duration::from_nanos(WORKER_NS + series.cases.iter().map(of).sum::<u64>())
     }
@@ -367,7 +374,10 @@ impl Experiment for Io {
         metric: &Metric,
     ) -> Option<Prediction> {
         let work = Work::of(&case.id)?;
-        law::predict(site, known, &request(case, work), &metric.name)
+        match window::in_law(case, &metric.name) {
+            Ok(name) => law::predict(site, known, &request(case, work), name),
+            Err(why) => known.is_none().then(|| unknown(why)),
+        }
     }
 
     fn prepare(&self, series: &Series, dir: &Path, _: &mut dyn FnMut()) -> Result<Vec<PathBuf>> {
@@ -398,30 +408,32 @@ impl Experiment for Io {
         bench.minds_run_delay();
         let dir = bench.dir().context("no directory for files was given")?;
         let dir = dir.to_owned();
-        let sizes = Sizes {
-            size: series.setting("size").context("the size is not set")?,
-            written: series
-                .setting("written")
-                .context("how much is written is not set")?,
-        };
-        let window_ns = window_of(series) as f64;
+        let size = series.setting("size").context("the size is not set")?;
+        let written = series.setting("written");
+        let written = written.context("how much is written is not set")?;
         if let Some(case) = series.cases.first() {
             bench.may_hang_in(case);
         }
-        let round = Duration::from_nanos(window_ns as u64 * series.cases.len() as u64);
+        let windows = series.cases.iter().map(|case| window_of(series, case));
+        let round = Duration::from_nanos(windows.sum());
         let settled = settle(&File::open(&dir).context("opening the directory")?, round)?;
         bench.each(series, |bench, case| {
             bench.may_hang_in(case);
             let work = Work::of(&case.id).with_context(|| format!("no case {}", case.id))?;
             let cpus = crew::cpus_for(work.threads, &bench.order().cpus)?;
             let number = case.at.get("device_number").and_then(Value::text);
+            let window_ns = window_of(series, case) as f64;
             let task = Task {
                 dir: &dir,
                 work,
-                sizes,
+                sizes: Sizes {
+                    size,
+                    written: rates::written(case, written),
+                },
                 seed: file::order_seed(bench.order().seed, &case.id),
                 clock: Task::clock(bench, &cpus, window_ns)?,
                 window_ns,
+                is_rate: window::rate_ns(case).is_some(),
                 number,
                 is_written_through: is_written_through(case),
                 is_free: bench.order().is_free(),
@@ -433,7 +445,7 @@ impl Experiment for Io {
                     task.together(&cpus)?
                 }
             };
-            written::down(bench, case, &task, &cpus, &did, &seen, settled)
+            written::down(bench, case, &task, &cpus, did, &seen, settled)
         });
         Ok(())
     }
@@ -456,9 +468,10 @@ fn window_ns(site: &Site, params: &Params) -> u64 {
     }
 }
 
-/// The same of a series.
-fn window_of(series: &Series) -> u64 {
-    series.setting("window").unwrap_or(0)
+/// The same of a case of a series: at least, of one that tells a rate.
+fn window_of(series: &Series, case: &Case) -> u64 {
+    let of_rate = window::rate_ns(case);
+    of_rate.unwrap_or_else(|| series.setting("window").unwrap_or(0))
 }
 
 /// The size of the file that is read: chosen, or the preset's as far as it may be written.

@@ -1,6 +1,7 @@
 //! Files: what the page cache holds, what a device or a server gives, what writing and syncing cost.
 
 mod file;
+mod window;
 
 crate::family!(
     "fs",

@@ -87,6 +87,7 @@
 mod passes;
 mod predicted;
 
+use super::window;
 use super::file::{self, BLOCK_BYTES, Kind as GroundKind, Mode, ground};
 use crate::experiment::placement::PLACEMENT_PARAM;
 use crate::experiment::{
@@ -121,6 +122,9 @@ const BLOCKS_MIN: u64 = 8;
 const APPARATUS_NS: u64 = 6_000_000;
 const WORKER_NS: u64 = 35_000_000;
 
+/// Files of this size and more, read in order, have the window of a rate.
+const RATE_BYTES: u64 = 256 << 20;
+
 /// Larger files are the beginning of one: of two passes and more, a window of readahead past its end matters
 /// little.
 const OWN_BYTES: u64 = 32 << 20;
@@ -142,16 +146,30 @@ static CARD: Card = Card {
         io("latency", "one read of 4 KiB", Unit::Ns, Better::Lower),
         io(
             "iops",
-            "reads of a pass over its time",
+            "reads per second",
             Unit::OpPerS,
             Better::Higher,
         ),
         io(
             "bandwidth",
-            "bytes of a pass over its time",
+            "bytes of these",
             Unit::BPerS,
             Better::Higher,
         ),
+        io(
+            "burst_iops",
+            "reads per second of a window that is too short for the name of a rate",
+            Unit::OpPerS,
+            Better::Higher,
+        )
+        .formerly("iops"),
+        io(
+            "burst",
+            "bytes of these",
+            Unit::BPerS,
+            Better::Higher,
+        )
+        .formerly("bandwidth"),
         io(
             "cpu",
             "CPU time of the reading thread, user and system, for a read",
@@ -215,7 +233,7 @@ static CARD: Card = Card {
     isolation: Isolation::Shared,
     needs: &[Need::Directory],
     views: &[ViewCard::line("size", "latency_per_block")
-        .beside(&["bandwidth"])
+        .beside(&["burst", "bandwidth"])
         .log()
         .each(&["pattern"])],
 };
@@ -243,7 +261,7 @@ impl Experiment for Read {
                 for size in &sizes {
                     match absent(site, mode) {
                         Some(skip) => offer.skipped.push((of(*size), skip)),
-                        None => cases.push(Case::new(of(*size))),
+                        None => cases.push(case_of(site, of(*size))),
                     }
                 }
             }
@@ -273,8 +291,8 @@ impl Experiment for Read {
     fn round_cost(&self, site: &Site, series: &Series) -> Duration {
         let slowest_ns = slowest_ns(site);
         let of = |case: &Case| match case.text("mode") {
-            Some("cached") => site.case_ns + APPARATUS_NS,
-            _ => (WINDOWS * site.case_ns).max(slowest_ns) + APPARATUS_NS,
+            Some("cached") => window_of(case, site.case_ns) + APPARATUS_NS,
+            _ => window_of(case, site.case_ns).max(slowest_ns) + APPARATUS_NS,
         };
         Duration::from_nanos(WORKER_NS + series.cases.iter().map(of).sum::<u64>())
     }
@@ -354,6 +372,27 @@ impl Experiment for Read {
 
 fn case_id(pattern: &str, mode: &str) -> CaseId {
     CaseId::new().with("pattern", pattern).with("mode", mode)
+}
+
+/// A case, with the window of a rate where it tells one: of a file in order, from the device, that is
+/// larger than what drives keep.
+fn case_of(site: &Site, id: CaseId) -> Case {
+    let is_streamed = id.text("pattern") == Some("sequential")
+        && matches!(id.text("mode"), Some("direct" | "cold"))
+        && id.int("size").is_some_and(|bytes| bytes >= RATE_BYTES);
+    let mut case = Case::new(id);
+    let rate_ns = is_streamed.then_some(window::RATE_CASES * site.case_ns);
+    window::put(&mut case, rate_ns);
+    case
+}
+
+/// How long a case is measured: at least, where it tells a rate.
+fn window_of(case: &Case, case_ns: u64) -> u64 {
+    match (window::rate_ns(case), case.text("mode")) {
+        (Some(window_ns), _) => window_ns,
+        (None, Some("cached")) => case_ns,
+        (None, _) => WINDOWS * case_ns,
+    }
 }
 
 fn size_of(case: &Case) -> Option<u64> {

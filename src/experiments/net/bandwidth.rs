@@ -120,7 +120,6 @@ mod receive;
 mod send;
 mod shape;
 mod socket;
-mod steady;
 mod transfers;
 
 use crate::experiment::{
@@ -131,6 +130,7 @@ use crate::experiments::net::ends::{Dial, Door};
 use crate::experiments::net::place;
 use crate::measure::{Bench, FarEnd};
 use crate::predict::net::bandwidth as law;
+use crate::stats::steady::BLOCKS;
 use anyhow::{Result, bail};
 use record::case::{Case, Series};
 use record::event::{Isolation, Prediction, Repeat};
@@ -379,7 +379,7 @@ impl Experiment for Bandwidth {
                 _ => Duration::ZERO,
             };
             // Blocks of two round trips; to connect and to count, a few more.
-            let settling = run.max(steady::BLOCKS as u32 * round_trip) + 6 * round_trip;
+            let settling = run.max(BLOCKS as u32 * round_trip) + 6 * round_trip;
             settling + drain + CASE_OVERHEAD + STREAM_OVERHEAD * streams as u32
         };
         series.cases.iter().map(of_case).sum::<Duration>() + WORKERS_OVERHEAD

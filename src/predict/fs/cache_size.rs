@@ -1,6 +1,7 @@
 //! Laws of the page cache's size: what of a limit files get, and what a block of 4 KiB costs that is in
 //! the cache, and one that is not.
 
+use super::{BANDWIDTH, per_second};
 use crate::experiment::{Known, Site};
 use crate::host::block::Disk;
 use crate::predict::device::reading;
@@ -158,8 +159,7 @@ pub(crate) fn measured_read(known: &Known) -> Option<f64> {
     let is_it = |case: &CaseId| {
         case.text("pattern") == Some("sequential") && case.text("mode") == Some("cold")
     };
-    known
-        .of("fs.read", "bandwidth")
+    per_second(known, "fs.read", BANDWIDTH)
         .filter(|(case, rate)| is_it(case) && *rate > 0.0)
         .max_by_key(|(case, _)| case.int("size").unwrap_or(0))
         .map(|(_, rate)| rate / 1e9)

@@ -14,6 +14,7 @@
 //! time, of which there is no more than the readers have CPUs.
 
 use super::read::kernel;
+use super::{IOPS, per_second};
 use crate::experiment::{Known, Site};
 use crate::host::block::Disk;
 use crate::predict::cpu::is_guest;
@@ -400,8 +401,7 @@ fn nearest_read(known: Option<&Known>, readers: Readers<'_>, metric: &str) -> Op
 
 /// The most direct reads of a block per second that fs.io had with a deep queue.
 fn measured_iops(known: Option<&Known>) -> Option<f64> {
-    known?
-        .of("fs.io", "iops")
+    per_second(known?, "fs.io", IOPS)
         .filter(|(case, value)| {
             case.text("op") == Some("read")
                 && case.text("mode").is_none_or(|mode| mode == "direct")

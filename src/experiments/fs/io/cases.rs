@@ -1,7 +1,9 @@
 //! Which cases a preset has, what a user's choice makes of them, and what each may write.
 
 use crate::experiment::{Offer, Params, Preset, Site, Skip};
+use super::rates;
 use crate::experiments::device;
+use crate::experiments::fs::file::Ground;
 use record::case::Case;
 use record::key::{CaseId, Value};
 
@@ -135,7 +137,7 @@ impl Work {
 }
 
 /// A psync case of one thread.
-const fn one(is_read: bool, is_random: bool, mode: &'static str, block: u64) -> Work {
+pub(super) const fn one(is_read: bool, is_random: bool, mode: &'static str, block: u64) -> Work {
     Work {
         is_read,
         is_random,
@@ -149,7 +151,7 @@ const fn one(is_read: bool, is_random: bool, mode: &'static str, block: u64) -> 
 }
 
 /// The same by a ring, past the page cache.
-const fn ring(is_read: bool, is_random: bool, block: u64, depth: u64) -> Work {
+pub(super) const fn ring(is_read: bool, is_random: bool, block: u64, depth: u64) -> Work {
     Work {
         is_ring: true,
         depth,
@@ -308,6 +310,7 @@ pub(super) fn offer(
     site: &Site,
     params: &Params,
     sizes: Sizes,
+    ground: &Ground<'_>,
 ) -> Result<(Vec<Case>, Offer), Skip> {
     let size = sizes.size;
     let mut offer = Offer::default();
@@ -325,7 +328,11 @@ pub(super) fn offer(
         let mut new = files([work], size);
         new.retain(|file| !made.contains(file));
         let new_bytes: u64 = new.iter().map(|file| file.bytes).sum();
-        let cost = new_bytes + rounds * work.most_written(sizes.written);
+        let mut case = Case::new(work.id());
+        ground.put(site, &mut case.at);
+        case.at.insert("file_bytes".to_owned(), Value::from(size));
+        rates::put(site, params, work, &mut case);
+        let cost = new_bytes + rounds * work.most_written(rates::written(&case, sizes.written));
         let absent = if work.is_direct() && !work.block.is_multiple_of(logical) {
             Some(
                 Skip::because(format!(
@@ -339,14 +346,14 @@ pub(super) fn offer(
                     .needs("--set fs.io.size=SIZE"),
             )
         } else {
-            device::affords(site, super::ID, spent + cost, "size=SIZE, or fewer cases").err()
+            device::affords(site, super::ID, spent + cost, rates::fewer_bytes(&case)).err()
         };
         match absent {
             Some(skip) => offer.skipped.push((work.id(), skip)),
             None => {
                 spent += cost;
                 made.extend(new);
-                kept.push(Case::new(work.id()));
+                kept.push(case);
             }
         }
     }

@@ -4,6 +4,7 @@ use super::cases::{KIB, Sizes, Work, file_of, region_of};
 use super::places::Places;
 use super::watch::{Seen, Watch, demand_written_down};
 use crate::experiments::fs::file::{self, Mode, Opened};
+use crate::experiments::fs::window::Window;
 use crate::measure::{Bench, Clock, WrongResult};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use metal::io::{Buffers, Latencies, Op, Psync, Ran, Stop, Uring, UringSetup};
@@ -30,6 +31,8 @@ const UNLIKE_BYTES: u64 = 256 * KIB;
 pub(super) struct Did {
     pub(super) ran: Ran,
     pub(super) log: Latencies,
+    /// When its operations began, where that tells a rate.
+    pub(super) window: Option<Window>,
     /// What was found out about its file.
     pub(super) notes: Vec<String>,
 }
@@ -43,6 +46,8 @@ pub(super) struct Task<'round> {
     pub(super) seed: u64,
     pub(super) clock: Clock,
     pub(super) window_ns: f64,
+    /// The window lasts until its rate has settled.
+    pub(super) is_rate: bool,
     /// `major:minor` of the device below.
     pub(super) number: Option<&'round str>,
     /// Writes into the page cache do not stay there.
@@ -206,6 +211,7 @@ struct Member {
     /// The file through the page cache.
     plain: Opened,
     log: Latencies,
+    window: Option<Window>,
     notes: Vec<String>,
 }
 
@@ -254,6 +260,10 @@ impl Member {
             seed: contents,
             plain,
             log: Latencies::new(LISTED),
+            window: task.is_rate.then(|| {
+                let is_alone = work.threads == 1;
+                Window::new(task.window_ns as u64, work.least(), work.depth, is_alone)
+            }),
             notes: opened.notes,
         })
     }
@@ -268,13 +278,20 @@ impl Member {
             }
             _ => u64::MAX,
         };
+        let most_ns = self.window.as_ref().map(|window| window.most_ns() as f64);
         let stop = Stop {
-            until_tick: start + clock.ticks(task.window_ns),
+            until_tick: start + clock.ticks(most_ns.unwrap_or(task.window_ns)),
             at_least,
             at_most: at_most.max(at_least),
         };
-        let (places, log) = (&mut self.places, &mut self.log);
-        let next = || places.next();
+        let (places, log, window) = (&mut self.places, &mut self.log, &mut self.window);
+        let next = || match window {
+            None => places.next(),
+            Some(window) => {
+                let ns = clock.between_ns(start, clock.end()) as u64;
+                window.begins(ns).then(|| places.next()).flatten()
+            }
+        };
         // One instance for each clock and engine: nothing is chosen inside.
         let ran = match (&mut self.engine, clock) {
             (Engine::Psync(engine), Clock::Monotonic) => {
@@ -303,6 +320,7 @@ impl Member {
         Did {
             ran,
             log: self.log,
+            window: self.window,
             notes: self.notes,
         }
     }

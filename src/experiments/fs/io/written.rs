@@ -3,6 +3,7 @@
 use super::crew::{Did, Task};
 use super::watch::Seen;
 use crate::experiments::fs::file::ground_note;
+use crate::experiments::fs::window;
 use crate::measure::{Bench, Clock, Settled};
 use crate::stats::histogram::Histogram as Distribution;
 use anyhow::{Result, ensure};
@@ -19,10 +20,12 @@ pub(super) fn down(
     case: &Case,
     task: &Task,
     cpus: &[usize],
-    did: &[Did],
+    mut did: Vec<Did>,
     seen: &Seen,
     settled: Settled,
 ) -> Result<()> {
+    let windows = did.iter_mut().filter_map(|did| did.window.take()).collect();
+    let did = did.as_slice();
     let clock = task.clock;
     let (listed, all) = latencies(clock, did);
     let samples = match did.len() {
@@ -33,12 +36,18 @@ pub(super) fn down(
     samples.notes.extend(ground_note(case));
     samples.notes.extend(notes(task, cpus, did));
     let operations: u64 = did.iter().map(|did| did.ran.operations).sum();
-    let rate = match did {
-        [alone] => rate(clock, alone),
-        _ => shared_rate(clock, task.work.is_ring, did)?,
+    let steady = task.is_rate.then(|| window::settled(windows)).transpose()?;
+    let rate = match (did, &steady) {
+        (_, Some(steady)) => steady.rate(),
+        ([alone], None) => rate(clock, alone),
+        (_, None) => shared_rate(clock, task.work.is_ring, did)?,
     };
     let block = task.work.block as f64;
-    let samples = rated(bench, case, "iops", operations, rate, did.len())?;
+    let [per_second, bytes] = window::names(case);
+    let samples = rated(bench, case, per_second, operations, rate, did.len())?;
+    if let Some(steady) = &steady {
+        window::describe(samples, steady, block);
+    }
     let quantities = &mut samples.quantities;
     let mean: f64 = did.iter().map(|did| did.ran.mean_in_flight).sum();
     let most: u32 = did.iter().map(|did| did.ran.most_in_flight).sum();
@@ -51,14 +60,7 @@ pub(super) fn down(
             .notes
             .extend(queue_note(at_device, task.work.depth * task.work.threads));
     }
-    rated(
-        bench,
-        case,
-        "bandwidth",
-        operations,
-        rate * block,
-        did.len(),
-    )?;
+    rated(bench, case, bytes, operations, rate * block, did.len())?;
     let threads_ns: u64 = did.iter().map(|did| did.ran.thread_cpu_ns).sum();
     let cpu_ns = threads_ns + seen.workers_ns.unwrap_or(0);
     let each = cpu_ns as f64 / operations as f64;
@@ -276,6 +278,7 @@ mod tests {
                 thread_cpu_ns: 1,
             },
             log,
+            window: None,
             notes: Vec::new(),
         }
     }

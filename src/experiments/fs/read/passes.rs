@@ -1,13 +1,15 @@
 //! Passes over a file, block by block, and the account of where the blocks came from.
 
-use super::{BLOCK_BYTES, BLOCKS_MIN, WINDOWS, file_bytes_of, path_of, size_of};
+use super::{BLOCK_BYTES, BLOCKS_MIN, file_bytes_of, path_of, size_of, window_of};
 use crate::experiments::fs::file::{
     Account, Mode, Moved, Opened, WARM_TRIES, ground_note, open, order_seed, right, seed_of,
 };
+use crate::experiments::fs::window::{self, Window};
 use crate::experiments::prepared::demand_written_extents;
 use crate::measure::{Bench, Clock, Settled, WrongResult, settle};
 use crate::predict::fs::read as law;
 use crate::stats::histogram::Histogram;
+use crate::stats::steady::Steady;
 use anyhow::{Context, Result, ensure};
 use metal::io::{Buffers, Latencies, Op, Psync, Ran, Stop};
 use record::case::{Case, Series};
@@ -35,13 +37,9 @@ const AROUND_MOST: u32 = 2;
 /// What others wrote goes to the device before the round.
 pub(super) fn settled(series: &Series, bench: &Bench, dir: &Path) -> Result<Settled> {
     let dir = File::open(dir).context("opening the directory for files")?;
-    let cases = series.cases.len() as u64;
-    let measured_ns = bench
-        .order()
-        .case_ns
-        .saturating_mul(WINDOWS)
-        .saturating_mul(cases);
-    settle(&dir, Duration::from_nanos(measured_ns))
+    let case_ns = bench.order().case_ns;
+    let windows = series.cases.iter().map(|case| window_of(case, case_ns));
+    settle(&dir, Duration::from_nanos(windows.sum()))
 }
 
 /// Measures a case.
@@ -74,7 +72,16 @@ pub(super) fn time(case: &Case, bench: &mut Bench, dir: &Path, settled: Settled)
         _ => Blocks::all(bytes, random, seeds),
     };
     let number = case.at.get("device_number").and_then(Value::text);
-    let passes = run(bench, &opened, mode, &blocks, seed, number)?;
+    let window = window::rate_ns(case).map(|ns| Window::new(ns, BLOCKS_MIN, 1, true));
+    let look = Look {
+        opened: &opened,
+        mode,
+        blocks: &blocks,
+        seed,
+        number,
+        window_ns: window_of(case, bench.order().case_ns),
+    };
+    let passes = look.run(bench, window)?;
     let notes = opened.notes.iter().cloned().chain(ground_note(case));
     let part = (mode == Mode::Cached && blocks.span().1 < bytes).then(|| {
         format!(
@@ -173,6 +180,8 @@ fn begin(seeds: Seeds, places: usize) -> usize {
 /// What the passes of a case yielded.
 struct Passes {
     clock: Clock,
+    /// The part in which the rate was steady, where that is told.
+    steady: Option<Steady>,
     /// Passes that were done as a whole; where there is none, the part of one.
     whole: Vec<Ran>,
     part: Option<Ran>,
@@ -185,54 +194,54 @@ struct Passes {
     ahead: u64,
 }
 
-/// The passes of a case; of a cached file again where the kernel took pages of it back meanwhile.
-fn run(
-    bench: &Bench,
-    opened: &Opened,
+/// What the passes of a case go over.
+struct Look<'case> {
+    opened: &'case Opened,
     mode: Mode,
-    blocks: &Blocks,
+    blocks: &'case Blocks,
     seed: u64,
-    number: Option<&str>,
-) -> Result<Passes> {
-    let (first, span_bytes) = blocks.span();
-    for _ in 1..WARM_TRIES {
-        let passes = once(bench, opened, mode, blocks, seed, number)?;
-        if mode != Mode::Cached || opened.demand_cached(first, span_bytes).is_ok() {
-            return Ok(passes);
-        }
-    }
-    let passes = once(bench, opened, mode, blocks, seed, number)?;
-    if mode == Mode::Cached {
-        opened.demand_cached(first, span_bytes)?;
-    }
-    Ok(passes)
+    number: Option<&'case str>,
+    /// How long they take together.
+    window_ns: u64,
 }
 
-fn once(
-    bench: &Bench,
-    opened: &Opened,
-    mode: Mode,
-    blocks: &Blocks,
-    seed: u64,
-    number: Option<&str>,
-) -> Result<Passes> {
+impl Look<'_> {
+    /// The passes of a case; of a cached file again where the kernel took pages of it back meanwhile.
+    fn run(&self, bench: &Bench, window: Option<Window>) -> Result<Passes> {
+        if self.mode != Mode::Cached {
+            return self.once(bench, window);
+        }
+        let (first, span_bytes) = self.blocks.span();
+        for _ in 1..WARM_TRIES {
+            let passes = self.once(bench, None)?;
+            if self.opened.demand_cached(first, span_bytes).is_ok() {
+                return Ok(passes);
+            }
+        }
+        let passes = self.once(bench, None)?;
+        self.opened.demand_cached(first, span_bytes)?;
+        Ok(passes)
+    }
+
+    fn once(&self, bench: &Bench, mut window: Option<Window>) -> Result<Passes> {
+        let (opened, mode, blocks) = (self.opened, self.mode, self.blocks);
     let clock = bench.clock();
     let (first, span_bytes) = blocks.span();
-    let windows = if mode == Mode::Cached { 1 } else { WINDOWS };
-    let most = Duration::from_nanos(windows * bench.order().case_ns);
+    let longest_ns = window.as_ref().map(Window::most_ns);
+    let most = Duration::from_nanos(longest_ns.unwrap_or(self.window_ns));
     let is_cold = matches!(mode, Mode::Cold { .. });
     match mode {
         Mode::Cached => opened.warm(first, span_bytes)?,
         _ => opened.make_cold(0, 0)?,
     }
     let file = opened.file.try_clone().context("a second descriptor")?;
-    let buffers = Buffers::new(BUFFERS, BLOCK_BYTES, seed).context("memory for blocks")?;
+    let buffers = Buffers::new(BUFFERS, BLOCK_BYTES, self.seed).context("memory for blocks")?;
     let mut engine = Psync::new(file, buffers);
     let mut log = Latencies::new(KEPT);
     let (mut whole, mut part, mut passes, mut done) = (Vec::new(), None, 0, 0_u64);
     let mut ahead = 0;
     let (start, mut timed) = (Instant::now(), Duration::ZERO);
-    let account = Account::begin(number);
+    let account = Account::begin(self.number);
     for pass in blocks.order.chunks(blocks.pass).cycle() {
         if is_cold && passes > 0 {
             opened.make_cold(0, 0)?;
@@ -249,12 +258,19 @@ fn once(
             at_least: BLOCKS_MIN.saturating_sub(done).max(1),
             at_most: (turns * pass.len()) as u64,
         };
-        let next = || left.next().map(|block| offset(*block));
+        let (begin, before_ns) = (clock.start(), timed.as_nanos() as u64);
+        let next = || {
+            let goes_on = window.as_mut().is_none_or(|window| {
+                window.begins(before_ns + clock.between_ns(begin, clock.end()) as u64)
+            });
+            let block = goes_on.then(|| left.next()).flatten();
+            block.map(|block| offset(*block))
+        };
         let ran = engine.run(Op::Read, next, || clock.end(), stop, &mut log)?;
         if is_cold {
             ahead += opened.beyond(ran.bytes)?;
         }
-        demand_right(&engine, seed)?;
+        demand_right(&engine, self.seed)?;
         timed += Duration::from_nanos(clock.between_ns(ran.first_tick, ran.last_tick) as u64);
         passes += 1;
         done += ran.operations;
@@ -262,7 +278,8 @@ fn once(
             true => whole.push(ran),
             false => part = Some(ran),
         }
-        let is_over = timed >= most || start.elapsed() >= AROUND_MOST * most;
+        let has_settled = window.as_ref().is_some_and(Window::is_over);
+        let is_over = has_settled || timed >= most || start.elapsed() >= AROUND_MOST * most;
         if is_over && done >= BLOCKS_MIN {
             break;
         }
@@ -273,8 +290,10 @@ fn once(
         done * BLOCK_BYTES as u64 + ahead
     };
     let moved = account.end(asked);
+    let steady = window.map(|window| window::settled(vec![window])).transpose()?;
     Ok(Passes {
         clock,
+        steady,
         whole,
         part,
         log,
@@ -283,6 +302,7 @@ fn once(
         span_bytes,
         ahead,
     })
+    }
 }
 
 /// Compares the blocks that were read last with what was written.
@@ -316,11 +336,19 @@ impl Passes {
         let of = |value: &dyn Fn(&Ran) -> f64| counted.iter().map(value).collect::<Vec<f64>>();
         let cpu = of(&|ran| ran.thread_cpu_ns as f64 / ran.operations as f64);
         bench.record_batches(case, "cpu", k, cpu)?;
-        let iops = of(&|ran| ran.operations as f64 / ns(ran) * 1e9);
-        bench.record_batches(case, "iops", k, iops)?;
-        let bandwidth = of(&|ran| ran.bytes as f64 / ns(ran) * 1e9);
-        bench.record_batches(case, "bandwidth", k, bandwidth)?;
-        let per_block = of(&|ran| ns(ran) / ran.operations as f64);
+        let [per_second, bytes] = window::names(case);
+        let (iops, k) = match &self.steady {
+            Some(steady) => (vec![steady.rate()], 0),
+            None => (of(&|ran| ran.operations as f64 / ns(ran) * 1e9), k),
+        };
+        let scaled = |scale: &dyn Fn(f64) -> f64| iops.iter().map(|rate| scale(*rate)).collect();
+        let bandwidth = scaled(&|rate| rate * BLOCK_BYTES as f64);
+        let per_block = scaled(&|rate| 1e9 / rate);
+        let samples = bench.record_batches(case, per_second, k, iops)?;
+        if let Some(steady) = &self.steady {
+            window::describe(samples, steady, BLOCK_BYTES as f64);
+        }
+        bench.record_batches(case, bytes, k, bandwidth)?;
         if self.moved.asked == 0
             && let Some(bytes) = self.moved.own.filter(|bytes| *bytes > 0)
         {

@@ -3,6 +3,7 @@
 use super::{BLOCK_BYTES, Mode, ground, size_of};
 use crate::experiment::{Known, Site, unknown};
 use crate::experiments::fs::file::{Ground, Kind};
+use crate::experiments::fs::window;
 use crate::predict::fs::read::{self as law, Below, Read, Way};
 use crate::predict::{Estimate, inverse};
 use record::case::Case;
@@ -39,7 +40,11 @@ pub(super) fn of(
             because: block.because,
         })
     };
-    let estimate = match metric.name.as_ref() {
+    let name = match window::in_law(case, &metric.name) {
+        Ok(name) => name,
+        Err(why) => return known.is_none().then(|| unknown(why)),
+    };
+    let estimate = match name {
         "latency_per_block" => per_block(),
         "latency" => law::single(site, known, below, read),
         "iops" => over(1e9),

@@ -85,8 +85,8 @@ fn its_rounds_keep_their_allotment() {
     // Stated cost of a round in s; a disk that spins takes eight of its times for each case.
     for (preset, most) in [
         (Preset::Quick, 0.21),
-        (Preset::Standard, 1.0),
-        (Preset::Thorough, 15.0),
+        (Preset::Standard, 2.0),
+        (Preset::Thorough, 18.0),
     ] {
         for site in disks() {
             let site = Site {
@@ -249,7 +249,7 @@ fn every_mode_is_measured_here_or_says_why_not() {
                 if rehearsed.failed.iter().any(|(failed, _)| *failed == id) {
                     continue;
                 }
-                for metric in ["latency_per_block", "latency", "iops", "bandwidth", "cpu"] {
+                for metric in ["latency_per_block", "latency", "burst_iops", "burst", "cpu"] {
                     let samples = rehearsed.of(&id, metric).expect("measured");
                     assert!(!samples.raw.samples().is_empty(), "{id} {metric}");
                 }
@@ -273,7 +273,7 @@ fn figures_of_a_pass_agree_with_one_another() {
         let id = case("random", "cached", 1 << 20);
         rehearsed.of(&id, metric).expect("measured").raw.samples()
     };
-    let (ns, iops, bandwidth) = (of("latency_per_block"), of("iops"), of("bandwidth"));
+    let (ns, iops, bandwidth) = (of("latency_per_block"), of("burst_iops"), of("burst"));
     assert_eq!((iops.len(), bandwidth.len()), (ns.len(), ns.len()));
     for index in 0..ns.len() {
         // What is recorded is rounded.

@@ -3,12 +3,12 @@
 use super::crew::{Closing, Gate, enlist};
 use super::numbers::Numbers;
 use super::shape::{
-    Ask, Begun, Datagrams, Enough, NUMBER_BYTES, RUN_MAX, Received, STALL, Sent, Shape, Steady,
+    Ask, Begun, Datagrams, Enough, NUMBER_BYTES, RUN_MAX, Received, STALL, Sent, Shape,
 };
 use super::socket::{Socket, filled, is_timeout, softirq_cpus};
-use super::steady::{BLOCKS, Log, steady};
 use crate::experiments::net::ends::{Line, PATIENCE};
 use crate::experiments::net::usage::Usage;
+use crate::stats::steady::{BLOCKS, Log, Steady, steady};
 use anyhow::{Context, Result, bail, ensure};
 use metal::backlog;
 use metal::socket::{Wait, receive as receive_bytes};

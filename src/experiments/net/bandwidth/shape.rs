@@ -2,6 +2,7 @@
 
 use crate::experiments::net::place::{OTHER_CPU, SAME_CPU};
 use crate::experiments::net::usage::Used;
+use crate::stats::steady::Steady;
 use anyhow::{Context, Result};
 use record::case::Case;
 use serde::{Deserialize, Serialize};
@@ -238,34 +239,6 @@ pub(super) struct Received {
     pub(super) datagrams: Option<Datagrams>,
     /// CPUs on which the kernel last handled what came to these sockets.
     pub(super) softirq_cpus: Vec<usize>,
-}
-
-/// What came while the rate was steady.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Steady {
-    /// Length of the window, in ns.
-    pub(super) window_ns: f64,
-    /// Bytes a second in it, by stream.
-    pub(super) streams: Vec<f64>,
-    /// Bytes a second in the best of its blocks, all streams together.
-    pub(super) best: f64,
-    /// Its blocks.
-    pub(super) blocks: u64,
-    /// Length of each, in ns.
-    pub(super) block_ns: f64,
-    /// Time before it that was discarded, in ns.
-    pub(super) discarded_ns: f64,
-    /// Bytes a second in that time, all streams together; 0 where none was discarded.
-    pub(super) discarded: f64,
-    /// Whether it had settled.
-    pub(super) settled: bool,
-}
-
-impl Steady {
-    /// Bytes a second of all streams together.
-    pub(super) fn rate(&self) -> f64 {
-        self.streams.iter().sum()
-    }
 }
 
 /// What the numbers of datagrams tell.

@@ -2,6 +2,7 @@
 
 use super::Request;
 use crate::experiment::Known;
+use crate::predict::fs::{BANDWIDTH, per_second};
 use record::key::CaseId;
 
 /// Bytes per ns that fs.read had of its largest file in a row, read ahead: the device's stream.
@@ -9,7 +10,7 @@ pub(super) fn streamed(known: &Known) -> Option<f64> {
     let is_it = |case: &CaseId| {
         case.text("pattern") == Some("sequential") && case.text("mode") == Some("cold")
     };
-    let of = known.of("fs.read", "bandwidth");
+    let of = per_second(known, "fs.read", BANDWIDTH);
     let like = of.filter(|(case, rate)| is_it(case) && *rate > 0.0);
     let (_, rate) = like.max_by_key(|(case, _)| case.int("size"))?;
     Some(rate / 1e9)

@@ -402,6 +402,7 @@ pub(super) static ENTRIES: &[Entry] = &[
         experiment: "fs.io",
         set: READ_CACHED,
         rows: &[Figure {
+            metric: "burst",
             what: "bw_file_rd",
             goal: Goal::Explained,
             difference: "lmbench sums what it has read, 64 KiB at a time, within the time; plumb only reads",
@@ -418,6 +419,7 @@ pub(super) static ENTRIES: &[Entry] = &[
         experiment: "fs.io",
         set: READ_CACHED,
         rows: &[Figure {
+            metric: "burst",
             what: "bw_file_rd",
             goal: Goal::Explained,
             difference: "lmbench opens the file, sums what it has read, 64 KiB at a time, and closes it, all within \

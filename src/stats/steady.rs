@@ -1,11 +1,11 @@
-//! Where a stream has settled, from what its receiver logged.
+//! Where a rate has settled, from a log of what had come by when: bytes of a stream, operations of a device.
 
-use super::shape::Steady;
-use crate::stats::quantile::median;
-use crate::stats::trend;
+use super::quantile::median;
+use super::trend;
+use serde::{Deserialize, Serialize};
 
 /// Blocks of the window that is aimed at: short ones find a burst at the beginning.
-pub(super) const BLOCKS: u64 = 32;
+pub(crate) const BLOCKS: u64 = 32;
 /// A steady part has so many blocks at least.
 const BLOCKS_MIN: usize = 8;
 /// A leading block is none of the steady part's while it is farther from the level of the second half
@@ -18,38 +18,80 @@ const LEVEL: f64 = 0.1;
 /// From a median absolute deviation to a standard deviation.
 const TO_DEVIATION: f64 = 1.4826;
 
-/// What one stream's receiver wrote down: moments (in ns since both ends' own beginning) with the bytes that
-/// had come by then.
+/// What came while a rate was steady; the unit of what is counted is the log's.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Steady {
+    /// Length of the window, in ns.
+    pub(crate) window_ns: f64,
+    /// A second's count in it, by stream.
+    pub(crate) streams: Vec<f64>,
+    /// A second's count in the best of its blocks, all streams together.
+    pub(crate) best: f64,
+    /// Its blocks.
+    pub(crate) blocks: u64,
+    /// Length of each, in ns.
+    pub(crate) block_ns: f64,
+    /// Time before it that was discarded, in ns.
+    pub(crate) discarded_ns: f64,
+    /// A second's count in that time, all streams together; 0 where none was discarded.
+    pub(crate) discarded: f64,
+    /// Whether it had settled.
+    pub(crate) settled: bool,
+}
+
+impl Steady {
+    /// A second's count of all streams together.
+    pub(crate) fn rate(&self) -> f64 {
+        self.streams.iter().sum()
+    }
+}
+
+/// What one stream's counter wrote down: moments (in ns since a beginning that all streams share) with the
+/// count by then.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Log {
+pub(crate) struct Log {
     points: Vec<(u64, u64)>,
 }
 
 impl Log {
     /// An empty log with room.
-    pub(super) fn with_room(points: usize) -> Log {
-        Log {
-            points: Vec::with_capacity(points),
-        }
+    pub(crate) fn with_room(points: usize) -> Log {
+        // Written now, so that no page of it is touched first inside of a window.
+        let mut points = vec![(u64::MAX, u64::MAX); points];
+        points.clear();
+        Log { points }
     }
 
     /// Adds a moment, later than the last.
-    pub(super) fn push(&mut self, ns: u64, bytes: u64) {
-        self.points.push((ns, bytes));
+    pub(crate) fn push(&mut self, ns: u64, count: u64) {
+        self.points.push((ns, count));
     }
 
-    /// Bytes that had come by a moment: between two points in proportion.
-    fn bytes_at(&self, ns: f64) -> f64 {
+    /// Adds a moment; one that is less than `apart_ns` after the last is one with it.
+    pub(crate) fn push_apart(&mut self, ns: u64, count: u64, apart_ns: u64) {
+        match self.points.last_mut() {
+            Some((last_ns, last)) if ns < *last_ns + apart_ns => *last = count,
+            _ => self.push(ns, count),
+        }
+    }
+
+    /// Its last moment; 0 where it has none.
+    pub(crate) fn last_ns(&self) -> u64 {
+        self.points.last().map_or(0, |(ns, _)| *ns)
+    }
+
+    /// What had come by a moment: between two points in proportion.
+    fn count_at(&self, ns: f64) -> f64 {
         let after = self.points.partition_point(|(at, _)| *at as f64 <= ns);
         match (
             after.checked_sub(1).and_then(|at| self.points.get(at)),
             self.points.get(after),
         ) {
-            (Some(&(from, bytes)), Some(&(to, more))) => {
+            (Some(&(from, count)), Some(&(to, more))) => {
                 let share = (ns - from as f64) / (to - from) as f64;
-                bytes as f64 + share * (more - bytes) as f64
+                count as f64 + share * (more - count) as f64
             }
-            (Some(&(_, bytes)), None) => bytes as f64,
+            (Some(&(_, count)), None) => count as f64,
             (None, _) => 0.0,
         }
     }
@@ -70,7 +112,7 @@ impl Log {
 
 /// The steady part of streams up to a moment, in blocks of `block_ns`: all but what came before the rate's
 /// change point. `None` while a stream has not begun, or there are too few blocks.
-pub(super) fn steady(logs: &[Log], until_ns: u64, block_ns: f64) -> Option<Steady> {
+pub(crate) fn steady(logs: &[Log], until_ns: u64, block_ns: f64) -> Option<Steady> {
     let firsts = logs.iter().map(|log| log.points.first().map(|(ns, _)| *ns));
     let from = firsts.collect::<Option<Vec<u64>>>()?.into_iter().max()? as f64;
     let until = logs
@@ -82,7 +124,7 @@ pub(super) fn steady(logs: &[Log], until_ns: u64, block_ns: f64) -> Option<Stead
         return None;
     }
     let edge = |at: usize| from + at as f64 * block_ns;
-    let all = |at: usize| -> f64 { logs.iter().map(|log| log.bytes_at(edge(at))).sum() };
+    let all = |at: usize| -> f64 { logs.iter().map(|log| log.count_at(edge(at))).sum() };
     let counts: Vec<f64> = (0..=blocks as usize).map(all).collect();
     let rates: Vec<f64> = counts
         .windows(2)
@@ -92,7 +134,7 @@ pub(super) fn steady(logs: &[Log], until_ns: u64, block_ns: f64) -> Option<Stead
     let (begin, end) = (edge(cold), edge(rates.len()));
     let window_ns = end - begin;
     let discarded_ns = begin - from;
-    let of_stream = |log: &Log| (log.bytes_at(end) - log.bytes_at(begin)) * 1e9 / window_ns;
+    let of_stream = |log: &Log| (log.count_at(end) - log.count_at(begin)) * 1e9 / window_ns;
     Some(Steady {
         window_ns,
         streams: logs.iter().map(of_stream).collect(),
