@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) const BLOCKS: u64 = 32;
 /// A steady part has so many blocks at least.
 const BLOCKS_MIN: usize = 8;
+/// Silences are those of a limit where there are so many, and they end in the last quarter too.
+const TURNS_MIN: usize = 3;
 /// A leading block is none of the steady part's while it is farther from the level of the second half
 /// than this share and so many times that half's scatter.
 const NEAR: f64 = 0.02;
@@ -78,6 +80,23 @@ impl Log {
     /// Its last moment; 0 where it has none.
     pub(crate) fn last_ns(&self) -> u64 {
         self.points.last().map_or(0, |(ns, _)| *ns)
+    }
+
+    /// The same where nothing comes for `silence_ns` and more again and again, as from a limit that lets so
+    /// much through at once and then nothing for a while: only its beginning and the moments at which such
+    /// silences ended, between which the rate is that of whole turns. A part of a turn has none.
+    pub(crate) fn of_whole_turns(&self, silence_ns: u64) -> Log {
+        let first = self.points.first().copied();
+        let pairs = self.points.windows(2);
+        let ends = pairs.filter(|pair| pair[1].0 - pair[0].0 >= silence_ns);
+        let points: Vec<(u64, u64)> = first.into_iter().chain(ends.map(|pair| pair[1])).collect();
+        let turns = Log { points };
+        let begin = first.map_or(0, |(ns, _)| ns);
+        let is_most = 4 * (turns.last_ns() - begin) >= 3 * (self.last_ns() - begin);
+        match turns.points.len() > TURNS_MIN && is_most {
+            true => turns,
+            false => self.clone(),
+        }
     }
 
     /// What had come by a moment: between two points in proportion.
@@ -176,8 +195,9 @@ fn cold(rates: &[f64]) -> (usize, bool) {
     let apart: Vec<f64> = tail.iter().map(|rate| (rate - level).abs()).collect();
     let scatter = TO_DEVIATION * median(&apart).unwrap_or(0.0);
     let near = (NEAR * level).max(SCATTERS * scatter);
-    // What a shaper let through at once is one block, which is no change point.
-    let leading = rates[warm_up.discard..half.max(warm_up.discard)]
+    // What a shaper let through at once is one block, which is no change point; and the block in which
+    // the rate changed is none of the rest.
+    let leading = rates[warm_up.discard..=half]
         .iter()
         .take_while(|rate| (**rate - level).abs() > near)
         .count();
@@ -264,6 +284,28 @@ mod tests {
         (0..=40).for_each(|call| slow.push(call * 900, call * 9000));
         let found = steady(&[slow], 36_850, 1000.0).expect("settles");
         assert!((found.rate() / 10e9 - 1.0).abs() < 1e-9, "{found:?}");
+    }
+
+    #[test]
+    fn a_limit_that_lets_through_by_turns_has_the_rate_of_whole_turns() {
+        // 50 at once, and then nothing until 100 blocks have passed since.
+        let mut turns = Log::default();
+        for count in 0..275_u64 {
+            let (turn, place) = (count / 50, count % 50);
+            turns.push(turn * 100_000 + place * 100, count);
+        }
+        let until = turns.last_ns();
+        let apart = steady(std::slice::from_ref(&turns), until, 16_000.0).expect("blocks");
+        assert!(!apart.settled, "{apart:?}");
+        let whole = turns.of_whole_turns(16_000);
+        let found = steady(std::slice::from_ref(&whole), whole.last_ns(), 16_000.0);
+        let found = found.expect("blocks");
+        assert!(found.settled && found.discarded_ns == 0.0, "{found:?}");
+        assert!((found.rate() / 500e3 - 1.0).abs() < 1e-9, "{found:?}");
+        // One silence is no limit's: what came around it counts as it did.
+        let mut once = Log::default();
+        (0..100_u64).for_each(|count| once.push(count * 1000 + count / 50 * 50_000, count));
+        assert_eq!(once.of_whole_turns(16_000).points, once.points);
     }
 
     #[test]

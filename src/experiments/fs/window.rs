@@ -133,8 +133,12 @@ impl Window {
 
     /// The part of it in which the rate was steady.
     fn found(&self) -> Option<Steady> {
-        let logs = std::slice::from_ref(&self.log);
-        steady(logs, self.log.last_ns(), self.block_ns as f64)
+        let log = self.log.of_whole_turns(self.block_ns);
+        steady(
+            std::slice::from_ref(&log),
+            log.last_ns(),
+            self.block_ns as f64,
+        )
     }
 }
 
@@ -154,8 +158,12 @@ pub(super) fn settled(windows: Vec<Window>) -> anyhow::Result<Steady> {
         last_ns as f64 / 1e9,
         least_ns as f64 / 1e9
     );
-    let logs: Vec<Log> = windows.into_iter().map(|window| window.log).collect();
-    let found = steady(&logs, last_ns, block_ns as f64);
+    let turns = windows
+        .iter()
+        .map(|window| window.log.of_whole_turns(block_ns));
+    let logs: Vec<Log> = turns.collect();
+    let until_ns = logs.iter().map(Log::last_ns).min().unwrap_or(0);
+    let found = steady(&logs, until_ns, block_ns as f64);
     found.ok_or_else(|| anyhow::anyhow!("too few operations to tell a rate from"))
 }
 
@@ -230,6 +238,21 @@ mod tests {
         assert!(ns > 700 * MS && ns < 2000 * MS, "{ns}");
         let found = settled(vec![window]).expect("long enough");
         assert!((found.rate() / 1000.0 - 1.0).abs() < 0.02, "{found:?}");
+    }
+
+    #[test]
+    fn a_limit_that_lets_through_by_turns_is_read_at_its_rate() {
+        for (through, depth) in [(50, 1), (50, 32), (500, 32)] {
+            let mut window = Window::new(504 * MS, 8, depth, true);
+            let begin = |index: u64| index / through * 100 * MS + index % through * MS / 100;
+            assert!((0..1_000_000).any(|index| !window.begins(begin(index))));
+            let found = settled(vec![window]).expect("long enough");
+            let ratio = found.rate() / (10.0 * through as f64);
+            assert!(
+                found.settled && (ratio - 1.0).abs() < 0.01,
+                "{through} {depth}: {ratio}"
+            );
+        }
     }
 
     #[test]
