@@ -11,7 +11,7 @@ pub(super) const SETTLED_NS: u64 = 500_000_000;
 pub(super) const RATE_CASES: u64 = 42;
 /// What has not settled goes on up to so many times as long.
 const LONGER: u64 = 4;
-/// Operations that follow each other within this part of a block are written down together.
+/// Of operations that follow each other within this part of a block the first is written down.
 const APART: u64 = 256;
 /// What of a case holds the length of its window, in ns, where its figures are rates.
 const WINDOW_NS_AT: &str = "window_ns";
