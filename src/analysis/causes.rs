@@ -2,7 +2,7 @@
 //! They are candidates, not proofs; a text says what the condition does to a figure.
 
 use super::facts::{Fact, Test};
-use super::figure::Figure;
+use super::figure::{Condition, Figure};
 use super::held;
 use super::index::series_label;
 use super::misses::Miss;
@@ -370,7 +370,11 @@ fn touches(cause: &Cause, figure: &Figure) -> bool {
             .touches
             .iter()
             .any(|prefix| figure.experiment.starts_with(prefix));
+    // Whoever used the core beside it is in none of the samples of a core alone.
+    let is_past =
+        matches!(cause.fact, Fact::Part(SHARED, ..)) && figure.condition == Some(Condition::Alone);
     is_of_experiment
+        && !is_past
         && match cause.text {
             // CPU time is none of the device's.
             DISK_IN_MEMORY | DISK_SHARED => !metric(figure).starts_with("cpu"),
@@ -426,7 +430,7 @@ fn rounds_of<'run>(run: &'run Run, figure: &Figure) -> Vec<&'run Round> {
 
 #[cfg(test)]
 mod tests {
-    use super::{CAUSES, EITHER, NESTED_PAGING, touches};
+    use super::{CAUSES, Cause, Condition, EITHER, Fact, NESTED_PAGING, SHARED, touches};
     use crate::analysis::figure::Figure;
     use crate::analysis::held::tests::{figure, limited};
     use crate::analysis::misses::Miss;
@@ -447,6 +451,18 @@ mod tests {
         let figure = |id: &str| Figure::absent(id, Ending::Measured, String::new());
         assert!(touches(others, &figure("os.schedule")));
         assert!(!touches(others, &figure("os.switch")));
+    }
+
+    #[test]
+    fn a_figure_of_a_core_alone_is_not_explained_by_who_shared_it() {
+        let shared = |cause: &&Cause| matches!(cause.fact, Fact::Part(SHARED, ..));
+        let shared = CAUSES.iter().find(shared).expect("is in the table");
+        let mut figure = Figure::absent("os.syscall", Ending::Measured, String::new());
+        assert!(touches(shared, &figure));
+        figure.condition = Some(Condition::AsFound);
+        assert!(touches(shared, &figure));
+        figure.condition = Some(Condition::Alone);
+        assert!(!touches(shared, &figure));
     }
 
     #[test]

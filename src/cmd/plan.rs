@@ -2,7 +2,6 @@
 
 use crate::cmd::site::Choice;
 use crate::cmd::{Failure, output};
-use crate::experiment::placement::bare;
 use crate::experiment::{Experiment, Peer, Site};
 use crate::session::Setup;
 use crate::session::plan::Work;
@@ -168,7 +167,7 @@ fn predictions(
         .filter(|metric| metric.derived == derived)
     {
         let seen = Case {
-            id: bare(&case.id),
+            id: case.id.unplaced(),
             at: case.at.clone(),
         };
         let prediction = experiment.predict(site, None, &seen, metric);

@@ -23,12 +23,6 @@ pub const PLACEMENT_PARAM: Param = Param {
     role: Role::Case,
 };
 
-/// The case as its experiment knows it.
-pub fn bare(case: &CaseId) -> CaseId {
-    let others = case.0.iter().filter(|(name, _)| name != PLACEMENT);
-    CaseId(others.cloned().collect())
-}
-
 /// The CPUs of a placement, the measuring thread's first.
 ///
 /// # Errors
@@ -105,7 +99,7 @@ impl Known {
             let of = key.case.get(PLACEMENT);
             if of.is_none() || of == place {
                 let mut key = key.clone();
-                key.case = bare(&key.case);
+                key.case = key.case.unplaced();
                 seen.insert(key, *value);
             }
         }
@@ -121,7 +115,7 @@ impl Known {
 
 #[cfg(test)]
 mod tests {
-    use super::{FREE, INTERRUPT, OTHER, bare, cpus};
+    use super::{FREE, INTERRUPT, OTHER, cpus};
     use crate::experiment::{DirFacts, Known, Site};
     use crate::host::{Host, Root};
     use crate::predict::tests::bare_site;
@@ -170,7 +164,7 @@ mod tests {
         for (place, value) in [(FREE, 1.0), (OTHER, 2.0)] {
             let placed = case.clone().with("placement", place);
             known.insert(Key::new("fs.io", &placed, "latency"), value);
-            assert_eq!(bare(&placed), case);
+            assert_eq!(placed.unplaced(), case);
         }
         known.insert(Key::new("clock.read", &case, "latency"), 3.0);
         let seen = known.seen_from(Some(&Value::from(OTHER)));

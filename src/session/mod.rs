@@ -14,7 +14,6 @@ pub mod select;
 pub mod site;
 pub mod worker;
 
-use crate::experiment::placement::bare;
 use crate::experiment::{FAR, Known, Site, Skip};
 use crate::link::{FromWorker, ToWorker};
 use crate::session::child::Interrupted;
@@ -316,7 +315,7 @@ impl<'run> Session<'run> {
         }
         let seen = known.map(|known| known.seen_from(case.id.get(PLACEMENT)));
         let told = Case {
-            id: bare(&case.id),
+            id: case.id.unplaced(),
             at: case.at.clone(),
         };
         let Some(prediction) =

@@ -349,7 +349,7 @@ fn derivable(experiment: &dyn Experiment, site: &Site, series: &[Series]) -> Vec
             });
             cases
                 .iter_mut()
-                .for_each(|case| case.id = placement::bare(&case.id));
+                .for_each(|case| case.id = case.id.unplaced());
         }
         seen.retain(|series| !series.cases.is_empty());
         experiment.derivable(site, &seen)

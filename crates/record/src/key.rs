@@ -117,6 +117,13 @@ impl CaseId {
         }
     }
 
+    /// The case without [`PLACEMENT`].
+    #[must_use]
+    pub fn unplaced(&self) -> CaseId {
+        let others = self.0.iter().filter(|(name, _)| name != PLACEMENT);
+        CaseId(others.cloned().collect())
+    }
+
     /// Whether a case of an experiment has [`PLACEMENT`].
     pub fn has_place(&self, experiment: &str) -> bool {
         let (id, name, values) = PLACED_OF;

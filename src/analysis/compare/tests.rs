@@ -7,7 +7,7 @@ use crate::analysis::figures;
 use crate::analysis::history::{Earlier, History, used_rounds};
 use crate::analysis::sample;
 use record::event::{Ending, Event, Header, Raw};
-use record::key::Key;
+use record::key::{CaseId, FREE, Key, OTHER, PLACEMENT};
 use record::run::Run;
 use record::unit::Unit;
 
@@ -281,6 +281,41 @@ fn what_has_no_partner_is_named_with_its_reason() {
         whys.iter().any(|why| matches!(why, Why::AbsentInBase(_))),
         "{whys:?}"
     );
+}
+
+#[test]
+fn a_figure_of_another_placement_only_says_how_it_is_measured_alike() {
+    let placed = |place: &'static str| {
+        changed(
+            |_| {},
+            move |event| {
+                let place = |case: &mut CaseId| *case = case.unplaced().with(PLACEMENT, place);
+                match event {
+                    Event::Plan(plan) => {
+                        let planned = plan.experiments.iter_mut();
+                        let pipe = planned.filter(|planned| planned.id == "os.pipe");
+                        pipe.flat_map(|pipe| &mut pipe.series)
+                            .flat_map(|series| &mut series.cases)
+                            .for_each(place);
+                    }
+                    Event::Samples(of) if of.series == "os.pipe" => place(&mut of.case),
+                    _ => {}
+                }
+            },
+        )
+    };
+    let (base, new) = (placed(OTHER), placed(FREE));
+    let runs = [measured(&base), measured(&new)];
+    let comparison = compare(&runs, &History::default()).unwrap();
+    let whys = comparison.against[0].incomparable.iter();
+    let whys: Vec<&Why> = whys.map(|one| &one.why).collect();
+    let pipe = || "os.pipe".to_owned();
+    let expected = [
+        Why::OtherPlacementInNew(pipe()),
+        Why::OtherPlacementInBase(pipe()),
+    ];
+    assert_eq!(whys, expected.iter().collect::<Vec<_>>());
+    assert!(whys[0].is_missing_in_new() && !whys[1].is_missing_in_new());
 }
 
 #[test]
