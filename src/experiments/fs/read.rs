@@ -87,8 +87,8 @@
 mod passes;
 mod predicted;
 
-use super::window;
 use super::file::{self, BLOCK_BYTES, Kind as GroundKind, Mode, ground};
+use super::window;
 use crate::experiment::placement::PLACEMENT_PARAM;
 use crate::experiment::{
     Card, DerivedValue, Domain, Experiment, Known, Need, Offer, Param, Params, Role, Site, Skip,
@@ -144,18 +144,8 @@ static CARD: Card = Card {
             Better::Lower,
         ),
         io("latency", "one read of 4 KiB", Unit::Ns, Better::Lower),
-        io(
-            "iops",
-            "reads per second",
-            Unit::OpPerS,
-            Better::Higher,
-        ),
-        io(
-            "bandwidth",
-            "bytes of these",
-            Unit::BPerS,
-            Better::Higher,
-        ),
+        io("iops", "reads per second", Unit::OpPerS, Better::Higher),
+        io("bandwidth", "bytes of these", Unit::BPerS, Better::Higher),
         io(
             "burst_iops",
             "reads per second of a window that is too short for the name of a rate",
@@ -163,13 +153,7 @@ static CARD: Card = Card {
             Better::Higher,
         )
         .formerly("iops"),
-        io(
-            "burst",
-            "bytes of these",
-            Unit::BPerS,
-            Better::Higher,
-        )
-        .formerly("bandwidth"),
+        io("burst", "bytes of these", Unit::BPerS, Better::Higher).formerly("bandwidth"),
         io(
             "cpu",
             "CPU time of the reading thread, user and system, for a read",

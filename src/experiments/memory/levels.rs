@@ -14,6 +14,8 @@ const MIB: u64 = 1 << 20;
 pub(super) const USUAL_MOST: u64 = 128 * MIB;
 /// What an unknown last cache is taken to have: nearly all have less for one core.
 pub(super) const UNKNOWN_LAST: u64 = 32 * MIB;
+/// A described last cache of no more than this is gone beyond whole, whatever part of it was found.
+const LAST_MOST: u64 = 64 * MIB;
 /// What lies in main memory has so many times the last cache, and at least so much altogether.
 pub(super) const TIMES_LAST: u64 = 4;
 pub(super) const LEAST_MEMORY: u64 = 64 * MIB;
@@ -59,12 +61,18 @@ pub(super) fn whole_bytes(
     })
 }
 
-/// Bytes of one instance of the last cache, which what lies in main memory must be beyond.
+/// Bytes of one instance of the last cache, which what lies in main memory must be beyond. The part of it
+/// that one core was found to fill is that of a moment: at another, neighbours leave more of it. So all that is
+/// described counts, unless that is too much to go beyond.
 pub(super) fn last_bytes(site: &Site, known: Option<&Known>) -> (u64, &'static str) {
     let described = described_levels(site);
-    let last = described.last().map(|(name, _)| *name);
-    last.and_then(|name| whole_bytes(site, known, name))
-        .unwrap_or((UNKNOWN_LAST, "assumed"))
+    let Some((name, all)) = described.last() else {
+        return (UNKNOWN_LAST, "assumed");
+    };
+    match whole_bytes(site, known, name) {
+        Some((part, "measured")) if part < *all && *all <= LAST_MOST => (*all, "described"),
+        found => found.unwrap_or((UNKNOWN_LAST, "assumed")),
+    }
 }
 
 /// How many of `cpus` share the fullest instance of the level `at` (0: the first).
@@ -329,7 +337,11 @@ mod tests {
             "level_size",
         );
         known.insert(size.clone(), 20.0 * MIB as f64);
-        assert_eq!(last_bytes(&site, Some(&known)), (20 * MIB, "measured"));
+        assert_eq!(
+            whole_bytes(&site, Some(&known), "L3"),
+            Some((20 * MIB, "measured"))
+        );
+        assert_eq!(last_bytes(&site, Some(&known)), (described.1, "described"));
         // What is smaller than any cache is no finding.
         known.insert(size, 12.0);
         assert_eq!(last_bytes(&site, Some(&known)), (12 * MIB, "given"));

@@ -4,8 +4,7 @@ use super::width::{Chains, clock_at_width};
 use crate::experiment::Site;
 use crate::host::{format_cpus, parse_cpus};
 use crate::measure::{
-    Bench, Clock, CoreClock, Had, REHEARSAL_NS, Stretch, WrongResult, best_window,
-    is_undisturbed,
+    Bench, Clock, CoreClock, Had, REHEARSAL_NS, Stretch, WrongResult, best_window, is_undisturbed,
 };
 use crate::predict::cpu::peak::{
     Arithmetic, chain_latency, design_of, distinct_cores, per_cycle, thread_count, thread_cpus,

@@ -1,7 +1,7 @@
 //! Which cases a preset has, what a user's choice makes of them, and what each may write.
 
-use crate::experiment::{Offer, Params, Preset, Site, Skip};
 use super::rates;
+use crate::experiment::{Offer, Params, Preset, Site, Skip};
 use crate::experiments::device;
 use crate::experiments::fs::file::Ground;
 use record::case::Case;

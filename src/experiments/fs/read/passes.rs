@@ -225,83 +225,85 @@ impl Look<'_> {
 
     fn once(&self, bench: &Bench, mut window: Option<Window>) -> Result<Passes> {
         let (opened, mode, blocks) = (self.opened, self.mode, self.blocks);
-    let clock = bench.clock();
-    let (first, span_bytes) = blocks.span();
-    let longest_ns = window.as_ref().map(Window::most_ns);
-    let most = Duration::from_nanos(longest_ns.unwrap_or(self.window_ns));
-    let is_cold = matches!(mode, Mode::Cold { .. });
-    match mode {
-        Mode::Cached => opened.warm(first, span_bytes)?,
-        _ => opened.make_cold(0, 0)?,
-    }
-    let file = opened.file.try_clone().context("a second descriptor")?;
-    let buffers = Buffers::new(BUFFERS, BLOCK_BYTES, self.seed).context("memory for blocks")?;
-    let mut engine = Psync::new(file, buffers);
-    let mut log = Latencies::new(KEPT);
-    let (mut whole, mut part, mut passes, mut done) = (Vec::new(), None, 0, 0_u64);
-    let mut ahead = 0;
-    let (start, mut timed) = (Instant::now(), Duration::ZERO);
-    let account = Account::begin(self.number);
-    for pass in blocks.order.chunks(blocks.pass).cycle() {
-        if is_cold && passes > 0 {
-            opened.make_cold(0, 0)?;
+        let clock = bench.clock();
+        let (first, span_bytes) = blocks.span();
+        let longest_ns = window.as_ref().map(Window::most_ns);
+        let most = Duration::from_nanos(longest_ns.unwrap_or(self.window_ns));
+        let is_cold = matches!(mode, Mode::Cold { .. });
+        match mode {
+            Mode::Cached => opened.warm(first, span_bytes)?,
+            _ => opened.make_cold(0, 0)?,
         }
-        let turns = if is_cold {
-            1
+        let file = opened.file.try_clone().context("a second descriptor")?;
+        let buffers = Buffers::new(BUFFERS, BLOCK_BYTES, self.seed).context("memory for blocks")?;
+        let mut engine = Psync::new(file, buffers);
+        let mut log = Latencies::new(KEPT);
+        let (mut whole, mut part, mut passes, mut done) = (Vec::new(), None, 0, 0_u64);
+        let mut ahead = 0;
+        let (start, mut timed) = (Instant::now(), Duration::ZERO);
+        let account = Account::begin(self.number);
+        for pass in blocks.order.chunks(blocks.pass).cycle() {
+            if is_cold && passes > 0 {
+                opened.make_cold(0, 0)?;
+            }
+            let turns = if is_cold {
+                1
+            } else {
+                RUN_BLOCKS.div_ceil(pass.len())
+            };
+            let mut left = pass.iter().cycle();
+            let left_ns = most.saturating_sub(timed).as_nanos() as f64;
+            let stop = Stop {
+                until_tick: clock.start() + clock.ticks(left_ns),
+                at_least: BLOCKS_MIN.saturating_sub(done).max(1),
+                at_most: (turns * pass.len()) as u64,
+            };
+            let (begin, before_ns) = (clock.start(), timed.as_nanos() as u64);
+            let next = || {
+                let goes_on = window.as_mut().is_none_or(|window| {
+                    window.begins(before_ns + clock.between_ns(begin, clock.end()) as u64)
+                });
+                let block = goes_on.then(|| left.next()).flatten();
+                block.map(|block| offset(*block))
+            };
+            let ran = engine.run(Op::Read, next, || clock.end(), stop, &mut log)?;
+            if is_cold {
+                ahead += opened.beyond(ran.bytes)?;
+            }
+            demand_right(&engine, self.seed)?;
+            timed += Duration::from_nanos(clock.between_ns(ran.first_tick, ran.last_tick) as u64);
+            passes += 1;
+            done += ran.operations;
+            match ran.operations == stop.at_most {
+                true => whole.push(ran),
+                false => part = Some(ran),
+            }
+            let has_settled = window.as_ref().is_some_and(Window::is_over);
+            let is_over = has_settled || timed >= most || start.elapsed() >= AROUND_MOST * most;
+            if is_over && done >= BLOCKS_MIN {
+                break;
+            }
+        }
+        let asked = if mode == Mode::Cached {
+            0
         } else {
-            RUN_BLOCKS.div_ceil(pass.len())
+            done * BLOCK_BYTES as u64 + ahead
         };
-        let mut left = pass.iter().cycle();
-        let left_ns = most.saturating_sub(timed).as_nanos() as f64;
-        let stop = Stop {
-            until_tick: clock.start() + clock.ticks(left_ns),
-            at_least: BLOCKS_MIN.saturating_sub(done).max(1),
-            at_most: (turns * pass.len()) as u64,
-        };
-        let (begin, before_ns) = (clock.start(), timed.as_nanos() as u64);
-        let next = || {
-            let goes_on = window.as_mut().is_none_or(|window| {
-                window.begins(before_ns + clock.between_ns(begin, clock.end()) as u64)
-            });
-            let block = goes_on.then(|| left.next()).flatten();
-            block.map(|block| offset(*block))
-        };
-        let ran = engine.run(Op::Read, next, || clock.end(), stop, &mut log)?;
-        if is_cold {
-            ahead += opened.beyond(ran.bytes)?;
-        }
-        demand_right(&engine, self.seed)?;
-        timed += Duration::from_nanos(clock.between_ns(ran.first_tick, ran.last_tick) as u64);
-        passes += 1;
-        done += ran.operations;
-        match ran.operations == stop.at_most {
-            true => whole.push(ran),
-            false => part = Some(ran),
-        }
-        let has_settled = window.as_ref().is_some_and(Window::is_over);
-        let is_over = has_settled || timed >= most || start.elapsed() >= AROUND_MOST * most;
-        if is_over && done >= BLOCKS_MIN {
-            break;
-        }
-    }
-    let asked = if mode == Mode::Cached {
-        0
-    } else {
-        done * BLOCK_BYTES as u64 + ahead
-    };
-    let moved = account.end(asked);
-    let steady = window.map(|window| window::settled(vec![window])).transpose()?;
-    Ok(Passes {
-        clock,
-        steady,
-        whole,
-        part,
-        log,
-        moved,
-        passes,
-        span_bytes,
-        ahead,
-    })
+        let moved = account.end(asked);
+        let steady = window
+            .map(|window| window::settled(vec![window]))
+            .transpose()?;
+        Ok(Passes {
+            clock,
+            steady,
+            whole,
+            part,
+            log,
+            moved,
+            passes,
+            span_bytes,
+            ahead,
+        })
     }
 }
 

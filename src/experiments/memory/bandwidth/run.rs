@@ -6,9 +6,9 @@
 use super::super::place::{Placed, place_huge_or_base, verify_node};
 use super::MEMORY_LIMIT;
 use super::cases::{Point, is_memory};
+use crate::experiments::cpu::peak::load::is_probed;
 use crate::experiments::cpu::peak::width::{Chains, clock_at_width};
 use crate::host::parse_cpus;
-use crate::experiments::cpu::peak::load::is_probed;
 use crate::measure::{
     Bench, Clock, CoreClock, Had, REHEARSAL_NS, Stretch, WrongResult, best_window,
 };

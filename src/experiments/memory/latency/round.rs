@@ -31,7 +31,12 @@ pub(super) struct Round {
 
 impl Round {
     /// The random ring, grown and shrunk from case to case.
-    pub(super) fn ladder(&self, mapping: Mapping, walks: &[(&Case, Point)], bench: &mut Bench) -> Result<()> {
+    pub(super) fn ladder(
+        &self,
+        mapping: Mapping,
+        walks: &[(&Case, Point)],
+        bench: &mut Bench,
+    ) -> Result<()> {
         let mut ring = Ring::new(mapping, self.slot, bench.order().seed)?;
         let cases: Vec<&Case> = walks.iter().map(|(case, _)| *case).collect();
         bench.visit(&cases, |bench, case| {
@@ -105,7 +110,11 @@ impl Round {
                 probe.read(ring.borrow().mapping());
             }
         };
-        let chase = if point.index { Ring::chase_index } else { Ring::chase_pointer };
+        let chase = if point.index {
+            Ring::chase_index
+        } else {
+            Ring::chase_pointer
+        };
         let samples = bench.time_beside(case, "latency", beside, |n| {
             chase(&mut ring.borrow_mut(), n);
             Ok(())
