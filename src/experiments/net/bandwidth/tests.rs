@@ -325,5 +325,6 @@ fn a_sender_that_sends_nothing_fails_the_case() {
         Ok(())
     });
     let reason = fails(&SILENT, "down");
-    assert!(reason.contains("brought nothing"), "{reason}");
+    // Who waits for bytes and who looks at all streams give up at the same second: either may be the first.
+    assert!(reason.contains("nothing"), "{reason}");
 }
