@@ -370,7 +370,7 @@ fn touches(cause: &Cause, figure: &Figure) -> bool {
             .touches
             .iter()
             .any(|prefix| figure.experiment.starts_with(prefix));
-    // Whoever used the core beside it is in none of the samples of a core alone.
+    // Samples of a core alone exclude its neighbours.
     let is_past =
         matches!(cause.fact, Fact::Part(SHARED, ..)) && figure.condition == Some(Condition::Alone);
     is_of_experiment

@@ -34,7 +34,7 @@ pub fn cpus(site: &Site, place: &str) -> Result<Vec<usize>, Skip> {
     }
     if cpus.len() < 2 {
         return Err(
-            Skip::because("the run has one CPU, which is where a free thread runs too")
+            Skip::because("the run has one CPU, so all placements are the same")
                 .needs("--cpu with at least two CPUs"),
         );
     }
@@ -48,7 +48,7 @@ pub fn cpus(site: &Site, place: &str) -> Result<Vec<usize>, Skip> {
         }
         (Taken::Untold, _) => {
             return Err(Skip::because(
-                "the kernel does not tell which CPU takes the interrupts of what is below the directory",
+                "the kernel does not report which CPU takes the interrupts of the device below the directory",
             )
             .needs("--dir DIR on a disk whose interrupts /proc/interrupts counts"));
         }
@@ -57,7 +57,7 @@ pub fn cpus(site: &Site, place: &str) -> Result<Vec<usize>, Skip> {
     match (place == INTERRUPT, at) {
         (true, None) => {
             return Err(Skip::because(format!(
-                "the device interrupts CPU {taker}, which is none of the run's"
+                "the device interrupts CPU {taker}, which this run does not use"
             ))
             .needs(format!("--cpu with CPU {taker}")));
         }

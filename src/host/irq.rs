@@ -77,7 +77,7 @@ fn is_for_settings(handler: &str) -> bool {
     handler.ends_with("-config") || is_administration
 }
 
-/// Where a line goes: since Linux 4.13 the kernel tells what came of the mask.
+/// CPUs of a line: the effective mask (Linux 4.13 and later), else the one that was asked for.
 fn cpus(root: &Root, line: u32) -> Vec<usize> {
     ["effective_affinity_list", "smp_affinity_list"]
         .iter()

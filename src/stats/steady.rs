@@ -1,7 +1,8 @@
-//! Where a rate has settled, from a log of what had come by when: bytes of a stream, operations of a device.
+//! Finds where a rate has settled, from a log of moments and counts: bytes of a stream, operations of a device.
 
 use super::quantile::median;
 use super::trend;
+use record::event::Samples;
 use serde::{Deserialize, Serialize};
 
 /// Blocks of the window that is aimed at: short ones find a burst at the beginning.
@@ -10,6 +11,8 @@ pub(crate) const BLOCKS: u64 = 32;
 const BLOCKS_MIN: usize = 8;
 /// Silences are those of a limit where there are so many, and they end in the last quarter too.
 const TURNS_MIN: usize = 3;
+/// Fewer silences may still be a limit's where they take more than one part in so many of the time.
+const SILENT_PART: u64 = 8;
 /// A leading block is none of the steady part's while it is farther from the level of the second half
 /// than this share and so many times that half's scatter.
 const NEAR: f64 = 0.02;
@@ -20,7 +23,7 @@ const LEVEL: f64 = 0.1;
 /// From a median absolute deviation to a standard deviation.
 const TO_DEVIATION: f64 = 1.4826;
 
-/// What came while a rate was steady; the unit of what is counted is the log's.
+/// The part of a window in which the rate was steady; counts have the log's unit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Steady {
     /// Length of the window, in ns.
@@ -45,6 +48,32 @@ impl Steady {
     /// A second's count of all streams together.
     pub(crate) fn rate(&self) -> f64 {
         self.streams.iter().sum()
+    }
+
+    /// Records beside a rate which part of its window it covers, and what was cut off; a count has `each`
+    /// bytes.
+    pub(crate) fn describe(&self, samples: &mut Samples, each: f64) {
+        for (name, value) in [
+            ("window_ns", self.window_ns),
+            ("discarded_ns", self.discarded_ns),
+            ("discarded_b_per_s", self.discarded * each),
+            ("blocks", self.blocks as f64),
+            ("block_ns", self.block_ns),
+        ] {
+            samples.quantities.insert(name.to_owned(), value);
+        }
+        if !self.settled {
+            samples.notes.push(format!(
+                "the rate had not settled after {:.2} s; the second half is reported",
+                (self.discarded_ns + self.window_ns) / 1e9
+            ));
+        } else if self.discarded_ns > 0.0 {
+            samples.notes.push(format!(
+                "left out: the first {:.0} ms, with {:.3e} B/s",
+                self.discarded_ns / 1e6,
+                self.discarded * each
+            ));
+        }
     }
 }
 
@@ -81,21 +110,24 @@ impl Log {
         self.points.last().map_or(0, |(ns, _)| *ns)
     }
 
-    /// The same where nothing comes for `silence_ns` and more again and again, as from a limit that lets so
-    /// much through at once and then nothing for a while: only its beginning and the moments at which such
-    /// silences ended, between which the rate is that of whole turns. A part of a turn has none.
-    pub(crate) fn of_whole_turns(&self, silence_ns: u64) -> Log {
+    /// Some limits let a slice through at once, and then nothing for `silence_ns` or longer. The log of such a
+    /// limit is reduced to its beginning and the moments at which silences ended: whole turns have a rate, a
+    /// part of a turn has not. `None` while silences take much of the time but there are too few turns.
+    pub(crate) fn of_whole_turns(&self, silence_ns: u64) -> Option<Log> {
         let first = self.points.first().copied();
         let pairs = self.points.windows(2);
-        let ends = pairs.filter(|pair| pair[1].0 - pair[0].0 >= silence_ns);
-        let points: Vec<(u64, u64)> = first.into_iter().chain(ends.map(|pair| pair[1])).collect();
-        let turns = Log { points };
+        let silences = pairs.filter(|pair| pair[1].0 - pair[0].0 >= silence_ns);
+        let silent_ns: u64 = silences.clone().map(|pair| pair[1].0 - pair[0].0).sum();
+        let ends = silences.map(|pair| pair[1]);
+        let turns = Log {
+            points: first.into_iter().chain(ends).collect(),
+        };
         let begin = first.map_or(0, |(ns, _)| ns);
-        let is_most = 4 * (turns.last_ns() - begin) >= 3 * (self.last_ns() - begin);
-        match turns.points.len() > TURNS_MIN && is_most {
-            true => turns,
-            false => self.clone(),
+        let all_ns = self.last_ns() - begin;
+        if turns.points.len() > TURNS_MIN && 4 * (turns.last_ns() - begin) >= 3 * all_ns {
+            return Some(turns);
         }
+        (SILENT_PART * silent_ns < all_ns).then(|| self.clone())
     }
 
     /// What had come by a moment: between two points in proportion.
@@ -195,7 +227,7 @@ fn cold(rates: &[f64]) -> (usize, bool) {
     let scatter = TO_DEVIATION * median(&apart).unwrap_or(0.0);
     let near = (NEAR * level).max(SCATTERS * scatter);
     // What a shaper let through at once is one block, which is no change point; and the block in which
-    // the rate changed is none of the rest.
+    // the rate changed does not belong to the rest.
     let leading = rates[warm_up.discard..=half]
         .iter()
         .take_while(|rate| (**rate - level).abs() > near)
@@ -296,15 +328,22 @@ mod tests {
         let until = turns.last_ns();
         let apart = steady(std::slice::from_ref(&turns), until, 16_000.0).expect("blocks");
         assert!(apart.rate() < 450e3, "{apart:?}");
-        let whole = turns.of_whole_turns(16_000);
+        let whole = turns.of_whole_turns(16_000).expect("five turns");
         let found = steady(std::slice::from_ref(&whole), whole.last_ns(), 16_000.0);
         let found = found.expect("blocks");
         assert!(found.settled && found.discarded_ns == 0.0, "{found:?}");
         assert!((found.rate() / 500e3 - 1.0).abs() < 1e-9, "{found:?}");
-        // One silence is no limit's: what came around it counts as it did.
+        // One silence may be the first of a limit's, if it is long.
         let mut once = Log::default();
         (0..100_u64).for_each(|count| once.push(count * 1000 + count / 50 * 50_000, count));
-        assert_eq!(once.of_whole_turns(16_000).points, once.points);
+        assert!(
+            once.of_whole_turns(16_000).is_none(),
+            "half the time was silent"
+        );
+        let mut long = Log::default();
+        (0..1000_u64).for_each(|count| long.push(count * 1000 + count / 500 * 50_000, count));
+        let same = long.of_whole_turns(16_000).expect("one short silence");
+        assert_eq!(same.points, long.points);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What the kernel tells of queueing disciplines (rtnetlink(7), linux/rtnetlink.h), in its own bytes. Nobody
-//! needs a privilege for it, and it is of the caller's network namespace.
+//! Lists of queueing disciplines from rtnetlink(7), as raw messages of linux/rtnetlink.h. Reading them needs no
+//! privilege; they describe the caller's network namespace.
 
 use std::ffi::CString;
 use std::io;
@@ -40,7 +40,7 @@ pub fn list(of: List) -> io::Result<Vec<u8>> {
     if socket < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor was just made and is nobody else's.
+    // SAFETY: the descriptor was just made and has no other owner.
     let socket = unsafe { OwnedFd::from_raw_fd(socket) };
     let request = request(of);
     // SAFETY: the pointer and the length are those of `request`.
@@ -99,7 +99,7 @@ fn request(of: List) -> Vec<u8> {
     bytes.extend(((HEAD_BYTES + TRAFFIC_BYTES) as u32).to_ne_bytes());
     bytes.extend(kind.to_ne_bytes());
     bytes.extend((flags as u16).to_ne_bytes());
-    // Sequence number, port, and the family, which is none.
+    // Sequence number, port, and family: all zero.
     bytes.extend([0; 12]);
     bytes.extend(interface.to_ne_bytes());
     bytes.resize(HEAD_BYTES + TRAFFIC_BYTES, 0);

@@ -67,8 +67,8 @@ impl From<String> for Value {
 pub const PLACEMENT: &str = "placement";
 /// Its value for a thread that the scheduler places.
 pub const FREE: &str = "free";
-/// Its value for a thread that is pinned to a CPU with no regard to the device's interrupts, or to another
-/// than takes them: what all were before there was the parameter.
+/// Its value for a thread pinned to a CPU that does not take the device's interrupts. Threads were pinned with no
+/// regard to interrupts before the parameter existed; their keys read as this value.
 pub const OTHER: &str = "other";
 
 /// Experiments whose cases all have [`PLACEMENT`].
@@ -80,7 +80,7 @@ const PLACED: [&str; 6] = [
     "fs.read",
     "fs.sync",
 ];
-/// An experiment of which those cases have it whose parameter has one of these values.
+/// Experiment, parameter and values: only the cases with one of these values have it.
 const PLACED_OF: (&str, &str, [&str; 3]) = ("memory.fault", "fault", ["page", "random", "window"]);
 
 /// The symbolic parameters of a case, in the card's order. Written as a JSON object, or as the

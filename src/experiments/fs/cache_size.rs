@@ -48,7 +48,7 @@
 //!   four times as long ends with the sizes that it has.
 //! - `placement`: where the threads run that wait for the device: `free` (anywhere, its moves
 //!   are planned), `interrupt` (on the CPU that takes the device's interrupts) or `other` (on another, which
-//!   costs a wake-up across CPUs). Figures of before there was the parameter are `other`.
+//!   costs a wake-up across CPUs). Earlier figures without it read as `other`.
 //!
 //! ## Reading the result
 //! `latency_per_block` and `bandwidth` over the size step where the file no longer fits. `knee` is the

@@ -54,7 +54,7 @@
 //! - `window` (setting): shared time of a case.
 //! - `placement`: where the threads run that wait for the device: `free` (anywhere, its moves
 //!   are planned), `interrupt` (on the CPU that takes the device's interrupts) or `other` (on another, which
-//!   costs a wake-up across CPUs). Figures of before there was the parameter are `other`.
+//!   costs a wake-up across CPUs). Earlier figures without it read as `other`.
 //!
 //! ## Reading the result
 //!
@@ -279,7 +279,8 @@ impl Experiment for Contention {
     }
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
-        // With a CPU of its own, the measured reader waits for nobody; free ones the scheduler may put on one.
+        // With a CPU of its own, the measured reader does not wait for others. The scheduler may put free
+        // readers on one CPU.
         if bench.order().cpus.len() > 1 && !bench.order().is_free() {
             bench.minds_run_delay();
         }

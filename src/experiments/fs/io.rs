@@ -20,9 +20,17 @@
 //! The kernel tells the device at the end of a call: so it works on the first while the rest are
 //! prepared. Each operation is timed from its submission to the moment at which its completion is seen; nothing is
 //! allocated and no other system call is made while they run. A thread runs for one and a half case times, and
-//! until it has done 8 operations (a ring: three fills). The rate is that of the stretch in which the queue
+//! until it has done 8 operations (a ring: three fills). Its rate is that of the stretch in which the queue
 //! was full; `latency` and `cpu` have those operations as well that complete while it empties, the slowest of
 //! all among them.
+//!
+//! A window that short measures a burst: a limit lets some of it through at once. So the key cases of a device
+//! have windows of half a second or longer (42 case times), which last until the rate has settled, up to four
+//! times that. These cases are direct reads of 1 MiB in order, direct reads of 4 KiB at random by `psync` and by rings
+//! of 32 and 128, and in thorough direct writes of 1 MiB in order. They yield `iops` and `bandwidth`, from the
+//! part after the change point; the part before it is recorded with its rate (`discarded_b_per_s`). `latency` and
+//! `cpu` cover the whole window. Where a limit lets slices through by turns, whole turns count. All other cases
+//! yield `burst_iops` and `burst`.
 //!
 //! Several threads have CPUs of their own (as far as there are any: else they take turns, which a note
 //! says), open the file each for itself, and begin at a common tick. Their rate is that of the time in which
@@ -92,10 +100,12 @@
 //! - `written` (setting): bytes that a case writes in a round at most, or 8 operations (of a ring, three
 //!   fills). `auto`: 1 MiB, up to 8 MiB where more may be written.
 //! - `window` (setting): how long a case's threads run in a round; a device that adapts to load (and the host of
-//!   a virtual disk, which polls while there is some) shows more in a longer one. `auto`: 18 ms, thorough 37.5 ms.
+//!   a virtual disk, which polls while there is some) shows more in a longer one. `auto`: 42 case times for the key
+//!   cases of a device, else one and a half. From half a second on all but `cold`
+//!   and `buffered` yield rates.
 //! - `placement`: where the threads run that wait for the device: `free` (anywhere, its moves
 //!   are planned), `interrupt` (on the CPU that takes the device's interrupts) or `other` (on another, which
-//!   costs a wake-up across CPUs). Figures of before there was the parameter are `other`.
+//!   costs a wake-up across CPUs). Earlier figures without it read as `other`.
 //!
 //! ## Reading the result
 //!

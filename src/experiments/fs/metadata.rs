@@ -46,7 +46,7 @@
 //! - `name`: bytes of a name.
 //! - `placement`: where the threads run that wait for the device: `free` (anywhere, its moves
 //!   are planned), `interrupt` (on the CPU that takes the device's interrupts) or `other` (on another, which
-//!   costs a wake-up across CPUs). Figures of before there was the parameter are `other`.
+//!   costs a wake-up across CPUs). Earlier figures without it read as `other`.
 //!
 //! ## Reading the result
 //!

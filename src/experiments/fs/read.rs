@@ -16,10 +16,13 @@
 //! on past `size`, by a window at most, and that the device may have more of the file at hand. Before each round others' unwritten data goes to the device, as in
 //! memory.fault (`settle_ns`, `unwritten_bytes`).
 //!
-//! One pinned thread reads blocks of 4 KiB with pread(2) into eight aligned buffers in turn, the clock read around
+//! One thread (see `placement`) reads blocks of 4 KiB with pread(2) into eight aligned buffers in turn, the clock read around
 //! each. A pass goes over the file once, or over the next 16 MiB of it: in order, or with blocks in a random order of the whole file, none
 //! twice, another order for each case. Passes follow one another for three times the time of a case, of the cached file for one; eight blocks
-//! at least, however long they take. Each round and each mode begins a large file at another place, so that
+//! at least, however long they take. That is a burst. Reads in order of 256 MiB or more by `direct` and `cold` have a
+//! window of 42 case times (half a second or longer), which lasts until the rate has settled, up to four times that: their
+//! `iops` and `bandwidth` are of the part after the change point, and the part before it is recorded with its rate. Other
+//! cases yield `burst_iops` and `burst`. Each round and each mode begins a large file at another place, so that
 //! little of what a mode reads lies where another of the round has just been.
 //!
 //! - `direct`: O_DIRECT. Its support and alignment are asked for (statx), the flag is looked for in the open
@@ -55,12 +58,12 @@
 //!   written for all of them must be allowed in the directory: the smallest are taken first.
 //! - `placement`: where the threads run that wait for the device: `free` (anywhere, its moves
 //!   are planned), `interrupt` (on the CPU that takes the device's interrupts) or `other` (on another, which
-//!   costs a wake-up across CPUs). Figures of before there was the parameter are `other`.
+//!   costs a wake-up across CPUs). Earlier figures without it read as `other`.
 //!
 //! ## Reading the result
 //!
 //! `latency_per_block` is the time of a pass over its blocks: what the reports print. `latency` is the
-//! distribution of single reads, `iops` and `bandwidth` are the same time turned over, `cpu` is the
+//! distribution of single reads, `iops` and `bandwidth` (or `burst_iops` and `burst`) are the same time turned over, `cpu` is the
 //! thread's own time (interrupts that came on other CPUs are not in it). With readahead most reads find their block in
 //! memory: there the median says little, and the mean and the tail are the device. `readahead_gain`
 //! is the time of a block without readahead over that with it. Whole passes count; where not even

@@ -58,7 +58,7 @@
 //! - `most`: syncs of a case in a round, at most.
 //! - `placement`: where the threads run that wait for the device: `free` (anywhere, its moves
 //!   are planned), `interrupt` (on the CPU that takes the device's interrupts) or `other` (on another, which
-//!   costs a wake-up across CPUs). Figures of before there was the parameter are `other`.
+//!   costs a wake-up across CPUs). Earlier figures without it read as `other`.
 //!
 //! ## Reading the result
 //!

@@ -1,8 +1,7 @@
-//! Windows as long as their names: that of a device's rate lasts until the rate has settled.
+//! Windows of rates and bursts: the window of a device's rate lasts until the rate has settled.
 
 use crate::stats::steady::{BLOCKS, Log, Steady, steady};
 use record::case::Case;
-use record::event::Samples;
 use record::key::Value;
 
 /// A window as long as this may tell the rate of a device, or of a limit that somebody set.
@@ -15,8 +14,8 @@ const LONGER: u64 = 4;
 const APART: u64 = 256;
 /// What of a case holds the length of its window, in ns, where its figures are rates.
 const WINDOW_NS_AT: &str = "window_ns";
-/// What of every planned case says which of both its window is for. A case that nobody planned, as those of
-/// published figures, has rates.
+/// The key in `at` that says whether a planned case yields a rate or a burst. Published cases have no plan and
+/// yield rates.
 const WINDOW_AT: &str = "window";
 const RATE: &str = "rate";
 const BURST: &str = "burst";
@@ -133,7 +132,7 @@ impl Window {
 
     /// The part of it in which the rate was steady.
     fn found(&self) -> Option<Steady> {
-        let log = self.log.of_whole_turns(self.block_ns);
+        let log = self.log.of_whole_turns(self.block_ns)?;
         steady(
             std::slice::from_ref(&log),
             log.last_ns(),
@@ -153,50 +152,27 @@ pub(super) fn settled(windows: Vec<Window>) -> anyhow::Result<Steady> {
     // Several begin together and look one operation apart.
     anyhow::ensure!(
         last_ns + block_ns >= least_ns,
-        "its places or what it may write were used up after {:.3} s, and a rate is that of {:.1} s: more with \
-         --dir DIR that has more free space, or a burst with a shorter --set fs.io.window",
+        "the file or the bytes that may be written were used up after {:.3} s; a rate needs {:.1} s: use --dir DIR \
+         with more free space, or measure a burst with a shorter --set fs.io.window",
         last_ns as f64 / 1e9,
         least_ns as f64 / 1e9
     );
     let turns = windows
         .iter()
         .map(|window| window.log.of_whole_turns(block_ns));
-    let logs: Vec<Log> = turns.collect();
+    let turns: Option<Vec<Log>> = turns.collect();
+    let is_clear = turns.is_some();
+    let logs = turns.unwrap_or_else(|| windows.into_iter().map(|window| window.log).collect());
     let until_ns = logs.iter().map(Log::last_ns).min().unwrap_or(0);
-    let found = steady(&logs, until_ns, block_ns as f64);
-    found.ok_or_else(|| anyhow::anyhow!("too few operations to tell a rate from"))
-}
-
-/// Writes down beside a rate which part of its window it is of, and what was cut off; `block` is the bytes of
-/// an operation.
-pub(super) fn describe(samples: &mut Samples, found: &Steady, block: f64) {
-    for (name, value) in [
-        ("window_ns", found.window_ns),
-        ("discarded_ns", found.discarded_ns),
-        ("discarded_b_per_s", found.discarded * block),
-        ("blocks", found.blocks as f64),
-        ("block_ns", found.block_ns),
-        ("best_block_b_per_s", found.best * block),
-    ] {
-        samples.quantities.insert(name.to_owned(), value);
-    }
-    if !found.settled {
-        samples.notes.push(format!(
-            "the rate had not settled after {:.2} s: the second half is told",
-            (found.discarded_ns + found.window_ns) / 1e9
-        ));
-    } else if found.discarded_ns > 0.0 {
-        samples.notes.push(format!(
-            "left out: the first {:.0} ms, with {:.3e} B/s",
-            found.discarded_ns / 1e6,
-            found.discarded * block
-        ));
-    }
+    let mut found = steady(&logs, until_ns, block_ns as f64)
+        .ok_or_else(|| anyhow::anyhow!("too few operations for a rate"))?;
+    found.settled &= is_clear;
+    Ok(found)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{BURSTS, RATES, Window, describe, in_law, put, settled};
+    use super::{BURSTS, RATES, Window, in_law, put, settled};
     use record::case::Case;
     use record::event::{Raw, Samples};
     use record::key::CaseId;
@@ -302,7 +278,7 @@ mod tests {
             at: BTreeMap::new(),
             notes: Vec::new(),
         };
-        describe(&mut samples, &found, 4096.0);
+        found.describe(&mut samples, 4096.0);
         let of = |name: &str| samples.quantities[name];
         assert!(of("discarded_b_per_s") > 4096.0 * 1000.0 && of("discarded_ns") > 0.0);
         assert!(of("window_ns") >= 250e6);

@@ -14,7 +14,7 @@ const MIB: u64 = 1 << 20;
 pub(super) const USUAL_MOST: u64 = 128 * MIB;
 /// What an unknown last cache is taken to have: nearly all have less for one core.
 pub(super) const UNKNOWN_LAST: u64 = 32 * MIB;
-/// A described last cache of no more than this is gone beyond whole, whatever part of it was found.
+/// Up to this size the described last cache counts, whatever part of it was found.
 const LAST_MOST: u64 = 64 * MIB;
 /// What lies in main memory has so many times the last cache, and at least so much altogether.
 pub(super) const TIMES_LAST: u64 = 4;
@@ -61,9 +61,8 @@ pub(super) fn whole_bytes(
     })
 }
 
-/// Bytes of one instance of the last cache, which what lies in main memory must be beyond. The part of it
-/// that one core was found to fill is that of a moment: at another, neighbours leave more of it. So all that is
-/// described counts, unless that is too much to go beyond.
+/// Bytes of one instance of the last cache; arrays in main memory must be larger. The part that one core was
+/// found to fill changes with what the neighbours do, so the described size counts, up to [`LAST_MOST`].
 pub(super) fn last_bytes(site: &Site, known: Option<&Known>) -> (u64, &'static str) {
     let described = described_levels(site);
     let Some((name, all)) = described.last() else {

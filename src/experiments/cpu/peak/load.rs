@@ -252,8 +252,8 @@ pub(crate) fn tell_designs(case: &mut Case, site: &Site, cpus: &[usize]) {
     }
 }
 
-/// Whether the width probe tells of a placed case's threads: each has a core for itself, else the probe would
-/// see the case's own threads as neighbours; and the cores are as wide as the one whose level is known.
+/// Whether the width probe can be used for a placed case. Each thread needs a core for itself, or the probe would
+/// see the case's own threads as neighbours; and the cores must be of the design whose level is known.
 pub(crate) fn is_probed(case: &Case) -> bool {
     let cores = case.int("cores").zip(case.int("thread_count"));
     cores.is_some_and(|(cores, threads)| cores >= threads) && !case.at.contains_key(OTHER_DESIGN)

@@ -46,7 +46,7 @@ pub(super) fn down(
     let [per_second, bytes] = window::names(case);
     let samples = rated(bench, case, per_second, operations, rate, did.len())?;
     if let Some(steady) = &steady {
-        window::describe(samples, steady, block);
+        steady.describe(samples, block);
     }
     let quantities = &mut samples.quantities;
     let mean: f64 = did.iter().map(|did| did.ran.mean_in_flight).sum();

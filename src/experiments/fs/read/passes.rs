@@ -348,7 +348,7 @@ impl Passes {
         let per_block = scaled(&|rate| 1e9 / rate);
         let samples = bench.record_batches(case, per_second, k, iops)?;
         if let Some(steady) = &self.steady {
-            window::describe(samples, steady, BLOCK_BYTES as f64);
+            steady.describe(samples, BLOCK_BYTES as f64);
         }
         bench.record_batches(case, bytes, k, bandwidth)?;
         if self.moved.asked == 0

@@ -68,11 +68,6 @@ fn bandwidth(
     let least = found.streams.iter().copied().fold(f64::INFINITY, f64::min);
     let most = found.streams.iter().copied().fold(0.0, f64::max);
     for (name, value) in [
-        ("window_ns", found.window_ns),
-        ("discarded_ns", found.discarded_ns),
-        ("discarded_b_per_s", found.discarded),
-        ("blocks", found.blocks as f64),
-        ("block_ns", found.block_ns),
         ("stream_least_b_per_s", least),
         ("stream_most_b_per_s", most),
         ("sent_bytes", sent.bytes as f64),
@@ -107,18 +102,7 @@ fn bandwidth(
             samples.at.insert(name.to_owned(), cpus);
         }
     }
-    if !found.settled {
-        samples.notes.push(format!(
-            "the rate had not settled after {:.2} s: the second half is told",
-            (found.discarded_ns + found.window_ns) / 1e9
-        ));
-    } else if found.discarded_ns > 0.0 {
-        samples.notes.push(format!(
-            "left out: the first {:.0} ms, with {:.3e} B/s",
-            found.discarded_ns / 1e6,
-            found.discarded
-        ));
-    }
+    found.describe(samples, 1.0);
     remarks(&mut samples.notes, shape);
     Ok(())
 }
