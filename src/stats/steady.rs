@@ -13,6 +13,8 @@ const BLOCKS_MIN: usize = 8;
 const TURNS_MIN: usize = 3;
 /// Fewer silences may still be a limit's where they take more than one part in so many of the time.
 const SILENT_PART: u64 = 8;
+/// A last turn of so many times the median turn is one of turns that grow.
+const GROWN: f64 = 1.5;
 /// A leading block is none of the steady part's while it is farther from the level of the second half
 /// than this share and so many times that half's scatter.
 const NEAR: f64 = 0.02;
@@ -114,20 +116,46 @@ impl Log {
     /// limit is reduced to its beginning and the moments at which silences ended: whole turns have a rate, a
     /// part of a turn has not. `None` while silences take much of the time but there are too few turns.
     pub(crate) fn of_whole_turns(&self, silence_ns: u64) -> Option<Log> {
-        let first = self.points.first().copied();
-        let pairs = self.points.windows(2);
-        let silences = pairs.filter(|pair| pair[1].0 - pair[0].0 >= silence_ns);
-        let silent_ns: u64 = silences.clone().map(|pair| pair[1].0 - pair[0].0).sum();
-        let ends = silences.map(|pair| pair[1]);
-        let turns = Log {
-            points: first.into_iter().chain(ends).collect(),
-        };
-        let begin = first.map_or(0, |(ns, _)| ns);
-        let all_ns = self.last_ns() - begin;
-        if turns.points.len() > TURNS_MIN && 4 * (turns.last_ns() - begin) >= 3 * all_ns {
-            return Some(turns);
+        let turns = self.turns(silence_ns);
+        let is_most = 4 * turns.length_ns() >= 3 * self.length_ns();
+        match turns.points.len() > TURNS_MIN && is_most {
+            true => Some(turns),
+            false => (!self.is_silent(silence_ns)).then(|| self.clone()),
         }
-        (SILENT_PART * silent_ns < all_ns).then(|| self.clone())
+    }
+
+    /// Whether turns still become longer, as while a program reads further and further ahead of itself.
+    pub(crate) fn has_growing_turns(&self, silence_ns: u64) -> bool {
+        let turns = self.turns(silence_ns);
+        let pairs = turns.points.windows(2);
+        let lengths: Vec<f64> = pairs.map(|pair| (pair[1].0 - pair[0].0) as f64).collect();
+        let middle = median(&lengths).unwrap_or(f64::INFINITY);
+        self.is_silent(silence_ns) && lengths.last().is_some_and(|last| *last > GROWN * middle)
+    }
+
+    /// Whether silences take much of the time.
+    pub(crate) fn is_silent(&self, silence_ns: u64) -> bool {
+        let lengths = self.silences(silence_ns).map(|pair| pair[1].0 - pair[0].0);
+        SILENT_PART * lengths.sum::<u64>() >= self.length_ns()
+    }
+
+    /// The beginning and the ends of silences.
+    fn turns(&self, silence_ns: u64) -> Log {
+        let first = self.points.first().copied().into_iter();
+        Log {
+            points: first
+                .chain(self.silences(silence_ns).map(|pair| pair[1]))
+                .collect(),
+        }
+    }
+
+    fn silences(&self, silence_ns: u64) -> impl Iterator<Item = &[(u64, u64)]> {
+        let pairs = self.points.windows(2);
+        pairs.filter(move |pair| pair[1].0 - pair[0].0 >= silence_ns)
+    }
+
+    fn length_ns(&self) -> u64 {
+        self.last_ns() - self.points.first().map_or(0, |(ns, _)| *ns)
     }
 
     /// What had come by a moment: between two points in proportion.

@@ -8,8 +8,10 @@ use record::key::Value;
 pub(super) const SETTLED_NS: u64 = 500_000_000;
 /// Half a second and more by every preset, in times of a case.
 pub(super) const RATE_CASES: u64 = 42;
-/// What has not settled goes on up to so many times as long.
+/// What has not settled goes on up to so many times as long …
 const LONGER: u64 = 4;
+/// … and up to so many times where it is by turns.
+const LONGER_TURNS: u64 = 8;
 /// Of operations that follow each other within this part of a block the first is written down.
 const APART: u64 = 256;
 /// What of a case holds the length of its window, in ns, where its figures are rates.
@@ -85,7 +87,7 @@ impl Window {
     /// ends with theirs.
     pub(super) fn new(least_ns: u64, at_least: u64, depth: u64, is_alone: bool) -> Window {
         let most_ns = if is_alone {
-            LONGER * least_ns
+            LONGER_TURNS * least_ns
         } else {
             least_ns
         };
@@ -117,10 +119,13 @@ impl Window {
         }
         if ns >= self.look_ns && self.begun > self.at_least {
             self.look_ns = ns + self.block_ns;
-            self.is_over = ns >= self.most_ns
-                || self.found().is_some_and(|found| {
-                    found.settled && found.window_ns >= self.least_ns as f64 / 2.0
-                });
+            let has_settled = || {
+                let found = self.found().filter(|found| found.settled);
+                found.is_some_and(|found| found.window_ns >= self.least_ns as f64 / 2.0)
+            };
+            let is_long = || ns >= LONGER * self.least_ns && !self.log.is_silent(self.block_ns);
+            let is_growing = || self.log.has_growing_turns(self.block_ns);
+            self.is_over = ns >= self.most_ns || is_long() || (!is_growing() && has_settled());
         }
         !self.is_over
     }
@@ -229,6 +234,32 @@ mod tests {
                 "{through} {depth}: {ratio}"
             );
         }
+    }
+
+    #[test]
+    fn turns_that_grow_are_waited_for() {
+        // Read-ahead below a limit of 2048 blocks in 0.4 s: milliseconds and blocks by then, as seen.
+        let ramp = [
+            (161, 321),
+            (213, 769),
+            (317, 1025),
+            (422, 1537),
+            (635, 2049),
+            (842, 3073),
+            (1292, 4097),
+        ];
+        let later = (0..20).map(|turn| (1707 + 415 * turn, 6145 + 2048 * turn));
+        let mut window = Window::new(504 * MS, 8, 1, true);
+        let mut done = u64::from(window.begins(0));
+        for (ms, blocks) in ramp.into_iter().chain(later) {
+            if !(done..blocks).all(|block| window.begins(ms * MS + (block - done) * 1000)) {
+                break;
+            }
+            done = blocks;
+        }
+        let found = settled(vec![window]).expect("long enough");
+        let ratio = found.rate() / (2048.0 / 0.415);
+        assert!(found.settled && (ratio - 1.0).abs() < 0.02, "{found:?}");
     }
 
     #[test]
