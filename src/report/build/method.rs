@@ -49,7 +49,8 @@ fn published(run: &Run) -> Vec<(Audience, Block)> {
     ]
 }
 
-const HOW: &str = "Each round of a series is a fresh process on a pinned CPU, with fresh memory, \
+const HOW: &str = "Each round of a series is a fresh process on a pinned CPU (on any CPU \
+    where `placement=free`), with fresh memory, \
     files and connections. Repeatable operations are timed as n against 2n of them in ABBA \
     quartets, so that the cost of loop and clock cancels; single events are read as they are and \
     marked where the clock's own grain shows. A figure is the median of round values; its \
