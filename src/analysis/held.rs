@@ -149,8 +149,8 @@ pub(super) mod tests {
     use record::unit::Unit;
     use serde_json::json;
 
-    /// A disk of which 20 MB/s and 300 requests are read in a second, and a shaper of 200 Mbit/s at this
-    /// end, of 100 at the other.
+    /// A run with limits: a disk that may read 20 MB/s and 300 requests a second, a shaper of 200 Mbit/s at
+    /// this end and one of 100 Mbit/s at the other.
     pub(in crate::analysis) fn limited() -> Run {
         let mut run = Run::new(sample::header());
         let net = |bits: u64| {

@@ -214,7 +214,7 @@ mod tests {
              == cg/a/b/memory.max\nmax\n== cg/a/b/memory.high\n9000\n== cg/a/b/memory.swap.max\n0\n\
              == cg/a/memory.high\n7000\n== cg/a/memory.swap.max\nmax\n",
         );
-        // A soft limit is none; memory and swap together stand in one file.
+        // A soft limit does not count; one file limits memory and swap together.
         let first = Root::tree(
             "== proc/self/cgroup\n4:memory:/a\n== proc/self/mountinfo\n1 2 0:1 / /cg rw - cgroup c rw,memory\n\
              == cg/a/memory.limit_in_bytes\n4000\n== cg/a/memory.memsw.limit_in_bytes\n5000\n\

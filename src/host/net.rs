@@ -170,7 +170,7 @@ pub(crate) struct Interface {
 }
 
 impl Interface {
-    /// What all that leaves by it has to pass, where its rate is told.
+    /// The shaper of all outgoing traffic, if its rate is known.
     pub(crate) fn shaper(&self) -> Option<(&Shaper, u64)> {
         let mut all = self.shaping.iter();
         all.find(|shaper| shaper.place == Place::Root)

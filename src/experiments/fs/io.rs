@@ -478,7 +478,7 @@ fn window_ns(site: &Site, params: &Params) -> u64 {
     }
 }
 
-/// The same of a case of a series: at least, of one that tells a rate.
+/// The same of a case of a series; a rate's window may last longer.
 fn window_of(series: &Series, case: &Case) -> u64 {
     let of_rate = window::rate_ns(case);
     of_rate.unwrap_or_else(|| series.setting("window").unwrap_or(0))

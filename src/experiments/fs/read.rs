@@ -373,7 +373,7 @@ fn case_of(site: &Site, id: CaseId) -> Case {
     case
 }
 
-/// How long a case is measured: at least, where it tells a rate.
+/// How long a case is measured; a rate's window may last longer.
 fn window_of(case: &Case, case_ns: u64) -> u64 {
     match (window::rate_ns(case), case.text("mode")) {
         (Some(window_ns), _) => window_ns,

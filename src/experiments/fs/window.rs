@@ -27,7 +27,7 @@ const BURST: &str = "burst";
 pub(super) const RATES: [&str; 2] = ["iops", "bandwidth"];
 pub(super) const BURSTS: [&str; 2] = ["burst_iops", "burst"];
 
-/// Puts into a case how long its window is at least where it tells a rate, in ns, or that it tells a burst.
+/// Records in a case that it yields a rate, with the least length of its window in ns, or a burst.
 pub(super) fn put(case: &mut Case, rate_ns: Option<u64>) {
     let kind = if rate_ns.is_some() { RATE } else { BURST };
     case.at.insert(WINDOW_AT.to_owned(), kind.into());

@@ -299,7 +299,7 @@ impl<'law> Basis<'law> {
         }
     }
 
-    /// The same where nobody set a limit.
+    /// The same without a limit.
     fn free_rate(&self) -> Estimate {
         let request = self.request;
         let alone = inverse(1e9, self.single.range);

@@ -85,8 +85,8 @@ impl Limit {
         .and(&self.sentence())
     }
 
-    /// The median time of operations, so many of which are in flight, in ns: where a slice lets many through
-    /// at once, most do not wait.
+    /// The median time in ns of operations with so many in flight. A slice lets many through at once, so most
+    /// do not wait.
     pub(super) fn median(&self, free: Estimate, in_flight: f64) -> Estimate {
         let (each, of) = (1e9 * in_flight / self.per_second, free.range);
         if of.low >= each / MARGIN {

@@ -92,7 +92,7 @@ fn limit_of(site: &Site, below: Below, read: Read) -> Option<Limit> {
     limit::of(site, disk, true, BLOCK_BYTES, read.way != Way::Ahead)
 }
 
-/// The same where nobody set a limit.
+/// The same without a limit.
 fn free_block(site: &Site, known: Option<&Known>, below: Below, read: Read) -> Option<Estimate> {
     match read.way {
         Way::Cached => cached(site, known, read),

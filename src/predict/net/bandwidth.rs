@@ -532,7 +532,7 @@ pub(crate) fn byte_cpu(
     }
 }
 
-/// What a way's nominal rate allows; a shaper that is told lets bursts pass.
+/// What a way's nominal rate allows; a shaper lets bursts pass.
 pub(crate) fn bound(site: &Site, flow: &Flow) -> Option<Bound> {
     super::link_bound(&Way::of(site), flow.transport)
 }

@@ -31,7 +31,7 @@ const UNLIKE_BYTES: u64 = 256 * KIB;
 pub(super) struct Did {
     pub(super) ran: Ran,
     pub(super) log: Latencies,
-    /// When its operations began, where that tells a rate.
+    /// When its operations began, in cases that yield a rate.
     pub(super) window: Option<Window>,
     /// What was found out about its file.
     pub(super) notes: Vec<String>,

@@ -1,4 +1,4 @@
-//! Which cases tell a rate, and what those that write need for it.
+//! Which cases yield a rate, and how much those that write need for it.
 
 use super::cases::{KIB, MIB, Work, one, ring};
 use super::request;
@@ -57,7 +57,7 @@ pub(super) fn put(site: &Site, params: &Params, work: Work, case: &mut Case) {
 }
 
 /// Bytes that a case writes in a round at most, where its least operations are fewer: so many as its
-/// window needs where it tells a rate, else as any.
+/// window needs where it yields a rate, else as any.
 pub(super) fn written(case: &Case, each: u64) -> u64 {
     let of_rate = case.at.get(WRITTEN_AT).and_then(Value::int);
     of_rate.unwrap_or(each)

@@ -180,7 +180,7 @@ fn begin(seeds: Seeds, places: usize) -> usize {
 /// What the passes of a case yielded.
 struct Passes {
     clock: Clock,
-    /// The part in which the rate was steady, where that is told.
+    /// The part in which the rate was steady, in cases that yield a rate.
     steady: Option<Steady>,
     /// Passes that were done as a whole; where there is none, the part of one.
     whole: Vec<Ran>,

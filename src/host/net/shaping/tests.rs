@@ -94,7 +94,7 @@ fn a_hierarchy_lets_unclassified_packets_out_by_their_class_and_those_above() {
     assert_eq!(class(2), ("1:20", Some("1:1"), 50, 10_000, false));
     assert_eq!(htb.classes.len(), 3);
     assert_eq!(htb.name(), "htb 200 Mbit/s (class 1:10)");
-    // Without its classes nobody knows what it lets out.
+    // Its rate is unknown without its classes.
     let alone = shapers(&bytes(HTB_DISCIPLINES), &[]);
     assert_eq!(alone[0].bits_per_second, None);
 }
