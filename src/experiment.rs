@@ -234,13 +234,9 @@ impl Params {
     }
 }
 
-/// Name of the parameter of a case that says which far end it is measured against: an experiment whose
-/// card has it is offered once for loopback and once for every peer ([`Site::peer`]), and the cases of
-/// one series share its value ([`Site::far`]).
-pub const FAR: &str = "far";
-
-/// The value of [`FAR`] for a far end on this host.
-pub const LOOPBACK: &str = "loopback";
+/// An experiment whose card has [`FAR`] is offered once for loopback and once for every peer ([`Site::peer`]),
+/// and the cases of one series share its value ([`Site::far`]).
+pub use record::key::{FAR, LOOPBACK};
 
 /// A far end on another host, as its agent told of it.
 #[derive(Clone, Debug)]

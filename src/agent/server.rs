@@ -5,6 +5,7 @@ use super::channel::{Channel, FRAME_BYTES_MAX, Lost};
 use super::check::check;
 use super::hired::{Hand, Hired};
 use super::message::{Facts, FromAgent, Open, ToAgent, printable};
+use crate::experiment::placement::{far_cpu, move_first};
 use crate::experiment::{Preset, Site};
 use crate::experiments;
 use crate::host::{Host, Outside, Root, environment, format_cpus};
@@ -298,8 +299,12 @@ impl<'agent> Served<'agent> {
         }
         let calibration = self.calibration.clone();
         let mut worker = Hand::new((self.office.start)()?)?;
+        let mut cpus = self.site.cpus.clone();
+        if let Some(cpu) = order.series.cases.first().and_then(far_cpu) {
+            move_first(&mut cpus, cpu);
+        }
         let order = ToWorker::Serve(Box::new(RoundOrder {
-            cpus: self.site.cpus.clone(),
+            cpus,
             calibration: calibration.context("the agent's clocks are not calibrated")?,
             dir: None,
             far: None,

@@ -64,19 +64,15 @@ pub fn run(args: Args) -> Result<(), Failure> {
         if args.verbose {
             for work in &works {
                 for case in &work.series.cases {
-                    let site = setup.site_for(&case.id);
+                    let site = setup.site_for(case);
                     predictions(&mut text, work.experiment, &site, case, false);
                 }
             }
             if let Some(work) = works.first() {
                 for case in &planned.derived {
-                    predictions(
-                        &mut text,
-                        work.experiment,
-                        &setup.site_for(case),
-                        &Case::new(case.clone()),
-                        true,
-                    );
+                    let case = Case::new(case.clone());
+                    let site = setup.site_for(&case);
+                    predictions(&mut text, work.experiment, &site, &case, true);
                 }
             }
         }

@@ -1,9 +1,12 @@
-//! Where a thread runs that waits for a disk, and where the disk's interrupts go, as a case: the one wakes the
-//! other, and across CPUs that takes longer.
+//! Where a thread runs that waits for a device, a disk or an interface, and where the device's interrupts go, as
+//! a case: the one wakes the other, and across CPUs that takes longer.
 
-use super::{Domain, Known, Param, Role, Site, Skip};
-use crate::host::irq::{Taken, taken};
-use record::key::{CaseId, PLACEMENT, Value};
+use super::{Domain, Known, Param, Peer, Role, Site, Skip};
+use crate::host::format_cpus;
+use crate::host::irq::{Irq, Taken, taken, taken_of_interface};
+use crate::host::net::Interface;
+use record::case::Case;
+use record::key::{PLACEMENT, Value};
 
 /// The scheduler places the thread on any CPU of the run.
 pub const FREE: &str = record::key::FREE;
@@ -23,11 +26,71 @@ pub const PLACEMENT_PARAM: Param = Param {
     role: Role::Case,
 };
 
-/// The CPUs of a placement, the measuring thread's first.
+/// The device whose interrupts wake the threads of a case.
+enum Device<'site> {
+    /// The disk below the directory for files, with its interrupts; none where the mounts do not name it.
+    Disk(&'site [Irq]),
+    /// The interface that leads to the far end or the server.
+    Interface(&'site Interface),
+    /// No route leads there.
+    Nowhere,
+}
+
+impl Device<'_> {
+    /// That of a case: its far end's, else its server's, else the directory's.
+    fn of<'site>(site: &'site Site, case: &Case) -> Device<'site> {
+        let net = &site.host.net;
+        let afar = site.peer.as_ref().map(|peer| {
+            let way = net.way_to(peer.address);
+            way.map(|(interface, _)| interface)
+        });
+        let named = || {
+            let server = case.at.get("interface").and_then(Value::text);
+            let is_remote = case.at.contains_key("server");
+            is_remote.then(|| server.and_then(|name| net.named(name)))
+        };
+        match afar.or_else(named) {
+            Some(interface) => interface.map_or(Device::Nowhere, Device::Interface),
+            None => {
+                let path = site.dir.as_ref().map(|dir| dir.path.to_string_lossy());
+                let block = &site.host.block;
+                let mount = path.and_then(|path| block.mount_of(&path));
+                let disk = mount.and_then(|mount| block.disk_of(mount));
+                Device::Disk(disk.map_or(&[], |disk| &disk.interrupts))
+            }
+        }
+    }
+
+    fn taken(&self, cpus: &[usize]) -> Taken {
+        match self {
+            Device::Disk(irqs) => taken(irqs, cpus),
+            Device::Interface(interface) => taken_of_interface(&interface.interrupts),
+            Device::Nowhere => Taken::Untold,
+        }
+    }
+
+    /// Why no CPU can be told that takes them.
+    fn untold(&self) -> Skip {
+        match self {
+            Device::Disk(_) => Skip::because(
+                "the kernel does not report which CPU takes the interrupts of the device below the directory",
+            )
+            .needs("--dir DIR on a disk whose interrupts /proc/interrupts counts"),
+            Device::Interface(interface) => Skip::because(format!(
+                "the interface {} has no interrupts of its own that the kernel reports",
+                interface.name
+            ))
+            .needs("a way over a device whose interrupts /proc/interrupts counts"),
+            Device::Nowhere => Skip::because("no route tells the interface that leads there"),
+        }
+    }
+}
+
+/// The CPUs of a placement of a case, the measuring thread's first.
 ///
 /// # Errors
 /// There is no such CPU here.
-pub fn cpus(site: &Site, place: &str) -> Result<Vec<usize>, Skip> {
+pub fn cpus(site: &Site, place: &str, case: &Case) -> Result<Vec<usize>, Skip> {
     let mut cpus = site.cpus.clone();
     if place == FREE {
         return Ok(cpus);
@@ -38,7 +101,8 @@ pub fn cpus(site: &Site, place: &str) -> Result<Vec<usize>, Skip> {
                 .needs("--cpu with at least two CPUs"),
         );
     }
-    let taker = match (taken(irqs(site), &cpus), place) {
+    let device = Device::of(site, case);
+    let taker = match (device.taken(&cpus), place) {
         (Taken::By(cpu), _) => cpu,
         (Taken::Each, INTERRUPT) => return Ok(cpus),
         (Taken::Each, _) => {
@@ -46,46 +110,107 @@ pub fn cpus(site: &Site, place: &str) -> Result<Vec<usize>, Skip> {
                 "the device has a queue for each CPU, and each CPU takes its own interrupts",
             ));
         }
-        (Taken::Untold, _) => {
+        (Taken::Chosen, _) => {
             return Err(Skip::because(
-                "the kernel does not report which CPU takes the interrupts of the device below the directory",
+                "the interface has queues on several CPUs and chooses one by the connection's addresses and ports",
             )
-            .needs("--dir DIR on a disk whose interrupts /proc/interrupts counts"));
+            .needs("all of its interrupts on one CPU (/proc/irq/N/smp_affinity_list)"));
         }
+        (Taken::Untold, _) => return Err(device.untold()),
     };
-    let at = cpus.iter().position(|cpu| *cpu == taker);
-    match (place == INTERRUPT, at) {
-        (true, None) => {
+    match (place == INTERRUPT, cpus.contains(&taker)) {
+        (true, false) => {
             return Err(Skip::because(format!(
                 "the device interrupts CPU {taker}, which this run does not use"
             ))
             .needs(format!("--cpu with CPU {taker}")));
         }
-        (true, Some(at)) => cpus[..=at].rotate_right(1),
-        (false, Some(0)) => cpus.rotate_left(1),
+        (true, true) => move_first(&mut cpus, taker),
+        (false, _) if cpus[0] == taker => cpus.rotate_left(1),
         (false, _) => {}
     }
     Ok(cpus)
 }
 
-/// The interrupts of the disk below the directory for files.
-fn irqs(site: &Site) -> &[crate::host::irq::Irq] {
-    let path = site.dir.as_ref().map(|dir| dir.path.to_string_lossy());
-    let block = &site.host.block;
-    let mount = path.and_then(|path| block.mount_of(&path));
-    let disk = mount.and_then(|mount| block.disk_of(mount));
-    disk.map_or(&[], |disk| &disk.interrupts)
+/// The far end's CPUs of a placement: as at the near end where its host tells which CPU takes the interrupts of
+/// its interface, else as they are.
+fn far_cpus(peer: &Peer, place: &str) -> Vec<usize> {
+    let mut cpus = peer.cpus.clone();
+    let interface = peer.interface.as_deref();
+    let interface = interface.and_then(|name| peer.host.net.named(name));
+    let taker = match interface.map(|interface| taken_of_interface(&interface.interrupts)) {
+        Some(Taken::By(cpu)) if place != FREE => cpu,
+        _ => return cpus,
+    };
+    match place == INTERRUPT {
+        true => move_first(&mut cpus, taker),
+        false if cpus.first() == Some(&taker) => cpus.rotate_left(1),
+        false => {}
+    }
+    cpus
+}
+
+/// Moves one of the CPUs to the front; the others keep their order.
+pub fn move_first(cpus: &mut [usize], cpu: usize) {
+    if let Some(at) = cpus.iter().position(|one| *one == cpu) {
+        cpus[..=at].rotate_right(1);
+    }
+}
+
+/// The CPUs that cases of a placement run on, by the names that a case's facts have.
+///
+/// # Errors
+/// As [`cpus`].
+pub fn facts(
+    site: &Site,
+    place: &str,
+    case: &Case,
+    has_far: bool,
+) -> Result<Vec<(String, Value)>, Skip> {
+    let near = cpus(site, place, case)?;
+    let of_end = |end: &str, cpus: &[usize]| match (place, cpus.first()) {
+        (FREE, _) | (_, None) => {
+            let mut all = cpus.to_vec();
+            all.sort_unstable();
+            (format!("{end}cpus"), Value::from(format_cpus(&all)))
+        }
+        (_, Some(cpu)) => (format!("{end}cpu"), Value::from(*cpu as u64)),
+    };
+    let Some(peer) = &site.peer else {
+        return Ok(vec![of_end("", &near)]);
+    };
+    let mut all = vec![of_end("near_", &near)];
+    if has_far {
+        all.push(of_end("far_", &far_cpus(peer, place)));
+    }
+    Ok(all)
+}
+
+/// A CPU among a case's facts.
+fn fact(case: &Case, name: &str) -> Option<usize> {
+    usize::try_from(case.at.get(name)?.int()?).ok()
+}
+
+/// The far end's CPU that a case names.
+pub fn far_cpu(case: &Case) -> Option<usize> {
+    fact(case, "far_cpu")
 }
 
 impl Site {
-    /// The site that a case sees: its thread's CPU is the first.
+    /// The site that a case sees: the CPUs that its facts name are the first.
     #[must_use]
-    pub fn placed(&self, case: &CaseId) -> Option<Site> {
-        let cpus = cpus(self, case.text(PLACEMENT)?).ok()?;
-        Some(Site {
-            cpus,
-            ..self.clone()
-        })
+    pub fn placed(&self, case: &Case) -> Option<Site> {
+        let place = case.id.text(PLACEMENT)?;
+        let near = fact(case, "near_cpu").or_else(|| fact(case, "cpu"))?;
+        if place == FREE {
+            return None;
+        }
+        let mut site = self.clone();
+        move_first(&mut site.cpus, near);
+        if let (Some(peer), Some(far)) = (&mut site.peer, far_cpu(case)) {
+            move_first(&mut peer.cpus, far);
+        }
+        Some(site)
     }
 }
 
@@ -115,11 +240,12 @@ impl Known {
 
 #[cfg(test)]
 mod tests {
-    use super::{FREE, INTERRUPT, OTHER, cpus};
-    use crate::experiment::{DirFacts, Known, Site};
+    use super::{FREE, INTERRUPT, OTHER, cpus, facts};
+    use crate::experiment::{DirFacts, Known, Peer, Site};
     use crate::host::{Host, Root};
     use crate::predict::tests::bare_site;
-    use record::key::{CaseId, Key, Value};
+    use record::case::Case;
+    use record::key::{CaseId, Key, PLACEMENT, Value};
 
     const TREE: &str = "== sys/block/vda/size\n100\n== sys/block/vda/dev\n254:0\n\
         == sys/devices/pci0/virtio1/msi_irqs/36\nmsix\n== proc/irq/36/effective_affinity_list\n1\n\
@@ -145,7 +271,8 @@ mod tests {
 
     #[test]
     fn a_placement_chooses_the_first_cpu() {
-        let of = |list: &[usize], place| cpus(&site(TREE, list), place).ok();
+        let any = Case::new(CaseId::new());
+        let of = |list: &[usize], place| cpus(&site(TREE, list), place, &any).ok();
         assert_eq!(of(&[0, 1], FREE), Some(vec![0, 1]));
         assert_eq!(of(&[0, 2, 1], INTERRUPT), Some(vec![1, 0, 2]));
         assert_eq!(of(&[0, 1], OTHER), Some(vec![0, 1]));
@@ -153,8 +280,83 @@ mod tests {
         assert_eq!(of(&[0, 2], INTERRUPT), None, "not one of the run's");
         assert_eq!(of(&[1], OTHER), None);
         let untold = site("", &[0, 1]);
-        assert!(cpus(&untold, INTERRUPT).is_err() && cpus(&untold, OTHER).is_err());
-        assert!(cpus(&untold, FREE).is_ok());
+        assert!(cpus(&untold, INTERRUPT, &any).is_err() && cpus(&untold, OTHER, &any).is_err());
+        assert!(cpus(&untold, FREE, &any).is_ok());
+    }
+
+    /// An interface whose one queue CPU 1 serves, another with two queues, and the way to each.
+    const NET: &str = "== sys/class/net/eth0/mtu\n1500\n\
+        == sys/class/net/eth0 -> ../../devices/pci0/0/virtio2/net/eth0\n\
+        == sys/devices/pci0/0/msi_irqs/38\nmsix\n== proc/irq/38/effective_affinity_list\n1\n\
+        == sys/class/net/eth1/mtu\n1500\n== sys/class/net/eth1 -> ../../devices/pci0/1/net/eth1\n\
+        == sys/devices/pci0/1/msi_irqs/40\nmsix\n== proc/irq/40/effective_affinity_list\n0\n\
+        == sys/devices/pci0/1/msi_irqs/41\nmsix\n== proc/irq/41/effective_affinity_list\n1\n\
+        == proc/interrupts\n  CPU0 CPU1\n 38: 0 9 PCI-MSIX-1 1-edge virtio2-input.0\n\
+        40: 7 0 PCI-MSIX-2 1-edge eth1-TxRx-0\n 41: 0 2 PCI-MSIX-2 2-edge eth1-TxRx-1\n\
+        == proc/net/route\n\
+        Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n\
+        eth0\t0002000A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n\
+        eth1\t0003000A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n";
+
+    fn toward(address: &str) -> Site {
+        let here = site(NET, &[0, 1, 2]);
+        Site {
+            peer: Some(Peer {
+                name: "peer".to_owned(),
+                address: address.parse().expect("an address"),
+                host: here.host.clone(),
+                cpus: vec![1, 3],
+                interface: Some("eth0".to_owned()),
+            }),
+            ..here
+        }
+    }
+
+    #[test]
+    fn a_case_towards_a_peer_is_placed_by_the_interface_at_each_end() {
+        let case = Case::new(CaseId::new().with("far", "peer"));
+        let of = |place, has_far| facts(&toward("10.0.2.7"), place, &case, has_far).ok();
+        let fact = |name: &str, cpu: u64| (name.to_owned(), Value::from(cpu));
+        let told = |name: &str, cpus: &str| (name.to_owned(), Value::from(cpus));
+        let expected = [told("near_cpus", "0-2"), told("far_cpus", "1,3")];
+        assert_eq!(of(FREE, true).as_deref(), Some(&expected[..]));
+        let expected = [fact("near_cpu", 1), fact("far_cpu", 1)];
+        assert_eq!(of(INTERRUPT, true).as_deref(), Some(&expected[..]));
+        let expected = [fact("near_cpu", 0), fact("far_cpu", 3)];
+        assert_eq!(of(OTHER, true).as_deref(), Some(&expected[..]));
+        let expected = [fact("near_cpu", 0)];
+        assert_eq!(of(OTHER, false).as_deref(), Some(&expected[..]));
+
+        let mut placed = Case::new(case.id.clone().with(PLACEMENT, OTHER));
+        placed.at.extend([fact("near_cpu", 2), fact("far_cpu", 3)]);
+        let site = toward("10.0.2.7").placed(&placed).expect("is placed");
+        assert_eq!(site.cpus, [2, 0, 1]);
+        assert_eq!(site.peer.expect("a peer").cpus, [3, 1]);
+        placed.id = case.id.with(PLACEMENT, FREE);
+        assert!(toward("10.0.2.7").placed(&placed).is_none());
+    }
+
+    #[test]
+    fn an_interface_that_chooses_among_queues_has_no_placement_but_free() {
+        let case = Case::new(CaseId::new().with("far", "peer"));
+        for address in ["10.0.3.7", "10.0.4.7"] {
+            let site = toward(address);
+            for place in [INTERRUPT, OTHER] {
+                assert!(cpus(&site, place, &case).is_err(), "{address} {place}");
+            }
+            assert_eq!(cpus(&site, FREE, &case).ok(), Some(vec![0, 1, 2]));
+        }
+    }
+
+    #[test]
+    fn a_server_s_case_is_placed_by_the_interface_that_leads_there() {
+        let mut case = Case::new(CaseId::new().with("mode", "direct"));
+        case.at.insert("server".to_owned(), "10.0.2.9".into());
+        let here = site(NET, &[1, 0]);
+        assert!(cpus(&here, OTHER, &case).is_err(), "no route is known");
+        case.at.insert("interface".to_owned(), "eth0".into());
+        assert_eq!(cpus(&here, OTHER, &case).ok(), Some(vec![0, 1]));
+        assert_eq!(cpus(&here, INTERRUPT, &case).ok(), Some(vec![1, 0]));
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub(crate) enum Taken {
     By(usize),
     /// The device has a queue for each CPU, which takes its own.
     Each,
+    /// The device chooses one of several queues, on several CPUs, by the connection.
+    Chosen,
     /// The kernel does not tell.
     Untold,
 }
@@ -40,8 +42,18 @@ pub(crate) fn taken(irqs: &[Irq], cpus: &[usize]) -> Taken {
     }
 }
 
-/// The lines of the device to which the link `sys/block/NAME` leads, without those of its settings
-/// (`virtio1-config`) and of an NVMe controller's administration (`nvme0q0`).
+/// Who takes the interrupts of an interface with these lines.
+pub(crate) fn taken_of_interface(irqs: &[Irq]) -> Taken {
+    let mut cpus = irqs.iter().map(|irq| irq.cpus.first());
+    match cpus.next().flatten() {
+        None => Taken::Untold,
+        Some(first) if cpus.all(|cpu| cpu == Some(first)) => Taken::By(*first),
+        Some(_) => Taken::Chosen,
+    }
+}
+
+/// The lines of the device to which the link `sys/block/NAME` or `sys/class/net/NAME` leads, without those by
+/// which it does not say that it has done or received something ([`is_beside`]).
 pub(super) fn of(root: &Root, link: &str) -> Vec<Irq> {
     let path = root.link(link).unwrap_or_default();
     let parts: Vec<&str> = path.split('/').filter(|part| *part != "..").collect();
@@ -53,14 +65,19 @@ pub(super) fn of(root: &Root, link: &str) -> Vec<Irq> {
             true => parts.iter().any(|part| *part == row.what),
             false => lines.contains(&(line as usize)),
         };
-        (is_own && !is_for_settings(&row.what)).then(|| Irq {
+        (is_own && !is_beside(&row.what)).then(|| Irq {
             line,
             cpus: cpus(root, line),
             count: row.counts.iter().map(|(_, count)| count).sum(),
             handler: row.what,
         })
     });
-    told.collect()
+    let mut told: Vec<Irq> = told.collect();
+    // Of a card with lines for its queues, the one with its bare name is for the rest (igb, e1000e).
+    if told.len() > 1 {
+        told.retain(|irq| parts.last() != Some(&&*irq.handler));
+    }
+    told
 }
 
 /// Numbers of the lines of the nearest PCI function on the way to a device.
@@ -72,9 +89,13 @@ fn lines_of(root: &Root, parts: &[&str]) -> Vec<usize> {
         .unwrap_or_default()
 }
 
-fn is_for_settings(handler: &str) -> bool {
+/// Whether a line is for settings (`virtio1-config`), a device's administration (`nvme0q0`, `ena-mgmnt@…`,
+/// `mlx5_async0@…`, `eth0-event-2`, `ice-…:misc`) or what was sent (`virtio2-output.0`, `eth0-tx-0`).
+fn is_beside(handler: &str) -> bool {
+    const BESIDE: [&str; 6] = ["-config", "mgmnt", "async", "-event-", ":misc", "-output."];
     let is_administration = handler.starts_with("nvme") && handler.ends_with("q0");
-    handler.ends_with("-config") || is_administration
+    let is_for_sending = handler.contains("-tx-");
+    BESIDE.iter().any(|part| handler.contains(part)) || is_administration || is_for_sending
 }
 
 /// CPUs of a line: the effective mask (Linux 4.13 and later), else the one that was asked for.
@@ -87,7 +108,7 @@ fn cpus(root: &Root, line: u32) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Irq, Taken, of, taken};
+    use super::{Irq, Taken, of, taken, taken_of_interface};
     use crate::host::Root;
 
     const VIRTIO: &str = "\
@@ -155,5 +176,45 @@ msix
         let irqs = of(&Root::tree(VIRTIO), "sys/block/vdb");
         assert_eq!(irqs, []);
         assert_eq!(taken(&irqs, &[0, 1]), Taken::Untold);
+    }
+
+    #[test]
+    fn an_interface_of_one_queue_interrupts_one_cpu_and_one_of_several_chooses() {
+        const PLACE: &str =
+            "== sys/class/net/eth0 -> ../../devices/pci0000:00/0000:00:03.0/virtio2/net/eth0\n";
+        let tree = |lines: &[(u32, &str, usize)]| {
+            let mut text = format!("{PLACE}== proc/interrupts\n           CPU0       CPU1\n");
+            for (line, handler, _) in lines {
+                text += &format!(" {line}: 5 9 PCI-MSIX-0000:00:03.0 {line}-edge {handler}\n");
+            }
+            for (line, _, cpu) in lines {
+                text += &format!(
+                    "== sys/devices/pci0000:00/0000:00:03.0/msi_irqs/{line}\nmsix\n\
+                     == proc/irq/{line}/effective_affinity_list\n{cpu}\n"
+                );
+            }
+            of(&Root::tree(&text), "sys/class/net/eth0")
+        };
+        let handlers =
+            |irqs: &[Irq]| -> Vec<String> { irqs.iter().map(|irq| irq.handler.clone()).collect() };
+        let virtio = tree(&[
+            (37, "virtio2-config", 0),
+            (38, "virtio2-input.0", 1),
+            (39, "virtio2-output.0", 0),
+        ]);
+        assert_eq!(handlers(&virtio), ["virtio2-input.0"]);
+        assert_eq!(taken_of_interface(&virtio), Taken::By(1));
+        let queues = tree(&[
+            (40, "ena-mgmnt@pci:0000:00:03.0", 0),
+            (41, "eth0-Tx-Rx-0", 0),
+            (42, "eth0-Tx-Rx-1", 1),
+        ]);
+        assert_eq!(handlers(&queues), ["eth0-Tx-Rx-0", "eth0-Tx-Rx-1"]);
+        assert_eq!(taken_of_interface(&queues), Taken::Chosen);
+        let old = tree(&[(43, "eth0", 0), (44, "eth0-rx-0", 1), (45, "eth0-tx-0", 0)]);
+        assert_eq!(handlers(&old), ["eth0-rx-0"]);
+        let bare = tree(&[(46, "eth0", 1)]);
+        assert_eq!(taken_of_interface(&bare), Taken::By(1));
+        assert_eq!(taken_of_interface(&[]), Taken::Untold);
     }
 }

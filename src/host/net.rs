@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::block::{PcieLink, pcie_link};
+use super::irq::{self, Irq};
 use super::{Outside, Root};
 
 pub(crate) mod shaping;
@@ -90,11 +91,6 @@ pub(crate) struct Route {
 impl Net {
     /// The interface that leads to an address, and whether through a gateway. `None` without a route.
     pub(crate) fn way_to(&self, address: IpAddr) -> Option<(&Interface, bool)> {
-        let find = |name: &str| {
-            self.interfaces
-                .iter()
-                .find(|interface| interface.name == name)
-        };
         // Addresses of the machine itself have a table of their own, which is not read: loopback's are known.
         if address.is_loopback() {
             return Some((
@@ -107,7 +103,13 @@ impl Net {
         let leads = self.routes.iter().filter(|route| route.leads_to(address));
         let best =
             leads.max_by_key(|route| (route.prefix_bits, std::cmp::Reverse(route.metric)))?;
-        Some((find(&best.interface)?, best.has_gateway))
+        Some((self.named(&best.interface)?, best.has_gateway))
+    }
+
+    /// The interface of that name.
+    pub(crate) fn named(&self, name: &str) -> Option<&Interface> {
+        let mut all = self.interfaces.iter();
+        all.find(|interface| interface.name == name)
     }
 }
 
@@ -167,6 +169,9 @@ pub(crate) struct Interface {
     /// Queueing disciplines that shape, delay or filter its traffic.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shaping: Vec<Shaper>,
+    /// The device's interrupts for what it receives.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interrupts: Vec<Irq>,
 }
 
 impl Interface {
@@ -369,6 +374,7 @@ fn interface(root: &Root, dir: &str, name: String) -> Interface {
         coalescing: None,
         offloads: None,
         shaping: Vec::new(),
+        interrupts: irq::of(root, dir),
         name,
     }
 }

@@ -94,20 +94,18 @@ pub trait FarWorker {
 
 impl Setup {
     /// The site of a case: with its far end, where it has one.
-    pub fn site_for(&self, case: &CaseId) -> Cow<'_, Site> {
-        match case.text(FAR).filter(|far| *far != self.site.far()) {
-            Some(far) => Cow::Owned(self.site.toward(far)),
-            None => self
-                .site
-                .placed(case)
-                .map_or(Cow::Borrowed(&self.site), Cow::Owned),
-        }
+    pub fn site_for(&self, case: &Case) -> Cow<'_, Site> {
+        let far = case.id.text(FAR).filter(|far| *far != self.site.far());
+        let site = far.map_or(Cow::Borrowed(&self.site), |far| {
+            Cow::Owned(self.site.toward(far))
+        });
+        site.placed(case).map_or(site, Cow::Owned)
     }
 
     /// The site of a series, whose cases have one far end.
     pub fn site_of(&self, series: &Series) -> Cow<'_, Site> {
         match series.cases.first() {
-            Some(case) => self.site_for(&case.id),
+            Some(case) => self.site_for(case),
             None => Cow::Borrowed(&self.site),
         }
     }
@@ -319,7 +317,7 @@ impl<'run> Session<'run> {
             at: case.at.clone(),
         };
         let Some(prediction) =
-            experiment.predict(&self.setup.site_for(&case.id), seen.as_ref(), &told, metric)
+            experiment.predict(&self.setup.site_for(case), seen.as_ref(), &told, metric)
         else {
             return Ok(());
         };

@@ -4,7 +4,6 @@ use crate::experiment::placement::{self, FREE};
 use crate::experiment::{
     Card, Experiment, FAR, Family, LOOPBACK, Need, Offer, Params, Preset, Site, Skip, ViewCard,
 };
-use crate::host::format_cpus;
 use crate::session::budget::Claim;
 use crate::session::params::Settings;
 use crate::session::select::{Selection, domain_text};
@@ -150,6 +149,7 @@ pub fn plan(
         if let Some(nothing) = left_out.filter(|_| offers == 0) {
             return Err(nothing);
         }
+        demand_placed(experiment.card(), &params, &entry)?;
         // What no far end allows is skipped as a whole.
         entry.skipped = entry.skipped.filter(|_| entry.series.is_empty());
         planned.plan.experiments.push(entry);
@@ -280,7 +280,8 @@ fn far_sites(card: &Card, params: &Params, site: &Site) -> Result<Vec<Site>, Not
 
 /// An offer once for each placement, where the experiment has that parameter. Series of the default one keep
 /// their names.
-fn placed(card: &Card, params: &Params, site: &Site, offer: Offer) -> Offer {
+fn placed(experiment: &dyn Experiment, params: &Params, site: &Site, offer: Offer) -> Offer {
+    let (card, has_far) = (experiment.card(), experiment.two_ended());
     let places = params.texts(PLACEMENT);
     if places.is_empty() {
         return offer;
@@ -305,17 +306,21 @@ fn placed(card: &Card, params: &Params, site: &Site, offer: Offer) -> Offer {
         }
         for place in &places {
             let mut series = series.clone();
+            let facts = match series.cases.first() {
+                Some(case) => placement::facts(site, place, case, has_far),
+                None => continue,
+            };
             for case in &mut series.cases {
                 case.id = case.id.clone().with(PLACEMENT, *place);
             }
-            match placement::cpus(site, place) {
+            match facts {
                 Err(skip) => {
                     let cases = series.cases.into_iter();
                     all.skipped
                         .extend(cases.map(|case| (case.id, skip.clone())));
                     continue;
                 }
-                Ok(cpus) => place_at(&mut series, place, &cpus),
+                Ok(facts) => place_at(&mut series, place, facts),
             }
             all.series.push(series);
         }
@@ -324,17 +329,34 @@ fn placed(card: &Card, params: &Params, site: &Site, offer: Offer) -> Offer {
 }
 
 /// Says what a placement came to.
-fn place_at(series: &mut Series, place: &str, cpus: &[usize]) {
-    let (name, value) = match (place, cpus.first()) {
-        (FREE, _) | (_, None) => ("cpus", Value::from(format_cpus(cpus))),
-        (_, Some(cpu)) => ("cpu", Value::from(*cpu as u64)),
-    };
+fn place_at(series: &mut Series, place: &str, facts: Vec<(String, Value)>) {
     if place != FREE {
         series.name = format!("{} {place}", series.name).trim().to_owned();
     }
     for case in &mut series.cases {
-        case.at.insert(name.to_owned(), value.clone());
+        case.at.extend(facts.iter().cloned());
     }
+}
+
+/// A placement that was asked for is one of some case, or nothing would show that it had no effect.
+fn demand_placed(
+    card: &Card,
+    params: &Params,
+    entry: &PlannedExperiment,
+) -> Result<(), NothingToDo> {
+    let places = params.texts(PLACEMENT);
+    let cases = || entry.series.iter().flat_map(|series| &series.cases);
+    let is_asked = places.iter().any(|place| *place != FREE);
+    if !is_asked || entry.series.is_empty() || cases().any(|case| case.get(PLACEMENT).is_some()) {
+        return Ok(());
+    }
+    Err(NothingToDo(format!(
+        "none of the chosen cases of {} waits for a device, so `{PLACEMENT}={}` has no meaning (`plumb explain {}` \
+         tells which do; cases of the network do towards a --peer)",
+        card.id,
+        places.join(","),
+        card.id
+    )))
 }
 
 /// Cases that an experiment may derive, of each placement that it has.
@@ -379,7 +401,7 @@ fn offer(
         return Ok(Err(skip));
     }
     let mut offer = match experiment.series(site, params) {
-        Ok(offer) => placed(card, params, site, offer),
+        Ok(offer) => placed(experiment, params, site, offer),
         Err(skip) => return Ok(Err(skip)),
     };
     if selection.filters(family, card) {

@@ -2,7 +2,7 @@
 //! counters say of plumb's reads.
 
 use crate::guest::{self, Machine};
-use crate::part;
+use crate::{ip, part, taker};
 use serde_json::Value;
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -20,14 +20,17 @@ mount -t nfs4 -o vers=4.2,addr=10.0.2.2,clientaddr=10.0.2.15,noresvport 10.0.2.2
 plumb run fs.remote --preset rehearsal --set fs.remote.path=/mnt/far --set fs.remote.mode=direct,cold,cached \
   --set fs.remote.size=1MiB --out /tmp/record > /tmp/report 2>&1
 echo \"run=$?\"
-plumb run fs.remote --preset thorough --budget 5s --set fs.remote.path=/mnt/far --set fs.remote.mode=direct \
-  --set fs.remote.pattern=random --set fs.remote.size=1MiB --out /tmp/longer > /tmp/report2 2>&1
+plumb run fs.remote --preset thorough --budget 8s --set fs.remote.path=/mnt/far --set fs.remote.mode=direct \
+  --set fs.remote.pattern=random --set fs.remote.size=1MiB --set fs.remote.placement=free,interrupt,other \
+  --out /tmp/longer > /tmp/report2 2>&1
 echo \"longer=$?\"; cat /tmp/report2
 echo '[report'; cat /tmp/report; echo 'report]'
 echo '[record'; cat /tmp/record; echo 'record]'
 echo '[longer'; cat /tmp/longer; echo 'longer]'
 echo '[left'; ls /mnt/far; echo 'left]'
 umount /mnt/far
+for file in /proc/irq/*/effective_affinity_list; do echo \"$file $(cat $file)\"; done > /tmp/lines
+echo '[interrupts'; cat /proc/interrupts /tmp/lines; echo 'interrupts]'
 ";
 
 /// A server in a network namespace of its own, on whose loopback it listens.
@@ -110,12 +113,6 @@ impl Drop for Server {
     }
 }
 
-fn ip(arguments: &[&str]) {
-    let status = Command::new("ip").args(arguments).status();
-    let status = status.expect("scripts/test installs iproute2");
-    assert!(status.success(), "ip {arguments:?}: namespaces need root");
-}
-
 /// The events of a record.
 fn events(console: &str, name: &str) -> Vec<Value> {
     part(console, name)
@@ -190,7 +187,17 @@ fn a_kernels_nfs_client_counts_what_plumb_reads() {
     check_times(&events);
     // However fast the server, the time of these cases is enough for the kernel's milliseconds.
     assert!(console.contains("longer=0\n"), "{console}");
-    assert!(check_times(&self::events(&console, "longer")) > 0);
+    let longer = self::events(&console, "longer");
+    assert!(check_times(&longer) > 0);
+    // The server is behind a card that interrupts one CPU.
+    let taker = taker(part(&console, "interrupts"));
+    for (place, cpu) in [("interrupt", taker), ("other", 1 - taker)] {
+        let mut all = samples(&longer, "latency");
+        assert!(all.any(|one| one["case"]["placement"] == place));
+        let mut predicted = longer.iter().filter(|one| one["event"] == "prediction");
+        let told = predicted.find(|one| one["case"]["placement"] == place);
+        assert_eq!(told.unwrap()["at"]["cpu"], cpu);
+    }
     let facts = part(&console, "record");
     for fact in [
         "\"file_system\":\"nfs4\"",

@@ -55,7 +55,12 @@ mod tests {
         assert_eq!(told("fs.io", read()), "op=read,placement=other");
         let free = read().with("placement", "free");
         assert_eq!(told("fs.io", free), "op=read,placement=free");
-        assert_eq!(told("fs.remote", read()), "op=read");
+        let to = |far: &str| CaseId::new().with("far", far).with("ip", "v4");
+        let of_peer = told("net.ping", to("peer"));
+        assert_eq!(of_peer, "far=peer,ip=v4,placement=other");
+        assert_eq!(told("net.ping", to("loopback")), "far=loopback,ip=v4");
+        let whole = CaseId::new().with("far", "peer");
+        assert_eq!(told("net.ping", whole), "far=peer");
         let fault = |kind: &str| told("memory.fault", CaseId::new().with("fault", kind));
         assert_eq!(fault("page"), "fault=page,placement=other");
         assert_eq!(fault("anonymous"), "fault=anonymous");

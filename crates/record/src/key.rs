@@ -71,14 +71,29 @@ pub const FREE: &str = "free";
 /// regard to interrupts before the parameter existed; their keys read as this value.
 pub const OTHER: &str = "other";
 
+/// The parameter that says which far end a case is measured against.
+pub const FAR: &str = "far";
+/// Its value for a far end on this host.
+pub const LOOPBACK: &str = "loopback";
+
 /// Experiments whose cases all have [`PLACEMENT`].
-const PLACED: [&str; 6] = [
+const PLACED: [&str; 7] = [
     "fs.cache_size",
     "fs.contention",
     "fs.io",
     "fs.metadata",
     "fs.read",
+    "fs.remote",
     "fs.sync",
+];
+/// Experiments whose cases against another host have it.
+const PLACED_AFAR: [&str; 6] = [
+    "net.bandwidth",
+    "net.connect",
+    "net.loaded",
+    "net.ping",
+    "net.request",
+    "net.rtt",
 ];
 /// Experiment, parameter and values: only the cases with one of these values have it.
 const PLACED_OF: (&str, &str, [&str; 3]) = ("memory.fault", "fault", ["page", "random", "window"]);
@@ -128,7 +143,11 @@ impl CaseId {
     pub fn has_place(&self, experiment: &str) -> bool {
         let (id, name, values) = PLACED_OF;
         let is_one = || self.text(name).is_some_and(|value| values.contains(&value));
-        PLACED.contains(&experiment) || experiment == id && is_one()
+        // Where the far end alone is named, all of its cases are meant.
+        let is_afar = || self.0.len() > 1 && self.text(FAR).is_some_and(|far| far != LOOPBACK);
+        PLACED.contains(&experiment)
+            || PLACED_AFAR.contains(&experiment) && is_afar()
+            || experiment == id && is_one()
     }
 
     /// An integer parameter.

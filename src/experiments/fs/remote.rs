@@ -57,6 +57,9 @@
 //! - `pattern`: blocks in order, or each once in a random one.
 //! - `mode`: see Method.
 //! - `size`: of the file; `whole` for a file of a server.
+//! - `placement`: where the reading thread runs: `free` (the scheduler places it, and its moves are planned),
+//!   `interrupt` (on the CPU that takes the interrupts of the interface that leads to the server), `other` (on
+//!   another).
 //! - `path`: an absolute path of a directory, or a URL; `none`: nothing is measured.
 //!
 //! ## Reading the result
@@ -95,6 +98,7 @@ mod predicted;
 mod target;
 mod wire;
 
+use crate::experiment::placement::PLACEMENT_PARAM;
 use crate::experiment::{
     Card, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip, ViewCard,
 };
@@ -227,6 +231,7 @@ static CARD: Card = Card {
             defaults: ["auto"; 3],
             role: Role::Case,
         },
+        PLACEMENT_PARAM,
         Param {
             name: "path",
             doc: "directory of a mounted remote file system, or nfs://server/export/file",

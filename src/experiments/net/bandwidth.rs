@@ -74,6 +74,9 @@
 //! - `streams`: a number, or `all`: as many as the end with fewer CPUs has.
 //! - `direction`: `up` (this end sends), `down`.
 //! - `transfer`: as above.
+//! - `placement`, with a peer: where the threads of both ends run: `free` (the scheduler places them, and their
+//!   moves are planned), `interrupt` (on the CPU that takes the interrupts of the interface on the way; a far end
+//!   whose host does not tell stays on its first), `other` (on another).
 //! - `interval` (setting): time from one datagram of a stream to the next, in ns; 0: as fast as it goes.
 //! - `time` (setting): how long a stream goes on at least. Streams of half a second and more tell a rate,
 //!   shorter ones a `burst`. Congestion control grows for long: by BBR over a veth pair, streams of a tenth of
@@ -122,6 +125,7 @@ mod shape;
 mod socket;
 mod transfers;
 
+use crate::experiment::placement::PLACEMENT_PARAM;
 use crate::experiment::{
     Card, DerivedValue, Domain, Experiment, FAR_PARAM, Known, Offer, Param, Params, Role, Site,
     Skip, ViewCard,
@@ -286,6 +290,7 @@ static CARD: Card = Card {
             defaults: ["auto"; 3],
             role: Role::Case,
         },
+        PLACEMENT_PARAM,
         Param {
             name: "interval",
             doc: "time from one datagram of a stream to the next; 0: as fast as it goes",

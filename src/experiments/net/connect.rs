@@ -69,6 +69,9 @@
 //! - `far`, `ends`: the far end, and where both ends run.
 //! - `listener`: `ready`, `full`, `refusing`: see Method.
 //! - `closer`: who closes first, and keeps TIME_WAIT.
+//! - `placement`, with a peer: where the threads of both ends run: `free` (the scheduler places them, and their
+//!   moves are planned), `interrupt` (on the CPU that takes the interrupts of the interface on the way; a far end
+//!   whose host does not tell stays on its first), `other` (on another).
 //! - `connections`, `warm_up`: most connections of a case in a round, and how many are dropped before them.
 //! - `backlog`: of listen(2); at most the far end's net.core.somaxconn, which is recorded.
 //!
@@ -113,6 +116,7 @@ mod rounds;
 mod sources;
 mod talk;
 
+use crate::experiment::placement::PLACEMENT_PARAM;
 use crate::experiment::{
     Card, Domain, Experiment, FAR_PARAM, Known, Offer, Param, Params, Role, Site, Skip, ViewCard,
     unknown,
@@ -210,6 +214,7 @@ static CARD: Card = Card {
             defaults: ["auto"; 3],
             role: Role::Case,
         },
+        PLACEMENT_PARAM,
         Param {
             name: "connections",
             doc: "connections of a case in a round at most; auto: 200, 500 or 2000 by preset, and fewer \

@@ -37,6 +37,9 @@
 //! - `ends`: `same_cpu`, `other_cpu` on loopback, `two_hosts` with a peer.
 //! - `streams`: of the traffic, each way.
 //! - `direction`: of the traffic: `up` (this end sends), `down`, `both`.
+//! - `placement`, with a peer: where the threads of both ends run: `free` (the scheduler places them, and their
+//!   moves are planned), `interrupt` (on the CPU that takes the interrupts of the interface on the way; a far end
+//!   whose host does not tell stays on its first), `other` (on another).
 //! - `time` (setting): length of the window; auto: four case times.
 //! - `timeout` (setting): round trips that take longer never ended.
 //!
@@ -71,6 +74,7 @@ mod near;
 mod tests;
 mod traffic;
 
+use crate::experiment::placement::PLACEMENT_PARAM;
 use crate::experiment::{
     Card, DerivedValue, Domain, Experiment, FAR, FAR_PARAM, Known, Offer, Param, Params, Preset,
     Role, Site, Skip, ViewCard, unknown,
@@ -195,6 +199,7 @@ static CARD: Card = Card {
             defaults: ["auto"; 3],
             role: Role::Case,
         },
+        PLACEMENT_PARAM,
         Param {
             name: "time",
             doc: "length of the window beside the traffic; auto: four case times",
@@ -339,7 +344,7 @@ impl Experiment for Loaded {
         for case in &mut series.cases {
             place::place(site, case);
             let ends = case.text("ends").unwrap_or_default().to_owned();
-            let Some(cpus) = place::cpus(site, &ends) else {
+            let Some(cpus) = place::cpus(site, &ends).filter(|_| !place::is_free(case)) else {
                 continue;
             };
             let traffic = traffic_cpus(site, &ends, cpus);

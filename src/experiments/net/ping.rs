@@ -45,6 +45,8 @@
 //! - `message`: bytes of payload; 56 as ping has it (64 with the echo's own head).
 //! - `arrivals`: `saturated`: the next as soon as one is answered. `sparse`: with a pause of `interval`
 //!   between beginnings. quick takes `saturated` on loopback and `sparse` with peers.
+//! - `placement`, with a peer: where the thread that sends runs: `free` (the scheduler places it, and its
+//!   moves are planned), `interrupt` (on the CPU that takes the interrupts of the interface on the way), `other` (on another).
 //! - `interval`: of `sparse`, in ns, at least a millisecond. ping has a second, which no round has time for:
 //!   CPUs sleep deeper then.
 //!
@@ -77,6 +79,7 @@
 
 mod measured;
 
+use crate::experiment::placement::PLACEMENT_PARAM;
 use crate::experiment::{
     Card, DerivedValue, Domain, Experiment, FAR_PARAM, Known, LOOPBACK, Offer, Param, Params,
     Preset, Role, Site, Skip, ViewCard, windows_round_cost,
@@ -180,6 +183,7 @@ static CARD: Card = Card {
             defaults: ["auto"; 3],
             role: Role::Case,
         },
+        PLACEMENT_PARAM,
         Param {
             name: "interval",
             doc: "between the beginnings of two sparse echoes",

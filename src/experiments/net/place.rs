@@ -6,7 +6,7 @@ use crate::measure::{Bench, FarEnd};
 use anyhow::{Context, Result, ensure};
 use metal::place::{current_cpu, pin};
 use record::case::Case;
-use record::key::Value;
+use record::key::{FREE, PLACEMENT, Value};
 
 /// One thread holds both sockets.
 pub(crate) const ONE_THREAD: &str = "one_thread";
@@ -48,12 +48,16 @@ pub(crate) fn cpus(site: &Site, ends: &str) -> Option<[usize; 2]> {
     Some([near, far])
 }
 
-/// Writes both CPUs into what a case's `ends` resolved to, for CPUs of one host with their distance.
+/// Writes both CPUs into what a case's `ends` resolved to, for CPUs of one host with their distance. Where the
+/// planner placed the case ([`PLACEMENT`]) they stand there.
 pub(crate) fn place(site: &Site, case: &mut Case) {
     let ends = case.text("ends").unwrap_or_default().to_owned();
     let Some([near, far]) = cpus(site, &ends) else {
         return;
     };
+    if case.id.get(PLACEMENT).is_some() {
+        return;
+    }
     let mut at = |name: &str, value: Value| case.at.insert(name.to_owned(), value);
     at("near_cpu", Value::Int(near as u64));
     at("far_cpu", Value::Int(far as u64));
@@ -65,11 +69,19 @@ pub(crate) fn place(site: &Site, case: &mut Case) {
     }
 }
 
-/// The near end's CPU, on which the calling thread is.
+/// Whether the scheduler places the threads of both ends.
+pub(crate) fn is_free(case: &Case) -> bool {
+    case.id.text(PLACEMENT) == Some(FREE)
+}
+
+/// The CPUs that the near end's calling thread is on: one, or where it is free all of the round.
 ///
 /// # Errors
 /// The case was not placed, or the round is on another CPU.
-pub(crate) fn near_cpu(bench: &Bench, case: &Case) -> Result<usize> {
+pub(crate) fn near_cpus(bench: &Bench, case: &Case) -> Result<Vec<usize>> {
+    if is_free(case) {
+        return Ok(bench.order().cpus.clone());
+    }
     let cpu = placed(case, "near_cpu")?;
     ensure!(
         bench.cpu() == cpu && current_cpu() == cpu,
@@ -77,10 +89,10 @@ pub(crate) fn near_cpu(bench: &Bench, case: &Case) -> Result<usize> {
         bench.cpu(),
         current_cpu()
     );
-    Ok(cpu)
+    Ok(vec![cpu])
 }
 
-/// The far end's CPU: on another host the first of its own order.
+/// The far end's CPU where it is pinned: on another host the first of its own order.
 ///
 /// # Errors
 /// The case was not placed.
@@ -92,15 +104,45 @@ pub(crate) fn far_cpu(far: &FarEnd, case: &Case) -> Result<usize> {
     placed(case, "far_cpu")
 }
 
-/// Pins the calling thread, which serves a case, to the far end's CPU.
+/// Pins the calling thread, which serves a case, to the far end's CPU, unless it is free; the CPUs that it is on
+/// then.
 ///
 /// # Errors
 /// As [`far_cpu`], or it cannot be pinned to.
-pub(crate) fn pin_far(far: &mut FarEnd, case: &Case) -> Result<usize> {
-    let cpu = far_cpu(far, case)?;
-    pin(cpu).with_context(|| format!("pinning the far end to CPU {cpu}"))?;
-    far.use_cpus(&[cpu]);
-    Ok(cpu)
+pub(crate) fn pin_far(far: &mut FarEnd, case: &Case) -> Result<Vec<usize>> {
+    let cpus = match is_free(case) {
+        true => far.order().cpus.clone(),
+        false => vec![far_cpu(far, case)?],
+    };
+    if let [cpu] = *cpus {
+        pin(cpu).with_context(|| format!("pinning the far end to CPU {cpu}"))?;
+    }
+    far.use_cpus(&cpus);
+    Ok(cpus)
+}
+
+/// Puts a thread that an end of a case makes on its CPU; where the case is free it may run where its maker may.
+///
+/// # Errors
+/// It cannot be pinned to.
+pub(crate) fn settle(is_free: bool, cpu: usize) -> Result<()> {
+    if !is_free {
+        pin(cpu).with_context(|| format!("pinning a thread to CPU {cpu}"))?;
+    }
+    Ok(())
+}
+
+/// The CPU of the traffic's threads that a case names.
+pub(crate) fn traffic_cpu(case: &Case, name: &str) -> Option<usize> {
+    placed(case, name).ok()
+}
+
+/// The CPU of an end that is on one.
+pub(crate) fn only(cpus: &[usize]) -> Option<usize> {
+    match cpus {
+        [cpu] => Some(*cpu),
+        _ => None,
+    }
 }
 
 fn placed(case: &Case, name: &str) -> Result<usize> {

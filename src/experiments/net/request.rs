@@ -42,6 +42,9 @@
 //! - `connections`: how many.
 //! - `schedule`: `fixed` (one period apart) or `poisson`.
 //! - `load`: percent of the closed loop's rate, or `closed`. `rate`: requests a second instead.
+//! - `placement`, with a peer: where the threads of both ends run: `free` (the scheduler places them, and their
+//!   moves are planned), `interrupt` (on the CPU that takes the interrupts of the interface on the way; a far end
+//!   whose host does not tell stays on its first), `other` (on another).
 //! - `timeout` (setting): after this time, or ten median times of the closed loop if that is longer, no reply is
 //!   waited for.
 //! - `time` (setting): how long requests are sent; auto: four case times.
@@ -87,6 +90,7 @@ mod schedule;
 #[cfg(test)]
 mod tests;
 
+use crate::experiment::placement::PLACEMENT_PARAM;
 use crate::experiment::{
     Card, Domain, Experiment, FAR_PARAM, Known, Offer, Param, Params, Role, Site, Skip, ViewCard,
     unknown,
@@ -211,6 +215,7 @@ static CARD: Card = Card {
             defaults: ["auto"; 3],
             role: Role::Case,
         },
+        PLACEMENT_PARAM,
         Param {
             name: "timeout",
             doc: "no reply is waited for longer, or than ten median times of the closed loop",

@@ -56,6 +56,9 @@
 //! - `arrivals`: `saturated` (the next message as soon as one is back), or `sparse`: after a pause, in
 //!   which who blocks sleeps and its CPU may too, and who polls does not.
 //! - `exchange`: `echo` on a connection that stays, or `connect_echo`.
+//! - `placement`, with a peer: where the threads of both ends run: `free` (the scheduler places them, and their
+//!   moves are planned), `interrupt` (on the CPU that takes the interrupts of the interface on the way; a far end
+//!   whose host does not tell stays on its first), `other` (on another).
 //! - `pause`: how long, before a sparse exchange.
 //!
 //! ## Reading the result
@@ -92,6 +95,7 @@ mod fresh;
 mod tests;
 mod trip;
 
+use crate::experiment::placement::PLACEMENT_PARAM;
 use crate::experiment::{
     Card, Domain, Experiment, FAR_PARAM, Known, Offer, Param, Params, Role, Site, Skip, ViewCard,
     unknown,
@@ -191,6 +195,7 @@ static CARD: Card = Card {
             "whether the connection stays or each exchange makes its own; auto: as the preset lists",
             Domain::Symbols(&["auto", "echo", "connect_echo"]),
         ),
+        PLACEMENT_PARAM,
         Param {
             name: "pause",
             doc: "before each sparse exchange",
@@ -380,7 +385,7 @@ fn exchanges(
     dial: &mut Dial,
     pause_ns: u64,
 ) -> Result<()> {
-    place::near_cpu(bench, case)?;
+    place::near_cpus(bench, case)?;
     let pause = shape.sparse.then_some(pause_ns);
     let order = bench.order();
     let plan = Plan {
@@ -393,7 +398,7 @@ fn exchanges(
     if shape.ends == place::ONE_THREAD {
         let usage = Usage::begin(&cpus);
         let mut trips = [alone(shape, plan)?];
-        let ran = trip::all(&mut trips, &cpus, plan)?;
+        let ran = trip::all(&mut trips, (&cpus, shape.is_free), plan)?;
         let counts = Counts {
             ran: &ran,
             used: &usage.end(),
@@ -414,7 +419,7 @@ fn exchanges(
         let mut trips = connect(dial, &open, shape, plan)?;
         let _: String = line.hear(PATIENCE)?;
         let usage = Usage::begin(&cpus);
-        let ran = trip::all(&mut trips, &cpus, plan);
+        let ran = trip::all(&mut trips, (&cpus, shape.is_free), plan);
         trips.iter().for_each(Trip::finish);
         (ran?, usage.end())
     };

@@ -9,7 +9,7 @@ use super::transfers::{
     Served, already_there, fixed, serve_fixed, serve_there_and_back, there_and_back,
 };
 use crate::experiments::net::ends::{Call, Dial, Door, Line, PATIENCE};
-use crate::experiments::net::place::{TWO_HOSTS, near_cpu, pin_far};
+use crate::experiments::net::place::{TWO_HOSTS, near_cpus, pin_far};
 use crate::experiments::net::turns::Turns;
 use crate::measure::{Bench, FarEnd};
 use anyhow::{Context, Error, Result, ensure};
@@ -76,7 +76,7 @@ pub(super) fn measure(
     interval_ns: u64,
 ) -> Result<()> {
     let shape = Shape::of(case)?;
-    near_cpu(bench, case)?;
+    near_cpus(bench, case)?;
     let cpus = shape.cpus(&bench.order().cpus, true);
     bench.use_cpus(&cpus);
     let ask = Ask {

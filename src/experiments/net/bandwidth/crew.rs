@@ -1,8 +1,8 @@
 //! One thread for each stream of an end: made, pinned and prepared, then begun together.
 
+use crate::experiments::net::place::settle;
 use crate::host::refused;
 use anyhow::{Context, Result, anyhow};
-use metal::place;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -69,7 +69,7 @@ impl Drop for Closing<'_> {
 /// Threads of a crew, in the order of their streams.
 pub(super) struct Threads<'scope, R>(Vec<ScopedJoinHandle<'scope, Result<Option<R>>>>);
 
-/// Makes a thread on each of the CPUs. Each prepares its own; once the gate is open it works with that.
+/// Makes a thread on each of the CPUs, or where the scheduler places it. Each prepares its own; once the gate is open it works with that.
 /// Returns when all are prepared.
 ///
 /// # Errors
@@ -77,18 +77,18 @@ pub(super) struct Threads<'scope, R>(Vec<ScopedJoinHandle<'scope, Result<Option<
 pub(super) fn enlist<'scope, 'env, P, R: Send + 'scope>(
     scope: &'scope Scope<'scope, 'env>,
     gate: &'scope Gate,
-    cpus: &[usize],
+    (cpus, is_free): (&[usize], bool),
     prepare: impl Fn(usize) -> P + Copy + Send + 'scope,
     work: impl Fn(usize, P) -> Result<R> + Copy + Send + 'scope,
 ) -> Result<Threads<'scope, R>> {
     let mut threads = Vec::with_capacity(cpus.len());
     for (stream, &cpu) in cpus.iter().enumerate() {
         let all = move || {
-            let pinned = place::pin(cpu).with_context(|| format!("pinning a stream to CPU {cpu}"));
+            let settled = settle(is_free, cpu);
             let prepared = prepare(stream);
             let begun = gate.pass();
             let outcome = match begun {
-                true => pinned.and_then(|_| work(stream, prepared)).map(Some),
+                true => settled.and_then(|()| work(stream, prepared)).map(Some),
                 false => Ok(None),
             };
             gate.ended.fetch_add(1, Ordering::AcqRel);
@@ -140,7 +140,7 @@ mod tests {
             let threads = enlist(
                 scope,
                 &gate,
-                &[cpu; 3],
+                (&[cpu; 3], false),
                 |stream| stream + 10,
                 |stream, prepared| {
                     ensure!(stream + 10 == prepared, "another's");
@@ -181,7 +181,7 @@ mod tests {
             let threads = enlist(
                 scope,
                 &gate,
-                &[cpu],
+                (&[cpu], false),
                 |_| (),
                 |_, ()| -> Result<()> { panic!() },
             );

@@ -113,7 +113,7 @@ pub(super) fn receive(
         let threads = enlist(
             scope,
             &gate,
-            cpus,
+            (cpus, shape.is_free),
             |stream| {
                 // Now: once the gate is open the sender may be ahead of this thread.
                 let dropped = match &sockets[stream] {

@@ -71,7 +71,7 @@ pub(super) fn send(
         let threads = enlist(
             scope,
             &gate,
-            cpus,
+            (cpus, shape.is_free),
             |_| filled(shape.message),
             |stream, mut buffer| match &sockets[stream] {
                 Socket::Tcp(socket) => push(socket, &buffer, stop),

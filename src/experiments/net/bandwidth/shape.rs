@@ -1,6 +1,6 @@
 //! What a case asks for, read from its parameters alike at both ends, and what the ends say to each other.
 
-use crate::experiments::net::place::{OTHER_CPU, SAME_CPU};
+use crate::experiments::net::place::{OTHER_CPU, SAME_CPU, is_free};
 use crate::experiments::net::usage::Used;
 use crate::stats::steady::Steady;
 use anyhow::{Context, Result};
@@ -69,6 +69,8 @@ pub(super) struct Shape {
     pub(super) direction: Direction,
     /// What is sent.
     pub(super) transfer: Transfer,
+    /// The scheduler places the threads.
+    pub(super) is_free: bool,
 }
 
 /// The names of transfers in cases.
@@ -106,6 +108,7 @@ impl Shape {
             },
             transfer: transfer(text("transfer")?)
                 .with_context(|| format!("{}: no such transfer", case.id))?,
+            is_free: is_free(case),
         })
     }
 
@@ -127,6 +130,8 @@ impl Shape {
     pub(super) fn shares_cpus(&self, allowed: usize) -> bool {
         match self.ends.as_str() {
             SAME_CPU => true,
+            // The scheduler may put two on one CPU for a while.
+            _ if self.is_free => self.streams > 1,
             OTHER_CPU => 2 * self.streams > allowed,
             _ => self.streams > allowed,
         }

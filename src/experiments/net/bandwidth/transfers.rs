@@ -158,7 +158,7 @@ pub(super) fn there_and_back(
         let threads = enlist(
             scope,
             &gate,
-            cpus,
+            (cpus, shape.is_free),
             |_| filled(shape.message + 1),
             |stream, mut buffer| match &sockets[stream] {
                 Socket::Tcp(socket) => exchanges(run, |_| {
@@ -210,7 +210,7 @@ pub(super) fn serve_there_and_back(
         let threads = enlist(
             scope,
             &gate,
-            cpus,
+            (cpus, shape.is_free),
             |_| filled(shape.message + 1),
             |stream, mut buffer| match &sockets[stream] {
                 Socket::Tcp(socket) => return_stream(socket, &mut buffer[..shape.message]),

@@ -6,6 +6,7 @@ use super::near::{Ends, Events, OneThread, TwoEnds};
 use super::opening::{Opener, Pending, reset, wait};
 use super::sources::{NoPort, Sources, in_use};
 use super::talk::{Ask, Closer, Listener, Listening, SEQUENCE_MAX, Wish};
+use crate::experiment::placement;
 use crate::experiments::net::ends::{Dial, Line, PATIENCE};
 use crate::experiments::net::place::{self, ONE_THREAD, SAME_CPU, TWO_HOSTS};
 use crate::host::ports::Ports;
@@ -13,7 +14,6 @@ use crate::measure::{Bench, Clock};
 use anyhow::{Context, Result, bail, ensure};
 use record::case::Case;
 use record::event::Samples;
-use record::key::Value;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -82,10 +82,10 @@ impl Plan {
 /// Why it failed.
 pub(super) fn measure(bench: &mut Bench, case: &Case, round: &mut Round) -> Result<()> {
     let plan = Plan::of(case)?;
-    let near = place::near_cpu(bench, case)?;
+    let near = place::near_cpus(bench, case)?;
     let far_address = round.dial.address();
     let used = ports_left(round, &plan, far_address)?;
-    let clock = clock(bench, case, &plan, near)?;
+    let clock = clock(bench, case, &plan, &near)?;
     let is_one_clock = plan.ends != TWO_HOSTS;
     if plan.ends == ONE_THREAD {
         let sources = &mut round.sources;
@@ -162,13 +162,15 @@ fn ports_left(round: &Round, plan: &Plan, far: SocketAddr) -> Result<Option<u64>
 }
 
 /// The clock of both ends: the counter where they can be compared at all.
-fn clock(bench: &mut Bench, case: &Case, plan: &Plan, near: usize) -> Result<Clock> {
-    let far = case.at.get("far_cpu").and_then(Value::int);
-    let far = far.and_then(|cpu| usize::try_from(cpu).ok());
-    let Some(far) = far.filter(|far| *far != near && plan.ends != TWO_HOSTS) else {
+fn clock(bench: &mut Bench, case: &Case, plan: &Plan, near: &[usize]) -> Result<Clock> {
+    let far = placement::far_cpu(case).filter(|_| plan.ends != TWO_HOSTS);
+    let (Some(far), [near]) = (far, near) else {
         return Ok(bench.clock());
     };
-    match bench.offset(near, far)?.allows(WINDOW_NS) {
+    if far == *near {
+        return Ok(bench.clock());
+    }
+    match bench.offset(*near, far)?.allows(WINDOW_NS) {
         true => Ok(bench.clock()),
         false => Ok(Clock::Monotonic),
     }

@@ -2,15 +2,13 @@
 
 use super::traffic::Traffic;
 use crate::experiments::net::ends::{Call, Door, PATIENCE};
-use crate::experiments::net::place::pin_far;
+use crate::experiments::net::place::{self, only, pin_far};
 use crate::experiments::net::turns::Turns;
 use crate::experiments::net::usage::{Usage, Used};
 use crate::measure::FarEnd;
 use anyhow::{Context, Result, bail, ensure};
-use metal::place;
 use metal::socket::incoming_cpu;
 use record::case::Case;
-use record::key::Value;
 use serde::{Deserialize, Serialize};
 use socket2::SockRef;
 use std::io::{ErrorKind, Read, Write};
@@ -90,9 +88,11 @@ enum Prober {
 /// # Errors
 /// A connection did not come, or the near end says something else.
 pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Result<()> {
-    let cpu = pin_far(far, &call.case)?;
-    let traffic_cpu = traffic_cpu(far, &call.case, cpu);
-    far.use_cpus(&[traffic_cpu]);
+    let mut cpus = pin_far(far, &call.case)?;
+    let cpu = only(&cpus);
+    let traffic_cpu = cpu.map(|cpu| traffic_cpu(far, &call.case, cpu));
+    cpus.extend(traffic_cpu);
+    far.use_cpus(&cpus);
     let ask: Ask = serde_json::from_value(call.ask.clone()).context("what a case wants")?;
     ensure!(
         ask.up.max(ask.down) <= STREAMS_MAX && (1..=MESSAGE_BYTES_MAX).contains(&ask.bytes),
@@ -134,7 +134,7 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
     let Said::Window = call.line.hear(PATIENCE)? else {
         bail!("the near end does not say that the window begins");
     };
-    let usage = Usage::begin(&[cpu, traffic_cpu]);
+    let usage = Usage::begin(&cpus);
     let clock = far.clock();
     let (received, sent, begin) = (traffic.received(), traffic.sent(), clock.start());
     let Said::Stop = call.line.hear(PATIENCE)? else {
@@ -156,7 +156,7 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
     traffic.leave();
     call.line.tell(&told)?;
     drop(traffic);
-    if cpu == traffic_cpu {
+    if traffic_cpu.is_none() || cpu == traffic_cpu {
         far.planned_switches(turns.taken());
     }
     // The near end goes on with round trips until the queues are empty, and leaves.
@@ -174,10 +174,8 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
 
 /// The CPU of the traffic's threads: on another host a second one of its own, if it has one.
 fn traffic_cpu(far: &FarEnd, case: &Case, cpu: usize) -> usize {
-    let told = case.at.get("far_traffic_cpu").and_then(Value::int);
-    let told = told.and_then(|cpu| usize::try_from(cpu).ok());
     match far.order().far_address {
-        None => told.unwrap_or(cpu),
+        None => place::traffic_cpu(case, "far_traffic_cpu").unwrap_or(cpu),
         Some(_) => far.order().cpus.get(1).copied().unwrap_or(cpu),
     }
 }
@@ -190,7 +188,7 @@ struct Answers {
 }
 
 impl Answers {
-    fn start(prober: Prober, bytes: usize, cpu: usize) -> Result<Answers> {
+    fn start(prober: Prober, bytes: usize, cpu: Option<usize>) -> Result<Answers> {
         let is_over = Arc::new(AtomicBool::new(false));
         let over = Arc::clone(&is_over);
         // Nothing waits with a time-out, which would cost a timer at each wait: the end is an end of the
@@ -207,7 +205,7 @@ impl Answers {
         };
         let work = move || {
             // Whoever made this thread is on that CPU: then this one is as well.
-            let _ = place::pin(cpu);
+            cpu.map(metal::place::pin);
             let mut message = vec![0; bytes + 1];
             match prober {
                 Prober::Stream(mut stream) => {

@@ -4,7 +4,7 @@ use super::far::{Ask, Said, Told};
 use super::traffic::Traffic;
 use super::{Shape, Way};
 use crate::experiments::net::ends::{Dial, Line, PATIENCE};
-use crate::experiments::net::place::near_cpu;
+use crate::experiments::net::place::{near_cpus, only, traffic_cpu};
 use crate::experiments::net::turns::Turns;
 use crate::experiments::net::usage::{Usage, Used};
 use crate::measure::{Bench, Clock};
@@ -69,7 +69,10 @@ pub(super) struct Party<'case> {
     line: Line,
     up: Vec<TcpStream>,
     down: Vec<TcpStream>,
-    cpus: [usize; 2],
+    /// Those of both, the round trips and the traffic.
+    cpus: Vec<usize>,
+    /// That of the traffic's threads, unless the scheduler places them.
+    traffic: Option<usize>,
     timeout_ns: f64,
     least: usize,
 }
@@ -85,12 +88,10 @@ impl<'case> Party<'case> {
         case: &'case Case,
         dial: &mut Dial,
     ) -> Result<Self> {
-        let cpu = near_cpu(bench, case)?;
-        let told = case.at.get("near_traffic_cpu").and_then(Value::int);
-        let traffic = told
-            .and_then(|cpu| usize::try_from(cpu).ok())
-            .unwrap_or(cpu);
-        bench.use_cpus(&[cpu, traffic]);
+        let mut cpus = near_cpus(bench, case)?;
+        let traffic = traffic_cpu(case, "near_traffic_cpu").or(only(&cpus));
+        cpus.extend(traffic);
+        bench.use_cpus(&cpus);
         let shape = Shape::of(&case.id).with_context(|| format!("no round trip {}", case.id))?;
         let ask = Ask {
             by_datagrams: shape.by_datagrams,
@@ -129,7 +130,8 @@ impl<'case> Party<'case> {
             line,
             up,
             down,
-            cpus: [cpu, traffic],
+            cpus,
+            traffic,
             timeout_ns,
             least: match bench.order().rehearsal {
                 true => REHEARSAL_LEAST,
@@ -153,7 +155,7 @@ impl<'case> Party<'case> {
         let idle_ns = median(&idle.ns).context("no round trip came back")?;
         self.line.tell(&Said::Go)?;
         let turns = Turns::begin();
-        let traffic = Traffic::start(self.up, self.down, self.cpus[1])?;
+        let traffic = Traffic::start(self.up, self.down, self.traffic)?;
         let growth_ns = match bench.order().rehearsal {
             true => 1e6,
             false => GROWTH_NS.max(GROWTH_TRIPS * idle_ns).min(GROWTH_NS_MAX),
@@ -182,7 +184,7 @@ impl<'case> Party<'case> {
         self.line.tell(&Said::Stop)?;
         let counted: Told = self.line.hear(PATIENCE)?;
         drop(traffic);
-        if self.cpus[0] == self.cpus[1] {
+        if self.traffic.is_none_or(|cpu| cpu == self.cpus[0]) {
             bench.planned_switches(turns.taken());
         }
         let Told::Counted {

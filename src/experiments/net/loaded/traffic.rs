@@ -35,14 +35,14 @@ struct Shared {
 }
 
 impl Traffic {
-    /// Sends by `out` and takes in by `inward`, on a CPU.
+    /// Sends by `out` and takes in by `inward`, on a CPU or where the scheduler places the threads.
     ///
     /// # Errors
     /// A thread cannot be made, or a socket's times cannot be set.
     pub(super) fn start(
         out: Vec<TcpStream>,
         inward: Vec<TcpStream>,
-        cpu: usize,
+        cpu: Option<usize>,
     ) -> Result<Traffic> {
         let mut all = Traffic {
             shared: Arc::default(),
@@ -60,7 +60,7 @@ impl Traffic {
             all.streams.push(stream.try_clone()?);
             let shared = Arc::clone(&all.shared);
             let work = move || {
-                let is_placed = place::pin(cpu).is_ok();
+                let is_placed = cpu.is_none_or(|cpu| place::pin(cpu).is_ok());
                 let moved = match is_out {
                     true => send(stream, &shared),
                     false => take(stream, &shared),
@@ -170,8 +170,8 @@ mod tests {
     fn bytes_arrive_until_an_end_goes_and_nothing_waits_for_it() {
         let cpu = metal::place::allowed().expect("CPUs")[0];
         let (near, far) = pair();
-        let sender = Traffic::start(vec![near], Vec::new(), cpu).expect("starts");
-        let taker = Traffic::start(Vec::new(), vec![far], cpu).expect("starts");
+        let sender = Traffic::start(vec![near], Vec::new(), Some(cpu)).expect("starts");
+        let taker = Traffic::start(Vec::new(), vec![far], Some(cpu)).expect("starts");
         let until = Instant::now() + Duration::from_secs(20);
         while taker.received() < 1 << 20 && Instant::now() < until {
             std::thread::yield_now();
@@ -190,7 +190,7 @@ mod tests {
         drop(sender);
         // One that nobody takes from is ended in the middle of a call.
         let (near, _silent) = pair();
-        let blocked = Traffic::start(vec![near], Vec::new(), cpu).expect("starts");
+        let blocked = Traffic::start(vec![near], Vec::new(), Some(cpu)).expect("starts");
         drop(blocked);
         assert!(Instant::now() < until + Duration::from_secs(20));
     }

@@ -98,7 +98,7 @@ struct Count {
 /// # Errors
 /// A connection did not come, what came was no request, or the near end is silent.
 pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Result<()> {
-    let cpu = pin_far(far, &call.case)?;
+    let cpus = pin_far(far, &call.case)?;
     let ask: Ask = serde_json::from_value(call.ask.clone()).context("what a case wants")?;
     ensure!(
         (1..=CONNECTIONS_MAX).contains(&ask.connections)
@@ -110,7 +110,7 @@ pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Resul
         true => datagrams(door, far, call, ask)?,
     };
     call.line.tell(&Told::Ready)?;
-    run(&mut all, call, ask, cpu)
+    run(&mut all, call, ask, &cpus)
 }
 
 fn streams(door: &mut Door, ask: Ask) -> Result<Vec<Served>> {
@@ -159,14 +159,14 @@ impl Served {
 }
 
 /// Until the line ends.
-fn run(all: &mut [Served], call: &mut Call, ask: Ask, cpu: usize) -> Result<()> {
+fn run(all: &mut [Served], call: &mut Call, ask: Ask, cpus: &[usize]) -> Result<()> {
     let line = call.line.fd().try_clone_to_owned()?;
     let sockets: Vec<_> = all.iter().map(Served::duplicate).collect::<Result<_>>()?;
     let fds = sockets.iter().chain([&line]).map(AsFd::as_fd);
     let mut ready = Readiness::new(fds.collect::<Vec<BorrowedFd<'_>>>());
     let of_line = all.len();
     let mut count = Count {
-        usage: Usage::begin(&[cpu]),
+        usage: Usage::begin(cpus),
         served: 0,
         stall: None,
     };
@@ -188,14 +188,14 @@ fn run(all: &mut [Served], call: &mut Call, ask: Ask, cpu: usize) -> Result<()> 
         match call.line.hear(PATIENCE)? {
             Said::Begin(stall) => {
                 count = Count {
-                    usage: Usage::begin(&[cpu]),
+                    usage: Usage::begin(cpus),
                     served: 0,
                     stall,
                 };
                 call.line.tell(&Told::Begun)?;
             }
             Said::End => {
-                let used = std::mem::replace(&mut count.usage, Usage::begin(&[cpu])).end();
+                let used = std::mem::replace(&mut count.usage, Usage::begin(cpus)).end();
                 let served = count.served;
                 let first = sockets.first().map(AsFd::as_fd);
                 call.line.tell(&Told::Counted {

@@ -8,7 +8,7 @@ use super::loops::{Near, Trip};
 use super::message::blank;
 use super::schedule::{Arrivals, due};
 use crate::experiments::net::ends::{Dial, Line, PATIENCE};
-use crate::experiments::net::place::near_cpu;
+use crate::experiments::net::place::near_cpus;
 use crate::experiments::net::usage::{Usage, Used};
 use crate::measure::Bench;
 use crate::predict::net::Transport;
@@ -35,7 +35,7 @@ const CLOSED_LEAST: usize = 20;
 pub(super) struct Party {
     near: Near,
     line: Line,
-    cpu: usize,
+    cpus: Vec<usize>,
 }
 
 /// What a loop gave.
@@ -56,7 +56,7 @@ impl Party {
     /// # Errors
     /// The far end cannot be reached, or says something else.
     pub(super) fn new(bench: &Bench, case: &Case, shape: Shape, dial: &mut Dial) -> Result<Party> {
-        let cpu = near_cpu(bench, case)?;
+        let cpus = near_cpus(bench, case)?;
         let by_datagrams = shape.transport == Transport::Udp;
         let ask = Ask {
             by_datagrams,
@@ -88,7 +88,7 @@ impl Party {
             timeout: clock.ticks(FIRST_TIMEOUT_NS),
             first: 0,
         };
-        Ok(Party { near, line, cpu })
+        Ok(Party { near, line, cpus })
     }
 
     /// Requests before those that count; from then on time-outs are known.
@@ -165,7 +165,7 @@ impl Party {
         let Told::Begun = self.line.hear(PATIENCE)? else {
             bail!("the far end does not begin");
         };
-        let usage = Usage::begin(&[self.cpu]);
+        let usage = Usage::begin(&self.cpus);
         let trips = run(&mut self.near)?;
         let near = usage.end();
         self.line.tell(&Said::End)?;

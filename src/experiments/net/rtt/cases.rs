@@ -45,6 +45,8 @@ pub(super) struct Shape<'case> {
     pub(super) sparse: bool,
     /// Each exchange on a connection of its own.
     pub(super) fresh: bool,
+    /// The scheduler places the threads.
+    pub(super) is_free: bool,
 }
 
 impl Shape<'_> {
@@ -64,6 +66,7 @@ impl Shape<'_> {
             polls: case.text("receiver")? == "polling",
             sparse: case.text("arrivals")? == "sparse",
             fresh: case.text("exchange")? == "connect_echo",
+            is_free: place::is_free(case),
         })
     }
 }

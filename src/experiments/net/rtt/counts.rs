@@ -129,7 +129,7 @@ impl Counts<'_> {
             ("far_softirq_cpu", far.unwrap_or_default()),
             (
                 "far_cpu",
-                self.told.map(|told| told.cpu).into_iter().collect(),
+                self.told.and_then(|told| told.cpu).into_iter().collect(),
             ),
         ] {
             if let Some(cpus) = listed(&cpus) {

@@ -8,7 +8,6 @@ use crate::experiments::net::usage::{Usage, Used};
 use crate::measure::FarEnd;
 use anyhow::{Context, Result, ensure};
 use metal::deadline::Deadline;
-use metal::place::pin;
 use metal::socket::{Wait, incoming_cpu, receive, send};
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
@@ -55,8 +54,8 @@ pub(super) struct Told {
     pub(super) cpu_ns: u64,
     /// What the kernel did beside.
     pub(super) used: Used,
-    /// Its CPU.
-    pub(super) cpu: usize,
+    /// Its CPU, where it is pinned to one.
+    pub(super) cpu: Option<usize>,
     /// The CPUs on which packets for its connections arrived.
     pub(super) softirq_cpus: BTreeSet<usize>,
     /// TCP_NODELAY, read back from all connections; true where there is none to set.
@@ -86,7 +85,7 @@ pub(super) fn serve(
     call: &mut Call,
     shape: &Shape<'_>,
 ) -> Result<()> {
-    let cpu = place::pin_far(far, &call.case)?;
+    let pinned = place::pin_far(far, &call.case)?;
     let ask: Ask = serde_json::from_value(call.ask.clone()).context("what the near end wants")?;
     let cpus = spread(&far.order().cpus, shape.ends, false, shape.connections);
     far.use_cpus(&cpus);
@@ -108,7 +107,7 @@ pub(super) fn serve(
         messages: echoed.iter().map(|one| one.messages).sum(),
         cpu_ns: echoed.iter().map(|one| one.cpu_ns).sum(),
         used: usage.end(),
-        cpu,
+        cpu: place::only(&pinned),
         softirq_cpus: echoed.iter().filter_map(|one| one.softirq_cpu).collect(),
         nodelay,
     };
@@ -222,7 +221,7 @@ fn all(
             .zip(cpus.iter().skip(1))
             .map(|(socket, cpu)| {
                 scope.spawn(move || {
-                    pin(*cpu).with_context(|| format!("pinning to CPU {cpu}"))?;
+                    place::settle(shape.is_free, *cpu)?;
                     echo(socket, shape, line, times)
                 })
             })

@@ -192,7 +192,7 @@ pub(super) fn serve(
     call: &mut Call,
     shape: &Shape<'_>,
 ) -> Result<()> {
-    let cpu = place::pin_far(far, &call.case)?;
+    let cpus = place::pin_far(far, &call.case)?;
     let ask: Ask = serde_json::from_value(call.ask.clone()).context("what the near end wants")?;
     let (listener, open) = match shape.protocol {
         Protocol::Unix => {
@@ -216,14 +216,14 @@ pub(super) fn serve(
         listener.tcp_nodelay()?
     };
     call.line.tell(&open)?;
-    let usage = Usage::begin(&[cpu]);
+    let usage = Usage::begin(&cpus);
     call.line.tell(&"ready")?;
     let accepted = accept_all(door, &listener, shape, &call.line, until);
     // The door's own loop polls first and must never wait in accept.
     listener.set_nonblocking(true)?;
     let told = Told {
         used: usage.end(),
-        cpu,
+        cpu: place::only(&cpus),
         nodelay,
         ..accepted?
     };

@@ -1,11 +1,11 @@
 //! The near end's loop: a message out, the same message back, one clock read a turn.
 
 use super::cases::Protocol;
+use crate::experiments::net::place::settle;
 use crate::measure::Clock;
 use anyhow::{Context, Result, ensure};
 use metal::clock::{self, syscall_clock_gettime};
 use metal::deadline::Deadline;
-use metal::place::pin;
 use metal::sleep;
 use metal::socket::{Wait, incoming_cpu, receive, send};
 use socket2::SockRef;
@@ -496,11 +496,16 @@ pub(super) fn cpu_ns() -> u64 {
     syscall_clock_gettime(clock::Clock::THREAD_CPU)
 }
 
-/// Runs every connection in a thread on its CPU, the first in the calling one, all at once.
+/// Runs every connection in a thread on its CPU, or where the scheduler places it, the first in the calling one,
+/// all at once.
 ///
 /// # Errors
 /// The first connection's that failed.
-pub(super) fn all(trips: &mut [Trip], cpus: &[usize], plan: Plan) -> Result<Vec<Ran>> {
+pub(super) fn all(
+    trips: &mut [Trip],
+    (cpus, is_free): (&[usize], bool),
+    plan: Plan,
+) -> Result<Vec<Ran>> {
     let begin = Barrier::new(trips.len());
     let (first, others) = trips.split_first_mut().context("no connection")?;
     std::thread::scope(|scope| {
@@ -510,10 +515,9 @@ pub(super) fn all(trips: &mut [Trip], cpus: &[usize], plan: Plan) -> Result<Vec<
             .zip(cpus.iter().skip(1))
             .map(|(trip, cpu)| {
                 scope.spawn(move || {
-                    let pinned = pin(*cpu);
+                    let settled = settle(is_free, *cpu);
                     let ran = trip.run(plan, begin);
-                    pinned.with_context(|| format!("pinning to CPU {cpu}"))?;
-                    ran
+                    settled.and(ran)
                 })
             })
             .collect();

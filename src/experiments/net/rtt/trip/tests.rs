@@ -84,7 +84,7 @@ fn against(way: impl Fn(u64) -> Way + Send, polls: bool, plan: Plan) -> anyhow::
         // Else three lost ones of the warm-up take as many seconds.
         trip.wait_at_most(5e7)?;
         let mut trips = [trip];
-        let ran = all(&mut trips, &cpus[..1], plan);
+        let ran = all(&mut trips, (&cpus[..1], false), plan);
         trips[0].finish();
         Ok(ran?.remove(0))
     })
@@ -168,7 +168,7 @@ fn another_message_of_a_stream_fails() {
             }
         });
         let trip = Trip::new(near.into(), Protocol::Unix, 64, false, PLAN.clock).expect("a trip");
-        all(&mut [trip], &cpus[..1], PLAN)
+        all(&mut [trip], (&cpus[..1], false), PLAN)
     });
     let told = told.expect_err("is seen").to_string();
     assert!(told.contains("another message"), "{told}");

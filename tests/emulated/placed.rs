@@ -1,0 +1,145 @@
+//! A machine whose network card has one line for what it receives: where the ends of net's cases run
+//! towards an agent beside the emulator.
+
+use crate::guest::{self, Machine};
+use crate::{ip, part, taker};
+use serde_json::Value;
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const HARDWARE: &[&str] = &["-cpu", "max,+invtsc", "-smp", "2", "-m", "640M"];
+/// The agent's address: on the loopback of its namespace, to which the emulator takes the machine's packets.
+const ADDRESS: &str = "10.77.0.1";
+const PORT: u16 = 7411;
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An agent in a network namespace of its own, with its key.
+struct Agent {
+    namespace: String,
+    child: Child,
+    dir: TempDir,
+}
+
+impl Agent {
+    fn start() -> Agent {
+        let namespace = format!("plumb-placed-{}", std::process::id());
+        ip(&["netns", "add", &namespace]);
+        ip(&["-n", &namespace, "link", "set", "lo", "up"]);
+        ip(&["-n", &namespace, "addr", "add", ADDRESS, "dev", "lo"]);
+        let dir = tempfile::tempdir().unwrap();
+        let key = dir.path().join("key");
+        let plumb = env!("CARGO_BIN_EXE_plumb");
+        let made = Command::new(plumb)
+            .args(["agent", "--new-key"])
+            .arg(&key)
+            .stdout(Stdio::null())
+            .status();
+        assert!(made.unwrap().success());
+        let child = Command::new("ip")
+            .args(["netns", "exec", &namespace, plumb, "agent", "--listen"])
+            .arg(format!("{ADDRESS}:{PORT}"))
+            .arg("--key-file")
+            .arg(&key)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("scripts/test installs iproute2");
+        let agent = Agent {
+            namespace,
+            child,
+            dir,
+        };
+        let begin = Instant::now();
+        while !agent.listens() {
+            assert!(begin.elapsed() < PATIENCE, "the agent does not listen");
+            sleep(Duration::from_millis(20));
+        }
+        agent
+    }
+
+    fn listens(&self) -> bool {
+        let told = Command::new("ip")
+            .args(["netns", "exec", &self.namespace, "cat", "/proc/net/tcp"])
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&told.stdout).contains(&format!(":{PORT:04X} "))
+    }
+
+    fn key(&self) -> String {
+        fs::read_to_string(self.dir.path().join("key")).unwrap()
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = Command::new("ip")
+            .args(["netns", "del", &self.namespace])
+            .status();
+    }
+}
+
+#[test]
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    ignore = "the machine is an x86-64 one, which another architecture's binary does not run on"
+)]
+fn cases_towards_a_peer_run_where_the_card_interrupts_or_elsewhere() {
+    let agent = Agent::start();
+    let machine = Machine {
+        kernel: "vmlinuz",
+        kernel_line: "net.ifnames=0",
+        hardware: HARDWARE,
+        programs: &[],
+        network: Some(&agent.namespace),
+    };
+    let places = ["free", "interrupt", "other"];
+    let script = format!(
+        "cd /modules; while read module; do insmod ./$module || echo \"no $module\"; done < order; cd /\n\
+         ip link set lo up; ip link set eth0 up; ip addr add 10.0.2.15/24 dev eth0\n\
+         ip route add default via 10.0.2.2\n\
+         umask 077; echo '{}' > /tmp/key\n\
+         plumb run net.rtt --preset rehearsal --peer tcp://{ADDRESS}:{PORT} --key-file /tmp/key \
+           --set net.rtt.placement={} --set net.rtt.far=peer --out /tmp/record > /tmp/report 2>&1\n\
+         echo \"run=$?\"; cat /tmp/report\n\
+         for file in /proc/irq/*/effective_affinity_list; do echo \"$file $(cat $file)\"; done > /tmp/lines\n\
+         echo '[interrupts'; cat /proc/interrupts /tmp/lines; echo 'interrupts]'\n\
+         echo '[record'; cat /tmp/record; echo 'record]'\n",
+        agent.key().trim(),
+        places.join(","),
+    );
+    let console = guest::run(&machine, &script);
+    assert!(console.contains("run=0\n"), "{console}");
+    let taker = taker(part(&console, "interrupts"));
+    let events: Vec<Value> = part(&console, "record")
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a line of JSON"))
+        .collect();
+    let of_kind = |kind: &'static str| events.iter().filter(move |event| event["event"] == kind);
+    for place in places {
+        let mut all = of_kind("samples");
+        assert!(all.any(|of| of["case"]["placement"] == place), "{place}");
+        let mut predicted = of_kind("prediction");
+        let told = predicted
+            .find(|of| of["case"]["placement"] == place)
+            .unwrap();
+        let near = &told["at"]["near_cpu"];
+        match place {
+            "free" => assert_eq!(told["at"]["near_cpus"], "0-1"),
+            "interrupt" => assert_eq!(*near, taker),
+            _ => assert_eq!(*near, 1 - taker),
+        }
+        let (series, name) = match place {
+            "free" => ("net.rtt/peer".to_owned(), "planned_migrations"),
+            _ => (format!("net.rtt/peer {place}"), "migrations"),
+        };
+        let round = of_kind("round").find(|of| of["series"] == *series);
+        let round = round.expect("a round of it");
+        assert!(round["environment"][name].is_number(), "{round}");
+    }
+}
