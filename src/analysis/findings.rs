@@ -5,12 +5,11 @@ mod held;
 
 use super::causes;
 use super::figure::Figure;
-use super::health::{health, part};
+use super::health::{health, seen};
 use super::misses::{self, Miss};
 use super::names::Names;
 use super::verdict::Verdict;
-use crate::stats::width::{FAST, PROBED, SHARED};
-use record::event::{End, Ending, PredictionKind, Round, RoundStatus, Unusable};
+use record::event::{End, Ending, PredictionKind, RoundStatus, Unusable};
 use record::quantity::digits;
 use record::run::Run;
 use record::shown::{range, shown};
@@ -103,11 +102,7 @@ const LEVEL_LOST: f64 = 0.01;
 /// the core.
 fn probe(run: &Run) -> Vec<Finding> {
     let about_run = |severity, text: String| finding(severity, "run", text);
-    let unusable = run
-        .header
-        .calibration
-        .width
-        .and_then(|width| width.unusable);
+    let unusable = run.width(0).and_then(|width| width.unusable);
     let mut all: Vec<Finding> = unusable
         .map(|why| {
             let why = no_probe(why);
@@ -118,12 +113,10 @@ fn probe(run: &Run) -> Vec<Finding> {
         })
         .into_iter()
         .collect();
-    let counting: Vec<&Round> = run
-        .rounds
-        .iter()
-        .filter(|one| one.status == RoundStatus::Ok)
-        .collect();
-    let fast = part(&counting, FAST, PROBED).filter(|fast| *fast > LEVEL_LOST);
+    let seen = seen(run);
+    let fast = seen
+        .share(|seen| seen.fast)
+        .filter(|fast| *fast > LEVEL_LOST);
     all.extend(fast.map(|fast| {
         about_run(
             Severity::Warning,
@@ -134,7 +127,9 @@ fn probe(run: &Run) -> Vec<Finding> {
             ),
         )
     }));
-    let shared = part(&counting, SHARED, PROBED).filter(|shared| *shared > SHARED_NOTED);
+    let shared = seen
+        .share(|seen| seen.shared)
+        .filter(|shared| *shared > SHARED_NOTED);
     all.extend(shared.map(|shared| {
         about_run(
             Severity::Note,

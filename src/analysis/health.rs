@@ -1,6 +1,6 @@
 //! How quiet the machine was while it was measured.
 
-use crate::stats::width::{PROBED, SHARED};
+use crate::stats::width::Seen;
 use record::event::{Round, RoundStatus};
 use record::run::Run;
 use std::collections::BTreeMap;
@@ -52,10 +52,19 @@ pub(crate) fn health(run: &Run) -> Health {
         reasons: reasons(&counting),
         steal: share(&counting, "steal_ns"),
         run_delay: share(&counting, "run_delay_ns"),
-        shared: part(&counting, SHARED, PROBED),
+        shared: seen(run).share(|seen| seen.shared),
         throttled: share(&counting, "throttled_ns"),
         core_hz: core_hz(&counting),
     }
+}
+
+/// What the width probe read in the samples of first visits, by what it knows in the end.
+pub(super) fn seen(run: &Run) -> Seen {
+    let last = run.segments.last().map_or(0, |segment| segment.n);
+    let first = run.samples.iter().filter(|samples| samples.visit == 0);
+    let readings = first.flat_map(|samples| samples.width.iter().copied());
+    run.width_level(last)
+        .map_or_else(Seen::default, |level| Seen::of(readings, level))
 }
 
 /// What disturbed some rounds, the most frequent first, with the number of rounds.

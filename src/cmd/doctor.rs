@@ -300,7 +300,9 @@ fn watch(host: &Host, root: &Root, time: Duration) -> Watched {
         time: began.elapsed(),
         delta,
         ladder: ladder(),
-        widths: choose_cpu(host, &after).map_or_else(Vec::new, |cpu| core::widths(cpu, time)),
+        widths: choose_cpu(host, &after).map_or_else(Vec::new, |cpu| {
+            core::widths(cpu, host.cpu.core_of(cpu).additions(), time)
+        }),
         peers: Vec::new(),
     }
 }

@@ -33,4 +33,4 @@ pub(crate) use far::FarEnd;
 pub(crate) use quartet::{Quartet, Timer, Turns, abba, samples};
 pub(crate) use storage::{Settled, settle, unwritten};
 pub(crate) use voice::Voice;
-pub(crate) use width::{Stretch, Watch};
+pub(crate) use width::{Stretch, Watch, whole_core};

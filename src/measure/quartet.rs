@@ -48,6 +48,9 @@ pub(crate) struct Goal {
     pub(crate) quartets_min: usize,
     /// Quartets at most.
     pub(crate) quartets_max: usize,
+    /// Level of the width probe: a turn begins when the core reads alone, and the case ends where it does not
+    /// for long. None: turns begin whoever uses the core.
+    pub(crate) alone: Option<f64>,
 }
 
 impl Goal {
@@ -69,6 +72,7 @@ impl Goal {
                 QUARTETS_MIN
             },
             quartets_max: QUARTETS_MAX,
+            alone: None,
         }
     }
 
@@ -305,6 +309,9 @@ impl Timer {
         let begin = self.clock.start();
         let mut attempts: usize = 0;
         loop {
+            if goal.alone.is_some_and(|level| !watch.waits_for(level)) {
+                break;
+            }
             watch.begin();
             let taken = turn(&mut watch)?;
             let seen = watch.end();
@@ -330,7 +337,8 @@ impl Timer {
             width,
             core_hz: upper_mode(&mut rates),
             refused,
-            wanted: goal.quartets_min,
+            // Where it waits, it takes what it gets.
+            wanted: goal.alone.map_or(goal.quartets_min, |_| 0),
         })
     }
 }
@@ -372,6 +380,7 @@ mod tests {
         case_ns: 1e6,
         quartets_min: 6,
         quartets_max: QUARTETS_MAX,
+        alone: None,
     };
 
     fn timer(goal: Goal) -> Timer {

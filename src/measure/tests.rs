@@ -286,6 +286,31 @@ fn quartets_of_an_experiment_are_recorded_as_both_sums() {
 }
 
 #[test]
+fn turns_wait_for_a_core_that_is_alone_and_end_where_it_never_is() {
+    with_bench(|bench| {
+        let mut timer = bench.timer();
+        let mut turns = |level: f64| {
+            timer.goal.alone = Some(level);
+            let taken = timer.repeat(&mut |watch| {
+                watch.batch(1.0);
+                Ok(Some(()))
+            });
+            let taken = taken.expect("no turn fails");
+            (taken.kept.len(), taken.note())
+        };
+        // No core reads so much; every core reads so little.
+        let never = if bench.probe().is_some() {
+            turns(1e9).0
+        } else {
+            0
+        };
+        let (always, note) = turns(1e-9);
+        assert_eq!((never, note), (0, None));
+        assert!(always > 0);
+    });
+}
+
+#[test]
 fn a_trace_is_cut_at_its_limit_and_its_rows_are_checked() {
     with_bench(|mut bench| {
         let rows = vec![vec![1.0, 2.0]; 100_005];

@@ -26,6 +26,9 @@ const TURN_NS_MAX: f64 = 5e6;
 /// Readings between two attempts to learn the level, and at least.
 const LESSON: usize = 2000;
 const LEAST_READINGS: usize = 6000;
+/// What others do on a core mostly ends within this, in ns, or goes on for long: of one guest's alone stretches the
+/// mean was 2 ms, of the shared ones between them 1 ms.
+const WAIT_NS: f64 = 2e6;
 /// Pause between two lessons where the core was not alone: its states last up to a second.
 const PAUSE: Duration = Duration::from_millis(15);
 
@@ -141,6 +144,18 @@ pub(crate) fn learn(probe: Option<Probe>, patience: Duration) -> Width {
     }
 }
 
+/// What was learnt of a core alone, unless it is of half a core whose design has so many units.
+pub(crate) fn whole_core(learnt: Width, units: Option<f64>) -> Width {
+    match learnt.level {
+        Some(level) if !width::is_whole_core(level, units) => Width {
+            level: None,
+            unusable: Some(Unusable::NeverAlone),
+            ..learnt
+        },
+        _ => learnt,
+    }
+}
+
 /// Reads the probe at the batch boundaries of one turn.
 pub(crate) struct Watch {
     probe: Option<Probe>,
@@ -179,6 +194,26 @@ impl Watch {
             watch.last_ns = probe.addition_ns();
         }
         watch
+    }
+
+    /// Waits until the core reads alone; false where others use it all the time.
+    pub(crate) fn waits_for(&mut self, level: f64) -> bool {
+        let Some(probe) = self.probe else {
+            return true;
+        };
+        let start = probe.clock.start();
+        for at in 0.. {
+            let read = reading(least(self.cycles), self.last_ns);
+            if read.is_some_and(|read| width::is_alone(read, level)) {
+                return true;
+            }
+            if probe.clock.between_ns(start, probe.clock.end()) > WAIT_NS {
+                break;
+            }
+            self.cycles[at % 3] = probe.cycle_ns();
+            self.last_ns = probe.addition_ns();
+        }
+        false
     }
 
     /// A turn begins where the last one ended.

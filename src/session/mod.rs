@@ -154,6 +154,8 @@ pub struct Session<'run> {
     eta_after_first_pass: Option<Duration>,
     /// Directories that hang.
     hanging: Hanging,
+    /// Readings of the width probe in samples that its level does not explain.
+    readings: Vec<f64>,
 }
 
 /// A run that has ended.
@@ -209,6 +211,7 @@ pub fn run(
         spent_before,
         eta_after_first_pass: None,
         hanging: Hanging::default(),
+        readings: Vec::new(),
     };
     session.emit(first)?;
     session.announce()?;

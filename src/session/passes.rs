@@ -6,8 +6,9 @@ use crate::session::directory::{self, all_failed};
 use crate::session::live::Live;
 use crate::session::plan::Work;
 use crate::session::{Progress, Session, is_interrupt, round};
+use crate::stats::width::{self, Learned, TOO_FAST};
 use anyhow::Result;
-use record::event::{Event, FailedCase, Round, RoundStatus};
+use record::event::{Event, FailedCase, Learnt, Round, RoundStatus, Unusable, Width};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,19 @@ pub struct Ended {
     pub environment: BTreeMap<String, f64>,
     /// Cases that failed while the round went on; of a void round those that it gives up for good.
     pub failed: Vec<FailedCase>,
+}
+
+/// The width probe's readings in samples.
+fn readings(event: &Event) -> Vec<f64> {
+    match event {
+        Event::Samples(samples) => samples
+            .width
+            .iter()
+            .copied()
+            .filter(|one| *one > 0.0)
+            .collect(),
+        _ => Vec::new(),
+    }
 }
 
 impl<'run> Session<'run> {
@@ -102,6 +116,7 @@ impl<'run> Session<'run> {
         let Some((events, status, ended)) = self.measured(live, n) else {
             return Ok(false);
         };
+        let readings = events.iter().flat_map(readings).collect();
         for event in events {
             self.emit(event)?;
         }
@@ -118,7 +133,45 @@ impl<'run> Session<'run> {
             environment: ended.environment,
             failed: ended.failed,
         }))?;
+        self.learn_level(readings)?;
         Ok(true)
+    }
+
+    /// What the width probe shows of a core alone is learnt from the samples of rounds, where it is not known (the
+    /// core was never alone during the calibration) or does not hold (a core that was always shared has a level
+    /// too, a lower one). Later rounds and all figures use it.
+    fn learn_level(&mut self, mut readings: Vec<f64>) -> Result<()> {
+        let Some(known) = self.calibration.width else {
+            return Ok(());
+        };
+        match (known.level, known.unusable) {
+            (Some(level), _) => readings.retain(|read| *read > TOO_FAST * level),
+            (None, Some(Unusable::NeverAlone)) => {}
+            _ => return Ok(()),
+        }
+        if readings.is_empty() {
+            return Ok(());
+        }
+        self.readings.extend(readings);
+        let Learned::Level(level) = width::learn(&mut self.readings) else {
+            return Ok(());
+        };
+        if !width::is_whole_core(level.level, round::units(self.setup)) {
+            return Ok(());
+        }
+        let width = Width {
+            level: Some(level.level),
+            unusable: None,
+            additions_per_cycle: Some(level.level),
+            readings: known.readings + self.readings.len() as u64,
+            at_level: level.at_level as u64,
+            spread: level.spread,
+            alone: level.alone,
+        };
+        self.readings.clear();
+        self.calibration.width = Some(width);
+        let segment = self.segment;
+        self.emit(Event::Width(Learnt { segment, width }))
     }
 
     /// The round of a series, or why it is void; `None` if a signal ended it.

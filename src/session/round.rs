@@ -2,6 +2,7 @@
 
 use crate::experiment::{FAR, LOOPBACK};
 use crate::link::{CalibrateOrder, Endpoint, FromWorker, RoundOrder, ToWorker};
+use crate::measure::whole_core;
 use crate::session::child::{Hung, OutOfMemory, Silent, Worker};
 use crate::session::directory::{self, Before, Hanging, Unprepared, all_failed};
 use crate::session::live::Live;
@@ -43,10 +44,21 @@ pub fn calibrate(setup: &Setup, stop: &AtomicBool) -> Result<Calibration> {
     let mut worker = Worker::start()?;
     worker.order(&ToWorker::Calibrate(order))?;
     match worker.next(Instant::now() + PATIENCE_LEAST + window * windows * 2, stop)? {
-        FromWorker::Calibrated(calibration) => Ok(calibration),
+        FromWorker::Calibrated(mut calibration) => {
+            calibration.width = calibration
+                .width
+                .map(|width| whole_core(width, units(setup)));
+            Ok(calibration)
+        }
         FromWorker::Failed(chain) => bail!(chain.join(": ")),
         other => bail!("the worker answered a calibration with {other:?}"),
     }
+}
+
+/// Additions per cycle of the measuring core's design.
+pub fn units(setup: &Setup) -> Option<f64> {
+    let cpu = setup.site.cpus.first()?;
+    setup.site.host.cpu.core_of(*cpu).additions()
 }
 
 /// Relative change of the counter's frequency since the calibration; none where it failed.

@@ -54,8 +54,17 @@ pub(crate) fn is_alone(reading: f64, level: f64) -> bool {
     reading >= ALONE * level
 }
 
+/// A core whose sibling is at work all the time has a sharp level too, at half its units: a level below this share of
+/// the units that its design is known to have is no level of a core that is alone.
+const OF_UNITS: f64 = 0.75;
+
+/// Whether a level can be that of a core alone whose design has so many units, where that is known.
+pub(crate) fn is_whole_core(level: f64, units: Option<f64>) -> bool {
+    units.is_none_or(|units| level >= OF_UNITS * units)
+}
+
 /// A reading this much above the level is of another level.
-const TOO_FAST: f64 = 1.03;
+pub(crate) const TOO_FAST: f64 = 1.03;
 
 /// The readings of a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,6 +87,11 @@ impl Seen {
             seen.fast += u32::from(reading > TOO_FAST * level);
         }
         seen
+    }
+
+    /// A part of the classified samples, as a share; none where nothing was probed.
+    pub(crate) fn share(&self, part: impl Fn(&Seen) -> u32) -> Option<f64> {
+        (self.samples > 0).then(|| f64::from(part(self)) / f64::from(self.samples))
     }
 
     /// By the names of a round's environment; nothing where nothing was probed.
@@ -139,7 +153,7 @@ pub(crate) fn learn(readings: &mut [f64]) -> Learned {
 
 #[cfg(test)]
 mod tests {
-    use super::{ALONE, Learned, Seen, is_alone, learn};
+    use super::{ALONE, Learned, Seen, is_alone, is_whole_core, learn};
     use crate::stats::draw::Draw;
 
     /// Readings of a core of so many units that is alone for a share of them: alone ones within 0.3 % with a
@@ -185,6 +199,13 @@ mod tests {
         assert!(matches!(learn(&mut emulated), Learned::NotWhole(at) if (at - 2.5).abs() < 0.02));
         let mut narrow = readings(1.0, 1.0, 5_000, 3);
         assert!(matches!(learn(&mut narrow), Learned::NotWhole(_)));
+    }
+
+    #[test]
+    fn half_a_core_is_no_core() {
+        assert!(is_whole_core(2.0, None) && is_whole_core(4.0, Some(4.0)));
+        assert!(is_whole_core(4.0, Some(5.0)) && !is_whole_core(2.0, Some(4.0)));
+        assert!(!is_whole_core(3.0, Some(6.0)));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 pub use crate::plan::{Absence, Isolation, Plan, PlannedExperiment, PlannedSeries, Repeat};
+pub use crate::width::{Learnt, Unusable, Width};
 
 /// One line of a record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,6 +43,8 @@ pub enum Event {
     PairingEnd(crosscheck::PairingEnd),
     /// The run was resumed here.
     Segment(Segment),
+    /// What the width probe learnt after the calibration.
+    Width(Learnt),
     /// Last line.
     Footer(Footer),
 }
@@ -183,38 +186,6 @@ pub struct Calibration {
     pub width: Option<Width>,
     /// What was found on the way.
     pub notes: Vec<String>,
-}
-
-/// What the width probe reads on a core that nobody else uses (METHOD §2a).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Width {
-    /// Additions per cycle of a core that is alone; null where that cannot be told.
-    pub level: Option<f64>,
-    /// Why it cannot be told.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unusable: Option<Unusable>,
-    /// Additions per cycle in the highest mode of the readings, whether it is a level or not.
-    pub additions_per_cycle: Option<f64>,
-    /// Readings that were taken.
-    pub readings: u64,
-    /// Readings at the level.
-    pub at_level: u64,
-    /// Distance of the quartiles of these, relative to the level.
-    pub spread: f64,
-    /// Share of the readings that were alone.
-    pub alone: f64,
-}
-
-/// Why a core has no level of the width probe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Unusable {
-    /// The clock's steps are too long for readings of 2 µs.
-    ClockTooCoarse,
-    /// The highest readings have no sharp edge: the core was never alone during calibration.
-    NeverAlone,
-    /// Their edge is not at a whole number of additions per cycle: an emulated or unknown core.
-    NotWhole,
 }
 
 /// Where a prediction comes from.

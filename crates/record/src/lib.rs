@@ -18,6 +18,7 @@ pub mod run;
 pub mod shown;
 pub mod unit;
 pub mod view;
+mod width;
 
 /// Version of the record's format. A reader refuses records with a higher one.
 pub const FORMAT: u32 = 2;

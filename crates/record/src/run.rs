@@ -2,8 +2,8 @@
 
 use crate::crosscheck::{Began, Pair, Pairing, PairingEnd, Rival};
 use crate::event::{
-    Derived, Event, Footer, Header, Histogram, Outcome, Plan, PlannedExperiment, PredictionEvent,
-    PredictionKind, Round, RoundStatus, Samples, Segment, Trace,
+    Derived, Event, Footer, Header, Histogram, Learnt, Outcome, Plan, PlannedExperiment,
+    PredictionEvent, PredictionKind, Round, RoundStatus, Samples, Segment, Trace, Width,
 };
 use crate::key::{CaseId, Key};
 use crate::metric::Metric;
@@ -20,6 +20,8 @@ pub struct Run {
     pub plan: Option<Plan>,
     /// Resumes.
     pub segments: Vec<Segment>,
+    /// What the width probe learnt after calibrations.
+    pub learnt: Vec<Learnt>,
     /// Predictions, prior and derived.
     pub predictions: Vec<PredictionEvent>,
     /// Rounds, also void ones.
@@ -127,6 +129,7 @@ impl Run {
             header,
             plan: None,
             segments: Vec::new(),
+            learnt: Vec::new(),
             predictions: Vec::new(),
             rounds: Vec::new(),
             samples: Vec::new(),
@@ -173,6 +176,7 @@ impl Run {
                 self.places.derived = ByCase::default();
                 self.segments.push(segment);
             }
+            Event::Width(learnt) => self.learnt.push(learnt),
             Event::Footer(footer) => self.footer = Some(footer),
         }
     }
@@ -242,14 +246,20 @@ impl Run {
             .find(|have| have.name == metric)
     }
 
-    /// The width probe's level of a segment (0: the first): additions per cycle of a core that is alone.
-    pub fn width_level(&self, segment: u32) -> Option<f64> {
+    /// What the width probe knew in a segment (0: the first).
+    pub fn width(&self, segment: u32) -> Option<Width> {
+        let learnt = self.learnt.iter().rev().find(|one| one.segment == segment);
         let resumed = self.segments.iter().find(|one| one.n == segment);
         let calibration = match resumed {
             Some(resumed) => &resumed.calibration,
             None => &self.header.calibration,
         };
-        calibration.width?.level
+        learnt.map_or(calibration.width, |one| Some(one.width))
+    }
+
+    /// The width probe's level of a segment: additions per cycle of a core that is alone.
+    pub fn width_level(&self, segment: u32) -> Option<f64> {
+        self.width(segment)?.level
     }
 
     /// Rounds that count, of a series.

@@ -2,7 +2,7 @@
 
 use super::Said::{self, Disturbs, Fine, Unknown};
 use crate::link::CalibrateOrder;
-use crate::measure;
+use crate::measure::{self, whole_core};
 use record::event::{Unusable, Width};
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const PROBED_NS: u64 = 2_000_000;
 
 /// Reads the width probe on `cpu` for about `time`, in a thread that is pinned to it.
-pub(super) fn widths(cpu: usize, time: Duration) -> Vec<Width> {
+pub(super) fn widths(cpu: usize, units: Option<f64>, time: Duration) -> Vec<Width> {
     let probing = std::thread::spawn(move || {
         let (mut found, began) = (Vec::new(), Instant::now());
         while began.elapsed() < time {
@@ -20,7 +20,9 @@ pub(super) fn widths(cpu: usize, time: Duration) -> Vec<Width> {
                 window_ns: PROBED_NS,
             };
             match measure::calibrate(&order) {
-                Ok(calibration) => found.extend(calibration.width),
+                Ok(calibration) => {
+                    found.extend(calibration.width.map(|width| whole_core(width, units)));
+                }
                 Err(_) => break,
             }
         }

@@ -264,7 +264,7 @@ impl Experiment for Call {
     }
 
     fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
-        for case in &series.cases {
+        bench.each(series, |bench, case| {
             let kind = kind(&case.id).with_context(|| format!("there is no call {}", case.id))?;
             bench.try_time(case, "call", |n| {
                 let sum = call(kind, n).context("so many arguments cannot be passed")?;
@@ -274,7 +274,8 @@ impl Experiment for Call {
                 );
                 Ok(())
             })?;
-        }
+            Ok(())
+        });
         Ok(())
     }
 

@@ -96,6 +96,26 @@ impl Core {
         }
     }
 
+    /// Integer additions in general registers that a core starts a cycle. Sources: the makers' optimisation
+    /// manuals.
+    pub(crate) fn additions(self) -> Option<f64> {
+        use Core::*;
+        Some(match self {
+            Core2 | Nehalem | Westmere | SandyBridge | IvyBridge => 3.0,
+            Haswell | Broadwell | SkylakeClient | SkylakeServer | PalmCove | SunnyCove
+            | WillowCove | CypressCove | Gracemont | Crestmont => 4.0,
+            GoldenCove | RaptorCove | RedwoodCove => 5.0,
+            LionCove | Zen5 => 6.0,
+            Zen | Zen2 | Zen3 | Zen4 => 4.0,
+            CortexA76 | NeoverseN1 => 3.0,
+            CortexA77 | CortexA78 | CortexA710 | CortexA715 | NeoverseN2 | NeoverseN3 => 4.0,
+            CortexX1 | CortexX2 | NeoverseV1 => 4.0,
+            CortexX3 | NeoverseV2 | NeoverseV3 => 6.0,
+            AppleFirestorm | AppleAvalanche => 6.0,
+            _ => return None,
+        })
+    }
+
     /// Sizes of the private L2 that products of this design have, in KiB; empty where L2 is shared,
     /// optional or the table does not say. Sources: the makers' optimisation manuals and product
     /// briefs.

@@ -278,6 +278,12 @@ fn arch(outside: &Outside, info: &model::CpuInfo) -> Arch {
 }
 
 impl Cpu {
+    /// The design of a CPU's core.
+    pub(crate) fn core_of(&self, cpu: usize) -> Core {
+        let class = self.classes.iter().find(|class| class.cpus.contains(&cpu));
+        class.map_or(self.microarchitecture.core, |class| class.core)
+    }
+
     /// Adds what caches tell: last-level groups, the core design, classes of CPUs.
     pub(super) fn settle(&mut self, root: &Root, caches: &Caches) {
         topology::fill_llc(&mut self.cpus, caches);

@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 const VISITS: u32 = 8;
 /// … for so many times the time of its first visit.
 const VISITS_TIME: f64 = 2.0;
+/// … and not after so many turns of visits that brought none.
+const IN_VAIN: u32 = 2;
 
 impl Bench {
     /// Measures every case by itself, in order: one that fails is measured once more, then given up
@@ -52,20 +54,25 @@ impl Bench {
     }
 
     /// Visits cases again that have too few samples of a core that was alone, in turn, each in a share
-    /// of the case's time: a neighbour may be gone by then. What a visit cannot measure is not missed.
+    /// of the case's time: a neighbour may be gone by then. Quartets wait for that; after two turns in vain the
+    /// neighbour stays, and the time is for a later round. What a visit cannot measure is not missed.
     fn visit_again(
         &mut self,
         cases: &[&Case],
         took_ns: &[f64],
         mut measure: impl FnMut(&mut Bench, &Case) -> Result<()>,
     ) {
-        if self.order.rehearsal {
+        let level = self.order.calibration.width.and_then(|width| width.level);
+        if self.order.rehearsal || level.is_none() {
             return;
         }
         let first_goal = self.goal;
         self.goal.case_ns *= VISITS_TIME / f64::from(VISITS);
+        self.goal.alone = level;
         let mut left_ns: Vec<f64> = took_ns.iter().map(|took| VISITS_TIME * took).collect();
+        let mut in_vain = 0;
         for visit in 1..=VISITS {
+            let before = self.book.samples.len();
             for (case, left_ns) in cases.iter().zip(&mut left_ns).rev() {
                 if *left_ns <= 0.0 || !self.lacks_alone(case) {
                     continue;
@@ -75,6 +82,13 @@ impl Bench {
                 let outcome = measure(self, case);
                 self.book.end_visit(mark, outcome.is_ok());
                 *left_ns -= self.around.end_case();
+            }
+            let won = self.book.samples[before..]
+                .iter()
+                .any(|samples| !self.alone(&samples.width).is_empty());
+            in_vain = if won { 0 } else { in_vain + 1 };
+            if in_vain == IN_VAIN {
+                break;
             }
         }
         self.goal = first_goal;

@@ -146,9 +146,7 @@ impl Arithmetic {
 
 /// The design of a CPU's core.
 fn core_of(site: &Site, cpu: usize) -> Core {
-    let classes = &site.host.cpu.classes;
-    let class = classes.iter().find(|class| class.cpus.contains(&cpu));
-    class.map_or(site.host.cpu.microarchitecture.core, |class| class.core)
+    site.host.cpu.core_of(cpu)
 }
 
 /// The least CPU of a CPU's core.

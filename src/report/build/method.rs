@@ -105,7 +105,7 @@ fn calibration(run: &Run) -> Vec<(String, String)> {
             ),
         ),
     ];
-    pairs.extend(clocks.width.map(|width| pair("width probe", probe(&width))));
+    pairs.extend(run.width(0).map(|width| pair("width probe", probe(&width))));
     if let Some(drift) = run.footer.as_ref().and_then(|footer| footer.counter_drift) {
         let text = drift_of(drift, clocks.counter_error);
         pairs.push(pair("counter drift over the run", text));

@@ -7,7 +7,7 @@ use crate::analysis::figures;
 use crate::analysis::history::History;
 use crate::report::build::build;
 use crate::report::{csv, html, json, markdown, openmetrics, terminal};
-use record::event::{Raw, Width};
+use record::event::{Event, Learnt, Raw, Unusable, Width};
 use record::run::Run;
 use std::path::Path;
 
@@ -92,6 +92,29 @@ fn a_probed_figure_has_both_values_and_says_which_it_prints() {
     let found = after.as_found.as_ref().unwrap();
     assert_eq!(found.condition, Some(Condition::AsFound));
     assert!(found.value.is_some() && found.ci.is_some() && found.cycles.is_some());
+}
+
+#[test]
+fn a_level_that_was_learnt_after_the_calibration_counts() {
+    let probed = probed();
+    let known = probed.header.calibration.width;
+    let mut run = probed.clone();
+    run.header.calibration.width = known.map(|width| Width {
+        level: None,
+        unusable: Some(Unusable::NeverAlone),
+        ..width
+    });
+    let found = figures(&run);
+    assert!(of(&found, "cpu.call").condition != Some(Condition::Alone));
+    run.push(Event::Width(Learnt {
+        segment: 0,
+        width: known.expect("a width"),
+    }));
+    assert_eq!(run.width_level(0), Some(LEVEL));
+    let (found, expected) = (figures(&run), figures(&probed));
+    let (found, expected) = (of(&found, "cpu.call"), of(&expected, "cpu.call"));
+    assert_eq!(found.condition, Some(Condition::Alone));
+    assert_eq!(found.value, expected.value);
 }
 
 #[test]

@@ -10,9 +10,9 @@ use record::case::Order;
 use record::codec::{ReadError, read, write};
 use record::event::{
     Absence, Bound, Calibration, Derived, End, Ending, Event, FailedCase, Footer, Header,
-    Histogram, Isolation, Options, Outcome, PeerHeader, Plan, PlannedExperiment, PlannedSeries,
-    Prediction, PredictionEvent, PredictionKind, Range, Raw, Repeat, Round, RoundStatus, Samples,
-    Segment, Side, Trace, Unusable, Width,
+    Histogram, Isolation, Learnt, Options, Outcome, PeerHeader, Plan, PlannedExperiment,
+    PlannedSeries, Prediction, PredictionEvent, PredictionKind, Range, Raw, Repeat, Round,
+    RoundStatus, Samples, Segment, Side, Trace, Unusable, Width,
 };
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric, Over};
@@ -431,6 +431,10 @@ fn concluding() -> impl Strategy<Value = Event> {
                 peers,
             })
         });
+    let learnt = (any::<u32>(), calibration()).prop_filter_map("a width", |(segment, of)| {
+        let width = of.width?;
+        Some(Event::Width(Learnt { segment, width }))
+    });
     let end = prop_oneof![
         Just(End::Complete),
         Just(End::Budget),
@@ -454,6 +458,7 @@ fn concluding() -> impl Strategy<Value = Event> {
         derived.boxed(),
         outcome.boxed(),
         segment.boxed(),
+        learnt.boxed(),
         footer.boxed()
     ]
 }

@@ -18,9 +18,7 @@ type Starts = [f64; 6];
 /// What a core design starts per cycle.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Units {
-    /// Integer additions in general registers.
-    add: f64,
-    /// Integer multiplications there.
+    /// Integer multiplications in general registers.
     mul: f64,
     /// At 16 bytes, and floating scalars.
     narrow: Starts,
@@ -37,7 +35,6 @@ pub(super) struct Units {
 const NONE: Starts = [0.0; 6];
 
 const HASWELL: Units = Units {
-    add: 4.0,
     mul: 1.0,
     narrow: [1.0, 2.0, 2.0, 2.0, 0.5, 0.0],
     middle: [1.0, 2.0, 2.0, 2.0, 0.5, 0.0],
@@ -62,7 +59,6 @@ const ZEN: Units = Units {
 };
 
 const ARM_TWO_PIPES: Units = Units {
-    add: 3.0,
     mul: 1.0,
     narrow: [2.0, 2.0, 2.0, 2.0, 1.0, 0.0],
     middle: NONE,
@@ -72,7 +68,6 @@ const ARM_TWO_PIPES: Units = Units {
 };
 
 const ARM_FOUR_PIPES: Units = Units {
-    add: 4.0,
     mul: 2.0,
     narrow: [4.0, 4.0, 4.0, 4.0, 2.0, 0.0],
     ..ARM_TWO_PIPES
@@ -83,7 +78,6 @@ pub(super) fn units(core: Core) -> Option<Units> {
     use Core::*;
     Some(match core {
         Core2 | Nehalem | Westmere | SandyBridge | IvyBridge => Units {
-            add: 3.0,
             narrow: [1.0, 1.0, 0.0, 2.0, 1.0, 0.0],
             middle: NONE,
             firm: matches!(core, SandyBridge | IvyBridge),
@@ -96,12 +90,10 @@ pub(super) fn units(core: Core) -> Option<Units> {
         },
         SkylakeServer | PalmCove | SunnyCove | WillowCove | CypressCove => SKYLAKE,
         GoldenCove | RaptorCove | RedwoodCove => Units {
-            add: 5.0,
             halved: false,
             ..SKYLAKE
         },
         LionCove => Units {
-            add: 6.0,
             mul: 3.0,
             narrow: [2.0, 2.0, 2.0, 4.0, 2.0, 0.0],
             middle: [2.0, 2.0, 2.0, 4.0, 2.0, 0.0],
@@ -131,7 +123,6 @@ pub(super) fn units(core: Core) -> Option<Units> {
             ..ZEN
         },
         Zen5 => Units {
-            add: 6.0,
             mul: 3.0,
             narrow: [2.0, 2.0, 2.0, 4.0, 2.0, 0.0],
             middle: [2.0, 2.0, 2.0, 4.0, 2.0, 0.0],
@@ -140,19 +131,12 @@ pub(super) fn units(core: Core) -> Option<Units> {
             ..ZEN
         },
         CortexA76 | NeoverseN1 => ARM_TWO_PIPES,
-        CortexA77 | CortexA78 | CortexA710 | CortexA715 | NeoverseN2 | NeoverseN3 => Units {
-            add: 4.0,
-            ..ARM_TWO_PIPES
-        },
+        CortexA77 | CortexA78 | CortexA710 | CortexA715 | NeoverseN2 | NeoverseN3 => {
+            Units { ..ARM_TWO_PIPES }
+        }
         CortexX1 | CortexX2 | NeoverseV1 => ARM_FOUR_PIPES,
-        CortexX3 | NeoverseV2 | NeoverseV3 => Units {
-            add: 6.0,
-            ..ARM_FOUR_PIPES
-        },
-        AppleFirestorm | AppleAvalanche => Units {
-            add: 6.0,
-            ..ARM_FOUR_PIPES
-        },
+        CortexX3 | NeoverseV2 | NeoverseV3 => Units { ..ARM_FOUR_PIPES },
+        AppleFirestorm | AppleAvalanche => Units { ..ARM_FOUR_PIPES },
         _ => return None,
     })
 }
@@ -170,7 +154,7 @@ pub(super) fn starts(core: Core, arithmetic: Arithmetic) -> Option<(Range, bool)
     };
     let likely = match arithmetic.width {
         "scalar" if arithmetic.is_floating() => units.narrow[at],
-        "scalar" if arithmetic.op == "add" => units.add,
+        "scalar" if arithmetic.op == "add" => core.additions()?,
         "scalar" => units.mul,
         "avx2" => units.middle[at],
         "avx512" => units.wide[at],

@@ -1,0 +1,45 @@
+//! What the width probe knows of a core that nobody else uses.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What the width probe reads on a core that nobody else uses (METHOD §2a).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Width {
+    /// Additions per cycle of a core that is alone; null where that cannot be told.
+    pub level: Option<f64>,
+    /// Why it cannot be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unusable: Option<Unusable>,
+    /// Additions per cycle in the highest mode of the readings, whether it is a level or not.
+    pub additions_per_cycle: Option<f64>,
+    /// Readings that were taken.
+    pub readings: u64,
+    /// Readings at the level.
+    pub at_level: u64,
+    /// Distance of the quartiles of these, relative to the level.
+    pub spread: f64,
+    /// Share of the readings that were alone.
+    pub alone: f64,
+}
+
+/// Why a core has no level of the width probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Unusable {
+    /// The clock's steps are too long for readings of 2 µs.
+    ClockTooCoarse,
+    /// The highest readings have no sharp edge: the core was never alone during calibration.
+    NeverAlone,
+    /// Their edge is not at a whole number of additions per cycle: an emulated or unknown core.
+    NotWhole,
+}
+
+/// What *alone* looks like, learnt from rounds after the calibration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Learnt {
+    /// Part of the run, from 0.
+    pub segment: u32,
+    /// In place of the calibration's.
+    pub width: Width,
+}
