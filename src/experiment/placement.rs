@@ -90,7 +90,7 @@ impl Device<'_> {
 ///
 /// # Errors
 /// There is no such CPU here.
-pub fn cpus(site: &Site, place: &str, case: &Case) -> Result<Vec<usize>, Skip> {
+fn cpus(site: &Site, place: &str, case: &Case) -> Result<Vec<usize>, Skip> {
     let mut cpus = site.cpus.clone();
     if place == FREE {
         return Ok(cpus);

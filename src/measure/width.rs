@@ -26,9 +26,6 @@ const TURN_NS_MAX: f64 = 5e6;
 /// Readings between two attempts to learn the level, and at least.
 const LESSON: usize = 2000;
 const LEAST_READINGS: usize = 6000;
-/// What others do on a core mostly ends within this, in ns, or goes on for long: of one guest's alone stretches the
-/// mean was 2 ms, of the shared ones between them 1 ms.
-const WAIT_NS: f64 = 2e6;
 /// Pause between two lessons where the core was not alone: its states last up to a second.
 const PAUSE: Duration = Duration::from_millis(15);
 
@@ -207,7 +204,7 @@ impl Watch {
             if read.is_some_and(|read| width::is_alone(read, level)) {
                 return true;
             }
-            if probe.clock.between_ns(start, probe.clock.end()) > WAIT_NS {
+            if probe.clock.between_ns(start, probe.clock.end()) > width::WAIT_NS {
                 break;
             }
             self.cycles[at % 3] = probe.cycle_ns();

@@ -4,7 +4,7 @@
 use super::draw::Draw;
 use super::estimate::{RoundValue, estimate};
 use super::rounds::Condition;
-use super::width::LEAST_ALONE;
+use super::width::{IN_VAIN, LEAST_ALONE, VISITS, VISITS_TIME, WAIT_NS};
 use record::event::{Raw, Samples};
 use record::key::CaseId;
 use record::metric::Better;
@@ -91,6 +91,28 @@ fn quartet(neighbour: &mut Neighbour, true_ns: f64, was_here: &mut bool) -> (f64
     (value, width)
 }
 
+/// The quartets of a visit again: each begins when the neighbour is away, and the visit ends where it stays.
+fn again(neighbour: &mut Neighbour, true_ns: f64) -> Vec<(f64, f64)> {
+    /// Between two looks whether it is away.
+    const LOOK_MS: f64 = 0.02;
+    let mut left_ms = VISITS_TIME / f64::from(VISITS) * QUARTET_MS * QUARTETS as f64;
+    let mut quartets = Vec::new();
+    let mut here = neighbour.here;
+    while left_ms > 0.0 {
+        let mut waited_ms = 0.0;
+        while here && waited_ms < WAIT_NS / 1e6 {
+            here = neighbour.pass(LOOK_MS).1;
+            waited_ms += LOOK_MS;
+        }
+        if here {
+            break;
+        }
+        quartets.push(quartet(neighbour, true_ns, &mut here));
+        left_ms -= waited_ms + QUARTET_MS;
+    }
+    quartets
+}
+
 fn samples(visit: u32, quartets: Vec<(f64, f64)>) -> Samples {
     let (values, width) = quartets.into_iter().unzip();
     Samples {
@@ -111,18 +133,26 @@ fn samples(visit: u32, quartets: Vec<(f64, f64)>) -> Samples {
 /// The round's value alone and as found, visited again as a worker does.
 fn round(neighbour: &mut Neighbour, true_ns: f64) -> (Option<f64>, f64) {
     let mut visits = Vec::new();
-    let mut alone = 0;
-    for visit in 0..=8 {
-        let count = if visit == 0 { QUARTETS } else { QUARTETS / 4 };
+    let (mut alone, mut in_vain) = (0, 0);
+    for visit in 0..=VISITS {
         // Other cases are measured in between.
         let (_, mut here) = neighbour.pass(60.0);
-        let quartets: Vec<(f64, f64)> = (0..count)
-            .map(|_| quartet(neighbour, true_ns, &mut here))
-            .collect();
+        let quartets: Vec<(f64, f64)> = match visit {
+            0 => (0..QUARTETS)
+                .map(|_| quartet(neighbour, true_ns, &mut here))
+                .collect(),
+            _ => again(neighbour, true_ns),
+        };
         let is_alone = |one: &&(f64, f64)| super::width::is_alone(one.1, LEVEL);
-        alone += quartets.iter().filter(is_alone).count();
+        let won = quartets.iter().filter(is_alone).count();
         visits.push(samples(visit, quartets));
-        if alone >= LEAST_ALONE {
+        alone += won;
+        in_vain = if won > 0 || visit == 0 {
+            0
+        } else {
+            in_vain + 1
+        };
+        if alone >= LEAST_ALONE || in_vain == IN_VAIN {
             break;
         }
     }

@@ -10,6 +10,15 @@ use super::quantile::{median, quantile};
 pub(crate) const ALONE: f64 = 1.0 / 1.05;
 /// Alone samples that a round needs for a value of its own.
 pub(crate) const LEAST_ALONE: usize = 20;
+/// A case that lacks samples of a core that is alone is visited again so often at most …
+pub(crate) const VISITS: u32 = 8;
+/// … for so many times the time of its first visit …
+pub(crate) const VISITS_TIME: f64 = 2.0;
+/// … and not after so many turns of visits that brought none.
+pub(crate) const IN_VAIN: u32 = 2;
+/// A quartet of such a visit waits so long for the core, in ns. What others do on it mostly ends within this or
+/// goes on for long: of one guest's stretches alone the mean was 2 ms, of the shared ones between them 1 ms.
+pub(crate) const WAIT_NS: f64 = 2e6;
 /// Relative half width of the mode at the level.
 const MODE: f64 = 0.01;
 /// Lower end of the shoulder below the mode: as wide as the mode itself.

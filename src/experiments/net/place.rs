@@ -96,7 +96,7 @@ pub(crate) fn near_cpus(bench: &Bench, case: &Case) -> Result<Vec<usize>> {
 ///
 /// # Errors
 /// The case was not placed.
-pub(crate) fn far_cpu(far: &FarEnd, case: &Case) -> Result<usize> {
+fn far_cpu(far: &FarEnd, case: &Case) -> Result<usize> {
     if case.text("ends") == Some(TWO_HOSTS) {
         let cpus = &far.order().cpus;
         return cpus.first().copied().context("the order names no CPU");

@@ -2,17 +2,10 @@
 //! alone (METHOD §2a).
 
 use super::{Bench, WrongResult};
-use crate::stats::width::{LEAST_ALONE, is_alone};
+use crate::stats::width::{IN_VAIN, LEAST_ALONE, VISITS, VISITS_TIME, is_alone};
 use anyhow::Result;
 use record::case::{Case, Series};
 use std::collections::BTreeMap;
-
-/// A case that lacks samples of a core that is alone is visited again so often at most …
-const VISITS: u32 = 8;
-/// … for so many times the time of its first visit.
-const VISITS_TIME: f64 = 2.0;
-/// … and not after so many turns of visits that brought none.
-const IN_VAIN: u32 = 2;
 
 impl Bench {
     /// Measures every case by itself, in order: one that fails is measured once more, then given up
