@@ -118,18 +118,23 @@ fn cpus(site: &Site, place: &str, case: &Case) -> Result<Vec<usize>, Skip> {
         }
         (Taken::Untold, _) => return Err(device.untold()),
     };
-    match (place == INTERRUPT, cpus.contains(&taker)) {
-        (true, false) => {
-            return Err(Skip::because(format!(
-                "the device interrupts CPU {taker}, which this run does not use"
-            ))
-            .needs(format!("--cpu with CPU {taker}")));
-        }
-        (true, true) => move_first(&mut cpus, taker),
-        (false, _) if cpus[0] == taker => cpus.rotate_left(1),
-        (false, _) => {}
+    if place == INTERRUPT && !cpus.contains(&taker) {
+        return Err(Skip::because(format!(
+            "the device interrupts CPU {taker}, which this run does not use"
+        ))
+        .needs(format!("--cpu with CPU {taker}")));
     }
+    arrange(&mut cpus, taker, place);
     Ok(cpus)
+}
+
+/// Puts the CPU that takes the interrupts first, or for [`OTHER`] another.
+fn arrange(cpus: &mut [usize], taker: usize, place: &str) {
+    match place == INTERRUPT {
+        true => move_first(cpus, taker),
+        false if cpus.first() == Some(&taker) => cpus.rotate_left(1),
+        false => {}
+    }
 }
 
 /// The far end's CPUs of a placement: as at the near end where its host tells which CPU takes the interrupts of
@@ -138,14 +143,9 @@ fn far_cpus(peer: &Peer, place: &str) -> Vec<usize> {
     let mut cpus = peer.cpus.clone();
     let interface = peer.interface.as_deref();
     let interface = interface.and_then(|name| peer.host.net.named(name));
-    let taker = match interface.map(|interface| taken_of_interface(&interface.interrupts)) {
-        Some(Taken::By(cpu)) if place != FREE => cpu,
-        _ => return cpus,
-    };
-    match place == INTERRUPT {
-        true => move_first(&mut cpus, taker),
-        false if cpus.first() == Some(&taker) => cpus.rotate_left(1),
-        false => {}
+    match interface.map(|interface| taken_of_interface(&interface.interrupts)) {
+        Some(Taken::By(taker)) if place != FREE => arrange(&mut cpus, taker, place),
+        _ => {}
     }
     cpus
 }

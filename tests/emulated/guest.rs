@@ -31,6 +31,19 @@ pub struct Machine<'words> {
     pub network: Option<&'words str>,
 }
 
+impl<'words> Machine<'words> {
+    /// One of two CPUs with a network card, behind which lies the loopback of a namespace.
+    pub fn with_card(namespace: &'words str) -> Machine<'words> {
+        Machine {
+            kernel: "vmlinuz",
+            kernel_line: "net.ifnames=0",
+            hardware: &["-cpu", "max,+invtsc", "-smp", "2", "-m", "640M"],
+            programs: &[],
+            network: Some(namespace),
+        }
+    }
+}
+
 /// Where `scripts/test` puts the kernels.
 fn kernel(name: &str) -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const PATIENCE: Duration = Duration::from_secs(30);
-const HARDWARE: &[&str] = &["-cpu", "max,+invtsc", "-smp", "2", "-m", "640M"];
 const SCRIPT: &str = "
 cd /modules; while read module; do insmod ./$module || echo \"no $module\"; done < order; cd /
 ip link set lo up; ip link set eth0 up; ip addr add 10.0.2.15/24 dev eth0
@@ -155,13 +154,7 @@ fn check_times(events: &[Value]) -> usize {
 )]
 fn a_kernels_nfs_client_counts_what_plumb_reads() {
     let server = Server::start();
-    let machine = Machine {
-        kernel: "vmlinuz",
-        kernel_line: "net.ifnames=0",
-        hardware: HARDWARE,
-        programs: &[],
-        network: Some(&server.namespace),
-    };
+    let machine = Machine::with_card(&server.namespace);
     let console = guest::run(&machine, SCRIPT);
     println!("{}", part(&console, "report"));
     assert!(console.contains("run=0\n"), "{console}");

@@ -10,7 +10,6 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-const HARDWARE: &[&str] = &["-cpu", "max,+invtsc", "-smp", "2", "-m", "640M"];
 /// The agent's address: on the loopback of its namespace, to which the emulator takes the machine's packets.
 const ADDRESS: &str = "10.77.0.1";
 const PORT: u16 = 7411;
@@ -91,13 +90,7 @@ impl Drop for Agent {
 )]
 fn cases_towards_a_peer_run_where_the_card_interrupts_or_elsewhere() {
     let agent = Agent::start();
-    let machine = Machine {
-        kernel: "vmlinuz",
-        kernel_line: "net.ifnames=0",
-        hardware: HARDWARE,
-        programs: &[],
-        network: Some(&agent.namespace),
-    };
+    let machine = Machine::with_card(&agent.namespace);
     let places = ["free", "interrupt", "other"];
     let script = format!(
         "cd /modules; while read module; do insmod ./$module || echo \"no $module\"; done < order; cd /\n\

@@ -46,7 +46,8 @@
 //! - `arrivals`: `saturated`: the next as soon as one is answered. `sparse`: with a pause of `interval`
 //!   between beginnings. quick takes `saturated` on loopback and `sparse` with peers.
 //! - `placement`, with a peer: where the thread that sends runs: `free` (the scheduler places it, and its
-//!   moves are planned), `interrupt` (on the CPU that takes the interrupts of the interface on the way), `other` (on another).
+//!   moves are planned), `interrupt` (on the CPU that takes the interrupts of the interface on the way), `other`
+//!   (on another).
 //! - `interval`: of `sparse`, in ns, at least a millisecond. ping has a second, which no round has time for:
 //!   CPUs sleep deeper then.
 //!
