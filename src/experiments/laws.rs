@@ -1,5 +1,6 @@
 //! Laws over the catalogue.
 
+mod frozen;
 mod views;
 
 use super::{FAMILIES, find};
