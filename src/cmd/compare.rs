@@ -100,9 +100,7 @@ enum Format {
 
 pub fn run(args: Args) -> Result<(), Failure> {
     if args.schema {
-        let schema = serde_json::to_string_pretty(&compare_json::schema())
-            .map_err(|error| anyhow::anyhow!("the schema cannot be printed: {error}"))?;
-        return Ok(output::print(&format!("{schema}\n"))?);
+        return Ok(output::print(compare_json::SCHEMA)?);
     }
     let rules = fail_on::parse(&args.fail_on).map_err(Failure::Usage)?;
     let only = Selection::parse(&args.only, FAMILIES).map_err(|e| Failure::Usage(e.to_string()))?;

@@ -58,9 +58,7 @@ pub fn render(run: &Run, format: Format, look: terminal::Look) -> String {
 
 pub fn run(args: Args) -> Result<(), Failure> {
     if args.schema {
-        let schema = serde_json::to_string_pretty(&json::schema())
-            .map_err(|error| anyhow::anyhow!("the schema cannot be printed: {error}"))?;
-        return Ok(output::print(&format!("{schema}\n"))?);
+        return Ok(output::print(json::SCHEMA)?);
     }
     let run = stored::open(&args.run)?;
     let look = match args.output {

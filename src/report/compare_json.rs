@@ -6,13 +6,13 @@ use crate::analysis::figure::Figure;
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind};
 use record::unit::Unit;
-use schemars::{JsonSchema, schema_for};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// A comparison of runs with the first of them.
-#[derive(Serialize, JsonSchema)]
-#[schemars(title = "plumb: a comparison of runs")]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(title = "plumb: a comparison of runs"))]
 pub(crate) struct FlatComparison {
     /// Version of this shape.
     format: u32,
@@ -25,7 +25,8 @@ pub(crate) struct FlatComparison {
 }
 
 /// A run.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct FlatRun {
     /// Name.
     pub(super) run: String,
@@ -44,7 +45,8 @@ pub(super) struct FlatRun {
 }
 
 /// One run compared with the base.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct FlatAgainst {
     /// The run.
     pub(super) new: FlatRun,
@@ -63,7 +65,8 @@ pub(super) struct FlatAgainst {
 }
 
 /// Something that differs around the figures.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FlatCondition {
     /// `machine`, `setting`, `plumb`, `options`, `clocks` or `state`.
     class: &'static str,
@@ -76,7 +79,8 @@ struct FlatCondition {
 }
 
 /// One figure in both runs; values in `unit`.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct FlatCompared {
     /// Experiment id.
     pub(super) experiment: String,
@@ -115,7 +119,8 @@ pub(super) struct FlatCompared {
 }
 
 /// A figure in one run.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct FlatSide {
     /// The estimate.
     pub(super) value: Option<f64>,
@@ -134,7 +139,8 @@ pub(super) struct FlatSide {
 }
 
 /// How much a figure must differ to be a finding.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct FlatBand {
     /// Least |ratio - 1|.
     pub(super) share: f64,
@@ -147,7 +153,8 @@ pub(super) struct FlatBand {
 }
 
 /// A figure that cannot be compared.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct FlatIncomparable {
     /// Experiment id.
     pub(super) experiment: String,
@@ -180,9 +187,13 @@ pub(crate) fn render(comparison: &Comparison) -> String {
     record::plain::json(&text)
 }
 
-/// The JSON Schema of a comparison.
+/// The JSON Schema of a comparison, which a test makes from its types (UPDATE_GOLDENS=1).
+pub(crate) const SCHEMA: &str = include_str!("comparison.schema.json");
+
+/// The same from the types themselves.
+#[cfg(test)]
 pub(crate) fn schema() -> serde_json::Value {
-    schema_for!(FlatComparison).to_value()
+    schemars::schema_for!(FlatComparison).to_value()
 }
 
 fn of_run(run: &record::run::Run) -> FlatRun {

@@ -13,7 +13,6 @@ use record::key::{CaseId, Value};
 use record::metric::{Better, Kind};
 use record::run::Run;
 use record::unit::Unit;
-use schemars::{JsonSchema, schema_for};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -21,8 +20,9 @@ use std::collections::BTreeMap;
 const RESULT: u32 = 2;
 
 /// The flat result of a run.
-#[derive(Serialize, JsonSchema)]
-#[schemars(title = "plumb: the flat result of a run")]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(title = "plumb: the flat result of a run"))]
 pub(crate) struct FlatResult {
     /// Version of this shape.
     format: u32,
@@ -45,7 +45,7 @@ pub(crate) struct FlatResult {
     traces: Vec<Trace>,
     /// What stands beside other tools; absent where nothing was set beside.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(default)]
+    #[cfg_attr(test, schemars(default))]
     crosscheck: Vec<FlatRival>,
     /// What to look at, errors first.
     findings: Vec<FlatFinding>,
@@ -54,7 +54,8 @@ pub(crate) struct FlatResult {
 }
 
 /// One figure; all quantities in `unit`.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct FlatFigure {
     /// Experiment id.
     experiment: String,
@@ -78,7 +79,8 @@ pub(crate) struct FlatFigure {
 }
 
 /// What is said of a metric.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FlatMetric {
     /// Metric name.
     metric: String,
@@ -119,7 +121,8 @@ struct FlatMetric {
 }
 
 /// An estimate of the same figure by other samples.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FlatEstimate {
     /// The value.
     value: f64,
@@ -132,7 +135,8 @@ struct FlatEstimate {
 }
 
 /// A prediction; without `low`, `likely`, `high` where nothing could be said.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FlatPrediction {
     /// Lower end.
     low: Option<f64>,
@@ -150,7 +154,8 @@ struct FlatPrediction {
 }
 
 /// The distribution of the samples in the rounds used.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FlatStats {
     /// `event`, or `batch(k)`: minimum, maximum and percentiles are then per batch.
     of: String,
@@ -164,11 +169,11 @@ struct FlatStats {
     samples: u64,
     /// Of these, events that never ended (lost, timed out): longer than all others, without a value.
     #[serde(skip_serializing_if = "is_none_of_them")]
-    #[schemars(default)]
+    #[cfg_attr(test, schemars(default))]
     censored: u64,
     /// Percentiles (`p50` … `max`) that lie among them: at least what stands there.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(default)]
+    #[cfg_attr(test, schemars(default))]
     at_least: Vec<&'static str>,
     /// Arithmetic mean.
     mean: f64,
@@ -199,7 +204,8 @@ struct FlatStats {
 }
 
 /// Something to look at.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FlatFinding {
     /// `error`, `warning` or `note`.
     severity: String,
@@ -210,7 +216,8 @@ struct FlatFinding {
 }
 
 /// Both scores.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FlatScore {
     /// Of predictions from the hardware description.
     prior: FlatKindScore,
@@ -219,7 +226,8 @@ struct FlatScore {
 }
 
 /// The score of one kind of prediction.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FlatKindScore {
     /// Over all figures.
     #[serde(flatten)]
@@ -229,7 +237,8 @@ struct FlatKindScore {
 }
 
 /// What some predictions came to.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FlatTally {
     /// Figures with value and predicted interval.
     figures: usize,
@@ -278,9 +287,13 @@ pub(crate) fn render(run: &Run) -> String {
     record::plain::json(&text)
 }
 
-/// The JSON Schema of the flat result.
+/// The JSON Schema of the flat result, which a test makes from its types (UPDATE_GOLDENS=1).
+pub(crate) const SCHEMA: &str = include_str!("result.schema.json");
+
+/// The same from the types themselves.
+#[cfg(test)]
 pub(crate) fn schema() -> serde_json::Value {
-    schema_for!(FlatResult).to_value()
+    schemars::schema_for!(FlatResult).to_value()
 }
 
 fn of_figure(figure: Figure) -> FlatFigure {

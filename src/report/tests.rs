@@ -7,7 +7,7 @@ mod odd;
 use super::build::build;
 use super::document::Block;
 use super::terminal::{self, Look};
-use super::{csv, html, json, markdown, openmetrics};
+use super::{compare_json, csv, html, json, markdown, openmetrics};
 use crate::analysis::sample;
 use crate::experiment::ViewCard;
 use record::event::Trace;
@@ -97,9 +97,20 @@ fn csv_golden() {
 }
 
 #[test]
+fn the_schemas_are_those_of_the_types() {
+    for (name, schema) in [
+        ("../result.schema.json", json::schema()),
+        ("../comparison.schema.json", compare_json::schema()),
+    ] {
+        let text = serde_json::to_string_pretty(&schema).unwrap();
+        check(name, &format!("{text}\n"));
+    }
+}
+
+#[test]
 fn json_golden_meets_its_schema() {
     let text = json::render(&sample::run());
-    let schema = json::schema();
+    let schema: serde_json::Value = serde_json::from_str(json::SCHEMA).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let mut value: serde_json::Value = serde_json::from_str(&text).unwrap();
     let errors: Vec<String> = validator

@@ -286,7 +286,7 @@ fn advanced(start: NonNull<f64>, elements: usize) -> NonNull<f64> {
         .expect("a mapping does not reach the end of the address space")
 }
 
-/// `c -= a b` on the calling thread, by the crate `gemm`: with AVX-512 or AVX2 and FMA where the
+/// `c -= a b` on the calling thread, by the crate `gemm-f64`: with AVX-512 or AVX2 and FMA where the
 /// processor has them, NEON on aarch64.
 ///
 /// # Panics
@@ -309,7 +309,7 @@ pub fn subtract_product(c: &mut ViewMut<'_>, a: View<'_>, b: View<'_>) {
     // SAFETY: each pointer and stride describe a rectangle of a matrix of the shape asserted above;
     // `c` is this view's alone, so it overlaps neither `a` nor `b`, which nobody writes.
     unsafe {
-        gemm::gemm(
+        gemm_f64::gemm::f64::get_gemm_fn()(
             c.rows,
             c.columns,
             a.columns,
@@ -328,7 +328,7 @@ pub fn subtract_product(c: &mut ViewMut<'_>, a: View<'_>, b: View<'_>) {
             false,
             false,
             false,
-            gemm::Parallelism::None,
+            gemm_common::Parallelism::None,
         );
     }
 }

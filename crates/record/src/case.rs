@@ -1,7 +1,6 @@
 //! Cases and series as the session hands them to a worker.
 
 use crate::key::{CaseId, Value};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -38,7 +37,8 @@ impl Case {
 }
 
 /// The order in which one round visits the cases of a series.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
     /// As listed in odd rounds, backwards in even ones: ladders.

@@ -3,6 +3,9 @@
 use crate::FORMAT;
 use crate::event::Event;
 use crate::run::Run;
+use serde::Deserialize;
+use serde::de::Error as _;
+use std::borrow::Cow;
 use std::io::{self, BufRead, Write};
 use thiserror::Error;
 
@@ -106,10 +109,63 @@ fn parse(line: &[u8], number: usize) -> Result<Event, ReadError> {
     if number == 1 {
         check_header(line)?;
     }
-    serde_json::from_slice(line).map_err(|error| ReadError::Corrupt {
+    event(line).map_err(|error| ReadError::Corrupt {
         line: number,
         reason: error.to_string(),
     })
+}
+
+/// The event on a line. A line is read as what its name says: a tagged enum of serde's would first make a
+/// tree of every number.
+///
+/// # Errors
+/// What the parser says: no such event, or not as it should be.
+pub fn event(line: &[u8]) -> serde_json::Result<Event> {
+    let name = match named(line) {
+        Some(name) => Cow::Borrowed(name),
+        None => serde_json::from_slice::<Named<'_>>(line)?.event,
+    };
+    Ok(match &*name {
+        "header" => Event::Header(serde_json::from_slice(line)?),
+        "plan" => Event::Plan(serde_json::from_slice(line)?),
+        "prediction" => Event::Prediction(serde_json::from_slice(line)?),
+        "round" => Event::Round(serde_json::from_slice(line)?),
+        "samples" => Event::Samples(serde_json::from_slice(line)?),
+        "histogram" => Event::Histogram(serde_json::from_slice(line)?),
+        "trace" => Event::Trace(serde_json::from_slice(line)?),
+        "derived" => Event::Derived(serde_json::from_slice(line)?),
+        "outcome" => Event::Outcome(serde_json::from_slice(line)?),
+        "crosscheck" => Event::Crosscheck(serde_json::from_slice(line)?),
+        "rival" => Event::Rival(serde_json::from_slice(line)?),
+        "pairing" => Event::Pairing(serde_json::from_slice(line)?),
+        "pair" => Event::Pair(serde_json::from_slice(line)?),
+        "pairing_end" => Event::PairingEnd(serde_json::from_slice(line)?),
+        "segment" => Event::Segment(serde_json::from_slice(line)?),
+        "width" => Event::Width(serde_json::from_slice(line)?),
+        "footer" => Event::Footer(serde_json::from_slice(line)?),
+        _ => {
+            return Err(serde_json::Error::custom(format!(
+                "no event is called `{name}`"
+            )));
+        }
+    })
+}
+
+/// What a line says that it is, wherever that stands in it.
+#[derive(Deserialize)]
+struct Named<'line> {
+    #[serde(borrow)]
+    event: Cow<'line, str>,
+}
+
+/// The name of an event that stands first in its line, as [`write`] writes it.
+fn named(line: &[u8]) -> Option<&str> {
+    let rest = line.strip_prefix(br#"{"event":""#)?;
+    let end = rest
+        .iter()
+        .position(|byte| !byte.is_ascii_lowercase() && *byte != b'_')?;
+    let name = rest[end..].starts_with(b"\"").then_some(&rest[..end])?;
+    std::str::from_utf8(name).ok()
 }
 
 /// The first line must be a header of a known format; only `event` and `format` are looked at, so
@@ -136,7 +192,7 @@ pub fn write(writer: &mut impl Write, event: &Event) -> io::Result<()> {
     let mut line = serde_json::to_vec(event)?;
     // A number that is not finite becomes `null`, which is also how an absent value is written.
     if line.windows(4).any(|part| part == b"null")
-        && serde_json::from_slice::<Event>(&line).ok().as_ref() != Some(event)
+        && self::event(&line).ok().as_ref() != Some(event)
     {
         return Err(io::Error::new(
             io::ErrorKind::InvalidData,

@@ -4,7 +4,6 @@ use crate::event::Ending;
 use crate::key::CaseId;
 use crate::plan::Absence;
 use crate::unit::Unit;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -18,7 +17,8 @@ pub const FILES: &str = "FILES";
 pub const MEMORY: &str = "MEMORY";
 
 /// When and how a crosscheck was made: one that is added to a run has another day and environment than that.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Began {
     /// Start, RFC 3339 in UTC.
     pub started: String,
@@ -33,7 +33,8 @@ pub struct Began {
 }
 
 /// Another tool, and whether it is here.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Rival {
     /// Its name, as `plumb crosscheck` takes it.
     pub name: String,
@@ -48,7 +49,8 @@ pub struct Rival {
 }
 
 /// What of plumb's stands beside what of a rival's: one command of each, run in turns.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pairing {
     /// The rival's name.
     pub rival: String,
@@ -76,7 +78,8 @@ pub struct Pairing {
 }
 
 /// One figure of each.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Row {
     /// Unique in the pairing; empty where the pairing has no other.
     pub name: String,
@@ -97,7 +100,8 @@ pub struct Row {
 }
 
 /// What a ratio should be (METHOD §7).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Goal {
     /// At least 1.00: a rate.
@@ -113,7 +117,8 @@ pub enum Goal {
 }
 
 /// One turn: plumb and the rival, one after the other.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pair {
     /// The rival's name.
     pub rival: String,
@@ -136,7 +141,8 @@ pub struct Pair {
 }
 
 /// What happened on a side's CPUs while it ran.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Load {
     /// Its length times the number of its CPUs.
     pub cpu_s: f64,
@@ -148,7 +154,8 @@ pub struct Load {
 }
 
 /// How a pairing ended.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PairingEnd {
     /// The rival's name.
     pub rival: String,

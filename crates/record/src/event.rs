@@ -2,7 +2,6 @@
 
 use crate::crosscheck;
 use crate::key::{CaseId, Value};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -10,7 +9,7 @@ pub use crate::plan::{Absence, Isolation, Plan, PlannedExperiment, PlannedSeries
 pub use crate::width::{Learnt, Unusable, Width};
 
 /// One line of a record.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// First line: what measured, on what, when.
@@ -108,7 +107,8 @@ impl Header {
 }
 
 /// A far end on another host, as its agent told of it when the run began.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PeerHeader {
     /// Its name in cases (`far=NAME`).
     pub name: String,
@@ -131,7 +131,8 @@ pub struct PeerHeader {
 }
 
 /// The options of a run: the ones that a resume must repeat.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Options {
     /// Selectors as typed; empty means everything the site allows.
     pub selectors: Vec<String>,
@@ -156,7 +157,8 @@ pub struct Options {
 }
 
 /// The clocks and what they cost (METHOD §1).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Calibration {
     /// `tsc`, `cntvct` or `clock_gettime`.
     pub source: String,
@@ -189,7 +191,8 @@ pub struct Calibration {
 }
 
 /// Where a prediction comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum PredictionKind {
     /// From the hardware description alone, written in planning.
@@ -218,7 +221,8 @@ pub struct PredictionEvent {
 }
 
 /// What was expected, and from what.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Prediction {
     /// The interval, in the metric's unit; null where nothing can be said.
     pub range: Option<Range>,
@@ -229,7 +233,8 @@ pub struct Prediction {
 }
 
 /// A predicted interval in the metric's unit: about nine figures in ten should lie inside.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Range {
     /// Lower end.
     pub low: f64,
@@ -241,7 +246,8 @@ pub struct Range {
 
 /// The rule of a bound: `constant x product(input ^ exponent)` over quantities that were measured
 /// in the same round (METHOD §5).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Bound {
     /// Which side is impossible.
     pub side: Side,
@@ -258,7 +264,8 @@ pub struct Bound {
 }
 
 /// Which side of a bound is impossible.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
     /// No correct value lies below.
@@ -439,7 +446,8 @@ pub struct Histogram {
 }
 
 /// Rows over time, at most 100,000.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Trace {
     /// Series label.
     pub series: String,
@@ -489,7 +497,8 @@ pub struct Derived {
 }
 
 /// How a case ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Ending {
     /// There are figures.
@@ -530,7 +539,8 @@ pub struct Segment {
 }
 
 /// Why a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum End {
     /// The plan was done.

@@ -1,15 +1,13 @@
 //! The identity of a figure: experiment, case and metric, all symbolic and host-independent.
 
-use schemars::JsonSchema;
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
 /// A parameter's value: an integer in base units (bytes, count, ns) or a symbol.
-#[derive(
-    Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Value {
     /// An integer in base units.
@@ -201,7 +199,8 @@ impl<'de> Deserialize<'de> for CaseId {
     }
 }
 
-impl JsonSchema for CaseId {
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for CaseId {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Case".into()
     }
@@ -211,9 +210,8 @@ impl JsonSchema for CaseId {
 }
 
 /// A figure's key.
-#[derive(
-    Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Key {
     /// Experiment id, `family.file`.
     pub experiment: String,

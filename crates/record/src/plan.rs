@@ -5,7 +5,6 @@ use crate::key::{CaseId, Value};
 use crate::metric::Metric;
 use crate::unit::Unit;
 use crate::view::View;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -80,7 +79,8 @@ pub struct PlannedSeries {
 }
 
 /// How an experiment is repeated.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Repeat {
     /// Fresh rounds until the precision goal, the looks or the budget end it.
@@ -95,7 +95,8 @@ pub enum Repeat {
 }
 
 /// Whether a series may be interleaved with others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Isolation {
     /// In passes with the others.
@@ -105,7 +106,8 @@ pub enum Isolation {
 }
 
 /// A reason for absence, and the way out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Absence {
     /// Why there is no figure.
     pub reason: String,

@@ -296,7 +296,7 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::Run;
-    use crate::event::{Ending, Event, Header, PredictionKind};
+    use crate::event::{Ending, Header, PredictionKind};
     use crate::key::{CaseId, Key};
     use serde_json::{Value, json};
 
@@ -316,7 +316,7 @@ mod tests {
         .unwrap();
         let mut run = Run::new(header);
         for event in events {
-            run.push(serde_json::from_value::<Event>(event.clone()).unwrap());
+            run.push(crate::codec::event(event.to_string().as_bytes()).unwrap());
         }
         run
     }

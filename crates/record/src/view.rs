@@ -2,12 +2,12 @@
 
 use crate::key::CaseId;
 use crate::unit::Unit;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// How a report shows an experiment.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum View {
     /// A row per case.
@@ -93,7 +93,8 @@ pub enum View {
 }
 
 /// A number that a case's symbols resolved to, as a place on an axis.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Placed {
     /// Name in the case's `at` (`thread_count` of `threads=all`), else a metric of the case.
     pub name: String,
@@ -102,7 +103,8 @@ pub struct Placed {
 }
 
 /// Which cases a view shows, and how they are spread over pictures.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cases {
     /// Values, as text, that a parameter must have; a case without the parameter counts too.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -1,10 +1,10 @@
 //! What the width probe knows of a core that nobody else uses.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What the width probe reads on a core that nobody else uses (METHOD §2a).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Width {
     /// Additions per cycle of a core that is alone; null where that cannot be told.
     pub level: Option<f64>,
@@ -24,7 +24,8 @@ pub struct Width {
 }
 
 /// Why a core has no level of the width probe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Unusable {
     /// The clock's steps are too long for readings of 2 µs.

@@ -7,6 +7,8 @@
 //! registers kinds of traces. Kept are the modules that can be called from there once only the kinds
 //! in [`TRACES`] are registered. A bundle of another make is kept whole.
 //!
+//! `build.rs` runs it, so that the binary holds the result alone.
+//!
 //! Whether what remains draws is tested in a browser alone (`tests/browser`), which a plain `cargo test`
 //! leaves out: after an upgrade of the bundle, `scripts/test` says whether the page works.
 
@@ -24,20 +26,6 @@ const WRAP_NEW: &str = "=(e,t)=>()=>(e&&(t=e(e=0)),t)";
 /// Bytes that a module has at most which only hands another one on.
 const SHORT: usize = 200;
 
-/// The library alone, without the formula renderer that its crate ships beside it.
-pub(crate) fn script() -> String {
-    let sources = plotly::Plot::offline_js_sources();
-    let script = sources
-        .find("<script")
-        .and_then(|start| sources[start..].find('>').map(|end| start + end + 1))
-        .and_then(|start| {
-            let end = sources[start..].find("</script>")?;
-            Some(&sources[start..start + end])
-        });
-    let script = script.unwrap_or_default();
-    reduced(script).unwrap_or_else(|| script.to_owned())
-}
-
 /// A module and what stands between it and the next one.
 struct Module<'bundle> {
     name: &'bundle str,
@@ -45,7 +33,7 @@ struct Module<'bundle> {
 }
 
 /// The bundle with the modules that are needed; `None` if it is not made as described above.
-fn reduced(bundle: &str) -> Option<String> {
+pub(crate) fn reduced(bundle: &str) -> Option<String> {
     let (modules, start, end) = modules(bundle)?;
     let by_name: BTreeMap<&str, &str> = modules.iter().map(|of| (of.name, of.text)).collect();
     let root = modules.last()?;
@@ -141,7 +129,8 @@ fn trailing_name(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::{WRAP, modules, reduced, script};
+    use super::super::{LIBRARY, packed};
+    use super::{WRAP, modules, reduced};
 
     fn bundle(modules: &str) -> String {
         format!("\"use strict\";var P=(()=>{{var w{WRAP};{modules}return R();}})();")
@@ -185,7 +174,7 @@ mod tests {
 
     #[test]
     fn the_library_that_is_built_in_is_cut() {
-        let small = script();
+        let small = packed::unpack(LIBRARY);
         assert!(small.contains("plotly.js v"));
         assert!(
             (500_000..1_500_000).contains(&small.len()),

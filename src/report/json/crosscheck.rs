@@ -6,12 +6,12 @@ use record::event::{Absence, Ending};
 use record::key::CaseId;
 use record::run::Run;
 use record::unit::Unit;
-use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Another tool, with what was compared with it.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct FlatRival {
     /// Its name.
     name: String,
@@ -28,7 +28,8 @@ pub(super) struct FlatRival {
 }
 
 /// One command of each side, run in turns.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FlatPairing {
     /// Unique among the rival's.
     name: String,
@@ -57,7 +58,8 @@ struct FlatPairing {
 }
 
 /// One figure of each side.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FlatRow {
     /// Unique in the pairing; empty where it has no other.
     name: String,

@@ -225,7 +225,7 @@ fn hostile() -> Run {
     let mut run = Run::new(sample::own().header);
     for event in sample::events() {
         let event = serde_json::to_value(event).unwrap();
-        run.push(serde_json::from_value(changed("", event)).unwrap());
+        run.push(record::codec::event(changed("", event).to_string().as_bytes()).unwrap());
     }
     run
 }

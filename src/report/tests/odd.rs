@@ -308,7 +308,7 @@ fn hostile() -> Run {
             samples.notes.push(format!("noted{STEERS}"));
         }
         let event = serde_json::to_value(event).unwrap();
-        run.push(serde_json::from_value(changed("", event)).unwrap());
+        run.push(record::codec::event(changed("", event).to_string().as_bytes()).unwrap());
     }
     run
 }
