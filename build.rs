@@ -1,14 +1,5 @@
-//! Tells the binary what built it (the record's header names it), and prepares the plotting library of
-//! the page: reduced, packed, and with the digest that lets a browser run it.
+//! Tells the binary what built it: the record's header names it.
 
-#[path = "src/report/html/library.rs"]
-mod library;
-#[path = "src/report/html/packed.rs"]
-mod packed;
-
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use sha2::{Digest, Sha256};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,8 +7,8 @@ use std::process::Command;
 /// What makes figures of a record: the store's index of figures is as old as these sources.
 const ANALYSIS: [&str; 4] = [
     "crates/record/src",
-    "src/analysis",
-    "src/stats",
+    "crates/analysis/src",
+    "crates/stats/src",
     "src/cmd/stored.rs",
 ];
 
@@ -26,15 +17,15 @@ const ANALYSIS: [&str; 4] = [
 const MEASURING: [&str; 11] = [
     "Cargo.lock",
     "Cargo.toml",
+    "crates/bench/src",
     "crates/metal/Cargo.toml",
     "crates/metal/src",
-    "src/agent",
-    "src/experiment.rs",
-    "src/experiments",
-    "src/link",
-    "src/measure",
-    "src/session",
-    "src/stats",
+    "crates/exp-core/src",
+    "crates/exp-fs/src",
+    "crates/exp-net/src",
+    "crates/exp-os/src",
+    "crates/session/src",
+    "crates/stats/src",
 ];
 
 fn main() {
@@ -61,29 +52,6 @@ fn main() {
         fingerprint(&MEASURING)
     );
     println!("cargo::rerun-if-changed=build.rs");
-    plotting_library(Path::new(&var("OUT_DIR")));
-}
-
-/// Writes the library as the page has it, and the digest of its script.
-fn plotting_library(out: &Path) {
-    // The crate ships a formula renderer beside it.
-    let sources = plotly::Plot::offline_js_sources();
-    let script = sources.split_once("<script").and_then(|(_, after)| {
-        let (_, script) = after.split_once('>')?;
-        Some(script.split_once("</script>")?.0)
-    });
-    let script = script.expect("the crate ships the library as a script");
-    let script = library::reduced(script).unwrap_or_else(|| script.to_owned());
-    let digest = STANDARD.encode(Sha256::digest(&script));
-    for (name, text) in [
-        ("plotly.packed", packed::pack(&script)),
-        ("plotly.sha256", digest),
-    ] {
-        fs::write(out.join(name), text).expect("the build's directory can be written");
-    }
-    for source in ["library", "packed"] {
-        println!("cargo::rerun-if-changed=src/report/html/{source}.rs");
-    }
 }
 
 /// FNV-1a over the names and contents of some files, and of all below some directories.

@@ -1,98 +1,9 @@
-//! Style as ordinary tests: rooms import by the table, files are listed, sizes hold.
+//! Style that Cargo and the compiler cannot hold, as ordinary tests: files are listed, sizes hold.
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// Which rooms each room may import (DESIGN §2). `cmd` may import all, nothing imports `cmd`.
-const MAY_IMPORT: &[(&str, &[&str])] = &[
-    ("stats", &["record"]),
-    ("host", &["metal", "record"]),
-    ("link", &["record"]),
-    ("store", &["metal", "record"]),
-    ("measure", &["metal", "stats", "record", "link", "host"]),
-    ("experiment", &["host", "measure", "record", "link"]),
-    ("predict", &["experiment", "host", "record"]),
-    (
-        "experiments",
-        &[
-            "experiment",
-            "measure",
-            "predict",
-            "host",
-            "stats",
-            "record",
-            "link",
-            "metal",
-        ],
-    ),
-    (
-        "session",
-        &[
-            "experiment",
-            "experiments",
-            "host",
-            "measure",
-            "stats",
-            "record",
-            "link",
-            "metal",
-        ],
-    ),
-    // The agent checks what it is asked to serve against the catalogue.
-    (
-        "agent",
-        &[
-            "session",
-            "experiment",
-            "experiments",
-            "host",
-            "link",
-            "metal",
-            "record",
-        ],
-    ),
-    (
-        "published",
-        &["experiment", "experiments", "host", "record"],
-    ),
-    // plumb's side is a run like any other, whose record is read as a report reads it.
-    (
-        "crosscheck",
-        &[
-            "analysis",
-            "session",
-            "experiment",
-            "experiments",
-            "host",
-            "metal",
-            "record",
-        ],
-    ),
-    ("analysis", &["record", "stats"]),
-    ("report", &["analysis", "record"]),
-];
-
-const ROOMS: &[&str] = &[
-    "stats",
-    "host",
-    "link",
-    "store",
-    "measure",
-    "experiment",
-    "predict",
-    "experiments",
-    "session",
-    "agent",
-    "published",
-    "crosscheck",
-    "analysis",
-    "report",
-    "cmd",
-    "metal",
-    "record",
-];
 
 /// Lines that a source file may have.
 const LINES_MAX: usize = 600;
@@ -118,81 +29,16 @@ fn sources(below: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Whether a file is only compiled for tests.
-fn is_test_file(file: &Path) -> bool {
-    let names: Vec<&str> = file.iter().filter_map(|part| part.to_str()).collect();
-    names.iter().any(|name| {
-        [
-            "tests",
-            "tests.rs",
-            "laws",
-            "laws.rs",
-            "coverage.rs",
-            "sample.rs",
-        ]
-        .contains(name)
-    })
-}
-
-/// The part of a file before its tests: what runs.
-fn body(text: &str) -> &str {
-    text.split("#[cfg(test)]\nmod tests {").next().unwrap()
-}
-
-#[test]
-fn rooms_import_by_the_table() {
-    let table: BTreeMap<&str, &[&str]> = MAY_IMPORT.iter().copied().collect();
-    let mut wrong = Vec::new();
-    for file in sources(&root().join("src")) {
-        let relative = file.strip_prefix(root().join("src")).unwrap();
-        let first = relative.iter().next().unwrap().to_str().unwrap();
-        let room = first.trim_end_matches(".rs");
-        let Some(allowed) = table.get(room) else {
-            assert!(
-                ["cmd", "main"].contains(&room),
-                "room {room} is missing in the table"
-            );
-            continue;
-        };
-        if is_test_file(relative) {
-            continue;
-        }
-        let text = fs::read_to_string(&file).unwrap();
-        for (number, line) in body(&text).lines().enumerate() {
-            for other in ROOMS.iter().filter(|other| **other != room) {
-                let imports = if ["metal", "record"].contains(other) {
-                    line.contains(&format!("{other}::"))
-                        && !line.contains(&format!("::{other}::"))
-                        && !line.contains(&format!("_{other}::"))
-                } else {
-                    line.contains(&format!("crate::{other}::"))
-                };
-                let comment = line.trim_start().starts_with("//");
-                if imports && !comment && !allowed.contains(other) {
-                    wrong.push(format!(
-                        "{}:{}: {room} imports {other}",
-                        relative.display(),
-                        number + 1
-                    ));
-                }
-            }
-        }
-    }
-    assert!(
-        wrong.is_empty(),
-        "arrows point one way (DESIGN §2):\n{}",
-        wrong.join("\n")
-    );
-}
-
 #[test]
 fn every_experiment_file_is_listed() {
-    for family in fs::read_dir(root().join("src/experiments")).unwrap() {
-        let family = family.unwrap().path();
-        // Beside the families stand laws over all of them, which are tests.
-        if !family.is_dir() || is_test_file(&family) {
-            continue;
-        }
+    let families: Vec<PathBuf> = ["exp-core", "exp-fs", "exp-net", "exp-os"]
+        .iter()
+        .flat_map(|of| fs::read_dir(root().join("crates").join(of).join("src")).unwrap())
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_dir())
+        .collect();
+    assert_eq!(families.len(), 8, "{families:?}");
+    for family in families {
         let list = fs::read_to_string(family.join("mod.rs")).unwrap();
         for file in sources(&family) {
             let name = file.file_stem().unwrap().to_str().unwrap().to_owned();
@@ -232,25 +78,30 @@ fn files_are_not_long() {
 
 #[test]
 fn unsafe_is_in_metal_only() {
-    for (dir, file) in [("src", "main.rs"), ("crates/record/src", "lib.rs")] {
-        let text = fs::read_to_string(root().join(dir).join(file)).unwrap();
-        assert!(
-            text.contains("#![forbid(unsafe_code)]"),
-            "{dir}/{file} forbids unsafe code"
-        );
+    let crates = fs::read_dir(root().join("crates")).unwrap();
+    let roots = crates
+        .map(|entry| entry.unwrap().path())
+        .filter(|of| !of.ends_with("metal"))
+        .map(|of| of.join("src/lib.rs"))
+        .chain([root().join("src/main.rs")]);
+    for file in roots {
+        let text = fs::read_to_string(&file).unwrap();
+        let forbids = text.contains("#![forbid(unsafe_code)]");
+        assert!(forbids, "{} forbids unsafe code", file.display());
     }
 }
+
+/// Names of files that say nothing of what is in them.
+const SAYS_NOTHING: [&str; 9] = [
+    "cases", "common", "figures", "helpers", "misc", "parts", "told", "util", "utils",
+];
 
 #[test]
 fn no_room_has_a_name_that_says_nothing() {
     for dir in ["src", "crates"] {
         for file in sources(&root().join(dir)) {
             let name = file.file_stem().unwrap().to_str().unwrap();
-            assert!(
-                !["util", "utils", "common", "helpers", "misc"].contains(&name),
-                "{}",
-                file.display()
-            );
+            assert!(!SAYS_NOTHING.contains(&name), "{}", file.display());
         }
     }
 }

@@ -1,14 +1,14 @@
 //! `plumb agent`: the far end of the network's experiments on another host.
 
-use crate::agent::hired::start_worker;
-use crate::agent::key::Key;
-use crate::agent::listen::Listen;
-use crate::agent::server::{self, Office, SILENCE_MAX, Way};
-use crate::agent::stdio;
 use crate::cmd::run::stop_flag;
 use crate::cmd::{Failure, output};
 use anyhow::Context;
 use metal::wait::{Want, any_unless};
+use session::agent::hired::start_worker;
+use session::agent::key::Key;
+use session::agent::listen::Listen;
+use session::agent::server::{self, Office, SILENCE_MAX, Way};
+use session::agent::stdio;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -72,6 +72,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     let stop = stop_flag()?;
     let office = Office {
+        catalogue: catalogue::FAMILIES,
         cpus: args.cpu.as_deref(),
         data: args.data,
         silence: SILENCE_MAX,

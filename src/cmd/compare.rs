@@ -2,18 +2,18 @@
 
 mod fail_on;
 
-use crate::analysis::compare::{Comparison, Measured, compare};
-use crate::analysis::figure::Figure;
-use crate::analysis::figures;
 use crate::cmd::{Failure, output, stored};
-use crate::experiments::FAMILIES;
-use crate::report::build::compare::build;
-use crate::report::{compare_csv, compare_json, html, markdown, terminal};
-use crate::session::select::Selection;
-use crate::store;
+use analysis::compare::{Comparison, Measured, compare};
+use analysis::figure::Figure;
+use analysis::figures;
+use catalogue::FAMILIES;
 use fail_on::FailOn;
 use record::event::Header;
 use record::run::Run;
+use report::build::compare::build;
+use report::{compare_csv, compare_json, html, markdown, terminal};
+use session::select::Selection;
+use session::store;
 use std::path::PathBuf;
 
 /// Compares runs figure by figure: what changed around them, and what differs by more than chance.

@@ -2,26 +2,26 @@
 
 mod shown;
 
-use crate::analysis::crosscheck::{JUDGED_FROM, Verdict, rows};
 use crate::cmd::report::{self, Format};
 use crate::cmd::run::{run_name, stop_flag};
 use crate::cmd::site::PresetName;
 use crate::cmd::{Failure, output};
-use crate::crosscheck::turns::{self, Made, Observer, Setting, Wanted};
-use crate::crosscheck::{Conditions, RIVALS, Rival};
-use crate::experiment::Preset;
-use crate::host::{Host, Outside, Root};
-use crate::session::header::{header_alone, now};
-use crate::session::plan::Planned;
-use crate::session::select::glob;
-use crate::session::site::{self, Files};
-use crate::session::{self, Setup};
-use crate::store::journal::{self, WorkDir};
-use crate::store::{self, RecordFile, Store};
+use analysis::crosscheck::{JUDGED_FROM, Verdict, rows};
 use anyhow::{Context, Result};
+use bench::experiment::Preset;
+use crosscheck::turns::{self, Made, Observer, Setting, Wanted};
+use crosscheck::{Conditions, RIVALS, Rival};
+use host::{Host, Outside, Root};
 use record::crosscheck::{Began, CROSSCHECK};
 use record::event::{End, Event, Footer, Options, Plan};
 use record::run::Run;
+use session::header::{header_alone, now};
+use session::plan::Planned;
+use session::select::glob;
+use session::site::{self, Files};
+use session::store::journal::{self, WorkDir};
+use session::store::{self, RecordFile, Store};
+use session::{self, Setup};
 use shown::{Listing, Sink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -159,7 +159,7 @@ fn measure(
         plumb: env!("CARGO_PKG_VERSION").to_owned(),
         preset: Preset::from(args.preset).name().to_owned(),
         pairs: setting.pairs,
-        environment: crate::host::environment::tags(&setup.site.host),
+        environment: host::environment::tags(&setup.site.host),
     }))?;
     let ended = turns::run(setting, &mut sink, stop);
     sink.finish();
@@ -326,6 +326,7 @@ fn setup(store: &Store, args: &Args, stop: &AtomicBool) -> Result<Setup, Failure
     )
     .map_err(|error| Failure::Usage(error.to_string()))?;
     Ok(Setup {
+        build: super::BUILD,
         site,
         planned: Planned {
             plan: Plan {

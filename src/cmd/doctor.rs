@@ -5,9 +5,9 @@ mod limits;
 
 use crate::cmd::site::root;
 use crate::cmd::{Failure, output};
-use crate::experiments::noise::attribution::{Rung, ladder};
-use crate::host::counters::Snapshot;
-use crate::host::{Host, Root, choose_cpu, format_cpus};
+use exp_os::noise::attribution::{Rung, ladder};
+use host::counters::Snapshot;
+use host::{Host, Root, choose_cpu, format_cpus};
 use record::event::Width;
 use record::quantity::render_bytes;
 use std::net::IpAddr;
@@ -397,8 +397,8 @@ fn clock_source(host: &Host, _: &Watched) -> Said {
 #[cfg(test)]
 mod tests {
     use super::{CHECKS, Said, Watched};
-    use crate::host::counters::{CpuCounters, Snapshot};
-    use crate::host::{Host, Root};
+    use host::counters::{CpuCounters, Snapshot};
+    use host::{Host, Root};
     use std::collections::BTreeMap;
     use std::time::Duration;
 

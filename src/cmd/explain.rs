@@ -1,9 +1,9 @@
 //! `plumb explain`: an experiment's manual.
 
 use crate::cmd::{Failure, output};
-use crate::experiment::{Experiment, Role};
-use crate::experiments::{FAMILIES, find};
-use crate::session::select::{domain_text, near};
+use bench::experiment::{Experiment, Role};
+use catalogue::{FAMILIES, find};
+use session::select::{domain_text, near};
 
 /// Prints the manual of an experiment (or of a family's): question, method, prediction, parameters, pitfalls, sources.
 #[derive(clap::Args)]
@@ -78,7 +78,7 @@ fn page(experiment: &dyn Experiment) -> String {
 #[cfg(test)]
 mod tests {
     use super::page;
-    use crate::experiments::FAMILIES;
+    use catalogue::FAMILIES;
     use std::path::Path;
 
     /// docs/EXPERIMENTS.md is the manuals of all experiments; `UPDATE_DOCS=1` rewrites it.

@@ -1,7 +1,7 @@
 //! `plumb list`: the catalogue.
 
 use crate::cmd::{Failure, output};
-use crate::experiments::FAMILIES;
+use catalogue::FAMILIES;
 
 /// Lists the experiments, by family.
 #[derive(clap::Args)]

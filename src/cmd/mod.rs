@@ -18,6 +18,7 @@ mod trend;
 mod worker;
 
 use clap::{Parser, Subcommand};
+use session::header::Build;
 use std::panic;
 use std::process::ExitCode;
 use thiserror::Error;
@@ -58,6 +59,15 @@ enum Command {
     #[command(hide = true)]
     Worker(worker::Args),
 }
+
+/// What built this binary, which `build.rs` tells.
+const BUILD: Build = Build {
+    rustc: env!("PLUMB_RUSTC"),
+    profile: env!("PLUMB_PROFILE"),
+    target: env!("PLUMB_TARGET"),
+    target_features: env!("PLUMB_TARGET_FEATURES"),
+    measuring: env!("PLUMB_MEASURING"),
+};
 
 /// Why a command did not end well; each has its exit code.
 #[derive(Debug, Error)]

@@ -1,7 +1,7 @@
 //! What reaches the user: results on standard output, diagnostics on standard error.
 
-use crate::report::terminal::{self, Look};
 use record::plain::{lines, steers};
+use report::terminal::{self, Look};
 use std::io::{self, IsTerminal, Write};
 
 /// Prints a result, with nothing in it that steers a terminal but a report's colours. A reader that

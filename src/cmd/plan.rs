@@ -2,13 +2,13 @@
 
 use crate::cmd::site::Choice;
 use crate::cmd::{Failure, output};
-use crate::experiment::{Experiment, Peer, Site};
-use crate::session::Setup;
-use crate::session::plan::Work;
+use bench::experiment::{Experiment, Peer, Site};
 use record::case::Case;
 use record::event::Prediction;
 use record::metric::Metric;
 use record::quantity::render;
+use session::Setup;
+use session::plan::Work;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
 //! `plumb report`: a stored run as a lab report.
 
 use crate::cmd::{Failure, output, stored};
-use crate::report::build::build;
-use crate::report::{csv, html, json, markdown, openmetrics, terminal};
-use crate::store;
 use record::run::Run;
+use report::build::build;
+use report::{csv, html, json, markdown, openmetrics, terminal};
+use session::store;
 use std::path::PathBuf;
 
 /// Renders a stored run.

@@ -1,19 +1,19 @@
 //! `plumb run`: measure.
 
-use crate::agent::url::{PeerUrl, Way};
 use crate::cmd::report::{Format, render};
 use crate::cmd::site::{self, Choice, host_name};
 use crate::cmd::{Failure, output};
-use crate::host::Host;
-use crate::session::live::OVER_BUDGET;
-use crate::session::{self, Observer, Progress, Setup};
-use crate::store::journal::{self, WorkDir};
-use crate::store::{self, RecordFile, Store};
 use anyhow::{Context, Result};
+use host::Host;
 use indicatif::{ProgressBar, ProgressStyle};
 use record::FORMAT;
 use record::event::{End, Ending, Event, Plan, PlannedSeries};
 use record::run::Run;
+use session::agent::url::{PeerUrl, Way};
+use session::live::OVER_BUDGET;
+use session::store::journal::{self, WorkDir};
+use session::store::{self, RecordFile, Store};
+use session::{self, Observer, Progress, Setup};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

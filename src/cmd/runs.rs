@@ -2,12 +2,12 @@
 
 use crate::cmd::{Failure, output, stored};
 use crate::published;
-use crate::report::counted;
-use crate::store::index::{Beside, Facts, State, Stored};
-use crate::store::{self, Store};
 use record::crosscheck::CROSSCHECK;
 use record::quantity::render_bytes;
+use report::counted;
 use serde_json::{Value, json};
+use session::store::index::{Beside, Facts, State, Stored};
+use session::store::{self, Store};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;

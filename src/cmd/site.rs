@@ -1,19 +1,19 @@
 //! What `run` and `plan` share: from arguments to a plan.
 
-use crate::agent::client::Remote;
-use crate::agent::key::Key;
-use crate::agent::message::Open;
-use crate::agent::url::{PeerUrl, Way};
 use crate::cmd::Failure;
-use crate::experiment::Preset;
-use crate::experiments::FAMILIES;
-use crate::host::{Host, Outside, Root};
-use crate::session::params::Settings;
-use crate::session::plan::{self, Planned};
-use crate::session::select::Selection;
-use crate::session::site::{self, Files};
-use crate::session::{FarHost, Setup, plan::default_budget};
+use bench::experiment::Preset;
+use catalogue::FAMILIES;
+use host::{Host, Outside, Root};
 use record::event::{Options, PeerHeader};
+use session::agent::client::Remote;
+use session::agent::key::Key;
+use session::agent::message::Open;
+use session::agent::url::{PeerUrl, Way};
+use session::params::Settings;
+use session::plan::{self, Planned};
+use session::select::Selection;
+use session::site::{self, Files};
+use session::{FarHost, Setup, plan::default_budget};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -201,6 +201,7 @@ impl Choice {
         let planned: Planned = plan::plan(FAMILIES, &selection, &settings, preset, budget, &site)
             .map_err(|e| usage(&e))?;
         Ok(Setup {
+            build: super::BUILD,
             site,
             planned,
             options,

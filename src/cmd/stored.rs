@@ -1,16 +1,18 @@
 //! Runs by what a user calls them: a path, a stored name or a unique prefix of one, `last`, or a
 //! published machine; and what the stored runs say together.
 
-use crate::analysis::compare::conditions::settings;
-use crate::analysis::figure::Figure;
-use crate::analysis::history::{Earlier, History, used_rounds};
-use crate::analysis::{crosscheck, figures};
 use crate::cmd::{Failure, output};
 use crate::published;
-use crate::store::index::{About, Answer, Ask, Beside, Content, Facts, Index, Row, State, Stored};
-use crate::store::{self, Store};
+use analysis::compare::conditions::settings;
+use analysis::figure::Figure;
+use analysis::history::{Earlier, History, used_rounds};
+use analysis::{crosscheck, figures};
 use record::event::{End, Ending, Header};
 use record::run::Run;
+use session::store::index::{
+    About, Answer, Ask, Beside, Content, Facts, Index, Row, State, Stored,
+};
+use session::store::{self, Store};
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -1,14 +1,14 @@
 //! `plumb trend`: figures over the stored runs of a machine.
 
-use crate::analysis::trend::{Over, RunPoint, TrendRun, trends};
 use crate::cmd::{Failure, output, stored};
-use crate::report::terminal::Look;
-use crate::report::{build, counted, html, markdown, terminal, trend};
-use crate::session::select::{glob, nearest};
-use crate::store::index::{Facts, Found, Row};
-use crate::store::{self, Store};
+use analysis::trend::{Over, RunPoint, TrendRun, trends};
 use record::key::{Key, Value};
 use record::quantity::parse_integer;
+use report::terminal::Look;
+use report::{build, counted, html, markdown, terminal, trend};
+use session::select::{glob, nearest};
+use session::store::index::{Facts, Found, Row};
+use session::store::{self, Store};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

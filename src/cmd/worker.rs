@@ -1,7 +1,7 @@
 //! `plumb worker`: the child that measures; the session starts it.
 
 use crate::cmd::Failure;
-use crate::session::worker;
+use session::worker;
 
 /// Measures one order from standard input; started by a session, not by hand.
 #[derive(clap::Args)]
@@ -11,5 +11,5 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<(), Failure> {
-    Ok(worker::serve(args.parent)?)
+    Ok(worker::serve(catalogue::FAMILIES, args.parent)?)
 }

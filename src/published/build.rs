@@ -1,9 +1,9 @@
 //! From the tables of a report to a run.
 
 use super::table::{Printed, Report, Row, Table};
-use crate::experiment::{Role, ViewCard};
-use crate::experiments::{FAMILIES, find};
-use crate::host::{Host, Root};
+use bench::experiment::{Role, ViewCard};
+use catalogue::{FAMILIES, find};
+use host::{Host, Root};
 use record::FORMAT;
 use record::event::{
     Calibration, Derived, End, Ending, Event, Footer, Header, Options, Outcome, PUBLISHED, Plan,

@@ -14,6 +14,8 @@ mod r1_files;
 mod r2;
 mod r3;
 mod r4;
+#[cfg(test)]
+mod score;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;

@@ -171,7 +171,7 @@ fn what_always_fails_is_a_failed_case_and_all_of_it_a_failed_run() {
         ("error", "asked to fail"),
         (
             "panic",
-            "internal error at src/experiments/selftest/fault.rs",
+            "internal error at crates/exp-net/src/selftest/fault.rs",
         ),
         ("panic", "asked to panic"),
         ("exit", "exit status: 7"),

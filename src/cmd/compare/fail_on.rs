@@ -6,11 +6,11 @@
 //! selector is one of `plumb run`. But for `missing` only findings are judged: a difference that
 //! may be chance never fails, whatever its size.
 
-use crate::analysis::compare::{Against, Compared, Direction, Outcome};
-use crate::analysis::figure::Figure;
-use crate::experiments::FAMILIES;
-use crate::session::select::{Selection, nearest};
+use analysis::compare::{Against, Compared, Direction, Outcome};
+use analysis::figure::Figure;
+use catalogue::FAMILIES;
 use record::key::CaseId;
+use session::select::{Selection, nearest};
 
 /// A rule.
 #[derive(Clone, Debug)]

@@ -1,18 +1,18 @@
 //! What `plumb crosscheck` shows while it works.
 
-use crate::analysis::crosscheck::{Bout, Compared, rivals};
 use crate::cmd::output;
 use crate::cmd::run::{progress_bar, told};
-use crate::crosscheck::turns::Observer;
-use crate::crosscheck::{Rival, not_compared};
-use crate::report::{counted, shell};
-use crate::store::RecordFile;
+use analysis::crosscheck::{Bout, Compared, rivals};
 use anyhow::Result;
+use crosscheck::turns::Observer;
+use crosscheck::{Rival, not_compared};
 use indicatif::ProgressBar;
 use record::crosscheck::{DIR, Pairing, PairingEnd};
 use record::event::Event;
 use record::quantity::{digits, render};
 use record::run::Run;
+use report::{counted, shell};
+use session::store::RecordFile;
 use std::time::{Duration, Instant};
 
 /// Stores events and shows progress.

@@ -1,8 +1,8 @@
 //! Whether another uses the core beside a measurement now, by the width probe.
 
 use super::Said::{self, Disturbs, Fine, Unknown};
-use crate::link::CalibrateOrder;
-use crate::measure::{self, whole_core};
+use bench::link::CalibrateOrder;
+use bench::measure::{self, whole_core};
 use record::event::{Unusable, Width};
 use std::time::{Duration, Instant};
 

@@ -1,9 +1,9 @@
 //! Limits that somebody set: of the own control groups, and of interfaces.
 
 use super::Said::{self, Disturbs, Fine, Inherent};
-use crate::host::Host;
-use crate::host::net::Interface;
-use crate::host::net::shaping::Place;
+use host::Host;
+use host::net::Interface;
+use host::net::shaping::Place;
 use record::quantity::render_bytes;
 use std::net::IpAddr;
 
@@ -108,8 +108,8 @@ pub(super) fn shaping(host: &Host, peers: &[IpAddr]) -> Said {
 mod tests {
     use super::{io, memory, shaping};
     use crate::cmd::doctor::Said;
-    use crate::host::net::shaping::{Place, Shaper};
-    use crate::host::{Host, Root};
+    use host::net::shaping::{Place, Shaper};
+    use host::{Host, Root};
 
     const GROUP: &str =
         "== proc/self/cgroup\n0::/a/b\n== proc/self/mountinfo\n1 2 0:1 / /cg rw - cgroup2 c rw\n";

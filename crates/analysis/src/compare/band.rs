@@ -1,0 +1,161 @@
+//! How much a figure must differ to be a finding, and where that is from.
+
+use super::join::Joined;
+use crate::history::History;
+use record::key::Key;
+use record::metric::Kind;
+use record::run::Run;
+use stats::compare::between::{BetweenRuns, Scatter, alike, between_runs, scatter};
+use stats::compare::variance::Prior;
+use std::collections::BTreeMap;
+
+/// Least band, as a share of the kind's default: a variance learnt from a few stored runs may come out as none,
+/// once what rounds differ by is taken off, and where a family has few figures nothing steadies it.
+const LEAST: f64 = 0.5;
+
+/// What two runs of an unchanged machine differ by, in 95 of 100: a finding is greater. Learnt from
+/// stored runs; until there are three it is an assumption.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Band {
+    /// Least |ratio - 1| of a finding.
+    pub share: f64,
+    /// Where it is from.
+    pub source: Source,
+    /// The between-run variance that it, the test and the interval rest on.
+    pub between: BetweenRuns,
+}
+
+/// Where a band is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// The starting value of the metric's kind: fewer than three stored runs have the figure.
+    Default(Order),
+    /// Stored runs of this machine, so many.
+    Stored(usize),
+    /// Two steps of the clock: the figure is of single events, and as short as that.
+    Resolution,
+}
+
+/// A metric's kind, in an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Order {
+    /// [`Kind::Hardware`].
+    Hardware,
+    /// [`Kind::Os`].
+    Os,
+    /// [`Kind::Io`].
+    Io,
+}
+
+impl Source {
+    /// In words: `default of hardware figures`, `7 stored runs`, `clock resolution`.
+    pub fn text(self) -> String {
+        match self {
+            Source::Default(Order::Hardware) => "default of hardware figures".to_owned(),
+            Source::Default(Order::Os) => "default of os figures".to_owned(),
+            Source::Default(Order::Io) => "default of io figures".to_owned(),
+            Source::Stored(runs) => format!("{runs} stored runs"),
+            Source::Resolution => "clock resolution".to_owned(),
+        }
+    }
+}
+
+/// What stored runs say of the figures of one comparison.
+pub(super) struct Learnt {
+    own: BTreeMap<Key, Scatter>,
+    /// By family and kind.
+    alike: BTreeMap<(String, Order), Prior>,
+}
+
+impl Learnt {
+    /// From all figures that two runs share.
+    pub(super) fn of(series: &[Vec<Joined>], history: &History) -> Self {
+        let mut own = BTreeMap::new();
+        let mut by_kind: BTreeMap<(String, Order), Vec<Scatter>> = BTreeMap::new();
+        for joined in series.iter().flatten() {
+            let Some(key) = joined.base.key() else {
+                continue;
+            };
+            if let Some(scatter) = scatter(&history.of(&key)) {
+                by_kind.entry(group(joined)).or_default().push(scatter);
+                own.insert(key, scatter);
+            }
+        }
+        let alike = by_kind
+            .into_iter()
+            .filter_map(|(group, scatters)| Some((group, alike(&scatters)?)))
+            .collect();
+        Self { own, alike }
+    }
+
+    fn between(&self, joined: &Joined) -> BetweenRuns {
+        let default = joined.metric.kind.default_between_run_sd();
+        let own = joined.base.key().and_then(|key| self.own.get(&key));
+        match own {
+            Some(own) => between_runs(*own, self.alike.get(&group(joined)).copied(), default),
+            None => BetweenRuns::default_of(default),
+        }
+    }
+}
+
+/// Figures that steady each other.
+fn group(joined: &Joined) -> (String, Order) {
+    (
+        joined.base.family().to_owned(),
+        Order::of(joined.metric.kind),
+    )
+}
+
+impl Order {
+    fn of(kind: Kind) -> Self {
+        match kind {
+            Kind::Hardware => Order::Hardware,
+            Kind::Os => Order::Os,
+            Kind::Io => Order::Io,
+        }
+    }
+}
+
+/// The band of a figure: the 95 % interval of the logarithm of the ratio of two runs, whose
+/// deviation is sqrt(2) times that between runs; for single events at least two steps of the clock.
+pub(super) fn of(joined: &Joined, base: &Run, new: &Run, learnt: &Learnt) -> Band {
+    let between = learnt.between(joined);
+    let default = BetweenRuns::default_of(joined.metric.kind.default_between_run_sd());
+    let least = LEAST * default.reach().exp_m1();
+    let share = between.reach().exp_m1().max(least);
+    let source = match between.runs {
+        0 => Source::Default(Order::of(joined.metric.kind)),
+        runs => Source::Stored(runs),
+    };
+    let of_clock = resolution(joined, base, new);
+    match of_clock > share {
+        true => Band {
+            share: of_clock,
+            source: Source::Resolution,
+            between,
+        },
+        false => Band {
+            share,
+            source,
+            between,
+        },
+    }
+}
+
+/// Two steps of the coarser clock over the lesser value, for times of single events; else 0.
+fn resolution(joined: &Joined, base: &Run, new: &Run) -> f64 {
+    let figures = [joined.base, joined.new];
+    let is_event = figures.iter().all(|figure| {
+        figure
+            .stats
+            .as_ref()
+            .is_some_and(|stats| stats.of == "event")
+    });
+    let least = figures.iter().filter_map(|figure| figure.value);
+    let least = least.fold(f64::INFINITY, f64::min);
+    if !(is_event && joined.metric.unit.is_time() && least > 0.0) {
+        return 0.0;
+    }
+    let step = |run: &Run| run.header.calibration.resolution_ns;
+    2.0 * step(base).max(step(new)) / least
+}

@@ -1,0 +1,444 @@
+//! What differs around the figures of two runs: plumb itself, what it was asked, the machine, its
+//! settings, and how quiet it was.
+
+use crate::health::{Health, health};
+use record::event::End;
+use record::quantity::{digits, render};
+use record::run::Run;
+use record::unit::Unit;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Something that differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// What kind of thing.
+    pub class: Class,
+    /// Its name, as the record has it.
+    pub name: String,
+    /// In the base run; `not told` where that does not say.
+    pub base: String,
+    /// In the new run.
+    pub new: String,
+}
+
+/// What kind of thing differs, the most telling first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// The machine itself.
+    Machine,
+    /// Settings and software of the machine.
+    Setting,
+    /// What measured: plumb's build.
+    Plumb,
+    /// What it was asked for.
+    Options,
+    /// The clocks as calibrated.
+    Clocks,
+    /// What went on while it was measured.
+    State,
+}
+
+impl Class {
+    /// The spelling in files and reports.
+    pub fn text(self) -> &'static str {
+        match self {
+            Class::Machine => "machine",
+            Class::Setting => "setting",
+            Class::Plumb => "plumb",
+            Class::Options => "options",
+            Class::Clocks => "clocks",
+            Class::State => "state",
+        }
+    }
+}
+
+/// A run in a few words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// Name.
+    pub run: String,
+    /// Start, RFC 3339 in UTC.
+    pub started: String,
+    /// Preset.
+    pub preset: String,
+    /// The machine: its processor, and what it runs under.
+    pub machine: String,
+    /// Why it is not whole, if it is not.
+    pub unfinished: Option<&'static str>,
+}
+
+/// A run in a few words.
+pub fn about(run: &Run) -> About {
+    let header = &run.header;
+    let text = |pointer: &str| header.host.pointer(pointer).and_then(Value::as_str);
+    let model = text("/cpu/model_name").or_else(|| text("/cpu/microarchitecture/core"));
+    let hypervisor = text("/kernel/virtualisation/hypervisor");
+    let under = hypervisor.map_or_else(String::new, |name| format!(" under {name}"));
+    About {
+        run: header.run.clone(),
+        started: header.started.clone(),
+        preset: header.options.preset.clone(),
+        machine: format!("{}{under}", model.unwrap_or("unknown processor")),
+        unfinished: match run.footer.as_ref().map(|footer| footer.end) {
+            Some(End::Complete | End::Budget) => None,
+            Some(End::Interrupted) => Some("interrupted"),
+            None if is_published(run) => None,
+            None => Some("killed, or under way"),
+        },
+    }
+}
+
+/// Whether a run is a published machine.
+pub fn is_published(run: &Run) -> bool {
+    run.header.options.preset == "published"
+}
+
+/// What differs, the most telling class first.
+pub fn differences(base: &Run, new: &Run, same_machine: bool) -> Vec<Condition> {
+    let mut all = Found(Vec::new());
+    all.options(base, new);
+    all.plumb(base, new);
+    all.machine(base, new, same_machine);
+    if same_machine {
+        all.host(base, new);
+    }
+    all.environment("", &base.header.environment, &new.header.environment);
+    for peer in &base.header.peers {
+        let same = new
+            .header
+            .peers
+            .iter()
+            .find(|other| other.name == peer.name);
+        if let Some(other) = same {
+            let prefix = format!("{}: ", peer.name);
+            all.add(
+                Class::Machine,
+                &format!("{prefix}identity"),
+                &peer.identity,
+                &other.identity,
+            );
+            all.environment(&prefix, &peer.environment, &other.environment);
+        }
+    }
+    if !(is_published(base) || is_published(new)) {
+        all.clocks(base, new);
+        all.state(&health(base), &health(new));
+    }
+    let mut all = all.0;
+    all.sort_by_key(|condition| condition.class);
+    all
+}
+
+/// What of an environment is set, not moving by itself: runs of one machine in which it is the same
+/// were measured under one condition.
+pub fn settings(environment: &BTreeMap<String, String>) -> BTreeMap<&str, &str> {
+    let moves = |name: &str| MOVING.iter().any(|(ending, _)| name.ends_with(ending));
+    environment
+        .iter()
+        .filter(|(name, _)| !moves(name))
+        .map(|(name, text)| (name.as_str(), text.as_str()))
+        .collect()
+}
+
+/// Shares of rounds or of time that differ by less are no news.
+const LEAST_SHARE: f64 = 0.02;
+
+/// Ratio by which core clocks differ before it is told.
+const CORE_CLOCK: f64 = 0.01;
+
+/// Ratio by which the counter's frequency differs before it is told.
+const COUNTER: f64 = 100e-6;
+
+/// A part of the environment that moves by itself: told where it more than doubles or halves,
+/// counted from this floor up.
+const MOVING: &[(&str, f64)] = &[
+    ("load_1m", 0.5),
+    ("cpu_pressure_avg10_percent", 5.0),
+    ("memory_available_bytes", 1e9),
+    ("swap_used_bytes", 1e8),
+    ("_free_bytes", 1e9),
+];
+
+/// Names in the description of the host that move by themselves, or that the environment tells.
+const UNTOLD: &[&str] = &[
+    "counted",
+    "load",
+    "pressure",
+    "uptime_s",
+    "available_bytes",
+    "free_bytes",
+    "idle_file_bytes",
+    "dirty_bytes",
+    "swap_used_bytes",
+    "swap_total_bytes",
+    "current_hz",
+    "free",
+    "memory_place",
+    "memory_used_bytes",
+    "memory_left_bytes",
+    "sharing_pages",
+    "mitigations",
+    "release",
+    "distribution",
+    "command_line",
+    "current",
+    "microcode",
+    "governor",
+    "identity",
+    "evidence",
+    "given",
+    "number",
+];
+
+/// Facts of different machines that are told: name, place in the description of the host, unit.
+const FACTS: &[(&str, &str, Option<Unit>)] = &[
+    ("processor", "/cpu/model_name", None),
+    ("core", "/cpu/microarchitecture/core", None),
+    ("architecture", "/cpu/arch", None),
+    ("CPUs", "/cpu/cpus", None),
+    ("NUMA nodes", "/numa/nodes", None),
+    ("memory", "/memory/total_bytes", Some(Unit::B)),
+    ("base pages", "/memory/page_bytes", Some(Unit::B)),
+];
+
+struct Found(Vec<Condition>);
+
+impl Found {
+    fn add(&mut self, class: Class, name: &str, base: &str, new: &str) {
+        if base != new {
+            let told = |text: &str| match text.is_empty() {
+                true => "not told".to_owned(),
+                false => text.to_owned(),
+            };
+            self.0.push(Condition {
+                class,
+                name: name.to_owned(),
+                base: told(base),
+                new: told(new),
+            });
+        }
+    }
+
+    fn options(&mut self, base: &Run, new: &Run) {
+        let (b, n) = (&base.header.options, &new.header.options);
+        self.add(Class::Options, "preset", &b.preset, &n.preset);
+        self.add(
+            Class::Options,
+            "selected",
+            &b.selectors.join(" "),
+            &n.selectors.join(" "),
+        );
+        self.add(Class::Options, "set", &b.set.join(" "), &n.set.join(" "));
+        let (from, to) = (b.precision, n.precision);
+        self.add(Class::Options, "precision", &digits(from), &digits(to));
+        let text = |value: &Option<String>| value.clone().unwrap_or_default();
+        self.add(Class::Options, "directory", &text(&b.dir), &text(&n.dir));
+        self.add(
+            Class::Options,
+            "peers",
+            &b.peers.join(" "),
+            &n.peers.join(" "),
+        );
+        let cpus = |run: &Run| {
+            let cpus: Vec<String> = run.header.cpus.iter().map(usize::to_string).collect();
+            cpus.join(",")
+        };
+        self.add(Class::Options, "CPUs measured on", &cpus(base), &cpus(new));
+    }
+
+    fn plumb(&mut self, base: &Run, new: &Run) {
+        let (b, n) = (&base.header, &new.header);
+        for (name, base, new) in [
+            ("version", &b.plumb, &n.plumb),
+            ("profile", &b.profile, &n.profile),
+            ("compiler", &b.rustc, &n.rustc),
+            ("target", &b.target, &n.target),
+            ("target features", &b.target_features, &n.target_features),
+        ] {
+            self.add(Class::Plumb, name, base, new);
+        }
+        let of = |run: &Run| format!("{}", run.header.format);
+        self.add(
+            Class::Plumb,
+            "estimator (record format)",
+            &of(base),
+            &of(new),
+        );
+        // Records of before it was told have none.
+        if !b.build.is_empty() && !n.build.is_empty() {
+            self.add(Class::Plumb, "measuring code", &b.build, &n.build);
+        }
+    }
+
+    fn machine(&mut self, base: &Run, new: &Run, same: bool) {
+        if same {
+            return;
+        }
+        let (b, n) = (&base.header, &new.header);
+        self.add(Class::Machine, "identity", &b.identity, &n.identity);
+        for (name, pointer, unit) in FACTS {
+            let text = |run: &Run| fact(&run.header.host, pointer, *unit);
+            self.add(Class::Machine, name, &text(base), &text(new));
+        }
+    }
+
+    /// What the descriptions of one host differ in, beside what the environment tells.
+    fn host(&mut self, base: &Run, new: &Run) {
+        let (mut before, mut after) = (BTreeMap::new(), BTreeMap::new());
+        leaves(&base.header.host, "", &mut before);
+        leaves(&new.header.host, "", &mut after);
+        for (name, value) in &before {
+            // A part that only one run has comes from another version of plumb.
+            if let Some(other) = after.get(name) {
+                self.add(Class::Setting, name, value, other);
+            }
+        }
+    }
+
+    fn environment(
+        &mut self,
+        prefix: &str,
+        base: &BTreeMap<String, String>,
+        new: &BTreeMap<String, String>,
+    ) {
+        let mut names: Vec<&String> = base.keys().chain(new.keys()).collect();
+        names.sort();
+        names.dedup();
+        for name in names {
+            let of = |map: &BTreeMap<String, String>| map.get(name).cloned().unwrap_or_default();
+            let (from, to) = (of(base), of(new));
+            let label = format!("{prefix}{name}");
+            match MOVING.iter().find(|(ending, _)| name.ends_with(ending)) {
+                None => self.add(Class::Setting, &label, &from, &to),
+                Some((_, floor)) => self.moving(&label, &from, &to, *floor),
+            }
+        }
+    }
+
+    fn moving(&mut self, name: &str, from: &str, to: &str, floor: f64) {
+        let (Ok(before), Ok(after)) = (from.parse::<f64>(), to.parse::<f64>()) else {
+            return;
+        };
+        let ratio = before.max(floor) / after.max(floor);
+        if !(0.5..=2.0).contains(&ratio) {
+            let told = |value: f64| match name.ends_with("_bytes") {
+                true => render(value, Unit::B),
+                false => digits(value),
+            };
+            self.add(Class::State, name, &told(before), &told(after));
+        }
+    }
+
+    fn clocks(&mut self, base: &Run, new: &Run) {
+        let (b, n) = (&base.header.calibration, &new.header.calibration);
+        self.add(Class::Clocks, "timer", &b.source, &n.source);
+        let falls = |falls: bool| if falls { "a system call" } else { "vDSO" };
+        let (from, to) = (falls(b.vdso_falls_back), falls(n.vdso_falls_back));
+        self.add(Class::Clocks, "clock_gettime", from, to);
+        self.add(
+            Class::Clocks,
+            "core clock from",
+            &b.core_source,
+            &n.core_source,
+        );
+        for (name, from, to, least) in [
+            ("counter", b.counter_hz, n.counter_hz, COUNTER),
+            ("core clock", b.core_hz, n.core_hz, CORE_CLOCK),
+        ] {
+            if (to / from - 1.0).abs() > least {
+                self.add(
+                    Class::Clocks,
+                    name,
+                    &render(from, Unit::Hz),
+                    &render(to, Unit::Hz),
+                );
+            }
+        }
+    }
+
+    fn state(&mut self, base: &Health, new: &Health) {
+        for (name, from, to) in [
+            (
+                "rounds disturbed",
+                base.disturbed_share(),
+                new.disturbed_share(),
+            ),
+            ("time stolen", base.steal, new.steal),
+            (
+                "CPU taken by other programs (run delay)",
+                base.run_delay,
+                new.run_delay,
+            ),
+            ("time throttled", base.throttled, new.throttled),
+        ] {
+            if let (Some(from), Some(to)) = (from, to)
+                && (to - from).abs() >= LEAST_SHARE
+            {
+                let percent = |share: f64| format!("{} %", digits(share * 100.0));
+                self.add(Class::State, name, &percent(from), &percent(to));
+            }
+        }
+        let most = |health: &Health| {
+            let reason = health.reasons.first().filter(|_| health.disturbed > 0);
+            reason.map_or_else(|| "nothing".to_owned(), |(reason, _)| reason.clone())
+        };
+        let is_much = |health: &Health| health.disturbed_share().is_some_and(|s| s >= 0.1);
+        if is_much(base) || is_much(new) {
+            self.add(Class::State, "disturbed most by", &most(base), &most(new));
+        }
+    }
+}
+
+fn fact(host: &Value, pointer: &str, unit: Option<Unit>) -> String {
+    match (host.pointer(pointer), unit) {
+        (Some(Value::Array(entries)), _) => entries.len().to_string(),
+        (Some(Value::String(text)), _) => text.clone(),
+        (Some(Value::Number(number)), Some(unit)) => number
+            .as_f64()
+            .map_or_else(String::new, |value| render(value, unit)),
+        (Some(Value::Number(number)), None) => number.to_string(),
+        _ => String::new(),
+    }
+}
+
+/// The single values of a description, by their place, but for those that move by themselves.
+fn leaves(value: &Value, place: &str, found: &mut BTreeMap<String, String>) {
+    let below = |name: &str| match place.is_empty() {
+        true => name.to_owned(),
+        false => format!("{place}.{name}"),
+    };
+    match value {
+        Value::Object(entries) => {
+            for (name, entry) in entries
+                .iter()
+                .filter(|(name, _)| !UNTOLD.contains(&name.as_str()))
+            {
+                leaves(entry, &below(name), found);
+            }
+        }
+        Value::Array(entries) if entries.iter().any(|one| one.is_object() || one.is_array()) => {
+            for (at, entry) in entries.iter().enumerate() {
+                // Entries that have a name, or a place, keep it when others come and go.
+                let name = entry.get("name").or_else(|| entry.get("target"));
+                let name = name.and_then(Value::as_str);
+                leaves(entry, &below(name.unwrap_or(&at.to_string())), found);
+            }
+        }
+        Value::Array(entries) => {
+            let texts: Vec<String> = entries.iter().map(told).collect();
+            found.insert(place.to_owned(), texts.join(", "));
+        }
+        single => {
+            found.insert(place.to_owned(), told(single));
+        }
+    }
+}
+
+fn told(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "not told".to_owned(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,260 @@
+//! Figures of two runs by their keys, and what has no partner.
+
+use super::Measured;
+use crate::figure::Figure;
+use crate::index::series_label;
+use record::event::Ending;
+use record::key::{CaseId, Key, PLACEMENT};
+use record::metric::Metric;
+use record::run::Run;
+use record::unit::Unit;
+use std::collections::{BTreeMap, HashMap};
+
+/// A figure with a value in both runs.
+#[derive(Debug)]
+pub struct Joined<'a> {
+    /// In the base run.
+    pub base: &'a Figure,
+    /// In the new run.
+    pub new: &'a Figure,
+    /// Of the base run.
+    pub metric: &'a Metric,
+    /// Its place among the base run's figures.
+    pub at: usize,
+}
+
+/// A figure, case or experiment that cannot be compared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Incomparable<'a> {
+    /// As either run has it.
+    pub figure: &'a Figure,
+    /// Why.
+    pub why: Why,
+}
+
+/// Why a figure cannot be compared.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Why {
+    /// The new run did not plan it.
+    OnlyBase,
+    /// The base run did not plan it.
+    OnlyNew,
+    /// The new run has it with another placement, of this experiment.
+    OtherPlacementInNew(String),
+    /// The base run has it with another placement, of this experiment.
+    OtherPlacementInBase(String),
+    /// The base run has it, the new one skipped it or failed, for this reason.
+    AbsentInNew(String),
+    /// The new run has it, the base run skipped it or failed, for this reason.
+    AbsentInBase(String),
+    /// In either run there is another unit.
+    Units(&'static str, &'static str),
+}
+
+impl Why {
+    /// Whether the base run has what the new one lacks, or has in another unit.
+    pub fn is_missing_in_new(&self) -> bool {
+        match self {
+            Why::OnlyBase | Why::OtherPlacementInNew(_) | Why::AbsentInNew(_) | Why::Units(..) => {
+                true
+            }
+            Why::OnlyNew | Why::OtherPlacementInBase(_) | Why::AbsentInBase(_) => false,
+        }
+    }
+
+    /// In words.
+    pub fn text(&self) -> String {
+        match self {
+            Why::OnlyBase => "only in the base run".to_owned(),
+            Why::OnlyNew => "only in the new run".to_owned(),
+            Why::OtherPlacementInNew(experiment) | Why::OtherPlacementInBase(experiment) => {
+                format!(
+                    "the other run has it with another placement (`--set {experiment}.{PLACEMENT}=…` measures alike)"
+                )
+            }
+            Why::AbsentInNew(reason) => format!("not in the new run: {reason}"),
+            Why::AbsentInBase(reason) => format!("not in the base run: {reason}"),
+            Why::Units(base, new) => format!("in {base} and in {new}"),
+        }
+    }
+}
+
+/// The figures of two runs.
+#[derive(Debug, Default)]
+pub struct Joins<'a> {
+    /// Those in both, by series; derived figures of an experiment are one.
+    pub series: Vec<Vec<Joined<'a>>>,
+    /// The others.
+    pub incomparable: Vec<Incomparable<'a>>,
+}
+
+/// Joins by experiment, case and metric.
+pub fn join<'a>(base: &'a Measured, new: &'a Measured) -> Joins<'a> {
+    let partners = by_key(&new.figures);
+    let own = by_key(&base.figures);
+    let series_of = series(base.run);
+    let mut by_series: BTreeMap<usize, Vec<Joined>> = BTreeMap::new();
+    let mut numbers: HashMap<String, usize> = HashMap::new();
+    let mut joins = Joins::default();
+    for (at, figure) in base.figures.iter().enumerate() {
+        let Some((key, metric)) = valued(figure) else {
+            continue;
+        };
+        match of_figure(&partners, figure) {
+            Some(partner) if usable(partner).is_some() => {
+                let (figure, partner) = (
+                    figure.comparable_with(partner),
+                    partner.comparable_with(figure),
+                );
+                if let Some((base_unit, new_unit)) = units(figure, partner) {
+                    joins.incomparable.push(Incomparable {
+                        figure,
+                        why: Why::Units(base_unit.text(), new_unit.text()),
+                    });
+                    continue;
+                }
+                let label = match series_of.get(&(key.experiment.as_str(), &figure.case)) {
+                    Some(label) if !metric.derived => label.clone(),
+                    _ => format!("{} derived", key.experiment),
+                };
+                let next = numbers.len();
+                let number = *numbers.entry(label).or_insert(next);
+                by_series.entry(number).or_default().push(Joined {
+                    base: figure,
+                    new: partner,
+                    metric,
+                    at,
+                });
+            }
+            _ => joins.incomparable.push(Incomparable {
+                figure,
+                why: elsewhere(new, &key)
+                    .map(Why::OtherPlacementInNew)
+                    .or_else(|| reason(new, &key).map(Why::AbsentInNew))
+                    .unwrap_or(Why::OnlyBase),
+            }),
+        }
+    }
+    for figure in &new.figures {
+        let Some((key, _)) = valued(figure) else {
+            continue;
+        };
+        if of_figure(&own, figure).is_none_or(|own| usable(own).is_none()) {
+            joins.incomparable.push(Incomparable {
+                figure,
+                why: elsewhere(base, &key)
+                    .map(Why::OtherPlacementInBase)
+                    .or_else(|| reason(base, &key).map(Why::AbsentInBase))
+                    .unwrap_or(Why::OnlyNew),
+            });
+        }
+    }
+    joins.series = by_series.into_values().collect();
+    joins
+}
+
+/// Figures by the key of now, and by that of before where no other has it.
+fn by_key(figures: &[Figure]) -> HashMap<Key, &Figure> {
+    let by = |key: fn(&Figure) -> Option<Key>| {
+        let of = move |figure| Some((key(figure)?, figure));
+        figures.iter().filter_map(of)
+    };
+    by(Figure::former_key).chain(by(Figure::key)).collect()
+}
+
+/// The figure of another run by the name of now or of before.
+fn of_figure<'a>(others: &HashMap<Key, &'a Figure>, figure: &Figure) -> Option<&'a Figure> {
+    let keys = [figure.key(), figure.former_key()];
+    let found = keys.iter().flatten().find_map(|key| others.get(key));
+    found.copied()
+}
+
+/// The value of a figure that holds: one that failed (beyond a bound, a check) has none to compare.
+fn usable(figure: &Figure) -> Option<f64> {
+    figure
+        .value
+        .filter(|value| value.is_finite() && figure.outcome == Ending::Measured)
+}
+
+fn valued(figure: &Figure) -> Option<(Key, &Metric)> {
+    usable(figure)?;
+    Some((figure.key()?, figure.metric.as_ref()?))
+}
+
+fn units(base: &Figure, new: &Figure) -> Option<(Unit, Unit)> {
+    let (base, new) = (base.metric.as_ref()?.unit, new.metric.as_ref()?.unit);
+    (base != new).then_some((base, new))
+}
+
+/// The experiment of a key that a run has with another placement.
+fn elsewhere(run: &Measured, key: &Key) -> Option<String> {
+    key.case.get(PLACEMENT)?;
+    let (experiment, case) = (&key.experiment, key.case.unplaced());
+    let is_it = |figure: &&Figure| {
+        figure.experiment == *experiment
+            && figure.case != key.case
+            && figure.case.unplaced() == case
+            && figure
+                .metric
+                .as_ref()
+                .is_some_and(|metric| metric.name == key.metric)
+    };
+    let found = run
+        .figures
+        .iter()
+        .filter(|figure| usable(figure).is_some())
+        .find(is_it);
+    found.map(|_| experiment.clone())
+}
+
+/// Why a run has no value of a key; `None` where it did not plan it.
+fn reason(run: &Measured, key: &Key) -> Option<String> {
+    let of_experiment = || {
+        run.figures
+            .iter()
+            .filter(|figure| figure.experiment == key.experiment)
+    };
+    let figure = of_experiment()
+        .find(|figure| figure.key().as_ref() == Some(key))
+        .or_else(|| {
+            of_experiment().find(|figure| figure.metric.is_none() && figure.case == key.case)
+        })
+        .or_else(|| {
+            of_experiment().find(|figure| figure.metric.is_none() && figure.case.0.is_empty())
+        })?;
+    let ending = match figure.outcome {
+        Ending::Failed => "failed",
+        Ending::Skipped => "skipped",
+        Ending::Measured => return Some("no value".to_owned()),
+    };
+    Some(match &figure.reason {
+        Some(reason) if !reason.is_empty() => format!("{ending}: {reason}"),
+        _ => ending.to_owned(),
+    })
+}
+
+/// The labels of the planned series, by experiment and case.
+fn series(run: &Run) -> HashMap<(&str, &CaseId), String> {
+    let mut labels = HashMap::new();
+    for planned in run.plan.iter().flat_map(|plan| &plan.experiments) {
+        for series in &planned.series {
+            for case in &series.cases {
+                labels.insert(
+                    (planned.id.as_str(), case),
+                    series_label(&planned.id, series),
+                );
+            }
+        }
+    }
+    labels
+}
+
+/// The label of the series of a figure, as its rounds are recorded.
+pub(super) fn label_of(run: &Run, figure: &Figure) -> Option<String> {
+    let planned = run.experiment(&figure.experiment)?;
+    planned
+        .series
+        .iter()
+        .find(|series| series.cases.contains(&figure.case))
+        .map(|series| series_label(&planned.id, series))
+}

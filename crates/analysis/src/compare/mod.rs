@@ -1,0 +1,429 @@
+//! What differs between runs: figures joined by experiment, case and metric, judged by
+//! [`stats::compare`] alone, and what differs around them.
+//!
+//! The first run is the base; every other is compared with it, each comparison corrected for its
+//! own number of figures. A figure of a published machine has no rounds and gives no finding; a
+//! derived one gives none until three stored runs say how much it differs from run to run, since
+//! the cases that it is made of are tested themselves.
+
+mod band;
+pub mod conditions;
+mod join;
+mod reasons;
+#[cfg(test)]
+mod simulated;
+#[cfg(test)]
+mod tests;
+
+pub use band::{Band, Source};
+use conditions::Condition;
+pub use join::Incomparable;
+#[cfg(test)]
+pub use join::Why;
+
+use super::figure::{Figure, Interval};
+use super::history::{History, used_rounds};
+use super::verdict::is_speed;
+use record::metric::{Better, Metric};
+use record::run::Run;
+use stats::compare::ratio::{Change, Point};
+use stats::compare::{Evidence, Pair, compare as tested};
+use stats::interval::Interval as Ends;
+use std::collections::BTreeMap;
+
+/// A run with its figures.
+#[derive(Debug)]
+pub struct Measured<'run> {
+    /// The run.
+    pub run: &'run Run,
+    /// Its figures: all, or those that were asked for.
+    pub figures: Vec<Figure>,
+}
+
+/// Runs compared with the first of them.
+#[derive(Debug)]
+pub struct Comparison<'a> {
+    /// What the others are compared with.
+    pub base: &'a Measured<'a>,
+    /// The others, in the order given.
+    pub against: Vec<Against<'a>>,
+}
+
+/// One run compared with the base.
+#[derive(Debug)]
+pub struct Against<'a> {
+    /// The run.
+    pub new: &'a Measured<'a>,
+    /// Whether both are of the same machine.
+    pub same_machine: bool,
+    /// What differs around the figures.
+    pub conditions: Vec<Condition>,
+    /// Figures that both have, in the order of the base.
+    pub figures: Vec<Compared<'a>>,
+    /// What only one has, or what cannot be set against each other.
+    pub incomparable: Vec<Incomparable<'a>>,
+}
+
+/// One figure in both runs.
+#[derive(Debug)]
+pub struct Compared<'a> {
+    /// In the base run.
+    pub base: &'a Figure,
+    /// In the new run.
+    pub new: &'a Figure,
+    /// What it is; the unit is that of both.
+    pub metric: &'a Metric,
+    /// New over base, or new less base where a value is not positive.
+    pub change: Change,
+    /// Two-sided p before any correction; `None` where nothing was tested.
+    pub p: Option<f64>,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// What two runs of an unchanged machine differ by.
+    pub band: Band,
+    /// What stands beside a finding: recorded conditions that may explain it.
+    pub reasons: Vec<String>,
+}
+
+/// What the comparison says of a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It changed.
+    Finding(Direction),
+    /// No change can be told from what runs of an unchanged machine differ by.
+    Quiet,
+    /// It was not tested.
+    Untested(Untested),
+}
+
+/// Where a changed figure went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Direction {
+    /// To the bad side of its metric.
+    Worse,
+    /// To the good side.
+    Better,
+    /// Up, where neither side is better.
+    Up,
+    /// Down, likewise.
+    Down,
+}
+
+/// Why a figure was not tested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Untested {
+    /// A run is a published machine.
+    Published,
+    /// One of the two has no interval.
+    NoInterval,
+    /// A value, or an end of its interval, is not positive: there is a difference, no ratio.
+    NotPositive,
+    /// Derived, and fewer than three stored runs have it.
+    Derived,
+    /// The symbols of its case resolved to another size.
+    OtherSize,
+    /// Nothing scatters in either run.
+    NoScatter,
+}
+
+impl Untested {
+    /// Every reason, in the order in which they are told.
+    pub const ALL: [Untested; 6] = [
+        Untested::Published,
+        Untested::NoInterval,
+        Untested::NotPositive,
+        Untested::Derived,
+        Untested::OtherSize,
+        Untested::NoScatter,
+    ];
+
+    /// In words, after "not tested:".
+    pub fn text(self) -> &'static str {
+        match self {
+            Untested::Published => "published figures have no rounds",
+            Untested::NoInterval => "no interval in one of the runs",
+            Untested::NotPositive => "a value or an end of its interval is not positive",
+            Untested::Derived => {
+                "derived, and fewer than three stored runs of this machine have it; its cases are \
+                 tested"
+            }
+            Untested::OtherSize => "measured on another size, or by another number of threads",
+            Untested::NoScatter => "nothing scatters",
+        }
+    }
+}
+
+impl Direction {
+    fn of(metric: &Metric, grew: bool) -> Self {
+        match (metric.better, grew) {
+            (Better::Lower, true) | (Better::Higher, false) => Direction::Worse,
+            (Better::Lower, false) | (Better::Higher, true) => Direction::Better,
+            (Better::None, true) => Direction::Up,
+            (Better::None, false) => Direction::Down,
+        }
+    }
+}
+
+impl Compared<'_> {
+    /// New over base; `None` where there is only a difference.
+    pub fn ratio(&self) -> Option<f64> {
+        match self.change {
+            Change::Ratio { value, .. } => Some(value),
+            Change::Difference { .. } => None,
+        }
+    }
+
+    /// New less base, in the metric's unit; `None` where there is a ratio.
+    pub fn difference(&self) -> Option<f64> {
+        match self.change {
+            Change::Ratio { .. } => None,
+            Change::Difference { value, .. } => Some(value),
+        }
+    }
+
+    /// The interval of the ratio or of the difference.
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        let (Change::Ratio { interval, .. } | Change::Difference { interval, .. }) = self.change;
+        interval.map(|ends| (ends.low, ends.high))
+    }
+
+    /// Where it went, if it is a finding.
+    pub fn finding(&self) -> Option<Direction> {
+        match self.outcome {
+            Outcome::Finding(direction) => Some(direction),
+            Outcome::Quiet | Outcome::Untested(_) => None,
+        }
+    }
+
+    /// The size of the change, whichever its direction: |ln ratio|; 0 without a ratio.
+    pub fn size(&self) -> f64 {
+        self.ratio().map_or(0.0, |ratio| ratio.ln().abs())
+    }
+
+    /// The change in one word: `slower`, `faster` for times and rates, else `more`, `less`.
+    pub fn word(&self) -> &'static str {
+        let grew = self.ratio().is_none_or(|ratio| ratio > 1.0);
+        let speed = is_speed(self.metric.unit);
+        match (Direction::of(self.metric, grew), grew) {
+            (Direction::Worse, _) if speed => "slower",
+            (Direction::Better, _) if speed => "faster",
+            (_, true) => "more",
+            (_, false) => "less",
+        }
+    }
+}
+
+impl<'a> Against<'a> {
+    /// What changed, the greatest change first.
+    pub fn findings(&self) -> Vec<&Compared<'a>> {
+        let found = self.figures.iter().filter(|one| one.finding().is_some());
+        let mut found: Vec<&Compared> = found.collect();
+        found.sort_by(|a, b| b.size().total_cmp(&a.size()));
+        found
+    }
+
+    /// What was tested without a finding, the least p first.
+    pub fn closest(&self) -> Vec<&Compared<'a>> {
+        let quiet = self
+            .figures
+            .iter()
+            .filter(|one| one.outcome == Outcome::Quiet);
+        let mut quiet: Vec<&Compared> = quiet.collect();
+        let p = |one: &Compared| one.p.unwrap_or(1.0);
+        quiet.sort_by(|a, b| p(a).total_cmp(&p(b)));
+        quiet
+    }
+
+    /// How many figures were tested.
+    pub fn tested(&self) -> usize {
+        let is_tested = |one: &&Compared| !matches!(one.outcome, Outcome::Untested(_));
+        self.figures.iter().filter(is_tested).count()
+    }
+
+    /// Figures that were not tested for a reason.
+    pub fn untested(&self, why: Untested) -> Vec<&Compared<'a>> {
+        let outcome = Outcome::Untested(why);
+        let fits = self.figures.iter().filter(|one| one.outcome == outcome);
+        fits.collect()
+    }
+}
+
+impl Comparison<'_> {
+    /// Whether any run differs in any figure.
+    pub fn has_finding(&self) -> bool {
+        let figures = self.against.iter().flat_map(|against| &against.figures);
+        figures.into_iter().any(|one| one.finding().is_some())
+    }
+}
+
+/// Compares runs with the first of them; `None` where there are fewer than two.
+pub fn compare<'a>(runs: &'a [Measured<'a>], history: &History) -> Option<Comparison<'a>> {
+    let (base, others) = runs.split_first()?;
+    (!others.is_empty()).then(|| Comparison {
+        base,
+        against: others
+            .iter()
+            .map(|new| against(base, new, history))
+            .collect(),
+    })
+}
+
+fn against<'a>(base: &'a Measured, new: &'a Measured, history: &History) -> Against<'a> {
+    let same_machine = base.run.header.identity == new.run.header.identity;
+    let joined = join::join(base, new);
+    let unknown = History::default();
+    let history = if same_machine { history } else { &unknown };
+    Against {
+        new,
+        same_machine,
+        conditions: conditions::differences(base.run, new.run, same_machine),
+        figures: judged(base.run, new.run, joined.series, history),
+        incomparable: joined.incomparable,
+    }
+}
+
+/// Tests what can be tested, series by series.
+fn judged<'a>(
+    base_run: &Run,
+    new_run: &Run,
+    series: Vec<Vec<join::Joined<'a>>>,
+    history: &History,
+) -> Vec<Compared<'a>> {
+    let published = conditions::is_published(base_run) || conditions::is_published(new_run);
+    let learnt = band::Learnt::of(&series, history);
+    let mut families = BTreeMap::new();
+    let mut prepared: Vec<Vec<(join::Joined, Band, Prepared)>> = Vec::new();
+    for figures in series {
+        let of_series = figures.into_iter().map(|joined| {
+            let band = band::of(&joined, base_run, new_run, &learnt);
+            let known = families.len();
+            let kind = format!("{:?}", joined.metric.kind);
+            let family = (joined.base.family().to_owned(), kind);
+            let family = *families.entry(family).or_insert(known);
+            let prepared = prepare(&joined, &band, family, published);
+            (joined, band, prepared)
+        });
+        prepared.push(of_series.collect());
+    }
+    let pairs: Vec<Vec<Pair>> = prepared
+        .iter()
+        .map(|series| {
+            let pairs = series
+                .iter()
+                .filter_map(|(.., one)| one.tested.clone().ok());
+            pairs.collect()
+        })
+        .collect();
+    let found = tested(&pairs);
+    let mut all = Vec::new();
+    for (series, found) in prepared.into_iter().zip(found) {
+        let mut found = found.into_iter();
+        for (joined, band, prepared) in series {
+            let result = match &prepared.tested {
+                Ok(_) => Ok(found.next().flatten()),
+                Err(untested) => Err(*untested),
+            };
+            all.push((joined.at, compared(&joined, band, &prepared, result)));
+        }
+    }
+    all.sort_by_key(|(at, _)| *at);
+    let mut all: Vec<Compared> = all.into_iter().map(|(_, one)| one).collect();
+    for one in all.iter_mut().filter(|one| one.finding().is_some()) {
+        one.reasons = reasons::of(base_run, new_run, one);
+    }
+    all
+}
+
+/// A figure as the test takes it.
+struct Prepared {
+    base: Point,
+    new: Point,
+    tested: Result<Pair, Untested>,
+}
+
+fn prepare(joined: &join::Joined, band: &Band, family: usize, published: bool) -> Prepared {
+    let [base, new] = [joined.base, joined.new].map(|figure| Point {
+        value: figure.value.unwrap_or(f64::NAN),
+        interval: ends(figure),
+    });
+    let of_rounds = [joined.base, joined.new]
+        .iter()
+        .all(|figure| figure.interval == Interval::Rounds);
+    let untested = if published {
+        Some(Untested::Published)
+    } else if reasons::has_other_size(joined.base, joined.new) {
+        Some(Untested::OtherSize)
+    } else if base.interval.is_none() || new.interval.is_none() {
+        Some(Untested::NoInterval)
+    } else if joined.metric.derived && band.between.runs == 0 {
+        Some(Untested::Derived)
+    } else if !(base.is_positive() && new.is_positive()) {
+        Some(Untested::NotPositive)
+    } else {
+        None
+    };
+    let pair = Pair {
+        evidence: match of_rounds {
+            true => Evidence::Rounds {
+                base: used_rounds(joined.base),
+                new: used_rounds(joined.new),
+            },
+            false => Evidence::Intervals { base, new },
+        },
+        family,
+        between: band.between,
+        band: band.share,
+    };
+    Prepared {
+        base,
+        new,
+        tested: untested.map_or(Ok(pair), Err),
+    }
+}
+
+/// A position's grid cell has no confidence of its own: it counts as an interval of 95 %.
+const CELL: f64 = 0.95;
+
+fn ends(figure: &Figure) -> Option<Ends> {
+    let (low, high) = figure.ci?;
+    Some(Ends {
+        low,
+        high,
+        confidence: figure.confidence.unwrap_or(CELL),
+    })
+}
+
+fn compared<'a>(
+    joined: &join::Joined<'a>,
+    band: Band,
+    prepared: &Prepared,
+    result: Result<Option<stats::compare::Comparison>, Untested>,
+) -> Compared<'a> {
+    let untested = || {
+        let reach = band.between.reach();
+        stats::compare::ratio::change(prepared.base, prepared.new, reach)
+    };
+    let (change, p, outcome) = match result {
+        Err(why) => (untested(), None, Outcome::Untested(why)),
+        Ok(None) => (untested(), None, Outcome::Untested(Untested::NoInterval)),
+        Ok(Some(found)) => {
+            let grew = matches!(found.change, Change::Ratio { value, .. } if value > 1.0);
+            let outcome = match (found.finding, found.p) {
+                (true, _) => Outcome::Finding(Direction::of(joined.metric, grew)),
+                (false, Some(_)) => Outcome::Quiet,
+                (false, None) => Outcome::Untested(Untested::NoScatter),
+            };
+            (found.change, found.p, outcome)
+        }
+    };
+    Compared {
+        base: joined.base,
+        new: joined.new,
+        metric: joined.metric,
+        change,
+        p,
+        outcome,
+        band,
+        reasons: Vec::new(),
+    }
+}

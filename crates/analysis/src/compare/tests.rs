@@ -1,0 +1,446 @@
+//! Comparisons of the synthetic run with changed copies of itself.
+
+use super::conditions::Class;
+use super::{Direction, Measured, Outcome, Source, Untested, Why, compare};
+use crate::figure::Figure;
+use crate::figures;
+use crate::history::{Earlier, History, used_rounds};
+use crate::sample;
+use record::event::{Ending, Event, Header, Raw};
+use record::key::{CaseId, FREE, Key, OTHER, PLACEMENT};
+use record::run::Run;
+use record::unit::Unit;
+
+fn changed(header: impl Fn(&mut Header), change: impl Fn(&mut Event)) -> Run {
+    let mut own = sample::header();
+    header(&mut own);
+    let mut run = Run::new(own);
+    for mut event in sample::events() {
+        change(&mut event);
+        run.push(event);
+    }
+    run
+}
+
+fn measured(run: &Run) -> Measured<'_> {
+    Measured {
+        run,
+        figures: figures(run),
+    }
+}
+
+/// Multiplies what the samples of a series say.
+fn scale(event: &mut Event, series: &str, factor: f64) {
+    let Event::Samples(samples) = event else {
+        return;
+    };
+    if samples.series != series {
+        return;
+    }
+    match &mut samples.raw {
+        Raw::Event { values } | Raw::Batch { values, .. } => {
+            values.iter_mut().for_each(|value| *value *= factor);
+        }
+        Raw::Quartets { n, two_n, .. } => {
+            let all = n.iter_mut().chain(two_n);
+            all.for_each(|value| *value *= factor);
+        }
+    }
+}
+
+#[test]
+fn a_run_with_itself_is_quiet_and_nothing_differs_around_it() {
+    let run = sample::run();
+    let runs = [measured(&run), measured(&run)];
+    let comparison = compare(&runs, &History::default()).unwrap();
+    let against = &comparison.against[0];
+    assert!(!comparison.has_finding());
+    assert!(against.conditions.is_empty(), "{:?}", against.conditions);
+    assert!(against.incomparable.is_empty());
+    assert!(against.same_machine);
+    assert!(against.tested() > 20);
+    for one in &against.figures {
+        assert!(one.ratio().is_none_or(|ratio| ratio == 1.0), "{one:?}");
+        assert!(one.p.is_none_or(|p| p == 1.0), "{one:?}");
+    }
+    assert!(compare(&runs[..1], &History::default()).is_none());
+}
+
+#[test]
+fn a_slower_ladder_is_found_and_named() {
+    let base = sample::run();
+    let new = changed(|_| {}, |event| scale(event, "memory.latency", 1.3));
+    let runs = [measured(&base), measured(&new)];
+    let comparison = compare(&runs, &History::default()).unwrap();
+    let findings = comparison.against[0].findings();
+    assert_eq!(findings.len(), sample::ladder().len());
+    for one in &findings {
+        assert_eq!(one.base.experiment, "memory.latency");
+        assert_eq!(one.finding(), Some(Direction::Worse));
+        assert_eq!(one.word(), "slower");
+        let (low, high) = one.interval().unwrap();
+        assert!((low..high).contains(&1.3), "{one:?}");
+        assert!((one.ratio().unwrap() - 1.3).abs() < 0.02);
+        // 1.96 * sqrt(2) * 1.5 % of the logarithm.
+        assert!((one.band.share - 0.0425).abs() < 0.0001, "{:?}", one.band);
+        assert!(matches!(one.band.source, Source::Default(_)));
+    }
+}
+
+/// Another run of the machine, as the index tells it.
+fn add(history: &mut History, figures: &[Figure]) {
+    for figure in figures {
+        let values = used_rounds(figure);
+        if let Some(key) = figure.key().filter(|_| !values.is_empty()) {
+            let earlier = Earlier {
+                condition: 0,
+                rounds: values,
+            };
+            history.0.entry(key).or_default().push(earlier);
+        }
+    }
+}
+
+#[test]
+fn stored_runs_widen_the_band() {
+    let base = sample::run();
+    let new = changed(|_| {}, |event| scale(event, "memory.latency", 1.3));
+    let mut history = History::default();
+    for factor in [0.6, 0.8, 1.0, 1.3, 1.7] {
+        let stored = changed(|_| {}, |event| scale(event, "memory.latency", factor));
+        add(&mut history, &figures(&stored));
+    }
+    let runs = [measured(&base), measured(&new)];
+    let comparison = compare(&runs, &history).unwrap();
+    assert!(!comparison.has_finding());
+    let key = Key::new("memory.latency", &sample::rung(65536), "latency");
+    let of_key = |one: &&super::Compared| one.base.key().as_ref() == Some(&key);
+    let one = comparison.against[0].figures.iter().find(of_key).unwrap();
+    assert_eq!(one.band.source, Source::Stored(5));
+    assert!(one.band.share > 0.5, "{:?}", one.band);
+    assert_eq!(one.outcome, Outcome::Quiet);
+}
+
+#[test]
+fn another_size_is_not_tested() {
+    let base = sample::run();
+    let sized = |bytes: u64, cpu: u64| {
+        changed(
+            |_| {},
+            move |event| {
+                scale(event, "memory.latency", 1.3);
+                if let Event::Samples(samples) = event
+                    && samples.series == "memory.latency"
+                {
+                    samples.at.insert("file_bytes".into(), bytes.into());
+                    samples.at.insert("cpu".into(), cpu.into());
+                }
+            },
+        )
+    };
+    let (small, large) = (sized(1 << 26, 1), sized(1 << 28, 0));
+    for (base, new, untested) in [(&small, &large, true), (&base, &small, false)] {
+        let runs = [measured(base), measured(new)];
+        let comparison = compare(&runs, &History::default()).unwrap();
+        let of_size = comparison.against[0].untested(Untested::OtherSize).len();
+        assert_eq!(of_size >= sample::ladder().len(), untested, "{of_size}");
+        assert_eq!(comparison.has_finding(), !untested);
+    }
+}
+
+#[test]
+fn a_cpu_that_others_took_is_told() {
+    let base = sample::run();
+    let new = changed(
+        |_| {},
+        |event| {
+            scale(event, "memory.latency", 1.3);
+            if let Event::Round(round) = event {
+                let taken = 0.4 * round.window_ns * round.cpus.len() as f64;
+                round.environment.insert("run_delay_ns".into(), taken);
+            }
+        },
+    );
+    let quiet = changed(
+        |_| {},
+        |event| {
+            if let Event::Round(round) = event {
+                round.environment.insert("run_delay_ns".into(), 0.0);
+            }
+        },
+    );
+    let runs = [measured(&quiet), measured(&new)];
+    let comparison = compare(&runs, &History::default()).unwrap();
+    let against = &comparison.against[0];
+    let told = against
+        .conditions
+        .iter()
+        .find(|one| one.name.contains("run delay"));
+    assert_eq!(told.unwrap().new, "40 %");
+    let reasons = &against.findings()[0].reasons;
+    let expected = "other programs had its CPU (run delay) for 0 → 40 % of the time";
+    assert!(reasons.iter().any(|one| one == expected), "{reasons:?}");
+    // A run that does not record it says nothing of it.
+    let runs = [measured(&base), measured(&new)];
+    let comparison = compare(&runs, &History::default()).unwrap();
+    let conditions = &comparison.against[0].conditions;
+    assert!(!conditions.iter().any(|one| one.name.contains("run delay")));
+}
+
+#[test]
+fn stored_runs_that_agree_leave_a_band() {
+    let base = sample::run();
+    let new = changed(|_| {}, |event| scale(event, "memory.latency", 1.004));
+    let mut history = History::default();
+    (0..5).for_each(|_| add(&mut history, &figures(&base)));
+    let runs = [measured(&base), measured(&new)];
+    let comparison = compare(&runs, &history).unwrap();
+    let all = &comparison.against[0].figures;
+    assert!(all.iter().any(|one| one.band.source == Source::Stored(5)));
+    // Half of the default: 2.1 % of hardware, 5.9 % of the system.
+    assert!(all.iter().all(|one| one.band.share >= 0.02));
+}
+
+#[test]
+fn another_machine_s_history_says_nothing() {
+    let base = sample::run();
+    let new = changed(|header| header.identity = "another".into(), |_| {});
+    let mut history = History::default();
+    (0..5).for_each(|_| add(&mut history, &figures(&base)));
+    let runs = [measured(&base), measured(&new)];
+    let against = &compare(&runs, &history).unwrap().against[0];
+    assert!(!against.same_machine);
+    assert!(against.figures.iter().all(|one| one.band.between.runs == 0));
+    let identity = &against.conditions[0];
+    assert_eq!(
+        (identity.class, identity.name.as_str()),
+        (Class::Machine, "identity")
+    );
+}
+
+#[test]
+fn what_cannot_be_tested_says_why() {
+    let base = sample::run();
+    let comparison_of = |new: &Run| {
+        let runs = [measured(&base), measured(new)];
+        let comparison = compare(&runs, &History::default()).unwrap();
+        let against = &comparison.against[0];
+        Untested::ALL.map(|why| against.untested(why).len())
+    };
+    let [published, bare, _, derived, ..] = comparison_of(&base);
+    assert_eq!((published, bare, derived), (0, 0, 7));
+    let new = changed(|header| header.options.preset = "published".into(), |_| {});
+    let [published, bare, ..] = comparison_of(&new);
+    assert!(published > 20 && bare == 0, "{published}, {bare}");
+}
+
+#[test]
+fn what_has_no_partner_is_named_with_its_reason() {
+    let base = sample::run();
+    let new = changed(
+        |_| {},
+        |event| match event {
+            // The pipe was not planned; one call failed.
+            Event::Plan(plan) => plan.experiments.retain(|planned| planned.id != "os.pipe"),
+            Event::Samples(samples) if samples.case == sample::call("read") => {
+                samples.series = "nowhere".into();
+            }
+            Event::Outcome(outcome) if outcome.case == Some(sample::call("read")) => {
+                outcome.outcome = Ending::Failed;
+                outcome.reason = Some("broken pipe".into());
+            }
+            _ => {}
+        },
+    );
+    let runs = [measured(&base), measured(&new)];
+    let comparison = compare(&runs, &History::default()).unwrap();
+    let told: Vec<(String, String)> = comparison.against[0]
+        .incomparable
+        .iter()
+        .map(|one| (one.figure.label(), one.why.text()))
+        .collect();
+    let expected = [
+        (
+            "os.syscall:call=read latency",
+            "not in the new run: failed: broken pipe",
+        ),
+        ("os.pipe hop", "only in the base run"),
+    ];
+    let expected = expected.map(|(label, why)| (label.to_owned(), why.to_owned()));
+    assert_eq!(told, expected);
+    // The other way round.
+    let runs = [measured(&new), measured(&base)];
+    let comparison = compare(&runs, &History::default()).unwrap();
+    let whys: Vec<&Why> = comparison.against[0]
+        .incomparable
+        .iter()
+        .map(|one| &one.why)
+        .collect();
+    assert!(whys.contains(&&Why::OnlyNew), "{whys:?}");
+    assert!(
+        whys.iter().any(|why| matches!(why, Why::AbsentInBase(_))),
+        "{whys:?}"
+    );
+}
+
+#[test]
+fn a_figure_of_another_placement_only_says_how_it_is_measured_alike() {
+    let placed = |place: &'static str| {
+        changed(
+            |_| {},
+            move |event| {
+                let place = |case: &mut CaseId| *case = case.unplaced().with(PLACEMENT, place);
+                match event {
+                    Event::Plan(plan) => {
+                        let planned = plan.experiments.iter_mut();
+                        let pipe = planned.filter(|planned| planned.id == "os.pipe");
+                        pipe.flat_map(|pipe| &mut pipe.series)
+                            .flat_map(|series| &mut series.cases)
+                            .for_each(place);
+                    }
+                    Event::Samples(of) if of.series == "os.pipe" => place(&mut of.case),
+                    _ => {}
+                }
+            },
+        )
+    };
+    let (base, new) = (placed(OTHER), placed(FREE));
+    let runs = [measured(&base), measured(&new)];
+    let comparison = compare(&runs, &History::default()).unwrap();
+    let whys = comparison.against[0].incomparable.iter();
+    let whys: Vec<&Why> = whys.map(|one| &one.why).collect();
+    let pipe = || "os.pipe".to_owned();
+    let expected = [
+        Why::OtherPlacementInNew(pipe()),
+        Why::OtherPlacementInBase(pipe()),
+    ];
+    assert_eq!(whys, expected.iter().collect::<Vec<_>>());
+    assert!(whys[0].is_missing_in_new() && !whys[1].is_missing_in_new());
+}
+
+#[test]
+fn another_unit_is_never_compared() {
+    let base = sample::run();
+    let new = changed(
+        |_| {},
+        |event| {
+            if let Event::Plan(plan) = event {
+                let pipe = plan
+                    .experiments
+                    .iter_mut()
+                    .find(|planned| planned.id == "os.pipe");
+                pipe.unwrap().metrics[0].unit = Unit::OpPerS;
+            }
+        },
+    );
+    let runs = [measured(&base), measured(&new)];
+    let comparison = compare(&runs, &History::default()).unwrap();
+    let incomparable = &comparison.against[0].incomparable;
+    assert_eq!(incomparable[0].why, Why::Units("ns", "op/s"));
+    assert_eq!(incomparable.len(), 1);
+}
+
+#[test]
+fn a_renamed_figure_is_compared_with_that_of_its_former_name() {
+    const LATER: &str = "later";
+    let base = sample::run();
+    let new = changed(
+        |_| {},
+        |event| match event {
+            Event::Plan(plan) => {
+                let mut planned = plan.experiments.iter_mut();
+                let pipe = planned.find(|planned| planned.id == "os.pipe").unwrap();
+                let was = std::mem::replace(&mut pipe.metrics[0].name, LATER.into());
+                pipe.metrics[0].formerly = Some(was);
+            }
+            Event::Samples(samples) if samples.series == "os.pipe" => {
+                samples.metric = LATER.into();
+            }
+            _ => {}
+        },
+    );
+    for runs in [[&base, &new], [&new, &base]] {
+        let runs = runs.map(measured);
+        let comparison = compare(&runs, &History::default()).unwrap();
+        let against = &comparison.against[0];
+        let of_pipe = |one: &&super::Compared| one.base.experiment == "os.pipe";
+        assert_eq!(against.figures.iter().filter(of_pipe).count(), 1);
+        assert!(
+            against.incomparable.is_empty(),
+            "{:?}",
+            against.incomparable
+        );
+    }
+}
+
+#[test]
+fn what_differs_around_runs_is_told_the_most_telling_first() {
+    let base = sample::run();
+    let new = changed(
+        |header| {
+            header.plumb = "0.2.0".into();
+            header.environment.insert("thp".into(), "always".into());
+            header.environment.insert("load_1m".into(), "9.5".into());
+            header.environment.remove("governor");
+            header.calibration.core_hz *= 0.9;
+            header.host["cpu"]["turbo"]["enabled"] = false.into();
+            header.host["memory"]["available_bytes"] = 1.into();
+        },
+        |_| {},
+    );
+    let runs = [measured(&base), measured(&new)];
+    let comparison = compare(&runs, &History::default()).unwrap();
+    let told: Vec<String> = comparison.against[0]
+        .conditions
+        .iter()
+        .map(|one| {
+            format!(
+                "{} {}: {} → {}",
+                one.class.text(),
+                one.name,
+                one.base,
+                one.new
+            )
+        })
+        .collect();
+    let expected = [
+        "setting cpu.turbo.enabled: not told → false",
+        "setting governor: performance → not told",
+        "setting thp: madvise → always",
+        "plumb version: 0.1.0 → 0.2.0",
+        "clocks core clock: 3.20 GHz → 2.88 GHz",
+        "state load_1m: 0.12 → 9.50",
+    ];
+    assert_eq!(told, expected, "small loads and moving numbers are no news");
+}
+
+#[test]
+fn what_is_recorded_beside_a_finding_is_told() {
+    let base = sample::run();
+    let new = changed(
+        |_| {},
+        |event| {
+            scale(event, "memory.latency", 1.25);
+            match event {
+                Event::Samples(samples) if samples.series == "memory.latency" => {
+                    samples.core_hz = Some(sample::CORE_HZ / 1.25);
+                    samples.at.insert("cpu".into(), 0.into());
+                }
+                Event::Round(round) if round.series == "memory.latency" => {
+                    round.disturbed = vec!["steal 1.8 % of the window".into()];
+                }
+                _ => {}
+            }
+        },
+    );
+    let runs = [measured(&base), measured(&new)];
+    let comparison = compare(&runs, &History::default()).unwrap();
+    let findings = comparison.against[0].findings();
+    let reasons = &findings[0].reasons;
+    assert_eq!(reasons[0], "cpu: 1 → 0");
+    assert!(
+        reasons[1].ends_with("GHz, the same in cycles"),
+        "{reasons:?}"
+    );
+    assert_eq!(reasons[2], "6 of 6 rounds disturbed in new by steal");
+}

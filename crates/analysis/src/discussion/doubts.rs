@@ -1,0 +1,104 @@
+//! What a reader must doubt: failures, and figures that rest on disturbed rounds.
+
+use super::{counted, finished, listed};
+use crate::figure::Figure;
+use crate::health::kind;
+use crate::index::experiment_of;
+use crate::verdict::Verdict;
+use record::event::{Ending, PlannedExperiment, RoundStatus};
+use record::run::Run;
+use std::collections::BTreeMap;
+
+/// Reasons of disturbance that are told.
+const REASONS: usize = 2;
+
+/// Nothing where there is nothing to doubt.
+pub(super) fn sentence(
+    run: &Run,
+    planned: &PlannedExperiment,
+    figures: &[&Figure],
+) -> Option<String> {
+    let of = |ending| {
+        figures
+            .iter()
+            .filter(move |figure| figure.outcome == ending)
+    };
+    let mut parts = Vec::new();
+    // A figure beyond its bound failed too, and is told of with the verdicts.
+    let is_beyond = |figure: &Figure| {
+        let judged = figure.shown_prediction();
+        judged.is_some_and(|judged| judged.verdict == Some(Verdict::Impossible))
+    };
+    let failed = of(Ending::Failed)
+        .filter(|figure| !is_beyond(figure))
+        .count();
+    if failed > 0 {
+        parts.push(format!("{} failed", counted(failed, "figure", "figures")));
+    }
+    let skipped = of(Ending::Skipped).count();
+    // What a report's text lacks was printed there: nobody skipped it.
+    if skipped > 0 && !run.header.is_published() {
+        let were = if skipped == 1 { "was" } else { "were" };
+        parts.push(format!(
+            "{} {were} skipped",
+            counted(skipped, "figure", "figures")
+        ));
+    }
+    let stats = || of(Ending::Measured).filter_map(|figure| figure.stats.as_ref());
+    let measured = of(Ending::Measured).count();
+    let disturbed = stats().filter(|stats| stats.used_disturbed).count();
+    if disturbed > 0 {
+        let rest = if disturbed == 1 { "rests" } else { "rest" };
+        parts.push(format!(
+            "{disturbed} of {measured} figures {rest} on disturbed rounds{}",
+            reasons(run, &planned.id)
+        ));
+    }
+    let censored = stats().filter(|stats| stats.censored > 0).count();
+    if censored > 0 {
+        let have = if censored == 1 { "has" } else { "have" };
+        parts.push(format!(
+            "{} {have} events that never ended",
+            counted(censored, "figure", "figures")
+        ));
+    }
+    let modes = stats().filter(|stats| stats.modes.len() > 1).count();
+    if modes > 0 {
+        let have = if modes == 1 { "has" } else { "have" };
+        parts.push(format!(
+            "{} {have} two modes",
+            counted(modes, "figure", "figures")
+        ));
+    }
+    (!parts.is_empty()).then(|| finished(&parts.join("; ")))
+}
+
+/// `(steal in 3 of 12 rounds)`, over the experiment's rounds that count.
+fn reasons(run: &Run, experiment: &str) -> String {
+    let rounds: Vec<_> = run
+        .rounds
+        .iter()
+        .filter(|round| round.status == RoundStatus::Ok)
+        .filter(|round| experiment_of(&round.series) == experiment)
+        .collect();
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for round in &rounds {
+        let mut kinds: Vec<String> = round.disturbed.iter().map(|reason| kind(reason)).collect();
+        kinds.sort();
+        kinds.dedup();
+        for kind in kinds {
+            *counts.entry(kind).or_default() += 1;
+        }
+    }
+    let mut counts: Vec<(String, usize)> = counts.into_iter().collect();
+    counts.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    let told: Vec<String> = counts
+        .into_iter()
+        .take(REASONS)
+        .map(|(reason, count)| format!("{reason} in {count}"))
+        .collect();
+    match told.is_empty() {
+        true => String::new(),
+        false => format!(" ({} of {} rounds)", listed(&told), rounds.len()),
+    }
+}

@@ -1,0 +1,216 @@
+//! The samples of one round, or of all rounds used, as one distribution.
+
+use super::index::RoundSamples;
+use stats::modes::modes;
+use stats::moments::Moments;
+use stats::outlier::outliers;
+use stats::quantile::{quantile_of_sorted, sorted};
+
+/// Values that stand for a histogram where a test needs single values.
+const MOST_VALUES: u64 = 20_000;
+
+/// Samples listed one by one, in the order taken, and samples counted in buckets. A round whose
+/// events are in a histogram is taken from it: listed values beside it are its excerpt.
+#[derive(Default)]
+pub struct Distribution {
+    listed: Vec<f64>,
+    counted: Vec<(f64, u64)>,
+    /// Events that never ended (drops, time-outs): longer than all others, nobody knows how long.
+    pub censored: u64,
+    /// Values that were not finite.
+    pub dropped: usize,
+}
+
+/// Mean, deviation and extremes of samples.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Summary {
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Sample standard deviation; `None` for one sample.
+    pub stddev: Option<f64>,
+    /// Least.
+    pub min: f64,
+    /// Greatest.
+    pub max: f64,
+}
+
+impl Distribution {
+    /// All samples of the rounds.
+    pub fn of<'a, 'run: 'a>(rounds: impl Iterator<Item = &'a RoundSamples<'run>>) -> Self {
+        let mut all = Distribution::default();
+        for round in rounds {
+            if round.histograms.is_empty() {
+                for samples in &round.samples {
+                    let values = round.condition.values(samples);
+                    let count = values.len();
+                    let before = all.listed.len();
+                    all.listed
+                        .extend(values.into_iter().filter(|x| x.is_finite()));
+                    all.dropped += count - (all.listed.len() - before);
+                }
+            }
+            for histogram in &round.histograms {
+                let bucket =
+                    |(value, count): &(u64, u64)| (*value as f64 * histogram.scale, *count);
+                all.counted.extend(histogram.buckets.iter().map(bucket));
+                all.censored += histogram.above;
+            }
+        }
+        all.counted.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        all
+    }
+
+    /// Samples in all, those that never ended included.
+    pub fn count(&self) -> u64 {
+        self.ended() + self.censored
+    }
+
+    /// Samples that have a value.
+    fn ended(&self) -> u64 {
+        self.listed.len() as u64 + self.counted.iter().map(|(_, count)| count).sum::<u64>()
+    }
+
+    /// Whether the `q`-quantile is among the samples that never ended: what [`Distribution::quantiles`]
+    /// gives for it, the greatest that did end, is less than it.
+    pub fn is_censored(&self, q: f64) -> bool {
+        rank(q, self.count()) > self.ended()
+    }
+
+    /// The listed samples in the order taken.
+    pub fn in_order(&self) -> &[f64] {
+        &self.listed
+    }
+
+    /// The quantiles `qs`; empty without samples. Where buckets take part: nearest rank. Samples that
+    /// never ended count as the greatest, without a value of their own ([`Distribution::is_censored`]).
+    pub fn quantiles(&self, qs: &[f64]) -> Vec<f64> {
+        if self.ended() == 0 {
+            return Vec::new();
+        }
+        if self.counted.is_empty() && self.censored == 0 {
+            let sorted = sorted(&self.listed);
+            return qs
+                .iter()
+                .filter_map(|q| quantile_of_sorted(&sorted, *q))
+                .collect();
+        }
+        let merged = self.merged();
+        let total = self.count();
+        qs.iter()
+            .filter_map(|q| at_rank(&merged, *q, total))
+            .collect()
+    }
+
+    /// Mean, deviation and extremes of the samples that ended; `None` without any.
+    pub fn summary(&self) -> Option<Summary> {
+        if self.counted.is_empty() {
+            let moments = Moments::of(&self.listed);
+            return Some(Summary {
+                mean: moments.mean()?,
+                stddev: moments.stddev(),
+                min: moments.min()?,
+                max: moments.max()?,
+            });
+        }
+        let merged = self.merged();
+        let (first, last) = (merged.first()?, merged.last()?);
+        let total = self.ended() as f64;
+        // Relative to the least value, so that a large offset does not cost digits.
+        let offset = |value: f64| value - first.0;
+        let sum: f64 = merged.iter().map(|(x, n)| offset(*x) * *n as f64).sum();
+        let mean = sum / total;
+        let squares: f64 = merged
+            .iter()
+            .map(|(x, n)| (offset(*x) - mean).powi(2) * *n as f64)
+            .sum();
+        Some(Summary {
+            mean: first.0 + mean,
+            stddev: (total > 1.0).then(|| (squares / (total - 1.0)).sqrt()),
+            min: first.0,
+            max: last.0,
+        })
+    }
+
+    /// At most [`MOST_VALUES`] values that have the shape of what ended, for tests on it.
+    pub fn representative(&self) -> Vec<f64> {
+        if self.counted.is_empty() {
+            return self.listed.clone();
+        }
+        let merged = self.merged();
+        let total = self.ended();
+        let wanted = total.min(MOST_VALUES);
+        (0..wanted)
+            .filter_map(|i| at_rank(&merged, (i as f64 + 0.5) / wanted as f64, total))
+            .collect()
+    }
+
+    /// Count of outliers (scaled up where a part stands for the whole) and mean of the others.
+    pub fn outliers(&self) -> (u64, Option<f64>) {
+        let values = self.representative();
+        let found = outliers(&values);
+        let scale = self.ended() as f64 / values.len().max(1) as f64;
+        (
+            (found.count() as f64 * scale).round() as u64,
+            found.mean_without,
+        )
+    }
+
+    /// The modes as (centre, share).
+    pub fn modes(&self, resolution: f64) -> Vec<(f64, f64)> {
+        modes(&self.representative(), resolution)
+            .iter()
+            .map(|mode| (mode.centre, mode.share))
+            .collect()
+    }
+
+    fn merged(&self) -> Vec<(f64, u64)> {
+        let mut merged: Vec<(f64, u64)> = self.listed.iter().map(|value| (*value, 1)).collect();
+        merged.extend(&self.counted);
+        merged.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        merged
+    }
+}
+
+/// Rank of the `q`-quantile among `total`: the nearest, at least the first.
+fn rank(q: f64, total: u64) -> u64 {
+    ((q * total as f64).ceil() as u64).max(1)
+}
+
+/// The value whose cumulated count reaches the rank of `q`; the greatest where none does.
+fn at_rank(merged: &[(f64, u64)], q: f64, total: u64) -> Option<f64> {
+    let rank = rank(q, total);
+    let mut seen = 0;
+    let reaches = merged.iter().find(|(_, count)| {
+        seen += count;
+        seen >= rank
+    });
+    reaches.or(merged.last()).map(|(value, _)| *value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Distribution;
+
+    #[test]
+    fn what_never_ended_counts_as_the_greatest_and_has_no_value() {
+        let mut all = Distribution {
+            listed: vec![4.0, 1.0, 3.0, 2.0],
+            counted: vec![(5.0, 4)],
+            ..Distribution::default()
+        };
+        let qs = [0.5, 0.75, 0.9, 0.99];
+        assert_eq!(all.quantiles(&qs), [4.0, 5.0, 5.0, 5.0]);
+        assert!(!qs.iter().any(|q| all.is_censored(*q)));
+        // Two of ten: the ninth is one of them, the eighth is not.
+        all.censored = 2;
+        assert_eq!((all.count(), all.quantiles(&qs)), (10, vec![5.0; 4]));
+        assert_eq!(qs.map(|q| all.is_censored(q)), [false, false, true, true]);
+        // They have no part in what is computed from values.
+        let summary = all.summary().unwrap();
+        assert_eq!((summary.mean, summary.max), (30.0 / 8.0, 5.0));
+        assert_eq!(all.representative().len(), 8);
+        all.listed.clear();
+        all.counted.clear();
+        assert!(all.quantiles(&qs).is_empty() && all.summary().is_none());
+    }
+}

@@ -1,0 +1,263 @@
+//! A figure: a metric's value of one case with everything that must be shown beside it.
+
+use super::bound::BoundCheck;
+use super::verdict::Verdict;
+use record::event::{Ending, Prediction};
+use record::key::{CaseId, Key, Value};
+use record::metric::Metric;
+use std::collections::BTreeMap;
+
+/// One case's metric, or a case or experiment that has no figure and why. All quantities are in
+/// the metric's unit unless they say otherwise.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// Experiment id.
+    pub experiment: String,
+    /// Case; empty for an absent experiment and for an experiment's only case.
+    pub case: CaseId,
+    /// What the case's symbols resolved to.
+    pub at: BTreeMap<String, Value>,
+    /// The metric; `None` where a whole case or experiment is absent.
+    pub metric: Option<Metric>,
+    /// How it ended. A figure that passes a bound is failed, although it has a value.
+    pub outcome: Ending,
+    /// Why it was skipped or failed; for measured ones, why no further rounds were made.
+    pub reason: Option<String>,
+    /// What would help a skipped one.
+    pub needed: Option<String>,
+    /// Prediction from the hardware description.
+    pub prior: Option<Judged>,
+    /// Prediction from earlier figures of the run.
+    pub derived: Option<Judged>,
+    /// The bound of either prediction, evaluated per round.
+    pub bound: Option<BoundCheck>,
+    /// The condition that the estimate is of; `None` where no probe was read beside it.
+    pub condition: Option<Condition>,
+    /// The same figure from all samples, where this one is of a core alone.
+    pub as_found: Option<Box<Figure>>,
+    /// Share of the classified samples in which others used the core.
+    pub shared: Option<f64>,
+    /// The estimate.
+    pub value: Option<f64>,
+    /// Its interval.
+    pub ci: Option<(f64, f64)>,
+    /// Real confidence of the interval, 0..1.
+    pub confidence: Option<f64>,
+    /// What the interval speaks of.
+    pub interval: Interval,
+    /// The value in core cycles, for times.
+    pub cycles: Option<f64>,
+    /// Why a time has no value in cycles.
+    pub no_cycles: Option<String>,
+    /// The distribution behind the estimate; `None` for derived figures.
+    pub stats: Option<Stats>,
+    /// Round by round; empty for derived figures.
+    pub rounds: Vec<RoundPoint>,
+    /// What a reader must know.
+    pub notes: Vec<String>,
+    /// Those of them that the experiment itself wrote.
+    pub told: Vec<String>,
+}
+
+/// Whether others used the core while the samples were taken that an estimate rests on (METHOD §2a).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// Nobody else did.
+    Alone,
+    /// All samples, whoever used the core.
+    AsFound,
+}
+
+impl Condition {
+    /// The spelling in files.
+    pub fn text(self) -> &'static str {
+        match self {
+            Condition::Alone => "alone",
+            Condition::AsFound => "as_found",
+        }
+    }
+}
+
+/// What an interval speaks of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interval {
+    /// Fresh repetitions: exact order statistics of round values.
+    Rounds,
+    /// Blocks of one repetition (`Once`, `Sweep`): says nothing about a second one.
+    WithinRun,
+    /// Resamples of the rounds of several cases (derived figures).
+    Resamples,
+}
+
+impl Interval {
+    /// The spelling in files.
+    pub fn text(self) -> &'static str {
+        match self {
+            Interval::Rounds => "rounds",
+            Interval::WithinRun => "within-run",
+            Interval::Resamples => "resamples",
+        }
+    }
+}
+
+/// A prediction and what became of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    /// The prediction.
+    pub prediction: Prediction,
+    /// `None` without a range or without a value.
+    pub verdict: Option<Verdict>,
+}
+
+/// One round's value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RoundPoint {
+    /// Round number.
+    pub n: u32,
+    /// Segment of the run.
+    pub segment: u32,
+    /// Median of the round's samples.
+    pub value: f64,
+    /// Whether counters say that the round was disturbed.
+    pub disturbed: bool,
+    /// Core clock over the case's window, in Hz.
+    pub core_hz: Option<f64>,
+}
+
+/// The distribution of samples of the rounds used, and the rounds' own summary.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stats {
+    /// `event` or `batch(k)`: what one sample is.
+    pub of: String,
+    /// Rounds that count.
+    pub rounds: usize,
+    /// Of these, disturbed.
+    pub disturbed: usize,
+    /// Rounds on which the value rests.
+    pub used: usize,
+    /// Whether disturbed rounds had to be used.
+    pub used_disturbed: bool,
+    /// Samples in the rounds used.
+    pub samples: u64,
+    /// Of these, events that never ended: longer than all others, without a value.
+    pub censored: u64,
+    /// Names of the percentiles (and of the greatest) that lie among them: what stands there is the
+    /// greatest value of those that ended, and the percentile at least that.
+    pub at_least: Vec<&'static str>,
+    /// Arithmetic mean of the samples.
+    pub mean: f64,
+    /// Sample standard deviation; `None` for one sample.
+    pub stddev: Option<f64>,
+    /// Least sample.
+    pub min: f64,
+    /// Median sample.
+    pub p50: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// Greatest sample.
+    pub max: f64,
+    /// Samples beyond a modified z of 3.5.
+    pub outliers: u64,
+    /// Mean of the others.
+    pub mean_without_outliers: Option<f64>,
+    /// The modes, ascending; more than one where the dip test says so.
+    pub modes: Vec<ModeShare>,
+    /// The better extreme of the rounds; `None` where neither direction is better.
+    pub best_round: Option<f64>,
+    /// Median of all rounds.
+    pub median_all: f64,
+    /// Median of the undisturbed rounds.
+    pub median_undisturbed: Option<f64>,
+}
+
+/// A mode of the samples.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ModeShare {
+    /// Median of its samples.
+    pub centre: f64,
+    /// Share of the samples, 0..1.
+    pub share: f64,
+}
+
+impl Figure {
+    /// An experiment or case without any value.
+    pub fn absent(experiment: &str, outcome: Ending, reason: String) -> Self {
+        Figure {
+            experiment: experiment.to_owned(),
+            case: CaseId::new(),
+            at: BTreeMap::new(),
+            metric: None,
+            outcome,
+            reason: Some(reason),
+            needed: None,
+            prior: None,
+            derived: None,
+            bound: None,
+            condition: None,
+            as_found: None,
+            shared: None,
+            value: None,
+            ci: None,
+            confidence: None,
+            interval: Interval::Rounds,
+            cycles: None,
+            no_cycles: None,
+            stats: None,
+            rounds: Vec::new(),
+            notes: Vec::new(),
+            told: Vec::new(),
+        }
+    }
+
+    /// The key; `None` for what has no metric.
+    pub fn key(&self) -> Option<Key> {
+        let metric = self.metric.as_ref()?;
+        Some(Key::new(&self.experiment, &self.case, &metric.name))
+    }
+
+    /// The key by which earlier versions knew it, where that was another.
+    pub fn former_key(&self) -> Option<Key> {
+        let name = self.metric.as_ref()?.formerly.as_ref()?;
+        Some(Key::new(&self.experiment, &self.case, name))
+    }
+
+    /// The key as text, else as much of it as there is.
+    pub fn label(&self) -> String {
+        match (self.key(), self.case.0.is_empty()) {
+            (Some(key), _) => key.to_string(),
+            (None, true) => self.experiment.clone(),
+            (None, false) => format!("{}:{}", self.experiment, self.case),
+        }
+    }
+
+    /// The first half of the experiment's id.
+    pub fn family(&self) -> &str {
+        self.experiment.split('.').next().unwrap_or_default()
+    }
+
+    /// Rounds on which the value rests.
+    pub fn used(&self) -> usize {
+        self.stats.as_ref().map_or(0, |stats| stats.used)
+    }
+
+    /// The figure in the condition that another one of the same key has too: both as found, unless both
+    /// are of a core alone.
+    pub fn comparable_with(&self, other: &Figure) -> &Figure {
+        match (&self.as_found, other.condition) {
+            (Some(found), None | Some(Condition::AsFound)) => found,
+            _ => self,
+        }
+    }
+
+    /// Half of the interval's width.
+    pub fn half_width(&self) -> Option<f64> {
+        self.ci.map(|(low, high)| (high - low) / 2.0)
+    }
+
+    /// The prediction to show first: the prior, else the derived one.
+    pub fn shown_prediction(&self) -> Option<&Judged> {
+        self.prior.as_ref().or(self.derived.as_ref())
+    }
+}

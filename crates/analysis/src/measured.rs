@@ -1,0 +1,478 @@
+//! Figures of measured cases: from rounds to an estimate with all that stands beside it.
+
+use super::bound::{self, BoundCheck};
+use super::distribution::Distribution;
+use super::figure::{Condition, Figure, Interval, Judged, ModeShare, RoundPoint, Stats};
+use super::index::{Index, RoundSamples, series_label};
+use super::notes;
+use super::verdict::{Verdict, judge};
+use record::event::{
+    Ending, PlannedExperiment, PlannedSeries, Prediction, PredictionKind, Raw, Repeat,
+};
+use record::key::{CaseId, Key, Value};
+use record::metric::{Kind, Metric, Over};
+use record::run::Run;
+use record::unit::Unit;
+use stats::blocks::{LEAST_BLOCKS, MOST_BLOCKS, within_run};
+use stats::estimate::{Estimate, RoundValue, estimate};
+use stats::interval::{Interval as Ends, median_order};
+use stats::quantile::median;
+use stats::rounds::{self, LEAST_ROUNDS, is_printed_alone};
+use std::collections::BTreeMap;
+
+/// The figures of one planned case: one per metric that has samples; one without a metric, with
+/// the reason, where there are none at all.
+pub fn of_case(
+    run: &Run,
+    index: &Index,
+    experiment: &PlannedExperiment,
+    series: &PlannedSeries,
+    case: &CaseId,
+) -> Vec<Figure> {
+    let label = series_label(&experiment.id, series);
+    let figures: Vec<Figure> = experiment
+        .metrics
+        .iter()
+        .filter(|metric| !metric.derived)
+        .filter_map(|metric| {
+            let rounds = index.rounds(&label, case, &metric.name);
+            of_metric(run, experiment, case, metric, rounds)
+        })
+        .collect();
+    if figures.is_empty() {
+        vec![without_samples(run, &experiment.id, case)]
+    } else {
+        figures
+    }
+}
+
+fn without_samples(run: &Run, experiment: &str, case: &CaseId) -> Figure {
+    let (outcome, reason) = match run.outcome(experiment, case) {
+        Some(outcome) if outcome.outcome != Ending::Measured => (
+            outcome.outcome,
+            outcome
+                .reason
+                .clone()
+                .unwrap_or_else(|| "no reason was given".to_owned()),
+        ),
+        Some(_) => (
+            Ending::Failed,
+            "its outcome says measured, but no round that counts has a sample of it".to_owned(),
+        ),
+        None => (
+            Ending::Skipped,
+            "the run ended before its first round".to_owned(),
+        ),
+    };
+    let mut figure = Figure::absent(experiment, outcome, reason);
+    figure.case = case.clone();
+    figure
+}
+
+/// Values of one figure, round by round.
+struct Rounds<'run> {
+    samples: Vec<(RoundSamples<'run>, f64)>,
+    without_value: usize,
+}
+
+impl<'run> Rounds<'run> {
+    fn estimate(&self, metric: &Metric, resolution: f64) -> Option<Estimate> {
+        let minds = metric.over == Over::Undisturbed;
+        let value = |(round, value): &(RoundSamples, f64)| RoundValue {
+            value: *value,
+            disturbed: minds && round.disturbed(),
+        };
+        let values: Vec<RoundValue> = self.samples.iter().map(value).collect();
+        let mut estimate = estimate(&values, metric.better, resolution)?;
+        estimate.disturbed = self.samples.iter().filter(|of| of.0.disturbed()).count();
+        if metric.over == Over::Greatest {
+            // How far the greatest of further rounds lies nobody can say.
+            estimate.value = estimate.max;
+            estimate.interval = None;
+        }
+        Some(estimate)
+    }
+
+    fn used(&self, with_disturbed: bool) -> impl Iterator<Item = &RoundSamples<'run>> {
+        let rounds = self.samples.iter().map(|(round, _)| round);
+        rounds.filter(move |round| with_disturbed || !round.disturbed())
+    }
+}
+
+fn of_metric(
+    run: &Run,
+    experiment: &PlannedExperiment,
+    case: &CaseId,
+    metric: &Metric,
+    rounds: Vec<RoundSamples>,
+) -> Option<Figure> {
+    let alone = with_values(alone(run, &rounds));
+    let probed = probed(run, &rounds);
+    let found = with_values(rounds);
+    let is_event = is_event(&found.samples);
+    let resolution = match metric.unit.is_time() && is_event {
+        true => run.header.calibration.resolution_ns,
+        false => 0.0,
+    };
+    // Tails are never filtered: the distribution is that of all rounds.
+    let pooled = Distribution::of(found.used(true));
+    let under = |printed: &Rounds, condition: Condition| {
+        let estimate = printed.estimate(metric, resolution)?;
+        let mut figure = blank(run, experiment, case, metric);
+        figure.at.extend(resolved(&found.samples));
+        figure.condition = probed.map(|_| condition);
+        figure.shared = probed;
+        figure.rounds = points(&printed.samples);
+        figure.stats = stats(&estimate, &pooled, &found, resolution);
+        set_estimate(&mut figure, experiment.repeat, &estimate, &pooled, &found);
+        // While a device works the core sleeps, at no clock of its own.
+        if metric.kind != Kind::Io {
+            set_cycles(&mut figure, metric.unit, estimate.used_disturbed);
+        }
+        settle_predictions(run, &mut figure, metric, &printed.samples);
+        Some(figure)
+    };
+    let as_found = under(&found, Condition::AsFound)?;
+    let mut figure = match is_printed_alone(metric.over, alone.samples.len()) {
+        true => Figure {
+            as_found: Some(Box::new(as_found)),
+            ..under(&alone, Condition::Alone)?
+        },
+        false => as_found,
+    };
+    let mut extra = notes::of(run, &figure, &found.samples, is_event);
+    if found.without_value > 0 {
+        extra.push(format!(
+            "{} rounds gave no value (no finite one, or most of their events never ended) and do \
+             not count",
+            found.without_value
+        ));
+    }
+    figure.told = notes::told(&found.samples);
+    figure.notes.extend(extra);
+    figure.notes.extend(figure.told.iter().cloned());
+    Some(figure)
+}
+
+/// The rounds by the samples of a core that was alone, as far as its level is known.
+fn alone<'run>(run: &Run, rounds: &[RoundSamples<'run>]) -> Vec<RoundSamples<'run>> {
+    let alone = |round: &RoundSamples<'run>| {
+        let level = run.width_level(round.round.segment)?;
+        let alone = round.under(rounds::Condition::Alone(level));
+        alone.value().is_some().then_some(alone)
+    };
+    rounds.iter().filter_map(alone).collect()
+}
+
+/// Share of the classified samples in which others used the core; `None` without any.
+fn probed(run: &Run, rounds: &[RoundSamples]) -> Option<f64> {
+    let (mut all, mut quiet) = (0, 0);
+    for round in rounds {
+        if let Some(level) = run.width_level(round.round.segment) {
+            let (classified, alone) = round.probed(level);
+            all += classified;
+            quiet += alone;
+        }
+    }
+    (all > 0).then(|| (all - quiet) as f64 / all as f64)
+}
+
+/// A figure with its key and outcome and nothing measured.
+pub fn blank(run: &Run, experiment: &PlannedExperiment, case: &CaseId, metric: &Metric) -> Figure {
+    let outcome = run.outcome(&experiment.id, case);
+    let mut figure = Figure::absent(&experiment.id, Ending::Measured, String::new());
+    figure.reason = outcome.and_then(|outcome| outcome.reason.clone());
+    figure.outcome = match outcome.map(|outcome| outcome.outcome) {
+        Some(Ending::Failed) => Ending::Failed,
+        // A case that was skipped after some rounds has what these rounds say.
+        Some(Ending::Skipped | Ending::Measured) | None => Ending::Measured,
+    };
+    if outcome.is_none() {
+        figure
+            .notes
+            .push("the run ended before this case was finished".to_owned());
+    }
+    figure.case = case.clone();
+    figure.metric = Some(metric.clone());
+    figure
+}
+
+fn with_values(rounds: Vec<RoundSamples>) -> Rounds {
+    let count = rounds.len();
+    let samples: Vec<(RoundSamples, f64)> = rounds
+        .into_iter()
+        .filter_map(|round| {
+            let value = round.value()?;
+            Some((round, value))
+        })
+        .collect();
+    Rounds {
+        without_value: count - samples.len(),
+        samples,
+    }
+}
+
+fn is_event(rounds: &[(RoundSamples, f64)]) -> bool {
+    rounds.iter().all(|(round, _)| {
+        !round.histograms.is_empty() || round.samples.iter().all(|samples| samples.raw.is_event())
+    })
+}
+
+/// What the symbols resolved to; where rounds differ, all values in order of appearance.
+fn resolved(rounds: &[(RoundSamples, f64)]) -> BTreeMap<String, Value> {
+    let mut seen: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for samples in rounds.iter().flat_map(|(round, _)| &round.samples) {
+        for (name, value) in &samples.at {
+            let values = seen.entry(name.clone()).or_default();
+            if !values.contains(value) {
+                values.push(value.clone());
+            }
+        }
+    }
+    let joined = |mut values: Vec<Value>| match values.len() {
+        1 => values.remove(0),
+        _ => Value::Text(
+            values
+                .iter()
+                .map(Value::to_string)
+                .collect::<Vec<_>>()
+                .join("; "),
+        ),
+    };
+    seen.into_iter()
+        .map(|(name, values)| (name, joined(values)))
+        .collect()
+}
+
+fn points(rounds: &[(RoundSamples, f64)]) -> Vec<RoundPoint> {
+    rounds
+        .iter()
+        .map(|(round, value)| RoundPoint {
+            n: round.round.n,
+            segment: round.round.segment,
+            value: *value,
+            disturbed: round.disturbed(),
+            core_hz: round.core_hz(),
+        })
+        .collect()
+}
+
+fn stats(
+    estimate: &Estimate,
+    pooled: &Distribution,
+    rounds: &Rounds,
+    resolution: f64,
+) -> Option<Stats> {
+    let summary = pooled.summary()?;
+    let quantiles = pooled.quantiles(&[0.5, 0.9, 0.99]);
+    let &[p50, p90, p99] = quantiles.as_slice() else {
+        return None;
+    };
+    let (outliers, mean_without_outliers) = pooled.outliers();
+    let of = sample_label(rounds.used(true));
+    let modes = apart(pooled.modes(resolution), &of);
+    Some(Stats {
+        of,
+        rounds: estimate.rounds,
+        disturbed: estimate.disturbed,
+        used: estimate.used,
+        used_disturbed: estimate.used_disturbed,
+        samples: pooled.count(),
+        censored: pooled.censored,
+        at_least: at_least(pooled),
+        mean: summary.mean,
+        stddev: summary.stddev,
+        min: summary.min,
+        p50,
+        p90,
+        p99,
+        max: summary.max,
+        outliers,
+        mean_without_outliers,
+        modes: modes
+            .into_iter()
+            .map(|(centre, share)| ModeShare { centre, share })
+            .collect(),
+        best_round: estimate.best,
+        median_all: estimate.median_all,
+        median_undisturbed: estimate.median_undisturbed,
+    })
+}
+
+/// The percentiles of [`Stats`] that lie among events which never ended.
+fn at_least(pooled: &Distribution) -> Vec<&'static str> {
+    let of = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("max", 1.0)];
+    let among = of.into_iter().filter(|(_, q)| pooled.is_censored(*q));
+    among.map(|(name, _)| name).collect()
+}
+
+/// Least distance of two modes, relative to the upper one, for them to be told: with many samples
+/// the test also sees steps of a per mille, which change no reader's mind.
+const MODES_APART: f64 = 0.05;
+
+/// Least share of a mode of batches: a rarer one is what interrupts do to some of them, and says
+/// nothing of the operation. Events keep the least share of the test.
+const BATCH_MODE_SHARE: f64 = 0.25;
+
+/// The modes, taken as one where they lie too close or where one is too rare to tell.
+fn apart(modes: Vec<(f64, f64)>, of: &str) -> Vec<(f64, f64)> {
+    let least = if of == "event" { 0.0 } else { BATCH_MODE_SHARE };
+    let rare = modes.iter().any(|(_, share)| *share < least);
+    match modes.as_slice() {
+        [(low, _), .., (high, _)] if rare || high - low < MODES_APART * high.abs() => {
+            let centre = modes.iter().map(|(centre, share)| centre * share).sum();
+            vec![(centre, 1.0)]
+        }
+        _ => modes,
+    }
+}
+
+/// `event`, `batch(k)`, or `batch(a..b)` where rounds chose different batches.
+fn sample_label<'a, 'run: 'a>(rounds: impl Iterator<Item = &'a RoundSamples<'run>>) -> String {
+    let rounds: Vec<&RoundSamples> = rounds.collect();
+    if rounds
+        .iter()
+        .all(|round| round.samples.is_empty() || !round.histograms.is_empty())
+    {
+        return "event".to_owned();
+    }
+    let raws = || {
+        rounds
+            .iter()
+            .flat_map(|round| &round.samples)
+            .map(|samples| &samples.raw)
+    };
+    let sizes: Vec<u64> = raws()
+        .filter_map(|raw| match raw {
+            Raw::Event { .. } => None,
+            Raw::Quartets { k, .. } | Raw::Batch { k, .. } => Some(*k),
+        })
+        .collect();
+    match (sizes.iter().min(), sizes.iter().max()) {
+        (Some(low), Some(high)) if low != high => format!("batch({low}..{high})"),
+        _ => raws().next().map_or_else(String::new, Raw::label),
+    }
+}
+
+fn set_estimate(
+    figure: &mut Figure,
+    repeat: Repeat,
+    estimate: &Estimate,
+    pooled: &Distribution,
+    rounds: &Rounds,
+) {
+    figure.value = Some(estimate.value);
+    let ends: Option<Ends> = match repeat {
+        Repeat::Rounds => {
+            if estimate.used < LEAST_ROUNDS {
+                figure.notes.push(format!(
+                    "no interval: {} rounds, six are needed",
+                    estimate.used
+                ));
+            }
+            estimate.interval
+        }
+        Repeat::Once { .. } | Repeat::Sweep => {
+            figure.interval = Interval::WithinRun;
+            let (value, ends, note) = of_blocks(pooled, rounds);
+            figure.value = value.or(figure.value);
+            figure.notes.extend(note);
+            ends
+        }
+    };
+    figure.ci = ends.map(|ends| (ends.low, ends.high));
+    figure.confidence = ends.map(|ends| ends.confidence);
+}
+
+/// Value and interval of a figure that runs once, from its blocks. Samples that are blocks of
+/// time already (`batch(0)`) and too few to show their memory are taken as they are.
+fn of_blocks(
+    pooled: &Distribution,
+    rounds: &Rounds,
+) -> (Option<f64>, Option<Ends>, Option<String>) {
+    let samples = pooled.in_order();
+    if let Some(found) = within_run(samples, median) {
+        let note = format!("interval from {} blocks of one repetition", found.blocks);
+        return (Some(found.value), Some(found.interval), Some(note));
+    }
+    let are_blocks = rounds
+        .used(true)
+        .flat_map(|round| &round.samples)
+        .all(|samples| matches!(samples.raw, Raw::Batch { k: 0, .. }));
+    if are_blocks && samples.len() >= LEAST_BLOCKS {
+        // Neighbours are joined: fewer, longer blocks depend less on each other.
+        let joined: Vec<f64> = samples
+            .chunks(samples.len().div_ceil(MOST_BLOCKS))
+            .filter_map(median)
+            .collect();
+        let note = format!(
+            "interval from {} blocks of time, taken as independent: too few to show their memory",
+            joined.len()
+        );
+        return (median(&joined), median_order(&joined), Some(note));
+    }
+    let note = "no interval: the samples are too few, or drift too much, for six independent \
+                blocks";
+    (None, None, Some(note.to_owned()))
+}
+
+/// Cycles are the median of value times core clock over the rounds that the value rests on; none where
+/// one of these has no clock, because both would then be of other samples.
+fn set_cycles(figure: &mut Figure, unit: Unit, with_disturbed: bool) {
+    if !unit.is_time() {
+        return;
+    }
+    let used = figure.rounds.iter();
+    let used = used.filter(|round| with_disturbed || !round.disturbed);
+    let cycles: Option<Vec<f64>> = used
+        .map(|round| Some(round.value * round.core_hz? / 1e9))
+        .collect();
+    figure.cycles = cycles.and_then(|cycles| median(&cycles));
+    if figure.cycles.is_none() {
+        figure.no_cycles =
+            Some("the core clock was not known, or moved, in a round that counts".to_owned());
+    }
+}
+
+/// Attaches predictions, verdicts and the bound; a figure beyond its bound is failed.
+pub fn settle_predictions(
+    run: &Run,
+    figure: &mut Figure,
+    metric: &Metric,
+    rounds: &[(RoundSamples, f64)],
+) {
+    let key = Key::new(&figure.experiment, &figure.case, &metric.name);
+    let events =
+        [PredictionKind::Prior, PredictionKind::Derived].map(|of| run.prediction(&key, of));
+    for event in events.into_iter().flatten() {
+        for (name, value) in &event.at {
+            figure
+                .at
+                .entry(name.clone())
+                .or_insert_with(|| value.clone());
+        }
+    }
+    let [prior, derived] = events.map(|event| event.map(|event| event.prediction.clone()));
+    let bound = [&prior, &derived]
+        .into_iter()
+        .flatten()
+        .find_map(|prediction| prediction.bound.as_ref())
+        .map(|rule| bound::check(rule, rounds));
+    let impossible = bound.as_ref().is_some_and(BoundCheck::is_impossible);
+    let (value, ci) = (figure.value, figure.ci);
+    let judged = |prediction: Prediction| Judged {
+        verdict: match (value, ci, &prediction.range) {
+            (Some(_), ..) if impossible => Some(Verdict::Impossible),
+            (Some(_), Some(ci), Some(range)) => Some(judge(ci, range, metric.unit, metric.better)),
+            _ => None,
+        },
+        prediction,
+    };
+    figure.prior = prior.map(judged);
+    figure.derived = derived.map(judged);
+    if let Some(check) = bound.as_ref().filter(|check| check.is_impossible()) {
+        figure.outcome = Ending::Failed;
+        figure.reason = Some(notes::beyond(check, metric.unit));
+    }
+    figure.bound = bound;
+}

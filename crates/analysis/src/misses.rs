@@ -1,0 +1,152 @@
+//! Predictions that were missed, and by how much.
+
+use super::figure::{Figure, Judged};
+use super::verdict::Verdict;
+use record::event::{Ending, PredictionKind, Range};
+
+/// A figure outside of what was predicted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Miss<'run> {
+    /// The figure.
+    pub figure: &'run Figure,
+    /// Which of its predictions was missed.
+    pub of: PredictionKind,
+    /// On which side; never [`Verdict::Within`].
+    pub verdict: Verdict,
+    /// What was predicted.
+    pub range: Range,
+    /// What was found.
+    pub value: f64,
+    /// The value over the nearer end, or the end over the value, whichever is above one; `None`
+    /// where one of them is not positive and no factor parts them.
+    pub factor: Option<f64>,
+    /// Whether the value's interval, where it has one, lies outside as well.
+    pub is_certain: bool,
+}
+
+/// Predictions of a kind that could be judged: of measured figures, and of those beyond a bound.
+pub fn judged(figure: &Figure, kind: PredictionKind) -> Option<&Judged> {
+    let judged = match kind {
+        PredictionKind::Prior => figure.prior.as_ref(),
+        PredictionKind::Derived => figure.derived.as_ref(),
+    }?;
+    let verdict = judged.verdict?;
+    // A figure that failed for another reason is not judged.
+    (figure.outcome == Ending::Measured || verdict == Verdict::Impossible).then_some(judged)
+}
+
+/// Whether a single number was estimated, as of published machines: it is met or not, and no figure lies
+/// within. (Predictions of plumb's own are single only where something cannot be but nothing.)
+pub fn is_estimate(figure: &Figure) -> bool {
+    let metric = figure.metric.as_ref();
+    let judged = figure.shown_prediction();
+    let range = judged.and_then(|judged| judged.prediction.range);
+    metric.is_some_and(|metric| metric.derived)
+        && figure.ci.is_none()
+        && range.is_some_and(|range| range.low == range.high && range.likely > 0.0)
+}
+
+/// Those that miss by most first, and before all others those that certainly miss.
+pub fn sort(misses: &mut [Miss]) {
+    misses.sort_by(|a, b| {
+        let certain = b.is_certain.cmp(&a.is_certain);
+        certain.then(b.factor.unwrap_or(0.0).total_cmp(&a.factor.unwrap_or(0.0)))
+    });
+}
+
+/// The worst misses of either kind of prediction: certain ones first, then by factor; those without a
+/// factor last.
+pub fn worst(figures: &[Figure], most: usize) -> Vec<Miss<'_>> {
+    let kinds = [PredictionKind::Prior, PredictionKind::Derived];
+    let mut all: Vec<Miss> = figures
+        .iter()
+        .flat_map(|figure| kinds.iter().filter_map(|kind| of(figure, *kind)))
+        .collect();
+    sort(&mut all);
+    all.truncate(most);
+    all
+}
+
+/// How a figure missed a kind of prediction.
+pub fn of(figure: &Figure, kind: PredictionKind) -> Option<Miss<'_>> {
+    let judged = judged(figure, kind)?;
+    let verdict = judged
+        .verdict
+        .filter(|verdict| *verdict != Verdict::Within)?;
+    let (range, value) = (judged.prediction.range?, figure.value?);
+    let reaches_in = figure
+        .ci
+        .is_some_and(|(low, high)| low <= range.high && high >= range.low);
+    Some(Miss {
+        figure,
+        of: kind,
+        verdict,
+        range,
+        value,
+        factor: factor(value, &range),
+        is_certain: verdict == Verdict::Impossible || !reaches_in,
+    })
+}
+
+fn factor(value: f64, range: &Range) -> Option<f64> {
+    let factor = match value > range.high {
+        true => value / range.high,
+        false => range.low / value,
+    };
+    let is_factor = value > 0.0 && factor.is_finite() && factor >= 1.0;
+    is_factor.then_some(factor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{factor, worst};
+    use crate::{figures, sample};
+    use record::event::{PredictionKind, Range};
+
+    #[test]
+    fn factors_are_over_the_nearer_end() {
+        let range = |low, high| Range {
+            low,
+            likely: low,
+            high,
+        };
+        assert_eq!(factor(30.0, &range(10.0, 20.0)), Some(1.5));
+        assert_eq!(factor(5.0, &range(10.0, 20.0)), Some(2.0));
+        assert_eq!(factor(0.0, &range(10.0, 20.0)), None);
+        assert_eq!(factor(3.0, &range(0.0, 0.0)), None);
+        assert_eq!(factor(-3.0, &range(-2.0, 1.0)), None);
+    }
+
+    #[test]
+    fn the_worst_come_first_and_both_kinds_count() {
+        let all = figures(&sample::run());
+        let found = worst(&all, 10);
+        assert!(!found.is_empty());
+        let certain = found.iter().filter(|miss| miss.is_certain);
+        let factors: Vec<f64> = certain.filter_map(|miss| miss.factor).collect();
+        assert!(factors.is_sorted_by(|a, b| a >= b), "{factors:?}");
+        assert!(found.iter().any(|miss| miss.of == PredictionKind::Prior));
+        assert_eq!(worst(&all, 1).len(), 1);
+        assert_eq!(worst(&all, 1)[0], found[0]);
+    }
+    #[test]
+    fn a_miss_whose_interval_reaches_in_is_uncertain_and_comes_after_certain_ones() {
+        let mut all = figures(&sample::run());
+        let certain = worst(&all, 100);
+        let first = certain[0].figure.label();
+        assert!(certain[0].is_certain && certain.len() > 1);
+        let worst_of_all = all.iter_mut().find(|figure| figure.label() == first);
+        // All of what was predicted, and more.
+        worst_of_all.expect("was found").ci = Some((0.0, 1e12));
+        let found = worst(&all, 100);
+        let of_it: Vec<usize> = (0..found.len())
+            .filter(|at| found[*at].figure.label() == first)
+            .collect();
+        assert!(of_it.iter().all(|at| !found[*at].is_certain));
+        let others = found.len() - of_it.len();
+        assert!(
+            others > 0 && of_it.iter().all(|at| *at >= others),
+            "{of_it:?}"
+        );
+    }
+}

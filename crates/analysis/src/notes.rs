@@ -1,0 +1,220 @@
+//! What a reader of a figure must know, in words.
+
+use super::bound::BoundCheck;
+use super::figure::{Figure, Stats};
+use super::index::RoundSamples;
+use record::event::{MEMORY_PROBE, Raw, Samples, Side};
+use record::quantity::{digits, render};
+use record::run::Run;
+use record::unit::Unit;
+use stats::moments::correlation;
+
+/// Percentiles of events within this many times resolution plus pair cost are the clock's.
+const AT_RESOLUTION: f64 = 5.0;
+
+/// Share of voided quartets that is worth a note.
+const VOIDED: f64 = 0.01;
+
+/// Loads from main memory beside the samples are held against the figure where so many rounds have them.
+const LEAST_PAIRS: usize = 6;
+
+/// How notes begin that say why a round has no core clock: the figure's own note counts them.
+const NO_CLOCK: &[&str] = &[
+    "the core clock moved over the case",
+    "no core clock before the case",
+    "no core clock after the case",
+];
+
+/// Notes that a measured figure's statistics give.
+pub fn of(
+    run: &Run,
+    figure: &Figure,
+    rounds: &[(RoundSamples, f64)],
+    is_event: bool,
+) -> Vec<String> {
+    let Some((metric, stats)) = figure.metric.as_ref().zip(figure.stats.as_ref()) else {
+        return Vec::new();
+    };
+    let mut notes = Vec::new();
+    notes.extend(disturbed(stats, metric.unit));
+    if is_event && metric.unit.is_time() {
+        notes.extend(at_resolution(run, stats, metric.unit));
+    }
+    notes.extend(censored(stats, metric.unit));
+    notes.extend(modes(stats, metric.unit));
+    notes.extend(voided(run, rounds));
+    notes.extend(segments(figure));
+    notes.extend(beside_memory(figure, rounds));
+    if let Some(check) = figure.bound.as_ref().filter(|check| check.warns()) {
+        notes.push(beyond(check, metric.unit));
+    }
+    notes.extend(
+        figure
+            .no_cycles
+            .iter()
+            .map(|why| format!("no cycles: {why}")),
+    );
+    notes
+}
+
+/// What the experiment itself noted, each once.
+pub fn told(rounds: &[(RoundSamples, f64)]) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    for samples in rounds.iter().flat_map(|(round, _)| &round.samples) {
+        for note in &samples.notes {
+            let is_counted = NO_CLOCK.iter().any(|begin| note.starts_with(begin));
+            if !is_counted && !notes.contains(note) {
+                notes.push(note.clone());
+            }
+        }
+    }
+    notes
+}
+
+fn disturbed(stats: &Stats, unit: Unit) -> Option<String> {
+    if stats.disturbed == 0 {
+        return None;
+    }
+    if !stats.used_disturbed {
+        // The median of all stands among the statistics.
+        return Some(format!(
+            "{} of {} rounds were disturbed and left out",
+            stats.disturbed, stats.rounds
+        ));
+    }
+    let quiet = match stats.median_undisturbed {
+        Some(median) => format!("the undisturbed ones alone give {}", render(median, unit)),
+        None => "none was undisturbed".to_owned(),
+    };
+    Some(format!(
+        "disturbed: {} of {} rounds were, too many to leave out; {quiet}",
+        stats.disturbed, stats.rounds
+    ))
+}
+
+fn censored(stats: &Stats, unit: Unit) -> Option<String> {
+    let upto = render(stats.max, unit);
+    (stats.censored > 0).then(|| {
+        format!(
+            "{} of {} events never ended (lost, timed out, or never begun) and count as longer than \
+             all that did: {} is at least {upto}; mean and deviation are of those that ended",
+            stats.censored,
+            stats.samples,
+            stats.at_least.join(", ")
+        )
+    })
+}
+
+fn at_resolution(run: &Run, stats: &Stats, unit: Unit) -> Option<String> {
+    let clock = &run.header.calibration;
+    let grain_ns = clock.resolution_ns + clock.pair_cost_ns;
+    let near: Vec<&str> = [
+        ("p50", stats.p50),
+        ("p90", stats.p90),
+        ("p99", stats.p99),
+        ("max", stats.max),
+    ]
+    .into_iter()
+    .filter(|(_, value)| *value <= AT_RESOLUTION * grain_ns)
+    .map(|(name, _)| name)
+    .collect();
+    (!near.is_empty()).then(|| {
+        format!(
+            "at resolution: {} lie within 5x of the clock's resolution ({}) and pair cost ({})",
+            near.join(", "),
+            render(clock.resolution_ns, unit),
+            render(clock.pair_cost_ns, unit)
+        )
+    })
+}
+
+fn modes(stats: &Stats, unit: Unit) -> Option<String> {
+    let [low, high] = stats.modes.as_slice() else {
+        return None;
+    };
+    Some(format!(
+        "two modes: {:.0} % of the samples around {}, {:.0} % around {}",
+        low.share * 100.0,
+        render(low.centre, unit),
+        high.share * 100.0,
+        render(high.centre, unit)
+    ))
+}
+
+fn voided(run: &Run, rounds: &[(RoundSamples, f64)]) -> Option<String> {
+    let why = match run.header.format {
+        ..=1 => "the core clock moved around them",
+        _ => "they failed a check of their own",
+    };
+    let (mut voids, mut kept) = (0_u64, 0_u64);
+    for samples in rounds.iter().flat_map(|(round, _)| &round.samples) {
+        if let Raw::Quartets { n, voids: void, .. } = &samples.raw {
+            voids += u64::from(*void);
+            kept += n.len() as u64;
+        }
+    }
+    let share = voids as f64 / (voids + kept).max(1) as f64;
+    (share > VOIDED).then(|| {
+        format!(
+            "{voids} of {} quartets ({:.0} %) are left out: {why}",
+            voids + kept,
+            share * 100.0
+        )
+    })
+}
+
+/// How far the printed values of the rounds follow what loads from main memory beside them took.
+fn beside_memory(figure: &Figure, rounds: &[(RoundSamples, f64)]) -> Option<String> {
+    let pair = |(round, _): &(RoundSamples, f64)| {
+        let probed = |samples: &&Samples| samples.quantities.get(MEMORY_PROBE).copied();
+        let probe_ns = round.samples.iter().find_map(probed)?;
+        let n = round.round.n;
+        let point = figure.rounds.iter().find(|point| point.n == n)?;
+        Some((point.value, probe_ns))
+    };
+    let pairs: Vec<(f64, f64)> = rounds.iter().filter_map(pair).collect();
+    let follows = correlation(&pairs).filter(|_| pairs.len() >= LEAST_PAIRS)?;
+    let least = pairs.iter().map(|pair| pair.1).reduce(f64::min)?;
+    let most = pairs.iter().map(|pair| pair.1).reduce(f64::max)?;
+    Some(format!(
+        "loads from main memory beside it took {} to {} by round; the figure follows them with a \
+         correlation of {follows:.2} over {} rounds",
+        render(least, Unit::Ns),
+        render(most, Unit::Ns),
+        pairs.len()
+    ))
+}
+
+fn segments(figure: &Figure) -> Option<String> {
+    let mut segments: Vec<u32> = figure.rounds.iter().map(|round| round.segment).collect();
+    segments.dedup();
+    (segments.len() > 1).then(|| {
+        format!(
+            "spans {} segments: the run was resumed between its rounds",
+            segments.len()
+        )
+    })
+}
+
+/// What passing a bound means, with the rule.
+pub fn beyond(check: &BoundCheck, unit: Unit) -> String {
+    let side = match check.rule.side {
+        Side::AtMost => "above the most that is possible",
+        Side::AtLeast => "below the least that is possible",
+    };
+    let limit = check
+        .value
+        .map_or_else(String::new, |value| format!(" ({})", render(value, unit)));
+    let word = match (check.is_impossible(), check.rule.warns_only) {
+        (true, _) => "impossible",
+        (false, true) => "suspicious (the bound rests on a guess or a nominal rate)",
+        (false, false) => "suspicious",
+    };
+    format!(
+        "{word}: {} of {} undisturbed rounds lie {side}{limit}: {}, uncertain by {} %",
+        check.beyond,
+        check.evaluated,
+        check.rule.rule,
+        digits(check.rule.uncertainty * 100.0)
+    )
+}

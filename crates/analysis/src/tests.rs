@@ -1,0 +1,445 @@
+//! Analysis of the synthetic run.
+
+use super::figure::{Figure, Interval};
+use super::figures;
+use super::findings::{Finding, Severity, findings};
+use super::health::health;
+use super::sample;
+use super::score::score;
+use super::verdict::Verdict;
+use record::event::{Ending, Event, PredictionKind, Raw, RoundStatus};
+use record::key::{CaseId, Key};
+use record::run::Run;
+
+fn of<'a>(figures: &'a [Figure], experiment: &str, case: &CaseId, metric: &str) -> &'a Figure {
+    figures
+        .iter()
+        .find(|figure| figure.key() == Some(Key::new(experiment, case, metric)))
+        .unwrap()
+}
+
+fn run_of(change: impl Fn(&mut Event)) -> Run {
+    let mut run = Run::new(sample::header());
+    for mut event in sample::events() {
+        change(&mut event);
+        run.push(event);
+    }
+    run
+}
+
+#[test]
+fn a_ladder_rung_has_estimate_interval_and_cycles() {
+    let figures = figures(&sample::run());
+    let rung = of(&figures, "memory.latency", &sample::rung(65536), "latency");
+    let value = rung.value.unwrap();
+    assert!((value - 4.06).abs() < 0.06, "{value}");
+    let (low, high) = rung.ci.unwrap();
+    assert!(low < value && value < high);
+    assert_eq!(rung.confidence, Some(0.96875));
+    assert_eq!(rung.interval, Interval::Rounds);
+    let cycles = rung.cycles.unwrap();
+    assert!((cycles - value * 3.2).abs() < 0.01 * cycles, "{cycles}");
+    let stats = rung.stats.as_ref().unwrap();
+    assert_eq!((stats.rounds, stats.disturbed, stats.samples), (6, 0, 120));
+    assert_eq!(stats.of, "batch(10000)");
+    assert_eq!(
+        stats.best_round,
+        rung.rounds.iter().map(|round| round.value).reduce(f64::min)
+    );
+    assert_eq!(rung.prior.as_ref().unwrap().verdict, Some(Verdict::Within));
+}
+
+#[test]
+fn events_that_never_ended_are_said_as_at_least() {
+    let case = sample::rung(65536);
+    let run = sample::unanswered();
+    let figures = figures(&run);
+    let rung = of(&figures, "memory.latency", &case, "latency");
+    let stats = rung.stats.as_ref().unwrap();
+    assert_eq!((stats.samples, stats.censored), (60, 12));
+    assert_eq!(
+        (stats.p50, stats.p90, stats.p99, stats.max),
+        (10.0, 20.0, 20.0, 20.0)
+    );
+    assert_eq!(stats.at_least, ["p90", "p99", "max"]);
+    let told = rung.notes.iter().find(|note| note.contains("never ended"));
+    let told = told.expect("it is said");
+    assert!(told.starts_with("12 of 60 events"), "{told}");
+    assert!(told.contains("p90, p99, max is at least 20 ns"), "{told}");
+    // Every report says so, and of how many.
+    let found = findings(&run, &figures);
+    let of_them: Vec<&Finding> = found
+        .iter()
+        .filter(|finding| finding.text.contains("never ended"))
+        .collect();
+    let [warning] = of_them[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!(warning.severity, Severity::Warning);
+    assert!(warning.text.ends_with("(12 of 60)"), "{warning:?}");
+}
+
+#[test]
+fn disturbed_rounds_that_cannot_be_spared_are_used_and_told() {
+    let figures = figures(&sample::run());
+    let read = of(&figures, "os.syscall", &sample::call("read"), "latency");
+    let stats = read.stats.as_ref().unwrap();
+    assert_eq!((stats.rounds, stats.disturbed, stats.used), (6, 4, 6));
+    assert!(stats.used_disturbed);
+    assert!(
+        read.notes
+            .iter()
+            .any(|note| note.starts_with("disturbed: 4 of 6")),
+        "{:?}",
+        read.notes
+    );
+    assert_eq!(read.prior.as_ref().unwrap().verdict, Some(Verdict::Slower));
+    assert_eq!(
+        read.derived.as_ref().unwrap().verdict,
+        Some(Verdict::Slower)
+    );
+}
+
+#[test]
+fn a_value_beyond_its_bound_is_failed_and_impossible() {
+    // Two undisturbed rounds lie below 4 cycles at 3.2 GHz.
+    let figures = figures(&sample::run());
+    let vdso = of(
+        &figures,
+        "os.syscall",
+        &sample::call("time-vdso"),
+        "latency",
+    );
+    let bound = vdso.bound.as_ref().unwrap();
+    assert_eq!((bound.evaluated, bound.beyond), (2, 2));
+    assert!((bound.value.unwrap() - 1.25).abs() < 0.01);
+    assert_eq!(vdso.outcome, Ending::Failed);
+    assert_eq!(
+        vdso.prior.as_ref().unwrap().verdict,
+        Some(Verdict::Impossible)
+    );
+    assert!(vdso.value.is_some(), "the value stays visible");
+}
+
+#[test]
+fn one_round_beyond_a_bound_only_warns() {
+    let run = run_of(|event| {
+        if let Event::Round(round) = event
+            && round.series == "os.syscall"
+            && round.n == 2
+        {
+            round.disturbed.push("steal".into());
+        }
+    });
+    let figures = figures(&run);
+    let vdso = of(
+        &figures,
+        "os.syscall",
+        &sample::call("time-vdso"),
+        "latency",
+    );
+    assert_eq!(vdso.outcome, Ending::Measured);
+    assert!(vdso.bound.as_ref().unwrap().warns());
+    assert!(vdso.notes.iter().any(|note| note.starts_with("suspicious")));
+}
+
+#[test]
+fn events_tell_resolution_and_modes() {
+    let figures = figures(&sample::run());
+    let hop = of(&figures, "os.pipe", &CaseId::new(), "hop");
+    let stats = hop.stats.as_ref().unwrap();
+    assert_eq!((stats.of.as_str(), stats.modes.len()), ("event", 2));
+    assert!(
+        hop.notes
+            .iter()
+            .any(|note| note.starts_with("at resolution: p50 lie")),
+        "{:?}",
+        hop.notes
+    );
+    assert!(
+        hop.notes
+            .iter()
+            .any(|note| note.starts_with("two modes: 66 %")),
+        "{:?}",
+        hop.notes
+    );
+    assert_eq!(hop.prior.as_ref().unwrap().verdict, None);
+}
+
+#[test]
+fn once_takes_its_interval_from_blocks() {
+    let figures = figures(&sample::run());
+    let rate = of(&figures, "clock.rate", &CaseId::new(), "counter");
+    assert_eq!(rate.interval, Interval::WithinRun);
+    let (low, high) = rate.ci.unwrap();
+    assert!(low >= 2.445e9 * (1.0 - 1e-6) && high <= 2.445e9 * (1.0 + 1e-6));
+    assert_eq!(rate.cycles, None);
+}
+
+#[test]
+fn absences_have_reasons() {
+    let figures = figures(&sample::run());
+    let reason = |label: &str| {
+        let figure = figures
+            .iter()
+            .find(|figure| figure.label() == label)
+            .unwrap();
+        (figure.outcome, figure.reason.clone().unwrap())
+    };
+    assert_eq!(
+        reason("memory.numa"),
+        (Ending::Skipped, "one NUMA node".into())
+    );
+    assert_eq!(reason("os.syscall:call=futex").0, Ending::Failed);
+    assert_eq!(reason("os.syscall:call=io-uring-nop").0, Ending::Skipped);
+}
+
+#[test]
+fn derived_values_are_judged_and_carry_doubt() {
+    let figures = figures(&sample::run());
+    let level = |name: &str| CaseId::new().with("level", name);
+    let l1 = of(&figures, "memory.latency", &level("L1"), "level_latency");
+    assert_eq!(l1.interval, Interval::Resamples);
+    assert!((l1.cycles.unwrap() - 4.0).abs() < 0.05);
+    let l3 = of(&figures, "memory.latency", &level("L3"), "level_size");
+    assert_eq!(l3.prior.as_ref().unwrap().verdict, Some(Verdict::Within));
+    assert!(
+        l3.notes
+            .iter()
+            .any(|note| note.starts_with("uncertain: found in 70 %"))
+    );
+    assert!(
+        !figures
+            .iter()
+            .any(|figure| figure.label().contains("level=DRAM level_size"))
+    );
+}
+
+#[test]
+fn a_killed_run_says_what_is_missing() {
+    let mut run = Run::new(sample::header());
+    for event in sample::events() {
+        let is_last = matches!(&event, Event::Round(round) if round.series == "memory.latency");
+        run.push(event);
+        if is_last {
+            break;
+        }
+    }
+    let figures = figures(&run);
+    let rung = of(&figures, "memory.latency", &sample::rung(1024), "latency");
+    assert_eq!((rung.ci, rung.value.is_some()), (None, true));
+    assert!(
+        rung.notes
+            .iter()
+            .any(|note| note.contains("six are needed"))
+    );
+    let absent = figures
+        .iter()
+        .find(|figure| figure.experiment == "os.pipe")
+        .unwrap();
+    assert_eq!(absent.outcome, Ending::Skipped);
+    let findings = findings(&run, &figures);
+    assert!(
+        findings
+            .iter()
+            .any(|finding| finding.text.contains("it has no last line"))
+    );
+    assert!(super::figures(&Run::new(sample::header())).is_empty());
+}
+
+#[test]
+fn moved_clock_leaves_cycles_out() {
+    let run = run_of(|event| {
+        if let Event::Samples(samples) = event {
+            samples.core_hz = None;
+        }
+    });
+    let figures = figures(&run);
+    let rung = of(&figures, "memory.latency", &sample::rung(1024), "latency");
+    assert_eq!(rung.cycles, None);
+    assert!(rung.no_cycles.is_some());
+}
+
+#[test]
+fn scores_count_impossible_as_outside() {
+    let figures = figures(&sample::run());
+    let prior = score(&figures, PredictionKind::Prior);
+    let os = prior.by_family["os"];
+    assert_eq!((os.figures, os.inside, os.unpredicted), (3, 1, 1));
+    assert_eq!(prior.by_family["memory"].inside_share(), Some(1.0));
+    let derived = score(&figures, PredictionKind::Derived);
+    assert_eq!((derived.all.figures, derived.all.inside), (1, 0));
+    assert_eq!(derived.all.median_width, Some(2.0));
+}
+
+#[test]
+fn findings_name_what_a_reader_must_see() {
+    let run = sample::run();
+    let findings = findings(&run, &figures(&run));
+    for (severity, about, part) in [
+        (
+            Severity::Error,
+            "os.syscall",
+            "futex failed: futex: Operation not permitted",
+        ),
+        (
+            Severity::Error,
+            "os.syscall",
+            "impossible: 2 of 2 undisturbed rounds lie below",
+        ),
+        (Severity::Warning, "run", "drifted by 71"),
+        (
+            Severity::Warning,
+            "os.syscall",
+            "one round does not count: the worker died of signal 9",
+        ),
+        (Severity::Note, "run", "two modes (os.pipe 1"),
+        (Severity::Note, "run", "the time budget ended"),
+        (
+            Severity::Note,
+            "os.syscall",
+            "1 of 3 figures is slower than predicted (most: latency (read) 17",
+        ),
+        (
+            Severity::Note,
+            "os.syscall",
+            "1 of 1 figures is slower than predicted from earlier figures (most: latency (read) 17",
+        ),
+        (Severity::Note, "os.syscall", "steal"),
+    ] {
+        assert!(
+            findings.iter().any(|finding| finding.severity == severity
+                && finding.about == about
+                && finding.text.contains(part)),
+            "{severity:?} {about} {part}: {findings:#?}"
+        );
+    }
+    assert!(
+        !findings
+            .iter()
+            .any(|finding| finding.text.contains("ladder"))
+    );
+}
+
+#[test]
+fn a_falling_ladder_disproves_itself() {
+    let run = run_of(|event| {
+        if let Event::Samples(samples) = event
+            && samples.case == sample::rung(1 << 27)
+            && let Raw::Quartets { two_n, n, .. } = &mut samples.raw
+        {
+            for (long, short) in two_n.iter_mut().zip(n) {
+                *long = *short + (*long - *short) * 0.9;
+            }
+        }
+    });
+    let figures = figures(&run);
+    let failed: Vec<&Figure> = figures
+        .iter()
+        .filter(|figure| figure.experiment == "memory.latency" && figure.outcome == Ending::Failed)
+        .collect();
+    // Also the rungs after it, as far as they lie below the highest before it.
+    assert_eq!(failed[0].case, sample::rung(1 << 27));
+    let reason = failed[0].reason.as_deref().unwrap();
+    assert!(reason.contains("below footprint=67108864"), "{reason}");
+    let findings = findings(&run, &figures);
+    let told = |finding: &Finding| finding.text.contains("cannot be faster");
+    assert!(findings.iter().any(told), "{findings:#?}");
+}
+
+#[test]
+fn a_ladder_that_falls_a_little_at_every_rung_is_seen() {
+    let mut share = 1.0;
+    let mut run = Run::new(sample::header());
+    for mut event in sample::events() {
+        if let Event::Samples(samples) = &mut event
+            && let Raw::Quartets { two_n, n, .. } = &mut samples.raw
+            && let Some(footprint) = samples.case.int("footprint")
+        {
+            // Two per cent less with every doubling beyond 32 MiB.
+            share = 0.98_f64.powf((footprint as f64 / f64::from(1 << 25)).log2().max(0.0));
+            for (long, short) in two_n.iter_mut().zip(n) {
+                *long = *short + 100.0 * share;
+            }
+        }
+        run.push(event);
+    }
+    assert!(share < 1.0, "the ladder goes beyond 32 MiB");
+    let figures = figures(&run);
+    let failed = figures
+        .iter()
+        .filter(|figure| figure.outcome == Ending::Failed);
+    let reasons: Vec<&str> = failed
+        .filter_map(|figure| figure.reason.as_deref())
+        .collect();
+    assert!(
+        reasons
+            .iter()
+            .any(|reason| reason.contains("cannot be faster")),
+        "{reasons:?}"
+    );
+}
+
+#[test]
+fn health_sums_rounds_by_reason() {
+    let health = health(&sample::run());
+    assert_eq!((health.rounds, health.void, health.disturbed), (19, 1, 4));
+    assert_eq!(health.reasons, [("steal".to_owned(), 4)]);
+    assert!(health.steal.unwrap() > 0.003);
+}
+
+#[test]
+fn void_rounds_are_no_rounds() {
+    let run = run_of(|event| {
+        if let Event::Round(round) = event
+            && round.series == "memory.latency"
+            && round.n == 6
+        {
+            round.status = RoundStatus::Void("lost".into());
+        }
+    });
+    let figures = figures(&run);
+    let rung = of(&figures, "memory.latency", &sample::rung(1024), "latency");
+    assert_eq!((rung.rounds.len(), rung.ci), (5, None));
+}
+
+#[test]
+fn a_round_without_a_core_clock_leaves_the_figure_without_cycles() {
+    let mut run = sample::run();
+    let moved = "the core clock moved over the case: 3.000 GHz before, 3.100 GHz after";
+    let others = "what a reader must know";
+    for samples in run.samples.iter_mut().filter(|one| one.round == 1) {
+        samples.core_hz = None;
+        samples.notes = vec![moved.to_owned(), others.to_owned()];
+    }
+    let figures = figures(&run);
+    let getppid = CaseId::new().with("call", "getppid");
+    let figure = of(&figures, "os.syscall", &getppid, "latency");
+    let has = |text: &str| figure.notes.iter().any(|note| note.contains(text));
+    // The time rests on that round too: cycles would be of other samples.
+    assert!(figure.cycles.is_none() && figure.no_cycles.is_some());
+    assert!(has(others) && !has("before,"), "{:?}", figure.notes);
+}
+
+#[test]
+fn what_a_cache_gave_is_a_finding() {
+    let run = run_of(|event| {
+        if let Event::Samples(samples) = event
+            && samples.case == sample::rung(65536)
+        {
+            let note = "cache: 37 % of what was read did not come from the device";
+            samples.notes.push(note.to_owned());
+        }
+    });
+    let found = findings(&run, &figures(&run));
+    let of_cache: Vec<&Finding> = found
+        .iter()
+        .filter(|finding| finding.text.contains("from a cache"))
+        .collect();
+    assert_eq!(of_cache.len(), 1, "{found:?}");
+    assert_eq!(of_cache[0].severity, Severity::Warning);
+    assert!(
+        of_cache[0].text.starts_with("one figure comes"),
+        "{of_cache:?}"
+    );
+}

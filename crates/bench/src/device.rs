@@ -1,0 +1,416 @@
+//! The block device below a directory: which it is, and what it says that it gave.
+
+use crate::experiment::{Site, Skip};
+use host::block::{Disk, Mount};
+use record::quantity::render;
+use record::unit::Unit;
+use std::path::Path;
+use std::time::Duration;
+
+/// Bytes of a sector in /proc/diskstats, whatever the device's own are.
+const SECTOR_BYTES: u64 = 512;
+
+/// What lies below the directory for files.
+pub struct Below<'site> {
+    /// The disk.
+    pub disk: &'site Disk,
+    /// `major:minor` under which the device counts: of the partition where that is told.
+    pub number: String,
+    /// The mounted file system.
+    pub mount: &'site Mount,
+}
+
+const WAY_OUT: &str = "--dir DIR on a file system of a block device (ext4, xfs, btrfs)";
+
+/// What each experiment may write of all that a run may, in thirty-seconds: in all of its rounds together,
+/// files that are made before them included.
+const SHARES: [(&str, u64); 7] = [
+    ("memory.fault", 5),
+    ("fs.cache_size", 6),
+    ("fs.read", 6),
+    ("fs.io", 7),
+    ("fs.contention", 6),
+    ("fs.sync", 1),
+    ("fs.metadata", 1),
+];
+
+/// Models of disks in a provider's network.
+pub const NETWORKED: [&str; 4] = [
+    "Amazon Elastic Block Store",
+    "nvme_card-pd",
+    "PersistentDisk",
+    "MSFT NVMe Accelerator",
+];
+/// How makers of flash begin their models: behind such a name, and the host's local ones, a guest's NVMe disk
+/// is the thing itself. A hypervisor's own is called after it.
+const MAKERS: [&str; 15] = [
+    "SAMSUNG",
+    "INTEL",
+    "MICRON",
+    "KIOXIA",
+    "TOSHIBA",
+    "WDC",
+    "WDS",
+    "WUS",
+    "SOLIDIGM",
+    "HGST",
+    "SKHYNIX",
+    "HFS",
+    "SEAGATE",
+    "AMAZON EC2 NVME INSTANCE STORAGE",
+    "MICROSOFT NVME DIRECT DISK",
+];
+/// Whether a disk is a hypervisor's: it says of itself what was typed in, and its host caches. A guest may
+/// have a device of its own.
+pub fn is_virtual(disk: &Disk, site: &Site) -> bool {
+    if begins(disk, &NETWORKED) {
+        return true;
+    }
+    if is_nvme(disk) && begins(disk, &MAKERS) {
+        return false;
+    }
+    let driver = disk.driver.as_deref().unwrap_or_default();
+    site.host.kernel.virtualisation.is_guest == Some(true)
+        || disk.is_virtual
+        || ["virtio", "xen", "vmw", "hv_"]
+            .iter()
+            .any(|kind| driver.starts_with(kind))
+}
+
+/// Whether a disk is reached by NVMe.
+pub fn is_nvme(disk: &Disk) -> bool {
+    disk.name.starts_with("nvme")
+}
+
+/// Whether a disk's model begins with one of these names, whatever their case.
+pub fn begins(disk: &Disk, names: &[&str]) -> bool {
+    let model = disk.model.as_deref().unwrap_or_default().to_uppercase();
+    names
+        .iter()
+        .any(|name| model.starts_with(&name.to_uppercase()))
+}
+
+/// What an experiment may write in the directory for files, in bytes; nothing without one.
+pub fn allowance(site: &Site, experiment: &str) -> u64 {
+    let all = site.dir.as_ref().map_or(0, |dir| dir.allowance_bytes);
+    let of = SHARES.iter().find(|(id, _)| *id == experiment);
+    all / 32 * of.map_or(0, |(_, share)| *share)
+}
+
+/// An amount that follows from what may be written, in steps: the largest power of two within it. Free
+/// space changes from one minute to the next, by the run's own record if by nothing else, and a run that is
+/// continued must come to the settings that it began with.
+pub fn coarse(amount: u64) -> u64 {
+    amount.checked_ilog2().map_or(0, |power| 1 << power)
+}
+
+/// What a plan states for writing `bytes` in the directory for files and syncing them: at a rate that
+/// most devices of the kind exceed, in bytes per ns.
+pub fn write_cost(site: &Site, bytes: u64) -> Duration {
+    const SPINNING: f64 = 0.08;
+    const OTHERS: f64 = 0.25;
+    let disk = below(site).ok().map(|below| below.disk);
+    let rate = match disk {
+        Some(disk) if disk.rotational == Some(true) && !is_virtual(disk, site) => SPINNING,
+        _ => OTHERS,
+    };
+    Duration::from_nanos((bytes as f64 / rate) as u64)
+}
+
+/// Demands that an experiment may write `bytes`; `setting` is what makes them fewer.
+///
+/// # Errors
+/// It may not.
+pub fn affords(site: &Site, experiment: &str, bytes: u64, setting: &str) -> Result<(), Skip> {
+    let allowed = allowance(site, experiment);
+    if bytes <= allowed {
+        return Ok(());
+    }
+    Err(Skip::because(format!(
+        "it would write {}, and may write {} here",
+        render(bytes as f64, Unit::B),
+        render(allowed as f64, Unit::B)
+    ))
+    .needs(format!(
+        "--dir DIR with more free space, or --set {experiment}.{setting}"
+    )))
+}
+
+/// The device below the directory for files.
+///
+/// # Errors
+/// There is no directory, or its files lie in memory or behind something that keeps a cache.
+pub fn below(site: &Site) -> Result<Below<'_>, Skip> {
+    let dir = site.dir.as_ref().ok_or_else(|| {
+        Skip::because(
+            "no directory for files: the current one cannot be written, or lies in memory",
+        )
+        .needs(WAY_OUT)
+    })?;
+    let shown = dir.path.display();
+    let mount = mount_of(site, &dir.path).ok_or_else(|| {
+        Skip::because(format!("the mounts do not tell where {shown} lies")).needs(WAY_OUT)
+    })?;
+    let (disk, number) = disk_of(site, mount).ok_or_else(|| {
+        Skip::because(format!(
+            "{shown} is on {}, which has no block device that counts what it reads: a page that is \
+             first touched would come from memory or from another machine",
+            mount.fs
+        ))
+        .needs(WAY_OUT)
+    })?;
+    if !counts_itself(disk) {
+        return Err(Skip::because(format!(
+            "{shown} is on {}, which keeps its data in memory or in a file with a cache of its own",
+            disk.name
+        ))
+        .needs(WAY_OUT));
+    }
+    Ok(Below {
+        disk,
+        number,
+        mount,
+    })
+}
+
+/// The mounted file system that holds a path.
+pub fn mount_of<'site>(site: &'site Site, path: &Path) -> Option<&'site Mount> {
+    site.host.block.mount_of(&path.to_string_lossy())
+}
+
+/// The disk below a mounted file system, and the `major:minor` under which it counts.
+pub fn disk_of<'site>(site: &'site Site, mount: &Mount) -> Option<(&'site Disk, String)> {
+    let by_number = site.host.block.disk_of(mount);
+    by_number
+        .map(|disk| (disk, mount.number.clone()))
+        .or_else(|| by_name(site, mount))
+}
+
+/// Whether a disk is no file and no memory that poses as one.
+pub fn counts_itself(disk: &Disk) -> bool {
+    let poses = ["loop", "zram", "ram"];
+    !poses.iter().any(|kind| disk.name.starts_with(kind))
+}
+
+/// File systems of several devices (btrfs) have numbers of their own, and name one device.
+fn by_name<'site>(site: &'site Site, mount: &Mount) -> Option<(&'site Disk, String)> {
+    let name = mount.source.strip_prefix("/dev/")?;
+    let disks = site.host.block.disks.iter();
+    let disk = disks
+        .filter(|disk| name.starts_with(&disk.name))
+        .max_by_key(|disk| disk.name.len())?;
+    Some((disk, disk.number.clone()?))
+}
+
+/// Bytes that a device has read, as its line of /proc/diskstats says; `None` without such a line, and where
+/// the kernel was told not to count.
+pub fn device_read_bytes(number: &str) -> Option<u64> {
+    counted(number)
+        .then(|| read_of(&std::fs::read_to_string("/proc/diskstats").ok()?, number))
+        .flatten()
+}
+
+/// Whether the kernel counts what a device does: `iostats` of its queue, of a partition that of its disk.
+fn counted(number: &str) -> bool {
+    let dir = format!("/sys/dev/block/{number}");
+    let told = ["queue", "../queue"]
+        .iter()
+        .find_map(|queue| std::fs::read_to_string(format!("{dir}/{queue}/iostats")).ok());
+    told.is_none_or(|told| told.trim() != "0")
+}
+
+/// Requests that a device has not answered yet, of everybody; `None` without such a line.
+pub fn device_in_flight(number: &str) -> Option<u64> {
+    in_flight_of(&std::fs::read_to_string("/proc/diskstats").ok()?, number)
+}
+
+/// Sum of the times that requests of everybody waited for a device, from submission to answer, in ns
+/// (counted when they are answered); `None` without such a line, and where the kernel was told not to
+/// count. Its growth over a time is the mean number in flight.
+pub fn device_waited_ns(number: &str) -> Option<f64> {
+    if !counted(number) {
+        return None;
+    }
+    waited_of(&std::fs::read_to_string("/proc/diskstats").ok()?, number)
+}
+
+fn waited_of(diskstats: &str, number: &str) -> Option<f64> {
+    Some(field_of(diskstats, number, 13)? as f64 * 1e6)
+}
+
+/// Bytes that a device was given to write; `None` without such a line.
+pub fn device_written_bytes(number: &str) -> Option<u64> {
+    if !counted(number) {
+        return None;
+    }
+    let diskstats = std::fs::read_to_string("/proc/diskstats").ok()?;
+    Some(field_of(&diskstats, number, 9)? * SECTOR_BYTES)
+}
+
+/// What a device was given to write so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Requests; a flush is one of them.
+    pub requests: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Flushes of its cache; `None` before Linux 5.5.
+    pub flushes: Option<u64>,
+}
+
+/// What a device was given to write; `None` without a line of its number. Partitions count no flushes:
+/// those are the whole disk's (`disk`).
+pub fn device_written(number: &str, disk: Option<&str>) -> Option<Written> {
+    written_of(
+        &std::fs::read_to_string("/proc/diskstats").ok()?,
+        number,
+        disk,
+    )
+}
+
+fn written_of(diskstats: &str, number: &str, disk: Option<&str>) -> Option<Written> {
+    Some(Written {
+        requests: field_of(diskstats, number, 7)?,
+        bytes: field_of(diskstats, number, 9)? * SECTOR_BYTES,
+        flushes: disk.and_then(|disk| field_of(diskstats, disk, 18)),
+    })
+}
+
+fn read_of(diskstats: &str, number: &str) -> Option<u64> {
+    Some(field_of(diskstats, number, 5)? * SECTOR_BYTES)
+}
+
+fn in_flight_of(diskstats: &str, number: &str) -> Option<u64> {
+    field_of(diskstats, number, 11)
+}
+
+/// `major minor name reads merged sectors ms writes merged sectors ms in-flight …`
+/// (Documentation/admin-guide/iostats.rst).
+fn field_of(diskstats: &str, number: &str, index: usize) -> Option<u64> {
+    let (major, minor) = number.split_once(':')?;
+    let line = diskstats.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        (fields.get(..2)? == [major, minor]).then_some(fields)
+    })?;
+    line.get(index)?.parse().ok()
+}
+
+/// Bytes that the calling thread had a device read; `None` where the kernel does not count them.
+pub fn own_read_bytes() -> Option<u64> {
+    own_of(
+        &std::fs::read_to_string("/proc/thread-self/io").ok()?,
+        "read_bytes:",
+    )
+}
+
+/// Bytes that all threads of the process had devices read, the kernel's threads of an io_uring
+/// included; `None` where the kernel does not count them.
+pub fn process_read_bytes() -> Option<u64> {
+    own_of(
+        &std::fs::read_to_string("/proc/self/io").ok()?,
+        "read_bytes:",
+    )
+}
+
+/// As [`process_read_bytes`], bytes written: for what goes through the page cache counted when a page
+/// becomes dirty.
+pub fn process_written_bytes() -> Option<u64> {
+    own_of(
+        &std::fs::read_to_string("/proc/self/io").ok()?,
+        "write_bytes:",
+    )
+}
+
+fn own_of(io: &str, name: &str) -> Option<u64> {
+    let value = io.lines().find_map(|line| line.strip_prefix(name));
+    value?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SHARES, below, coarse, in_flight_of, own_of, read_of, waited_of, written_of};
+    use crate::experiment::fixtures::bare_site;
+    use crate::experiment::{DirFacts, Site};
+    use host::{Host, Root};
+
+    const TREE: &str = "== sys/block/sdb/size\n100\n== sys/block/sdb/dev\n8:16\n\
+        == sys/block/sdb/device/model\nX\n== sys/block/loop0/size\n10\n== sys/block/loop0/dev\n7:0\n";
+    const MOUNTS: &str = "22 1 0:40 / / rw - overlay overlay rw\n\
+        23 22 0:41 / /fast rw - btrfs /dev/sdb2 rw\n\
+        24 22 8:16 / /disk rw - ext4 /dev/sdb rw\n\
+        25 22 0:42 / /tmp rw - tmpfs tmpfs rw\n\
+        26 22 7:0 / /image rw - ext4 /dev/loop0 rw\n";
+
+    fn site(dir: &str) -> Site {
+        let root = Root::tree(TREE).with("proc/self/mountinfo", MOUNTS);
+        Site {
+            host: Host::read(&root),
+            dir: Some(DirFacts {
+                path: dir.into(),
+                file_system: String::new(),
+                allowance_bytes: 1 << 34,
+            }),
+            ..bare_site()
+        }
+    }
+
+    #[test]
+    fn only_a_device_that_counts_is_a_device() {
+        for (dir, number) in [("/disk/x", "8:16"), ("/fast", "8:16")] {
+            let site = site(dir);
+            let below = below(&site).unwrap_or_else(|skip| panic!("{dir}: {}", skip.reason));
+            assert_eq!((below.disk.name.as_str(), &*below.number), ("sdb", number));
+        }
+        for (dir, word) in [
+            ("/tmp", "tmpfs"),
+            ("/root", "overlay"),
+            ("/image/x", "loop0"),
+        ] {
+            let site = site(dir);
+            let skip = below(&site).err().expect("no device");
+            assert!(skip.reason.contains(word), "{}", skip.reason);
+            assert!(skip.needed.is_some_and(|needed| needed.contains("--dir")));
+        }
+        let bare = bare_site();
+        assert!(below(&bare).is_err_and(|skip| skip.reason.contains("no directory")));
+    }
+
+    #[test]
+    fn what_a_run_may_write_is_given_out_once() {
+        let all: u64 = SHARES.iter().map(|(_, share)| share).sum();
+        assert_eq!(all, 32);
+    }
+
+    #[test]
+    fn an_amount_is_cut_to_a_power_of_two_and_never_grows() {
+        assert_eq!(
+            [0, 1, 2, 3, 1023, 1024].map(coarse),
+            [0, 1, 2, 2, 512, 1024]
+        );
+        assert_eq!(coarse(u64::MAX), 1 << 63);
+    }
+
+    #[test]
+    fn counters_are_found_by_their_names() {
+        let text =
+            "   8       0 sda 5 0 99 1 0 0 0 0 0 0 0\n 8 16 sdb 403 16 321 74 2 3 4 5 6 4 9\n";
+        assert_eq!(read_of(text, "8:16"), Some(321 * 512));
+        assert_eq!(in_flight_of(text, "8:16"), Some(6));
+        let short = "8 16 sdb 403 16 321 74 2 3 4 5 6 4\n";
+        assert_eq!(waited_of(short, "8:16"), None, "not told");
+        let new = "8 16 sdb 403 16 321 74 2 3 4 5 6 4 9 0 0\n";
+        assert_eq!(waited_of(new, "8:16"), Some(9e6));
+        assert_eq!(read_of(text, "8:1"), None);
+        assert_eq!(read_of("", "8:1"), None);
+        let written = |disk| written_of(text, "8:16", disk).map(|written| written.flushes);
+        assert_eq!(written(Some("8:16")), Some(None), "an old kernel");
+        let new = "8 0 sda 1 0 8 0 3 4 24 6 0 8 9 1 2 3 4 77 5\n8 1 sda1 1 0 8 0 2 0 16 0 0 0 0 0 0 0 0 0 0\n";
+        let found = written_of(new, "8:1", Some("8:0")).expect("both lines");
+        assert_eq!((found.requests, found.bytes), (2, 16 * 512));
+        assert_eq!(found.flushes, Some(77));
+        let io = "rchar: 1\nread_bytes: 4096\nwrite_bytes: 7\n";
+        assert_eq!(own_of(io, "read_bytes:"), Some(4096));
+        assert_eq!(own_of(io, "write_bytes:"), Some(7));
+        assert_eq!(own_of("rchar: 1\n", "read_bytes:"), None);
+    }
+}

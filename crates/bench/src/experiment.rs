@@ -1,0 +1,583 @@
+//! The contract: what an experiment is. Everything a user sees of one follows from its file.
+
+#[cfg(any(test, feature = "fixtures"))]
+pub mod fixtures;
+pub mod placement;
+mod view;
+
+pub use view::ViewCard;
+
+use crate::measure::{Bench, FarEnd};
+use anyhow::Result;
+use host::Host;
+use record::case::{Case, Series};
+use record::event::{Absence, Bound, Isolation, Prediction, Range, Repeat};
+use record::key::{CaseId, Key, Value};
+use record::metric::Metric;
+use record::unit::Unit;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A family: a named list of experiments.
+pub struct Family {
+    /// Name, the first half of its experiments' ids.
+    pub name: &'static str,
+    /// One line about it.
+    pub about: &'static str,
+    /// Shown and run only when named: experiments that exist to try the way through.
+    pub hidden: bool,
+    /// Its experiments.
+    pub experiments: &'static [&'static dyn Experiment],
+}
+
+/// Families, in the order in which a user sees them.
+pub type Catalogue = &'static [&'static Family];
+
+/// The experiment of an id.
+pub fn find(catalogue: Catalogue, id: &str) -> Option<&'static dyn Experiment> {
+    let mut all = catalogue.iter().flat_map(|family| family.experiments);
+    all.find(|experiment| experiment.card().id == id).copied()
+}
+
+/// Declares a family: its modules and its list from one line per experiment. Each module is a
+/// file that exports `EXPERIMENT`.
+#[macro_export]
+macro_rules! family {
+    ($name:literal, $about:literal, hidden: $hidden:literal, [$($module:ident),* $(,)?]) => {
+        $(pub mod $module;)*
+        /// The family's list.
+        pub static FAMILY: $crate::experiment::Family = $crate::experiment::Family {
+            name: $name,
+            about: $about,
+            hidden: $hidden,
+            experiments: &[$(&$module::EXPERIMENT),*],
+        };
+    };
+}
+
+/// Static data about an experiment.
+pub struct Card {
+    /// `family.file`.
+    pub id: &'static str,
+    /// One line.
+    pub title: &'static str,
+    /// What its cases yield.
+    pub metrics: &'static [Metric],
+    /// Its parameters: those of a case, in canonical order, then settings.
+    pub params: &'static [Param],
+    /// Experiments whose figures its sizes or predictions use.
+    pub after: &'static [&'static str],
+    /// How it is repeated.
+    pub repeat: Repeat,
+    /// Whether it shares passes.
+    pub isolation: Isolation,
+    /// What it cannot do without.
+    pub needs: &'static [Need],
+    /// How a report shows it, beside tables: the most telling view first.
+    pub views: &'static [ViewCard],
+}
+
+/// What an experiment cannot do without; missing ones are skips with a reason, in planning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Effective user 0.
+    Root,
+    /// A writable directory on a real file system.
+    Directory,
+    /// More than one NUMA node.
+    Numa,
+    /// More than one allowed CPU.
+    TwoCpus,
+    /// An architecture (`x86_64`, `aarch64`).
+    Arch(&'static str),
+}
+
+/// A parameter: of the case's identity, or a setting of the apparatus.
+pub struct Param {
+    /// Name.
+    pub name: &'static str,
+    /// One line: what it is, and for defaults that depend on the machine, how they are chosen.
+    pub doc: &'static str,
+    /// What values it takes.
+    pub domain: Domain,
+    /// Default per preset (quick, standard, thorough) as a user would type it: `1,2,4`. `auto`
+    /// where the experiment chooses from the machine. A rehearsal takes quick's.
+    pub defaults: [&'static str; 3],
+    /// Part of the case's identity, or a setting.
+    pub role: Role,
+}
+
+/// Whether a parameter names a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Part of the case's identity.
+    Case,
+    /// A setting that all cases of a series share; one value.
+    Setting,
+}
+
+/// The values a parameter takes.
+#[derive(Clone, Copy, Debug)]
+pub enum Domain {
+    /// One of these symbols.
+    Symbols(&'static [&'static str]),
+    /// An integer in base units (given with its unit), both ends included.
+    Integer {
+        /// Smallest.
+        low: u64,
+        /// Largest.
+        high: u64,
+        /// Unit: [`Unit::B`], [`Unit::Count`] or [`Unit::Ns`].
+        unit: Unit,
+    },
+    /// A symbol of these, or an integer in the range.
+    Either(&'static [&'static str], u64, u64, Unit),
+    /// One text, commas included: a path or a URL. Only for settings.
+    Text,
+    /// A name: one of these, or one that the user gave (letters, digits, `-`, `_`, `.`).
+    Name(&'static [&'static str]),
+}
+
+impl Domain {
+    /// The unit of its integers.
+    pub fn unit(&self) -> Option<Unit> {
+        match self {
+            Domain::Symbols(_) | Domain::Text | Domain::Name(_) => None,
+            Domain::Integer { unit, .. } | Domain::Either(_, _, _, unit) => Some(*unit),
+        }
+    }
+}
+
+/// Rounds at which looks come: the first gives an interval, each other a tighter one.
+const LOOKS: [u32; 6] = [6, 9, 12, 15, 17, 20];
+
+/// How much to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preset {
+    /// Seconds, one round of the smallest parameters: proves the way, its figures mean nothing.
+    Rehearsal,
+    /// About a minute.
+    Quick,
+    /// About six minutes.
+    Standard,
+    /// About an hour: everything listed.
+    Thorough,
+}
+
+impl Preset {
+    /// Rounds at which looks come (METHOD §3).
+    pub fn looks(self) -> &'static [u32] {
+        match self {
+            Preset::Rehearsal => &[1],
+            Preset::Quick => &LOOKS[..2],
+            Preset::Standard => &LOOKS[..3],
+            Preset::Thorough => &LOOKS,
+        }
+    }
+
+    /// The look from which on the stop rule is asked: the last of the next smaller preset, so that a
+    /// larger one never has fewer rounds. Not at six rounds: one chance more to stop on an interval that
+    /// is narrow by luck takes the coverage of those that stop below what METHOD §3 asks for.
+    pub fn asked_from(self) -> u32 {
+        match self {
+            Preset::Rehearsal => 1,
+            Preset::Quick | Preset::Standard => 9,
+            Preset::Thorough => 12,
+        }
+    }
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Preset::Rehearsal => "rehearsal",
+            Preset::Quick => "quick",
+            Preset::Standard => "standard",
+            Preset::Thorough => "thorough",
+        }
+    }
+}
+
+/// The parameters of one experiment, defaults and `--set` applied and checked against the card.
+#[derive(Clone, Debug)]
+pub struct Params {
+    /// The preset in force.
+    pub preset: Preset,
+    /// Every parameter's values; `auto` defaults are the one symbol `auto`.
+    pub values: BTreeMap<&'static str, Vec<Value>>,
+}
+
+/// The parameter [`FAR`].
+pub const FAR_PARAM: Param = Param {
+    name: FAR,
+    doc: "the far end: loopback (a second worker on this host), or a host of --peer by its name \
+          (`peer` where it has none); default all that there are",
+    domain: Domain::Name(&[LOOPBACK, "peer"]),
+    defaults: ["auto", "auto", "auto"],
+    role: Role::Case,
+};
+
+impl Params {
+    /// The values of a parameter of the card; empty only for a name that the card lacks.
+    pub fn get(&self, name: &str) -> &[Value] {
+        self.values.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// The values, unless the experiment is to choose them.
+    pub fn chosen(&self, name: &str) -> Option<&[Value]> {
+        let values = self.get(name);
+        (values != [Value::from("auto")]).then_some(values)
+    }
+
+    /// The symbols of a parameter.
+    pub fn texts(&self, name: &str) -> Vec<&str> {
+        self.get(name).iter().filter_map(Value::text).collect()
+    }
+
+    /// The integers of a parameter.
+    pub fn ints(&self, name: &str) -> Vec<u64> {
+        self.get(name).iter().filter_map(Value::int).collect()
+    }
+}
+
+/// An experiment whose card has [`FAR`] is offered once for loopback and once for every peer ([`Site::peer`]),
+/// and the cases of one series share its value ([`Site::far`]).
+pub use record::key::{FAR, LOOPBACK};
+
+/// A far end on another host, as its agent told of it.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// Its name in cases: `peer`, or what the user called it.
+    pub name: String,
+    /// The address by which its data connections are reached.
+    pub address: IpAddr,
+    /// Its machine.
+    pub host: Host,
+    /// CPUs that its ends of rounds use, the first first.
+    pub cpus: Vec<usize>,
+    /// Its interface on the way back, by its own routes.
+    pub interface: Option<String>,
+}
+
+/// What an experiment may know of where it would run.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// The machine.
+    pub host: Host,
+    /// The far end of what is planned or predicted; none for loopback, and for what has no far end.
+    pub peer: Option<Peer>,
+    /// All far ends on other hosts that the run has.
+    pub peers: Vec<Peer>,
+    /// Facts of the directory for files.
+    pub dir: Option<DirFacts>,
+    /// CPUs to measure on, the quietest first.
+    pub cpus: Vec<usize>,
+    /// Memory that an experiment may touch, in bytes.
+    pub memory_bytes: u64,
+    /// Measuring time that each case of a round may take, in ns.
+    pub case_ns: u64,
+}
+
+impl Site {
+    /// The value of [`FAR`] for cases that are planned here.
+    pub fn far(&self) -> &str {
+        self.peer.as_ref().map_or(LOOPBACK, |peer| &peer.name)
+    }
+
+    /// The same site with another far end: a peer's name, or loopback for any other.
+    #[must_use]
+    pub fn toward(&self, far: &str) -> Site {
+        let named = self.peers.iter().find(|peer| peer.name == far);
+        Site {
+            peer: named.cloned(),
+            ..self.clone()
+        }
+    }
+}
+
+/// What is known of the directory for files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirFacts {
+    /// Path.
+    pub path: PathBuf,
+    /// File system type; empty where the mounts do not tell.
+    pub file_system: String,
+    /// Bytes that a run may write there in all: nine tenths of the free space of a directory that
+    /// the user named, little of the one that a run takes by default.
+    pub allowance_bytes: u64,
+}
+
+/// Why an experiment or case is absent, and what would help.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skip {
+    /// Reason.
+    pub reason: String,
+    /// Way out, where there is one.
+    pub needed: Option<String>,
+}
+
+impl Skip {
+    /// A skip that nothing on this machine would help.
+    pub fn because(reason: impl Into<String>) -> Self {
+        Skip {
+            reason: reason.into(),
+            needed: None,
+        }
+    }
+
+    /// Adds what would help.
+    #[must_use]
+    pub fn needs(mut self, needed: impl Into<String>) -> Self {
+        self.needed = Some(needed.into());
+        self
+    }
+}
+
+impl From<Skip> for Absence {
+    fn from(skip: Skip) -> Self {
+        Absence {
+            reason: skip.reason,
+            needed: skip.needed,
+        }
+    }
+}
+
+/// What a session plans for one experiment.
+#[derive(Clone, Debug, Default)]
+pub struct Offer {
+    /// The series to measure.
+    pub series: Vec<Series>,
+    /// Cases that this site does not allow, each with its reason.
+    pub skipped: Vec<(CaseId, Skip)>,
+}
+
+/// Figures of earlier stages, or nothing in planning.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    values: BTreeMap<Key, f64>,
+}
+
+impl Known {
+    /// Adds a figure in its metric's unit.
+    pub fn insert(&mut self, key: Key, value: f64) {
+        self.values.insert(key, value);
+    }
+
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// A figure by its parts.
+    pub fn get(&self, experiment: &str, case: &CaseId, metric: &str) -> Option<f64> {
+        self.values
+            .get(&Key::new(experiment, case, metric))
+            .copied()
+    }
+
+    /// All figures of an experiment's metric with their cases, in case order.
+    pub fn of<'known>(
+        &'known self,
+        experiment: &'known str,
+        metric: &'known str,
+    ) -> impl Iterator<Item = (&'known CaseId, f64)> {
+        self.values
+            .iter()
+            .filter(move |(key, _)| key.experiment == experiment && key.metric == metric)
+            .map(|(key, value)| (&key.case, *value))
+    }
+}
+
+/// A value that `derive` found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DerivedValue {
+    /// Case: one of `derivable`.
+    pub case: CaseId,
+    /// Metric: a derived one of the card.
+    pub metric: &'static str,
+    /// Value in the metric's unit.
+    pub value: f64,
+    /// For a position: the grid cell that it was found in. Its interval is never narrower, however
+    /// well the resamples agree.
+    pub cell: Option<(f64, f64)>,
+    /// What was found with it; taken from the estimates, not from the resamples.
+    pub at: BTreeMap<String, Value>,
+    /// What a reader must know.
+    pub notes: Vec<String>,
+}
+
+impl DerivedValue {
+    /// A bare value.
+    pub fn new(case: CaseId, metric: &'static str, value: f64) -> Self {
+        DerivedValue {
+            case,
+            metric,
+            value,
+            cell: None,
+            at: BTreeMap::new(),
+            notes: Vec::new(),
+        }
+    }
+}
+
+/// The `//!` header of a source file, as Markdown.
+pub fn manual_of(source: &str) -> String {
+    source
+        .lines()
+        .map_while(|line| line.strip_prefix("//!"))
+        .map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line)))
+        .collect()
+}
+
+/// An interval in the metric's unit, or the reason why nothing can be said.
+pub fn predicted(low: f64, likely: f64, high: f64, because: impl Into<String>) -> Prediction {
+    Prediction {
+        range: Some(Range { low, likely, high }),
+        because: because.into(),
+        bound: None,
+    }
+}
+
+/// Nothing can be predicted, and why.
+pub fn unknown(because: impl Into<String>) -> Prediction {
+    Prediction {
+        range: None,
+        because: because.into(),
+        bound: None,
+    }
+}
+
+/// Warm-up and core clock around the window of one case.
+const CASE_OVERHEAD: Duration = Duration::from_millis(3);
+
+/// Start of a worker, its calibration and its end.
+const WORKER_OVERHEAD: Duration = Duration::from_millis(30);
+
+/// The cost of a round whose cases each take the case time: what most experiments state.
+pub fn shared_round_cost(site: &Site, series: &Series) -> Duration {
+    windows_round_cost(site, series.cases.len())
+}
+
+/// The cost of a round of so many windows of the case time: cases that are timed once per metric.
+pub fn windows_round_cost(site: &Site, windows: usize) -> Duration {
+    let window = Duration::from_nanos(site.case_ns) + CASE_OVERHEAD;
+    let windows = u32::try_from(windows).unwrap_or(u32::MAX);
+    window
+        .saturating_mul(windows)
+        .saturating_add(WORKER_OVERHEAD)
+}
+
+/// Attaches a bound to a prediction.
+pub fn bounded(prediction: Prediction, bound: Bound) -> Prediction {
+    Prediction {
+        bound: Some(bound),
+        ..prediction
+    }
+}
+
+/// An experiment: a question with a method. One file implements it.
+pub trait Experiment: Sync {
+    /// Its static data.
+    fn card(&self) -> &'static Card;
+
+    /// The text of its own file: `include_str!`.
+    fn source(&self) -> &'static str;
+
+    /// Its manual (Markdown): the header of its own file.
+    fn manual(&self) -> String {
+        manual_of(self.source())
+    }
+
+    /// What would be measured here. Pure; sizes stay symbolic.
+    ///
+    /// # Errors
+    /// The reason why nothing of it can be measured here.
+    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip>;
+
+    /// Cases whose figures `derive` may yield from these series: those that a selection left. Pure.
+    fn derivable(&self, _site: &Site, _series: &[Series]) -> Vec<CaseId> {
+        Vec::new()
+    }
+
+    /// Stated cost of one round.
+    fn round_cost(&self, site: &Site, series: &Series) -> Duration;
+
+    /// Fixes sizes at the start of the stage, and says from what.
+    ///
+    /// # Errors
+    /// The reason why the series cannot be measured after all.
+    fn resolve(&self, _site: &Site, _known: &Known, series: Series) -> Result<Series, Skip> {
+        Ok(series)
+    }
+
+    /// What a metric of a case should be. Without `known` this is the prior, which every case has
+    /// (an unknown says why); with it the derived prediction, `None` where earlier figures add
+    /// nothing. Called for measured metrics of measured cases and derived metrics of derived ones.
+    fn predict(
+        &self,
+        site: &Site,
+        known: Option<&Known>,
+        case: &Case,
+        metric: &Metric,
+    ) -> Option<Prediction>;
+
+    /// Whether a round may go without values of a measured metric that it has a prior of: what the
+    /// metric tells of is there or not, which is a finding, and no failure.
+    fn may_lack(&self, _metric: &Metric) -> bool {
+        false
+    }
+
+    /// Makes, once per stage, the files that rounds only read; calls the last argument (it lives) often.
+    ///
+    /// # Errors
+    /// Why they could not be made.
+    fn prepare(&self, _: &Series, _: &Path, _: &mut dyn FnMut()) -> Result<Vec<PathBuf>> {
+        anyhow::bail!("this experiment has no files to make")
+    }
+
+    /// A directory below which the run makes a work directory for this series alone, in the journal.
+    fn files_below(&self, _series: &Series) -> Option<PathBuf> {
+        None
+    }
+
+    /// The directory of the control group in which rounds of a series make one of their own, named like
+    /// their work directory; the run has its removal in the journal before it can be made.
+    fn group_below(&self, _site: &Site, _series: &Series) -> Option<PathBuf> {
+        None
+    }
+
+    /// Whether a series has files that are made before its rounds.
+    fn is_prepared(&self, _series: &Series) -> bool {
+        false
+    }
+
+    /// Stated time that [`Experiment::prepare`] takes, on a slow device of the kind that is there.
+    fn prepare_cost(&self, _site: &Site, _series: &Series) -> Duration {
+        Duration::ZERO
+    }
+
+    /// One round of the whole series, cases in the order given.
+    ///
+    /// # Errors
+    /// Why the round does not count.
+    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()>;
+
+    /// The far end of a two-ended experiment.
+    ///
+    /// # Errors
+    /// Why the round does not count.
+    fn serve(&self, _series: &Series, _far: &mut FarEnd) -> Result<()> {
+        anyhow::bail!("this experiment has no far end")
+    }
+
+    /// Whether `measure` talks to a worker at a far end ([`Experiment::serve`]).
+    fn two_ended(&self) -> bool {
+        false
+    }
+
+    /// What the figures say together. `values` are this experiment's, `known` the earlier ones'.
+    fn derive(&self, _site: &Site, _known: &Known, _values: &Known) -> Vec<DerivedValue> {
+        Vec::new()
+    }
+}

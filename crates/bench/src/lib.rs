@@ -1,0 +1,10 @@
+//! The bench: what an experiment is ([`experiment`]), what times it ([`measure`]), and the messages between
+//! a session and its workers ([`link`]).
+#![forbid(unsafe_code)]
+
+pub mod device;
+pub mod experiment;
+pub mod link;
+pub mod measure;
+pub mod pair;
+pub mod prepared;

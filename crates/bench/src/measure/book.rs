@@ -1,0 +1,336 @@
+//! What a round writes down: samples, distributions and traces, in the record's form.
+
+use crate::link::RoundOrder;
+use anyhow::{Result, bail};
+use record::case::Case;
+use record::event::{FailedCase, Histogram, Raw, Samples, TRACE_ROWS_MAX, Trace};
+use record::key::CaseId;
+use stats::histogram::{Histogram as Distribution, STEPS_PER_UNIT};
+use std::collections::BTreeMap;
+
+/// More events of one metric in one round are thinned, beside their histogram.
+pub const EVENTS_MAX: usize = 20_000;
+/// Significant digits that a recorded value keeps.
+const DIGITS: i32 = 10;
+
+/// The pages of one round.
+#[derive(Debug)]
+pub struct Book {
+    series: String,
+    round: u32,
+    resolution_ns: f64,
+    pair_ns: f64,
+    /// Visit of the case that is measured.
+    visit: u32,
+    /// Samples so far.
+    pub samples: Vec<Samples>,
+    /// Distributions so far.
+    pub histograms: Vec<Histogram>,
+    /// Traces so far.
+    pub traces: Vec<Trace>,
+    /// Cases that failed.
+    pub failed: Vec<FailedCase>,
+}
+
+/// Where a visit began.
+#[derive(Debug)]
+pub struct Mark {
+    samples: usize,
+    histograms: usize,
+    traces: usize,
+    failed: usize,
+}
+
+impl Book {
+    /// An empty book of a round.
+    pub fn new(order: &RoundOrder) -> Self {
+        Book {
+            series: order.series.label(),
+            round: order.round,
+            resolution_ns: order.calibration.resolution_ns,
+            pair_ns: order.calibration.pair_cost_ns,
+            visit: 0,
+            samples: Vec::with_capacity(order.series.cases.len()),
+            histograms: Vec::new(),
+            traces: Vec::new(),
+            failed: Vec::new(),
+        }
+    }
+
+    /// Drops what is written of a case.
+    pub fn forget(&mut self, case: &CaseId) {
+        self.samples.retain(|samples| samples.case != *case);
+        self.histograms.retain(|histogram| histogram.case != *case);
+        self.traces.retain(|trace| trace.case != *case);
+    }
+
+    /// What is written from now on is of this visit.
+    pub fn mark(&mut self, visit: u32) -> Mark {
+        self.visit = visit;
+        Mark {
+            samples: self.samples.len(),
+            histograms: self.histograms.len(),
+            traces: self.traces.len(),
+            failed: self.failed.len(),
+        }
+    }
+
+    /// A visit again ended: of what it wrote only probed samples are kept, and those only where it
+    /// succeeded.
+    pub fn end_visit(&mut self, mark: Mark, succeeded: bool) {
+        self.visit = 0;
+        let mut at = 0;
+        self.samples.retain(|samples| {
+            at += 1;
+            at <= mark.samples || (succeeded && !samples.width.is_empty())
+        });
+        self.histograms.truncate(mark.histograms);
+        self.traces.truncate(mark.traces);
+        self.failed.truncate(mark.failed);
+    }
+
+    /// Drops what is written of a case, and notes why it failed.
+    pub fn fail(&mut self, case: &CaseId, reason: String) {
+        self.forget(case);
+        self.failed.push(FailedCase {
+            case: case.clone(),
+            reason,
+        });
+    }
+
+    /// Writes raw values down as they are.
+    ///
+    /// # Errors
+    /// A value that is not finite.
+    pub fn add(
+        &mut self,
+        case: &Case,
+        metric: &str,
+        raw: Raw,
+        core_hz: Option<f64>,
+    ) -> Result<&mut Samples> {
+        let (Raw::Event { values } | Raw::Batch { values, .. } | Raw::Quartets { n: values, .. }) =
+            &raw;
+        let others: &[f64] = match &raw {
+            Raw::Quartets { two_n, .. } => two_n,
+            _ => &[],
+        };
+        let mut all = values.iter().chain(others);
+        if let Some(value) = all.find(|value| !value.is_finite()) {
+            bail!("{metric} of {}: a value is {value}", case.id);
+        }
+        let mut quantities = BTreeMap::new();
+        if let Some(hz) = core_hz {
+            quantities.insert("core_hz".to_owned(), hz);
+        }
+        self.samples.push(Samples {
+            series: self.series.clone(),
+            round: self.round,
+            case: case.id.clone(),
+            metric: metric.to_owned(),
+            raw,
+            core_hz,
+            visit: self.visit,
+            width: Vec::new(),
+            quantities,
+            at: case.at.clone(),
+            notes: Vec::new(),
+        });
+        Ok(self.samples.last_mut().expect("one was just added"))
+    }
+
+    /// Writes events down; above [`EVENTS_MAX`] as a histogram and every k-th of them. The clock's
+    /// resolution and cost stand in the quantities, so that analysis can mark what is near them.
+    ///
+    /// # Errors
+    /// A value that is not finite.
+    pub fn events(
+        &mut self,
+        case: &Case,
+        metric: &str,
+        values: Vec<f64>,
+        core_hz: Option<f64>,
+    ) -> Result<&mut Samples> {
+        let count = values.len();
+        let mut note = None;
+        let mut kept = values;
+        if count > EVENTS_MAX {
+            let step = count.div_ceil(EVENTS_MAX);
+            note = Some(self.distribution(case, metric, &kept, step));
+            kept = kept.into_iter().step_by(step).collect();
+        }
+        kept.iter_mut().for_each(|value| *value = shortened(*value));
+        let (resolution_ns, pair_ns) = (self.resolution_ns, self.pair_ns);
+        let samples = self.add(case, metric, Raw::Event { values: kept }, core_hz)?;
+        let quantities = &mut samples.quantities;
+        quantities.insert("resolution_ns".to_owned(), resolution_ns);
+        quantities.insert("pair_ns".to_owned(), pair_ns);
+        samples.notes.extend(note);
+        Ok(samples)
+    }
+
+    /// Writes events down that are counted in `all`, of which `excerpt` are the first.
+    ///
+    /// # Errors
+    /// A value that is not finite.
+    pub fn counted(
+        &mut self,
+        case: &Case,
+        metric: &str,
+        excerpt: Vec<f64>,
+        all: &Distribution,
+        core_hz: Option<f64>,
+    ) -> Result<&mut Samples> {
+        let listed = excerpt.len() as u64;
+        if listed == all.count() {
+            return self.events(case, metric, excerpt, core_hz);
+        }
+        let step = excerpt.len().div_ceil(EVENTS_MAX).max(1);
+        let excerpt: Vec<f64> = excerpt.into_iter().step_by(step).collect();
+        self.push(case, metric, all);
+        let samples = self.events(case, metric, excerpt, core_hz)?;
+        samples.notes.push(format!(
+            "{} events: one in {step} of the first {listed} is listed, all are in the histogram",
+            all.count()
+        ));
+        Ok(samples)
+    }
+
+    /// Writes events down beside `censored` ones that never ended: their number counts in the
+    /// distribution, above all that did. Every value of those that did must lie below `limit`, which the
+    /// others are known to have passed.
+    ///
+    /// # Errors
+    /// A value that is not finite, or not below the limit.
+    pub fn censored(
+        &mut self,
+        case: &Case,
+        metric: &str,
+        values: Vec<f64>,
+        censored: u64,
+        limit: f64,
+        core_hz: Option<f64>,
+    ) -> Result<&mut Samples> {
+        if let Some(value) = values.iter().find(|value| **value >= limit) {
+            bail!(
+                "{metric} of {}: {value} is not below {limit}, from which on an event counts as one \
+                 that never ended",
+                case.id
+            );
+        }
+        if censored == 0 {
+            return self.events(case, metric, values, core_hz);
+        }
+        let ended = values.len();
+        let mut all = Distribution::default();
+        values.iter().for_each(|value| all.record(*value));
+        all.record_censored(censored);
+        self.push(case, metric, &all);
+        let step = ended.div_ceil(EVENTS_MAX).max(1);
+        let excerpt = values.into_iter().step_by(step).collect();
+        let samples = self.events(case, metric, excerpt, core_hz)?;
+        let quantities = &mut samples.quantities;
+        quantities.insert("censored".to_owned(), censored as f64);
+        quantities.insert("censored_at".to_owned(), limit);
+        Ok(samples)
+    }
+
+    /// Adds a histogram of all events; says how the list beside it is thinned.
+    fn distribution(&mut self, case: &Case, metric: &str, values: &[f64], step: usize) -> String {
+        let mut all = Distribution::default();
+        values.iter().for_each(|value| all.record(*value));
+        self.push(case, metric, &all);
+        let count = values.len();
+        let mut note = format!("{count} events: one in {step} is listed, all are in the histogram");
+        if all.invalid() > 0 {
+            note.push_str(&format!(", except {} that are negative", all.invalid()));
+        }
+        note
+    }
+
+    fn push(&mut self, case: &Case, metric: &str, all: &Distribution) {
+        let sparse = all.sparse();
+        self.histograms.push(Histogram {
+            series: self.series.clone(),
+            round: self.round,
+            case: case.id.clone(),
+            metric: metric.to_owned(),
+            scale: 1.0 / STEPS_PER_UNIT,
+            buckets: sparse.buckets,
+            above: sparse.beyond,
+        });
+    }
+
+    /// Writes values down that each cover a batch of `k` operations (0: a block of time).
+    ///
+    /// # Errors
+    /// A value that is not finite.
+    pub fn batches(
+        &mut self,
+        case: &Case,
+        metric: &str,
+        k: u64,
+        values: Vec<f64>,
+        core_hz: Option<f64>,
+    ) -> Result<&mut Samples> {
+        let values = values.into_iter().map(shortened).collect();
+        self.add(case, metric, Raw::Batch { k, values }, core_hz)
+    }
+
+    /// Writes rows down, at most [`TRACE_ROWS_MAX`]; the rest is counted as dropped.
+    ///
+    /// # Errors
+    /// A row whose length is not that of `columns`.
+    pub fn trace(
+        &mut self,
+        case: &Case,
+        kind: &str,
+        columns: &[&str],
+        mut rows: Vec<Vec<f64>>,
+    ) -> Result<&mut Trace> {
+        if let Some(row) = rows.iter().find(|row| row.len() != columns.len()) {
+            bail!(
+                "trace {kind} of {}: a row of {} values for {} columns",
+                case.id,
+                row.len(),
+                columns.len()
+            );
+        }
+        let dropped = rows.len().saturating_sub(TRACE_ROWS_MAX) as u64;
+        rows.truncate(TRACE_ROWS_MAX);
+        self.traces.push(Trace {
+            series: self.series.clone(),
+            round: self.round,
+            case: case.id.clone(),
+            kind: kind.to_owned(),
+            columns: columns.iter().map(|name| (*name).to_owned()).collect(),
+            rows,
+            names: BTreeMap::new(),
+            dropped,
+        });
+        Ok(self.traces.last_mut().expect("one was just added"))
+    }
+}
+
+/// A value to ten significant digits: a counter's frequency and its drift are known to a billionth; whole numbers stay exact.
+fn shortened(value: f64) -> f64 {
+    if value.fract() == 0.0 || !value.is_finite() {
+        return value;
+    }
+    let factor = 10_f64.powi(DIGITS - 1 - value.abs().log10().floor() as i32);
+    if factor.is_normal() {
+        (value * factor).round() / factor
+    } else {
+        value
+    }
+}
+
+/// A reading of the width probe to three decimals.
+pub fn to_thousandth(reading: f64) -> f64 {
+    (reading * 1000.0).round() / 1000.0
+}
+
+/// A time in ns to 0.1 ns, as quartets store it.
+pub fn to_tenth_ns(ns: f64) -> f64 {
+    (ns * 10.0).round() / 10.0
+}

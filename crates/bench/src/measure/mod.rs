@@ -1,0 +1,34 @@
+//! The timing core (METHOD §1, §2 and §4): what times, and what is known around it. No statistics
+//! beyond what timing itself needs, no figures, no formats.
+//!
+//! A worker calls [`calibrate`] once per segment, then [`Bench::new`], the experiment's `measure`
+//! and [`Bench::finish`] for each round; at the far end [`FarEnd`] in the same way.
+
+mod bench;
+mod book;
+mod calibrate;
+mod clock;
+mod core_clock;
+mod crew;
+mod environment;
+mod far;
+mod quartet;
+mod steal;
+mod storage;
+mod surroundings;
+#[cfg(test)]
+mod tests;
+mod voice;
+mod warp;
+mod width;
+
+pub use bench::{Bench, Written, WrongResult};
+pub use calibrate::{calibrate, raw_ns};
+pub use clock::Clock;
+pub use core_clock::{CoreClock, Windows};
+pub use crew::{Crew, Had, NeverTogether, REHEARSAL_NS, Shared, best_window, is_undisturbed};
+pub use far::FarEnd;
+pub use quartet::{Quartet, Timer, Turns, abba, samples};
+pub use storage::{Settled, settle, unwritten};
+pub use voice::Voice;
+pub use width::{Stretch, Watch, whole_core};

@@ -1,0 +1,558 @@
+//! Timing by difference: n operations against 2n in ABBA quartets (METHOD §2). What a window
+//! costs besides its operations is the same in all four batches and goes away in the difference;
+//! what drifts linearly goes away in the order.
+
+use super::clock::Clock;
+use super::core_clock::upper_mode;
+use super::width::{Probe, Watch};
+use anyhow::{Result, ensure};
+use record::event::Calibration;
+use std::hint::black_box;
+
+/// A batch is at least so many times the clock's cost …
+const COST_FACTOR: f64 = 1000.0;
+/// … and so many times its resolution.
+const RESOLUTION_FACTOR: f64 = 100.0;
+/// A quartet, 6 n operations, need not be longer than this, in ns.
+const QUARTET_NS: f64 = 0.3e6;
+/// Batches in a quartet, in units of n.
+const QUARTET_OPERATIONS: f64 = 6.0;
+/// No batch has more operations.
+pub const OPERATIONS_MAX: u64 = 1 << 40;
+/// No search takes more steps.
+const STEPS_MAX: u32 = 60;
+/// A step multiplies by no more than this: a first call that was too short to tell says little.
+const GROWTH_MAX: f64 = 10.0;
+/// Quartets of a case: a round's median needs no more, and a thorough run has thousands of cases.
+const QUARTETS_MAX: usize = 100;
+/// Quartets of a case at least.
+const QUARTETS_MIN: usize = 6;
+/// The same in a rehearsal.
+const QUARTETS_MIN_REHEARSAL: usize = 2;
+
+/// Least length of a batch that METHOD §2 allows, in ns.
+fn least_ns(calibration: &Calibration) -> f64 {
+    (COST_FACTOR * calibration.pair_cost_ns).max(RESOLUTION_FACTOR * calibration.resolution_ns)
+}
+
+/// How long things may take.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Goal {
+    /// Least length of a batch, in ns.
+    pub batch_ns: f64,
+    /// Least length that METHOD §2 allows, in ns.
+    pub least_ns: f64,
+    /// Measuring time of the case, in ns.
+    pub case_ns: f64,
+    /// Quartets at least.
+    pub quartets_min: usize,
+    /// Quartets at most.
+    pub quartets_max: usize,
+    /// Level of the width probe: a turn begins when the core reads alone, and the case ends where it does not
+    /// for long. None: turns begin whoever uses the core.
+    pub alone: Option<f64>,
+}
+
+impl Goal {
+    /// The goal for a case: quartets of 0.3 ms, within which a neighbour mostly stays or stays away,
+    /// and beside which five probes take little; shorter ones where the case's time is, but no batch
+    /// shorter than METHOD §2 allows.
+    pub fn new(calibration: &Calibration, case_ns: u64, rehearsal: bool) -> Self {
+        let least_ns = least_ns(calibration);
+        let case_ns = case_ns as f64;
+        let quartet_ns = (case_ns / QUARTETS_MIN as f64).min(QUARTET_NS);
+        let filling_ns = quartet_ns / QUARTET_OPERATIONS;
+        Goal {
+            batch_ns: filling_ns.max(least_ns),
+            least_ns,
+            case_ns,
+            quartets_min: if rehearsal {
+                QUARTETS_MIN_REHEARSAL
+            } else {
+                QUARTETS_MIN
+            },
+            quartets_max: QUARTETS_MAX,
+            alone: None,
+        }
+    }
+
+    /// The same with batches of `batch_ns`, or longer where METHOD §2 asks for it.
+    pub fn with_batches(self, batch_ns: f64) -> Self {
+        Goal {
+            batch_ns: batch_ns.max(self.least_ns),
+            ..self
+        }
+    }
+}
+
+/// The batch that a search found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Batch {
+    /// Operations.
+    pub operations: u64,
+    /// Length at the last look, in ns.
+    pub batch_ns: f64,
+    /// Length that METHOD §2 asks for, in ns.
+    pub least_ns: f64,
+    /// A cap ended the search before the batch was long enough.
+    pub capped: bool,
+}
+
+impl Batch {
+    /// What a reader must know of it.
+    pub fn note(&self) -> Option<String> {
+        self.capped.then(|| {
+            format!(
+                "the batch search ended at its cap: {} operations take {:.0} ns, {:.0} ns are asked for",
+                self.operations, self.batch_ns, self.least_ns
+            )
+        })
+    }
+}
+
+/// Times batches and quartets towards a goal; to be copied into the thread that measures.
+#[derive(Clone, Copy, Debug)]
+pub struct Timer {
+    /// The clock of the windows.
+    pub clock: Clock,
+    /// What is aimed at.
+    pub goal: Goal,
+    /// Reads how wide the core is at each batch boundary; none where the probes would not see all
+    /// cores that the case uses, or cannot be read here.
+    pub probe: Option<Probe>,
+}
+
+/// Sums of the two short and of the two long batches of a quartet, in ns.
+pub type Quartet = (f64, f64);
+
+/// A quartet of n, 2n, 2n, n; `body` does so many operations and says how long they took, in ns.
+///
+/// # Errors
+/// The first error of the body.
+#[inline]
+pub fn abba(
+    n: u64,
+    watch: &mut Watch,
+    body: &mut impl FnMut(u64) -> Result<f64>,
+) -> Result<Quartet> {
+    let first_ns = watch.batch(body(n)?);
+    let second_ns = watch.batch(body(2 * n)?);
+    let third_ns = watch.batch(body(2 * n)?);
+    let fourth_ns = watch.batch(body(n)?);
+    Ok((first_ns + fourth_ns, second_ns + third_ns))
+}
+
+/// ns per operation of quartets with `k` operations in the short batch.
+pub fn samples(quartets: &[Quartet], k: u64) -> Vec<f64> {
+    let each = |(short, long): &Quartet| (long - short) / (2.0 * k as f64);
+    quartets.iter().map(each).collect()
+}
+
+/// The turns of a case.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Turns<T> {
+    /// All but those that failed a check of their own.
+    pub kept: Vec<T>,
+    /// Of each, additions per cycle at its slowest boundary ([`Watch::end`]); empty without a probe.
+    pub width: Vec<f64>,
+    /// Core clock in the turns, in Hz; none where no two of the probes' chains agree.
+    pub core_hz: Option<f64>,
+    /// Turns that failed a check of their own.
+    pub refused: u32,
+    /// Turns wanted at least.
+    pub wanted: usize,
+}
+
+impl<T> Turns<T> {
+    /// Itself, unless there are none.
+    ///
+    /// # Errors
+    /// All failed their check.
+    pub fn or_fail(self) -> Result<Self> {
+        ensure!(
+            !self.kept.is_empty(),
+            "all {} quartets failed a check of their own",
+            self.refused
+        );
+        Ok(self)
+    }
+
+    /// What a reader must know of them.
+    pub fn note(&self) -> Option<String> {
+        (self.kept.len() < self.wanted).then(|| {
+            format!(
+                "only {} quartets of at least {}",
+                self.kept.len(),
+                self.wanted
+            )
+        })
+    }
+
+    /// The same turns with each value replaced.
+    pub fn map<U>(&self, of: impl FnMut(&T) -> U) -> Turns<U> {
+        Turns {
+            kept: self.kept.iter().map(of).collect(),
+            width: self.width.clone(),
+            core_hz: self.core_hz,
+            refused: self.refused,
+            wanted: self.wanted,
+        }
+    }
+
+    /// Those of several places one after another.
+    pub fn joined(places: impl IntoIterator<Item = Turns<T>>) -> Turns<T> {
+        let mut all = Turns {
+            kept: Vec::new(),
+            width: Vec::new(),
+            core_hz: None,
+            refused: 0,
+            wanted: 0,
+        };
+        for place in places {
+            all.kept.extend(place.kept);
+            all.width.extend(place.width);
+            all.core_hz = all.core_hz.or(place.core_hz);
+            all.refused += place.refused;
+            all.wanted += place.wanted;
+        }
+        all
+    }
+
+    /// Leaves the first ones out.
+    pub fn skip(&mut self, count: usize) {
+        self.kept.drain(..count);
+        self.width.drain(..count.min(self.width.len()));
+    }
+}
+
+impl Timer {
+    /// Length of one call of `body` with so many operations, in ns. Never inlined, so that n and 2n
+    /// run the same code.
+    ///
+    /// # Errors
+    /// Those of the body.
+    #[inline(never)]
+    pub fn timed(&self, operations: u64, body: &mut impl FnMut(u64) -> Result<()>) -> Result<f64> {
+        let operations = black_box(operations);
+        let start = self.clock.start();
+        let outcome = body(operations);
+        let end = self.clock.end();
+        outcome?;
+        Ok(self.clock.between_ns(start, end))
+    }
+
+    /// Grows n until a batch lasts `goal.batch_ns`; `body` says how long a batch took, in ns. Ends for
+    /// every body: n, the steps and the time are capped. A length that suffices is looked at again,
+    /// because the first call of a body is the cold one.
+    ///
+    /// # Errors
+    /// The first error of the body.
+    pub fn search(&self, body: &mut impl FnMut(u64) -> Result<f64>) -> Result<Batch> {
+        let goal = &self.goal;
+        let mut operations = 1;
+        let mut spent_ns = 0.0;
+        let mut batch_ns = 0.0;
+        for _ in 0..STEPS_MAX {
+            batch_ns = body(operations)?;
+            spent_ns += batch_ns;
+            if batch_ns >= goal.batch_ns {
+                // One that alone takes the case's time is long enough, cold or not.
+                if spent_ns + batch_ns > goal.case_ns {
+                    return Ok(long_enough(goal, operations, batch_ns));
+                }
+                let again_ns = body(operations)?;
+                spent_ns += again_ns;
+                batch_ns = batch_ns.min(again_ns);
+                if batch_ns >= goal.batch_ns {
+                    return Ok(long_enough(goal, operations, batch_ns));
+                }
+            }
+            if operations >= OPERATIONS_MAX || spent_ns > goal.case_ns {
+                break;
+            }
+            operations = grown(operations, batch_ns, goal.batch_ns);
+        }
+        Ok(Batch {
+            operations,
+            batch_ns,
+            least_ns: goal.least_ns,
+            capped: batch_ns < goal.least_ns,
+        })
+    }
+
+    /// Takes turns of a quartet each for the case's time. A turn reads the width probe after each of
+    /// its batches ([`abba`]) and may be `None` where it failed a check of its own; between two turns
+    /// stands a short chain for the core's cycle. Nothing is left out for how long it took, and nothing
+    /// is allocated or called between the turns except the clock.
+    ///
+    /// # Errors
+    /// The first error of a turn.
+    pub fn repeat<T>(
+        &self,
+        turn: &mut impl FnMut(&mut Watch) -> Result<Option<T>>,
+    ) -> Result<Turns<T>> {
+        let goal = &self.goal;
+        let mut kept = Vec::with_capacity(goal.quartets_max);
+        let (mut width, mut rates) = match self.probe {
+            Some(_) => (
+                Vec::with_capacity(goal.quartets_max),
+                Vec::with_capacity(goal.quartets_max),
+            ),
+            None => (Vec::new(), Vec::new()),
+        };
+        let mut refused = 0_u32;
+        let mut watch = Watch::new(self.probe);
+        let begin = self.clock.start();
+        let mut attempts: usize = 0;
+        loop {
+            if goal.alone.is_some_and(|level| !watch.waits_for(level)) {
+                break;
+            }
+            watch.begin();
+            let taken = turn(&mut watch)?;
+            let seen = watch.end();
+            match taken {
+                Some(value) => {
+                    kept.push(value);
+                    if let Some((additions, cycle_ns)) = seen {
+                        width.push(additions);
+                        rates.push(1e9 / cycle_ns);
+                    }
+                }
+                None => refused = refused.saturating_add(1),
+            }
+            attempts += 1;
+            let elapsed_ns = self.clock.between_ns(begin, self.clock.end());
+            let with_next_ns = elapsed_ns * (attempts + 1) as f64 / attempts as f64;
+            if is_over(goal, attempts, kept.len(), with_next_ns) {
+                break;
+            }
+        }
+        Ok(Turns {
+            kept,
+            width,
+            core_hz: upper_mode(&mut rates),
+            refused,
+            // Where it waits, it takes what it gets.
+            wanted: goal.alone.map_or(goal.quartets_min, |_| 0),
+        })
+    }
+}
+
+fn long_enough(goal: &Goal, operations: u64, batch_ns: f64) -> Batch {
+    Batch {
+        least_ns: goal.least_ns,
+        operations,
+        batch_ns,
+        capped: false,
+    }
+}
+
+/// The next n: what the last length suggests and a tenth more, at least one more and at most ten
+/// times as many.
+fn grown(operations: u64, batch_ns: f64, goal_ns: f64) -> u64 {
+    let factor = (1.1 * goal_ns / batch_ns.max(1.0)).clamp(1.0, GROWTH_MAX);
+    let next = (operations as f64 * factor).round() as u64;
+    next.max(operations + 1).min(OPERATIONS_MAX)
+}
+
+/// Whether the case ends now: `with_next_ns` is what it would have taken with one more quartet.
+fn is_over(goal: &Goal, attempts: usize, kept: usize, with_next_ns: f64) -> bool {
+    kept >= goal.quartets_max || (attempts >= goal.quartets_min && with_next_ns > goal.case_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        Batch, Goal, OPERATIONS_MAX, QUARTETS_MAX, Timer, Turns, abba, grown, is_over, samples,
+    };
+    use crate::measure::clock::Clock;
+    use crate::measure::width::Watch;
+    use anyhow::Result;
+
+    const GOAL: Goal = Goal {
+        batch_ns: 2e3,
+        least_ns: 1e3,
+        case_ns: 1e6,
+        quartets_min: 6,
+        quartets_max: QUARTETS_MAX,
+        alone: None,
+    };
+
+    fn timer(goal: Goal) -> Timer {
+        Timer {
+            clock: Clock::Monotonic,
+            goal,
+            probe: None,
+        }
+    }
+
+    fn search(goal: Goal, body: &mut impl FnMut(u64) -> Result<()>) -> Result<Batch> {
+        let timer = timer(goal);
+        timer.search(&mut |n| timer.timed(n, body))
+    }
+
+    #[test]
+    fn a_search_for_a_body_without_time_ends_at_its_cap() {
+        let goal = Goal {
+            batch_ns: 1e18,
+            least_ns: 1e18,
+            case_ns: 1e18,
+            ..GOAL
+        };
+        let mut calls = 0;
+        let batch = search(goal, &mut |_| {
+            calls += 1;
+            Ok(())
+        })
+        .expect("ends");
+        assert!(batch.capped);
+        assert_eq!(batch.operations, OPERATIONS_MAX);
+        assert!(calls <= 60, "{calls}");
+    }
+
+    #[test]
+    fn a_search_stops_where_the_case_has_no_more_time() {
+        let goal = Goal {
+            batch_ns: 1e18,
+            least_ns: 1e18,
+            case_ns: 0.0,
+            ..GOAL
+        };
+        let mut calls = 0;
+        let batch = search(goal, &mut |_| {
+            calls += 1;
+            std::hint::black_box(metal::kernel::chain_multiply(10_000));
+            Ok(())
+        })
+        .expect("ends");
+        assert!(batch.capped);
+        assert_eq!(calls, 1);
+        assert_eq!(batch.operations, 1);
+    }
+
+    #[test]
+    fn a_found_batch_was_long_enough_twice() {
+        let mut asked = Vec::new();
+        let mut body = |n| {
+            asked.push(n);
+            std::hint::black_box(metal::kernel::chain_multiply(n));
+            Ok(())
+        };
+        let goal = Goal {
+            case_ns: 1e9,
+            ..GOAL
+        };
+        let batch = search(goal, &mut body).expect("ends");
+        assert!(
+            !batch.capped && batch.batch_ns >= goal.batch_ns,
+            "{batch:?}"
+        );
+        assert_eq!(asked.first(), Some(&1));
+        assert_eq!(asked[asked.len() - 2..], [batch.operations; 2]);
+        assert!(asked.is_sorted());
+    }
+
+    #[test]
+    fn the_next_n_follows_the_length_within_its_limits() {
+        for (operations, batch_ns, next) in [
+            (1, 0.0, 10),
+            (100, 1000.0, 220),
+            (100, 1990.0, 111),
+            (1, 1999.0, 2),
+            (OPERATIONS_MAX / 2, 0.0, OPERATIONS_MAX),
+        ] {
+            assert_eq!(grown(operations, batch_ns, 2000.0), next, "{operations}");
+        }
+    }
+
+    #[test]
+    fn a_case_ends_by_time_and_by_count() {
+        for (attempts, kept, with_next_ns, over) in [
+            (6, 6, 0.9e6, false),
+            (6, 6, 1.1e6, true),
+            (5, 5, 9e9, false),
+            (20, 0, 1.1e6, true),
+            (QUARTETS_MAX, QUARTETS_MAX, 0.1e6, true),
+        ] {
+            assert_eq!(
+                is_over(&GOAL, attempts, kept, with_next_ns),
+                over,
+                "{attempts} {kept} {with_next_ns}"
+            );
+        }
+    }
+
+    #[test]
+    fn samples_are_half_the_difference_per_operation_of_any_sign() {
+        let quartets = [(300.0, 500.0), (400.0, 600.0), (210.0, 200.0)];
+        assert_eq!(samples(&quartets, 10), [10.0, 10.0, -0.5]);
+    }
+
+    #[test]
+    fn batches_come_as_n_2n_2n_n() {
+        let mut asked = Vec::new();
+        let mut body = |n| {
+            asked.push(n);
+            Ok(n as f64)
+        };
+        assert_eq!(
+            abba(7, &mut Watch::new(None), &mut body).expect("runs"),
+            (14.0, 28.0)
+        );
+        assert_eq!(asked, [7, 14, 14, 7]);
+    }
+
+    #[test]
+    fn turns_that_fail_their_check_are_counted_and_leave_no_value() {
+        let timer = timer(Goal {
+            case_ns: 0.0,
+            ..GOAL
+        });
+        let take = |from: u32| {
+            let mut count = 0;
+            let mut turn = |_: &mut Watch| {
+                count += 1;
+                Ok((count >= from).then_some(count))
+            };
+            timer.repeat(&mut turn).expect("runs")
+        };
+        let some = take(4);
+        assert_eq!((some.kept.as_slice(), some.refused), (&[4, 5, 6][..], 3));
+        assert!(some.note().is_some() && some.width.is_empty());
+        let none = take(100);
+        assert_eq!(none.refused, 6);
+        none.or_fail().expect_err("has none");
+    }
+
+    #[test]
+    fn turns_of_several_places_stand_one_after_another() {
+        let place = |kept: &[u32]| Turns {
+            kept: kept.to_vec(),
+            width: kept.iter().map(|n| f64::from(*n)).collect(),
+            core_hz: Some(3e9),
+            refused: 1,
+            wanted: 2,
+        };
+        let mut both = Turns::joined([place(&[1, 2]), place(&[]), place(&[3])]);
+        assert_eq!((both.refused, both.wanted), (3, 6));
+        both.skip(1);
+        assert_eq!(
+            (both.kept.as_slice(), both.width.as_slice()),
+            (&[2, 3][..], &[2.0, 3.0][..])
+        );
+        assert_eq!(both.map(|n| n * 2).kept, [4, 6]);
+    }
+
+    #[test]
+    fn the_first_error_of_a_turn_ends_everything() {
+        let mut calls = 0;
+        let mut turn = |_: &mut Watch| -> Result<Option<()>> {
+            calls += 1;
+            anyhow::ensure!(calls < 3, "third call");
+            Ok(Some(()))
+        };
+        timer(GOAL).repeat(&mut turn).expect_err("third call");
+        assert_eq!(calls, 3);
+    }
+}

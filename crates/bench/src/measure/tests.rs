@@ -1,0 +1,463 @@
+//! The bench from outside: whole rounds of synthetic bodies. Structure only, nothing here depends
+//! on how fast or quiet the machine is.
+
+use super::clock::CLOCK_GETTIME;
+use super::{Bench, FarEnd, Turns, WrongResult};
+use crate::link::{FromWorker, RoundOrder, ToWorker, frame};
+use anyhow::Context;
+use record::case::{Case, Order, Series};
+use record::event::{Calibration, Raw};
+use record::key::CaseId;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+fn order() -> RoundOrder {
+    RoundOrder {
+        series: Series {
+            experiment: "cpu.synthetic".to_owned(),
+            name: "one".to_owned(),
+            order: Order::Fixed,
+            cases: vec![case()],
+            settings: BTreeMap::new(),
+        },
+        round: 3,
+        seed: 1,
+        cpus: vec![metal::place::allowed().expect("CPUs")[0]],
+        calibration: Calibration {
+            width: None,
+            source: CLOCK_GETTIME.to_owned(),
+            counter_hz: 1e9,
+            counter_error: 0.0,
+            windows_hz: Vec::new(),
+            resolution_ns: 1.0,
+            pair_cost_ns: 10.0,
+            vdso_falls_back: false,
+            core_hz: 3e9,
+            core_source: "chains".to_owned(),
+            multiply_cycles: None,
+            cpu: 0,
+            notes: Vec::new(),
+        },
+        dir: None,
+        far: None,
+        far_address: None,
+        case_ns: 1_000_000,
+        rehearsal: true,
+    }
+}
+
+fn case() -> Case {
+    Case::new(CaseId::new().with("size", 4))
+}
+
+/// Runs `work` with a bench on a thread of its own, because the bench pins it.
+fn with_bench<T: Send>(work: impl FnOnce(Bench) -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        scope
+            .spawn(|| work(Bench::new(order()).expect("a bench")))
+            .join()
+            .expect("does not panic")
+    })
+}
+
+#[test]
+fn a_rotation_takes_about_a_cycle() {
+    let samples = with_bench(|mut bench| {
+        // Other work shares the machine: attempts, and limits that only a wrong factor passes.
+        for _ in 0..20 {
+            bench
+                .time(&case(), "step", |n| {
+                    std::hint::black_box(metal::kernel::chain_rotate(n));
+                })
+                .expect("times");
+        }
+        bench.finish().expect("finishes").0
+    });
+    assert_eq!(samples.len(), 20);
+    let mut cycles = Vec::new();
+    for samples in &samples {
+        assert_eq!(samples.series, "cpu.synthetic/one");
+        assert_eq!((samples.round, &samples.case), (3, &case().id));
+        let values = samples.raw.samples();
+        assert!(!values.is_empty());
+        assert_eq!(samples.quantities.get("core_hz"), samples.core_hz.as_ref());
+        match samples.core_hz {
+            Some(hz) => cycles.extend(values.iter().map(|ns| ns * hz / 1e9)),
+            None => assert!(!samples.notes.is_empty()),
+        }
+    }
+    let plausible = cycles.iter().any(|cycles| (0.8..1.25).contains(cycles));
+    assert!(plausible || cycles.is_empty(), "{cycles:?}");
+}
+
+#[test]
+fn a_body_gets_n_and_n_operations_are_done() {
+    let mut total = 0;
+    let samples = with_bench(|mut bench| {
+        bench
+            .time(&case(), "step", |n| {
+                // A ladder of n: each call does exactly what it was asked for.
+                assert_eq!(metal::kernel::chain_add(n), n);
+                total += n;
+            })
+            .expect("times")
+            .clone()
+    });
+    let Raw::Quartets { k, n, two_n, voids } = samples.raw else {
+        panic!("not quartets: {:?}", samples.raw);
+    };
+    assert_eq!(n.len(), two_n.len());
+    let kept = n.len() as f64 + samples.quantities["warmup_quartets"];
+    assert!(kept >= 2.0 || voids > 0);
+    // All operations are the search's and six times k for each quartet, void or not.
+    assert!(total as f64 >= 6.0 * k as f64 * kept);
+}
+
+#[test]
+fn a_body_that_takes_no_time_ends_with_a_note() {
+    let samples = with_bench(|mut bench| {
+        bench
+            .time(&case(), "nothing", |_| ())
+            .expect("times")
+            .clone()
+    });
+    let values = samples.raw.samples();
+    assert!(values.iter().all(|ns| ns.abs() < 1.0), "{values:?}");
+    let notes = samples.notes.join("\n");
+    assert!(
+        notes.contains("the batch search ended at its cap"),
+        "{notes}"
+    );
+}
+
+#[test]
+fn the_first_error_of_a_body_is_told_and_nothing_is_written() {
+    let (error, samples) = with_bench(|mut bench| {
+        let mut calls = 0;
+        let error = bench
+            .try_time(&case(), "open", |_| {
+                calls += 1;
+                anyhow::bail!("no more files")
+            })
+            .expect_err("fails");
+        assert_eq!(calls, 1);
+        (error, bench.finish().expect("finishes").0)
+    });
+    let chain = format!("{error:#}");
+    assert!(chain.contains("timing open of cpu.synthetic"), "{chain}");
+    assert!(chain.contains("no more files"), "{chain}");
+    assert!(samples.is_empty());
+}
+
+#[test]
+fn events_too_many_to_hold_are_counted_beside_the_first_of_them() {
+    let (samples, histograms, _, _) = with_bench(|mut bench| {
+        let case = case();
+        let mut all = stats::histogram::Histogram::default();
+        (0..50_000).for_each(|value| all.record(f64::from(value)));
+        let first = (0..40_000).map(f64::from).collect();
+        bench
+            .record_counted(&case, "gap", first, &all)
+            .expect("records");
+        let mut few = stats::histogram::Histogram::default();
+        few.record(7.0);
+        bench
+            .record_counted(&case, "gap", vec![7.0], &few)
+            .expect("records");
+        bench.finish().expect("finishes")
+    });
+    assert_eq!(samples[0].raw.samples().len(), 20_000);
+    let note = "50000 events: one in 2 of the first 40000 is listed, all are in the histogram";
+    assert!(samples[0].notes.iter().any(|found| found == note));
+    let counted: u64 = histograms[0].buckets.iter().map(|(_, count)| count).sum();
+    assert_eq!(counted, 50_000);
+    assert_eq!(samples[1].raw.samples(), [7.0]);
+    assert_eq!(histograms.len(), 1, "all are listed");
+}
+
+#[test]
+fn events_that_never_ended_are_in_the_distribution_above_all_others() {
+    let (samples, histograms) = with_bench(|mut bench| {
+        let case = case();
+        bench
+            .record_censored(&case, "all", vec![5.0, 7.0], 0, 1e6)
+            .expect("records");
+        let many = (0..30_000).map(f64::from).collect();
+        bench
+            .record_censored(&case, "most", many, 3, 1e6)
+            .expect("records");
+        // One that took as long as what is given up is one of them.
+        let late = bench.record_censored(&case, "late", vec![1e6], 1, 1e6);
+        assert!(late.is_err());
+        let (samples, histograms, ..) = bench.finish().expect("nothing is sent");
+        (samples, histograms)
+    });
+    assert_eq!((samples.len(), histograms.len()), (2, 1));
+    assert!(!samples[0].quantities.contains_key("censored"));
+    let of = |name: &str| samples[1].quantities[name];
+    assert_eq!((of("censored"), of("censored_at")), (3.0, 1e6));
+    assert!(samples[1].raw.samples().len() <= 20_000);
+    let counted: u64 = histograms[0].buckets.iter().map(|(_, count)| count).sum();
+    assert_eq!((counted, histograms[0].above), (30_000, 3));
+}
+
+#[test]
+fn events_keep_their_clock_and_many_are_thinned_beside_their_histogram() {
+    let (samples, histograms, _, _) = with_bench(|mut bench| {
+        let case = case();
+        bench
+            .record(&case, "gap", vec![1.0 / 3.0, 1e9 + 1.0])
+            .expect("records");
+        let many = (0..50_000).map(f64::from).collect();
+        bench.record(&case, "gap", many).expect("records");
+        bench
+            .record_batches(&case, "rate", 7, vec![2.5])
+            .expect("records");
+        bench
+            .record(&case, "gap", vec![f64::NAN])
+            .expect_err("no number");
+        bench.finish().expect("finishes")
+    });
+    let few = &samples[0];
+    assert_eq!(
+        few.raw,
+        Raw::Event {
+            values: vec![0.333_333_333_3, 1e9 + 1.0]
+        }
+    );
+    assert_eq!(few.quantities["resolution_ns"], 1.0);
+    assert_eq!(few.quantities["pair_ns"], 10.0);
+    let thinned = samples[1].raw.samples();
+    assert_eq!(thinned.len(), 50_000_usize.div_ceil(3));
+    assert_eq!(thinned[..3], [0.0, 3.0, 6.0]);
+    let notes = samples[1].notes.join("\n");
+    assert!(notes.contains("one in 3 is listed"), "{notes}");
+    assert_eq!(histograms.len(), 1);
+    let counted: u64 = histograms[0].buckets.iter().map(|(_, count)| count).sum();
+    assert_eq!(counted + histograms[0].above, 50_000);
+    let (last, _) = histograms[0].buckets.last().expect("buckets");
+    let greatest = *last as f64 * histograms[0].scale;
+    assert!((greatest / 49_999.0 - 1.0).abs() < 0.001, "{greatest}");
+    assert_eq!(samples[2].raw.label(), "batch(7)");
+    assert_eq!(samples.len(), 3);
+}
+
+#[test]
+fn quartets_of_an_experiment_are_recorded_as_both_sums() {
+    let (samples, ..) = with_bench(|mut bench| {
+        let case = case();
+        let turns = |kept: &[(f64, f64)]| Turns {
+            kept: kept.to_vec(),
+            width: vec![3.999_96, 0.0],
+            core_hz: Some(3e9),
+            refused: 3,
+            wanted: 2,
+        };
+        let taken = turns(&[(300.04, 500.06), (310.0, 530.0)]);
+        bench
+            .record_quartets(&case, "open", 10, taken)
+            .expect("records");
+        for (k, kept) in [
+            (10, &[][..]),
+            (0, &[(1.0, 2.0)]),
+            (10, &[(1.0, f64::NAN)]),
+            (10, &[(f64::INFINITY, 1.0)]),
+        ] {
+            let refused = bench.record_quartets(&case, "open", k, turns(kept));
+            assert!(refused.is_err(), "{refused:?}");
+        }
+        bench.finish().expect("finishes")
+    });
+    assert_eq!(samples.len(), 1);
+    assert_eq!(
+        (samples[0].visit, &samples[0].width[..]),
+        (0, &[4.0, 0.0][..])
+    );
+    assert_eq!(
+        samples[0].raw,
+        Raw::Quartets {
+            k: 10,
+            n: vec![300.0, 310.0],
+            two_n: vec![500.1, 530.0],
+            voids: 3
+        }
+    );
+}
+
+#[test]
+fn turns_wait_for_a_core_that_is_alone_and_end_where_it_never_is() {
+    with_bench(|bench| {
+        let mut timer = bench.timer();
+        let mut turns = |level: f64| {
+            timer.goal.alone = Some(level);
+            let taken = timer.repeat(&mut |watch| {
+                watch.batch(1.0);
+                Ok(Some(()))
+            });
+            let taken = taken.expect("no turn fails");
+            (taken.kept.len(), taken.note())
+        };
+        // No core reads so much; every core reads so little.
+        let never = if bench.probe().is_some() {
+            turns(1e9).0
+        } else {
+            0
+        };
+        let (always, note) = turns(1e-9);
+        assert_eq!((never, note), (0, None));
+        assert!(always > 0);
+    });
+}
+
+#[test]
+fn a_trace_is_cut_at_its_limit_and_its_rows_are_checked() {
+    with_bench(|mut bench| {
+        let rows = vec![vec![1.0, 2.0]; 100_005];
+        let columns = ["at_ns", "gap_ns"];
+        let trace = bench
+            .trace(&case(), "gaps", &columns, rows)
+            .expect("traces");
+        assert_eq!((trace.rows.len(), trace.dropped), (100_000, 5));
+        bench
+            .trace(&case(), "gaps", &columns, vec![vec![1.0]])
+            .expect_err("a short row");
+    });
+}
+
+#[test]
+fn a_round_tells_what_happened_around_it() {
+    let done = with_bench(|mut bench| {
+        bench.planned_switches(5);
+        bench.planned_switches(2);
+        bench.met_others(3, 1e6);
+        bench.met_others(1, 5e5);
+        bench.finish().expect("finishes").3
+    });
+    let environment = &done.environment;
+    assert_eq!(environment["planned_switches"], 7.0);
+    assert_eq!(environment["foreign_switches"], 4.0);
+    assert_eq!(environment["foreign_ns"], 1.5e6);
+    assert_eq!(environment["window_ns"], done.window_ns);
+    assert!(done.window_ns > 0.0);
+    assert_eq!(done.cpus, order().cpus);
+    for name in [
+        "involuntary_switches",
+        "voluntary_switches",
+        "major_faults",
+        "minor_faults",
+    ] {
+        assert!(environment[name] >= 0.0, "{name}");
+    }
+    for name in ["core_hz_before", "core_hz_after"] {
+        if let Some(hz) = environment.get(name) {
+            assert!((1e8..2e10).contains(hz), "{name} {hz}");
+        }
+    }
+}
+
+/// A pipe end that others can look into.
+#[derive(Clone, Default)]
+struct Wire(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Wire {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("not poisoned").extend(bytes);
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn the_far_end_publishes_waits_and_reports() {
+    let (reader, mut session) = io::pipe().expect("a pipe");
+    frame::send(&mut session, &ToWorker::Drain).expect("sends");
+    drop(session);
+    let wire = Wire::default();
+    let writer = wire.clone();
+    let (token, done) = std::thread::spawn(move || {
+        let mut far = FarEnd::new(order(), reader, writer).expect("a far end");
+        let token = far
+            .publish(vec!["127.0.0.1:9".to_owned()])
+            .expect("publishes");
+        far.drained().expect("drains");
+        // The session is gone: no second drain.
+        far.drained().expect_err("end of stream");
+        (token, far.finish())
+    })
+    .join()
+    .expect("does not panic");
+    let bytes = wire.0.lock().expect("not poisoned").clone();
+    let said = frame::receive::<FromWorker>(&mut bytes.as_slice()).expect("a frame");
+    let Some(FromWorker::Listening(endpoint)) = said else {
+        panic!("not listening: {said:?}");
+    };
+    assert_eq!(endpoint.addrs, ["127.0.0.1:9"]);
+    assert_eq!(endpoint.token, token);
+    assert_eq!(token.len(), 32);
+    assert!(done.window_ns > 0.0 && !done.environment.is_empty());
+}
+
+#[test]
+fn a_sign_of_life_is_sent_but_not_for_every_block() {
+    let wire = Wire::default();
+    let writer = wire.clone();
+    with_bench(move |bench| {
+        let mut bench = bench.speaking_to(writer);
+        for _ in 0..100 {
+            bench.alive(0.5);
+        }
+        bench.finish().expect("finishes");
+    });
+    let bytes = wire.0.lock().expect("not poisoned").clone();
+    let mut reader = bytes.as_slice();
+    let mut signs = 0;
+    while let Some(sign) = frame::receive::<FromWorker>(&mut reader).expect("a frame") {
+        assert_eq!(sign, FromWorker::Alive(0.5));
+        signs += 1;
+    }
+    assert!((1..100).contains(&signs), "{signs}");
+}
+
+#[test]
+fn an_order_without_a_cpu_is_refused() {
+    let nowhere = RoundOrder {
+        cpus: Vec::new(),
+        ..order()
+    };
+    assert!(Bench::new(nowhere).is_err());
+}
+
+#[test]
+fn a_case_that_fails_is_measured_once_more_unless_its_result_was_wrong() {
+    let series = order().series;
+    let case = series.cases[0].clone();
+    let run = |mut outcome: Box<dyn FnMut(u32) -> anyhow::Result<()>>| {
+        let mut bench = Bench::new(order()).expect("the CPU is allowed");
+        let mut attempts = 0;
+        bench.each(&series, |_, one| {
+            if one.id != case.id {
+                return Ok(());
+            }
+            attempts += 1;
+            outcome(attempts)
+        });
+        let (.., done) = bench.finish().expect("nothing is sent");
+        (attempts, done.failed.len())
+    };
+    assert_eq!(run(Box::new(|_| Ok(()))), (1, 0));
+    let second_time = |attempt| match attempt {
+        1 => anyhow::bail!("something came in between"),
+        _ => Ok(()),
+    };
+    assert_eq!(run(Box::new(second_time)), (2, 0));
+    assert_eq!(run(Box::new(|_| anyhow::bail!("always"))), (2, 1));
+    // Also inside what it was being done for.
+    let wrong_at_first = |attempt| match attempt {
+        1 => Err(WrongResult("2 + 2 = 5".to_owned())).context("adding"),
+        _ => Ok(()),
+    };
+    assert_eq!(run(Box::new(wrong_at_first)), (1, 1));
+}

@@ -1,0 +1,340 @@
+//! The width probe (METHOD §2a): 1 to 2 µs of independent additions beside a short chain of rotations. A
+//! core that another tenant's hyperthread uses does fewer additions a cycle; the chain tells the cycle.
+
+use super::clock::Clock;
+use super::core_clock::CoreClock;
+use metal::kernel::{ADDITIONS_A_TURN, additions, chain_rotate};
+use record::event::{Unusable, Width};
+use stats::width::{self, Learned};
+use std::hint::black_box;
+use std::time::Duration;
+
+/// Length of a row of additions and of a chain, in ns.
+const PROBE_NS: f64 = 1e3;
+/// They are at least so many of the clock's steps …
+const STEPS: f64 = 50.0;
+/// … and no longer than this, in ns: the clock is too coarse otherwise.
+const PROBE_NS_MAX: f64 = 2e3;
+/// Additions per cycle by which a row is sized before anything is known of the core.
+const UNITS: f64 = 4.0;
+/// A turn of the additions has one more, which counts the turns.
+const OPERATIONS_A_TURN: f64 = (ADDITIONS_A_TURN + 1) as f64;
+/// Batches longer than this, in ns, are not classified by the probes around them …
+const BATCH_NS_MAX: f64 = 1e6;
+/// … nor is a turn that is longer in all.
+const TURN_NS_MAX: f64 = 5e6;
+/// Readings between two attempts to learn the level, and at least.
+const LESSON: usize = 2000;
+const LEAST_READINGS: usize = 6000;
+/// Pause between two lessons where the core was not alone: its states last up to a second.
+const PAUSE: Duration = Duration::from_millis(15);
+
+/// Takes readings on the calling thread's CPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Probe {
+    clock: Clock,
+    turns: u64,
+    steps: u64,
+}
+
+impl Probe {
+    /// `None` where the clock is too coarse.
+    pub fn new(clock: Clock, core: &CoreClock, resolution_ns: f64) -> Option<Self> {
+        let length_ns = PROBE_NS.max(STEPS * resolution_ns);
+        (length_ns <= PROBE_NS_MAX).then(|| {
+            let steps = core.rotations(length_ns);
+            Probe {
+                clock,
+                turns: (steps as f64 * UNITS / OPERATIONS_A_TURN).ceil() as u64,
+                steps,
+            }
+        })
+    }
+
+    /// Time of a step of the chain, in ns: a cycle.
+    #[inline(never)]
+    pub fn cycle_ns(&self) -> f64 {
+        let steps = black_box(self.steps);
+        let start = self.clock.start();
+        black_box(chain_rotate(steps));
+        self.clock.between_ns(start, self.clock.end()) / self.steps as f64
+    }
+
+    /// Time of an addition, in ns.
+    #[inline(never)]
+    fn addition_ns(&self) -> f64 {
+        let turns = black_box(self.turns);
+        let start = self.clock.start();
+        black_box(additions(turns));
+        self.clock.between_ns(start, self.clock.end()) / (OPERATIONS_A_TURN * self.turns as f64)
+    }
+
+    /// Readings into `readings`: additions per cycle, each by the least of three neighbouring chains.
+    fn readings(&self, count: usize, readings: &mut Vec<f64>) {
+        let mut cycles = [self.cycle_ns(), self.cycle_ns(), 0.0];
+        let mut addition_ns = self.addition_ns();
+        for at in 2..count + 2 {
+            cycles[at % 3] = self.cycle_ns();
+            readings.extend(reading(least(cycles), addition_ns));
+            addition_ns = self.addition_ns();
+        }
+    }
+}
+
+fn least(cycles: [f64; 3]) -> f64 {
+    cycles.into_iter().fold(f64::INFINITY, f64::min)
+}
+
+/// Additions per cycle; none where a clock stepped.
+fn reading(cycle_ns: f64, addition_ns: f64) -> Option<f64> {
+    let reading = cycle_ns / addition_ns;
+    (reading.is_finite() && reading > 0.0).then_some(reading)
+}
+
+/// Learns what *alone* looks like on the calling thread's CPU, for `patience` where it is hardly ever
+/// alone.
+pub fn learn(probe: Option<Probe>, patience: Duration) -> Width {
+    let mut found = Width {
+        level: None,
+        unusable: Some(Unusable::ClockTooCoarse),
+        additions_per_cycle: None,
+        readings: 0,
+        at_level: 0,
+        spread: 0.0,
+        alone: 0.0,
+    };
+    let Some(probe) = probe else {
+        return found;
+    };
+    let begin = std::time::Instant::now();
+    let mut readings = Vec::new();
+    probe.readings(LESSON, &mut readings);
+    // The first ones came while the code was cold.
+    readings.clear();
+    loop {
+        probe.readings(LESSON, &mut readings);
+        found.readings = readings.len() as u64;
+        match width::learn(&mut readings) {
+            Learned::Level(level) => {
+                found.level = Some(level.level);
+                found.unusable = None;
+                found.additions_per_cycle = Some(level.level);
+                found.at_level = level.at_level as u64;
+                found.spread = level.spread;
+                found.alone = level.alone;
+                if readings.len() >= LEAST_READINGS {
+                    return found;
+                }
+                continue;
+            }
+            Learned::NoEdge => found.unusable = Some(Unusable::NeverAlone),
+            Learned::NotWhole(highest) => {
+                found.unusable = Some(Unusable::NotWhole);
+                found.additions_per_cycle = Some(highest);
+            }
+        }
+        found.level = None;
+        if begin.elapsed() > patience {
+            return found;
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// What was learnt of a core alone, unless it is of half a core whose design has so many units.
+pub fn whole_core(learnt: Width, units: Option<f64>) -> Width {
+    match learnt.level {
+        Some(level) if !width::is_whole_core(level, units) => Width {
+            level: None,
+            unusable: Some(Unusable::NeverAlone),
+            ..learnt
+        },
+        _ => learnt,
+    }
+}
+
+/// Reads the probe at the batch boundaries of one turn.
+pub struct Watch {
+    probe: Option<Probe>,
+    /// The last reading, which is the first of the next turn.
+    last_ns: f64,
+    /// The slowest addition of the turn so far, in ns.
+    slowest_ns: f64,
+    /// Boundaries read in this turn.
+    boundaries: u32,
+    /// Time of its batches, in ns.
+    batches_ns: f64,
+    is_long: bool,
+    /// The least of these is the cycle.
+    cycles: [f64; 3],
+    turns: usize,
+}
+
+impl Watch {
+    /// Ready for the first turn; without a probe no turn is classified.
+    pub fn new(probe: Option<Probe>) -> Self {
+        let mut watch = Watch {
+            probe,
+            last_ns: 0.0,
+            slowest_ns: 0.0,
+            boundaries: 0,
+            batches_ns: 0.0,
+            is_long: false,
+            cycles: [f64::INFINITY; 3],
+            turns: 0,
+        };
+        if let Some(probe) = probe {
+            // Two of each: the code is cold at first.
+            probe.cycle_ns();
+            probe.addition_ns();
+            watch.cycles = [probe.cycle_ns(), probe.cycle_ns(), f64::INFINITY];
+            watch.last_ns = probe.addition_ns();
+        }
+        watch
+    }
+
+    /// Waits until the core reads alone; false where others use it all the time.
+    pub fn waits_for(&mut self, level: f64) -> bool {
+        let Some(probe) = self.probe else {
+            return true;
+        };
+        let start = probe.clock.start();
+        for at in 0.. {
+            let read = reading(least(self.cycles), self.last_ns);
+            if read.is_some_and(|read| width::is_alone(read, level)) {
+                return true;
+            }
+            if probe.clock.between_ns(start, probe.clock.end()) > width::WAIT_NS {
+                break;
+            }
+            self.cycles[at % 3] = probe.cycle_ns();
+            self.last_ns = probe.addition_ns();
+        }
+        false
+    }
+
+    /// A turn begins where the last one ended.
+    pub fn begin(&mut self) {
+        self.slowest_ns = self.last_ns;
+        self.boundaries = 0;
+        self.batches_ns = 0.0;
+        self.is_long = false;
+    }
+
+    /// A batch ended that took so long: the probe is read. Returns that time.
+    pub fn batch(&mut self, batch_ns: f64) -> f64 {
+        if let Some(probe) = &self.probe {
+            self.last_ns = probe.addition_ns();
+            self.slowest_ns = self.slowest_ns.max(self.last_ns);
+        }
+        self.boundaries += 1;
+        self.batches_ns += batch_ns;
+        self.is_long |= batch_ns > BATCH_NS_MAX;
+        batch_ns
+    }
+
+    /// The turn ended: additions per cycle at its slowest boundary, 0 where the turn cannot be
+    /// classified, and the time of a cycle, in ns. `None` without a probe.
+    pub fn end(&mut self) -> Option<(f64, f64)> {
+        let probe = self.probe?;
+        self.cycles[(self.turns + 2) % 3] = probe.cycle_ns();
+        self.turns += 1;
+        let cycle_ns = least(self.cycles);
+        let is_classified = self.boundaries > 0 && !self.is_long && self.batches_ns <= TURN_NS_MAX;
+        let width = reading(cycle_ns, self.slowest_ns).filter(|_| is_classified);
+        Some((width.unwrap_or(0.0), cycle_ns))
+    }
+}
+
+/// A thread's work between two readings of the probe.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stretch {
+    /// Units per second.
+    pub rate: f64,
+    /// Additions per cycle by the slower of the readings at its ends.
+    pub width: f64,
+}
+
+impl Stretch {
+    /// The same as a share of a rate.
+    pub fn over(self, rate: f64) -> Self {
+        Stretch {
+            rate: self.rate / rate,
+            ..self
+        }
+    }
+}
+
+/// Stretches are at least so long, in ns: probes then take 2 % of the time.
+const STRETCH_NS: f64 = 100e3;
+/// Stretches of a window at most.
+const STRETCHES_MAX: usize = 1024;
+
+/// Cuts a thread's work into stretches with a reading of the probe between two of them.
+pub struct Stretches {
+    probe: Probe,
+    least_ticks: u64,
+    /// Where the stretch began: tick and units.
+    from: (u64, u64),
+    cycles: [f64; 3],
+    looks: usize,
+    last: f64,
+    list: Vec<Stretch>,
+}
+
+impl Stretches {
+    /// Allocates; the first stretch begins with [`Stretches::begin`].
+    pub fn new(probe: Probe) -> Self {
+        let mut stretches = Stretches {
+            probe,
+            least_ticks: probe.clock.ticks(STRETCH_NS),
+            from: (0, 0),
+            cycles: [f64::INFINITY; 3],
+            looks: 0,
+            last: 0.0,
+            list: Vec::with_capacity(STRETCHES_MAX),
+        };
+        for _ in 0..3 {
+            stretches.look();
+        }
+        stretches
+    }
+
+    fn look(&mut self) {
+        self.cycles[self.looks % 3] = self.probe.cycle_ns();
+        self.looks += 1;
+        self.last = reading(least(self.cycles), self.probe.addition_ns()).unwrap_or(0.0);
+    }
+
+    /// The first stretch begins now.
+    pub fn begin(&mut self) {
+        self.look();
+        self.from = (self.probe.clock.start(), 0);
+    }
+
+    /// The thread has done so many units by now; a stretch that is long enough ends.
+    pub fn progress(&mut self, now: u64, units: u64) {
+        let (begun, before) = self.from;
+        if now < begun + self.least_ticks || self.list.len() == STRETCHES_MAX {
+            return;
+        }
+        let length_ns = self.probe.clock.ns(now - begun);
+        let earlier = self.last;
+        self.look();
+        let is_classified = length_ns <= BATCH_NS_MAX;
+        self.list.push(Stretch {
+            rate: (units - before) as f64 * 1e9 / length_ns,
+            width: if is_classified {
+                earlier.min(self.last)
+            } else {
+                0.0
+            },
+        });
+        self.from = (self.probe.clock.start(), units);
+    }
+
+    /// What the thread did.
+    pub fn done(self) -> Vec<Stretch> {
+        self.list
+    }
+}

@@ -1,0 +1,190 @@
+//! plumb's side beside those that move memory: cases of `memory.bandwidth` whose arrays have as many bytes
+//! as the rival's.
+
+use super::{Conditions, MIB, Ours, Row, Statistic};
+use bench::experiment::{Site, Skip};
+use catalogue::{self, FAMILIES};
+use record::case::Case;
+use record::crosscheck::Goal;
+use record::key::CaseId;
+use record::unit::Unit;
+use session::params::Settings;
+use session::plan::case_ns;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+const ID: &str = "memory.bandwidth";
+/// Kernels of STREAM.
+pub(super) const STREAM_OPS: [&str; 4] = ["copy", "scale", "add", "triad"];
+/// Bytes of a walk in main memory; in a rehearsal less.
+pub(super) const FAR: u64 = 128 * MIB;
+pub(super) const FAR_REHEARSED: u64 = 4 * MIB;
+/// CPUs of a comparison on all of them, at most: rivals' arrays are divided among them.
+const TEAM_MOST: usize = 16;
+/// Arrays of so many bytes together are compared as main memory's even where they are less than four times
+/// the last cache: a virtual machine that is described hundreds of MiB has a part of them (STREAM's best pass
+/// over 92 MiB was twice that over 275 MiB in one with 480 MiB).
+pub(super) const MAIN_MEMORY_FROM: u64 = 256_000_000;
+/// What `memory.bandwidth.limit` takes at least.
+const LIMIT_LEAST: u64 = 1 << 20;
+
+/// What is moved, and where: every byte by vectors, the widest
+/// in caches and the fastest in main memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moves<'a> {
+    /// Kernels.
+    pub ops: &'a [&'static str],
+    /// Into the caches or past them.
+    pub stores: &'static str,
+    /// Where the arrays lie.
+    pub level: &'static str,
+    /// CPUs, a thread on each.
+    pub cpus: &'a [usize],
+    /// Most bytes of one thread's arrays in main memory.
+    pub limit: u64,
+}
+
+impl Moves<'_> {
+    /// plumb's command.
+    pub fn ours(&self, conditions: &Conditions) -> Ours {
+        let threads = match self.cpus.len() {
+            1 => "1",
+            _ => "all",
+        };
+        let mut set: Vec<(&'static str, String)> = [
+            ("op", self.ops.join(",").as_str()),
+            ("stores", self.stores),
+            ("access", "every"),
+            ("width", "vector"),
+            ("level", self.level),
+            ("threads", threads),
+        ]
+        .map(|(name, value)| (name, value.to_owned()))
+        .into();
+        set.push(("limit", self.limit.max(LIMIT_LEAST).to_string()));
+        Ours {
+            experiment: ID,
+            set,
+            cpus: self.cpus.to_vec(),
+            dir: None,
+            budget: Duration::from_secs(10),
+            preset: conditions.lengths(),
+        }
+    }
+
+    /// Bytes of all threads' arrays together, as plumb's command takes them; the same for each of its
+    /// cases.
+    ///
+    /// # Errors
+    /// There is no such case on this machine: why.
+    pub fn footprint(&self, conditions: &Conditions) -> Result<u64, Skip> {
+        let cases = cases(conditions, &self.ours(conditions))?;
+        let bytes = cases.first().and_then(|case| case.int("footprint_total"));
+        bytes.ok_or_else(|| {
+            let why = cases
+                .first()
+                .and_then(|case| case.at.get("impossible")?.text());
+            Skip::because(why.unwrap_or("the arrays have no size here"))
+        })
+    }
+
+    /// The goal beside a rival that passes over the same arrays again and again: at least as much, where these
+    /// lie in main memory; where the last cache may hold them the rival finds them there, and plumb, which
+    /// writes them past the caches before each case, does not.
+    pub fn goal_beside_passes(&self, conditions: &Conditions) -> Goal {
+        let cases = cases(conditions, &self.ours(conditions)).unwrap_or_default();
+        let is_small = |case: &Case| {
+            let bytes = case.int("footprint_total").unwrap_or(0);
+            case.at.contains_key("cut") && bytes < MAIN_MEMORY_FROM
+        };
+        match cases.iter().any(is_small) {
+            true => Goal::Explained,
+            false => Goal::AtLeast,
+        }
+    }
+
+    /// The row of one of its kernels.
+    pub fn row(
+        &self,
+        op: &'static str,
+        statistic: Statistic,
+        goal: Goal,
+        difference: &'static str,
+    ) -> Row {
+        Row {
+            name: String::new(),
+            case: CaseId::new().with("op", op).with("stores", self.stores),
+            metric: "bandwidth",
+            statistic,
+            times: 1.0,
+            unit: Unit::BPerS,
+            what: String::new(),
+            goal,
+            difference,
+        }
+    }
+}
+
+/// Cases of plumb's command as it will resolve them: alone, it has no figures of others to go by.
+///
+/// # Errors
+/// None of them can be measured on this machine.
+pub(super) fn cases(conditions: &Conditions, ours: &Ours) -> Result<Vec<Case>, Skip> {
+    let experiment = catalogue::find(ours.experiment)
+        .ok_or_else(|| Skip::because(format!("plumb has no {}", ours.experiment)))?;
+    let settings = ours.set.iter();
+    let texts: Vec<String> = settings
+        .map(|(name, value)| format!("{}.{name}={value}", ours.experiment))
+        .collect();
+    let settings = Settings::parse(&texts, FAMILIES).map_err(|bad| Skip::because(bad.0))?;
+    let site = Site {
+        host: conditions.host.clone(),
+        peer: None,
+        peers: Vec::new(),
+        dir: None,
+        cpus: ours.cpus.clone(),
+        memory_bytes: conditions.memory_bytes,
+        case_ns: case_ns(ours.preset),
+    };
+    let offer = experiment.series(&site, &settings.params(experiment.card(), ours.preset))?;
+    if let Some((_, skip)) = offer.skipped.into_iter().next() {
+        return Err(skip);
+    }
+    let mut cases = Vec::new();
+    for series in offer.series {
+        cases.extend(
+            experiment
+                .resolve(&site, &Default::default(), series)?
+                .cases,
+        );
+    }
+    Ok(cases)
+}
+
+/// CPUs of a comparison on all of them: one of each core, in the order of the conditions.
+pub(super) fn team(conditions: &Conditions) -> Vec<usize> {
+    let mut taken = BTreeSet::new();
+    let mut team = Vec::new();
+    for cpu in &conditions.cpus {
+        let siblings = conditions
+            .host
+            .cpu
+            .cpu(*cpu)
+            .map(|cpu| cpu.smt_siblings.as_slice());
+        if !taken.contains(cpu) {
+            team.push(*cpu);
+        }
+        taken.extend(siblings.unwrap_or_default().iter().copied());
+    }
+    team.truncate(TEAM_MOST);
+    team
+}
+
+/// Environment of programs that take their arrays by malloc: in huge pages, as plumb's are, where the kernel
+/// gives them only when asked (glibc 2.35 and later).
+pub(super) fn huge_pages() -> (&'static str, String) {
+    ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1".to_owned())
+}
+
+#[cfg(test)]
+pub(super) mod tests;

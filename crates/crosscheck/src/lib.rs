@@ -1,0 +1,267 @@
+//! Plumb beside the tools that people use today: a file per rival, which says how it is found, what it is
+//! asked, how its answer is read, and what of plumb's stands beside it. Everything in these files is pure;
+//! [`turns`] runs both sides alternating, and judges nothing.
+#![forbid(unsafe_code)]
+
+mod bandwidth;
+mod binary;
+mod estimate;
+mod load;
+mod ours;
+mod ports;
+mod probe;
+mod process;
+mod ready;
+mod rivals;
+#[cfg(test)]
+mod tests;
+pub mod turns;
+
+use anyhow::Result;
+use bench::experiment::{Preset, Skip};
+use host::Host;
+use record::crosscheck::Goal;
+use record::key::CaseId;
+use record::run::Run;
+use record::unit::Unit;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use rivals::{RIVALS, not_compared};
+
+/// Bytes.
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+/// Another tool.
+pub struct Rival {
+    /// Its name on the command line and in reports: the one that people call it by.
+    pub name: &'static str,
+    /// One line: what it is, to stand behind its name.
+    pub about: &'static str,
+    /// The Debian package that has it.
+    pub package: Option<&'static str>,
+    /// Programs by which it is recognised; the first that is found tells the version.
+    pub programs: &'static [&'static str],
+    /// What the program is asked for its version; nothing: it cannot be asked without all its work, and is
+    /// not: its file is read instead.
+    pub version_args: &'static [&'static str],
+    /// The version in what it answers, or in what its file tells ([`binary::told`], as [`Output::answer`]);
+    /// `None` where that has none.
+    pub version: fn(&Output) -> Option<String>,
+    /// Versions below this one are too old to be asked.
+    pub oldest: Option<&'static str>,
+    /// What is run beside it, in the order of a report.
+    pub pairings: fn(&Conditions) -> Vec<Pairing>,
+    /// The value of a row ([`Row::what`]) in what the program said, in the row's unit; else what is wrong
+    /// with it, in one line.
+    pub parse: fn(&Output, &str) -> Result<f64, String>,
+}
+
+/// What both sides have alike.
+#[derive(Clone, Debug)]
+pub struct Conditions {
+    /// The machine.
+    pub host: Host,
+    /// CPUs to measure on, the quietest first; at least one.
+    pub cpus: Vec<usize>,
+    /// Memory that a side may take, in bytes.
+    pub memory_bytes: u64,
+    /// A directory of the rival's own: its working directory, where its output and input lie.
+    pub scratch: PathBuf,
+    /// A directory for the files that are measured, on the file system of `--dir`; `None` where there is none.
+    pub files: Option<PathBuf>,
+    /// A directory in memory.
+    pub in_memory: Option<PathBuf>,
+    /// The rival's version, as it told it; empty where it tells none.
+    pub version: String,
+    /// How much to measure; of a rehearsal, quick and standard choose fewer pairings.
+    pub preset: Preset,
+    /// How long a rival runs in one turn, in seconds, where it can be told.
+    pub seconds: f64,
+    /// Ports of this host that nobody listens at.
+    pub ports: [u16; 4],
+    /// Effective user 0.
+    pub is_root: bool,
+}
+
+impl Conditions {
+    /// Whether the preset is standard or more.
+    pub fn is_whole(&self) -> bool {
+        matches!(self.preset, Preset::Standard | Preset::Thorough)
+    }
+
+    /// Preset whose lengths of windows plumb's side takes.
+    pub fn lengths(&self) -> Preset {
+        match self.preset {
+            Preset::Rehearsal => Preset::Rehearsal,
+            _ => Preset::Quick,
+        }
+    }
+
+    /// Why files cannot be measured: there is no directory for them.
+    pub fn no_files(&self) -> Option<Skip> {
+        let none = "no directory for files: the current one cannot be written, or lies in memory";
+        match self.files {
+            Some(_) => None,
+            None => Some(Skip::because(none).needs("--dir DIR")),
+        }
+    }
+
+    /// Whether the rival's version is at least this one.
+    pub fn has_version(&self, least: &str) -> bool {
+        probe::numbers(&self.version) >= probe::numbers(least)
+    }
+}
+
+/// One command of each side, run in turns.
+#[derive(Clone, Debug)]
+pub struct Pairing {
+    /// Unique among the rival's: lower case, words joined by `-`.
+    pub name: String,
+    /// plumb's side.
+    pub ours: Ours,
+    /// The rival's side.
+    pub theirs: Theirs,
+    /// What is compared.
+    pub rows: Vec<Row>,
+    /// Why it cannot be run here.
+    pub skip: Option<Skip>,
+    /// One pair is enough: neither side is a timing (cache sizes).
+    pub is_once: bool,
+}
+
+/// A run of plumb.
+#[derive(Clone, Debug)]
+pub struct Ours {
+    /// The experiment.
+    pub experiment: &'static str,
+    /// Its parameters and settings, as `--set` takes their values (lists too): those that are left out
+    /// have the preset's defaults, so name all that make cases.
+    pub set: Vec<(&'static str, String)>,
+    /// CPUs.
+    pub cpus: Vec<usize>,
+    /// Directory for its files.
+    pub dir: Option<PathBuf>,
+    /// Measuring time at most.
+    pub budget: Duration,
+    /// Preset whose lengths of windows it takes; it ends after the first look (six rounds) in any case.
+    pub preset: Preset,
+}
+
+/// A run of the rival.
+#[derive(Clone, Debug, Default)]
+pub struct Theirs {
+    /// The program, looked for in PATH; empty: the one that the rival was recognised by.
+    pub program: &'static str,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Added to its environment.
+    pub environment: Vec<(&'static str, String)>,
+    /// CPUs that it may use; it is pinned to them, at the priority of plumb's workers.
+    pub cpus: Vec<usize>,
+    /// Files that it finds in its working directory: name and text.
+    pub inputs: Vec<(&'static str, String)>,
+    /// A file that it writes there, which holds its answer.
+    pub answer: Option<&'static str>,
+    /// Commands (program and arguments) that are run once before the first pair: to lay out files.
+    pub prepare: Vec<Vec<String>>,
+    /// Programs that these commands start through a shell, `env` or `mpirun`.
+    pub behind: Vec<&'static str>,
+    /// Its far end, which runs from before the first pair until after the last.
+    pub server: Option<Server>,
+    /// It is ended after this time.
+    pub limit: Duration,
+}
+
+impl Theirs {
+    /// All programs that it takes, the first one first.
+    pub fn programs(&self) -> impl Iterator<Item = &str> {
+        let commands = self
+            .prepare
+            .iter()
+            .chain(self.server.iter().map(|server| &server.command));
+        let first = commands
+            .filter_map(|command| command.first())
+            .map(String::as_str);
+        std::iter::once(self.program)
+            .chain(self.behind.iter().copied())
+            .chain(first)
+    }
+}
+
+/// The far end of a rival.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// CPUs.
+    pub cpus: Vec<usize>,
+    /// It is there once something listens at these ports (TCP, or UDP).
+    pub ports: Vec<u16>,
+}
+
+/// One figure of each side.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Unique in the pairing; empty where it has one row.
+    pub name: String,
+    /// Parameters that tell plumb's case apart from the others of its command.
+    pub case: CaseId,
+    /// Its metric.
+    pub metric: &'static str,
+    /// What is taken of it.
+    pub statistic: Statistic,
+    /// plumb's value is multiplied by this: two hand-overs are a round trip.
+    pub times: f64,
+    /// Unit of both values.
+    pub unit: Unit,
+    /// What [`Rival::parse`] is asked for.
+    pub what: String,
+    /// What the ratio should be.
+    pub goal: Goal,
+    /// What the two do differently: shown where they disagree.
+    pub difference: &'static str,
+}
+
+/// What is taken of a figure's samples.
+#[derive(Clone, Copy, Debug)]
+pub enum Statistic {
+    /// The figure's value: the median of the rounds' values, disturbed rounds left out.
+    Value,
+    /// The best of its samples' values: the least of a time, the greatest of a rate.
+    Best,
+    /// The mean over all operations of all rounds, disturbed or not: beside what counts everything.
+    MeanOfAll,
+    /// The median of all events of all rounds.
+    MedianOfAll,
+    /// The mean of the rounds' values, disturbed or not: beside rates over a whole window.
+    MeanOfRounds,
+    /// Another, by its name.
+    Own(&'static str, fn(&Run, &Row) -> Result<f64>),
+}
+
+impl Statistic {
+    /// Its name in records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Statistic::Value => "value",
+            Statistic::Best => "best",
+            Statistic::MeanOfAll => "mean of all",
+            Statistic::MedianOfAll => "median of all",
+            Statistic::MeanOfRounds => "mean of rounds",
+            Statistic::Own(name, _) => name,
+        }
+    }
+}
+
+/// What a program said.
+#[derive(Clone, Debug, Default)]
+pub struct Output {
+    /// On standard output.
+    pub stdout: String,
+    /// On standard error.
+    pub stderr: String,
+    /// In the file that holds its answer ([`Theirs::answer`]).
+    pub answer: String,
+}

@@ -1,0 +1,216 @@
+//! plumb's side: a run of its own like any other, whose record is read.
+
+use super::{Ours, Row, Statistic};
+use analysis::figure::Figure;
+use analysis::figures;
+use anyhow::{Context, Result, anyhow, bail};
+use record::event::{Ending, Raw};
+use record::key::CaseId;
+use record::metric::Better;
+use record::run::Run;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The arguments of a run whose record is `record`.
+pub(super) fn args(ours: &Ours, record: &Path) -> Vec<String> {
+    let mut args: Vec<String> = ["run", ours.experiment, "--preset", ours.preset.name()]
+        .map(str::to_owned)
+        .into();
+    // With such a goal a run ends at its first look.
+    args.extend(["--precision", "100", "--budget"].map(str::to_owned));
+    args.push(
+        humantime::format_duration(ours.budget)
+            .to_string()
+            .replace(' ', ""),
+    );
+    args.push("--cpu".to_owned());
+    args.push(host::format_cpus(&ours.cpus));
+    if let Some(dir) = &ours.dir {
+        args.extend(["--dir".to_owned(), dir.display().to_string()]);
+    }
+    for (name, value) in &ours.set {
+        args.extend([
+            "--set".to_owned(),
+            format!("{}.{name}={value}", ours.experiment),
+        ]);
+    }
+    args.extend([
+        "--json".to_owned(),
+        "--out".to_owned(),
+        record.display().to_string(),
+    ]);
+    args
+}
+
+/// The value of a row in a run.
+///
+/// # Errors
+/// The run has no such figure, or several, or it was not measured: why.
+pub(super) fn value(run: &Run, ours: &Ours, row: &Row) -> Result<f64> {
+    // As found: other tools cannot tell whose the core was.
+    let as_found = |figure: Figure| match figure.as_found {
+        Some(found) => *found,
+        None => figure,
+    };
+    let all: Vec<Figure> = figures(run).into_iter().map(as_found).collect();
+    let figure = figure(&all, ours, row);
+    if let Statistic::Own(_, of) = row.statistic {
+        // It may need no figure; where it has no value, the figure's own reason tells more.
+        return match of(run, row) {
+            Ok(value) => finite(ours, row, &row.case, value),
+            Err(why) => figure.and(Err(why)),
+        };
+    }
+    let figure = figure?;
+    let stats = || {
+        figure
+            .stats
+            .as_ref()
+            .context("a derived figure has no samples")
+    };
+    let value = match row.statistic {
+        Statistic::Value => figure.value.context("it has no value")?,
+        Statistic::Best => {
+            let better = figure.metric.as_ref().map(|metric| metric.better);
+            match better {
+                Some(Better::Higher) => stats()?.max,
+                _ => stats()?.min,
+            }
+        }
+        Statistic::MeanOfRounds => {
+            let rounds = &figure.rounds;
+            rounds.iter().map(|round| round.value).sum::<f64>() / rounds.len() as f64
+        }
+        Statistic::MeanOfAll => {
+            let counted = counted(run, ours.experiment, &figure.case, row.metric);
+            let total: f64 = counted.iter().map(|(_, count)| count).sum();
+            counted
+                .iter()
+                .map(|(value, count)| value * count)
+                .sum::<f64>()
+                / total
+        }
+        Statistic::MedianOfAll => {
+            middle(counted(run, ours.experiment, &figure.case, row.metric)).context("no events")?
+        }
+        Statistic::Own(_, of) => of(run, row)?,
+    };
+    finite(ours, row, &figure.case, value)
+}
+
+/// The value in the row's terms.
+fn finite(ours: &Ours, row: &Row, case: &CaseId, value: f64) -> Result<f64> {
+    match value.is_finite() {
+        true => Ok(value * row.times),
+        false => bail!("{} {case} has no {}", ours.experiment, row.statistic.name()),
+    }
+}
+
+/// The one figure that a row means.
+fn figure<'run>(all: &'run [Figure], ours: &Ours, row: &Row) -> Result<&'run Figure> {
+    let label = || format!("{} {} of {}", row.metric, row.case, ours.experiment);
+    let is_meant = |figure: &&Figure| {
+        figure.experiment == ours.experiment
+            && figure
+                .metric
+                .as_ref()
+                .is_some_and(|metric| metric.name == row.metric)
+            && row
+                .case
+                .0
+                .iter()
+                .all(|(name, value)| figure.case.get(name) == Some(value))
+    };
+    let meant: Vec<&Figure> = all.iter().filter(is_meant).collect();
+    match meant.as_slice() {
+        [figure] if figure.outcome == Ending::Measured => Ok(figure),
+        [figure] => Err(anyhow!(
+            "{} was not measured: {}",
+            label(),
+            figure.reason.as_deref().unwrap_or("no reason was recorded")
+        )),
+        [] => {
+            let absent = all.iter().find_map(|figure| figure.reason.as_deref());
+            Err(anyhow!(
+                "no figure {}: {}",
+                label(),
+                absent.unwrap_or("none was planned")
+            ))
+        }
+        several => Err(anyhow!("{} figures are {}", several.len(), label())),
+    }
+}
+
+/// All values of a case's metric, each with how many operations had it, of all rounds that count: of a batch,
+/// all of it. Where a round has a histogram, its samples are an excerpt of it.
+fn counted(run: &Run, experiment: &str, case: &CaseId, metric: &str) -> Vec<(f64, f64)> {
+    let is_own = |series: &str| series.split('/').next() == Some(experiment);
+    let mut rounds: BTreeMap<(&str, u32), Vec<(f64, f64)>> = BTreeMap::new();
+    for samples in &run.samples {
+        let is_first = samples.visit == 0 && is_own(&samples.series);
+        if is_first && samples.case == *case && samples.metric == metric {
+            let operations = match &samples.raw {
+                Raw::Quartets { k, .. } | Raw::Batch { k, .. } => (*k).max(1) as f64,
+                Raw::Event { .. } => 1.0,
+            };
+            let values = samples.raw.samples().into_iter();
+            let values = values.map(|value| (value, operations));
+            rounds.insert((&samples.series, samples.round), values.collect());
+        }
+    }
+    for histogram in &run.histograms {
+        if is_own(&histogram.series) && histogram.case == *case && histogram.metric == metric {
+            let buckets = histogram.buckets.iter();
+            let values =
+                buckets.map(|(value, count)| (*value as f64 * histogram.scale, *count as f64));
+            rounds.insert((&histogram.series, histogram.round), values.collect());
+        }
+    }
+    rounds.into_values().flatten().collect()
+}
+
+/// The median of counted values.
+fn middle(mut counted: Vec<(f64, f64)>) -> Option<f64> {
+    counted.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let half = counted.iter().map(|(_, count)| count).sum::<f64>() / 2.0;
+    let mut below = 0.0;
+    counted
+        .into_iter()
+        .find(|(_, count)| {
+            below += count;
+            below >= half
+        })
+        .map(|(value, _)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::counted;
+    use analysis::crosscheck::sample;
+    use record::event::Raw;
+    use record::key::CaseId;
+    use record::run::Run;
+
+    #[test]
+    fn a_batch_weighs_as_much_as_it_holds() {
+        let known = analysis::sample::run();
+        let mut samples = known.samples[0].clone();
+        samples.case = CaseId::new();
+        samples.raw = Raw::Quartets {
+            k: 10,
+            n: vec![100.0, 100.0],
+            two_n: vec![200.0, 240.0],
+            voids: 0,
+        };
+        let mut run = Run::new(sample::own().header);
+        let experiment = samples.series.split('/').next().map(str::to_owned);
+        let experiment = experiment.expect("a series has a name");
+        let metric = samples.metric.clone();
+        run.samples.push(samples.clone());
+        samples.round += 1;
+        samples.raw = Raw::Event { values: vec![9.0] };
+        run.samples.push(samples);
+        let all = counted(&run, &experiment, &CaseId::new(), &metric);
+        assert_eq!(all, [(5.0, 10.0), (7.0, 10.0), (9.0, 1.0)]);
+    }
+}

@@ -1,0 +1,448 @@
+//! fio: reads and writes of a file by system calls and rings.
+//!
+//! Both sides do six rounds of 225 ms (fio: jobs one after another), because a virtual disk's host polls for
+//! as long as there is load, and gives more in a window that lasts; each writes no more than the same bytes in
+//! a round. All rounds count, disturbed or not: fio leaves none out.
+
+use crate::{Conditions, Goal, MIB, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
+use anyhow::{Context, Result, ensure};
+use bench::experiment::Preset;
+use record::event::Samples;
+use record::key::CaseId;
+use record::run::Run;
+use record::unit::Unit;
+use serde::Deserialize;
+use std::time::Duration;
+
+/// The rival.
+pub static RIVAL: Rival = Rival {
+    name: "fio",
+    about: "reads and writes of a file by psync, io_uring and libaio",
+    package: Some("fio"),
+    programs: &["fio"],
+    version_args: &["--version"],
+    version: |said| Some(said.stdout.trim().strip_prefix("fio-")?.to_owned()),
+    // The first with registered files for rings.
+    oldest: Some("3.16"),
+    pairings,
+    parse,
+};
+
+/// The files that are read and written, as plumb's (of `size` it writes to a half).
+const READ_BYTES: u64 = 32 * MIB;
+const WRITE_BYTES: u64 = READ_BYTES / 2;
+/// Rounds until plumb's first look.
+const ROUNDS: usize = 6;
+const ROUND_MS: u64 = 225;
+const REHEARSED_MS: u64 = 50;
+/// What rounding to whole milliseconds takes on average.
+const HALF_MS_NS: f64 = 5e5;
+
+/// What is done, on both sides.
+#[derive(Clone, Copy, Debug)]
+struct Work {
+    op: &'static str,
+    pattern: &'static str,
+    block: u64,
+    /// fio's name of it.
+    engine: &'static str,
+    depth: u64,
+    /// fio submits and reaps as many as the depth at a time, in place of one.
+    is_batched: bool,
+}
+
+const fn random(op: &'static str, engine: &'static str, depth: u64) -> Work {
+    Work {
+        op,
+        pattern: "random",
+        block: 4096,
+        engine,
+        depth,
+        is_batched: false,
+    }
+}
+
+const fn batched(work: Work) -> Work {
+    Work {
+        is_batched: true,
+        ..work
+    }
+}
+
+const fn large(op: &'static str) -> Work {
+    Work {
+        pattern: "sequential",
+        block: MIB,
+        ..random(op, "psync", 1)
+    }
+}
+
+/// What tells most.
+const FEW: [Work; 2] = [
+    random("read", "psync", 1),
+    batched(random("read", "io_uring", 32)),
+];
+
+const STANDARD: [Work; 8] = [
+    FEW[0],
+    random("write", "psync", 1),
+    random("read", "io_uring", 1),
+    random("read", "io_uring", 32),
+    FEW[1],
+    batched(random("write", "io_uring", 32)),
+    large("read"),
+    random("read", "libaio", 32),
+];
+
+const FURTHER: [Work; 13] = [
+    random("read", "io_uring", 4),
+    random("read", "io_uring", 16),
+    batched(random("read", "io_uring", 16)),
+    random("read", "io_uring", 64),
+    random("read", "io_uring", 128),
+    batched(random("read", "io_uring", 128)),
+    random("read", "libaio", 128),
+    random("write", "io_uring", 1),
+    random("write", "io_uring", 16),
+    batched(random("write", "io_uring", 16)),
+    random("write", "io_uring", 128),
+    batched(random("write", "io_uring", 128)),
+    large("write"),
+];
+
+fn pairings(conditions: &Conditions) -> Vec<Pairing> {
+    let works = match conditions.preset {
+        Preset::Rehearsal | Preset::Quick => FEW.to_vec(),
+        Preset::Standard => STANDARD.to_vec(),
+        Preset::Thorough => [&STANDARD[..], &FURTHER].concat(),
+    };
+    works
+        .into_iter()
+        .map(|work| pairing(conditions, work))
+        .collect()
+}
+
+fn pairing(conditions: &Conditions, work: Work) -> Pairing {
+    let cpus = vec![conditions.cpus[0]];
+    let files = conditions.files.clone().unwrap_or_default();
+    let file = files.join(work.op).display().to_string();
+    let is_rehearsal = conditions.preset == Preset::Rehearsal;
+    let (rounds, round_ms) = match is_rehearsal {
+        true => (1, REHEARSED_MS),
+        false => (ROUNDS, ROUND_MS),
+    };
+    Pairing {
+        name: work.name(),
+        ours: Ours {
+            experiment: "fs.io",
+            set: work.set(round_ms),
+            cpus: cpus.clone(),
+            dir: conditions.files.clone(),
+            budget: Duration::from_secs(30),
+            preset: match is_rehearsal {
+                true => Preset::Rehearsal,
+                false => Preset::Quick,
+            },
+        },
+        theirs: Theirs {
+            program: "fio",
+            args: work.args(&file, rounds, round_ms),
+            cpus,
+            prepare: vec![work.laid_out(&file)],
+            limit: Duration::from_secs(60),
+            ..Theirs::default()
+        },
+        rows: work.rows(),
+        skip: conditions.no_files(),
+        is_once: false,
+    }
+}
+
+impl Work {
+    /// Its name: `io-uring-128-batched-random-read-4k`.
+    fn name(self) -> String {
+        let engine = self.engine.replace('_', "-");
+        let depth = match self.engine {
+            "psync" => String::new(),
+            _ => format!("-{}", self.depth),
+        };
+        let batched = if self.is_batched { "-batched" } else { "" };
+        let block = if self.block == MIB { "1m" } else { "4k" };
+        format!(
+            "{engine}{depth}{batched}-{}-{}-{block}",
+            self.pattern, self.op
+        )
+    }
+
+    /// Bytes that a round writes at most.
+    fn written(self) -> u64 {
+        match self.block {
+            MIB => 48 * MIB,
+            _ => 18 * MIB,
+        }
+    }
+
+    /// plumb's engine beside fio's.
+    fn ours(self) -> &'static str {
+        match self.engine {
+            "psync" => "psync",
+            _ => "io_uring",
+        }
+    }
+
+    fn set(self, round_ms: u64) -> Vec<(&'static str, String)> {
+        vec![
+            ("op", self.op.to_owned()),
+            ("pattern", self.pattern.to_owned()),
+            ("mode", "direct".to_owned()),
+            ("block", self.block.to_string()),
+            ("engine", self.ours().to_owned()),
+            ("depth", self.depth.to_string()),
+            ("threads", "1".to_owned()),
+            ("size", READ_BYTES.to_string()),
+            ("written", self.written().to_string()),
+            ("window", format!("{round_ms}ms")),
+        ]
+    }
+
+    fn case(self) -> CaseId {
+        CaseId::new()
+            .with("op", self.op)
+            .with("pattern", self.pattern)
+            .with("mode", "direct")
+            .with("block", self.block)
+            .with("engine", self.ours())
+            .with("depth", self.depth)
+            .with("threads", 1_u64)
+    }
+
+    fn size(self) -> u64 {
+        match self.op {
+            "read" => READ_BYTES,
+            _ => WRITE_BYTES,
+        }
+    }
+
+    fn args(self, file: &str, rounds: usize, round_ms: u64) -> Vec<String> {
+        let pattern = if self.pattern == "random" { "rand" } else { "" };
+        let mut args = vec![
+            format!("--filename={file}"),
+            format!("--size={}", self.size()),
+            format!("--rw={pattern}{}", self.op),
+            format!("--bs={}", self.block),
+            format!("--ioengine={}", self.engine),
+            format!("--iodepth={}", self.depth),
+            format!("--runtime={round_ms}ms"),
+        ];
+        let mut also = |words: &[&str]| args.extend(words.iter().map(|&word| word.to_owned()));
+        also(&[
+            "--direct=1",
+            // A job of a process begins a session of its own (setsid), and so leaves the group of processes
+            // whose priority is plumb's (autogroup).
+            "--thread",
+            "--overwrite=1",
+            "--randrepeat=0",
+            "--output-format=json",
+        ]);
+        match self.op {
+            "read" => also(&["--time_based"]),
+            // As plumb: the blocks are filled once, and a word in each is changed before each write.
+            _ => also(&["--refill_buffers=0", "--scramble_buffers=1"]),
+        }
+        if self.engine == "io_uring" {
+            also(&["--registerfiles=1", "--fixedbufs=1"]);
+        }
+        if self.op == "write" {
+            args.push(format!("--io_size={}", self.written()));
+        }
+        if self.is_batched {
+            let depth = self.depth;
+            args.push(format!("--iodepth_batch_submit={depth}"));
+            args.push("--iodepth_batch_complete_min=1".to_owned());
+            args.push(format!("--iodepth_batch_complete_max={depth}"));
+        }
+        let names = (1..=rounds).map(|round| format!("--name=round{round}"));
+        args.extend(names.flat_map(|name| [name, "--stonewall".to_owned()]));
+        args
+    }
+
+    /// What lays its file out: written once, synced, incompressible, as plumb's.
+    fn laid_out(self, file: &str) -> Vec<String> {
+        let size = format!("--size={}", self.size());
+        let file = format!("--filename={file}");
+        let words = ["fio", "--name=lay", &file, &size, "--rw=write", "--bs=1M"];
+        let ends = ["--end_fsync=1", "--refill_buffers"];
+        words.into_iter().chain(ends).map(str::to_owned).collect()
+    }
+
+    fn rows(self) -> Vec<Row> {
+        let is_alike = self.engine != "libaio";
+        let row = |what: &str, goal: Goal| Row {
+            name: what.to_owned(),
+            case: self.case(),
+            metric: "burst_iops",
+            statistic: Statistic::Own("operations of all rounds over their time", rate),
+            times: 1.0,
+            unit: Unit::OpPerS,
+            what: what.to_owned(),
+            goal: if is_alike { goal } else { Goal::Explained },
+            difference: match self.engine {
+                "libaio" => LIBAIO,
+                "psync" => PSYNC,
+                _ if self.is_batched => BATCHED,
+                _ => RING,
+            },
+        };
+        vec![
+            row("iops", Goal::AtLeast),
+            Row {
+                metric: "cpu",
+                statistic: Statistic::Own("CPU of all rounds over their operations", cpu),
+                unit: Unit::NsPerOp,
+                difference: if is_alike { CPU } else { LIBAIO },
+                ..row("cpu", Goal::AtMost)
+            },
+        ]
+    }
+}
+
+const PSYNC: &str = "fio draws each place and throws the file out of the page cache inside of its time, which \
+                     it tells in whole milliseconds; plumb does both before. What the host of a virtual disk \
+                     does meanwhile is in neither's hands, and moves one turn against the next";
+const RING: &str = "fio submits one operation at a time (its default), plumb all that have completed, four by a system call, \
+                    which pays or costs by device: the pairing `batched` has fio submit together too. fio draws each place \
+                    inside of its time, which it tells in whole milliseconds. plumb's rate is that of a full \
+                    queue: filling and emptying it once is added to its time, because fio's has them";
+const BATCHED: &str = "both submit and reap what there is, fio by one system call, plumb by one for each four, so that the \
+                       device begins sooner. fio draws each place inside of its time, \
+                       which it tells in whole milliseconds; filling and emptying of the queue is added to \
+                       plumb's time, because fio's has them";
+const LIBAIO: &str = "fio goes by Linux AIO (io_submit, io_getevents), plumb by io_uring with registered file \
+                      and blocks at the same depth: two ways into the same block layer, of which a ring takes \
+                      fewer system calls and no page pinning";
+const CPU: &str = "both: user and system time of the thread that does the operations, and what interrupts took \
+                   of it; the kernel's workers for rings are left out. fio cuts both to whole milliseconds a \
+                   job: half of one is added to each that is not zero. fio's has drawing, filling and counting";
+
+/// Of each round of a row's case: operations, their rate, and the CPU time that they took, in ns.
+fn rounds(all: &[Samples], row: &Row) -> Result<Vec<(f64, f64, f64)>> {
+    let is_meant = |samples: &&Samples, metric: &str| {
+        let mut parts = row.case.0.iter();
+        samples.metric == metric
+            && samples.series.split('/').next() == Some("fs.io")
+            && parts.all(|(name, value)| samples.case.get(name) == Some(value))
+    };
+    let of = |samples: &Samples, name: &str| samples.quantities.get(name).copied();
+    let only = |samples: &Samples| samples.raw.samples().first().copied();
+    let rates = all.iter().filter(|samples| is_meant(samples, "burst_iops"));
+    let rounds: Vec<(f64, f64, f64)> = rates
+        .map(|rate| {
+            let is_its =
+                |samples: &&Samples| samples.round == rate.round && is_meant(samples, "cpu");
+            let cost = all.iter().find(is_its).context("a round has no CPU time")?;
+            let count = of(rate, "operations").context("a round does not tell its operations")?;
+            let each_ns = only(cost).context("a round has no CPU time")?;
+            let workers_ns = of(cost, "workers_ns").unwrap_or(0.0);
+            let per_s = only(rate).context("a round has no rate")?;
+            Ok((count, per_s, each_ns * count - workers_ns))
+        })
+        .collect::<Result<_>>()?;
+    ensure!(!rounds.is_empty(), "no round has {}", row.case);
+    Ok(rounds)
+}
+
+fn rate(run: &Run, row: &Row) -> Result<f64> {
+    rate_of(&rounds(&run.samples, row)?, row)
+}
+
+fn cpu(run: &Run, row: &Row) -> Result<f64> {
+    Ok(cpu_of(&rounds(&run.samples, row)?))
+}
+
+/// Operations per second of all rounds together, a queue's filling and emptying included.
+fn rate_of(rounds: &[(f64, f64, f64)], row: &Row) -> Result<f64> {
+    let depth = row.case.int("depth").context("the case has no depth")?;
+    let more = if depth > 1 { depth as f64 } else { 0.0 };
+    let seconds = rounds
+        .iter()
+        .map(|(count, per_s, _)| (count + more) / per_s);
+    Ok(operations(rounds) / seconds.sum::<f64>())
+}
+
+/// CPU time of an operation in all rounds together, without that of the kernel's workers, in ns.
+fn cpu_of(rounds: &[(f64, f64, f64)]) -> f64 {
+    let cpu_ns: f64 = rounds.iter().map(|(.., cpu_ns)| cpu_ns).sum();
+    cpu_ns / operations(rounds)
+}
+
+fn operations(rounds: &[(f64, f64, f64)]) -> f64 {
+    rounds.iter().map(|(count, ..)| count).sum()
+}
+
+/// Of fio's answer what is read.
+#[derive(Deserialize)]
+struct Answer {
+    jobs: Vec<Job>,
+}
+
+#[derive(Deserialize)]
+struct Job {
+    /// An error's number.
+    error: i64,
+    read: Side,
+    write: Side,
+    /// In ms.
+    job_runtime: u64,
+    /// Share of that, in per cent.
+    usr_cpu: f64,
+    sys_cpu: f64,
+}
+
+#[derive(Deserialize)]
+struct Side {
+    /// In ms.
+    runtime: u64,
+    total_ios: u64,
+}
+
+/// `iops`, or `cpu`: ns of an operation; of all jobs together.
+fn parse(said: &Output, what: &str) -> Result<f64, String> {
+    // Warnings come before.
+    let begin = said.stdout.find('{').ok_or("no JSON")?;
+    let mut answers =
+        serde_json::Deserializer::from_str(&said.stdout[begin..]).into_iter::<Answer>();
+    let answer = answers
+        .next()
+        .ok_or("no JSON")?
+        .map_err(|error| error.to_string())?;
+    let (mut operations, mut ms, mut cpu_ns) = (0, 0, 0.0);
+    for job in &answer.jobs {
+        if job.error != 0 {
+            return Err(format!("a job ended with error {}", job.error));
+        }
+        let side = match (job.read.total_ios, job.write.total_ios) {
+            (0, 0) => return Err("a job did nothing".to_owned()),
+            (_, 0) => &job.read,
+            (0, _) => &job.write,
+            _ => return Err("a job read and wrote".to_owned()),
+        };
+        operations += side.total_ios;
+        // The shorter of the two counts against plumb.
+        ms += side.runtime.min(job.job_runtime);
+        for share in [job.usr_cpu, job.sys_cpu]
+            .into_iter()
+            .filter(|share| *share > 0.0)
+        {
+            cpu_ns += share / 100.0 * job.job_runtime as f64 * 1e6 + HALF_MS_NS;
+        }
+    }
+    match what {
+        _ if operations == 0 => Err("it has no job".to_owned()),
+        "iops" => Ok(operations as f64 * 1e3 / ms as f64),
+        "cpu" => Ok(cpu_ns / operations as f64),
+        _ => Err(format!("fio is not asked for {what}")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+use super::{REPORTS, RIVAL, parse};
+use crate::tests::said;
+
+const OLDER: &str = include_str!("../../testdata/iozone/3.471-direct.txt");
+const NEWER: &str = include_str!("../../testdata/iozone/3.508-direct.txt");
+
+/// The rates of the table, in its order.
+fn table(text: &str) -> Vec<f64> {
+    let row = text.lines().find(|line| line.trim().starts_with("16384"));
+    let cells = row.expect("a table").split_whitespace().skip(2);
+    cells.map(|cell| cell.parse().expect("a rate")).collect()
+}
+
+#[test]
+fn the_reports_say_what_the_table_says() {
+    for text in [OLDER, NEWER] {
+        // The first is the first write.
+        let table = table(text);
+        assert_eq!(table.len(), 1 + REPORTS.len());
+        for (report, kib_per_s) in REPORTS.iter().zip(&table[1..]) {
+            assert_eq!(parse(&said(text), report.title), Ok(kib_per_s * 1024.0));
+        }
+    }
+}
+
+#[test]
+fn anything_else_is_refused() {
+    let title = REPORTS[1].title;
+    let why = |text: &str| parse(&said(text), title).expect_err("it is broken");
+    assert_eq!(why(""), "no reports (-R)");
+    assert_eq!(why("Excel output is below:\n"), "no Reader report");
+    let of_two = OLDER.replace("\"4\"", "\"4\" \"8\"");
+    assert!(why(&of_two).starts_with("Reader report is not of one size"));
+    let other = OLDER.replace("\"16384\"", "\"512\"");
+    assert!(why(&other).starts_with("Reader report is not of one size"));
+    let cut = OLDER.split_once("\"Reader report\"").expect("it has one").0;
+    assert_eq!(
+        why(&format!("{cut}\"Reader report\"\n\"4\"\n\"16384\"")),
+        "Reader report is not of one size and one length: \"16384\""
+    );
+    assert_eq!(
+        why(&format!("{cut}\"Reader report\"\n\"4\"\n\"16384\" x")),
+        "no rate in Reader report: x"
+    );
+}
+
+#[test]
+fn the_version_is_its_revision() {
+    assert_eq!((RIVAL.version)(&said(OLDER)), Some("3.471".to_owned()));
+    let told =
+        "       'Iozone' Filesystem Benchmark Program\n \n        Version $Revision: 3.508 $\n";
+    assert_eq!((RIVAL.version)(&said(told)), Some("3.508".to_owned()));
+    assert_eq!((RIVAL.version)(&said("iozone: command")), None);
+}

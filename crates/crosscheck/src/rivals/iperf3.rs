@@ -1,0 +1,403 @@
+//! `iperf3`: bytes a second by TCP and UDP.
+
+use super::loopback::{ADDRESS, Ends, ours, words};
+use crate::{Conditions, Goal, Output, Pairing, Rival, Row, Server, Statistic, Theirs};
+use anyhow::{Context, Result, ensure};
+use bench::experiment::Preset;
+use record::key::CaseId;
+use record::plain::line;
+use record::run::Run;
+use record::unit::Unit;
+use serde_json::Value;
+use std::time::Duration;
+
+/// The rival.
+pub static RIVAL: Rival = Rival {
+    name: "iperf3",
+    about: "bytes a second by TCP and UDP",
+    package: Some("iperf3"),
+    programs: &["iperf3"],
+    version_args: &["--version"],
+    version,
+    oldest: Some("3.1"),
+    pairings,
+    parse,
+};
+
+/// From this version each stream has a thread of its own at each end, which blocks in its reads.
+const THREADS_SINCE: &str = "3.16";
+
+const WHOLE: &str = "Both count whole connections of a second, start included; plumb those of six rounds, whose \
+    receiver reads a clock after each call and asks for a whole message by it. plumb's own figure leaves out \
+    what goes before the rate's change point.";
+const AWAKE: &str = "Both count whole connections of a second, start included. Up to iperf3 3.15 the receiver asks select for three sockets before each read, and is so \
+    slow by it that it seldom finds nothing and sleeps (of 4 KiB 400 to 1,000 times a second); one that blocks in its reads, as plumb's and that of iperf3 since 3.16, catches up with the \
+    sender 15,000 to 20,000 times a second, and has to be woken by it. iperf3 3.18 brings what plumb does.";
+const ONE_THREAD: &str = "Up to iperf3 3.15 one thread at each end serves all streams; plumb has one for \
+    each, on the same two CPUs.";
+const DATAGRAMS: &str = "Both receivers have the system's socket buffer, which a sender without a rate \
+    overruns; iperf3 reads clocks for each datagram at both ends and up to 3.15 asks select before it, \
+    plumb reads one clock at the receiver. Datagrams count once, at the receiver.";
+
+/// What is sent.
+struct Sending {
+    name: &'static str,
+    /// Bytes of a call, on both ends.
+    bytes: u64,
+    streams: u64,
+    difference: [&'static str; 2],
+}
+
+const TCP: [Sending; 3] = [
+    Sending {
+        name: "tcp-128k",
+        bytes: 128 << 10,
+        streams: 1,
+        difference: [AWAKE, WHOLE],
+    },
+    Sending {
+        name: "tcp-4k",
+        bytes: 4 << 10,
+        streams: 1,
+        difference: [AWAKE, WHOLE],
+    },
+    Sending {
+        name: "tcp-128k-two-streams",
+        bytes: 128 << 10,
+        streams: 2,
+        difference: [ONE_THREAD, WHOLE],
+    },
+];
+
+/// A datagram's bytes.
+const DATAGRAM_BYTES: u64 = 1 << 10;
+
+fn version(said: &Output) -> Option<String> {
+    let first = said.stdout.lines().next()?.strip_prefix("iperf ")?;
+    let version = first.split_whitespace().next()?;
+    // iperf 2 says `iperf version 2.…`.
+    let is_own = version.starts_with(|letter: char| letter.is_ascii_digit());
+    is_own.then(|| version.to_owned())
+}
+
+fn pairings(conditions: &Conditions) -> Vec<Pairing> {
+    let ends = Ends::two_cpus(conditions).unwrap_or_else(|_| Ends::one_cpu(conditions));
+    let chosen = match conditions.is_whole() && ends.near != ends.far {
+        true => TCP.len(),
+        false => 1,
+    };
+    let mut all: Vec<Pairing> = TCP[..chosen]
+        .iter()
+        .map(|sending| stream(conditions, &ends, sending))
+        .collect();
+    if conditions.is_whole() {
+        all.push(datagrams(conditions, &ends));
+    }
+    all
+}
+
+/// Whole seconds that one is asked for.
+fn seconds(conditions: &Conditions) -> u64 {
+    conditions.seconds.ceil().max(1.0) as u64
+}
+
+fn stream(conditions: &Conditions, ends: &Ends, sending: &Sending) -> Pairing {
+    let Sending { bytes, streams, .. } = sending;
+    let seconds = seconds(conditions);
+    let mut set = set("tcp", *bytes, *streams, ends);
+    if conditions.preset != Preset::Rehearsal {
+        // What a stream brings depends on its age.
+        set.push(("time", format!("{seconds}s")));
+    }
+    let args = format!("-t {seconds} -l {bytes} -P {streams} -N");
+    let is_threaded = conditions.has_version(THREADS_SINCE);
+    Pairing {
+        name: format!("{}{}", sending.name, suffix(ends)),
+        ours: ours(conditions, "net.bandwidth", ends, set),
+        theirs: theirs(conditions, ends, &args),
+        rows: vec![Row {
+            statistic: Statistic::Own("bytes of whole connections over their time", whole),
+            ..row("tcp", *bytes, sending.difference[usize::from(is_threaded)])
+        }],
+        skip: None,
+        is_once: false,
+    }
+}
+
+fn datagrams(conditions: &Conditions, ends: &Ends) -> Pairing {
+    let mut set = set("udp", DATAGRAM_BYTES, 1, ends);
+    set.push(("time", format!("{}s", seconds(conditions))));
+    let args = format!("-u -b 0 -t {} -l {DATAGRAM_BYTES}", seconds(conditions));
+    Pairing {
+        name: format!("udp-1k{}", suffix(ends)),
+        ours: ours(conditions, "net.bandwidth", ends, set),
+        theirs: theirs(conditions, ends, &args),
+        rows: vec![row("udp", DATAGRAM_BYTES, DATAGRAMS)],
+        skip: None,
+        is_once: false,
+    }
+}
+
+/// What names say of the ends where these share a CPU.
+fn suffix(ends: &Ends) -> &'static str {
+    if ends.near == ends.far {
+        "-one-cpu"
+    } else {
+        ""
+    }
+}
+
+fn set(protocol: &str, bytes: u64, streams: u64, ends: &Ends) -> Vec<(&'static str, String)> {
+    vec![
+        ("protocol", protocol.to_owned()),
+        ("message", bytes.to_string()),
+        ("streams", streams.to_string()),
+        ("ends", ends.symbol.to_owned()),
+        ("direction", "up".to_owned()),
+        ("transfer", "steady".to_owned()),
+    ]
+}
+
+fn theirs(conditions: &Conditions, ends: &Ends, args: &str) -> Theirs {
+    let port = conditions.ports[0];
+    Theirs {
+        program: "iperf3",
+        args: words(&format!("-c {ADDRESS} -p {port} {args} -i 0 -J")),
+        cpus: vec![ends.near],
+        server: Some(Server {
+            command: words(&format!("iperf3 -s -B {ADDRESS} -p {port}")),
+            cpus: vec![ends.far],
+            ports: vec![port],
+        }),
+        limit: Duration::from_secs(30),
+        ..Theirs::default()
+    }
+}
+
+fn row(protocol: &'static str, bytes: u64, difference: &'static str) -> Row {
+    Row {
+        name: String::new(),
+        case: CaseId::new()
+            .with("protocol", protocol)
+            .with("message", bytes),
+        metric: "bandwidth",
+        statistic: Statistic::MeanOfRounds,
+        times: 1.0,
+        unit: Unit::BPerS,
+        what: protocol.to_owned(),
+        goal: Goal::AtLeast,
+        difference,
+    }
+}
+
+/// Bytes of all rounds' connections over the time of each from its first call of the sender's to the last.
+fn whole(run: &Run, row: &Row) -> Result<f64> {
+    let of_row = run
+        .samples
+        .iter()
+        .filter(|samples| samples.metric == row.metric);
+    let (mut bytes, mut ns) = (0.0, 0.0);
+    for samples in of_row {
+        let quantity = |name: &str| {
+            let found = samples.quantities.get(name).copied();
+            found.with_context(|| format!("a round tells no {name}"))
+        };
+        bytes += quantity("sent_bytes")?;
+        ns += quantity("send_ns")?;
+    }
+    ensure!(ns > 0.0, "no round was measured");
+    Ok(bytes * 1e9 / ns)
+}
+
+/// Bytes a second that the receiver got.
+fn parse(said: &Output, what: &str) -> Result<f64, String> {
+    let all: Value =
+        serde_json::from_str(&said.stdout).map_err(|error| format!("its JSON: {error}"))?;
+    if let Some(error) = all["error"].as_str() {
+        return Err(line(error));
+    }
+    let protocol = all["start"]["test_start"]["protocol"]
+        .as_str()
+        .unwrap_or_default();
+    if !["tcp", "udp"].contains(&what) || !protocol.eq_ignore_ascii_case(what) {
+        return Err(format!("it tells of {:?}, not of {what}", line(protocol)));
+    }
+    let end = &all["end"];
+    let number = |part: &str, name: &str| {
+        let number = end[part][name].as_f64();
+        number.ok_or_else(|| format!("no number end.{part}.{name}"))
+    };
+    if what == "udp" && end.get("sum_received").is_none() {
+        // Before 3.10: the sender's bytes, and which of its datagrams were lost.
+        let [bytes, seconds, lost, packets] =
+            ["bytes", "seconds", "lost_packets", "packets"].map(|name| number("sum", name));
+        let (lost, packets) = (lost?, packets?);
+        return Ok(bytes? * (packets - lost) / packets / seconds?);
+    }
+    Ok(number("sum_received", "bits_per_second")? / 8.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AWAKE, RIVAL, WHOLE, parse};
+    use crate::Statistic;
+    use crate::rivals::loopback::tests::{check, conditions};
+    use crate::tests::said;
+    use analysis::crosscheck::sample;
+    use bench::experiment::Preset;
+    use record::run::Run;
+
+    macro_rules! recorded {
+        ($name:literal) => {
+            include_str!(concat!("../testdata/iperf3/", $name))
+        };
+    }
+
+    #[test]
+    fn versions_are_read() {
+        for (text, version) in [
+            (recorded!("3.9-version.txt"), "3.9"),
+            (recorded!("3.12-version.txt"), "3.12"),
+            (recorded!("3.18-version.txt"), "3.18"),
+            (recorded!("3.21-version.txt"), "3.21"),
+        ] {
+            let found = (RIVAL.version)(&said(text)).expect("a version");
+            assert_eq!(found, version);
+        }
+        assert_eq!((RIVAL.version)(&said("iperf version 2.1.8")), None);
+        assert_eq!((RIVAL.version)(&said("")), None);
+    }
+
+    #[test]
+    fn what_the_receiver_got_is_read() {
+        for (text, what, rate) in [
+            (
+                recorded!("3.9-tcp.json"),
+                "tcp",
+                2_547_022_642.784_724 / 8.0,
+            ),
+            (
+                recorded!("3.12-tcp.json"),
+                "tcp",
+                4_344_710_691.555_727 / 8.0,
+            ),
+            (
+                recorded!("3.12-tcp-two.json"),
+                "tcp",
+                4_684_478_620.622_107_5 / 8.0,
+            ),
+            (
+                recorded!("3.18-tcp.json"),
+                "tcp",
+                5_290_291_715.105_168 / 8.0,
+            ),
+            (
+                recorded!("3.21-tcp.json"),
+                "tcp",
+                7_262_365_412.655_592 / 8.0,
+            ),
+            (
+                recorded!("3.9-udp.json"),
+                "udp",
+                92_702_720.0 / 90_530.0 * (90_530.0 - 66_373.0) / 1.07158,
+            ),
+            (
+                recorded!("3.12-udp.json"),
+                "udp",
+                (145_620.0 - 22_626.0) * 1024.0 / 1.004763,
+            ),
+            (
+                recorded!("3.21-udp.json"),
+                "udp",
+                (167_870.0 - 151_275.0) * 1024.0 / 1.009764,
+            ),
+        ] {
+            let found = parse(&said(text), what).expect("is read");
+            assert!((found / rate - 1.0).abs() < 1e-6, "{found} for {rate}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_answer_is_an_error() {
+        let refused = parse(&said(recorded!("3.12-refused.json")), "tcp");
+        assert_eq!(
+            refused,
+            Err("unable to connect to server: Connection refused".to_owned())
+        );
+        let tcp = recorded!("3.12-tcp.json");
+        assert!(parse(&said(tcp), "udp").is_err(), "another's answer");
+        assert!(parse(&said(tcp), "rate").is_err());
+        for broken in [
+            "",
+            "iperf3: interrupt",
+            &tcp[..tcp.len() / 2],
+            &tcp.replace("sum_received", "sum_taken"),
+            &tcp.replace(
+                "\"bits_per_second\": ",
+                "\"bits_per_second\": \"many\", \"x\": ",
+            ),
+        ] {
+            let why = parse(&said(broken), "tcp").expect_err("is broken");
+            assert!(!why.is_empty() && !why.contains('\n'), "{why}");
+        }
+    }
+
+    #[test]
+    fn both_sides_are_alike() {
+        let [one, two] = check(&RIVAL, "3.12");
+        assert_eq!(two.len(), 4);
+        assert!(one.iter().all(|pairing| pairing.name.ends_with("-one-cpu")));
+        for pairing in one.iter().chain(&two) {
+            let ours = |name: &str| {
+                let set = pairing.ours.set.iter().find(|(set, _)| *set == name);
+                set.map(|(_, value)| value.clone()).unwrap_or_default()
+            };
+            let theirs = |option: &str| {
+                let mut args = pairing.theirs.args.iter().skip_while(|arg| *arg != option);
+                args.nth(1).cloned().unwrap_or_default()
+            };
+            assert_eq!(ours("message"), theirs("-l"));
+            if ours("protocol") == "tcp" {
+                assert_eq!(ours("streams"), theirs("-P"));
+                assert_eq!(ours("time"), format!("{}s", theirs("-t")));
+            }
+        }
+    }
+
+    #[test]
+    fn a_rate_is_that_of_whole_connections() {
+        let conditions = conditions("epyc-7763-2s", 2, Preset::Standard, "3.12");
+        let pairings = (RIVAL.pairings)(&conditions);
+        let row = &pairings[0].rows[0];
+        let Statistic::Own(_, of) = row.statistic else {
+            panic!("{:?}", row.statistic)
+        };
+        let known = analysis::sample::run();
+        let mut run = Run::new(sample::own().header);
+        assert!(of(&run, row).is_err(), "nothing was measured");
+        for (round, bytes, ns) in [(0, 3e9, 1e9), (1, 3e9, 2e9)] {
+            let mut samples = known.samples[0].clone();
+            samples.metric = "bandwidth".to_owned();
+            samples.round = round;
+            let told = [("sent_bytes", bytes), ("send_ns", ns)];
+            samples
+                .quantities
+                .extend(told.map(|(name, value)| (name.to_owned(), value)));
+            run.samples.push(samples);
+        }
+        assert_eq!(of(&run, row).expect("is told"), 2e9);
+        run.samples[1].quantities.remove("send_ns");
+        assert!(of(&run, row).is_err(), "a round does not tell its time");
+    }
+
+    #[test]
+    fn what_differs_depends_on_the_version() {
+        let told = |version: &str| {
+            let pairings =
+                (RIVAL.pairings)(&conditions("epyc-7763-2s", 2, Preset::Standard, version));
+            let small = pairings.iter().find(|pairing| pairing.name == "tcp-4k");
+            small.expect("is standard's").rows[0].difference
+        };
+        assert_eq!([told("3.12"), told("3.16")], [AWAKE, WHOLE]);
+    }
+}

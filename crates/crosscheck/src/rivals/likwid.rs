@@ -1,0 +1,421 @@
+//! likwid-bench: loops in assembly over arrays in each level of the hierarchy.
+
+use crate::bandwidth::{Moves, huge_pages, team};
+use crate::{Conditions, Goal, Output, Pairing, Rival, Statistic, Theirs};
+use bench::experiment::{Preset, Skip};
+use host::{Arch, Host, format_cpus, parse_cpus};
+use std::time::Duration;
+
+/// The rival.
+pub static RIVAL: Rival = Rival {
+    name: "likwid-bench",
+    about: "bandwidth of loops in assembly, by level of the memory hierarchy",
+    package: Some("likwid"),
+    programs: &["likwid-bench"],
+    version_args: &["-v"],
+    version: |said| {
+        let text = said.stdout.trim();
+        Some(text.strip_prefix("likwid-bench -- Version ")?.to_owned())
+    },
+    // The first with `-W`, by which each thread touches its part first.
+    oldest: Some("5.1"),
+    pairings,
+    parse,
+};
+
+/// Most bytes of one thread's arrays in main memory, as plumb's standard preset has them; of a rehearsal.
+const LIMIT: u64 = 256 << 20;
+const LIMIT_REHEARSAL: u64 = 2 << 20;
+/// Times over the arrays in a rehearsal; the program takes ten at least.
+const TIMES_REHEARSAL: &str = "10";
+/// Its arrays are cut to whole turns of its loops: by no more than this share of what they were to have.
+const CUT_MOST: f64 = 0.05;
+
+/// One of its loops, at one level, by how many.
+#[derive(Clone, Copy)]
+struct Loop {
+    op: &'static str,
+    stores: &'static str,
+    level: &'static str,
+    on_all: bool,
+    /// The least preset that has it.
+    from: Preset,
+}
+
+const fn one(op: &'static str, level: &'static str, from: Preset) -> Loop {
+    Loop {
+        op,
+        stores: "regular",
+        level,
+        on_all: false,
+        from,
+    }
+}
+
+const fn past(op: &'static str, from: Preset) -> Loop {
+    Loop {
+        stores: "nontemporal",
+        ..one(op, "DRAM", from)
+    }
+}
+
+const fn all(of: Loop) -> Loop {
+    Loop { on_all: true, ..of }
+}
+
+const LOOPS: [Loop; 24] = [
+    one("copy", "DRAM", Preset::Rehearsal),
+    one("read", "L1", Preset::Quick),
+    one("triad", "L2", Preset::Standard),
+    past("write", Preset::Standard),
+    all(one("triad", "DRAM", Preset::Standard)),
+    one("write", "L1", Preset::Thorough),
+    one("copy", "L1", Preset::Thorough),
+    one("triad", "L1", Preset::Thorough),
+    one("read", "L2", Preset::Thorough),
+    one("write", "L2", Preset::Thorough),
+    one("copy", "L2", Preset::Thorough),
+    one("read", "L3", Preset::Thorough),
+    one("write", "L3", Preset::Thorough),
+    one("copy", "L3", Preset::Thorough),
+    one("triad", "L3", Preset::Thorough),
+    one("read", "DRAM", Preset::Thorough),
+    one("write", "DRAM", Preset::Thorough),
+    one("triad", "DRAM", Preset::Thorough),
+    past("copy", Preset::Thorough),
+    past("triad", Preset::Thorough),
+    all(one("read", "DRAM", Preset::Thorough)),
+    all(one("copy", "DRAM", Preset::Thorough)),
+    all(past("write", Preset::Thorough)),
+    all(past("copy", Preset::Thorough)),
+];
+
+const DIFFERENCE: &str = "likwid-bench's rate is the mean over one run of a second and more, its first pass \
+                          and whatever interrupted it included, with one loop; plumb's is the mean of its \
+                          rounds, in the faster of two loops beyond the first cache (one prefetches; in main \
+                          memory those of narrower vectors beside), each \
+                          round in memory of its own";
+const DIFFERENCE_L1: &str = "likwid-bench's rate is the mean over one run of a second and more, whatever \
+                             interrupted it included; plumb's is the mean of its rounds. Where arrays lie in \
+                             their pages differs, which a first cache's rate depends on by some per cent";
+
+fn pairings(conditions: &Conditions) -> Vec<Pairing> {
+    let rank = |preset: Preset| match preset {
+        Preset::Rehearsal => 0,
+        Preset::Quick => 1,
+        Preset::Standard => 2,
+        Preset::Thorough => 3,
+    };
+    let has_team = team(conditions).len() > 1;
+    LOOPS
+        .iter()
+        .filter(|one| rank(one.from) <= rank(conditions.preset))
+        .filter(|one| !one.on_all || has_team)
+        .map(|one| pairing(conditions, *one))
+        .collect()
+}
+
+fn pairing(conditions: &Conditions, one: Loop) -> Pairing {
+    let cpus = match one.on_all {
+        true => team(conditions),
+        false => conditions.cpus[..1].to_vec(),
+    };
+    let moves = Moves {
+        ops: &[one.op],
+        stores: one.stores,
+        level: one.level,
+        cpus: &cpus,
+        limit: match conditions.preset {
+            Preset::Rehearsal => LIMIT_REHEARSAL,
+            _ => LIMIT,
+        },
+    };
+    let kernel = kernel(&conditions.host, one.op, one.stores);
+    let (footprint, skip) = match (moves.footprint(conditions), &kernel) {
+        (Ok(bytes), Ok(_)) => (bytes, None),
+        (Ok(bytes), Err(skip)) => (bytes, Some(skip.clone())),
+        (Err(skip), _) => (0, Some(skip)),
+    };
+    let place = match one.on_all {
+        // Each thread touches its own part first; with `-w` one thread touches all.
+        true => "-W",
+        false => "-w",
+    };
+    let mut args: Vec<String> = ["-t", kernel.unwrap_or("none"), place]
+        .map(str::to_owned)
+        .into();
+    args.push(format!("N:{footprint}B:{}", cpus.len()));
+    args.extend(match conditions.preset {
+        Preset::Rehearsal => ["-i".to_owned(), TIMES_REHEARSAL.to_owned()],
+        _ => [
+            "-s".to_owned(),
+            (conditions.seconds.ceil() as u64).max(1).to_string(),
+        ],
+    });
+    let difference = match one.level {
+        "L1" => DIFFERENCE_L1,
+        _ => DIFFERENCE,
+    };
+    let mut row = moves.row(one.op, Statistic::MeanOfRounds, Goal::AtLeast, difference);
+    row.what = format!("{footprint} B on {}", format_cpus(&cpus));
+    Pairing {
+        name: name(one),
+        ours: moves.ours(conditions),
+        theirs: Theirs {
+            program: "likwid-bench",
+            args,
+            environment: vec![huge_pages()],
+            cpus: cpus.clone(),
+            limit: Duration::from_secs(60),
+            ..Theirs::default()
+        },
+        rows: vec![row],
+        skip,
+        is_once: false,
+    }
+}
+
+fn name(one: Loop) -> String {
+    let past = match one.stores {
+        "regular" => "",
+        _ => "-nontemporal",
+    };
+    let all = if one.on_all { "-all" } else { "" };
+    format!("{}-{}{past}{all}", one.level.to_lowercase(), one.op)
+}
+
+/// Its loop of the widest vectors; plumb's `vector` takes them too, in main memory unless narrower ones are
+/// faster. Its `triad` has four arrays, the one
+/// of three is its `stream`; its `update` stores what it loaded, unchanged, and is no `modify`.
+fn kernel(host: &Host, op: &str, stores: &str) -> Result<&'static str, Skip> {
+    let past = stores == "nontemporal";
+    let has = |feature: &str| host.cpu.has(feature);
+    let vectors = match host.cpu.arch {
+        Arch::X86_64 if has("avx512f") => 3,
+        Arch::X86_64 if has("avx2") && has("fma") => 2,
+        Arch::X86_64 => 1,
+        Arch::Aarch64 => 0,
+    };
+    Ok(match (op, past, vectors) {
+        ("read", _, 3) => "load_avx512",
+        ("read", _, 2) => "load_avx",
+        ("read", _, 1) => "load_sse",
+        ("read", _, 0) => "load_neon",
+        ("write", false, 3) => "store_avx512",
+        ("write", false, 2) => "store_avx",
+        ("write", false, 1) => "store_sse",
+        ("write", false, 0) => "store_neon",
+        ("write", true, 3) => "store_mem_avx512",
+        ("write", true, 2) => "store_mem_avx",
+        ("write", true, 1) => "store_mem_sse",
+        ("copy", false, 3) => "copy_avx512",
+        ("copy", false, 2) => "copy_avx",
+        ("copy", false, 1) => "copy_sse",
+        // Pairs of general registers: 16 bytes, as a vector of NEON.
+        ("copy", false, 0) => "copy_pair",
+        ("copy", true, 3) => "copy_mem_avx512",
+        ("copy", true, 2) => "copy_mem_avx",
+        ("copy", true, 1) => "copy_mem_sse",
+        ("copy", true, 0) => "copy_nt",
+        ("triad", false, 3) => "stream_avx512_fma",
+        ("triad", false, 2) => "stream_avx_fma",
+        ("triad", false, 1) => "stream_sse",
+        ("triad", true, 3) => "stream_mem_avx512",
+        ("triad", true, 2) => "stream_mem_avx_fma",
+        ("triad", true, 1) => "stream_mem_sse",
+        _ => {
+            return Err(Skip::because(format!(
+                "likwid-bench has no loop of {op} by {stores} stores for this processor's vectors"
+            )));
+        }
+    })
+}
+
+/// Its rate in B/s, where it ran on the CPUs and with the bytes that `what` names (`BYTES B on CPUS`).
+fn parse(said: &Output, what: &str) -> Result<f64, String> {
+    let (bytes, cpus) = what
+        .split_once(" B on ")
+        .ok_or_else(|| format!("`{what}` names no bytes and CPUs"))?;
+    let wanted: f64 = bytes
+        .parse()
+        .map_err(|_| format!("`{bytes}` are no bytes"))?;
+    let number = |name: &str| -> Result<f64, String> {
+        let mut lines = said.stdout.lines();
+        let text = lines
+            .find_map(|line| line.strip_prefix(name))
+            .map(str::trim);
+        let number = text.and_then(|text| text.parse().ok());
+        number.ok_or_else(|| format!("no line `{name}` with a number"))
+    };
+    let rate = number("MByte/s:")?;
+    let had = number("Size (Byte):")?;
+    if (had / wanted - 1.0).abs() > CUT_MOST {
+        return Err(format!("its arrays had {had} B instead of {wanted}"));
+    }
+    let threads = said
+        .stdout
+        .lines()
+        .filter(|line| line.starts_with("Group: "));
+    let mut ran: Vec<usize> = threads
+        .filter_map(|line| {
+            line.split_once("running on hwthread ")?
+                .1
+                .split(' ')
+                .next()?
+                .parse()
+                .ok()
+        })
+        .collect();
+    ran.sort_unstable();
+    let mut asked = parse_cpus(cpus);
+    asked.sort_unstable();
+    if ran != asked {
+        return Err(format!(
+            "its threads ran on CPUs {} instead of {cpus}",
+            format_cpus(&ran)
+        ));
+    }
+    Ok(rate * 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LOOPS, RIVAL, parse};
+    use crate::Output;
+    use crate::bandwidth::tests::{check, conditions, everywhere};
+    use bench::experiment::Preset;
+
+    /// One thread over 22016 B on CPU 1, and two over 4718592 B, by version.
+    const RECORDED: [(&str, &str, f64, f64); 3] = [
+        (
+            include_str!("../testdata/likwid-bench/5.1.0-load.txt"),
+            include_str!("../testdata/likwid-bench/5.1.0-stream-two-threads.txt"),
+            382_977.10e6,
+            5_899.27e6,
+        ),
+        (
+            include_str!("../testdata/likwid-bench/5.2.2-load.txt"),
+            include_str!("../testdata/likwid-bench/5.2.2-stream-two-threads.txt"),
+            71_923.54e6,
+            4_918.13e6,
+        ),
+        (
+            include_str!("../testdata/likwid-bench/5.4.1-load.txt"),
+            include_str!("../testdata/likwid-bench/5.4.1-stream-two-threads.txt"),
+            407_805.43e6,
+            7_077.38e6,
+        ),
+    ];
+
+    fn read(stdout: &str, what: &str) -> Result<f64, String> {
+        let said = Output {
+            stdout: stdout.to_owned(),
+            ..Output::default()
+        };
+        parse(&said, what)
+    }
+
+    #[test]
+    fn rates_of_three_versions_are_read() {
+        for (load, stream, load_rate, stream_rate) in RECORDED {
+            assert_eq!(read(load, "22016 B on 1"), Ok(load_rate));
+            assert_eq!(read(stream, "4718592 B on 0-1"), Ok(stream_rate));
+        }
+    }
+
+    #[test]
+    fn other_cpus_other_bytes_and_broken_texts_are_errors() {
+        let (load, stream, ..) = RECORDED[1];
+        for (text, what, told) in [
+            (load, "22016 B on 0", "CPUs 1 instead of 0"),
+            (stream, "4718592 B on 1", "CPUs 0-1 instead of 1"),
+            (load, "44032 B on 1", "22016 B instead of 44032"),
+            ("", "22016 B on 1", "MByte/s:"),
+            ("MByte/s:\t\tfast", "22016 B on 1", "MByte/s:"),
+            ("MByte/s:\t\t12.0", "22016 B on 1", "Size (Byte):"),
+            (load, "all of it", "names no bytes"),
+        ] {
+            let error = read(text, what).expect_err(told);
+            assert!(error.contains(told), "{error}");
+        }
+        let cut = load.split_once("Group: ").expect("threads").0;
+        read(cut, "22016 B on 1").expect_err("cut off");
+    }
+
+    #[test]
+    fn versions_are_read() {
+        for (text, version) in [
+            ("likwid-bench -- Version 5.1.0\n", Some("5.1.0")),
+            ("likwid-bench -- Version 5.2.2\n", Some("5.2.2")),
+            ("likwid-bench -- Version 5.4.1\n", Some("5.4.1")),
+            ("likwid", None),
+        ] {
+            let said = Output {
+                stdout: text.to_owned(),
+                ..Output::default()
+            };
+            assert_eq!((RIVAL.version)(&said).as_deref(), version);
+        }
+    }
+
+    #[test]
+    fn it_gets_the_bytes_that_plumb_resolves_everywhere() {
+        for conditions in everywhere() {
+            let pairings = (RIVAL.pairings)(&conditions);
+            for (pairing, footprint) in pairings.iter().zip(check(&conditions, &pairings)) {
+                let Some(footprint) = footprint else { continue };
+                let group = format!("N:{footprint}B:{}", pairing.theirs.cpus.len());
+                assert_eq!(pairing.theirs.args[3], group, "{}", pairing.name);
+                assert_eq!(
+                    pairing.theirs.args[2] == "-W",
+                    pairing.theirs.cpus.len() > 1
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn presets_have_what_they_are_to_have() {
+        let names = |host: &str, cpus: usize, preset: Preset| -> Vec<String> {
+            let conditions = conditions(host, cpus, preset);
+            let pairings = (RIVAL.pairings)(&conditions);
+            let runnable = pairings
+                .into_iter()
+                .filter(|pairing| pairing.skip.is_none());
+            runnable.map(|pairing| pairing.name).collect()
+        };
+        let vm = "vm-granite-rapids";
+        assert_eq!(names(vm, 2, Preset::Rehearsal), ["dram-copy"]);
+        assert_eq!(names(vm, 2, Preset::Quick), ["dram-copy", "l1-read"]);
+        let standard = [
+            "dram-copy",
+            "l1-read",
+            "l2-triad",
+            "dram-write-nontemporal",
+            "dram-triad-all",
+        ];
+        assert_eq!(names(vm, 2, Preset::Standard), standard);
+        assert_eq!(names(vm, 1, Preset::Standard), standard[..4]);
+        assert_eq!(
+            names("epyc-7763-2s", 256, Preset::Thorough).len(),
+            LOOPS.len()
+        );
+        // No triad of three arrays by NEON, no store past the caches of that alone.
+        assert_eq!(
+            names("graviton3", 2, Preset::Standard),
+            ["dram-copy", "l1-read"]
+        );
+    }
+
+    #[test]
+    fn loops_are_those_of_the_widest_vectors_here() {
+        let kernel = |host: &str, at: usize| {
+            let pairings = (RIVAL.pairings)(&conditions(host, 1, Preset::Standard));
+            pairings[at].theirs.args[1].clone()
+        };
+        assert_eq!(kernel("vm-granite-rapids", 2), "stream_avx512_fma");
+        assert_eq!(kernel("epyc-7763-2s", 2), "stream_avx_fma");
+        assert_eq!(kernel("epyc-7763-2s", 3), "store_mem_avx");
+        assert_eq!(kernel("graviton3", 1), "load_neon");
+    }
+}

@@ -1,0 +1,231 @@
+//! lmbench 3: the programs of the distribution, each found by its name in PATH. What stands beside which of
+//! plumb's is a table ([`table::entries`]); what is not compared stands, with its reason, in another
+//! ([`NOT_COMPARED`]).
+//!
+//! All of its programs that use `benchmp` are run by its own rules with times said: an interval is 0.1 s
+//! (ENOUGH), long enough that it takes neither its clock nor its loop off by itself or as asked
+//! (TIMING_O, LOOP_O), and as many repetitions (`-N`) as fit into a turn, of which it prints the median.
+
+mod absent;
+mod read;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use crate::bandwidth::{Moves, huge_pages};
+use crate::{Conditions, Ours, Pairing, Rival, Row, Server, Theirs};
+pub(super) use absent::NOT_COMPARED;
+use bench::experiment::{Preset, Skip};
+use record::key::CaseId;
+use std::path::Path;
+use std::time::Duration;
+use table::{Entry, Figure, Needs, entries};
+
+/// The rival.
+pub static RIVAL: Rival = Rival {
+    name: "lmbench",
+    about: "the classic: latencies and bandwidths of system calls, processes, messages, memory",
+    package: None,
+    programs: &["lat_syscall"],
+    // None of its programs tells a version.
+    version_args: &[],
+    version: |_| None,
+    oldest: None,
+    pairings,
+    parse: read::parse,
+};
+
+/// The shortest interval that is asked of it, in seconds: the longest that it would choose by itself, and
+/// above the one from which on it does not take off what its clock costs.
+const ENOUGH_S: f64 = 0.1;
+/// lmbench's own number of repetitions.
+const REPETITIONS_MOST: f64 = 11.0;
+/// A program is ended after this time: lat_mem_rd does not end on some machines.
+const LIMIT: Duration = Duration::from_secs(90);
+/// The file that some programs read or map.
+const FILE: &str = "lmbench.data";
+/// Its size in MiB.
+const FILE_MIB: u64 = 8;
+/// lmbench takes its size in units of this, in bytes.
+const UNIT_BYTES: u64 = 512;
+/// lat_proc executes `/tmp/hello` and does not see where that fails: a link to lmbench's own, for as long as it
+/// runs. One that an ended turn left behind serves again; another's file of this name is never touched.
+const HELLO: &str = "hello=$(dirname \"$(command -v lat_proc)\")/hello; test -x \"$hello\" || \
+    { echo 'no hello beside lat_proc' >&2; exit 1; }; \
+    test \"$(readlink /tmp/hello)\" = \"$hello\" || ln -s \"$hello\" /tmp/hello || exit 1; \
+    trap 'rm /tmp/hello' EXIT; ";
+
+fn pairings(conditions: &Conditions) -> Vec<Pairing> {
+    entries()
+        .filter(|entry| is_offered(entry.from, conditions.preset))
+        .map(|entry| pairing(entry, conditions))
+        .collect()
+}
+
+/// Whether what begins with one preset is in another.
+fn is_offered(from: Preset, preset: Preset) -> bool {
+    let rank = |preset| match preset {
+        Preset::Rehearsal => 0,
+        Preset::Quick => 1,
+        Preset::Standard => 2,
+        Preset::Thorough => 3,
+    };
+    rank(from) <= rank(preset)
+}
+
+fn pairing(entry: &'static Entry, conditions: &Conditions) -> Pairing {
+    let cpus = vec![conditions.cpus[0]];
+    let dir = match entry.needs {
+        Needs::File => conditions.files.clone(),
+        Needs::Memory => conditions.in_memory.clone(),
+        _ => None,
+    };
+    let pairs = |pairs: &'static [(&'static str, &'static str)]| {
+        let pairs = pairs.iter();
+        pairs
+            .map(|(name, value)| (*name, (*value).to_owned()))
+            .collect()
+    };
+    let ours = match entry.needs {
+        Needs::Arrays { ops, .. } => moves(ops, &cpus, conditions).ours(conditions),
+        _ => Ours {
+            experiment: entry.experiment,
+            set: pairs(entry.set),
+            cpus: cpus.clone(),
+            dir: dir.clone(),
+            budget: Duration::from_secs(5),
+            preset: conditions.lengths(),
+        },
+    };
+    let (theirs, skip) = match theirs(entry, &cpus, dir.as_deref(), conditions) {
+        Ok(theirs) => (theirs, None),
+        Err(skip) => {
+            let theirs = Theirs {
+                program: entry.program,
+                cpus,
+                limit: LIMIT,
+                ..Theirs::default()
+            };
+            (theirs, Some(skip))
+        }
+    };
+    Pairing {
+        name: entry.name.to_owned(),
+        ours,
+        theirs,
+        rows: entry.rows.iter().map(row).collect(),
+        skip,
+        is_once: false,
+    }
+}
+
+/// plumb's side where lmbench's arrays must be as large: main memory, one thread.
+fn moves<'a>(ops: &'a [&'static str], cpus: &'a [usize], conditions: &Conditions) -> Moves<'a> {
+    Moves {
+        ops,
+        stores: "regular",
+        level: "DRAM",
+        cpus,
+        limit: (conditions.memory_bytes / 8).min(128 << 20),
+    }
+}
+
+/// lmbench's side.
+///
+/// # Errors
+/// It cannot be run here: why.
+fn theirs(
+    entry: &'static Entry,
+    cpus: &[usize],
+    dir: Option<&Path>,
+    conditions: &Conditions,
+) -> Result<Theirs, Skip> {
+    let shown = |dir: &Path| dir.display().to_string();
+    let (mut prepare, mut server) = (Vec::new(), None);
+    let mut environment: Vec<(&'static str, String)> = [("LOOP_O", "0"), ("TIMING_O", "0")]
+        .map(|(name, value)| (name, value.to_owned()))
+        .into();
+    environment.push(("ENOUGH", format!("{:.0}", entry.enough_s * 1e6)));
+    let value = match entry.needs {
+        Needs::Nothing | Needs::Hello => String::new(),
+        Needs::File => {
+            let dir = dir.ok_or_else(|| Skip::because("no directory for files").needs("--dir"))?;
+            let file = shown(&dir.join(FILE));
+            let (to, count) = (format!("of={file}"), format!("count={FILE_MIB}"));
+            let words = ["dd", "if=/dev/zero", &to, "bs=1048576", &count];
+            prepare.push(words.map(str::to_owned).into());
+            file
+        }
+        Needs::Memory => shown(dir.ok_or_else(|| Skip::because("no directory in memory"))?),
+        Needs::Listener { port } => {
+            // Its server leaves at once and stays behind as a daemon: the shell holds its place until
+            // both are ended.
+            let line = format!("{} -s; exec sleep 3600", entry.program);
+            server = Some(Server {
+                command: ["sh", "-c", &line].map(str::to_owned).into(),
+                cpus: cpus.to_vec(),
+                ports: vec![port],
+            });
+            String::new()
+        }
+        Needs::Arrays { ops, shares } => {
+            environment.push(huge_pages());
+            let bytes = moves(ops, cpus, conditions).footprint(conditions)? / shares;
+            (bytes / UNIT_BYTES * UNIT_BYTES).to_string()
+        }
+    };
+    let least = entry.enough_s.max(entry.interval_s);
+    let repetitions = (conditions.seconds / least)
+        .floor()
+        .clamp(1.0, REPETITIONS_MOST);
+    let mut args = vec!["-N".to_owned(), repetitions.to_string()];
+    args.extend(entry.args.iter().map(|word| match *word {
+        table::VALUE => value.clone(),
+        word => word.to_owned(),
+    }));
+    let line = format!("{} {}", entry.program, args.join(" "));
+    let (program, args) = match (entry.needs, entry.has_status) {
+        (Needs::Hello, _) => shell(format!("{HELLO}{line}")),
+        (_, true) => (entry.program, args),
+        // Its main does not return a status: whatever was left is no failure.
+        (_, false) => shell(format!("{line}; exit 0")),
+    };
+    Ok(Theirs {
+        program,
+        args,
+        behind: vec![entry.program],
+        environment,
+        cpus: cpus.to_vec(),
+        prepare,
+        server,
+        limit: LIMIT,
+        ..Theirs::default()
+    })
+}
+
+fn shell(line: String) -> (&'static str, Vec<String>) {
+    ("sh", vec!["-c".to_owned(), line])
+}
+
+fn row(figure: &Figure) -> Row {
+    let case = figure
+        .case
+        .iter()
+        .fold(CaseId::new(), |case, (name, value)| {
+            match value.parse::<u64>() {
+                Ok(number) => case.with(name, number),
+                Err(_) => case.with(name, *value),
+            }
+        });
+    Row {
+        name: figure.name.to_owned(),
+        case,
+        metric: figure.metric,
+        statistic: figure.statistic,
+        times: figure.times,
+        unit: figure.unit,
+        what: figure.what.to_owned(),
+        goal: figure.goal,
+        difference: figure.difference,
+    }
+}

@@ -1,0 +1,224 @@
+use super::absent::NOT_COMPARED;
+use super::read::parse;
+use super::table::{Needs, entries};
+use super::{LIMIT, RIVAL, pairings};
+use crate::bandwidth::tests::conditions;
+use crate::{Conditions, Output};
+use bench::experiment::Preset;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+/// Programs of intel/lmbench and of 3.0-a9, as they are installed.
+const PROGRAMS: &str = "bw_file_rd bw_mem bw_mmap_rd bw_pipe bw_tcp bw_unix cache disk enough flushdisk hello \
+    lat_cmd lat_connect lat_ctx lat_dram_page lat_fcntl lat_fifo lat_fs lat_http lat_mem_rd lat_mmap lat_ops \
+    lat_pagefault lat_pipe lat_pmake lat_proc lat_rand lat_rpc lat_select lat_sem lat_sig lat_syscall lat_tcp \
+    lat_udp lat_unix lat_unix_connect lat_usleep line lmdd lmhttp loop_o memsize mhz msleep par_mem par_ops \
+    stream timing_o tlb";
+
+fn said(text: &str) -> Output {
+    Output {
+        stderr: text.to_owned(),
+        ..Output::default()
+    }
+}
+
+/// A recorded output of both versions.
+macro_rules! recorded {
+    ($what:literal) => {
+        [
+            include_str!(concat!("../../testdata/lmbench/3.0-a9-", $what, ".txt")),
+            include_str!(concat!("../../testdata/lmbench/3.0-intel-", $what, ".txt")),
+        ]
+        .map(said)
+    };
+}
+
+/// A recorded output of intel/lmbench.
+macro_rules! newer {
+    ($what:literal) => {
+        said(include_str!(concat!(
+            "../../testdata/lmbench/3.0-intel-",
+            $what,
+            ".txt"
+        )))
+    };
+}
+
+#[test]
+fn outputs_of_two_versions_are_read() {
+    let cases = [
+        (recorded!("syscall-null"), "Simple syscall", [374.4, 418.1]),
+        (
+            recorded!("syscall-open"),
+            "Simple open/close",
+            [1790.1, 3479.1],
+        ),
+        (recorded!("ctx"), "lat_ctx 2", [4150.0, 3050.0]),
+        (recorded!("ctx"), "lat_ctx 8", [1230.0, 6930.0]),
+        (recorded!("pipe"), "Pipe latency", [76_775.4, 8626.5]),
+        (recorded!("ops"), "double mul", [30.47, 1.84]),
+        (recorded!("latency"), "lat_mem_rd 0.01562", [5.564, 4.828]),
+        (recorded!("latency"), "lat_mem_rd 1.00000", [5.305, 1.776]),
+        (recorded!("bw-mem-read"), "bw_mem", [2048.75e6, 3068.62e6]),
+        (recorded!("bw-tcp"), "bw_tcp", [655.76e6, 765.14e6]),
+        (recorded!("bw-pipe"), "Pipe bandwidth", [775.5e6, 1745.5e6]),
+        (
+            recorded!("stream"),
+            "STREAM triad bandwidth",
+            [5153.05e6, 6212.89e6],
+        ),
+        (recorded!("usleep"), "lat_usleep", [200_215.7, 204_980.4]),
+        (recorded!("pagefault"), "lat_pagefault", [865.2, 519.1]),
+        (
+            recorded!("tcp"),
+            "TCP latency using 127.0.0.1",
+            [18_257.2, 46_109.9],
+        ),
+    ];
+    for (outputs, what, expected) in cases {
+        for (output, expected) in outputs.iter().zip(expected) {
+            let value = parse(output, what).unwrap();
+            assert!((value / expected - 1.0).abs() < 1e-9, "{what}: {value}");
+        }
+    }
+    let newer = [
+        (newer!("bw-mem-rd"), "bw_mem", 31_851.57e6),
+        (newer!("bw-mem-wr"), "bw_mem", 29_324.85e6),
+        (newer!("bw-mem-rdwr"), "bw_mem", 26_409.47e6),
+        (newer!("bw-mem-cp"), "bw_mem", 7982.53e6),
+        (newer!("bw-mem-fwr"), "bw_mem", 1985.89e6),
+        (newer!("bw-mem-fcp"), "bw_mem", 8242.07e6),
+        (newer!("bw-mem-bzero"), "bw_mem", 26_124.74e6),
+        (newer!("bw-file-open"), "bw_file_rd", 8479.77e6),
+        (newer!("ctx-16k"), "lat_ctx 16", 5820.0),
+        (newer!("ctx-64k"), "lat_ctx 16", 7210.0),
+        (newer!("signal-prot"), "Protection fault", 761.9),
+        (newer!("exec"), "Process fork+execve", 956_241.1),
+        (newer!("shell"), "Process fork+/bin/sh -c", 2_542_266.7),
+        (newer!("thrash"), "lat_mem_rd 1.00000", 12.094),
+        (newer!("ops"), "float add", 1.99),
+        (newer!("ops"), "int64 div", 146.10),
+    ];
+    for (output, what, expected) in newer {
+        let value = parse(&output, what).unwrap();
+        assert!((value / expected - 1.0).abs() < 1e-9, "{what}: {value}");
+    }
+    let [cut, whole] = recorded!("fs");
+    assert!((parse(&whole, "lat_fs create").unwrap() - 1e9 / 66_354.0).abs() < 1e-6);
+    assert!((parse(&whole, "lat_fs delete").unwrap() - 1e9 / 93_708.0).abs() < 1e-6);
+    // It was ended before its second half.
+    assert!(parse(&cut, "lat_fs create").is_err());
+}
+
+/// Every row of every entry is in some recorded output, so that no label is misspelt.
+#[test]
+fn every_row_is_in_a_recorded_output() {
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/src/testdata/lmbench");
+    let texts: Vec<Output> = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| said(&std::fs::read_to_string(entry.unwrap().path()).unwrap()))
+        .collect();
+    for row in entries().flat_map(|entry| entry.rows) {
+        let is_read = texts
+            .iter()
+            .any(|text| parse(text, row.what).is_ok_and(|value| value > 0.0));
+        assert!(is_read, "{}", row.what);
+    }
+}
+
+#[test]
+fn what_is_not_what_was_asked_for_is_refused() {
+    let refused = [
+        ("Simple syscall: 0.3744 milliseconds\n", "Simple syscall"),
+        ("Simple syscall: much microseconds\n", "Simple syscall"),
+        (
+            "Simple syscall: 1 microseconds\nSimple syscall: 2 microseconds\n",
+            "Simple syscall",
+        ),
+        // A switch that came out negative is not printed.
+        ("\n\"size=0k ovr=1.41\n2 4.15\n", "lat_ctx 8"),
+        ("16.78 inf\n", "bw_mem"),
+        ("0.065536 655.76 KB/sec\n", "bw_tcp"),
+        ("0k\t-1\t-1\t-1\n", "lat_fs create"),
+        (
+            "Usage: lat_syscall [-P <parallelism>] null|read\n",
+            "Simple syscall",
+        ),
+    ];
+    for (text, what) in refused {
+        let why = parse(&said(text), what).expect_err(text);
+        assert!(!why.contains('\n'), "{why:?}");
+    }
+}
+
+#[test]
+fn every_program_is_compared_or_has_a_reason() {
+    let compared: BTreeSet<&str> = entries().map(|entry| entry.program).collect();
+    let names = || NOT_COMPARED.iter().map(|(name, _)| *name);
+    let absent: BTreeSet<&str> = names().filter(|name| !name.contains(' ')).collect();
+    // The rest of what a compared program can be asked, or that every one can.
+    let asked: BTreeSet<&str> = names().filter(|name| name.contains(' ')).collect();
+    assert_eq!(absent.len() + asked.len(), NOT_COMPARED.len());
+    for name in asked {
+        let program = name.split(' ').next().unwrap();
+        assert!(program == "-P" || compared.contains(program), "{name}");
+    }
+    assert!(NOT_COMPARED.is_sorted());
+    assert!(compared.is_disjoint(&absent));
+    let all: BTreeSet<&str> = PROGRAMS.split_whitespace().collect();
+    assert_eq!(
+        compared.union(&absent).copied().collect::<BTreeSet<_>>(),
+        all
+    );
+    assert!(NOT_COMPARED.iter().all(|(_, reason)| reason.len() > 20));
+}
+
+#[test]
+fn presets_offer_three_and_twenty() {
+    let names = |preset| pairings(&conditions("vm-granite-rapids", 2, preset)).len();
+    assert_eq!([Preset::Rehearsal, Preset::Quick].map(names), [1, 3]);
+    assert!(names(Preset::Standard) <= 20, "{}", names(Preset::Standard));
+    assert_eq!(names(Preset::Thorough), entries().count());
+}
+
+#[test]
+fn commands_are_whole() {
+    let conditions = Conditions {
+        files: None,
+        in_memory: Some(PathBuf::from("/dev/shm/here")),
+        ..conditions("vm-granite-rapids", 2, Preset::Thorough)
+    };
+    for (pairing, entry) in pairings(&conditions).into_iter().zip(entries()) {
+        assert_eq!(pairing.name, entry.name);
+        assert_eq!(
+            pairing.skip.is_some(),
+            matches!(entry.needs, Needs::File),
+            "{}",
+            entry.name
+        );
+        assert_eq!(pairing.theirs.limit, LIMIT);
+        if pairing.skip.is_some() {
+            continue;
+        }
+        assert!(
+            pairing.theirs.args.iter().all(|word| !word.contains("{}")),
+            "{}",
+            entry.name
+        );
+        let has_link = pairing.theirs.args.concat().contains("/tmp/hello");
+        assert_eq!(
+            has_link,
+            matches!(entry.needs, Needs::Hello),
+            "{}",
+            entry.name
+        );
+        let server = pairing.theirs.server.is_some();
+        assert_eq!(
+            server,
+            matches!(entry.needs, Needs::Listener { .. }),
+            "{}",
+            entry.name
+        );
+    }
+    assert_eq!(RIVAL.programs, ["lat_syscall"]);
+}

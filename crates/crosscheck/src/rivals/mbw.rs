@@ -1,0 +1,236 @@
+//! mbw: copies of main memory by the C library and by a plain loop, one thread.
+
+use crate::bandwidth::{Moves, huge_pages};
+use crate::{Conditions, Goal, MIB, Output, Pairing, Rival, Statistic, Theirs};
+use bench::experiment::{Preset, Skip};
+use std::time::Duration;
+
+/// The rival.
+pub static RIVAL: Rival = Rival {
+    name: "mbw",
+    about: "copies of main memory: memcpy, a loop, memcpy by blocks",
+    package: Some("mbw"),
+    programs: &["mbw"],
+    version_args: &["-h"],
+    // Up to 1.2 it tells none.
+    version: |said| {
+        let text = format!("{}\n{}", said.stdout, said.stderr);
+        let told = text
+            .lines()
+            .find_map(|line| line.strip_prefix("mbw memory benchmark v"))?;
+        Some(told.split(',').next()?.trim().to_owned())
+    },
+    oldest: None,
+    pairings,
+    parse,
+};
+
+/// plumb's arrays are cut to a multiple of less than this.
+const GRAIN: u64 = 4096;
+/// A copy of 128 MiB takes about so long, in seconds.
+const COPY_S: f64 = 0.025;
+
+/// One of its ways to copy.
+struct Way {
+    name: &'static str,
+    /// Its number for `-t`.
+    number: u8,
+    /// What it is called in what it prints.
+    method: &'static str,
+    /// plumb's stores beside it.
+    stores: &'static str,
+    goal: Goal,
+    difference: &'static str,
+}
+
+const WAYS: [Way; 3] = [
+    Way {
+        name: "memcpy",
+        number: 0,
+        method: "MEMCPY",
+        stores: "nontemporal",
+        goal: Goal::AtLeast,
+        difference: "mbw copies by the C library's memcpy, which for arrays of this size chooses between stores \
+                     past the caches, regular ones and `rep movsb` by thresholds of its own; plumb's stores \
+                     pass the caches. mbw's copied bytes count twice here, as STREAM counts them",
+    },
+    Way {
+        name: "loop",
+        number: 1,
+        method: "DUMB",
+        stores: "regular",
+        goal: Goal::AtLeast,
+        difference: "mbw copies by a loop as its compiler made it (8 bytes at a time where that did not use \
+                     vectors); plumb's loads and stores are of the fastest vectors. mbw's copied bytes count \
+                     twice here, as STREAM counts them",
+    },
+    Way {
+        name: "memcpy-regular",
+        number: 0,
+        method: "MEMCPY",
+        stores: "regular",
+        goal: Goal::Explained,
+        difference: "mbw copies by the C library's memcpy, which for arrays of this size may store past the \
+                     caches, where plumb's regular stores read each line before they write it",
+    },
+];
+
+/// Ways of a standard comparison, the first so many.
+const USUAL: usize = 2;
+
+fn pairings(conditions: &Conditions) -> Vec<Pairing> {
+    let most = match conditions.preset {
+        Preset::Rehearsal => 1,
+        Preset::Quick => 1,
+        Preset::Standard => USUAL,
+        Preset::Thorough => WAYS.len(),
+    };
+    WAYS.iter()
+        .take(most)
+        .map(|way| pairing(conditions, way))
+        .collect()
+}
+
+fn pairing(conditions: &Conditions, way: &Way) -> Pairing {
+    let cpus = &conditions.cpus[..1];
+    let mut moves = Moves {
+        ops: &["copy"],
+        stores: way.stores,
+        level: "DRAM",
+        cpus,
+        limit: match conditions.preset {
+            Preset::Rehearsal => 4 * MIB,
+            _ => 256 * MIB,
+        },
+    };
+    // Its two arrays have whole MiB each; plumb's have as much.
+    let (mib, skip) = match moves.footprint(conditions) {
+        Ok(bytes) => (((bytes + GRAIN) / 2 / MIB).max(1), None),
+        Err(skip) => (1, Some(skip)),
+    };
+    moves.limit = 2 * mib * MIB;
+    let too_large = moves.limit > conditions.memory_bytes;
+    let skip = skip.or_else(|| {
+        too_large.then(|| Skip::because("too little memory").needs("more free memory"))
+    });
+    let copies = (conditions.seconds / COPY_S * 128.0 / mib as f64).clamp(3.0, 1000.0) as u64;
+    let mut row = moves.row("copy", Statistic::MeanOfRounds, way.goal, way.difference);
+    row.what = way.method.to_owned();
+    Pairing {
+        name: way.name.to_owned(),
+        ours: moves.ours(conditions),
+        theirs: Theirs {
+            program: "mbw",
+            args: vec![
+                "-q".to_owned(),
+                "-n".to_owned(),
+                copies.to_string(),
+                format!("-t{}", way.number),
+                mib.to_string(),
+            ],
+            environment: vec![huge_pages()],
+            cpus: cpus.to_vec(),
+            limit: Duration::from_secs(60),
+            ..Theirs::default()
+        },
+        rows: vec![row],
+        skip,
+        is_once: false,
+    }
+}
+
+/// The rate of its averages' line in B/s, bytes read and written together.
+fn parse(said: &Output, method: &str) -> Result<f64, String> {
+    let mut lines = said
+        .stdout
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let line = lines
+        .find(|words| words.starts_with(&["AVG", "Method:", method]))
+        .ok_or_else(|| format!("no line of averages of {method}"))?;
+    let rate = match line.iter().position(|word| *word == "Copy:") {
+        Some(at) if line.get(at + 2) == Some(&"MiB/s") => line[at + 1].parse().ok(),
+        _ => None,
+    };
+    rate.map(|mib: f64| 2.0 * mib * MIB as f64)
+        .ok_or_else(|| "its line of averages has no `Copy: … MiB/s`".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MIB, RIVAL, parse};
+    use crate::bandwidth::tests::{check, conditions, everywhere};
+    use crate::tests::said;
+    use bench::experiment::Preset;
+
+    const OLD: &str = include_str!("../testdata/mbw/1.2.2-all.txt");
+    const NEW: &str = include_str!("../testdata/mbw/1.5-all.txt");
+
+    #[test]
+    fn averages_are_read_and_count_both_arrays() {
+        let mib = |text: &str, method: &str| {
+            parse(&said(text), method).expect("a rate") / 2.0 / MIB as f64
+        };
+        assert_eq!(mib(OLD, "MEMCPY"), 961.307);
+        assert_eq!(mib(OLD, "DUMB"), 1017.725);
+        assert_eq!(mib(OLD, "MCBLOCK"), 703.152);
+        assert_eq!(mib(NEW, "MEMCPY"), 879.572);
+        assert_eq!(mib(NEW, "MCBLOCK"), 1629.549);
+        // Control characters become spaces before a parser has them.
+        assert_eq!(mib(&OLD.replace('\t', " "), "DUMB"), 1017.725);
+    }
+
+    #[test]
+    fn what_is_broken_is_an_error() {
+        parse(&said(NEW), "DUMB").expect_err("it was not run");
+        for broken in [
+            "",
+            "AVG\tMethod: MEMCPY",
+            &OLD.replace("Copy:", "Kopie:"),
+            &OLD.replace("MiB/s", "GiB/s"),
+        ] {
+            parse(&said(broken), "MEMCPY").expect_err("no rate");
+        }
+        let cut = OLD.split_once("AVG").expect("averages").0;
+        parse(&said(cut), "MEMCPY").expect_err("single copies are not the average");
+    }
+
+    #[test]
+    fn versions_are_told_since_1_5() {
+        let of = |text: &str| (RIVAL.version)(&said(text));
+        assert_eq!(
+            of(include_str!("../testdata/mbw/1.5-help.txt")).as_deref(),
+            Some("1.5")
+        );
+        assert_eq!(of(include_str!("../testdata/mbw/1.2.2-help.txt")), None);
+    }
+
+    #[test]
+    fn both_sides_have_the_same_bytes_everywhere() {
+        for conditions in everywhere() {
+            let pairings = (RIVAL.pairings)(&conditions);
+            let of = check(&conditions, &pairings);
+            for (pairing, footprint) in pairings.iter().zip(of) {
+                let mib: u64 = pairing
+                    .theirs
+                    .args
+                    .last()
+                    .expect("a size")
+                    .parse()
+                    .expect("a number");
+                let theirs = 2 * mib * MIB;
+                let ours = footprint.expect("main memory is everywhere");
+                assert!(
+                    theirs >= ours && theirs - ours < MIB,
+                    "{theirs} beside {ours}"
+                );
+            }
+        }
+        let small = crate::Conditions {
+            memory_bytes: MIB,
+            ..conditions("vm-granite-rapids", 1, Preset::Standard)
+        };
+        let pairings = (RIVAL.pairings)(&small);
+        assert!(pairings.iter().all(|pairing| pairing.skip.is_some()));
+    }
+}

@@ -1,0 +1,378 @@
+//! `perf bench` (linux-perf): the kernel's own small measurements. Each is one window between two readings
+//! of the clock, so a mean over everything that happened in it: beside it stands plumb's mean over all
+//! rounds, disturbed or not. Round trips are counted whole.
+
+use crate::{Conditions, Goal, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
+use bench::experiment::{Preset, Skip};
+use bench::pair;
+use host::format_cpus;
+use record::key::CaseId;
+use record::unit::Unit;
+use std::time::Duration;
+
+/// The rival.
+pub static RIVAL: Rival = Rival {
+    name: "perf",
+    about: "perf bench: system calls, hand-overs by pipe, messages, copies of memory",
+    package: Some("linux-perf"),
+    programs: &["perf"],
+    version_args: &["--version"],
+    version: |said| Some(said.stdout.trim().strip_prefix("perf version ")?.to_owned()),
+    // The first with `syscall basic`, whose outputs were read.
+    oldest: Some("5.10"),
+    pairings,
+    parse,
+};
+
+/// Operations that take about a second where a system call takes 100 ns and a switch 1 µs.
+const CALLS_PER_S: f64 = 5e6;
+const ROUND_TRIPS_PER_S: f64 = 300_000.0;
+/// The same where both CPUs have to be woken.
+const FAR_ROUND_TRIPS_PER_S: f64 = 30_000.0;
+/// One group of `sched messaging`: 20 senders, each of which sends so many rounds of messages of 100 bytes
+/// to 20 receivers.
+const SENDERS: f64 = 20.0;
+const RECEIVERS: f64 = 20.0;
+const MESSAGE_BYTES: u64 = 100;
+const MESSAGE_ROUNDS_PER_S: f64 = 1500.0;
+/// Copied bytes a second that a loop of `mem memcpy` is planned with, and how many functions it has at most.
+const COPIED_BYTES_PER_S: f64 = 20e9;
+const COPY_FUNCTIONS: f64 = 4.0;
+/// perf's KB, MB and GB.
+const K: f64 = 1024.0;
+
+/// `perf bench sched pipe` whose child is moved to another CPU as soon as it is there: perf itself cannot
+/// pin its two parties apart. Arguments: loops, CPU. What is played before the move is a few ms.
+const MOVED: &str = "perf bench sched pipe -l \"$1\" & perf=$!
+for i in $(seq 5000); do
+  read -r child rest < /proc/$perf/task/$perf/children
+  [ -n \"$child\" ] && break
+done
+taskset -pc \"$2\" \"$child\" > /dev/null || exit 1
+wait $perf";
+
+const CALL: &str = "perf calls getppid through the C library in a counted loop and takes the mean of one window, \
+                    interrupts included. plumb calls its own function of that instruction, n times against 2n, and takes the \
+                    mean of all rounds, in which interrupts count too; left out are batches in which it lost \
+                    its CPU.";
+const PIPE: &str = "perf's figure is the mean of one window, the making of its parties and whatever ran in \
+                    between included; plumb's is twice the mean of the hand-overs of all rounds, made in short \
+                    batches, without those in which others ran.";
+const PIPE_FAR: &str = "perf starts both parties on one CPU, and its child is moved while it runs. A hypervisor \
+                        or an idle governor adapts to CPUs that are halted most of the time, so plumb plays 512 \
+                        round trips in a row; perf plays for a second without pause.";
+const MESSAGES: &str = "perf has 20 senders and 20 receivers take turns on the CPU, each sender writing to every \
+                        receiver's UNIX socket, so that hundreds of messages lie between two switches and 40 \
+                        processes share the caches; its time ends when all have exited. plumb has one sender, one \
+                        receiver and one socket pair, with messages of the same size, and a round's value is \
+                        that of its median batch.";
+const COPY: &str = "perf calls memcpy for each array anew, in base pages, for a quarter of a second or more. plumb \
+                    copies by the widest loads and stores within huge pages where there are some, and takes the \
+                    mean of six windows of some ms, so that a disturbance of a second makes all of its figure. \
+                    Copies that are written 1 to 63 B past the place in a page that they are read from run at \
+                    half the rate on some processors: perf's library call has both at the same place, its other \
+                    functions have not, plumb's are 1344 B apart. Both count bytes read and bytes written.";
+
+fn pairings(conditions: &Conditions) -> Vec<Pairing> {
+    let mut all = vec![syscall(conditions), pipe(conditions, "processes")];
+    if conditions.is_whole() {
+        all.push(pipe(conditions, "threads"));
+        all.push(messaging(conditions));
+        all.push(memcpy(conditions));
+    }
+    if conditions.preset == Preset::Thorough {
+        all.push(pipe_far(conditions));
+    }
+    all
+}
+
+/// A pairing of one command of perf on the first CPU.
+fn beside(
+    conditions: &Conditions,
+    name: &str,
+    ours: (&'static str, Vec<(&'static str, String)>),
+    args: &[&str],
+    rows: Vec<Row>,
+) -> Pairing {
+    let cpus = vec![conditions.cpus[0]];
+    let (experiment, set) = ours;
+    Pairing {
+        name: name.to_owned(),
+        ours: Ours {
+            experiment,
+            set,
+            cpus: cpus.clone(),
+            dir: None,
+            budget: Duration::from_secs(5),
+            preset: conditions.lengths(),
+        },
+        theirs: Theirs {
+            program: "perf",
+            args: ["bench"]
+                .iter()
+                .chain(args)
+                .map(|&arg| arg.to_owned())
+                .collect(),
+            cpus,
+            limit: Duration::from_secs(60),
+            ..Theirs::default()
+        },
+        rows,
+        skip: None,
+        is_once: false,
+    }
+}
+
+fn count(conditions: &Conditions, per_s: f64) -> String {
+    ((conditions.seconds * per_s) as u64).max(1).to_string()
+}
+
+/// `syscall basic` calls getppid.
+fn syscall(conditions: &Conditions) -> Pairing {
+    let row = Row {
+        name: String::new(),
+        case: CaseId::new().with("call", "getppid"),
+        metric: "latency",
+        statistic: Statistic::MeanOfAll,
+        times: 1.0,
+        unit: Unit::Ns,
+        what: "usecs/op".to_owned(),
+        goal: Goal::Agree,
+        difference: CALL,
+    };
+    let loops = count(conditions, CALLS_PER_S);
+    let ours = ("os.syscall", vec![("call", "getppid".to_owned())]);
+    beside(
+        conditions,
+        "syscall-basic",
+        ours,
+        &["syscall", "basic", "-l", &loops],
+        vec![row],
+    )
+}
+
+/// A round trip by pipe, which is two hand-overs.
+fn round_trip(parties: &str, pair: &str, difference: &'static str) -> Row {
+    Row {
+        name: String::new(),
+        case: CaseId::new()
+            .with("via", "pipe")
+            .with("parties", parties)
+            .with("pair", pair),
+        metric: "handover",
+        statistic: Statistic::MeanOfAll,
+        times: 2.0,
+        unit: Unit::Ns,
+        what: "usecs/op".to_owned(),
+        goal: Goal::Agree,
+        difference,
+    }
+}
+
+fn switches(parties: &str, pair: &str) -> Vec<(&'static str, String)> {
+    vec![
+        ("via", "pipe".to_owned()),
+        ("parties", parties.to_owned()),
+        ("pair", pair.to_owned()),
+    ]
+}
+
+/// `sched pipe`, both parties on one CPU.
+fn pipe(conditions: &Conditions, parties: &'static str) -> Pairing {
+    let loops = count(conditions, ROUND_TRIPS_PER_S);
+    let mut args = vec!["sched", "pipe", "-l", &loops];
+    if parties == "threads" {
+        args.push("-T");
+    }
+    let ours = ("os.switch", switches(parties, "same"));
+    let name = format!("sched-pipe-{parties}");
+    beside(
+        conditions,
+        &name,
+        ours,
+        &args,
+        vec![round_trip(parties, "same", PIPE)],
+    )
+}
+
+/// `sched pipe` between two CPUs.
+fn pipe_far(conditions: &Conditions) -> Pairing {
+    let other = conditions.cpus.get(1).copied();
+    let cpu = &conditions.host.cpu;
+    // Without a second CPU the class is one that every pair of several would have.
+    let class = other.map_or("other", |other| {
+        pair::symbol(cpu.distance(conditions.cpus[0], other))
+    });
+    let mut set = switches("processes", class);
+    set.push(("row", "512".to_owned()));
+    let rows = vec![round_trip("processes", class, PIPE_FAR)];
+    let mut pairing = beside(
+        conditions,
+        "sched-pipe-processes-far",
+        ("os.switch", set),
+        &[],
+        rows,
+    );
+    let Some(other) = other else {
+        pairing.skip = Some(
+            Skip::because("there is one CPU, and a hand-over to another needs two")
+                .needs("a second CPU, allowed and named by --cpu"),
+        );
+        return pairing;
+    };
+    pairing.ours.cpus.push(other);
+    pairing.theirs.program = "sh";
+    pairing.theirs.behind = vec!["perf", "taskset", "seq"];
+    let loops = count(conditions, FAR_ROUND_TRIPS_PER_S);
+    let words = ["-c", MOVED, "sh", &loops, &format_cpus(&[other])];
+    pairing.theirs.args = words.map(str::to_owned).into();
+    pairing
+}
+
+/// `sched messaging`: a group of senders and receivers.
+fn messaging(conditions: &Conditions) -> Pairing {
+    let rounds = ((conditions.seconds * MESSAGE_ROUNDS_PER_S) as u64).max(1);
+    let row = Row {
+        name: String::new(),
+        case: CaseId::new()
+            .with("via", "socketpair")
+            .with("pair", "same")
+            .with("size", MESSAGE_BYTES),
+        metric: "bandwidth",
+        statistic: Statistic::MeanOfRounds,
+        times: 1.0,
+        unit: Unit::BPerS,
+        what: format!("rounds {rounds}"),
+        goal: Goal::Explained,
+        difference: MESSAGES,
+    };
+    let set = vec![
+        ("via", "socketpair".to_owned()),
+        ("pair", "same".to_owned()),
+        ("size", format!("{MESSAGE_BYTES}B")),
+    ];
+    let rounds = rounds.to_string();
+    let args = ["sched", "messaging", "-g", "1", "-l", &rounds];
+    beside(
+        conditions,
+        "sched-messaging",
+        ("os.ipc", set),
+        &args,
+        vec![row],
+    )
+}
+
+/// `mem memcpy` in the second cache: plumb's arrays there are half of it together, where the first is small
+/// enough.
+fn memcpy(conditions: &Conditions) -> Pairing {
+    let bytes_of = |level| {
+        let cache = conditions.host.cache.data(level, conditions.cpus[0]);
+        cache
+            .map(|cache| cache.size_bytes)
+            .filter(|bytes| *bytes > 0)
+    };
+    let array_bytes = match (bytes_of(1), bytes_of(2)) {
+        (Some(first), Some(second)) if second >= 4 * first => Some(second / 4),
+        _ => None,
+    };
+    let row = |name: &str, what: &str| Row {
+        name: name.to_owned(),
+        case: CaseId::new()
+            .with("op", "copy")
+            .with("stores", "regular")
+            .with("level", "L2")
+            .with("threads", 1_u64),
+        metric: "bandwidth",
+        statistic: Statistic::MeanOfRounds,
+        times: 1.0,
+        unit: Unit::BPerS,
+        what: what.to_owned(),
+        goal: Goal::AtLeast,
+        difference: COPY,
+    };
+    let set = [
+        ("op", "copy"),
+        ("stores", "regular"),
+        ("access", "every"),
+        ("width", "vector"),
+        ("level", "L2"),
+        ("threads", "1"),
+    ];
+    let set = set.map(|(name, value)| (name, value.to_owned())).to_vec();
+    let size = array_bytes.unwrap_or(0);
+    let per_s = COPIED_BYTES_PER_S / COPY_FUNCTIONS / size.max(1) as f64;
+    let (size, loops) = (format!("{size}B"), count(conditions, per_s));
+    let args = ["mem", "memcpy", "-s", &size, "-l", &loops];
+    let rows = vec![row("library", "memcpy default"), row("best", "memcpy best")];
+    let mut pairing = beside(
+        conditions,
+        "mem-memcpy",
+        ("memory.bandwidth", set),
+        &args,
+        rows,
+    );
+    pairing.skip = array_bytes.is_none().then(|| {
+        Skip::because("no second cache of four times the first and more is described for this CPU")
+    });
+    pairing
+}
+
+fn parse(said: &Output, what: &str) -> Result<f64, String> {
+    match what.split_once(' ') {
+        None if what == "usecs/op" => Ok(1e3 * us_per_operation(&said.stdout)?),
+        Some(("rounds", rounds)) => {
+            let rounds: f64 = rounds.parse().map_err(|_| format!("`{rounds}` rounds"))?;
+            let seconds = total_time(&said.stdout)?;
+            Ok(rounds * SENDERS * RECEIVERS * MESSAGE_BYTES as f64 / seconds)
+        }
+        Some(("memcpy", function)) => copied(&said.stdout, function),
+        _ => Err(format!("perf bench tells no `{what}`")),
+    }
+}
+
+/// The number at the head of the line that ends in this unit.
+fn before(text: &str, unit: &str) -> Option<f64> {
+    let line = text
+        .lines()
+        .find_map(|line| line.trim_end().strip_suffix(unit))?;
+    line.trim().parse().ok()
+}
+
+fn us_per_operation(text: &str) -> Result<f64, String> {
+    before(text, " usecs/op").ok_or_else(|| "no line ends in usecs/op".to_owned())
+}
+
+/// `Total time: 1.234 [sec]` of a group of 40 processes.
+fn total_time(text: &str) -> Result<f64, String> {
+    if !text.contains("# 1 groups == 40 processes run") {
+        return Err("one group of 40 processes was not run".to_owned());
+    }
+    let line = text
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("Total time:"));
+    line.and_then(|line| line.strip_suffix("[sec]")?.trim().parse().ok())
+        .ok_or_else(|| "no line tells the total time".to_owned())
+}
+
+/// Bytes read and written a second by a function of `mem memcpy`, or by the best of them.
+fn copied(text: &str, function: &str) -> Result<f64, String> {
+    let mut best: Option<f64> = None;
+    for part in text.split("# function '").skip(1) {
+        let (name, rest) = part.split_once('\'').ok_or("a function has no name")?;
+        if function != "best" && function != name {
+            continue;
+        }
+        let units = [(" GB/sec", K * K * K), (" MB/sec", K * K)];
+        let found = units
+            .iter()
+            .find_map(|(unit, factor)| Some(before(rest, unit)? * factor));
+        let rate = found.ok_or_else(|| format!("no line tells the rate of `{name}`"))?;
+        best = Some(best.map_or(rate, |best| best.max(rate)));
+    }
+    // perf counts each byte once.
+    best.map(|rate| 2.0 * rate)
+        .ok_or_else(|| format!("no function `{function}` was run"))
+}
+
+#[cfg(test)]
+mod tests;

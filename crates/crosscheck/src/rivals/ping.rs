@@ -1,0 +1,210 @@
+//! `ping` (iputils): ICMP echoes.
+
+use super::loopback::{ADDRESS, Ends, ours, words};
+use crate::{Conditions, Goal, Output, Pairing, Rival, Row, Statistic, Theirs};
+use bench::experiment::Skip;
+use host::net::Echoes;
+use record::key::CaseId;
+use record::unit::Unit;
+use std::time::Duration;
+
+/// The rival.
+pub static RIVAL: Rival = Rival {
+    name: "ping",
+    about: "ICMP echoes (iputils)",
+    package: Some("iputils-ping"),
+    programs: &["ping"],
+    version_args: &["-V"],
+    version,
+    oldest: None,
+    pairings,
+    parse,
+};
+
+/// Bytes of payload.
+const PAYLOAD_BYTES: u64 = 56;
+/// Echoes a second of `-A` on loopback; a count, because ping says a line of each.
+const ECHOES_PER_S: f64 = 20_000.0;
+/// Echoes that only warm up, as plumb's.
+const WARM_UP: usize = 20;
+/// The value that is read.
+const MEAN: &str = "mean of time=";
+const DIFFERENCE: &str = "Both take a time before the call that sends and the kernel's stamp of the answer. \
+    ping takes its first before it sums up the packet, sends to an address instead of by a connected \
+    socket, polls, and says a line by a call of its own after each echo, so that the next one finds caches \
+    colder: 0.08 of its 1.2 us on loopback, of which 0.03 are the address and 0.05 the line and poll. Its \
+    times are whole us, their mean is not.";
+
+fn version(said: &Output) -> Option<String> {
+    let first = said.stdout.lines().next()?;
+    let (_, version) = first.split_once("iputils")?;
+    let version = version.trim_start_matches([' ', '-', 's']).trim();
+    (!version.is_empty()).then(|| version.to_owned())
+}
+
+fn pairings(conditions: &Conditions) -> Vec<Pairing> {
+    let cpus = Ends::one_cpu(conditions);
+    let set = [
+        ("ip", "v4"),
+        ("message", &PAYLOAD_BYTES.to_string()),
+        ("arrivals", "saturated"),
+    ];
+    let set = set.map(|(name, value)| (name, value.to_owned()));
+    let count = (conditions.seconds * ECHOES_PER_S) as u64;
+    let net = &conditions.host.net;
+    let skip = match (net.echoes, net.ignores_echoes[0]) {
+        // For others it leaves 2 ms between echoes, older ones 200 ms.
+        _ if !conditions.is_root => {
+            Some(Skip::because("ping sends echoes without pause for root alone").needs("root"))
+        }
+        (Some(Echoes::Refused), _) => Some(
+            Skip::because("the kernel grants plumb no ICMP socket")
+                .needs("`sysctl net.ipv4.ping_group_range=\"0 2147483647\"`, or root"),
+        ),
+        (_, true) => Some(
+            Skip::because("this host leaves echoes unanswered")
+                .needs("`sysctl net.ipv4.icmp_echo_ignore_all=0`"),
+        ),
+        _ => None,
+    };
+    vec![Pairing {
+        name: "adaptive".to_owned(),
+        ours: ours(conditions, "net.ping", &cpus, set.into()),
+        theirs: Theirs {
+            program: "ping",
+            args: words(&format!(
+                "-A -n -c {count} -w 20 -s {PAYLOAD_BYTES} {ADDRESS}"
+            )),
+            cpus: cpus.cpus(),
+            limit: Duration::from_secs(30),
+            ..Theirs::default()
+        },
+        rows: vec![Row {
+            name: String::new(),
+            case: CaseId::new().with("arrivals", "saturated"),
+            metric: "kernel_round_trip",
+            statistic: Statistic::MeanOfAll,
+            times: 1.0,
+            unit: Unit::Ns,
+            what: MEAN.to_owned(),
+            goal: Goal::AtMost,
+            difference: DIFFERENCE,
+        }],
+        skip,
+        is_once: false,
+    }]
+}
+
+/// The mean of the times of its lines, in ns: its own is cut to whole µs.
+fn parse(said: &Output, what: &str) -> Result<f64, String> {
+    if what != MEAN {
+        return Err("no such value is read".to_owned());
+    }
+    let answers = said
+        .stdout
+        .lines()
+        .filter(|line| line.contains(" bytes from "));
+    let times: Vec<f64> = answers.map(time).collect::<Result<_, _>>()?;
+    let told = said.stdout.lines().find_map(|line| {
+        let (_, rest) = line.split_once(" packets transmitted, ")?;
+        rest.split_whitespace().next()?.parse::<usize>().ok()
+    });
+    let told = told.ok_or("no line tells how many packets were received")?;
+    if told != times.len() {
+        return Err(format!(
+            "{told} packets received, {} lines of them",
+            times.len()
+        ));
+    }
+    match times.get(WARM_UP..) {
+        Some(times) if !times.is_empty() => {
+            Ok(1e6 * times.iter().sum::<f64>() / times.len() as f64)
+        }
+        _ => Err(format!("{told} answers are too few")),
+    }
+}
+
+/// The time of an answer, in ms.
+fn time(answer: &str) -> Result<f64, String> {
+    let (_, rest) = answer
+        .split_once("time=")
+        .ok_or("an answer without its time")?;
+    let ms = rest.trim_end().strip_suffix(" ms").unwrap_or_default();
+    ms.parse()
+        .map_err(|_| "an answer's time is no number of ms".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MEAN, RIVAL, parse};
+    use crate::rivals::loopback::tests::{check, conditions};
+    use crate::tests::said;
+    use bench::experiment::Preset;
+    use host::net::Echoes;
+
+    macro_rules! recorded {
+        ($name:literal) => {
+            include_str!(concat!("../testdata/ping/", $name))
+        };
+    }
+
+    #[test]
+    fn versions_are_read() {
+        for (text, version) in [
+            (recorded!("20210202-version.txt"), "20210202"),
+            (recorded!("20221126-version.txt"), "20221126"),
+            (recorded!("20240905-version.txt"), "20240905"),
+            ("ping utility, iputils-s20190709\n", "20190709"),
+        ] {
+            assert_eq!((RIVAL.version)(&said(text)).as_deref(), Some(version));
+        }
+        assert_eq!((RIVAL.version)(&said("ping (GNU inetutils) 2.4")), None);
+    }
+
+    #[test]
+    fn the_mean_of_its_lines_is_read_without_the_first() {
+        for (text, ns) in [
+            (recorded!("20210202-adaptive.txt"), 2300.0),
+            (recorded!("20221126-adaptive.txt"), 1300.0),
+            (recorded!("20240905-adaptive.txt"), 1200.0),
+        ] {
+            let found = parse(&said(text), MEAN).expect("is read");
+            assert!((found - ns).abs() < 1e-6, "{found} for {ns}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_answer_is_an_error() {
+        let whole = recorded!("20221126-adaptive.txt");
+        assert!(parse(&said(whole), "mdev").is_err());
+        let cut = whole.lines().take(20).collect::<Vec<_>>().join("\n");
+        for broken in [
+            "",
+            recorded!("20221126-unanswered.txt"),
+            &cut,
+            &whole.replace(
+                "icmp_seq=7 ttl=64 time=0.001",
+                "icmp_seq=7 ttl=64 time=fast",
+            ),
+            &whole.replace("30 received", "31 received"),
+            &whole.replacen(" ms\n", " ms (DUP!)\n", 9),
+            &whole.replacen("64 bytes from", "an answer from", 1),
+        ] {
+            let why = parse(&said(broken), MEAN).expect_err("is broken");
+            assert!(!why.is_empty() && !why.contains('\n'), "{why}");
+        }
+    }
+
+    #[test]
+    fn it_runs_where_plumb_may_send_echoes() {
+        let [one, two] = check(&RIVAL, "20221126");
+        assert_eq!((one.len(), two.len()), (1, 1));
+        let mut conditions = conditions("epyc-7763-2s", 2, Preset::Quick, "20221126");
+        conditions.host.net.echoes = Some(Echoes::Refused);
+        let skip = (RIVAL.pairings)(&conditions).remove(0).skip;
+        assert!(skip.expect("no socket").reason.contains("ICMP"));
+        conditions.host.net.echoes = Some(Echoes::Raw);
+        conditions.host.net.ignores_echoes[0] = true;
+        assert!((RIVAL.pairings)(&conditions).remove(0).skip.is_some());
+    }
+}

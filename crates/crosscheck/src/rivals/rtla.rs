@@ -1,0 +1,229 @@
+//! `rtla osnoise`: the kernel's own noise tracer, a thread of the kernel's that reads the clock in a loop as
+//! noise.activity does.
+
+use crate::{Conditions, Goal, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
+use bench::experiment::Skip;
+use record::key::CaseId;
+use record::unit::Unit;
+use std::time::Duration;
+
+/// The rival.
+pub static RIVAL: Rival = Rival {
+    name: "rtla",
+    about: "rtla osnoise: what takes the CPU away, by the kernel's own tracer",
+    package: Some("rtla"),
+    programs: &["rtla"],
+    version_args: &["--version"],
+    version,
+    oldest: None,
+    pairings,
+    parse,
+};
+
+/// The tracer watches the whole of each period, in µs.
+const PERIOD_US: u64 = 1_000_000;
+/// plumb's windows: two a round.
+const WINDOW: &str = "100ms";
+/// Columns of the table that count noises by what they were.
+const KINDS: [&str; 5] = ["HW", "NMI", "IRQ", "Softirq", "Thread"];
+
+fn version(said: &Output) -> Option<String> {
+    let texts = [&said.stdout, &said.stderr].into_iter();
+    let mut lines = texts.flat_map(|text| text.lines());
+    let version = lines.find_map(|line| line.trim().strip_prefix("rtla version "))?;
+    Some(version.trim().to_owned())
+}
+
+fn pairings(conditions: &Conditions) -> Vec<Pairing> {
+    let cpu = conditions.cpus[0];
+    let other = conditions.cpus.get(1).copied().unwrap_or(cpu);
+    // It tells of whole periods, the last of which has to end in time.
+    let duration_s = conditions.seconds.ceil() as u64 + 1;
+    let args = format!(
+        "osnoise top --quiet --cpus {cpu} --duration {duration_s}s --period {PERIOD_US} --runtime {PERIOD_US} \
+         --threshold 1"
+    );
+    vec![Pairing {
+        name: "osnoise".to_owned(),
+        ours: Ours {
+            experiment: "noise.activity",
+            set: vec![
+                ("cpu", "quietest".to_owned()),
+                ("duration", WINDOW.to_owned()),
+                ("attribution", "counters".to_owned()),
+            ],
+            cpus: vec![cpu],
+            dir: None,
+            budget: Duration::from_secs(10),
+            preset: conditions.lengths(),
+        },
+        theirs: Theirs {
+            program: "rtla",
+            args: args.split_whitespace().map(str::to_owned).collect(),
+            // Its own thread waits meanwhile; the kernel's is on the CPU that it is told.
+            cpus: vec![other],
+            limit: Duration::from_secs(30),
+            ..Theirs::default()
+        },
+        rows: vec![
+            row(
+                "lost",
+                Unit::Ratio,
+                "the tracer's thread runs in the kernel, so an interrupt costs it neither the way out of a program \
+                 nor the way back; it tells of noise from 1 µs on, plumb of gaps above the threshold that it \
+                 found; they watch one after the other",
+            ),
+            row(
+                "gap_rate_1us",
+                Unit::Hz,
+                "the tracer counts each cause, so an interrupt with a soft interrupt behind it counts twice, and \
+                 each cause however short; plumb counts gaps of 1 µs and more; they watch one after the other",
+            ),
+        ],
+        skip: refused(conditions),
+        is_once: false,
+    }]
+}
+
+fn row(metric: &'static str, unit: Unit, difference: &'static str) -> Row {
+    Row {
+        name: metric.to_owned(),
+        case: CaseId::new().with("cpu", "quietest"),
+        metric,
+        // The tracer leaves nothing out.
+        statistic: Statistic::MeanOfRounds,
+        times: 1.0,
+        unit,
+        what: metric.to_owned(),
+        goal: Goal::Explained,
+        difference,
+    }
+}
+
+/// Why it cannot be run here.
+fn refused(conditions: &Conditions) -> Option<Skip> {
+    if !conditions.is_root {
+        return Some(Skip::because("the kernel's tracers are root's").needs("root"));
+    }
+    // Where nothing tells of tracers, rtla does.
+    let tracers = conditions.host.kernel.tracers.as_ref()?;
+    (!tracers.iter().any(|tracer| tracer == "osnoise")).then(|| {
+        Skip::because(format!(
+            "this kernel has no osnoise tracer (it has {})",
+            tracers.join(", ")
+        ))
+        .needs("a kernel with CONFIG_OSNOISE_TRACER, such as Debian's linux-image-rt-amd64")
+    })
+}
+
+/// Share of time lost, or noises a second, of the one CPU in the table.
+fn parse(said: &Output, what: &str) -> Result<f64, String> {
+    let table = Table::of(&said.stdout)?;
+    let runtime_us = table.number("Runtime")?;
+    if runtime_us <= 0.0 {
+        return Err("no period of the tracer has ended".to_owned());
+    }
+    match what {
+        "lost" => Ok(table.number("Noise")? / runtime_us),
+        "gap_rate_1us" => {
+            let counts: Result<Vec<f64>, String> =
+                KINDS.iter().map(|kind| table.number(kind)).collect();
+            Ok(counts?.iter().sum::<f64>() / (runtime_us / 1e6))
+        }
+        other => Err(format!("rtla osnoise tells no {other}")),
+    }
+}
+
+/// The titles of `rtla osnoise top`, and the row of its one CPU.
+struct Table {
+    titles: Vec<&'static str>,
+    values: Vec<String>,
+}
+
+impl Table {
+    /// Titles that there may be, those first of which another is the beginning or a part.
+    const TITLES: [&'static str; 12] = [
+        "CPU Period",
+        "Runtime",
+        "% CPU Aval",
+        "Max Noise",
+        "Max Single",
+        "Noise",
+        "HW",
+        "NMI",
+        "IRQ",
+        "Softirq",
+        "Thread",
+        "CPU",
+    ];
+
+    fn of(text: &str) -> Result<Table, String> {
+        let lines: Vec<String> = text.lines().map(uncoloured).collect();
+        let at = lines
+            .iter()
+            .position(|line| line.trim_start().starts_with("CPU Period"))
+            .ok_or("no table of rtla osnoise top")?;
+        let mut titles = Vec::new();
+        let mut rest = lines[at].trim();
+        while !rest.is_empty() {
+            let title = Table::TITLES.iter().find(|title| rest.starts_with(**title));
+            let title = title.ok_or_else(|| format!("an unknown column: {rest}"))?;
+            rest = rest[title.len()..].trim_start();
+            match *title {
+                "CPU Period" => titles.extend(["CPU", "Period"]),
+                title => titles.push(title),
+            }
+        }
+        let is_row = |line: &&String| {
+            line.trim_start()
+                .starts_with(|first: char| first.is_ascii_digit())
+        };
+        let rows: Vec<&String> = lines[at + 1..].iter().take_while(is_row).collect();
+        let [row] = rows[..] else {
+            return Err(format!("{} CPUs in the table, not one", rows.len()));
+        };
+        let values: Vec<String> = row.split_whitespace().map(str::to_owned).collect();
+        match values.len() == titles.len() {
+            true => Ok(Table { titles, values }),
+            false => Err(format!(
+                "{} values under {} titles",
+                values.len(),
+                titles.len()
+            )),
+        }
+    }
+
+    fn number(&self, title: &str) -> Result<f64, String> {
+        let at = self.titles.iter().position(|found| *found == title);
+        let value = at
+            .map(|at| &self.values[at])
+            .ok_or_else(|| format!("no column {title}"))?;
+        value.parse().map_err(|_| format!("{title} is {value}"))
+    }
+}
+
+/// A line without the terminal's colours, whether or not their first character is still there.
+fn uncoloured(line: &str) -> String {
+    let line = line.replace('\u{1b}', " ");
+    let mut shown = String::with_capacity(line.len());
+    let mut rest = line.as_str();
+    while let Some(at) = rest.find('[') {
+        let after = &rest[at + 1..];
+        let length = after.find(|letter: char| !letter.is_ascii_digit() && letter != ';');
+        shown.push_str(&rest[..at]);
+        match length {
+            Some(length) if length > 0 && after[length..].starts_with('m') => {
+                rest = &after[length + 1..];
+            }
+            _ => {
+                shown.push('[');
+                rest = after;
+            }
+        }
+    }
+    shown.push_str(rest);
+    shown
+}
+
+#[cfg(test)]
+mod tests;

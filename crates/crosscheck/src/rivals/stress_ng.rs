@@ -1,0 +1,345 @@
+//! `stress-ng`: stressors of the kernel, of which some rates are quoted as costs. A rate is operations over
+//! the whole real time, whatever they hold beside what their name says.
+
+use crate::{Conditions, Goal, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
+use anyhow::{Context, Result};
+use bench::experiment::{Preset, Skip};
+use record::event::Samples;
+use record::key::CaseId;
+use record::run::Run;
+use record::unit::Unit;
+use std::time::Duration;
+
+/// The rival.
+pub static RIVAL: Rival = Rival {
+    name: "stress-ng",
+    about: "processes, threads, page faults and contexts, as its stressors make them",
+    package: Some("stress-ng"),
+    programs: &["stress-ng"],
+    version_args: &["--version"],
+    version: |said| {
+        let rest = said.stdout.trim().strip_prefix("stress-ng, version ")?;
+        Some(rest.split_whitespace().next()?.to_owned())
+    },
+    // The oldest whose outputs were read.
+    oldest: Some("0.12"),
+    pairings,
+    parse,
+};
+
+/// Threads alive together: what `--pthread-max` takes unless told otherwise.
+const ALIVE: u64 = 1024;
+/// Areas of memory of its processes, which link dozens of libraries, and what they clear before each child:
+/// two arrays of 16,000 words (`stress-fork.c`).
+const AREAS: &str = "170";
+const WRITTEN: &str = "125KiB";
+/// How long plumb plays before a round's window and in it, so that what the kernel frees later is freed in
+/// the window.
+const STEADY: &str = "250ms";
+/// What a child of its fork does differs before and after: versions at least this, and below that.
+const TEN_CALLS_SINCE: &str = "0.12.07";
+const FEWER_CALLS_SINCE: &str = "0.17.06";
+/// Since then a thread replaces the head of its robust list by a copy, round which the kernel goes 2048 times.
+const COPIED_LIST_SINCE: &str = "0.15.05";
+/// The first versions that tell how long one fault and one swap take.
+const TIMES_SINCE: &str = "0.15";
+
+const FORK: &str = "Both make a child that makes the same ten system calls and exits, from a parent of as many areas \
+                    of memory that clears 125 KiB before each. stress-ng takes the mean over a second without pause; \
+                    plumb that of six windows of 12 ms, each over before the kernel frees what it frees later.";
+const OTHER_FORK: &str = "A child of this version of stress-ng makes other system calls before it exits than the ten of \
+                          versions 0.12.07 to 0.17.05, which are those of plumb's case: before, no yield; since, no \
+                          session, no hang-up, no yield and no name.";
+const VFORK: &str = "Both make a child that shares the memory and exits at once, from a parent that clears 125 KiB \
+                     before each. stress-ng takes the mean over a second, its start included; plumb that of six \
+                     stretches of a quarter of a second, each after as long a lead. stress-ng's program has the larger \
+                     working set.";
+const PTHREAD: &str = "CPU time per thread on both sides: real time holds the sleep of a millisecond that each of \
+                       stress-ng's threads makes. plumb's make the same 45 system calls as those of version 0.15.06; \
+                       later versions look for unused process numbers less often.";
+const OTHER_PTHREAD: &str = "CPU time per thread on both sides. Threads of this version of stress-ng make fewer system \
+                             calls than those of 0.15.05 and later, which plumb's are like, and leave their robust \
+                             lists in order, which spares the kernel 2048 rounds at the exit of each.";
+const FAULT: &str = "Both make and map a file of one page and time four touches of each turn one by one, the clock's \
+                     reads included, and both take the mean of all. stress-ng keeps times as seconds since 1970 in \
+                     doubles (steps of 238 ns) and asks for its signal mask twice a turn.";
+const CONTEXT: &str = "stress-ng swaps three contexts within one thread by the C library's swapcontext: a system call \
+                       that changes the signal mask, the registers saved and loaded, and here a reading of the clock. \
+                       plumb swaps no contexts: beside it stands the system call alone. It is no context switch of the \
+                       kernel, which os.switch measures.";
+
+fn pairings(conditions: &Conditions) -> Vec<Pairing> {
+    let mut all = vec![process(conditions, "fork"), fault(conditions)];
+    if conditions.is_whole() {
+        all.insert(1, process(conditions, "vfork"));
+        all.insert(2, pthread(conditions));
+        all.push(context(conditions));
+    }
+    all
+}
+
+/// A stressor by itself on the first CPU.
+fn beside(
+    conditions: &Conditions,
+    stressor: &str,
+    experiment: &'static str,
+    mut set: Vec<(&'static str, &str)>,
+    row: Row,
+) -> Pairing {
+    if conditions.preset == Preset::Rehearsal {
+        set.retain(|(name, _)| *name != "steady");
+    }
+    let cpus = vec![conditions.cpus[0]];
+    // It takes whole seconds.
+    let seconds = conditions.seconds.ceil().max(1.0) as u64;
+    let words = [
+        &format!("--{stressor}"),
+        "1",
+        "--timeout",
+        &format!("{seconds}s"),
+        "--metrics",
+    ];
+    Pairing {
+        name: stressor.to_owned(),
+        ours: Ours {
+            experiment,
+            set: set
+                .into_iter()
+                .map(|(name, value)| (name, value.to_owned()))
+                .collect(),
+            cpus: cpus.clone(),
+            dir: None,
+            budget: Duration::from_secs(8),
+            preset: conditions.lengths(),
+        },
+        theirs: Theirs {
+            program: "stress-ng",
+            args: words.map(str::to_owned).into(),
+            cpus,
+            limit: Duration::from_secs(60),
+            ..Theirs::default()
+        },
+        rows: vec![row],
+        skip: None,
+        is_once: false,
+    }
+}
+
+/// A time in ns that should agree.
+fn row(case: CaseId, metric: &'static str, statistic: Statistic, what: &str) -> Row {
+    Row {
+        name: String::new(),
+        case,
+        metric,
+        statistic,
+        times: 1.0,
+        unit: Unit::Ns,
+        what: what.to_owned(),
+        goal: Goal::Agree,
+        difference: "",
+    }
+}
+
+/// `--fork` and `--vfork`.
+fn process(conditions: &Conditions, stressor: &str) -> Pairing {
+    let is_fork = stressor == "fork";
+    let call = if is_fork { "fork_calls" } else { "vfork" };
+    let case = CaseId::new()
+        .with("call", call)
+        .with("resident", 1_u64 << 20)
+        .with("pages", "base");
+    let what = format!("{stressor} real");
+    let mut row = row(case, "in_sequence", Statistic::MeanOfRounds, &what);
+    let makes_ten_calls =
+        conditions.has_version(TEN_CALLS_SINCE) && !conditions.has_version(FEWER_CALLS_SINCE);
+    (row.goal, row.difference) = match (is_fork, makes_ten_calls) {
+        (false, _) => (Goal::Agree, VFORK),
+        (true, true) => (Goal::Agree, FORK),
+        (true, false) => (Goal::Explained, OTHER_FORK),
+    };
+    let mut set = vec![
+        ("call", call),
+        ("resident", "1MiB"),
+        ("pages", "base"),
+        ("areas", AREAS),
+        ("written", WRITTEN),
+    ];
+    if !is_fork {
+        set.push(("steady", STEADY));
+    }
+    beside(conditions, stressor, "os.process", set, row)
+}
+
+/// `--pthread`: threads of many calls, a thousand at once.
+fn pthread(conditions: &Conditions) -> Pairing {
+    let case = CaseId::new()
+        .with("pair", "same")
+        .with("alive", ALIVE)
+        .with("work", "stress");
+    let cpu_time = Statistic::Own("mean CPU time", cpu_time_per_thread);
+    let row = Row {
+        difference: PTHREAD,
+        ..row(case, "create_join", cpu_time, "pthread cpu")
+    };
+    let row = match conditions.has_version(COPIED_LIST_SINCE) {
+        true => row,
+        false => Row {
+            goal: Goal::Explained,
+            difference: OTHER_PTHREAD,
+            ..row
+        },
+    };
+    let alive = ALIVE.to_string();
+    let set = vec![
+        ("pair", "same"),
+        // The least of what is there beside the crowd.
+        ("stack", "bare"),
+        ("count", "none"),
+        ("alive", alive.as_str()),
+        ("work", "stress"),
+    ];
+    let mut pairing = beside(conditions, "pthread", "os.thread", set, row);
+    let most = ["--pthread-max", alive.as_str()].map(str::to_owned);
+    pairing.theirs.args.extend(most);
+    pairing
+}
+
+/// The mean over rounds of the CPU time that a crowd took for each of its threads.
+fn cpu_time_per_thread(run: &Run, row: &Row) -> Result<f64> {
+    mean_cpu_time(&run.samples, row)
+}
+
+fn mean_cpu_time(samples: &[Samples], row: &Row) -> Result<f64> {
+    let is_meant = |samples: &&Samples| {
+        let mut parameters = row.case.0.iter();
+        samples.metric == row.metric
+            && parameters.all(|(name, value)| samples.case.get(name) == Some(value))
+    };
+    let of_row = samples.iter().filter(is_meant);
+    let times: Option<Vec<f64>> = of_row
+        .map(|samples| samples.quantities.get("cpu_time_per_thread_ns").copied())
+        .collect();
+    let times = times
+        .filter(|times| !times.is_empty())
+        .context("no CPU time was recorded")?;
+    Ok(times.iter().sum::<f64>() / times.len() as f64)
+}
+
+/// `--fault`, its files in memory, so that no journal is measured.
+fn fault(conditions: &Conditions) -> Pairing {
+    let case = CaseId::new().with("fault", "stress");
+    let row = Row {
+        difference: FAULT,
+        ..row(case, "latency", Statistic::MeanOfAll, "fault ns")
+    };
+    let set = vec![("fault", "stress"), ("steady", STEADY)];
+    let mut pairing = beside(conditions, "fault", "memory.fault", set, row);
+    let dir = conditions.in_memory.as_ref().or(conditions.files.as_ref());
+    match dir {
+        Some(dir) => {
+            let words = ["--temp-path".to_owned(), dir.display().to_string()];
+            pairing.theirs.args.extend(words);
+            pairing.ours.dir = Some(dir.clone());
+        }
+        None => {
+            let skip = Skip::because("its files need a directory, and none can be written");
+            pairing.skip = Some(skip.needs("--dir with a directory that can be written"));
+        }
+    }
+    since(conditions, &mut pairing);
+    pairing
+}
+
+/// `--context`: contexts of the C library.
+fn context(conditions: &Conditions) -> Pairing {
+    let case = CaseId::new().with("operation", "mask");
+    let row = Row {
+        goal: Goal::Explained,
+        difference: CONTEXT,
+        ..row(case, "latency", Statistic::MeanOfAll, "context each")
+    };
+    let set = vec![("operation", "mask")];
+    let mut pairing = beside(conditions, "context", "os.signal", set, row);
+    since(conditions, &mut pairing);
+    pairing
+}
+
+/// Skips a pairing where this version tells no time of its operation.
+fn since(conditions: &Conditions, pairing: &mut Pairing) {
+    if !conditions.has_version(TIMES_SINCE) {
+        let reason = format!(
+            "stress-ng {} tells how many turns its {} stressor made, but not how long one takes",
+            conditions.version, pairing.name
+        );
+        let needed = format!("stress-ng {TIMES_SINCE} or later");
+        pairing.skip = Some(Skip::because(reason).needs(needed));
+    }
+}
+
+fn parse(said: &Output, what: &str) -> Result<f64, String> {
+    match what.split_once(' ') {
+        Some((stressor, "real")) => Ok(1e9 / rates(said, stressor)?.real),
+        Some((stressor, "cpu")) => Ok(1e9 / rates(said, stressor)?.cpu),
+        Some(("fault", "ns")) => told(said, "fault", "nanosecs per page fault"),
+        Some(("context", "each")) => Ok(1e9 / told(said, "context", "swapcontext calls per sec")?),
+        _ => Err(format!("stress-ng tells no `{what}`")),
+    }
+}
+
+/// Operations of a stressor a second.
+#[derive(Clone, Copy, Debug)]
+struct Rates {
+    /// Of real time.
+    real: f64,
+    /// Of user and system time together.
+    cpu: f64,
+}
+
+/// Lines about a stressor, behind their head `stress-ng: metrc: [123] fork`, which some versions write to
+/// standard output and others to standard error.
+fn lines<'said>(said: &'said Output, stressor: &'said str) -> impl Iterator<Item = &'said str> {
+    let all = said.stdout.lines().chain(said.stderr.lines());
+    all.filter_map(move |line| {
+        let (head, rest) = line.strip_prefix("stress-ng: ")?.split_once(']')?;
+        let is_metric = head.starts_with("metrc") || head.starts_with("info");
+        let rest = rest.trim_start().strip_prefix(stressor)?;
+        (is_metric && rest.starts_with(char::is_whitespace)).then_some(rest)
+    })
+}
+
+/// The line of counts: operations, real, user and system time in s, and the two rates, which have more
+/// digits than the times.
+fn rates(said: &Output, stressor: &str) -> Result<Rates, String> {
+    let numbers = lines(said, stressor).find_map(|line| {
+        let words = line.split_whitespace().take(6);
+        let numbers: Option<Vec<f64>> = words.map(|word| word.parse().ok()).collect();
+        numbers.filter(|numbers| numbers.len() == 6)
+    });
+    let numbers = numbers.ok_or_else(|| format!("no line of counts of `{stressor}`"))?;
+    let [operations, .., real, cpu] = numbers.as_slice() else {
+        return Err(format!("the line of counts of `{stressor}` is too short"));
+    };
+    match *operations > 0.0 && *real > 0.0 && *cpu > 0.0 {
+        true => Ok(Rates {
+            real: *real,
+            cpu: *cpu,
+        }),
+        false => Err(format!("`{stressor}` made no operation")),
+    }
+}
+
+/// A figure of a stressor's own, by what is written behind it.
+fn told(said: &Output, stressor: &str, name: &str) -> Result<f64, String> {
+    let found = lines(said, stressor).find_map(|line| {
+        let (number, rest) = line.trim_start().split_once(' ')?;
+        let is_named = rest == name || rest.starts_with(&format!("{name} ("));
+        is_named.then(|| number.parse::<f64>().ok()).flatten()
+    });
+    match found {
+        Some(value) if value > 0.0 => Ok(value),
+        _ => Err(format!("nothing is told of `{name}`")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

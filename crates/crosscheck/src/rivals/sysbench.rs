@@ -1,0 +1,334 @@
+//! sysbench: its measurements of processor, memory and files, whose figures are often quoted.
+//!
+//! An event of `cpu` looks for primes below a limit by trial division in 64 bits: so many events a second
+//! say little, but [`divisions`] counts what an event does, and a time per division stands beside plumb's.
+//! `memory` walks over one block by machine words, each block an event that is timed. `fileio` lays out
+//! files in its working directory.
+
+use crate::{Conditions, Goal, MIB, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
+use bench::experiment::Skip;
+use record::key::{CaseId, Value};
+use record::unit::Unit;
+use std::path::Path;
+use std::time::Duration;
+
+/// The rival.
+pub static RIVAL: Rival = Rival {
+    name: "sysbench",
+    about: "trial division, walks over memory, reads of files: events per second",
+    package: Some("sysbench"),
+    programs: &["sysbench"],
+    version_args: &["--version"],
+    version: |said| Some(said.stdout.trim().strip_prefix("sysbench ")?.to_owned()),
+    // 0.4 takes other arguments and prints other text.
+    oldest: Some("1.0"),
+    pairings,
+    parse,
+};
+
+/// Primes are looked for below this: an event takes about a millisecond.
+const PRIMES_BELOW: u64 = 20_000;
+/// What is printed, by the names that [`parse`] is asked for.
+const DIVISION: &str = "ns per division";
+const TRANSFERRED: &str = "MiB/sec";
+const READS: &str = "reads/s";
+
+fn pairings(conditions: &Conditions) -> Vec<Pairing> {
+    let mut all = vec![cpu(conditions), memory(conditions, "read", MIB)];
+    if conditions.is_whole() {
+        all.push(memory(conditions, "read", 1024));
+        all.push(memory(conditions, "write", MIB));
+    }
+    all.push(fileio(conditions));
+    all
+}
+
+/// Whole seconds, of which it takes one at least.
+fn time(conditions: &Conditions) -> String {
+    format!("--time={}", conditions.seconds.ceil().max(1.0))
+}
+
+fn theirs(conditions: &Conditions, args: &[&str]) -> Theirs {
+    let common = ["--threads=1", "--events=0"].map(str::to_owned);
+    let mut args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
+    args.extend(common);
+    args.extend([time(conditions), "run".to_owned()]);
+    Theirs {
+        program: "sysbench",
+        args,
+        cpus: vec![conditions.cpus[0]],
+        limit: Duration::from_secs(30),
+        ..Theirs::default()
+    }
+}
+
+fn ours(conditions: &Conditions, experiment: &'static str, set: &[(&'static str, &str)]) -> Ours {
+    Ours {
+        experiment,
+        set: set
+            .iter()
+            .map(|(name, value)| (*name, (*value).to_owned()))
+            .collect(),
+        cpus: vec![conditions.cpus[0]],
+        dir: None,
+        budget: Duration::from_secs(5),
+        preset: conditions.lengths(),
+    }
+}
+
+fn cpu(conditions: &Conditions) -> Pairing {
+    let limit = format!("--cpu-max-prime={PRIMES_BELOW}");
+    Pairing {
+        name: "cpu".to_owned(),
+        ours: ours(conditions, "cpu.instruction", &[("instruction", "div_u64")]),
+        theirs: theirs(conditions, &["cpu", &limit]),
+        rows: vec![Row {
+            name: String::new(),
+            case: CaseId::new().with("instruction", "div_u64"),
+            metric: "reciprocal_throughput",
+            statistic: Statistic::MeanOfRounds,
+            times: 1.0,
+            unit: Unit::Ns,
+            what: DIVISION.to_owned(),
+            goal: Goal::Explained,
+            difference: "A turn of sysbench's loop divides a small number by a smaller one, and turns the \
+                         divisor into floating point and compares it; every number that is looked at ends \
+                         with a wrong guess of the loop's end. plumb divides at full width and does nothing \
+                         else, so which of the two is slower depends on how the divider treats small numbers.",
+        }],
+        skip: None,
+        is_once: false,
+    }
+}
+
+/// The cache that a block of this size lies in, by its description; main memory where none is so large.
+fn level(conditions: &Conditions, bytes: u64) -> &'static str {
+    let holds = |level: u32| {
+        let cache = conditions.host.cache.data(level, conditions.cpus[0]);
+        cache.is_some_and(|cache| bytes <= cache.size_bytes / 2)
+    };
+    match (holds(1), holds(2), holds(3)) {
+        (true, _, _) => "L1",
+        (_, true, _) => "L2",
+        (_, _, true) => "L3",
+        _ => "DRAM",
+    }
+}
+
+fn memory(conditions: &Conditions, op: &'static str, block: u64) -> Pairing {
+    let is_default = block == 1024;
+    let level = level(conditions, block);
+    let case = CaseId::new()
+        .with("op", op)
+        .with("stores", "regular")
+        .with("access", "every")
+        .with("width", Value::Int(8))
+        .with("level", level)
+        .with("threads", Value::Int(1));
+    let set = [
+        ("op", op),
+        ("stores", "regular"),
+        ("access", "every"),
+        ("width", "8"),
+        ("level", level),
+        ("threads", "1"),
+    ];
+    let args = [
+        "memory".to_owned(),
+        format!(
+            "--memory-block-size={}",
+            if is_default { "1K" } else { "1M" }
+        ),
+        format!("--memory-oper={op}"),
+        // The shared buffer is the default; with one thread they differ in nothing but whose page it is.
+        "--memory-scope=local".to_owned(),
+        // Time ends it.
+        "--memory-total-size=1000T".to_owned(),
+    ];
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    Pairing {
+        name: format!("memory-{op}-{}", if is_default { "1k" } else { "1m" }),
+        ours: ours(conditions, "memory.bandwidth", &set),
+        theirs: theirs(conditions, &args),
+        rows: vec![Row {
+            name: String::new(),
+            case,
+            metric: "bandwidth",
+            statistic: Statistic::MeanOfRounds,
+            times: 1.0,
+            unit: Unit::BPerS,
+            what: TRANSFERRED.to_owned(),
+            goal: Goal::Explained,
+            difference: match is_default {
+                true => {
+                    "sysbench's block of 1 KiB is its default: its words are read in a few dozen ns, and what an event costs \
+                     beside, clock reads and counting, takes longer. From 1.1 on it also walks over one word less \
+                     than it counts. plumb times windows of milliseconds."
+                }
+                false => {
+                    "sysbench walks by words of 8 bytes in a loop as its compiler made it, and each block is an event that \
+                     is timed; plumb's loop is assembly, unrolled. Both stay in a cache, so neither figure is one \
+                     of main memory, for which sysbench's is often taken."
+                }
+            },
+        }],
+        skip: None,
+        is_once: false,
+    }
+}
+
+fn fileio(conditions: &Conditions) -> Pairing {
+    let bytes = match conditions.is_whole() {
+        true => 64 * MIB,
+        false => 16 * MIB,
+    };
+    let size = format!("--file-total-size={bytes}");
+    // It has no option for the directory.
+    let dir = conditions.files.as_deref().unwrap_or(Path::new("."));
+    let change = format!("--chdir={}", dir.display());
+    let args = [
+        &change,
+        "sysbench",
+        "fileio",
+        &size,
+        "--file-num=1",
+        "--file-block-size=4096",
+        "--file-test-mode=rndrd",
+        "--file-io-mode=sync",
+        "--file-extra-flags=direct",
+        "--file-fsync-freq=0",
+        // Else a few places of the file are read most of the time.
+        "--rand-type=uniform",
+    ];
+    let prepare = [
+        "env",
+        &change,
+        "sysbench",
+        "fileio",
+        &size,
+        "--file-num=1",
+        "prepare",
+    ];
+    let case = CaseId::new()
+        .with("op", "read")
+        .with("pattern", "random")
+        .with("mode", "direct")
+        .with("block", Value::Int(4096))
+        .with("engine", "psync")
+        .with("depth", Value::Int(1))
+        .with("threads", Value::Int(1));
+    let size = bytes.to_string();
+    let set = [
+        ("op", "read"),
+        ("pattern", "random"),
+        ("mode", "direct"),
+        ("block", "4096"),
+        ("engine", "psync"),
+        ("depth", "1"),
+        ("threads", "1"),
+        ("size", &size),
+        ("window", "225ms"),
+    ];
+    Pairing {
+        name: "fileio-rndrd".to_owned(),
+        ours: Ours {
+            dir: conditions.files.clone(),
+            budget: Duration::from_secs(8),
+            ..ours(conditions, "fs.io", &set)
+        },
+        theirs: Theirs {
+            program: "env",
+            behind: vec!["sysbench"],
+            prepare: vec![prepare.map(str::to_owned).to_vec()],
+            ..theirs(conditions, &args)
+        },
+        rows: vec![Row {
+            name: String::new(),
+            case,
+            metric: "burst_iops",
+            statistic: Statistic::MeanOfRounds,
+            times: 1.0,
+            unit: Unit::OpPerS,
+            what: READS.to_owned(),
+            goal: Goal::Explained,
+            difference: "sysbench draws blocks with replacement, reads a file full of zeros and validates \
+                         nothing; its rate is of one second. plumb reads each block at most once in a round, \
+                         of data that nothing can compress, in windows of 225 ms: a device that compresses, \
+                         or that keeps what was read before, favours sysbench.",
+        }],
+        skip: conditions.files.is_none().then(|| {
+            Skip::because("there is no directory for files")
+                .needs("--dir with one that can be written")
+        }),
+        is_once: false,
+    }
+}
+
+/// Divisions of one event of `cpu`, whose loop divides each number from 3 by 2, 3 … as long as the
+/// divisor is no larger than its square root, and stops at the first that divides it.
+fn divisions(primes_below: u64) -> u64 {
+    let of_number = |number: u64| {
+        let root = number.isqrt();
+        let divisor = (2..=root).find(|divisor| number.is_multiple_of(*divisor));
+        // From 2 to the last that was tried.
+        divisor.unwrap_or(root.max(1)) - 1
+    };
+    (3..primes_below).map(of_number).sum()
+}
+
+fn parse(said: &Output, what: &str) -> Result<f64, String> {
+    let text = &said.stdout;
+    match what {
+        DIVISION => {
+            let limit = after(text, "Prime numbers limit:")?;
+            let rate = number(after(text, "events per second:")?, "events per second")?;
+            let limit: u64 = limit
+                .parse()
+                .map_err(|_| format!("no limit of primes: {limit}"))?;
+            // Above that counting would take longer than a turn; below there is none to count.
+            if !(5..=1_000_000).contains(&limit) {
+                return Err(format!("a limit of primes of {limit}"));
+            }
+            Ok(1e9 / (rate * divisions(limit) as f64))
+        }
+        TRANSFERRED => {
+            let line = text
+                .lines()
+                .find(|line| line.contains(" MiB transferred ("));
+            let line = line.ok_or("no line says what was transferred")?;
+            let inside = line.split_once('(').map_or("", |(_, rest)| rest);
+            let rate = inside.trim_end().strip_suffix(" MiB/sec)");
+            Ok(number(rate.ok_or("no MiB/sec")?, "MiB/sec")? * MIB as f64)
+        }
+        READS => {
+            // Since 1.1 `read:  IOPS=…`, before `reads/s: …`.
+            let found = after(text, "reads/s:").or_else(|_| after(text, "read:  IOPS="));
+            number(
+                found.map_err(|_| "no line says how many reads there were")?,
+                "reads/s",
+            )
+        }
+        other => Err(format!("sysbench says nothing of {other}")),
+    }
+}
+
+/// The word behind a label at the beginning of a line.
+fn after<'text>(text: &'text str, label: &str) -> Result<&'text str, String> {
+    let mut lines = text.lines().map(str::trim_start);
+    let rest = lines.find_map(|line| line.strip_prefix(label));
+    rest.and_then(|rest| rest.split_whitespace().next())
+        .ok_or_else(|| format!("no line begins with `{label}`"))
+}
+
+fn number(word: &str, what: &str) -> Result<f64, String> {
+    let value: f64 = word
+        .parse()
+        .map_err(|_| format!("{what}: `{word}` is no number"))?;
+    match value.is_finite() && value > 0.0 {
+        true => Ok(value),
+        false => Err(format!("{what} is {value}")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,372 @@
+//! How fast do the counter and the core run, and how true is the counter?
+//!
+//! ## Question
+//!
+//! The counter ticks at a nominal rate, the core at another that changes with load and heat. What
+//! are both, how do they relate, and does the counter keep step with the kernel's clock?
+//!
+//! ## Method
+//!
+//! Ten windows, each a block. At both ends of a window the counter and CLOCK_MONOTONIC_RAW are read
+//! together: of 25 attempts the one in which two counter reads around the clock read lie closest,
+//! so that the ends are known to tens of ns. Within the window plumb looks at the core clock without
+//! pause, as it does around every other figure: 20 chains of about 50 µs, rotate (1 cycle a step)
+//! and multiply in turn, upper mode; where the kernel allows a cycle counter, that. Multiply over
+//! rotate must lie within 1 % of an integer from 3 to 6. A block's core clock is the median of the
+//! looks in which they agree.
+//!
+//! ## Prediction
+//!
+//! Counter: the rate that CPUID, the model's name or cpufreq states, on Arm CNTFRQ_EL0. Core: cpufreq's or CPUID's
+//! maximum less what load takes; in a virtual machine 1 to 1.6 times the counter. Drift: a kernel
+//! holds its counter within 50 ppm.
+//!
+//! ## Parameters
+//!
+//! - `window`: length of one block.
+//! - `windows`: blocks.
+//!
+//! ## Reading the result
+//!
+//! `counter_frequency` against CLOCK_MONOTONIC_RAW is what the kernel believes of the counter: both
+//! come from one crystal, so the crystal's own error (typically 20 ppm) does not show. `core_ratio`
+//! turns counter ticks into core cycles. `drift` is the time by the counter, at the rate calibrated
+//! at the start of the run, over the time by the clock: 1 is no drift; beyond 1 ± 0.00005 the run's
+//! times are in doubt. A core clock that changes from block to block is boost, heat or a
+//! neighbour.
+//!
+//! ## Pitfalls
+//!
+//! R1 and R2 counted ticks and called them cycles, with boost on (SLIPS). Additions of constants
+//! are done at rename by newer cores and would show twice the clock: neither chain is one. A
+//! hypervisor may scale the counter.
+//!
+//! ## Sources
+//!
+//! R4 section 1.2; Intel SDM volume 3, "Time-Stamp Counter"; T. Downs, uarch-bench, issue 91 (adds
+//! that are eliminated).
+
+use anyhow::{Context, Result, ensure};
+use bench::experiment::{
+    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, predicted, unknown,
+};
+use bench::measure::{Bench, CoreClock, Windows};
+use laws::Estimate;
+use laws::cpu::{core_clock, core_ratio, counter_clock};
+use metal::clock::{monotonic_raw_ns, ticks_start};
+use record::case::{Case, Order, Series};
+use record::event::{Isolation, Prediction, Repeat};
+use record::key::{CaseId, Value};
+use record::metric::{Better, Kind, Metric};
+use record::unit::Unit;
+use stats::quantile::median;
+use std::time::Duration;
+
+/// The experiment.
+pub static EXPERIMENT: Rate = Rate;
+
+/// `clock.rate`.
+pub struct Rate;
+
+/// Attempts to read counter and clock together.
+const ANCHOR_ATTEMPTS: usize = 25;
+/// Counter against clock, as kernels accept it.
+const DRIFT: f64 = 50e-6;
+/// A rehearsal's window, in ns, and how many.
+const REHEARSAL: (u64, u64) = (2_000_000, 6);
+
+static CARD: Card = Card {
+    id: "clock.rate",
+    title: "Frequencies of the counter and the core",
+    metrics: &[
+        Metric::new(
+            "counter_frequency",
+            "ticks of the counter per second of CLOCK_MONOTONIC_RAW",
+            Unit::Hz,
+            Better::None,
+            Kind::Hardware,
+        ),
+        Metric::new(
+            "core_frequency",
+            "cycles of the core per second of the run's calibrated clock, under load",
+            Unit::Hz,
+            Better::Higher,
+            Kind::Hardware,
+        ),
+        Metric::new(
+            "core_ratio",
+            "core cycles per tick of the counter",
+            Unit::Ratio,
+            Better::None,
+            Kind::Hardware,
+        ),
+        Metric::new(
+            "drift",
+            "time by the calibrated counter over time by CLOCK_MONOTONIC_RAW",
+            Unit::Ratio,
+            Better::None,
+            Kind::Hardware,
+        ),
+    ],
+    params: &[
+        Param {
+            name: "window",
+            doc: "length of one block",
+            domain: Domain::Integer {
+                low: 1_000_000,
+                high: 60_000_000_000,
+                unit: Unit::Ns,
+            },
+            defaults: ["100ms", "250ms", "250ms"],
+            role: Role::Setting,
+        },
+        Param {
+            name: "windows",
+            doc: "blocks; at least six for an interval",
+            domain: Domain::Integer {
+                low: 1,
+                high: 10_000,
+                unit: Unit::Count,
+            },
+            defaults: ["10", "10", "40"],
+            role: Role::Setting,
+        },
+    ],
+    after: &[],
+    repeat: Repeat::Once { duration_s: 2.5 },
+    isolation: Isolation::Alone,
+    needs: &[],
+    views: &[],
+};
+
+impl Experiment for Rate {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("rate.rs")
+    }
+
+    fn series(&self, _site: &Site, params: &Params) -> Result<Offer, Skip> {
+        let setting = |name: &str| -> Option<(String, Value)> {
+            Some((name.to_owned(), params.get(name).first()?.clone()))
+        };
+        Ok(Offer {
+            series: vec![Series {
+                experiment: CARD.id.to_owned(),
+                name: String::new(),
+                order: Order::Fixed,
+                cases: vec![Case::new(CaseId::new())],
+                settings: ["window", "windows"]
+                    .into_iter()
+                    .filter_map(setting)
+                    .collect(),
+            }],
+            ..Offer::default()
+        })
+    }
+
+    fn round_cost(&self, _site: &Site, series: &Series) -> Duration {
+        let (window_ns, windows) = windows(series);
+        Duration::from_nanos(window_ns.saturating_mul(windows)) + Duration::from_millis(35)
+    }
+
+    fn predict(
+        &self,
+        site: &Site,
+        known: Option<&Known>,
+        _case: &Case,
+        metric: &Metric,
+    ) -> Option<Prediction> {
+        if known.is_some() {
+            return None;
+        }
+        let told = |estimate: Result<Estimate, String>| match estimate {
+            Ok(estimate) => estimate.prediction(),
+            Err(why) => unknown(why),
+        };
+        Some(match metric.name.as_ref() {
+            "counter_frequency" => told(counter_clock(site)),
+            "core_frequency" => {
+                let (clock, from) = core_clock(site);
+                predicted(
+                    clock.low,
+                    clock.likely,
+                    clock.high,
+                    format!("base hardware: {from}; software: none"),
+                )
+            }
+            "core_ratio" => told(core_ratio(site)),
+            _ => predicted(
+                1.0 - DRIFT,
+                1.0,
+                1.0 + DRIFT,
+                "base hardware: counter and clock come from one crystal; software: kernels hold \
+                 their idea of the counter within 50 ppm",
+            ),
+        })
+    }
+
+    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        let case = series.cases.first().context("clock.rate has one case")?;
+        let (window_ns, windows) = match bench.order().rehearsal {
+            true => REHEARSAL,
+            false => windows(series),
+        };
+        let calibration = bench.calibration().clone();
+        let looks = match bench.order().rehearsal {
+            true => Windows::REHEARSAL,
+            false => Windows::FULL,
+        };
+        let mut core = CoreClock::new(bench.clock(), looks);
+        let mut blocks = Vec::new();
+        let mut start = Anchor::now();
+        for done in 1..=windows {
+            let block = block(&mut core, start, window_ns);
+            start = block.end;
+            blocks.push(block);
+            bench.alive((window_ns * done) as f64 / 1e9);
+        }
+        let values = |of: fn(&Block) -> f64| blocks.iter().map(of).collect::<Vec<_>>();
+        let counter = values(|block| block.counter_hz);
+        // Where the run's clock is not the counter, its calibration says nothing about drift.
+        if calibration.source != "clock_gettime" {
+            let drift = counter.iter().map(|hz| hz / calibration.counter_hz);
+            bench.record_batches(case, "drift", 0, drift.collect())?;
+        }
+        bench.record_batches(case, "counter_frequency", 0, counter)?;
+        let core_of = |of: fn(f64, &Block) -> f64| -> Vec<f64> {
+            let known = blocks
+                .iter()
+                .filter_map(|block| Some((block.core_hz?, block)));
+            known.map(|(core_hz, block)| of(core_hz, block)).collect()
+        };
+        let ratio = core_of(|core_hz, block| core_hz / block.counter_hz);
+        ensure!(
+            !ratio.is_empty(),
+            "in no window do the chains agree on a core clock: others use this CPU"
+        );
+        bench.record_batches(case, "core_ratio", 0, ratio)?;
+        let samples =
+            bench.record_batches(case, "core_frequency", 0, core_of(|core_hz, _| core_hz))?;
+        let source = Value::from(core.source());
+        samples.at.insert("source".to_owned(), source);
+        let disagreed = blocks
+            .iter()
+            .map(|block| block.disagreed)
+            .fold(0.0, f64::max);
+        if disagreed > 0.0 {
+            samples.notes.push(format!(
+                "in up to {:.0} % of a window's looks multiply over rotate was no integer from 3 to \
+                 6: the core clock moved within them",
+                100.0 * disagreed
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Length of a window in ns, and how many.
+fn windows(series: &Series) -> (u64, u64) {
+    (
+        series.setting("window").unwrap_or(250_000_000),
+        series.setting("windows").unwrap_or(10),
+    )
+}
+
+/// Counter and clock at one moment.
+#[derive(Clone, Copy, Debug)]
+struct Anchor {
+    ticks: u64,
+    ns: u64,
+}
+
+impl Anchor {
+    /// The attempt in which both were read within the fewest ticks.
+    fn now() -> Anchor {
+        let mut best = (u64::MAX, Anchor { ticks: 0, ns: 0 });
+        for _ in 0..ANCHOR_ATTEMPTS {
+            let before = ticks_start();
+            let ns = monotonic_raw_ns();
+            // Not `ticks_end`, whose instruction not every processor has.
+            let apart = ticks_start().wrapping_sub(before);
+            if apart < best.0 {
+                let ticks = before + apart / 2;
+                best = (apart, Anchor { ticks, ns });
+            }
+        }
+        best.1
+    }
+}
+
+/// What one window showed.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    end: Anchor,
+    counter_hz: f64,
+    /// Of the looks in which the chains agreed; none where others used the CPU all the time.
+    core_hz: Option<f64>,
+    /// Share of the looks at the core clock in which the chains disagreed.
+    disagreed: f64,
+}
+
+/// Looks at the core clock from `start` until `window_ns` have passed.
+fn block(core: &mut CoreClock, start: Anchor, window_ns: u64) -> Block {
+    let (mut agreed, mut taken) = (Vec::new(), 0_u32);
+    while taken == 0 || monotonic_raw_ns() < start.ns + window_ns {
+        taken += 1;
+        agreed.extend(core.estimate().hz);
+    }
+    let end = Anchor::now();
+    let disagreed = 1.0 - agreed.len() as f64 / f64::from(taken);
+    Block {
+        end,
+        counter_hz: end.ticks.wrapping_sub(start.ticks) as f64 * 1e9 / (end.ns - start.ns) as f64,
+        core_hz: median(&agreed),
+        disagreed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Anchor, EXPERIMENT, REHEARSAL, block};
+    use bench::experiment::fixtures::sites;
+    use bench::experiment::{Experiment, Preset};
+    use bench::measure::{Clock, CoreClock, Windows};
+    use session::fixtures::{check, smoke};
+    use std::time::Duration;
+
+    #[test]
+    fn it_keeps_the_laws_of_the_catalogue() {
+        for site in sites() {
+            for (preset, least) in [(Preset::Quick, 1), (Preset::Standard, 2)] {
+                let offer = check(&EXPERIMENT, &site, preset);
+                assert_eq!(offer.series[0].cases.len(), 1);
+                let cost = EXPERIMENT.round_cost(&site, &offer.series[0]);
+                assert!(cost >= Duration::from_secs(least) && cost < Duration::from_secs(3));
+            }
+        }
+    }
+
+    #[test]
+    fn a_block_is_as_long_as_asked_and_its_ends_move_on() {
+        let mut core = CoreClock::new(Clock::Monotonic, Windows::REHEARSAL);
+        let start = Anchor::now();
+        let first = block(&mut core, start, 1_000_000);
+        assert!(first.end.ns - start.ns >= 1_000_000);
+        let second = block(&mut core, first.end, 1);
+        assert!(second.end.ns > first.end.ns && second.end.ticks > first.end.ticks);
+        assert!(second.counter_hz > 1e6 && second.core_hz.is_none_or(|hz| hz > 1e6));
+    }
+
+    #[test]
+    fn it_measures() {
+        let samples = smoke(&EXPERIMENT);
+        assert!(
+            samples
+                .iter()
+                .all(|samples| samples.raw.samples().len() as u64 == REHEARSAL.1)
+        );
+    }
+}

@@ -1,0 +1,413 @@
+//! What does it cost to read a clock, and how fine is what it shows?
+//!
+//! ## Question
+//!
+//! Every timed figure starts and ends with a clock read. What does one read cost, by each way that
+//! this machine has, and what is the smallest step that it can show?
+//!
+//! ## Method
+//!
+//! `cost`: n reads in a row against 2n, in ABBA quartets; the difference is n reads without what
+//! starts and ends a batch. Reads that are instructions stand eight to a turn in assembly, so they
+//! overlap as far as the processor lets them: this is the cost to a program that reads often, not
+//! the time from the read to its result. Reads by the library stand one to a turn, and each holds
+//! its share of the turn, about a cycle: of `time` that is a visible part. The system call is made in a
+//! function that returns, as programs make it. `clock_gettime_vdso`, `clock_gettime_syscall` and `time`
+//! are those of os.syscall: both experiments run the same code.
+//!
+//! `resolution`: two reads back to back, at least a hundred times; the event is the smallest
+//! difference that is not zero, in 32 repetitions. The reads stand inline where they are
+//! instructions. Of `fenced_pair` and `cpuid_pair` the difference is that of start and end. The
+//! step of `time` is a second by definition and is not waited for.
+//!
+//! ## Prediction
+//!
+//! Instructions: cycles by plumb's table of core designs, at the core clock that cpufreq or CPUID
+//! states; a virtual machine has a wider clock and traps `cpuid`. vDSO: an
+//! ordered counter read and the kernel's arithmetic, if the clock source is one that the vDSO can
+//! read. System call: entry and exit by the mitigations in force, and the kernel's own read. A step
+//! of Arm's counter is whole ticks of the rate in CNTFRQ_EL0.
+//!
+//! ## Parameters
+//!
+//! - `clock`: `rdtsc`, `lfence_rdtsc`, `rdtscp`, `fenced_pair` (start and end as plumb times its
+//!   own windows), `cpuid_pair` (the pipeline flush of R1 at both ends), `clock_gettime_vdso`,
+//!   `clock_gettime_syscall`, `time` (C library), `instant` (Rust's), and on aarch64 `cntvct` and
+//!   `cntvct_isb`. Pairs are two reads, counted as one operation. `auto` is all that the architecture
+//!   has; in `quick` without the variants `lfence_rdtsc`, `rdtscp`, `cpuid_pair` and `cntvct_isb`.
+//!
+//! ## Reading the result
+//!
+//! A window shorter than a thousand times `cost` of `fenced_pair` should not be trusted. If
+//! `clock_gettime_vdso` costs about what `clock_gettime_syscall` costs, the vDSO falls back to the
+//! system call. A `cpuid_pair` of microseconds is the hypervisor's trap. A `resolution` near the
+//! cost means that the clock is finer than a read of it takes; one far above it is the clock's own
+//! grain.
+//!
+//! ## Pitfalls
+//!
+//! Counter ticks are not core cycles. Unordered reads move by tens of cycles against the code that
+//! they should bracket. The reports read `time` and called it a system call: the library answers
+//! it from memory (SLIPS, R0).
+//!
+//! ## Sources
+//!
+//! R0, R1 and R2 "measurement overhead"; G. Paoloni, "How to Benchmark Code Execution Times on
+//! Intel IA-32 and IA-64", Intel 324264. The table of cycles is written from memory of usual values
+//! (A. Fog's instruction tables, uops.info), not looked up row by row.
+
+use anyhow::{Context, Result};
+use bench::experiment::{
+    Card, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip, ViewCard,
+    unknown,
+};
+use bench::measure::Bench;
+use host::Arch;
+use laws::cpu::{CounterRead, counter_clock, counter_read};
+use laws::{Estimate, os};
+use metal::clock::{
+    Clock, syscall_clock_gettime, ticks_cpuid, ticks_end, ticks_fenced, ticks_raw, ticks_rdtscp,
+    ticks_start, vdso_clock_gettime,
+};
+use metal::kernel::{ClockRead, clock_read};
+use record::case::{Case, Order, Series};
+use record::event::{Isolation, Prediction, Range, Repeat};
+use record::key::CaseId;
+use record::metric::{Better, Kind, Metric};
+use record::quantity::render;
+use record::unit::Unit;
+use std::collections::BTreeMap;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+/// The experiment.
+pub static EXPERIMENT: ReadClock = ReadClock;
+
+/// `clock.read`.
+pub struct ReadClock;
+
+/// Repetitions of the search for the smallest step.
+const STEP_EVENTS: usize = 32;
+/// Pairs of reads in each, at least.
+const STEP_PAIRS: u64 = 100;
+/// The same where each read traps to a hypervisor.
+const TRAPPED_STEP_PAIRS: u64 = 4;
+/// Pairs of reads in each, at most: a clock that stands still for longer shows no step.
+const STEP_PAIRS_MAX: u64 = 200_000;
+
+const NAMES: &[(&str, ClockRead)] = &[
+    ("rdtsc", ClockRead::Rdtsc),
+    ("lfence_rdtsc", ClockRead::LfenceRdtsc),
+    ("rdtscp", ClockRead::Rdtscp),
+    ("cntvct", ClockRead::Cntvct),
+    ("cntvct_isb", ClockRead::CntvctIsb),
+    ("fenced_pair", ClockRead::FencedPair),
+    ("cpuid_pair", ClockRead::CpuidPair),
+    ("clock_gettime_vdso", ClockRead::ClockGettimeVdso),
+    ("clock_gettime_syscall", ClockRead::ClockGettimeSyscall),
+    ("time", ClockRead::Time),
+    ("instant", ClockRead::Instant),
+];
+
+/// What `auto` leaves out of `quick`: other orders of the same instruction.
+const NOT_IN_QUICK: [ClockRead; 4] = [
+    ClockRead::LfenceRdtsc,
+    ClockRead::Rdtscp,
+    ClockRead::CntvctIsb,
+    ClockRead::CpuidPair,
+];
+
+static CARD: Card = Card {
+    id: "clock.read",
+    title: "Cost and resolution of reading a clock",
+    metrics: &[
+        Metric::new(
+            "cost",
+            "one read of the clock, among others like it",
+            Unit::Ns,
+            Better::Lower,
+            Kind::Os,
+        ),
+        Metric::new(
+            "resolution",
+            "smallest step between back-to-back reads",
+            Unit::Ns,
+            Better::Lower,
+            Kind::Os,
+        ),
+    ],
+    params: &[Param {
+        name: "clock",
+        doc: "way to read the time; auto: all that the architecture has, in quick the ones that programs use",
+        domain: Domain::Symbols(&[
+            "auto",
+            "rdtsc",
+            "lfence_rdtsc",
+            "rdtscp",
+            "cntvct",
+            "cntvct_isb",
+            "fenced_pair",
+            "cpuid_pair",
+            "clock_gettime_vdso",
+            "clock_gettime_syscall",
+            "time",
+            "instant",
+        ]),
+        defaults: ["auto"; 3],
+        role: Role::Case,
+    }],
+    after: &[],
+    repeat: Repeat::Rounds,
+    isolation: Isolation::Shared,
+    needs: &[],
+    views: &[ViewCard::bars("cost")],
+};
+
+impl Experiment for ReadClock {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("read.rs")
+    }
+
+    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+        let arch = site.host.cpu.arch;
+        let mut offer = Offer::default();
+        let mut cases = Vec::new();
+        let asked = params.chosen("clock").map(|_| params.texts("clock"));
+        let short = matches!(params.preset, Preset::Quick | Preset::Rehearsal);
+        let cpu = &site.host.cpu;
+        let lacks_rdtscp = arch == Arch::X86_64 && !cpu.flags.is_empty() && !cpu.has("rdtscp");
+        for (name, read) in NAMES {
+            let wanted = match &asked {
+                Some(asked) => asked.contains(name),
+                None => exists(*read, arch) && !(short && NOT_IN_QUICK.contains(read)),
+            };
+            if !wanted {
+                continue;
+            }
+            let id = CaseId::new().with("clock", *name);
+            if !exists(*read, arch) {
+                let why = format!("`{name}` is an instruction of the other architecture");
+                offer.skipped.push((id, Skip::because(why)));
+            } else if lacks_rdtscp && read.needs_rdtscp() {
+                let why = format!("`{name}` needs rdtscp, which this processor does not have");
+                offer.skipped.push((id, Skip::because(why)));
+            } else {
+                cases.push(Case::new(id));
+            }
+        }
+        if !cases.is_empty() {
+            offer.series.push(Series {
+                experiment: CARD.id.to_owned(),
+                name: String::new(),
+                order: Order::Shuffled,
+                cases,
+                settings: BTreeMap::new(),
+            });
+        }
+        Ok(offer)
+    }
+
+    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
+        bench::experiment::shared_round_cost(site, series)
+    }
+
+    fn predict(
+        &self,
+        site: &Site,
+        known: Option<&Known>,
+        case: &Case,
+        metric: &Metric,
+    ) -> Option<Prediction> {
+        if known.is_some() {
+            return None;
+        }
+        let clock = case.text("clock").unwrap_or_default();
+        let Some(read) = read_of(clock) else {
+            return Some(unknown(format!("unknown: no clock is called `{clock}`")));
+        };
+        let cost = cost(site, read);
+        Some(match metric.name.as_ref() {
+            "cost" => cost.prediction(),
+            _ => resolution(site, read, cost),
+        })
+    }
+
+    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        bench.each(series, |bench, case| {
+            let clock = case.text("clock").unwrap_or_default();
+            let read = read_of(clock).with_context(|| format!("no clock is called `{clock}`"))?;
+            clock_read(read, 1).with_context(|| format!("this processor has no `{clock}`"))?;
+            bench.time(case, "cost", |n| {
+                black_box(clock_read(read, n));
+            })?;
+            if let Some(steps) = steps(read, bench) {
+                bench.record(case, "resolution", steps)?;
+            }
+            Ok(())
+        });
+        Ok(())
+    }
+}
+
+/// The read of a name.
+pub fn read_of(clock: &str) -> Option<ClockRead> {
+    let (_, read) = NAMES.iter().find(|(name, _)| *name == clock)?;
+    Some(*read)
+}
+
+/// Whether an architecture has this way to read the time.
+fn exists(read: ClockRead, arch: Arch) -> bool {
+    match read {
+        ClockRead::Rdtsc | ClockRead::LfenceRdtsc | ClockRead::Rdtscp | ClockRead::CpuidPair => {
+            arch == Arch::X86_64
+        }
+        ClockRead::Cntvct | ClockRead::CntvctIsb => arch == Arch::Aarch64,
+        ClockRead::FencedPair
+        | ClockRead::ClockGettimeVdso
+        | ClockRead::ClockGettimeSyscall
+        | ClockRead::Time
+        | ClockRead::Instant => true,
+    }
+}
+
+/// What one read should cost, in ns.
+fn cost(site: &Site, read: ClockRead) -> Estimate {
+    match read {
+        ClockRead::Rdtsc | ClockRead::Cntvct => counter_read(site, CounterRead::Plain),
+        ClockRead::LfenceRdtsc => counter_read(site, CounterRead::Fenced),
+        ClockRead::Rdtscp | ClockRead::CntvctIsb => counter_read(site, CounterRead::Ordered),
+        ClockRead::FencedPair => counter_read(site, CounterRead::Pair),
+        ClockRead::CpuidPair => counter_read(site, CounterRead::CpuidPair),
+        ClockRead::ClockGettimeVdso => os::clock_by_library(site, None),
+        ClockRead::Instant => {
+            os::clock_by_library(site, None).and("Rust's Instant adds only a check")
+        }
+        ClockRead::ClockGettimeSyscall => os::clock_by_call(site, None),
+        ClockRead::Time => os::seconds_by_library(site, None),
+    }
+}
+
+/// The smallest step should be what passes during a read, unless the clock's grain is coarser.
+fn resolution(site: &Site, read: ClockRead, cost: Estimate) -> Prediction {
+    if read == ClockRead::Time {
+        return unknown("unknown here: time() steps once a second, longer than a round");
+    }
+    // A pair's fences and its `cpuid` stand outside of what its two reads show.
+    let shown = match read {
+        ClockRead::FencedPair => counter_read(site, CounterRead::Window),
+        ClockRead::CpuidPair => counter_read(site, CounterRead::Ordered),
+        _ => cost,
+    };
+    let cost = shown.widened(1.1, 1.15, "a step is what passes between two reads");
+    if site.host.cpu.arch == Arch::Aarch64 {
+        return of_ticks(site, read, cost).prediction();
+    }
+    cost.prediction()
+}
+
+/// A step of Arm's counter: the least number of ticks that is not zero, so one tick where a read is
+/// faster than that. What the kernel or the library tells is cut to whole ns.
+fn of_ticks(site: &Site, read: ClockRead, step: Estimate) -> Estimate {
+    let Ok(counter) = counter_clock(site) else {
+        return step.widened(
+            1.0,
+            4.0,
+            "Arm's counter may tick only every 1 to 52 ns, and nothing tells how often",
+        );
+    };
+    let tick_ns = 1e9 / counter.range.likely;
+    let Range { low, likely, high } = step.range;
+    // Two reads a fraction of a tick apart fall into one tick or into two: the smallest step is a
+    // whole number of ticks, never less than one.
+    let whole = |ns: f64| (ns / tick_ns).floor().max(1.0) * tick_ns;
+    let told_in_ticks = matches!(
+        read,
+        ClockRead::Cntvct | ClockRead::CntvctIsb | ClockRead::FencedPair
+    );
+    let (low, likely, high) = if told_in_ticks {
+        (0.98 * whole(low), whole(likely), 1.02 * whole(high))
+    } else {
+        let down = |ns: f64| whole(ns).floor().max(1.0);
+        (down(low), down(likely), whole(high).ceil())
+    };
+    Estimate::new(low, likely, high, step.because).and(&format!(
+        "a step is whole ticks of {} (CNTFRQ_EL0)",
+        render(tick_ns, Unit::Ns)
+    ))
+}
+
+/// Smallest steps between back-to-back reads, in ns; `None` where they cannot be had in ns or do
+/// not come within a round.
+fn steps(read: ClockRead, bench: &Bench) -> Option<Vec<f64>> {
+    let in_ticks = |steps: Option<Vec<u64>>| {
+        // Where the run's clock is not the counter, nothing tells the length of a tick.
+        let counter = bench.calibration().source != "clock_gettime";
+        steps
+            .filter(|_| counter)
+            .map(|steps| steps.into_iter().map(|ticks| bench.ns(ticks)).collect())
+    };
+    let in_ns = |steps: Option<Vec<u64>>| -> Option<Vec<f64>> {
+        Some(steps?.into_iter().map(|ns| ns as f64).collect())
+    };
+    match read {
+        ClockRead::Rdtsc | ClockRead::Cntvct => {
+            in_ticks(smallest_steps(STEP_PAIRS, || between(ticks_raw)))
+        }
+        ClockRead::LfenceRdtsc | ClockRead::CntvctIsb => {
+            in_ticks(smallest_steps(STEP_PAIRS, || between(ticks_fenced)))
+        }
+        ClockRead::Rdtscp => in_ticks(smallest_steps(STEP_PAIRS, || between(ticks_rdtscp))),
+        ClockRead::FencedPair => in_ticks(smallest_steps(STEP_PAIRS, || {
+            let start = ticks_start();
+            ticks_end().wrapping_sub(start)
+        })),
+        ClockRead::CpuidPair => in_ticks(smallest_steps(TRAPPED_STEP_PAIRS, || {
+            let start = ticks_cpuid().unwrap_or_default();
+            ticks_rdtscp().wrapping_sub(start)
+        })),
+        ClockRead::ClockGettimeVdso => in_ns(smallest_steps(STEP_PAIRS, || {
+            between(|| vdso_clock_gettime(Clock::MONOTONIC))
+        })),
+        ClockRead::ClockGettimeSyscall => in_ns(smallest_steps(STEP_PAIRS, || {
+            between(|| syscall_clock_gettime(Clock::MONOTONIC))
+        })),
+        ClockRead::Instant => in_ns(smallest_steps(STEP_PAIRS, || {
+            let start = Instant::now();
+            Instant::now().duration_since(start).as_nanos() as u64
+        })),
+        ClockRead::Time => None,
+    }
+}
+
+/// Two reads back to back.
+#[inline(always)]
+fn between(read: impl Fn() -> u64) -> u64 {
+    let start = read();
+    read().wrapping_sub(start)
+}
+
+/// The smallest non-zero step of at least `pairs` pairs of reads, several times over; `None` where
+/// a search ends without any. Unordered reads may run backwards: those steps do not count.
+fn smallest_steps(pairs: u64, mut step: impl FnMut() -> u64) -> Option<Vec<u64>> {
+    (0..STEP_EVENTS)
+        .map(|_| {
+            let mut smallest = u64::MAX;
+            let mut done = 0;
+            while done < pairs || (smallest == u64::MAX && done < STEP_PAIRS_MAX) {
+                let ticks = step();
+                if ticks != 0 && ticks < 1 << 63 {
+                    smallest = smallest.min(ticks);
+                }
+                done += 1;
+            }
+            (smallest != u64::MAX).then_some(smallest)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

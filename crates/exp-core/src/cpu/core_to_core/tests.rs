@@ -1,0 +1,219 @@
+use super::*;
+use bench::experiment::Preset;
+use bench::experiment::fixtures::{recorded, sites};
+use bench::link::{CalibrateOrder, RoundOrder};
+use bench::measure::{Turns, calibrate};
+use record::event::Raw;
+use record::key::Key;
+use session::fixtures::{check, params, smoke};
+
+fn ids(offer: &Offer) -> Vec<String> {
+    let cases = offer.series.iter().flat_map(|series| &series.cases);
+    cases.map(|case| case.id.to_string()).collect()
+}
+
+#[test]
+fn it_keeps_the_laws_of_the_catalogue() {
+    for site in sites().iter().filter(|site| site.cpus.len() > 1) {
+        for preset in [
+            Preset::Rehearsal,
+            Preset::Quick,
+            Preset::Standard,
+            Preset::Thorough,
+        ] {
+            let offer = check(&EXPERIMENT, site, preset);
+            assert!(offer.skipped.is_empty(), "{:?}", offer.skipped);
+        }
+    }
+}
+
+#[test]
+fn both_directions_of_every_pair_are_cases() {
+    let site = recorded("vm-granite-rapids");
+    let offer = |preset| check(&EXPERIMENT, &site, preset);
+    let classes = ["pair=llc home=first", "pair=llc home=second"];
+    let told = |preset| ids(&offer(preset)).len();
+    assert_eq!(told(Preset::Quick), 2);
+    let standard = ids(&offer(Preset::Standard));
+    assert_eq!(standard.len(), 4, "{standard:?}");
+    for (home, id) in ["first", "second"].into_iter().zip(classes) {
+        let expected = CaseId::new().with("pair", "llc").with("home", home);
+        assert!(
+            standard.contains(&expected.to_string()),
+            "{id}: {standard:?}"
+        );
+    }
+    for cell in [[0_u64, 1], [1, 0]] {
+        let expected = CaseId::new().with("from", cell[0]).with("to", cell[1]);
+        assert!(standard.contains(&expected.to_string()), "{standard:?}");
+    }
+}
+
+#[test]
+fn hundreds_of_cpus_are_sampled_by_class_and_dozens_are_not() {
+    let cost = |site: &Site, preset| -> Duration {
+        let offer = check(&EXPERIMENT, site, preset);
+        offer
+            .series
+            .iter()
+            .map(|series| EXPERIMENT.round_cost(site, series))
+            .sum()
+    };
+    let site = recorded("epyc-7763-2s");
+    assert_eq!(site.cpus.len(), 256);
+    let offer = check(&EXPERIMENT, &site, Preset::Thorough);
+    // Four classes, eight pairs, two directions; and two homes of four classes.
+    assert_eq!(ids(&offer).len(), 4 * 8 * 2 + 4 * 2);
+    assert!(cost(&site, Preset::Thorough) < Duration::from_secs(60));
+    assert!(cost(&site, Preset::Quick) < Duration::from_millis(100));
+    let mut few = recorded("epyc-7763-2s");
+    few.cpus.truncate(64);
+    let offer = check(&EXPERIMENT, &few, Preset::Thorough);
+    let cells = offer.series.iter().find(|series| series.name == MATRIX);
+    assert_eq!(cells.expect("a matrix").cases.len(), 64 * 63);
+    assert!(cost(&few, Preset::Thorough) < Duration::from_secs(60));
+}
+
+#[test]
+fn what_cannot_be_is_a_skip_with_its_reason() {
+    let mut site = recorded("vm-granite-rapids");
+    let offer = |site: &Site, set: &[(&str, &str)]| {
+        EXPERIMENT.series(site, &params(&CARD, Preset::Standard, set))
+    };
+    let found = offer(
+        &site,
+        &[("pair", "same,remote"), ("from", "0"), ("to", "7")],
+    );
+    let found = found.expect("an offer of nothing");
+    assert!(found.series.is_empty());
+    let reasons: Vec<&str> = found
+        .skipped
+        .iter()
+        .map(|(_, skip)| skip.reason.as_str())
+        .collect();
+    assert!(reasons[0].contains("itself"), "{reasons:?}");
+    assert!(reasons[2].contains("remote"), "{reasons:?}");
+    assert!(reasons[4].contains("CPU 7"), "{reasons:?}");
+    let one = offer(&site, &[("from", "1")]).expect("an offer");
+    assert!(
+        ids(&one).contains(
+            &CaseId::new()
+                .with("from", 1_u64)
+                .with("to", 0_u64)
+                .to_string()
+        )
+    );
+    site.cpus.truncate(1);
+    let skip = offer(&site, &[]).expect_err("one CPU");
+    assert!(skip.needed.is_some());
+}
+
+#[test]
+fn the_derived_prediction_follows_the_measured_clock_only_where_the_cost_does() {
+    let site = recorded("epyc-7763-2s");
+    let case = |pair: &str| Case::new(CaseId::new().with("pair", pair).with("home", "first"));
+    let mut known = Known::default();
+    let of = |pair: &str, known: &Known| {
+        EXPERIMENT.predict(&site, Some(known), &case(pair), &CARD.metrics[0])
+    };
+    assert!(of("llc", &known).is_none());
+    let key = Key::new("clock.rate", &CaseId::new(), "core_frequency");
+    known.insert(key, 3.5e9);
+    let told = of("llc", &known).expect("told");
+    assert!(told.because.contains("measured"), "{}", told.because);
+    assert!(of("remote", &known).is_none());
+    let nowhere = EXPERIMENT.predict(&site, None, &case("same"), &CARD.metrics[0]);
+    assert!(nowhere.expect("said").range.is_none());
+}
+
+#[test]
+fn it_measures_and_the_turns_add_up() {
+    if metal::place::allowed().expect("CPUs").len() < 2 {
+        return skips::test("one-cpu");
+    }
+    let samples = smoke(&EXPERIMENT);
+    assert_eq!(samples.len(), 2);
+    for samples in samples {
+        let Raw::Quartets { k, n, two_n, voids } = &samples.raw else {
+            panic!("{:?}", samples.raw);
+        };
+        assert!(*k >= 2 && k % 2 == 0 && !n.is_empty() && n.len() == two_n.len());
+        // A busy machine voids some; each line had a quartet.
+        assert!(n.len() + *voids as usize >= LINES as usize, "{}", n.len());
+        assert!(samples.at.contains_key("instruction"));
+    }
+}
+
+/// Plays on a bench of its own, on a thread of its own, because the bench pins it.
+fn play(game: Game, cpu: usize) -> Result<game::Played> {
+    let work = move || {
+        let order = RoundOrder {
+            series: Series {
+                experiment: CARD.id.to_owned(),
+                name: CLASSES.to_owned(),
+                order: Order::Fixed,
+                cases: Vec::new(),
+                settings: Default::default(),
+            },
+            round: 1,
+            seed: 1,
+            cpus: vec![cpu],
+            calibration: calibrate(&CalibrateOrder {
+                cpu,
+                windows: 10,
+                window_ns: 200_000,
+            })?,
+            dir: None,
+            far: None,
+            far_address: None,
+            case_ns: 200_000,
+            rehearsal: true,
+        };
+        game.play(&Bench::new(order)?)
+    };
+    std::thread::spawn(work).join().expect("does not panic")
+}
+
+#[test]
+fn a_party_that_cannot_come_ends_the_game_with_its_reason() {
+    let cpu = metal::place::allowed().expect("CPUs")[0];
+    for (cpus, reason) in [
+        ([cpu, 100_000], "100000"),
+        ([100_000, cpu], "100000"),
+        ([cpu, cpu], "itself"),
+    ] {
+        let game = Game {
+            cpus,
+            home: Home::Second,
+            lines: 2,
+            case_ns: 1e5,
+        };
+        let error = play(game, cpu).expect_err("no such game");
+        assert!(format!("{error:#}").contains(reason), "{error:#}");
+    }
+}
+
+#[test]
+fn every_line_is_timed_and_pages_of_either_home_count() {
+    let allowed = metal::place::allowed().expect("CPUs");
+    let [first, second, ..] = allowed[..] else {
+        return skips::test("one-cpu");
+    };
+    for home in [Home::First, Home::Second] {
+        let game = Game {
+            cpus: [second, first],
+            home,
+            lines: 3,
+            case_ns: 3e5,
+        };
+        let played = play(game, first).expect("two CPUs");
+        let quartets = Turns::joined(played.lines);
+        assert!(quartets.kept.len() >= 3);
+        assert!(
+            quartets
+                .kept
+                .iter()
+                .all(|(n, two_n)| *n > 0.0 && *two_n > 0.0)
+        );
+    }
+}

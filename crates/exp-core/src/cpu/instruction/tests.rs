@@ -1,0 +1,142 @@
+use super::*;
+use bench::experiment::Preset;
+use bench::experiment::fixtures::bare_site;
+use bench::experiment::fixtures::{recorded, sites};
+use record::key::Key;
+use session::fixtures::{check, params, smoke};
+
+#[test]
+fn it_keeps_the_laws_of_the_catalogue() {
+    for site in sites() {
+        for preset in [Preset::Quick, Preset::Standard, Preset::Thorough] {
+            let offer = check(&EXPERIMENT, &site, preset);
+            assert_eq!(offer.series.len(), 1);
+        }
+    }
+}
+
+#[test]
+fn it_keeps_to_its_share_of_the_time() {
+    for site in sites() {
+        for (preset, most, longest_ms) in [(Preset::Quick, 8, 250), (Preset::Standard, 46, 1_240)] {
+            let offer = check(&EXPERIMENT, &site, preset);
+            let mut site = recorded("vm-granite-rapids");
+            site.case_ns = session::plan::case_ns(preset);
+            let cost = EXPERIMENT.round_cost(&site, &offer.series[0]);
+            assert!(offer.series[0].cases.len() <= most);
+            assert!(cost <= Duration::from_millis(longest_ms), "{cost:?}");
+        }
+    }
+}
+
+/// What the card, the table of operations and the bodies say of this architecture is the same.
+#[test]
+fn every_operation_of_this_architecture_has_the_bodies_that_it_should() {
+    let arch = bare_site().host.cpu.arch;
+    for operation in OPERATIONS {
+        if operation.name == MISPREDICTED {
+            continue;
+        }
+        let body = body::find(operation.name);
+        let Some(feature) = operation.feature(arch) else {
+            assert!(body.is_none(), "{}", operation.name);
+            continue;
+        };
+        let body = body.unwrap_or_else(|| panic!("{} has no body", operation.name));
+        assert_eq!(body.feature, feature, "{}", operation.name);
+        let defined = (body.latency.is_some(), body.throughput.is_some());
+        let expected = match operation.defined {
+            Defined::Both => (true, true),
+            Defined::Latency => (true, false),
+            Defined::Throughput => (false, true),
+        };
+        assert_eq!(defined, expected, "{}", operation.name);
+    }
+    let listed = |instruction: &&Instruction| operations::find(instruction.name).is_some();
+    assert_eq!(body::all().iter().filter(listed).count(), body::all().len());
+}
+
+#[test]
+fn what_a_processor_lacks_is_skipped_with_the_feature() {
+    let all = params(&CARD, Preset::Standard, &[("instruction", "auto")]);
+    let offer = |name: &str| {
+        EXPERIMENT
+            .series(&recorded(name), &all)
+            .expect("something is there")
+    };
+    let why = |offer: &Offer, name: &str| {
+        let skipped = offer.skipped.iter();
+        let mut of = skipped.filter(|(id, _)| id.text("instruction") == Some(name));
+        of.next().map(|(_, skip)| skip.reason.clone())
+    };
+    let granite = offer("vm-granite-rapids");
+    assert!(granite.skipped.is_empty());
+    assert!(granite.series[0].cases.len() >= 70);
+    let milan = offer("epyc-7763-2s");
+    assert!(why(&milan, "fma_f64x8").is_some_and(|reason| reason.contains("avx512f")));
+    assert_eq!(why(&milan, "fma_f64x4"), None);
+    let graviton = offer("graviton3");
+    assert!(graviton.skipped.is_empty());
+    assert!(graviton.series[0].cases.len() >= 40);
+    let asked = params(
+        &CARD,
+        Preset::Standard,
+        &[("instruction", "add_i64,fma_f64x8")],
+    );
+    let graviton = EXPERIMENT
+        .series(&recorded("graviton3"), &asked)
+        .expect("it adds");
+    assert!(why(&graviton, "fma_f64x8").is_some_and(|reason| reason.contains("aarch64")));
+    let none = params(&CARD, Preset::Standard, &[("instruction", "fma_f64x8")]);
+    assert!(EXPERIMENT.series(&recorded("graviton3"), &none).is_err());
+}
+
+#[test]
+fn no_prediction_reaches_below_its_bound() {
+    for site in sites() {
+        for case in &check(&EXPERIMENT, &site, Preset::Thorough).series[0].cases {
+            for metric in CARD.metrics {
+                let prediction = EXPERIMENT
+                    .predict(&site, None, case, metric)
+                    .expect("every case has a prior");
+                if let (Some(range), Some(bound)) = (prediction.range, prediction.bound) {
+                    // At 6 GHz, faster than any core clock.
+                    let least = bound.constant / 6e9;
+                    assert!(range.low > least / (1.0 + bound.uncertainty), "{}", case.id);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_derived_prediction_needs_the_measured_clock_and_is_narrower() {
+    let site = &recorded("vm-granite-rapids");
+    let case = Case::new(CaseId::new().with("instruction", "mul_i64"));
+    let mut known = Known::default();
+    let told = |known: Option<&Known>| EXPERIMENT.predict(site, known, &case, &CARD.metrics[0]);
+    let nothing = Known::default();
+    assert!(told(Some(&nothing)).is_none());
+    known.insert(
+        Key::new("clock.rate", &CaseId::new(), "core_frequency"),
+        3.6e9,
+    );
+    let width = |prediction: Option<Prediction>| {
+        let range = prediction.and_then(|told| told.range).expect("told");
+        range.high / range.low
+    };
+    assert!(width(told(Some(&known))) < width(told(None)));
+    let range = told(Some(&known))
+        .and_then(|told| told.range)
+        .expect("told");
+    assert!(range.low < 3.0 / 3.6 && 3.0 / 3.6 < range.high);
+}
+
+#[test]
+fn it_measures() {
+    let samples = smoke(&EXPERIMENT);
+    assert!(samples.iter().all(|samples| {
+        let body = samples.at.get("body").and_then(Value::text);
+        body.is_some_and(|text| !text.is_empty() && !text.contains('\n'))
+    }));
+}

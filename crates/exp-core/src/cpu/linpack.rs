@@ -1,0 +1,396 @@
+//! How fast does the processor solve a dense system of linear equations?
+//!
+//! ## Question
+//!
+//! At what rate does one thread, and do all together, solve n equations in double precision with
+//! partial pivoting, and how much of the peak of the vector units is that?
+//!
+//! ## Method
+//!
+//! The problem of HPL: n x n elements and a right-hand side, drawn evenly from [-0.5, 0.5), a new
+//! system for each solve. LU factorisation by blocks of columns, right-looking, panels by halves;
+//! the right-hand side is one more column, then the unknowns are found from the last up. The
+//! products, nearly all of the work, are those of the crate `gemm` (AVX-512 or AVX2 with FMA where
+//! present, NEON on aarch64); exchanges, panels of 8 columns and triangles of 16 rows are plumb's
+//! own loops, compiled for the same vectors. Threads are pinned, one to a CPU and one of each core
+//! first, and share the blocks
+//! in turn; the next panel is factored beside the updates by the one before. The matrix lies in
+//! huge pages where there are any, each block first touched by its thread.
+//!
+//! Timed, as by HPL, is factorisation and solution, from when all threads have their columns; not
+//! the making of the system. Each solve is an event, as many in a round as its time allows, at
+//! least one. `rate` counts `2/3 n^3 + 3/2 n^2` operations, as HPL does. After each solve the
+//! system is made again, column by column, and HPL's scaled residual computed,
+//! `|Ax-b| / (eps (|A| |x| + |b|) n)` in the infinity norm with eps = 2^-53; at 16 or more (HPL's
+//! threshold) the case fails.
+//!
+//! ## Prediction
+//!
+//! Operations at a share of the peak (lanes x units x 2 x core clock; once known, cpu.peak's
+//! figure), and some cycles for each element of the matrix beside the products, which threads
+//! divide only in part. Bound: the peak of the vector instructions that the crate uses, at the
+//! round's core clock.
+//!
+//! ## Parameters
+//!
+//! - `n`: equations. The matrix takes 8 n² bytes.
+//! - `threads`: a number, or `all` (one on each allowed CPU).
+//!
+//! ## Reading the result
+//!
+//! The rate grows with n, because products grow with n³ and all else with n². With `all` small
+//! systems gain little: there are few blocks to share, and panels stand in a row. Far below the
+//! prediction at large n: memory without huge pages, a lowered clock under vector load, or a
+//! neighbour on a core. The `residual` is normally 0.001 to 0.05 and says nothing about speed.
+//!
+//! ## Pitfalls
+//!
+//! A peak that ignores vector units or fused operations is passed by any good solver (R3 found
+//! more than 100 %). Two threads on one core share its units. HPL's rate at small n depends on its
+//! block size NB and process grid, so a comparison takes the best of several. The residual catches
+//! a wrong solution, which a rate alone does not.
+//!
+//! ## Sources
+//!
+//! R3, LINPACK; A. Petitet and others, HPL 2.0 (operation count, residual, threshold); S. Toledo,
+//! "Locality of reference in LU decomposition with partial pivoting" (1997) for the panels.
+
+use anyhow::{Context, Result, ensure};
+use bench::experiment::{
+    Card, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip, ViewCard,
+    bounded, predicted,
+};
+use bench::measure::{Bench, WrongResult};
+use host::{format_cpus, parse_cpus};
+use laws::cpu::peak::thread_cpus;
+use laws::cpu::{self, Solve, solve_bound, solve_operations, solve_rate};
+use metal::matrix::Matrix;
+use record::case::{Case, Order, Series};
+use record::event::{Bound, Isolation, Prediction, Repeat, Side};
+use record::key::{CaseId, Value};
+use record::metric::{Better, Kind, Metric};
+use record::quantity::render;
+use record::unit::Unit;
+use residual::{THRESHOLD, scaled_residual};
+use solve::{Solver, System, block_columns};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+mod lu;
+mod residual;
+mod solve;
+#[cfg(test)]
+mod tests;
+
+/// The experiment.
+pub static EXPERIMENT: Linpack = Linpack;
+
+/// `cpu.linpack`.
+pub struct Linpack;
+
+/// Equations in a rehearsal, whatever the case says: code without optimisation solves them in
+/// milliseconds.
+const REHEARSAL_N: usize = 48;
+/// Solves of a case in one round, at most.
+const SOLVES_MAX: usize = 200;
+/// Making an element of the system, and its part of the residual, in ns, on a slow core.
+const ELEMENT_NS: f64 = 8.0;
+/// Threads made and warmed up for each solve, in ns.
+const START_NS: f64 = 2e6;
+/// Room for threads' buffers beside the matrix, in bytes each.
+const THREAD_BYTES: u64 = 4 << 20;
+
+static CARD: Card = Card {
+    id: "cpu.linpack",
+    title: "Dense system of linear equations",
+    metrics: &[
+        Metric::new(
+            "rate",
+            "operations as HPL counts them over the time of factorisation and solution",
+            Unit::FlopPerS,
+            Better::Higher,
+            Kind::Hardware,
+        ),
+        Metric::new(
+            "residual",
+            "HPL's scaled residual of the solution; at 16 or more it is wrong",
+            Unit::Ratio,
+            Better::None,
+            Kind::Hardware,
+        ),
+    ],
+    params: &[
+        Param {
+            name: "n",
+            doc: "equations; sizes whose round would take too long in the preset are left out",
+            domain: Domain::Integer {
+                low: 2,
+                high: 200_000,
+                unit: Unit::Count,
+            },
+            defaults: ["1000", "1000,2000", "500,1000,2000,4000,8000"],
+            role: Role::Case,
+        },
+        Param {
+            name: "threads",
+            doc: "threads, each on a CPU of its own, one of each core first; all: one on each allowed CPU",
+            domain: Domain::Either(&["all"], 1, 4096, Unit::Count),
+            defaults: ["1", "1,all", "1,all"],
+            role: Role::Case,
+        },
+    ],
+    after: &["clock.rate", "cpu.peak"],
+    repeat: Repeat::Rounds,
+    isolation: Isolation::Shared,
+    needs: &[],
+    views: &[ViewCard::line("n", "rate").log_x()],
+};
+
+impl Experiment for Linpack {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("linpack.rs")
+    }
+
+    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+        let limit_ns = round_limit_ns(params.preset);
+        let mut offer = Offer::default();
+        let mut cases: Vec<Case> = Vec::new();
+        let mut used_ns = 0.0;
+        let mut sizes = params.ints("n");
+        sizes.sort_unstable();
+        for n in sizes {
+            for threads in params.get("threads") {
+                let id = CaseId::new().with("n", n).with("threads", threads.clone());
+                let has_one = cases.iter().any(|case| case.id == case_id(n, 1));
+                let skip = unfit(site, &id, has_one).or_else(|| {
+                    let cost_ns = case_cost_ns(site, &id);
+                    (used_ns + cost_ns > limit_ns).then(|| too_long(cost_ns, limit_ns))
+                });
+                match skip {
+                    Some(skip) => offer.skipped.push((id, skip)),
+                    None => {
+                        used_ns += case_cost_ns(site, &id);
+                        cases.push(Case::new(id));
+                    }
+                }
+            }
+        }
+        if cases.is_empty() {
+            let first = offer.skipped.into_iter().next();
+            return Err(first.map_or_else(|| Skip::because("no sizes"), |(_, skip)| skip));
+        }
+        offer.series = vec![Series {
+            experiment: CARD.id.to_owned(),
+            name: String::new(),
+            order: Order::Shuffled,
+            cases,
+            settings: BTreeMap::new(),
+        }];
+        Ok(offer)
+    }
+
+    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
+        let cases = series.cases.iter().map(|case| case_cost_ns(site, &case.id));
+        Duration::from_nanos(cases.sum::<f64>() as u64) + Duration::from_millis(30)
+    }
+
+    fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
+        for case in &mut series.cases {
+            let cpus = thread_cpus(site, threads_of(&case.id, site.cpus.len()));
+            let text = Value::Text(format_cpus(&cpus));
+            case.at.insert("cpus".to_owned(), text);
+        }
+        Ok(series)
+    }
+
+    fn predict(
+        &self,
+        site: &Site,
+        known: Option<&Known>,
+        case: &Case,
+        metric: &Metric,
+    ) -> Option<Prediction> {
+        if metric.name == "residual" {
+            // Speeds say nothing about it.
+            return known
+                .is_none()
+                .then(|| bounded(residual_prior(), residual_bound()));
+        }
+        if let Some(known) = known {
+            cpu::measured_core_hz(known)?;
+        }
+        let solve = solve_of(site, &case.id);
+        Some(bounded(
+            solve_rate(site, known, solve).prediction(),
+            solve_bound(site, solve.threads),
+        ))
+    }
+
+    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        bench.each(series, |bench, case| {
+            bench.takes_memory_for([case]);
+            solve_case(case, bench)
+        });
+        Ok(())
+    }
+}
+
+/// Solves systems of one case until its time is over, and writes down the rates and residuals.
+fn solve_case(case: &Case, bench: &mut Bench) -> Result<()> {
+    let cpus = case.at.get("cpus").and_then(Value::text).unwrap_or("");
+    let mut cpus = parse_cpus(cpus);
+    // The measuring thread is the first of them.
+    let own = cpus.iter().position(|cpu| *cpu == bench.cpu());
+    let own = own.with_context(|| format!("no thread is on the measuring CPU, {}", bench.cpu()))?;
+    cpus.swap(0, own);
+    let threads = cpus.len();
+    bench.use_cpus(&cpus);
+    let n = match bench.order().rehearsal {
+        true => REHEARSAL_N,
+        false => usize::try_from(case.id.int("n").context("a case has n")?)?,
+    };
+    let block = block_columns(n, threads);
+    let mut solver = Solver::new(n, block, &cpus)?;
+    let clock = bench.clock();
+    let (seed, round_ns) = (bench.order().seed, bench.order().case_ns as f64);
+    let (mut rates, mut residuals) = (Vec::new(), Vec::new());
+    let begin = clock.start();
+    loop {
+        let system = System {
+            n,
+            seed: seed.wrapping_add(rates.len() as u64),
+        };
+        let solved = solver.solve(|index, column| system.fill(index, column), || clock.end())?;
+        let residual = scaled_residual(&system, &solved.x);
+        ensure!(
+            residual < THRESHOLD,
+            WrongResult(format!(
+                "the scaled residual of the solution is {residual:.3}, {THRESHOLD} is HPL's \
+                 threshold: it does not solve the system"
+            ))
+        );
+        let seconds = clock.between_ns(solved.from, solved.to) / 1e9;
+        rates.push(solve_operations(n as u64) / seconds);
+        residuals.push(residual);
+        let past_ns = clock.between_ns(begin, clock.end());
+        bench.alive(past_ns / 1e9);
+        // Another one must fit.
+        let one_ns = past_ns / rates.len() as f64;
+        if rates.len() >= SOLVES_MAX || past_ns + one_ns > round_ns {
+            break;
+        }
+    }
+    let samples = bench.record(case, "rate", rates)?;
+    samples
+        .at
+        .insert("block".to_owned(), Value::from(block as u64));
+    samples
+        .quantities
+        .insert("huge_share".to_owned(), solver.huge_share());
+    bench.record(case, "residual", residuals)?;
+    Ok(())
+}
+
+fn case_id(n: u64, threads: u64) -> CaseId {
+    CaseId::new().with("n", n).with("threads", threads)
+}
+
+/// Threads of a case where there are so many CPUs.
+fn threads_of(id: &CaseId, cpus: usize) -> usize {
+    let number = id
+        .int("threads")
+        .and_then(|number| usize::try_from(number).ok());
+    number.unwrap_or(cpus).max(1)
+}
+
+fn solve_of(site: &Site, id: &CaseId) -> Solve {
+    let n = id.int("n").unwrap_or(0);
+    let threads = threads_of(id, site.cpus.len());
+    let equations = usize::try_from(n).unwrap_or(usize::MAX);
+    Solve {
+        n,
+        threads,
+        blocks: equations.div_ceil(block_columns(equations, threads)),
+    }
+}
+
+/// Why a case cannot be here, whatever its time.
+fn unfit(site: &Site, id: &CaseId, has_one: bool) -> Option<Skip> {
+    let solve = solve_of(site, id);
+    let cpus = site.cpus.len();
+    if solve.threads > cpus {
+        let reason = format!("{} threads, but {cpus} CPUs are allowed", solve.threads);
+        return Some(Skip::because(reason).needs("more allowed CPUs, or fewer threads"));
+    }
+    if id.int("threads").is_none() && solve.threads == 1 && has_one {
+        return Some(Skip::because("one CPU is allowed: the same as threads=1").needs("two CPUs"));
+    }
+    let equations = usize::try_from(solve.n).unwrap_or(usize::MAX);
+    let matrix = Matrix::bytes(equations, equations.saturating_add(1)) as u64;
+    let needed = matrix.saturating_add(THREAD_BYTES * solve.threads as u64);
+    (needed > site.memory_bytes).then(|| {
+        Skip::because(format!(
+            "needs {} of memory; {} may be touched",
+            render(needed as f64, Unit::B),
+            render(site.memory_bytes as f64, Unit::B)
+        ))
+        .needs("more free memory, a higher limit, or a smaller n")
+    })
+}
+
+/// Why a case that would take so long is left out.
+fn too_long(cost_ns: f64, limit_ns: f64) -> Skip {
+    Skip::because(format!(
+        "a round of it would take about {}, and with the smaller sizes more than {}",
+        render(cost_ns, Unit::Ns),
+        render(limit_ns, Unit::Ns)
+    ))
+    .needs("a smaller n, or --preset thorough")
+}
+
+/// Time of one round that a preset gives all sizes together, in ns.
+fn round_limit_ns(preset: Preset) -> f64 {
+    match preset {
+        // The sizes are not those of the cases.
+        Preset::Rehearsal => f64::INFINITY,
+        Preset::Quick => 0.3e9,
+        Preset::Standard => 1.2e9,
+        Preset::Thorough => 40e9,
+    }
+}
+
+/// What a case takes of a round: its time, or one solve with all that belongs to it if that is
+/// longer.
+fn case_cost_ns(site: &Site, id: &CaseId) -> f64 {
+    let solve = solve_of(site, id);
+    let rate = solve_rate(site, None, solve).range.likely;
+    let solving_ns = solve_operations(solve.n) / rate * 1e9;
+    let elements = (solve.n as f64).powi(2);
+    let one_ns = solving_ns + ELEMENT_NS * elements + START_NS;
+    one_ns.max(site.case_ns as f64)
+}
+
+fn residual_prior() -> Prediction {
+    predicted(
+        0.0005,
+        0.007,
+        0.1,
+        "base hardware: none; software: partial pivoting on even random elements leaves an error \
+         of a few roundings, which HPL's scale by n puts between 0.0005 and 0.1",
+    )
+}
+
+fn residual_bound() -> Bound {
+    Bound {
+        side: Side::AtMost,
+        constant: THRESHOLD,
+        inputs: Vec::new(),
+        uncertainty: 0.0,
+        rule: "HPL's threshold: a solution beyond it does not solve the system".to_owned(),
+        warns_only: false,
+    }
+}

@@ -1,0 +1,336 @@
+//! A crew at arithmetic, and the core clock while it is: what `cpu.peak` and `cpu.sustained` share.
+
+use super::width::{Chains, clock_at_width};
+use anyhow::{Context, Result, ensure};
+use bench::experiment::Site;
+use bench::measure::{
+    Bench, Clock, CoreClock, Had, REHEARSAL_NS, Stretch, WrongResult, best_window, is_undisturbed,
+};
+use host::{format_cpus, parse_cpus};
+use laws::cpu::peak::{
+    Arithmetic, chain_latency, design_of, distinct_cores, per_cycle, thread_count, thread_cpus,
+};
+use metal::peak::{Kernel, Op, Peak, Type, Width};
+use metal::process::rusage_self;
+use record::case::Case;
+use record::key::Value;
+
+/// Length of a step, in ns: long beside a clock read and the check of the results, short beside the
+/// time between two interrupts.
+const STEP_NS: f64 = 50e3;
+/// Instructions of the runs from which the length of a step is told, and how many runs.
+const TRIAL: (u64, u32) = (50_000, 3);
+/// Share of the members whose clock must be known for the sum.
+const KNOWN_SHARE: f64 = 0.75;
+
+/// What a crew reached.
+pub struct Load {
+    /// Operations per second of all threads over the whole window.
+    pub rate: f64,
+    /// The same in the median step of each thread, added up: without what interrupts and other work
+    /// take now and then. None where threads share CPUs.
+    pub steady_rate: Option<f64>,
+    /// Operations per second of all threads between readings of the width probe: of each thread's first
+    /// stretch together, of each second one …, by the least reading. None where threads share CPUs.
+    pub stretches: Vec<Stretch>,
+    /// Core clock at the kernel's width, mean of the members, in Hz; none where it moved.
+    pub core_hz: Option<f64>,
+    /// That, times the cores.
+    pub cores_hz: Option<f64>,
+    /// Share of their lives that the threads were on a CPU.
+    pub had: f64,
+    /// Share of the window asked for in which all of them worked.
+    pub overlap: f64,
+    /// How many they were.
+    pub threads: usize,
+    /// What a reader must know.
+    pub notes: Vec<String>,
+}
+
+impl Load {
+    /// The rate that the threads reached together, and why it is not that of their median steps
+    /// where it might have been. Median steps of several threads are added up only if the threads had
+    /// their CPUs and worked at the same time: a quota, steal or other load leaves most steps of each
+    /// thread as they are, and their sum would be a rate that the machine never reached.
+    pub fn rate_together(&self) -> (f64, Option<String>) {
+        match self.steady_rate {
+            None => (self.rate, None),
+            Some(steady) if self.threads == 1 || is_undisturbed(self.had, self.overlap) => {
+                (steady, None)
+            }
+            Some(_) => (
+                self.rate,
+                Some(
+                    "the rate is that of the whole window: the threads did not all have their CPUs \
+                     all the time (a quota, steal or other load)"
+                        .to_owned(),
+                ),
+            ),
+        }
+    }
+}
+
+/// Writes into a case what its symbols come to: threads, their CPUs, cores, and the operations per
+/// cycle of a core that its design is known to do.
+pub fn place(case: &mut Case, site: &Site, arithmetic: Arithmetic, threads: &Value) {
+    let count = thread_count(site, threads);
+    let cpus = thread_cpus(site, count);
+    let cores = distinct_cores(site, &cpus);
+    let at = &mut case.at;
+    at.insert("thread_count".to_owned(), Value::Int(count as u64));
+    at.insert("cpus".to_owned(), Value::Text(format_cpus(&cpus)));
+    at.insert("cores".to_owned(), Value::Int(cores as u64));
+    tell_designs(case, site, &cpus);
+    let at = &mut case.at;
+    if let Some((operations, _)) = per_cycle(site, arithmetic, &cpus) {
+        let text = format!("{operations:.4}");
+        let text = text.trim_end_matches('0').trim_end_matches('.').to_owned();
+        at.insert("ops_per_cycle".to_owned(), Value::Text(text));
+    }
+    if let Some(cycles) = chain_latency(site, arithmetic, &cpus) {
+        at.insert("chain_cycles".to_owned(), Value::Int(cycles));
+    }
+}
+
+/// The operations per cycle of a core that the case's resolution tells.
+pub fn ops_per_cycle(case: &Case) -> Option<f64> {
+    case.at.get("ops_per_cycle")?.text()?.parse().ok()
+}
+
+/// The instrument's kernel of an instruction.
+pub fn kernel(arithmetic: Arithmetic) -> Option<Kernel> {
+    Some(Kernel {
+        op: match arithmetic.op {
+            "add" => Op::Add,
+            "mul" => Op::Mul,
+            "fma" => Op::Fma,
+            _ => return None,
+        },
+        element: match arithmetic.element {
+            "f32" => Type::F32,
+            "f64" => Type::F64,
+            "i32" => Type::I32,
+            "i64" => Type::I64,
+            _ => return None,
+        },
+        width: match arithmetic.width {
+            "scalar" => Width::Scalar,
+            "sse2" => Width::Sse2,
+            "avx2" => Width::Avx2,
+            "avx512" => Width::Avx512,
+            "neon" => Width::Neon,
+            _ => return None,
+        },
+    })
+}
+
+/// Runs a placed case's threads at the arithmetic for one shared window; with `again` another one if
+/// others had the CPUs in it ([`best_window`]), and with readings of the width probe in it.
+///
+/// # Errors
+/// The processor lacks the instruction, or in no attempt were the threads at work together; at once
+/// where it computes other values than software does ([`WrongResult`]).
+pub fn run(
+    bench: &mut Bench,
+    case: &Case,
+    arithmetic: Arithmetic,
+    window_ns: f64,
+    again: bool,
+) -> Result<Load> {
+    let kernel = kernel(arithmetic).context("there is no such kernel")?;
+    let cpus = case.at.get("cpus").and_then(Value::text).unwrap_or("");
+    let cpus = parse_cpus(cpus);
+    ensure!(!cpus.is_empty(), "the case was not given CPUs");
+    let threads = case.int("thread_count").unwrap_or(1) as usize;
+    let assigned: Vec<usize> = cpus.iter().copied().cycle().take(threads).collect();
+    let clock = bench.clock();
+    let rehearsal = bench.order().rehearsal;
+    let window_ns = match rehearsal && threads > 1 {
+        true => window_ns.max(REHEARSAL_NS),
+        false => window_ns,
+    };
+    let is_crowded = threads > cpus.len();
+    let probe = bench.probe().filter(|_| again && is_probed(case));
+    let crew = bench.crew(&assigned, window_ns)?.probed(probe);
+    let switches = rusage_self().nivcsw;
+    let chain_cycles = case.int("chain_cycles");
+    let enlist = |_| {
+        let peak =
+            steps(kernel, clock).with_context(|| format!("this processor has no {kernel:?}"))?;
+        let wrong = move |what| WrongResult(format!("{kernel:?} {what}"));
+        ensure!(
+            peak.is_right(),
+            wrong("computes other values than software")
+        );
+        let (again, chains) = (peak.clone(), Chains::of(arithmetic, chain_cycles));
+        let step = move || {
+            ensure!(peak.run(), wrong("computed different values in two runs"));
+            Ok(peak.operations())
+        };
+        let probe = move |core: &mut CoreClock| {
+            let work = || {
+                again.run();
+            };
+            clock_at_width(core, clock, work, chains.as_ref())
+        };
+        Ok((step, probe))
+    };
+    // Where threads share CPUs, waiting is the case.
+    let had = best_window(rehearsal, !again || is_crowded, || crew.run_probed(enlist))?;
+    if is_crowded {
+        // Members that share a CPU are switched by the scheduler: that is the case.
+        bench.planned_switches(rusage_self().nivcsw.saturating_sub(switches));
+    }
+    Ok(settle(bench, case, &had, is_crowded))
+}
+
+/// The kernel in runs of about [`STEP_NS`].
+fn steps(kernel: Kernel, clock: Clock) -> Option<Peak> {
+    let trial = Peak::new(kernel, TRIAL.0)?;
+    let lengths = (0..TRIAL.1).map(|_| {
+        let start = clock.start();
+        trial.run();
+        clock.between_ns(start, clock.end())
+    });
+    let shortest_ns = lengths.fold(f64::INFINITY, f64::min).max(1.0);
+    let instructions = trial.instructions() as f64 * STEP_NS / shortest_ns;
+    Peak::new(kernel, instructions as u64)
+}
+
+/// The sum over members, and their clock.
+fn settle(bench: &Bench, case: &Case, had: &Had, is_crowded: bool) -> Load {
+    let shared = &had.shared;
+    let cores = case.int("cores").unwrap_or(1) as f64;
+    let is_shared = is_crowded || shared.members.len() as f64 > cores;
+    let known: Vec<f64> = shared
+        .members
+        .iter()
+        .filter_map(|member| member.core_hz(is_shared))
+        .collect();
+    let enough = known.len() as f64 >= KNOWN_SHARE * shared.members.len() as f64;
+    let mut core_hz =
+        (enough && !known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64);
+    let mut notes = Vec::new();
+    if core_hz.is_none() {
+        notes.push(
+            "no core clock at this width: it moved over the window, others used the CPU while it \
+             was taken, or the cycles of its chain are not known on this core and not told by their \
+             length"
+                .to_owned(),
+        );
+        if bench.order().rehearsal {
+            core_hz = Some(bench.calibration().core_hz);
+        }
+    }
+    notes.extend(shared.notes());
+    if !is_crowded {
+        notes.extend(had.note());
+    }
+    let steady = shared.members.iter().map(|member| member.steady_rate);
+    Load {
+        rate: shared.rate(),
+        steady_rate: (!is_crowded).then(|| steady.sum()).flatten(),
+        stretches: shared.stretches(),
+        core_hz,
+        cores_hz: core_hz.map(|hz| hz * cores),
+        had: had.share,
+        overlap: shared.overlap,
+        threads: shared.members.len(),
+        notes,
+    }
+}
+
+/// What a placed case says where its cores are not all of the design that the probe's level was learnt on.
+const OTHER_DESIGN: &str = "other_design";
+
+/// Says in a case whether its cores are of the design of the CPU that the run was calibrated on.
+pub fn tell_designs(case: &mut Case, site: &Site, cpus: &[usize]) {
+    let calibrated = site.cpus.first().into_iter();
+    let all: Vec<usize> = calibrated.chain(cpus).copied().collect();
+    if design_of(site, &all).is_none() {
+        case.at.insert(OTHER_DESIGN.to_owned(), Value::from("yes"));
+    }
+}
+
+/// Whether the width probe can be used for a placed case. Each thread needs a core for itself, or the probe would
+/// see the case's own threads as neighbours; and the cores must be of the design whose level is known.
+pub fn is_probed(case: &Case) -> bool {
+    let cores = case.int("cores").zip(case.int("thread_count"));
+    cores.is_some_and(|(cores, threads)| cores >= threads) && !case.at.contains_key(OTHER_DESIGN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Load, is_probed, kernel, ops_per_cycle, place};
+    use bench::experiment::fixtures::recorded;
+    use laws::cpu::peak::{Arithmetic, OPS, TYPES, WIDTHS};
+    use record::case::Case;
+    use record::key::{CaseId, Value};
+
+    #[test]
+    fn every_symbol_is_a_kernel() {
+        for op in OPS {
+            for element in TYPES {
+                for width in WIDTHS {
+                    let arithmetic = Arithmetic { op, element, width };
+                    let kernel = kernel(arithmetic).expect("a kernel of the instrument");
+                    let name = format!("{kernel:?}").to_lowercase();
+                    for symbol in [op, element, width] {
+                        assert!(name.contains(symbol), "{name}: {symbol}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_placed_case_tells_threads_cpus_cores_and_units() {
+        let site = recorded("epyc-7763-2s");
+        let chief = Arithmetic::chief(&site).unwrap();
+        let mut case = Case::new(CaseId::new());
+        place(&mut case, &site, chief, &Value::from("twice"));
+        assert_eq!(case.int("thread_count"), Some(512));
+        assert_eq!(case.int("cores"), Some(128));
+        assert_eq!(ops_per_cycle(&case), Some(16.0));
+        assert_eq!(case.int("chain_cycles"), Some(4), "a fused one on Zen 3");
+        assert!(!is_probed(&case), "two threads a core");
+        place(&mut case, &site, chief, &Value::from(2));
+        assert!(is_probed(&case), "one thread a core");
+        let hybrid = recorded("alder-lake-hybrid");
+        let mut case = Case::new(CaseId::new());
+        place(&mut case, &hybrid, chief, &Value::from("all"));
+        assert_eq!(ops_per_cycle(&case), None, "two designs have no one number");
+        assert_eq!(case.int("chain_cycles"), None);
+        assert!(!is_probed(&case), "their levels of the width probe differ");
+    }
+
+    #[test]
+    fn median_steps_are_added_up_only_where_the_threads_had_their_cpus_together() {
+        let load = |threads, had, overlap| Load {
+            rate: 5.0,
+            steady_rate: Some(10.0),
+            stretches: Vec::new(),
+            core_hz: None,
+            cores_hz: None,
+            had,
+            overlap,
+            threads,
+            notes: Vec::new(),
+        };
+        let told = |load: Load| {
+            let (rate, note) = load.rate_together();
+            (rate, note.is_some())
+        };
+        assert_eq!(told(load(2, 0.97, 0.95)), (10.0, false));
+        // Half a CPU each by a quota; threads that ran one after the other.
+        assert_eq!(told(load(2, 0.5, 0.95)), (5.0, true));
+        assert_eq!(told(load(2, 0.97, 0.5)), (5.0, true));
+        // What one core does does not depend on how long it may.
+        assert_eq!(told(load(1, 0.5, 0.5)), (10.0, false));
+        let crowded = Load {
+            steady_rate: None,
+            ..load(4, 0.5, 1.0)
+        };
+        assert_eq!(told(crowded), (5.0, false));
+    }
+}

@@ -1,0 +1,588 @@
+//! How many bytes per second move between the cores and each level of the memory hierarchy?
+//!
+//! ## Question
+//! What do one thread and all threads read, write, modify, copy and combine per second, in each cache
+//! and in main memory; how much of what instructions or channels allow is that; and what does a store
+//! cost the bus beside its own bytes?
+//!
+//! ## Method
+//! Kernels in assembly pass over arrays of the thread's own, by each instruction set; no compiler can
+//! make a call of the C library of them. A thread's memory is mapped, bound to its node and first
+//! touched by itself, pinned, in huge pages where there are any (the share verified in smaps is told),
+//! when a case first needs so much; it serves the round's later cases, arrays written anew for each, past
+//! the caches, so that none is full of what must be written back, and one's start apart from the others'
+//! within a page.
+//!
+//! Threads start at a common tick and go on until all are past the end of the window (half the case time); bytes
+//! count only while all of them work, and `overlap` tells that share of the window. Of a step (about
+//! 0.1 ms) that lies across an edge the part counts. A window in which threads had less than 93 % of
+//! their CPUs is measured again, three times in all, and what is kept then is told. After it every array
+//! is compared with what the kernel must have left, and what was read with its sum (of vectors: what the
+//! last 16 registers hold, as a sum of all would cost more than the loads): a difference fails the case.
+//! Where there are several nodes, the pages are asked for their node again.
+//!
+//! Vectors have two loops on x86-64, of which one prefetches: 512 bytes ahead of loads and of regular
+//! stores (for these the line is asked for with its bytes, so that the processor cannot save reading it),
+//! 1 KiB where stores are none or pass the caches; never in the first cache. In main memory `vector` has
+//! those of the narrower vectors too: not instructions but the lines that a core waits for are its limit,
+//! and the widest are not everywhere the fastest (on Zen 4 they copy a fifth less than the narrowest). All
+//! threads try each loop for an eighth of the window before it, and the window is worked in the fastest:
+//! `loop` and `prefetch` tell which. Words of 4 and 8 bytes, and aarch64, have one.
+//!
+//! Arrays in a cache, all of a thread's together, fill three eighths of the thread's share (seven
+//! eighths where the cache before is more than three sixteenths), and one pass warms them. In main memory the arrays
+//! of all threads together have four times the last caches they run under, as `memory.latency` measured
+//! them (as described, where it found no end), and each thread's four times its private ones; where that
+//! exceeds `limit` or the memory that may be touched they are cut, and a note says how many times the
+//! last cache is left. `4xLLC` is exactly four times the last cache, the reports' choice, or skipped: so
+//! in a virtual machine that is described a cache of which nobody knows its part.
+//!
+//! `bandwidth` counts bytes as STREAM does: each line that the program loads or stores, once for each.
+//! A word that stands for its line counts as the line (`word_rate` tells the bytes of the words alone;
+//! in L1, where no line moves, there are no such cases). `bus_bandwidth` adds what a regular store costs
+//! where the program did not load the line: the line is read before (write-allocate). It stands only where
+//! that differs from `bandwidth`: regular stores of write, copy, scale, add and triad. Processors that save
+//! that read for whole lines move less than it says.
+//!
+//! **Derived.** `stream_mean`: the mean of copy, scale, add and triad (R4). `copy_over_read`: their bus
+//! bandwidths' ratio. In each round a copy is checked against the read of its kind: beyond L1 it moves no
+//! more on the bus than the law's highest ratio says (two reads' worth), in L1 it loads no more than 1.1
+//! times the read. Where it seems to, both are measured again: the one that was wrong counts as failed in
+//! this round, both do while they contradict. Loads and stores per cycle are the bound.
+//!
+//! ## Prediction
+//! First cache: memory instructions per cycle of the core design (plumb's table) x their bytes x core
+//! clock. Second: bytes per cycle of the design. Beyond: lines in flight x 64 B / latency
+//! (memory.latency's, once known); main memory for all cores: 60 to 95 % of channels x MT/s x 8 B by DMI
+//! or `--set host.memory.…`, else of what sockets of the core's time have. Where the channels are the
+//! limit, write-allocate makes a copy 2/3 of a read in program bytes, a triad 3/4, non-temporal stores 1.
+//! One thread is limited by its lines in flight: reads before stores take some of them, write-backs none,
+//! and a prefetch for a store may use others than loads have, so that its copy is 0.6 to 1.33 of its read
+//! in program bytes and may be the faster. Virtual machines share with others and widen. Bound:
+//! instructions x bytes x the round's core clocks; the channels' rate only warns.
+//!
+//! ## Parameters
+//! - `op`, `stores`, `width`: as above; `vector` is the widest that the processor has (in main memory the
+//!   fastest), so that keys agree between machines. Non-temporal stores only where arrays lie in memory.
+//! - `access`: `every` byte; `first`: the first word of each line, 32 to a turn (R1); `strided`: the same
+//!   words every 512 bytes in eight sweeps (R0). The last two by words of 4 or 8 bytes.
+//! - `level`: a cache that the machine describes, `DRAM` or `4xLLC`.
+//! - `threads`: a number, `all` (one per CPU to measure on) or `smt` (the threads of one core).
+//! - Each of these is the preset's choice where it is `auto`; a value given takes the place of that.
+//! - `limit` (setting): most bytes of a thread's arrays in main memory.
+//!
+//! The reports' cases: R1 `--set memory.bandwidth.op=read,write --set memory.bandwidth.access=first
+//! --set memory.bandwidth.width=4 --set memory.bandwidth.level=4xLLC --set memory.bandwidth.threads=1`;
+//! R0 the same with `access=strided` and `level=DRAM`; R2 with `access=every`, `width=8` and
+//! `level=DRAM`; R4 `op=copy,scale,add,triad`, `access=every`, `width=vector`, `level=4xLLC`.
+//!
+//! ## Reading the result
+//! One thread reaches what its lines in flight allow, mostly a half or less of what all reach; `all` over
+//! one well below the number of CPUs is the memory's limit. `efficiency` is of memory instructions in a
+//! cache (so it falls from level to level) and of the channels in main memory. Writing at half of reading
+//! is write-allocate; non-temporal stores that are not faster mean that the processor saves that read
+//! itself or that one thread's write buffers are the limit. Bus bandwidth of writes above that of reads
+//! by all threads: the read was saved. `prefetch=no` of stores by all threads where one thread has `yes`
+//! says so too. A rate is that between two readings of the width probe, about 0.1 ms apart, added up over
+//! threads that had their CPUs together; else, and in `window_rate`, it is the whole window's. The rate of
+//! a cache is *alone* where no other tenant used the core. Rivals print their best round, which stands as the
+//! maximum.
+//!
+//! ## Pitfalls
+//! First touch by another thread puts memory on a wrong node; starts that differ count work that others
+//! were not there for; a call of memcpy may use non-temporal stores or `rep movsb`; a cache's size is
+//! per slice, per guest or per class of service; arrays 4 KiB apart make loads wait for stores; zero
+//! pages, merging and swap; wide stores lower the clock on some processors (the efficiency's denominator
+//! is taken just before and after, by a chain of the same width in caches). Flat topologies of virtual machines hide siblings. A neighbour on
+//! the same memory takes bandwidth that nothing here counts.
+//!
+//! ## Sources
+//! J. McCalpin, "Memory Bandwidth and Machine Balance in Current High Performance Computers" (1995) and
+//! STREAM; G. Hager, J. Treibig, likwid-bench; J. Laukemann et al., "Cloverleaf on Intel Multi-Core CPUs:
+//! A Case Study in Write-Allocate Evasion" (2024); reports R0 (256 MB, stride), R1 (4 x last cache, first
+//! word of each line), R2 (8-byte words), R4 (mean of the four kernels). Tables of designs are written from
+//! memory of published values.
+
+mod check;
+mod derive;
+mod points;
+mod run;
+mod sizes;
+
+use crate::cpu::peak::load::tell_designs;
+use anyhow::{Context, Result, ensure};
+use bench::experiment::{
+    Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip,
+    ViewCard, bounded, unknown,
+};
+use bench::measure::Bench;
+use check::{contradicted, counterpart};
+use host::format_cpus;
+use laws::cpu::peak::{CORES_HZ, chain_latency, distinct_cores};
+use laws::cpu::{is_guest, measured_core_hz};
+use laws::memory::LEVELS;
+use laws::memory::bandwidth as law;
+use metal::stream::Ahead;
+use points::Point;
+use record::case::{Case, Series};
+use record::event::{Isolation, Prediction, Repeat};
+use record::key::{CaseId, Value};
+use record::metric::{Better, Kind, Metric};
+use record::quantity::render;
+use record::unit::Unit;
+use run::{Arena, Moved};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const ID: &str = "memory.bandwidth";
+/// Names of the levels.
+const LEVEL_NAMES: &[&str] = &["L1", "L2", "L3", "L4", "DRAM", law::FOUR_TIMES];
+/// What the round's cost is stated from, in ns: touching a byte first (in a guest the hypervisor finds
+/// the memory then), writing and comparing a byte of the arrays, what a case takes around its window,
+/// making a thread, and comparing the clock of a CPU with the first one's, once a round.
+const TOUCH_NS: f64 = 0.4;
+const TOUCH_GUEST_NS: f64 = 1.0;
+const PREPARE_NS: f64 = 0.2;
+const AROUND_NS: f64 = 3.5e6;
+const THREAD_NS: f64 = 60e3;
+const COMPARE_NS: f64 = 300e3;
+const WORKER_NS: f64 = 30e6;
+/// Warm-up and wait for the others, as a share of the window.
+const WINDOWS: f64 = 1.15;
+/// Trials of the two loops of a width of vectors, as a share of it too.
+const TRIALS: f64 = 0.25;
+/// Bytes of the narrowest vector.
+const NARROWEST_VECTOR: f64 = 16.0;
+/// A window is this share of the case time: 200 steps and more.
+const WINDOW_SHARE: f64 = 0.5;
+
+/// The experiment.
+pub static EXPERIMENT: Bandwidth = Bandwidth;
+
+/// `memory.bandwidth`.
+pub struct Bandwidth;
+
+const METRICS: &[Metric] = &[
+    Metric::new(
+        "bandwidth",
+        "bytes that the program loads and stores, of all threads in the shared window",
+        Unit::BPerS,
+        Better::Higher,
+        Kind::Hardware,
+    ),
+    Metric::new(
+        "bus_bandwidth",
+        "the same and the lines that are read because they are stored to, where there are such",
+        Unit::BPerS,
+        Better::Higher,
+        Kind::Hardware,
+    ),
+    Metric::new(
+        "efficiency",
+        "caches: bandwidth over memory instructions x bytes x measured core clock; main memory: bus \
+         bandwidth over channels x rate x 8 B",
+        Unit::Ratio,
+        Better::Higher,
+        Kind::Hardware,
+    ),
+    Metric::derived(
+        "stream_mean",
+        "mean bandwidth of copy, scale, add and triad",
+        Unit::BPerS,
+        Better::Higher,
+        Kind::Hardware,
+    ),
+    Metric::derived(
+        "copy_over_read",
+        "bus bandwidth of a copy over that of a read",
+        Unit::Ratio,
+        Better::None,
+        Kind::Hardware,
+    ),
+];
+
+static CARD: Card = Card {
+    id: ID,
+    title: "Memory bandwidth",
+    metrics: METRICS,
+    params: &[
+        Param {
+            name: "op",
+            doc: "What is done with each element; auto: as the preset has it",
+            domain: Domain::Symbols(&[
+                "auto", "read", "write", "modify", "copy", "scale", "add", "triad",
+            ]),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "stores",
+            doc: "Into the caches or past them; auto: as the preset has it",
+            domain: Domain::Symbols(&["auto", "regular", "nontemporal"]),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "access",
+            doc: "Every byte, or one word of each line in two orders; auto: as the preset has it",
+            domain: Domain::Symbols(&["auto", "every", "first", "strided"]),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "width",
+            doc: "Bytes of a memory instruction, vector: the widest, in main memory the fastest; auto: as the preset has it",
+            domain: Domain::Either(
+                &["auto", "vector", "sse2", "avx2", "avx512", "neon"],
+                4,
+                8,
+                Unit::B,
+            ),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "level",
+            doc: "Where the arrays lie; auto: as the preset has it",
+            domain: Domain::Symbols(&["auto", "L1", "L2", "L3", "L4", "DRAM", "4xLLC"]),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "threads",
+            doc: "A number, all (one per CPU) or smt (those of one core); auto: as the preset has it",
+            domain: Domain::Either(&["auto", "all", "smt"], 1, 8192, Unit::Count),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "limit",
+            doc: "Most bytes of one thread's arrays in main memory",
+            domain: Domain::Integer {
+                low: 1 << 20,
+                high: 1 << 42,
+                unit: Unit::B,
+            },
+            defaults: ["128MiB", "256MiB", "512MiB"],
+            role: Role::Setting,
+        },
+    ],
+    after: &["clock.rate", "memory.latency"],
+    repeat: Repeat::Rounds,
+    isolation: Isolation::Shared,
+    needs: &[],
+    views: &[
+        ViewCard::line("threads", "bandwidth")
+            .at("thread_count", Unit::Count)
+            .only(&[
+                ("level", &["DRAM"]),
+                ("access", &["every"]),
+                ("width", &["vector"]),
+            ])
+            .each(&["stores"]),
+        ViewCard::line("level", "bandwidth")
+            .at("footprint_total", Unit::B)
+            .only(&[
+                ("stores", &["regular"]),
+                ("access", &["every"]),
+                ("width", &["vector"]),
+            ])
+            .each(&["threads"])
+            .log(),
+        ViewCard::bars("bandwidth")
+            .only(&[("level", &["DRAM"])])
+            .each(&["threads"]),
+    ],
+};
+
+impl Experiment for Bandwidth {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("bandwidth.rs")
+    }
+
+    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+        points::offer(site, params)
+    }
+
+    fn derivable(&self, _site: &Site, series: &[Series]) -> Vec<CaseId> {
+        derive::cases(series)
+    }
+
+    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
+        let window_ns = WINDOW_SHARE * site.case_ns as f64;
+        let touch_ns = if is_guest(site) {
+            TOUCH_GUEST_NS
+        } else {
+            TOUCH_NS
+        };
+        let (mut ns, mut largest, mut most_threads) = (WORKER_NS, 0, 1);
+        for point in series.cases.iter().filter_map(|case| Point::of(&case.id)) {
+            let Ok(sized) = sizes::of(site, None, &point, limit(series)) else {
+                continue;
+            };
+            let threads = sized.cpus.len();
+            // Threads that write at the same time share the memory.
+            let prepared = sized.footprint as f64 * PREPARE_NS * (1.0 + threads as f64 / 16.0);
+            let windows = WINDOWS + TRIALS * widths_tried(site, &point);
+            ns += windows * window_ns + AROUND_NS + prepared + threads as f64 * THREAD_NS;
+            largest = largest.max(sized.footprint);
+            most_threads = most_threads.max(threads);
+        }
+        ns += largest as f64 * touch_ns + (most_threads - 1) as f64 * COMPARE_NS;
+        Duration::from_nanos(ns as u64)
+    }
+
+    fn resolve(&self, site: &Site, known: &Known, mut series: Series) -> Result<Series, Skip> {
+        let limit = limit(&series);
+        let is_reports = series.name == law::FOUR_TIMES;
+        for case in &mut series.cases {
+            let Some(point) = Point::of(&case.id) else {
+                continue;
+            };
+            match sizes::of(site, Some(known), &point, limit) {
+                Ok(sized) => match points::too_large(site, &sized) {
+                    // All have one size, but for how it is divided.
+                    Some(skip) if is_reports => return Err(skip),
+                    Some(skip) => why_not(case, &skip),
+                    None => tell(case, site, &point, &sized),
+                },
+                Err(skip) if is_reports => return Err(skip),
+                Err(skip) => why_not(case, &skip),
+            }
+        }
+        Ok(series)
+    }
+
+    fn predict(
+        &self,
+        site: &Site,
+        known: Option<&Known>,
+        case: &Case,
+        metric: &Metric,
+    ) -> Option<Prediction> {
+        let Some(point) = Point::of(&case.id) else {
+            return derive::predict(site, known, &case.id, &metric.name);
+        };
+        let Point {
+            transfer,
+            level,
+            threads,
+        } = &point;
+        if let Some(known) = known {
+            measured_core_hz(known)?;
+        }
+        let told = match metric.name.as_ref() {
+            // The clock is in it already.
+            "efficiency" if known.is_some() => return None,
+            "efficiency" => law::efficiency(site, *transfer, level, threads),
+            "bus_bandwidth" if *level == "L1" => {
+                return known.is_none().then(|| {
+                    unknown("unknown: nothing is behind the first cache that stores would ask for")
+                });
+            }
+            "bus_bandwidth" if transfer.bus_ratio() == 1.0 => {
+                return known
+                    .is_none()
+                    .then(|| unknown("unknown: the bus moves what the program names"));
+            }
+            _ => law::bandwidth(site, known, *transfer, level, threads),
+        };
+        let mut estimate = match told {
+            Ok(estimate) => estimate,
+            Err(why) => return known.is_none().then(|| unknown(why)),
+        };
+        let bound = match metric.name.as_ref() {
+            "bandwidth" => law::instructions_bound(site, *transfer, threads),
+            "bus_bandwidth" if point.is_memory() => law::nominal_bound(site),
+            _ => None,
+        };
+        if metric.name == "bus_bandwidth" {
+            estimate.range = laws::scaled(estimate.range, transfer.bus_ratio());
+        }
+        let prediction = estimate.prediction();
+        Some(match bound {
+            Some(bound) => bounded(prediction, bound),
+            None => prediction,
+        })
+    }
+
+    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        let possible = |case: &&Case| !case.at.contains_key(IMPOSSIBLE);
+        let cases: Vec<&Case> = series.cases.iter().filter(possible).collect();
+        let arena = Arena::of(&cases);
+        let mut rates: BTreeMap<CaseId, f64> = BTreeMap::new();
+        bench.each(series, |bench, case| {
+            if let Some(reason) = case.at.get(IMPOSSIBLE) {
+                anyhow::bail!("{reason}");
+            }
+            let window_ns = WINDOW_SHARE * bench.order().case_ns as f64;
+            let run = |bench: &mut Bench, case: &Case| {
+                run::run(bench, &arena, series, case, window_ns)
+                    .with_context(|| format!("measuring {}", case.id))
+            };
+            let mut moved = run(bench, case)?;
+            if bench.order().rehearsal {
+                // Windows so short say nothing of rates.
+                return record(bench, case, moved);
+            }
+            rates.insert(case.id.clone(), moved.rate);
+            if contradicted(series, case, &rates) {
+                // One of the two is wrong: this one, or the one before.
+                moved = run(bench, case)?;
+                rates.insert(case.id.clone(), moved.rate);
+            }
+            if let Some(other) = counterpart(series, case)
+                && contradicted(series, case, &rates)
+            {
+                let again = run(bench, other)?.rate;
+                rates.insert(other.id.clone(), again);
+                ensure!(
+                    !contradicted(series, case, &rates),
+                    "{} moves {} and {} {}: a copy loads more than a read does, so one of them is \
+                     not what it says",
+                    case.id,
+                    render(moved.rate, Unit::BPerS),
+                    other.id,
+                    render(again, Unit::BPerS)
+                );
+                let error = anyhow::anyhow!("a second measurement contradicts the first");
+                bench.fail(other, &error);
+            }
+            record(bench, case, moved)
+        });
+        Ok(())
+    }
+
+    fn derive(&self, _site: &Site, _known: &Known, values: &Known) -> Vec<DerivedValue> {
+        derive::derive(values)
+    }
+}
+
+/// How many widths of vectors a case tries the loops of.
+fn widths_tried(site: &Site, point: &Point) -> f64 {
+    let vectors = point.transfer.bytes(site) / NARROWEST_VECTOR;
+    match point.level {
+        level if level == LEVELS[0] || vectors < 1.0 => 0.0,
+        _ if point.is_memory() && point.transfer.width == "vector" => 1.0 + vectors.log2(),
+        _ => 1.0,
+    }
+}
+
+/// Why a case cannot be measured at the sizes that were found.
+const IMPOSSIBLE: &str = "impossible";
+/// Most bytes that all places of a round may hold.
+const MEMORY_LIMIT: &str = "memory_limit";
+
+fn why_not(case: &mut Case, skip: &Skip) {
+    let reason = Value::Text(skip.reason.clone());
+    case.at.insert(IMPOSSIBLE.to_owned(), reason);
+}
+
+/// Most bytes of one thread's arrays.
+fn limit(series: &Series) -> u64 {
+    series.setting("limit").unwrap_or(u64::MAX)
+}
+
+/// Writes into a case what its symbols come to.
+fn tell(case: &mut Case, site: &Site, point: &Point, sized: &sizes::Sized) {
+    tell_designs(case, site, &sized.cpus);
+    let at = &mut case.at;
+    let mut put = |name: &str, value: Value| at.insert(name.to_owned(), value);
+    put("thread_count", Value::from(sized.cpus.len() as u64));
+    put("cpus", Value::Text(format_cpus(&sized.cpus)));
+    put(
+        "cores",
+        Value::from(distinct_cores(site, &sized.cpus) as u64),
+    );
+    let bytes = point.transfer.bytes(site);
+    put("instruction_bytes", Value::from(bytes as u64));
+    put("footprint", Value::from(sized.footprint));
+    put("footprint_total", Value::from(sized.total_bytes()));
+    put(MEMORY_LIMIT, Value::from(site.memory_bytes));
+    put("level_size", Value::from(sized.level_bytes));
+    put("level_from", Value::from(sized.from));
+    if let Some(times) = sized.times_last {
+        put("times_last_cache", Value::Text(render(times, Unit::Ratio)));
+        if times < 3.9 {
+            put("cut", Value::from("yes"));
+        }
+    }
+    if point.is_memory() {
+        if let Some((peak, _)) = law::stated_peak(site) {
+            put("peak", Value::from(peak as u64));
+        }
+    } else if let Some(bytes) = law::bytes_per_cycle(site, point.transfer, &sized.cpus) {
+        put("bytes_per_cycle", Value::Text(format!("{bytes:.3}")));
+    }
+    let wide = point.transfer.at_width(bytes as u64);
+    if let Some(cycles) = wide.and_then(|wide| chain_latency(site, wide, &sized.cpus)) {
+        put("chain_cycles", Value::from(cycles));
+    }
+}
+
+/// Writes down what a crew moved, and the quantities that its bound rests on.
+fn record(bench: &mut Bench, case: &Case, moved: Moved) -> Result<()> {
+    let allowed = match case.int("peak") {
+        Some(peak) => Some(peak as f64 / moved.bus_ratio),
+        None => {
+            let bytes = case.at.get("bytes_per_cycle").and_then(Value::text);
+            let bytes: Option<f64> = bytes.and_then(|text| text.parse().ok());
+            bytes.zip(moved.cores_hz).map(|(bytes, hz)| bytes * hz)
+        }
+    };
+    let over = |rate: f64| {
+        let stretches = moved.stretches.iter().map(|one| one.over(rate));
+        (stretches.collect::<Vec<_>>(), moved.rate / rate)
+    };
+    if let Some(allowed) = allowed {
+        let (stretches, whole) = over(allowed);
+        bench.record_stretches(case, "efficiency", &stretches, whole)?;
+    }
+    if moved.bus_ratio != 1.0 && case.text("level") != Some("L1") {
+        let (stretches, whole) = over(moved.bus_ratio.recip());
+        bench.record_stretches(case, "bus_bandwidth", &stretches, whole)?;
+    }
+    let samples = bench.record_stretches(case, "bandwidth", &moved.stretches, moved.rate)?;
+    let by_words = (moved.word_share < 1.0).then_some(moved.rate * moved.word_share);
+    for (name, value) in [
+        (CORES_HZ, moved.cores_hz),
+        ("window_rate", Some(moved.rate)),
+        ("overlap", Some(moved.overlap)),
+        ("word_rate", by_words),
+    ] {
+        if let Some(value) = value {
+            samples.quantities.insert(name.to_owned(), value);
+        }
+    }
+    let nodes: Vec<usize> = moved.nodes.iter().copied().collect();
+    let prefetched = match moved.by.ahead {
+        Ahead::Yes => "yes",
+        Ahead::No => "no",
+    };
+    let at = &mut samples.at;
+    for (name, text) in [
+        ("overlap", render(moved.overlap, Unit::Ratio)),
+        ("huge_share", render(moved.huge_share, Unit::Ratio)),
+        ("nodes", format_cpus(&nodes)),
+        ("prefetch", prefetched.to_owned()),
+        ("loop", format!("{:?}", moved.by.width).to_lowercase()),
+    ] {
+        at.insert(name.to_owned(), Value::Text(text));
+    }
+    if case.at.contains_key("cut") {
+        let times = case.at.get("times_last_cache").map(Value::to_string);
+        samples.notes.push(format!(
+            "the arrays are cut to {} times the last cache, which may hold part of them (see `limit`)",
+            times.unwrap_or_default()
+        ));
+    }
+    samples.notes.extend(moved.notes);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,486 @@
+//! How long a load takes whose address is the value of the load before, over footprints from a
+//! handful of lines to a gibibyte.
+//!
+//! ## Question
+//! What does each level of the memory hierarchy answer in, how large is it, how long is a line, how
+//! much do the prefetchers hide, and what do the TLBs cover and cost?
+//!
+//! ## Method
+//! Slots of one line each are linked into one cycle over a footprint, and the measuring thread walks
+//! it: every address is the value of the load before, so n loads take n latencies. A slot holds the
+//! address of the next slot and its index; `load` says which of them is walked by. Walks go on where
+//! the one before stopped; they are timed as n against 2n loads in ABBA quartets. A turn has 256
+//! loads, each an instruction of its own: Zen 4 learns by an instruction which lines of a page
+//! follow, and where 32 walk a page whose lines are in random order, it fetches many of them ahead.
+//!
+//! - `random`: a cycle drawn uniformly, grown slot by slot by Sattolo's method inside out, which
+//!   leaves one whole cycle after every insertion. A round allocates once, touches all of it on the
+//!   measuring CPU, and grows the ring from case to case; in even rounds it takes the insertions back
+//!   from case to case, so that footprints come downwards.
+//! - `page-random`: base pages in random order, all slots of a page in random order before the next.
+//! - `forward`, `backward`: in the order of addresses, `stride` bytes apart.
+//! - `four-quarter`: R0's walk, the same line of each quarter of the footprint in turn.
+//!
+//! Huge pages are asked for by madvise and verified in smaps: where less than 95 % of the largest
+//! footprint are in them, the round gives up every case that is larger than what was, with that
+//! reason, and walks the others; no figure under `pages=huge` is of base pages. Where huge pages are
+//! switched off, base pages take their part under their own name. A round with any huge page where
+//! base pages were asked for is void. Where there are several
+//! memory nodes, the memory is bound to the measuring CPU's before it is touched, and a round is
+//! void if any sampled page is elsewhere. The huge series keeps small footprints in the same huge
+//! mapping.
+//!
+//! Up to twice the last cache a footprint is warmed by one load of every line in the order of
+//! addresses (a whole walk of the ring would take 0.2 s and more for each of the largest); larger
+//! ones are not, since nothing of them would stay. Then the ring is walked for up to 65,536 loads,
+//! because a sweep drives the page tables out of the caches and the first random loads behind it
+//! would time that (a quarter more at 1 GiB in a virtual machine). Once a round the ring is walked with a count
+//! for every footprint up to 1 MiB and for the largest up to 64 MiB: as many slots as were linked,
+//! and back at the start. Above that the insertion rule, which is tested, stands for it.
+//!
+//! Beyond the caches that a core has for itself, 24 loads of other lines of the same memory, in random
+//! order, stand before each quartet, where it has 64 MiB or more: their time (`memory_probe_ns`) says what
+//! main memory was like, because others share it. It filters nothing; a note says how far the figure
+//! follows it.
+//!
+//! The session gives six or more such rounds, each with a new process and mapping, so that the
+//! placement of pages is part of the interval.
+//!
+//! **Derived.** *Levels* are the plateaus of the random ladder on huge pages (on base pages where
+//! there are none): change points of its logarithm by optimal partitioning, segments of half an
+//! octave or more, neighbours less than a factor 1.5 apart taken as one. A level's latency is the
+//! median of its rungs up to three eighths of its size; its size is where one load in ten already costs the next
+//! level. It takes the name of the cache that sysfs or CPUID describes within a factor of two; one
+//! behind all caches but the last that ends below the last one's size is the part of it that the program
+//! gets; any other plateau is a note beside its neighbour. *Line size*: slots of a page at random, 16 to 512
+//! bytes apart, in 128 KiB, which lie between the first and the second cache (else the look is
+//! skipped); the time grows with the distance until every load meets a new line. Strides forward
+//! cannot show it: prefetchers fetch pairs of lines, so their time goes on growing after the line.
+//! *Prefetch gain*: random over forward by 64 bytes, at the largest footprint with both. *TLB reach
+//! and miss*: what base pages cost more than huge ones, fitted by `cost x (1 - reach / footprint)`,
+//! the misses of a table of that reach under random loads, away from the edges of the caches and up
+//! to 32 times the second cache: beyond, the page tables themselves miss it. *Huge gain*: random on
+//! base pages over random on huge ones, at 1, 16 and 256 MiB: inside the reach of the second TLB,
+//! near its end and far beyond it, on most cores since 2013.
+//!
+//! ## Prediction
+//! Load-to-use cycles of the core design (plumb's table) over the core clock; sizes from sysfs or
+//! CPUID; main memory by its generation behind the last cache. Between two levels, shares of hits
+//! blend them. A virtual machine may get a part of the last cache only, and shares the memory. Base
+//! pages add misses of the TLBs by their entries, which makes the gain of huge pages: none within the
+//! reach, then `1 + cost x (1 - reach / footprint) / latency` for each TLB. Walks in order show a share of the random time,
+//! the rest of which prefetchers hide. Once `clock.rate` has measured the core clock, cycles are
+//! turned into ns by that. Bound: no x86-64 core answers a dependent load in under 3 cycles.
+//!
+//! ## Parameters
+//! - `pattern`, `load`, `pages`: as above. In `quick` and `standard` a walk departs from the first of
+//!   each list in one of them at most; `thorough` has all combinations. A rehearsal has one of each.
+//! - `stride`: distance of slots of `page-random`, `forward` and `backward`; `auto` is 64 for
+//!   `page-random`, and for the others 64, 256 and 512 (the reports'), in `thorough` 16 to 4096.
+//! - `footprint`: bytes walked over, whole lines of 64 bytes. `auto`: the random pointer ladder
+//!   four to the octave up to 1 GiB, on base pages two to the octave up to 256 MiB, others one to
+//!   two octaves up to 64 MiB; `quick` one to the octave up to four times the last cache, at most
+//!   256 MiB. `thorough`: all random ladders four to the octave up to 1 GiB; the other walks up to
+//!   64 MiB and then 1 GiB: by pointer, on huge pages, at a stride that reports name two to the octave
+//!   and 256 MiB; what departs from that in one way one to the octave, in more one to two octaves.
+//! - `level`, `tlb`: name derived figures; there is nothing to set.
+//! - `slot` (setting): distance of slots of the random ring; `auto` is the line. Twice the line keeps
+//!   a prefetcher of line pairs from helping; then half of the lines of a footprint are used.
+//! - `warm` (setting): largest footprint that is warmed; `auto` is twice the last cache.
+//!
+//! ## Reading the result
+//! Flat stretches are levels; the step between two lies where the inner one is full. The random
+//! pointer ladder on huge pages is *the* latency; `forward` is what a scan sees. A step inside a
+//! level on huge pages, near 4 KiB times the entries of the TLB, means that a hypervisor backs the
+//! guest by base pages: then base pages cost no more than huge ones, no TLB is derived, and the TLB's
+//! cost is in the ladder. A last level much smaller than described is the part that the guest gets.
+//! A random ladder cannot fall: if it does by more than both half widths and 3 %, something other
+//! than the footprint changed.
+//!
+//! ## Pitfalls
+//! - Prefetchers: a uniformly drawn cycle has no stride. The prefetcher of line pairs brings a
+//!   neighbour that is as likely the next slot as any other: it costs bandwidth, not latency. With
+//!   `slot=128` it can bring nothing of the ring; on a core of 2024 that changes no rung by more than
+//!   the rounds differ, apart from the edges, which move out because half as many lines are walked.
+//! - Page placement: base pages of a cache indexed physically collide by chance, so edges are soft
+//!   and differ from round to round; huge pages make them sharp.
+//! - 4 KiB aliasing does not arise: there are no stores in the timed walk.
+//! - Zero page, merging, swap: every word is written with values that differ before anything is
+//!   linked; the mapping is not mergeable; major faults disturb a round.
+//! - First touch on the measuring CPU; pinned before.
+//! - Core clock: taken around each case; cycles are never counter ticks.
+//! - Last cache per slice, per guest, per class of service: the ladder finds what there is.
+//! - Memory limits: footprints beyond what may be touched are skipped with the limit's size. Where a
+//!   limit is lower than it says, or sinks while it is measured, the footprints that meet it fail
+//!   with that reason and the others go on.
+//!
+//! ## Sources
+//! L. McVoy and C. Staelin, "lmbench: Portable Tools for Performance Analysis" (USENIX 1996),
+//! lat_mem_rd; S. Sattolo, "An algorithm to generate a random cyclic permutation" (1986); R. Saavedra
+//! and A. Smith, "Measuring Cache and TLB Performance and Their Effect on Benchmark Runtimes" (1995);
+//! B. Jackson et al., "An algorithm for optimal partitioning of data on an interval" (2005); reports
+//! R0 (strides 64, 256, 512; four quarters), R1 (array index), R2. The cycles of core designs are
+//! written from memory of usual values, not looked up row by row.
+
+mod cost;
+mod derive;
+mod round;
+mod walks;
+
+use super::place::{self, Placed, TooFewHuge};
+use anyhow::{Result, ensure};
+use bench::experiment::{
+    Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip,
+    ViewCard, bounded,
+};
+use bench::measure::Bench;
+use laws::cpu::measured_core_hz;
+use laws::memory;
+use metal::memory::Pages;
+use record::case::{Case, Series};
+use record::event::{Isolation, Prediction, Repeat};
+use record::key::CaseId;
+use record::metric::{Better, Kind, Metric};
+use record::unit::Unit;
+use round::Round;
+use std::time::Duration;
+use walks::{
+    Choice, PATTERNS, PRIVATE, Pattern, Point, not_here, series_of, settings, without_huge_pages,
+};
+
+const ID: &str = "memory.latency";
+const MIB: u64 = 1 << 20;
+/// Rings up to this are walked with a count every time …
+const ALWAYS_VERIFIED: u64 = MIB;
+/// … and the largest case up to this once a round.
+const VERIFIED_MOST: u64 = 64 * MIB;
+/// Loads of the walk itself before it is timed, at most: they bring back the page tables, which a
+/// sweep of data drives out of the caches.
+const WARM_LOADS: u64 = 1 << 16;
+/// The experiment.
+pub static EXPERIMENT: Latency = Latency;
+
+/// Load-to-use latency over footprints.
+pub struct Latency;
+
+const METRICS: &[Metric] = &[
+    Metric::new(
+        "latency",
+        "Time of one load whose address is the load before",
+        Unit::Ns,
+        Better::Lower,
+        Kind::Hardware,
+    ),
+    Metric::derived(
+        "level_latency",
+        "Latency of a level: its plateau on the random ladder",
+        Unit::Ns,
+        Better::Lower,
+        Kind::Hardware,
+    ),
+    Metric::derived(
+        "level_latency_cycles",
+        "Latency of a level in core cycles, by clock.rate's core clock",
+        Unit::Cycle,
+        Better::Lower,
+        Kind::Hardware,
+    ),
+    Metric::derived(
+        "level_size",
+        "Footprint at which one load in ten misses a level",
+        Unit::B,
+        Better::None,
+        Kind::Hardware,
+    ),
+    Metric::derived(
+        "line_size",
+        "Distance from which on every load meets a new line",
+        Unit::B,
+        Better::None,
+        Kind::Hardware,
+    ),
+    Metric::derived(
+        "prefetch_gain",
+        "Random over forward latency at one line a step",
+        Unit::Ratio,
+        Better::Higher,
+        Kind::Hardware,
+    ),
+    Metric::derived(
+        "tlb_reach",
+        "Bytes of base pages that a TLB covers",
+        Unit::B,
+        Better::None,
+        Kind::Hardware,
+    ),
+    Metric::derived(
+        "tlb_miss",
+        "What a load costs more that misses a TLB",
+        Unit::Ns,
+        Better::Lower,
+        Kind::Hardware,
+    ),
+    Metric::derived(
+        "huge_gain",
+        "Random latency on base pages over that on huge ones",
+        Unit::Ratio,
+        Better::None,
+        Kind::Hardware,
+    ),
+];
+
+const EVERY_PATTERN: &str = "random,page-random,forward,backward,four-quarter";
+
+static CARD: Card = Card {
+    id: ID,
+    title: "Load latency over footprints",
+    metrics: METRICS,
+    params: &[
+        Param {
+            name: "pattern",
+            doc: "Order of the walk; auto: random, in a rehearsal one of each",
+            domain: Domain::Symbols(PATTERNS),
+            defaults: ["auto", EVERY_PATTERN, EVERY_PATTERN],
+            role: Role::Case,
+        },
+        Param {
+            name: "stride",
+            doc: "Distance of slots of page-random, forward and backward; auto: as the manual says",
+            domain: Domain::Either(&["auto"], 16, MIB, Unit::B),
+            defaults: ["auto", "auto", "auto"],
+            role: Role::Case,
+        },
+        Param {
+            name: "load",
+            doc: "Walks by pointer or by array index; auto: pointer, in a rehearsal one of each",
+            domain: Domain::Symbols(&["auto", "pointer", "index"]),
+            defaults: ["auto", "pointer,index", "pointer,index"],
+            role: Role::Case,
+        },
+        Param {
+            name: "pages",
+            doc: "Huge or base pages; auto: huge where there are any, in a rehearsal both",
+            domain: Domain::Symbols(&["auto", "huge", "base"]),
+            defaults: ["auto", "huge,base", "huge,base"],
+            role: Role::Case,
+        },
+        Param {
+            name: "footprint",
+            doc: "Bytes walked over, whole lines of 64; auto: as the manual says, up to the memory \
+                  that may be touched",
+            domain: Domain::Either(&["auto"], 128, 1 << 42, Unit::B),
+            defaults: ["auto", "auto", "auto"],
+            role: Role::Case,
+        },
+        Param {
+            name: "level",
+            doc: "Of derived figures: the level of the hierarchy; nothing to set",
+            domain: Domain::Symbols(&["auto", "L1", "L2", "L3", "L4", "DRAM"]),
+            defaults: ["auto", "auto", "auto"],
+            role: Role::Case,
+        },
+        Param {
+            name: "tlb",
+            doc: "Of derived figures: the level of the data TLB; nothing to set",
+            domain: Domain::Symbols(&["auto", "L1", "L2"]),
+            defaults: ["auto", "auto", "auto"],
+            role: Role::Case,
+        },
+        Param {
+            name: "slot",
+            doc: "Distance of slots of the random ring; auto: a line of the first cache",
+            domain: Domain::Either(&["auto"], 16, 4096, Unit::B),
+            defaults: ["auto", "auto", "auto"],
+            role: Role::Setting,
+        },
+        Param {
+            name: "warm",
+            doc: "Largest footprint that is loaded once before it is timed; auto: twice the last \
+                  cache, 64 MiB where none is described",
+            domain: Domain::Either(&["auto"], 0, 1 << 42, Unit::B),
+            defaults: ["auto", "auto", "auto"],
+            role: Role::Setting,
+        },
+    ],
+    after: &["clock.rate"],
+    repeat: Repeat::Rounds,
+    isolation: Isolation::Shared,
+    needs: &[],
+    views: &[
+        ViewCard::line("footprint", "latency")
+            .only(&[("pattern", &["random"]), ("load", &["pointer"])])
+            .marks(&["level_size"])
+            .log(),
+        ViewCard::line("footprint", "latency")
+            .only(&[
+                ("stride", &["64"]),
+                ("load", &["pointer"]),
+                ("pages", &["huge"]),
+            ])
+            .log(),
+        ViewCard::line("footprint", "latency")
+            .only(&[
+                ("pattern", &["forward", "backward"]),
+                ("load", &["pointer"]),
+            ])
+            .each(&["pattern", "pages"])
+            .log(),
+        ViewCard::line("footprint", "latency")
+            .only(&[("pattern", &["random"]), ("pages", &["huge"])])
+            .log(),
+    ],
+};
+
+impl Experiment for Latency {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("latency.rs")
+    }
+
+    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+        let settings = settings(site, params)?;
+        let no_huge = without_huge_pages(site);
+        let mut offer = Offer::default();
+        if let Some(skip) = &no_huge
+            && params.chosen("pages").is_some()
+        {
+            // Asked for by name, so each is answered for.
+            let wanted = Choice::new(site, params, true).points();
+            let huge = wanted.into_iter().filter(|point| !point.base);
+            offer
+                .skipped
+                .extend(huge.map(|point| (point.id(), skip.clone())));
+        }
+        let choice = Choice::new(site, params, no_huge.is_none());
+        offer.skipped.extend(choice.skipped());
+        let mut points = Vec::new();
+        for point in choice.points() {
+            match not_here(site, point) {
+                Some(skip) => offer.skipped.push((point.id(), skip)),
+                None => points.push(point),
+            }
+        }
+        if points.is_empty() {
+            let first = offer.skipped.into_iter().next().map(|(_, skip)| skip);
+            return Err(first.unwrap_or_else(|| Skip::because("no walk was asked for")));
+        }
+        offer.series = series_of(&points, &settings);
+        Ok(offer)
+    }
+
+    fn derivable(&self, site: &Site, series: &[Series]) -> Vec<CaseId> {
+        let cases = series.iter().flat_map(|series| &series.cases);
+        let points: Vec<Point> = cases.filter_map(|case| Point::of(&case.id)).collect();
+        derive::cases(site, &points)
+    }
+
+    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
+        cost::of_round(site, series)
+    }
+
+    fn predict(
+        &self,
+        site: &Site,
+        known: Option<&Known>,
+        case: &Case,
+        metric: &Metric,
+    ) -> Option<Prediction> {
+        if known.is_some_and(|known| measured_core_hz(known).is_none()) {
+            return None;
+        }
+        match (metric.name.as_ref(), Point::of(&case.id)) {
+            ("latency", Some(point)) => {
+                let estimate = memory::load_latency(site, known, point.access());
+                Some(bounded(estimate.prediction(), memory::least_load(site)))
+            }
+            (name, None) => derive::predict(site, known, &case.id, name),
+            _ => None,
+        }
+    }
+
+    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        let cases = series.cases.iter();
+        let walks: Vec<(&Case, Point)> = cases
+            .filter_map(|case| Some((case, Point::of(&case.id)?)))
+            .collect();
+        ensure!(
+            walks.len() == series.cases.len(),
+            "a case of {} is no walk",
+            series.label()
+        );
+        let base = walks.first().is_some_and(|(_, point)| point.base);
+        ensure!(
+            walks.iter().all(|(_, point)| point.base == base),
+            "a series has one kind of pages"
+        );
+
+        let pages = if base { Pages::Base } else { Pages::Huge };
+        let place = |bytes| place::place(bytes, pages);
+        let Some((placed, walks)) = memory_of(walks, bench, place)? else {
+            return Ok(());
+        };
+        let mapping = placed.mapping;
+        let round = Round {
+            huge_share: placed.huge_share,
+            node: placed.node,
+            notes: placed.notes,
+            slot: usize::try_from(series.setting("slot").unwrap_or(64))?,
+            warm: series.setting("warm").unwrap_or(0),
+            private: series.setting(PRIVATE).unwrap_or(u64::MAX),
+            verified: walks
+                .iter()
+                .map(|(_, point)| point.footprint)
+                .filter(|footprint| *footprint <= VERIFIED_MOST)
+                .max(),
+        };
+        if walks[0].1.pattern == Pattern::Random {
+            round.ladder(mapping, &walks, bench)
+        } else {
+            round.walks(mapping, &walks, bench)
+        }
+    }
+
+    fn derive(&self, site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
+        derive::derive(site, known, values)
+    }
+}
+
+/// Memory, and the walks that fit in it.
+type Memory<'case> = (Placed, Vec<(&'case Case, Point)>);
+
+/// The memory of a round by `place`, for the largest of the walks. Where the kernel has less of it, or
+/// less in pages of this kind, the walks that do not fit are given up for this round with that reason;
+/// `None` where nothing is left. Nothing is walked on other pages than its key names.
+///
+/// # Errors
+/// Memory that cannot be had for another reason, or is not what was asked for.
+fn memory_of<'case>(
+    mut walks: Vec<(&'case Case, Point)>,
+    bench: &mut Bench,
+    mut place: impl FnMut(u64) -> Result<Placed>,
+) -> Result<Option<Memory<'case>>> {
+    while let Some(largest) = walks.iter().map(|(_, point)| point.footprint).max() {
+        let of_largest = walks.iter().filter(|walk| walk.1.footprint == largest);
+        bench.takes_memory_for(of_largest.map(|walk| walk.0));
+        let error = match place(largest) {
+            Ok(placed) => return Ok(Some((placed, walks))),
+            Err(error) => error,
+        };
+        let least = match error.downcast_ref::<TooFewHuge>() {
+            Some(few) => largest.min(few.huge_bytes + 1),
+            None if place::is_without_room(&error) => largest,
+            None => return Err(error),
+        };
+        let gone = |walk: &mut (&Case, Point)| walk.1.footprint >= least;
+        for (case, _) in walks.extract_if(.., gone) {
+            bench.fail(case, &error);
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests;

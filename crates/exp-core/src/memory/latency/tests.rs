@@ -1,0 +1,407 @@
+use super::walks::{Pattern, Point, no_line};
+use super::{EXPERIMENT, without_huge_pages};
+use bench::experiment::fixtures::sites;
+use bench::experiment::{Experiment, Known, Offer, Preset, Site, Skip};
+use host::{Host, Root};
+use record::case::{Case, Order};
+use record::event::Samples;
+use record::key::{CaseId, Value};
+use session::fixtures::{check, params, smoke};
+use std::collections::BTreeSet;
+
+const GUEST: &str = include_str!("../../../../../tests/hosts/vm-granite-rapids/tree.txt");
+const HOSTS: [&str; 4] = [
+    GUEST,
+    include_str!("../../../../../tests/hosts/alder-lake-hybrid/tree.txt"),
+    include_str!("../../../../../tests/hosts/epyc-7763-2s/tree.txt"),
+    include_str!("../../../../../tests/hosts/graviton3/tree.txt"),
+];
+const GIB: u64 = 1 << 30;
+const MIB: u64 = 1 << 20;
+
+fn site(tree: &str) -> Site {
+    Site {
+        host: Host::read(&Root::tree(tree)),
+        peer: None,
+        peers: Vec::new(),
+        dir: None,
+        cpus: vec![0],
+        memory_bytes: 16 * GIB,
+        case_ns: 20_000_000,
+    }
+}
+
+/// A guest whose caches have these sizes.
+fn with_caches(sizes: [u64; 3]) -> Site {
+    let mut site = site(GUEST);
+    for cache in &mut site.host.cache.levels {
+        cache.size_bytes = sizes[cache.level as usize - 1];
+    }
+    site
+}
+
+fn offer(site: &Site, preset: Preset, set: &[(&str, &str)]) -> Result<Offer, Skip> {
+    EXPERIMENT.series(site, &params(EXPERIMENT.card(), preset, set))
+}
+
+fn points(offer: &Offer, series: &str) -> Vec<Point> {
+    let cases = offer
+        .series
+        .iter()
+        .filter(|have| have.name == series)
+        .flat_map(|have| &have.cases);
+    cases.filter_map(|case| Point::of(&case.id)).collect()
+}
+
+#[test]
+fn what_every_experiment_keeps_it_keeps_everywhere() {
+    for site in sites() {
+        for preset in [
+            Preset::Rehearsal,
+            Preset::Quick,
+            Preset::Standard,
+            Preset::Thorough,
+        ] {
+            check(&EXPERIMENT, &site, preset);
+        }
+    }
+}
+
+#[test]
+fn main_memory_has_a_latency_and_no_size() {
+    for tree in HOSTS {
+        let site = site(tree);
+        let case = Case::new(super::derive::level_case("DRAM"));
+        let told = |name: &str| {
+            let metrics = &EXPERIMENT.card().metrics;
+            let metric = metrics.iter().find(|metric| metric.name == name);
+            EXPERIMENT.predict(&site, None, &case, metric.expect("in the card"))
+        };
+        assert!(told("level_size").is_none());
+        assert!(told("level_latency").is_some_and(|prior| prior.range.is_some()));
+    }
+}
+
+#[test]
+fn a_rehearsal_measures_every_case() {
+    let samples = smoke(&EXPERIMENT);
+    assert!(samples.iter().all(|samples| {
+        ["huge_share", "node"]
+            .iter()
+            .all(|fact| samples.at.contains_key(*fact))
+    }));
+    let slots = |samples: &Samples| samples.at.get("slots").and_then(Value::int);
+    assert!(samples.iter().all(|samples| slots(samples) >= Some(64)));
+}
+
+#[test]
+fn quick_is_the_ladder_on_huge_pages_alone() {
+    let offer = offer(&site(GUEST), Preset::Quick, &[]).expect("an offer");
+    assert_eq!(offer.series.len(), 1);
+    assert_eq!(offer.series[0].order, Order::Ladder);
+    let ladder = points(&offer, "random-huge");
+    assert_eq!(ladder.len(), 20);
+    assert_eq!(
+        (ladder[0].footprint, ladder[19].footprint),
+        (512, 256 * MIB)
+    );
+    assert_eq!(
+        offer.series[0].cases[0].id.to_string(),
+        "pattern=random,load=pointer,pages=huge,footprint=512"
+    );
+    assert!(offer.skipped.is_empty());
+}
+
+#[test]
+fn quick_ends_at_four_times_a_smaller_last_cache() {
+    let offer = offer(&site(HOSTS[1]), Preset::Quick, &[]).expect("an offer");
+    let top = points(&offer, "random-huge")
+        .last()
+        .map(|point| point.footprint);
+    // 30 MiB in sysfs: the power of two at or below 120 MiB.
+    assert_eq!(top, Some(64 * MIB));
+}
+
+#[test]
+fn standard_has_what_the_catalogue_lists() {
+    let site = site(GUEST);
+    let offer = offer(&site, Preset::Standard, &[]).expect("an offer");
+    let huge = points(&offer, "random-huge");
+    let (index, ladder): (Vec<Point>, Vec<Point>) =
+        huge.iter().copied().partition(|point| point.index);
+    assert_eq!((ladder.len(), index.len()), (85, 9));
+    assert_eq!(ladder[84].footprint, GIB);
+    assert_eq!(index[8].footprint, 64 * MIB);
+    let base = points(&offer, "random-base");
+    assert_eq!(base.len(), 39);
+    assert_eq!(base[38].footprint, 256 * MIB);
+    // Every rung on base pages has its partner on huge ones.
+    assert!(base.iter().all(|point| {
+        ladder
+            .iter()
+            .any(|other| other.footprint == point.footprint)
+    }));
+    let walks = points(&offer, "walks-huge");
+    let of = |pattern| walks.iter().filter(move |point| point.pattern == pattern);
+    assert_eq!(of(Pattern::FourQuarter).count(), 9);
+    // 1 KiB has no room for four steps of 512 bytes.
+    assert_eq!(of(Pattern::Forward).count(), 26);
+    assert_eq!(of(Pattern::Backward).count(), 26);
+    // The look for the line size, at 128 KiB, shares no case with the curve.
+    assert_eq!(of(Pattern::PageRandom).count(), 9 + 6);
+    let total: usize = offer.series.iter().map(|series| series.cases.len()).sum();
+    assert_eq!(total, 85 + 9 + 39 + 9 + 52 + 15);
+    let labels: Vec<String> = EXPERIMENT
+        .derivable(&site, &offer.series)
+        .iter()
+        .map(CaseId::to_string)
+        .collect();
+    assert_eq!(
+        labels,
+        [
+            "level=L1",
+            "level=L2",
+            "level=L3",
+            "level=DRAM",
+            "tlb=L1",
+            "tlb=L2",
+            "footprint=1048576",
+            "footprint=16777216",
+            "footprint=268435456",
+            ""
+        ]
+    );
+}
+
+#[test]
+fn thorough_has_every_combination_up_to_a_gibibyte() {
+    let offer = offer(&site(GUEST), Preset::Thorough, &[]).expect("an offer");
+    for (pages, base) in [("huge", false), ("base", true)] {
+        let random = points(&offer, &format!("random-{pages}"));
+        let walks = points(&offer, &format!("walks-{pages}"));
+        for index in [false, true] {
+            let loads = |point: &&Point| point.index == index && point.base == base;
+            assert_eq!(random.iter().filter(loads).count(), 85);
+            // Four slots and more up to 64 MiB, and the large ones; the more a curve differs from
+            // what reports have, the fewer.
+            let sizes = |stride: u64, unnamed: bool| {
+                let rare = [index, base, unnamed].iter().filter(|rare| **rare).count();
+                let octaves = ((64 << 20) / (4 * stride).max(512)).ilog2() as usize;
+                match rare {
+                    0 => 2 * octaves + 1 + 2,
+                    1 => octaves + 1 + 1,
+                    _ => octaves / 2 + 1 + 1,
+                }
+            };
+            let of = |pattern, stride| {
+                let of = walks.iter().filter(loads).filter(move |point: &&Point| {
+                    point.pattern == pattern && point.stride == stride
+                });
+                (of.clone().count(), of.map(|point| point.footprint).max())
+            };
+            let (count, most) = of(Pattern::FourQuarter, None);
+            assert_eq!(most, Some(GIB));
+            // Sizes between powers of two that four quarters do not divide are out.
+            assert!(count > 8, "{count}");
+            for pattern in [Pattern::Forward, Pattern::Backward] {
+                for shift in 4..=12 {
+                    let stride = 1_u64 << shift;
+                    let footprints = sizes(stride, ![64, 256, 512].contains(&stride));
+                    assert_eq!(of(pattern, Some(stride)), (footprints, Some(GIB)));
+                }
+            }
+            // The look for the line size, at 128 KiB, is on the curve.
+            let footprints = sizes(64, false);
+            assert_eq!(of(Pattern::PageRandom, Some(64)), (footprints, Some(GIB)));
+        }
+    }
+}
+
+/// Every key that a site measures or says why not.
+fn answered(site: &Site) -> (BTreeSet<String>, Vec<(CaseId, Skip)>) {
+    let offer = offer(site, Preset::Standard, &[]).expect("an offer");
+    let cases = offer.series.iter().flat_map(|series| &series.cases);
+    let offered = cases.map(|case| case.id.to_string());
+    let skipped = offer.skipped.iter().map(|(id, _)| id.to_string());
+    (offered.chain(skipped).collect(), offer.skipped)
+}
+
+#[test]
+fn keys_are_the_same_on_all_hosts() {
+    let (common, skipped) = answered(&site(GUEST));
+    assert!(skipped.is_empty());
+    for (at, tree) in HOSTS.into_iter().enumerate() {
+        let mut site = site(tree);
+        assert!(without_huge_pages(&site).is_none());
+        let (keys, skipped) = answered(&site);
+        assert_eq!((keys, skipped.len()), (common.clone(), 0), "host {at}");
+        // Less memory and other caches: the same keys, some with a reason.
+        site.memory_bytes = 100 * MIB;
+        for cache in &mut site.host.cache.levels {
+            cache.size_bytes *= 4;
+        }
+        let (keys, skipped) = answered(&site);
+        assert_eq!(keys, common, "host {at}");
+        let about = |text: &str| {
+            let about = skipped
+                .iter()
+                .filter(|(_, skip)| skip.reason.contains(text));
+            about.count()
+        };
+        assert_eq!(about("the line size is looked for at 128 KiB"), 6);
+        assert_eq!(about("100 MiB may be touched") + 6, skipped.len());
+    }
+}
+
+#[test]
+fn the_line_size_is_looked_for_between_the_first_two_caches() {
+    let k = 1024;
+    for (levels, possible) in [
+        (
+            vec![("L1", 32 * k), ("L2", 256 * k), ("L3", 8192 * k)],
+            true,
+        ),
+        (vec![("L1", 64 * k), ("L2", 1024 * k)], true),
+        (vec![("L1", 65 * k), ("L2", 1024 * k)], false),
+        (vec![("L1", 128 * k), ("L2", 16384 * k)], false),
+        (vec![("L1", 32 * k), ("L2", 128 * k)], false),
+        (vec![("L1", 128 * k)], true),
+        (vec![], true),
+    ] {
+        assert_eq!(no_line(&levels).is_none(), possible, "{levels:?}");
+    }
+}
+
+#[test]
+fn a_rehearsal_is_tiny_and_tries_every_way() {
+    let offer = offer(&site(GUEST), Preset::Rehearsal, &[]).expect("an offer");
+    let all: Vec<Point> = offer
+        .series
+        .iter()
+        .flat_map(|series| series.cases.iter().filter_map(|case| Point::of(&case.id)))
+        .collect();
+    assert!(all.len() <= 10 && all.iter().all(|point| point.footprint <= 64 * 1024));
+    assert!(all.iter().any(|point| point.index) && all.iter().any(|point| point.base));
+    let mut patterns: Vec<Pattern> = all.iter().map(|point| point.pattern).collect();
+    patterns.sort();
+    patterns.dedup();
+    assert_eq!(patterns.len(), 5);
+}
+
+#[test]
+fn what_is_typed_wrongly_is_answered_with_what_to_type() {
+    let site = site(GUEST);
+    let reason = |set: &[(&str, &str)]| match offer(&site, Preset::Quick, set) {
+        Err(skip) => skip.reason,
+        Ok(offer) => panic!("{set:?} is offered: {:?}", offer.series),
+    };
+    assert!(reason(&[("footprint", "1000")]).contains("type 1024"));
+    assert!(reason(&[("footprint", "1TiB")]).contains("16 GiB may be touched"));
+    let far = [
+        ("pattern", "forward"),
+        ("stride", "4096"),
+        ("footprint", "8192"),
+    ];
+    assert!(reason(&far).contains("less than 4 slots"));
+    let odd = [
+        ("pattern", "page-random"),
+        ("stride", "24"),
+        ("footprint", "8192"),
+    ];
+    assert!(reason(&odd).contains("do not fill a page"));
+    assert!(reason(&[("slot", "17")]).contains("slot=64"));
+}
+
+#[test]
+fn what_is_typed_is_what_is_offered() {
+    let set = [
+        ("pattern", "forward,random"),
+        ("load", "index"),
+        ("footprint", "4KiB,65536"),
+    ];
+    let offer = offer(&site(GUEST), Preset::Quick, &set).expect("an offer");
+    let walks = points(&offer, "walks-huge");
+    assert_eq!(walks.len(), 2);
+    assert!(
+        walks
+            .iter()
+            .all(|point| point.index && point.stride == Some(64))
+    );
+    assert_eq!(points(&offer, "random-huge").len(), 2);
+}
+
+#[test]
+fn everything_offered_is_predicted_on_every_host() {
+    let metric = |name: &str| {
+        let metrics = EXPERIMENT.card().metrics.iter();
+        metrics
+            .clone()
+            .find(|metric| metric.name == name)
+            .expect("a metric of the card")
+    };
+    for tree in HOSTS {
+        let site = site(tree);
+        let offer = offer(&site, Preset::Standard, &[]).expect("an offer");
+        for case in offer.series.iter().flat_map(|series| &series.cases) {
+            let prediction = EXPERIMENT
+                .predict(&site, None, case, metric("latency"))
+                .expect("a prior");
+            let range = prediction.range.expect("an interval");
+            assert!(0.0 < range.low && range.low <= range.likely && range.likely <= range.high);
+            assert!(range.high.is_finite() && !prediction.because.is_empty());
+            let bound = prediction.bound.expect("a bound");
+            assert_eq!(bound.inputs, [("core_hz".to_owned(), -1)]);
+        }
+        let derivable = EXPERIMENT.derivable(&site, &offer.series);
+        for (case, name) in derivable.iter().flat_map(|case| {
+            let metrics = EXPERIMENT
+                .card()
+                .metrics
+                .iter()
+                .filter(|metric| metric.derived);
+            metrics.map(move |metric| (case, metric.name.as_ref()))
+        }) {
+            let prior = EXPERIMENT.predict(&site, None, &Case::new(case.clone()), metric(name));
+            let belongs = match name {
+                "level_size" => case.text("level").is_some_and(|level| level != "DRAM"),
+                "level_latency" | "level_latency_cycles" => case.get("level").is_some(),
+                "tlb_reach" | "tlb_miss" => case.get("tlb").is_some(),
+                "huge_gain" => case.get("footprint").is_some(),
+                _ => case.0.is_empty(),
+            };
+            let told = prior.is_some_and(|prior| prior.range.is_some());
+            assert_eq!(told, belongs, "{case} {name}");
+        }
+        // Nothing earlier is known that would narrow anything.
+        let case = &offer.series[0].cases[0];
+        let derived = EXPERIMENT.predict(&site, Some(&Known::default()), case, metric("latency"));
+        assert_eq!(derived, None);
+    }
+}
+
+#[test]
+fn a_standard_round_states_less_than_its_share_of_a_minute() {
+    let site = site(GUEST);
+    let offer = offer(&site, Preset::Standard, &[]).expect("an offer");
+    let cost = offer
+        .series
+        .iter()
+        .map(|series| EXPERIMENT.round_cost(&site, series));
+    let seconds: f64 = cost.map(|cost| cost.as_secs_f64()).sum();
+    assert!((4.0..10.0).contains(&seconds), "{seconds}");
+}
+
+#[test]
+fn a_thorough_round_states_no_more_than_its_share_of_an_hour() {
+    for tree in HOSTS {
+        let site = site(tree);
+        let offer = offer(&site, Preset::Thorough, &[]).expect("an offer");
+        let cost = offer.series.iter();
+        let cost = cost.map(|series| EXPERIMENT.round_cost(&site, series));
+        let seconds: f64 = cost.map(|cost| cost.as_secs_f64()).sum();
+        assert!((20.0..70.0).contains(&seconds), "{seconds}");
+    }
+}
+
+mod derived;
+mod limits;

@@ -1,0 +1,477 @@
+//! How long does a load take while other CPUs load the memory?
+//!
+//! ## Question
+//!
+//! How does the latency of main memory rise with the bandwidth that other CPUs draw from it, from an
+//! idle memory to a saturated one?
+//!
+//! ## Method
+//!
+//! A chaser on the first CPU walks a cycle of lines in uniformly drawn order, each address the value
+//! of the load before, over more than the last cache (see `memory.mlp`). The other CPUs of its
+//! memory node pass over arrays of their own with the bandwidth kernels of `memory.bandwidth`, by
+//! vectors. All are pinned, touch and verify their memory themselves, begin at a common tick,
+//! and count only while all are at work; each round has new processes and memory.
+//!
+//! Each round the loaders pass over their arrays once, then run without pause for a half window: that
+//! is the most. A step of
+//! `load` percent is that rate shared among the loaders and spread evenly over time: each moves
+//! what is due in 3 µs, then waits awake until the counter says that the next piece is due. One that
+//! comes late does not make up for more than one piece, so there are no bursts; at 100 nobody waits.
+//! At 0 the loaders wait all the time, so that only the traffic differs from the other steps. The
+//! chaser must end where its loads lead by the order that was drawn, else the case has failed; the
+//! loaders' arrays must hold what their passes leave, and all memory must be on the node where it was
+//! placed, else all cases have. Each loader's loop is the fastest here of those of all vectors with and
+//! without prefetch instructions, found by short trials.
+//!
+//! `latency` is that of the chaser's median step (about 20 µs). `bandwidth` is what memory moved in the
+//! same window: bytes of the loaders with the lines that regular stores read first, and the chaser's
+//! own lines.
+//!
+//! ## Prediction
+//!
+//! Idle latency as `memory.latency` measured it at the nearest footprint (else its law) and a queue
+//! with fixed service times (M/D/1), whose mean wait is half a service time x u / (1 - u); how busy a
+//! memory is at 100 % depends on how many lines the loaders have in flight against its channels, so
+//! the interval opens with the load. Bandwidth: the step's share of what `memory.bandwidth` measured for
+//! the same kernel in main memory with as many CPUs, else with all, else of its law.
+//!
+//! ## Parameters
+//!
+//! - `op`: what the loaders do: `read`, `copy`, `write`; auto: read, in thorough all.
+//! - `stores`: `regular` or `nontemporal` (of copy and write); auto: regular, in thorough both. So
+//!   memory sees reads alone, two reads to a write (copy, regular), one to one (copy past the caches;
+//!   write, regular), and writes alone.
+//! - `load`: percent of the most. `auto`: 0 to 80 by 10 and 100 in standard; 0 to 100 by 10 for reading
+//!   and by 20 from 20 for others in thorough; none in quick, which has no time to make such a memory.
+//! - `sibling` (setting): `out`, the default: CPUs that share a core with the chaser do not load, since
+//!   they would slow its core and not the memory; `in`: they do.
+//! - `most` (setting): most bytes of the chaser's walk and of each loader's arrays; `auto`: 128
+//!   MiB, in thorough 1 GiB. Loaders' arrays together are four times the last caches under their CPUs,
+//!   each 16 MiB to that.
+//!
+//! ## Reading the result
+//!
+//! Plot `latency` over `bandwidth`: flat, then a knee, then a wall at the peak. At 0 `latency` is that
+//! of `memory.latency`; `idle_ratio` is their ratio. One loader rarely saturates a memory: then the
+//! curve ends before the knee. A curve that falls at small loads is power management: memory and mesh
+//! clock up under load. `load` is a share of what these loaders reach with this op, so steps of
+//! different ops are compared by bandwidth.
+//!
+//! ## Pitfalls
+//!
+//! - Siblings: see `sibling`. A virtual machine may not tell which CPUs share a core: then none is
+//!   known to, and `latency` may contain a shared core's losses at every step but none at 0.
+//! - Waiting loaders spin, so that the clock does not change from step to step by cores that sleep.
+//! - Granularity: a piece in 3 µs, at least 2 KiB of each array (one in 4 µs at 0.5 GB/s). Each look at
+//!   the time waits for the loads before it, about a latency, which the pause absorbs up to 90 %.
+//! - Arrays in a last cache that is larger than they: a note says so, and the load is then partly the
+//!   cache's.
+//! - Preempted loaders lower the bandwidth, which is counted, not assumed; the overlap of the members
+//!   is in the figures.
+//!
+//! ## Sources
+//!
+//! Intel Memory Latency Checker (loaded latency by injection delay); google/multichase (multiload);
+//! X-Mem; Arm loaded-latency (common start and stop); R. Jain, "The Art of Computer Systems
+//! Performance Analysis" (M/D/1). No report has it.
+
+mod members;
+
+use super::levels;
+use super::place::is_without_room;
+use anyhow::{Context, Result};
+use bench::experiment::{
+    Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip,
+    ViewCard, unknown,
+};
+use bench::measure::Bench;
+use host::cpu::Distance;
+use host::{format_cpus, parse_cpus};
+use laws::Estimate;
+use laws::cpu::peak::distinct_cores;
+use laws::memory::loaded::{self as law, Background};
+use laws::memory::{MEMORY, measured};
+use members::Party;
+use metal::stream::{Kernel, Op, Stores};
+use record::case::{Case, Order, Series};
+use record::event::{Isolation, Prediction, Repeat};
+use record::key::{CaseId, Value};
+use record::metric::{Better, Kind, Metric};
+use record::unit::Unit;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The experiment.
+pub static EXPERIMENT: Loaded = Loaded;
+
+/// `memory.loaded`.
+pub struct Loaded;
+
+const ID: &str = "memory.loaded";
+const OPS: &[&str] = &["read", "copy", "write"];
+const STORES: &[&str] = &["regular", "nontemporal"];
+/// Least bytes of a loader's arrays: more than the caches of its core.
+const LEAST_LOADER: u64 = 16 << 20;
+/// Writing a byte of the arrays, passing over it and comparing it, in ns.
+const ARRAY_NS: f64 = 0.5;
+/// Making a thread, its warm-up and looks at the core clock, in ns a window.
+const AROUND_NS: f64 = 6e6;
+
+static CARD: Card = Card {
+    id: ID,
+    title: "Memory latency under load",
+    metrics: &[
+        Metric::new(
+            "latency",
+            "time of one load of the chaser, in its median step",
+            Unit::Ns,
+            Better::Lower,
+            Kind::Hardware,
+        ),
+        Metric::new(
+            "bandwidth",
+            "what memory moved in the shared window: loaders' bytes with write-allocate, and the chaser's lines",
+            Unit::BPerS,
+            Better::Higher,
+            Kind::Hardware,
+        ),
+        Metric::derived(
+            "idle_ratio",
+            "latency beside waiting loaders over memory.latency's at the nearest footprint",
+            Unit::Ratio,
+            Better::None,
+            Kind::Hardware,
+        ),
+    ],
+    params: &[
+        Param {
+            name: "op",
+            doc: "what the loaders do; auto: read, in thorough all",
+            domain: Domain::Symbols(&["auto", "read", "copy", "write"]),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "stores",
+            doc: "how copies and writes store; auto: regular, in thorough both",
+            domain: Domain::Symbols(&["auto", "regular", "nontemporal"]),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "load",
+            doc: "percent of the most that the loaders reach; auto: steps by preset",
+            domain: Domain::Either(&["auto"], 0, 100, Unit::Count),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "sibling",
+            doc: "whether CPUs of the chaser's core load too",
+            domain: Domain::Symbols(&["out", "in"]),
+            defaults: ["out"; 3],
+            role: Role::Setting,
+        },
+        Param {
+            name: "most",
+            doc: "most bytes of the walk and of a loader's arrays; auto: 128 MiB, in thorough 1 GiB",
+            domain: Domain::Either(&["auto"], 1 << 16, 1 << 38, Unit::B),
+            defaults: ["auto"; 3],
+            role: Role::Setting,
+        },
+    ],
+    after: &["clock.rate", "memory.latency", "memory.bandwidth"],
+    repeat: Repeat::Rounds,
+    isolation: Isolation::Shared,
+    needs: &[],
+    views: &[ViewCard::curve("load", "bandwidth", "latency")],
+};
+
+impl Experiment for Loaded {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("loaded.rs")
+    }
+
+    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+        levels::beyond_quick(params, "load", "memory.loaded.load=0,50,100")?;
+        let with_sibling = params.texts("sibling").first() == Some(&"in");
+        let cpus = format_cpus(&loaders(site, with_sibling)?);
+        let most = levels::most(params);
+        levels::footprint(site, None, MEMORY, most)?;
+        let settings = BTreeMap::from([
+            ("most".to_owned(), Value::from(most)),
+            (
+                "sibling".to_owned(),
+                Value::from(if with_sibling { "in" } else { "out" }),
+            ),
+        ]);
+        let mut cases = cases(params);
+        for case in &mut cases {
+            case.at
+                .insert("loaders".to_owned(), Value::from(cpus.as_str()));
+        }
+        Ok(Offer {
+            series: vec![Series {
+                experiment: ID.to_owned(),
+                name: MEMORY.to_owned(),
+                order: Order::Shuffled,
+                cases,
+                settings,
+            }],
+            skipped: Vec::new(),
+        })
+    }
+
+    fn derivable(&self, _site: &Site, series: &[Series]) -> Vec<CaseId> {
+        let cases = series.iter().flat_map(|series| &series.cases);
+        let idle = cases.filter(|case| case.id.int("load") == Some(0));
+        idle.map(|case| case.id.clone()).collect()
+    }
+
+    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
+        let with_sibling = series.settings.get("sibling") == Some(&Value::from("in"));
+        let cpus = loaders(site, with_sibling).unwrap_or_default();
+        let count = cpus.len();
+        let most = series.setting("most").unwrap_or(0);
+        let Ok(sized) = levels::footprint(site, None, MEMORY, most) else {
+            return Duration::from_millis(30);
+        };
+        let mut kernels: Vec<_> = series.cases.iter().filter_map(kernel_of).collect();
+        kernels.sort_by_key(|kernel| format!("{kernel:?}"));
+        kernels.dedup();
+        let windows = series.cases.len() as f64 + 0.5 * kernels.len() as f64;
+        let window_ns = 1.1 * site.case_ns as f64 + AROUND_NS + 60e3 * count as f64;
+        // Loaders make and check their arrays beside each other; a change of the kernel does both anew.
+        let changes = if kernels.len() > 1 {
+            series.cases.len()
+        } else {
+            1
+        };
+        let bytes = loader_bytes(site, None, &cpus, most) as f64;
+        let array_ns = bytes * (levels::touch_ns(site) + ARRAY_NS * changes as f64);
+        let ns = windows * window_ns + sized.making_ns(site) + array_ns + 300e3 * count as f64;
+        Duration::from_nanos(ns as u64) + Duration::from_millis(30)
+    }
+
+    fn resolve(&self, site: &Site, known: &Known, mut series: Series) -> Result<Series, Skip> {
+        let with_sibling = series.settings.get("sibling") == Some(&Value::from("in"));
+        let cpus = loaders(site, with_sibling)?;
+        let most = series.setting("most").unwrap_or(u64::MAX);
+        let sized = levels::footprint(site, Some(known), MEMORY, most)?;
+        let bytes = loader_bytes(site, Some(known), &cpus, most);
+        for case in &mut series.cases {
+            sized.write(case);
+            let at = &mut case.at;
+            at.insert("chaser".to_owned(), Value::from(site.cpus[0] as u64));
+            at.insert("loaders".to_owned(), Value::Text(format_cpus(&cpus)));
+            at.insert("loader_bytes".to_owned(), Value::from(bytes));
+        }
+        Ok(series)
+    }
+
+    fn predict(
+        &self,
+        site: &Site,
+        known: Option<&Known>,
+        case: &Case,
+        metric: &Metric,
+    ) -> Option<Prediction> {
+        if metric.name == "idle_ratio" {
+            let is_idle = case.id.int("load") == Some(0);
+            return (is_idle && known.is_none()).then(|| law::idle_agreement(site).prediction());
+        }
+        let load = background(site, case)?;
+        if known.is_some_and(|known| !law::is_known(known, load)) {
+            return None;
+        }
+        let estimate = match metric.name.as_ref() {
+            "latency" => Ok(law::loaded_latency(site, known, load)),
+            _ => law::loaded_bandwidth(site, known, load),
+        };
+        Some(estimate.map_or_else(unknown, Estimate::prediction))
+    }
+
+    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        let first = series.cases.first().context("a series without cases")?;
+        let told = first.at.get("loaders").and_then(Value::text);
+        let cpus = parse_cpus(told.context("the series was not resolved")?);
+        let kernel = kernel_of(first).with_context(|| format!("no load {}", first.id))?;
+        // All of it is for every case: each needs the walk and all loaders' arrays.
+        bench.takes_memory_for(&series.cases);
+        let mut party = match Party::new(first, &cpus, kernel, bench) {
+            Ok(party) => party,
+            Err(error) if is_without_room(&error) => {
+                bench.fail_all(series, &error);
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        let case_ns = bench.order().case_ns as f64;
+        bench.each(series, |bench, case| {
+            let kernel = kernel_of(case).with_context(|| format!("no load {}", case.id))?;
+            let percent = case.id.int("load").context("a case has a load")?;
+            let window = party.window(bench, kernel, percent as f64 / 100.0, case_ns)?;
+            let samples = bench.record_batches(case, "latency", 0, vec![window.latency_ns])?;
+            samples.quantities.extend(window.quantities());
+            samples.notes.extend(window.notes);
+            let samples = bench.record_batches(case, "bandwidth", 0, vec![window.bytes_per_s])?;
+            samples
+                .quantities
+                .insert("program_bytes_per_s".to_owned(), window.program_bytes_per_s);
+            Ok(())
+        });
+        if let Err(error) = party.verify() {
+            bench.fail_all(series, &error.context("after the run"));
+        }
+        Ok(())
+    }
+
+    fn derive(&self, _site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
+        let idle = values
+            .of(ID, "latency")
+            .filter(|(id, ns)| id.int("load") == Some(0) && *ns > 0.0);
+        // The footprint is not in the key: the ladder's nearest to its end stands for main memory.
+        idle.filter_map(|(id, ns)| {
+            let reference = memory_latency(known)?;
+            Some(DerivedValue::new(id.clone(), "idle_ratio", ns / reference))
+        })
+        .collect()
+    }
+}
+
+/// Main memory's latency as `memory.latency` found it.
+fn memory_latency(known: &Known) -> Option<f64> {
+    measured::level_ns(known, MEMORY)
+        .or_else(|| measured::walk_ns(known, levels::USUAL_MOST as f64))
+        .filter(|ns| *ns > 0.0)
+}
+
+/// The cases that the parameters ask for.
+fn cases(params: &Params) -> Vec<Case> {
+    let all = params.preset == Preset::Thorough;
+    let named = |name: &str, symbols: &[&'static str]| -> Vec<&'static str> {
+        match params.chosen(name) {
+            Some(values) => symbols
+                .iter()
+                .copied()
+                .filter(|symbol| values.contains(&Value::from(*symbol)))
+                .collect(),
+            None if all => symbols.to_vec(),
+            None => symbols[..1].to_vec(),
+        }
+    };
+    let (ops, stores) = (named("op", OPS), named("stores", STORES));
+    let steps = params.chosen("load").map(|_| params.ints("load"));
+    let mut found = Vec::new();
+    for op in &ops {
+        let of: &[&str] = if *op == "read" { &STORES[..1] } else { &stores };
+        for stores in of {
+            let steps = steps.clone().unwrap_or_else(|| match params.preset {
+                Preset::Rehearsal => vec![0, 50, 100],
+                Preset::Quick | Preset::Standard => vec![0, 10, 20, 30, 40, 50, 60, 70, 80, 100],
+                // With the loaders waiting all is one, whatever they do.
+                Preset::Thorough if found.is_empty() => (0..=10).map(|step| 10 * step).collect(),
+                Preset::Thorough => (1..=5).map(|step| 20 * step).collect(),
+            });
+            let id = |load: u64| {
+                CaseId::new()
+                    .with("op", *op)
+                    .with("stores", *stores)
+                    .with("load", load)
+            };
+            found.extend(steps.into_iter().map(|load| Case::new(id(load))));
+        }
+    }
+    found
+}
+
+/// The CPUs that load: those of the chaser's node and socket, without its siblings, nearest first;
+/// where it has none there, those of other sockets.
+///
+/// # Errors
+/// There is no such CPU.
+fn loaders(site: &Site, with_sibling: bool) -> Result<Vec<usize>, Skip> {
+    let Some((&chaser, others)) = site.cpus.split_first() else {
+        return Err(Skip::because("no CPU to measure on"));
+    };
+    if others.is_empty() {
+        return Err(Skip::because("one CPU: a memory is loaded by a second one")
+            .needs("a second CPU, allowed and named by --cpu"));
+    }
+    let cpu = &site.host.cpu;
+    let node = |id: usize| cpu.cpu(id).and_then(|cpu| cpu.node);
+    let class = |other: usize| match cpu.distance(chaser, other) {
+        Some(Distance::Same | Distance::SmtSibling) => 0,
+        Some(Distance::SharedLlc) => 1,
+        Some(Distance::SameSocket) | None => 2,
+        Some(Distance::OtherSocket) => 3,
+    };
+    let mut cpus: Vec<usize> = others
+        .iter()
+        .copied()
+        .filter(|other| with_sibling || class(*other) > 0)
+        .collect();
+    let is_near = |other: &usize| node(*other) == node(chaser) && class(*other) < 3;
+    if cpus.iter().any(is_near) {
+        cpus.retain(is_near);
+    }
+    cpus.sort_by_key(|other| class(*other));
+    if cpus.is_empty() {
+        return Err(Skip::because(
+            "all other CPUs share the chaser's core, whose time they would take",
+        )
+        .needs(format!(
+            "--set {ID}.sibling=in, or CPUs of another core by --cpu"
+        )));
+    }
+    Ok(cpus)
+}
+
+/// Bytes of each loader's arrays: together four times the last caches under the loaders, each at
+/// least 16 MiB, at most `most` (a quarter of the memory that may be touched, if that is less).
+fn loader_bytes(site: &Site, known: Option<&Known>, loaders: &[usize], most: u64) -> u64 {
+    let count = loaders.len().max(1) as u64;
+    let caches = levels::last_bytes(site, known).0 * levels::instances(site, loaders) as u64;
+    let share = (levels::TIMES_LAST * caches / count).max(LEAST_LOADER);
+    let allowed = site.memory_bytes / 4 / count;
+    (share.min(most).min(allowed) / 4096 * 4096).max(1 << 16)
+}
+
+/// The loaders' kernel.
+fn kernel_of(case: &Case) -> Option<Kernel> {
+    let op = match case.id.text("op")? {
+        "read" => Op::Read,
+        "copy" => Op::Copy,
+        "write" => Op::Write,
+        _ => return None,
+    };
+    let stores = match case.id.text("stores")? {
+        "nontemporal" => Stores::NonTemporal,
+        _ => Stores::Regular,
+    };
+    Some(Kernel::widest(op, stores))
+}
+
+/// A case as the laws see it.
+fn background<'case>(site: &Site, case: &'case Case) -> Option<Background<'case>> {
+    let footprint = case.int("footprint").unwrap_or_else(|| {
+        let sized = levels::footprint(site, None, MEMORY, levels::USUAL_MOST);
+        sized.map_or(levels::USUAL_MOST, |sized| sized.bytes)
+    });
+    let cpus = parse_cpus(case.at.get("loaders").and_then(Value::text)?);
+    Some(Background {
+        op: case.id.text("op")?,
+        is_nontemporal: case.id.text("stores") == Some("nontemporal"),
+        share: case.id.int("load")? as f64 / 100.0,
+        loaders: distinct_cores(site, &cpus),
+        footprint: footprint as f64,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+use super::{EXPERIMENT, ID, cases, loaders};
+use bench::experiment::fixtures::bare_site;
+use bench::experiment::fixtures::{recorded, sites};
+use bench::experiment::{Experiment, Known, Preset};
+use record::key::{CaseId, Key};
+use session::fixtures::{check, params, smoke};
+use std::collections::BTreeSet;
+
+#[test]
+fn it_keeps_the_laws_of_the_catalogue_and_its_allotment() {
+    for site in sites().into_iter().filter(|site| site.cpus.len() > 1) {
+        for (preset, most, seconds) in [
+            (Preset::Rehearsal, 3, 0.2),
+            (Preset::Standard, 10, 1.0),
+            (Preset::Thorough, 40, 12.0),
+        ] {
+            let offer = check(&EXPERIMENT, &site, preset);
+            let series = &offer.series[0];
+            assert!(series.cases.len() <= most, "{} cases", series.cases.len());
+            let cost = EXPERIMENT.round_cost(&site, series).as_secs_f64();
+            assert!(cost <= seconds, "{cost} s in {}", preset.name());
+        }
+    }
+}
+
+#[test]
+fn one_cpu_is_a_reason() {
+    let standard = params(EXPERIMENT.card(), Preset::Standard, &[]);
+    let skip = EXPERIMENT
+        .series(&bare_site(), &standard)
+        .expect_err("one CPU");
+    assert!(skip.reason.contains("one CPU") && skip.needed.is_some());
+}
+
+#[test]
+fn loaders_are_of_the_chaser_s_node_and_not_of_its_core() {
+    let site = recorded("epyc-7763-2s");
+    let cpus = loaders(&site, false).expect("many");
+    let chaser = site.cpus[0];
+    let cpu = |id: usize| site.host.cpu.cpu(id).expect("a CPU");
+    assert!(cpus.len() > 4 && !cpus.contains(&chaser));
+    for other in &cpus {
+        assert_eq!(cpu(*other).node, cpu(chaser).node);
+        assert!(!cpu(chaser).smt_siblings.contains(other));
+    }
+    let all = loaders(&site, true).expect("more");
+    assert_eq!(all.len(), cpus.len() + cpu(chaser).smt_siblings.len() - 1);
+    // A machine of one core with two threads.
+    let mut small = recorded("epyc-7763-2s");
+    small.cpus = cpu(chaser).smt_siblings.clone();
+    let skip = loaders(&small, false).expect_err("siblings only");
+    assert!(
+        skip.needed
+            .is_some_and(|needed| needed.contains("sibling=in"))
+    );
+    assert_eq!(loaders(&small, true).expect("the sibling").len(), 1);
+}
+
+#[test]
+fn thorough_has_every_mixture_of_reads_and_writes() {
+    let thorough = cases(&params(EXPERIMENT.card(), Preset::Thorough, &[]));
+    let kinds: BTreeSet<(&str, &str)> = thorough
+        .iter()
+        .filter_map(|case| Some((case.id.text("op")?, case.id.text("stores")?)))
+        .collect();
+    assert_eq!(kinds.len(), 5);
+    let idle = thorough
+        .iter()
+        .filter(|case| case.id.int("load") == Some(0));
+    assert_eq!(idle.count(), 1);
+    let full = thorough
+        .iter()
+        .filter(|case| case.id.int("load") == Some(100));
+    assert_eq!(full.count(), 5);
+}
+
+#[test]
+fn a_rehearsal_yields_latency_and_bandwidth_that_rises_with_the_load() {
+    if metal::place::allowed().expect("CPUs").len() < 2 {
+        return skips::test("one-cpu");
+    }
+    let samples = smoke(&EXPERIMENT);
+    let value = |metric: &str, load: u64| {
+        let of = samples
+            .iter()
+            .find(|samples| samples.metric == metric && samples.case.int("load") == Some(load));
+        of.expect("a sample").raw.samples()[0]
+    };
+    assert!((0..=2).all(|step| value("latency", 50 * step) > 0.0));
+    // Without a load only the chaser's lines are moved.
+    let lines = 64e9 / value("latency", 0);
+    assert!(value("bandwidth", 0) < 3.0 * lines);
+    assert!(value("bandwidth", 100) > value("bandwidth", 0));
+}
+
+#[test]
+fn idle_is_compared_with_the_ladder() {
+    let id = CaseId::new()
+        .with("op", "read")
+        .with("stores", "regular")
+        .with("load", 0);
+    let (mut known, mut values) = (Known::default(), Known::default());
+    values.insert(Key::new(ID, &id, "latency"), 110.0);
+    assert!(EXPERIMENT.derive(&bare_site(), &known, &values).is_empty());
+    let level = CaseId::new().with("level", "DRAM");
+    known.insert(Key::new("memory.latency", &level, "level_latency"), 100.0);
+    let found = EXPERIMENT.derive(&bare_site(), &known, &values);
+    assert!((found[0].value - 1.1).abs() < 1e-12 && found[0].case == id);
+}

@@ -1,0 +1,544 @@
+//! One round against one memory node: its memory, the threads that use it, and what verifies both.
+
+use super::node_pairs::{CACHES, Pair, Sizes};
+use crate::memory::place::{is_without_room, place_huge_or_base, verify_node};
+use crate::memory::quickest::take_quickest;
+use crate::memory::together::together;
+use anyhow::{Context, Result, anyhow, ensure};
+use bench::measure::{Bench, Clock, Crew, NeverTogether, REHEARSAL_NS, Shared, WrongResult};
+use fastrand::Rng;
+use host::parse_cpus;
+use metal::memory::Mapping;
+use metal::place;
+use metal::ring::Ring;
+use metal::stream::{Ahead, Kernel, Op, Stores, Stream};
+use record::case::{Case, Series};
+use record::key::Value;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// STREAM's kernels, by their names in quantities.
+pub(super) const KERNELS: [(&str, Op); 4] = [
+    ("copy", Op::Copy),
+    ("scale", Op::Scale),
+    ("add", Op::Add),
+    ("triad", Op::Triad),
+];
+/// Windows that fit into the case time, about. Short: the caches are steady before each, and rounds are many.
+const WINDOWS: f64 = 20.0;
+/// Attempts at a window in which all threads are at work together for at least this share of it, and
+/// by how much each is longer than the one before: a thread that comes late by a slice of the
+/// scheduler's is no longer late in the third.
+const ATTEMPTS: i32 = 4;
+const OVERLAP_LEAST: f64 = 0.5;
+const LONGER: f64 = 4.0;
+/// Bytes of a step of a CPU alone, and of a member of the team, whose part of the node's rate may be
+/// a tenth of that: 10 to 30 µs, so that a window holds many.
+const STEP_BYTES: usize = 256 << 10;
+const STEP_TEAM_BYTES: usize = 32 << 10;
+/// Loads of a step of the walk.
+const STEP_LOADS: u64 = 256;
+/// Before a CPU's window alone it moves so much: more than its own caches. The last cache is as the
+/// team's window left it, by the same kernel on the same memory.
+pub(super) const WARM_BYTES: usize = 3 << 20;
+/// Loads before a walk is timed: they bring back page tables, and the own caches' stored lines leave.
+pub(super) const WARM_LOADS: u64 = 1 << 14;
+/// Distance of the ring's slots: two lines, so that a prefetcher of line pairs brings nothing of it.
+pub(super) const SLOT_BYTES: usize = 128;
+/// Of a member's memory left out of its streams: what the arrays are set apart by.
+const APART_BYTES: usize = 32 << 10;
+/// Rings up to this are walked with a count.
+const VERIFIED_MOST: usize = 4 << 20;
+/// No node was looked at.
+const NOWHERE: usize = usize::MAX;
+
+/// The length of one window in ns.
+pub(super) fn window_ns(case_ns: u64, rehearsal: bool) -> f64 {
+    let window_ns = case_ns as f64 / WINDOWS;
+    match rehearsal {
+        true => window_ns.max(REHEARSAL_NS),
+        false => window_ns,
+    }
+}
+
+/// The CPUs of one case.
+struct Seat {
+    pair: Pair,
+    /// Drawn for this round: they work alone, one after the other.
+    alone: Vec<usize>,
+    /// One CPU of each core, which work together.
+    team: Vec<usize>,
+}
+
+/// What was found of one case. Rates in bytes per second.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Found {
+    /// Per kernel, and CPU alone.
+    pub(super) alone: Vec<Vec<f64>>,
+    /// Per kernel, all CPUs together.
+    pub(super) team: Vec<f64>,
+    /// The least share of a team's window in which all were at work.
+    pub(super) overlap: Option<f64>,
+    /// Per CPU alone, in ns.
+    pub(super) latency_ns: Vec<f64>,
+}
+
+impl Found {
+    /// The mean over kernels of the mean over CPUs, each alone: R4's cell.
+    pub(super) fn bandwidth(&self) -> Option<f64> {
+        let kernels: Option<Vec<f64>> = self.alone.iter().map(|cpus| mean(cpus)).collect();
+        mean(&kernels?)
+    }
+
+    /// The slowest and the fastest CPU, as means over kernels.
+    pub(super) fn cpu_range(&self) -> Option<(f64, f64)> {
+        let cpus = self.alone.first()?.len();
+        let of = |cpu: usize| {
+            let kernels = self.alone.iter().map(|kernel| kernel.get(cpu).copied());
+            mean(&kernels.collect::<Option<Vec<f64>>>()?)
+        };
+        let means: Option<Vec<f64>> = (0..cpus).map(of).collect();
+        let means = means?;
+        let low = means.iter().copied().reduce(f64::min)?;
+        Some((low, means.iter().copied().reduce(f64::max)?))
+    }
+}
+
+/// The arithmetic mean; none of nothing.
+pub(super) fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// The memory of a round on one node.
+struct Field {
+    node: usize,
+    /// The CPUs that place, link and prepare: the node's own where it has any.
+    makers: Vec<usize>,
+    /// Each member's part; empty once the first kernel's streams are laid out in them.
+    parts: Vec<Mapping>,
+    streams: Vec<Mutex<Stream>>,
+    /// Of the loops that were taken.
+    widths: BTreeSet<String>,
+    ring: Mutex<Ring>,
+    /// Share of the streams in huge pages.
+    huge_share: f64,
+    notes: Vec<String>,
+}
+
+/// Measures every case of a series and writes down those that hold.
+///
+/// # Errors
+/// The memory cannot be had on its node, or this cannot be verified.
+pub(super) fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
+    let sizes = Sizes::of(series).context("the series has no sizes")?;
+    let seats: Vec<Seat> = series
+        .cases
+        .iter()
+        .map(|case| seat(case, sizes, bench.order().seed))
+        .collect::<Result<_>>()?;
+    let node = seats.first().context("a series without cases")?.pair;
+    ensure!(
+        seats
+            .iter()
+            .all(|seat| seat.pair.memory_node == node.memory_node),
+        "a series has one memory node"
+    );
+    // The memory of a node is for all of its column.
+    bench.takes_memory_for(&series.cases);
+    let mut field = match Field::new(node.memory_node, &seats, sizes, bench.order().seed) {
+        Ok(field) => field,
+        Err(error) if is_without_room(&error) => {
+            bench.fail_all(series, &error);
+            return Ok(());
+        }
+        Err(error) => return Err(error),
+    };
+    let mut found: Vec<Result<Found>> = seats.iter().map(|_| Ok(Found::default())).collect();
+    for (_, op) in KERNELS {
+        field.prepare(op)?;
+        for (seat, found) in seats.iter().zip(&mut found) {
+            attempt(found, |found| field.stream(seat, bench, found));
+        }
+        field.check()?;
+    }
+    for (seat, found) in seats.iter().zip(&mut found) {
+        attempt(found, |found| field.walk(seat, bench, found));
+    }
+    // Only now, on the pages that were used.
+    field.verify()?;
+    for ((case, seat), found) in series.cases.iter().zip(&seats).zip(found) {
+        match found {
+            Ok(found) => field.write(bench, case, seat, &found)?,
+            Err(error) => bench.fail(case, &error),
+        }
+    }
+    Ok(())
+}
+
+/// Goes on with a case unless it has failed.
+fn attempt(found: &mut Result<Found>, more: impl FnOnce(&mut Found) -> Result<()>) {
+    if let Ok(have) = found
+        && let Err(error) = more(have)
+    {
+        *found = Err(error);
+    }
+}
+
+/// Who works in a case: the CPUs that work alone are drawn anew each round, the same ones against
+/// every memory node.
+fn seat(case: &Case, sizes: Sizes, seed: u64) -> Result<Seat> {
+    let pair = Pair::of(&case.id).with_context(|| format!("{} is no pair", case.id))?;
+    let list = |name: &str| -> Result<Vec<usize>> {
+        let text = case.at.get(name).and_then(Value::text).unwrap_or("");
+        let cpus = parse_cpus(text);
+        ensure!(!cpus.is_empty(), "{} was not given CPUs", case.id);
+        Ok(cpus)
+    };
+    let mut alone = list("node_cpus")?;
+    Rng::with_seed(seed.wrapping_add(pair.cpu_node as u64)).shuffle(&mut alone);
+    alone.truncate(usize::try_from(sizes.cpus)?.max(1));
+    Ok(Seat {
+        pair,
+        alone,
+        team: list("team")?,
+    })
+}
+
+impl Field {
+    fn new(node: usize, seats: &[Seat], sizes: Sizes, seed: u64) -> Result<Field> {
+        let own = seats.iter().find(|seat| seat.pair.is_local());
+        let makers = own.unwrap_or(&seats[0]).team.clone();
+        let members = seats.iter().map(|seat| seat.team.len()).max().unwrap_or(1);
+        let part = sizes.footprint.div_ceil(members as u64);
+        // The ring is linked first: what that leaves in caches, the streams drive out.
+        let mut rings = together(&makers[..1], vec![()], |()| {
+            let placed = place_huge_or_base(sizes.ring, node)?;
+            let mut ring = Ring::new(placed.mapping, SLOT_BYTES, seed)?;
+            ring.grow_to(ring.room())?;
+            if ring.footprint() <= VERIFIED_MOST {
+                ensure!(ring.verify(), "the walk does not visit all slots once");
+            }
+            Ok((ring, placed.notes))
+        })
+        .with_context(|| format!("placing a ring on node {node}"))?;
+        let (ring, mut notes) = rings.pop().context("no ring was made")?;
+        let placed = together(&makers, vec![(); members], |()| {
+            place_huge_or_base(part, node)
+        });
+        let placed = placed.with_context(|| format!("placing streams on node {node}"))?;
+        let huge_share = placed.iter().map(|placed| placed.huge_share).sum::<f64>();
+        let mut parts = Vec::with_capacity(members);
+        for placed in placed {
+            notes.extend(placed.notes);
+            parts.push(placed.mapping);
+        }
+        notes.sort();
+        notes.dedup();
+        Ok(Field {
+            node,
+            makers,
+            parts,
+            streams: Vec::new(),
+            widths: BTreeSet::new(),
+            ring: Mutex::new(ring),
+            huge_share: huge_share / members as f64,
+            notes,
+        })
+    }
+
+    /// Takes up the next kernel, all values written anew.
+    fn prepare(&mut self, op: Op) -> Result<()> {
+        let kernel = Kernel::widest(op, Stores::Regular);
+        let mut parts = std::mem::take(&mut self.parts);
+        for stream in std::mem::take(&mut self.streams) {
+            let stream = stream.into_inner().unwrap_or_else(PoisonError::into_inner);
+            parts.push(stream.into_mapping());
+        }
+        let streams = together(&self.makers, parts, |part| {
+            let bytes = part.bytes().checked_sub(APART_BYTES);
+            let bytes = bytes.context("a member's part of the memory holds no arrays")?;
+            let mut stream = Stream::new(kernel, Ahead::No, part, bytes)?;
+            let by = take_quickest(&mut stream);
+            Ok((stream, format!("{:?}", by.width).to_lowercase()))
+        })?;
+        let (streams, widths): (Vec<_>, Vec<_>) = streams.into_iter().unzip();
+        self.streams = streams.into_iter().map(Mutex::new).collect();
+        self.widths.extend(widths);
+        Ok(())
+    }
+
+    /// Compares what the kernel left with what it must have left.
+    fn check(&self) -> Result<()> {
+        let streams = self.streams.iter().collect();
+        let right = together(&self.makers, streams, |stream| Ok(lock(stream).is_right()))?;
+        let wrong = || WrongResult("a stream computed other values than it must".to_owned());
+        ensure!(right.into_iter().all(|right| right), wrong());
+        Ok(())
+    }
+
+    /// One kernel by the team, then by every CPU alone. What is before in the node's last caches (the
+    /// lines that other kernels and other nodes' memory left, stored or not, or nothing) would be
+    /// written back in the window, or make room for stores that then do not reach the memory: so the
+    /// team first moves a part of its arrays that is as large as those caches.
+    fn stream(&self, seat: &Seat, bench: &mut Bench, found: &mut Found) -> Result<()> {
+        let shared = self.run(bench, seat, &seat.team, |member| {
+            let mut stream = lock(&self.streams[member]);
+            let caches = stream.pass_bytes() / CACHES;
+            let mut moved = 0;
+            while moved < caches {
+                moved += stream.step(STEP_BYTES);
+            }
+            move || stream.step(STEP_TEAM_BYTES)
+        })?;
+        found.team.push(shared.rate());
+        let least = found.overlap.unwrap_or(1.0).min(shared.overlap);
+        found.overlap = Some(least);
+        let mut alone = Vec::with_capacity(seat.alone.len());
+        for cpu in &seat.alone {
+            // One CPU passes over what all members' arrays hold, so that no cache holds it.
+            let shared = self.run(bench, seat, &[*cpu], |_| {
+                let mut streams: Vec<_> = self.streams.iter().map(lock).collect();
+                streams[0].step(WARM_BYTES);
+                let (mut at, mut moved) = (0, 0);
+                move || {
+                    let stream = &mut streams[at];
+                    let step = stream.step(STEP_BYTES);
+                    moved += step;
+                    if moved >= stream.pass_bytes() {
+                        moved = 0;
+                        at = (at + 1) % streams.len();
+                    }
+                    step
+                }
+            })?;
+            alone.push(lone_rate(&shared));
+        }
+        found.alone.push(alone);
+        Ok(())
+    }
+
+    /// The walk by every CPU alone, on from where the one before stopped.
+    fn walk(&self, seat: &Seat, bench: &mut Bench, found: &mut Found) -> Result<()> {
+        for cpu in &seat.alone {
+            let shared = self.run(bench, seat, &[*cpu], |_| {
+                let mut ring = lock(&self.ring);
+                ring.chase_pointer(WARM_LOADS);
+                move || {
+                    ring.chase_pointer(STEP_LOADS);
+                    STEP_LOADS
+                }
+            })?;
+            found.latency_ns.push(1e9 / lone_rate(&shared));
+        }
+        Ok(())
+    }
+
+    /// Runs a crew of the pair and verifies where each member ran. The clock is the kernel's, one for
+    /// all CPUs: counters of different sockets are not compared, and a step takes hundreds of its
+    /// readings.
+    fn run<S: FnMut() -> u64>(
+        &self,
+        bench: &mut Bench,
+        seat: &Seat,
+        cpus: &[usize],
+        enlist: impl Fn(usize) -> S + Sync,
+    ) -> Result<Shared> {
+        let rehearsal = bench.order().rehearsal;
+        let window_ns = window_ns(bench.order().case_ns, rehearsal);
+        bench.use_cpus(cpus);
+        let nodes: Vec<AtomicUsize> = cpus.iter().map(|_| AtomicUsize::new(NOWHERE)).collect();
+        let (mut best, mut apart) = (None::<Shared>, None);
+        for attempt in 0..ATTEMPTS {
+            let window_ns = window_ns * LONGER.powi(attempt);
+            let crew = Crew::new(Clock::Monotonic, cpus.to_vec(), window_ns, rehearsal);
+            let shared = crew.run_probed(|member| {
+                let mut step = enlist(member);
+                let seen = &nodes[member];
+                // Called before and after the window: the last answer stays.
+                let probe = move |_: &mut _| {
+                    seen.store(place::current_node(), Ordering::Release);
+                    None
+                };
+                Ok((move || Ok(step()), probe))
+            });
+            match shared {
+                Ok(shared) => {
+                    let nodes = nodes.iter().map(|node| node.load(Ordering::Acquire));
+                    let ran = shared.members.iter().map(|member| member.cpu).zip(nodes);
+                    at_home(cpus, ran, seat.pair.cpu_node)?;
+                    let together = shared.overlap;
+                    if best.as_ref().is_none_or(|best| best.overlap < together) {
+                        best = Some(shared);
+                    }
+                    if together >= OVERLAP_LEAST {
+                        break;
+                    }
+                }
+                Err(error) if error.is::<NeverTogether>() => apart = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        best.ok_or_else(|| apart.unwrap_or_else(|| anyhow!("no attempt was made")))
+    }
+
+    /// Asks where the pages are.
+    fn verify(&mut self) -> Result<()> {
+        let node = self.node;
+        let streams = self.streams.iter_mut().map(|stream| {
+            let stream = stream.get_mut().unwrap_or_else(PoisonError::into_inner);
+            stream.mapping()
+        });
+        let ring = self.ring.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for mapping in streams.chain([ring.mapping()]) {
+            is_on(mapping, node).context("after the run")?;
+        }
+        Ok(())
+    }
+
+    fn write(&self, bench: &mut Bench, case: &Case, seat: &Seat, found: &Found) -> Result<()> {
+        let footprints = self
+            .streams
+            .iter()
+            .map(|stream| lock(stream).footprint_bytes());
+        let footprint: usize = footprints.sum();
+        let alone: Vec<String> = seat.alone.iter().map(usize::to_string).collect();
+        let alone = alone.join(",");
+        let widths: Vec<&str> = self.widths.iter().map(String::as_str).collect();
+        let facts = [
+            ("alone", Value::Text(alone)),
+            ("width", Value::Text(widths.join(","))),
+            ("footprint", Value::from(footprint as u64)),
+            ("ring", Value::from(lock(&self.ring).footprint() as u64)),
+            ("verified", Value::from("move_pages,getcpu")),
+        ];
+        let team = mean(&found.team);
+        let latency = mean(&found.latency_ns);
+        let values = [
+            ("bandwidth", found.bandwidth()),
+            ("node_bandwidth", team),
+            ("latency", latency),
+        ];
+        for (metric, value) in values {
+            let value = value.with_context(|| format!("{} has no {metric}", case.id))?;
+            let samples = bench.record_apart(case, metric, vec![value])?;
+            samples.notes.extend(self.notes.iter().cloned());
+            let facts = facts.iter().cloned();
+            let owned = facts.map(|(name, value)| (name.to_owned(), value));
+            samples.at.extend(owned);
+            let quantities = &mut samples.quantities;
+            quantities.insert("huge_share".to_owned(), self.huge_share);
+            let kernels: Vec<f64> = match metric {
+                "bandwidth" => found.alone.iter().filter_map(|cpus| mean(cpus)).collect(),
+                "node_bandwidth" => found.team.clone(),
+                _ => Vec::new(),
+            };
+            for ((name, _), rate) in KERNELS.iter().zip(kernels) {
+                quantities.insert((*name).to_owned(), rate);
+            }
+            if let ("node_bandwidth", Some(overlap)) = (metric, found.overlap) {
+                quantities.insert("overlap".to_owned(), overlap);
+            }
+            if let ("bandwidth", Some((low, high))) = (metric, found.cpu_range()) {
+                quantities.insert("cpu_low".to_owned(), low);
+                quantities.insert("cpu_high".to_owned(), high);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The rate of a crew of one: in its median step, so that an interrupt or another's turn on the CPU is
+/// not in it.
+fn lone_rate(shared: &Shared) -> f64 {
+    let steady = shared.members.first().and_then(|member| member.steady_rate);
+    steady.unwrap_or_else(|| shared.rate())
+}
+
+/// What a thread holds that panicked is not used again: the crew has failed with it.
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Demands that all sampled pages are on the node, and that the kernel says so.
+///
+/// # Errors
+/// Pages elsewhere, with both nodes named; or no answer, with what would allow one.
+fn is_on(mapping: &Mapping, node: usize) -> Result<()> {
+    let mut refused = Vec::new();
+    verify_node(mapping, node, &mut refused)?;
+    is_told(node, &refused)
+}
+
+/// Demands that the kernel refused no answer.
+fn is_told(node: usize, refused: &[String]) -> Result<()> {
+    ensure!(
+        refused.is_empty(),
+        "nobody can tell whether the memory is on node {node}: {}; a figure that may be another \
+         node's is none (containers allow mbind and move_pages with --cap-add SYS_NICE)",
+        refused.join("; ")
+    );
+    Ok(())
+}
+
+/// Demands that every member ran on its CPU and that the CPU is of the node.
+fn at_home(cpus: &[usize], ran: impl Iterator<Item = (usize, usize)>, node: usize) -> Result<()> {
+    for (wanted, (cpu, on)) in cpus.iter().zip(ran) {
+        ensure!(
+            cpu == *wanted && on == node,
+            "a thread was to run on CPU {wanted} of node {node}, and was found on CPU {cpu} of \
+             node {on}"
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Found, at_home, is_told, mean};
+
+    #[test]
+    fn the_mean_is_over_kernels_of_the_mean_over_cpus() {
+        let found = Found {
+            alone: vec![
+                vec![8.0, 12.0],
+                vec![9.0, 11.0],
+                vec![20.0, 24.0],
+                vec![21.0, 23.0],
+            ],
+            ..Found::default()
+        };
+        assert_eq!(found.bandwidth(), Some(16.0));
+        assert_eq!(found.cpu_range(), Some((14.5, 17.5)));
+        assert_eq!(mean(&[]), None);
+        assert_eq!(Found::default().bandwidth(), None);
+        let gap = Found {
+            alone: vec![vec![8.0, 12.0], vec![]],
+            ..Found::default()
+        };
+        assert_eq!(gap.bandwidth(), None, "a kernel without a CPU is no mean");
+    }
+
+    #[test]
+    fn threads_elsewhere_are_named_with_where_they_were_to_be() {
+        at_home(&[4, 5], [(4, 1), (5, 1)].into_iter(), 1).expect("all at home");
+        for (ran, words) in [
+            ([(4, 1), (6, 1)], ["CPU 5 of node 1", "CPU 6 of node 1"]),
+            ([(4, 0), (5, 1)], ["CPU 4 of node 1", "CPU 4 of node 0"]),
+        ] {
+            let error = at_home(&[4, 5], ran.into_iter(), 1).expect_err("one is elsewhere");
+            let text = error.to_string();
+            assert!(words.iter().all(|word| text.contains(word)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_answer_is_no_figure() {
+        is_told(3, &[]).expect("all was answered");
+        let refused = ["asking for the node of a page is not possible here: EPERM".to_owned()];
+        let text = is_told(3, &refused).expect_err("unknown").to_string();
+        for words in ["node 3", "EPERM", "--cap-add SYS_NICE"] {
+            assert!(text.contains(words), "{text}");
+        }
+    }
+}

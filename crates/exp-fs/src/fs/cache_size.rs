@@ -1,0 +1,365 @@
+//! How much of a file the page cache keeps, and what a block costs above that.
+//!
+//! ## Question
+//! Up to which size is a file that was written or read once read again from memory? What does a block of
+//! 4 KiB cost below that size and above it, and is the rate above it the device's?
+//!
+//! ## Method
+//! One file grows, every byte of it written once (incompressible, unique per block, synced, in written
+//! extents). At each size it is evicted (verified: nothing of it is in memory), read once in order, so that
+//! the cache has what it keeps of a file of this size, and then read again and again in the same order, in blocks of 4 KiB by pread(2). Timed are the passes after the first. Before
+//! them it is looked how much of the file is in memory (cachestat(2), else mincore(2)) and by how much the
+//! cached bytes have grown (`Cached` of /proc/meminfo, or the group's own count); around them it is
+//! counted what the device gave (/proc/self/io, /proc/diskstats). Sizes go upwards; then the two sizes
+//! between which the time of a block steps up are bisected. The file ends where the size does, for
+//! what lies behind would be read ahead and take memory: going down the bisection cuts it off, and what it
+//! cuts off and needs again is written again (at most half the distance of two sizes).
+//!
+//! *Order.* The reads are in order from the beginning, as in all three reports. It is the order in which a
+//! cache that gives up the oldest page first does worst: a file larger than it by one page has left
+//! when its turn comes, so that the step is a cliff and its place is sharp. Random reads would fall by the
+//! share that is missing, a bend that only a fit finds. What stays in memory above the cliff is nevertheless nearly the
+//! whole cache: the residency beside the time shows it. A kernel that keeps part of such a file (MGLRU,
+//! refaults that make pages active) shows a step that is less high, and less missed than is away.
+//!
+//! *Limits.* `limit` as a size: the worker makes a control group of its own with that memory limit (version
+//! 1 or 2), writes outside of it (in a small group writing waits for its own dirty pages), enters it once
+//! the file is evicted, so that the file's pages are charged there, and removes it at the end (the run's
+//! journal does so after a kill). Nothing of the
+//! machine's cache is lost, and it takes seconds. `limit=memory`: the machine's memory, or the limit of the
+//! groups that plumb was started in. There a size that was just written and is wholly in memory is not read
+//! in once more, and of a file that does not fit only a part is read again where it takes long; both are said. Everything else in the page cache is lost on
+//! the way, and where there is swap other processes' memory would be pushed out: there half of the memory is
+//! filled at most, but for who names `limit=memory`. `thorough` does both, memory only where directory and time allow it. `standard` uses a group; where none can be made (no root, no
+//! delegated group) the largest size that time and directory allow, of which then is known that the knee
+//! lies above it.
+//!
+//! ## Prediction
+//! Base hardware: the limit; the copy of a block from memory; the device's rate in a row (given, measured
+//! by fs.read, or by its class). Software: one system call and the look-up of a page (os.syscall's
+//! `pread_cached` where it is known); what the kernel takes of a limit beside the file's pages; above the
+//! knee, all of the file from the device. Near the knee both are possible, and the interval spans both.
+//!
+//! ## Parameters
+//! - `limit`: what limits the cache: `memory`, or the limit of a group that is made for it (64 MiB).
+//! - `size`: size of the file in hundredths of the limit; `largest`: the largest that time and directory
+//!   allow; `bisect1` to `bisect4`: between the sizes around the step, wherever that is (`file` tells).
+//! - `time`: what a sweep may take. Bisections and sizes that do not fit in are not planned; what takes
+//!   four times as long ends with the sizes that it has.
+//! - `placement`: where the threads run that wait for the device: `free` (anywhere, its moves
+//!   are planned), `interrupt` (on the CPU that takes the device's interrupts) or `other` (on another, which
+//!   costs a wake-up across CPUs). Earlier figures without it read as `other`.
+//!
+//! ## Reading the result
+//! `latency_per_block` and `bandwidth` over the size step where the file no longer fits. `knee` is the
+//! middle of the two sizes around the step, its interval the two (that of one repetition: there is no
+//! confidence); `knee_over_limit` says how much of a limit files get; `cached` is the largest size that
+//! was in memory to 98 % and read from there, and the only one of these where no step was found. `residency` is the share
+//! of the file that was in memory before it was read again: above the knee it falls like knee over size,
+//! while `missed`, the share that came from the device all the same, jumps to one. `rate_above` is what
+//! the device gave above the knee, over its time; `rate_over_read` compares it with fs.read's cold file.
+//! R0 found 4 GB of 32, R1 3.5 of 4, R2 4.1 of 8.
+//!
+//! ## Pitfalls
+//! A file that is only written is read again from what writing left, which is another state (dirty limits,
+//! R2's step is where the file's beginning was evicted by its own end): here every size is read in once.
+//! Pages that earlier sizes made active would be kept before new ones: every size begins with nothing of
+//! the file in memory. Pages charged to another group do not count for the limit: the file is evicted
+//! before the group is entered. Readahead in a small group makes room for itself by what was just read, so
+//! the knee comes a few steps early with a large readahead window (`readahead_bytes`). The virtual disk of
+//! a guest may come from its host's memory: the device's rate then says nothing of a disk, and no count
+//! here can tell. Of a file system in user space (FUSE) the kernel counts no reads: there `missed` and
+//! `rate_above` are left out, and the residency alone tells whether a file fits. In version 2 the group is
+//! beside plumb's own, not inside: the limits of plumb's own unit (CPUQuota, IOWeight, MemoryMax) do not
+//! hold for the worker there. As root that is in a slice of systemd's, of whose rules one is that nobody
+//! else makes groups in what it did not delegate; `systemd-run --scope -p Delegate=yes` delegates one.
+//! Filling the whole memory (`limit=memory`) takes the cache of everybody else. Intervals
+//! are those of one repetition: of passes where there are six, else of stretches all over the file.
+//!
+//! ## Sources
+//! R0, File Cache Size (0.5 to 14 GB by 0.5); R1, Size of File Cache (1 to 4 GB, dd and a read per block);
+//! R2, 7.1 (1 to 7 GB, refined by 0.1 GB around the knee). Linux mm/vmscan.c, mm/workingset.c,
+//! mm/memcontrol.c; Documentation/admin-guide/cgroup-v1/memory.rst and cgroup-v2.rst; cachestat(2).
+
+mod derive;
+mod group;
+mod grown;
+mod predicted;
+mod sizes;
+mod sweep;
+#[cfg(test)]
+mod tests;
+
+use crate::fs::file;
+use anyhow::Result;
+use bench::experiment::placement::PLACEMENT_PARAM;
+use bench::experiment::{
+    Card, DerivedValue, Domain, Experiment, Known, Need, Offer, Param, Params, Preset, Role, Site,
+    Skip, ViewCard,
+};
+use bench::measure::Bench;
+use record::case::{Case, Series};
+use record::event::{Isolation, Prediction, Repeat};
+use record::key::CaseId;
+use record::metric::{Better, Kind, Metric};
+use record::unit::Unit;
+use sizes::{BISECTIONS, LARGEST, Limit};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The experiment.
+pub static EXPERIMENT: CacheSize = CacheSize;
+
+/// `fs.cache_size`.
+pub struct CacheSize;
+
+const ID: &str = "fs.cache_size";
+
+const fn io(name: &'static str, doc: &'static str, unit: Unit, better: Better) -> Metric {
+    Metric::new(name, doc, unit, better, Kind::Io)
+}
+
+const fn found(name: &'static str, doc: &'static str, unit: Unit, better: Better) -> Metric {
+    Metric::derived(name, doc, unit, better, Kind::Io)
+}
+
+static CARD: Card = Card {
+    id: ID,
+    title: "Size of the page cache",
+    metrics: &[
+        io(
+            "latency_per_block",
+            "a block of 4 KiB, read again in order",
+            Unit::Ns,
+            Better::Lower,
+        ),
+        io(
+            "latency_per_byte",
+            "that time over the block's bytes",
+            Unit::NsPerB,
+            Better::Lower,
+        ),
+        io(
+            "bandwidth",
+            "bytes read again over their time",
+            Unit::BPerS,
+            Better::Higher,
+        ),
+        io(
+            "residency",
+            "share of the file in memory before it was read again",
+            Unit::Ratio,
+            Better::None,
+        ),
+        io(
+            "missed",
+            "share of the bytes read again that the device gave",
+            Unit::Ratio,
+            Better::None,
+        ),
+        io(
+            "cache_growth",
+            "what the cached bytes grew by when the file was read in",
+            Unit::B,
+            Better::None,
+        ),
+        io("file", "size of the file", Unit::B, Better::None),
+        found(
+            "knee",
+            "size from which on the file no longer stays in memory",
+            Unit::B,
+            Better::Higher,
+        ),
+        found(
+            "knee_over_limit",
+            "that size over the limit",
+            Unit::Ratio,
+            Better::Higher,
+        ),
+        found(
+            "cached",
+            "largest size that was read again from memory",
+            Unit::B,
+            Better::Higher,
+        ),
+        found(
+            "rate_above",
+            "bytes that the device gave above the knee over the time",
+            Unit::BPerS,
+            Better::Higher,
+        ),
+        found(
+            "rate_over_read",
+            "that rate over fs.read's of a cold file in a row",
+            Unit::Ratio,
+            Better::None,
+        ),
+    ],
+    params: &[
+        Param {
+            name: "limit",
+            doc: "what limits the cache: the memory, or a control group with this limit made for it; \
+                  chosen by the preset and by whether a group can be made",
+            domain: Domain::Either(&["auto", "memory"], 8 << 20, 1 << 40, Unit::B),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "size",
+            doc: "size of the file in hundredths of the limit, or where the sweep finds it; chosen by the \
+                  limit, the directory and the time",
+            domain: Domain::Either(
+                &[
+                    "auto",
+                    LARGEST,
+                    BISECTIONS[0],
+                    BISECTIONS[1],
+                    BISECTIONS[2],
+                    BISECTIONS[3],
+                ],
+                1,
+                1000,
+                Unit::Count,
+            ),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "time",
+            doc: "what a sweep may take",
+            domain: Domain::Integer {
+                low: 100_000_000,
+                high: 86_400_000_000_000,
+                unit: Unit::Ns,
+            },
+            defaults: ["6s", "6s", "240s"],
+            role: Role::Setting,
+        },
+        PLACEMENT_PARAM,
+    ],
+    after: &["os.syscall", "memory.bandwidth", "fs.read"],
+    repeat: Repeat::Sweep,
+    isolation: Isolation::Shared,
+    needs: &[Need::Directory],
+    views: &[ViewCard::line("size", "latency_per_block")
+        .at("file", Unit::B)
+        .beside(&["residency", "missed"])
+        .marks(&["knee"])
+        .log_y()],
+};
+
+impl Experiment for CacheSize {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("cache_size.rs")
+    }
+
+    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+        let is_named = params.chosen("limit").is_some() || params.chosen("size").is_some();
+        if params.preset == Preset::Quick && !is_named {
+            return Err(
+                Skip::because("its sweep takes about 6 s, more than quick has")
+                    .needs("--preset standard, or --set fs.cache_size.limit=32MiB"),
+            );
+        }
+        if let Some(dir) = &site.dir {
+            let ground = file::ground(site, &dir.path);
+            if ground.kind == file::Kind::Memory {
+                return Err(Skip::because(format!(
+                    "{}: files there are memory, and never leave it",
+                    ground.because
+                ))
+                .needs("--dir DIR on a file system of a device"));
+            }
+        }
+        let mut offer = Offer::default();
+        for (limit, bytes) in sizes::limits(site, params) {
+            match bytes {
+                Err(skip) => offer.skipped.push((limit.id(), skip)),
+                Ok(bytes) => {
+                    let (series, skipped) = sizes::series(site, params, limit, bytes);
+                    offer.series.extend(series);
+                    offer.skipped.extend(skipped);
+                }
+            }
+        }
+        match (offer.series.is_empty(), offer.skipped.first()) {
+            (true, Some((_, skip))) => Err(skip.clone()),
+            _ => Ok(offer),
+        }
+    }
+
+    fn derivable(&self, _site: &Site, series: &[Series]) -> Vec<CaseId> {
+        let of = |series: &Series| {
+            let limit = Limit::of(&series.cases.first()?.id)?;
+            Some(limit.found(series.cases.iter().map(|case| &case.id)))
+        };
+        series.iter().filter_map(of).collect()
+    }
+
+    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
+        sizes::round_cost(site, series)
+    }
+
+    fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
+        let Some(dir) = &site.dir else {
+            return Ok(series);
+        };
+        let ground = file::ground(site, &dir.path);
+        let limits = &site.host.limits;
+        let is_by_group = limits.memory_left_bytes == site.host.memory_ceiling_bytes();
+        for case in &mut series.cases {
+            ground.put(site, &mut case.at);
+            if let Some(stat) = limits.memory_stat_file.as_ref().filter(|_| is_by_group)
+                && Limit::of(&case.id) == Some(Limit::Memory)
+            {
+                let path = format!("/{stat}");
+                case.at
+                    .insert("memory_stat".to_owned(), path.as_str().into());
+            }
+        }
+        Ok(series)
+    }
+
+    fn predict(
+        &self,
+        site: &Site,
+        known: Option<&Known>,
+        case: &Case,
+        metric: &Metric,
+    ) -> Option<Prediction> {
+        predicted::predict(site, known, case, metric)
+    }
+
+    /// Where nobody counts what the device gave, nothing is known of it.
+    fn may_lack(&self, metric: &Metric) -> bool {
+        metric.name == "missed"
+    }
+
+    fn group_below(&self, site: &Site, series: &Series) -> Option<PathBuf> {
+        let is_in_group = series.settings.contains_key("group_below");
+        let place = site.host.limits.memory_place.as_ref();
+        let place = place.filter(|_| is_in_group)?;
+        Some(PathBuf::from("/").join(&place.parent))
+    }
+
+    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        bench.minds_run_delay();
+        let mut sweep = sweep::Sweep::begin(series, bench)?;
+        // A size is measured one time: a second try would find the file grown.
+        for case in &series.cases {
+            if let Err(error) = sweep.case(case, bench) {
+                bench.fail(case, &error);
+            }
+        }
+        sweep.end();
+        Ok(())
+    }
+
+    fn derive(&self, site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
+        derive::derive(site, known, values)
+    }
+}

@@ -1,0 +1,202 @@
+//! What the sizes say together.
+
+use super::ID;
+use super::sizes::Limit;
+use bench::experiment::{DerivedValue, Known, Site};
+use laws::fs::cache_size::measured_read;
+use record::key::CaseId;
+use record::quantity::render;
+use record::unit::Unit;
+use stats::ladder::Rung;
+use stats::quantile::median;
+use stats::step::{Step, step};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A size of which the device gave more than this share is not in memory as a whole.
+const MISSED: f64 = 0.02;
+
+/// One size of a sweep.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    bytes: f64,
+    block_ns: f64,
+    bytes_per_s: f64,
+    /// What the device gave; `None` where that is not counted.
+    missed: Option<f64>,
+    /// What was in memory before.
+    residency: Option<f64>,
+}
+
+impl Point {
+    /// Share that came from elsewhere: what the device gave, or where that is not counted what was not in
+    /// memory.
+    fn away(&self) -> f64 {
+        let absent = self.residency.map_or(0.0, |residency| 1.0 - residency);
+        self.missed.unwrap_or(absent)
+    }
+
+    /// Whether all of it was in memory, by everything that is known.
+    fn is_cached(&self) -> bool {
+        let stayed = self
+            .residency
+            .is_none_or(|residency| residency >= 1.0 - MISSED);
+        stayed && self.away() <= MISSED
+    }
+}
+
+/// Everything that is found, by limit.
+pub(super) fn derive(site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
+    let limits: BTreeSet<Limit> = values
+        .of(ID, "file")
+        .filter_map(|(case, _)| Limit::of(case))
+        .collect();
+    limits
+        .into_iter()
+        .flat_map(|limit| of_limit(site, known, values, limit))
+        .collect()
+}
+
+fn points(values: &Known, limit: Limit) -> Vec<Point> {
+    let point = |case: &CaseId, bytes: f64| {
+        let of = |metric: &str| values.get(ID, case, metric);
+        let (missed, residency) = (of("missed"), of("residency"));
+        let is_known = missed.is_some() || residency.is_some();
+        is_known.then_some(Point {
+            bytes,
+            block_ns: of("latency_per_block")?,
+            bytes_per_s: of("bandwidth")?,
+            missed,
+            residency,
+        })
+    };
+    let mut points: Vec<Point> = values
+        .of(ID, "file")
+        .filter(|(case, _)| Limit::of(case) == Some(limit))
+        .filter_map(|(case, bytes)| point(case, bytes))
+        .collect();
+    points.sort_by(|a, b| a.bytes.total_cmp(&b.bytes));
+    points
+}
+
+fn of_limit(site: &Site, known: &Known, values: &Known, limit: Limit) -> Vec<DerivedValue> {
+    let points = points(values, limit);
+    let rungs: Vec<Rung> = points
+        .iter()
+        .map(|point| Rung {
+            size: point.bytes,
+            value: point.block_ns,
+        })
+        .collect();
+    let found = step(&rungs);
+    let above = |step: &Step| {
+        let missed = points.iter().filter(|point| point.bytes >= step.high);
+        median(&missed.map(Point::away).collect::<Vec<f64>>()).unwrap_or(0.0)
+    };
+    let knee = found.filter(|step| above(step) > MISSED);
+    let measured = values.of(ID, "file").map(|(case, _)| case);
+    let case = limit.found(measured.filter(|case| Limit::of(case) == Some(limit)));
+    let mut found_values = Vec::new();
+    found_values.extend(cached(&points, &case, knee.as_ref(), found.is_some()));
+    if let Some(knee) = knee {
+        let limit_bytes = match limit {
+            Limit::Group(bytes) => Some(bytes),
+            Limit::Memory => site.host.memory_ceiling_bytes(),
+        };
+        found_values.extend(of_knee(&points, &case, limit_bytes, &knee));
+        found_values.extend(rate_above(&points, known, &case, &knee));
+    }
+    found_values
+}
+
+/// The largest size that was in memory and of which nothing was missed; between it and the smallest above
+/// the knee lies what would just fit.
+fn cached(
+    points: &[Point],
+    case: &CaseId,
+    knee: Option<&Step>,
+    is_step: bool,
+) -> Option<DerivedValue> {
+    let largest = points
+        .iter()
+        .take_while(|point| point.is_cached() && knee.is_none_or(|knee| point.bytes <= knee.low))
+        .last()?;
+    let mut value = DerivedValue {
+        cell: knee.map(|knee| (largest.bytes, knee.high)),
+        ..DerivedValue::new(case.clone(), "cached", largest.bytes)
+    };
+    if knee.is_none() {
+        value.notes.push(match is_step {
+            false => format!(
+                "the knee lies above {}, the largest size measured",
+                render(largest.bytes, Unit::B)
+            ),
+            true => {
+                "the time steps up where the device gave nothing: that is no knee of the page cache"
+                    .to_owned()
+            }
+        });
+    }
+    Some(value)
+}
+
+fn of_knee(
+    points: &[Point],
+    case: &CaseId,
+    limit_bytes: Option<u64>,
+    knee: &Step,
+) -> Vec<DerivedValue> {
+    let middle = f64::midpoint(knee.low, knee.high);
+    let mut position = DerivedValue {
+        cell: Some((knee.low, knee.high)),
+        ..DerivedValue::new(case.clone(), "knee", middle)
+    };
+    position.at = BTreeMap::from([
+        ("largest_below".to_owned(), (knee.low as u64).into()),
+        ("smallest_above".to_owned(), (knee.high as u64).into()),
+    ]);
+    position.notes.push(format!(
+        "between {} and {}, where a block's time steps from {} to {}",
+        render(knee.low, Unit::B),
+        render(knee.high, Unit::B),
+        render(knee.below, Unit::Ns),
+        render(knee.above, Unit::Ns)
+    ));
+    let partly = points
+        .iter()
+        .filter(|point| point.bytes >= knee.high && point.missed.is_some_and(|share| share < 0.9));
+    let partly = partly.count();
+    if partly > 0 {
+        position.notes.push(format!(
+            "at {partly} sizes above it a part of the file stayed and was found: this kernel does not give \
+             up the oldest page first"
+        ));
+    }
+    let mut all = vec![position];
+    if let Some(bytes) = limit_bytes {
+        let share = |of: f64| of / bytes as f64;
+        all.push(DerivedValue {
+            cell: Some((share(knee.low), share(knee.high))),
+            ..DerivedValue::new(case.clone(), "knee_over_limit", share(middle))
+        });
+    }
+    all
+}
+
+/// The device's own rate above the knee, and against fs.read's; nothing where it is not counted.
+fn rate_above(points: &[Point], known: &Known, case: &CaseId, knee: &Step) -> Vec<DerivedValue> {
+    let rates: Vec<f64> = points
+        .iter()
+        .filter(|point| point.bytes >= knee.high)
+        // Read ahead twice is given once.
+        .filter_map(|point| Some(point.bytes_per_s * point.missed?.min(1.0)))
+        .collect();
+    let Some(rate) = median(&rates) else {
+        return Vec::new();
+    };
+    let mut all = vec![DerivedValue::new(case.clone(), "rate_above", rate)];
+    if let Some(read) = measured_read(known) {
+        let over = rate / (read * 1e9);
+        all.push(DerivedValue::new(case.clone(), "rate_over_read", over));
+    }
+    all
+}

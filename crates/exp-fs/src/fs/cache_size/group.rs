@@ -1,0 +1,176 @@
+//! A control group with a memory limit for the worker itself, for as long as a value lives.
+
+use anyhow::{Context, Result, ensure};
+use host::cgroup::{GroupPlace, cached_bytes};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A group of the worker's own; when this is dropped it goes back to where it was and removes the group.
+pub(super) struct OwnGroup {
+    name: String,
+    dir: PathBuf,
+    home: PathBuf,
+}
+
+impl OwnGroup {
+    /// Makes the group `name` with a limit; an empty one that an earlier worker of the run left when it was
+    /// killed is made anew.
+    ///
+    /// # Errors
+    /// The kernel refuses the group or its limit; nothing is left of it then.
+    pub(super) fn make(place: &GroupPlace, name: &str, limit_bytes: u64) -> Result<OwnGroup> {
+        let root = Path::new("/");
+        let dir = root.join(&place.parent).join(name);
+        // Only an empty directory, or a group without processes, is removed by this.
+        if dir.is_dir() {
+            fs::remove_dir(&dir)
+                .with_context(|| format!("removing the group {}", dir.display()))?;
+        }
+        fs::create_dir(&dir).with_context(|| format!("making the group {}", dir.display()))?;
+        let group = OwnGroup {
+            name: name.to_owned(),
+            dir,
+            home: root.join(&place.home),
+        };
+        let limit = group.dir.join(place.limit_file());
+        fs::write(&limit, limit_bytes.to_string())
+            .with_context(|| format!("limiting memory in {}", limit.display()))?;
+        let told = fs::read_to_string(&limit).context("reading the limit back")?;
+        // The kernel rounds down to whole pages.
+        let told: u64 = told.trim().parse().context("reading the limit back")?;
+        ensure!(
+            told <= limit_bytes && told > limit_bytes / 2,
+            "the group has a limit of {told} bytes, not of {limit_bytes}"
+        );
+        Ok(group)
+    }
+
+    /// Moves this process into the group. What it has touched so far stays charged where it was.
+    ///
+    /// # Errors
+    /// The kernel refuses the move, or the process is elsewhere after it.
+    pub(super) fn enter(&self) -> Result<()> {
+        move_to(&self.dir)?;
+        let member = fs::read_to_string("/proc/self/cgroup").context("asking for the own group")?;
+        let ending = format!("/{}", self.name);
+        ensure!(
+            member.lines().any(|line| line.ends_with(&ending)),
+            "the worker is not in the group {} after it was moved there",
+            self.name
+        );
+        Ok(())
+    }
+
+    /// Moves this process back to where it was.
+    ///
+    /// # Errors
+    /// The kernel refuses the move.
+    pub(super) fn leave(&self) -> Result<()> {
+        move_to(&self.home)
+    }
+
+    /// Where the group counts what it has in memory.
+    pub(super) fn memory_stat(&self) -> PathBuf {
+        self.dir.join("memory.stat")
+    }
+}
+
+impl Drop for OwnGroup {
+    fn drop(&mut self) {
+        // What stays is in the run's journal.
+        let _ = self.leave();
+        let _ = fs::remove_dir(&self.dir);
+    }
+}
+
+fn move_to(group: &Path) -> Result<()> {
+    let procs = group.join("cgroup.procs");
+    fs::write(&procs, std::process::id().to_string())
+        .with_context(|| format!("moving the worker by {}", procs.display()))
+}
+
+/// Who counts the file's pages that are in memory.
+pub(super) enum Counter {
+    /// `memory.stat` of a group.
+    Group(PathBuf),
+    /// `Cached` of /proc/meminfo.
+    Machine,
+}
+
+impl Counter {
+    /// Bytes of files in memory now.
+    ///
+    /// # Errors
+    /// The kernel does not say.
+    pub(super) fn cached_bytes(&self) -> Result<u64> {
+        match self {
+            Counter::Group(stat) => {
+                let text = fs::read_to_string(stat)
+                    .with_context(|| format!("reading {}", stat.display()))?;
+                cached_bytes(&text).with_context(|| format!("{} counts no files", stat.display()))
+            }
+            Counter::Machine => {
+                let text = fs::read_to_string("/proc/meminfo").context("reading /proc/meminfo")?;
+                of_meminfo(&text).context("/proc/meminfo has no line `Cached`")
+            }
+        }
+    }
+}
+
+fn of_meminfo(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("Cached:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Counter, OwnGroup, of_meminfo};
+    use host::{Outside, Root};
+    use std::fs;
+
+    #[test]
+    fn cached_is_not_swap_cached() {
+        let text = "MemFree: 1 kB\nSwapCached:  7 kB\nCached:   12 kB\n";
+        assert_eq!(of_meminfo(text), Some(12 << 10));
+        assert_eq!(of_meminfo("SwapCached: 7 kB\n"), None);
+        assert!(Counter::Machine.cached_bytes().is_ok_and(|bytes| bytes > 0));
+    }
+
+    #[test]
+    fn a_place_that_is_not_there_is_told_and_leaves_nothing() {
+        let place = host::cgroup::GroupPlace {
+            version: 1,
+            parent: "sys/fs/cgroup/plumb-is-not-there".to_owned(),
+            home: String::new(),
+        };
+        let refused = OwnGroup::make(&place, "plumb-test", 1 << 26).err();
+        let text = format!("{:#}", refused.expect("no such group"));
+        assert!(text.contains("plumb-is-not-there/plumb-test"), "{text}");
+    }
+
+    #[test]
+    fn a_group_that_a_killed_worker_left_stands_in_nobody_s_way() {
+        let parent = tempfile::tempdir().expect("a directory");
+        // An empty directory is to remove_dir what a group without processes is.
+        fs::create_dir(parent.path().join("plumb-x")).expect("made");
+        let place = host::cgroup::GroupPlace {
+            version: 2,
+            parent: parent.path().to_str().expect("text")[1..].to_owned(),
+            home: "plumb-is-not-there".to_owned(),
+        };
+        let group = OwnGroup::make(&place, "plumb-x", 1 << 26).expect("made anew");
+        let limit = fs::read_to_string(group.dir.join("memory.max")).expect("written");
+        assert_eq!(limit, "67108864");
+    }
+
+    #[test]
+    fn this_machine_says_where_or_why_not() {
+        let host = host::Host::read(&Root::live(Outside::default()));
+        let limits = host.limits;
+        assert_ne!(
+            limits.memory_place.is_some(),
+            limits.memory_place_refused.is_some()
+        );
+    }
+}

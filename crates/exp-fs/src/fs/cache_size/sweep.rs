@@ -1,0 +1,381 @@
+//! The sweep: sizes upwards, then between the two that have the knee between them.
+
+use super::group::{Counter, OwnGroup};
+use super::grown::{BLOCK_BYTES, Grown, Limits, Pass};
+use super::sizes::{Limit, PASSES, STEP_BYTES, pass_limits};
+use crate::fs::file::{Account, Opened};
+use anyhow::{Context, Result, ensure};
+use bench::measure::{Bench, Settled, settle};
+use host::cgroup::GroupPlace;
+use record::case::{Case, Series};
+use record::event::Samples;
+use record::key::Value;
+use stats::ladder::Rung;
+use stats::quantile::median;
+use stats::step::step;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// With fewer passes, the stretches of each are dealt out to so many blocks.
+const DEALT: usize = 8;
+/// Passes that are blocks by themselves.
+const BLOCKS_MIN: usize = 6;
+/// A sweep that takes so many times what it was given ends.
+const OVERTIME: u32 = 4;
+/// And takes at least this long before it does.
+const LEAST_TIME: Duration = Duration::from_secs(20);
+
+/// All that the sizes of a sweep share.
+pub(super) struct Sweep {
+    file: Grown,
+    limit: Limit,
+    case_ns: f64,
+    pass_ns: f64,
+    until: Instant,
+    device: Option<String>,
+    /// Whether the kernel counts here what a device gives to this process: of FUSE it does not, and tells
+    /// nothing by that.
+    counts: bool,
+    counter: Counter,
+    /// Cached bytes when nothing of the file was.
+    baseline: u64,
+    rungs: Vec<Rung>,
+    settled: Settled,
+    /// The group; the file's bytes are written outside.
+    group: Option<OwnGroup>,
+}
+
+/// What one size came to.
+struct Point {
+    bytes: u64,
+    /// Share that was in memory before it was read again.
+    residency: f64,
+    /// What all files in memory grew by, in bytes.
+    growth: f64,
+    /// ns per block of each block of the repetition.
+    blocks: Vec<f64>,
+    /// Share of the bytes read again that a device gave; `None` where nobody counts.
+    missed: Option<f64>,
+    quantities: BTreeMap<String, f64>,
+    notes: Vec<String>,
+}
+
+impl Sweep {
+    /// Makes the file, still empty, and the group.
+    pub(super) fn begin(series: &Series, bench: &mut Bench) -> Result<Sweep> {
+        let first = series.cases.first().context("a sweep has sizes")?;
+        let limit = Limit::of(&first.id).context("a case names its limit")?;
+        let dir = bench.dir().context("no directory for files was given")?;
+        let time_ns = series.setting("time").context("no time is set")? as f64;
+        let (case_ns, pass_ns) = pass_limits(limit, time_ns, series.cases.len());
+        let time = Duration::from_nanos(time_ns as u64);
+        let until = Instant::now() + (time * OVERTIME).max(LEAST_TIME);
+        let sizes = series.cases.iter().filter_map(|case| case.int("bytes"));
+        let most = sizes.max().context("a sweep has a size")?;
+        let dir = dir.to_owned();
+        bench.may_hang_in(first);
+        let file = Grown::new(&dir, bench.order().seed, most)?;
+        let device = first.at.get("device_number").and_then(Value::text);
+        let device = device.map(str::to_owned);
+        let settled = settle(&file.opened()?.file, time)?;
+        let group = match limit {
+            Limit::Group(bytes) => Some(OwnGroup::make(&place(series)?, &name(bench)?, bytes)?),
+            Limit::Memory => None,
+        };
+        let told = first.at.get("memory_stat").and_then(Value::text);
+        let counter = match (&group, told) {
+            (Some(group), _) => Counter::Group(group.memory_stat()),
+            (None, Some(stat)) => Counter::Group(PathBuf::from(stat)),
+            (None, None) => Counter::Machine,
+        };
+        Ok(Sweep {
+            baseline: counter.cached_bytes()?,
+            file,
+            limit,
+            case_ns,
+            pass_ns,
+            until,
+            device,
+            // Until the first that is read in after it was evicted.
+            counts: is_on_device(first),
+            counter,
+            rungs: Vec::new(),
+            settled,
+            group,
+        })
+    }
+
+    /// Measures one size and writes it down.
+    pub(super) fn case(&mut self, case: &Case, bench: &mut Bench) -> Result<()> {
+        let bytes = match case.int("bytes") {
+            Some(bytes) => bytes,
+            None => self.between()?,
+        };
+        bench.may_hang_in(case);
+        let point = self.point(bytes, bench)?;
+        let value = median(&point.blocks).context("a pass has stretches")?;
+        point.record(case, bench)?;
+        self.rungs.push(Rung {
+            size: bytes as f64,
+            value,
+        });
+        Ok(())
+    }
+
+    /// Removes the file, and then leaves the group: nothing stays charged to it.
+    pub(super) fn end(self) {
+        drop(self.file);
+        drop(self.group);
+    }
+
+    /// The size in the middle of the two that have the knee between them.
+    fn between(&self) -> Result<u64> {
+        let step = step(&self.rungs).context(
+            "nothing to bisect: between no two sizes does the time of a block rise by half or more",
+        )?;
+        let middle = (f64::midpoint(step.low, step.high) as u64) / STEP_BYTES * STEP_BYTES;
+        ensure!(
+            middle as f64 > step.low && (middle as f64) < step.high,
+            "nothing to bisect: the knee is known to {} bytes",
+            step.high - step.low
+        );
+        Ok(middle)
+    }
+
+    fn point(&mut self, bytes: u64, bench: &mut Bench) -> Result<Point> {
+        let before = self.file.bytes();
+        self.resize(bytes, bench)?;
+        let opened = self.file.opened()?;
+        let mut quantities = BTreeMap::new();
+        let whole = Limits {
+            most_ns: f64::INFINITY,
+            until: self.until,
+        };
+        // What was just written stands in memory as if it had been read in, unless something of the file
+        // had no room: then earlier sizes would be remembered.
+        let is_fresh =
+            self.limit == Limit::Memory && before < bytes && self.file.residency(bytes)? >= 1.0;
+        if !is_fresh {
+            opened.make_cold(0, 0)?;
+            self.baseline = self.counter.cached_bytes()?;
+            let account = Account::begin(self.device.as_deref());
+            let fill = self.file.pass(&opened, bytes, whole, bench)?;
+            self.counts = shows(fill.bytes, account.end(fill.bytes).by_device());
+            quantities.insert("first_read_bytes_per_s".to_owned(), rate(&fill));
+        }
+        let residency = self.file.residency(bytes)?;
+        let growth = self.counter.cached_bytes()? as f64 - self.baseline as f64;
+        let passes = self.passes(&opened, bytes, bench)?;
+        self.settled.write(&mut quantities);
+        let mut notes: Vec<String> = self.settled.note().into_iter().collect();
+        let read = passes.0.iter().map(|pass| pass.bytes).sum::<u64>();
+        let least = passes.0.iter().map(|pass| pass.bytes).min().unwrap_or(0);
+        if least < bytes {
+            notes.push(format!(
+                "read again for {:.0} s: the first {:.0} % of the file",
+                self.pass_ns / 1e9,
+                100.0 * least as f64 / bytes as f64
+            ));
+        }
+        let given = passes.1.filter(|_| self.counts);
+        let missed = given.map(|given| given as f64 / read as f64);
+        if missed.is_none() {
+            notes.push(NOT_COUNTED.to_owned());
+        }
+        quantities.insert("passes".to_owned(), passes.0.len() as f64);
+        quantities.insert("file_bytes".to_owned(), bytes as f64);
+        let (blocks, how) = blocks_of(&passes.0);
+        notes.extend(how);
+        Ok(Point {
+            bytes,
+            residency,
+            growth,
+            blocks,
+            missed,
+            quantities,
+            notes,
+        })
+    }
+
+    /// Has the file this size. In a small group writing waits for its own dirty pages, and a page stays
+    /// charged to whom it came for first: it is written outside, and evicted before the group is entered.
+    fn resize(&mut self, bytes: u64, bench: &mut Bench) -> Result<()> {
+        let Some(group) = &self.group else {
+            return self.file.resize(bytes, self.until, bench);
+        };
+        group.leave()?;
+        self.file.resize(bytes, self.until, bench)?;
+        self.file.opened()?.make_cold(0, 0)?;
+        group.enter()
+    }
+
+    /// Reads again and again, and tells what the device gave in all.
+    fn passes(
+        &self,
+        opened: &Opened,
+        bytes: u64,
+        bench: &mut Bench,
+    ) -> Result<(Vec<Pass>, Option<u64>)> {
+        let limits = Limits {
+            most_ns: self.pass_ns,
+            until: self.until,
+        };
+        let account = Account::begin(self.device.as_deref());
+        let mut passes: Vec<Pass> = Vec::new();
+        let mut spent = 0.0;
+        while passes.is_empty() || spent < self.case_ns && passes.len() < PASSES as usize {
+            let pass = self.file.pass(opened, bytes, limits, bench)?;
+            spent += pass.ns;
+            passes.push(pass);
+        }
+        let read = passes.iter().map(|pass| pass.bytes).sum();
+        Ok((passes, account.end(read).by_device()))
+    }
+}
+
+/// Why a size has no share that the device gave.
+const NOT_COUNTED: &str = "what the device gave is not counted here, as far as was seen: no read of an evicted file moved what the \
+     kernel counts for this process";
+/// Share of what was evicted that a count must show.
+const SHOWN: f64 = 0.5;
+
+/// Whether what was counted while so many evicted bytes were read shows them.
+fn shows(evicted_bytes: u64, counted: Option<u64>) -> bool {
+    counted.is_some_and(|counted| counted as f64 >= SHOWN * evicted_bytes as f64)
+}
+
+fn is_on_device(case: &Case) -> bool {
+    case.at.get("ground").and_then(Value::text) == Some("device")
+}
+
+fn place(series: &Series) -> Result<GroupPlace> {
+    let text = |name: &str| {
+        let value = series.settings.get(name).and_then(Value::text);
+        value
+            .map(str::to_owned)
+            .context("no place for a group is set")
+    };
+    let version = series.setting("group_version");
+    Ok(GroupPlace {
+        version: u32::try_from(version.context("no place for a group is set")?)?,
+        parent: text("group_below")?,
+        home: text("group_home")?,
+    })
+}
+
+/// The group is named like the work directory: that name is in the journal.
+fn name(bench: &Bench) -> Result<String> {
+    let dir = bench.dir();
+    let dir = match bench.order().apart() {
+        Some(_) => dir.and_then(Path::parent),
+        None => dir,
+    };
+    let name = dir.and_then(|dir| dir.file_name());
+    let name = name.and_then(|name| name.to_str());
+    Ok(name.context("the work directory has no name")?.to_owned())
+}
+
+fn rate(pass: &Pass) -> f64 {
+    pass.bytes as f64 / pass.ns * 1e9
+}
+
+/// The repetition's blocks: passes, or where they are few their stretches dealt out in turn, so that each
+/// block has of every part of the file.
+fn blocks_of(passes: &[Pass]) -> (Vec<f64>, Option<String>) {
+    if passes.len() >= BLOCKS_MIN {
+        return (passes.iter().map(Pass::block_ns).collect(), None);
+    }
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let dealt = passes.iter().flat_map(|pass| {
+        let count = DEALT.min(pass.stretches.len());
+        (0..count).map(move |first| {
+            let every: Vec<f64> = pass
+                .stretches
+                .iter()
+                .skip(first)
+                .step_by(count)
+                .copied()
+                .collect();
+            mean(&every)
+        })
+    });
+    let count = match passes.len() {
+        1 => "one pass".to_owned(),
+        count => format!("{count} passes"),
+    };
+    let note = format!(
+        "{count}: the interval is of stretches all over the file, and says nothing of another pass"
+    );
+    (dealt.collect(), Some(note))
+}
+
+impl Point {
+    fn record(self, case: &Case, bench: &mut Bench) -> Result<()> {
+        let per = |of: fn(f64) -> f64| self.blocks.iter().map(|ns| of(*ns)).collect::<Vec<f64>>();
+        let describe = |samples: &mut Samples, notes: bool| {
+            samples.quantities.extend(self.quantities.clone());
+            if notes {
+                samples.notes.extend(self.notes.iter().cloned());
+            }
+        };
+        let block = bench.record_batches(case, "latency_per_block", 0, self.blocks.clone())?;
+        describe(block, true);
+        let bytes = per(|ns| ns / BLOCK_BYTES as f64);
+        describe(
+            bench.record_batches(case, "latency_per_byte", 0, bytes)?,
+            false,
+        );
+        let rates = per(|ns| BLOCK_BYTES as f64 / ns * 1e9);
+        describe(bench.record_batches(case, "bandwidth", 0, rates)?, false);
+        let once = [
+            ("residency", Some(self.residency)),
+            ("missed", self.missed),
+            ("cache_growth", Some(self.growth)),
+            ("file", Some(self.bytes as f64)),
+        ];
+        for (metric, value) in once {
+            if let Some(value) = value {
+                bench.record_batches(case, metric, 0, vec![value])?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Pass, blocks_of, shows};
+
+    fn pass(stretches: Vec<f64>) -> Pass {
+        let ns = stretches.iter().sum::<f64>();
+        Pass {
+            bytes: 4096 * stretches.len() as u64,
+            stretches,
+            ns,
+        }
+    }
+
+    #[test]
+    fn a_count_that_saw_nothing_of_an_evicted_file_counts_nothing() {
+        // FUSE: 20 MB read cold, and /proc/self/io stands still.
+        assert!(!shows(20_000_000, Some(0)));
+        assert!(!shows(20_000_000, None));
+        assert!(shows(20_000_000, Some(20_971_520)));
+    }
+
+    #[test]
+    fn six_passes_are_six_blocks_and_one_is_dealt_out_over_the_file() {
+        let six: Vec<Pass> = (1..=6).map(|ns| pass(vec![f64::from(ns); 10])).collect();
+        let (blocks, note) = blocks_of(&six);
+        assert_eq!(blocks, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        assert_eq!(note, None);
+        // The first half is not in memory: every block has of both halves.
+        let halves = (0..64).map(|at| if at < 32 { 9.0 } else { 1.0 }).collect();
+        let (blocks, note) = blocks_of(&[pass(halves)]);
+        assert_eq!(blocks, [5.0; 8]);
+        assert!(note.is_some_and(|note| note.starts_with("one pass:")));
+        let (blocks, _) = blocks_of(&[pass(vec![2.0])]);
+        assert_eq!(blocks, [2.0]);
+    }
+}

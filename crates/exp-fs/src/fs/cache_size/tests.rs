@@ -1,0 +1,406 @@
+//! Laws of the sweep: what it offers where, and what it finds.
+
+use super::derive::derive;
+use super::sizes::{GROUP_BYTES, Limit, STEP_BYTES};
+use super::{CARD, EXPERIMENT};
+use bench::experiment::fixtures::bare_site;
+use bench::experiment::fixtures::{recorded, sites};
+use bench::experiment::{DirFacts, Experiment, Known, Preset, Site};
+use bench::link::{CalibrateOrder, RoundOrder};
+use bench::measure::{Bench, calibrate};
+use host::cgroup::GroupPlace;
+use record::case::Series;
+use record::event::Samples;
+use record::key::{CaseId, Key};
+use session::fixtures::{check, params};
+use std::path::Path;
+use std::time::Duration;
+
+const GIB: u64 = 1 << 30;
+
+fn with_dir(mut site: Site, allowance_bytes: u64) -> Site {
+    site.dir = Some(DirFacts {
+        path: "/".into(),
+        file_system: "ext4".to_owned(),
+        allowance_bytes,
+    });
+    site
+}
+
+fn with_group(mut site: Site) -> Site {
+    site.host.limits.memory_place = Some(GroupPlace {
+        version: 2,
+        parent: "sys/fs/cgroup/user".to_owned(),
+        home: "sys/fs/cgroup/user/shell".to_owned(),
+    });
+    site.host.limits.memory_place_refused = None;
+    site
+}
+
+fn without_group(mut site: Site) -> Site {
+    site.host.limits.memory_place = None;
+    site.host.limits.memory_place_refused = Some("/x may not be written by this user".to_owned());
+    site
+}
+
+fn sizes(series: &Series) -> Vec<String> {
+    let size = |case: &record::case::Case| match case.id.int("size") {
+        Some(percent) => percent.to_string(),
+        None => case.id.text("size").unwrap_or("?").to_owned(),
+    };
+    series.cases.iter().map(size).collect()
+}
+
+#[test]
+fn what_holds_for_every_experiment_holds_everywhere() {
+    for site in sites() {
+        let skip = EXPERIMENT.series(&site, &params(&CARD, Preset::Quick, &[]));
+        assert!(skip.is_err_and(|skip| {
+            skip.needed
+                .is_some_and(|way| way.contains("--preset standard"))
+        }));
+        for site in [with_dir(site, 2 * GIB), with_dir(bare_site(), 1 << 40)] {
+            for preset in [Preset::Rehearsal, Preset::Standard, Preset::Thorough] {
+                check(&EXPERIMENT, &site, preset);
+                let has_place = with_group(Site {
+                    host: site.host.clone(),
+                    dir: site.dir.clone(),
+                    ..bare_site()
+                });
+                check(&EXPERIMENT, &has_place, preset);
+            }
+        }
+    }
+}
+
+#[test]
+fn standard_is_in_a_group_where_one_can_be_made_and_has_the_largest_size_elsewhere() {
+    let site = with_group(with_dir(recorded("vm-granite-rapids"), 2 * GIB));
+    let offer = check(&EXPERIMENT, &site, Preset::Standard);
+    let [series] = offer.series.as_slice() else {
+        panic!("{:?}", offer.series);
+    };
+    let expected = [
+        "25", "50", "75", "90", "100", "110", "125", "bisect1", "bisect2", "bisect3", "bisect4",
+    ];
+    assert_eq!(sizes(series), expected);
+    assert_eq!(
+        Limit::of(&series.cases[0].id),
+        Some(Limit::Group(GROUP_BYTES))
+    );
+    assert_eq!(series.cases[6].int("bytes"), Some(GROUP_BYTES / 4 * 5));
+    let below = EXPERIMENT.group_below(&site, series);
+    assert_eq!(below.as_deref(), Some(Path::new("/sys/fs/cgroup/user")));
+
+    let site = without_group(with_dir(recorded("vm-granite-rapids"), 2 * GIB));
+    let offer = check(&EXPERIMENT, &site, Preset::Standard);
+    assert_eq!(sizes(&offer.series[0]), ["largest"]);
+    let bytes = offer.series[0].cases[0].int("bytes").expect("a size");
+    assert!(bytes > 64 << 20 && bytes <= 2 * GIB / 32 * 6 && bytes.is_multiple_of(STEP_BYTES));
+    let (case, skip) = &offer.skipped[0];
+    assert_eq!(case.int("size"), Some(50));
+    assert!(
+        skip.needed
+            .as_ref()
+            .is_some_and(|way| way.contains("--dir"))
+    );
+    assert_eq!(EXPERIMENT.group_below(&site, &offer.series[0]), None);
+    // What it then finds is of that size, and no knee.
+    let expected = Limit::Memory.id().with("size", "largest");
+    assert_eq!(
+        EXPERIMENT.derivable(&site, &offer.series),
+        std::slice::from_ref(&expected)
+    );
+    let mut values = Known::default();
+    let case = &offer.series[0].cases[0].id;
+    for (metric, value) in [
+        ("file", 1e9),
+        ("latency_per_block", 400.0),
+        ("bandwidth", 1e10),
+        ("missed", 0.0),
+    ] {
+        values.insert(Key::new(CARD.id, case, metric), value);
+    }
+    let found = derive(&site, &Known::default(), &values);
+    assert_eq!(found.len(), 1);
+    assert_eq!((&found[0].case, found[0].metric), (&expected, "cached"));
+}
+
+#[test]
+fn thorough_fills_the_memory_only_where_directory_and_time_allow_it() {
+    let site = || with_group(recorded("vm-granite-rapids"));
+    let small = check(&EXPERIMENT, &with_dir(site(), 2 * GIB), Preset::Thorough);
+    assert_eq!(small.series.len(), 2);
+    assert_eq!(sizes(&small.series[1]), ["largest"]);
+    let site = with_dir(site(), 1 << 40);
+    let large = check(&EXPERIMENT, &site, Preset::Thorough);
+    let memory = &large.series[1];
+    assert!(sizes(memory).starts_with(&["50", "75", "90", "100", "125"].map(str::to_owned)));
+    let available = site.host.memory_ceiling_bytes().expect("it is recorded");
+    let most = memory
+        .cases
+        .iter()
+        .filter_map(|case| case.int("bytes"))
+        .max();
+    assert_eq!(most, Some(available / 4 * 5 / STEP_BYTES * STEP_BYTES));
+    // A terabyte takes longer than that.
+    let mut huge = site;
+    huge.host.memory.available_bytes = Some(1 << 40);
+    huge.host.limits.memory_left_bytes = None;
+    huge.dir = with_dir(bare_site(), 1 << 50).dir;
+    let offer = check(&EXPERIMENT, &huge, Preset::Thorough);
+    assert_eq!(sizes(&offer.series[1]), ["largest"]);
+    let (_, skip) = &offer.skipped[0];
+    assert!(
+        skip.needed
+            .as_ref()
+            .is_some_and(|way| way.contains("cache_size.time"))
+    );
+}
+
+#[test]
+fn nobody_is_swapped_out_unasked() {
+    let mut site = with_dir(recorded("vm-granite-rapids"), 1 << 40);
+    site.host.memory.swap_total_bytes = Some(4 * GIB);
+    site.host.memory.available_bytes = Some(8 * GIB);
+    site.host.limits.memory_left_bytes = None;
+    let sizes_of = |site: &Site, set: &[(&str, &str)]| {
+        let asked = params(&CARD, Preset::Thorough, set);
+        let offer = EXPERIMENT.series(site, &asked).expect("offered");
+        let series = offer.series.iter();
+        let memory = series.filter(|series| series.name == "memory");
+        let cases = memory.flat_map(|series| &series.cases);
+        let most = cases.filter_map(|case| case.int("bytes")).max();
+        (most.expect("a size"), offer.skipped)
+    };
+    let (most, skipped) = sizes_of(&site, &[]);
+    assert!(most <= 4 * GIB, "{most}");
+    let skip = &skipped.first().expect("the larger ones").1;
+    assert!(skip.reason.starts_with("4 GiB of swap"), "{}", skip.reason);
+    assert!(
+        skip.needed
+            .as_ref()
+            .is_some_and(|way| way.contains("limit=memory"))
+    );
+    // Who asks for it has it, and so has who has no swap.
+    let all = 10 * GIB;
+    assert_eq!(sizes_of(&site, &[("limit", "memory")]).0, all);
+    site.host.memory.swap_total_bytes = Some(0);
+    assert_eq!(sizes_of(&site, &[]).0, all);
+}
+
+#[test]
+fn files_that_are_memory_are_not_grown_until_it_is_full() {
+    let root = host::Root::tree("== proc/self/mountinfo\n25 1 0:41 / / rw - tmpfs tmpfs rw\n");
+    let mut site = with_dir(bare_site(), 1 << 40);
+    site.host = host::Host::read(&root);
+    let asked = params(&CARD, Preset::Thorough, &[]);
+    let skip = EXPERIMENT.series(&site, &asked).expect_err("it is memory");
+    assert!(skip.reason.contains("never leave it"), "{}", skip.reason);
+    assert!(skip.needed.is_some_and(|way| way.contains("--dir")));
+}
+
+#[test]
+fn what_is_planned_fits_in_its_time() {
+    for site in sites()
+        .into_iter()
+        .map(|site| with_group(with_dir(site, 1 << 42)))
+    {
+        for (preset, most_s) in [(Preset::Standard, 20.0), (Preset::Thorough, 260.0)] {
+            let offer = check(&EXPERIMENT, &site, preset);
+            let cost = |series| EXPERIMENT.round_cost(&site, series).as_secs_f64();
+            let all: f64 = offer.series.iter().map(cost).sum();
+            assert!(all < most_s, "{all} s in {}", preset.name());
+        }
+    }
+}
+
+#[test]
+fn without_a_place_a_named_group_is_refused_with_the_reason() {
+    let site = without_group(with_dir(bare_site(), GIB));
+    let asked = params(&CARD, Preset::Standard, &[("limit", "32MiB")]);
+    let skip = EXPERIMENT.series(&site, &asked).expect_err("no group");
+    assert!(
+        skip.reason.contains("/x may not be written"),
+        "{}",
+        skip.reason
+    );
+    assert!(skip.needed.is_some_and(|way| way.contains("systemd-run")));
+    // One that would not fit in plumb's own neither.
+    let mut site = with_group(site);
+    site.host.limits.memory_left_bytes = Some(36 << 20);
+    let skip = EXPERIMENT
+        .series(&site, &asked)
+        .expect_err("too little is left");
+    assert!(skip.reason.contains("36 MiB"), "{}", skip.reason);
+}
+
+/// Figures of a sweep: size in MiB, ns of a block, share missed.
+fn figures(limit: Limit, points: &[(u64, f64, f64)]) -> Known {
+    let mut values = Known::default();
+    for (mib, ns, missed) in points {
+        let case = limit.id().with("size", *mib);
+        let mut put = |metric: &str, value: f64| {
+            values.insert(Key::new(CARD.id, &case, metric), value);
+        };
+        put("file", (mib << 20) as f64);
+        put("latency_per_block", *ns);
+        put("bandwidth", 4096.0 / ns * 1e9);
+        put("missed", *missed);
+    }
+    values
+}
+
+fn of(values: &[bench::experiment::DerivedValue], metric: &str) -> Option<f64> {
+    let found = values.iter().find(|value| value.metric == metric);
+    found.map(|value| value.value)
+}
+
+#[test]
+fn the_knee_lies_between_what_stays_and_what_does_not() {
+    let limit = Limit::Group(64 << 20);
+    let points = [
+        (32, 400.0, 0.0),
+        (60, 500.0, 0.0),
+        (62, 520.0, 0.0),
+        (64, 4000.0, 1.0),
+        (80, 4096.0, 1.0),
+    ];
+    let mut known = Known::default();
+    let read = CaseId::new()
+        .with("pattern", "sequential")
+        .with("mode", "cold")
+        .with("size", 1_u64);
+    known.insert(Key::new("fs.read", &read, "bandwidth"), 2e9);
+    let found = derive(&bare_site(), &known, &figures(limit, &points));
+    let mib = |metric: &str| of(&found, metric).map(|bytes| bytes / f64::from(1 << 20));
+    assert_eq!((mib("knee"), mib("cached")), (Some(63.0), Some(62.0)));
+    let knee = found
+        .iter()
+        .find(|value| value.metric == "knee")
+        .expect("found");
+    assert_eq!(knee.cell, Some(((62 << 20) as f64, (64 << 20) as f64)));
+    assert_eq!(of(&found, "knee_over_limit"), Some(63.0 / 64.0));
+    let cached = found.iter().find(|value| value.metric == "cached");
+    let cell = cached.and_then(|value| value.cell);
+    assert_eq!(cell, knee.cell, "what would just fit lies there");
+    let rate = of(&found, "rate_above").expect("what the device gave");
+    assert!((1.0e9..1.03e9).contains(&rate), "{rate}");
+    assert_eq!(of(&found, "rate_over_read"), Some(rate / 2e9));
+}
+
+#[test]
+fn without_a_step_the_knee_lies_above_and_a_step_without_device_is_none() {
+    let flat = figures(Limit::Memory, &[(128, 400.0, 0.0), (256, 420.0, 0.0)]);
+    let found = derive(&bare_site(), &Known::default(), &flat);
+    assert_eq!(found.len(), 1);
+    assert_eq!(of(&found, "cached"), Some((256 << 20) as f64));
+    assert!(
+        found[0].notes[0].contains("the knee lies above 256 MiB"),
+        "{:?}",
+        found[0].notes
+    );
+    // The last level of the processor's cache ends between two sizes.
+    let cache = figures(
+        Limit::Memory,
+        &[(16, 300.0, 0.0), (32, 310.0, 0.0), (64, 700.0, 0.0)],
+    );
+    let found = derive(&bare_site(), &Known::default(), &cache);
+    assert_eq!(found.len(), 1);
+    assert!(found[0].notes[0].contains("no knee of the page cache"));
+    // Nothing was ever in memory: then there is nothing to tell.
+    let none = figures(Limit::Memory, &[(16, 4000.0, 1.0)]);
+    assert!(derive(&bare_site(), &Known::default(), &none).is_empty());
+}
+
+#[test]
+fn where_no_device_counts_the_residency_tells_and_is_never_contradicted() {
+    // On sshfs, with a limit of 32 MiB.
+    let limit = Limit::Group(32 << 20);
+    let seen = |points: &[(u64, f64, f64)], counted: Option<f64>| {
+        let mut values = figures(limit, &[]);
+        for (mib, ns, residency) in points {
+            let case = limit.id().with("size", *mib);
+            let mut put = |metric: &str, value: f64| {
+                values.insert(Key::new(CARD.id, &case, metric), value);
+            };
+            put("file", (mib << 20) as f64);
+            put("latency_per_block", *ns);
+            put("bandwidth", 4096.0 / ns * 1e9);
+            put("residency", *residency);
+            if let Some(missed) = counted {
+                put("missed", missed);
+            }
+        }
+        derive(&bare_site(), &Known::default(), &values)
+    };
+    let points = [(16, 900.0, 1.0), (40, 14_400.0, 0.79)];
+    let found = seen(&points, None);
+    assert_eq!(of(&found, "knee"), Some(f64::from(28 << 20)));
+    assert_eq!(of(&found, "cached"), Some(f64::from(16 << 20)));
+    assert_eq!(of(&found, "rate_above"), None, "nobody counted it");
+    // A count of nothing does not put into memory what was not there.
+    let found = seen(&points, Some(0.0));
+    assert_eq!(of(&found, "cached"), Some(f64::from(16 << 20)));
+}
+
+#[test]
+fn a_small_file_is_read_again_from_memory() {
+    let measured = std::thread::scope(|scope| {
+        let work = scope.spawn(rehearsed);
+        work.join().expect("does not panic")
+    });
+    let value = |metric: &str| {
+        let of = measured.iter().find(|samples| samples.metric == metric);
+        of.map(|samples| samples.raw.samples()[0])
+    };
+    assert_eq!(
+        (value("file"), value("residency")),
+        (Some(1048576.0), Some(1.0))
+    );
+    assert!(value("missed").is_none_or(|share| share == 0.0));
+    assert!(value("latency_per_block").is_some_and(|ns| ns > 0.0));
+}
+
+/// The rehearsal's only size, in a directory of its own beside the sources: the temporary one may be
+/// memory.
+fn rehearsed() -> Vec<Samples> {
+    let below = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
+    std::fs::create_dir_all(&below).expect("the build's directory");
+    let dir = tempfile::tempdir_in(below).expect("a directory");
+    let mut site = with_dir(bare_site(), GIB);
+    let cpu = metal::place::allowed().expect("CPUs")[0];
+    site.cpus = vec![cpu];
+    let offer = check(&EXPERIMENT, &site, Preset::Rehearsal);
+    let [series] = offer.series.as_slice() else {
+        panic!("{:?}", offer.series);
+    };
+    let calibration = calibrate(&CalibrateOrder {
+        cpu,
+        windows: 10,
+        window_ns: 200_000,
+    })
+    .expect("the clocks run");
+    let order = RoundOrder {
+        series: series.clone(),
+        round: 1,
+        seed: 1,
+        cpus: vec![cpu],
+        calibration,
+        dir: Some(dir.path().to_owned()),
+        far: None,
+        far_address: None,
+        case_ns: 200_000,
+        rehearsal: true,
+    };
+    let mut bench = Bench::new(order).expect("the CPU is allowed");
+    EXPERIMENT
+        .measure(series, &mut bench)
+        .expect("a small file");
+    let (samples, _, _, done) = bench.finish().expect("nothing is sent");
+    assert!(done.failed.is_empty(), "{:?}", done.failed);
+    assert!(Duration::from_nanos(done.window_ns as u64) > Duration::ZERO);
+    let left = std::fs::read_dir(dir.path()).expect("is there").count();
+    assert_eq!(left, 0, "the file is removed");
+    samples
+}

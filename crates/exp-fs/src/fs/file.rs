@@ -1,0 +1,350 @@
+//! Files of the family: prepared data, the ways to open it, and where its bytes came from.
+//!
+//! Nothing about a file is taken for granted. O_DIRECT is asked for (statx), set (F_GETFL) and tried:
+//! a read past the page cache leaves nothing in it. Cold is what cachestat or mincore find nowhere in
+//! memory. Where bytes came from is what the kernel counted for this process and for the device.
+
+mod account;
+mod ground;
+
+pub(super) use account::{Account, Moved};
+pub(super) use ground::{Ground, Kind, ground, ground_note};
+
+use anyhow::{Context, Result, bail, ensure};
+use bench::prepared;
+use metal::fault::{evict, random_readahead};
+use metal::memory::{Mapping, Pages, base_page_bytes};
+use metal::storage::{self, DirectTold, Way, direct_told, file_system, residency};
+use record::key::CaseId;
+use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+pub(super) use bench::prepared::{BLOCK_BYTES, right};
+
+/// Pages that are on their way into memory cannot be evicted. The wait for them ends when their number has not
+/// changed for this long: a read-ahead of 8 MiB below a limit of 20 MB/s takes 0.42 s …
+const EVICTION_STILL: Duration = Duration::from_secs(1);
+/// … and no longer than this: a window of readahead of 8 MiB from a device that gives 4 MB/s.
+const EVICTION_MOST: Duration = Duration::from_secs(2);
+/// … and so often tried.
+const EVICTION_EVERY: Duration = Duration::from_micros(200);
+/// So often a file is brought into memory: kernels that page out what looks cold before memory is short
+/// (DAMON's `pageout`) take single pages back at any time.
+pub(in crate::fs) const WARM_TRIES: usize = 4;
+/// A file is brought into memory in pieces of so many bytes.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Writes a new file in `dir`: incompressible data, unique per block of 4 KiB, of `seed`; synced, in
+/// written extents where the file system tells, and evicted as far as the kernel lets it go.
+/// `way_out` says how it would be made smaller (`--set fs.x.size=SIZE`).
+///
+/// # Errors
+/// It is there already, there is too little space, it cannot be written, or lies not on the device.
+pub(super) fn write_prepared(
+    dir: &Path,
+    name: &str,
+    bytes: u64,
+    seed: u64,
+    way_out: &str,
+) -> Result<PathBuf> {
+    prepared::write(dir, name, bytes, seed, way_out)
+}
+
+/// A seed for the data of a file that depends on its path alone: the rounds find by it what was
+/// written, and no other run has it.
+pub(super) fn seed_of(path: &Path) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    path.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The seed of a case's order, of its round's: no two cases of a round go to the same places one after
+/// the other, or what runs later is served from what the device, or the host below it, still has in
+/// memory of what ran before.
+pub(super) fn order_seed(seed: u64, case: &CaseId) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (seed, case.to_string()).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// A way to read a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Mode {
+    /// O_DIRECT.
+    Direct,
+    /// O_DIRECT and O_SYNC.
+    DirectSync,
+    /// Through the page cache, evicted before.
+    Cold {
+        /// Whether the kernel may read ahead.
+        readahead: bool,
+    },
+    /// From the page cache.
+    Cached,
+}
+
+impl Mode {
+    /// Every way, in the order of the catalogue.
+    pub(super) const ALL: [Mode; 5] = [
+        Mode::Direct,
+        Mode::DirectSync,
+        Mode::Cold { readahead: true },
+        Mode::Cold { readahead: false },
+        Mode::Cached,
+    ];
+
+    /// Its symbol in a case.
+    pub(super) fn symbol(self) -> &'static str {
+        match self {
+            Mode::Direct => "direct",
+            Mode::DirectSync => "direct_sync",
+            Mode::Cold { readahead: true } => "cold",
+            Mode::Cold { readahead: false } => "cold_no_readahead",
+            Mode::Cached => "cached",
+        }
+    }
+
+    /// The way of a symbol.
+    pub(super) fn of(symbol: &str) -> Option<Mode> {
+        Mode::ALL.into_iter().find(|mode| mode.symbol() == symbol)
+    }
+
+    /// Whether it goes past the page cache.
+    pub(super) fn is_direct(self) -> bool {
+        matches!(self, Mode::Direct | Mode::DirectSync)
+    }
+}
+
+/// An open file, and what was found out about it.
+pub(super) struct Opened {
+    /// The file.
+    pub(super) file: File,
+    /// Its length in bytes.
+    pub(super) bytes: u64,
+    /// What addresses in memory, and what offsets and lengths must be multiples of, in bytes; 1 where
+    /// the page cache is between.
+    pub(super) memory_alignment: u64,
+    /// See there.
+    pub(super) offset_alignment: u64,
+    /// What a reader of the figures must know.
+    pub(super) notes: Vec<String>,
+}
+
+/// Opens a file for reading, and verifies that the way is to be had.
+///
+/// # Errors
+/// It cannot be opened; or O_DIRECT is missing or faked here, with the file system's name.
+pub(super) fn open(path: &Path, mode: Mode) -> Result<Opened> {
+    let opened = open_with(
+        path,
+        Way {
+            direct: mode.is_direct(),
+            sync: mode == Mode::DirectSync,
+            ..Way::default()
+        },
+    )?;
+    if mode.is_direct() {
+        opened.demand_direct_read()?;
+    }
+    if mode == (Mode::Cold { readahead: false }) {
+        random_readahead(&opened.file).context("POSIX_FADV_RANDOM")?;
+    }
+    Ok(opened)
+}
+
+/// Opens a file that the experiment made in a way of its own, `write` among them: nothing is read by
+/// that, and whether direct writes are what they say is seen by what the device wrote.
+///
+/// # Errors
+/// As for [`open`], whose try is not made.
+pub(super) fn open_with(path: &Path, way: Way) -> Result<Opened> {
+    let shown = path.display();
+    let plain = storage::open(path, Way::default()).with_context(|| format!("opening {shown}"))?;
+    let bytes = plain.metadata().context("asking how long it is")?.len();
+    let mut notes = Vec::new();
+    let (memory_alignment, offset_alignment) = match way.direct {
+        true => alignment(&plain, &mut notes)?,
+        false => (1, 1),
+    };
+    let file = storage::open(path, way).with_context(|| match way.direct {
+        true => format!("cache: O_DIRECT is refused for {shown}"),
+        false => format!("opening {shown}"),
+    })?;
+    Ok(Opened {
+        file,
+        bytes,
+        memory_alignment,
+        offset_alignment,
+        notes,
+    })
+}
+
+/// What O_DIRECT needs here, in bytes: of addresses, and of offsets and lengths.
+fn alignment(file: &File, notes: &mut Vec<String>) -> Result<(u64, u64)> {
+    let facts = file_system(file).context("statfs")?;
+    let name = facts.name().unwrap_or("this file system");
+    ensure!(
+        !facts.is_in_memory(),
+        "cache: O_DIRECT is faked here: {name} has its files in memory and nowhere else"
+    );
+    match direct_told(file).context("statx")? {
+        DirectTold::Alignment {
+            memory_bytes,
+            offset_bytes,
+        } => Ok((u64::from(memory_bytes), u64::from(offset_bytes))),
+        DirectTold::Unsupported => {
+            bail!("cache: O_DIRECT is missing here: {name} says so of this file (statx)")
+        }
+        DirectTold::Silent => {
+            notes.push(format!(
+                "{name} does not say how O_DIRECT must be aligned (statx): 4 KiB are taken"
+            ));
+            Ok((BLOCK_BYTES as u64, BLOCK_BYTES as u64))
+        }
+    }
+}
+
+impl Opened {
+    /// Demands that a range is nowhere in the page cache, having evicted it; the whole file for
+    /// `bytes` = 0.
+    ///
+    /// # Errors
+    /// Some of it stays: it is dirty, mapped by others, or the file system keeps it.
+    pub(super) fn make_cold(&self, offset: u64, bytes: u64) -> Result<()> {
+        let of = self.end(offset, bytes).saturating_sub(offset);
+        let mut patience = Patience::new(Instant::now());
+        evict(&self.file, offset, bytes).context("evicting")?;
+        loop {
+            let resident = residency(&self.file, offset, of).context("asking what is in memory")?;
+            if resident.cached == 0 {
+                return Ok(());
+            }
+            ensure!(
+                patience.lasts(Instant::now(), resident.cached),
+                "cache: {} of {} pages stay in memory after eviction ({} of them dirty; the file system \
+                 keeps them, or another process has them mapped)",
+                resident.cached,
+                of.div_ceil(base_page_bytes() as u64),
+                resident.dirty
+            );
+            std::thread::sleep(EVICTION_EVERY);
+            // A large folio leaves as a whole, which may be more than the range.
+            evict(&self.file, 0, 0).context("evicting")?;
+        }
+    }
+
+    /// Bytes of the file that are in the page cache beyond `read`, which were read after it was cold: read
+    /// ahead and not asked for. A device gave them too, and they must not make up for others that it did not.
+    ///
+    /// # Errors
+    /// The kernel does not say.
+    pub(super) fn beyond(&self, read: u64) -> Result<u64> {
+        let resident = residency(&self.file, 0, self.bytes).context("asking what is in memory")?;
+        let bytes = resident.cached * base_page_bytes() as u64;
+        Ok(bytes.saturating_sub(read))
+    }
+
+    /// Brings a range of the file, opened in a way that is not direct, into the page cache, and demands
+    /// that it stays there; to the end of the file for `bytes` = 0.
+    ///
+    /// # Errors
+    /// It cannot be read, or not all of it stays.
+    pub(super) fn warm(&self, offset: u64, bytes: u64) -> Result<()> {
+        for _ in 0..WARM_TRIES {
+            if self.demand_cached(offset, bytes).is_ok() {
+                return Ok(());
+            }
+            self.bring_in(offset, bytes)?;
+        }
+        self.demand_cached(offset, bytes)
+    }
+
+    /// Reads a range through the page cache.
+    fn bring_in(&self, offset: u64, bytes: u64) -> Result<()> {
+        let mut piece = vec![0_u8; PIECE_BYTES];
+        let (mut at, end) = (offset, self.end(offset, bytes));
+        while at < end {
+            let most = usize::try_from(end - at)?.min(PIECE_BYTES);
+            let now = self.file.read_at(&mut piece[..most], at);
+            let now = now.context("reading")?;
+            ensure!(now > 0, "the file has become shorter");
+            at += now as u64;
+        }
+        Ok(())
+    }
+
+    /// Demands that all of a range is in the page cache; to the end of the file for `bytes` = 0.
+    ///
+    /// # Errors
+    /// Some of it is not.
+    pub(super) fn demand_cached(&self, offset: u64, bytes: u64) -> Result<()> {
+        let bytes = self.end(offset, bytes).saturating_sub(offset);
+        let pages = bytes.div_ceil(base_page_bytes() as u64);
+        let resident = residency(&self.file, offset, bytes).context("asking what is in memory")?;
+        ensure!(
+            resident.cached == pages,
+            "of {pages} pages only {} are in the page cache",
+            resident.cached
+        );
+        Ok(())
+    }
+
+    fn end(&self, offset: u64, bytes: u64) -> u64 {
+        match bytes {
+            0 => self.bytes,
+            _ => offset + bytes,
+        }
+    }
+
+    /// Demands that a direct read leaves nothing in the page cache: what is faked goes through it.
+    fn demand_direct_read(&self) -> Result<()> {
+        let bytes = self.offset_alignment.max(BLOCK_BYTES as u64);
+        self.make_cold(0, 0)?;
+        let mut buffer =
+            Mapping::new(usize::try_from(bytes)?, Pages::Base).context("memory for a block")?;
+        // btrfs reads directly without page faults, and what it finds untouched through the cache.
+        buffer.as_mut_slice().fill(1);
+        self.file
+            .read_at(buffer.as_mut_slice(), 0)
+            .context("cache: a direct read of a first block failed")?;
+        let resident = residency(&self.file, 0, self.bytes).context("asking what is in memory")?;
+        ensure!(
+            resident.cached == 0,
+            "cache: O_DIRECT is faked here: a direct read of {bytes} bytes left {} pages in the page cache",
+            resident.cached
+        );
+        Ok(())
+    }
+}
+
+/// How long pages that stay are waited for.
+struct Patience {
+    begun: Instant,
+    changed: Instant,
+    cached: Option<u64>,
+}
+
+impl Patience {
+    fn new(now: Instant) -> Patience {
+        Patience {
+            begun: now,
+            changed: now,
+            cached: None,
+        }
+    }
+
+    /// Whether to wait on, where `cached` pages are left.
+    fn lasts(&mut self, now: Instant, cached: u64) -> bool {
+        if self.cached != Some(cached) {
+            self.cached = Some(cached);
+            self.changed = now;
+        }
+        now - self.changed < EVICTION_STILL && now - self.begun < EVICTION_MOST
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,280 @@
+//! What lies below a directory: a device, or something that keeps data of its own.
+
+use bench::device::is_virtual;
+use bench::device::{counts_itself, disk_of, mount_of};
+use bench::experiment::Site;
+use host::block::{Disk, Mount};
+use record::case::Case;
+use record::key::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What kind of ground files stand on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::fs) enum Kind {
+    /// A block device that counts what it does.
+    Device,
+    /// Another file system's files, or a disk made of a file: a cache of its own is below.
+    Stacked,
+    /// Memory.
+    Memory,
+    /// A program answers (FUSE), from wherever.
+    Fuse,
+    /// Another machine answers, or the machine that this one is a guest of.
+    Network,
+    /// The mounts do not tell.
+    Unknown,
+}
+
+impl Kind {
+    const ALL: [Kind; 6] = [
+        Kind::Device,
+        Kind::Stacked,
+        Kind::Memory,
+        Kind::Fuse,
+        Kind::Network,
+        Kind::Unknown,
+    ];
+
+    fn of(symbol: &str) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| kind.symbol() == symbol)
+    }
+
+    /// Its symbol among the facts of a case.
+    pub(in crate::fs) fn symbol(self) -> &'static str {
+        match self {
+            Kind::Device => "device",
+            Kind::Stacked => "stacked",
+            Kind::Memory => "memory",
+            Kind::Fuse => "fuse",
+            Kind::Network => "network",
+            Kind::Unknown => "unknown",
+        }
+    }
+}
+
+/// What lies below a directory.
+pub(in crate::fs) struct Ground<'site> {
+    /// Its kind.
+    pub(in crate::fs) kind: Kind,
+    /// The disk, for devices and what poses as one.
+    pub(in crate::fs) disk: Option<&'site Disk>,
+    /// `major:minor` under which the disk counts; none where there may be other disks below.
+    pub(in crate::fs) number: Option<String>,
+    /// The mounted file system.
+    pub(in crate::fs) mount: Option<&'site Mount>,
+    /// A sentence for notes and predictions.
+    pub(in crate::fs) because: String,
+}
+
+/// What lies below `dir`, an absolute path.
+pub(in crate::fs) fn ground<'site>(site: &'site Site, dir: &Path) -> Ground<'site> {
+    let shown = dir.display();
+    let Some(mount) = mount_of(site, dir) else {
+        return Ground {
+            kind: Kind::Unknown,
+            disk: None,
+            number: None,
+            mount: None,
+            because: format!("the mounts do not tell where {shown} lies"),
+        };
+    };
+    let (disk, number) = disk_of(site, mount).unzip();
+    // Of a file system with a number of its own (btrfs) one disk is known by name, and there may be more: what
+    // that one counts is not all.
+    let number = number.filter(|number| *number == mount.number);
+    let kind = kind_of(mount, disk);
+    let is_virtual = disk.is_some_and(|disk| is_virtual(disk, site));
+    let name = disk.map(|disk| disk.name.as_str());
+    let because = sentence(kind, &mount.fs, name, is_virtual);
+    Ground {
+        kind,
+        disk,
+        number,
+        mount: Some(mount),
+        because,
+    }
+}
+
+/// What a kind of ground is called, with the names that are known.
+fn sentence(kind: Kind, fs: &str, disk: Option<&str>, is_virtual: bool) -> String {
+    match (kind, disk) {
+        (Kind::Device, Some(name)) if is_virtual => format!(
+            "{fs} on {name}, a virtual disk, whose host may have a cache of it that cannot be seen here"
+        ),
+        (Kind::Device, Some(name)) => format!("{fs} on {name}"),
+        (Kind::Stacked, Some(name)) => {
+            format!("{fs} on {name}, which keeps its data in a file with a cache of its own")
+        }
+        (Kind::Stacked, None) => format!("{fs}, whose files are another file system's"),
+        (Kind::Memory, Some(name)) => format!("{fs} on {name}, which keeps its data in memory"),
+        (Kind::Memory, None) => format!("{fs}, which keeps its files in memory"),
+        (Kind::Fuse, _) => {
+            format!("{fs}: a program answers (FUSE), with a cache of its own or none")
+        }
+        (Kind::Network, _) => {
+            format!("{fs}: another machine answers, from its memory or its disks")
+        }
+        (Kind::Unknown | Kind::Device, _) => format!("{fs}, of which no device is known"),
+    }
+}
+
+/// What a reader of a case's figures must know, from the facts that [`Ground::put`] left with it: where
+/// it is no device that answers for itself.
+pub(in crate::fs) fn ground_note(case: &Case) -> Option<String> {
+    let text = |name: &str| case.at.get(name).and_then(Value::text);
+    let kind = text("ground").and_then(Kind::of)?;
+    let is_virtual = text("device_kind").is_some();
+    let is_plain = kind == Kind::Device && !is_virtual;
+    let fs = text("file_system").unwrap_or("nowhere that the mounts tell");
+    if is_plain && text("device_number").is_none() {
+        return Some(format!(
+            "{fs} does not tell its devices one by one: what they gave is what this process was counted"
+        ));
+    }
+    (!is_plain).then(|| {
+        format!(
+            "the files are on {}",
+            sentence(kind, fs, text("device"), is_virtual)
+        )
+    })
+}
+
+fn kind_of(mount: &Mount, disk: Option<&Disk>) -> Kind {
+    const NETWORK: [&str; 14] = [
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "smbfs",
+        "9p",
+        "ceph",
+        "virtiofs",
+        "vboxsf",
+        "afs",
+        "lustre",
+        "gfs2",
+        "fuse.sshfs",
+        "fuse.glusterfs",
+    ];
+    let fs = mount.fs.as_str();
+    match disk {
+        _ if NETWORK.contains(&fs) => Kind::Network,
+        _ if fs == "tmpfs" || fs == "ramfs" => Kind::Memory,
+        _ if fs.starts_with("fuse") => Kind::Fuse,
+        _ if ["overlay", "aufs", "ecryptfs", "unionfs"].contains(&fs) => Kind::Stacked,
+        Some(disk) if counts_itself(disk) => Kind::Device,
+        Some(disk) if disk.name.starts_with("loop") => Kind::Stacked,
+        Some(_) => Kind::Memory,
+        None => Kind::Unknown,
+    }
+}
+
+impl Ground<'_> {
+    /// Puts what is known among the facts of a case: `ground`, `file_system`, `mount_options`, and of a
+    /// disk `device`, `device_number`, `device_kind`, `readahead_bytes` and `scheduler`.
+    pub(in crate::fs) fn put(&self, site: &Site, at: &mut BTreeMap<String, Value>) {
+        let mut put = |name: &str, value: Value| at.insert(name.to_owned(), value);
+        put("ground", Value::from(self.kind.symbol()));
+        if let Some(mount) = self.mount {
+            put("file_system", Value::from(mount.fs.as_str()));
+            put("mount_options", Value::from(mount.options.as_str()));
+        }
+        if let Some(number) = &self.number {
+            put("device_number", Value::from(number.as_str()));
+        }
+        let Some(disk) = self.disk else {
+            return;
+        };
+        put("device", Value::from(disk.name.as_str()));
+        if is_virtual(disk, site) {
+            put("device_kind", Value::from("virtual"));
+        }
+        if let Some(bytes) = disk.read_ahead_bytes {
+            put("readahead_bytes", Value::from(bytes));
+        }
+        if let Some(scheduler) = &disk.scheduler {
+            put("scheduler", Value::from(scheduler.as_str()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Kind, ground, ground_note};
+    use bench::experiment::Site;
+    use bench::experiment::fixtures::bare_site;
+    use host::{Host, Root};
+    use record::case::Case;
+    use record::key::CaseId;
+    use std::collections::BTreeMap;
+    use std::path::Path;
+
+    const TREE: &str = "== sys/block/sdb/size\n100\n== sys/block/sdb/dev\n8:16\n\
+        == sys/block/sdb/device/model\nX\n== sys/block/sdb/queue/read_ahead_kb\n128\n\
+        == sys/block/loop0/size\n10\n== sys/block/loop0/dev\n7:0\n\
+        == sys/block/zram0/size\n10\n== sys/block/zram0/dev\n252:0\n";
+    const MOUNTS: &str = "22 1 0:40 / / rw - overlay overlay rw\n\
+        24 22 8:16 / /disk rw,noatime - ext4 /dev/sdb rw\n\
+        25 22 0:42 / /tmp rw - tmpfs tmpfs rw\n\
+        26 22 7:0 / /image rw - ext4 /dev/loop0 rw\n\
+        27 22 252:0 / /zram rw - xfs /dev/zram0 rw\n\
+        28 22 0:50 / /far rw - nfs4 host:/x rw\n\
+        29 22 0:51 / /fuse rw - fuse.sshfs host: rw\n\
+        30 22 0:52 / /own rw - fuse.own own rw\n\
+        31 22 0:53 / /pool rw - zfs pool/x rw\n\
+        32 22 0:54 / /several rw - btrfs /dev/sdb rw\n";
+
+    #[test]
+    fn every_ground_is_told_apart() {
+        let root = Root::tree(TREE).with("proc/self/mountinfo", MOUNTS);
+        let site = Site {
+            host: Host::read(&root),
+            ..bare_site()
+        };
+        for (dir, kind, word) in [
+            ("/disk/x", Kind::Device, "sdb"),
+            ("/root", Kind::Stacked, "overlay"),
+            ("/tmp", Kind::Memory, "tmpfs"),
+            ("/image", Kind::Stacked, "loop0"),
+            ("/zram", Kind::Memory, "memory"),
+            ("/far/x", Kind::Network, "nfs4"),
+            ("/fuse", Kind::Network, "sshfs"),
+            ("/own", Kind::Fuse, "program"),
+            ("/pool", Kind::Unknown, "zfs"),
+        ] {
+            let found = ground(&site, Path::new(dir));
+            assert_eq!(found.kind, kind, "{dir}");
+            assert!(found.because.contains(word), "{}", found.because);
+            let mut case = Case::new(CaseId::new());
+            found.put(&site, &mut case.at);
+            let note = ground_note(&case);
+            assert_eq!(note.is_none(), kind == Kind::Device);
+            assert!(note.is_none_or(|note| note.ends_with(&found.because)));
+        }
+        let mut at = BTreeMap::new();
+        ground(&site, Path::new("/disk")).put(&site, &mut at);
+        assert_eq!(at["device_number"].text(), Some("8:16"));
+        assert_eq!(at["readahead_bytes"].int(), Some(131_072));
+        assert_eq!(at["mount_options"].text(), Some("rw,noatime"));
+        let several = ground(&site, Path::new("/several"));
+        assert_eq!((several.kind, &several.number), (Kind::Device, &None));
+        assert!(several.disk.is_some(), "its class is known all the same");
+        let mut case = Case::new(CaseId::new());
+        several.put(&site, &mut case.at);
+        let note = ground_note(&case).expect("something is not known");
+        assert!(note.contains("one by one"), "{note}");
+    }
+
+    #[test]
+    fn without_mounts_nothing_is_known() {
+        let site = bare_site();
+        let found = ground(&site, Path::new("/x"));
+        assert_eq!(found.kind, Kind::Unknown);
+        assert!(found.disk.is_none());
+        let mut case = Case::new(CaseId::new());
+        assert_eq!(ground_note(&case), None, "nobody put anything there");
+        found.put(&site, &mut case.at);
+        assert!(ground_note(&case).is_some());
+    }
+}

@@ -1,0 +1,524 @@
+//! What do reads and writes cost, by block, depth, threads and way?
+//!
+//! ## Question
+//!
+//! How long does a read or write of a file take, how many come to a second, and what CPU time does each
+//! take: in order or at random, of 1 B to 1 MiB, one after another or up to 128 at a time, by one thread
+//! or several, past the page cache or through it?
+//!
+//! ## Method
+//!
+//! The files are made before the first round: incompressible data, no two blocks alike, synced, in
+//! written extents (FIEMAP) and out of memory. Those that are read are never written, and those that are
+//! written are overwritten only: nothing is extended in a round, nor allocated, but by file systems that
+//! write every block to a new place (btrfs, ZFS, f2fs). Each case of a round goes to places of its own order:
+//! else a drive or a host would have in its cache what the case before has read.
+//!
+//! `psync` is one operation after another by pread(2) or pwrite(2). `io_uring` keeps `depth` in flight
+//! with registered file and blocks: what completed is submitted again, four at a time, the last by the same
+//! call that waits for the next completion (Linux 6.1 and later work completions off inside of that call only).
+//! The kernel tells the device at the end of a call: so it works on the first while the rest are
+//! prepared. Each operation is timed from its submission to the moment at which its completion is seen; nothing is
+//! allocated and no other system call is made while they run. A thread runs for one and a half case times, and
+//! until it has done 8 operations (a ring: three fills). Its rate is that of the stretch in which the queue
+//! was full; `latency` and `cpu` have those operations as well that complete while it empties, the slowest of
+//! all among them.
+//!
+//! A window that short measures a burst: a limit lets some of it through at once. So the key cases of a device
+//! have windows of half a second or longer (42 case times), which last until the rate has settled, up to four
+//! times that. These cases are direct reads of 1 MiB in order, direct reads of 4 KiB at random by `psync` and by rings
+//! of 32 and 128, and in thorough direct writes of 1 MiB in order. They yield `iops` and `bandwidth`, from the
+//! part after the change point; the part before it is recorded with its rate (`discarded_b_per_s`). `latency` and
+//! `cpu` cover the whole window. Where a limit lets slices through by turns, whole turns count. All other cases
+//! yield `burst_iops` and `burst`.
+//!
+//! Several threads have CPUs of their own (as far as there are any: else they take turns, which a note
+//! says), open the file each for itself, and begin at a common tick. Their rate is that of the time in which
+//! all worked: from the last begin to the first end.
+//!
+//! Ways to read (`mode`):
+//!
+//! - `direct`: O_DIRECT, which is asked for (statx), set (F_GETFL) and tried.
+//! - `cold`: through the page cache, evicted before (residency checked), each place once.
+//! - `cached`: from the page cache, where the part that is read (16 MiB at most) is brought before.
+//!
+//! Ways to write, which are four different figures:
+//!
+//! - `buffered`: into the page cache, where the pages are before: a copy in memory, and what the file
+//!   system does for a page that becomes dirty. The device sees it later (here after the window). At most
+//!   `written` bytes are written over and over, so that this is no measure of how long the device
+//!   keeps up. Where the mount is `sync`, or a program or another machine answers, each write may go on at
+//!   once, and no more than `written` bytes are written in all.
+//! - `buffered_fdatasync`: the same, and fdatasync(2) after each write, inside the time.
+//! - `direct`: O_DIRECT: the device has the data, perhaps in a cache that loses it with the power.
+//! - `dsync`: O_DSYNC through the page cache: each write waits until the device has flushed it.
+//!
+//! Written blocks get a stamp of eight bytes in each 4 KiB before their submission (one store per page:
+//! a nanosecond beside a microsecond), so that no two are alike; blocks of 1 B repeat. They come out of 256
+//! KiB of noise in turn, of another seed for each file and round: nothing for a file system or an
+//! array that compresses or keeps one copy of the same. After the window, and before anything else is synced,
+//! the last blocks of `direct` must be nowhere in the page cache, and those of `dsync` and
+//! `buffered_fdatasync` not dirty. Then all is synced, and the last blocks must be found in the file; of what
+//! is read the last blocks must be what was prepared. Else the case has failed.
+//!
+//! Bytes are accounted for: those that this process had the device read or write (/proc/self/io), and
+//! the device's own counter, of synced writes before anything else is synced; a share that came from no
+//! device is told (`cache_share`, and a note). What was at the device at a time is the device's own account as
+//! well: the sum of the times that requests waited for it, over the length of the run
+//! (`device_in_flight`).
+//!
+//! A ring goes with `direct` only: through the page cache an operation is answered inside of the
+//! submission, or by a worker of the kernel's, and the depth is then none of the device's. O_DIRECT moves
+//! whole sectors: blocks of 1 B (and 1 KiB on devices of 4 KiB) are skipped there.
+//!
+//! ## Prediction
+//!
+//! Reads past the cache: the device's class (see `predict/device.rs`) or what was given of the disk
+//! (`--set host.disk.read_latency=…`), and the block at its rate; where fs.read measured this pattern, its
+//! latency, rate and CPU time, and its stream the rate of longer blocks. Depth d: d in flight over the
+//! latency of one (Little's law) until the device is saturated, which its class says; and latency is d over
+//! the rate. Cached: a system call, a page looked up, a copy at memory's rate. Writes: the same with a flush
+//! where it is waited for.
+//!
+//! ## Parameters
+//!
+//! Without a choice each preset has its own list of cases (thorough: all). Of chosen values each
+//! combination leaves those cases of the list that have it; one that no case of the list has is put in
+//! the place of theirs.
+//!
+//! - `op`: read or write.
+//! - `pattern`: sequential or random.
+//! - `mode`: see Method.
+//! - `block`: bytes of an operation.
+//! - `engine`: `psync` or `io_uring`.
+//! - `depth`: operations in flight; 1 with psync.
+//! - `threads`: threads that do the same at the same time.
+//! - `files`: `own`, a file for each thread, or `shared`, a part of one file for each; only where there
+//!   are several threads.
+//! - `size` (setting): of the file that is read. `auto`: 64 MiB in quick, else 256 MiB, less where less may
+//!   be written. Writes go to a file of half of it, at most 32 MiB; threads have a quarter each.
+//! - `written` (setting): bytes that a case writes in a round at most, or 8 operations (of a ring, three
+//!   fills). `auto`: 1 MiB, up to 8 MiB where more may be written.
+//! - `window` (setting): how long a case's threads run in a round; a device that adapts to load (and the host of
+//!   a virtual disk, which polls while there is some) shows more in a longer one. `auto`: 42 case times for the key
+//!   cases of a device, else one and a half. From half a second on all but `cold`
+//!   and `buffered` yield rates.
+//! - `placement`: where the threads run that wait for the device: `free` (anywhere, its moves
+//!   are planned), `interrupt` (on the CPU that takes the device's interrupts) or `other` (on another, which
+//!   costs a wake-up across CPUs). Earlier figures without it read as `other`.
+//!
+//! ## Reading the result
+//!
+//! `iops` over `depth` rises by the law of Little and ends at what the device can: from there on only
+//! `latency` rises. `bandwidth` is `iops` times the block. `cpu` is user and system time of all threads
+//! with the kernel's workers for rings (io-wq; those of kernels before 5.12 are none of the process's and not
+//! counted), for each operation: what an operation costs where the CPU
+//! and not the device is the limit. In the quantities: `in_flight_mean`, `in_flight_most` (what was reached of
+//! the depth, as the program sees it), `device_in_flight` (what of it was at the device, by the device's
+//! counters: of everybody's requests, and of parts where a block is split), `operations`, `cache_share`. `buffered` compares with memory, not with a disk.
+//!
+//! ## Pitfalls
+//!
+//! A small file fits into the cache of a device or of the host of a virtual one: `--dir` with `--set
+//! fs.io.size=` of more than that. A drive's first seconds of writing are faster than what it sustains
+//! (this writes little, so as to wear nothing out). Completion interrupts may be worked off on another CPU,
+//! and are not in `cpu` then. A hypervisor's polling I/O thread takes a CPU of the host's that nobody sees
+//! here. The page cache's own writing back in other rounds is waited for before each round.
+//! R3 prints 2.6 ms and 7 GB/s for reads of the same file: no cache was told apart.
+//!
+//! ## Sources
+//!
+//! R3 "disk" (sequential and random reads and writes by block and threads); fio (`psync`, `io_uring` with
+//! `fixedbufs` and `registerfiles`; slat and clat); ioping; io_uring(7), open(2), statx(2);
+//! J. D. C. Little, "A Proof for the Queuing Formula L = λW" (1961). The intervals' sources stand in
+//! `predict/fs/io.rs`.
+
+mod crew;
+mod places;
+mod rates;
+mod watch;
+mod workloads;
+mod written;
+
+use super::{file, window};
+use anyhow::{Context, Result};
+use bench::device;
+use bench::experiment::placement::PLACEMENT_PARAM;
+use bench::experiment::{
+    Card, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip, ViewCard,
+    unknown,
+};
+use bench::measure::{Bench, settle};
+use crew::Task;
+use laws::fs::io::{self as law, Request};
+use record::case::{Case, Order, Series};
+use record::event::{Isolation, Prediction, Repeat};
+use record::key::Value;
+use record::metric::{Better, Kind, Metric};
+use record::unit::Unit;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use workloads::{MIB, Sizes, Work};
+
+/// The experiment.
+pub static EXPERIMENT: Io = Io;
+
+/// `fs.io`.
+pub struct Io;
+
+const ID: &str = "fs.io";
+/// Of what may be written, the file that is read is one over this at most.
+const SIZE_SHARE: u64 = 6;
+/// For stated costs: opening, evicting and bringing into memory, for each case and each further thread;
+/// start and end of a worker, in ns.
+const AROUND_NS: u64 = 8_000_000;
+const THREAD_NS: u64 = 3_000_000;
+const WORKER_NS: u64 = 35_000_000;
+
+const fn metric(name: &'static str, doc: &'static str, unit: Unit, better: Better) -> Metric {
+    Metric::new(name, doc, unit, better, Kind::Io)
+}
+
+static CARD: Card = Card {
+    id: ID,
+    title: "Reads and writes by block, depth and threads",
+    metrics: &[
+        metric(
+            "latency",
+            "one operation, from its submission to its completion",
+            Unit::Ns,
+            Better::Lower,
+        ),
+        metric(
+            "iops",
+            "operations of all threads per second, with a full queue",
+            Unit::OpPerS,
+            Better::Higher,
+        ),
+        metric("bandwidth", "bytes of these", Unit::BPerS, Better::Higher),
+        metric(
+            "burst_iops",
+            "operations per second of a window that is too short for the name of a rate",
+            Unit::OpPerS,
+            Better::Higher,
+        )
+        .formerly("iops"),
+        metric("burst", "bytes of these", Unit::BPerS, Better::Higher).formerly("bandwidth"),
+        metric(
+            "cpu",
+            "CPU time of an operation, user and system, kernel's workers included",
+            Unit::NsPerOp,
+            Better::Lower,
+        ),
+    ],
+    params: &[
+        Param {
+            name: "op",
+            doc: "read or write; auto: the preset's cases",
+            domain: Domain::Symbols(&["auto", "read", "write"]),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "pattern",
+            doc: "order of the places; auto: the preset's cases",
+            domain: Domain::Symbols(&["auto", "sequential", "random"]),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "mode",
+            doc: "past the page cache or through it, and what is waited for; auto: the preset's cases",
+            domain: Domain::Symbols(&[
+                "auto",
+                "direct",
+                "cold",
+                "cached",
+                "buffered",
+                "buffered_fdatasync",
+                "dsync",
+            ]),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "block",
+            doc: "bytes of an operation; auto: the preset's cases",
+            domain: Domain::Either(&["auto"], 1, 1 << 30, Unit::B),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "engine",
+            doc: "system calls or a ring; auto: the preset's cases",
+            domain: Domain::Symbols(&["auto", "psync", "io_uring"]),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "depth",
+            doc: "operations in flight of each thread; auto: the preset's cases",
+            domain: Domain::Either(&["auto"], 1, 1024, Unit::Count),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "threads",
+            doc: "threads that do the same; auto: the preset's cases",
+            domain: Domain::Either(&["auto"], 1, 64, Unit::Count),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "files",
+            doc: "a file for each of several threads, or a part of one; auto: the preset's cases",
+            domain: Domain::Symbols(&["auto", "own", "shared"]),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "size",
+            doc: "size of the file that is read; auto: 64 MiB in quick, else 256 MiB, less where little may \
+                  be written",
+            domain: Domain::Either(&["auto"], MIB, 1 << 42, Unit::B),
+            defaults: ["auto"; 3],
+            role: Role::Setting,
+        },
+        Param {
+            name: "written",
+            doc: "most bytes that a case writes in a round, or 8 operations; auto: 1 to 8 MiB by what may be \
+                  written",
+            domain: Domain::Either(&["auto"], 1 << 12, 1 << 40, Unit::B),
+            defaults: ["auto"; 3],
+            role: Role::Setting,
+        },
+        Param {
+            name: "window",
+            doc: "how long the threads of a case run in a round; from half a second on figures are rates; auto: half a \
+                  second for the rates of a device, else one and a half case times",
+            domain: Domain::Either(&["auto"], 100_000, 60_000_000_000, Unit::Ns),
+            defaults: ["auto"; 3],
+            role: Role::Setting,
+        },
+        PLACEMENT_PARAM,
+    ],
+    after: &["clock.rate", "clock.read", "fs.read"],
+    repeat: Repeat::Rounds,
+    isolation: Isolation::Shared,
+    needs: &[],
+    views: &[
+        ViewCard::line("block", "burst")
+            .beside(&["bandwidth", "latency"])
+            .only(&[("engine", &["psync"]), ("threads", &["1"])])
+            .log()
+            .each(&["op", "pattern"]),
+        ViewCard::line("threads", "burst")
+            .beside(&["latency"])
+            .only(&[("engine", &["psync"])])
+            .log()
+            .each(&["op", "pattern", "block"]),
+        ViewCard::line("depth", "burst_iops")
+            .beside(&["iops", "latency", "cpu"])
+            .only(&[("engine", &["io_uring"])])
+            .log()
+            .each(&["op", "pattern"]),
+    ],
+};
+
+impl Experiment for Io {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("io.rs")
+    }
+
+    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+        let dir = site.dir.as_ref().ok_or_else(|| {
+            Skip::because(
+                "no directory for files: the current one cannot be written, or lies in memory",
+            )
+            .needs("--dir DIR")
+        })?;
+        let size = size(site, params);
+        let written = match params.chosen("written") {
+            Some(&[Value::Int(bytes)]) => bytes,
+            _ => workloads::written_each(site, params),
+        };
+        let ground = file::ground(site, &dir.path);
+        let (cases, mut offer) = workloads::offer(site, params, Sizes { size, written }, &ground)?;
+        offer.series.push(Series {
+            experiment: ID.to_owned(),
+            name: String::new(),
+            order: Order::Shuffled,
+            cases,
+            settings: BTreeMap::from([
+                ("size".to_owned(), Value::from(size)),
+                ("written".to_owned(), Value::from(written)),
+                ("window".to_owned(), Value::from(window_ns(site, params))),
+            ]),
+        });
+        Ok(offer)
+    }
+
+    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
+        let of = |case: &Case| {
+            let Some(work) = Work::of(&case.id) else {
+                return 0;
+            };
+            let operations = work.least() * work.threads;
+            let ns = operations as f64 * law::stated_ns(site, &request(case, work));
+            window_of(series, case).max(ns as u64) + AROUND_NS + THREAD_NS * (work.threads - 1)
+        };
+        Duration::from_nanos(WORKER_NS + series.cases.iter().map(of).sum::<u64>())
+    }
+
+    fn predict(
+        &self,
+        site: &Site,
+        known: Option<&Known>,
+        case: &Case,
+        metric: &Metric,
+    ) -> Option<Prediction> {
+        let work = Work::of(&case.id)?;
+        match window::in_law(case, &metric.name) {
+            Ok(name) => law::predict(site, known, &request(case, work), name),
+            Err(why) => known.is_none().then(|| unknown(why)),
+        }
+    }
+
+    fn prepare(&self, series: &Series, dir: &Path, _: &mut dyn FnMut()) -> Result<Vec<PathBuf>> {
+        let size = series.setting("size").context("the size is not set")?;
+        let works = series.cases.iter().filter_map(|case| Work::of(&case.id));
+        let way_out = "--set fs.io.size=SIZE";
+        workloads::files(works, size)
+            .into_iter()
+            .map(|made| {
+                let seed = file::seed_of(&dir.join(&made.name));
+                file::write_prepared(dir, &made.name, made.bytes, seed, way_out)
+            })
+            .collect()
+    }
+
+    fn is_prepared(&self, _series: &Series) -> bool {
+        true
+    }
+
+    fn prepare_cost(&self, site: &Site, series: &Series) -> Duration {
+        let size = series.setting("size").unwrap_or(0);
+        let works = series.cases.iter().filter_map(|case| Work::of(&case.id));
+        let made = workloads::files(works, size);
+        device::write_cost(site, made.iter().map(|made| made.bytes).sum())
+    }
+
+    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        bench.minds_run_delay();
+        let dir = bench.dir().context("no directory for files was given")?;
+        let dir = dir.to_owned();
+        let size = series.setting("size").context("the size is not set")?;
+        let written = series.setting("written");
+        let written = written.context("how much is written is not set")?;
+        if let Some(case) = series.cases.first() {
+            bench.may_hang_in(case);
+        }
+        let windows = series.cases.iter().map(|case| window_of(series, case));
+        let round = Duration::from_nanos(windows.sum());
+        let settled = settle(&File::open(&dir).context("opening the directory")?, round)?;
+        bench.each(series, |bench, case| {
+            bench.may_hang_in(case);
+            let work = Work::of(&case.id).with_context(|| format!("no case {}", case.id))?;
+            let cpus = crew::cpus_for(work.threads, &bench.order().cpus)?;
+            let number = case.at.get("device_number").and_then(Value::text);
+            let window_ns = window_of(series, case) as f64;
+            let task = Task {
+                dir: &dir,
+                work,
+                sizes: Sizes {
+                    size,
+                    written: rates::written(case, written),
+                },
+                seed: file::order_seed(bench.order().seed, &case.id),
+                clock: Task::clock(bench, &cpus, window_ns)?,
+                window_ns,
+                is_rate: window::rate_ns(case).is_some(),
+                number,
+                is_written_through: is_written_through(case),
+                is_free: bench.order().is_free(),
+            };
+            let (did, seen) = match work.threads {
+                1 => task.alone()?,
+                _ => {
+                    bench.use_cpus(&cpus);
+                    task.together(&cpus)?
+                }
+            };
+            written::down(bench, case, &task, &cpus, did, &seen, settled)
+        });
+        Ok(())
+    }
+}
+
+/// Whether writes into the page cache go on at once: the mount asks for it, or who answers may do so.
+fn is_written_through(case: &Case) -> bool {
+    let told = |name: &str| case.at.get(name).and_then(Value::text);
+    let stays = matches!(told("ground"), Some("device" | "memory"));
+    let options = told("mount_options").unwrap_or_default();
+    let is_sync = |option: &str| option == "sync" || option == "dirsync";
+    !stays || options.split(',').any(is_sync)
+}
+
+/// How long the threads of a case run: as chosen, or one and a half case times.
+fn window_ns(site: &Site, params: &Params) -> u64 {
+    match params.chosen("window") {
+        Some([Value::Int(window)]) => *window,
+        _ => site.case_ns + site.case_ns / 2,
+    }
+}
+
+/// The same of a case of a series; a rate's window may last longer.
+fn window_of(series: &Series, case: &Case) -> u64 {
+    let of_rate = window::rate_ns(case);
+    of_rate.unwrap_or_else(|| series.setting("window").unwrap_or(0))
+}
+
+/// The size of the file that is read: chosen, or the preset's as far as it may be written.
+fn size(site: &Site, params: &Params) -> u64 {
+    if let Some(&[Value::Int(bytes)]) = params.chosen("size") {
+        return bytes;
+    }
+    let wanted = match params.preset {
+        Preset::Rehearsal => MIB,
+        Preset::Quick => 64 * MIB,
+        Preset::Standard | Preset::Thorough => 256 * MIB,
+    };
+    let most = device::allowance(site, ID) / SIZE_SHARE;
+    let most = if most.is_power_of_two() {
+        most
+    } else {
+        most.next_power_of_two() / 2
+    };
+    wanted.min(most.max(MIB))
+}
+
+/// A case as the laws know it.
+fn request(case: &Case, work: Work) -> Request<'_> {
+    let told = |name: &str| case.at.get(name).and_then(Value::text);
+    Request {
+        is_read: work.is_read,
+        is_random: work.is_random,
+        mode: work.mode,
+        block: work.block as f64,
+        is_ring: work.is_ring,
+        depth: work.depth as f64,
+        threads: work.threads as f64,
+        span: case.int("file_bytes").unwrap_or(256 * MIB) as f64,
+        device: told("device"),
+        ground: told("ground").unwrap_or("unknown"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+//! Where the operations of a thread go: drawn before the window, so that nothing is drawn inside.
+
+use super::workloads::Work;
+use anyhow::{Result, ensure};
+
+/// Random places are drawn from as many pages as this; a larger part of a file is sampled.
+const DRAWN: u64 = 1 << 16;
+/// Smaller blocks have a page each to themselves.
+const PAGE: u64 = 4096;
+
+/// The places, one after another.
+pub(super) struct Places {
+    start: u64,
+    end: u64,
+    block: u64,
+    /// Drawn ones; none where they follow each other.
+    drawn: Vec<u64>,
+    next: u64,
+    left: u64,
+}
+
+impl Places {
+    /// Places for blocks of `work` in `bytes` from `start` on. Cold ones come once, because a second
+    /// time they would be in memory; all others go round.
+    ///
+    /// # Errors
+    /// There is room for none.
+    pub(super) fn new(work: Work, start: u64, bytes: u64, seed: u64) -> Result<Places> {
+        let block = work.block;
+        let mut random = fastrand::Rng::with_seed(seed);
+        let slot = if work.is_random {
+            block.max(PAGE)
+        } else {
+            block
+        };
+        let slots = bytes / slot;
+        ensure!(
+            slots > 0,
+            "a block of {block} bytes is longer than its part of the file"
+        );
+        let mut places = Places {
+            start,
+            end: start + slots * slot,
+            block,
+            drawn: Vec::new(),
+            next: start,
+            left: if work.mode == "cold" { slots } else { u64::MAX },
+        };
+        if work.is_random {
+            places.drawn = drawn(&mut random, slots);
+            for at in &mut places.drawn {
+                let inside = random.u64(..slot / block) * block;
+                *at = start + *at * slot + inside;
+            }
+            places.left = places.left.min(match work.mode {
+                "cold" => places.drawn.len() as u64,
+                _ => u64::MAX,
+            });
+            places.next = 0;
+        } else if work.mode != "cold" {
+            // Another begin in each round, or a device remembers what comes first.
+            places.next = start + random.u64(..slots) * slot;
+        }
+        Ok(places)
+    }
+
+    /// How many different ones there are.
+    pub(super) fn count(&self) -> u64 {
+        match self.drawn.len() as u64 {
+            0 => (self.end - self.start) / self.block,
+            drawn => drawn,
+        }
+    }
+
+    /// The next.
+    #[inline(always)]
+    pub(super) fn next(&mut self) -> Option<u64> {
+        if self.left == 0 {
+            return None;
+        }
+        self.left -= 1;
+        if self.drawn.is_empty() {
+            let at = self.next;
+            self.next += self.block;
+            if self.next == self.end {
+                self.next = self.start;
+            }
+            return Some(at);
+        }
+        let at = self.drawn[self.next as usize];
+        self.next += 1;
+        if self.next as usize == self.drawn.len() {
+            self.next = 0;
+        }
+        Some(at)
+    }
+}
+
+/// Different numbers below `slots` in drawn order: all of them, or of very many as many as are kept.
+fn drawn(random: &mut fastrand::Rng, slots: u64) -> Vec<u64> {
+    let mut all: Vec<u64> = match slots <= DRAWN {
+        true => (0..slots).collect(),
+        // One of each stretch, so that none comes twice.
+        false => (0..DRAWN)
+            .map(|part| {
+                let from = u128::from(slots) * u128::from(part) / u128::from(DRAWN);
+                let to = u128::from(slots) * u128::from(part + 1) / u128::from(DRAWN);
+                random.u64(from as u64..to as u64)
+            })
+            .collect(),
+    };
+    random.shuffle(&mut all);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::workloads::{KIB, MIB, Work};
+    use super::Places;
+    use record::key::CaseId;
+    use std::collections::BTreeSet;
+
+    fn work(pattern: &str, mode: &str, block: u64) -> Work {
+        let id = CaseId::new()
+            .with("op", "read")
+            .with("pattern", pattern)
+            .with("mode", mode)
+            .with("block", block)
+            .with("engine", "psync")
+            .with("depth", 1)
+            .with("threads", 1);
+        Work::of(&id).expect("a case")
+    }
+
+    fn first(places: &mut Places, count: usize) -> Vec<u64> {
+        std::iter::from_fn(|| places.next()).take(count).collect()
+    }
+
+    #[test]
+    fn random_places_cover_the_part_once_before_they_come_again() {
+        for (block, slots) in [(4 * KIB, 256), (64 * KIB, 16), (1, 256), (KIB, 256)] {
+            let mut places =
+                Places::new(work("random", "direct", block), MIB, MIB, 3).expect("room");
+            let round = first(&mut places, slots);
+            let pages: BTreeSet<u64> = round.iter().map(|at| at / block.max(4096)).collect();
+            assert_eq!(pages.len(), slots, "{block}");
+            assert!(
+                round
+                    .iter()
+                    .all(|at| at % block == 0 && (MIB..2 * MIB).contains(at))
+            );
+            assert!(!round.is_sorted());
+            assert_eq!(first(&mut places, slots), round, "{block}");
+        }
+    }
+
+    #[test]
+    fn sequential_places_follow_each_other_and_go_round() {
+        let mut places =
+            Places::new(work("sequential", "direct", MIB), 0, 4 * MIB, 5).expect("room");
+        let round = first(&mut places, 8);
+        for pair in round.windows(2) {
+            assert_eq!(pair[1], (pair[0] + MIB) % (4 * MIB));
+        }
+    }
+
+    #[test]
+    fn cold_places_come_once() {
+        for pattern in ["random", "sequential"] {
+            let mut places = Places::new(work(pattern, "cold", 4096), 0, MIB, 1).expect("room");
+            let all: BTreeSet<u64> = first(&mut places, 1000).into_iter().collect();
+            assert_eq!(all.len(), 256, "{pattern}");
+            assert_eq!(places.next(), None);
+        }
+    }
+
+    #[test]
+    fn of_very_many_places_some_are_drawn_and_none_twice() {
+        let work = work("random", "direct", 4096);
+        let mut places = Places::new(work, 0, 1 << 40, 1).expect("room");
+        let all: BTreeSet<u64> = first(&mut places, 1 << 16).into_iter().collect();
+        assert_eq!((all.len() as u64, places.count()), (1 << 16, 1 << 16));
+        assert!(all.last().expect("some") + 4096 <= 1 << 40);
+        assert!(Places::new(work, 0, 100, 1).is_err());
+    }
+}

@@ -1,0 +1,232 @@
+//! Batches of one call: names put into place before, traces removed after, both outside of the window.
+
+use super::directory::Directory;
+use anyhow::{Context, Result, ensure};
+use bench::measure::{Bench, Timer, abba};
+use laws::fs::metadata::Call;
+use metal::metadata::{create, mkdir, open, rename, rmdir, unlink};
+use metal::raw;
+use record::case::Case;
+use record::event::Samples;
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::hint::black_box;
+use std::io;
+use std::os::fd::OwnedFd;
+
+/// Names in the short batch of a call that changes the directory: this share of its entries, one over …
+const SHARE: u64 = 8;
+/// … at least, and at most: what is opened must not reach the limit of open files.
+const NAMES_MIN: u64 = 16;
+const NAMES_MAX: u64 = 128;
+/// Calls in the short batch of one that leaves no trace.
+const CALLS_MAX: u64 = 1 << 14;
+
+/// Times one call; the samples, for what is to be added.
+pub(super) fn time<'bench>(
+    call: Call,
+    directory: &mut Directory,
+    case: &Case,
+    bench: &'bench mut Bench,
+) -> Result<&'bench mut Samples> {
+    let timer = bench.timer();
+    let entries = directory.entries();
+    let most = match call {
+        Call::Stat | Call::Readdir => CALLS_MAX,
+        Call::Open | Call::Rename => NAMES_MAX,
+        _ => (entries / SHARE).clamp(NAMES_MIN, NAMES_MAX),
+    };
+    let mut batch = |n: u64| batch(call, directory, timer, n);
+    // Its long batches have twice the names.
+    let found = timer
+        .search(&mut |n| batch(n.min(2 * most)))
+        .context("searching for a batch")?;
+    let k = found.operations.min(most);
+    let turns = timer.repeat(&mut |watch| abba(k, watch, &mut batch).map(Some))?;
+    let listed = directory.list()?;
+    ensure!(
+        listed == entries,
+        "the directory had {entries} entries, and has {listed} after all was undone"
+    );
+    let per_batch = match call {
+        Call::Readdir => k * entries,
+        _ => k,
+    };
+    bench.record_quartets(case, "latency", per_batch, turns)
+}
+
+/// One window of `n` calls, in ns.
+fn batch(call: Call, directory: &mut Directory, timer: Timer, n: u64) -> Result<f64> {
+    let count = usize::try_from(n)?;
+    match call {
+        Call::Create => created(directory, timer, count),
+        Call::Mkdir => made(directory, timer, count),
+        Call::Open => opened(directory, timer, count),
+        Call::Stat => asked(directory, timer, count),
+        Call::Rename => renamed(directory, timer, count),
+        Call::Unlink => removed(directory, timer, count),
+        Call::Rmdir => emptied(directory, timer, count),
+        Call::Readdir => listed(directory, timer, count),
+    }
+}
+
+/// A window of one call for each name.
+fn window<'name>(
+    timer: Timer,
+    names: &'name [CString],
+    mut call: impl FnMut(&'name CString) -> io::Result<()>,
+) -> Result<f64> {
+    timer.timed(names.len() as u64, &mut |_| {
+        for name in names {
+            call(name)?;
+        }
+        Ok(())
+    })
+}
+
+fn created(directory: &mut Directory, timer: Timer, count: usize) -> Result<f64> {
+    let names = directory.fresh(count);
+    let mut files: Vec<OwnedFd> = Vec::with_capacity(count);
+    let place = directory.place();
+    let ns = window(timer, &names, |name| {
+        files.push(create(place, name)?);
+        Ok(())
+    })
+    .context("making a file")?;
+    close_all(files)?;
+    must_be(directory, &names, true)?;
+    undo(&names, |name| unlink(place, name))?;
+    Ok(ns)
+}
+
+fn made(directory: &mut Directory, timer: Timer, count: usize) -> Result<f64> {
+    let names = directory.fresh(count);
+    let place = directory.place();
+    let ns = window(timer, &names, |name| mkdir(place, name)).context("making a directory")?;
+    must_be(directory, &names, true)?;
+    undo(&names, |name| rmdir(place, name))?;
+    Ok(ns)
+}
+
+fn opened(directory: &mut Directory, timer: Timer, count: usize) -> Result<f64> {
+    let names = directory.some(count);
+    let mut files: Vec<OwnedFd> = Vec::with_capacity(count);
+    let place = directory.place();
+    let ns = window(timer, &names, |name| {
+        files.push(open(place, name)?);
+        Ok(())
+    })
+    .context("opening a file")?;
+    close_all(files)?;
+    Ok(ns)
+}
+
+fn asked(directory: &mut Directory, timer: Timer, count: usize) -> Result<f64> {
+    let names = directory.some(count);
+    let place = directory.place();
+    window(timer, &names, |name| {
+        black_box(raw::newfstatat(Some(place), name)?);
+        Ok(())
+    })
+    .context("asking for a file's attributes")
+}
+
+fn renamed(directory: &mut Directory, timer: Timer, count: usize) -> Result<f64> {
+    let first = directory.some(count);
+    let fresh = directory.fresh(count);
+    let place = directory.place();
+    // An entry that comes round again has its newest name by then.
+    let mut now: HashMap<&CString, &CString> = HashMap::with_capacity(count);
+    let pairs: Vec<(&CString, &CString)> = first
+        .iter()
+        .zip(&fresh)
+        .map(|(entry, to)| (now.insert(entry, to).unwrap_or(entry), to))
+        .collect();
+    let ns = timer
+        .timed(count as u64, &mut |_| {
+            for (from, to) in &pairs {
+                rename(place, from, to)?;
+            }
+            Ok(())
+        })
+        .context("renaming a file")?;
+    if let Some((from, to)) = pairs.last() {
+        ensure!(
+            directory.has(to) && !directory.has(from),
+            "a file was renamed, and is there by its old name or not by its new one"
+        );
+    }
+    for (entry, to) in now {
+        rename(place, to, entry).context("renaming a file back")?;
+    }
+    Ok(ns)
+}
+
+fn removed(directory: &mut Directory, timer: Timer, count: usize) -> Result<f64> {
+    let names = directory.fresh(count);
+    let place = directory.place();
+    for name in &names {
+        create(place, name)
+            .and_then(raw::close)
+            .context("making a file to be removed")?;
+    }
+    let ns = window(timer, &names, |name| unlink(place, name)).context("removing a file")?;
+    must_be(directory, &names, false)?;
+    Ok(ns)
+}
+
+fn emptied(directory: &mut Directory, timer: Timer, count: usize) -> Result<f64> {
+    let names = directory.fresh(count);
+    let place = directory.place();
+    undo(&names, |name| mkdir(place, name))?;
+    let ns = window(timer, &names, |name| rmdir(place, name)).context("removing a directory")?;
+    must_be(directory, &names, false)?;
+    Ok(ns)
+}
+
+fn listed(directory: &mut Directory, timer: Timer, count: usize) -> Result<f64> {
+    let mut wrong = None;
+    let entries = directory.entries();
+    let ns = timer.timed(count as u64, &mut |passes| {
+        for _ in 0..passes {
+            let found = directory.list()?;
+            if found != entries {
+                wrong = Some(found);
+            }
+        }
+        Ok(())
+    })?;
+    match wrong {
+        None => Ok(ns),
+        Some(found) => anyhow::bail!("a listing of {entries} entries had {found}"),
+    }
+}
+
+/// The last name of a batch must be there, or gone; the calls have said so of all.
+fn must_be(directory: &Directory, names: &[CString], there: bool) -> Result<()> {
+    let name = names.last().context("a batch has a name")?;
+    ensure!(
+        directory.has(name) == there,
+        "{} {}",
+        name.to_string_lossy(),
+        match there {
+            true => "was made, and is not there",
+            false => "was removed, and is still there",
+        }
+    );
+    Ok(())
+}
+
+fn undo(names: &[CString], mut call: impl FnMut(&CString) -> io::Result<()>) -> Result<()> {
+    for name in names {
+        call(name).with_context(|| format!("clearing {} away", name.to_string_lossy()))?;
+    }
+    Ok(())
+}
+
+fn close_all(files: Vec<OwnedFd>) -> Result<()> {
+    for file in files {
+        raw::close(file).context("closing a file")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,345 @@
+//! A directory of many entries: made once, and found by every round as it was made.
+
+use anyhow::{Context, Result, ensure};
+use bench::prepared::demand_space;
+use metal::metadata::{Listing, create, free_files, open_place, rmdir, unlink};
+use metal::raw;
+use metal::storage::sync_file_system;
+use std::collections::BTreeSet;
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use super::ENTRY_BYTES;
+
+/// Bytes of a name at least: its number, a dash, and a little of its key.
+pub(super) const NAME_BYTES_MIN: u64 = 12;
+/// Digits of the number in a name, and how many numbers that makes.
+const NUMBER_DIGITS: usize = 8;
+const NUMBERS: u64 = 100_000_000;
+/// Share of the files that a file system can still hold that stays free: one over this.
+const MARGIN: u64 = 10;
+const WAY_OUT: &str = "--set fs.metadata.entries=COUNT";
+
+/// An open directory with its entries' names.
+pub(super) struct Directory {
+    path: PathBuf,
+    place: OwnedFd,
+    listing: Listing,
+    /// Names of the entries, in random order.
+    names: Vec<CString>,
+    name_bytes: u64,
+    /// Names that were given out and never were before.
+    fresh: u64,
+    /// Keys of those names are another round's no more.
+    seed: u64,
+    /// Where the next entry is taken from.
+    next: usize,
+}
+
+impl Directory {
+    /// Makes a directory with so many empty files, and syncs it. A server may take long for each, and
+    /// the kernel counts none of it as reading or writing: `alive` is called after each.
+    ///
+    /// # Errors
+    /// There is no room for so many, or they cannot be made.
+    pub(super) fn make(
+        dir: &Path,
+        entries: u64,
+        name_bytes: u64,
+        alive: &mut dyn FnMut(),
+    ) -> Result<PathBuf> {
+        let path = path_of(dir, entries);
+        let shown = path.display();
+        demand_space(dir, entries.saturating_mul(ENTRY_BYTES), WAY_OUT)?;
+        let above = File::open(dir).with_context(|| format!("opening {}", dir.display()))?;
+        if let Some(free) = free_files(&above).context("asking for the free inodes")? {
+            ensure!(
+                entries <= free - free / MARGIN,
+                "{} can hold {free} more files, of which a tenth stays free, and {entries} would be made: \
+                 {WAY_OUT}",
+                dir.display()
+            );
+        }
+        std::fs::create_dir(&path).with_context(|| format!("making {shown}"))?;
+        let place = open_place(&path).with_context(|| format!("opening {shown}"))?;
+        for index in 0..entries {
+            let name = name(index, MADE, name_bytes);
+            create(place.as_fd(), &name)
+                .and_then(raw::close)
+                .with_context(|| format!("making the {}th file of {shown}", index + 1))?;
+            alive();
+        }
+        // Else the journal would be busy with them in the first round.
+        sync_file_system(&above).context("syncing the file system")?;
+        Ok(path)
+    }
+
+    /// Opens one that was made, and asks for every entry once; `alive` is called after each.
+    ///
+    /// # Errors
+    /// It is gone, or an entry is.
+    pub(super) fn open(
+        dir: &Path,
+        entries: u64,
+        name_bytes: u64,
+        seed: u64,
+        alive: &mut dyn FnMut(),
+    ) -> Result<Directory> {
+        let path = path_of(dir, entries);
+        let shown = path.display();
+        let place =
+            open_place(&path).with_context(|| format!("the prepared directory {shown} is gone"))?;
+        let listing =
+            Listing::new(place.as_fd()).with_context(|| format!("opening {shown} to list it"))?;
+        let mut names: Vec<CString> = (0..entries)
+            .map(|index| name(index, MADE, name_bytes))
+            .collect();
+        fastrand::Rng::with_seed(seed).shuffle(&mut names);
+        let mut directory = Directory {
+            path,
+            place,
+            listing,
+            names,
+            name_bytes,
+            fresh: 0,
+            seed,
+            next: 0,
+        };
+        if !directory.is_whole(alive)? {
+            // A worker was killed, or could not mend what a batch left.
+            directory.restore(alive)?;
+            ensure!(
+                directory.is_whole(alive)?,
+                "{} cannot be mended",
+                directory.path.display()
+            );
+        }
+        Ok(directory)
+    }
+
+    /// Whether every entry is there and nothing else: all are asked for.
+    fn is_whole(&mut self, alive: &mut dyn FnMut()) -> Result<bool> {
+        if self.list()? != self.entries() {
+            return Ok(false);
+        }
+        for name in &self.names {
+            match raw::newfstatat(Some(self.place.as_fd()), name) {
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+                asked => {
+                    asked.with_context(|| format!("asking for {}", name.to_string_lossy()))?;
+                }
+            }
+            alive();
+        }
+        Ok(true)
+    }
+
+    /// Where names are relative to.
+    pub(super) fn place(&self) -> BorrowedFd<'_> {
+        self.place.as_fd()
+    }
+
+    /// Entries that were made.
+    pub(super) fn entries(&self) -> u64 {
+        self.names.len() as u64
+    }
+
+    /// The next entries in random order, over and over.
+    pub(super) fn some(&mut self, count: usize) -> Vec<CString> {
+        let start = self.next;
+        self.next = (start + count) % self.names.len();
+        let all = self.names.iter().cycle();
+        all.skip(start).take(count).cloned().collect()
+    }
+
+    /// Names that never were in it, as long as the entries': they have the numbers that those have not, and
+    /// keys of this round. What is remembered of another round's as gone is of other keys.
+    pub(super) fn fresh(&mut self, count: usize) -> Vec<CString> {
+        let first = self.fresh;
+        self.fresh += count as u64;
+        let entries = self.entries();
+        let number = |index: u64| entries + index % (NUMBERS - entries);
+        let of = |index| name(number(index), self.seed, self.name_bytes);
+        (first..self.fresh).map(of).collect()
+    }
+
+    /// Reads all of it once; returns the number of entries.
+    ///
+    /// # Errors
+    /// Those of getdents64(2).
+    pub(super) fn list(&mut self) -> Result<u64> {
+        let path = &self.path;
+        self.listing
+            .pass()
+            .with_context(|| format!("listing {}", path.display()))
+    }
+
+    /// Whether a name is there.
+    pub(super) fn has(&self, name: &CStr) -> bool {
+        raw::newfstatat(Some(self.place.as_fd()), name).is_ok()
+    }
+
+    /// Makes it what it was after a batch that failed, by its names: a file that was renamed and not back
+    /// leaves their number as it was.
+    ///
+    /// # Errors
+    /// It cannot be.
+    pub(super) fn restore(&mut self, alive: &mut dyn FnMut()) -> Result<()> {
+        let mut missing: BTreeSet<CString> = self.names.iter().cloned().collect();
+        let shown = self.path.display();
+        for entry in std::fs::read_dir(&self.path).with_context(|| format!("listing {shown}"))? {
+            alive();
+            let entry = entry.with_context(|| format!("listing {shown}"))?;
+            let name = CString::new(entry.file_name().into_vec())?;
+            if missing.remove(&name) {
+                continue;
+            }
+            let removed = match entry.file_type()?.is_dir() {
+                true => rmdir(self.place.as_fd(), &name),
+                false => unlink(self.place.as_fd(), &name),
+            };
+            removed.with_context(|| format!("removing {}", name.to_string_lossy()))?;
+        }
+        for name in missing {
+            create(self.place.as_fd(), &name)
+                .and_then(raw::close)
+                .with_context(|| format!("making {} again", name.to_string_lossy()))?;
+            alive();
+        }
+        let found = self.list()?;
+        ensure!(
+            found == self.entries(),
+            "{} has {found} entries in place of {}",
+            self.path.display(),
+            self.entries()
+        );
+        Ok(())
+    }
+}
+
+fn path_of(dir: &Path, entries: u64) -> PathBuf {
+    dir.join(format!("fs-metadata-{entries}"))
+}
+
+/// Seed of the names of entries, which every round must know.
+const MADE: u64 = 0;
+
+/// The name of a number: a key that looks like a hash, and the number.
+fn name(number: u64, seed: u64, name_bytes: u64) -> CString {
+    let seed = seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut random = fastrand::Rng::with_seed(seed);
+    let number = format!("-{number:0NUMBER_DIGITS$}");
+    let key = (name_bytes as usize).saturating_sub(number.len()).max(1);
+    let mut name: String = (0..key).map(|_| random.digit(16)).collect();
+    name.push_str(&number);
+    CString::new(name).expect("digits and a dash have no zero byte")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Directory, MADE, NAME_BYTES_MIN, NUMBERS, name};
+    use metal::metadata::{create, mkdir, rename, unlink};
+    use metal::raw;
+    use std::collections::BTreeSet;
+    use std::ffi::CString;
+
+    #[test]
+    fn names_are_unique_and_as_long_as_asked() {
+        for bytes in [NAME_BYTES_MIN, 24, 255] {
+            let names: BTreeSet<_> = (0..500).map(|index| name(index, MADE, bytes)).collect();
+            assert_eq!(names.len(), 500);
+            assert!(
+                names
+                    .iter()
+                    .all(|name| name.as_bytes().len() == bytes as usize)
+            );
+        }
+        assert_eq!(name(7, MADE, 24), name(7, MADE, 24));
+        assert_ne!(name(7, 1, 24), name(7, 2, 24), "another round's");
+    }
+
+    #[test]
+    fn new_names_are_as_long_as_the_entries_whatever_the_round_and_however_many() {
+        let dir = tempfile::tempdir().expect("a directory");
+        Directory::make(dir.path(), 20, NAME_BYTES_MIN, &mut || ()).expect("made");
+        for seed in [1, 999_999_999_999, u64::MAX] {
+            let open = || Directory::open(dir.path(), 20, NAME_BYTES_MIN, seed, &mut || ());
+            let mut directory = open().expect("opened");
+            let mut fresh = directory.fresh(100);
+            // The last numbers that there are, and the first ones again.
+            directory.fresh = NUMBERS - 20 - 2;
+            fresh.extend(directory.fresh(4));
+            let length = |name: &CString| name.as_bytes().len() as u64;
+            assert!(fresh.iter().all(|name| length(name) == NAME_BYTES_MIN));
+            assert!(fresh.iter().all(|name| !directory.has(name)));
+        }
+    }
+
+    #[test]
+    fn entries_that_kept_another_s_name_are_mended_though_their_number_is_right() {
+        let dir = tempfile::tempdir().expect("a directory");
+        Directory::make(dir.path(), 30, 24, &mut || ()).expect("made");
+        let open = || Directory::open(dir.path(), 30, 24, 1, &mut || ());
+        let cut_off = || {
+            // Not the first in random order.
+            let mut directory = open().expect("opened");
+            let (gone, fresh) = (directory.some(5).split_off(3), directory.fresh(2));
+            for (from, to) in gone.iter().zip(&fresh) {
+                rename(directory.place(), from, to).expect("renamed");
+            }
+            (directory, gone, fresh)
+        };
+        let (mut directory, gone, fresh) = cut_off();
+        assert_eq!(directory.list().expect("lists"), 30, "as many as before");
+        directory.restore(&mut || ()).expect("mended");
+        assert!(gone.iter().all(|name| directory.has(name)));
+        assert!(fresh.iter().all(|name| !directory.has(name)));
+        // The worker was killed: the next one's.
+        let (_, gone, fresh) = cut_off();
+        let directory = open().expect("the next round mends it");
+        assert!(gone.iter().all(|name| directory.has(name)));
+        assert!(fresh.iter().all(|name| !directory.has(name)));
+    }
+
+    #[test]
+    fn a_directory_is_what_it_was_after_a_batch_that_failed() {
+        let dir = tempfile::tempdir().expect("a directory");
+        Directory::make(dir.path(), 30, 24, &mut || ()).expect("made");
+        assert!(
+            Directory::make(dir.path(), 30, 24, &mut || ()).is_err(),
+            "it is there"
+        );
+        let mut directory = Directory::open(dir.path(), 30, 24, 1, &mut || ()).expect("opened");
+        assert_eq!(
+            (directory.list().expect("lists"), directory.entries()),
+            (30, 30)
+        );
+        let gone = directory.some(2);
+        let fresh = directory.fresh(2);
+        assert!(fresh.iter().all(|name| !directory.has(name)));
+        for name in &gone {
+            unlink(directory.place(), name).expect("removed");
+        }
+        mkdir(directory.place(), &fresh[0]).expect("made");
+        raw::close(create(directory.place(), &fresh[1]).expect("made")).expect("closed");
+        directory.restore(&mut || ()).expect("mended");
+        assert!(gone.iter().all(|name| directory.has(name)));
+        assert!(fresh.iter().all(|name| !directory.has(name)));
+        assert_eq!(directory.list().expect("lists"), 30);
+    }
+
+    #[test]
+    fn entries_come_round() {
+        let dir = tempfile::tempdir().expect("a directory");
+        Directory::make(dir.path(), 5, 24, &mut || ()).expect("made");
+        let mut directory = Directory::open(dir.path(), 5, 24, 9, &mut || ()).expect("opened");
+        let seen: Vec<_> = directory.some(12);
+        assert_eq!(seen[..5], seen[5..10]);
+        assert_eq!(seen[..5].iter().collect::<BTreeSet<_>>().len(), 5);
+        assert_eq!(directory.some(3)[0], seen[2]);
+    }
+}

@@ -1,0 +1,19 @@
+//! Files: what the page cache holds, what a device or a server gives, what writing and syncing cost.
+
+mod file;
+mod window;
+
+bench::family!(
+    "fs",
+    "files: the page cache's size, reads and writes by block, depth and threads, contention, remote files, syncs, metadata",
+    hidden: false,
+    [
+        cache_size,
+        read,
+        io,
+        contention,
+        remote,
+        sync,
+        metadata,
+    ]
+);

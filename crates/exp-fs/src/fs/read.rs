@@ -1,0 +1,485 @@
+//! What does it take to read 4 KiB of a file?
+//!
+//! ## Question
+//!
+//! How long does a program wait for a block of a file, one at a time, from the device and from the page
+//! cache, in order and anywhere, and how does that depend on the file's size? What does the kernel's
+//! reading ahead gain?
+//!
+//! ## Method
+//!
+//! Files are written before the first round: incompressible data of which no two blocks
+//! are alike, synced, in written extents of the device (FIEMAP; sparse, unwritten and inline ones are
+//! refused), and evicted. Up to 32 MiB each `size` is a file of its own. A larger one is the first `size`
+//! bytes of one file, the largest that is read (`file_bytes`): so all of them take the room of one. A pass
+//! over either is cut into the same parts of 16 MiB; what differs is that readahead in the last of them goes
+//! on past `size`, by a window at most, and that the device may have more of the file at hand. Before each round others' unwritten data goes to the device, as in
+//! memory.fault (`settle_ns`, `unwritten_bytes`).
+//!
+//! One thread (see `placement`) reads blocks of 4 KiB with pread(2) into eight aligned buffers in turn, the clock read around
+//! each. A pass goes over the file once, or over the next 16 MiB of it: in order, or with blocks in a random order of the whole file, none
+//! twice, another order for each case. Passes follow one another for three times the time of a case, of the cached file for one; eight blocks
+//! at least, however long they take. That is a burst. Reads in order of 256 MiB or more by `direct` and `cold` have a
+//! window of 42 case times (half a second or longer), which lasts until the rate has settled, up to four times that: their
+//! `iops` and `bandwidth` are of the part after the change point, and the part before it is recorded with its rate. Other
+//! cases yield `burst_iops` and `burst`. Each round and each mode begins a large file at another place, so that
+//! little of what a mode reads lies where another of the round has just been.
+//!
+//! - `direct`: O_DIRECT. Its support and alignment are asked for (statx), the flag is looked for in the open
+//!   file (F_GETFL), and a first direct read must leave nothing in the page cache.
+//! - `direct_sync`: the same with O_SYNC, as R1 opened its files; for reads it changes nothing but the way.
+//! - `cold`: through the page cache, from which the whole file was evicted before each pass; none of
+//!   it may be found there (cachestat, or mincore where that is missing), or the case has failed.
+//! - `cold_no_readahead`: the same with POSIX_FADV_RANDOM.
+//! - `cached`: all of it in the page cache, before the passes and after; of a file above 32 MiB another
+//!   part of 32 MiB in each round, over which the passes go again and again. That is a figure of memory only
+//!   where the last-level caches are smaller (`span_bytes` says what was read).
+//!
+//! Opening, evicting, checking and bringing into the cache are in no timed window. After the passes the
+//! last blocks of each are compared with what was written there, and what this process had devices read
+//! (/proc/self/io) and what the device below counted (/proc/diskstats) with what was asked for: what no device
+//! gave is `cache_share`, and a note that begins `cache:`.
+//!
+//! ## Prediction
+//!
+//! From the device: its class (`queue/rotational`, the driver), its link, and what the user knows
+//! (`host.disk.read_latency`, `read`, `read_iops`, `rpm`, `cache`). A disk that spins takes R1's sum: a seek, half a
+//! turn, the transfer; in a file of some MiB the seek is a short one, and the next block in order may lie in the
+//! drive's buffer. With readahead a pass waits for the device once, then for the transfer. A
+//! cached block is a system call and a copy. What memory.fault measured of the same device, page by
+//! page, with and without readahead, and what os.syscall and memory.bandwidth measured of the copy, make these
+//! narrow.
+//!
+//! ## Parameters
+//!
+//! - `pattern`: in order, or anywhere.
+//! - `mode`: the ways above.
+//! - `size`: the file's size, or above 32 MiB the part of one file that is read as if it were all. What is
+//!   written for all of them must be allowed in the directory: the smallest are taken first.
+//! - `placement`: where the threads run that wait for the device: `free` (anywhere, its moves
+//!   are planned), `interrupt` (on the CPU that takes the device's interrupts) or `other` (on another, which
+//!   costs a wake-up across CPUs). Earlier figures without it read as `other`.
+//!
+//! ## Reading the result
+//!
+//! `latency_per_block` is the time of a pass over its blocks: what the reports print. `latency` is the
+//! distribution of single reads, `iops` and `bandwidth` (or `burst_iops` and `burst`) are the same time turned over, `cpu` is the
+//! thread's own time (interrupts that came on other CPUs are not in it). With readahead most reads find their block in
+//! memory: there the median says little, and the mean and the tail are the device. `readahead_gain`
+//! is the time of a block without readahead over that with it. Whole passes count; where not even
+//! one was done in the time, what was done of it. `asked_bytes`, `own_bytes` and `device_bytes` say what
+//! was accounted, what the kernel read ahead in vain (`ahead_bytes`) being asked for as well; `extents` in how many pieces the file lies.
+//!
+//! ## Pitfalls
+//!
+//! A drive has a cache of its own, and reads ahead by itself: small files come from there from the
+//! second pass on, and R0's files of 128 KiB to 1.5 MiB do on any drive. A virtual disk may be answered from
+//! its host's memory, and nothing here can tell. O_DIRECT is missing on some file systems and faked on
+//! others (tmpfs, FUSE, a stack of file systems): the case fails, or its share says so. A read-ahead
+//! window as large as the file (`readahead_bytes`) makes a cold pass one request. R1's random reads draw blocks with
+//! replacement: of a cold file a third would come from the cache. Two clock reads are in each block's time, which
+//! matters only for `cached`.
+//!
+//! ## Sources
+//!
+//! R0 "File Read Time", R1 tables XV and XVI, R2 7.2 (F_NOCACHE, F_RDAHEAD); fio (`ioengine=psync`,
+//! whose eviction is inside its time, fio#1422); ioping; statx(2) STATX_DIOALIGN, cachestat(2), posix_fadvise(2);
+//! Linux mm/readahead.c; Documentation/filesystems/fiemap.rst. The intervals' sources stand in
+//! `predict/fs/read.rs` and `predict/device.rs`.
+
+mod passes;
+mod predicted;
+
+use super::file::{self, BLOCK_BYTES, Kind as GroundKind, Mode, ground};
+use super::window;
+use anyhow::{Context, Result};
+use bench::device::{allowance, write_cost};
+use bench::experiment::placement::PLACEMENT_PARAM;
+use bench::experiment::{
+    Card, DerivedValue, Domain, Experiment, Known, Need, Offer, Param, Params, Role, Site, Skip,
+    ViewCard,
+};
+use bench::measure::Bench;
+use laws::device::reading;
+use record::case::{Case, Order, Series};
+use record::event::{Isolation, Prediction, Repeat};
+use record::key::{CaseId, Value};
+use record::metric::{Better, Kind, Metric};
+use record::quantity::render;
+use record::unit::Unit;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The experiment.
+pub static EXPERIMENT: Read = Read;
+
+/// `fs.read`.
+pub struct Read;
+
+/// A case that a device answers is measured for so many times the time of a case, a cached one for one.
+const WINDOWS: u64 = 3;
+/// Blocks of a case at least, however slow the device.
+const BLOCKS_MIN: u64 = 8;
+/// For stated costs: opening, evicting, looking and comparing around a case; start and end of a worker.
+const APPARATUS_NS: u64 = 6_000_000;
+const WORKER_NS: u64 = 35_000_000;
+
+/// Files of this size and more, read in order, have the window of a rate.
+const RATE_BYTES: u64 = 256 << 20;
+
+/// Larger files are the beginning of one: of two passes and more, a window of readahead past its end matters
+/// little.
+const OWN_BYTES: u64 = 32 << 20;
+
+const fn io(name: &'static str, doc: &'static str, unit: Unit, better: Better) -> Metric {
+    Metric::new(name, doc, unit, better, Kind::Io)
+}
+
+static CARD: Card = Card {
+    id: "fs.read",
+    title: "Reading a file, 4 KiB at a time",
+    metrics: &[
+        io(
+            "latency_per_block",
+            "time of a pass over its blocks of 4 KiB",
+            Unit::Ns,
+            Better::Lower,
+        ),
+        io("latency", "one read of 4 KiB", Unit::Ns, Better::Lower),
+        io("iops", "reads per second", Unit::OpPerS, Better::Higher),
+        io("bandwidth", "bytes of these", Unit::BPerS, Better::Higher),
+        io(
+            "burst_iops",
+            "reads per second of a window that is too short for the name of a rate",
+            Unit::OpPerS,
+            Better::Higher,
+        )
+        .formerly("iops"),
+        io("burst", "bytes of these", Unit::BPerS, Better::Higher).formerly("bandwidth"),
+        io(
+            "cpu",
+            "CPU time of the reading thread, user and system, for a read",
+            Unit::NsPerOp,
+            Better::Lower,
+        ),
+        Metric::derived(
+            "readahead_gain",
+            "time of a cold block without readahead over that with it",
+            Unit::Ratio,
+            Better::None,
+            Kind::Io,
+        ),
+    ],
+    params: &[
+        Param {
+            name: "pattern",
+            doc: "blocks in order, or anywhere in the file, none twice",
+            domain: Domain::Symbols(&["sequential", "random"]),
+            defaults: ["sequential,random"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "mode",
+            doc: "past the page cache (direct, with O_SYNC too), through it after eviction (cold, with and \
+                  without readahead), or from it (cached)",
+            domain: Domain::Symbols(&[
+                "direct",
+                "direct_sync",
+                "cold",
+                "cold_no_readahead",
+                "cached",
+            ]),
+            defaults: [
+                "direct,cold",
+                "direct,cold,cold_no_readahead,cached",
+                "direct,direct_sync,cold,cold_no_readahead,cached",
+            ],
+            role: Role::Case,
+        },
+        Param {
+            name: "size",
+            doc: "size of the file; above 32 MiB of the part of the largest that is read",
+            domain: Domain::Integer {
+                low: 64 << 10,
+                high: 1 << 36,
+                unit: Unit::B,
+            },
+            defaults: [
+                "64MiB",
+                "1MiB,64MiB,256MiB",
+                "128KiB,256KiB,512KiB,768KiB,1MiB,1280KiB,1536KiB,2MiB,4MiB,8MiB,16MiB,32MiB,64MiB,\
+                 128MiB,256MiB",
+            ],
+            role: Role::Case,
+        },
+        PLACEMENT_PARAM,
+    ],
+    after: &["os.syscall", "memory.bandwidth", "memory.fault"],
+    repeat: Repeat::Rounds,
+    isolation: Isolation::Shared,
+    needs: &[Need::Directory],
+    views: &[ViewCard::line("size", "latency_per_block")
+        .beside(&["burst", "bandwidth"])
+        .log()
+        .each(&["pattern"])],
+};
+
+impl Experiment for Read {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("read.rs")
+    }
+
+    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+        let (sizes, too_large) = affordable(site, &params.ints("size"));
+        let mut offer = Offer::default();
+        let mut cases = Vec::new();
+        for pattern in params.texts("pattern") {
+            for mode in params.texts("mode") {
+                let of = |size: u64| case_id(pattern, mode).with("size", size);
+                let skips = too_large.iter();
+                offer
+                    .skipped
+                    .extend(skips.map(|(size, skip)| (of(*size), skip.clone())));
+                for size in &sizes {
+                    match absent(site, mode) {
+                        Some(skip) => offer.skipped.push((of(*size), skip)),
+                        None => cases.push(case_of(site, of(*size))),
+                    }
+                }
+            }
+        }
+        if cases.is_empty() {
+            let first = offer.skipped.into_iter().next();
+            return Err(first.map_or_else(|| Skip::because("no case was chosen"), |(_, skip)| skip));
+        }
+        offer.series.push(Series {
+            experiment: CARD.id.to_owned(),
+            name: String::new(),
+            order: Order::Shuffled,
+            cases,
+            settings: BTreeMap::new(),
+        });
+        Ok(offer)
+    }
+
+    fn derivable(&self, _site: &Site, series: &[Series]) -> Vec<CaseId> {
+        let cases = series.iter().flat_map(|series| &series.cases);
+        let ids: BTreeSet<&CaseId> = cases.map(|case| &case.id).collect();
+        let cold = ids.iter().filter(|id| id.text("mode") == Some("cold"));
+        let pairs = cold.filter(|id| ids.contains(&in_mode(id, "cold_no_readahead")));
+        pairs.map(|id| without_mode(id)).collect()
+    }
+
+    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
+        let slowest_ns = slowest_ns(site);
+        let of = |case: &Case| match case.text("mode") {
+            Some("cached") => window_of(case, site.case_ns) + APPARATUS_NS,
+            _ => window_of(case, site.case_ns).max(slowest_ns) + APPARATUS_NS,
+        };
+        Duration::from_nanos(WORKER_NS + series.cases.iter().map(of).sum::<u64>())
+    }
+
+    fn prepare_cost(&self, site: &Site, series: &Series) -> Duration {
+        let sizes = series.cases.iter().filter_map(size_of).collect();
+        write_cost(site, files(&sizes).iter().sum())
+    }
+
+    fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
+        let sizes = series.cases.iter().filter_map(size_of).collect();
+        for case in &mut series.cases {
+            if let Some(size) = size_of(case).filter(|size| *size > OWN_BYTES) {
+                let bytes = file_of(size, &sizes);
+                case.at.insert("file_bytes".to_owned(), bytes.into());
+            }
+        }
+        if let Some(dir) = &site.dir {
+            let ground = ground(site, &dir.path);
+            for case in &mut series.cases {
+                ground.put(site, &mut case.at);
+            }
+        }
+        Ok(series)
+    }
+
+    fn predict(
+        &self,
+        site: &Site,
+        known: Option<&Known>,
+        case: &Case,
+        metric: &Metric,
+    ) -> Option<Prediction> {
+        predicted::of(site, known, case, metric)
+    }
+
+    fn prepare(&self, series: &Series, dir: &Path, _: &mut dyn FnMut()) -> Result<Vec<PathBuf>> {
+        let sizes: BTreeSet<u64> = series.cases.iter().filter_map(file_bytes_of).collect();
+        let way_out = "smaller ones with --set fs.read.size=SIZE";
+        let write = |size: u64| {
+            let path = path_of(dir, size);
+            let name = path.file_name().and_then(|name| name.to_str());
+            let name = name.context("the name is plain")?;
+            file::write_prepared(dir, name, size, file::seed_of(&path), way_out)
+        };
+        sizes.into_iter().map(write).collect()
+    }
+
+    fn is_prepared(&self, _series: &Series) -> bool {
+        true
+    }
+
+    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        bench.minds_run_delay();
+        let dir = bench.dir().context("no directory for files was given")?;
+        let dir = dir.to_owned();
+        let settled = passes::settled(series, bench, &dir)?;
+        bench.each(series, |bench, case| {
+            bench.may_hang_in(case);
+            passes::time(case, bench, &dir, settled)
+        });
+        Ok(())
+    }
+
+    fn derive(&self, _site: &Site, _known: &Known, values: &Known) -> Vec<DerivedValue> {
+        let with = values.of(CARD.id, "latency_per_block");
+        let with = with.filter(|(id, _)| id.text("mode") == Some("cold"));
+        with.filter_map(|(id, with_ns)| {
+            let without = in_mode(id, "cold_no_readahead");
+            let without_ns = values.get(CARD.id, &without, "latency_per_block")?;
+            let gain = without_ns / with_ns;
+            Some(DerivedValue::new(without_mode(id), "readahead_gain", gain))
+        })
+        .collect()
+    }
+}
+
+fn case_id(pattern: &str, mode: &str) -> CaseId {
+    CaseId::new().with("pattern", pattern).with("mode", mode)
+}
+
+/// A case, with the window of a rate where it tells one: of a file in order, from the device, that is
+/// larger than what drives keep.
+fn case_of(site: &Site, id: CaseId) -> Case {
+    let is_streamed = id.text("pattern") == Some("sequential")
+        && matches!(id.text("mode"), Some("direct" | "cold"))
+        && id.int("size").is_some_and(|bytes| bytes >= RATE_BYTES);
+    let mut case = Case::new(id);
+    let rate_ns = is_streamed.then_some(window::RATE_CASES * site.case_ns);
+    window::put(&mut case, rate_ns);
+    case
+}
+
+/// How long a case is measured; a rate's window may last longer.
+fn window_of(case: &Case, case_ns: u64) -> u64 {
+    match (window::rate_ns(case), case.text("mode")) {
+        (Some(window_ns), _) => window_ns,
+        (None, Some("cached")) => case_ns,
+        (None, _) => WINDOWS * case_ns,
+    }
+}
+
+fn size_of(case: &Case) -> Option<u64> {
+    case.int("size")
+}
+
+/// Bytes of the file that a case of a resolved series reads in.
+fn file_bytes_of(case: &Case) -> Option<u64> {
+    let of_larger = case.at.get("file_bytes").and_then(Value::int);
+    of_larger.or_else(|| size_of(case))
+}
+
+/// Bytes of the file that holds the data of a size, one of `sizes`.
+fn file_of(size: u64, sizes: &BTreeSet<u64>) -> u64 {
+    match size > OWN_BYTES {
+        true => sizes.last().copied().unwrap_or(size).max(size),
+        false => size,
+    }
+}
+
+/// The files that sizes need, by their bytes.
+fn files(sizes: &BTreeSet<u64>) -> BTreeSet<u64> {
+    sizes.iter().map(|size| file_of(*size, sizes)).collect()
+}
+
+fn in_mode(id: &CaseId, mode: &str) -> CaseId {
+    let size = id.int("size").unwrap_or(0);
+    case_id(id.text("pattern").unwrap_or_default(), mode).with("size", size)
+}
+
+fn without_mode(id: &CaseId) -> CaseId {
+    CaseId::new()
+        .with("pattern", id.text("pattern").unwrap_or_default())
+        .with("size", id.int("size").unwrap_or(0))
+}
+
+fn path_of(dir: &Path, size: u64) -> PathBuf {
+    dir.join(format!("fs-read-{size}"))
+}
+
+/// The sizes whose files may all be written, the smallest taken first; and what is wrong with the others.
+fn affordable(site: &Site, sizes: &[u64]) -> (Vec<u64>, Vec<(u64, Skip)>) {
+    let mut whole = Vec::new();
+    let mut skipped = Vec::new();
+    for size in sizes.iter().copied().collect::<BTreeSet<_>>() {
+        match size.is_multiple_of(BLOCK_BYTES as u64) {
+            true => whole.push(size),
+            false => skipped.push((size, Skip::because("the size is no multiple of 4 KiB"))),
+        }
+    }
+    // Without a directory, nothing is written: planning says so.
+    let Some(_) = site.dir else {
+        return (whole, skipped);
+    };
+    let allowed = allowance(site, CARD.id);
+    let mut taken = BTreeSet::new();
+    for size in whole {
+        let with: BTreeSet<u64> = taken.iter().copied().chain([size]).collect();
+        if files(&with).iter().sum::<u64>() <= allowed {
+            taken = with;
+            continue;
+        }
+        let reason = format!(
+            "a file of {} has no room beside the smaller ones: {} may be written here",
+            render(size as f64, Unit::B),
+            render(allowed as f64, Unit::B)
+        );
+        let way_out = "--dir DIR with more free space, or --set fs.read.size=SIZE";
+        skipped.push((size, Skip::because(reason).needs(way_out)));
+    }
+    (taken.into_iter().collect(), skipped)
+}
+
+/// Why a mode is not to be had where files are memory.
+fn absent(site: &Site, mode: &str) -> Option<Skip> {
+    let dir = site.dir.as_ref()?;
+    let ground = ground(site, &dir.path);
+    // A disk of memory (zram) takes direct reads, and its pages can be evicted.
+    let in_memory = ground.kind == GroundKind::Memory && ground.disk.is_none();
+    let wants_device = Mode::of(mode) != Some(Mode::Cached);
+    (in_memory && wants_device).then(|| {
+        Skip::because(format!(
+            "{} is on {}: O_DIRECT is faked there, and nothing can be evicted",
+            dir.path.display(),
+            ground.because
+        ))
+        .needs("--dir DIR on a file system of a block device")
+    })
+}
+
+/// Eight blocks of the device, in ns, where its class is certain.
+fn slowest_ns(site: &Site) -> u64 {
+    let Some(dir) = &site.dir else { return 0 };
+    let ground = ground(site, &dir.path);
+    let reading = reading(site, ground.disk, 1e9);
+    match reading.sure {
+        true => BLOCKS_MIN * reading.random_ns.likely as u64,
+        false => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,464 @@
+//! Passes over a file, block by block, and the account of where the blocks came from.
+
+use super::{BLOCK_BYTES, BLOCKS_MIN, file_bytes_of, path_of, size_of, window_of};
+use crate::fs::file::{
+    Account, Mode, Moved, Opened, WARM_TRIES, ground_note, open, order_seed, right, seed_of,
+};
+use crate::fs::window::{self, Window};
+use anyhow::{Context, Result, ensure};
+use bench::measure::{Bench, Clock, Settled, WrongResult, settle};
+use bench::prepared::demand_written_extents;
+use laws::fs::read as law;
+use metal::io::{Buffers, Latencies, Op, Psync, Ran, Stop};
+use record::case::{Case, Series};
+use record::event::Samples;
+use record::key::Value;
+use record::quantity::render;
+use record::unit::Unit;
+use stats::histogram::Histogram;
+use stats::steady::Steady;
+use std::fs::File;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Blocks of a pass over a file that is larger …
+const PASS_BLOCKS: usize = 4096;
+/// … and of the part of a file that is brought into the page cache.
+const CACHED_BLOCKS: usize = law::CACHED_BYTES as usize / BLOCK_BYTES;
+/// What needs no eviction is passed over so often that a run has at least so many blocks.
+const RUN_BLOCKS: usize = 1024;
+/// Blocks that are read into, and looked at after each run.
+const BUFFERS: usize = 8;
+/// Single latencies that are kept as they are; all are counted.
+const KEPT: usize = 20_000;
+/// Passes end when all that belongs to them has taken so many times the time that they may take.
+const AROUND_MOST: u32 = 2;
+
+/// What others wrote goes to the device before the round.
+pub(super) fn settled(series: &Series, bench: &Bench, dir: &Path) -> Result<Settled> {
+    let dir = File::open(dir).context("opening the directory for files")?;
+    let case_ns = bench.order().case_ns;
+    let windows = series.cases.iter().map(|case| window_of(case, case_ns));
+    settle(&dir, Duration::from_nanos(windows.sum()))
+}
+
+/// Measures a case.
+pub(super) fn time(case: &Case, bench: &mut Bench, dir: &Path, settled: Settled) -> Result<()> {
+    let mode = case.text("mode").and_then(Mode::of).context("no mode")?;
+    let bytes = size_of(case).context("no size")?;
+    let file_bytes = file_bytes_of(case).context("no file")?;
+    let path = path_of(dir, file_bytes);
+    let seed = seed_of(&path);
+    let opened = open(&path, mode)?;
+    ensure!(
+        opened.bytes == file_bytes,
+        "the prepared file has another size: {}",
+        opened.bytes
+    );
+    let alignment = opened.memory_alignment.max(opened.offset_alignment);
+    ensure!(
+        (BLOCK_BYTES as u64).is_multiple_of(alignment),
+        "cache: O_DIRECT is missing for blocks of 4 KiB: it needs multiples of {alignment} bytes here"
+    );
+    let extents = demand_written_extents(&opened.file, file_bytes)?;
+    let random = case.text("pattern") == Some("random");
+    let seeds = Seeds {
+        round: bench.order().round,
+        mode,
+        order: order_seed(bench.order().seed, &case.id),
+    };
+    let blocks = match mode {
+        Mode::Cached => Blocks::cached(bytes, random, seeds),
+        _ => Blocks::all(bytes, random, seeds),
+    };
+    let number = case.at.get("device_number").and_then(Value::text);
+    let window = window::rate_ns(case).map(|ns| Window::new(ns, BLOCKS_MIN, 1, true));
+    let look = Look {
+        opened: &opened,
+        mode,
+        blocks: &blocks,
+        seed,
+        number,
+        window_ns: window_of(case, bench.order().case_ns),
+    };
+    let passes = look.run(bench, window)?;
+    let notes = opened.notes.iter().cloned().chain(ground_note(case));
+    let part = (mode == Mode::Cached && blocks.span().1 < bytes).then(|| {
+        format!(
+            "another part of {} of the file in each round is in the page cache and read",
+            render(blocks.span().1 as f64, Unit::B)
+        )
+    });
+    let notes = notes.chain(part);
+    let samples = passes.record(case, bench)?;
+    settled.write(&mut samples.quantities);
+    samples.notes.extend(settled.note());
+    samples.notes.extend(notes);
+    match extents {
+        Some(extents) => {
+            let extents = extents as f64;
+            samples.quantities.insert("extents".to_owned(), extents);
+        }
+        None => samples.notes.push(
+            "the file system does not tell where a file lies on its device (FIEMAP)".to_owned(),
+        ),
+    }
+    Ok(())
+}
+
+/// The blocks of a file in the order in which they are read, and where a pass ends.
+#[derive(Debug, PartialEq)]
+struct Blocks {
+    order: Vec<u32>,
+    pass: usize,
+}
+
+/// What an order depends on.
+#[derive(Clone, Copy)]
+struct Seeds {
+    round: u32,
+    mode: Mode,
+    /// Of the round and the case.
+    order: u64,
+}
+
+impl Blocks {
+    /// All of a file: in order, from another pass's begin in each round and mode; or at random, none twice.
+    fn all(bytes: u64, random: bool, seeds: Seeds) -> Blocks {
+        let count = (bytes / BLOCK_BYTES as u64) as u32;
+        let mut order: Vec<u32> = (0..count).collect();
+        let pass = PASS_BLOCKS.min(order.len());
+        match random {
+            true => fastrand::Rng::with_seed(seeds.order).shuffle(&mut order),
+            false => {
+                let first = begin(seeds, order.len() / pass) * pass;
+                order.rotate_left(first);
+            }
+        }
+        Blocks { order, pass }
+    }
+
+    /// A part of a file that can be in memory: all of a small one, another part of a large one in each
+    /// round.
+    fn cached(bytes: u64, random: bool, seeds: Seeds) -> Blocks {
+        let count = (bytes / BLOCK_BYTES as u64) as usize;
+        let pass = CACHED_BLOCKS.min(count);
+        let first = begin(seeds, count / pass) * pass;
+        let mut order: Vec<u32> = (first..first + pass).map(|block| block as u32).collect();
+        if random {
+            fastrand::Rng::with_seed(seeds.order).shuffle(&mut order);
+        }
+        Blocks { order, pass }
+    }
+
+    /// The part of the file that is read, in bytes: where it begins and how long it is.
+    fn span(&self) -> (u64, u64) {
+        let ends = self.order.iter().copied();
+        let first = ends.clone().min().unwrap_or(0);
+        let last = ends.max().unwrap_or(0);
+        (offset(first), offset(last - first + 1))
+    }
+}
+
+fn offset(block: u32) -> u64 {
+    u64::from(block) * BLOCK_BYTES as u64
+}
+
+/// Where a case begins, of `places`: rounds that follow one another are far apart, and so are the modes of
+/// one that a device answers.
+fn begin(seeds: Seeds, places: usize) -> usize {
+    let places = places.max(1);
+    // The golden section: no two of few rounds meet.
+    let turns = f64::from(seeds.round.saturating_sub(1)) * 0.618_033_988_749_895;
+    let of_round = (turns.fract() * places as f64) as usize;
+    let of_device = Mode::ALL.into_iter().filter(|mode| *mode != Mode::Cached);
+    let modes = of_device.clone().count();
+    let rank = of_device.take_while(|mode| *mode != seeds.mode).count();
+    (of_round + rank * places / modes) % places
+}
+
+/// What the passes of a case yielded.
+struct Passes {
+    clock: Clock,
+    /// The part in which the rate was steady, in cases that yield a rate.
+    steady: Option<Steady>,
+    /// Passes that were done as a whole; where there is none, the part of one.
+    whole: Vec<Ran>,
+    part: Option<Ran>,
+    log: Latencies,
+    /// What came from where; of a cached file what came from the device all the same.
+    moved: Moved,
+    passes: usize,
+    span_bytes: u64,
+    /// Bytes that the kernel read ahead and nobody asked for.
+    ahead: u64,
+}
+
+/// What the passes of a case go over.
+struct Look<'case> {
+    opened: &'case Opened,
+    mode: Mode,
+    blocks: &'case Blocks,
+    seed: u64,
+    number: Option<&'case str>,
+    /// How long they take together.
+    window_ns: u64,
+}
+
+impl Look<'_> {
+    /// The passes of a case; of a cached file again where the kernel took pages of it back meanwhile.
+    fn run(&self, bench: &Bench, window: Option<Window>) -> Result<Passes> {
+        if self.mode != Mode::Cached {
+            return self.once(bench, window);
+        }
+        let (first, span_bytes) = self.blocks.span();
+        for _ in 1..WARM_TRIES {
+            let passes = self.once(bench, None)?;
+            if self.opened.demand_cached(first, span_bytes).is_ok() {
+                return Ok(passes);
+            }
+        }
+        let passes = self.once(bench, None)?;
+        self.opened.demand_cached(first, span_bytes)?;
+        Ok(passes)
+    }
+
+    fn once(&self, bench: &Bench, mut window: Option<Window>) -> Result<Passes> {
+        let (opened, mode, blocks) = (self.opened, self.mode, self.blocks);
+        let clock = bench.clock();
+        let (first, span_bytes) = blocks.span();
+        let longest_ns = window.as_ref().map(Window::most_ns);
+        let most = Duration::from_nanos(longest_ns.unwrap_or(self.window_ns));
+        let is_cold = matches!(mode, Mode::Cold { .. });
+        match mode {
+            Mode::Cached => opened.warm(first, span_bytes)?,
+            _ => opened.make_cold(0, 0)?,
+        }
+        let file = opened.file.try_clone().context("a second descriptor")?;
+        let buffers = Buffers::new(BUFFERS, BLOCK_BYTES, self.seed).context("memory for blocks")?;
+        let mut engine = Psync::new(file, buffers);
+        let mut log = Latencies::new(KEPT);
+        let (mut whole, mut part, mut passes, mut done) = (Vec::new(), None, 0, 0_u64);
+        let mut ahead = 0;
+        let (start, mut timed) = (Instant::now(), Duration::ZERO);
+        let account = Account::begin(self.number);
+        for pass in blocks.order.chunks(blocks.pass).cycle() {
+            if is_cold && passes > 0 {
+                opened.make_cold(0, 0)?;
+            }
+            let turns = if is_cold {
+                1
+            } else {
+                RUN_BLOCKS.div_ceil(pass.len())
+            };
+            let mut left = pass.iter().cycle();
+            let left_ns = most.saturating_sub(timed).as_nanos() as f64;
+            let stop = Stop {
+                until_tick: clock.start() + clock.ticks(left_ns),
+                at_least: BLOCKS_MIN.saturating_sub(done).max(1),
+                at_most: (turns * pass.len()) as u64,
+            };
+            let (begin, before_ns) = (clock.start(), timed.as_nanos() as u64);
+            let next = || {
+                let goes_on = window.as_mut().is_none_or(|window| {
+                    window.begins(before_ns + clock.between_ns(begin, clock.end()) as u64)
+                });
+                let block = goes_on.then(|| left.next()).flatten();
+                block.map(|block| offset(*block))
+            };
+            let ran = engine.run(Op::Read, next, || clock.end(), stop, &mut log)?;
+            if is_cold {
+                ahead += opened.beyond(ran.bytes)?;
+            }
+            demand_right(&engine, self.seed)?;
+            timed += Duration::from_nanos(clock.between_ns(ran.first_tick, ran.last_tick) as u64);
+            passes += 1;
+            done += ran.operations;
+            match ran.operations == stop.at_most {
+                true => whole.push(ran),
+                false => part = Some(ran),
+            }
+            let has_settled = window.as_ref().is_some_and(Window::is_over);
+            let is_over = has_settled || timed >= most || start.elapsed() >= AROUND_MOST * most;
+            if is_over && done >= BLOCKS_MIN {
+                break;
+            }
+        }
+        let asked = if mode == Mode::Cached {
+            0
+        } else {
+            done * BLOCK_BYTES as u64 + ahead
+        };
+        let moved = account.end(asked);
+        let steady = window
+            .map(|window| window::settled(vec![window]))
+            .transpose()?;
+        Ok(Passes {
+            clock,
+            steady,
+            whole,
+            part,
+            log,
+            moved,
+            passes,
+            span_bytes,
+            ahead,
+        })
+    }
+}
+
+/// Compares the blocks that were read last with what was written.
+fn demand_right(engine: &Psync, seed: u64) -> Result<()> {
+    for index in 0..BUFFERS {
+        if let Some(at) = engine.offset_of(index) {
+            ensure!(
+                right(engine.buffers().get(index), seed, at),
+                WrongResult(format!(
+                    "the block at offset {at} is not what was written there"
+                ))
+            );
+        }
+    }
+    Ok(())
+}
+
+impl Passes {
+    /// Writes the case's figures; returns those of the first, for what else is known.
+    fn record<'bench>(self, case: &Case, bench: &'bench mut Bench) -> Result<&'bench mut Samples> {
+        self.record_latencies(case, bench)?;
+        let mut notes = Vec::new();
+        let counted = match (self.whole.is_empty(), self.part) {
+            (true, Some(part)) => vec![part],
+            _ => self.whole,
+        };
+        let operations: Vec<u64> = counted.iter().map(|ran| ran.operations).collect();
+        let even = operations.iter().all(|count| *count == operations[0]);
+        let k = if even { operations[0] } else { 0 };
+        let ns = |ran: &Ran| self.clock.between_ns(ran.first_tick, ran.last_tick);
+        let of = |value: &dyn Fn(&Ran) -> f64| counted.iter().map(value).collect::<Vec<f64>>();
+        let cpu = of(&|ran| ran.thread_cpu_ns as f64 / ran.operations as f64);
+        bench.record_batches(case, "cpu", k, cpu)?;
+        let [per_second, bytes] = window::names(case);
+        let (iops, k) = match &self.steady {
+            Some(steady) => (vec![steady.rate()], 0),
+            None => (of(&|ran| ran.operations as f64 / ns(ran) * 1e9), k),
+        };
+        let scaled = |scale: &dyn Fn(f64) -> f64| iops.iter().map(|rate| scale(*rate)).collect();
+        let bandwidth = scaled(&|rate| rate * BLOCK_BYTES as f64);
+        let per_block = scaled(&|rate| 1e9 / rate);
+        let samples = bench.record_batches(case, per_second, k, iops)?;
+        if let Some(steady) = &self.steady {
+            steady.describe(samples, BLOCK_BYTES as f64);
+        }
+        bench.record_batches(case, bytes, k, bandwidth)?;
+        if self.moved.asked == 0
+            && let Some(bytes) = self.moved.own.filter(|bytes| *bytes > 0)
+        {
+            notes.push(format!(
+                "{} came from a device, although all was in the page cache before and after",
+                render(bytes as f64, Unit::B)
+            ));
+        }
+        let samples = bench.record_batches(case, "latency_per_block", k, per_block)?;
+        let quantities = &mut samples.quantities;
+        quantities.insert("passes".to_owned(), self.passes as f64);
+        quantities.insert("span_bytes".to_owned(), self.span_bytes as f64);
+        quantities.insert("ahead_bytes".to_owned(), self.ahead as f64);
+        self.moved.describe(samples);
+        samples.notes.extend(notes);
+        Ok(samples)
+    }
+
+    fn record_latencies(&self, case: &Case, bench: &mut Bench) -> Result<()> {
+        let first = self.log.first().iter();
+        let first: Vec<f64> = first.map(|ticks| self.clock.ns(*ticks)).collect();
+        if self.log.total() == first.len() as u64 {
+            bench.record(case, "latency", first)?;
+            return Ok(());
+        }
+        let mut all = Histogram::default();
+        for (ticks, count) in self.log.counts() {
+            let ns = self.clock.ns(ticks);
+            (0..count).for_each(|_| all.record(ns));
+        }
+        bench.record_counted(case, "latency", first, &all)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BLOCK_BYTES, Blocks, CACHED_BLOCKS, Mode, PASS_BLOCKS, Seeds};
+    use std::collections::BTreeSet;
+
+    const MIB: u64 = 1 << 20;
+
+    fn seeds(round: u32, order: u64) -> Seeds {
+        Seeds {
+            round,
+            mode: Mode::Direct,
+            order,
+        }
+    }
+
+    #[test]
+    fn a_pass_reads_no_block_twice_and_misses_none() {
+        for random in [false, true] {
+            for bytes in [128 << 10, 17 * MIB, 64 * MIB] {
+                for round in 1..5 {
+                    let blocks = Blocks::all(bytes, random, seeds(round, 9));
+                    let mut seen = blocks.order.clone();
+                    seen.sort_unstable();
+                    let count = (bytes / BLOCK_BYTES as u64) as u32;
+                    assert_eq!(seen, (0..count).collect::<Vec<u32>>());
+                    assert_eq!(blocks.span(), (0, bytes));
+                    assert_eq!(blocks.pass, PASS_BLOCKS.min(count as usize));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rounds_begin_a_large_file_at_different_places_and_a_small_one_at_its_begin() {
+        let first = |round, bytes| Blocks::all(bytes, false, seeds(round, 9)).order[0];
+        let places: BTreeSet<u32> = (1..7).map(|round| first(round, 256 * MIB)).collect();
+        assert_eq!(places.len(), 6);
+        assert!(places.iter().all(|block| block % PASS_BLOCKS as u32 == 0));
+        assert!((1..7).all(|round| first(round, 16 * MIB) == 0));
+        // At random, another order in each round and case.
+        assert_ne!(
+            Blocks::all(MIB, true, seeds(1, 1)).order,
+            Blocks::all(MIB, true, seeds(1, 2)).order
+        );
+    }
+
+    #[test]
+    fn modes_of_a_round_begin_at_different_places() {
+        let device = Mode::ALL.into_iter().filter(|mode| *mode != Mode::Cached);
+        for bytes in [64 * MIB, 256 * MIB] {
+            for round in 1..7 {
+                let first = |mode| {
+                    let seeds = Seeds {
+                        mode,
+                        ..seeds(round, 9)
+                    };
+                    Blocks::all(bytes, false, seeds).order[0]
+                };
+                let places: BTreeSet<u32> = device.clone().map(first).collect();
+                assert_eq!(places.len(), 4, "{bytes} in round {round}: {places:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn of_a_large_cached_file_a_part_is_read() {
+        let small = Blocks::cached(MIB, false, seeds(3, 1));
+        assert_eq!(small.span(), (0, MIB));
+        for round in 1..9 {
+            let part = Blocks::cached(256 * MIB, true, seeds(round, 1));
+            let (first, bytes) = part.span();
+            assert_eq!(bytes, (CACHED_BLOCKS * BLOCK_BYTES) as u64);
+            assert!(first + bytes <= 256 * MIB && first % bytes == 0);
+        }
+    }
+}

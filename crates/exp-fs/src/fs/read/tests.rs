@@ -1,0 +1,399 @@
+use super::{BLOCK_BYTES, CARD, EXPERIMENT, case_id, path_of};
+use bench::experiment::fixtures::bare_site;
+use bench::experiment::fixtures::sites;
+use bench::experiment::{DirFacts, Experiment, Known, Preset, Site};
+use host::{Host, Root};
+use record::key::{CaseId, Key};
+use session::fixtures::{check, here_with, params, rehearse_in};
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+const MODES: [&str; 5] = [
+    "direct",
+    "direct_sync",
+    "cold",
+    "cold_no_readahead",
+    "cached",
+];
+
+/// A site with a directory on a disk: its name, and whether it spins.
+fn with_disk(name: &str, spins: bool, allowance_bytes: u64) -> Site {
+    // A virtual disk says of itself what was typed in.
+    let model = match name {
+        "vda" => String::new(),
+        _ => format!("== sys/block/{name}/device/model\nX\n"),
+    };
+    let tree = format!(
+        "== sys/block/{name}/size\n2000000000\n== sys/block/{name}/dev\n8:0\n\
+         {model}== sys/block/{name}/queue/rotational\n{}\n\
+         == sys/block/{name}/queue/read_ahead_kb\n128\n\
+         == proc/self/mountinfo\n22 1 8:0 / / rw - ext4 /dev/{name} rw\n\
+         23 22 0:9 / /tmp rw - tmpfs tmpfs rw\n",
+        u8::from(spins)
+    );
+    Site {
+        host: Host::read(&Root::tree(&tree)),
+        dir: Some(DirFacts {
+            path: "/x".into(),
+            file_system: "ext4".to_owned(),
+            allowance_bytes,
+        }),
+        ..bare_site()
+    }
+}
+
+fn disks() -> [Site; 4] {
+    [
+        ("nvme0n1", false),
+        ("sda", false),
+        ("sda", true),
+        ("vda", true),
+    ]
+    .map(|(name, spins)| with_disk(name, spins, 1 << 40))
+}
+
+fn case(pattern: &str, mode: &str, size: u64) -> CaseId {
+    case_id(pattern, mode).with("size", size)
+}
+
+#[test]
+fn everything_of_the_catalogue_is_offered_on_every_disk() {
+    for (preset, cases) in [
+        (Preset::Quick, 4),
+        (Preset::Standard, 24),
+        (Preset::Thorough, 150),
+    ] {
+        for site in disks().into_iter().chain(sites()) {
+            let offer = check(&EXPERIMENT, &site, preset);
+            assert_eq!(offer.series[0].cases.len(), cases);
+            assert!(offer.skipped.is_empty());
+        }
+    }
+    let all = check(&EXPERIMENT, &disks()[0], Preset::Thorough);
+    let all = &all.series[0].cases;
+    let has = |id: CaseId| all.iter().any(|case| case.id == id);
+    for pattern in ["sequential", "random"] {
+        for mode in MODES {
+            assert!((20..=28).all(|power| has(case(pattern, mode, 1 << power))));
+            assert!(has(case(pattern, mode, 128 << 10)) && has(case(pattern, mode, 1536 << 10)));
+        }
+    }
+}
+
+#[test]
+fn its_rounds_keep_their_allotment() {
+    // Stated cost of a round in s; a disk that spins takes eight of its times for each case.
+    for (preset, most) in [
+        (Preset::Quick, 0.21),
+        (Preset::Standard, 2.0),
+        (Preset::Thorough, 18.0),
+    ] {
+        for site in disks() {
+            let site = Site {
+                case_ns: session::plan::case_ns(preset),
+                ..site
+            };
+            let offer = check(&EXPERIMENT, &site, preset);
+            let cost = EXPERIMENT.round_cost(&site, &offer.series[0]).as_secs_f64();
+            let spins = site.host.block.disks[0].name == "sda"
+                && site.host.block.disks[0].rotational == Some(true);
+            let most = if spins { 2.0 * most } else { most };
+            assert!(cost <= most, "{}: {cost} s", preset.name());
+        }
+    }
+}
+
+#[test]
+fn files_that_have_no_room_are_skipped_with_the_way_out_the_largest_first() {
+    // Six of thirty-two shares of 2 GiB are 384 MiB: of a usual directory all sizes fit.
+    let usual = with_disk("sda", false, 2 << 30);
+    for preset in [Preset::Standard, Preset::Thorough] {
+        assert!(check(&EXPERIMENT, &usual, preset).skipped.is_empty());
+    }
+    let site = with_disk("sda", false, 3 << 29);
+    let thorough = check(&EXPERIMENT, &site, Preset::Thorough);
+    let skipped = thorough.skipped.iter();
+    let mut sizes: Vec<u64> = skipped.filter_map(|(id, _)| id.int("size")).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    assert_eq!(sizes, [256 << 20], "288 MiB, and the small ones are 67 MiB");
+    let (_, skip) = &thorough.skipped[0];
+    assert!(
+        skip.needed
+            .as_ref()
+            .is_some_and(|way| way.contains("--dir"))
+    );
+    let nothing = with_disk("sda", false, 1 << 20);
+    let skip = EXPERIMENT
+        .series(&nothing, &params(&CARD, Preset::Quick, &[]))
+        .expect_err("no room");
+    assert!(skip.reason.contains("64 MiB"), "{}", skip.reason);
+}
+
+#[test]
+fn large_sizes_lie_in_one_file_and_small_ones_have_their_own() {
+    let site = with_disk("sda", true, 1 << 40);
+    let offer = check(&EXPERIMENT, &site, Preset::Standard);
+    let cost = EXPERIMENT.prepare_cost(&site, &offer.series[0]);
+    // 257 MiB at 80 MB/s.
+    assert!((cost.as_secs_f64() - 3.37).abs() < 0.02, "{cost:?}");
+    let series = offer.series.into_iter().next().expect("one");
+    let series = EXPERIMENT
+        .resolve(&site, &Known::default(), series)
+        .expect("a place");
+    for case in &series.cases {
+        let expected = match case.int("size") {
+            Some(bytes) if bytes <= 32 << 20 => bytes,
+            _ => 256 << 20,
+        };
+        assert_eq!(super::file_bytes_of(case), Some(expected), "{}", case.id);
+    }
+    let sizes = [1 << 20, 32 << 20, 33 << 20, 48 << 20].into();
+    let files: Vec<u64> = super::files(&sizes).into_iter().collect();
+    assert_eq!(files, [1 << 20, 32 << 20, 48 << 20]);
+}
+
+#[test]
+fn the_beginning_of_a_larger_file_is_measured_as_a_file() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let site = here_with(dir.path());
+    let set = [("mode", "cached"), ("size", "33MiB,34MiB")];
+    let rehearsed = rehearse_in(&EXPERIMENT, &site, Preset::Rehearsal, &set);
+    assert!(rehearsed.failed.is_empty(), "{:?}", rehearsed.failed);
+    for size in [33 << 20, 34 << 20] {
+        let id = case("random", "cached", size);
+        let samples = rehearsed.of(&id, "latency_per_block").expect("measured");
+        assert_eq!(samples.quantities["span_bytes"], f64::from(32 << 20));
+        let told = samples
+            .notes
+            .iter()
+            .any(|note| note.contains("another part of 32 MiB"));
+        assert!(told, "{:?}", samples.notes);
+    }
+}
+
+#[test]
+fn what_was_read_ahead_in_vain_makes_up_for_nothing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let site = here_with(dir.path());
+    if !is_plain(&site) {
+        return skips::test("file-system");
+    }
+    let set = [
+        ("mode", "cold"),
+        ("size", "32MiB"),
+        ("pattern", "sequential"),
+    ];
+    let rehearsed = rehearse_in(&EXPERIMENT, &site, Preset::Rehearsal, &set);
+    let id = case("sequential", "cold", 32 << 20);
+    let samples = rehearsed.of(&id, "latency_per_block").expect("measured");
+    let of = |name: &str| samples.quantities[name];
+    // Few blocks are asked for in a rehearsal, and a window comes: it is not taken for others' blocks.
+    let more = of("own_bytes") - of("asked_bytes");
+    assert!(
+        (0.0..65536.0).contains(&more),
+        "{more} of {}",
+        of("own_bytes")
+    );
+    assert!(of("ahead_bytes") > 0.0 && of("cache_share") == 0.0);
+}
+
+#[test]
+fn in_memory_only_what_is_cached_is_offered() {
+    let mut site = with_disk("sda", false, 1 << 40);
+    site.dir.as_mut().expect("it has one").path = "/tmp".into();
+    let offer = check(&EXPERIMENT, &site, Preset::Standard);
+    let cases = &offer.series[0].cases;
+    assert!(cases.iter().all(|case| case.text("mode") == Some("cached")));
+    assert_eq!((cases.len(), offer.skipped.len()), (6, 18));
+    assert!(offer.skipped[0].1.reason.contains("tmpfs"));
+}
+
+const SMALL: [(&str, &str); 2] = [
+    ("mode", "direct,direct_sync,cold,cold_no_readahead,cached"),
+    ("size", "128KiB,1MiB"),
+];
+
+/// Whether the file system of a directory does what it is told, and has a device that counts.
+fn is_plain(site: &Site) -> bool {
+    let dir = site.dir.as_ref().expect("a directory");
+    let ground = super::ground(site, &dir.path);
+    let fs = ground.mount.map(|mount| mount.fs.as_str());
+    ground.kind == super::GroundKind::Device && fs.is_some_and(|fs| fs == "ext4" || fs == "xfs")
+}
+
+#[test]
+fn every_mode_is_measured_here_or_says_why_not() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let site = here_with(dir.path());
+    if super::absent(&site, "direct").is_some() {
+        return skips::test("memory-directory");
+    }
+    let rehearsed = rehearse_in(&EXPERIMENT, &site, Preset::Rehearsal, &SMALL);
+    let plain = is_plain(&site);
+    assert!(
+        rehearsed.failed.is_empty() || !plain,
+        "{:?}",
+        rehearsed.failed
+    );
+    assert!(
+        rehearsed
+            .failed
+            .iter()
+            .all(|(_, reason)| reason.contains("cache:"))
+    );
+    for pattern in ["sequential", "random"] {
+        for mode in MODES {
+            for size in [128 << 10, 1 << 20] {
+                let id = case(pattern, mode, size);
+                if rehearsed.failed.iter().any(|(failed, _)| *failed == id) {
+                    continue;
+                }
+                for metric in ["latency_per_block", "latency", "burst_iops", "burst", "cpu"] {
+                    let samples = rehearsed.of(&id, metric).expect("measured");
+                    assert!(!samples.raw.samples().is_empty(), "{id} {metric}");
+                }
+                let first = rehearsed.of(&id, "latency_per_block").expect("measured");
+                assert!(first.quantities["passes"] >= 1.0);
+                if mode != "cached" && plain {
+                    assert_eq!(first.quantities["cache_share"], 0.0, "{id}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn figures_of_a_pass_agree_with_one_another() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let site = here_with(dir.path());
+    let set = [("mode", "cached"), ("size", "1MiB")];
+    let rehearsed = rehearse_in(&EXPERIMENT, &site, Preset::Rehearsal, &set);
+    let of = |metric| {
+        let id = case("random", "cached", 1 << 20);
+        rehearsed.of(&id, metric).expect("measured").raw.samples()
+    };
+    let (ns, iops, bandwidth) = (of("latency_per_block"), of("burst_iops"), of("burst"));
+    assert_eq!((iops.len(), bandwidth.len()), (ns.len(), ns.len()));
+    for index in 0..ns.len() {
+        // What is recorded is rounded.
+        assert!((ns[index] * iops[index] / 1e9 - 1.0).abs() < 1e-3);
+        let bytes = bandwidth[index] / iops[index];
+        assert!((bytes / BLOCK_BYTES as f64 - 1.0).abs() < 1e-3);
+    }
+}
+
+#[test]
+fn files_in_memory_are_never_a_device() {
+    let Ok(dir) = tempfile::tempdir_in(Path::new("/dev/shm")) else {
+        return skips::test("memory-directory");
+    };
+    let mut site = here_with(dir.path());
+    // A site that was told wrong: nothing of it may come out as a device all the same.
+    site.host.block.mounts.clear();
+    let rehearsed = rehearse_in(&EXPERIMENT, &site, Preset::Rehearsal, &SMALL);
+    assert_eq!(rehearsed.failed.len(), 16, "{:?}", rehearsed.failed);
+    for (id, reason) in &rehearsed.failed {
+        assert!(reason.starts_with("cache:"), "{id}: {reason}");
+    }
+    let measured = rehearsed.samples.iter();
+    assert!(
+        measured
+            .map(|samples| &samples.case)
+            .all(|id| id.text("mode") == Some("cached"))
+    );
+}
+
+#[test]
+fn blocks_that_are_not_what_was_written_are_no_figure() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let site = here_with(dir.path());
+    let set = [
+        ("mode", "cached"),
+        ("size", "64KiB"),
+        ("pattern", "sequential"),
+    ];
+    let order = params(&CARD, Preset::Rehearsal, &set);
+    let series = EXPERIMENT
+        .series(&site, &order)
+        .expect("a case")
+        .series
+        .remove(0);
+    let series = EXPERIMENT
+        .resolve(&site, &Known::default(), series)
+        .expect("a place");
+    EXPERIMENT
+        .prepare(&series, dir.path(), &mut || ())
+        .expect("room");
+    let path = path_of(dir.path(), 64 << 10);
+    let file = OpenOptions::new().write(true).open(path).expect("opens");
+    file.write_all_at(&[0; 16 * BLOCK_BYTES], 0)
+        .expect("writes");
+    file.sync_all().expect("syncs");
+    let rehearsed = Prepared(&EXPERIMENT);
+    let found = rehearse_in(&rehearsed, &site, Preset::Rehearsal, &set);
+    assert!(found.samples.is_empty());
+    let (_, reason) = &found.failed[0];
+    assert!(reason.contains("not what was written"), "{reason}");
+}
+
+/// The experiment with files that are there already.
+struct Prepared(&'static dyn Experiment);
+
+impl Experiment for Prepared {
+    fn card(&self) -> &'static bench::experiment::Card {
+        self.0.card()
+    }
+    fn source(&self) -> &'static str {
+        self.0.source()
+    }
+    fn series(
+        &self,
+        site: &Site,
+        params: &bench::experiment::Params,
+    ) -> Result<bench::experiment::Offer, bench::experiment::Skip> {
+        self.0.series(site, params)
+    }
+    fn round_cost(&self, site: &Site, series: &record::case::Series) -> std::time::Duration {
+        self.0.round_cost(site, series)
+    }
+    fn predict(
+        &self,
+        site: &Site,
+        known: Option<&Known>,
+        case: &record::case::Case,
+        metric: &record::metric::Metric,
+    ) -> Option<record::event::Prediction> {
+        self.0.predict(site, known, case, metric)
+    }
+    fn measure(
+        &self,
+        series: &record::case::Series,
+        bench: &mut bench::measure::Bench,
+    ) -> anyhow::Result<()> {
+        self.0.measure(series, bench)
+    }
+}
+
+#[test]
+fn the_gain_of_readahead_is_the_ratio_of_a_pair() {
+    let mut values = Known::default();
+    let mut put = |mode: &str, ns: f64| {
+        let id = case("sequential", mode, 1 << 20);
+        values.insert(Key::new(CARD.id, &id, "latency_per_block"), ns);
+    };
+    put("cold", 4000.0);
+    put("cold_no_readahead", 100_000.0);
+    put("direct", 90_000.0);
+    let derived = EXPERIMENT.derive(&bare_site(), &Known::default(), &values);
+    assert_eq!(derived.len(), 1);
+    assert_eq!(
+        (derived[0].metric, derived[0].value),
+        ("readahead_gain", 25.0)
+    );
+    let standard = check(&EXPERIMENT, &disks()[0], Preset::Standard);
+    let ids = EXPERIMENT.derivable(&disks()[0], &standard.series);
+    assert_eq!(ids.len(), 6);
+    assert!(ids.contains(&derived[0].case));
+}

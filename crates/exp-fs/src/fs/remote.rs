@@ -1,0 +1,444 @@
+//! What does reading a file of another machine cost?
+//!
+//! ## Question
+//!
+//! How long does a block of a file take that lies on another machine: past the client's cache, through
+//! it, and from it; and how much of that is the wire and the server, how much the client?
+//!
+//! ## Method
+//!
+//! Nothing is measured unless `path` is set, to one of two things.
+//!
+//! A directory of a mounted remote file system (NFS, SMB, Ceph, a program behind FUSE such as SSHFS;
+//! `path=/mnt/share`): its type and options are read from the mounts and from statfs(2), and stand
+//! beside every figure, and that the opened file lies on that mount is seen by the mount's number
+//! (/proc/self/fdinfo): a link that leads elsewhere is refused. The run makes a work directory there, which goes with it, and in it a file of
+//! each size: incompressible data, unique per block, synced. Blocks of 4 KiB are read one after another
+//! (pread(2)), in order or in a random one, until the case's time is over, each timed by itself; what
+//! the last of them hold is checked after each pass. The modes are those of fs.read:
+//!
+//! - `direct`: O_DIRECT, which goes past the client's page cache; a first direct read must leave nothing
+//!   in it, or it is faked. `direct_sync` with O_SYNC as well.
+//! - `cold`: through the page cache, out of which the file was taken (opened anew, POSIX_FADV_DONTNEED)
+//!   and in which no page of it is found (cachestat(2), else mincore(2)) before each pass.
+//!   `cold_no_readahead` with POSIX_FADV_RANDOM.
+//! - `cached`: from the client's page cache, all of it there.
+//!
+//! A file of an NFS server (`path=nfs://server/export/file?version=4`), which libnfs reads inside of the
+//! process without a mount and without any cache of this machine: `mode=library`. The file exists
+//! already and is only read: `size=whole` of it, at most its first 256 MiB, or so many bytes from its
+//! begin as `size` says. Each answer is waited for 5 s and no longer, and opening has several of them:
+//! version 4 connects and mounts, version 3 asks the port mapper, the mount server and the server in turn,
+//! and is tried after 4 unless that was left without an answer. A server's name is looked up by the
+//! system's resolver, whose time-outs (resolv.conf(5)) are its own; a round that gives no sign of life is
+//! ended whatever it waits for. Of the URL's arguments those that turn on caches (`readahead`, `pagecache`,
+//! `dircache`) are refused.
+//!
+//! Where NFS is mounted the kernel counts each operation (/proc/self/mountstats): `rpc_rtt` is the mean
+//! time from sending a READ to its answer, which is wire and server; `rpc_queue` before that; `rpc_execute`
+//! all of it, and `rpc_client` (execute less rtt) what the client itself took. The counters are whole
+//! milliseconds of all reads together: below ten of them nothing is said. Bytes that the server sent stand
+//! against those asked for (`cache_share`). libnfs's socket tells its round trip (TCP_INFO):
+//! `tcp_rtt_ns`, `tcp_min_rtt_ns`, and the bytes that came.
+//!
+//! ## Prediction
+//!
+//! As R1: what the client does, a round trip, what the server does, and the bytes at the link's rate. The
+//! interface that leads to the server (its route) tells the link's kind, rate and MTU: 100 Mbit/s are at
+//! most 12.5 MB/s, 0.33 ms a block. Round trips are 8 to 120 µs on loopback, 10 to 400 µs between
+//! namespaces and guests, 30 µs to 2 ms by wire in one building, 0.8 to 25 ms by radio, and up to
+//! 100 ms through a gateway; `--set host.net.rtt=…` and `--set host.net.rate=…` say better. In order and
+//! through the cache, requests overlap: the transfer is what is left where the link is the limit. With
+//! figures of the same run: net.rtt and net.bandwidth to the same machine, and fs.read for what the server
+//! would take if it were a machine as this one.
+//!
+//! ## Parameters
+//!
+//! - `pattern`: blocks in order, or each once in a random one.
+//! - `mode`: see Method.
+//! - `size`: of the file; `whole` for a file of a server.
+//! - `placement`: where the reading thread runs: `free` (the scheduler places it, and its moves are planned),
+//!   `interrupt` (on the CPU that takes the interrupts of the interface that leads to the server), `other` (on
+//!   another).
+//! - `path`: an absolute path of a directory, or a URL; `none`: nothing is measured.
+//!
+//! ## Reading the result
+//!
+//! `latency` has a distribution: in order and through the cache most reads find what was read ahead, and
+//! some wait for it. `latency_per_block` is the time of a pass over its blocks, `iops` and `bandwidth` its
+//! inverse: those are what R0, R1 and R2 print. `cpu` is the reading thread's own, libnfs's work in it; what
+//! the kernel's threads, interrupts and a program behind FUSE take beside it is not. `direct` in a random order is the round trip that nothing
+//! hides. `rpc_rtt` against `latency` is how much of it this machine could do nothing about.
+//!
+//! ## Pitfalls
+//!
+//! The server's cache is out of sight: it was given the data a moment ago, and answers from its memory
+//! unless that is smaller than the file. To measure its disk, read a file that it has not had in memory
+//! (`nfs://`), or one larger than its memory. FUSE programs keep caches of their own, which nothing on
+//! this side can empty or count. Attributes and locks are asked for at opening, outside of what is timed.
+//! TCP_INFO's smoothed round trip is from request to acknowledgement: an answer that comes soon carries
+//! it, so that the server's work is in it; the smallest is nearer to the wire. A local path is refused,
+//! because fs.read measures it; so are devices and special files. A hard-mounted server that vanishes
+//! holds its readers in the kernel: the case fails when its time is over, and the run goes on. R1 reads
+//! over an adapter of 100 Mbit/s behind USB, R2 over a shared radio channel with signing: both are
+//! figures of their links.
+//!
+//! ## Sources
+//!
+//! R0 "remote file read time" (NFS, 128 KiB to 3 MiB), R1 table XVII (NFS), R2 7.3 (SMB); nfsiostat
+//! (mountstats); Linux Documentation/filesystems/nfs, net/sunrpc/stats.c; open(2) on O_DIRECT and NFS;
+//! nfs(5) on close-to-open; libnfs 4.0 to 7.0; tcp(7). The intervals' sources stand in
+//! `predict/fs/remote.rs`.
+
+mod library;
+mod mounted;
+mod passes;
+mod place;
+mod predicted;
+mod target;
+mod wire;
+
+use crate::fs::file::Mode;
+use anyhow::{Context, Result, bail};
+use bench::experiment::placement::PLACEMENT_PARAM;
+use bench::experiment::{
+    Card, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip, ViewCard,
+};
+use bench::measure::Bench;
+use record::case::{Case, Order, Series};
+use record::event::{Isolation, Prediction, Repeat};
+use record::key::{CaseId, Value};
+use record::metric::{Better, Kind, Metric};
+use record::unit::Unit;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use target::Target;
+
+/// The experiment.
+pub static EXPERIMENT: Remote = Remote;
+
+/// `fs.remote`.
+pub struct Remote;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+/// Name of the series that reads without a mount.
+const LIBRARY_SERIES: &str = "library";
+/// The mode of its cases.
+const LIBRARY_MODE: &str = "library";
+/// The size of a file that nobody typed.
+const WHOLE: &str = "whole";
+/// A share of bytes that did not come from the server that is not worth a word.
+const SHARE_UNTOLD: f64 = 0.01;
+/// For stated costs: a link of which nothing is known, in bytes per s; opening, asking and making a file
+/// cold in a case, and a worker's start and end, in ns.
+const SLOW_LINK: u64 = 12_500_000;
+const APPARATUS_NS: u64 = 15_000_000;
+const WORKER_NS: u64 = 40_000_000;
+
+const fn io(name: &'static str, doc: &'static str, unit: Unit, better: Better) -> Metric {
+    Metric::new(name, doc, unit, better, Kind::Io)
+}
+
+static CARD: Card = Card {
+    id: "fs.remote",
+    title: "Reading files of another machine",
+    metrics: &[
+        io(
+            "latency_per_block",
+            "a pass over the blocks, per block",
+            Unit::Ns,
+            Better::Lower,
+        ),
+        io(
+            "latency",
+            "one read of a block of 4 KiB",
+            Unit::Ns,
+            Better::Lower,
+        ),
+        io(
+            "bandwidth",
+            "bytes of a pass over its time",
+            Unit::BPerS,
+            Better::Higher,
+        ),
+        io(
+            "iops",
+            "reads of a pass over its time",
+            Unit::OpPerS,
+            Better::Higher,
+        ),
+        io(
+            "cpu",
+            "CPU time of the reading thread, user and system, for a read",
+            Unit::NsPerOp,
+            Better::Lower,
+        ),
+        io(
+            "rpc_rtt",
+            "NFS: from sending a READ to its answer: wire and server",
+            Unit::Ns,
+            Better::Lower,
+        ),
+        io(
+            "rpc_queue",
+            "NFS: a READ waiting to be sent",
+            Unit::Ns,
+            Better::Lower,
+        ),
+        io(
+            "rpc_execute",
+            "NFS: a READ from its making to its end",
+            Unit::Ns,
+            Better::Lower,
+        ),
+        io(
+            "rpc_client",
+            "NFS: what the client itself took for a READ (execute less rtt)",
+            Unit::Ns,
+            Better::Lower,
+        ),
+    ],
+    params: &[
+        Param {
+            name: "pattern",
+            doc: "blocks in order, or each once in a random one",
+            domain: Domain::Symbols(&["sequential", "random"]),
+            defaults: ["sequential,random"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "mode",
+            doc: "how it is read, as in fs.read; `library`: without a mount, for nfs://; auto: what the \
+                  path allows (quick: direct and cold; standard: without direct_sync)",
+            domain: Domain::Symbols(&[
+                "direct",
+                "direct_sync",
+                "cold",
+                "cold_no_readahead",
+                "cached",
+                LIBRARY_MODE,
+            ]),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "size",
+            doc: "of the file; `whole` for an existing file of a server, at most its first 256 MiB; auto: \
+                  1 MiB in quick, 128 KiB, 3 MiB and 64 MiB in standard, 128 KiB to 256 MiB in thorough",
+            domain: Domain::Either(&[WHOLE], 4 * KIB, 1 << 42, Unit::B),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        PLACEMENT_PARAM,
+        Param {
+            name: "path",
+            doc: "directory of a mounted remote file system, or nfs://server/export/file",
+            domain: Domain::Text,
+            defaults: [target::NONE; 3],
+            role: Role::Setting,
+        },
+    ],
+    after: &["fs.read"],
+    repeat: Repeat::Rounds,
+    isolation: Isolation::Shared,
+    needs: &[],
+    views: &[ViewCard::line("size", "latency_per_block")
+        .beside(&["bandwidth"])
+        .log()
+        .each(&["pattern"])],
+};
+
+impl Experiment for Remote {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("remote.rs")
+    }
+
+    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+        let path = params
+            .texts("path")
+            .first()
+            .copied()
+            .unwrap_or_default()
+            .to_owned();
+        let target = target::of(site, &path)?;
+        let mut at = BTreeMap::new();
+        target.put(site, &mut at);
+        let mut offer = Offer::default();
+        let mut cases = Vec::new();
+        for pattern in params.texts("pattern") {
+            for mode in modes(&target, params) {
+                for size in sizes(&target, params) {
+                    let id = CaseId::new()
+                        .with("pattern", pattern)
+                        .with("mode", mode)
+                        .with("size", size.clone());
+                    match absent(&target, &size, mode) {
+                        Some(skip) => offer.skipped.push((id, skip)),
+                        None => cases.push(Case { id, at: at.clone() }),
+                    }
+                }
+            }
+        }
+        let Some(_) = cases.first() else {
+            let first = offer.skipped.into_iter().next();
+            return Err(first.map_or_else(|| Skip::because("no case was chosen"), |(_, skip)| skip));
+        };
+        let name = match target {
+            Target::Directory { .. } => "",
+            Target::File(_) => LIBRARY_SERIES,
+        };
+        offer.series.push(Series {
+            experiment: CARD.id.to_owned(),
+            name: name.to_owned(),
+            order: Order::Shuffled,
+            cases,
+            settings: BTreeMap::from([("path".to_owned(), Value::from(path.as_str()))]),
+        });
+        Ok(offer)
+    }
+
+    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
+        let of = |case: &Case| {
+            let rate = case
+                .int("link_bits_per_second")
+                .map_or(SLOW_LINK, |bits| bits / 8);
+            // All of a cached file has to come first.
+            let fill = match case.text("mode") == Some(Mode::Cached.symbol()) {
+                true => case.int("size").unwrap_or(0).saturating_mul(1_000_000_000) / rate.max(1),
+                false => 0,
+            };
+            site.case_ns + APPARATUS_NS + fill
+        };
+        Duration::from_nanos(WORKER_NS + series.cases.iter().map(of).sum::<u64>())
+    }
+
+    fn resolve(&self, _site: &Site, _known: &Known, series: Series) -> Result<Series, Skip> {
+        if series.name == LIBRARY_SERIES
+            && let Err(error) = metal::nfs::Library::look()
+        {
+            return Err(Skip::because(error.to_string()).needs(
+                "the library's package: `apt install libnfs13` (libnfs14, libnfs16 on newer systems), `dnf \
+                 install libnfs`, `zypper install libnfs16`",
+            ));
+        }
+        Ok(series)
+    }
+
+    fn predict(
+        &self,
+        site: &Site,
+        known: Option<&Known>,
+        case: &Case,
+        metric: &Metric,
+    ) -> Option<Prediction> {
+        predicted::of(site, known, case, metric)
+    }
+
+    /// Reads from the cache make no operation, and short ones too few for the counters.
+    fn may_lack(&self, metric: &Metric) -> bool {
+        metric.name.starts_with("rpc_")
+    }
+
+    fn prepare(&self, series: &Series, dir: &Path, _: &mut dyn FnMut()) -> Result<Vec<PathBuf>> {
+        mounted::prepare(series, dir)
+    }
+
+    fn files_below(&self, series: &Series) -> Option<PathBuf> {
+        let path = path(series)?;
+        (series.name != LIBRARY_SERIES).then(|| PathBuf::from(path))
+    }
+
+    fn is_prepared(&self, series: &Series) -> bool {
+        series.name != LIBRARY_SERIES
+    }
+
+    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        bench.minds_run_delay();
+        if series.name != LIBRARY_SERIES {
+            bench.each(series, |bench, case| {
+                bench.may_hang_in(case);
+                mounted::time(case, bench)
+            });
+            return Ok(());
+        }
+        let text = path(series).context("the series has no path")?;
+        match target::Url::parse(text) {
+            Ok(url) => library::measure(series, bench, &url),
+            Err(reason) => bail!("{reason}"),
+        }
+    }
+}
+
+fn path(series: &Series) -> Option<&str> {
+    series.settings.get("path").and_then(Value::text)
+}
+
+fn sizes(target: &Target<'_>, params: &Params) -> Vec<Value> {
+    if let Some(chosen) = params.chosen("size") {
+        return chosen.to_vec();
+    }
+    let sizes: &[u64] = match (target, params.preset) {
+        (Target::File(_), _) => return vec![Value::from(WHOLE)],
+        (_, Preset::Rehearsal) => &[128 * KIB],
+        (_, Preset::Quick) => &[MIB],
+        (_, Preset::Standard) => &[128 * KIB, 3 * MIB, 64 * MIB],
+        // R0's 128 KiB to 3 MiB, and 2^0 to 2^8 MiB.
+        (_, Preset::Thorough) => &[
+            128 * KIB,
+            256 * KIB,
+            512 * KIB,
+            MIB,
+            1536 * KIB,
+            2 * MIB,
+            3 * MIB,
+            4 * MIB,
+            8 * MIB,
+            16 * MIB,
+            32 * MIB,
+            64 * MIB,
+            128 * MIB,
+            256 * MIB,
+        ],
+    };
+    sizes.iter().map(|bytes| Value::from(*bytes)).collect()
+}
+
+fn modes<'params>(target: &Target<'_>, params: &'params Params) -> Vec<&'params str> {
+    if params.chosen("mode").is_some() {
+        return params.texts("mode");
+    }
+    match (target, params.preset) {
+        (Target::File(_), _) => vec![LIBRARY_MODE],
+        (_, Preset::Rehearsal | Preset::Quick) => vec!["direct", "cold"],
+        (_, Preset::Standard) => vec!["direct", "cold", "cold_no_readahead", "cached"],
+        (_, Preset::Thorough) => Mode::ALL.into_iter().map(Mode::symbol).collect(),
+    }
+}
+
+/// Why a case is not to be had of what was named.
+fn absent(target: &Target<'_>, size: &Value, mode: &str) -> Option<Skip> {
+    match target {
+        Target::File(_) if mode != LIBRARY_MODE => Some(
+            Skip::because("without a mount there is no cache and no flag: the library reads")
+                .needs("--set fs.remote.mode=library, or the path of a mounted directory"),
+        ),
+        Target::Directory { .. } if mode == LIBRARY_MODE => Some(
+            Skip::because("the library reads a file of a server, and a directory was named")
+                .needs("--set fs.remote.path=nfs://server/export/file"),
+        ),
+        Target::Directory { .. } if size.int().is_none() => Some(
+            Skip::because("files below a directory are made, and need a size")
+                .needs("--set fs.remote.size=SIZE"),
+        ),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+//! Reads of an existing file of an NFS server through libnfs, without a mount.
+
+use super::passes::{Reader, drive};
+use super::target::Url;
+use super::wire::{cache_note, share_from_cache};
+use anyhow::{Context, Result, bail, ensure};
+use bench::measure::Bench;
+use metal::nfs::{Address, Library, NfsFile};
+use record::case::{Case, Series};
+use record::quantity::render;
+use record::unit::Unit;
+use std::time::{Duration, Instant};
+
+/// So long an answer of the server is waited for.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+/// Bytes of a file that are read, at most: `size=whole` of a larger one reads so many from its begin.
+pub(super) const WHOLE_MOST: u64 = 256 << 20;
+/// Of what was asked for, the heads of answers are at most this share.
+const HEADS_MOST: f64 = 0.25;
+/// A file must have so many.
+const LEAST_BYTES: u64 = 64 << 10;
+
+/// The open file, and what it is.
+struct Remote {
+    file: NfsFile,
+    soname: &'static str,
+    version: i32,
+}
+
+impl Reader for Remote {
+    fn begin_pass(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    #[inline]
+    fn read(&mut self, block: &mut [u8], offset: u64) -> Result<()> {
+        let read = self.file.read_at(block, offset);
+        let read = read.with_context(|| format!("reading at {offset}"))?;
+        ensure!(
+            read == block.len(),
+            "a read at {offset} gave {read} bytes of {}",
+            block.len()
+        );
+        Ok(())
+    }
+
+    /// The file is the user's: what is in it is not known.
+    fn check(&self, _block: &[u8], _offset: u64) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Measures the cases of a round. A server that does not answer any more is asked once: the cases that
+/// are left fail for the same reason.
+///
+/// # Errors
+/// The library is gone.
+pub(super) fn measure(series: &Series, bench: &mut Bench, url: &Url) -> Result<()> {
+    let library = Library::load().context("loading libnfs")?;
+    let Some(first) = series.cases.first() else {
+        return Ok(());
+    };
+    bench.may_hang_in(first);
+    let mut remote = match open(library, url) {
+        Ok(remote) => remote,
+        Err(error) => {
+            bench.fail_all(series, &error);
+            return Ok(());
+        }
+    };
+    let mut lost: Option<String> = None;
+    bench.each(series, |bench, case| {
+        // The connection stays lost: nothing further is waited for.
+        if let Some(reason) = &lost {
+            bail!("{reason}");
+        }
+        bench.may_hang_in(case);
+        time(&mut remote, case, bench).inspect_err(|error| {
+            if error.root_cause().is::<std::io::Error>() {
+                lost = Some(format!("{} does not answer: {error:#}", url.server));
+            }
+        })
+    });
+    Ok(())
+}
+
+/// Opens the file by the first version of the protocol that the server speaks. One that does not answer at
+/// all is not asked a second time.
+fn open(library: Library, url: &Url) -> Result<Remote> {
+    let mut reasons = Vec::new();
+    let begin = Instant::now();
+    for version in url.versions() {
+        let address = Address {
+            server: &url.server,
+            export: &url.export,
+            file: &url.file,
+            url: &url.text,
+            version,
+        };
+        match library.open(&address, PATIENCE) {
+            Ok(file) => {
+                return Ok(Remote {
+                    file,
+                    soname: library.soname(),
+                    version,
+                });
+            }
+            Err(error) => reasons.push(format!("NFS {version}: {error}")),
+        }
+        if begin.elapsed() >= PATIENCE {
+            break;
+        }
+    }
+    bail!("{}: {}", url.server, reasons.join("; "))
+}
+
+fn time(remote: &mut Remote, case: &Case, bench: &mut Bench) -> Result<()> {
+    let has = remote.file.bytes();
+    let bytes = case.int("size").unwrap_or(has.min(WHOLE_MOST));
+    let told = |bytes: u64| render(bytes as f64, Unit::B);
+    ensure!(
+        bytes <= has && has >= LEAST_BYTES,
+        "the file has {}, of which {} were to be read",
+        told(has),
+        told(bytes.max(LEAST_BYTES))
+    );
+    let before = remote.file.tcp().ok();
+    let passes = drive(bench, case, bytes, remote)?;
+    let after = remote.file.tcp().ok();
+    let asked = passes.bytes();
+    let samples = passes.record(bench, case)?;
+    let mut came_bytes = None;
+    let mut put = |name: &str, value: f64| samples.quantities.insert(name.to_owned(), value);
+    put("file_bytes", has as f64);
+    put("read_bytes", bytes as f64);
+    put("asked_bytes", asked as f64);
+    put("nfs_version", f64::from(remote.version));
+    if let Some((after, before)) = after.zip(before) {
+        put("tcp_rtt_ns", f64::from(after.rtt_us) * 1e3);
+        if let Some(least) = after.min_rtt_us {
+            put("tcp_min_rtt_ns", f64::from(least) * 1e3);
+        }
+        let again = after.retransmits.saturating_sub(before.retransmits);
+        put("tcp_retransmits", f64::from(again));
+        if let Some(received) = after.received_bytes.zip(before.received_bytes) {
+            let came = received.0.saturating_sub(received.1);
+            put("server_bytes", came as f64);
+            came_bytes = Some(came);
+        }
+    }
+    if let Some((share, note)) = came_bytes.and_then(|came| account(asked, came)) {
+        put("cache_share", share);
+        samples.notes.extend(note);
+    }
+    samples.notes.push(format!(
+        "read by {} inside of the process, whose caches stay off: none of this machine's is between; the file \
+         is the user's, and whether its server has it in memory cannot be told from here",
+        remote.soname
+    ));
+    if has > WHOLE_MOST && bytes == WHOLE_MOST {
+        samples.notes.push(format!(
+            "of the file's {} the first {} were read",
+            told(has),
+            told(bytes)
+        ));
+    }
+    Ok(())
+}
+
+/// Share of what was asked for that did not come over the connection, and what is to be said of it: nothing
+/// where each read brought its block and the heads of its answer.
+fn account(asked: u64, came: u64) -> Option<(f64, Option<String>)> {
+    let share = share_from_cache(asked, came)?;
+    let times = came as f64 / asked as f64;
+    let ahead = (times > 1.0 + HEADS_MOST).then(|| {
+        format!(
+            "cache: the server sent {times:.1} times what was asked for: something reads ahead, and reads find \
+             in memory what came before (TCP_INFO)"
+        )
+    });
+    Some((share, cache_note(share, "TCP_INFO").or(ahead)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::account;
+
+    #[test]
+    fn what_the_connection_brought_is_held_against_what_was_read() {
+        let note = |came| account(1_000_000, came).expect("a share").1;
+        // Heads of some 150 bytes a block; signed and sealed ones are larger.
+        assert_eq!(account(1_000_000, 1_040_000), Some((0.0, None)));
+        assert_eq!(note(1_100_000), None);
+        let kept = note(250_000).expect("is told");
+        assert!(
+            kept.starts_with("cache: 75 % of what was read did not come"),
+            "{kept}"
+        );
+        let ahead = note(16_000_000).expect("is told");
+        assert!(
+            ahead.starts_with("cache: the server sent 16.0 times"),
+            "{ahead}"
+        );
+        assert_eq!(account(0, 5), None);
+    }
+}

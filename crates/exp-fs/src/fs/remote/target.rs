@@ -1,0 +1,365 @@
+//! What the user named: a directory of a mounted remote file system, or a file of an NFS server.
+
+use crate::fs::file::{Ground, Kind, ground};
+use bench::experiment::{Site, Skip};
+use host::block::Mount;
+use record::key::Value;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::{Component, Path};
+
+/// What a URL begins with.
+const SCHEME: &str = "nfs://";
+/// What a URL may ask of the library: how the server is found and who asks. Whatever else there is
+/// (`readahead`, `pagecache`, `dircache` …) would answer reads from memory, or wait longer.
+const ARGUMENTS: [&str; 8] = [
+    "version",
+    "nfsport",
+    "mountport",
+    "uid",
+    "gid",
+    "tcp-syncnt",
+    "auto-traverse-mounts",
+    "sec",
+];
+/// What stands among a case's facts as the file system of a file that nothing mounts.
+pub(super) const LIBRARY: &str = "libnfs";
+/// Default of the path: none.
+pub(super) const NONE: &str = "none";
+/// The way out of everything that is refused.
+const WAY_OUT: &str = "--set fs.remote.path=/mnt/share (a directory of a mounted NFS, SMB, SSHFS … file \
+                       system) or --set fs.remote.path=nfs://server/export/file";
+
+/// Where files are read.
+pub(super) enum Target<'site> {
+    /// A directory of a mounted file system.
+    Directory {
+        /// What lies below.
+        ground: Ground<'site>,
+    },
+    /// A file of a server.
+    File(Url),
+}
+
+/// `nfs://server/export/file?version=4&…`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Url {
+    /// As it was typed, with a short limit for making the connection.
+    pub(super) text: String,
+    /// Name or address of the server.
+    pub(super) server: String,
+    /// The directory that is mounted.
+    pub(super) export: String,
+    /// The file in it, with its slash.
+    pub(super) file: String,
+    /// The protocol's version, where it was typed.
+    pub(super) version: Option<i32>,
+}
+
+/// What is to be read.
+///
+/// # Errors
+/// Nothing was named, or something that is not another machine's file or directory.
+pub(super) fn of<'site>(site: &'site Site, text: &str) -> Result<Target<'site>, Skip> {
+    if text == NONE || text.is_empty() {
+        return Err(Skip::because("no remote directory was named").needs(WAY_OUT));
+    }
+    if text.starts_with(SCHEME) {
+        let url = Url::parse(text).map_err(|reason| Skip::because(reason).needs(WAY_OUT))?;
+        return Ok(Target::File(url));
+    }
+    if text.contains("://") {
+        let reason = format!(
+            "{text}: only nfs:// is read without a mount; mount it, and name the directory"
+        );
+        return Err(Skip::because(reason).needs(WAY_OUT));
+    }
+    directory(site, text)
+}
+
+fn directory<'site>(site: &'site Site, text: &str) -> Result<Target<'site>, Skip> {
+    let refuse = |reason: String| Err(Skip::because(reason).needs(WAY_OUT));
+    let path = Path::new(text);
+    let is_plain = path
+        .components()
+        .all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+    if !path.is_absolute() || !is_plain {
+        return refuse(format!(
+            "{text} is no absolute path without dots: where it lies is read from the mounts"
+        ));
+    }
+    if path.starts_with("/dev") || path.starts_with("/proc") || path.starts_with("/sys") {
+        return refuse(format!(
+            "{text} is a device or a special file: only files that plumb makes in a directory are read"
+        ));
+    }
+    let ground = ground(site, path);
+    let named = match ground.mount {
+        Some(mount) => format!("{} mounted on {}", mount.fs, mount.target),
+        None => "no mount that is known".to_owned(),
+    };
+    match ground.kind {
+        Kind::Network | Kind::Fuse => Ok(Target::Directory { ground }),
+        Kind::Device | Kind::Memory => refuse(format!(
+            "{text} lies on this machine ({named}): that is what fs.read measures, with --dir {text}. If it \
+             is a symbolic link, name what it leads to; if it is mounted at first access, look into it first"
+        )),
+        // A cluster's file system that is not in any list has no disk here either.
+        Kind::Stacked | Kind::Unknown => match ground.mount.is_some_and(is_remote) {
+            true => Ok(Target::Directory { ground }),
+            false => refuse(format!(
+                "{text} lies on {named}, of which is not known that another machine has its files"
+            )),
+        },
+    }
+}
+
+/// Whether a mount's source names another machine: `server:/path` or `//server/share`.
+fn is_remote(mount: &Mount) -> bool {
+    mount.source.starts_with("//") || mount.source.contains(":/") || mount.source.contains("@tcp:")
+}
+
+impl Url {
+    /// Takes one apart.
+    ///
+    /// # Errors
+    /// What of it is missing or cannot be had.
+    pub(super) fn parse(text: &str) -> Result<Url, String> {
+        let rest = text.strip_prefix(SCHEME).unwrap_or(text);
+        let (place, arguments) = rest.split_once('?').unwrap_or((rest, ""));
+        let (server, path) = place.split_once('/').unwrap_or((place, ""));
+        let (export, file) = path.rsplit_once('/').unwrap_or(("", path));
+        if server.is_empty() || file.is_empty() {
+            return Err(format!("{text} names no file: nfs://server/export/file"));
+        }
+        let server = match server.strip_prefix('[') {
+            Some(rest) => rest.strip_suffix(']'),
+            None => Some(server).filter(|server| !server.contains(':')),
+        };
+        let Some(server) = server else {
+            return Err(format!("{text} has a port: name it as ?nfsport=PORT"));
+        };
+        let argument = |name: &str| {
+            let mut all = arguments.split('&').filter_map(|one| one.split_once('='));
+            all.find(|(have, _)| *have == name).map(|(_, value)| value)
+        };
+        for one in arguments.split('&').filter(|one| !one.is_empty()) {
+            let name = one.split_once('=').map_or(one, |(name, _)| name);
+            if !ARGUMENTS.contains(&name) || !one.contains('=') {
+                return Err(format!(
+                    "{text}: {one} is none of the arguments that are taken ({}, each with its =VALUE): others \
+                     turn on caches in the library or change how long it waits",
+                    ARGUMENTS.join(", ")
+                ));
+            }
+        }
+        let version = match argument("version") {
+            None => None,
+            Some(typed @ ("3" | "4")) => typed.parse().ok(),
+            Some(typed) => return Err(format!("{text}: version={typed} is neither 3 nor 4")),
+        };
+        // Without a limit the kernel sends for two minutes to a server that is not there.
+        let limit = match (argument("tcp-syncnt"), arguments) {
+            (Some(_), _) => "",
+            (None, "") => "?tcp-syncnt=2",
+            (None, _) => "&tcp-syncnt=2",
+        };
+        Ok(Url {
+            text: format!("{}{limit}", text.trim_end_matches(['?', '&'])),
+            server: server.to_owned(),
+            export: unescaped(&format!("/{export}"))?,
+            file: unescaped(&format!("/{file}"))?,
+            version,
+        })
+    }
+
+    /// Versions to try, the typed one or the newer first: it needs one port only.
+    pub(super) fn versions(&self) -> Vec<i32> {
+        self.version
+            .map_or_else(|| vec![4, 3], |version| vec![version])
+    }
+}
+
+/// `%20` is a space.
+fn unescaped(text: &str) -> Result<String, String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let digits: Vec<u8> = rest.by_ref().take(2).collect();
+        let value = std::str::from_utf8(&digits).ok();
+        let value = value.filter(|digits| digits.len() == 2);
+        match value.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(value) => bytes.push(value),
+            None => {
+                return Err(format!(
+                    "{text} has a % without two hexadecimal digits (%25 is %)"
+                ));
+            }
+        }
+    }
+    String::from_utf8(bytes).map_err(|_| format!("{text} is no UTF-8"))
+}
+
+impl Target<'_> {
+    /// The server's name or address, where the mount tells it.
+    fn server(&self) -> Option<String> {
+        match self {
+            Target::File(url) => Some(url.server.clone()),
+            Target::Directory { ground, .. } => server_of(ground.mount?),
+        }
+    }
+
+    /// Puts what is known among the facts of a case: beside those of [`Ground::put`] `source` and
+    /// `mount_point`, `server`, and of the link that leads there `interface`, `link` (`loopback`,
+    /// `virtual`, `wireless`, `wired`), `link_bits_per_second`, `mtu_bytes` and `gateway`.
+    pub(super) fn put(&self, site: &Site, at: &mut BTreeMap<String, Value>) {
+        match self {
+            Target::Directory { ground, .. } => {
+                ground.put(site, at);
+                if let Some(mount) = ground.mount {
+                    at.insert("source".to_owned(), Value::from(mount.source.as_str()));
+                    at.insert("mount_point".to_owned(), Value::from(mount.target.as_str()));
+                }
+            }
+            Target::File(url) => {
+                at.insert("file_system".to_owned(), Value::from(LIBRARY));
+                at.insert("source".to_owned(), Value::from(url.text.as_str()));
+            }
+        }
+        let Some(server) = self.server() else {
+            return;
+        };
+        at.insert("server".to_owned(), Value::from(server.as_str()));
+        let address = match server.as_str() {
+            "localhost" => Some(IpAddr::from([127, 0, 0, 1])),
+            other => other.parse().ok(),
+        };
+        let Some((interface, has_gateway)) = address.and_then(|to| site.host.net.way_to(to)) else {
+            return;
+        };
+        let link = match (interface.loopback, interface.wireless, interface.is_virtual) {
+            (true, ..) => "loopback",
+            (_, true, _) => "wireless",
+            (.., true) => "virtual",
+            _ => "wired",
+        };
+        let mut put = |name: &str, value: Value| at.insert(name.to_owned(), value);
+        put("interface", Value::from(interface.name.as_str()));
+        put("link", Value::from(link));
+        put("gateway", Value::from(u64::from(has_gateway)));
+        if let Some(rate) = interface.speed_bits_per_second {
+            put("link_bits_per_second", Value::from(rate));
+        }
+        if let Some(mtu) = interface.mtu_bytes {
+            put("mtu_bytes", Value::from(mtu));
+        }
+    }
+}
+
+/// The server of a mount: the address that its options state, else the name in its source.
+pub(super) fn server_of(mount: &Mount) -> Option<String> {
+    let stated = mount
+        .options
+        .split(',')
+        .find_map(|option| option.strip_prefix("addr="));
+    if let Some(address) = stated {
+        return Some(address.to_owned());
+    }
+    let source = mount.source.as_str();
+    let host = match source.strip_prefix("//") {
+        Some(share) => share.split('/').next()?,
+        None => {
+            source
+                .rsplit_once(":/")
+                .or_else(|| source.split_once(':'))?
+                .0
+        }
+    };
+    let host = host.rsplit('@').next().unwrap_or(host);
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    (!host.is_empty()).then(|| host.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Url, server_of};
+    use host::block::Mount;
+
+    #[test]
+    fn urls_are_taken_apart() {
+        let url =
+            Url::parse("nfs://10.0.0.2/exp/some%20dir/f64?version=4&nfsport=2049").expect("one");
+        assert_eq!(url.server, "10.0.0.2");
+        assert_eq!(
+            (url.export.as_str(), url.file.as_str()),
+            ("/exp/some dir", "/f64")
+        );
+        assert_eq!((url.version, url.versions()), (Some(4), vec![4]));
+        assert!(
+            url.text.ends_with("&nfsport=2049&tcp-syncnt=2"),
+            "{}",
+            url.text
+        );
+        let all = "nfs://s/e/f?uid=7&gid=8&mountport=9&tcp-syncnt=1&auto-traverse-mounts=0&sec=sys";
+        assert_eq!(Url::parse(all).expect("all of them").text, all);
+        let url = Url::parse("nfs://server/file").expect("in the root");
+        assert_eq!((url.export.as_str(), url.file.as_str()), ("/", "/file"));
+        assert_eq!(url.versions(), [4, 3]);
+        assert_eq!(url.text, "nfs://server/file?tcp-syncnt=2");
+        assert_eq!(
+            Url::parse("nfs://[fe80::1]/a/b").expect("IPv6").server,
+            "fe80::1"
+        );
+        for (wrong, word) in [
+            ("nfs://server", "names no file"),
+            ("nfs://server/exp/", "names no file"),
+            ("nfs:///exp/file", "names no file"),
+            ("nfs://server:2049/exp/file", "nfsport"),
+            ("nfs://server/exp/file?version=5", "neither 3 nor 4"),
+            ("nfs://server/exp/100%", "%25"),
+            (
+                "nfs://server/exp/file?readahead=1048576",
+                "readahead=1048576 is none",
+            ),
+            (
+                "nfs://server/exp/file?version=4&pagecache=64",
+                "pagecache=64 is none",
+            ),
+            ("nfs://server/exp/file?autoreconnect=-1", "autoreconnect"),
+            ("nfs://server/exp/file?version", "=VALUE"),
+        ] {
+            let reason = Url::parse(wrong).expect_err(wrong);
+            assert!(reason.contains(word), "{reason}");
+        }
+    }
+
+    #[test]
+    fn servers_are_found_in_what_mounts_tell() {
+        for (source, options, server) in [
+            (
+                "fileserver:/exp",
+                "rw,vers=4.2,addr=10.0.0.2",
+                Some("10.0.0.2"),
+            ),
+            ("fileserver:/exp", "rw", Some("fileserver")),
+            ("[fe80::1]:/exp", "rw", Some("fe80::1")),
+            ("//nas/share", "rw,vers=3.0", Some("nas")),
+            ("user@10.0.0.2:/home/user", "rw,user_id=0", Some("10.0.0.2")),
+            ("user@host:dir", "rw", Some("host")),
+            ("tag", "rw,trans=virtio", None),
+        ] {
+            let mount = Mount {
+                source: source.to_owned(),
+                target: "/mnt".to_owned(),
+                fs: "x".to_owned(),
+                options: options.to_owned(),
+                number: "0:50".to_owned(),
+            };
+            assert_eq!(server_of(&mount).as_deref(), server, "{source}");
+        }
+    }
+}

@@ -1,0 +1,248 @@
+use super::EXPERIMENT;
+use bench::experiment::fixtures::bare_site;
+use bench::experiment::{Experiment, Known, Preset, Site};
+use host::{Host, Root};
+use record::event::Side;
+use record::key::{CaseId, Value};
+use session::fixtures::{here_with, params, rehearse_in};
+use std::path::PathBuf;
+
+/// A machine with an NFS mount over a card of 1 Gbit/s, an SSHFS mount through a gateway, and a disk.
+const MACHINE: &str = "== sys/class/net/eth0/mtu\n9000\n== sys/class/net/eth0/speed\n1000\n\
+    == sys/class/net/eth0/device/vendor\n0x8086\n== sys/block/sda/size\n1000\n== sys/block/sda/dev\n8:0\n\
+    == sys/block/sda/device/model\nX\n\
+    == proc/net/route\n\
+    eth0\t00000000\t0100000A\t0003\t0\t0\t100\t00000000\t0\t0\t0\n\
+    eth0\t0000000A\t00000000\t0001\t0\t0\t100\t00FFFFFF\t0\t0\t0\n\
+    == proc/self/mountinfo\n\
+    22 1 8:0 / / rw - ext4 /dev/sda rw\n\
+    24 22 0:50 / /far rw,noatime - nfs4 files:/exp rw,vers=4.2,hard,addr=10.0.0.2\n\
+    25 22 0:51 / /ssh rw - fuse.sshfs me@192.168.7.7:/home rw,user_id=0\n\
+    26 22 0:52 / /memory rw - tmpfs tmpfs rw\n\
+    27 22 0:53 / /cluster rw - weird node1:/pool rw\n\
+    28 22 0:54 / /odd rw - weird pool rw\n";
+
+fn site() -> Site {
+    Site {
+        host: Host::read(&Root::tree(MACHINE)),
+        ..bare_site()
+    }
+}
+
+/// What is offered of a path.
+fn offer(path: &str, preset: Preset) -> Result<bench::experiment::Offer, bench::experiment::Skip> {
+    let params = params(EXPERIMENT.card(), preset, &[("path", path)]);
+    EXPERIMENT.series(&site(), &params)
+}
+
+#[test]
+fn nothing_is_measured_unless_something_remote_is_named() {
+    for site in bench::experiment::fixtures::sites() {
+        let params = params(EXPERIMENT.card(), Preset::Standard, &[]);
+        let skip = EXPERIMENT.series(&site, &params).expect_err("no path");
+        assert!(
+            skip.needed
+                .expect("a way out")
+                .contains("--set fs.remote.path=")
+        );
+    }
+    for (path, word) in [
+        ("/home/me", "lies on this machine (ext4 mounted on /)"),
+        ("/memory/x", "lies on this machine (tmpfs"),
+        ("/odd/x", "not known that another machine"),
+        ("far/x", "no absolute path"),
+        ("/far/../home", "no absolute path"),
+        ("/dev/sda", "a device"),
+        ("smb://far/x", "only nfs://"),
+        ("nfs://far:1/x/y", "nfsport"),
+    ] {
+        let skip = offer(path, Preset::Standard).expect_err(path);
+        assert!(skip.reason.contains(word), "{path}: {}", skip.reason);
+        assert!(
+            skip.needed
+                .expect("a way out")
+                .contains("--set fs.remote.path=")
+        );
+    }
+}
+
+#[test]
+fn the_way_to_the_server_stands_with_each_case() {
+    let offered = offer("/far/dir", Preset::Standard).expect("is remote");
+    let series = &offered.series[0];
+    assert_eq!(series.cases.len(), 24);
+    assert_eq!(
+        EXPERIMENT.files_below(series),
+        Some(PathBuf::from("/far/dir"))
+    );
+    assert!(EXPERIMENT.is_prepared(series));
+    let at = &series.cases[0].at;
+    for (name, value) in [
+        ("file_system", Value::from("nfs4")),
+        (
+            "mount_options",
+            Value::from("rw,noatime,vers=4.2,hard,addr=10.0.0.2"),
+        ),
+        ("mount_point", Value::from("/far")),
+        ("source", Value::from("files:/exp")),
+        ("server", Value::from("10.0.0.2")),
+        ("interface", Value::from("eth0")),
+        ("link", Value::from("wired")),
+        ("link_bits_per_second", Value::from(1_000_000_000_u64)),
+        ("mtu_bytes", Value::from(9000_u64)),
+        ("gateway", Value::from(0_u64)),
+    ] {
+        assert_eq!(at.get(name), Some(&value), "{name}");
+    }
+    let ssh = offer("/ssh", Preset::Quick).expect("is remote");
+    let at = &ssh.series[0].cases[0].at;
+    assert_eq!(at["server"], Value::from("192.168.7.7"));
+    assert_eq!(at["gateway"], Value::from(1_u64));
+    assert_eq!(ssh.series[0].cases.len(), 4);
+    // A file system that is in no list, but whose source names another machine.
+    let cluster = offer("/cluster/x", Preset::Quick).expect("is remote");
+    assert_eq!(
+        cluster.series[0].cases[0].at["server"],
+        Value::from("node1")
+    );
+}
+
+#[test]
+fn a_file_of_a_server_is_read_by_the_library_only() {
+    let offered = offer("nfs://10.0.0.2/exp/file", Preset::Standard).expect("a file");
+    let series = &offered.series[0];
+    assert_eq!(
+        (series.cases.len(), series.label()),
+        (2, "fs.remote/library".to_owned())
+    );
+    assert_eq!(series.cases[0].at["interface"], Value::from("eth0"));
+    assert_eq!(EXPERIMENT.files_below(series), None);
+    assert!(!EXPERIMENT.is_prepared(series));
+    let card = EXPERIMENT.card();
+    let set = [
+        ("path", "nfs://10.0.0.2/exp/file"),
+        ("mode", "direct,library"),
+    ];
+    let mixed = EXPERIMENT
+        .series(&site(), &params(card, Preset::Quick, &set))
+        .expect("one mode");
+    assert_eq!((mixed.series[0].cases.len(), mixed.skipped.len()), (2, 2));
+    let set = [("path", "/far"), ("mode", "library")];
+    let skip = EXPERIMENT.series(&site(), &params(card, Preset::Quick, &set));
+    assert!(
+        skip.expect_err("a directory")
+            .reason
+            .contains("a directory was named")
+    );
+}
+
+#[test]
+fn every_figure_has_a_prior_and_the_link_bounds_what_it_carries() {
+    let site = site();
+    let card = EXPERIMENT.card();
+    for path in [
+        "/far/dir",
+        "/ssh",
+        "/cluster",
+        "nfs://unknown.example/exp/file",
+    ] {
+        let offered = offer(path, Preset::Thorough).expect("is remote");
+        for case in &offered.series[0].cases {
+            for metric in card.metrics {
+                let prior = EXPERIMENT.predict(&site, None, case, metric);
+                let prior =
+                    prior.unwrap_or_else(|| panic!("{path} {}: no {}", case.id, metric.name));
+                assert!(prior.because.len() > 10, "{path} {}", case.id);
+                let Some(range) = prior.range else {
+                    assert!(
+                        metric.name.starts_with("rpc_"),
+                        "{path} {} {}",
+                        case.id,
+                        metric.name
+                    );
+                    continue;
+                };
+                assert!(0.0 < range.low && range.low <= range.likely && range.likely <= range.high);
+                let is_far = path == "/far/dir" || path == "/ssh";
+                let is_cached = case.text("mode") == Some("cached");
+                let is_bounded = metric.name == "bandwidth" && is_far && !is_cached;
+                assert_eq!(prior.bound.is_some(), is_bounded, "{path} {}", case.id);
+                if let Some(bound) = prior.bound {
+                    assert_eq!((bound.side, bound.constant), (Side::AtMost, 125e6));
+                }
+            }
+            // Nothing is known of this run: no derived prediction.
+            let known = Known::default();
+            let mut derived = card
+                .metrics
+                .iter()
+                .map(|metric| EXPERIMENT.predict(&site, Some(&known), case, metric));
+            assert!(derived.all(|prediction| prediction.is_none()));
+        }
+    }
+}
+
+/// This machine with the mount of its directory said to be of another machine: the whole way but for the
+/// server.
+#[test]
+fn files_are_made_cold_read_and_checked() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut site = here_with(dir.path());
+    let path = site.dir.as_ref().expect("named").path.display().to_string();
+    let mut mount = site.host.block.mount_of(&path).expect("a mount").clone();
+    if ["tmpfs", "ramfs"].contains(&mount.fs.as_str()) {
+        return skips::test("memory-directory");
+    }
+    mount.source = "files:/exp".to_owned();
+    mount.options = "rw,addr=10.0.0.2".to_owned();
+    site.host.block.mounts = vec![mount];
+    site.host.block.disks.clear();
+    let set = [
+        ("path", path.as_str()),
+        ("mode", "direct,cold,cold_no_readahead,cached"),
+    ];
+    let rehearsed = rehearse_in(&EXPERIMENT, &site, Preset::Rehearsal, &set);
+    if !rehearsed.failed.is_empty() {
+        // What keeps its files in memory for good has no direct reads, and is never cold.
+        let all = &rehearsed.failed;
+        assert!(
+            all.iter().all(|(_, reason)| reason.contains("cache:")),
+            "{all:?}"
+        );
+        return skips::part("file-system", format!("{all:?}"));
+    }
+    let of = |metric: &str| {
+        rehearsed
+            .samples
+            .iter()
+            .filter(move |one| one.metric == metric)
+            .count()
+    };
+    for metric in ["latency", "latency_per_block", "bandwidth", "iops", "cpu"] {
+        assert_eq!(of(metric), 8, "{metric}");
+    }
+    let value = |metric: &str, case: &CaseId| {
+        let one = rehearsed.samples.iter();
+        let mut one = one.filter(|one| one.metric == metric && one.case == *case);
+        one.next().expect("each case has it").raw.samples()[0]
+    };
+    for one in rehearsed.samples.iter().filter(|one| one.metric == "cpu") {
+        let of = |metric| value(metric, &one.case);
+        // A thread is on a CPU for no longer than it takes; the clock around it starts a little sooner.
+        assert!(0.0 < of("cpu") && of("cpu") < 1.1 * of("latency_per_block") + 1e4);
+        assert!((of("iops") * of("latency_per_block") / 1e9 - 1.0).abs() < 1e-6);
+    }
+    for one in rehearsed
+        .samples
+        .iter()
+        .filter(|one| one.metric == "latency")
+    {
+        let is_cached = one.case.text("mode") == Some("cached");
+        let of_server = one
+            .notes
+            .iter()
+            .any(|note| note.contains("the server was given"));
+        assert_eq!(of_server, !is_cached, "{:?}", one.notes);
+        assert!(one.quantities["statfs_magic"] > 0.0);
+    }
+}

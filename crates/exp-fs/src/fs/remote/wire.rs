@@ -1,0 +1,188 @@
+//! What the kernel's NFS client counted of a case's reads: how long they were on the wire and at the
+//! server, how long the client itself took, and what really came from the server.
+
+use super::SHARE_UNTOLD;
+use anyhow::Result;
+use bench::measure::Bench;
+use host::mountstats::{Bytes, MountStats, Operation, of};
+use record::case::Case;
+use record::event::Samples;
+
+/// What NFS calls a read.
+const READ: &str = "READ";
+/// Times are whole milliseconds of all reads together: below so many a mean of them says nothing.
+const RESOLVED_MS: u64 = 10;
+const NS_PER_MS: f64 = 1e6;
+
+/// Counters before a case.
+pub(super) struct Before {
+    target: String,
+    stats: MountStats,
+}
+
+/// What came since.
+pub(super) struct Since {
+    read: Operation,
+    bytes: Option<Bytes>,
+}
+
+impl Before {
+    /// Reads the counters of what is mounted at a place; `None` where that is not of NFS.
+    pub(super) fn of(target: String) -> Option<Before> {
+        let stats = of(&mountstats()?, &target)?;
+        Some(Before { target, stats })
+    }
+
+    /// What was counted since; `None` where it was mounted anew meanwhile.
+    pub(super) fn end(self) -> Option<Since> {
+        since(&self.stats, &of(&mountstats()?, &self.target)?)
+    }
+}
+
+/// Share of what was asked for that did not come from the server.
+pub(super) fn share_from_cache(asked: u64, came: u64) -> Option<f64> {
+    (asked > 0).then(|| asked.saturating_sub(came) as f64 / asked as f64)
+}
+
+/// What is said where the server gave less than was asked for, and who counted that.
+pub(super) fn cache_note(share: f64, counted_by: &str) -> Option<String> {
+    (share > SHARE_UNTOLD).then(|| {
+        format!(
+            "cache: {:.0} % of what was read did not come from the server ({counted_by})",
+            share * 100.0
+        )
+    })
+}
+
+fn mountstats() -> Option<String> {
+    std::fs::read_to_string("/proc/self/mountstats").ok()
+}
+
+fn since(before: &MountStats, now: &MountStats) -> Option<Since> {
+    let read = |stats: &MountStats| stats.operations.get(READ).copied().unwrap_or_default();
+    let bytes = match (now.bytes, before.bytes) {
+        (Some(now), Some(before)) => Some(now.since(before)?),
+        _ => None,
+    };
+    Some(Since {
+        read: read(now).since(read(before))?,
+        bytes,
+    })
+}
+
+impl Since {
+    /// Share of what was asked for that did not come from the server in these reads.
+    fn cache_share(&self, asked: u64) -> Option<f64> {
+        share_from_cache(asked, self.bytes?.server_read)
+    }
+
+    /// Puts what was counted beside a case's figure, and a note beginning `cache:` where the server gave
+    /// less than was asked for although no cache of this machine's held any of it.
+    pub(super) fn describe(&self, samples: &mut Samples, asked: u64, is_cached: bool) {
+        let quantities = &mut samples.quantities;
+        let mut put = |name: &str, value: f64| quantities.insert(name.to_owned(), value);
+        put("asked_bytes", asked as f64);
+        put("nfs_reads", self.read.count as f64);
+        put("nfs_retransmissions", self.read.retransmissions() as f64);
+        put("nfs_rtt_sum_ns", self.read.rtt_ms as f64 * NS_PER_MS);
+        put("nfs_timeouts", self.read.timeouts as f64);
+        if let Some(errors) = self.read.errors {
+            put("nfs_errors", errors as f64);
+        }
+        if let Some(bytes) = self.bytes {
+            put("server_bytes", bytes.server_read as f64);
+        }
+        let share = self.cache_share(asked);
+        if let Some(share) = share {
+            put("cache_share", share);
+        }
+        if !is_cached {
+            let note = share.and_then(|share| cache_note(share, "mountstats"));
+            samples.notes.extend(note);
+        }
+        let again = self.read.retransmissions();
+        if again > 0 {
+            samples.notes.push(format!(
+                "{again} of {} requests to read were sent again",
+                self.read.transmissions
+            ));
+        }
+    }
+
+    /// Records the times of one read, where there were enough for the counters' milliseconds.
+    ///
+    /// # Errors
+    /// A figure that is not finite.
+    pub(super) fn record(&self, bench: &mut Bench, case: &Case) -> Result<()> {
+        for (metric, value_ns) in self.times() {
+            bench.record_batches(case, metric, self.read.count, vec![value_ns])?;
+        }
+        Ok(())
+    }
+
+    fn times(&self) -> Vec<(&'static str, f64)> {
+        let read = self.read;
+        if read.count == 0 || read.rtt_ms < RESOLVED_MS {
+            return Vec::new();
+        }
+        let mean = |ms: f64| ms * NS_PER_MS / read.count as f64;
+        vec![
+            ("rpc_queue", mean(read.queue_ms as f64)),
+            ("rpc_rtt", mean(read.rtt_ms as f64)),
+            ("rpc_execute", mean(read.execute_ms as f64)),
+            (
+                "rpc_client",
+                mean(read.execute_ms as f64 - read.rtt_ms as f64),
+            ),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::since;
+    use host::mountstats::of;
+
+    /// A mount's counters after `count` reads of 4 KiB.
+    fn text(count: u64, sent: u64, rtt_ms: u64, execute_ms: u64, server_bytes: u64) -> String {
+        format!(
+            "device s:/x mounted on /m with fstype nfs4 statvers=1.1\n\
+             \tbytes:\t0 0 {} 0 {server_bytes} 0 0 0\n\
+             \t        READ: {count} {sent} 0 {} {} 1 {rtt_ms} {execute_ms} 0\n",
+            count * 4096,
+            count * 200,
+            count * 4200
+        )
+    }
+
+    #[test]
+    fn a_read_s_time_is_divided_between_wire_and_client() {
+        let stats = |text: &str| of(text, "/m").expect("is mounted");
+        let before = stats(&text(100, 100, 1000, 1100, 100 * 4096));
+        let now = stats(&text(300, 301, 1500, 1700, 250 * 4096));
+        let since = since(&before, &now).expect("one mount");
+        let times = since.times();
+        let of = |name: &str| {
+            times
+                .iter()
+                .find(|(have, _)| *have == name)
+                .expect("told")
+                .1
+        };
+        assert_eq!((of("rpc_rtt"), of("rpc_execute")), (2.5e6, 3e6));
+        assert_eq!((of("rpc_client"), of("rpc_queue")), (0.5e6, 0.0));
+        assert_eq!(since.read.retransmissions(), 1);
+        // Of 200 blocks the server gave 150.
+        assert_eq!(since.cache_share(200 * 4096), Some(0.25));
+        // Mounted anew: no difference.
+        assert!(super::since(&now, &before).is_none());
+        // Too little time for counters of milliseconds.
+        let short = stats(&text(110, 110, 1005, 1106, 110 * 4096));
+        assert!(
+            super::since(&before, &short)
+                .expect("one mount")
+                .times()
+                .is_empty()
+        );
+    }
+}

@@ -1,0 +1,548 @@
+//! One durable write after another, each by itself, with what the device counted around them all.
+
+use super::counted::{Count, Counted};
+use crate::fs::file::{Opened, ground_note, open_with};
+use anyhow::{Context, Result, bail, ensure};
+use bench::measure::{Bench, Clock, Settled};
+use bench::prepared::{demand_space, demand_written_extents, fill, right};
+use metal::memory::{Mapping, Pages};
+use metal::metadata::reserve;
+use metal::storage::Way;
+use record::case::Case;
+use record::event::Samples;
+use record::key::Value;
+use stats::quantile::median;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::{SYNCS_MIN, pool_blocks};
+
+/// What all cases of a round have in common.
+pub(super) struct Plan {
+    /// Measuring time of a case, in ns.
+    pub(super) window_ns: u64,
+    /// Syncs of a case, at most.
+    pub(super) most: u64,
+    /// How quiet the device was.
+    pub(super) settled: Settled,
+}
+
+/// How to write less.
+const WAY_OUT: &str = "--set fs.sync.most=COUNT";
+/// Flushes for a sync below which none was sent.
+const NO_FLUSH: f64 = 0.1;
+
+/// Times one case.
+pub(super) fn time(plan: &Plan, case: &Case, bench: &mut Bench) -> Result<()> {
+    let dir = bench.dir().context("no directory for files was given")?;
+    let mut party = Party::new(dir, case, plan.most, bench.order().seed)?;
+    let clock = bench.clock();
+    // The first finds the file's blocks and wakes the device: it does not count.
+    party.sync(clock)?;
+    let count = Count::begin(case);
+    let begin = clock.start();
+    let mut seen = Seen::default();
+    while seen.latencies.len() < plan.most as usize {
+        let elapsed_ns = clock.between_ns(begin, clock.end());
+        if seen.latencies.len() >= SYNCS_MIN as usize && elapsed_ns > plan.window_ns as f64 {
+            break;
+        }
+        let timed = party.sync(clock)?;
+        seen.add(elapsed_ns, timed);
+    }
+    let counted = count.end(seen.latencies.len());
+    party.verify()?;
+    seen.record(plan, case, bench, &party, counted)
+}
+
+/// What one durable write took, in ns.
+#[derive(Clone, Copy)]
+struct Timed {
+    whole: f64,
+    /// The call after the write, where there is one.
+    call: Option<f64>,
+}
+
+/// Which call makes it last.
+#[derive(Clone, Copy, PartialEq)]
+enum Last {
+    Fsync,
+    Fdatasync,
+    /// The write itself.
+    Written,
+}
+
+/// A file, and where its next write goes; gone when dropped.
+struct Party {
+    scratch: Scratch,
+    opened: Option<Opened>,
+    directory: Option<File>,
+    last: Last,
+    write: String,
+    block: u64,
+    /// Blocks that writes go round in; none where each has a place of its own.
+    pool: Option<u64>,
+    seed: u64,
+    buffer: Mapping,
+    done: u64,
+}
+
+/// A file or directory that goes with its guard.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Where this fails, the run's own directory goes as a whole.
+        let _ = match self.0.is_dir() {
+            true => std::fs::remove_dir_all(&self.0),
+            false => std::fs::remove_file(&self.0),
+        };
+    }
+}
+
+impl Party {
+    fn new(dir: &Path, case: &Case, most: u64, seed: u64) -> Result<Party> {
+        let write = case.text("write").context("no write")?.to_owned();
+        let call = case.text("call").context("no call")?;
+        let block = case.int("block").unwrap_or(super::PAGE_BYTES);
+        let room = match write.as_str() {
+            "none" => 1,
+            "overwrite" => pool_blocks(block),
+            _ => most + 1,
+        };
+        let bytes = block.saturating_mul(room);
+        demand_space(dir, bytes, WAY_OUT)?;
+        let scratch = Scratch(dir.join(format!("fs-sync-{write}-{call}-{block}")));
+        let path = &scratch.0;
+        let directory = match write.as_str() {
+            "create" => {
+                std::fs::create_dir(path).with_context(|| format!("making {}", path.display()))?;
+                Some(File::open(path).context("opening the directory")?)
+            }
+            _ => None,
+        };
+        if directory.is_none() {
+            make(path, &write, block, bytes, seed)?;
+        }
+        // A file's own name must not be what its first sync is about.
+        File::open(dir)
+            .and_then(|dir| dir.sync_all())
+            .with_context(|| format!("syncing {}", dir.display()))?;
+        let way = Way {
+            write: true,
+            direct: call == "direct_dsync",
+            dsync: call.ends_with("dsync"),
+            sync: false,
+        };
+        let opened = match directory {
+            None => Some(open_with(path, way)?),
+            Some(_) => None,
+        };
+        let buffer = usize::try_from(block)?.next_multiple_of(metal::memory::base_page_bytes());
+        let mut buffer = Mapping::new(buffer, Pages::Base).context("memory for a block")?;
+        buffer.touch();
+        if let Some(opened) = opened.as_ref().filter(|_| way.direct) {
+            let fits = block.is_multiple_of(opened.offset_alignment);
+            ensure!(
+                fits,
+                "O_DIRECT needs multiples of {} bytes here: another --set fs.sync.block=SIZE",
+                opened.offset_alignment
+            );
+        }
+        Ok(Party {
+            pool: (write == "overwrite").then_some(room),
+            last: match (way.dsync, call) {
+                (true, _) => Last::Written,
+                (_, "fdatasync") => Last::Fdatasync,
+                _ => Last::Fsync,
+            },
+            // Other data than what the file was filled with.
+            seed: seed ^ 0x5eed_0f5e_ed0f_5eed,
+            scratch,
+            opened,
+            directory,
+            write,
+            block,
+            buffer,
+            done: 0,
+        })
+    }
+
+    /// Where the next block goes.
+    fn offset(&self) -> u64 {
+        self.block * self.pool.map_or(self.done, |pool| self.done % pool)
+    }
+
+    /// One durable write. Its data is put into place before.
+    fn sync(&mut self, clock: Clock) -> Result<Timed> {
+        let offset = self.offset();
+        let data = &mut self.buffer.as_mut_slice()[..self.block as usize];
+        // Unique in every turn of the pool.
+        fill(data, self.seed.wrapping_add(self.done), offset);
+        let timed = match self.write.as_str() {
+            "none" => self.nothing(clock),
+            "create" => self.create(clock),
+            _ => self.write(clock, offset),
+        };
+        let timed = timed.with_context(|| format!("the {}th sync", self.done + 1))?;
+        self.done += 1;
+        Ok(timed)
+    }
+
+    fn file(&self) -> Result<&File> {
+        let opened = self.opened.as_ref().context("no file is open")?;
+        Ok(&opened.file)
+    }
+
+    fn nothing(&self, clock: Clock) -> Result<Timed> {
+        let file = self.file()?;
+        let start = clock.start();
+        let outcome = file.sync_all();
+        let end = clock.end();
+        outcome.context("fsync")?;
+        let whole = clock.between_ns(start, end);
+        Ok(Timed {
+            whole,
+            call: Some(whole),
+        })
+    }
+
+    fn write(&self, clock: Clock, offset: u64) -> Result<Timed> {
+        let file = self.file()?;
+        let data = &self.buffer.as_slice()[..self.block as usize];
+        let start = clock.start();
+        let written = file.write_at(data, offset);
+        let between = clock.end();
+        let outcome = match self.last {
+            Last::Fsync => file.sync_all(),
+            Last::Fdatasync => file.sync_data(),
+            Last::Written => Ok(()),
+        };
+        let end = clock.end();
+        let written = written.context("writing")?;
+        ensure!(
+            written == data.len(),
+            "only {written} of {} bytes were written at once",
+            data.len()
+        );
+        outcome.context("syncing")?;
+        Ok(match self.last {
+            Last::Written => Timed {
+                whole: clock.between_ns(start, between),
+                call: None,
+            },
+            _ => Timed {
+                whole: clock.between_ns(start, end),
+                call: Some(clock.between_ns(between, end)),
+            },
+        })
+    }
+
+    fn create(&self, clock: Clock) -> Result<Timed> {
+        let directory = self.directory.as_ref().context("no directory is open")?;
+        let data = &self.buffer.as_slice()[..self.block as usize];
+        let path = self.created(self.done);
+        let start = clock.start();
+        let made = OpenOptions::new().write(true).create_new(true).open(&path);
+        let mut file = made.with_context(|| format!("making {}", path.display()))?;
+        let written = file.write_all(data);
+        let between = clock.end();
+        let outcome = file.sync_all().and_then(|()| directory.sync_all());
+        let end = clock.end();
+        written.context("writing")?;
+        outcome.context("syncing")?;
+        Ok(Timed {
+            whole: clock.between_ns(start, end),
+            call: Some(clock.between_ns(between, end)),
+        })
+    }
+
+    fn created(&self, index: u64) -> PathBuf {
+        self.scratch.0.join(format!("record-{index:08}"))
+    }
+
+    /// What was written must be there, as it was written last.
+    fn verify(&self) -> Result<()> {
+        let last = self.done.checked_sub(1).context("nothing was written")?;
+        let (path, offset) = match self.write.as_str() {
+            "none" => return Ok(()),
+            "create" => {
+                let found = std::fs::read_dir(&self.scratch.0)?.count() as u64;
+                ensure!(
+                    found == self.done,
+                    "{} files were made, and {found} are there",
+                    self.done
+                );
+                (self.created(last), 0)
+            }
+            _ => {
+                let at = self.pool.map_or(last, |pool| last % pool);
+                (self.scratch.0.clone(), at * self.block)
+            }
+        };
+        let file = File::open(&path).with_context(|| format!("opening {}", path.display()))?;
+        let mut found = vec![0; self.block as usize];
+        file.read_exact_at(&mut found, offset)
+            .with_context(|| format!("reading {} back", path.display()))?;
+        // A file of its own has its block at its beginning, stamped with where it would be in all.
+        let stamped = match self.write.as_str() {
+            "create" => last * self.block,
+            _ => offset,
+        };
+        ensure!(
+            right(&found, self.seed.wrapping_add(last), stamped),
+            "what was written last is not what is read back"
+        );
+        let length = file.metadata()?.len();
+        let expected = match self.write.as_str() {
+            "append" => self.done * self.block,
+            "create" => self.block,
+            _ => return Ok(()),
+        };
+        ensure!(
+            length == expected,
+            "the file has {length} bytes, and {expected} were written"
+        );
+        Ok(())
+    }
+}
+
+/// Makes a file in the state that its first write finds, synced.
+fn make(path: &Path, write: &str, block: u64, bytes: u64, seed: u64) -> Result<()> {
+    let shown = path.display();
+    let mut file = OpenOptions::new()
+        .write(true)
+        .read(true)
+        .create_new(true)
+        .open(path)
+        .with_context(|| format!("making {shown}"))?;
+    match write {
+        "append" => {}
+        "reserved" => reserve(&file, bytes)
+            .context("this file system reserves no space for files (fallocate)")?,
+        "none" | "overwrite" => {
+            let mut data = vec![0; block as usize];
+            for index in 0..bytes / block {
+                fill(&mut data, seed, index * block);
+                file.write_all(&data)
+                    .with_context(|| format!("writing {shown}"))?;
+            }
+        }
+        other => bail!("there is no write `{other}`"),
+    }
+    file.sync_all()
+        .with_context(|| format!("syncing {shown}"))?;
+    if write == "overwrite" && bytes >= super::PAGE_BYTES {
+        demand_written_extents(&file, bytes)?;
+    }
+    Ok(())
+}
+
+/// All timed operations of a case.
+#[derive(Default)]
+struct Seen {
+    latencies: Vec<f64>,
+    calls: Vec<f64>,
+    rows: Vec<Vec<f64>>,
+}
+
+impl Seen {
+    fn add(&mut self, at_ns: f64, timed: Timed) {
+        self.latencies.push(timed.whole);
+        self.calls.extend(timed.call);
+        self.rows.push(vec![at_ns, timed.whole]);
+    }
+
+    fn record(
+        self,
+        plan: &Plan,
+        case: &Case,
+        bench: &mut Bench,
+        party: &Party,
+        counted: Option<Counted>,
+    ) -> Result<()> {
+        let count = self.latencies.len() as u64;
+        let syncs = count as f64;
+        let total_ns: f64 = self.latencies.iter().sum();
+        let median_ns = median(&self.latencies).unwrap_or(f64::INFINITY);
+        let flushes = counted.and_then(|counted| counted.flushes_each());
+        let samples = bench.record(case, "latency", self.latencies)?;
+        plan.settled.write(&mut samples.quantities);
+        samples.notes.extend(plan.settled.note());
+        describe(case, party, samples);
+        samples.notes.extend(power(case, median_ns, flushes));
+        samples.notes.extend(crowd(
+            &std::fs::read_to_string("/proc/loadavg").unwrap_or_default(),
+        ));
+        if !self.calls.is_empty() {
+            bench.record(case, "sync", self.calls)?;
+        }
+        let rate = syncs / total_ns * 1e9;
+        bench.record_batches(case, "iops", count, vec![rate])?;
+        let amplification = |counted: &Counted| {
+            let is_written = party.write != "none";
+            is_written.then(|| counted.bytes_each() / party.block as f64)
+        };
+        for counted in counted.iter() {
+            let figures = [
+                ("amplification", amplification(counted)),
+                ("flushes", flushes),
+                ("requests", Some(counted.requests_each())),
+            ];
+            for (metric, value) in figures {
+                if let Some(value) = value {
+                    let samples = bench.record_batches(case, metric, count, vec![value])?;
+                    counted.describe(samples);
+                }
+            }
+        }
+        bench.trace(case, "syncs", &["at_ns", "latency_ns"], self.rows)?;
+        Ok(())
+    }
+}
+
+/// What a reader must know of the ground.
+fn describe(case: &Case, party: &Party, samples: &mut Samples) {
+    let text = |name: &str| case.at.get(name).and_then(Value::text).map(str::to_owned);
+    samples.notes.extend(text("promise"));
+    samples.notes.extend(ground_note(case));
+    let device = text("device").unwrap_or_default();
+    if text("file_system").as_deref() == Some("ext4")
+        && is_without_journal(
+            &device,
+            &names_in("/proc/fs/ext4"),
+            &names_in("/proc/fs/jbd2"),
+        )
+    {
+        samples.notes.push(NO_JOURNAL.to_owned());
+    }
+    let notes = party.opened.as_ref().map(|opened| opened.notes.clone());
+    samples.notes.extend(notes.into_iter().flatten());
+}
+
+const NO_JOURNAL: &str = "this ext4 has no journal: a sync writes inode and data in place, and after a loss of power the file system \
+     must be checked";
+
+/// Whether ext4 is mounted from a disk, or from parts of it, and no journal runs for any: those have names
+/// as `sda1-8`.
+fn is_without_journal(device: &str, mounted: &[String], journals: &[String]) -> bool {
+    let of = |names: &[String]| names.iter().any(|name| name.starts_with(device));
+    !device.is_empty() && of(mounted) && !of(journals)
+}
+
+fn names_in(dir: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
+}
+
+/// Whether others want the CPUs that the kernel's threads need for a sync: `runnable/all` stands fourth in
+/// /proc/loadavg, and one of the runnable is this.
+fn crowd(loadavg: &str) -> Option<String> {
+    let runnable = loadavg.split_ascii_whitespace().nth(3)?.split('/').next()?;
+    let others = runnable.parse::<usize>().ok()?.checked_sub(1)?;
+    let cpus = std::thread::available_parallelism().ok()?.get();
+    (others >= cpus).then(|| {
+        format!(
+            "{others} other threads wanted CPUs at its end: the kernel's own, which a sync needs, wait for \
+             their turn among them"
+        )
+    })
+}
+
+/// Whether the device answered sooner than it could have had the data, or was never told to.
+fn power(case: &Case, median_ns: f64, flushes: Option<f64>) -> Option<String> {
+    if case.text("write") == Some("none") {
+        return None;
+    }
+    let text = |name: &str| case.at.get(name).and_then(Value::text);
+    let least_ns = case.int("medium_least_ns").map(|ns| ns as f64);
+    if let Some(least_ns) = least_ns.filter(|least_ns| median_ns < *least_ns) {
+        return Some(format!(
+            "power: half of the syncs were answered within {:.0} µs, sooner than {:.0} µs ({}): the \
+             device's cache outlives a loss of power (capacitors, a battery), or it does not keep its word",
+            median_ns / 1e3,
+            least_ns / 1e3,
+            text("medium").unwrap_or_default()
+        ));
+    }
+    let by_fua = text("fua") == Some("yes") && case.text("call") == Some("direct_dsync");
+    let none = flushes.is_some_and(|flushes| flushes < NO_FLUSH);
+    (none && !by_fua && text("write_cache") == Some("write back")).then(|| {
+        "power: the device has a cache that loses its data (write back), and no flush of it was counted: \
+         mounted without barriers, or by a file system that syncs nothing"
+            .to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{crowd, is_without_journal, power};
+    use record::case::Case;
+    use record::key::{CaseId, Value};
+
+    fn case(write: &str, at: &[(&str, Value)]) -> Case {
+        let mut case = Case::new(CaseId::new().with("write", write).with("call", "fsync"));
+        case.at.extend(
+            at.iter()
+                .map(|(name, value)| ((*name).to_owned(), value.clone())),
+        );
+        case
+    }
+
+    #[test]
+    fn an_answer_sooner_than_the_medium_is_told() {
+        let spins = [
+            ("medium_least_ns", Value::Int(1_000_000)),
+            ("medium", "it turns".into()),
+        ];
+        let note = power(&case("append", &spins), 9e4, Some(1.0)).expect("too soon");
+        assert!(
+            note.starts_with("power:") && note.contains("it turns"),
+            "{note}"
+        );
+        assert_eq!(power(&case("append", &spins), 9e6, Some(1.0)), None);
+        // A flush of an empty cache is no lie.
+        assert_eq!(power(&case("none", &spins), 9e4, Some(1.0)), None);
+        assert_eq!(power(&case("append", &[]), 9e4, Some(1.0)), None);
+    }
+
+    #[test]
+    fn a_journal_is_missed_only_where_its_file_system_is_mounted() {
+        let names = |names: &[&str]| -> Vec<String> {
+            names.iter().map(|name| (*name).to_owned()).collect()
+        };
+        let mounted = names(&["vda", "sdb1"]);
+        let journals = names(&["sdb1-8"]);
+        assert!(is_without_journal("vda", &mounted, &journals));
+        assert!(!is_without_journal("sdb", &mounted, &journals));
+        assert!(
+            !is_without_journal("nvme0n1", &mounted, &journals),
+            "it is not ext4"
+        );
+        assert!(!is_without_journal("", &mounted, &[]));
+    }
+
+    #[test]
+    fn a_crowd_is_told() {
+        assert_eq!(crowd("0.10 0.20 0.30 1/300 999"), None);
+        let note = crowd("9.10 0.20 0.30 100001/300000 999").expect("more than any machine has");
+        assert!(note.starts_with("100000 other threads"), "{note}");
+        assert_eq!(crowd(""), None);
+    }
+
+    #[test]
+    fn a_cache_that_is_never_flushed_is_told() {
+        let cached = [("write_cache", Value::from("write back"))];
+        let note = power(&case("append", &cached), 9e4, Some(0.0)).expect("no flush");
+        assert!(note.contains("no flush"), "{note}");
+        assert_eq!(power(&case("append", &cached), 9e4, Some(1.0)), None);
+        // Not counted is not zero.
+        assert_eq!(power(&case("append", &cached), 9e4, None), None);
+        let through = [("write_cache", Value::from("write through"))];
+        assert_eq!(power(&case("append", &through), 9e4, Some(0.0)), None);
+    }
+}

@@ -1,0 +1,155 @@
+//! What the device counted around a case's syncs, and how much of that can be theirs.
+
+use bench::device::{Written, device_written, process_written_bytes};
+use record::case::Case;
+use record::event::Samples;
+use record::key::Value;
+use record::quantity::render;
+use record::unit::Unit;
+
+/// Name among a case's facts of the bytes that the kind of file system writes beside the data of a sync,
+/// at most.
+pub(super) const BESIDE: &str = "beside_bytes_most";
+
+/// Counters before the syncs.
+pub(super) struct Count<'case> {
+    case: &'case Case,
+    device: Option<Written>,
+    own: Option<u64>,
+}
+
+/// What was counted during so many syncs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Counted {
+    syncs: f64,
+    requests: f64,
+    bytes: f64,
+    flushes: Option<f64>,
+    /// What this process gave to write, in bytes; `None` where the kernel does not count it.
+    own: Option<f64>,
+    /// What all syncs may have added to that, in bytes; `None` where no law says so.
+    beside: Option<f64>,
+}
+
+impl Count<'_> {
+    /// Reads the counters of the device that the case names.
+    pub(super) fn begin(case: &Case) -> Count<'_> {
+        Count {
+            case,
+            device: device_of(case),
+            own: process_written_bytes(),
+        }
+    }
+
+    /// Reads them again; `None` where no device counts.
+    pub(super) fn end(self, syncs: usize) -> Option<Counted> {
+        let (before, after) = self.device.zip(device_of(self.case))?;
+        let own = self.own.zip(process_written_bytes());
+        let since = |before: u64, after: u64| after as f64 - before as f64;
+        let flushes = before.flushes.zip(after.flushes);
+        let beside = self.case.int(BESIDE);
+        Some(Counted {
+            syncs: syncs as f64,
+            requests: since(before.requests, after.requests),
+            bytes: since(before.bytes, after.bytes),
+            flushes: flushes.map(|(before, after)| since(before, after)),
+            own: own.map(|(before, after)| since(before, after)),
+            beside: beside.map(|bytes| bytes as f64 * syncs as f64),
+        })
+    }
+}
+
+fn device_of(case: &Case) -> Option<Written> {
+    let number = |name: &str| case.at.get(name).and_then(Value::text);
+    device_written(number("device_number")?, number("disk_number"))
+}
+
+impl Counted {
+    /// Bytes for a sync.
+    pub(super) fn bytes_each(&self) -> f64 {
+        self.bytes / self.syncs
+    }
+
+    /// Requests for a sync.
+    pub(super) fn requests_each(&self) -> f64 {
+        self.requests / self.syncs
+    }
+
+    /// Flushes for a sync; `None` where they are not counted.
+    pub(super) fn flushes_each(&self) -> Option<f64> {
+        Some(self.flushes? / self.syncs)
+    }
+
+    /// Puts what was counted beside a figure that is made of it, and whether others wrote as well.
+    pub(super) fn describe(&self, samples: &mut Samples) {
+        let quantities = &mut samples.quantities;
+        quantities.insert("device_bytes".to_owned(), self.bytes);
+        if let Some(own) = self.own {
+            quantities.insert("own_bytes".to_owned(), own);
+        }
+        samples.notes.extend(self.others());
+    }
+
+    /// Whether the device wrote more than the syncs and what the file system adds to them.
+    fn others(&self) -> Option<String> {
+        let (own, beside) = self.own.zip(self.beside)?;
+        let bytes = |bytes: f64| render(bytes, Unit::B);
+        (self.bytes > own + beside).then(|| {
+            format!(
+                "the device wrote {}, of which this process gave {}, and the file system adds at most {} to \
+                 that many syncs: others wrote as well, and are in this figure",
+                bytes(self.bytes),
+                bytes(own),
+                bytes(beside)
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BESIDE, Count, Counted};
+    use record::case::Case;
+    use record::key::CaseId;
+
+    #[test]
+    fn what_others_wrote_is_told_with_what_was_own() {
+        const PAGE: f64 = 4096.0;
+        let counted = |pages: f64, own: Option<f64>, beside: Option<f64>| Counted {
+            syncs: 8.0,
+            requests: 24.0,
+            bytes: pages * PAGE,
+            flushes: Some(8.0),
+            own,
+            beside,
+        };
+        // A page for each, and at most 12 blocks of the journal.
+        let quiet = counted(24.0, Some(8.0 * PAGE), Some(96.0 * PAGE));
+        assert_eq!(quiet.others(), None);
+        assert_eq!(
+            (
+                quiet.bytes_each(),
+                quiet.requests_each(),
+                quiet.flushes_each()
+            ),
+            (3.0 * PAGE, 3.0, Some(1.0))
+        );
+        let note = counted(256.0, Some(8.0 * PAGE), Some(96.0 * PAGE)).others();
+        let note = note.expect("a database writes");
+        for part in ["wrote 1 MiB", "gave 32 KiB", "at most 384 KiB"] {
+            assert!(note.contains(part), "{note}");
+        }
+        // What nobody counts, or no law bounds, proves nothing.
+        assert_eq!(counted(256.0, None, Some(0.0)).others(), None);
+        assert_eq!(counted(256.0, Some(0.0), None).others(), None);
+    }
+
+    #[test]
+    fn without_a_device_there_is_nothing_to_count() {
+        let mut case = Case::new(CaseId::new());
+        assert_eq!(Count::begin(&case).end(8), None);
+        case.at.insert(BESIDE.to_owned(), 4096_u64.into());
+        case.at.insert("device_number".to_owned(), "0:0".into());
+        assert_eq!(Count::begin(&case).end(8), None);
+    }
+}

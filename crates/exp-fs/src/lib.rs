@@ -1,0 +1,4 @@
+//! Experiments on files.
+#![forbid(unsafe_code)]
+
+pub mod fs;

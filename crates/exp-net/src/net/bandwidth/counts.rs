@@ -1,0 +1,383 @@
+//! What a case's counts say, recorded.
+
+use super::both::is_rate;
+use super::shape::{Datagrams, Direction, Protocol, Received, Sent, Shape};
+use super::transfers::{LOST_AFTER, Served, Timed};
+use crate::net::usage::Used;
+use anyhow::{Context, Result, ensure};
+use bench::measure::{Bench, WrongResult};
+use record::case::Case;
+use record::key::Value;
+use stats::trend;
+
+/// What stands beside figures of loopback.
+const NO_LINK: &str = "loopback: memory copies, no link";
+/// Records streams that settled.
+///
+/// # Errors
+/// A stream's ends disagree about what went through it.
+pub(super) fn steady(
+    bench: &mut Bench,
+    case: &Case,
+    shape: &Shape,
+    sent: &Sent,
+    received: &Received,
+) -> Result<()> {
+    if shape.protocol == Protocol::Tcp && sent.bytes != received.bytes {
+        return Err(WrongResult(format!(
+            "the sender sent {} B and the receiver got {}",
+            sent.bytes, received.bytes
+        ))
+        .into());
+    }
+    bandwidth(bench, case, shape, sent, received)?;
+    bench.record_batches(case, "peak", 0, vec![received.steady.best])?;
+    let (near, far) = match shape.direction {
+        Direction::Up => (&sent.used, &received.used),
+        Direction::Down => (&received.used, &sent.used),
+    };
+    let delivered = delivered_messages(shape, received);
+    let (near_count, far_count) = match shape.direction {
+        Direction::Up => (sent.messages as f64, delivered),
+        Direction::Down => (delivered, sent.messages as f64),
+    };
+    processor(bench, case, near, "near", received.bytes as f64, near_count)?;
+    processor(bench, case, far, "far", received.bytes as f64, far_count)?;
+    limits(bench, case, sent)?;
+    match &received.datagrams {
+        Some(datagrams) => losses(bench, case, shape, sent, datagrams),
+        None => Ok(()),
+    }
+}
+
+fn bandwidth(
+    bench: &mut Bench,
+    case: &Case,
+    shape: &Shape,
+    sent: &Sent,
+    received: &Received,
+) -> Result<()> {
+    let found = &received.steady;
+    if found.streams.len() > 1 {
+        let row = |(stream, rate): (usize, &f64)| vec![stream as f64, *rate];
+        let rows = found.streams.iter().enumerate().map(row).collect();
+        bench.trace(case, "streams", &["stream", "bandwidth_b_per_s"], rows)?;
+    }
+    let metric = if is_rate(case) { "bandwidth" } else { "burst" };
+    let samples = bench.record_batches(case, metric, 0, vec![found.rate()])?;
+    let least = found.streams.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = found.streams.iter().copied().fold(0.0, f64::max);
+    for (name, value) in [
+        ("stream_least_b_per_s", least),
+        ("stream_most_b_per_s", most),
+        ("sent_bytes", sent.bytes as f64),
+        ("send_ns", sent.elapsed_ns as f64),
+        ("received_bytes", received.bytes as f64),
+        ("sent_messages", sent.messages as f64),
+        ("receive_calls", received.calls as f64),
+        ("send_buffer_bytes", sent.buffer_bytes as f64),
+        ("receive_buffer_bytes", received.buffer_bytes as f64),
+    ] {
+        samples.quantities.insert(name.to_owned(), value);
+    }
+    if let Some(connections) = &sent.connections {
+        for (name, value) in [
+            ("delivery_rate_b_per_s", connections.delivery_rate as f64),
+            ("window_segments", connections.window_segments as f64),
+            ("segment_bytes", connections.segment_bytes as f64),
+            ("segments", connections.segments as f64),
+            ("retransmits", connections.retransmits as f64),
+            ("least_rtt_us", connections.least_rtt_us as f64),
+        ] {
+            samples.quantities.insert(name.to_owned(), value);
+        }
+        let congestion = Value::from(connections.congestion.as_str());
+        samples.at.insert("congestion".to_owned(), congestion);
+    }
+    for (name, cpus) in [
+        ("sender_softirq_cpu", &sent.softirq_cpus),
+        ("receiver_softirq_cpu", &received.softirq_cpus),
+    ] {
+        if let Some(cpus) = listed(cpus) {
+            samples.at.insert(name.to_owned(), cpus);
+        }
+    }
+    found.describe(samples, 1.0);
+    remarks(&mut samples.notes, shape);
+    Ok(())
+}
+
+/// CPUs as a record names them: one by its number, several in a list.
+fn listed(cpus: &[usize]) -> Option<Value> {
+    match cpus {
+        [] => None,
+        [cpu] => Some(Value::Int(*cpu as u64)),
+        cpus => {
+            let names: Vec<String> = cpus.iter().map(usize::to_string).collect();
+            Some(Value::from(names.join(",")))
+        }
+    }
+}
+
+fn remarks(notes: &mut Vec<String>, shape: &Shape) {
+    use crate::net::place::TWO_HOSTS;
+    if shape.ends != TWO_HOSTS {
+        notes.push(NO_LINK.to_owned());
+    }
+}
+
+/// Whole messages that were delivered.
+fn delivered_messages(shape: &Shape, received: &Received) -> f64 {
+    match &received.datagrams {
+        Some(datagrams) => datagrams.unique as f64,
+        None => received.bytes as f64 / shape.message as f64,
+    }
+}
+
+/// CPU time of one end, by byte that was delivered and by message that this end had.
+fn processor(
+    bench: &mut Bench,
+    case: &Case,
+    used: &Used,
+    end: &str,
+    bytes: f64,
+    messages: f64,
+) -> Result<()> {
+    ensure!(bytes > 0.0 && messages > 0.0, "nothing was delivered");
+    let time_ns = used.process_ns as f64;
+    let by = [
+        (format!("cpu_{end}"), bytes),
+        (format!("message_cpu_{end}"), messages),
+    ];
+    for (metric, count) in by {
+        let samples = bench.record_batches(case, &metric, 0, vec![time_ns / count])?;
+        let quantities = &mut samples.quantities;
+        quantities.insert("process_ns".to_owned(), time_ns);
+        quantities.insert("softirq_ns".to_owned(), used.softirq_ns as f64);
+    }
+    Ok(())
+}
+
+/// What limited a sender's connections.
+fn limits(bench: &mut Bench, case: &Case, sent: &Sent) -> Result<()> {
+    let Some(connections) = &sent.connections else {
+        return Ok(());
+    };
+    if let Some(busy_us) = connections.busy_us {
+        // A window of no tick tells no share.
+        if connections.ticked_us > 0 {
+            let share = busy_us as f64 / connections.ticked_us as f64;
+            bench.record_batches(case, "busy", 0, vec![share])?;
+        }
+        // A share of no time is none.
+        if busy_us > 0 {
+            for (metric, us) in [
+                ("receive_window_limited", connections.receive_window_us),
+                ("send_buffer_limited", connections.send_buffer_us),
+            ] {
+                let share = us as f64 / busy_us as f64;
+                bench.record_batches(case, metric, 0, vec![share])?;
+            }
+        }
+    }
+    if connections.segments > 0 {
+        let share = connections.retransmits as f64 / connections.segments as f64;
+        bench.record_batches(case, "retransmitted", 0, vec![share])?;
+    }
+    Ok(())
+}
+
+/// Where datagrams were lost, as shares of all that were tried: what did not come is the sender's, the
+/// receiving socket's, or the path's.
+pub(super) fn shares(sent: &Sent, datagrams: &Datagrams) -> [(&'static str, f64); 4] {
+    let tried = (sent.messages + sent.refused) as f64;
+    let path = sent.messages as f64 - datagrams.unique as f64 - datagrams.dropped as f64;
+    let parts = [sent.refused as f64, path, datagrams.dropped as f64];
+    [
+        ("loss", parts.iter().sum::<f64>() / tried),
+        ("loss_sender", parts[0] / tried),
+        ("loss_path", parts[1] / tried),
+        ("loss_receiver", parts[2] / tried),
+    ]
+}
+
+/// Whether counts that nothing ties to one another are of one and the same transfer.
+///
+/// # Errors
+/// More came or was dropped than was sent, beyond what came twice or was none of the sender's.
+pub(super) fn agree(sent: &Sent, datagrams: &Datagrams) -> Result<(), WrongResult> {
+    let ended = datagrams.unique + datagrams.dropped;
+    let more = datagrams.repeated + datagrams.strange;
+    if ended > sent.messages + more {
+        return Err(WrongResult(format!(
+            "of {} datagrams {} came and {} were dropped at the socket",
+            sent.messages, datagrams.unique, datagrams.dropped
+        )));
+    }
+    Ok(())
+}
+
+fn losses(
+    bench: &mut Bench,
+    case: &Case,
+    shape: &Shape,
+    sent: &Sent,
+    datagrams: &Datagrams,
+) -> Result<()> {
+    let tried = sent.messages + sent.refused;
+    ensure!(tried > 0, "no datagram was sent");
+    agree(sent, datagrams)?;
+    for (metric, share) in shares(sent, datagrams) {
+        let samples = bench.record_batches(case, metric, 0, vec![share])?;
+        if metric != "loss" {
+            continue;
+        }
+        for (name, value) in [
+            ("tried", tried),
+            ("refused", sent.refused),
+            ("unique", datagrams.unique),
+            ("dropped", datagrams.dropped),
+            ("repeated", datagrams.repeated),
+            ("reordered", datagrams.reordered),
+            ("strange", datagrams.strange),
+        ] {
+            samples.quantities.insert(name.to_owned(), value as f64);
+        }
+        if shape.message < super::shape::NUMBER_BYTES {
+            samples.notes.push(
+                "datagrams too short for a number: repeated ones count as delivered".to_owned(),
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Records transfers of `bytes` each.
+///
+/// # Errors
+/// There was none.
+pub(super) fn transfers(
+    bench: &mut Bench,
+    case: &Case,
+    shape: &Shape,
+    bytes: u64,
+    timed: &Timed,
+    served: &Served,
+) -> Result<()> {
+    let whole_ns = timed.windows.iter().map(|(_, ns)| *ns).fold(0.0, f64::max);
+    let (mut kept, mut cold) = (Vec::new(), 0);
+    let mut rate = 0.0;
+    for (times, (count, window_ns)) in timed.streams.iter().zip(&timed.windows) {
+        // A window that has to grow first is the connection's beginning, and no part of it.
+        let warm_up = trend::warm_up(times);
+        let discard = if warm_up.settled { warm_up.discard } else { 0 };
+        let cold_ns: f64 = times[..discard].iter().sum();
+        rate += (count - discard as u64) as f64 * bytes as f64 * 1e9 / (window_ns - cold_ns);
+        kept.extend_from_slice(&times[discard..]);
+        cold += discard;
+    }
+    let best_ns = kept.iter().copied().fold(f64::INFINITY, f64::min);
+    ensure!(best_ns.is_finite(), "there was no transfer");
+    let all: u64 = timed.windows.iter().map(|(count, _)| count).sum();
+    if case.text("protocol") == Some("udp") {
+        // One that did not come back took at least so long: left out it would make a bad way look good.
+        let limit_ns = LOST_AFTER.as_nanos() as f64;
+        let asked = kept.len() as u64 + timed.lost;
+        kept.retain(|ns| *ns < limit_ns);
+        let lost = asked - kept.len() as u64;
+        bench.record_censored(case, "transfer_time", kept, lost, limit_ns)?;
+    } else {
+        bench.record(case, "transfer_time", kept)?;
+    }
+    // All streams' best at the same time is nobody's figure: one stream's is.
+    let best = bytes as f64 * 1e9 / best_ns;
+    bench.record_batches(case, "peak", 1, vec![best])?;
+    let samples = bench.record_batches(case, "bandwidth", 0, vec![rate])?;
+    for (name, value) in [
+        ("transfers", all as f64),
+        ("discarded_transfers", cold as f64),
+        ("transfer_bytes", bytes as f64),
+        ("lost_messages", timed.lost as f64),
+        ("window_ns", whole_ns),
+    ] {
+        samples.quantities.insert(name.to_owned(), value);
+    }
+    remarks(&mut samples.notes, shape);
+    let total = (all * bytes) as f64;
+    let messages = total / shape.message as f64;
+    processor(bench, case, &timed.used, "near", total, messages)?;
+    processor(bench, case, &served.used, "far", total, messages)
+}
+
+/// Records reads of what was there.
+///
+/// # Errors
+/// There was none.
+pub(super) fn copies(bench: &mut Bench, case: &Case, shape: &Shape, times: &[f64]) -> Result<()> {
+    let bytes = shape.message as f64;
+    let calibration = bench.calibration();
+    let (resolution_ns, pair_ns) = (calibration.resolution_ns, calibration.pair_cost_ns);
+    let all_ns: f64 = times.iter().sum();
+    let middle = stats::quantile::median(times).context("there was no read")?;
+    let samples = bench.record_batches(case, "copy_rate", 1, vec![bytes * 1e9 / middle])?;
+    for (name, value) in [
+        ("reads", times.len() as f64),
+        ("median_ns", middle),
+        ("mean_ns", all_ns / times.len() as f64),
+        ("resolution_ns", resolution_ns),
+        ("pair_ns", pair_ns),
+    ] {
+        samples.quantities.insert(name.to_owned(), value);
+    }
+    samples.notes.push(
+        "copy rate: one call copies what the kernel had already received; no transfer is in it"
+            .to_owned(),
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{agree, listed, shares};
+    use crate::net::bandwidth::shape::{Datagrams, Sent};
+    use record::key::Value;
+
+    fn counts(unique: u64, dropped: u64, repeated: u64) -> Datagrams {
+        Datagrams {
+            unique,
+            dropped,
+            repeated,
+            ..Datagrams::default()
+        }
+    }
+
+    #[test]
+    fn each_loss_is_told_by_the_end_that_counted_it() {
+        let sent = Sent {
+            messages: 80,
+            refused: 20,
+            ..Sent::default()
+        };
+        let told = shares(&sent, &counts(50, 25, 0)).map(|(_, share)| share);
+        assert_eq!(told, [0.5, 0.2, 0.05, 0.25]);
+    }
+
+    #[test]
+    fn more_than_was_sent_is_a_wrong_result() {
+        let sent = Sent {
+            messages: 100,
+            ..Sent::default()
+        };
+        assert!(agree(&sent, &counts(90, 10, 0)).is_ok());
+        assert!(agree(&sent, &counts(90, 11, 0)).is_err());
+        // Doubled on the way, and one of the two dropped.
+        assert!(agree(&sent, &counts(90, 11, 1)).is_ok());
+    }
+
+    #[test]
+    fn cpus_are_named() {
+        assert_eq!(listed(&[]), None);
+        assert_eq!(listed(&[3]), Some(Value::Int(3)));
+        assert_eq!(listed(&[0, 3]), Some(Value::from("0,3")));
+    }
+}

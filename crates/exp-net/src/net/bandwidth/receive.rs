@@ -1,0 +1,523 @@
+//! The receiving end of streams: what counts.
+
+use super::crew::{Closing, Gate, enlist};
+use super::numbers::Numbers;
+use super::shape::{
+    Ask, Begun, Datagrams, Enough, NUMBER_BYTES, RUN_MAX, Received, STALL, Sent, Shape,
+};
+use super::socket::{Socket, filled, is_timeout, softirq_cpus};
+use crate::net::ends::{Line, PATIENCE};
+use crate::net::usage::Usage;
+use anyhow::{Context, Result, bail, ensure};
+use metal::backlog;
+use metal::socket::{Wait, receive as receive_bytes};
+use stats::steady::{BLOCKS, Log, Steady, steady};
+use std::io::ErrorKind;
+use std::net::{TcpStream, UdpSocket};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// No block is shorter.
+const BLOCK_MIN: Duration = Duration::from_micros(50);
+/// A block is so many round trips long at least: acknowledgements come in bursts.
+const BLOCK_ROUND_TRIPS: u32 = 2;
+/// What does not settle is streamed so many times longer than asked for, and so many round trips beside.
+const PATIENCE_RUNS: u32 = 4;
+const PATIENCE_ROUND_TRIPS: u32 = 200;
+/// Points of a log in a block.
+const POINTS: u32 = 4;
+/// A log has room for so many before it grows.
+const ROOM: usize = 4096;
+/// A datagram numbered above is none of ours: no sender comes so far.
+const NUMBER_MAX: u64 = 1 << 40;
+/// Datagrams that are under way when the sender stops come in this time.
+const QUIET_MIN: Duration = Duration::from_millis(4);
+const QUIET_ROUND_TRIPS: u32 = 3;
+/// Nobody drains longer.
+const DRAIN_MAX: Duration = Duration::from_secs(5);
+/// A drain waits so many times as long as the longest silence between two datagrams before it: a queue on
+/// the way hands them out as slowly as it did then.
+const QUIET_GAPS: u32 = 8;
+const QUIET_MAX: Duration = Duration::from_secs(2);
+
+/// What one stream received.
+#[derive(Default)]
+struct Stream {
+    bytes: u64,
+    calls: u64,
+    datagrams: Option<Datagrams>,
+}
+
+/// What all threads of a receiving end see.
+struct Watch {
+    began: Instant,
+    /// Time from one point of a log to the next.
+    step: Duration,
+    /// The sender has stopped: what comes is what was under way.
+    draining: AtomicBool,
+    /// How many datagrams each stream was sent, once that is known.
+    sent: Vec<AtomicU64>,
+    /// Nothing counts any more.
+    cancelled: AtomicBool,
+    logs: Vec<Mutex<Log>>,
+}
+
+/// Ends the receivers of who could not go on.
+struct Cancelling<'watch>(&'watch Watch, &'watch [Socket]);
+
+impl Drop for Cancelling<'_> {
+    fn drop(&mut self) {
+        self.0.cancelled.store(true, Ordering::Release);
+        self.1.iter().for_each(Socket::cut);
+    }
+}
+
+/// How long a receiver of datagrams waits for one more.
+pub(super) fn quiet(line: &Line) -> Duration {
+    let round_trip = line.least_round_trip().unwrap_or_default();
+    QUIET_MIN.max(QUIET_ROUND_TRIPS * round_trip)
+}
+
+/// Receives until the rate has settled and for as long as was asked, tells the sender that it is enough,
+/// and counts what was under way then.
+///
+/// # Errors
+/// The sender is gone or sends nothing; the line broke.
+pub(super) fn receive(
+    sockets: &[Socket],
+    shape: &Shape,
+    ask: &Ask,
+    cpus: &[usize],
+    line: &mut Line,
+) -> Result<(Received, Sent)> {
+    let plan = Plan::of(ask, line.least_round_trip().unwrap_or_default());
+    let watch = Watch {
+        began: Instant::now(),
+        step: plan.block / POINTS,
+        draining: AtomicBool::new(false),
+        sent: sockets.iter().map(|_| AtomicU64::new(u64::MAX)).collect(),
+        cancelled: AtomicBool::new(false),
+        logs: sockets
+            .iter()
+            .map(|_| Mutex::new(Log::with_room(ROOM)))
+            .collect(),
+    };
+    let gate = Gate::default();
+    let (streams, steady, sent, used) = thread::scope(|scope| {
+        let cancelling = Cancelling(&watch, sockets);
+        let _closing = Closing(&gate);
+        let watch = &watch;
+        let threads = enlist(
+            scope,
+            &gate,
+            (cpus, shape.is_free),
+            |stream| {
+                // Now: once the gate is open the sender may be ahead of this thread.
+                let dropped = match &sockets[stream] {
+                    Socket::Tcp(_) => Ok(0),
+                    Socket::Udp(socket) => backlog::dropped(socket.as_fd()),
+                };
+                (filled(shape.read_bytes()), dropped)
+            },
+            |stream, (mut buffer, dropped)| match &sockets[stream] {
+                Socket::Tcp(socket) => pull(socket, &mut buffer, &watch.logs[stream], watch),
+                Socket::Udp(socket) => {
+                    let dropped = dropped.context("SO_MEMINFO")?;
+                    catch(socket, &mut buffer, dropped, stream, watch)
+                }
+            },
+        )?;
+        let usage = Usage::begin(cpus);
+        gate.open(true);
+        line.tell(&Begun)?;
+        let steady = match plan.follow(watch, &gate) {
+            Ok(steady) => steady,
+            Err(error) => {
+                // A stream that broke by itself is the reason why the rest is as it is.
+                let broke = gate.ended() > 0;
+                drop(cancelling);
+                let streams = threads.join();
+                return Err(streams.err().filter(|_| broke).unwrap_or(error));
+            }
+        };
+        line.tell(&Enough)?;
+        let sent = line
+            .hear::<Sent>(PATIENCE)
+            .context("waiting for what the sender sent")?;
+        for (known, sent) in watch.sent.iter().zip(&sent.streams) {
+            known.store(*sent, Ordering::Relaxed);
+        }
+        watch.draining.store(true, Ordering::Release);
+        let streams = threads.join()?;
+        let used = usage.end();
+        Ok::<_, anyhow::Error>((streams, steady, sent, used))
+    })?;
+    let sizes = sockets.iter().filter_map(Socket::receive_buffer_bytes);
+    let received = Received {
+        steady,
+        used,
+        buffer_bytes: sizes.max().unwrap_or(0),
+        softirq_cpus: softirq_cpus(sockets),
+        ..total(&streams)
+    };
+    Ok((received, sent))
+}
+
+/// What all streams received.
+fn total(streams: &[Stream]) -> Received {
+    let mut received = Received::default();
+    for stream in streams {
+        received.bytes += stream.bytes;
+        received.calls += stream.calls;
+        if let Some(more) = &stream.datagrams {
+            let all = received.datagrams.get_or_insert_default();
+            all.unique += more.unique;
+            all.repeated += more.repeated;
+            all.reordered += more.reordered;
+            all.strange += more.strange;
+            all.dropped += more.dropped;
+        }
+    }
+    received
+}
+
+/// How long to receive.
+struct Plan {
+    block: Duration,
+    run: Duration,
+    most: Duration,
+}
+
+impl Plan {
+    fn of(ask: &Ask, round_trip: Duration) -> Plan {
+        let asked = Duration::from_nanos(ask.run_ns).min(RUN_MAX);
+        let blocks = BLOCKS as u32;
+        let block = (asked / blocks)
+            .max(BLOCK_MIN)
+            .max(BLOCK_ROUND_TRIPS * round_trip);
+        let run = asked.max(block * blocks / 2).min(RUN_MAX);
+        Plan {
+            block,
+            run,
+            most: (PATIENCE_RUNS * run + PATIENCE_ROUND_TRIPS * round_trip).min(RUN_MAX),
+        }
+    }
+
+    /// Waits until the streams are steady and were so for half of the run, or as long as there is patience.
+    fn follow(&self, watch: &Watch, gate: &Gate) -> Result<Steady> {
+        let mut sleep = self.run;
+        loop {
+            thread::sleep(sleep);
+            let now_ns = watch.began.elapsed().as_nanos() as u64;
+            ensure!(gate.ended() == 0, "a stream ended before it was to");
+            let logs: Vec<Log> = watch
+                .logs
+                .iter()
+                .map(|log| log.lock().unwrap_or_else(PoisonError::into_inner).clone())
+                .collect();
+            // As many blocks of a longer window, longer.
+            let block_ns = (self.block.as_nanos() as f64).max(now_ns as f64 / (2 * BLOCKS) as f64);
+            // A window in which nothing came is none: who has to share a CPU may wait for long.
+            let found = steady(&logs, now_ns, block_ns).filter(|steady| steady.rate() > 0.0);
+            let is_over = Duration::from_nanos(now_ns) >= self.most;
+            match found {
+                Some(steady) if is_over => return Ok(steady),
+                Some(steady)
+                    if steady.settled && steady.window_ns >= self.run.as_nanos() as f64 / 2.0 =>
+                {
+                    return Ok(steady);
+                }
+                // One that has to share its CPU may begin late.
+                None if now_ns > self.most.max(STALL).as_nanos() as u64 => bail!(
+                    "a stream brought nothing, or too little to tell its rate, in {:.1} s",
+                    now_ns as f64 / 1e9
+                ),
+                _ => {}
+            }
+            sleep = self.run / 2;
+        }
+    }
+}
+
+impl Watch {
+    /// Time since the beginning.
+    fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// How a call waits that has room for so many bytes, of a stream that has brought `before` by now. For
+    /// whole messages where these come between two points of the log: fewer calls, by which a stream of
+    /// 128 KiB brings up to a fifth more (docs/notes/2026-11-23-crosscheck-net.md).
+    fn wait_for(&self, room: usize, before: u64, now: Duration) -> Wait {
+        let is_quick = u128::from(before) * self.step.as_nanos() >= room as u128 * now.as_nanos();
+        if is_quick { Wait::Whole } else { Wait::Block }
+    }
+
+    fn is_over(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+}
+
+/// Reads a stream to its end.
+fn pull(socket: &TcpStream, buffer: &mut [u8], log: &Mutex<Log>, watch: &Watch) -> Result<Stream> {
+    let mut stream = Stream::default();
+    let (mut next, mut wait) = (Duration::ZERO, Wait::Block);
+    loop {
+        match receive_bytes(socket.as_fd(), buffer, wait) {
+            Ok(0) => return Ok(stream),
+            Ok(bytes) => {
+                stream.bytes += bytes as u64;
+                stream.calls += 1;
+                let now = watch.now();
+                wait = watch.wait_for(buffer.len(), stream.bytes, now);
+                if now >= next {
+                    next = now + watch.step;
+                    write_down(log, now, stream.bytes);
+                    ensure!(!watch.is_over(), "given up");
+                    ensure!(now < 2 * RUN_MAX, "the sender does not end");
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if is_timeout(&error) => {
+                bail!("nothing came for {} s", STALL.as_secs())
+            }
+            Err(error) => return Err(error).context("receiving"),
+        }
+    }
+}
+
+/// Receives datagrams until none is under way any more: all that were sent have come or were dropped here,
+/// or there is a silence longer than any before. `dropped_before`: what the socket's count of dropped ones
+/// was before the first was sent.
+fn catch(
+    socket: &UdpSocket,
+    buffer: &mut [u8],
+    dropped_before: u32,
+    number: usize,
+    watch: &Watch,
+) -> Result<Stream> {
+    let message = buffer.len() - 1;
+    let log = &watch.logs[number];
+    let dropped = || -> Result<u64> {
+        let dropped = backlog::dropped(socket.as_fd()).context("SO_MEMINFO")?;
+        Ok(u64::from(dropped.wrapping_sub(dropped_before)))
+    };
+    let mut longest = Duration::ZERO;
+    let mut stream = Stream::default();
+    let mut numbers = Numbers::new();
+    let (mut next, mut heard) = (Duration::ZERO, watch.now());
+    let mut drain_until = None;
+    loop {
+        match socket.recv(buffer) {
+            Ok(bytes) => {
+                stream.calls += 1;
+                if is_new(&buffer[..bytes], message, &mut numbers) {
+                    stream.bytes += bytes as u64;
+                }
+                let now = watch.now();
+                // The first wait is for the sender to begin.
+                if stream.calls > 1 {
+                    longest = longest.max(now - heard);
+                }
+                heard = now;
+                if heard >= next {
+                    next = heard + watch.step;
+                    write_down(log, heard, stream.bytes);
+                    ensure!(!watch.is_over(), "given up");
+                }
+                if watch.draining.load(Ordering::Acquire) {
+                    let until = *drain_until.get_or_insert(heard + DRAIN_MAX);
+                    ensure!(
+                        heard < until,
+                        "datagrams come after their sender has stopped"
+                    );
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if is_timeout(&error) => {
+                ensure!(!watch.is_over(), "given up");
+                let silent = watch.now() - heard;
+                if watch.draining.load(Ordering::Acquire) {
+                    let sent = watch.sent[number].load(Ordering::Relaxed);
+                    let is_all = numbers.counts.unique + dropped()? >= sent;
+                    if is_all || silent >= (QUIET_GAPS * longest).min(QUIET_MAX) {
+                        break;
+                    }
+                    continue;
+                }
+                ensure!(silent < STALL, "no datagram came for {} s", STALL.as_secs());
+            }
+            // What the network tells of our own datagrams (the answer to the first) is none of these.
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
+            Err(error) => return Err(error).context("receiving datagrams"),
+        }
+    }
+    numbers.counts.dropped = dropped()?;
+    stream.datagrams = Some(numbers.counts);
+    Ok(stream)
+}
+
+/// Whether a datagram is one of the sender's, for the first time.
+fn is_new(datagram: &[u8], message: usize, numbers: &mut Numbers) -> bool {
+    if datagram.len() != message {
+        numbers.counts.strange += 1;
+        return false;
+    }
+    let Some(number) = datagram.first_chunk::<NUMBER_BYTES>() else {
+        numbers.count_bare();
+        return true;
+    };
+    let number = u64::from_le_bytes(*number);
+    if number > NUMBER_MAX {
+        numbers.counts.strange += 1;
+        return false;
+    }
+    numbers.count(number)
+}
+
+fn write_down(log: &Mutex<Log>, now: Duration, bytes: u64) {
+    let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+    log.push(now.as_nanos() as u64, bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        AtomicBool, AtomicU64, Log, Mutex, Numbers, Ordering, Plan, Watch, catch, is_new, pull,
+    };
+    use crate::net::bandwidth::shape::{Ask, RUN_MAX};
+    use metal::socket::Wait;
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn what_a_slow_way_still_holds_is_no_loss() {
+        const GAP: Duration = Duration::from_millis(20);
+        let receiver = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        let sender = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        sender
+            .connect(receiver.local_addr().expect("bound"))
+            .expect("connects");
+        // Far shorter than the gaps.
+        receiver
+            .set_read_timeout(Some(Duration::from_millis(2)))
+            .expect("sets");
+        let watch = Watch {
+            began: Instant::now(),
+            step: Duration::from_millis(1),
+            draining: AtomicBool::new(false),
+            sent: vec![AtomicU64::new(u64::MAX)],
+            cancelled: AtomicBool::new(false),
+            logs: vec![Mutex::new(Log::with_room(16))],
+        };
+        let stream = std::thread::scope(|scope| {
+            let caught = scope.spawn(|| catch(&receiver, &mut [0; 17], 0, 0, &watch));
+            for number in 0..8_u64 {
+                if number == 4 {
+                    // The sender says that it is done before what it sent has come.
+                    watch.sent[0].store(8, Ordering::Relaxed);
+                    watch.draining.store(true, Ordering::Release);
+                }
+                let mut datagram = [1; 16];
+                datagram[..8].copy_from_slice(&number.to_le_bytes());
+                sender.send(&datagram).expect("sends");
+                std::thread::sleep(GAP);
+            }
+            caught.join().expect("no panic").expect("receives")
+        });
+        assert_eq!(stream.datagrams.map(|counts| counts.unique), Some(8));
+    }
+
+    #[test]
+    fn whole_messages_are_waited_for_where_they_come_between_two_points() {
+        let watch = Watch {
+            began: Instant::now(),
+            step: Duration::from_millis(1),
+            draining: AtomicBool::new(false),
+            sent: Vec::new(),
+            cancelled: AtomicBool::new(false),
+            logs: Vec::new(),
+        };
+        let second = Duration::from_secs(1);
+        assert_eq!(watch.wait_for(4096, 4_096_000, second), Wait::Whole);
+        assert_eq!(watch.wait_for(4096, 4_095_999, second), Wait::Block);
+        assert_eq!(watch.wait_for(4096, 0, second), Wait::Block);
+    }
+
+    #[test]
+    fn a_stream_counts_to_its_last_byte_however_it_comes() {
+        const ROOM: usize = 4096;
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
+        let at = listener.local_addr().expect("bound");
+        let mut sender = TcpStream::connect(at).expect("connects");
+        let (receiver, _) = listener.accept().expect("accepts");
+        let watch = Watch {
+            began: Instant::now(),
+            // So long that every call waits for a whole buffer.
+            step: Duration::from_secs(1000),
+            draining: AtomicBool::new(false),
+            sent: Vec::new(),
+            cancelled: AtomicBool::new(false),
+            logs: vec![Mutex::new(Log::with_room(16))],
+        };
+        let stream = std::thread::scope(|scope| {
+            let pulled = scope.spawn(|| pull(&receiver, &mut [0; ROOM], &watch.logs[0], &watch));
+            // Pieces that make whole buffers only together, and a rest.
+            for _ in 0..100 {
+                sender.write_all(&[7; 1000]).expect("sends");
+                std::thread::sleep(Duration::from_micros(200));
+            }
+            drop(sender);
+            pulled.join().expect("no panic").expect("receives")
+        });
+        assert_eq!(stream.bytes, 100_000);
+        // The first call takes what is there, the others a buffer each, the last the rest.
+        let whole = 100_000_u64.div_ceil(ROOM as u64);
+        assert!(
+            (whole..=whole + 1).contains(&stream.calls),
+            "{}",
+            stream.calls
+        );
+    }
+
+    #[test]
+    fn a_long_way_takes_longer_and_none_takes_for_ever() {
+        let ask = Ask {
+            run_ns: 32_000_000,
+            interval_ns: 0,
+        };
+        let near = Plan::of(&ask, Duration::from_micros(20));
+        assert_eq!(near.block, Duration::from_millis(1));
+        assert_eq!(near.run, Duration::from_millis(32));
+        assert!(near.most < Duration::from_millis(200));
+        let far = Plan::of(&ask, Duration::from_millis(40));
+        assert_eq!(far.block, Duration::from_millis(80));
+        assert_eq!(far.run, Duration::from_millis(1280));
+        let moon = Plan::of(&ask, Duration::from_millis(2600));
+        assert!(moon.run <= RUN_MAX && moon.most <= RUN_MAX);
+    }
+
+    #[test]
+    fn only_datagrams_of_the_message_s_length_and_a_sane_number_count() {
+        let mut numbers = Numbers::new();
+        let numbered = |number: u64| {
+            let mut datagram = number.to_le_bytes().to_vec();
+            datagram.extend([1; 8]);
+            datagram
+        };
+        assert!(is_new(&numbered(0), 16, &mut numbers));
+        assert!(
+            !is_new(&numbered(0), 16, &mut numbers),
+            "for the second time"
+        );
+        assert!(!is_new(&numbered(1), 28, &mut numbers));
+        assert!(!is_new(&numbered(u64::MAX), 16, &mut numbers));
+        assert!(is_new(&[7; 3], 3, &mut numbers), "too short for a number");
+        assert_eq!((numbers.counts.unique, numbers.counts.strange), (2, 2));
+        assert_eq!(numbers.counts.repeated, 1);
+    }
+}

@@ -1,0 +1,239 @@
+//! The sending end of streams.
+
+use super::crew::{Closing, Gate, enlist};
+use super::shape::{Ask, Begun, Connections, Enough, NUMBER_BYTES, RUN_MAX, STALL, Sent, Shape};
+use super::socket::{Socket, filled, is_timeout, softirq_cpus};
+use crate::net::ends::{Line, PATIENCE};
+use crate::net::usage::Usage;
+use anyhow::{Context, Result, bail};
+use metal::backlog::is_refusal;
+use metal::clock;
+use metal::tcp::{self, Info};
+use socket2::SockRef;
+use std::io::{ErrorKind, Write};
+use std::net::{Shutdown, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often a sender's end looks whether its own threads are still there.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What one stream sent.
+struct Stream {
+    sent: Sent,
+    /// What the kernel told of the connection before and after.
+    info: Option<(Told, Told)>,
+}
+
+/// What the kernel tells of a connection, and when by the clock that it counts in.
+struct Told {
+    info: Info,
+    tick_ns: u64,
+}
+
+impl Told {
+    fn now(socket: &TcpStream) -> Result<Told> {
+        Ok(Told {
+            info: tcp::info(socket.as_fd())?,
+            tick_ns: clock::syscall_clock_gettime(clock::Clock::MONOTONIC_COARSE),
+        })
+    }
+}
+
+/// Ends the senders of who could not go on.
+struct Stopping<'flag>(&'flag AtomicBool);
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// Sends until the other end has enough, and tells it what was sent.
+///
+/// # Errors
+/// The other end is gone or does not take anything; the line broke.
+pub(super) fn send(
+    sockets: &[Socket],
+    shape: &Shape,
+    ask: &Ask,
+    cpus: &[usize],
+    line: &mut Line,
+) -> Result<Sent> {
+    let (gate, stop) = (Gate::default(), AtomicBool::new(false));
+    let interval = Duration::from_nanos(ask.interval_ns);
+    let sent = thread::scope(|scope| {
+        let _stopping = Stopping(&stop);
+        let _closing = Closing(&gate);
+        let stop = &stop;
+        let threads = enlist(
+            scope,
+            &gate,
+            (cpus, shape.is_free),
+            |_| filled(shape.message),
+            |stream, mut buffer| match &sockets[stream] {
+                Socket::Tcp(socket) => push(socket, &buffer, stop),
+                Socket::Udp(socket) => throw(socket, &mut buffer, interval, stop),
+            },
+        )?;
+        line.hear::<Begun>(PATIENCE)
+            .context("waiting for the receiver to begin")?;
+        let usage = Usage::begin(cpus);
+        gate.open(true);
+        let heard = enough(line, &gate);
+        stop.store(true, Ordering::Release);
+        let streams = threads.join();
+        let used = usage.end();
+        let streams = match (streams, heard) {
+            (Ok(streams), Ok(())) => streams,
+            (Ok(_), Err(theirs)) => return Err(theirs),
+            (Err(ours), Ok(())) => return Err(ours),
+            // A stream that broke, and what the receiver has to say to it.
+            (Err(ours), Err(theirs)) => return Err(ours.context(format!("{theirs:#}"))),
+        };
+        let mut sent = total(&streams);
+        sent.used = used;
+        Ok::<Sent, anyhow::Error>(sent)
+    })?;
+    let sent = with_sockets(sent, sockets);
+    line.tell(&sent)?;
+    Ok(sent)
+}
+
+/// Waits until the receiver has enough, as long as the senders are at it.
+fn enough(line: &mut Line, gate: &Gate) -> Result<()> {
+    let until = Instant::now() + RUN_MAX + STALL;
+    while !line.speaks(LOOK)? {
+        if gate.ended() > 0 {
+            // A moment for the receiver's own words.
+            break;
+        }
+        if Instant::now() > until {
+            bail!("the receiver does not say that it has enough");
+        }
+    }
+    line.hear::<Enough>(STALL).map(|_| ())
+}
+
+/// A stream of whole messages.
+fn push(mut socket: &TcpStream, buffer: &[u8], stop: &AtomicBool) -> Result<Stream> {
+    let mut sent = Sent::default();
+    let before = Told::now(socket)?;
+    let began = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        match socket.write(buffer) {
+            Ok(bytes) => {
+                sent.bytes += bytes as u64;
+                sent.messages += 1;
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if is_timeout(&error) => {
+                bail!("the receiver took nothing for {} s", STALL.as_secs())
+            }
+            Err(error) => return Err(error).context("sending"),
+        }
+    }
+    sent.elapsed_ns = began.elapsed().as_nanos() as u64;
+    let after = Told::now(socket)?;
+    socket
+        .shutdown(Shutdown::Write)
+        .context("ending a stream")?;
+    Ok(Stream {
+        sent,
+        info: Some((before, after)),
+    })
+}
+
+/// Datagrams with numbers, as fast as they go or at an interval.
+fn throw(
+    socket: &UdpSocket,
+    buffer: &mut [u8],
+    interval: Duration,
+    stop: &AtomicBool,
+) -> Result<Stream> {
+    let mut sent = Sent::default();
+    let began = Instant::now();
+    let mut due = began;
+    while !stop.load(Ordering::Relaxed) {
+        if !interval.is_zero() {
+            if Instant::now() < due {
+                std::hint::spin_loop();
+                continue;
+            }
+            due += interval;
+        }
+        if let Some(number) = buffer.first_chunk_mut::<NUMBER_BYTES>() {
+            *number = sent.messages.to_le_bytes();
+        }
+        match socket.send(buffer) {
+            Ok(bytes) => {
+                sent.bytes += bytes as u64;
+                sent.messages += 1;
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            // The latter is an answer to one before: this one was not sent.
+            Err(error) if is_refusal(&error) || error.kind() == ErrorKind::ConnectionRefused => {
+                sent.refused += 1;
+            }
+            Err(error) => return Err(error).context("sending a datagram"),
+        }
+    }
+    sent.elapsed_ns = began.elapsed().as_nanos() as u64;
+    Ok(Stream { sent, info: None })
+}
+
+fn total(streams: &[Stream]) -> Sent {
+    let mut all = Sent::default();
+    for Stream { sent, info } in streams {
+        all.bytes += sent.bytes;
+        all.messages += sent.messages;
+        all.refused += sent.refused;
+        all.streams.push(sent.messages);
+        all.elapsed_ns = all.elapsed_ns.max(sent.elapsed_ns);
+        if let Some((before, after)) = info {
+            let connections = all.connections.get_or_insert_default();
+            add(connections, &before.info, &after.info);
+            connections.ticked_us += (after.tick_ns - before.tick_ns) / 1000;
+        }
+    }
+    all
+}
+
+/// Adds what happened to a connection between two looks.
+fn add(all: &mut Connections, before: &Info, after: &Info) {
+    if let (Some(before), Some(after)) = (before.limits, after.limits) {
+        let busy_us = after.busy_us.saturating_sub(before.busy_us);
+        *all.busy_us.get_or_insert(0) += busy_us;
+        all.receive_window_us += after.receive_window_us - before.receive_window_us;
+        all.send_buffer_us += after.send_buffer_us - before.send_buffer_us;
+    }
+    all.retransmits += u64::from(after.retransmits.wrapping_sub(before.retransmits));
+    if let (Some(before), Some(after)) = (before.sent_segments, after.sent_segments) {
+        all.segments += u64::from(after.wrapping_sub(before));
+    }
+    all.segment_bytes = all.segment_bytes.max(after.segment_bytes.into());
+    all.delivery_rate += after.delivery_rate.unwrap_or(0);
+    all.window_segments += u64::from(after.window_segments);
+    let rtt_us = u64::from(after.min_rtt_us.unwrap_or(after.rtt_us));
+    all.least_rtt_us = match all.least_rtt_us {
+        0 => rtt_us,
+        least => least.min(rtt_us),
+    };
+}
+
+/// Adds what the sockets themselves tell.
+fn with_sockets(mut sent: Sent, sockets: &[Socket]) -> Sent {
+    let sizes = sockets.iter().filter_map(Socket::send_buffer_bytes);
+    sent.buffer_bytes = sizes.max().unwrap_or(0);
+    sent.softirq_cpus = softirq_cpus(sockets);
+    if let (Some(connections), Some(Socket::Tcp(stream))) = (&mut sent.connections, sockets.first())
+        && let Ok(name) = SockRef::from(stream).tcp_congestion()
+    {
+        let name = String::from_utf8_lossy(&name);
+        name.trim_end_matches('\0')
+            .clone_into(&mut connections.congestion);
+    }
+    sent
+}

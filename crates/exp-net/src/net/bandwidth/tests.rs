@@ -1,0 +1,331 @@
+use super::EXPERIMENT;
+use super::both::{is_rate, run_ns};
+use super::shape::{Begun, Enough, STEADY};
+use super::transfers::Served;
+use crate::net::ends::tests::rehearse_both;
+use crate::net::ends::{Call, Door};
+use anyhow::Result;
+use bench::experiment::fixtures::joined::{GIGABIT, joined};
+use bench::experiment::fixtures::{recorded, sites};
+use bench::experiment::{Card, Experiment, Known, Offer, Params, Preset, Site, Skip};
+use bench::measure::{Bench, FarEnd};
+use record::case::{Case, Series};
+use record::event::Prediction;
+use record::metric::Metric;
+use session::fixtures::{Rehearsed, check, params};
+use session::plan::case_ns;
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+#[test]
+fn every_site_has_cases_and_predictions_in_every_preset() {
+    for site in sites() {
+        for preset in [Preset::Quick, Preset::Standard, Preset::Thorough] {
+            let offer = check(&EXPERIMENT, &site, preset);
+            assert_eq!(offer.series.len(), 1);
+            if preset == Preset::Standard && site.cpus.len() > 1 {
+                assert_eq!(offer.series[0].cases.len(), 15);
+            }
+        }
+    }
+    let offer = check(&EXPERIMENT, &joined(GIGABIT, GIGABIT), Preset::Thorough);
+    let cases = &offer.series[0].cases;
+    assert!(
+        cases
+            .iter()
+            .all(|case| case.text("ends") == Some("two_hosts"))
+    );
+    assert!(cases.iter().all(|case| case.text("far") == Some("peer")));
+}
+
+/// The metric of a stream, and how long it goes on, in cases of an offer.
+fn windows(site: &Site, preset: Preset, set: &[(&str, &str)]) -> Vec<(String, bool, u64)> {
+    let params = params(EXPERIMENT.card(), preset, set);
+    let offer = EXPERIMENT.series(site, &params).expect("offers");
+    let cases = offer.series.into_iter().flat_map(|series| series.cases);
+    let steady = cases.filter(|case| case.text("transfer") == Some(STEADY));
+    let of = |case: Case| {
+        let run_ns = run_ns(&case, case_ns(preset));
+        (case.id.to_string(), is_rate(&case), run_ns)
+    };
+    steady.map(of).collect()
+}
+
+#[test]
+fn what_is_called_a_rate_has_half_a_second_in_every_preset() {
+    let (here, there) = (recorded("vm-granite-rapids"), joined(GIGABIT, GIGABIT));
+    for preset in [Preset::Quick, Preset::Standard, Preset::Thorough] {
+        for (id, is_rate, run_ns) in windows(&here, preset, &[]) {
+            assert_eq!(is_rate, run_ns >= 500_000_000, "{id}: {run_ns}");
+            let is_key = id.contains("protocol=tcp") && id.contains("message=131072,");
+            assert_eq!(is_rate, is_key, "{id}");
+        }
+        let far = windows(&there, preset, &[]);
+        assert!(
+            far.iter()
+                .all(|(_, is_rate, ns)| *is_rate && *ns >= 500_000_000)
+        );
+    }
+    // As the user says, whatever the case.
+    for (time, is_rate) in [("500ms", true), ("499ms", false)] {
+        let all = windows(&here, Preset::Standard, &[("time", time)]);
+        assert!(all.iter().all(|of| of.1 == is_rate), "{time}: {all:?}");
+    }
+}
+
+/// Rehearses and holds that every figure that has a prediction was recorded, once.
+fn rehearsed(set: &[(&str, &str)]) -> Rehearsed {
+    let rehearsed = rehearse_both(&EXPERIMENT, Preset::Rehearsal, set);
+    assert!(rehearsed.failed.is_empty(), "{:?}", rehearsed.failed);
+    let site = recorded("vm-granite-rapids");
+    let mut cases: Vec<_> = rehearsed.samples.iter().map(|of| of.case.clone()).collect();
+    cases.sort();
+    cases.dedup();
+    for id in cases {
+        let case = Case::new(id.clone());
+        let metrics = EXPERIMENT.card().metrics.iter();
+        for metric in metrics.filter(|metric| !metric.derived && !EXPERIMENT.may_lack(metric)) {
+            let prediction = EXPERIMENT.predict(&site, None, &case, metric);
+            let is_told = prediction.is_some_and(|prediction| prediction.range.is_some());
+            let has = rehearsed.of(&id, &metric.name).is_some();
+            assert_eq!(has, is_told, "{id} {}", metric.name);
+        }
+    }
+    rehearsed
+}
+
+#[test]
+fn streams_and_datagrams_are_counted_in_both_directions() {
+    let all = rehearsed(&[
+        ("protocol", "tcp,udp"),
+        ("message", "1000"),
+        ("direction", "up,down"),
+        ("transfer", "steady"),
+    ]);
+    let rates = all.samples.iter().filter(|of| of.metric == "burst");
+    assert_eq!(rates.clone().count(), 4);
+    for samples in rates {
+        let of = |name: &str| samples.quantities[name];
+        if samples.case.text("protocol") == Some("tcp") {
+            assert_eq!(of("sent_bytes"), of("received_bytes"));
+            assert!(samples.at.contains_key("congestion"));
+            for end in ["sender_softirq_cpu", "receiver_softirq_cpu"] {
+                assert!(samples.at.contains_key(end), "{:?}", samples.at);
+            }
+        }
+        assert!(of("receive_buffer_bytes") > 0.0 && of("send_buffer_bytes") > 0.0);
+        assert!(samples.notes.iter().any(|note| note.contains("no link")));
+        assert!(samples.raw.samples()[0] > 0.0);
+    }
+}
+
+/// The kernel's counts of all datagrams of this network namespace, others' among them.
+fn kernel_counts() -> [f64; 3] {
+    let text = std::fs::read_to_string("/proc/net/snmp").unwrap();
+    let mut lines = text.lines().filter(|line| line.starts_with("Udp: "));
+    let names: Vec<&str> = lines.next().unwrap().split(' ').collect();
+    let values: Vec<&str> = lines.next().unwrap().split(' ').collect();
+    ["OutDatagrams", "InDatagrams", "RcvbufErrors"].map(|name| {
+        let at = names.iter().position(|of| *of == name).unwrap();
+        values[at].parse().unwrap()
+    })
+}
+
+/// What the ends count themselves, beside what the kernel counts, which nobody's figures are made of.
+#[test]
+fn no_more_is_sent_or_delivered_or_dropped_than_the_kernel_knows_of() {
+    let before = kernel_counts();
+    let all = rehearsed(&[
+        ("protocol", "udp"),
+        ("message", "1,8000"),
+        ("transfer", "steady"),
+    ]);
+    let after = kernel_counts();
+    let losses = || all.samples.iter().filter(|of| of.metric == "loss");
+    assert_eq!(losses().count(), 2);
+    let sum = |name: &str| losses().map(|of| of.quantities[name]).sum::<f64>();
+    let ours = [sum("tried") - sum("refused"), sum("unique"), sum("dropped")];
+    for ((ours, before), after) in ours.into_iter().zip(before).zip(after) {
+        assert!(ours <= after - before, "{ours} of {}", after - before);
+    }
+    assert!(ours[0] > 0.0 && ours[1] > 0.0);
+    for loss in losses() {
+        let value = |metric: &str| all.of(&loss.case, metric).expect("recorded").raw.samples()[0];
+        // Loopback itself loses nothing.
+        assert!(value("loss_path").abs() < 0.02, "{}", loss.case);
+    }
+}
+
+#[test]
+fn several_streams_share_what_their_sum_tells() {
+    let all = rehearsed(&[
+        ("streams", "3"),
+        ("message", "4KiB"),
+        ("transfer", "steady"),
+    ]);
+    for samples in all.samples.iter().filter(|of| of.metric == "burst") {
+        let of = |name: &str| samples.quantities[name];
+        let rate = samples.raw.samples()[0];
+        assert!(of("stream_least_b_per_s") * 3.0 <= rate * 1.001);
+        assert!(of("stream_most_b_per_s") * 3.0 >= rate * 0.999);
+    }
+}
+
+#[test]
+fn the_reports_transfers_are_there() {
+    let all = rehearsed(&[
+        (
+            "transfer",
+            "fixed_16M,fixed_1M,there_and_back,already_there",
+        ),
+        ("ends", "same_cpu,other_cpu"),
+    ]);
+    let bytes = |name: &str| {
+        let mut of = all.samples.iter().filter(|of| of.metric == "bandwidth");
+        let found = of.find(|of| of.case.text("transfer") == Some(name));
+        found.expect("recorded").quantities["transfer_bytes"]
+    };
+    assert_eq!(bytes("fixed_16M"), 16777216.0);
+    assert_eq!(bytes("fixed_1M"), 1048576.0);
+    assert!(all.samples.iter().any(|of| of.metric == "copy_rate"));
+}
+
+/// The experiment, with a far end that does not keep to it.
+struct Broken(fn(&mut Door, &mut Call) -> Result<()>);
+
+impl Experiment for Broken {
+    fn card(&self) -> &'static Card {
+        EXPERIMENT.card()
+    }
+    fn source(&self) -> &'static str {
+        EXPERIMENT.source()
+    }
+    fn two_ended(&self) -> bool {
+        true
+    }
+    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+        EXPERIMENT.series(site, params)
+    }
+    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
+        EXPERIMENT.round_cost(site, series)
+    }
+    fn resolve(&self, site: &Site, known: &Known, series: Series) -> Result<Series, Skip> {
+        EXPERIMENT.resolve(site, known, series)
+    }
+    fn predict(
+        &self,
+        site: &Site,
+        known: Option<&Known>,
+        case: &Case,
+        metric: &Metric,
+    ) -> Option<Prediction> {
+        EXPERIMENT.predict(site, known, case, metric)
+    }
+    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        EXPERIMENT.measure(series, bench)
+    }
+    fn serve(&self, _series: &Series, far: &mut FarEnd) -> Result<()> {
+        Door::open(far)?.serve(far, |door, _, call| self.0(door, call))
+    }
+}
+
+/// Waits until the near end has given the case up.
+fn until_closed(call: &Call) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while call.line.is_open() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(Instant::now() < until, "the near end hangs");
+}
+
+/// A far end that sends back two of three datagrams.
+fn drops(door: &mut Door, call: &mut Call) -> Result<()> {
+    let wait = Duration::from_secs(5);
+    let socket = UdpSocket::bind("127.0.0.1:0")?;
+    call.line.tell(&[socket.local_addr()?.port()])?;
+    door.meet(&socket, Instant::now() + wait)?;
+    socket.set_read_timeout(Some(Duration::from_millis(5)))?;
+    let (mut buffer, mut count) = ([0; 1001], 0);
+    while !call.line.speaks(Duration::ZERO)? {
+        if let Ok(1000) = socket.recv(&mut buffer) {
+            if count % 3 != 0 {
+                socket.send(&buffer[..1000])?;
+            }
+            count += 1;
+        }
+    }
+    call.line.hear::<Enough>(wait)?;
+    call.line.tell(&Served::default())
+}
+
+#[test]
+fn what_did_not_come_back_is_in_the_distribution() {
+    static DROPS: Broken = Broken(drops);
+    let set = [
+        ("transfer", "there_and_back"),
+        ("protocol", "udp"),
+        ("message", "1000"),
+    ];
+    let rehearsed = rehearse_both(&DROPS, Preset::Rehearsal, &set);
+    assert!(rehearsed.failed.is_empty(), "{:?}", rehearsed.failed);
+    let of = |metric: &str, name: &str| {
+        let mut all = rehearsed.samples.iter().filter(|of| of.metric == metric);
+        all.next().expect("recorded").quantities.get(name).copied()
+    };
+    let lost = of("bandwidth", "lost_messages").expect("told");
+    assert!(lost >= 1.0);
+    assert_eq!(of("transfer_time", "censored"), Some(lost));
+}
+
+fn fails(experiment: &'static Broken, direction: &str) -> String {
+    let set = [
+        ("transfer", "steady"),
+        ("protocol", "tcp"),
+        ("message", "128KiB"),
+        ("direction", direction),
+    ];
+    let rehearsed = rehearse_both(experiment, Preset::Rehearsal, &set);
+    assert!(rehearsed.samples.is_empty());
+    let [(_, reason)] = rehearsed.failed.as_slice() else {
+        panic!("{:?}", rehearsed.failed);
+    };
+    reason.clone()
+}
+
+#[test]
+fn a_receiver_that_stops_reading_fails_the_case() {
+    static STOPS: Broken = Broken(|door, call| {
+        let _held = door.admit(Instant::now() + Duration::from_secs(5))?;
+        call.line.tell(&Begun)?;
+        until_closed(call);
+        Ok(())
+    });
+    let reason = fails(&STOPS, "up");
+    assert!(reason.contains("took nothing for 1 s"), "{reason}");
+}
+
+#[test]
+fn a_receiver_that_dies_in_the_middle_fails_the_case_with_its_reason() {
+    static DIES: Broken = Broken(|door, call| {
+        let held = door.admit(Instant::now() + Duration::from_secs(5))?;
+        call.line.tell(&Begun)?;
+        std::thread::sleep(Duration::from_millis(20));
+        drop(held);
+        anyhow::bail!("it was killed")
+    });
+    let reason = fails(&DIES, "up");
+    assert!(reason.contains("the far end: it was killed"), "{reason}");
+}
+
+#[test]
+fn a_sender_that_sends_nothing_fails_the_case() {
+    static SILENT: Broken = Broken(|door, call| {
+        let _held = door.admit(Instant::now() + Duration::from_secs(5))?;
+        call.line.hear::<Begun>(Duration::from_secs(5))?;
+        until_closed(call);
+        Ok(())
+    });
+    let reason = fails(&SILENT, "down");
+    // Who waits for bytes and who looks at all streams give up at the same second: either may be the first.
+    assert!(reason.contains("nothing"), "{reason}");
+}

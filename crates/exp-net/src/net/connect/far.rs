@@ -1,0 +1,295 @@
+//! The far end: it accepts, closes, and tells what that took.
+
+use super::ending::{Closes, Ending, Meter, ended, thread_cpu_ns};
+use super::talk::{
+    ABOUT_TO_ACCEPT, ACCEPTED, Ask, Closer, Listener, Listening, SEQUENCE_MAX, Served, Took, Wish,
+};
+use crate::net::ends::{Call, Door};
+use crate::net::place;
+use anyhow::{Context, Result, bail, ensure};
+use bench::measure::{Clock, FarEnd};
+use metal::wait::which_readable;
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+/// Nothing of a connection is waited for longer.
+pub(super) const LIMIT: Duration = Duration::from_secs(5);
+/// A queue has room for a few more than were asked for.
+const SPARE: u64 = 16;
+/// Who connected and did not say a token yet: for one more the oldest is dropped, for the near end says its
+/// own at once.
+const SILENT_MAX: usize = 64;
+/// The near end is looked for so often while nobody connects.
+const LOOK: Duration = Duration::from_millis(500);
+/// The near end may be busy for so long before it says the next wish; where its process is gone, that is
+/// heard at once.
+const IDLE: Duration = Duration::from_secs(15);
+
+/// Serves one case.
+///
+/// # Errors
+/// Told to the near end, whose case has failed.
+pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Result<()> {
+    place::pin_far(far, &call.case)?;
+    let ask: Ask = serde_json::from_value(call.ask.clone()).context("what the near end wants")?;
+    let address = far
+        .order()
+        .far_address
+        .unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let socket = bound(address)?;
+    let port = socket
+        .local_addr()?
+        .as_socket()
+        .context("an address")?
+        .port();
+    if ask.listener == Listener::Refusing {
+        call.line.tell(&Listening { port })?;
+        // The port is held, so that nobody else's is knocked at.
+        return match call.line.hear(IDLE)? {
+            Wish::End => Ok(()),
+            other => bail!("{other:?} of a port at which nobody listens"),
+        };
+    }
+    let backlog = i32::try_from(ask.backlog).unwrap_or(i32::MAX);
+    socket.listen(backlog).context("listening")?;
+    socket.set_read_timeout(Some(LOOK))?;
+    call.line.tell(&Listening { port })?;
+    let clock = match ask.monotonic {
+        true => Clock::Monotonic,
+        false => far.clock(),
+    };
+    let mut acceptor = Acceptor {
+        listener: socket.into(),
+        door,
+        clock,
+        closer: ask.closer,
+    };
+    let mut pace = match ask.listener {
+        Listener::Ready => {
+            let (pace, _) = acceptor.door.admit(Instant::now() + LIMIT)?;
+            limited(&pace)?;
+            Some(pace)
+        }
+        _ => None,
+    };
+    loop {
+        match call.line.hear(IDLE)? {
+            Wish::Sequence(count) => {
+                let pace = pace.as_mut().context("a sequence has a pace")?;
+                // What comes by the line is the near end's, and held against what this case can need.
+                ensure!(
+                    count <= SEQUENCE_MAX,
+                    "{count} connections in a sequence, {SEQUENCE_MAX} are the most"
+                );
+                let served = acceptor.sequence(count, call, pace)?;
+                far.planned_switches(8 * count);
+                call.line.tell(&served)?;
+            }
+            Wish::Take(count) => {
+                within(count, ask.backlog)?;
+                let took = acceptor.take(count, call)?;
+                call.line.tell(&took)?;
+            }
+            Wish::Drain(count) => {
+                within(count, ask.backlog)?;
+                let until = Instant::now() + LIMIT;
+                let mut held = Vec::new();
+                let mut silent = Silent::default();
+                while (held.len() as u64) < count {
+                    let next = acceptor.next(call, &mut silent, until, || Ok(()));
+                    let next = next.with_context(|| format!("{} of {count} came", held.len()))?;
+                    held.push(next.0);
+                }
+                call.line.tell(&count)?;
+            }
+            Wish::End => return Ok(()),
+        }
+    }
+}
+
+/// A queue cannot hold more than it was made for.
+fn within(count: u64, backlog: u32) -> Result<()> {
+    let most = u64::from(backlog) + SPARE;
+    ensure!(
+        count <= most,
+        "{count} connections that wait in a queue of {backlog}"
+    );
+    Ok(())
+}
+
+/// Those that connected and said no token yet, and the ticks when accept(2) returned.
+type Silent = VecDeque<(TcpStream, u64)>;
+
+/// A socket of an address, at a port that nobody has.
+pub(super) fn bound(address: IpAddr) -> Result<Socket> {
+    let address = SocketAddr::new(address, 0);
+    let domain = Domain::for_address(address);
+    let socket =
+        Socket::new(domain, Type::STREAM, Some(Protocol::TCP)).context("making a socket")?;
+    socket
+        .bind(&address.into())
+        .with_context(|| format!("binding to {address}"))?;
+    Ok(socket)
+}
+
+struct Acceptor<'door> {
+    listener: TcpListener,
+    door: &'door mut Door,
+    clock: Clock,
+    closer: Closer,
+}
+
+impl Acceptor<'_> {
+    /// The next that connects, and the ticks when accept(2) returned. The call waits in the kernel, as a
+    /// server's does.
+    fn accept(&self, call: &Call, until: Instant) -> Result<(TcpStream, u64)> {
+        loop {
+            let accepted = self.listener.accept();
+            let at = self.clock.end();
+            match accepted {
+                Ok((stream, _)) => {
+                    limited(&stream)?;
+                    return Ok((stream, at));
+                }
+                Err(error) if is_over(error.kind()) => {
+                    ensure!(call.line.is_open(), "the near end is gone");
+                    ensure!(Instant::now() < until, "nobody connected in time");
+                }
+                Err(error) => return Err(error).context("accepting"),
+            }
+        }
+    }
+
+    /// The next that says its token, and the ticks when accept(2) returned. Who says nothing is waited for
+    /// beside the others, and keeps nobody out; who says something else is dropped.
+    fn next(
+        &mut self,
+        call: &Call,
+        silent: &mut Silent,
+        until: Instant,
+        mut accepted: impl FnMut() -> Result<()>,
+    ) -> Result<(TcpStream, u64)> {
+        let mut knocks = silent.is_empty();
+        loop {
+            if knocks {
+                let one = self.accept(call, until)?;
+                if silent.len() == SILENT_MAX {
+                    silent.pop_front();
+                }
+                silent.push_back(one);
+                accepted()?;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            ensure!(!left.is_zero(), "nobody with a token connected in time");
+            let fds: Vec<_> = silent
+                .iter()
+                .map(|(stream, _)| stream.as_fd())
+                .chain([self.listener.as_fd()])
+                .collect();
+            let speaks = match which_readable(&fds, LOOK.min(left)) {
+                Ok(speaks) => speaks,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error).context("waiting for a token"),
+            };
+            knocks = speaks.last() == Some(&true);
+            if !speaks.contains(&true) {
+                ensure!(call.line.is_open(), "the near end is gone");
+            }
+            // The last first, so that the places of the others stay.
+            for at in (0..silent.len()).rev().filter(|at| speaks[*at]) {
+                let Some((mut stream, ticks)) = silent.remove(at) else {
+                    continue;
+                };
+                // A token is 28 bytes of one segment: who says less of it is a stranger.
+                if self.door.check(&mut stream, Instant::now()).is_ok() {
+                    return Ok((stream, ticks));
+                }
+            }
+        }
+    }
+
+    /// Connections one after the other; before each `pace` says that it is about to accept.
+    fn sequence(&mut self, count: u64, call: &Call, pace: &mut TcpStream) -> Result<Served> {
+        let mut accepted = Vec::with_capacity(count as usize);
+        let mut closes = Closes::default();
+        let mut meter = Meter::begin();
+        for number in 0..count {
+            pace.write_all(&[ABOUT_TO_ACCEPT])
+                .context("pacing the near end")?;
+            let until = Instant::now() + LIMIT;
+            // The near end hears it by a connection that is known to be its own: a stranger hears nothing.
+            let tell = || pace.write_all(&[ACCEPTED]).context("pacing the near end");
+            let (mut stream, at) = self.next(call, &mut Silent::default(), until, tell)?;
+            accepted.push(at);
+            stream.write_all(b"h").context("answering")?;
+            match self.closer {
+                Closer::Client => ended(&mut stream)?,
+                // It has read the answer: nothing but the FIN is on its way then.
+                Closer::Server => stream.read_exact(&mut [0]).context("hearing")?,
+            }
+            closes.end(stream, Ending::of(number), self.clock, LIMIT)?;
+            meter.ended(number);
+        }
+        Ok(Served {
+            accepted,
+            close_ns: closes.close_ns,
+            fin_ns: closes.fin_ns,
+            cpu: meter.taken(),
+        })
+    }
+
+    /// Takes those that wait, as quickly as it can, and only then asks who they are.
+    fn take(&mut self, count: u64, call: &Call) -> Result<Took> {
+        let until = Instant::now() + LIMIT;
+        let mut streams = Vec::with_capacity(count as usize);
+        let (took, ()) = timed(self.clock, || {
+            while (streams.len() as u64) < count {
+                match self.listener.accept() {
+                    Ok((stream, _)) => streams.push(stream),
+                    Err(error) if is_over(error.kind()) => {
+                        ensure!(call.line.is_open(), "the near end is gone");
+                        ensure!(Instant::now() < until, "fewer wait than were told");
+                    }
+                    Err(error) => return Err(error).context("accepting"),
+                }
+            }
+            Ok(())
+        })?;
+        let mut all_right = true;
+        for stream in &mut streams {
+            all_right &= self.door.check(stream, until).is_ok();
+        }
+        Ok(Took { all_right, ..took })
+    }
+}
+
+/// What something takes of time and of the calling thread's CPU.
+pub(super) fn timed<T>(clock: Clock, body: impl FnOnce() -> Result<T>) -> Result<(Took, T)> {
+    let cpu_before = thread_cpu_ns();
+    let start = clock.start();
+    let value = body()?;
+    let end = clock.end();
+    let took = Took {
+        ns: clock.between_ns(start, end),
+        cpu_ns: thread_cpu_ns().saturating_sub(cpu_before) as f64,
+        all_right: true,
+    };
+    Ok((took, value))
+}
+
+/// What an accepted connection has: small messages go at once, and nothing waits for ever.
+pub(super) fn limited(stream: &TcpStream) -> Result<()> {
+    stream.set_nodelay(true)?;
+    let socket = SockRef::from(stream);
+    socket.set_read_timeout(Some(LIMIT))?;
+    socket.set_write_timeout(Some(LIMIT))?;
+    Ok(())
+}
+
+pub(super) fn is_over(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}

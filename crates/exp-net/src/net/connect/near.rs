@@ -1,0 +1,302 @@
+//! The near end: it opens connections, one after the other, and what both ends took of each is gathered.
+
+use super::ending::{Closes, Ending, Meter, acknowledged, close, ended, finish};
+use super::far::{bound, is_over, limited, timed};
+use super::opening::{Opened, Opener, reset};
+use super::talk::{ABOUT_TO_ACCEPT, ACCEPTED, Closer, CpuTime, Served, Took, Wish};
+use crate::net::ends::{Dial, Line, PATIENCE};
+use anyhow::{Context, Result, bail, ensure};
+use socket2::SockRef;
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+/// What connections took, in ns each.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Events {
+    /// connect(2), of those whose SYN was answered at once.
+    pub(super) connect: Vec<f64>,
+    /// connect(2), of those whose SYN was sent again.
+    pub(super) connect_late: Vec<f64>,
+    /// socket(2) and connect(2).
+    pub(super) socket_connect: Vec<f64>,
+    /// From the begin of connect(2) to the end of accept(2).
+    pub(super) accepted: Vec<f64>,
+    /// The client's closes.
+    pub(super) client: Closes,
+    /// The server's.
+    pub(super) server: Closes,
+    /// CPU time of this end's thread, and of the far end's.
+    pub(super) near_cpu: CpuTime,
+    pub(super) far_cpu: CpuTime,
+    /// Connections.
+    pub(super) count: u64,
+}
+
+impl Events {
+    /// Notes what opening took. One that was late is in no other figure.
+    pub(super) fn opened(&mut self, opened: &Opened) {
+        self.count += 1;
+        if opened.is_late {
+            self.connect_late.push(opened.connect_ns);
+            return;
+        }
+        self.connect.push(opened.connect_ns);
+        self.socket_connect
+            .push(opened.socket_ns + opened.connect_ns);
+    }
+}
+
+/// Both ends of a case's connections.
+pub(super) trait Ends {
+    /// Opens and ends so many connections, one after the other.
+    ///
+    /// # Errors
+    /// The first that failed.
+    fn sequence(&mut self, count: u64, events: &mut Events) -> Result<()>;
+
+    /// Opens so many connections that wait, and has them accepted as quickly as that goes; `None` where a
+    /// stranger came between.
+    ///
+    /// # Errors
+    /// The first that failed.
+    fn take(&mut self, count: u64) -> Result<Option<Took>>;
+}
+
+/// One thread that holds both sockets.
+pub(super) struct OneThread<'round> {
+    listener: TcpListener,
+    opener: Opener<'round>,
+    closer: Closer,
+}
+
+impl<'round> OneThread<'round> {
+    /// Listens on loopback, and has `opener` made for it.
+    ///
+    /// # Errors
+    /// It cannot listen.
+    pub(super) fn new(
+        backlog: u32,
+        closer: Closer,
+        opener: impl FnOnce(SocketAddr) -> Opener<'round>,
+    ) -> Result<OneThread<'round>> {
+        let socket = bound(IpAddr::V4(Ipv4Addr::LOCALHOST))?;
+        socket
+            .listen(i32::try_from(backlog).unwrap_or(i32::MAX))
+            .context("listening")?;
+        let listener = TcpListener::from(socket);
+        let opener = opener(listener.local_addr()?);
+        SockRef::from(&listener).set_read_timeout(Some(opener.limit))?;
+        Ok(OneThread {
+            listener,
+            opener,
+            closer,
+        })
+    }
+
+    /// The accepted end of a connection that was just opened, and the ticks when accept(2) returned. Others
+    /// that connect are dropped: the address tells them.
+    fn accept(&self, near: &TcpStream) -> Result<(TcpStream, u64)> {
+        let until = Instant::now() + self.opener.limit;
+        loop {
+            let accepted = self.listener.accept();
+            let at = self.opener.clock.end();
+            match accepted {
+                Ok((stream, from)) if from == near.local_addr()? => return Ok((stream, at)),
+                Ok(_) => {}
+                Err(error) if is_over(error.kind()) => {}
+                Err(error) => return Err(error).context("accepting"),
+            }
+            ensure!(
+                Instant::now() < until,
+                "a connection did not reach its listener"
+            );
+        }
+    }
+
+    /// Ends both ends, the first first.
+    fn end(&self, number: u64, near: TcpStream, far: TcpStream, events: &mut Events) -> Result<()> {
+        let (clock, limit) = (self.opener.clock, self.opener.limit);
+        let ((first, mut second), (of_first, of_second)) = match self.closer {
+            Closer::Client => ((near, far), (&mut events.client, &mut events.server)),
+            Closer::Server => ((far, near), (&mut events.server, &mut events.client)),
+        };
+        let ending = Ending::of(number);
+        match ending {
+            Ending::Close => {
+                of_first.close_ns.push(close(first, clock)?);
+                ended(&mut second)?;
+                of_second.end(second, ending, clock, limit)
+            }
+            Ending::Acknowledged => {
+                let start = clock.start();
+                finish(&first)?;
+                ended(&mut second)?;
+                of_second.end(second, ending, clock, limit)?;
+                let end = acknowledged(&first, clock, limit)?;
+                of_first.fin_ns.push(clock.between_ns(start, end));
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Ends for OneThread<'_> {
+    fn sequence(&mut self, count: u64, events: &mut Events) -> Result<()> {
+        let mut meter = Meter::begin();
+        for number in 0..count {
+            let opened = self.opener.open()?;
+            let (far, at) = self.accept(&opened.stream)?;
+            limited(&far)?;
+            events.opened(&opened);
+            if !opened.is_late {
+                let clock = self.opener.clock;
+                events.accepted.push(clock.between_ns(opened.began, at));
+            }
+            self.end(number, opened.stream, far, events)?;
+            meter.ended(number);
+        }
+        events.near_cpu.add(meter.taken());
+        Ok(())
+    }
+
+    fn take(&mut self, count: u64) -> Result<Option<Took>> {
+        let waiting: Vec<TcpStream> = (0..count)
+            .map(|_| Ok(self.opener.open()?.stream))
+            .collect::<Result<_>>()?;
+        let (took, taken) = timed(self.opener.clock, || {
+            let accept = |_| self.listener.accept().context("accepting");
+            (0..count).map(accept).collect::<Result<Vec<_>>>()
+        })?;
+        let ours: Vec<SocketAddr> = waiting
+            .iter()
+            .map(TcpStream::local_addr)
+            .collect::<Result<_, _>>()?;
+        let all_right = taken.iter().all(|(_, from)| ours.contains(from));
+        for stream in &waiting {
+            reset(&SockRef::from(stream))?;
+        }
+        Ok(all_right.then_some(took))
+    }
+}
+
+/// A far end in another process.
+pub(super) struct TwoEnds<'round> {
+    pub(super) dial: &'round mut Dial,
+    pub(super) line: Line,
+    /// Says when the far end is about to accept.
+    pub(super) pace: TcpStream,
+    pub(super) opener: Opener<'round>,
+    pub(super) closer: Closer,
+    /// Both ends read the same clock.
+    pub(super) is_one_clock: bool,
+}
+
+/// Waits until the far end says that it is about to accept, or has accepted. What it said of a stranger before
+/// is passed over.
+///
+/// # Errors
+/// It says nothing in time, or is gone.
+pub(super) fn paced(pace: &mut TcpStream, word: u8) -> Result<()> {
+    let mut said = [0];
+    while said != [word] {
+        pace.read_exact(&mut said)
+            .context("waiting for the far end to accept")?;
+    }
+    Ok(())
+}
+
+impl TwoEnds<'_> {
+    /// One connection from its begin to its end; ticks when it began, and whether it was late.
+    fn one(&mut self, number: u64, token: &[u8], events: &mut Events) -> Result<(u64, bool)> {
+        paced(&mut self.pace, ABOUT_TO_ACCEPT)?;
+        let mut opened = self.opener.open()?;
+        // On one CPU the acceptor has its turn now, and not when all else is said.
+        paced(&mut self.pace, ACCEPTED)?;
+        opened.stream.write_all(token).context("saying a token")?;
+        events.opened(&opened);
+        let Opened {
+            mut stream,
+            began,
+            is_late,
+            ..
+        } = opened;
+        stream
+            .read_exact(&mut [0])
+            .context("waiting to be let in by the far end")?;
+        if self.closer == Closer::Server {
+            stream.write_all(b"r").context("having the far end close")?;
+            ended(&mut stream)?;
+        }
+        let Opener { clock, limit, .. } = self.opener;
+        events
+            .client
+            .end(stream, Ending::of(number), clock, limit)?;
+        Ok((began, is_late))
+    }
+}
+
+impl Ends for TwoEnds<'_> {
+    fn sequence(&mut self, count: u64, events: &mut Events) -> Result<()> {
+        self.line.tell(&Wish::Sequence(count))?;
+        let mut began = Vec::with_capacity(count as usize);
+        let tokens: Vec<Vec<u8>> = (0..count).map(|_| self.dial.preamble()).collect();
+        let mut meter = Meter::begin();
+        for (number, token) in (0..).zip(&tokens) {
+            match self.one(number, token, events) {
+                Ok(one) => began.push(one),
+                Err(error) => return Err(self.reason(error)),
+            }
+            meter.ended(number);
+        }
+        events.near_cpu.add(meter.taken());
+        let served: Served = self.line.hear(PATIENCE)?;
+        ensure!(
+            served.accepted.len() == began.len(),
+            "{} connections were opened, and {} accepted",
+            began.len(),
+            served.accepted.len()
+        );
+        if self.is_one_clock {
+            let clock = self.opener.clock;
+            let each = began.iter().zip(&served.accepted);
+            let times = each.filter(|((_, is_late), _)| !is_late);
+            let times = times.map(|((began, _), at)| clock.between_ns(*began, *at));
+            events.accepted.extend(times);
+        }
+        events.server.close_ns.extend(served.close_ns);
+        events.server.fin_ns.extend(served.fin_ns);
+        events.far_cpu.add(served.cpu);
+        Ok(())
+    }
+
+    fn take(&mut self, count: u64) -> Result<Option<Took>> {
+        let open = |_| {
+            let mut stream = self.opener.open()?.stream;
+            let token = self.dial.preamble();
+            stream.write_all(&token).context("saying a token")?;
+            Ok(stream)
+        };
+        let waiting: Vec<TcpStream> = (0..count).map(open).collect::<Result<_>>()?;
+        self.line.tell(&Wish::Take(count))?;
+        let took: Took = self.line.hear(PATIENCE)?;
+        for stream in &waiting {
+            reset(&SockRef::from(stream))?;
+        }
+        if took.ns <= 0.0 {
+            bail!("the far end took {count} connections in {} ns", took.ns);
+        }
+        Ok(took.all_right.then_some(took))
+    }
+}
+
+impl TwoEnds<'_> {
+    /// What the far end says of a failure, where it does, else the failure.
+    fn reason(&mut self, error: anyhow::Error) -> anyhow::Error {
+        const SOON: Duration = Duration::from_millis(200);
+        match self.line.hear::<Served>(SOON) {
+            Err(told) if told.to_string().starts_with("the far end:") => told,
+            _ => error,
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! How a connection is opened, and what its calls took.
+
+use super::sources::{Sources, told};
+use anyhow::{Context, Result, bail};
+use bench::measure::Clock;
+use metal::connection::{State, state};
+use metal::tcp;
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+/// Opens connections to one address.
+#[derive(Debug)]
+pub(super) struct Opener<'round> {
+    /// The clock of the case.
+    pub(super) clock: Clock,
+    address: SocketAddr,
+    to: SockAddr,
+    sources: &'round mut Sources,
+    /// Nothing of a connection is waited for longer.
+    pub(super) limit: Duration,
+}
+
+/// A connection that was opened.
+#[derive(Debug)]
+pub(super) struct Opened {
+    /// The connection.
+    pub(super) stream: TcpStream,
+    /// Ticks when connect(2) began.
+    pub(super) began: u64,
+    /// What socket(2) took, in ns.
+    pub(super) socket_ns: f64,
+    /// What connect(2) took, in ns.
+    pub(super) connect_ns: f64,
+    /// The SYN had to be sent again.
+    pub(super) is_late: bool,
+}
+
+/// A connection on its way, whose call did not wait.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) socket: Socket,
+    began: u64,
+}
+
+impl<'round> Opener<'round> {
+    /// For connections to an address.
+    pub(super) fn new(
+        clock: Clock,
+        address: SocketAddr,
+        sources: &'round mut Sources,
+        limit: Duration,
+    ) -> Opener<'round> {
+        Opener {
+            clock,
+            address,
+            to: address.into(),
+            sources,
+            limit,
+        }
+    }
+
+    /// Opens a connection. Between the two timed calls it gets its source address and its limits.
+    ///
+    /// # Errors
+    /// [`super::sources::NoPort`]; nobody answered within the limit; refused; or what the calls report.
+    pub(super) fn open(&mut self) -> Result<Opened> {
+        let (socket, socket_ns) = self.socket()?;
+        let (began, end, result) = self.dial(&socket);
+        if let Err(error) = result {
+            return Err(self.failed(&socket, error));
+        }
+        let info = tcp::info(socket.as_fd()).context("asking for the facts of a connection")?;
+        Ok(Opened {
+            stream: socket.into(),
+            began,
+            socket_ns,
+            connect_ns: self.clock.between_ns(began, end),
+            is_late: info.retransmits > 0,
+        })
+    }
+
+    /// What connect(2) takes until it says that nobody listens, in ns.
+    ///
+    /// # Errors
+    /// It says something else, or somebody listens.
+    pub(super) fn refused(&mut self) -> Result<f64> {
+        let (socket, _) = self.socket()?;
+        let (began, end, result) = self.dial(&socket);
+        match result {
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                Ok(self.clock.between_ns(began, end))
+            }
+            Err(error) => Err(self.failed(&socket, error)),
+            Ok(()) => bail!("somebody listens at {} where nobody should", self.address),
+        }
+    }
+
+    /// Opens a connection without waiting for it.
+    ///
+    /// # Errors
+    /// As [`Opener::open`], as far as it is known at once.
+    pub(super) fn begin(&mut self) -> Result<Pending> {
+        let (socket, _) = self.socket()?;
+        socket.set_nonblocking(true)?;
+        let (began, _, result) = self.dial(&socket);
+        match result {
+            Err(error) if error.raw_os_error() != Some(EINPROGRESS) => {
+                Err(self.failed(&socket, error))
+            }
+            _ => Ok(Pending { socket, began }),
+        }
+    }
+
+    /// Whether a pending one is there by now, and after how many ns.
+    ///
+    /// # Errors
+    /// It failed.
+    pub(super) fn arrived(&self, pending: &Pending) -> Result<Option<f64>> {
+        match state(pending.socket.as_fd())? {
+            State::SynSent => Ok(None),
+            State::Closed => {
+                let error = pending.socket.take_error()?;
+                let error = error.unwrap_or_else(|| ErrorKind::ConnectionAborted.into());
+                Err(self.failed(&pending.socket, error))
+            }
+            _ => Ok(Some(self.clock.between_ns(pending.began, self.clock.end()))),
+        }
+    }
+
+    /// A fresh socket with its source and its limits, and what socket(2) alone took.
+    fn socket(&mut self) -> Result<(Socket, f64)> {
+        let domain = Domain::for_address(self.address);
+        let start = self.clock.start();
+        let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP));
+        let end = self.clock.end();
+        let socket = socket.context("making a socket")?;
+        // Of connect(2) too: a SYN that nobody answers is sent again for two minutes else.
+        socket.set_write_timeout(Some(self.limit))?;
+        socket.set_read_timeout(Some(self.limit))?;
+        socket.set_tcp_nodelay(true)?;
+        self.sources.bind(&socket)?;
+        Ok((socket, self.clock.between_ns(start, end)))
+    }
+
+    fn dial(&self, socket: &Socket) -> (u64, u64, std::io::Result<()>) {
+        let began = self.clock.start();
+        let result = socket.connect(&self.to);
+        (began, self.clock.end(), result)
+    }
+
+    fn failed(&self, socket: &Socket, error: std::io::Error) -> anyhow::Error {
+        let Opener { address, limit, .. } = self;
+        let again = tcp::info(socket.as_fd()).map_or(0, |info| info.retransmits);
+        // The limit of a blocking connect(2) is told as if it went on.
+        let is_over = error.raw_os_error() == Some(EINPROGRESS)
+            || matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock);
+        match error.kind() {
+            _ if is_over => Unanswered(format!(
+                "{address} did not answer within {limit:?}, though the SYN was sent {} times: a host that is \
+                 gone, a filter, or a full queue of connections that nobody accepts",
+                again + 1
+            ))
+            .into(),
+            ErrorKind::ConnectionRefused => {
+                Unanswered(format!("{address} refused: nobody listens there any more")).into()
+            }
+            _ => told(error, &format!(" towards {address}"))
+                .context(format!("connecting to {address}")),
+        }
+    }
+}
+
+/// Nobody is there: other cases of the round would wait for the same nobody.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Unanswered(pub(super) String);
+
+/// linux/errno.h: the same on both architectures.
+const EINPROGRESS: i32 = 115;
+
+/// Waits until a pending one is there, looking all the time; `None` after `patience`.
+///
+/// # Errors
+/// It failed.
+pub(super) fn wait(
+    opener: &Opener<'_>,
+    pending: &Pending,
+    patience: Duration,
+) -> Result<Option<f64>> {
+    let until = Instant::now() + patience;
+    loop {
+        let arrived = opener.arrived(pending)?;
+        if arrived.is_some() || Instant::now() > until {
+            return Ok(arrived);
+        }
+    }
+}
+
+/// Has a connection end with a reset: it leaves nothing in TIME_WAIT, and its port is free at once.
+pub(super) fn reset(socket: &Socket) -> Result<()> {
+    socket
+        .set_linger(Some(Duration::ZERO))
+        .context("asking for a reset")
+}

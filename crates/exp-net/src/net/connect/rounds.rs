@@ -1,0 +1,426 @@
+//! One case of one round: warm-up, connections in chunks until their number or their time is over, queues
+//! that are emptied, and what is recorded of all of it.
+
+use super::far::{LIMIT, limited};
+use super::near::{Ends, Events, OneThread, TwoEnds};
+use super::opening::{Opener, Pending, reset, wait};
+use super::sources::{NoPort, Sources, in_use};
+use super::talk::{Ask, Closer, Listener, Listening, SEQUENCE_MAX, Wish};
+use crate::net::ends::{Dial, Line, PATIENCE};
+use crate::net::place::{self, ONE_THREAD, SAME_CPU, TWO_HOSTS};
+use anyhow::{Context, Result, bail, ensure};
+use bench::experiment::placement;
+use bench::measure::{Bench, Clock};
+use host::ports::Ports;
+use record::case::Case;
+use record::event::Samples;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// Counters of two CPUs must agree to a hundredth of this window, or both ends read CLOCK_MONOTONIC.
+const WINDOW_NS: f64 = 10_000.0;
+/// A chunk has so many connections at most, and at least two: one that is closed, and one whose FIN is
+/// waited for.
+const CHUNK: u64 = SEQUENCE_MAX;
+/// A queue that is emptied as quickly as it goes has so many connections at most, and is filled so often.
+const QUEUE: u64 = 64;
+const QUEUES: u64 = 4;
+/// SYNs that a full queue drops: one after the other they would take a second each.
+const DROPPED: usize = 3;
+/// A SYN that is not answered within this time was dropped …
+const SOON: Duration = Duration::from_millis(100);
+/// … or within so many times what the first took.
+const SOON_FACTOR: f64 = 5.0;
+/// Connections beyond its backlog that a queue may take before it is full.
+const SPARE: usize = 4;
+
+/// What all cases of a round share.
+pub(super) struct Round {
+    pub(super) dial: Dial,
+    pub(super) sources: Sources,
+    pub(super) ports: Ports,
+}
+
+/// What a case says of itself.
+struct Plan {
+    ends: String,
+    listener: Listener,
+    closer: Closer,
+    connections: u64,
+    warm_up: u64,
+    /// What the preset or the user asked for.
+    asked: u64,
+    warm_up_asked: u64,
+    backlog: u32,
+    window: Duration,
+}
+
+impl Plan {
+    fn of(case: &Case) -> Result<Plan> {
+        let at = |name: &str| {
+            let value = case.int(name);
+            value.with_context(|| format!("{} has no {name}", case.id))
+        };
+        Ok(Plan {
+            ends: case.text("ends").context("a case has its ends")?.to_owned(),
+            listener: Listener::of(case).context("a case has its listener")?,
+            closer: Closer::of(case),
+            connections: at("connections")?,
+            warm_up: at("warm_up")?,
+            asked: at("connections_asked")?,
+            warm_up_asked: at("warm_up_asked")?,
+            backlog: u32::try_from(at("backlog")?)?,
+            window: Duration::from_nanos(at("window_ns")?),
+        })
+    }
+}
+
+/// Measures one case.
+///
+/// # Errors
+/// Why it failed.
+pub(super) fn measure(bench: &mut Bench, case: &Case, round: &mut Round) -> Result<()> {
+    let plan = Plan::of(case)?;
+    let near = place::near_cpus(bench, case)?;
+    let far_address = round.dial.address();
+    let used = ports_left(round, &plan, far_address)?;
+    let clock = clock(bench, case, &plan, &near)?;
+    let is_one_clock = plan.ends != TWO_HOSTS;
+    if plan.ends == ONE_THREAD {
+        let sources = &mut round.sources;
+        let mut ends = OneThread::new(plan.backlog, plan.closer, |to| {
+            Opener::new(clock, to, sources, LIMIT)
+        })?;
+        let gathered = gather(&mut ends, &plan)?;
+        return record(bench, case, &plan, gathered, used);
+    }
+    let ask = Ask {
+        listener: plan.listener,
+        closer: plan.closer,
+        backlog: plan.backlog,
+        monotonic: clock == Clock::Monotonic,
+    };
+    let mut line = round.dial.call(case, &ask)?;
+    let Listening { port } = line.hear(PATIENCE)?;
+    let to = SocketAddr::new(far_address.ip(), port);
+    let Round { dial, sources, .. } = round;
+    let mut opener = Opener::new(clock, to, sources, LIMIT);
+    let mut ended = match plan.listener {
+        Listener::Ready => {
+            let pace = dial.connect()?;
+            // A far end that is silent for ever, as behind a cable that was cut, is waited for as long.
+            limited(&pace)?;
+            let mut ends = TwoEnds {
+                pace,
+                dial,
+                line,
+                opener,
+                closer: plan.closer,
+                is_one_clock,
+            };
+            let gathered = gather(&mut ends, &plan)?;
+            if plan.ends == SAME_CPU {
+                bench.planned_switches(8 * gathered.events.count);
+            }
+            record(bench, case, &plan, gathered, used)?;
+            ends.line
+        }
+        Listener::Full => {
+            let events = full(&mut opener, dial, &mut line, &plan)?;
+            record_opened(bench, case, &events, used)?;
+            line
+        }
+        Listener::Refusing => {
+            let events = refused(&mut opener, &plan)?;
+            record_opened(bench, case, &events, used)?;
+            line
+        }
+    };
+    ended.tell(&Wish::End)
+}
+
+/// Ports that the host has in use towards a far end on the network; over loopback addresses rotate.
+///
+/// # Errors
+/// [`NoPort`]: there are fewer left than the case needs.
+fn ports_left(round: &Round, plan: &Plan, far: SocketAddr) -> Result<Option<u64>> {
+    if round.sources.rotate() {
+        return Ok(None);
+    }
+    let (used, near) = in_use(far.ip())?;
+    let wanted = plan.connections + plan.warm_up + QUEUES * QUEUE.min(plan.backlog.into());
+    let all = round.ports.usable();
+    if used + wanted > all {
+        bail!(NoPort(format!(
+            ": of {all} ports from {near} to {} connections of the last minute still hold {used}, and this case \
+             needs {wanted}",
+            far.ip()
+        )));
+    }
+    Ok(Some(used))
+}
+
+/// The clock of both ends: the counter where they can be compared at all.
+fn clock(bench: &mut Bench, case: &Case, plan: &Plan, near: &[usize]) -> Result<Clock> {
+    let far = placement::far_cpu(case).filter(|_| plan.ends != TWO_HOSTS);
+    let (Some(far), [near]) = (far, near) else {
+        return Ok(bench.clock());
+    };
+    if far == *near {
+        return Ok(bench.clock());
+    }
+    match bench.offset(*near, far)?.allows(WINDOW_NS) {
+        true => Ok(bench.clock()),
+        false => Ok(Clock::Monotonic),
+    }
+}
+
+/// What a case gave.
+struct Gathered {
+    events: Events,
+    /// Of each queue that was emptied: connections a second, and CPU time of each, in ns.
+    rates: Vec<f64>,
+    cpus_ns: Vec<f64>,
+    queue: u64,
+    warm_up: u64,
+}
+
+/// Connections until their number or their time is over, then queues.
+fn gather(ends: &mut dyn Ends, plan: &Plan) -> Result<Gathered> {
+    let mut warm_up = Events::default();
+    // What is slow is warm after fewer.
+    chunks(ends, plan.warm_up, 0, plan.window / 4, &mut warm_up)?;
+    let mut events = Events::default();
+    let least = plan.connections.min(6);
+    chunks(ends, plan.connections, least, plan.window, &mut events)?;
+    let queue = QUEUE.min(plan.backlog.into()).max(2);
+    let (mut rates, mut cpus_ns) = (Vec::new(), Vec::new());
+    let until = Instant::now() + plan.window / 4;
+    for number in 0..QUEUES {
+        if number > 0 && Instant::now() > until {
+            break;
+        }
+        if let Some(took) = ends.take(queue)? {
+            rates.push(1e9 * queue as f64 / took.ns);
+            cpus_ns.push(took.cpu_ns / queue as f64);
+        }
+    }
+    ensure!(
+        !rates.is_empty(),
+        "strangers connected each time that the queue of connections was to be emptied"
+    );
+    Ok(Gathered {
+        events,
+        rates,
+        cpus_ns,
+        queue,
+        warm_up: warm_up.count,
+    })
+}
+
+/// Connections in chunks that grow, at least `least`.
+fn chunks(
+    ends: &mut dyn Ends,
+    most: u64,
+    least: u64,
+    window: Duration,
+    events: &mut Events,
+) -> Result<()> {
+    let began = Instant::now();
+    let mut chunk = 2;
+    while events.count < most {
+        let left = window.saturating_sub(began.elapsed());
+        if left.is_zero() && events.count >= least {
+            break;
+        }
+        let each = began.elapsed() / u32::try_from(events.count.max(1)).unwrap_or(1);
+        let fit = match events.count {
+            0 => chunk,
+            _ => (left.as_nanos() / each.as_nanos().max(1)) as u64,
+        };
+        let count = chunk.min(fit.max(2)).min(most - events.count).max(1);
+        ends.sequence(count, events)?;
+        chunk = (2 * chunk).min(CHUNK);
+    }
+    Ok(())
+}
+
+/// A queue that nobody empties is filled, and some more connections are begun: their SYNs are dropped. Then
+/// the far end accepts, and those come with the SYN that is sent again.
+fn full(opener: &mut Opener<'_>, dial: &mut Dial, line: &mut Line, plan: &Plan) -> Result<Events> {
+    let mut events = Events::default();
+    let mut held: Vec<Pending> = Vec::new();
+    let mut dropped: Vec<Pending> = Vec::new();
+    let mut soon = SOON;
+    while dropped.len() < DROPPED {
+        let most = plan.backlog as usize + SPARE;
+        ensure!(
+            held.len() <= most,
+            "a queue of {} has room for {} connections: it never fills",
+            plan.backlog,
+            held.len()
+        );
+        let pending = opener.begin()?;
+        // Once it is full it stays so.
+        let patience = match dropped.is_empty() {
+            true => soon,
+            false => Duration::ZERO,
+        };
+        match wait(opener, &pending, patience)? {
+            Some(ns) => {
+                soon = soon.max(Duration::from_nanos((SOON_FACTOR * ns) as u64));
+                events.connect.push(ns);
+                say(&pending, dial)?;
+                held.push(pending);
+            }
+            None => dropped.push(pending),
+        }
+    }
+    let all = held.len() + dropped.len();
+    line.tell(&Wish::Drain(all as u64))?;
+    let until = Instant::now() + opener.limit;
+    while !dropped.is_empty() {
+        ensure!(
+            Instant::now() < until,
+            "{} of {DROPPED} connections whose SYN a full queue dropped did not come within {:?}",
+            dropped.len(),
+            opener.limit
+        );
+        let mut waiting = Vec::new();
+        for pending in dropped {
+            match opener.arrived(&pending)? {
+                Some(ns) => {
+                    events.connect_late.push(ns);
+                    say(&pending, dial)?;
+                    held.push(pending);
+                }
+                None => waiting.push(pending),
+            }
+        }
+        dropped = waiting;
+        std::thread::yield_now();
+    }
+    let _: u64 = line.hear(PATIENCE)?;
+    for pending in &held {
+        reset(&pending.socket)?;
+    }
+    events.count = all as u64;
+    Ok(events)
+}
+
+fn say(pending: &Pending, dial: &mut Dial) -> Result<()> {
+    let token = dial.preamble();
+    // It fits into an empty buffer: nothing waits.
+    (&pending.socket)
+        .write_all(&token)
+        .context("saying a token")
+}
+
+/// Connections to a port at which nobody listens.
+fn refused(opener: &mut Opener<'_>, plan: &Plan) -> Result<Events> {
+    let mut events = Events::default();
+    for _ in 0..plan.warm_up {
+        opener.refused()?;
+    }
+    let began = Instant::now();
+    while events.count < plan.connections {
+        if began.elapsed() > plan.window && events.count >= 6 {
+            break;
+        }
+        events.connect.push(opener.refused()?);
+        events.count += 1;
+    }
+    Ok(events)
+}
+
+/// What opening took, of a case that has nothing else.
+fn record_opened(bench: &mut Bench, case: &Case, events: &Events, used: Option<u64>) -> Result<()> {
+    let late = late_note(events);
+    let samples = bench.record(case, "connect", events.connect.clone())?;
+    describe(samples, events, used, late);
+    if !events.connect_late.is_empty() {
+        bench.record(case, "connect_late", events.connect_late.clone())?;
+    }
+    Ok(())
+}
+
+fn record(
+    bench: &mut Bench,
+    case: &Case,
+    plan: &Plan,
+    gathered: Gathered,
+    used: Option<u64>,
+) -> Result<()> {
+    let events = &gathered.events;
+    ensure!(
+        !events.connect.is_empty(),
+        "every SYN had to be sent again: the way loses packets, or the queue of connections is full"
+    );
+    record_opened(bench, case, events, used)?;
+    let of = |name: &'static str, values: &[f64]| (name, values.to_vec());
+    let mut lists = vec![
+        of("socket_connect", &events.socket_connect),
+        of("client_close", &events.client.close_ns),
+        of("client_fin", &events.client.fin_ns),
+        of("server_close", &events.server.close_ns),
+        of("server_fin", &events.server.fin_ns),
+    ];
+    if plan.ends != TWO_HOSTS {
+        lists.push(of("accepted", &events.accepted));
+    }
+    for (metric, values) in lists {
+        bench.record(case, metric, values)?;
+    }
+    let notes = fewer_note(plan, &gathered);
+    let samples = bench.record_batches(case, "accept_rate", gathered.queue, gathered.rates)?;
+    samples.notes.extend(notes);
+    let quantity = ("warm_up_connections".to_owned(), gathered.warm_up as f64);
+    samples.quantities.extend([quantity]);
+    bench.record_batches(case, "accept_cpu", gathered.queue, gathered.cpus_ns)?;
+    let of_ends = [("cpu_near", events.near_cpu), ("cpu_far", events.far_cpu)];
+    for (metric, cpu) in of_ends
+        .into_iter()
+        .take(if plan.ends == ONE_THREAD { 1 } else { 2 })
+    {
+        let each = cpu.each_ns().context("no connection was closed")?;
+        bench.record_batches(case, metric, cpu.connections, vec![each])?;
+    }
+    Ok(())
+}
+
+/// Where ports or time allowed fewer connections than were asked for.
+fn fewer_note(plan: &Plan, gathered: &Gathered) -> Option<String> {
+    let (count, warm_up) = (gathered.events.count, gathered.warm_up);
+    let is_fewer = count < plan.asked || warm_up < plan.warm_up_asked;
+    is_fewer.then(|| {
+        format!(
+            "{count} connections after a warm-up of {warm_up}, of {} and {} asked for: ports, the table of \
+             connections in TIME_WAIT, or a case's time allow no more",
+            plan.asked, plan.warm_up_asked
+        )
+    })
+}
+
+fn describe(samples: &mut Samples, events: &Events, used: Option<u64>, late: Option<String>) {
+    let share = events.connect_late.len() as f64 / events.count.max(1) as f64;
+    samples.quantities.insert("late_share".to_owned(), share);
+    if let Some(used) = used {
+        samples
+            .quantities
+            .insert("ports_in_use".to_owned(), used as f64);
+    }
+    samples.notes.extend(late);
+}
+
+/// Connections whose SYN was sent again are a mode of their own: said beside the others' figure.
+fn late_note(events: &Events) -> Option<String> {
+    let late = events.connect_late.len();
+    let least = events.connect_late.iter().copied().reduce(f64::min)?;
+    Some(format!(
+        "late: {late} of {} connections came only with a SYN that was sent again, after {:.3} s at least; they are \
+         in connect_late, and in no other figure",
+        events.count,
+        least / 1e9
+    ))
+}

@@ -1,0 +1,486 @@
+use super::ending::ended;
+use super::far::LIMIT;
+use super::near::{Ends, Events, TwoEnds};
+use super::opening::{Opener, Unanswered, wait};
+use super::sources::Sources;
+use super::talk::{
+    ABOUT_TO_ACCEPT, ACCEPTED, Ask, Closer, Listener, Listening, SEQUENCE_MAX, Served, Wish,
+};
+use super::{CARD, EXPERIMENT};
+use crate::net::ends::tests::{dial, order, rehearse_both, with_far};
+use crate::net::ends::{Dial, Door, Line, PATIENCE};
+use anyhow::{Result, bail, ensure};
+use bench::experiment::fixtures::{recorded, sites};
+use bench::experiment::{Experiment, Known, Peer, Preset, Site};
+use bench::link::{Endpoint, RoundOrder};
+use bench::measure::{Bench, Clock, FarEnd};
+use host::ports::Ports;
+use record::case::Case;
+use record::key::CaseId;
+use session::fixtures::{Rehearsed, check, here, params};
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+const PRESETS: [Preset; 4] = [
+    Preset::Rehearsal,
+    Preset::Quick,
+    Preset::Standard,
+    Preset::Thorough,
+];
+
+fn with_peer(site: &Site, address: &str) -> Site {
+    let peer = Peer {
+        name: "other".to_owned(),
+        address: address.parse().unwrap(),
+        host: site.host.clone(),
+        cpus: vec![0],
+        interface: None,
+    };
+    Site {
+        peer: Some(peer.clone()),
+        peers: vec![peer],
+        ..site.clone()
+    }
+}
+
+#[test]
+fn every_far_end_has_its_cases() {
+    for site in sites() {
+        for preset in PRESETS {
+            let count = |site: &Site| -> usize {
+                let offer = check(&EXPERIMENT, site, preset);
+                offer.series.iter().map(|series| series.cases.len()).sum()
+            };
+            let ends = site.cpus.len().min(2) + 1;
+            let (here, there) = match preset {
+                Preset::Rehearsal => (ends, 1),
+                Preset::Quick => (1, 1),
+                Preset::Standard => (ends, 1),
+                Preset::Thorough => (2 * ends + 2, 4),
+            };
+            assert_eq!(count(&site), here, "{preset:?}");
+            for address in ["192.0.2.7", "2001:db8::7"] {
+                assert_eq!(count(&with_peer(&site, address)), there, "{preset:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_preset_leaves_half_of_the_ports_to_a_peer_and_says_where_there_are_too_few() {
+    let mut site = with_peer(&recorded("vm-granite-rapids"), "192.0.2.7");
+    site.host.net.ports.range = Some((40_000, 44_095));
+    for preset in PRESETS {
+        let params = params(&CARD, preset, &[]);
+        let offer = EXPERIMENT.series(&site, &params).unwrap();
+        let cases = offer.series.iter().flat_map(|series| &series.cases);
+        let of = |case: &Case| case.int("connections").unwrap() + case.int("warm_up").unwrap();
+        let in_round: u64 = cases.map(of).sum();
+        let rounds = u64::from(*preset.looks().last().unwrap());
+        assert!(in_round > 0 && in_round * rounds <= 2048, "{preset:?}");
+    }
+    site.host.net.ports.range = Some((40_000, 40_063));
+    let skip = EXPERIMENT
+        .series(&site, &params(&CARD, Preset::Standard, &[]))
+        .unwrap_err();
+    assert!(skip.reason.contains("64 ports"), "{}", skip.reason);
+    assert!(skip.needed.unwrap().contains("ip_local_port_range"));
+    // Over loopback the same range is enough: sources rotate.
+    site.peer = None;
+    check(&EXPERIMENT, &site, Preset::Thorough);
+}
+
+#[test]
+fn what_cannot_be_is_skipped_with_its_reason() {
+    let site = recorded("vm-granite-rapids");
+    let set = [("ends", "one_thread,same_cpu"), ("listener", "full")];
+    let params = params(&CARD, Preset::Quick, &set);
+    let offer = EXPERIMENT.series(&site, &params).unwrap();
+    assert_eq!(offer.series[0].cases.len(), 1);
+    let (_, skip) = &offer.skipped[0];
+    assert!(skip.reason.contains("one thread"), "{}", skip.reason);
+}
+
+fn all_measured(rehearsed: &Rehearsed, cases: usize) -> Vec<CaseId> {
+    assert!(rehearsed.failed.is_empty(), "{:?}", rehearsed.failed);
+    let ids: std::collections::BTreeSet<CaseId> = rehearsed
+        .samples
+        .iter()
+        .map(|samples| samples.case.clone())
+        .collect();
+    assert_eq!(ids.len(), cases);
+    let site = here();
+    for id in &ids {
+        for metric in CARD.metrics {
+            let case = Case::new(id.clone());
+            let prior = EXPERIMENT.predict(&site, None, &case, metric).unwrap();
+            let some = rehearsed.of(id, &metric.name);
+            if !EXPERIMENT.may_lack(metric) {
+                assert_eq!(
+                    some.is_some(),
+                    prior.range.is_some(),
+                    "{id} {}",
+                    metric.name
+                );
+            }
+            if let Some(samples) = some {
+                let values = samples.raw.samples();
+                // No figure of a connection is zero, and none below.
+                assert!(
+                    values.iter().all(|value| *value > 0.0),
+                    "{id} {}",
+                    metric.name
+                );
+            }
+        }
+    }
+    ids.into_iter().collect()
+}
+
+#[test]
+fn both_ends_measure_all_that_is_predicted() {
+    let rehearsed = rehearse_both(
+        &EXPERIMENT,
+        Preset::Rehearsal,
+        &[("closer", "client,server"), ("connections", "12")],
+    );
+    let ends = here().cpus.len().min(2) + 1;
+    for id in all_measured(&rehearsed, 2 * ends) {
+        let of = |metric: &str| rehearsed.of(&id, metric).unwrap().raw.samples();
+        // Half of the connections are closed, of the others the FIN is waited for.
+        assert_eq!(of("connect").len(), 12, "{id}");
+        assert_eq!(of("accepted").len(), 12, "{id}");
+        for metric in ["client_close", "client_fin", "server_close", "server_fin"] {
+            assert_eq!(of(metric).len(), 6, "{id} {metric}");
+        }
+        let pairs = of("connect").into_iter().zip(of("socket_connect"));
+        assert!(pairs.into_iter().all(|(part, whole)| part < whole), "{id}");
+        let connect = rehearsed.of(&id, "connect").unwrap();
+        assert_eq!(connect.quantities["late_share"], 0.0);
+        if id.text("ends") == Some("one_thread") {
+            let pairs = of("connect").into_iter().zip(of("accepted"));
+            assert!(pairs.into_iter().all(|(part, whole)| part < whole), "{id}");
+        }
+    }
+}
+
+#[test]
+fn a_full_queue_drops_the_syn_and_a_refusal_is_an_answer() {
+    let rehearsed = rehearse_both(
+        &EXPERIMENT,
+        Preset::Rehearsal,
+        &[("ends", "same_cpu"), ("listener", "full,refusing")],
+    );
+    let ids = all_measured(&rehearsed, 2);
+    for id in ids {
+        let connect = rehearsed.of(&id, "connect").unwrap();
+        let late = rehearsed.of(&id, "connect_late");
+        match id.text("listener") {
+            Some("full") => {
+                let late = late.unwrap().raw.samples();
+                assert_eq!(late.len(), 3);
+                // Not before the kernel's timer; it may be a tick early by the clock.
+                assert!(late.iter().all(|ns| *ns > 0.98e9), "{late:?}");
+                let at_once = connect.raw.samples();
+                assert!(at_once.iter().all(|ns| *ns < 0.98e9), "{at_once:?}");
+                assert!(connect.quantities["late_share"] > 0.1);
+                assert!(
+                    connect
+                        .notes
+                        .iter()
+                        .any(|note| note.starts_with("late: 3 of"))
+                );
+            }
+            _ => assert!(late.is_none()),
+        }
+    }
+}
+
+fn opener(to: SocketAddr, sources: &mut Sources, limit: Duration) -> Opener<'_> {
+    Opener::new(Clock::Monotonic, to, sources, limit)
+}
+
+fn rotating() -> Sources {
+    Sources::new(Ipv4Addr::LOCALHOST.into(), &Ports::default(), 1)
+}
+
+#[test]
+fn a_syn_that_nobody_answers_fails_within_the_limit() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = listener.local_addr().unwrap();
+    socket2::SockRef::from(&listener).listen(1).unwrap();
+    let mut sources = rotating();
+    let mut opener = opener(to, &mut sources, Duration::from_millis(300));
+    // Nobody accepts: after so many its queue is full, and drops what comes.
+    let mut held = Vec::new();
+    while held.len() < 10 {
+        let pending = opener.begin().unwrap();
+        let there = wait(&opener, &pending, Duration::from_millis(50)).unwrap();
+        held.push(pending);
+        if there.is_none() {
+            break;
+        }
+    }
+    assert!((2..10).contains(&held.len()), "{}", held.len());
+    let began = Instant::now();
+    let error = opener.open().unwrap_err();
+    assert!(error.is::<Unanswered>(), "{error:#}");
+    assert!(
+        error.to_string().contains("did not answer within 300ms"),
+        "{error:#}"
+    );
+    assert!(began.elapsed() < Duration::from_secs(3));
+}
+
+#[test]
+fn a_closed_port_refuses_and_says_so() {
+    let closed = super::far::bound(IpAddr::V4(Ipv4Addr::LOCALHOST)).unwrap();
+    let to = closed.local_addr().unwrap().as_socket().unwrap();
+    let mut sources = rotating();
+    let mut opener = opener(to, &mut sources, Duration::from_secs(5));
+    assert!(opener.refused().unwrap() > 0.0);
+    let error = opener.open().unwrap_err();
+    assert!(super::nobody_answers(&error) && error.to_string().contains("nobody listens"));
+    closed.listen(1).unwrap();
+    assert!(
+        opener
+            .refused()
+            .unwrap_err()
+            .to_string()
+            .contains("somebody listens")
+    );
+}
+
+/// A far end that went silent, as one behind a cable that was cut.
+#[test]
+fn a_far_end_that_says_nothing_more_fails_the_case_within_the_limit() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let _silent = listener.accept().unwrap();
+    super::far::limited(&near).unwrap();
+    assert_eq!(near.read_timeout().unwrap(), Some(LIMIT));
+    near.set_read_timeout(Some(Duration::from_millis(20)))
+        .unwrap();
+    let error = super::near::paced(&mut near, ACCEPTED).unwrap_err();
+    assert!(error.to_string().contains("waiting for the far end"));
+}
+
+/// The far end of another host, by an address of this one: no source rotates, ports are counted, and no clock
+/// is shared.
+#[test]
+fn against_a_peer_by_ipv6_every_figure_but_one_is_measured() {
+    let address: IpAddr = "::1".parse().unwrap();
+    if TcpListener::bind((address, 0)).is_err() {
+        return skips::test("ipv6");
+    }
+    let site = with_peer(&here(), "::1");
+    let set = [("listener", "ready,refusing"), ("connections", "12")];
+    let params = params(&CARD, Preset::Rehearsal, &set);
+    let series = EXPERIMENT.series(&site, &params).unwrap().series.remove(0);
+    let series = EXPERIMENT
+        .resolve(&site, &Known::default(), series)
+        .unwrap();
+    let order = std::thread::scope(|scope| {
+        let order = scope.spawn(|| order(&site, series.clone()));
+        order.join().unwrap()
+    });
+    let order = RoundOrder {
+        far_address: Some(address),
+        ..order
+    };
+    let near = |far: Endpoint| {
+        let order = RoundOrder {
+            far: Some(far),
+            ..order.clone()
+        };
+        let mut bench = Bench::new(order).unwrap();
+        EXPERIMENT.measure(&series, &mut bench).unwrap();
+        bench.finish().unwrap()
+    };
+    let serve = |far: &mut FarEnd| EXPERIMENT.serve(&series, far);
+    let (served, (samples, _, _, done)) = with_far(&order, serve, near);
+    served.unwrap();
+    assert!(done.failed.is_empty(), "{:?}", done.failed);
+    let of = |metric: &str, listener: &str| {
+        let mut all = samples.iter();
+        all.find(|of| of.metric == metric && of.case.text("listener") == Some(listener))
+    };
+    for metric in CARD.metrics {
+        let lacks = ["accepted", "connect_late"].contains(&&*metric.name);
+        assert_eq!(
+            of(&metric.name, "ready").is_none(),
+            lacks,
+            "{}",
+            metric.name
+        );
+    }
+    let connect = of("connect", "ready").unwrap();
+    assert!(connect.quantities.contains_key("ports_in_use"));
+    assert!(of("connect", "refusing").is_some());
+}
+
+/// IPv6 has one loopback address: its source is the kernel's.
+#[test]
+fn connections_go_over_ipv6_too() {
+    let Ok(listener) = TcpListener::bind("[::1]:0") else {
+        return skips::test("ipv6");
+    };
+    let to = listener.local_addr().unwrap();
+    let mut sources = Sources::new(to.ip(), &Ports::default(), 1);
+    assert!(!sources.rotate());
+    let opened = opener(to, &mut sources, Duration::from_secs(5))
+        .open()
+        .unwrap();
+    let (_, from) = listener.accept().unwrap();
+    assert_eq!(from, opened.stream.local_addr().unwrap());
+    let (used, near) = super::sources::in_use(to.ip()).unwrap();
+    assert!(near == to.ip() && used >= 2, "{used} from {near}");
+}
+
+const ASK: Ask = Ask {
+    listener: Listener::Ready,
+    closer: Closer::Client,
+    backlog: 64,
+    monotonic: true,
+};
+
+/// One case of two processes, a far end for it, and what `near` does with it.
+fn against(
+    serve: impl FnOnce(&mut FarEnd) -> Result<()> + Send,
+    near: impl FnOnce(&mut Dial, &Case) -> Result<()> + Send,
+) {
+    let site = here();
+    let set = [("ends", "same_cpu"), ("listener", "ready")];
+    let params = params(&CARD, Preset::Rehearsal, &set);
+    let series = EXPERIMENT.series(&site, &params).unwrap().series.remove(0);
+    let series = EXPERIMENT
+        .resolve(&site, &Known::default(), series)
+        .unwrap();
+    let case = series.cases[0].clone();
+    let order = std::thread::scope(|scope| {
+        let order = scope.spawn(|| order(&site, series.clone()));
+        order.join().unwrap()
+    });
+    let (served, said) = with_far(&order, serve, |far| near(&mut dial(&order, &far), &case));
+    said.unwrap();
+    served.unwrap();
+}
+
+/// The line of a case, and the port of its listener.
+fn called(dial: &mut Dial, case: &Case) -> Result<(Line, SocketAddr)> {
+    let mut line = dial.call(case, &ASK)?;
+    let Listening { port } = line.hear(PATIENCE)?;
+    let to = SocketAddr::new(dial.address().ip(), port);
+    Ok((line, to))
+}
+
+/// So many connections one after the other, by the near end's own loop.
+fn sequence(dial: &mut Dial, line: Line, to: SocketAddr, count: u64) -> Result<(Events, Line)> {
+    let mut sources = rotating();
+    let mut ends = TwoEnds {
+        pace: dial.connect()?,
+        opener: opener(to, &mut sources, LIMIT),
+        dial,
+        line,
+        closer: ASK.closer,
+        is_one_clock: true,
+    };
+    let mut events = Events::default();
+    ends.sequence(count, &mut events)?;
+    Ok((events, ends.line))
+}
+
+/// A far end that does as the near end wants, and takes its time to close.
+fn slow_to_close(far: &mut FarEnd) -> Result<()> {
+    Door::open(far)?.serve(far, |door, _, call| {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let port = listener.local_addr()?.port();
+        call.line.tell(&Listening { port })?;
+        let (mut pace, _) = door.admit(Instant::now() + LIMIT)?;
+        let Wish::Sequence(count) = call.line.hear(LIMIT)? else {
+            bail!("another wish");
+        };
+        for _ in 0..count {
+            pace.write_all(&[ABOUT_TO_ACCEPT])?;
+            let (mut stream, _) = listener.accept()?;
+            pace.write_all(&[ACCEPTED])?;
+            door.check(&mut stream, Instant::now() + LIMIT)?;
+            stream.write_all(b"h")?;
+            ended(&mut stream)?;
+            std::thread::sleep(Duration::from_millis(30));
+        }
+        call.line.tell(&Served {
+            accepted: vec![u64::MAX; count as usize],
+            ..Served::default()
+        })
+    })
+}
+
+#[test]
+fn looking_for_an_acknowledgement_is_no_cpu_time_of_a_connection() {
+    against(slow_to_close, |dial, case| {
+        let (line, to) = called(dial, case)?;
+        let (events, _) = sequence(dial, line, to, 6)?;
+        ensure!(events.near_cpu.connections == 3, "{:?}", events.near_cpu);
+        let each_ns = events.near_cpu.each_ns().unwrap_or_default();
+        // It looked for the acknowledgement for tens of milliseconds, three times.
+        ensure!(
+            events.client.fin_ns.iter().all(|ns| *ns > 1e7),
+            "{:?}",
+            events.client.fin_ns
+        );
+        ensure!((1.0..3e6).contains(&each_ns), "{each_ns} ns");
+        Ok(())
+    });
+}
+
+#[test]
+fn silent_strangers_at_a_cases_own_port_cost_no_connection() {
+    const STRANGERS: usize = 8;
+    let serve = |far: &mut FarEnd| Door::open(far)?.serve(far, super::far::serve);
+    against(serve, |dial, case| {
+        let (line, to) = called(dial, case)?;
+        let mut strangers = Vec::new();
+        for said in [&b""[..], b"GET / HTTP/1.1\r\n\r\n", &[7; 28]]
+            .into_iter()
+            .cycle()
+            .take(STRANGERS)
+        {
+            let mut stream = TcpStream::connect(to)?;
+            stream.write_all(said)?;
+            strangers.push(stream);
+        }
+        let began = Instant::now();
+        let (events, mut line) = sequence(dial, line, to, 6)?;
+        ensure!(events.connect.len() == 6 && events.accepted.len() == 6);
+        ensure!(began.elapsed() < LIMIT, "each was waited for");
+        line.tell(&Wish::End)
+    });
+}
+
+/// What a near end asks for by the line is within what the case can need.
+#[test]
+fn wishes_without_measure_are_refused() {
+    let serve = |far: &mut FarEnd| Door::open(far)?.serve(far, super::far::serve);
+    against(serve, |dial, case| {
+        for wish in [
+            Wish::Sequence(u64::MAX),
+            Wish::Sequence(SEQUENCE_MAX + 1),
+            Wish::Take(u64::MAX),
+            Wish::Drain(1 << 40),
+        ] {
+            let (mut line, _) = called(dial, case)?;
+            let _pace = dial.connect()?;
+            line.tell(&wish)?;
+            let Err(told) = line.hear::<Served>(PATIENCE) else {
+                bail!("{wish:?} was served");
+            };
+            let told = told.to_string();
+            ensure!(told.starts_with("the far end:"), "{wish:?}: {told}");
+        }
+        // It is there for the next.
+        let (line, to) = called(dial, case)?;
+        sequence(dial, line, to, 2).map(|_| ())
+    });
+}

@@ -1,0 +1,538 @@
+//! How the two ends of an experiment find each other and talk, on one host or on two.
+//!
+//! The far end has a door ([`Door`]): one listening TCP socket, whose address and secret the session
+//! carries to the near end. Whatever comes in first says a preamble: what it is for, a number, and a
+//! code over both that only who has the secret can make; each number is let in once. All others are
+//! strangers: they are dropped, and end nothing.
+//!
+//! For each case the near end ([`Dial`]) opens a line ([`Line`]): small messages, each with a deadline.
+//! What is measured goes through data connections of the experiment's own. All samples are recorded by
+//! the near end: the far end tells what it counted by the line.
+
+mod admitted;
+mod line;
+mod preamble;
+#[cfg(test)]
+pub mod tests;
+
+pub use line::Line;
+pub use preamble::{PREAMBLE_BYTES, Purpose};
+
+use anyhow::{Context, Result, bail, ensure};
+use bench::measure::{Bench, FarEnd};
+use line::Asked;
+use metal::wait::{readable, which_readable};
+use preamble::{Gate, Secret};
+use record::case::Case;
+use serde::Serialize;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+/// Nothing on a line, and no connection, is waited for longer.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+/// How long one that came in may take to say its preamble.
+const PREAMBLE_TIME: Duration = Duration::from_secs(2);
+/// Who said none yet. For one more the oldest is dropped: strangers may be many, and the right one says
+/// its preamble at once.
+const PENDING_MAX: usize = 64;
+/// Connections that wait for the kernel to be asked for: many strangers at once leave room.
+const BACKLOG: i32 = 4096;
+/// Who waits for a near end looks so often whether it is still there.
+const LOOK: Duration = Duration::from_millis(100);
+/// A first datagram is said again after this time: the way may lose some.
+const DATAGRAM_AGAIN: Duration = Duration::from_millis(200);
+
+/// The far end's door.
+pub struct Door {
+    listener: TcpListener,
+    gate: Gate,
+    pending: VecDeque<Pending>,
+    /// Lines and data connections that came while the others were asked for.
+    lines: VecDeque<(TcpStream, u32)>,
+    data: VecDeque<(TcpStream, u32)>,
+    /// The number of the line that is served, and another descriptor of it: to see its end.
+    line: u32,
+    served: Option<TcpStream>,
+}
+
+/// One that came in and did not say all of its preamble yet.
+struct Pending {
+    stream: TcpStream,
+    said: [u8; PREAMBLE_BYTES],
+    have: usize,
+    until: Instant,
+}
+
+/// A near end that wants a case served.
+pub struct Call {
+    /// The case, as the order has it.
+    pub case: Case,
+    /// What the near end wants, for the experiment to read.
+    pub ask: serde_json::Value,
+    /// The line.
+    pub line: Line,
+}
+
+impl Door {
+    /// Listens where the order says (on loopback where it says nothing) and tells the session.
+    ///
+    /// # Errors
+    /// It cannot listen there, or the session cannot be told.
+    pub fn open(far: &mut FarEnd) -> Result<Door> {
+        let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let address = far.order().far_address.unwrap_or(loopback);
+        let listener = listen(address)
+            .with_context(|| format!("cannot listen for data connections on {address}"))?;
+        let token = far.publish(vec![listener.local_addr()?.to_string()])?;
+        Ok(Door {
+            listener,
+            gate: Gate::new(Secret::of(&token)?),
+            pending: VecDeque::new(),
+            lines: VecDeque::new(),
+            data: VecDeque::new(),
+            line: 0,
+            served: None,
+        })
+    }
+
+    /// Serves every call until the session drains. What fails in `serve` is told to the near end, for
+    /// which that case has failed, and the next call is waited for.
+    ///
+    /// # Errors
+    /// The session is gone, or the door is.
+    pub fn serve(
+        &mut self,
+        far: &mut FarEnd,
+        mut serve: impl FnMut(&mut Door, &mut FarEnd, &mut Call) -> Result<()>,
+    ) -> Result<()> {
+        while let Some(mut call) = self.next_call(far)? {
+            if let Err(error) = serve(self, far, &mut call) {
+                // A near end that is gone has its own reason.
+                let _ = call.line.refuse(&format!("{error:#}"));
+            }
+            self.served = None;
+        }
+        Ok(())
+    }
+
+    /// Waits for a line; `None` once the session drains.
+    ///
+    /// # Errors
+    /// The session is gone, the door is, or the near end asks for a case that the order has not.
+    pub fn next_call(&mut self, far: &mut FarEnd) -> Result<Option<Call>> {
+        self.served = None;
+        loop {
+            if let Some((stream, number)) = self.lines.pop_front() {
+                self.line = number;
+                self.served = stream.try_clone().ok();
+                if let Some(call) = call(far, stream)? {
+                    return Ok(Some(call));
+                }
+                continue;
+            }
+            let fds = [far.session(), self.listener.as_fd()];
+            let session_spoke = self.look(&fds, self.next_timeout(PATIENCE))?;
+            if session_spoke {
+                far.drained()?;
+                return Ok(None);
+            }
+            self.take_in();
+        }
+    }
+
+    /// The next data connection of the present line, with its number.
+    ///
+    /// # Errors
+    /// None came before the deadline, or the near end is gone.
+    pub fn admit(&mut self, deadline: Instant) -> Result<(TcpStream, u32)> {
+        loop {
+            while let Some((stream, number)) = self.data.pop_front() {
+                // One of an earlier line came too late.
+                if number > self.line {
+                    return Ok((stream, number));
+                }
+            }
+            let left = self.wait_at_most(deadline)?;
+            ensure!(!left.is_zero(), "no data connection came in time");
+            let fds = [self.listener.as_fd()];
+            let timeout = self.next_timeout(left);
+            self.look(&fds, timeout)?;
+            self.take_in();
+        }
+    }
+
+    /// The listening socket, for who times `accept` itself and [`Door::check`]s what came in.
+    pub fn listener(&self) -> &TcpListener {
+        &self.listener
+    }
+
+    /// Reads the preamble of a data connection that was accepted by hand, and lets its number in.
+    ///
+    /// # Errors
+    /// A stranger: it said something else, nothing in time, or a number for the second time.
+    pub fn check(&mut self, stream: &mut (impl Read + AsFd), deadline: Instant) -> Result<u32> {
+        let mut said = [0; PREAMBLE_BYTES];
+        let mut have = 0;
+        while have < said.len() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            ensure!(
+                readable(stream.as_fd(), left)?,
+                "a stranger: no preamble came in time"
+            );
+            match stream.read(&mut said[have..]) {
+                Ok(0) => bail!("a stranger: it ended before its preamble"),
+                Ok(more) => have += more,
+                Err(error) if is_again(&error) => {}
+                Err(error) => return Err(error).context("reading a preamble"),
+            }
+        }
+        Ok(self.gate.admit(&said, Purpose::Data)?)
+    }
+
+    /// The number of a data connection whose preamble was read by hand; each is let in once.
+    ///
+    /// # Errors
+    /// A stranger's.
+    pub fn check_said(&mut self, preamble: &[u8]) -> Result<u32> {
+        let said = preamble
+            .first_chunk::<PREAMBLE_BYTES>()
+            .context("a stranger: too short for a preamble")?;
+        Ok(self.gate.admit(said, Purpose::Data)?)
+    }
+
+    /// Makes ready for the data connection that will come next, after the one of this number, so that
+    /// [`Door::check_said`] takes less of what is timed.
+    pub fn expect_after(&mut self, number: u32) {
+        self.gate.expect(Purpose::Data, number.saturating_add(1));
+    }
+
+    /// The number of a first datagram, which begins with a preamble; each is let in once.
+    ///
+    /// # Errors
+    /// A stranger's datagram.
+    pub fn check_datagram(&mut self, datagram: &[u8]) -> Result<u32> {
+        let said = datagram
+            .first_chunk::<PREAMBLE_BYTES>()
+            .context("a stranger: a datagram too short for a preamble")?;
+        Ok(self.gate.admit(said, Purpose::Datagram)?)
+    }
+
+    /// Waits for the first datagram of a near end that [`Dial::meet`]s this socket, connects the socket
+    /// to it and answers: from then on the kernel lets nobody else's in, and nothing of before is there.
+    ///
+    /// # Errors
+    /// None came before the deadline, the near end is gone, or what the socket reports.
+    pub fn meet(&mut self, socket: &UdpSocket, deadline: Instant) -> Result<SocketAddr> {
+        let mut datagram = [0; 2 * PREAMBLE_BYTES];
+        loop {
+            let left = self.wait_at_most(deadline)?;
+            ensure!(!left.is_zero(), "no first datagram came in time");
+            if !readable(socket.as_fd(), left)? {
+                continue;
+            }
+            let Ok((bytes, from)) = socket.recv_from(&mut datagram) else {
+                continue;
+            };
+            let Ok(number) = self.check_datagram(&datagram[..bytes]) else {
+                continue;
+            };
+            socket.connect(from).context("connecting to the near end")?;
+            empty(socket)?;
+            let answer = self.gate.preamble(Purpose::Answer, number);
+            socket.send(&answer).context("answering a first datagram")?;
+            return Ok(from);
+        }
+    }
+
+    /// Waits until one of `fds` (the last is the listener) or a pending one has something; whether
+    /// another than the listener has.
+    fn look(&self, fds: &[std::os::fd::BorrowedFd<'_>], timeout: Duration) -> Result<bool> {
+        let pending = self.pending.iter().map(|pending| pending.stream.as_fd());
+        let all: Vec<_> = fds.iter().copied().chain(pending).collect();
+        match which_readable(&all, timeout) {
+            Ok(readable) => Ok(readable[..fds.len() - 1].contains(&true)),
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(false),
+            Err(error) => Err(error).context("waiting at the door"),
+        }
+    }
+
+    /// How long to wait before the near end is looked for again; nothing once the deadline is over.
+    fn wait_at_most(&self, deadline: Instant) -> Result<Duration> {
+        let is_gone = |line: &TcpStream| line::is_ended(line);
+        ensure!(
+            !self.served.as_ref().is_some_and(is_gone),
+            "the near end is gone"
+        );
+        Ok(LOOK.min(deadline.saturating_duration_since(Instant::now())))
+    }
+
+    /// When the next pending one has had its time, or `most`.
+    fn next_timeout(&self, most: Duration) -> Duration {
+        let now = Instant::now();
+        let first = self.pending.iter().map(|pending| pending.until).min();
+        first.map_or(most, |until| most.min(until.saturating_duration_since(now)))
+    }
+
+    /// Accepts who waits at the door and reads what the pending ones said. Nothing that a stranger does
+    /// is an error.
+    fn take_in(&mut self) {
+        for _ in 0..BACKLOG {
+            // Interrupted, nobody left, gone before it was accepted, or too many files: the others go on.
+            let Ok((stream, _)) = self.listener.accept() else {
+                break;
+            };
+            if stream.set_nonblocking(true).is_err() {
+                continue;
+            }
+            let mut pending = Pending {
+                stream,
+                said: [0; PREAMBLE_BYTES],
+                have: 0,
+                until: Instant::now() + PREAMBLE_TIME,
+            };
+            match pending.read() {
+                Heard::All => self.sort(pending),
+                Heard::Part => {
+                    if self.pending.len() == PENDING_MAX {
+                        self.pending.pop_front();
+                    }
+                    self.pending.push_back(pending);
+                }
+                Heard::Nobody => {}
+            }
+        }
+        let now = Instant::now();
+        for mut pending in std::mem::take(&mut self.pending) {
+            match pending.read() {
+                Heard::All => self.sort(pending),
+                Heard::Part if pending.until > now => self.pending.push_back(pending),
+                Heard::Part | Heard::Nobody => {}
+            }
+        }
+    }
+
+    /// Lets one in that said its preamble, or drops it.
+    fn sort(&mut self, pending: Pending) {
+        let Pending { stream, said, .. } = pending;
+        let ready = |stream: TcpStream| {
+            stream.set_nonblocking(false).ok()?;
+            stream.set_nodelay(true).ok()?;
+            stream.nodelay().ok()?.then_some(stream)
+        };
+        if let Ok(number) = self.gate.admit(&said, Purpose::Line) {
+            self.lines
+                .extend(ready(stream).map(|stream| (stream, number)));
+        } else if let Ok(number) = self.gate.admit(&said, Purpose::Data) {
+            self.data
+                .extend(ready(stream).map(|stream| (stream, number)));
+        }
+    }
+}
+
+/// What one that came in said.
+enum Heard {
+    /// All of a preamble.
+    All,
+    /// Not yet.
+    Part,
+    /// It is gone.
+    Nobody,
+}
+
+impl Pending {
+    fn read(&mut self) -> Heard {
+        while self.have < PREAMBLE_BYTES {
+            match self.stream.read(&mut self.said[self.have..]) {
+                Ok(0) => return Heard::Nobody,
+                Ok(more) => self.have += more,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Heard::Part,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Heard::Nobody,
+            }
+        }
+        Heard::All
+    }
+}
+
+/// The call of a line; none where its near end is gone before it said what it wants.
+fn call(far: &FarEnd, stream: TcpStream) -> Result<Option<Call>> {
+    let mut line = Line::new(stream);
+    let Ok(Asked { case: id, ask }) = line.hear(PATIENCE) else {
+        return Ok(None);
+    };
+    let mut cases = far.order().series.cases.iter();
+    let case = cases
+        .find(|case| case.id.to_string() == id)
+        .with_context(|| format!("the near end asks for {id}, which the order has not"))?;
+    Ok(Some(Call {
+        case: case.clone(),
+        ask,
+        line,
+    }))
+}
+
+/// A listening socket whose `accept` does not wait.
+fn listen(address: IpAddr) -> io::Result<TcpListener> {
+    let address = SocketAddr::new(address, 0);
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket.into())
+}
+
+/// The near end's way to the far end. One for a round: its numbers are let in once.
+pub struct Dial {
+    address: SocketAddr,
+    gate: Gate,
+    next: u32,
+}
+
+impl Dial {
+    /// The far end of a round.
+    ///
+    /// # Errors
+    /// The session named none.
+    pub fn new(bench: &Bench) -> Result<Dial> {
+        let far = bench.far().context("no far end was given")?;
+        let address = far.addrs.first().context("the far end gave no address")?;
+        Ok(Dial {
+            address: address.parse().context("the far end's address")?,
+            gate: Gate::new(Secret::of(&far.token)?),
+            next: 0,
+        })
+    }
+
+    /// The door's address.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Opens a line for a case and says what is wanted.
+    ///
+    /// # Errors
+    /// The far end cannot be reached.
+    pub fn call(&mut self, case: &Case, ask: &impl Serialize) -> Result<Line> {
+        let stream = self.open(Purpose::Line)?;
+        let mut line = Line::new(stream);
+        line.tell(&Asked {
+            case: case.id.to_string(),
+            ask: serde_json::to_value(ask).context("what a case wants")?,
+        })?;
+        Ok(line)
+    }
+
+    /// A data connection that has said its preamble, with TCP_NODELAY.
+    ///
+    /// # Errors
+    /// The far end cannot be reached.
+    pub fn connect(&mut self) -> Result<TcpStream> {
+        self.open(Purpose::Data)
+    }
+
+    /// The preamble of a data connection made by hand. Each can be said once.
+    pub fn preamble(&mut self) -> Vec<u8> {
+        self.fresh(Purpose::Data).to_vec()
+    }
+
+    /// The preamble of a first datagram.
+    #[cfg(test)]
+    pub fn datagram_preamble(&mut self) -> Vec<u8> {
+        self.fresh(Purpose::Datagram).to_vec()
+    }
+
+    /// A UDP socket connected to a port of the far end that is in [`Door::meet`]: each knows the other,
+    /// and the kernel lets in nobody else's datagrams. Late answers of the far end may still come: of
+    /// [`PREAMBLE_BYTES`], and no message of the experiment.
+    ///
+    /// # Errors
+    /// The far end did not answer.
+    pub fn meet(&mut self, port: u16) -> Result<UdpSocket> {
+        let to = SocketAddr::new(self.address.ip(), port);
+        let any: IpAddr = match to {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let socket = UdpSocket::bind((any, 0)).context("a socket for datagrams")?;
+        socket.connect(to).context("connecting to the far end")?;
+        let until = Instant::now() + PATIENCE;
+        let mut answer = [0; 2 * PREAMBLE_BYTES];
+        let mut said = Vec::new();
+        while Instant::now() < until {
+            let preamble = self.fresh(Purpose::Datagram);
+            said.push(self.next);
+            // A refusal of before (the port was not open yet) is told here, and no error.
+            let _ = socket.send(&preamble);
+            let again = Instant::now() + DATAGRAM_AGAIN;
+            while readable(
+                socket.as_fd(),
+                again.saturating_duration_since(Instant::now()),
+            )? {
+                let Ok(bytes) = socket.recv(&mut answer) else {
+                    continue;
+                };
+                let answered = answer[..bytes]
+                    .first_chunk::<PREAMBLE_BYTES>()
+                    .and_then(|told| self.gate.admit(told, Purpose::Answer).ok());
+                if answered.is_some_and(|number| said.contains(&number)) {
+                    empty(&socket)?;
+                    return Ok(socket);
+                }
+            }
+        }
+        bail!(
+            "no datagram came back from port {port} of {} within {PATIENCE:?}",
+            to.ip()
+        )
+    }
+
+    fn open(&mut self, purpose: Purpose) -> Result<TcpStream> {
+        let preamble = self.fresh(purpose);
+        let mut stream = TcpStream::connect_timeout(&self.address, PATIENCE)
+            .with_context(|| unreached(self.address))?;
+        stream.set_nodelay(true)?;
+        ensure!(stream.nodelay()?, "TCP_NODELAY was not to be had");
+        stream
+            .write_all(&preamble)
+            .context("saying the preamble to the far end")?;
+        Ok(stream)
+    }
+
+    fn fresh(&mut self, purpose: Purpose) -> [u8; PREAMBLE_BYTES] {
+        self.next += 1;
+        self.gate.preamble(purpose, self.next)
+    }
+}
+
+/// The agent answers, over a connection of its own; its data connections may need another address.
+fn unreached(address: SocketAddr) -> String {
+    let way_out = match address.ip().is_loopback() {
+        true => "",
+        false => {
+            ": if this host reaches that one by another address, `plumb agent --data ADDRESS` names it"
+        }
+    };
+    format!("cannot reach the far end at {address}{way_out}")
+}
+
+/// Throws away what lies in a socket.
+fn empty(socket: &UdpSocket) -> io::Result<()> {
+    let mut datagram = [0; 1];
+    while readable(socket.as_fd(), Duration::ZERO)? {
+        // What the network told of earlier datagrams is an error of these.
+        let _ = socket.recv(&mut datagram);
+    }
+    Ok(())
+}
+
+fn is_again(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}

@@ -1,0 +1,184 @@
+//! A line: small messages between the two ends of a case, each whole in its time or not at all.
+
+use anyhow::{Context, Result, bail, ensure};
+use metal::wait::readable;
+use record::plain::steers;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+/// No message is longer.
+const MESSAGE_BYTES_MAX: usize = 64 << 10;
+
+/// What a line begins with.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Asked {
+    /// The case as text: maps lose their order on the way, and an id has one.
+    pub(super) case: String,
+    /// What is wanted.
+    pub(super) ask: Value,
+}
+
+/// One message.
+#[derive(Serialize, Deserialize)]
+enum Word {
+    /// What one end says to the other.
+    Said(Value),
+    /// The far end cannot serve, and why.
+    Refused(String),
+}
+
+/// A message from its bytes. Texts of the other end come into errors and records: none of them, and no name
+/// of a field, steers a terminal.
+fn heard(body: &[u8]) -> serde_json::Result<Word> {
+    serde_json::from_value(plain(serde_json::from_slice(body)?))
+}
+
+/// The same with spaces for what steers terminals, or the direction of writing.
+fn plain(value: Value) -> Value {
+    let of_text = |text: String| match text.contains(steers) {
+        true => text.replace(steers, " "),
+        false => text,
+    };
+    match value {
+        Value::String(text) => Value::String(of_text(text)),
+        Value::Array(values) => values.into_iter().map(plain).collect(),
+        Value::Object(values) => values
+            .into_iter()
+            .map(|(name, value)| (of_text(name), plain(value)))
+            .collect(),
+        other => other,
+    }
+}
+
+/// A line between the ends of a case. Its end is dropping it.
+#[derive(Debug)]
+pub struct Line {
+    stream: TcpStream,
+}
+
+/// Whether the other end of a stream is gone and nothing of it is left to read.
+pub(super) fn is_ended(stream: &TcpStream) -> bool {
+    match readable(stream.as_fd(), Duration::ZERO) {
+        Ok(false) => false,
+        Ok(true) => !stream.peek(&mut [0]).is_ok_and(|bytes| bytes > 0),
+        Err(error) => error.kind() != ErrorKind::Interrupted,
+    }
+}
+
+impl Line {
+    pub(super) fn new(stream: TcpStream) -> Line {
+        Line { stream }
+    }
+
+    /// Says something.
+    ///
+    /// # Errors
+    /// The other end is gone, or takes nothing; a message over 64 KiB.
+    pub fn tell(&mut self, message: &impl Serialize) -> Result<()> {
+        let value = serde_json::to_value(message).context("a message to the other end")?;
+        self.send(&Word::Said(value))
+    }
+
+    /// Waits for what the other end says.
+    ///
+    /// # Errors
+    /// It is gone, says nothing whole in time, something else, or that it cannot serve.
+    pub fn hear<T: DeserializeOwned>(&mut self, patience: Duration) -> Result<T> {
+        let until = Instant::now() + patience;
+        let mut length = [0; 4];
+        self.read(&mut length, until)?;
+        let length = u32::from_le_bytes(length) as usize;
+        ensure!(
+            length <= MESSAGE_BYTES_MAX,
+            "the other end announces a message of {length} B, {MESSAGE_BYTES_MAX} are the most"
+        );
+        let mut body = vec![0; length];
+        self.read(&mut body, until)?;
+        match heard(&body).context("the other end says what is no message")? {
+            Word::Said(value) => {
+                serde_json::from_value(value).context("the other end says something else")
+            }
+            Word::Refused(reason) => bail!("the far end: {reason}"),
+        }
+    }
+
+    /// Becomes readable when the other end says something or is gone.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+
+    /// Whether the other end is still there, as far as was heard; asks nothing and waits for nothing.
+    pub fn is_open(&self) -> bool {
+        !is_ended(&self.stream)
+    }
+
+    /// Whether there is neither a word of the other end nor its end; waits for nothing. For who works
+    /// until the other end says that it is enough.
+    pub fn is_quiet(&self) -> bool {
+        matches!(readable(self.stream.as_fd(), Duration::ZERO), Ok(false))
+    }
+
+    /// Waits until the other end says something, or is gone; whether it does in time.
+    ///
+    /// # Errors
+    /// The line cannot be waited for.
+    pub fn speaks(&self, patience: Duration) -> Result<bool> {
+        match readable(self.stream.as_fd(), patience) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(false),
+            other => other.context("waiting for the other end"),
+        }
+    }
+
+    /// The kernel's shortest round trip of the line; none where it tells none.
+    pub fn least_round_trip(&self) -> Option<Duration> {
+        let info = metal::tcp::info(self.stream.as_fd()).ok()?;
+        Some(Duration::from_micros(info.min_rtt_us?.into()))
+    }
+
+    /// Says that this end cannot serve.
+    pub(super) fn refuse(&mut self, reason: &str) -> Result<()> {
+        const REASON_CHARS_MAX: usize = 2000;
+        let reason = reason.chars().take(REASON_CHARS_MAX).collect();
+        self.send(&Word::Refused(reason))
+    }
+
+    fn send(&mut self, word: &Word) -> Result<()> {
+        let body = serde_json::to_vec(word).context("a message to the other end")?;
+        ensure!(
+            body.len() <= MESSAGE_BYTES_MAX,
+            "a message of {} B to the other end, {MESSAGE_BYTES_MAX} are the most",
+            body.len()
+        );
+        let mut message = (body.len() as u32).to_le_bytes().to_vec();
+        message.extend(body);
+        self.stream.set_write_timeout(Some(super::PATIENCE))?;
+        self.stream
+            .write_all(&message)
+            .context("the other end takes no message")
+    }
+
+    fn read(&mut self, bytes: &mut [u8], until: Instant) -> Result<()> {
+        let mut have = 0;
+        while have < bytes.len() {
+            let left = until.saturating_duration_since(Instant::now());
+            match readable(self.stream.as_fd(), left) {
+                Ok(true) => {}
+                Ok(false) => bail!("the other end says nothing in time"),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error).context("waiting for the other end"),
+            }
+            match self.stream.read(&mut bytes[have..]) {
+                Ok(0) => bail!("the other end is gone"),
+                Ok(more) => have += more,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error).context("the other end is gone"),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,237 @@
+//! What a connection says before anything else, and who is let in for it.
+
+use anyhow::{Context, Result, ensure};
+use blake2::Blake2sMac;
+use blake2::digest::consts::U16;
+use blake2::digest::{KeyInit, Mac};
+
+/// Magic, version, purpose, two bytes of zeros, number, code.
+pub const PREAMBLE_BYTES: usize = SAID_BYTES + CODE_BYTES;
+
+const MAGIC: [u8; 4] = *b"plmd";
+const VERSION: u8 = 1;
+/// Where the purpose stands.
+const PURPOSE_AT: usize = 5;
+/// Bytes that the code covers.
+const SAID_BYTES: usize = 12;
+const CODE_BYTES: usize = 16;
+/// Numbers above are no near end's: what is remembered of them stays bounded (2 MiB).
+const NUMBER_MAX: u32 = 1 << 24;
+
+/// What a preamble is for. It is part of what the code covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A line.
+    Line = 1,
+    /// A data connection.
+    Data = 2,
+    /// The first datagram of a near end.
+    Datagram = 3,
+    /// The far end's answer to it.
+    Answer = 4,
+}
+
+/// Why one is not let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Stranger {
+    /// It speaks something else.
+    #[error("a stranger: no preamble of this version and purpose")]
+    Otherwise,
+    /// It has not the secret.
+    #[error("a stranger: its code is wrong")]
+    Code,
+    /// Its number was let in before, or can be nobody's.
+    #[error("a stranger: its number was used before")]
+    Used,
+}
+
+/// The secret of a round.
+pub(super) struct Secret(Vec<u8>);
+
+impl Secret {
+    /// From an endpoint's token, in hexadecimal.
+    ///
+    /// # Errors
+    /// It is not, or too short to be a secret.
+    pub(super) fn of(token: &str) -> Result<Secret> {
+        let digits = token.as_bytes().chunks(2).map(|two| {
+            let text = std::str::from_utf8(two).ok()?;
+            u8::from_str_radix(text, 16).ok()
+        });
+        let bytes: Option<Vec<u8>> = digits.collect();
+        let bytes = bytes.context("the far end's token is not hexadecimal")?;
+        ensure!(
+            (16..=32).contains(&bytes.len()),
+            "the far end's token has {} bytes",
+            bytes.len()
+        );
+        Ok(Secret(bytes))
+    }
+}
+
+/// Makes preambles, and lets each in once.
+pub(super) struct Gate {
+    keyed: Blake2sMac<U16>,
+    /// A bit for each number.
+    used: Vec<u64>,
+    /// What was made ready to be compared with, and its number.
+    expected: Option<([u8; PREAMBLE_BYTES], u32)>,
+}
+
+impl Gate {
+    pub(super) fn new(secret: Secret) -> Gate {
+        Gate {
+            keyed: <Blake2sMac<U16> as KeyInit>::new_from_slice(&secret.0)
+                .expect("a secret has no more bytes than BLAKE2s takes"),
+            used: Vec::new(),
+            expected: None,
+        }
+    }
+
+    /// The preamble of a purpose and number.
+    pub(super) fn preamble(&self, purpose: Purpose, number: u32) -> [u8; PREAMBLE_BYTES] {
+        let mut preamble = [0; PREAMBLE_BYTES];
+        preamble[..4].copy_from_slice(&MAGIC);
+        preamble[4] = VERSION;
+        preamble[PURPOSE_AT] = purpose as u8;
+        preamble[8..SAID_BYTES].copy_from_slice(&number.to_le_bytes());
+        let code = self.keyed.clone().chain_update(&preamble[..SAID_BYTES]);
+        preamble[SAID_BYTES..].copy_from_slice(&code.finalize().into_bytes());
+        preamble
+    }
+
+    /// Makes ready for the preamble of a purpose and number: it is then let in without a code made in between,
+    /// where that would be part of what is timed. Others are let in as ever.
+    pub(super) fn expect(&mut self, purpose: Purpose, number: u32) {
+        self.expected = Some((self.preamble(purpose, number), number));
+    }
+
+    /// The number of a preamble that is let in.
+    ///
+    /// # Errors
+    /// A stranger's. Its number is not used up by that.
+    pub(super) fn admit(
+        &mut self,
+        preamble: &[u8; PREAMBLE_BYTES],
+        purpose: Purpose,
+    ) -> Result<u32, Stranger> {
+        if let Some((expected, number)) = &self.expected {
+            // All bytes, in a time that does not tell how many of them are right.
+            let differ = |sum, (one, other)| sum | (one ^ other);
+            let differs = expected.iter().zip(preamble).fold(0, differ) != 0;
+            if !differs && preamble[PURPOSE_AT] == purpose as u8 {
+                let number = *number;
+                self.expected = None;
+                return self.use_up(number);
+            }
+        }
+        let (said, code) = preamble.split_at(SAID_BYTES);
+        let head = [&MAGIC[..], &[VERSION, purpose as u8, 0, 0]].concat();
+        let number = said
+            .strip_prefix(&head[..])
+            .and_then(|number| number.try_into().ok())
+            .map(u32::from_le_bytes)
+            .ok_or(Stranger::Otherwise)?;
+        let keyed = self.keyed.clone().chain_update(said);
+        // In a time that does not tell how much of it is right.
+        keyed.verify_slice(code).map_err(|_| Stranger::Code)?;
+        self.use_up(number)
+    }
+
+    /// Lets a number in that was not used before.
+    fn use_up(&mut self, number: u32) -> Result<u32, Stranger> {
+        if number > NUMBER_MAX {
+            return Err(Stranger::Used);
+        }
+        let (word, bit) = (number as usize / 64, 1 << (number % 64));
+        if self.used.len() <= word {
+            self.used.resize(word + 1, 0);
+        }
+        if self.used[word] & bit != 0 {
+            return Err(Stranger::Used);
+        }
+        self.used[word] |= bit;
+        Ok(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Gate, PREAMBLE_BYTES, Purpose, Secret, Stranger};
+
+    const TOKEN: &str = "00112233445566778899aabbccddeeff";
+
+    fn gate(token: &str) -> Gate {
+        Gate::new(Secret::of(token).expect("a token"))
+    }
+
+    #[test]
+    fn a_number_is_let_in_once() {
+        let (near, mut far) = (gate(TOKEN), gate(TOKEN));
+        for number in [1, 2, 900, 63, 64, 65] {
+            let said = near.preamble(Purpose::Data, number);
+            assert_eq!(far.admit(&said, Purpose::Data), Ok(number));
+            assert_eq!(far.admit(&said, Purpose::Data), Err(Stranger::Used));
+        }
+        let far_away = near.preamble(Purpose::Data, u32::MAX);
+        assert_eq!(far.admit(&far_away, Purpose::Data), Err(Stranger::Used));
+        assert!(far.used.len() < 20, "what nobody uses takes no memory");
+    }
+
+    #[test]
+    fn one_that_is_expected_is_let_in_once_and_so_are_others() {
+        let (near, mut far) = (gate(TOKEN), gate(TOKEN));
+        for number in [5, 6, 9] {
+            far.expect(Purpose::Data, 6);
+            let said = near.preamble(Purpose::Data, number);
+            assert_eq!(far.admit(&said, Purpose::Line), Err(Stranger::Otherwise));
+            assert_eq!(far.admit(&said, Purpose::Data), Ok(number));
+            assert_eq!(far.admit(&said, Purpose::Data), Err(Stranger::Used));
+            // Nor when it is expected again.
+            far.expect(Purpose::Data, number);
+            assert_eq!(far.admit(&said, Purpose::Data), Err(Stranger::Used));
+        }
+        assert_eq!(
+            far.admit(&near.preamble(Purpose::Line, 5), Purpose::Line),
+            Err(Stranger::Used)
+        );
+    }
+
+    #[test]
+    fn every_bit_of_a_preamble_counts() {
+        let (near, mut far) = (gate(TOKEN), gate(TOKEN));
+        far.expect(Purpose::Line, 7);
+        let right = near.preamble(Purpose::Line, 7);
+        for bit in 0..8 * PREAMBLE_BYTES {
+            let mut wrong = right;
+            wrong[bit / 8] ^= 1 << (bit % 8);
+            for purpose in [Purpose::Line, Purpose::Data] {
+                assert!(far.admit(&wrong, purpose).is_err(), "bit {bit}");
+            }
+        }
+        // None of these used the number up.
+        assert_eq!(far.admit(&right, Purpose::Line), Ok(7));
+    }
+
+    #[test]
+    fn another_secret_or_purpose_is_a_stranger() {
+        let mut far = gate(TOKEN);
+        let other = gate("ffeeddccbbaa99887766554433221100");
+        let said = other.preamble(Purpose::Data, 1);
+        assert_eq!(far.admit(&said, Purpose::Data), Err(Stranger::Code));
+        let said = gate(TOKEN).preamble(Purpose::Data, 1);
+        assert_eq!(far.admit(&said, Purpose::Line), Err(Stranger::Otherwise));
+    }
+
+    #[test]
+    fn a_token_that_is_none_is_told() {
+        for wrong in [
+            "",
+            "00",
+            "zz112233445566778899aabbccddeeff",
+            "é0112233445566778899aabbccddeef",
+        ] {
+            assert!(Secret::of(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,461 @@
+//! Both ends in one process, for these tests and for those of every experiment that has two.
+
+mod fuzz;
+
+use super::{Dial, Door, Line, PATIENCE, PREAMBLE_BYTES, PREAMBLE_TIME, Purpose, empty};
+use anyhow::{Result, ensure};
+use bench::experiment::{Experiment, Known, Preset, Site};
+use bench::link::frame::{receive, send};
+use bench::link::{CalibrateOrder, Endpoint, FromWorker, RoundOrder, ToWorker};
+use bench::measure::{Bench, FarEnd, calibrate};
+use record::case::{Case, Order, Series};
+use record::event::Calibration;
+use record::key::CaseId;
+use session::fixtures::{Rehearsed, here, params};
+use std::io::{Read, Write};
+use std::net::{TcpStream, UdpSocket};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// Runs a far end in a thread, and `near` with where it listens in another; the session drains after it.
+pub fn with_far<R: Send>(
+    order: &RoundOrder,
+    serve: impl FnOnce(&mut FarEnd) -> Result<()> + Send,
+    near: impl FnOnce(Endpoint) -> R + Send,
+) -> (Result<()>, R) {
+    let (mut session, worker) = UnixStream::pair().expect("sockets");
+    std::thread::scope(|scope| {
+        let far = scope.spawn(move || {
+            let writer = worker.try_clone()?;
+            let mut far = FarEnd::new(order.clone(), worker, writer)?;
+            serve(&mut far)
+        });
+        let told = receive::<FromWorker>(&mut session).expect("the far end speaks");
+        let Some(FromWorker::Listening(endpoint)) = told else {
+            panic!("the far end said {told:?}");
+        };
+        let said = scope.spawn(move || near(endpoint)).join();
+        // It may be gone: then it says why.
+        let _ = send(&mut session, &ToWorker::Drain);
+        let served = far.join().expect("the far end does not panic");
+        (served, said.expect("the near end does not panic"))
+    })
+}
+
+/// An order of a rehearsal for a series.
+pub fn order(site: &Site, series: Series) -> RoundOrder {
+    let calibration = calibrate(&CalibrateOrder {
+        cpu: site.cpus[0],
+        windows: 10,
+        window_ns: 200_000,
+    });
+    order_by(site, series, calibration.expect("the clocks run"))
+}
+
+fn order_by(site: &Site, series: Series, calibration: Calibration) -> RoundOrder {
+    RoundOrder {
+        series,
+        round: 1,
+        seed: 1,
+        cpus: site.cpus.clone(),
+        calibration,
+        dir: None,
+        far: None,
+        far_address: None,
+        case_ns: 200_000,
+        rehearsal: true,
+    }
+}
+
+/// One rehearsal of what a two-ended experiment offers on loopback.
+pub fn rehearse_both(
+    experiment: &'static dyn Experiment,
+    preset: Preset,
+    set: &[(&str, &str)],
+) -> Rehearsed {
+    let site = here();
+    let id = experiment.card().id;
+    let offer = experiment
+        .series(&site, &params(experiment.card(), preset, set))
+        .unwrap_or_else(|skip| panic!("{id}: {}", skip.reason));
+    let mut rehearsed = Rehearsed {
+        samples: Vec::new(),
+        failed: Vec::new(),
+    };
+    for series in offer.series {
+        let series = experiment
+            .resolve(&site, &Known::default(), series)
+            .unwrap_or_else(|skip| panic!("{id}: {}", skip.reason));
+        let order = std::thread::scope(|scope| {
+            // A thread of its own, because calibrating pins it.
+            let order = scope.spawn(|| order(&site, series.clone()));
+            order.join().expect("does not panic")
+        });
+        let serve = |far: &mut FarEnd| experiment.serve(&series, far);
+        let near = |far: Endpoint| {
+            let order = RoundOrder {
+                far: Some(far),
+                ..order.clone()
+            };
+            let mut bench = Bench::new(order).expect("the CPU is allowed");
+            let measured = experiment.measure(&series, &mut bench);
+            (measured, bench.finish().expect("nothing is sent"))
+        };
+        let (served, (measured, written)) = with_far(&order, serve, near);
+        measured.unwrap_or_else(|error| panic!("{}: {error:#}", series.label()));
+        served.unwrap_or_else(|error| panic!("far end of {}: {error:#}", series.label()));
+        let (samples, _, _, done) = written;
+        rehearsed.samples.extend(samples);
+        let failed = done.failed.into_iter();
+        rehearsed
+            .failed
+            .extend(failed.map(|failed| (failed.case, failed.reason)));
+    }
+    rehearsed
+}
+
+/// A case that the far end answers with what it was asked.
+fn case() -> Case {
+    Case::new(CaseId::new().with("number", 1).with("kind", "some"))
+}
+
+pub(super) fn plain_order() -> RoundOrder {
+    let series = Series {
+        experiment: "net.none".to_owned(),
+        name: String::new(),
+        order: Order::Shuffled,
+        cases: vec![case()],
+        settings: Default::default(),
+    };
+    order_by(&here(), series, calibration())
+}
+
+fn calibration() -> Calibration {
+    let order = CalibrateOrder {
+        cpu: here().cpus[0],
+        windows: 4,
+        window_ns: 100_000,
+    };
+    std::thread::spawn(move || calibrate(&order).expect("the clocks run"))
+        .join()
+        .expect("does not panic")
+}
+
+/// The near end's way to a far end.
+pub fn dial(order: &RoundOrder, far: &Endpoint) -> Dial {
+    let order = RoundOrder {
+        far: Some(far.clone()),
+        ..order.clone()
+    };
+    Dial::new(&Bench::new(order).expect("a bench")).expect("a way")
+}
+
+/// Serves every line: echoes what is asked, then as many data connections of 4 bytes as it says.
+fn echoes(far: &mut FarEnd) -> Result<()> {
+    Door::open(far)?.serve(far, |door, _, call| {
+        ensure!(call.ask != serde_json::json!("fail"), "asked to fail");
+        call.line.tell(&call.ask)?;
+        let connections: u64 = call.line.hear(PATIENCE)?;
+        for _ in 0..connections {
+            let (mut stream, number) = door.admit(Instant::now() + PATIENCE)?;
+            let mut said = [0; 4];
+            stream.read_exact(&mut said)?;
+            stream.write_all(&said)?;
+            call.line.tell(&number)?;
+        }
+        Ok(())
+    })
+}
+
+/// A line and a data connection through it.
+fn works(dial: &mut Dial) -> Result<()> {
+    let mut line = dial.call(&case(), &"hello")?;
+    ensure!(line.hear::<String>(PATIENCE)? == "hello");
+    line.tell(&1)?;
+    let mut stream = dial.connect()?;
+    stream.write_all(b"abcd")?;
+    let mut back = [0; 4];
+    stream.read_exact(&mut back)?;
+    ensure!(&back == b"abcd");
+    let number: u32 = line.hear(PATIENCE)?;
+    ensure!(number == dial.next);
+    Ok(())
+}
+
+#[test]
+fn both_ends_find_each_other_case_by_case() {
+    let order = plain_order();
+    let (served, said) = with_far(&order, echoes, |far| {
+        let mut dial = dial(&order, &far);
+        (0..3).try_for_each(|_| works(&mut dial))
+    });
+    said.expect("works");
+    served.expect("drains");
+}
+
+#[test]
+fn a_case_that_cannot_be_served_costs_itself_only() {
+    let order = plain_order();
+    let (served, said) = with_far(&order, echoes, |far| {
+        let mut dial = dial(&order, &far);
+        let mut line = dial.call(&case(), &"fail").expect("a line");
+        let told = line.hear::<String>(PATIENCE).expect_err("refused");
+        assert_eq!(told.to_string(), "the far end: asked to fail");
+        // A near end that goes in the middle of its case, with a connection nobody will serve.
+        let mut line = dial.call(&case(), &"hello").expect("a line");
+        let _left = dial.connect().expect("a connection");
+        line.tell(&"no number").expect("tells");
+        drop(line);
+        works(&mut dial)
+    });
+    said.expect("works after both");
+    served.expect("drains");
+}
+
+#[test]
+fn a_near_end_that_asks_for_what_was_not_ordered_ends_the_round() {
+    let order = plain_order();
+    let (served, _) = with_far(&order, echoes, |far| {
+        let other = Case::new(CaseId::new().with("number", 2));
+        let mut line = dial(&order, &far).call(&other, &1).expect("a line");
+        line.hear::<u64>(PATIENCE).expect_err("is not served");
+    });
+    let told = served.expect_err("told").to_string();
+    assert!(told.contains("number=2"), "{told}");
+}
+
+/// What strangers say, one each; the streams are to be kept, so that the silent ones stay.
+fn strangers(order: &RoundOrder, far: &Endpoint) -> Vec<TcpStream> {
+    let mut dial = dial(order, far);
+    let wrong = Endpoint {
+        token: "00".repeat(16),
+        ..far.clone()
+    };
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut bytes = |count: usize| -> Vec<u8> { (0..count).map(|_| random.u8(..)).collect() };
+    let of_wrong_token = self::dial(order, &wrong).preamble();
+    let half = dial.preamble()[..PREAMBLE_BYTES / 2].to_vec();
+    let datagrams = dial.datagram_preamble();
+    let said = [
+        of_wrong_token,
+        half,
+        datagrams,
+        Vec::new(),
+        bytes(PREAMBLE_BYTES),
+        bytes(3),
+        bytes(100_000),
+        b"GET / HTTP/1.1\r\nHost: here\r\n\r\n".to_vec(),
+    ];
+    let say = |said: Vec<u8>| {
+        let mut stream = TcpStream::connect(dial.address()).expect("the door is open to all");
+        // It may be dropped while it speaks.
+        let _ = stream.write_all(&said);
+        stream
+    };
+    said.map(say).into()
+}
+
+/// Whether the other side has closed a connection, which it may have reset.
+fn is_dropped(stream: &mut TcpStream) -> bool {
+    stream
+        .set_read_timeout(Some(PREAMBLE_TIME + PATIENCE))
+        .expect("a timeout");
+    match stream.read(&mut [0]) {
+        Ok(bytes) => bytes == 0,
+        Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+    }
+}
+
+#[test]
+fn strangers_are_dropped_and_end_nothing() {
+    let order = plain_order();
+    let (served, said) = with_far(&order, echoes, |far| {
+        let before = strangers(&order, &far);
+        let mut right = dial(&order, &far);
+        // Numbers that strangers() took from the same secret are not used again.
+        right.next = 100;
+        works(&mut right)?;
+        let mut line = right.call(&case(), &"hello")?;
+        line.hear::<String>(PATIENCE)?;
+        line.tell(&1)?;
+        // In the middle of a case, while a connection is waited for.
+        let between = strangers(&order, &far);
+        let mut stream = right.connect()?;
+        stream.write_all(b"abcd")?;
+        stream.read_exact(&mut [0; 4])?;
+        line.hear::<u32>(PATIENCE)?;
+        drop((stream, line));
+        works(&mut right)?;
+        for mut stream in before.into_iter().chain(between) {
+            ensure!(is_dropped(&mut stream), "a stranger is still let in");
+        }
+        works(&mut right)
+    });
+    said.expect("works in spite of all");
+    served.expect("drains");
+}
+
+#[test]
+fn a_replayed_preamble_opens_nothing() {
+    let order = plain_order();
+    let (served, said) = with_far(&order, echoes, |far| {
+        let mut right = dial(&order, &far);
+        works(&mut right)?;
+        // What went over the wire so far: a line's preamble, and a data connection's.
+        for (number, purpose) in [(1, Purpose::Line), (2, Purpose::Data)] {
+            let heard = right.gate.preamble(purpose, number);
+            let mut stranger = TcpStream::connect(right.address())?;
+            stranger.write_all(&heard)?;
+            ensure!(is_dropped(&mut stranger), "{purpose:?} was let in again");
+        }
+        works(&mut right)
+    });
+    said.expect("works in spite of all");
+    served.expect("drains");
+}
+
+#[test]
+fn a_thousand_silent_strangers_keep_nobody_out() {
+    const MANY: usize = 1000;
+    let order = plain_order();
+    let (served, said) = with_far(&order, echoes, |far| {
+        let mut right = dial(&order, &far);
+        let mut crowd = Vec::new();
+        for _ in 0..MANY {
+            // Where files run out, so many as there are.
+            let Ok(stream) = TcpStream::connect_timeout(&right.address(), PATIENCE) else {
+                break;
+            };
+            crowd.push(stream);
+        }
+        ensure!(crowd.len() > MANY / 4, "a crowd of {} is none", crowd.len());
+        works(&mut right)?;
+        works(&mut right)
+    });
+    said.expect("works in spite of all");
+    served.expect("drains");
+}
+
+#[test]
+fn a_door_waits_for_nobody_for_ever() {
+    let order = plain_order();
+    let serve = |far: &mut FarEnd| {
+        let mut door = Door::open(far)?;
+        let began = Instant::now();
+        let soon = began + Duration::from_millis(20);
+        door.admit(soon).expect_err("nobody came");
+        let socket = UdpSocket::bind(("127.0.0.1", 0))?;
+        door.meet(&socket, soon).expect_err("nobody spoke");
+        let (mut silent, _held) = UnixStream::pair()?;
+        door.check(&mut silent, soon).expect_err("said nothing");
+        ensure!(began.elapsed() < PATIENCE);
+        // The session drains while nobody ever called.
+        ensure!(door.next_call(far)?.is_none());
+        Ok(())
+    };
+    let (served, ()) = with_far(&order, serve, |_| ());
+    served.expect("drains");
+}
+
+#[test]
+fn nothing_that_is_heard_steers_a_terminal() {
+    let hear = |message: &serde_json::Value| {
+        let (near, far) = UnixStream::pair().expect("two ends");
+        let body = message.to_string();
+        let framed = [&(body.len() as u32).to_le_bytes(), body.as_bytes()].concat();
+        (&far).write_all(&framed).expect("says");
+        Line::new(TcpStream::from(std::os::fd::OwnedFd::from(near)))
+            .hear::<std::collections::BTreeMap<String, String>>(PATIENCE)
+            .map_err(|error| format!("{error:#}"))
+    };
+    let bad = "x\u{1b}[2J\u{202e}y";
+    let said = hear(&serde_json::json!({"Said": {bad: bad, "plain µ": "é"}})).expect("heard");
+    let said: Vec<_> = said.iter().map(|(name, text)| (&**name, &**text)).collect();
+    assert_eq!(said, [("plain µ", "é"), ("x [2J y", "x [2J y")]);
+    for wrong in [
+        serde_json::json!({"Refused": bad}),
+        serde_json::json!({bad: 1}),
+        serde_json::json!({"Said": {"a": [bad]}}),
+        serde_json::json!({"Said": bad}),
+    ] {
+        let told = hear(&wrong).expect_err("is wrong");
+        let steers = |c: char| c.is_control() || c == '\u{202e}';
+        assert!(!told.contains(steers), "{told:?}");
+        assert!(!told.contains("\\u{1b}"), "{told:?}");
+    }
+}
+
+/// Lines whose other end does wrong.
+#[test]
+fn a_line_takes_only_whole_messages_in_time() {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("listens");
+    let address = listener.local_addr().expect("an address");
+    let hear = |said: &[u8], keep: bool| {
+        let mut other = TcpStream::connect(address).expect("connects");
+        let mut line = Line::new(listener.accept().expect("accepts").0);
+        other.write_all(said).expect("says");
+        let held = keep.then_some(other);
+        let told = line.hear::<u64>(Duration::from_millis(30));
+        drop(held);
+        told.map_err(|error| error.to_string())
+    };
+    let message = br#"{"Said":5}"#;
+    let framed = |body: &[u8]| [&(body.len() as u32).to_le_bytes(), body].concat();
+    assert_eq!(hear(&framed(message), false), Ok(5));
+    let wrong = |said: &[u8], keep| hear(said, keep).expect_err("is wrong");
+    assert!(wrong(&u32::MAX.to_le_bytes(), true).contains("announces"));
+    assert!(wrong(&framed(message)[..9], true).contains("in time"));
+    assert!(wrong(&framed(message)[..9], false).contains("gone"));
+    assert!(wrong(&framed(b"[1, 2"), true).contains("no message"));
+    assert!(wrong(&framed(br#"{"Said":"x"}"#), true).contains("something else"));
+    let other = TcpStream::connect(address).expect("connects");
+    let mut line = Line::new(listener.accept().expect("accepts").0);
+    line.tell(&vec![0_u8; 70_000]).expect_err("is too long");
+    assert!(line.is_open() && line.is_quiet());
+    drop(other);
+    let until = Instant::now() + PATIENCE;
+    while line.is_open() {
+        assert!(Instant::now() < until, "an end is not seen");
+    }
+    assert!(!line.is_quiet());
+}
+
+#[test]
+fn datagrams_meet_and_strangers_datagrams_do_not() {
+    let order = plain_order();
+    let serve = |far: &mut FarEnd| {
+        let mut door = Door::open(far)?;
+        door.serve(far, |door, _, call| {
+            let socket = UdpSocket::bind(("127.0.0.1", 0))?;
+            call.line.tell(&socket.local_addr()?.port())?;
+            door.meet(&socket, Instant::now() + PATIENCE)?;
+            let mut said = [0; 100];
+            let bytes = socket.recv(&mut said)?;
+            socket.send(&said[..bytes])?;
+            Ok(())
+        })
+    };
+    let (served, said) = with_far(&order, serve, |far| {
+        let mut right = dial(&order, &far);
+        let mut line = right.call(&case(), &())?;
+        let port: u16 = line.hear(PATIENCE)?;
+        let stranger = UdpSocket::bind(("127.0.0.1", 0))?;
+        let to = ("127.0.0.1", port);
+        for said in [&b""[..], b"short", &[0; 28], &[7; 2000]] {
+            stranger.send_to(said, to)?;
+        }
+        let replayed = right.datagram_preamble();
+        let socket = right.meet(port)?;
+        stranger.send_to(&replayed, to)?;
+        stranger.send_to(b"also here", to)?;
+        socket.send(b"right")?;
+        let mut back = [0; 100];
+        socket.set_read_timeout(Some(PATIENCE))?;
+        let bytes = socket.recv(&mut back)?;
+        ensure!(&back[..bytes] == b"right", "{:?}", &back[..bytes]);
+        empty(&socket)?;
+        Ok(())
+    });
+    said.expect("the right datagrams come through");
+    served.expect("drains");
+}

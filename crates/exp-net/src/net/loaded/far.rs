@@ -1,0 +1,254 @@
+//! The far end: answers round trips in one thread, beside the traffic's.
+
+use super::traffic::Traffic;
+use crate::net::ends::{Call, Door, PATIENCE};
+use crate::net::place::{self, only, pin_far};
+use crate::net::turns::Turns;
+use crate::net::usage::{Usage, Used};
+use anyhow::{Context, Result, bail, ensure};
+use bench::measure::FarEnd;
+use metal::socket::incoming_cpu;
+use record::case::Case;
+use serde::{Deserialize, Serialize};
+use socket2::SockRef;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// More streams each way are not served.
+const STREAMS_MAX: usize = 256;
+/// Nor longer messages.
+const MESSAGE_BYTES_MAX: usize = 1 << 20;
+/// A case that is over is looked for this often.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A stream that brings nothing for so long after its window is silent.
+const FIRST_PIECE_TIME: Duration = Duration::from_secs(2);
+
+/// What the near end wants of a case.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Ask {
+    /// Round trips by UDP, else TCP.
+    pub(super) by_datagrams: bool,
+    /// Bytes there and back.
+    pub(super) bytes: usize,
+    /// Streams toward the far end.
+    pub(super) up: usize,
+    /// Streams toward the near end.
+    pub(super) down: usize,
+}
+
+/// What the near end says in a case, in this order.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) enum Said {
+    /// The traffic begins.
+    Go,
+    /// What is counted begins.
+    Window,
+    /// All ends.
+    Stop,
+}
+
+/// What the far end says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum Told {
+    /// The port for datagrams; none of TCP.
+    Port(Option<u16>),
+    /// All connections are there.
+    Ready,
+    /// What it counted in the window.
+    Counted {
+        /// Bytes that arrived.
+        received: u64,
+        /// Bytes that its kernel took.
+        sent: u64,
+        /// Length of the window here, in ns.
+        ns: f64,
+        /// What it took.
+        used: Used,
+        /// Streams that broke down.
+        broken: u64,
+        /// The CPU on which the kernel last handled a round trip's message.
+        softirq_cpu: Option<usize>,
+    },
+}
+
+/// Who answers round trips.
+enum Prober {
+    Stream(TcpStream),
+    Datagram(UdpSocket),
+}
+
+/// Serves one case.
+///
+/// # Errors
+/// A connection did not come, or the near end says something else.
+pub(super) fn serve(door: &mut Door, far: &mut FarEnd, call: &mut Call) -> Result<()> {
+    let mut cpus = pin_far(far, &call.case)?;
+    let cpu = only(&cpus);
+    let traffic_cpu = cpu.map(|cpu| traffic_cpu(far, &call.case, cpu));
+    cpus.extend(traffic_cpu);
+    far.use_cpus(&cpus);
+    let ask: Ask = serde_json::from_value(call.ask.clone()).context("what a case wants")?;
+    ensure!(
+        ask.up.max(ask.down) <= STREAMS_MAX && (1..=MESSAGE_BYTES_MAX).contains(&ask.bytes),
+        "{ask:?} is more than is served"
+    );
+    let until = || Instant::now() + PATIENCE;
+    let datagrams = match ask.by_datagrams {
+        false => {
+            call.line.tell(&Told::Port(None))?;
+            None
+        }
+        true => {
+            let address = far.order().far_address;
+            let address = address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+            let socket = UdpSocket::bind((address, 0)).context("a socket for datagrams")?;
+            let port = socket.local_addr()?.port();
+            call.line.tell(&Told::Port(Some(port)))?;
+            door.meet(&socket, until())?;
+            Some(socket)
+        }
+    };
+    // In the order in which the near end makes them: that of the round trips, those up, those down.
+    let own = usize::from(!ask.by_datagrams);
+    let mut streams = door.admit_all(own + ask.up + ask.down, until())?;
+    let down = streams.split_off(own + ask.up);
+    let up = streams.split_off(own);
+    let prober = match (datagrams, streams.pop()) {
+        (Some(socket), _) => Prober::Datagram(socket),
+        (None, Some(stream)) => Prober::Stream(stream),
+        (None, None) => bail!("no connection for round trips came"),
+    };
+    let answers = Answers::start(prober, ask.bytes, cpu)?;
+    call.line.tell(&Told::Ready)?;
+    let Said::Go = call.line.hear(PATIENCE)? else {
+        bail!("the near end does not say that the traffic begins");
+    };
+    let turns = Turns::begin();
+    let traffic = Traffic::start(down, up, traffic_cpu)?;
+    let Said::Window = call.line.hear(PATIENCE)? else {
+        bail!("the near end does not say that the window begins");
+    };
+    let usage = Usage::begin(&cpus);
+    let clock = far.clock();
+    let (received, sent, begin) = (traffic.received(), traffic.sent(), clock.start());
+    let Said::Stop = call.line.hear(PATIENCE)? else {
+        bail!("the near end does not say that all ends");
+    };
+    // A window in which not a single piece came in says nothing of a rate: it goes on until one does.
+    let late = Instant::now() + FIRST_PIECE_TIME;
+    while ask.up > 0 && traffic.received() == received && Instant::now() < late {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let told = Told::Counted {
+        received: traffic.received() - received,
+        sent: traffic.sent() - sent,
+        ns: clock.between_ns(begin, clock.end()),
+        used: usage.end(),
+        broken: traffic.broken(),
+        softirq_cpu: answers.softirq_cpu(),
+    };
+    traffic.leave();
+    call.line.tell(&told)?;
+    drop(traffic);
+    if traffic_cpu.is_none() || cpu == traffic_cpu {
+        far.planned_switches(turns.taken());
+    }
+    // The near end goes on with round trips until the queues are empty, and leaves.
+    let mut is_open = true;
+    let until = until();
+    while is_open && Instant::now() < until {
+        match metal::wait::readable(call.line.fd(), LOOK) {
+            Ok(readable) => is_open = !readable || call.line.is_open(),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error).context("waiting for the near end"),
+        }
+    }
+    Ok(())
+}
+
+/// The CPU of the traffic's threads: on another host a second one of its own, if it has one.
+fn traffic_cpu(far: &FarEnd, case: &Case, cpu: usize) -> usize {
+    match far.order().far_address {
+        None => place::traffic_cpu(case, "far_traffic_cpu").unwrap_or(cpu),
+        Some(_) => far.order().cpus.get(1).copied().unwrap_or(cpu),
+    }
+}
+
+/// The thread that answers round trips, until this is dropped.
+struct Answers {
+    is_over: Arc<AtomicBool>,
+    socket: OwnedFd,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Answers {
+    fn start(prober: Prober, bytes: usize, cpu: Option<usize>) -> Result<Answers> {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = Arc::clone(&is_over);
+        // Nothing waits with a time-out, which would cost a timer at each wait: the end is an end of the
+        // socket's.
+        let socket = match &prober {
+            Prober::Stream(stream) => {
+                stream.set_read_timeout(None)?;
+                stream.as_fd().try_clone_to_owned()?
+            }
+            Prober::Datagram(socket) => {
+                socket.set_read_timeout(None)?;
+                socket.as_fd().try_clone_to_owned()?
+            }
+        };
+        let work = move || {
+            // Whoever made this thread is on that CPU: then this one is as well.
+            cpu.map(metal::place::pin);
+            let mut message = vec![0; bytes + 1];
+            match prober {
+                Prober::Stream(mut stream) => {
+                    let message = &mut message[..bytes];
+                    while stream.read_exact(message).is_ok() && stream.write_all(message).is_ok() {}
+                }
+                Prober::Datagram(socket) => {
+                    while !over.load(Ordering::Relaxed) {
+                        // What the kernel tells of lost answers is no end.
+                        if let Ok(got) = socket.recv(&mut message)
+                            && got == bytes
+                        {
+                            let _ = socket.send(&message[..got]);
+                        }
+                    }
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("answers".to_owned());
+        let thread = thread.spawn(work).context("a thread for round trips")?;
+        Ok(Answers {
+            is_over,
+            socket,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Answers {
+    /// The CPU on which the kernel last handled a message for it.
+    fn softirq_cpu(&self) -> Option<usize> {
+        incoming_cpu(self.socket.as_fd()).unwrap_or(None)
+    }
+}
+
+impl Drop for Answers {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        // One that is gone already needs no end.
+        let _ = SockRef::from(&self.socket).shutdown(Shutdown::Both);
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,426 @@
+//! How long do ICMP echoes take, beside what programs with sockets see?
+//!
+//! ## Question
+//!
+//! How long does an echo of 56 bytes take, to this host's own loopback address and to the hosts of
+//! `--peer`; how much of it is the network's and the kernels' part, and how much the waiting thread's; and
+//! how much longer is a round trip between two processes over TCP and UDP?
+//!
+//! ## Method
+//!
+//! One thread, pinned, sends echoes over a socket of its own and waits for each answer, blocked, before the
+//! next. Where a group of the process is in `net.ipv4.ping_group_range` that is a datagram socket, which
+//! needs no privileges; else a raw one, which needs CAP_NET_RAW; without either the experiment is skipped.
+//! `at` says which (`access`). An answer counts only if type, code, identifier, sequence number and every
+//! byte of the payload are those that were sent; the payload begins with a random tag of the round. A raw
+//! socket lets the kernel drop others' answers by a filter on the identifier, as ping does. Nothing runs at
+//! the far end: its kernel answers, in the interrupt that brought the echo.
+//!
+//! Four times are taken of each echo: `CLOCK_REALTIME` and the counter before the call that sends, the
+//! kernel's own stamp of the answer (SO_TIMESTAMPNS, when its network stack took the packet up), the
+//! counter and `CLOCK_REALTIME` after the call that receives. `round_trip` is from counter to counter,
+//! `kernel_round_trip` from the first time to the stamp: what ping prints. `wake_up` is from the stamp to the
+//! last time: with what reading the clocks takes the two are a little more than `round_trip`. An echo around which the wall clock was set is left out, and said. The first echoes of a case only warm
+//! up: caches, neighbour tables, and the kernel's stamps, which it turns on when somebody asks.
+//!
+//! An echo without an answer within 50 times the slowest of the warm-up (20 ms at least, 1 s at most; beside
+//! the figure) is lost: it counts in the distributions as longer than all that came back (censored), and in
+//! `loss`. What is waited for lost ones is added to the window, up to eight windows and two of these times:
+//! a window that ended with its first loss would tell of a greater one. A late answer is not taken for the
+//! next one's.
+//!
+//! ## Prediction
+//!
+//! Loopback: a system call, a packet made, answered in the same call's software interrupt, and another
+//! system call that takes it: about 3,000 to 25,000 cycles, no link and nobody woken. A peer: the link (rate,
+//! MTU, switches), how long both cards hold interrupts back, the peer's kernel, and this end's thread woken
+//! by an interrupt; a radio or a gateway widen it. After a pause caches are cold and CPUs asleep. Derived:
+//! with os.syscall the calls are known; with net.rtt an echo is its round trip less the socket cost at the
+//! far end. `tcp_over_ping` and `udp_over_ping` are the two ends' stacks. Loopback loses nothing.
+//!
+//! ## Parameters
+//!
+//! - `far`: loopback, or a peer's name.
+//! - `ip`: `v4` or `v6`: both of loopback; of a peer the one by which it was reached.
+//! - `message`: bytes of payload; 56 as ping has it (64 with the echo's own head).
+//! - `arrivals`: `saturated`: the next as soon as one is answered. `sparse`: with a pause of `interval`
+//!   between beginnings. quick takes `saturated` on loopback and `sparse` with peers.
+//! - `placement`, with a peer: where the thread that sends runs: `free` (the scheduler places it, and its
+//!   moves are planned), `interrupt` (on the CPU that takes the interrupts of the interface on the way), `other`
+//!   (on another).
+//! - `interval`: of `sparse`, in ns, at least a millisecond. ping has a second, which no round has time for:
+//!   CPUs sleep deeper then.
+//!
+//! ## Reading the result
+//!
+//! `kernel_round_trip` is what ping's times are at the same interval, less what ping does between its clock
+//! and the kernel's (a check sum) and what its line for each echo leaves of the caches: a twelfth of 1.2 µs on
+//! loopback. `wake_up` is the cost of a waiting thread
+//! being told, which ping leaves out and every program pays. `tcp_over_ping` and `udp_over_ping` (where net.rtt
+//! measured 56 or 64 bytes with the same arrivals) are what a process at the far end costs over an
+//! interrupt that answers. `sparse` over `saturated` is caches gone cold and CPUs gone to sleep. Notes say by
+//! how many routers answers came back, and whether echoes went in fragments.
+//!
+//! ## Pitfalls
+//!
+//! An echo is a lower bound of what programs see, and no measure of a loaded path: routers answer and pass on
+//! ICMP by rules of their own, and policers drop it first, so that echoes without pauses through routers tell
+//! of policers (`loss`); pause at least a millisecond. Linux limits its ICMP errors, not its answers to
+//! echoes (`net.ipv4.icmp_ratemask`). A peer's firewall, or `net.ipv4.icmp_echo_ignore_all`, leaves all
+//! unanswered: the case fails with that reason. Payloads longer than the link's packets go in fragments, of
+//! which one lost loses all, and which some firewalls drop; IPv6 counts 20 bytes more. The stamp is of the
+//! kernel, not of the card: interrupts held back (coalescing) are in `kernel_round_trip`. Two hosts' clocks
+//! are never compared. The half of a round trip is not the time of one way.
+//!
+//! ## Sources
+//!
+//! R0, R1 and R2 "round trip time" with ping beside TCP; iputils ping (its time is taken before sendmsg and
+//! from SO_TIMESTAMP); RFC 792, RFC 4443; Linux net/ipv4/ping.c, Documentation/networking/timestamping and
+//! ip-sysctl; the list of slips on R0's ping (213 µs against 465 µs by TCP) and R1's summary.
+
+mod measured;
+
+use anyhow::Result;
+use bench::experiment::placement::PLACEMENT_PARAM;
+use bench::experiment::{
+    Card, DerivedValue, Domain, Experiment, FAR_PARAM, Known, LOOPBACK, Offer, Param, Params,
+    Preset, Role, Site, Skip, ViewCard, windows_round_cost,
+};
+use bench::measure::Bench;
+use host::net::Echoes;
+use laws::net::ping::{self as law, Arrivals};
+use laws::net::{Transport, Way};
+use record::case::{Case, Order, Series};
+use record::event::{Isolation, Prediction, Repeat};
+use record::key::{CaseId, Value};
+use record::metric::{Better, Kind, Metric};
+use record::unit::Unit;
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// The experiment.
+pub static EXPERIMENT: Ping = Ping;
+
+/// `net.ping`.
+pub struct Ping;
+
+/// Echoes of a sparse case are at least so far apart, in ns.
+const INTERVAL_MIN_NS: u64 = 1_000_000;
+/// What ping sends.
+const USUAL_BYTES: u64 = 56;
+
+static CARD: Card = Card {
+    id: "net.ping",
+    title: "ICMP echoes",
+    metrics: &[
+        Metric::new(
+            "round_trip",
+            "from before the call that sends until the thread has the answer",
+            Unit::Ns,
+            Better::Lower,
+            Kind::Os,
+        ),
+        Metric::new(
+            "kernel_round_trip",
+            "from before the call that sends until the kernel took the answer up: what ping prints",
+            Unit::Ns,
+            Better::Lower,
+            Kind::Os,
+        ),
+        Metric::new(
+            "wake_up",
+            "from the kernel's stamp until the thread has the answer",
+            Unit::Ns,
+            Better::Lower,
+            Kind::Os,
+        ),
+        Metric::new(
+            "loss",
+            "echoes without an answer in time, of those sent",
+            Unit::Ratio,
+            Better::Lower,
+            Kind::Os,
+        ),
+        Metric::derived(
+            "tcp_over_ping",
+            "net.rtt's round trip of 56 or 64 bytes by TCP less `round_trip`",
+            Unit::Ns,
+            Better::Lower,
+            Kind::Os,
+        ),
+        Metric::derived(
+            "udp_over_ping",
+            "net.rtt's round trip of 56 or 64 bytes by UDP less `round_trip`",
+            Unit::Ns,
+            Better::Lower,
+            Kind::Os,
+        ),
+    ],
+    params: &[
+        FAR_PARAM,
+        Param {
+            name: "ip",
+            doc: "version of IP: both of loopback, of a peer the one by which it was reached",
+            domain: Domain::Symbols(&["v4", "v6"]),
+            defaults: ["v4", "v4,v6", "v4,v6"],
+            role: Role::Case,
+        },
+        Param {
+            name: "message",
+            doc: "bytes of payload",
+            domain: Domain::Integer {
+                low: 16,
+                high: 65_507,
+                unit: Unit::B,
+            },
+            defaults: ["56", "56", "56,8192"],
+            role: Role::Case,
+        },
+        Param {
+            name: "arrivals",
+            doc: "one after the other, or at `interval`; auto: both; quick: saturated on loopback, sparse \
+                  with peers",
+            domain: Domain::Symbols(&["auto", "saturated", "sparse"]),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        PLACEMENT_PARAM,
+        Param {
+            name: "interval",
+            doc: "between the beginnings of two sparse echoes",
+            domain: Domain::Integer {
+                low: INTERVAL_MIN_NS,
+                high: 1_000_000_000,
+                unit: Unit::Ns,
+            },
+            defaults: ["1ms"; 3],
+            role: Role::Setting,
+        },
+    ],
+    after: &["clock.rate", "os.syscall", "net.rtt"],
+    repeat: Repeat::Rounds,
+    isolation: Isolation::Shared,
+    needs: &[],
+    views: &[ViewCard::bars("round_trip").each(&["far"])],
+};
+
+impl Experiment for Ping {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("ping.rs")
+    }
+
+    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+        if site.host.net.echoes == Some(Echoes::Refused) {
+            let skip = Skip::because("the kernel grants this process no ICMP socket");
+            return Err(skip.needs(
+                "`sysctl net.ipv4.ping_group_range=\"0 2147483647\"`, or CAP_NET_RAW (root has it)",
+            ));
+        }
+        let mut offer = Offer::default();
+        let mut cases = Vec::new();
+        for ip in versions(site, params) {
+            for message in params.ints("message") {
+                for arrivals in arrivals(site, params) {
+                    let id = CaseId::new()
+                        .with("far", site.far())
+                        .with("ip", ip)
+                        .with("message", message)
+                        .with("arrivals", arrivals);
+                    match absent(site, ip) {
+                        Some(skip) => offer.skipped.push((id, skip)),
+                        None => cases.push(Case::new(id)),
+                    }
+                }
+            }
+        }
+        if !cases.is_empty() {
+            let interval = params.ints("interval").first().copied();
+            offer.series.push(Series {
+                experiment: CARD.id.to_owned(),
+                name: String::new(),
+                order: Order::Shuffled,
+                cases,
+                settings: [(
+                    "interval".to_owned(),
+                    Value::Int(interval.unwrap_or(INTERVAL_MIN_NS)),
+                )]
+                .into(),
+            });
+        }
+        Ok(offer)
+    }
+
+    fn derivable(&self, _site: &Site, series: &[Series]) -> Vec<CaseId> {
+        let cases = series.iter().flat_map(|series| &series.cases);
+        cases
+            .map(|case| case.id.clone())
+            .filter(is_comparable)
+            .collect()
+    }
+
+    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
+        windows_round_cost(site, series.cases.len()) + LINK * u32::from(site.peer.is_some())
+    }
+
+    fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
+        let way = Way::of(site);
+        for case in &mut series.cases {
+            let frames = way.frames(Transport::Icmp, case.int("message").unwrap_or(USUAL_BYTES));
+            if frames.count > 1 {
+                let count = Value::Int(frames.count);
+                case.at.insert("fragments".to_owned(), count);
+            }
+        }
+        Ok(series)
+    }
+
+    fn predict(
+        &self,
+        site: &Site,
+        known: Option<&Known>,
+        case: &Case,
+        metric: &Metric,
+    ) -> Option<Prediction> {
+        let way = Way {
+            is_v6: case.text("ip") == Some("v6"),
+            ..Way::of(site)
+        };
+        let bytes = case.int("message").unwrap_or(USUAL_BYTES);
+        let arrivals = match case.text("arrivals") {
+            Some("sparse") => Arrivals::Sparse,
+            _ => Arrivals::Saturated,
+        };
+        let rtt = |transport| {
+            let arrivals = case.text("arrivals").unwrap_or_default();
+            law::measured_rtt(known?, case.text("far")?, transport, arrivals)
+        };
+        if metric.name == "loss" {
+            return known.is_none().then(|| law::loss(&way).prediction());
+        }
+        if metric.derived {
+            let (name, transport) = match metric.name.as_ref() {
+                "tcp_over_ping" => ("tcp", Transport::Tcp),
+                _ => ("udp", Transport::Udp),
+            };
+            if !is_comparable(&case.id) {
+                return None;
+            }
+            return match known {
+                None => Some(law::socket_cost(site, transport, &way).prediction()),
+                Some(_) => {
+                    let (ns, _) = rtt(name)?;
+                    let ping = law::parts(site, known, &way, bytes, arrivals).whole();
+                    Some(law::left_of(ns, name, &ping).prediction())
+                }
+            };
+        }
+        if metric.name == "round_trip" && is_comparable(&case.id) {
+            // UDP is nearest to an echo.
+            let measured = rtt("udp").map(|told| (told, Transport::Udp));
+            let measured = measured.or_else(|| rtt("tcp").map(|told| (told, Transport::Tcp)));
+            let left = measured
+                .and_then(|(told, transport)| law::less_socket(site, told, transport, &way));
+            if let Some(left) = left {
+                return Some(left.prediction());
+            }
+        }
+        if known.is_some_and(|known| !law::adds(known)) {
+            return None;
+        }
+        let parts = law::parts(site, known, &way, bytes, arrivals);
+        Some(
+            match metric.name.as_ref() {
+                "kernel_round_trip" => parts.kernel,
+                "wake_up" => parts.wake_up,
+                _ => parts.whole(),
+            }
+            .prediction(),
+        )
+    }
+
+    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        let interval_ns = series.setting("interval").unwrap_or(INTERVAL_MIN_NS);
+        bench.each(series, |bench, case| {
+            measured::case(case, interval_ns, bench)
+        });
+        Ok(())
+    }
+
+    fn derive(&self, _site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
+        let trips = values.of(CARD.id, "round_trip");
+        let trips = trips.filter(|(case, _)| is_comparable(case));
+        let mut derived = Vec::new();
+        for (case, ping_ns) in trips {
+            for (transport, metric) in [("tcp", "tcp_over_ping"), ("udp", "udp_over_ping")] {
+                let (Some(far), Some(arrivals)) = (case.text("far"), case.text("arrivals")) else {
+                    continue;
+                };
+                let Some((ns, ends)) = law::measured_rtt(known, far, transport, arrivals) else {
+                    continue;
+                };
+                let mut value = DerivedValue::new(case.clone(), metric, ns - ping_ns);
+                value.at.insert("ends".to_owned(), Value::from(ends));
+                derived.push(value);
+            }
+        }
+        derived
+    }
+}
+
+/// Whether net.rtt has a figure like it: of as many bytes, and on loopback by IPv4.
+fn is_comparable(case: &CaseId) -> bool {
+    let is_of_loopback = case.text("far") == Some(LOOPBACK);
+    case.int("message") == Some(USUAL_BYTES) && (!is_of_loopback || case.text("ip") == Some("v4"))
+}
+
+/// What the first echoes to another host may take beyond the windows.
+const LINK: Duration = Duration::from_millis(20);
+
+/// The versions of IP that a far end is reached by.
+fn versions<'params>(site: &Site, params: &'params Params) -> Vec<&'params str> {
+    let mut asked = params.texts("ip");
+    match site.peer.as_ref().map(|peer| peer.address) {
+        Some(IpAddr::V4(_)) => vec!["v4"],
+        Some(IpAddr::V6(_)) => vec!["v6"],
+        None => std::mem::take(&mut asked),
+    }
+}
+
+fn arrivals<'params>(site: &Site, params: &'params Params) -> Vec<&'params str> {
+    match params.chosen("arrivals") {
+        Some(_) => params.texts("arrivals"),
+        None => match (params.preset, site.peer.is_some()) {
+            (Preset::Quick | Preset::Rehearsal, false) => vec!["saturated"],
+            (Preset::Quick | Preset::Rehearsal, true) => vec!["sparse"],
+            _ => vec!["saturated", "sparse"],
+        },
+    }
+}
+
+/// Why there are no echoes of a version of IP.
+fn absent(site: &Site, ip: &str) -> Option<Skip> {
+    let far = site
+        .peer
+        .as_ref()
+        .map_or(&site.host.net, |peer| &peer.host.net);
+    let (at, sysctl) = match ip {
+        "v6" => (1, "net.ipv6.icmp.echo_ignore_all"),
+        _ => (0, "net.ipv4.icmp_echo_ignore_all"),
+    };
+    if far.ignores_echoes[at] {
+        let skip = Skip::because(format!("{} leaves echoes unanswered", site.far()));
+        return Some(skip.needs(format!("`sysctl {sysctl}=0` there")));
+    }
+    let lacks_v6 = ip == "v6" && site.far() == LOOPBACK && !site.host.net.has_loopback_v6;
+    lacks_v6.then(|| {
+        Skip::because("the loopback device has no address of IPv6")
+            .needs("`sysctl net.ipv6.conf.lo.disable_ipv6=0`, and a kernel with IPv6")
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,260 @@
+use super::{CARD, EXPERIMENT};
+use bench::experiment::fixtures::joined::{GIGABIT, RADIO, USB, VETH, joined};
+use bench::experiment::fixtures::{recorded, sites};
+use bench::experiment::{Experiment, Known, Params, Preset, Site};
+use host::net::Echoes;
+use record::case::Case;
+use record::event::{Prediction, Raw, Samples};
+use record::key::{CaseId, Key};
+use session::fixtures::{check, params, smoke};
+
+const PRESETS: [Preset; 4] = [
+    Preset::Rehearsal,
+    Preset::Quick,
+    Preset::Standard,
+    Preset::Thorough,
+];
+
+#[test]
+fn it_keeps_the_laws_of_the_catalogue() {
+    for mut site in sites() {
+        // The container of one machine is refused.
+        if site.host.net.echoes == Some(Echoes::Refused) {
+            let skip = EXPERIMENT.series(&site, &params(&CARD, Preset::Quick, &[]));
+            let needed = skip.expect_err("refused").needed.unwrap_or_default();
+            assert!(needed.contains("ping_group_range"), "{needed}");
+            site.host.net.echoes = None;
+        }
+        for (preset, cases) in PRESETS.into_iter().zip([1, 1, 4, 8]) {
+            let offer = check(&EXPERIMENT, &site, preset);
+            let measured: usize = offer.series.iter().map(|series| series.cases.len()).sum();
+            assert_eq!(measured + offer.skipped.len(), cases);
+            let v4 = offer.series.iter().flat_map(|series| &series.cases);
+            assert!(v4.filter(|case| case.text("ip") == Some("v4")).count() > 0);
+        }
+    }
+}
+
+#[test]
+fn a_peer_is_asked_by_the_address_by_which_it_was_reached() {
+    for near in [GIGABIT, RADIO, USB, VETH] {
+        let mut site = joined(near, GIGABIT);
+        for (preset, cases) in PRESETS.into_iter().zip([1, 1, 2, 4]) {
+            let offer = check(&EXPERIMENT, &site, preset);
+            assert_eq!(offer.series.len(), 1);
+            let all = &offer.series[0].cases;
+            assert_eq!(all.len(), cases);
+            assert!(all.iter().all(|case| case.text("far") == Some("peer")));
+            assert!(all.iter().all(|case| case.text("ip") == Some("v4")));
+        }
+        if let Some(peer) = &mut site.peer {
+            peer.address = "fd00::1".parse().expect("an address");
+        }
+        let offer = check(&EXPERIMENT, &site, Preset::Standard);
+        let mut cases = offer.series.iter().flat_map(|series| &series.cases);
+        assert!(cases.all(|case| case.text("ip") == Some("v6")));
+    }
+}
+
+#[test]
+fn hosts_that_leave_echoes_unanswered_are_not_waited_for() {
+    let of = |site: &Site, preset| {
+        let offer = EXPERIMENT.series(site, &params(&CARD, preset, &[]));
+        let offer = offer.expect("echoes are granted");
+        let skipped: Vec<String> = offer.skipped.iter().map(|(id, _)| id.to_string()).collect();
+        (offer.series.len(), skipped.join(" "))
+    };
+    let mut site = recorded("vm-granite-rapids");
+    assert_eq!(of(&site, Preset::Standard), (1, String::new()));
+    site.host.net.has_loopback_v6 = false;
+    let (series, skipped) = of(&site, Preset::Standard);
+    assert!(series == 1 && skipped.contains("ip=v6") && !skipped.contains("ip=v4"));
+    site.host.net.ignores_echoes = [true, false];
+    assert_eq!(of(&site, Preset::Quick).0, 0);
+    let mut remote = joined(GIGABIT, GIGABIT);
+    remote.host.net.ignores_echoes = [true, true];
+    assert_eq!(
+        of(&remote, Preset::Quick).0,
+        1,
+        "only the peer's own rule counts"
+    );
+    if let Some(peer) = &mut remote.peer {
+        peer.host.net.ignores_echoes = [true, false];
+    }
+    assert_eq!(of(&remote, Preset::Quick).0, 0);
+}
+
+fn case(far: &str, message: u64, arrivals: &str) -> Case {
+    let id = CaseId::new().with("far", far).with("ip", "v4");
+    Case::new(id.with("message", message).with("arrivals", arrivals))
+}
+
+fn told(site: &Site, known: Option<&Known>, case: &Case, name: &str) -> Option<Prediction> {
+    let metric = CARD.metrics.iter().find(|metric| metric.name == name);
+    EXPERIMENT.predict(site, known, case, metric.expect("in the card"))
+}
+
+/// What net.rtt's cases look like.
+fn measured_rtt(far: &str, ends: &str, protocol: &str, message: u64, ns: f64) -> (Key, f64) {
+    let id = CaseId::new()
+        .with("far", far)
+        .with("protocol", protocol)
+        .with("message", message)
+        .with("ends", ends)
+        .with("connections", 1)
+        .with("receiver", "blocking")
+        .with("arrivals", "saturated")
+        .with("exchange", "echo");
+    (Key::new("net.rtt", &id, "round_trip"), ns)
+}
+
+#[test]
+fn sockets_are_compared_with_the_nearest_of_their_cases() {
+    let mut known = Known::default();
+    for (far, ends, protocol, message, ns) in [
+        ("loopback", "other_cpu", "tcp", 56, 30_000.0),
+        ("loopback", "same_cpu", "tcp", 64, 20_000.0),
+        ("loopback", "same_cpu", "tcp", 56, 18_000.0),
+        ("loopback", "same_cpu", "tcp", 1024, 99_000.0),
+        ("loopback", "other_cpu", "udp", 64, 25_000.0),
+        ("peer", "two_hosts", "tcp", 64, 80_000.0),
+    ] {
+        let (key, ns) = measured_rtt(far, ends, protocol, message, ns);
+        known.insert(key, ns);
+    }
+    let mut values = Known::default();
+    for (far, message, arrivals, ns) in [
+        ("loopback", 56, "saturated", 7_000.0),
+        ("loopback", 56, "sparse", 15_000.0),
+        ("loopback", 8192, "saturated", 12_000.0),
+        ("peer", 56, "saturated", 60_000.0),
+    ] {
+        let id = case(far, message, arrivals).id;
+        values.insert(Key::new("net.ping", &id, "round_trip"), ns);
+    }
+    let derived = EXPERIMENT.derive(&joined(GIGABIT, GIGABIT), &known, &values);
+    let found: Vec<(String, &str, f64, String)> = derived
+        .into_iter()
+        .map(|value| {
+            let ends = value.at["ends"].text().unwrap_or_default().to_owned();
+            let far = value.case.text("far").unwrap_or_default().to_owned();
+            (far, value.metric, value.value, ends)
+        })
+        .collect();
+    let expected = [
+        ("loopback", "tcp_over_ping", 11_000.0, "same_cpu"),
+        ("loopback", "udp_over_ping", 18_000.0, "other_cpu"),
+        ("peer", "tcp_over_ping", 20_000.0, "two_hosts"),
+    ]
+    .map(|(far, metric, ns, ends)| (far.to_owned(), metric, ns, ends.to_owned()));
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_peers_echo_comes_from_its_own_figures_never_from_loopbacks() {
+    let site = joined(GIGABIT, GIGABIT);
+    let of = |known: &Known| {
+        told(
+            &site,
+            Some(known),
+            &case("peer", 56, "saturated"),
+            "round_trip",
+        )
+    };
+    let mut known = Known::default();
+    assert!(of(&known).is_none(), "nothing is known");
+    let (key, ns) = measured_rtt("loopback", "same_cpu", "udp", 56, 18_000.0);
+    known.insert(key, ns);
+    assert!(of(&known).is_none(), "loopback tells nothing of a peer");
+    let (key, ns) = measured_rtt("peer", "two_hosts", "udp", 56, 90_000.0);
+    known.insert(key, ns);
+    let derived = of(&known).expect("its own round trip is known");
+    let range = derived.range.expect("a range");
+    assert!(range.low > 9_000.0 && range.high < 95_000.0, "{range:?}");
+    assert!(derived.because.contains("net.rtt"), "{}", derived.because);
+}
+
+#[test]
+fn priors_tell_kinds_of_ways_apart() {
+    let likely = |site: &Site, far: &str, message, name: &str| {
+        let prior = told(site, None, &case(far, message, "saturated"), name);
+        prior.and_then(|prior| prior.range).expect("a prior").likely
+    };
+    let home = recorded("epyc-7763-2s");
+    let wire = joined(GIGABIT, GIGABIT);
+    let radio = joined(RADIO, GIGABIT);
+    assert!(likely(&home, "loopback", 56, "round_trip") < 15_000.0);
+    assert!(likely(&wire, "peer", 56, "round_trip") > 20_000.0);
+    assert!(likely(&radio, "peer", 56, "round_trip") > 500_000.0);
+    let more =
+        likely(&wire, "peer", 65_507, "round_trip") - likely(&wire, "peer", 56, "round_trip");
+    assert!(
+        more > 1_000_000.0,
+        "65,507 B twice over 1 Gbit/s are more than a millisecond"
+    );
+    assert_eq!(likely(&home, "loopback", 56, "loss"), 0.0);
+    let whole = likely(&wire, "peer", 56, "round_trip");
+    let parts =
+        likely(&wire, "peer", 56, "kernel_round_trip") + likely(&wire, "peer", 56, "wake_up");
+    assert!((whole - parts).abs() < 1.0);
+}
+
+/// The same key is the same quantity whichever preset measured it.
+#[test]
+fn pauses_are_alike_in_all_presets() {
+    let interval = CARD.params.iter().find(|param| param.name == "interval");
+    let defaults = interval.expect("in the card").defaults;
+    assert!(defaults.iter().all(|default| *default == defaults[0]));
+}
+
+#[test]
+fn intervals_are_whole_milliseconds_and_more() {
+    let texts = |interval: &str| -> Result<Params, String> {
+        session::params::Settings::default()
+            .with(&CARD, "interval", interval)
+            .map(|settings| settings.params(&CARD, Preset::Quick))
+            .map_err(|error| error.to_string())
+    };
+    assert!(texts("1ms").is_ok());
+    assert!(texts("999us").is_err(), "policers are not provoked");
+}
+
+fn events(samples: &[Samples], metric: &str) -> Vec<f64> {
+    let of = samples.iter().find(|samples| samples.metric == metric);
+    match &of.expect("it was measured").raw {
+        Raw::Event { values } | Raw::Batch { values, .. } => values.clone(),
+        Raw::Quartets { .. } => panic!("echoes are single events"),
+    }
+}
+
+#[test]
+fn echoes_of_loopback_come_back_and_their_parts_add_up() {
+    use metal::icmp::{Access, is_granted};
+    if !is_granted(Access::Datagram, false) && !is_granted(Access::Raw, false) {
+        return skips::test("icmp");
+    }
+    let samples = smoke(&EXPERIMENT);
+    let [trips, in_kernel, wake_ups] =
+        ["round_trip", "kernel_round_trip", "wake_up"].map(|metric| events(&samples, metric));
+    assert!(trips.len() >= 2 && trips.len() == in_kernel.len() && trips.len() == wake_ups.len());
+    for ((trip, in_kernel), wake_up) in trips.iter().zip(&in_kernel).zip(&wake_ups) {
+        assert!(*in_kernel > 0.0 && *trip > 0.0);
+        // The wall clock is read around the counter. (It may be slewed, and figures have seven digits.)
+        assert!(
+            *wake_up >= 0.0 && in_kernel + wake_up > 0.999 * trip,
+            "{trip}"
+        );
+    }
+    assert_eq!(events(&samples, "loss"), [0.0]);
+    let trip = samples
+        .iter()
+        .find(|samples| samples.metric == "round_trip");
+    let trip = trip.expect("measured");
+    assert!(
+        trip.quantities
+            .get("hops_left")
+            .is_some_and(|hops| *hops >= 32.0)
+    );
+    assert!(trip.at.contains_key("access"));
+    assert!(trip.notes.iter().any(|note| note.contains("no link")));
+}

@@ -1,0 +1,364 @@
+//! How long does a request take when requests come by a schedule, and not when the last one was answered?
+//!
+//! ## Question
+//!
+//! How long is a request on its way, from the moment at which it was due, when so many come in a second? How
+//! does that rise as the rate comes near to what both ends manage?
+//!
+//! ## Method
+//!
+//! *Open loop.* When each request is due is drawn before the first is sent: one period apart, or with
+//! exponential gaps (Poisson). One thread sends what is due, by several connections in turn, and takes in what
+//! is there; it never sleeps and never waits for a reply, so that many requests are on their way at a
+//! time. Replies are matched by number. The far end is a server of one thread that sleeps in poll(2) until
+//! something is there and answers each request by a call of its own with as many bytes.
+//!
+//! Three times are kept of each request: due, sent, replied. `response` is from due to replied, and is what a
+//! user has who comes when he comes. `service` is from sent to replied; `lateness` from due to sent: the
+//! sender's own part, which is in `response` and in nothing that starts its clock when it sends.
+//! Requests that no reply came to in time, and those that nothing took from the sender in time, are in the
+//! distributions as "at least the time-out"; percentiles among them are said as "at least".
+//!
+//! *Closed loop.* Shares are of what this round's own closed loop reached on as many connections, each of which
+//! sends its next request when it has the reply to the last; once in a round, before the first case that needs
+//! it. `load=closed` is that loop as a case.
+//!
+//! A case has connections of its own, on which 64 requests or more are exchanged first. It sends for four
+//! case times (48 ms; thorough 100 ms), at least 8 requests. Rates are of replies from the moment at which the
+//! first was due to the last reply, less the shortest time that one was on its way.
+//!
+//! ## Prediction
+//!
+//! Base hardware: for a far end on another host the way there and back; on loopback: memory copies, no
+//! link. Software: send and receive at both ends and the waking of the far end; where net.rtt measured the
+//! round trip, that. Connections over that time are the closed loop's rate, until the slower end's CPU is
+//! busy. Waiting grows with u / (1 - u); how evenly a server works is not known beforehand, so the interval opens.
+//!
+//! ## Parameters
+//!
+//! - `far`: the far end. `protocol`: `tcp`, `udp`. `message`: bytes of a request and of its reply.
+//! - `ends`: `other_cpu` on loopback, `two_hosts` with a peer. The sender is awake all the time, so one CPU for
+//!   both is refused.
+//! - `connections`: how many.
+//! - `schedule`: `fixed` (one period apart) or `poisson`.
+//! - `load`: percent of the closed loop's rate, or `closed`. `rate`: requests a second instead.
+//! - `placement`, with a peer: where the threads of both ends run: `free` (the scheduler places them, and their
+//!   moves are planned), `interrupt` (on the CPU that takes the interrupts of the interface on the way; a far end
+//!   whose host does not tell stays on its first), `other` (on another).
+//! - `timeout` (setting): after this time, or ten median times of the closed loop if that is longer, no reply is
+//!   waited for.
+//! - `time` (setting): how long requests are sent; auto: four case times.
+//! - `stall` (setting): the far end stands still once, before the middle request, for so long: shows what
+//!   a measurement makes of it.
+//!
+//! ## Reading the result
+//!
+//! `response` beside `service`: where they part, the sender could not keep the schedule, and `lateness`
+//! says by how much. `rate_ratio` is what was reached over what was asked; below 0.99 the figures are those
+//! of the rate that was reached, with a queue that grows. `lost` is the share without a reply in time. The tail
+//! (p99) is what to read at 80 % and more. The closed loop's `service` at its full rate is often better
+//! than the open loop's at 90 %: it stops asking while it waits.
+//!
+//! At small loads times are often longer than at medium ones: the far CPU sleeps between requests and must be
+//! woken. `cpu_far` is what the server takes for a request; `cpu_near` is all the time between two,
+//! because this end never sleeps.
+//!
+//! ## Pitfalls
+//!
+//! Coordinated omission: a tool that waits for a reply, or starts its clock when it comes to send, leaves out
+//! the requests that should have been made while something stood still. Here a stall of 20 ms is in every
+//! request that was due in it (`--set net.request.stall=20ms`). Leaving lost replies out of percentiles makes the worst
+//! case look best. A rate that was not reached is not that rate's latency. Rates that the sender cannot pace
+//! show in `lateness`. A share is only as good as the closed loop it is of: both are of the same round.
+//! With 48 ms a round, requests at small rates are few, and the tail needs all rounds.
+//!
+//! ## Sources
+//!
+//! G. Tene, "How NOT to Measure Latency" (2013), and wrk2; B. Schroeder, A. Wierman, M. Harchol-Balter, "Open
+//! versus closed: a cautionary tale" (NSDI 2006); R. Jain, "The Art of Computer Systems Performance
+//! Analysis"; sockperf (`under-load`: sends to a grid, starts its clock when it sends, leaves dropped replies
+//! out). No report has it.
+
+mod account;
+mod connection;
+mod far;
+mod loops;
+mod message;
+mod party;
+mod requests;
+mod schedule;
+#[cfg(test)]
+mod tests;
+
+use crate::net::ends::{Dial, Door};
+use crate::net::place;
+use anyhow::Result;
+use bench::experiment::placement::PLACEMENT_PARAM;
+use bench::experiment::{
+    Card, Domain, Experiment, FAR_PARAM, Known, Offer, Param, Params, Role, Site, Skip, ViewCard,
+    unknown,
+};
+use bench::measure::{Bench, FarEnd};
+use laws::Estimate;
+use laws::net::request::{self as law, Load};
+use party::Party;
+use record::case::{Case, Series};
+use record::event::{Isolation, Prediction, Repeat};
+use record::metric::{Better, Kind, Metric};
+use record::unit::Unit;
+use requests::Shape;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The experiment.
+pub static EXPERIMENT: Request = Request;
+
+/// `net.request`.
+pub struct Request;
+
+const ID: &str = "net.request";
+const fn os(name: &'static str, doc: &'static str, unit: Unit, better: Better) -> Metric {
+    Metric::new(name, doc, unit, better, Kind::Os)
+}
+
+static CARD: Card = Card {
+    id: ID,
+    title: "Requests by a schedule",
+    metrics: &[
+        os(
+            "response",
+            "from the moment at which a request was due to its reply",
+            Unit::Ns,
+            Better::Lower,
+        ),
+        os(
+            "service",
+            "from sending a request to its reply",
+            Unit::Ns,
+            Better::Lower,
+        ),
+        os(
+            "lateness",
+            "from the moment at which a request was due to its sending",
+            Unit::Ns,
+            Better::Lower,
+        ),
+        os("rate", "replies a second", Unit::OpPerS, Better::Higher),
+        os(
+            "rate_ratio",
+            "replies a second over requests a second that were asked for",
+            Unit::Ratio,
+            Better::Higher,
+        ),
+        os(
+            "lost",
+            "share of the requests without a reply in time",
+            Unit::Ratio,
+            Better::Lower,
+        ),
+        os(
+            "cpu_near",
+            "CPU time of the near end per request; it never sleeps",
+            Unit::NsPerOp,
+            Better::None,
+        ),
+        os(
+            "cpu_far",
+            "CPU time of the far end per request",
+            Unit::NsPerOp,
+            Better::Lower,
+        ),
+    ],
+    params: &[
+        FAR_PARAM,
+        Param {
+            name: "protocol",
+            doc: "what carries the requests; auto: tcp, in thorough both",
+            domain: Domain::Symbols(&["auto", "tcp", "udp"]),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "message",
+            doc: "bytes of a request and of its reply; auto: 64",
+            domain: Domain::Either(&["auto"], message::LEAST_BYTES as u64, 65_507, Unit::B),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        place::ENDS,
+        Param {
+            name: "connections",
+            doc: "how many connections requests go by in turn; auto: 4, in thorough 1, 4, 16",
+            domain: Domain::Either(&["auto"], 1, 256, Unit::Count),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "schedule",
+            doc: "how due times lie: one period apart, or exponential gaps; auto: fixed, in thorough both",
+            domain: Domain::Symbols(&["auto", "fixed", "poisson"]),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "load",
+            doc: "percent of what the round's closed loop reaches, or that loop itself; auto: closed, 10, 50, \
+                  90, in thorough closed, 10, 50, 80, 95, 120; none where rates are given",
+            domain: Domain::Either(&["auto", requests::CLOSED], 1, 1000, Unit::Count),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "rate",
+            doc: "requests a second, instead of a share; auto: none",
+            domain: Domain::Either(&["auto"], 1, 10_000_000, Unit::Count),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        PLACEMENT_PARAM,
+        Param {
+            name: "timeout",
+            doc: "no reply is waited for longer, or than ten median times of the closed loop",
+            domain: Domain::Integer {
+                low: 1_000_000,
+                high: 60_000_000_000,
+                unit: Unit::Ns,
+            },
+            defaults: ["200ms"; 3],
+            role: Role::Setting,
+        },
+        Param {
+            name: "time",
+            doc: "how long requests are sent; auto: four case times",
+            domain: Domain::Either(&["auto"], 1_000_000, 600_000_000_000, Unit::Ns),
+            defaults: ["auto"; 3],
+            role: Role::Setting,
+        },
+        Param {
+            name: "stall",
+            doc: "the far end stands still once for so long",
+            domain: Domain::Integer {
+                low: 0,
+                high: 4_000_000_000,
+                unit: Unit::Ns,
+            },
+            defaults: ["0"; 3],
+            role: Role::Setting,
+        },
+    ],
+    after: &["clock.rate", "os.syscall", "os.switch", "net.rtt"],
+    repeat: Repeat::Rounds,
+    isolation: Isolation::Shared,
+    needs: &[],
+    views: &[
+        ViewCard::curve("load", "rate", "response")
+            .log_y()
+            .each(&["far"]),
+        ViewCard::line("load", "response").log_y().each(&["far"]),
+    ],
+};
+
+impl Experiment for Request {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("request.rs")
+    }
+
+    fn two_ended(&self) -> bool {
+        true
+    }
+
+    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+        requests::offer(site, params)
+    }
+
+    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
+        requests::round_cost(site, series)
+    }
+
+    fn resolve(&self, site: &Site, _: &Known, mut series: Series) -> Result<Series, Skip> {
+        series
+            .cases
+            .iter_mut()
+            .for_each(|case| place::place(site, case));
+        Ok(series)
+    }
+
+    fn predict(
+        &self,
+        site: &Site,
+        known: Option<&Known>,
+        case: &Case,
+        metric: &Metric,
+    ) -> Option<Prediction> {
+        let name = &*metric.name;
+        let Some(shape) = Shape::of(&case.id) else {
+            return known.is_none().then(|| unknown("unknown: no such case"));
+        };
+        let is_scheduled = shape.load != Load::Closed;
+        if !is_scheduled && matches!(name, "response" | "lateness" | "rate_ratio") {
+            let why = "unknown: in a closed loop no request is due before it is sent";
+            return known.is_none().then(|| unknown(why));
+        }
+        let of = shape.requests(case.int("window_ns").unwrap_or(4 * site.case_ns));
+        let adds = known.is_none_or(|known| law::adds(site, known, of));
+        let is_of_software = matches!(name, "lost" | "rate_ratio");
+        if !adds || known.is_some() && is_of_software {
+            return None;
+        }
+        let estimate: Estimate = match name {
+            "response" => law::response(site, known, of),
+            "service" => law::service(site, known, of),
+            "lateness" => law::lateness(site, known, of),
+            "rate" => law::rate(site, known, of),
+            "rate_ratio" => law::rate_ratio(site, known, of),
+            "lost" => law::lost(site, of),
+            "cpu_near" => law::cpu_near(site, known, of),
+            _ => law::cpu_far(site, known, of),
+        };
+        Some(estimate.prediction())
+    }
+
+    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        let mut dial = Dial::new(bench)?;
+        // The thread that keeps the schedule never sleeps: who keeps it off its CPU disturbs.
+        bench.minds_run_delay();
+        // What the closed loops of this round reached, by all that they depend on.
+        let mut closed = BTreeMap::new();
+        bench.each(series, |bench, case| {
+            let shape = requests::shape(case)?;
+            let mut party = Party::new(bench, case, shape, &mut dial)?;
+            party.warm_up(bench, series)?;
+            if shape.load == Load::Closed {
+                let round = party.closed_loop(requests::window_ns(series, case_ns(bench)))?;
+                closed.insert(shape.of_closed(), round.account.rate);
+                return round.record(bench, case, shape);
+            }
+            let base = match (closed.get(&shape.of_closed()), shape.load) {
+                (_, Load::Rate(_)) => 1.0,
+                (Some(rate), _) => *rate,
+                (None, _) => {
+                    let window_ns = requests::closed_window_ns(case_ns(bench));
+                    let rate = party.closed_loop(window_ns)?.account.rate;
+                    closed.insert(shape.of_closed(), rate);
+                    rate
+                }
+            };
+            party
+                .open_loop(bench, series, case, base)?
+                .record(bench, case, shape)
+        });
+        Ok(())
+    }
+
+    fn serve(&self, _: &Series, far: &mut FarEnd) -> Result<()> {
+        Door::open(far)?.serve(far, far::serve)
+    }
+}
+
+fn case_ns(bench: &Bench) -> u64 {
+    bench.order().case_ns
+}

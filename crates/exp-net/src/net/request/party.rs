@@ -1,0 +1,258 @@
+//! The near end's side of a case: its connections, its loops, and what it writes down.
+
+use super::account::Account;
+use super::connection::{Connection, Socket};
+use super::far::{Ask, Said, Stall, Told};
+use super::loops::{Near, Trip};
+use super::message::blank;
+use super::requests::{self, Shape};
+use super::schedule::{Arrivals, due};
+use crate::net::ends::{Dial, Line, PATIENCE};
+use crate::net::place::near_cpus;
+use crate::net::usage::{Usage, Used};
+use anyhow::{Context, Result, bail};
+use bench::measure::Bench;
+use laws::net::Transport;
+use laws::net::request::Load;
+use record::case::{Case, Series};
+use record::event::Samples;
+use record::key::Value;
+use stats::quantile::median;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// Requests before the first that counts.
+const WARM_UP: usize = 64;
+/// The same in a rehearsal.
+const REHEARSAL_WARM_UP: usize = 4;
+/// A reply is waited for so many times as long as the median of the warm-up, at least.
+const TIMEOUT_TRIPS: f64 = 10.0;
+/// Time-outs of the warm-up, whose trips nobody knows yet, in ns.
+const FIRST_TIMEOUT_NS: f64 = 2e9;
+/// A closed loop's requests, at least.
+const CLOSED_LEAST: usize = 20;
+
+/// A case's connections and line.
+pub(super) struct Party {
+    near: Near,
+    line: Line,
+    cpus: Vec<usize>,
+}
+
+/// What a loop gave.
+pub(super) struct Round {
+    /// Its account.
+    pub(super) account: Account,
+    timeout_ns: f64,
+    near: Used,
+    far: Used,
+    served: u64,
+    /// Where the kernel handled the first connection's packets, at each end.
+    softirq_cpus: [Option<usize>; 2],
+}
+
+impl Party {
+    /// Connects.
+    ///
+    /// # Errors
+    /// The far end cannot be reached, or says something else.
+    pub(super) fn new(bench: &Bench, case: &Case, shape: Shape, dial: &mut Dial) -> Result<Party> {
+        let cpus = near_cpus(bench, case)?;
+        let by_datagrams = shape.transport == Transport::Udp;
+        let ask = Ask {
+            by_datagrams,
+            bytes: shape.bytes,
+            connections: shape.connections,
+        };
+        let mut line = dial.call(case, &ask)?;
+        let sockets: Vec<Socket> = if by_datagrams {
+            let Told::Ports(ports) = line.hear(PATIENCE)? else {
+                bail!("the far end told no ports");
+            };
+            let meet = |port| Ok(Socket::Datagram(dial.meet(port)?));
+            ports.into_iter().map(meet).collect::<Result<_>>()?
+        } else {
+            let connect = |_| Ok(Socket::Stream(dial.connect()?));
+            (0..shape.connections).map(connect).collect::<Result<_>>()?
+        };
+        let Told::Ready = line.hear(PATIENCE)? else {
+            bail!("the far end is not ready");
+        };
+        let connections = sockets
+            .into_iter()
+            .map(|socket| Connection::new(socket, blank(shape.bytes)))
+            .collect::<Result<_>>()?;
+        let clock = bench.clock();
+        let near = Near {
+            clock,
+            connections,
+            timeout: clock.ticks(FIRST_TIMEOUT_NS),
+            first: 0,
+        };
+        Ok(Party { near, line, cpus })
+    }
+
+    /// Requests before those that count; from then on time-outs are known.
+    ///
+    /// # Errors
+    /// As of a loop.
+    pub(super) fn warm_up(&mut self, bench: &Bench, series: &Series) -> Result<()> {
+        let least = match bench.order().rehearsal {
+            true => REHEARSAL_WARM_UP,
+            false => WARM_UP,
+        };
+        let trips = self.near.closed_loop(0.0, least)?;
+        let timeout = self.near.timeout;
+        let middle_ns = median(&Account::of(self.near.clock, &trips, timeout)?.service_ns);
+        let told_ns = series.setting("timeout").unwrap_or(0) as f64;
+        let timeout_ns = told_ns.max(TIMEOUT_TRIPS * middle_ns.unwrap_or(0.0));
+        self.near.timeout = self.near.clock.ticks(timeout_ns);
+        Ok(())
+    }
+
+    /// Each connection's next request after the reply to its last.
+    ///
+    /// # Errors
+    /// As of a loop and its account.
+    pub(super) fn closed_loop(&mut self, window_ns: u64) -> Result<Round> {
+        let least = CLOSED_LEAST.min(window_ns as usize / 1000).max(4);
+        self.counted(None, |near| near.closed_loop(window_ns as f64, least))
+    }
+
+    /// Requests by a schedule; shares are of `closed_rate` replies a second.
+    ///
+    /// # Errors
+    /// As of a loop and its account, or a rate at which eight requests take too long.
+    pub(super) fn open_loop(
+        &mut self,
+        bench: &Bench,
+        series: &Series,
+        case: &Case,
+        closed_rate: f64,
+    ) -> Result<Round> {
+        let shape = requests::shape(case)?;
+        let rate = match shape.load {
+            Load::Closed => bail!("{} has no schedule", case.id),
+            Load::Share(share) => share * closed_rate,
+            Load::Rate(rate) => rate,
+        };
+        let window_ns = requests::window_ns(series, bench.order().case_ns);
+        let mut seed = DefaultHasher::new();
+        (bench.order().seed, case.id.to_string()).hash(&mut seed);
+        let due_ns = due(
+            shape.arrivals.unwrap_or(Arrivals::Fixed),
+            rate,
+            window_ns as f64,
+            requests::longest_ns(window_ns) as f64,
+            seed.finish(),
+        )?;
+        let stall = series.setting("stall").filter(|ns| *ns > 0);
+        let stall = stall.map(|ns| Stall {
+            before: due_ns.len() as u64 / 2,
+            ns,
+        });
+        let clock = self.near.clock;
+        let due: Vec<u64> = due_ns.into_iter().map(|ns| clock.ticks(ns)).collect();
+        self.counted(stall, |near| near.open_loop(&due))
+    }
+
+    /// A loop between the begin and the end of what both ends count.
+    fn counted(
+        &mut self,
+        stall: Option<Stall>,
+        run: impl FnOnce(&mut Near) -> Result<Vec<Trip>>,
+    ) -> Result<Round> {
+        self.line.tell(&Said::Begin(stall))?;
+        let Told::Begun = self.line.hear(PATIENCE)? else {
+            bail!("the far end does not begin");
+        };
+        let usage = Usage::begin(&self.cpus);
+        let trips = run(&mut self.near)?;
+        let near = usage.end();
+        self.line.tell(&Said::End)?;
+        let Told::Counted {
+            served,
+            used,
+            softirq_cpu,
+        } = self.line.hear(PATIENCE)?
+        else {
+            bail!("the far end tells no counts");
+        };
+        Ok(Round {
+            account: Account::of(self.near.clock, &trips, self.near.timeout)?,
+            timeout_ns: self.near.clock.ns(self.near.timeout),
+            near,
+            far: used,
+            served,
+            softirq_cpus: [
+                self.near
+                    .connections
+                    .first()
+                    .and_then(Connection::softirq_cpu),
+                softirq_cpu,
+            ],
+        })
+    }
+}
+
+impl Round {
+    /// Writes all of it down.
+    ///
+    /// # Errors
+    /// A value that is not finite.
+    pub(super) fn record(self, bench: &mut Bench, case: &Case, shape: Shape) -> Result<()> {
+        let account = self.account;
+        let limit = self.timeout_ns;
+        let replies = account.count - account.no_reply - account.never_sent;
+        if shape.load != Load::Closed {
+            let (values, without) = (account.response_ns.clone(), account.without_response);
+            bench.record_censored(case, "response", values, without, limit)?;
+            let (values, without) = (account.lateness_ns.clone(), account.too_late);
+            bench.record_censored(case, "lateness", values, without, limit)?;
+            let ratio = account.rate / account.asked;
+            bench.record_batches(case, "rate_ratio", account.count, vec![ratio])?;
+        }
+        let (values, without) = (account.service_ns.clone(), account.without_service);
+        bench.record_censored(case, "service", values, without, limit)?;
+        let lost = account.lost();
+        let samples = bench.record_batches(case, "rate", replies, vec![account.rate])?;
+        for (name, value) in [
+            ("asked_per_s", account.asked),
+            ("requests", account.count as f64),
+            ("never_sent", account.never_sent as f64),
+            ("no_reply", account.no_reply as f64),
+            ("served", self.served as f64),
+            ("timeout_ns", limit),
+        ] {
+            samples.quantities.insert(name.to_owned(), value);
+        }
+        bench.record_batches(case, "lost", account.count, vec![lost])?;
+        let of_near = self.near.each_ns(replies);
+        let samples = bench.record_batches(case, "cpu_near", replies, vec![of_near])?;
+        told(&self.near, self.softirq_cpus[0], samples);
+        let served = self.served;
+        ensure_served(served, replies)?;
+        let of_far = self.far.each_ns(served);
+        let samples = bench.record_batches(case, "cpu_far", served, vec![of_far])?;
+        told(&self.far, self.softirq_cpus[1], samples);
+        Ok(())
+    }
+}
+
+/// Who answered less than was replied to did not answer it.
+fn ensure_served(served: u64, replies: u64) -> Result<()> {
+    (served >= replies)
+        .then_some(())
+        .with_context(|| format!("{replies} replies came, the far end counted {served} requests"))
+}
+
+/// What the kernel did beside the process.
+fn told(used: &Used, softirq_cpu: Option<usize>, samples: &mut Samples) {
+    let softirq_ns = used.softirq_ns as f64;
+    samples
+        .quantities
+        .insert("softirq_ns".to_owned(), softirq_ns);
+    if let Some(cpu) = softirq_cpu {
+        let cpu = Value::Int(cpu as u64);
+        samples.at.insert("softirq_cpu".to_owned(), cpu);
+    }
+}

@@ -1,0 +1,229 @@
+use super::EXPERIMENT;
+use super::far::{Ask, Told};
+use crate::net::ends::tests::{order, rehearse_both, with_far};
+use crate::net::ends::{Door, PATIENCE};
+use bench::experiment::fixtures::{recorded, sites};
+use bench::experiment::{Experiment, Known, Peer, Preset};
+use bench::link::{Endpoint, RoundOrder};
+use bench::measure::{Bench, FarEnd};
+use record::event::Samples;
+use session::fixtures::{check, here, params};
+use std::time::{Duration, Instant};
+
+fn quantity(samples: &Samples, name: &str) -> f64 {
+    samples.quantities[name]
+}
+
+#[test]
+fn every_site_has_cases_or_a_reason() {
+    for preset in [Preset::Rehearsal, Preset::Standard, Preset::Thorough] {
+        for mut site in sites() {
+            if site.cpus.len() > 1 {
+                let offer = check(&EXPERIMENT, &site, preset);
+                assert!(offer.skipped.is_empty());
+                let cost = EXPERIMENT.round_cost(&site, &offer.series[0]);
+                assert!(cost.as_secs_f64() < 9.0, "{cost:?}");
+            } else {
+                let all = params(EXPERIMENT.card(), preset, &[]);
+                let skip = EXPERIMENT.series(&site, &all).unwrap_err();
+                assert!(skip.reason.starts_with("one CPU"), "{}", skip.reason);
+                assert!(skip.needed.unwrap().contains("--peer"));
+            }
+            // One CPU is enough where the far end has its own.
+            let peer = Peer {
+                name: "peer".to_owned(),
+                address: "192.0.2.7".parse().unwrap(),
+                host: site.host.clone(),
+                cpus: vec![0],
+                interface: None,
+            };
+            site.peer = Some(peer);
+            let offer = check(&EXPERIMENT, &site, preset);
+            let mut cases = offer.series.iter().flat_map(|series| &series.cases);
+            assert!(
+                cases.all(|case| case.text("ends") == Some("two_hosts")
+                    && case.text("far") == Some("peer"))
+            );
+        }
+    }
+}
+
+#[test]
+fn quick_refers_to_standard_and_one_cpu_for_both_is_refused() {
+    let site = recorded("vm-granite-rapids");
+    let offered = |preset, set: &[(&str, &str)]| {
+        EXPERIMENT.series(&site, &params(EXPERIMENT.card(), preset, set))
+    };
+    let skip = offered(Preset::Quick, &[]).unwrap_err();
+    assert!(skip.needed.unwrap().contains("--preset standard"));
+    assert!(offered(Preset::Quick, &[("load", "50")]).is_ok());
+    let offer = offered(Preset::Standard, &[("ends", "same_cpu,other_cpu")]).unwrap();
+    assert_eq!((offer.series[0].cases.len(), offer.skipped.len()), (4, 1));
+    assert!(offer.skipped[0].1.reason.contains("clock"));
+    // A rate instead of shares, and both where both are asked for.
+    let rates = offered(Preset::Standard, &[("rate", "1000,5000")]).unwrap();
+    assert_eq!(rates.series[0].cases.len(), 2);
+    let both = offered(Preset::Standard, &[("rate", "1000"), ("load", "closed,50")]).unwrap();
+    assert_eq!(both.series[0].cases.len(), 3);
+}
+
+#[test]
+fn a_rehearsal_has_every_figure_by_both_protocols() {
+    let set = [("protocol", "tcp,udp"), ("schedule", "fixed,poisson")];
+    let rehearsed = rehearse_both(&EXPERIMENT, Preset::Rehearsal, &set);
+    assert!(rehearsed.failed.is_empty(), "{:?}", rehearsed.failed);
+    let site = recorded("vm-granite-rapids");
+    let all = params(EXPERIMENT.card(), Preset::Rehearsal, &set);
+    let offer = EXPERIMENT.series(&site, &all).unwrap();
+    assert_eq!(offer.series[0].cases.len(), 6);
+    for case in &offer.series[0].cases {
+        for metric in EXPERIMENT.card().metrics {
+            let told = EXPERIMENT.predict(&site, None, case, metric).unwrap();
+            let found = rehearsed.of(&case.id, &metric.name);
+            assert_eq!(
+                found.is_some(),
+                told.range.is_some(),
+                "{} {}",
+                case.id,
+                metric.name
+            );
+        }
+        for metric in ["cpu_near", "cpu_far"] {
+            let at = &rehearsed.of(&case.id, metric).unwrap().at;
+            assert!(at.contains_key("softirq_cpu"), "{at:?}");
+        }
+        let rate = rehearsed.of(&case.id, "rate").unwrap();
+        assert!(
+            quantity(rate, "served") >= quantity(rate, "requests") - quantity(rate, "no_reply")
+        );
+    }
+}
+
+/// Whatever else the machine does: every request that was due while the far end stood still, and could not be
+/// answered before it went on, has at least the rest of the stall in its response.
+#[test]
+fn a_stall_of_the_far_end_is_in_every_request_that_was_due_in_it() {
+    const RATE: f64 = 5000.0;
+    let set = [
+        ("rate", "5000"),
+        ("connections", "1"),
+        ("time", "60ms"),
+        ("stall", "20ms"),
+    ];
+    let rehearsed = rehearse_both(&EXPERIMENT, Preset::Rehearsal, &set);
+    assert!(rehearsed.failed.is_empty(), "{:?}", rehearsed.failed);
+    let of = |metric: &str| {
+        let mut all = rehearsed.samples.iter();
+        all.find(|samples| samples.metric == metric).unwrap()
+    };
+    let response = of("response").raw.samples();
+    assert_eq!(response.len(), 300);
+    // Due no later than 10 ms after the request before whose reply it stood still for 20.
+    let hit = response.iter().filter(|ns| **ns >= 10e6).count();
+    assert!(hit as f64 >= RATE * 0.01, "{hit} of {}", response.len());
+    assert!(response.iter().any(|ns| *ns >= 20e6));
+    let parts = of("service")
+        .raw
+        .samples()
+        .into_iter()
+        .zip(of("lateness").raw.samples());
+    for (whole, (service, lateness)) in response.into_iter().zip(parts) {
+        assert!((whole - service - lateness).abs() <= 1e-6 * whole + 1.0);
+        assert!(lateness >= 0.0 && service > 0.0);
+    }
+}
+
+#[test]
+fn requests_that_come_too_late_are_in_the_distribution_without_a_value() {
+    let set = [
+        ("rate", "2000"),
+        ("connections", "1"),
+        ("time", "100ms"),
+        ("timeout", "1ms"),
+        ("stall", "40ms"),
+    ];
+    // Ten median times of the warm-up may be longer than the time-out; then fewer are too late, or none.
+    let rehearsed = rehearse_both(&EXPERIMENT, Preset::Rehearsal, &set);
+    for (case, reason) in &rehearsed.failed {
+        assert!(reason.contains("had no reply within"), "{case}: {reason}");
+    }
+    for samples in rehearsed
+        .samples
+        .iter()
+        .filter(|of| of.metric == "response")
+    {
+        let limit = rehearsed.of(&samples.case, "rate").unwrap();
+        let limit = quantity(limit, "timeout_ns");
+        assert!(samples.raw.samples().iter().all(|ns| *ns < limit));
+        let lost = rehearsed.of(&samples.case, "lost").unwrap().raw.samples()[0];
+        let censored = samples.quantities.get("censored").copied().unwrap_or(0.0);
+        assert_eq!(lost, censored / 200.0);
+        if limit < 10e6 {
+            // Due in the first 30 ms of the stall: those wait longer.
+            assert!(censored >= 60.0, "{censored} beyond {limit}");
+        }
+    }
+}
+
+/// What becomes of the only case when the far end takes connections and then does something else.
+fn reason_with(after: impl Fn(&mut Vec<std::net::TcpStream>) + Sync) -> String {
+    let site = here();
+    let set = [("load", "closed")];
+    let all = params(EXPERIMENT.card(), Preset::Rehearsal, &set);
+    let series = EXPERIMENT.series(&site, &all).unwrap().series.remove(0);
+    let series = EXPERIMENT
+        .resolve(&site, &Known::default(), series)
+        .unwrap();
+    let order = std::thread::scope(|scope| {
+        let made = scope.spawn(|| order(&site, series.clone()));
+        made.join().unwrap()
+    });
+    let serve = |far: &mut FarEnd| {
+        Door::open(far)?.serve(far, |door, _, call| {
+            let ask: Ask = serde_json::from_value(call.ask.clone())?;
+            let mut streams = Vec::new();
+            for _ in 0..ask.connections {
+                streams.push(door.admit(Instant::now() + PATIENCE)?.0);
+            }
+            call.line.tell(&Told::Ready)?;
+            after(&mut streams);
+            while call.line.is_open() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            Ok(())
+        })
+    };
+    let near = |far: Endpoint| {
+        let far = Some(far);
+        let mut bench = Bench::new(RoundOrder {
+            far,
+            ..order.clone()
+        })
+        .unwrap();
+        EXPERIMENT.measure(&series, &mut bench).unwrap();
+        bench.finish().unwrap()
+    };
+    let begin = Instant::now();
+    let (served, (samples, _, _, mut done)) = with_far(&order, serve, near);
+    served.unwrap();
+    // Twice the first time-out, for a case is tried twice, and much room for a busy machine.
+    assert!(begin.elapsed() < Duration::from_secs(60));
+    assert!(samples.is_empty() && done.failed.len() == 1);
+    // Time without its CPU disturbs a thread that is always awake.
+    let has = |name: &str| done.environment.contains_key(name);
+    assert_eq!(has("minded_run_delay_ns"), has("run_delay_ns"));
+    done.failed.remove(0).reason
+}
+
+#[test]
+fn a_far_end_that_is_silent_or_gone_fails_the_case_with_the_reason() {
+    let silent = reason_with(|_| {});
+    assert!(silent.contains("answers nothing"), "{silent}");
+    let gone = reason_with(Vec::clear);
+    let is_told = [
+        "closed a connection",
+        "receiving a reply",
+        "sending a request",
+    ];
+    assert!(is_told.iter().any(|part| gone.contains(part)), "{gone}");
+}

@@ -1,0 +1,440 @@
+//! How long is a message on its way there and back?
+//!
+//! ## Question
+//!
+//! How long is a round trip of a message between two processes by TCP, by UDP and by UNIX sockets, over
+//! the size of the message, where both ends run, how many there are at once, how they wait, and how often
+//! messages come; and what CPU time does it take at either end?
+//!
+//! ## Method
+//!
+//! The near end sends a message and waits until the same message is back; the far end sends back what
+//! comes. Both use plain send and receive calls, one each for a message that fits a packet, on connected
+//! sockets; TCP_NODELAY is set at both ends and read back. The time is that of the near end's counter,
+//! read once a turn: the end of one exchange is the start of the next. It is not halved. About 32
+//! exchanges (or 3 ms of them) come before the timed ones. Every message carries its number and changing
+//! data; another number, length or last byte in what comes back fails the case.
+//!
+//! - Every exchange is an event: `round_trip` has a distribution.
+//! - A UDP message that does not come back within 50 times the slowest exchange of the warm-up (at least
+//!   20 ms, at most 1 s) is lost: it stands in the distribution as a value known only to be long
+//!   (`timeouts`), and the window goes on for the time that it took. What the far end counted tells which
+//!   were lost on the way there (`lost_there`) and back (`lost_back`); what came later is `late`.
+//! - `cpu_near` and `cpu_far`: CPU time of each end's threads per exchange, user and kernel together, by
+//!   the scheduler's own sum. What the kernel does in interrupts on another CPU is not in it: where
+//!   packets arrived (SO_INCOMING_CPU of each connection) is in `near_softirq_cpu` and
+//!   `far_softirq_cpu`, softirq time of each end's CPUs in the quantities `near_softirq_ns` and
+//!   `far_softirq_ns`, in the kernel's steps of 10 ms, as far as it tells, and how many softirqs received
+//!   packets (`near_net_rx`, `far_net_rx`).
+//! - `connect_echo` is what R2 calls round trip: socket, connect, message, echo on a connection of its
+//!   own each. Its message begins with the one-time token of 28 bytes that lets it in. The near end then
+//!   resets the connection, outside the time, so that no port is left waiting (TIME_WAIT). Nothing else
+//!   of this end is in the time: no limit is set on the socket, and the far end has made the next token
+//!   before it comes, so that it only compares. The CPU time of both ends is that of all of it, the end
+//!   of the connection and the making of tokens too.
+//! - By TCP and UNIX sockets an exchange may take 5 s and what its bytes take at 10 Mbit/s, so that a SYN
+//!   or a segment that is lost and sent again is a value as the others are; then the case fails.
+//!
+//! ## Prediction
+//!
+//! Loopback is no network: memory copies, no link. There a round trip is four system calls, the
+//! protocols' work twice each way, and, unless one thread holds both ends or the ends poll, the waking of
+//! each end. Calls and switches come from os.syscall and os.switch where those ran; UNIX sockets as
+//! os.ipc has them. To a peer it is the way (both interfaces' rate, MTU and coalescing) and each end's
+//! stack, never the loopback's figures. A fresh connection adds one round trip and what making it costs.
+//!
+//! ## Parameters
+//!
+//! - `far`: the far end: loopback, or a peer by its name.
+//! - `protocol`: `tcp`, `udp`, `unix` (stream; loopback only).
+//! - `message`: bytes. 56 is R0's and ping's, 64 R1's and R2's; 1, 1024 and 65507 are R3's.
+//! - `ends`: `one_thread` holds both sockets (R0); two processes on the `same_cpu` or on an `other_cpu`;
+//!   `two_hosts`.
+//! - `connections`: at once, with a thread each at both ends (R3's one to one). Threads of an end share
+//!   its CPU where there are no more.
+//! - `receiver`: `blocking`, or `polling`: both ends ask again and again without waiting.
+//! - `arrivals`: `saturated` (the next message as soon as one is back), or `sparse`: after a pause, in
+//!   which who blocks sleeps and its CPU may too, and who polls does not.
+//! - `exchange`: `echo` on a connection that stays, or `connect_echo`.
+//! - `placement`, with a peer: where the threads of both ends run: `free` (the scheduler places them, and their
+//!   moves are planned), `interrupt` (on the CPU that takes the interrupts of the interface on the way; a far end
+//!   whose host does not tell stays on its first), `other` (on another).
+//! - `pause`: how long, before a sparse exchange.
+//!
+//! ## Reading the result
+//!
+//! `one_thread` is calls and protocols alone; `same_cpu` adds a switch each way, `other_cpu` the waking of
+//! a CPU each way, and polling takes that out again. TCP beside UDP and UNIX is the protocol. With
+//! `connections` on CPUs that they share, each one's round trip grows and the rate of all together (their
+//! number over the round trip) tells what is gained. `cpu_near` and `cpu_far` on one CPU add up to the
+//! round trip; on two the rest is waiting. Percentiles far above the median are interrupts, ticks and the
+//! scheduler's.
+//!
+//! ## Pitfalls
+//!
+//! Placement: unpinned ends give either of two figures (wake affinity). A round trip halved hides that
+//! both ways differ; sockperf prints half of it. Nagle's algorithm with delayed acknowledgements adds
+//! 40 ms. Counting only what came back forgets what was lost. Where receivers poll on a busy machine the
+//! far end waits for its turn. On loopback the receiver's protocol work runs in the sender's call, and is
+//! in the sender's CPU time; from a card it runs in softirqs that may meet nobody's. `sparse` holds the
+//! sleep's own call in `cpu_near`. A fresh connection's echo waits behind the close of the one before at
+//! the far end, where both share a CPU.
+//!
+//! ## Sources
+//!
+//! Reports R0 (4.05 µs of 56 B in one thread, 132.9 µs over 1 Gbit/s), R1, R2 (connect and echo), R3
+//! (threads one to one); sockperf `ping-pong`, qperf `tcp_lat`, `udp_lat`; RFC 896, RFC 1122 4.2.3.2; man
+//! pages tcp(7), udp(7), socket(7). PITFALLS rows of the network.
+
+mod connections;
+mod counts;
+mod echo;
+mod exchanges;
+mod fresh;
+#[cfg(test)]
+mod tests;
+mod trip;
+
+use crate::net::ends::{Dial, Door, Line, PATIENCE};
+use crate::net::place;
+use crate::net::usage::Usage;
+use anyhow::{Context, Result, ensure};
+use bench::experiment::placement::PLACEMENT_PARAM;
+use bench::experiment::{
+    Card, Domain, Experiment, FAR_PARAM, Known, Offer, Param, Params, Role, Site, Skip, ViewCard,
+    unknown,
+};
+use bench::measure::{Bench, FarEnd};
+use connections::{alone, connect};
+use counts::Counts;
+use echo::{Ask, Open, Told};
+use exchanges::{Protocol, Shape, spread};
+use laws::net::rtt as law;
+use record::case::{Case, Series};
+use record::event::{Isolation, Prediction, Repeat};
+use record::key::Value;
+use record::metric::{Better, Kind, Metric};
+use record::unit::Unit;
+use std::time::Duration;
+use trip::{Plan, Trip};
+
+/// The experiment.
+pub static EXPERIMENT: Rtt = Rtt;
+
+/// `net.rtt`.
+pub struct Rtt;
+
+/// A window lasts so many times a case's time: exchanges are counted one by one.
+const WINDOWS: f64 = 2.0;
+/// A sparse one so many pauses, if that is longer.
+const PAUSES: u64 = 60;
+/// A rehearsal has so many pauses at most.
+const PAUSES_OF_REHEARSAL: u64 = 3;
+/// The pause before a sparse exchange, by default.
+const PAUSE_NS: u64 = 1_000_000;
+/// For the cost of a round: a case's line, connections and core clock; two workers' start and end.
+const CASE_OVERHEAD: Duration = Duration::from_millis(4);
+const WORKERS_OVERHEAD: Duration = Duration::from_millis(85);
+
+static CARD: Card = Card {
+    id: "net.rtt",
+    title: "Round trips of messages",
+    metrics: &[
+        Metric::new(
+            "round_trip",
+            "a message there and back, not halved",
+            Unit::Ns,
+            Better::Lower,
+            Kind::Os,
+        ),
+        Metric::new(
+            "cpu_near",
+            "CPU time of the near end's threads per exchange",
+            Unit::NsPerOp,
+            Better::Lower,
+            Kind::Os,
+        ),
+        Metric::new(
+            "cpu_far",
+            "CPU time of the far end's threads per exchange",
+            Unit::NsPerOp,
+            Better::Lower,
+            Kind::Os,
+        ),
+    ],
+    params: &[
+        FAR_PARAM,
+        choice(
+            "protocol",
+            "what carries the messages; auto: those that the preset lists",
+            Domain::Symbols(&["auto", "tcp", "udp", "unix"]),
+        ),
+        choice(
+            "message",
+            "bytes of a message; auto: those that the preset lists",
+            Domain::Either(&["auto"], 1, 1 << 20, Unit::B),
+        ),
+        place::ENDS,
+        choice(
+            "connections",
+            "connections at once, with a thread each at both ends; auto: as the preset lists",
+            Domain::Either(&["auto"], 1, 64, Unit::Count),
+        ),
+        choice(
+            "receiver",
+            "whether both ends wait in the kernel or ask again and again; auto: as the preset lists",
+            Domain::Symbols(&["auto", "blocking", "polling"]),
+        ),
+        choice(
+            "arrivals",
+            "whether the next message goes at once or after a pause; auto: as the preset lists",
+            Domain::Symbols(&["auto", "saturated", "sparse"]),
+        ),
+        choice(
+            "exchange",
+            "whether the connection stays or each exchange makes its own; auto: as the preset lists",
+            Domain::Symbols(&["auto", "echo", "connect_echo"]),
+        ),
+        PLACEMENT_PARAM,
+        Param {
+            name: "pause",
+            doc: "before each sparse exchange",
+            domain: Domain::Integer {
+                low: 1_000,
+                high: 100_000_000,
+                unit: Unit::Ns,
+            },
+            defaults: ["1ms", "1ms", "1ms"],
+            role: Role::Setting,
+        },
+    ],
+    after: &[
+        "clock.rate",
+        "clock.read",
+        "os.syscall",
+        "os.switch",
+        "os.ipc",
+    ],
+    repeat: Repeat::Rounds,
+    isolation: Isolation::Shared,
+    needs: &[],
+    views: &[
+        ViewCard::line("message", "round_trip")
+            .only(&[
+                ("connections", &["1"]),
+                ("receiver", &["blocking"]),
+                ("arrivals", &["saturated"]),
+                ("exchange", &["echo"]),
+            ])
+            .log()
+            .each(&["far", "ends"]),
+        ViewCard::line("connections", "round_trip")
+            .only(&[
+                ("message", &["64"]),
+                ("receiver", &["blocking"]),
+                ("arrivals", &["saturated"]),
+                ("exchange", &["echo"]),
+            ])
+            .log_y()
+            .each(&["far", "ends"]),
+        ViewCard::bars("round_trip").each(&["far", "message"]),
+    ],
+};
+
+/// A parameter of a case whose values the preset lists.
+const fn choice(name: &'static str, doc: &'static str, domain: Domain) -> Param {
+    Param {
+        name,
+        doc,
+        domain,
+        defaults: ["auto"; 3],
+        role: Role::Case,
+    }
+}
+
+impl Experiment for Rtt {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("rtt.rs")
+    }
+
+    fn two_ended(&self) -> bool {
+        true
+    }
+
+    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+        exchanges::offer(site, params)
+    }
+
+    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
+        let of_case = |case: &Case| {
+            let shape = Shape::of(case);
+            let sparse = shape.is_some_and(|shape| shape.sparse);
+            let window_ns = window_ns(site.case_ns, sparse.then(|| pause_ns(series)), false);
+            Duration::from_nanos(window_ns as u64) + CASE_OVERHEAD
+        };
+        series.cases.iter().map(of_case).sum::<Duration>() + WORKERS_OVERHEAD
+    }
+
+    fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
+        for case in &mut series.cases {
+            place::place(site, case);
+        }
+        Ok(series)
+    }
+
+    fn predict(
+        &self,
+        site: &Site,
+        known: Option<&Known>,
+        case: &Case,
+        metric: &Metric,
+    ) -> Option<Prediction> {
+        let Some(shape) = Shape::of(case) else {
+            return known.is_none().then(|| unknown("unknown: no such case"));
+        };
+        if metric.name == "cpu_far" && shape.ends == place::ONE_THREAD {
+            return known
+                .is_none()
+                .then(|| unknown("none: one thread is both ends, and all its time is cpu_near"));
+        }
+        if known.is_some_and(|known| !law::adds(known)) {
+            return None;
+        }
+        let exchange = exchange_of(site, case, &shape);
+        let estimate = match &*metric.name {
+            "round_trip" => law::round_trip(site, known, exchange),
+            "cpu_near" => law::cpu(site, known, exchange, law::End::Near),
+            _ => law::cpu(site, known, exchange, law::End::Far),
+        };
+        Some(estimate.prediction())
+    }
+
+    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        let mut dial = Dial::new(bench)?;
+        let pause_ns = pause_ns(series);
+        bench.each(series, |bench, case| {
+            let shape = Shape::of(case).context("a case has its parts")?;
+            exchanges(bench, case, &shape, &mut dial, pause_ns)
+        });
+        Ok(())
+    }
+
+    fn serve(&self, _series: &Series, far: &mut FarEnd) -> Result<()> {
+        Door::open(far)?.serve(far, |door, far, call| {
+            let case = call.case.clone();
+            let shape = Shape::of(&case).context("a case has its parts")?;
+            match shape.fresh {
+                true => fresh::serve(door, far, call, &shape),
+                false => echo::serve(door, far, call, &shape),
+            }
+        })
+    }
+}
+
+/// What the law is asked about.
+fn exchange_of(site: &Site, case: &Case, shape: &Shape<'_>) -> law::Exchange {
+    let near = spread(&site.cpus, shape.ends, true, shape.connections);
+    let first = near.first().copied();
+    law::Exchange {
+        protocol: match shape.protocol {
+            Protocol::Tcp => law::Protocol::Tcp,
+            Protocol::Udp => law::Protocol::Udp,
+            Protocol::Unix => law::Protocol::Unix,
+        },
+        bytes: shape.message,
+        ends: match shape.ends {
+            place::ONE_THREAD => law::Ends::OneThread,
+            place::SAME_CPU => law::Ends::SameCpu,
+            place::OTHER_CPU => law::Ends::OtherCpu,
+            _ => law::Ends::TwoHosts,
+        },
+        on_a_cpu: near.iter().filter(|cpu| Some(**cpu) == first).count() as f64,
+        connections: shape.connections as f64,
+        polls: shape.polls,
+        pause_ns: shape
+            .sparse
+            .then(|| case.int("pause_ns").unwrap_or(PAUSE_NS) as f64),
+        fresh: shape.fresh,
+    }
+}
+
+fn pause_ns(series: &Series) -> u64 {
+    let pause = series.settings.get("pause").and_then(Value::int);
+    pause.unwrap_or(PAUSE_NS)
+}
+
+/// Length of a case's window, in ns.
+fn window_ns(case_ns: u64, pause_ns: Option<u64>, is_rehearsal: bool) -> f64 {
+    let pauses = match is_rehearsal {
+        true => PAUSES_OF_REHEARSAL,
+        false => PAUSES,
+    };
+    let paused_ns = pause_ns.map_or(0, |pause| pause.saturating_mul(pauses));
+    (WINDOWS * case_ns as f64).max(paused_ns as f64)
+}
+
+/// One case: its exchanges, and both ends' counts.
+fn exchanges(
+    bench: &mut Bench,
+    case: &Case,
+    shape: &Shape<'_>,
+    dial: &mut Dial,
+    pause_ns: u64,
+) -> Result<()> {
+    place::near_cpus(bench, case)?;
+    let pause = shape.sparse.then_some(pause_ns);
+    let order = bench.order();
+    let plan = Plan {
+        window_ns: window_ns(order.case_ns, pause, order.rehearsal),
+        pause_ns: pause.map(|pause| pause as f64),
+        clock: bench.clock(),
+    };
+    let cpus = spread(&order.cpus, shape.ends, true, shape.connections);
+    bench.use_cpus(&cpus);
+    if shape.ends == place::ONE_THREAD {
+        let usage = Usage::begin(&cpus);
+        let mut trips = [alone(shape, plan)?];
+        let ran = trip::all(&mut trips, (&cpus, shape.is_free), plan)?;
+        let counts = Counts {
+            ran: &ran,
+            used: &usage.end(),
+            told: None,
+        };
+        return counts.write(bench, case, shape);
+    }
+    let ask = Ask {
+        window_ns: plan.window_ns as u64,
+    };
+    let mut line = dial.call(case, &ask)?;
+    let open: Open = line.hear(PATIENCE)?;
+    let (ran, used) = if shape.fresh {
+        let _: String = line.hear(PATIENCE)?;
+        let usage = Usage::begin(&cpus);
+        (vec![fresh::run(dial, &open, shape, plan)?], usage.end())
+    } else {
+        let mut trips = connect(dial, &open, shape, plan)?;
+        let _: String = line.hear(PATIENCE)?;
+        let usage = Usage::begin(&cpus);
+        let ran = trip::all(&mut trips, (&cpus, shape.is_free), plan);
+        trips.iter().for_each(Trip::finish);
+        (ran?, usage.end())
+    };
+    line.tell(&"enough")?;
+    let told: Told = hear_counts(&mut line)?;
+    let counts = Counts {
+        ran: &ran,
+        used: &used,
+        told: Some(&told),
+    };
+    counts.write(bench, case, shape)
+}
+
+fn hear_counts(line: &mut Line) -> Result<Told> {
+    let told: Told = line.hear(PATIENCE).context("the far end's counts")?;
+    ensure!(told.nodelay, "TCP_NODELAY was not to be had at the far end");
+    Ok(told)
+}

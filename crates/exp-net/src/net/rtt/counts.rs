@@ -1,0 +1,165 @@
+//! What a case is written down as: every exchange, what was lost where, both ends' CPU time.
+
+use super::echo::Told;
+use super::exchanges::{Protocol, Shape};
+use super::trip::Ran;
+use crate::net::place;
+use crate::net::usage::Used;
+use anyhow::{Result, ensure};
+use bench::measure::Bench;
+use record::case::Case;
+use record::event::Samples;
+use record::key::Value;
+use stats::histogram::Histogram as Distribution;
+use std::collections::BTreeSet;
+
+/// What both ends did in a case.
+pub(super) struct Counts<'case> {
+    /// Each connection's thread at the near end.
+    pub(super) ran: &'case [Ran],
+    /// What the kernel did beside at the near end.
+    pub(super) used: &'case Used,
+    /// The far end's; none where one thread is both.
+    pub(super) told: Option<&'case Told>,
+}
+
+impl Counts<'_> {
+    fn sum(&self, of: impl Fn(&Ran) -> u64) -> u64 {
+        self.ran.iter().map(of).sum()
+    }
+
+    /// Messages that came to the far end.
+    fn came(&self) -> u64 {
+        self.told
+            .map_or_else(|| self.sum(|ran| ran.sent), |told| told.messages)
+    }
+
+    /// Writes a case down.
+    ///
+    /// # Errors
+    /// A stream's message is missing at the far end.
+    pub(super) fn write(&self, bench: &mut Bench, case: &Case, shape: &Shape<'_>) -> Result<()> {
+        let (sent, came) = (self.sum(|ran| ran.sent), self.came());
+        ensure!(
+            came == sent || shape.protocol == Protocol::Udp,
+            "{came} messages arrived at the far end of {sent} that were sent"
+        );
+        // On one CPU, and where connections share one, who is woken may preempt who woke: planned.
+        if shape.ends != place::OTHER_CPU || shape.connections > 1 {
+            bench.planned_switches(2 * sent);
+        }
+        let samples = self.write_trips(bench, case)?;
+        let quantities = self.quantities(shape).into_iter();
+        samples
+            .quantities
+            .extend(quantities.map(|(name, value)| (name.to_owned(), value)));
+        self.place(samples);
+        let each = |cpu_ns: u64, count: u64| vec![cpu_ns as f64 / count.max(1) as f64];
+        let timed = self.sum(|ran| ran.timed);
+        let near = each(self.sum(|ran| ran.cpu_ns), timed);
+        bench.record_batches(case, "cpu_near", timed, near)?;
+        if let Some(told) = self.told {
+            bench.record_apart(case, "cpu_far", each(told.cpu_ns, told.messages))?;
+        }
+        Ok(())
+    }
+
+    /// Every exchange; those that did not come back in time as values known only to be long.
+    fn write_trips<'bench>(
+        &self,
+        bench: &'bench mut Bench,
+        case: &Case,
+    ) -> Result<&'bench mut Samples> {
+        let clock = bench.clock();
+        let ticks = self.ran.iter().flat_map(|ran| &ran.ticks);
+        let values: Vec<f64> = ticks.map(|ticks| clock.ns(*ticks)).collect();
+        let lost = self.sum(|ran| ran.lost);
+        if lost == 0 {
+            return bench.record(case, "round_trip", values);
+        }
+        let mut all = Distribution::default();
+        values.iter().for_each(|value| all.record(*value));
+        all.record_censored(lost);
+        let samples = bench.record_counted(case, "round_trip", values, &all)?;
+        let waited = self.ran.iter().map(|ran| ran.lost_after_ns);
+        for (name, value) in [
+            ("timeouts", lost as f64),
+            ("timeout_ns", waited.fold(0.0, f64::max)),
+        ] {
+            samples.quantities.insert(name.to_owned(), value);
+        }
+        samples.notes.push(format!(
+            "{lost} of {} messages did not come back in time: they are in the distribution as values \
+             known only to be long",
+            self.sum(|ran| ran.timed)
+        ));
+        Ok(samples)
+    }
+
+    fn quantities(&self, shape: &Shape<'_>) -> Vec<(&'static str, f64)> {
+        let sent = self.sum(|ran| ran.sent);
+        let mut all = vec![
+            ("messages", sent as f64),
+            ("near_softirq_ns", self.used.softirq_ns as f64),
+            ("near_net_rx", self.used.received() as f64),
+        ];
+        if let Some(told) = self.told {
+            all.push(("far_softirq_ns", told.used.softirq_ns as f64));
+            all.push(("far_net_rx", told.used.received() as f64));
+        }
+        if shape.protocol == Protocol::Udp {
+            // One that came too late came.
+            let back = sent - self.sum(|ran| ran.unanswered);
+            let late = self.sum(|ran| ran.late);
+            all.extend([
+                ("lost_there", sent.saturating_sub(self.came()) as f64),
+                ("lost_back", self.came().saturating_sub(back + late) as f64),
+                ("late", late as f64),
+            ]);
+        }
+        all
+    }
+
+    /// Where packets arrived, and where the far end was.
+    fn place(&self, samples: &mut Samples) {
+        let near = self.ran.iter().filter_map(|ran| ran.softirq_cpu);
+        let far = self.told.map(|told| told.softirq_cpus.clone());
+        for (name, cpus) in [
+            ("near_softirq_cpu", near.collect()),
+            ("far_softirq_cpu", far.unwrap_or_default()),
+            (
+                "far_cpu",
+                self.told.and_then(|told| told.cpu).into_iter().collect(),
+            ),
+        ] {
+            if let Some(cpus) = listed(&cpus) {
+                samples.at.insert(name.to_owned(), cpus);
+            }
+        }
+    }
+}
+
+/// CPUs as a value: one is a number.
+fn listed(cpus: &BTreeSet<usize>) -> Option<Value> {
+    match cpus.len() {
+        0 => None,
+        1 => cpus.first().map(|cpu| Value::Int(*cpu as u64)),
+        _ => {
+            let cpus: Vec<String> = cpus.iter().map(usize::to_string).collect();
+            Some(Value::from(cpus.join(",")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::listed;
+    use record::key::Value;
+
+    #[test]
+    fn every_cpu_that_packets_arrived_on_is_named() {
+        assert_eq!(listed(&[].into()), None);
+        assert_eq!(listed(&[3].into()), Some(Value::Int(3)));
+        assert_eq!(listed(&[10, 3].into()), Some(Value::from("3,10")));
+    }
+}

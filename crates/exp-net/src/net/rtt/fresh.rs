@@ -1,0 +1,319 @@
+//! Each exchange on a connection of its own: socket, connect, a message and its echo.
+
+use super::echo::{Ask, Open, Told, listen_unix, unix_address};
+use super::exchanges::{Protocol, Shape};
+use super::trip::{Plan, Ran, cpu_ns, is_same, limit_ns, stamp};
+use crate::net::ends::{Call, Dial, Door, Line, PATIENCE, PREAMBLE_BYTES};
+use crate::net::place;
+use crate::net::usage::Usage;
+use anyhow::{Context, Result, bail, ensure};
+use bench::measure::FarEnd;
+use metal::clock;
+use metal::deadline::Deadline;
+use metal::sleep;
+use metal::socket::{Wait, incoming_cpu, receive, send};
+use socket2::{Domain, SockAddr, Socket, Type};
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+/// Connections of a case in a round, at most.
+const MOST: usize = 1000;
+/// Not timed: they find everything cold.
+const WARM_UP: usize = 4;
+/// How often who accepts looks whether the near end is still there; and a stranger who says nothing in
+/// this time is dropped, because the near end waits behind it.
+const LOOK: Duration = Duration::from_millis(100);
+/// And against another host, whose message may have to be sent again.
+const LOOK_FAR: Duration = Duration::from_secs(2);
+/// Where in a message, after its preamble, its number is, and what is no number: the near end has enough.
+const NUMBER_AT: usize = PREAMBLE_BYTES;
+const ENOUGH: u64 = u64::MAX;
+
+/// Makes exchanges for the window of a plan.
+///
+/// # Errors
+/// A connection that cannot be made, or something else that comes back.
+pub(super) fn run(dial: &mut Dial, open: &Open, shape: &Shape<'_>, plan: Plan) -> Result<Ran> {
+    let to = match open {
+        Open::Door => SockAddr::from(dial.address()),
+        Open::Name(name) => unix_address(name)?,
+        Open::Ports(_) => bail!("the far end offers ports for connections"),
+    };
+    let bytes = usize::try_from(shape.message)?;
+    let mut message: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8 + 1).collect();
+    let mut back = vec![1; bytes];
+    let mut ran = Ran {
+        ticks: vec![1; MOST],
+        ..Ran::default()
+    };
+    ran.ticks.clear();
+    let clock = plan.clock;
+    let (mut until, mut before_ns) = (u64::MAX, 0);
+    let limit = Duration::from_nanos(limit_ns(shape.protocol, shape.message) as u64);
+    let mut limited = Limited::new(limit)?;
+    for number in 0..WARM_UP + MOST {
+        if number == WARM_UP {
+            before_ns = cpu_ns();
+            until = clock.start() + clock.ticks(plan.window_ns);
+        }
+        if clock.start() >= until {
+            break;
+        }
+        if let Some(pause_ns) = plan.pause_ns {
+            let at_ns = clock::monotonic_ns() + pause_ns as u64;
+            sleep::until(clock::Clock::MONOTONIC, at_ns).context("pausing")?;
+        }
+        say(&mut message, &dial.preamble(), number as u64);
+        limited.put_off()?;
+        let start = clock.start();
+        let socket = connect(&to)?;
+        exchange(socket.as_fd(), &message, &mut back, &limited)?;
+        let ticks = clock.end().saturating_sub(start);
+        ensure!(
+            is_same(&message[NUMBER_AT..], &back[NUMBER_AT..]),
+            "another message came back than was sent"
+        );
+        ran.sent += 1;
+        if number >= WARM_UP {
+            ran.ticks.push(ticks);
+            ran.timed += 1;
+        }
+        ran.softirq_cpu = incoming_cpu(socket.as_fd()).unwrap_or(None);
+        abort(socket)?;
+    }
+    ran.cpu_ns = cpu_ns() - before_ns;
+    // So that the far end need not wait for the end of its patience.
+    say(&mut message, &dial.preamble(), ENOUGH);
+    limited.put_off()?;
+    let socket = connect(&to)?;
+    send(socket.as_fd(), &message).context("sending")?;
+    Ok(ran)
+}
+
+/// A message that begins with its preamble and goes on with its number.
+fn say(message: &mut [u8], preamble: &[u8], number: u64) {
+    message[..NUMBER_AT].copy_from_slice(preamble);
+    stamp(&mut message[NUMBER_AT..], number);
+}
+
+/// Has the calls of an exchange interrupted when it takes too long. Limits of the socket's own would be two
+/// calls within what is timed, and a timer at each wait.
+struct Limited {
+    deadline: Deadline,
+    limit: Duration,
+    until: Instant,
+}
+
+impl Limited {
+    fn new(limit: Duration) -> Result<Limited> {
+        // Room for what was begun just before it is put off.
+        let deadline = Deadline::after(2 * limit).context("a deadline")?;
+        Ok(Limited {
+            deadline,
+            limit,
+            until: Instant::now() + 2 * limit,
+        })
+    }
+
+    /// To be called before each exchange; moves the deadline on when half of it is gone.
+    fn put_off(&mut self) -> Result<()> {
+        let now = Instant::now();
+        if self.until.saturating_duration_since(now) < self.limit {
+            self.deadline
+                .put_off(2 * self.limit)
+                .context("a deadline")?;
+            self.until = now + 2 * self.limit;
+        }
+        Ok(())
+    }
+
+    /// What an interrupted call is to do: go on, or give up.
+    fn go_on(&self) -> Result<()> {
+        ensure!(
+            Instant::now() < self.until,
+            "an exchange was not over within {:?}",
+            self.limit
+        );
+        Ok(())
+    }
+}
+
+/// A connected socket: nothing but socket(2) and connect(2).
+fn connect(to: &SockAddr) -> Result<Socket> {
+    let socket = Socket::new(to.domain(), Type::STREAM, None).context("a socket")?;
+    match socket.connect(to) {
+        Err(error) if error.kind() == ErrorKind::Interrupted => {
+            bail!("the far end did not answer a connection in time")
+        }
+        connected => connected.context("connecting")?,
+    }
+    Ok(socket)
+}
+
+/// Ends a TCP connection without the wait that would keep its port (TIME_WAIT); a UNIX one as always.
+fn abort(socket: Socket) -> Result<()> {
+    if socket.domain()? != Domain::UNIX {
+        socket.set_linger(Some(Duration::ZERO))?;
+    }
+    Ok(())
+}
+
+fn exchange(
+    socket: BorrowedFd<'_>,
+    message: &[u8],
+    back: &mut [u8],
+    limited: &Limited,
+) -> Result<()> {
+    let mut rest = message;
+    while !rest.is_empty() {
+        match send(socket, rest) {
+            Ok(bytes) => rest = &rest[bytes..],
+            Err(error) if error.kind() == ErrorKind::Interrupted => limited.go_on()?,
+            Err(error) => return Err(error).context("sending"),
+        }
+    }
+    let mut have = 0;
+    while have < back.len() {
+        match receive(socket, &mut back[have..], Wait::Block) {
+            Ok(0) => bail!("the far end closed a connection that it had not served"),
+            Ok(bytes) => have += bytes,
+            Err(error) if error.kind() == ErrorKind::Interrupted => limited.go_on()?,
+            Err(error) => return Err(error).context("receiving"),
+        }
+    }
+    Ok(())
+}
+
+/// Serves a case of connections, one after another.
+pub(super) fn serve(
+    door: &mut Door,
+    far: &mut FarEnd,
+    call: &mut Call,
+    shape: &Shape<'_>,
+) -> Result<()> {
+    let cpus = place::pin_far(far, &call.case)?;
+    let ask: Ask = serde_json::from_value(call.ask.clone()).context("what the near end wants")?;
+    let (listener, open) = match shape.protocol {
+        Protocol::Unix => {
+            let (listener, name) = listen_unix(door)?;
+            (listener, Open::Name(name))
+        }
+        // Another descriptor of the same socket.
+        _ => (Socket::from(door.listener().try_clone()?), Open::Door),
+    };
+    let limit = Duration::from_nanos(limit_ns(shape.protocol, shape.message) as u64);
+    let until = Instant::now() + 2 * PATIENCE + limit + ask.window();
+    let look = match far.order().far_address {
+        Some(_) => LOOK_FAR,
+        None => LOOK,
+    };
+    // Connections inherit the time-out and TCP_NODELAY.
+    listener.set_nonblocking(false)?;
+    listener.set_read_timeout(Some(look))?;
+    let nodelay = shape.protocol != Protocol::Tcp || {
+        listener.set_tcp_nodelay(true)?;
+        listener.tcp_nodelay()?
+    };
+    call.line.tell(&open)?;
+    let usage = Usage::begin(&cpus);
+    call.line.tell(&"ready")?;
+    let accepted = accept_all(door, &listener, shape, &call.line, until);
+    // The door's own loop polls first and must never wait in accept.
+    listener.set_nonblocking(true)?;
+    let told = Told {
+        used: usage.end(),
+        cpu: place::only(&cpus),
+        nodelay,
+        ..accepted?
+    };
+    far.planned_switches(4 * told.messages);
+    call.line.tell(&told)
+}
+
+fn accept_all(
+    door: &mut Door,
+    listener: &Socket,
+    shape: &Shape<'_>,
+    line: &Line,
+    until: Instant,
+) -> Result<Told> {
+    let mut message = vec![1; usize::try_from(shape.message)?];
+    let mut told = Told::default();
+    let mut first_ns = None;
+    loop {
+        let accepted = listener.accept();
+        match accepted {
+            Ok((mut socket, _)) => {
+                first_ns.get_or_insert_with(cpu_ns);
+                // TCP's inherits it.
+                if shape.protocol == Protocol::Unix {
+                    socket.set_read_timeout(Some(LOOK))?;
+                }
+                match serve_one(door, &mut socket, &mut message) {
+                    Ok(ENOUGH) => break,
+                    Ok(_) => {
+                        told.messages += 1;
+                        let cpu = incoming_cpu(socket.as_fd()).unwrap_or(None);
+                        told.softirq_cpus.extend(cpu);
+                    }
+                    // A stranger, or one that is gone: the near end knows what it has had.
+                    Err(_) => {}
+                }
+            }
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
+            {
+                if !line.is_quiet() {
+                    break;
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
+            Err(error) => return Err(error).context("accepting"),
+        }
+        ensure!(
+            Instant::now() < until,
+            "the near end did not come to an end"
+        );
+    }
+    told.cpu_ns = first_ns.map_or(0, |first| cpu_ns() - first);
+    Ok(told)
+}
+
+/// Reads a message, lets its preamble in, sends it back and waits for the end; its number.
+fn serve_one(door: &mut Door, socket: &mut Socket, message: &mut [u8]) -> Result<u64> {
+    socket
+        .read_exact(message)
+        .context("a stranger: no whole message came in time")?;
+    let (preamble, rest) = message.split_at(PREAMBLE_BYTES);
+    let token = door.check_said(preamble)?;
+    let number = rest
+        .first_chunk::<8>()
+        .map_or(0, |number| u64::from_le_bytes(*number));
+    if number == ENOUGH {
+        return Ok(number);
+    }
+    socket.write_all(message).context("sending back")?;
+    // While the near end has its time.
+    door.expect_after(token);
+    // The near end closes first, so that no port waits here; it may reset.
+    let _ = socket.read(&mut [0]);
+    Ok(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::connect;
+    use socket2::SockAddr;
+    use std::net::TcpListener;
+
+    /// What is timed is socket(2) and connect(2), and no timer at each wait.
+    #[test]
+    fn a_fresh_connection_has_no_limits_of_its_own() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("listens");
+        let to = SockAddr::from(listener.local_addr().expect("an address"));
+        let socket = connect(&to).expect("connects");
+        assert_eq!(socket.read_timeout().expect("is told"), None);
+        assert_eq!(socket.write_timeout().expect("is told"), None);
+    }
+}

@@ -1,0 +1,534 @@
+//! The near end's loop: a message out, the same message back, one clock read a turn.
+
+use super::exchanges::Protocol;
+use crate::net::place::settle;
+use anyhow::{Context, Result, ensure};
+use bench::measure::Clock;
+use metal::clock::{self, syscall_clock_gettime};
+use metal::deadline::Deadline;
+use metal::sleep;
+use metal::socket::{Wait, incoming_cpu, receive, send};
+use socket2::SockRef;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Barrier;
+use std::time::Duration;
+
+/// Exchanges before the timed ones: slow start, lazily made state of both kernels, cold caches.
+const WARM_UP: u64 = 32;
+/// Fewer where each takes long.
+const WARM_UP_NS: f64 = 3e6;
+/// Who polls looks at the clock after so many questions.
+const TURNS_PER_LOOK: u32 = 256;
+/// A datagram counts as lost after so many times the slowest of the warm-up …
+const LOST_AFTER: f64 = 50.0;
+/// … within these limits, in ns.
+const LOST_LEAST_NS: f64 = 2e7;
+const LOST_MOST_NS: f64 = 1e9;
+/// What goes by a stream is sent again until it comes (a SYN after 1 s and 3 s): no exchange is waited for
+/// longer than this, and its bytes both ways at 10 Mbit/s, in ns.
+const STREAM_MOST_NS: f64 = 5e9;
+const NS_PER_BYTE: f64 = 2.0 * 800.0;
+/// Who waits for a datagram is woken so often to see whether it is still worth it; a time-out of the
+/// socket's own would cost a timer at each wait.
+const LOOK: Duration = Duration::from_millis(20);
+/// So many lost datagrams in a row are a way that is closed.
+const LOST_IN_A_ROW: u32 = 3;
+/// Room in the log for exchanges as short as this, in ns.
+const SHORTEST_NS: f64 = 500.0;
+
+/// How long an exchange may take at most, in ns.
+pub(super) fn limit_ns(protocol: Protocol, bytes: u64) -> f64 {
+    match protocol {
+        Protocol::Udp => LOST_MOST_NS,
+        Protocol::Tcp | Protocol::Unix => STREAM_MOST_NS + NS_PER_BYTE * bytes as f64,
+    }
+}
+
+/// How long exchanges are made, in ns.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    /// The window.
+    pub(super) window_ns: f64,
+    /// Before each exchange, where they are sparse.
+    pub(super) pause_ns: Option<f64>,
+    /// The clock.
+    pub(super) clock: Clock,
+}
+
+/// What one connection's thread did.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ran {
+    /// Length of every exchange that came back, in ticks.
+    pub(super) ticks: Vec<u64>,
+    /// Messages sent, those of the warm-up included.
+    pub(super) sent: u64,
+    /// Timed exchanges that did not come back in time.
+    pub(super) lost: u64,
+    /// Of how long, in ns.
+    pub(super) lost_after_ns: f64,
+    /// Messages, those of the warm-up included, that did not come back in time.
+    pub(super) unanswered: u64,
+    /// Messages that came too late.
+    pub(super) late: u64,
+    /// CPU time of the thread over the timed exchanges, in ns.
+    pub(super) cpu_ns: u64,
+    /// Of timed exchanges.
+    pub(super) timed: u64,
+    /// The CPU on which packets arrived.
+    pub(super) softirq_cpu: Option<usize>,
+}
+
+/// One connection at the near end; with its far end where one thread holds both.
+pub(super) struct Trip {
+    socket: OwnedFd,
+    other: Option<OwnedFd>,
+    datagrams: bool,
+    wait: Wait,
+    clock: Clock,
+    message: Vec<u8>,
+    back: Vec<u8>,
+    number: u64,
+    /// No exchange may take longer, in ns.
+    limit_ns: f64,
+    /// After so many ticks without an answer it is not waited for.
+    patience_ticks: u64,
+    late: u64,
+    unanswered: u64,
+}
+
+/// What came of an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Came {
+    Back,
+    TooLate,
+}
+
+impl Trip {
+    /// A connection for messages of so many bytes.
+    ///
+    /// # Errors
+    /// The socket takes no time-out.
+    pub(super) fn new(
+        socket: OwnedFd,
+        protocol: Protocol,
+        bytes: u64,
+        polls: bool,
+        clock: Clock,
+    ) -> Result<Trip> {
+        let bytes = usize::try_from(bytes)?;
+        // Changing data, none of it 0.
+        let message: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8 + 1).collect();
+        let mut trip = Trip {
+            socket,
+            other: None,
+            datagrams: protocol == Protocol::Udp,
+            wait: if polls { Wait::Never } else { Wait::Block },
+            clock,
+            back: vec![1; bytes.max(PROBE_BYTES)],
+            message,
+            number: 0,
+            limit_ns: limit_ns(protocol, bytes as u64),
+            patience_ticks: 0,
+            late: 0,
+            unanswered: 0,
+        };
+        trip.wait_at_most(trip.limit_ns)?;
+        Ok(trip)
+    }
+
+    /// The same thread holds the far end as well.
+    ///
+    /// # Errors
+    /// The socket takes no time-out.
+    pub(super) fn holding(mut self, other: OwnedFd) -> Result<Trip> {
+        self.other = Some(other);
+        self.wait_at_most(self.limit_ns)?;
+        Ok(self)
+    }
+
+    /// How long an answer is waited for. (Sending waits only where the far end takes nothing.)
+    fn wait_at_most(&mut self, ns: f64) -> Result<()> {
+        self.patience_ticks = self.clock.ticks(ns);
+        let time = Some(Duration::from_nanos(self.limit_ns as u64));
+        for socket in [Some(&self.socket), self.other.as_ref()]
+            .into_iter()
+            .flatten()
+        {
+            SockRef::from(socket)
+                .set_write_timeout(time)
+                .context("a time-out for a socket")?;
+        }
+        Ok(())
+    }
+
+    /// Has the waiting thread woken now and then, from where on an answer of a stream would be late.
+    fn deadline(&self, window_ns: f64) -> Result<Option<Deadline>> {
+        if self.wait == Wait::Never {
+            return Ok(None);
+        }
+        let after = match self.datagrams {
+            true => LOOK,
+            false => Duration::from_nanos((window_ns + LOST_MOST_NS) as u64),
+        };
+        Deadline::after(after).map(Some).context("a deadline")
+    }
+
+    /// Makes exchanges: the warm-up, then, once all of `begin` are ready, the timed ones.
+    ///
+    /// # Errors
+    /// The far end is gone, or something else came back.
+    pub(super) fn run(&mut self, plan: Plan, begin: &Barrier) -> Result<Ran> {
+        let room = (plan.window_ns / SHORTEST_NS) as usize + 64;
+        // Touched, so that no page is missing in the loop.
+        let mut ran = Ran {
+            ticks: vec![1; room],
+            ..Ran::default()
+        };
+        ran.ticks.clear();
+        let warmed = self.deadline(WARM_UP_NS).and_then(|deadline| {
+            let slowest_ns = self.warm_up(plan);
+            drop(deadline);
+            slowest_ns
+        });
+        // All wait for all, also for one that failed.
+        begin.wait();
+        let slowest_ns = warmed?;
+        let deadline = self.deadline(plan.window_ns)?;
+        if self.datagrams {
+            let ns = (LOST_AFTER * slowest_ns).clamp(LOST_LEAST_NS, LOST_MOST_NS);
+            self.wait_at_most(ns)?;
+            ran.lost_after_ns = ns;
+        }
+        let warm = self.number;
+        let before_ns = cpu_ns();
+        match plan.pause_ns {
+            None => self.saturated(plan, &mut ran)?,
+            Some(pause_ns) => self.sparse(plan, pause_ns, &mut ran)?,
+        }
+        ran.cpu_ns = cpu_ns() - before_ns;
+        drop(deadline);
+        ran.sent = self.number;
+        ran.timed = self.number - warm;
+        ran.late = self.late;
+        ran.unanswered = self.unanswered;
+        ran.softirq_cpu = incoming_cpu(self.socket.as_fd()).unwrap_or(None);
+        ensure!(
+            !ran.ticks.is_empty(),
+            "none of {} messages came back within {:.0} ms",
+            ran.lost,
+            ran.lost_after_ns / 1e6
+        );
+        Ok(ran)
+    }
+
+    /// The slowest exchange before the timed ones, in ns; of datagrams some may be lost.
+    fn warm_up(&mut self, plan: Plan) -> Result<f64> {
+        let began = self.clock.start();
+        let mut last = began;
+        let mut slowest: u64 = 0;
+        let mut lost = 0;
+        for turn in 0..WARM_UP {
+            let came = self.exchange(last)?;
+            let now = self.clock.end();
+            match came {
+                Came::Back => {
+                    lost = 0;
+                    // The first one finds everything cold.
+                    if turn > 0 || WARM_UP == 1 {
+                        slowest = slowest.max(now.saturating_sub(last));
+                    }
+                }
+                Came::TooLate => lost += 1,
+            }
+            ensure!(
+                lost < LOST_IN_A_ROW,
+                "no message came back: {lost} in a row were lost"
+            );
+            last = now;
+            let longest_ns = WARM_UP_NS.min(plan.window_ns);
+            if turn > 0 && lost == 0 && self.clock.between_ns(began, now) > longest_ns {
+                break;
+            }
+        }
+        Ok(self.clock.ns(slowest))
+    }
+
+    /// One exchange after another. What waits for a lost one is not part of the window.
+    fn saturated(&mut self, plan: Plan, ran: &mut Ran) -> Result<()> {
+        let room = ran.ticks.capacity();
+        let window = self.clock.ticks(plan.window_ns);
+        let mut last = self.clock.start();
+        let mut until = last + window;
+        let last_end = until + self.extra_ticks(plan);
+        while last < until && ran.ticks.len() < room {
+            let came = self.exchange(last)?;
+            let now = self.clock.end();
+            match came {
+                Came::Back => ran.ticks.push(now.saturating_sub(last)),
+                Came::TooLate => {
+                    ran.lost += 1;
+                    until = last_end.min(until + (now - last));
+                }
+            }
+            last = now;
+        }
+        Ok(())
+    }
+
+    /// A pause before each exchange: who waits sleeps in it, who polls keeps its CPU awake.
+    fn sparse(&mut self, plan: Plan, pause_ns: f64, ran: &mut Ran) -> Result<()> {
+        let room = ran.ticks.capacity();
+        let began = self.clock.start();
+        let mut until = began + self.clock.ticks(plan.window_ns);
+        let last_end = until + self.extra_ticks(plan);
+        let pause = self.clock.ticks(pause_ns);
+        let mut last = began;
+        while last < until && ran.ticks.len() < room {
+            self.pause(last + pause, pause_ns)?;
+            let start = self.clock.start();
+            let came = self.exchange(start)?;
+            last = self.clock.end();
+            match came {
+                Came::Back => ran.ticks.push(last.saturating_sub(start)),
+                Came::TooLate => {
+                    ran.lost += 1;
+                    until = last_end.min(until + (last - start));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How much longer than its window the loop may go on for lost messages.
+    fn extra_ticks(&self, plan: Plan) -> u64 {
+        /// Three windows, and twice a time-out.
+        const WINDOWS: f64 = 3.0;
+        self.clock.ticks(WINDOWS * plan.window_ns) + 2 * self.patience_ticks
+    }
+
+    fn pause(&self, until: u64, pause_ns: f64) -> Result<()> {
+        if self.wait == Wait::Never {
+            while self.clock.start() < until {
+                std::hint::spin_loop();
+            }
+            return Ok(());
+        }
+        let at_ns = clock::monotonic_ns() + pause_ns as u64;
+        loop {
+            match sleep::until(clock::Clock::MONOTONIC, at_ns) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                slept => return slept.context("pausing"),
+            }
+        }
+    }
+
+    /// A message out and back, checked for its number; `start` is when it began.
+    #[inline]
+    fn exchange(&mut self, start: u64) -> Result<Came> {
+        self.number += 1;
+        stamp(&mut self.message, self.number);
+        let mut patience = Patience::new(self.clock, start + self.patience_ticks);
+        self.send_whole()?;
+        if self.other.is_some() {
+            self.turn_round(&mut patience)?;
+        }
+        if self.datagrams {
+            let came = self.answer(&mut patience)?;
+            self.unanswered += u64::from(came == Came::TooLate);
+            return Ok(came);
+        }
+        let into = &mut self.back[..self.message.len()];
+        fill(&self.socket, into, self.wait, &mut patience).context("receiving")?;
+        ensure!(
+            is_same(&self.message, into),
+            "another message came back than was sent"
+        );
+        Ok(Came::Back)
+    }
+
+    #[inline]
+    fn send_whole(&self) -> Result<()> {
+        let mut rest = &self.message[..];
+        while !rest.is_empty() {
+            match send(self.socket.as_fd(), rest) {
+                Ok(bytes) => rest = &rest[bytes..],
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // What an earlier datagram met on its way is told here.
+                Err(error) if self.datagrams && error.kind() == ErrorKind::ConnectionRefused => {}
+                Err(error) => return Err(error).context("sending"),
+            }
+        }
+        Ok(())
+    }
+
+    /// What the far end does, by the same thread.
+    fn turn_round(&mut self, patience: &mut Patience) -> Result<()> {
+        let Some(other) = &self.other else {
+            return Ok(());
+        };
+        let length = self.message.len();
+        let into = &mut self.back[..length];
+        fill(other, into, Wait::Block, patience).context("receiving at the other socket")?;
+        let mut rest = &self.back[..length];
+        while !rest.is_empty() {
+            match send(other.as_fd(), rest) {
+                Ok(bytes) => rest = &rest[bytes..],
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error).context("sending back"),
+            }
+        }
+        Ok(())
+    }
+
+    /// The datagram that has this exchange's number; others came too late.
+    #[inline]
+    fn answer(&mut self, patience: &mut Patience) -> Result<Came> {
+        let length = self.message.len();
+        loop {
+            let is_over = match receive(self.socket.as_fd(), &mut self.back, self.wait) {
+                Ok(bytes) if bytes == length && is_same(&self.message, &self.back[..length]) => {
+                    return Ok(Came::Back);
+                }
+                Ok(_) => {
+                    self.late += 1;
+                    // More of them must not keep the loop from its time-out.
+                    patience.is_over_now()
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => patience.is_over(),
+                Err(error) if error.kind() == ErrorKind::Interrupted => patience.is_over_now(),
+                // The port is closed, as an answer to an earlier one told: this one waits no longer.
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => true,
+                Err(error) => return Err(error).context("receiving"),
+            };
+            if is_over {
+                return Ok(Came::TooLate);
+            }
+        }
+    }
+
+    /// Tells the far end that this was all.
+    pub(super) fn finish(&self) {
+        // It is told by the line as well.
+        let _ = match self.datagrams {
+            true => send(self.socket.as_fd(), &[]).map(drop),
+            false => SockRef::from(&self.socket).shutdown(std::net::Shutdown::Write),
+        };
+    }
+}
+
+/// The smallest buffer for datagrams: a longer one than was sent is seen to be longer.
+const PROBE_BYTES: usize = 64;
+
+/// When an answer is given up.
+struct Patience {
+    clock: Clock,
+    until: u64,
+    turns: u32,
+}
+
+impl Patience {
+    fn new(clock: Clock, until: u64) -> Patience {
+        Patience {
+            clock,
+            until,
+            turns: 0,
+        }
+    }
+
+    /// For who polls: asks the clock once in a while.
+    fn is_over(&mut self) -> bool {
+        self.turns += 1;
+        self.turns.is_multiple_of(TURNS_PER_LOOK) && self.is_over_now()
+    }
+
+    fn is_over_now(&self) -> bool {
+        self.clock.start() > self.until
+    }
+}
+
+/// Receives as many bytes of a stream as fit `into`.
+#[inline]
+fn fill(socket: &OwnedFd, into: &mut [u8], wait: Wait, patience: &mut Patience) -> io::Result<()> {
+    let mut have = 0;
+    while have < into.len() {
+        let is_over = match receive(socket.as_fd(), &mut into[have..], wait) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(bytes) => {
+                have += bytes;
+                false
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => patience.is_over(),
+            Err(error) if error.kind() == ErrorKind::Interrupted => patience.is_over_now(),
+            Err(error) => return Err(error),
+        };
+        if is_over {
+            return Err(io::Error::new(
+                ErrorKind::TimedOut,
+                "a message did not come in time",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Writes a number into a message: its first eight bytes, as far as it has them, and its last one.
+#[inline]
+pub(super) fn stamp(message: &mut [u8], number: u64) {
+    match message.first_chunk_mut::<8>() {
+        Some(first) => *first = number.to_le_bytes(),
+        None => message.fill(number as u8),
+    }
+    if let Some(last) = message.last_mut() {
+        *last = number as u8;
+    }
+}
+
+/// Whether a message came back with the number that it was sent with.
+#[inline]
+pub(super) fn is_same(sent: &[u8], back: &[u8]) -> bool {
+    let first = |bytes: &[u8]| bytes.first_chunk::<8>().copied();
+    sent.len() == back.len() && sent.last() == back.last() && first(sent) == first(back)
+}
+
+/// CPU time of the calling thread, in ns.
+pub(super) fn cpu_ns() -> u64 {
+    syscall_clock_gettime(clock::Clock::THREAD_CPU)
+}
+
+/// Runs every connection in a thread on its CPU, or where the scheduler places it, the first in the calling one,
+/// all at once.
+///
+/// # Errors
+/// The first connection's that failed.
+pub(super) fn all(
+    trips: &mut [Trip],
+    (cpus, is_free): (&[usize], bool),
+    plan: Plan,
+) -> Result<Vec<Ran>> {
+    let begin = Barrier::new(trips.len());
+    let (first, others) = trips.split_first_mut().context("no connection")?;
+    std::thread::scope(|scope| {
+        let begin = &begin;
+        let threads: Vec<_> = others
+            .iter_mut()
+            .zip(cpus.iter().skip(1))
+            .map(|(trip, cpu)| {
+                scope.spawn(move || {
+                    let settled = settle(is_free, *cpu);
+                    let ran = trip.run(plan, begin);
+                    settled.and(ran)
+                })
+            })
+            .collect();
+        let mut ran = vec![first.run(plan, begin)];
+        ran.extend(threads.into_iter().map(|thread| {
+            let joined = thread.join();
+            joined.unwrap_or_else(|_| Err(anyhow::anyhow!("a connection's thread panicked")))
+        }));
+        ran.into_iter().collect()
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,227 @@
+//! ## Question
+//! Does a two-ended experiment reach its far end, and do both ends' counts reach the record?
+//!
+//! ## Method
+//! The far end listens and publishes its address with a secret. The near end says which case, connects
+//! with a one-time token, and sends messages that come back; each round trip is an event. After the last
+//! one the far end tells how many messages it saw.
+//!
+//! ## Prediction
+//! A loopback round trip on one machine: 2 µs to 1 ms; between hosts up to a second. The count is exact.
+//!
+//! ## Parameters
+//! `far`: the far end. `messages`: how many are sent in a round. `end`: whether the far end serves, or
+//! fails after it.
+//!
+//! ## Reading the result
+//! `received` must equal `messages`, or the round is void. So it is when the far end fails.
+//!
+//! ## Pitfalls
+//! The figures depend on where the scheduler puts both ends; they are no measurement of a network.
+//!
+//! ## Sources
+//! DESIGN §4.2.
+
+use crate::net::ends::{Dial, Door, PATIENCE};
+use anyhow::{Result, ensure};
+use bench::experiment::{
+    Card, Domain, Experiment, FAR, FAR_PARAM, Known, Offer, Param, Params, Role, Site, Skip,
+    predicted,
+};
+use bench::measure::{Bench, FarEnd};
+use record::case::{Case, Order, Series};
+use record::event::{Isolation, Prediction, Repeat};
+use record::key::{CaseId, Value};
+use record::metric::{Better, Kind, Metric};
+use record::unit::Unit;
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
+
+/// The experiment.
+pub struct Echo;
+/// For the family's list.
+pub const EXPERIMENT: Echo = Echo;
+
+static CARD: Card = Card {
+    id: "selftest.echo",
+    title: "Two ends: messages that come back",
+    metrics: &[
+        Metric::new(
+            "round_trip",
+            "send to return of one message",
+            Unit::Ns,
+            Better::Lower,
+            Kind::Os,
+        ),
+        Metric::new(
+            "received",
+            "messages that the far end saw",
+            Unit::Count,
+            Better::None,
+            Kind::Os,
+        ),
+    ],
+    params: &[
+        FAR_PARAM,
+        Param {
+            name: "messages",
+            doc: "messages sent in a round",
+            domain: Domain::Integer {
+                low: 1,
+                high: 10_000,
+                unit: Unit::Count,
+            },
+            defaults: ["50", "50", "50"],
+            role: Role::Case,
+        },
+        Param {
+            name: "end",
+            doc: "whether the far end serves, or fails after it",
+            domain: Domain::Symbols(&["serves", "fails"]),
+            defaults: ["serves", "serves", "serves"],
+            role: Role::Setting,
+        },
+    ],
+    after: &[],
+    repeat: Repeat::Rounds,
+    isolation: Isolation::Shared,
+    needs: &[],
+    views: &[],
+};
+
+impl Experiment for Echo {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("echo.rs")
+    }
+
+    fn two_ended(&self) -> bool {
+        true
+    }
+
+    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+        let case = |messages| {
+            let id = CaseId::new().with(FAR, site.far());
+            Case::new(id.with("messages", messages))
+        };
+        Ok(Offer {
+            series: vec![Series {
+                experiment: CARD.id.to_owned(),
+                name: String::new(),
+                order: Order::Shuffled,
+                cases: params.ints("messages").into_iter().map(case).collect(),
+                settings: params
+                    .texts("end")
+                    .into_iter()
+                    .map(|end| ("end".to_owned(), end.into()))
+                    .collect(),
+            }],
+            ..Offer::default()
+        })
+    }
+
+    fn round_cost(&self, _site: &Site, series: &Series) -> Duration {
+        Duration::from_millis(100) * u32::try_from(series.cases.len()).unwrap_or(1)
+    }
+
+    fn predict(
+        &self,
+        site: &Site,
+        known: Option<&Known>,
+        case: &Case,
+        metric: &Metric,
+    ) -> Option<Prediction> {
+        if known.is_some() {
+            return None;
+        }
+        let messages = case.int("messages").unwrap_or(0) as f64;
+        Some(match metric.name.as_ref() {
+            "received" => predicted(messages, messages, messages, "every message sent arrives"),
+            _ if site.peer.is_some() => predicted(
+                5e3,
+                2e5,
+                1e9,
+                "another host, from the same rack to another continent: selftest looks at no link",
+            ),
+            _ => predicted(
+                2e3,
+                3e4,
+                1e6,
+                "two system calls and a switch at each end, wherever the ends run",
+            ),
+        })
+    }
+
+    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        let mut dial = Dial::new(bench)?;
+        for case in &series.cases {
+            let messages = case.int("messages").unwrap_or(0);
+            let mut line = dial.call(case, &())?;
+            let mut stream = dial.connect()?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            let mut trips = Vec::new();
+            for message in 0..messages {
+                let start = Instant::now();
+                stream.write_all(&message.to_le_bytes())?;
+                let mut back = [0_u8; 8];
+                stream.read_exact(&mut back)?;
+                trips.push(start.elapsed().as_nanos() as f64);
+                ensure!(
+                    u64::from_le_bytes(back) == message,
+                    "another message came back"
+                );
+            }
+            drop(stream);
+            let received: u64 = line.hear(PATIENCE)?;
+            bench.record(case, "round_trip", trips)?;
+            bench.record(case, "received", vec![received as f64])?;
+            ensure!(
+                received == messages,
+                "{received} messages arrived of {messages}"
+            );
+        }
+        Ok(())
+    }
+
+    fn serve(&self, series: &Series, far: &mut FarEnd) -> Result<()> {
+        Door::open(far)?.serve(far, |door, _, call| {
+            let (mut stream, _) = door.admit(Instant::now() + PATIENCE)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            let mut received = 0_u64;
+            let mut message = [0_u8; 8];
+            while stream.read_exact(&mut message).is_ok() {
+                received += 1;
+                stream.write_all(&message)?;
+            }
+            call.line.tell(&received)
+        })?;
+        let fails = series.settings.get("end").and_then(Value::text) == Some("fails");
+        ensure!(!fails, "the far end was asked to fail");
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::EXPERIMENT;
+    use crate::net::ends::tests::rehearse_both;
+    use bench::experiment::Preset;
+
+    #[test]
+    fn every_message_comes_back_and_is_counted() {
+        let rehearsed = rehearse_both(&EXPERIMENT, Preset::Rehearsal, &[("messages", "1,20")]);
+        assert!(rehearsed.failed.is_empty(), "{:?}", rehearsed.failed);
+        for samples in &rehearsed.samples {
+            let count = samples.case.get("messages").and_then(|value| value.int());
+            let values = samples.raw.samples();
+            match samples.metric.as_str() {
+                "received" => assert_eq!(Some(values[0] as u64), count),
+                _ => assert_eq!(Some(values.len() as u64), count),
+            }
+        }
+        assert_eq!(rehearsed.samples.len(), 4);
+    }
+}

@@ -1,0 +1,390 @@
+//! Who takes the CPU from a program that only runs?
+//!
+//! ## Question
+//!
+//! When is a program that never waits not running, for how long, how much of its time is lost, and to
+//! whom: the timer's tick, interrupts, other threads, a quota, the hypervisor?
+//!
+//! ## Method
+//!
+//! One thread, pinned, at nice -20 where allowed, reads the counter without pause: one read and one
+//! comparison a turn, no system call inside, all memory touched before. A turn that takes longer than a
+//! threshold is a gap. The threshold is found from the distribution of the times from one read to the
+//! next, and given with the figure.
+//!
+//! A round has one or two windows of `duration`. In the first nothing but the loop runs: it gives every
+//! length and rate, and the raw list of gaps. Counters are read around it. In the second, where it is
+//! asked for and permissions allow, the kernel's events of this CPU are recorded meanwhile: it gives the
+//! share of time by cause, and, where tracepoints were recorded, picture and table. Recording changes the
+//! gaps; how much is told (`tick_gap_ns`, `tick_gap_traced_ns`: the median gap on the tick, without and
+//! with it). Attribution climbs as far as it may and says how far it got and why no further: 0 counters
+//! (/proc/interrupts, /proc/softirqs, steal, involuntary switches, run delay, throttling), matched to
+//! gaps by number, which their names say (by count); 1 switches (perf events of the thread itself),
+//! matched by time; 2 tracepoints of interrupts, soft interrupts and the scheduler. A cause that the level
+//! cannot see has no share. Giving tracepoints up takes the kernel 0.4 s a round, so `quick` stays at 0.
+//!
+//! The kernel says what its tick's period is (clock_getres of CLOCK_MONOTONIC_COARSE). It is looked for in
+//! the phase of the gaps' starts: near that period, refined to what the gaps say, how many lie in one
+//! narrow arc of it, and how likely random gaps would. R is the resultant of all gaps' phases. The timer
+//! rows of /proc/interrupts must say the same; where they do not, the reason is told. Another usual period
+//! is no tick of this kernel, and only noted. Gaps off the tick are searched for another period, which
+//! must be beyond chance (p up to 1e-12) and in both halves of the window.
+//!
+//! ## Prediction
+//!
+//! The tick's rate is exact (clock_getres). Its cost is 0.8 to 9 µs on the machine itself, 1.2 to 60 µs in
+//! a virtual machine. Others are few on a quiet machine. A quota takes what it does not give. The loop's turn
+//! follows from clock.read.
+//!
+//! ## Parameters
+//!
+//! - `cpu`: where: `quietest` (the first of the CPUs to measure on) or a number.
+//! - `duration`: length of each of a round's windows. An interval needs six rounds: with `duration=1h` six
+//!   hours at `attribution=counters` and twelve above, in bounded memory. `--budget 30m` starts no round
+//!   after its end: then that is one hour, or two, and figures without interval.
+//! - `samples`: active and inactive periods that the table shows; the first, which began before the
+//!   window, is left out. The picture shows 120 ms where it has room for all periods in them, and at
+//!   least as many as the table.
+//! - `attribution`: how far it may climb: `auto` (as far as permissions go) or at most one of its levels.
+//!
+//! ## Reading the result
+//!
+//! `lost` times a year is what the kernel costs a computation that never calls it. `active` near the tick's
+//! period says that hardly anybody else came. `lost_unattributed` is what no evidence names: in a virtual
+//! machine likely the hypervisor's, on the machine itself the firmware's (SMI). `other_period` exists only
+//! where somebody comes regularly; its note says who. `gap_rate` counts from each round's own threshold,
+//! `gap_rate_1us` compares rounds and machines. Traces hold the gaps (`gaps`; `gaps_traced` of the second
+//! window; all of the first round up to 50,000, of others the first 4,000, of all the distribution of
+//! lengths), a timeline, the table, the causes, and what was counted of interrupts.
+//!
+//! ## Pitfalls
+//!
+//! A gap shorter than the threshold is not seen. By number (level 0) a cause is a guess among gaps of one
+//! window, never more than was counted. An idle kernel thread's wake-up counts as a thread, the soft
+//! interrupt that a tick raises as what took most of the gap. A busy loop keeps the CPU from sleeping: an
+//! idle machine's noise differs. A CPU in nohz_full has no tick while one task runs: then none is found,
+//! and the counts say so. The rounds' own environment is this experiment's subject: switches of the window
+//! do not disturb it.
+//!
+//! ## Sources
+//!
+//! R4 A1 (table and figure 1.5); sysjitter, oslat, `rtla osnoise` (Linux Documentation/trace/
+//! osnoise-tracer.rst); Rayleigh's test after Mardia and Jupp, Directional Statistics, 2000, §6.3;
+//! Chernoff 1952 (the bound on crowding); proc(5), perf_event_open(2).
+
+mod book;
+mod round;
+mod seen;
+mod shares;
+mod ticking;
+mod traces;
+
+use super::attribution::{Level, cost};
+use anyhow::Result;
+use bench::experiment::{
+    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, unknown,
+};
+use bench::measure::Bench;
+use host::Arch;
+use laws::noise::activity as law;
+use record::case::{Case, Order, Series};
+use record::event::{Isolation, Prediction, Repeat};
+use record::key::{CaseId, Value};
+use record::metric::{Better, Kind, Metric, Over};
+use record::unit::Unit;
+use round::{Settings, measure};
+use std::time::Duration;
+
+/// The experiment.
+pub static EXPERIMENT: Activity = Activity;
+
+/// `noise.activity`.
+pub struct Activity;
+
+/// A rehearsal's window, in ns.
+const REHEARSAL_NS: u64 = 30_000_000;
+/// What a case takes beyond its windows and what watches them: the threshold, the room for gaps, the core
+/// clock.
+const AROUND: Duration = Duration::from_millis(30);
+
+const fn share(name: &'static str, doc: &'static str) -> Metric {
+    Metric::new(name, doc, Unit::Ratio, Better::Lower, Kind::Os).over(Over::All)
+}
+
+const fn time(name: &'static str, doc: &'static str, better: Better) -> Metric {
+    Metric::new(name, doc, Unit::Ns, better, Kind::Os).over(Over::All)
+}
+
+static CARD: Card = Card {
+    id: "noise.activity",
+    title: "Interruptions of a program that only runs",
+    metrics: &[
+        Metric::new(
+            "read_to_read",
+            "median time from one read of the counter to the next: the loop's resolution",
+            Unit::Ns,
+            Better::Lower,
+            Kind::Hardware,
+        )
+        .over(Over::All),
+        time(
+            "threshold",
+            "shortest time that counts as a gap",
+            Better::None,
+        ),
+        time("gap", "one gap: the loop did not run", Better::Lower),
+        time(
+            "active",
+            "from the end of a gap to the next",
+            Better::Higher,
+        ),
+        Metric::new(
+            "gap_rate",
+            "gaps a second",
+            Unit::Hz,
+            Better::Lower,
+            Kind::Os,
+        )
+        .over(Over::All),
+        Metric::new(
+            "gap_rate_1us",
+            "gaps of at least 1 µs a second, whatever the threshold",
+            Unit::Hz,
+            Better::Lower,
+            Kind::Os,
+        )
+        .over(Over::All),
+        time("longest_gap", "longest gap of all rounds", Better::Lower).over(Over::Greatest),
+        share("lost", "share of time that gaps took"),
+        share("lost_timer", "share taken by the timer's interrupt"),
+        share("lost_interrupt", "share taken by other interrupts"),
+        share("lost_softirq", "share taken by soft interrupts"),
+        share("lost_thread", "share taken by other threads"),
+        share("lost_plumb", "share taken by plumb's own threads"),
+        share("lost_throttled", "share that a quota of CPU time took"),
+        share("lost_steal", "share that the hypervisor says it took"),
+        share("lost_unattributed", "share that no evidence names"),
+        time(
+            "tick_period",
+            "period of the tick, from the phase of the gaps",
+            Better::None,
+        ),
+        time(
+            "other_period",
+            "another period among gaps off the tick, where there is one",
+            Better::None,
+        ),
+        time("other_gap", "median gap of that period", Better::Lower),
+    ],
+    params: &[
+        Param {
+            name: "cpu",
+            doc: "where: quietest (the first of the CPUs to measure on) or a number",
+            domain: Domain::Either(&["quietest"], 0, 8191, Unit::Count),
+            defaults: ["quietest"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "duration",
+            doc: "length of each of a round's two windows",
+            domain: Domain::Integer {
+                low: 1_000_000,
+                high: 86_400_000_000_000,
+                unit: Unit::Ns,
+            },
+            defaults: ["100ms", "350ms", "9s"],
+            role: Role::Setting,
+        },
+        Param {
+            name: "samples",
+            doc: "active and inactive periods in the table, and at least as many in the picture",
+            domain: Domain::Integer {
+                low: 1,
+                high: 10_000,
+                unit: Unit::Count,
+            },
+            defaults: ["10", "30", "30"],
+            role: Role::Setting,
+        },
+        Param {
+            name: "attribution",
+            doc: "how far causes are looked for: auto (as far as permissions go) or at most so far; quick's \
+                  rounds are too short for more than counters",
+            domain: Domain::Symbols(&["auto", "counters", "switches", "tracepoints"]),
+            defaults: ["counters", "auto", "auto"],
+            role: Role::Setting,
+        },
+    ],
+    after: &["clock.rate", "clock.read"],
+    repeat: Repeat::Rounds,
+    isolation: Isolation::Shared,
+    needs: &[],
+    views: &[ViewCard::spans("timeline", "periods")],
+};
+
+impl Experiment for Activity {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("activity.rs")
+    }
+
+    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+        let mut offer = Offer::default();
+        let mut cases = Vec::new();
+        for cpu in params.get("cpu") {
+            let id = CaseId::new().with("cpu", cpu.clone());
+            match cpu_of(site, cpu) {
+                Ok(_) => cases.push(Case::new(id)),
+                Err(skip) => offer.skipped.push((id, skip)),
+            }
+        }
+        if cases.is_empty() {
+            return Err(offer
+                .skipped
+                .pop()
+                .map_or_else(|| Skip::because("no CPU was asked for"), |(_, skip)| skip));
+        }
+        let setting = |name: &str| {
+            let value = params.get(name).first()?;
+            Some((name.to_owned(), value.clone()))
+        };
+        offer.series.push(Series {
+            experiment: CARD.id.to_owned(),
+            name: String::new(),
+            order: Order::Shuffled,
+            cases,
+            settings: ["duration", "samples", "attribution"]
+                .into_iter()
+                .filter_map(setting)
+                .collect(),
+        });
+        Ok(offer)
+    }
+
+    fn round_cost(&self, _site: &Site, series: &Series) -> Duration {
+        let cases = u32::try_from(series.cases.len()).unwrap_or(u32::MAX);
+        let Settings {
+            duration_ns,
+            at_most,
+            ..
+        } = Settings::of(series, false);
+        let window = Duration::from_nanos(duration_ns as u64);
+        let mut case = AROUND + window + cost(Level::Counters);
+        if at_most > Level::Counters {
+            case += window + cost(at_most);
+        }
+        case.saturating_mul(cases)
+    }
+
+    fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
+        for case in &mut series.cases {
+            let cpu = case
+                .id
+                .get("cpu")
+                .cloned()
+                .unwrap_or(Value::from("quietest"));
+            let cpu = cpu_of(site, &cpu)?;
+            case.at.insert("cpu".to_owned(), Value::Int(cpu as u64));
+            let virtualisation = &site.host.kernel.virtualisation;
+            let machine = match (virtualisation.is_guest, &virtualisation.hypervisor) {
+                (Some(true), Some(hypervisor)) => hypervisor.as_str(),
+                (Some(true), None) => "virtual",
+                (Some(false), _) => "bare",
+                (None, _) => continue,
+            };
+            case.at.insert("machine".to_owned(), Value::from(machine));
+        }
+        Ok(series)
+    }
+
+    fn predict(
+        &self,
+        site: &Site,
+        known: Option<&Known>,
+        case: &Case,
+        metric: &Metric,
+    ) -> Option<Prediction> {
+        if let Some(known) = known {
+            // No earlier figure says what an interrupt costs, or who comes.
+            let is_read = metric.name == "read_to_read";
+            let read_ns = is_read.then(|| read_alone_ns(site, known)).flatten()?;
+            return Some(law::read_to_read_by_read_ns(read_ns).prediction());
+        }
+        let cpu = case.id.get("cpu").and_then(|cpu| cpu_of(site, cpu).ok());
+        let estimate = match metric.name.as_ref() {
+            "read_to_read" => law::read_to_read_ns(site),
+            "threshold" => law::threshold_ns(site),
+            "gap" => law::gap_ns(site, cpu),
+            "active" => law::active_ns(site, cpu),
+            "gap_rate" => law::gap_rate_hz(site, cpu),
+            "gap_rate_1us" => law::gap_rate_1us_hz(site, cpu),
+            "longest_gap" => law::longest_gap_ns(site),
+            "lost" => law::lost(site, cpu),
+            "lost_timer" => law::lost_timer(site, cpu),
+            "tick_period" => law::tick_period_ns(site, cpu),
+            "other_period" | "other_gap" => {
+                return Some(unknown(
+                    "unknown: nothing in a machine's description says who wakes there regularly",
+                ));
+            }
+            other => law::lost_other(site, other.strip_prefix("lost_").unwrap_or(other)),
+        };
+        Some(estimate.prediction())
+    }
+
+    fn may_lack(&self, metric: &Metric) -> bool {
+        // No gap at all, no tick, nobody else who comes regularly: that is a finding, no failure. A cause
+        // that the level cannot see is unknown, and a threshold may be too high to count gaps of 1 µs.
+        let found = [
+            "gap",
+            "active",
+            "longest_gap",
+            "gap_rate_1us",
+            "tick_period",
+            "other_period",
+            "other_gap",
+        ];
+        let name = metric.name.as_ref();
+        found.contains(&name) || (name.starts_with("lost_") && name != "lost_unattributed")
+    }
+
+    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        let settings = Settings::of(series, bench.order().rehearsal);
+        bench.each(series, |bench, case| measure(case, settings, bench));
+        Ok(())
+    }
+}
+
+/// The loop's read of the counter alone, in ns, as clock.read found it.
+fn read_alone_ns(site: &Site, known: &Known) -> Option<f64> {
+    let clock = match site.host.cpu.arch {
+        Arch::X86_64 => "lfence_rdtsc",
+        Arch::Aarch64 => "cntvct_isb",
+    };
+    known.get("clock.read", &CaseId::new().with("clock", clock), "cost")
+}
+
+/// The CPU that a value of the parameter stands for.
+fn cpu_of(site: &Site, value: &Value) -> Result<usize, Skip> {
+    let first = site.cpus.first().copied();
+    let Some(asked) = value.int() else {
+        return first.ok_or_else(|| Skip::because("there is no CPU to measure on"));
+    };
+    site.cpus
+        .iter()
+        .copied()
+        .find(|cpu| *cpu as u64 == asked)
+        .ok_or_else(|| {
+            Skip::because(format!(
+                "CPU {asked} is not among those to measure on: {}",
+                host::format_cpus(&site.cpus)
+            ))
+            .needs(format!("--cpu {asked}, if this process may use it"))
+        })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,187 @@
+//! Who took how much, in words.
+
+use super::super::attribution::{Attributed, By, Cause, Level};
+use super::seen::Seen;
+use record::quantity::render;
+use record::unit::Unit;
+use stats::phase::Periodic;
+use stats::quantile::median;
+use std::collections::BTreeMap;
+
+/// Causes that a note names; the rest is in the trace.
+const NAMED: usize = 12;
+/// Periods of two windows that are so near are the same.
+const SAME: f64 = 0.05;
+
+/// One cause with its name: how many gaps, their lengths together and their median.
+pub(super) struct Row {
+    pub(super) name: String,
+    pub(super) cause: &'static str,
+    pub(super) count: usize,
+    pub(super) total_ns: f64,
+    pub(super) median_ns: f64,
+}
+
+/// The causes of a window's gaps, those that took most first.
+pub(super) fn rows(seen: &Seen) -> Vec<Row> {
+    let mut lengths: BTreeMap<(&'static str, String), Vec<f64>> = BTreeMap::new();
+    for (attributed, length_ns) in seen.attributed.iter().zip(&seen.lengths_ns) {
+        let key = (attributed.cause.name(), name(attributed));
+        lengths.entry(key).or_default().push(*length_ns);
+    }
+    let row = |((cause, name), lengths): ((&'static str, String), Vec<f64>)| Row {
+        name,
+        cause,
+        count: lengths.len(),
+        total_ns: lengths.iter().sum(),
+        median_ns: median(&lengths).unwrap_or(0.0),
+    };
+    let mut rows: Vec<Row> = lengths.into_iter().map(row).collect();
+    rows.sort_by(|a, b| b.total_ns.total_cmp(&a.total_ns));
+    rows
+}
+
+/// A cause and its name: `thread kworker/0:1`. What is only matched by number says so.
+pub(super) fn name(attributed: &Attributed) -> String {
+    let cause = attributed.cause.name();
+    if attributed.cause == Cause::Unattributed {
+        // Why nobody is named is told once, not with every gap.
+        return cause.to_owned();
+    }
+    let name = match attributed.who.as_str() {
+        "" => cause.to_owned(),
+        who if who.starts_with(cause) || who.ends_with(cause) => who.to_owned(),
+        who => format!("{cause} {who}"),
+    };
+    by_count(attributed, name)
+}
+
+/// The cause alone, and whether it is only matched by number.
+pub(super) fn state(attributed: &Attributed) -> String {
+    by_count(attributed, attributed.cause.name().to_owned())
+}
+
+fn by_count(attributed: &Attributed, name: String) -> String {
+    match attributed.by {
+        By::Count => format!("{name} (by count)"),
+        By::Time | By::Nothing => name,
+    }
+}
+
+/// The causes of the first round's gaps.
+pub(super) fn told(seen: &Seen, round: u32) -> Option<String> {
+    if round > 1 {
+        return None;
+    }
+    let rows = rows(seen);
+    if rows.is_empty() {
+        return Some("no gap in round 1".to_owned());
+    }
+    let texts = rows.iter().take(NAMED).map(|row| {
+        let length = render(row.median_ns, Unit::Ns);
+        format!("{} {}, {length}", row.name, row.count)
+    });
+    let more = rows.len().saturating_sub(NAMED);
+    let more = (more > 0).then(|| format!("{more} more in the trace `causes`"));
+    let texts: Vec<String> = texts.chain(more).collect();
+    Some(format!(
+        "gaps by cause, with their median length, in round 1: {}",
+        texts.join("; ")
+    ))
+}
+
+/// Why some gaps are unattributed, and how many, in the first round.
+pub(super) fn why_nobody(seen: &Seen, round: u32) -> Option<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let nobody = seen.attributed.iter();
+    for attributed in nobody.filter(|one| one.cause == Cause::Unattributed) {
+        *counts.entry(&attributed.who).or_default() += 1;
+    }
+    if round > 1 || counts.is_empty() {
+        return None;
+    }
+    let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
+    counts.sort_by_key(|(why, count)| (std::cmp::Reverse(*count), *why));
+    let texts = counts
+        .iter()
+        .map(|(why, count)| format!("{why} ({count} gaps)"));
+    let more = counts.len().saturating_sub(NAMED);
+    let more = (more > 0).then(|| format!("{more} more reasons"));
+    let texts: Vec<String> = texts.take(NAMED).chain(more).collect();
+    Some(format!("in round 1: {}", texts.join("; ")))
+}
+
+/// What recording costs the gaps.
+pub(super) struct Tracing {
+    pub(super) quantities: BTreeMap<String, f64>,
+    level: Option<Level>,
+    gaps_ns: Option<(f64, f64)>,
+}
+
+/// The median gap on the tick, without and with recording.
+pub(super) fn tracing(plain: &Seen, traced: Option<&Seen>) -> Tracing {
+    let gaps_ns = plain.tick_gap_ns().zip(traced.and_then(Seen::tick_gap_ns));
+    let mut quantities = BTreeMap::new();
+    if let Some((without_ns, with_ns)) = gaps_ns {
+        quantities.insert("tick_gap_ns".to_owned(), without_ns);
+        quantities.insert("tick_gap_traced_ns".to_owned(), with_ns);
+    }
+    if let Some(traced) = traced {
+        quantities.insert("lost_traced_ratio".to_owned(), traced.lost());
+    }
+    Tracing {
+        quantities,
+        level: traced.map(|traced| traced.evidence.level),
+        gaps_ns,
+    }
+}
+
+impl Tracing {
+    /// In words, for the first round.
+    pub(super) fn note(&self, round: u32) -> Option<String> {
+        let level = self.level.filter(|_| round == 1)?;
+        let cost = match self.gaps_ns {
+            Some((without_ns, with_ns)) => format!(
+                "the median gap on the tick is {} with it, {} without (round 1)",
+                render(with_ns, Unit::Ns),
+                render(without_ns, Unit::Ns)
+            ),
+            None => "no tick tells what that costs (round 1)".to_owned(),
+        };
+        Some(format!(
+            "of a window in which {} were recorded, which may change the gaps: {cost}",
+            level.name()
+        ))
+    }
+}
+
+/// Who comes regularly: without figures, which differ between rounds and stand beside the sample.
+pub(super) fn told_of_other(found: &Periodic, plain: &Seen, traced: Option<&Seen>) -> String {
+    let same = |other: &&Periodic| (other.period_ns / found.period_ns - 1.0).abs() <= SAME;
+    let named = traced.and_then(|traced| {
+        let other = traced.other.as_ref().filter(same)?;
+        commonest(&other.members, traced)
+    });
+    let tick = plain.tick.as_ref();
+    let is_the_ticks =
+        tick.is_some_and(|tick| (tick.period_ns / found.period_ns - 1.0).abs() <= SAME);
+    let beside = match is_the_ticks {
+        true => " (as often as the tick, beside it: what follows it, or a hypervisor's own tick)",
+        false => "",
+    };
+    let who = named.or_else(|| commonest(&found.members, plain));
+    format!(
+        "regular gaps off the tick: {}{beside}",
+        who.unwrap_or_else(|| "nobody known".to_owned())
+    )
+}
+
+/// The cause that most of these gaps have.
+fn commonest(members: &[usize], seen: &Seen) -> Option<String> {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for gap in members {
+        *counts.entry(name(seen.attributed.get(*gap)?)).or_default() += 1;
+    }
+    let (name, _) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+    Some(name)
+}

@@ -1,0 +1,302 @@
+//! Who takes the CPUs when every one of them is at work?
+//!
+//! ## Question
+//!
+//! A program that uses all CPUs is as slow as its slowest thread. How much of its time does each CPU
+//! lose when none is idle, in which pieces, and how long is the longest?
+//!
+//! ## Method
+//!
+//! One thread per allowed CPU, pinned, at nice -20 where allowed, runs the loop of noise.activity: it
+//! reads the counter without pause, and a turn that takes longer than a threshold is a gap. Each finds
+//! its own threshold and touches its room for gaps on its own CPU. All begin together, when every one
+//! runs, and 0.2 ms after the last was woken. None stops before all have ended, because a CPU that falls
+//! idle changes the others (its sibling's speed, its clock, the kernel work that it takes over).
+//!
+//! The round's own thread is one of them: in the window the worker has no thread that could want a
+//! CPU, and the session sleeps. Whether that is so is read from the scheduler's own statistics
+//! (`schedstat` of every thread of plumb, before and after): runs and time, by name.
+//!
+//! Causes are those of noise.activity's level 0: per-CPU counters (interrupts, soft interrupts, steal,
+//! involuntary switches, throttling) around the window, matched to gaps by number.
+//!
+//! ## Prediction
+//!
+//! What noise.activity found on one CPU, a little more: CPUs at work interrupt each other, and the
+//! kernel's own work finds no idle one. Before that, the tick's rate times its cost.
+//!
+//! ## Parameters
+//!
+//! - `cpu`: `all` (the CPUs together) or a number (that CPU among all at work). By default `all` and,
+//!   where they are few (4 for quick, 16 otherwise), each.
+//! - `duration`: length of the window.
+//!
+//! ## Reading the result
+//!
+//! `lost` of `all` is the mean of the CPUs; the trace `cpus` has a row for each, also where there are
+//! too many for cases, with shares by cause as far as counters tell them (a cause without a column is
+//! unknown, not 0); the trace `counters` has every line of /proc/interrupts and /proc/softirqs that moved. A barrier at every millisecond costs the longest gap of
+//! any CPU in that millisecond: `longest_gap` of `all`, not `lost`, is what it waits for. `lost_plumb` is what
+//! plumb's own other threads ran, on whichever CPU, from before to after the window; a note names
+//! them.
+//!
+//! ## Pitfalls
+//!
+//! sysjitter's threads end one by one, so that the last ones see a machine that grows quiet; plumb's
+//! stay. A quota of CPU time that is less than all CPUs throttles all of them: that is the cause then,
+//! and a note names it. On hybrid or shared cores the loop's own turns differ by CPU, and so do the
+//! thresholds. The scheduler may move other programs' threads to where a gap hurts least: the sum over
+//! CPUs is steadier than one CPU's share. CPUs that plumb may not use, or that are offline, are not
+//! seen. The kernel's count of steal has steps of 10 ms. At most 100,000 gaps of all CPUs together are held
+//! one by one; causes are then those of the first of each CPU, with their part of what was counted.
+//!
+//! ## Sources
+//!
+//! sysjitter (Riddoch, Solarflare); oslat (rt-tests); Petrini, Kerbyson and Pakin 2003 ("The case of the
+//! missing supercomputer performance"); Hoefler, Schneider and Lumsdaine 2010 (noise and barriers).
+
+mod party;
+mod written;
+
+use anyhow::Result;
+use bench::experiment::{
+    Card, Domain, Experiment, Known, Need, Offer, Param, Params, Preset, Role, Site, Skip,
+    ViewCard, unknown,
+};
+use bench::measure::Bench;
+use host::format_cpus;
+use laws::noise::all as law;
+use record::case::{Case, Order, Series};
+use record::event::{Isolation, Prediction, Repeat};
+use record::key::{CaseId, Value};
+use record::metric::{Better, Kind, Metric, Over};
+use record::unit::Unit;
+use std::time::Duration;
+
+/// The experiment.
+pub static EXPERIMENT: All = All;
+
+/// `noise.all`.
+pub struct All;
+
+/// The case of all CPUs together.
+const TOGETHER: &str = "all";
+/// CPUs that have a case each, at most.
+const EACH_MAX: [(Preset, usize); 2] = [(Preset::Quick, 4), (Preset::Rehearsal, 4)];
+const EACH_MAX_ELSE: usize = 16;
+/// A rehearsal's window, in ns.
+const REHEARSAL_NS: u64 = 3_000_000;
+/// What a round takes beyond its window: the thresholds and the counters' files, and making a thread.
+const AROUND: Duration = Duration::from_millis(45);
+const PER_CPU: Duration = Duration::from_micros(300);
+
+const fn time(name: &'static str, doc: &'static str) -> Metric {
+    Metric::new(name, doc, Unit::Ns, Better::Lower, Kind::Os).over(Over::All)
+}
+
+const fn share(name: &'static str, doc: &'static str) -> Metric {
+    Metric::new(name, doc, Unit::Ratio, Better::Lower, Kind::Os).over(Over::All)
+}
+
+static CARD: Card = Card {
+    id: "noise.all",
+    title: "Interruptions of every CPU at once",
+    metrics: &[
+        share(
+            "lost",
+            "share of the CPUs' time in which the loop did not run",
+        ),
+        Metric::new(
+            "gap_rate",
+            "gaps a second of one CPU",
+            Unit::Hz,
+            Better::Lower,
+            Kind::Os,
+        )
+        .over(Over::All),
+        time("gap", "length of a gap"),
+        time("longest_gap", "longest gap of all rounds, of any CPU").over(Over::Greatest),
+        share(
+            "lost_plumb",
+            "CPU time of plumb's own other threads over the CPUs' time",
+        ),
+    ],
+    params: &[
+        Param {
+            name: "cpu",
+            doc: "all (together), or the number of one among all at work; auto: all, and each where \
+                  they are few",
+            domain: Domain::Either(&[TOGETHER], 0, 8191, Unit::Count),
+            defaults: ["auto"; 3],
+            role: Role::Case,
+        },
+        Param {
+            name: "duration",
+            doc: "length of the window",
+            domain: Domain::Integer {
+                low: 1_000_000,
+                high: 86_400_000_000_000,
+                unit: Unit::Ns,
+            },
+            defaults: ["50ms", "440ms", "10s"],
+            role: Role::Setting,
+        },
+    ],
+    after: &["clock.rate", "noise.activity"],
+    repeat: Repeat::Rounds,
+    isolation: Isolation::Shared,
+    needs: &[Need::TwoCpus],
+    views: &[ViewCard::bars("lost"), ViewCard::bars("longest_gap")],
+};
+
+impl Experiment for All {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("all.rs")
+    }
+
+    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+        if site.cpus.len() < 2 {
+            return Err(Skip::because(
+                "one CPU only: noise.activity measures it, and nothing runs beside it",
+            )
+            .needs("two CPUs that this process may use"));
+        }
+        let mut offer = Offer::default();
+        let mut cases = Vec::new();
+        for cpu in asked(site, params) {
+            let id = CaseId::new().with("cpu", cpu.clone());
+            match cpu.int().filter(|cpu| !is_used(site, *cpu)) {
+                None => cases.push(Case::new(id)),
+                Some(cpu) => offer.skipped.push((id, not_used(site, cpu))),
+            }
+        }
+        if cases.is_empty() {
+            return Err(Skip::because(
+                "none of the CPUs asked for is among those to measure on",
+            ));
+        }
+        let duration = params.get("duration").first();
+        offer.series.push(Series {
+            experiment: CARD.id.to_owned(),
+            name: String::new(),
+            order: Order::Fixed,
+            cases,
+            settings: duration
+                .map(|duration| ("duration".to_owned(), duration.clone()))
+                .into_iter()
+                .collect(),
+        });
+        Ok(offer)
+    }
+
+    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
+        let cpus = u32::try_from(site.cpus.len()).unwrap_or(u32::MAX);
+        let window = Duration::from_nanos(series.setting("duration").unwrap_or(REHEARSAL_NS));
+        window + AROUND + PER_CPU.saturating_mul(cpus)
+    }
+
+    fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
+        let nobody = super::attribution::unattributed(&site.host.kernel.virtualisation);
+        for case in &mut series.cases {
+            let cpus = match case.id.get("cpu").and_then(Value::int) {
+                Some(cpu) => cpu.to_string(),
+                None => format_cpus(&site.cpus),
+            };
+            case.at.insert("cpus".to_owned(), Value::Text(cpus));
+            case.at
+                .insert("nobody".to_owned(), Value::Text(nobody.clone()));
+        }
+        Ok(series)
+    }
+
+    fn predict(
+        &self,
+        site: &Site,
+        known: Option<&Known>,
+        case: &Case,
+        metric: &Metric,
+    ) -> Option<Prediction> {
+        let name = metric.name.as_ref();
+        let cpu = case.id.get("cpu").and_then(Value::int);
+        if name == "lost_plumb" {
+            return known.is_none().then(|| match cpu {
+                None => law::lost_plumb().prediction(),
+                Some(_) => unknown(
+                    "unknown: the scheduler counts a thread's time, not on which CPU: that is a figure of \
+                     cpu=all",
+                ),
+            });
+        }
+        let alone = match known {
+            Some(known) => Some(known.of("noise.activity", name).next()?.1),
+            None => None,
+        };
+        let index = cpu.map(|cpu| cpu as usize);
+        let estimate = match name {
+            "lost" => law::lost(site, alone, index),
+            "gap_rate" => law::gap_rate_hz(site, alone, index),
+            "gap" => law::gap_ns(site, alone, index),
+            _ => {
+                let cpus = cpu.map_or(site.cpus.len(), |_| 1);
+                law::longest_gap_ns(site, alone, cpus)
+            }
+        };
+        Some(estimate.prediction())
+    }
+
+    fn may_lack(&self, metric: &Metric) -> bool {
+        // No gap at all is a finding; and a kernel may keep no scheduler statistics.
+        ["gap", "longest_gap", "lost_plumb"].contains(&metric.name.as_ref())
+    }
+
+    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        let rehearsal = bench.order().rehearsal;
+        let duration_ns = series.setting("duration").unwrap_or(REHEARSAL_NS);
+        let duration_ns = match rehearsal {
+            true => duration_ns.min(REHEARSAL_NS),
+            false => duration_ns,
+        };
+        let cpus = bench.order().cpus.clone();
+        let party = party::trace_all(&cpus, bench.clock(), duration_ns as f64, rehearsal)?;
+        bench.use_cpus(&cpus);
+        written::write(series, &party, bench);
+        Ok(())
+    }
+}
+
+/// The values of `cpu`: those asked for, or all together and each where they are few.
+fn asked(site: &Site, params: &Params) -> Vec<Value> {
+    if let Some(chosen) = params.chosen("cpu") {
+        return chosen.to_vec();
+    }
+    let limit = EACH_MAX.iter().find(|(preset, _)| *preset == params.preset);
+    let each_max = limit.map_or(EACH_MAX_ELSE, |(_, most)| *most);
+    let mut values = vec![Value::from(TOGETHER)];
+    if site.cpus.len() <= each_max {
+        values.extend(site.cpus.iter().map(|cpu| Value::Int(*cpu as u64)));
+    }
+    values
+}
+
+fn is_used(site: &Site, asked: u64) -> bool {
+    site.cpus.iter().any(|cpu| *cpu as u64 == asked)
+}
+
+/// Why a CPU has no case.
+fn not_used(site: &Site, asked: u64) -> Skip {
+    let known = site.host.cpu.cpus.iter().find(|cpu| cpu.id as u64 == asked);
+    let reason = match known {
+        None => format!("there is no CPU {asked}"),
+        Some(cpu) if !cpu.online => format!("CPU {asked} is offline"),
+        Some(cpu) if !cpu.allowed => format!("this process may not use CPU {asked}"),
+        Some(_) => format!("CPU {asked} is left out of those to measure on"),
+    };
+    Skip::because(reason).needs(format!("one of CPUs {}", format_cpus(&site.cpus)))
+}
+
+#[cfg(test)]
+mod tests;

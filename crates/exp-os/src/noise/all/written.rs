@@ -1,0 +1,489 @@
+//! What the party saw, as figures, notes and the table of CPUs.
+
+use super::TOGETHER;
+use super::party::{Party, Seen};
+use crate::noise::attribution::{Cause, Evidence};
+use crate::noise::trace::Traced;
+use anyhow::{Result, anyhow};
+use bench::measure::{Bench, Clock};
+use metal::clock::{Clock as KernelClock, getres_ns};
+use record::case::{Case, Series};
+use record::key::Value;
+use stats::histogram::Histogram;
+use stats::phase::tick_by_length;
+use stats::quantile::median;
+
+/// Gaps that are listed one by one of all CPUs together.
+const LISTED_MAX: usize = 20_000;
+/// CPUs that a note lists at most.
+const WORST: usize = 3;
+/// Columns of the table of CPUs before the shares by cause.
+const COLUMNS: [&str; 6] = [
+    "cpu",
+    "lost_ratio",
+    "gaps_per_second",
+    "gap_median_ns",
+    "gap_longest_ns",
+    "threshold_ns",
+];
+
+/// What one CPU lost.
+struct Loss<'party> {
+    cpu: usize,
+    seen: &'party Seen,
+    /// By cause, in the order of [`Cause::ALL`], as a share of the traced time; `None` where the evidence
+    /// cannot tell it.
+    by_cause: Vec<Option<f64>>,
+    /// Something is unattributed for want of evidence only.
+    is_untold: bool,
+    median_ns: Option<f64>,
+}
+
+/// Writes every case of the series.
+pub(super) fn write(series: &Series, party: &Party, bench: &mut Bench) {
+    let clock = bench.clock();
+    let losses: Vec<Loss<'_>> = party
+        .members
+        .iter()
+        .filter_map(|(cpu, seen)| Some(Loss::of(*cpu, seen.as_ref().ok()?, &party.evidence, clock)))
+        .collect();
+    // They are what is measured here.
+    bench.planned_switches(switches(&party.evidence));
+    for case in &series.cases {
+        let written = match case.id.get("cpu").and_then(Value::int) {
+            Some(cpu) => write_one(case, cpu as usize, party, &losses, bench),
+            None => write_all(case, party, &losses, bench),
+        };
+        if let Err(error) = written {
+            bench.fail(case, &error);
+        }
+    }
+}
+
+fn write_one(
+    case: &Case,
+    cpu: usize,
+    party: &Party,
+    losses: &[Loss<'_>],
+    bench: &mut Bench,
+) -> Result<()> {
+    let Some(loss) = losses.iter().find(|loss| loss.cpu == cpu) else {
+        let failed = party.members.iter().find(|(at, _)| *at == cpu);
+        return Err(match failed {
+            Some((_, Err(error))) => anyhow!("{error:#}"),
+            _ => anyhow!("CPU {cpu} is not among those that the round was given"),
+        });
+    };
+    let clock = bench.clock();
+    let traced = &loss.seen.traced;
+    if traced.count > 0 {
+        let excerpt = lengths_ns(loss, clock, usize::MAX);
+        bench.record_counted_apart(case, "gap", excerpt, &traced.lengths)?;
+        let longest_ns = clock.ns(traced.longest_ticks);
+        bench.record_apart(case, "longest_gap", vec![longest_ns])?;
+    }
+    bench.record_apart(case, "gap_rate", vec![loss.rate_hz(clock)])?;
+    let samples = bench.record_apart(case, "lost", vec![loss.share()])?;
+    let threshold = &loss.seen.threshold;
+    let quantities = [
+        ("threshold_ns", threshold.ns),
+        ("read_to_read_ns", threshold.read_to_read_ns),
+        ("traced_ns", clock.ns(traced.traced_ticks)),
+    ];
+    let quantities = quantities.map(|(name, value)| (name.to_owned(), value));
+    samples.quantities.extend(quantities);
+    samples.notes.push(threshold.because.clone());
+    samples
+        .notes
+        .push(causes(case, &loss.by_cause, loss.is_untold));
+    samples.notes.extend(warnings(&party.evidence, loss));
+    Ok(())
+}
+
+fn write_all(case: &Case, party: &Party, losses: &[Loss<'_>], bench: &mut Bench) -> Result<()> {
+    let absent = absent(party);
+    if losses.is_empty() {
+        return Err(anyhow!("no CPU could be traced: {}", absent.join("; ")));
+    }
+    let clock = bench.clock();
+    let mut lengths = Histogram::default();
+    losses
+        .iter()
+        .for_each(|loss| lengths.merge(&loss.seen.traced.lengths));
+    if lengths.count() > 0 {
+        let share = match lengths.count() as usize <= LISTED_MAX {
+            true => usize::MAX,
+            false => LISTED_MAX / losses.len(),
+        };
+        let excerpt = losses
+            .iter()
+            .flat_map(|loss| lengths_ns(loss, clock, share));
+        bench.record_counted_apart(case, "gap", excerpt.collect(), &lengths)?;
+        let longest = losses.iter().map(|loss| loss.seen.traced.longest_ticks);
+        let longest_ns = clock.ns(longest.max().unwrap_or(0));
+        bench.record_apart(case, "longest_gap", vec![longest_ns])?;
+    }
+    let traced_ns: f64 = losses
+        .iter()
+        .map(|loss| clock.ns(loss.seen.traced.traced_ticks))
+        .sum();
+    let rates: f64 = losses.iter().map(|loss| loss.rate_hz(clock)).sum();
+    let count = losses.len() as f64;
+    bench.record_apart(case, "gap_rate", vec![rates / count])?;
+    write_plumb(case, &party.evidence, traced_ns, bench)?;
+
+    let is_told = |at: &usize| losses.iter().all(|loss| loss.by_cause[*at].is_some());
+    let told: Vec<usize> = (0..Cause::ALL.len()).filter(is_told).collect();
+    let mut columns: Vec<String> = COLUMNS.map(str::to_owned).into();
+    columns.extend(
+        told.iter()
+            .map(|at| format!("{}_ratio", Cause::ALL[*at].name())),
+    );
+    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+    let rows = losses.iter().map(|loss| loss.row(clock, &told)).collect();
+    bench.trace(case, "cpus", &columns, rows)?;
+    write_counters(case, &party.evidence, bench)?;
+
+    let shares: f64 = losses.iter().map(Loss::share).sum();
+    let samples = bench.record_apart(case, "lost", vec![shares / count])?;
+    samples.quantities.insert("cpus_count".to_owned(), count);
+    let mean = |cause: usize| {
+        let of_all: Option<f64> = losses.iter().map(|loss| loss.by_cause[cause]).sum();
+        Some(of_all? / count)
+    };
+    let by_cause: Vec<Option<f64>> = (0..Cause::ALL.len()).map(mean).collect();
+    let is_untold = losses.iter().all(|loss| loss.is_untold);
+    samples.notes.push(causes(case, &by_cause, is_untold));
+    samples.notes.push(worst(losses, clock));
+    samples.notes.push(party.evidence.reached());
+    samples.notes.extend(throttling(&party.evidence));
+    samples.notes.extend(absent);
+    Ok(())
+}
+
+/// Every line of interrupts and soft interrupts that moved.
+fn write_counters(case: &Case, evidence: &Evidence, bench: &mut Bench) -> Result<()> {
+    let (mut kinds, mut names): (Vec<String>, Vec<String>) = Default::default();
+    let number = |names: &mut Vec<String>, name: &str| {
+        let at = names.iter().position(|known| known == name);
+        at.unwrap_or_else(|| {
+            names.push(name.to_owned());
+            names.len() - 1
+        }) as f64
+    };
+    let moved = evidence.moved();
+    let rows = moved.iter().map(|one| {
+        let (kind, row) = (number(&mut kinds, one.kind), number(&mut names, one.row));
+        vec![one.cpu as f64, kind, row, one.count as f64]
+    });
+    let rows = rows.collect();
+    let trace = bench.trace(case, "counters", &["cpu", "kind", "row", "count"], rows)?;
+    trace.names.insert("kind".to_owned(), kinds);
+    trace.names.insert("row".to_owned(), names);
+    Ok(())
+}
+
+/// The harness's own wake-ups, by name.
+fn write_plumb(case: &Case, evidence: &Evidence, traced_ns: f64, bench: &mut Bench) -> Result<()> {
+    let threads = evidence.plumb();
+    let times: Vec<u64> = threads.iter().filter_map(|thread| thread.time_ns).collect();
+    if times.is_empty() && !threads.is_empty() {
+        // A kernel without scheduler statistics.
+        return Ok(());
+    }
+    let time_ns = times.iter().sum::<u64>() as f64;
+    let samples = bench.record_apart(case, "lost_plumb", vec![time_ns / traced_ns])?;
+    samples.quantities.insert("plumb_ns".to_owned(), time_ns);
+    let ran: Vec<String> = threads
+        .iter()
+        .filter(|thread| thread.runs.is_some_and(|runs| runs > 0) || thread.time_ns > Some(0))
+        .map(|thread| {
+            format!(
+                "{}: {} runs, {:.1} µs",
+                thread.name,
+                thread.runs.unwrap_or(0),
+                thread.time_ns.unwrap_or(0) as f64 / 1e3
+            )
+        })
+        .collect();
+    samples.notes.push(match ran.is_empty() {
+        true => format!(
+            "none of plumb's {} other threads ran from before to after the window",
+            threads.len()
+        ),
+        false => format!(
+            "plumb's other threads from before to after the window: {}",
+            ran.join("; ")
+        ),
+    });
+    Ok(())
+}
+
+impl<'party> Loss<'party> {
+    fn of(cpu: usize, seen: &'party Seen, evidence: &Evidence, clock: Clock) -> Self {
+        let gaps = &seen.traced.gaps;
+        let first = seen.traced.segments.first().map_or(0, |(first, _)| *first);
+        let starts_ns: Vec<f64> = gaps
+            .iter()
+            .map(|gap| clock.ns(gap.start.saturating_sub(first)))
+            .collect();
+        let nominal_ns = getres_ns(KernelClock::MONOTONIC_COARSE) as f64;
+        let lengths_ns: Vec<f64> = gaps.iter().map(|gap| clock.ns(gap.ticks())).collect();
+        let tick = tick_by_length(&starts_ns, &lengths_ns, &[nominal_ns]);
+        let on_tick: Vec<bool> = starts_ns
+            .iter()
+            .map(|start_ns| tick.as_ref().is_some_and(|tick| tick.is_on(*start_ns)))
+            .collect();
+        let found = evidence.attribute(cpu, gaps, &on_tick, seen.traced.held());
+        let shares = evidence.shares(cpu, gaps, &found);
+        let lost = share(&seen.traced);
+        let of = |cause: &Cause| {
+            let share = shares.by_cause.get(cause).copied().unwrap_or(0.0);
+            evidence.tells(cpu, *cause).then_some(share * lost)
+        };
+        Loss {
+            cpu,
+            seen,
+            by_cause: Cause::ALL.iter().map(of).collect(),
+            is_untold: shares.outside <= 0.0,
+            median_ns: median(&lengths_ns),
+        }
+    }
+
+    fn share(&self) -> f64 {
+        share(&self.seen.traced)
+    }
+
+    fn rate_hz(&self, clock: Clock) -> f64 {
+        let traced = &self.seen.traced;
+        traced.count as f64 * 1e9 / clock.ns(traced.traced_ticks.max(1))
+    }
+
+    /// A row of the table, with these causes, by their places in [`Cause::ALL`].
+    fn row(&self, clock: Clock, told: &[usize]) -> Vec<f64> {
+        let mut row = vec![
+            self.cpu as f64,
+            self.share(),
+            self.rate_hz(clock),
+            self.median_ns.unwrap_or(0.0),
+            clock.ns(self.seen.traced.longest_ticks),
+            self.seen.threshold.ns,
+        ];
+        let shares = told.iter().map(|at| self.by_cause[*at].unwrap_or(0.0));
+        row.extend(shares);
+        row
+    }
+}
+
+/// Share of the traced time that was lost.
+fn share(traced: &Traced) -> f64 {
+    traced.lost_ticks as f64 / (traced.traced_ticks as f64).max(1.0)
+}
+
+/// Lengths of the first so many gaps.
+fn lengths_ns(loss: &Loss<'_>, clock: Clock, most: usize) -> Vec<f64> {
+    let gaps = loss.seen.traced.gaps.iter().take(most);
+    gaps.map(|gap| clock.ns(gap.ticks())).collect()
+}
+
+/// What the lost time went to, largest part first. Who is likely behind the unattributed part is said only
+/// where it is not for want of evidence.
+fn causes(case: &Case, by_cause: &[Option<f64>], is_untold: bool) -> String {
+    let all: f64 = by_cause.iter().flatten().sum();
+    let nobody = case.at.get("nobody").and_then(Value::text);
+    let nobody = nobody.filter(|_| !is_untold);
+    let mut parts: Vec<(f64, &str)> = Cause::ALL
+        .into_iter()
+        .zip(by_cause)
+        .filter_map(|(cause, share)| Some((cause, share.filter(|share| *share > 0.0)?)))
+        .map(|(cause, share)| {
+            let name = match cause {
+                Cause::Unattributed => nobody.unwrap_or(cause.name()),
+                _ => cause.name(),
+            };
+            (share, name)
+        })
+        .collect();
+    if parts.is_empty() {
+        return "no gap".to_owned();
+    }
+    parts.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let parts: Vec<String> = parts
+        .into_iter()
+        .map(|(share, name)| format!("{name} {:.0} %", 100.0 * share / all))
+        .collect();
+    format!("of the lost time, by counters: {}", parts.join(", "))
+}
+
+/// The CPUs that lost most.
+fn worst(losses: &[Loss<'_>], clock: Clock) -> String {
+    let mut order: Vec<&Loss<'_>> = losses.iter().collect();
+    order.sort_by(|a, b| b.share().total_cmp(&a.share()));
+    let worst: Vec<String> = order
+        .iter()
+        .take(WORST)
+        .map(|loss| {
+            format!(
+                "CPU {} {:.3} % (longest {:.1} µs)",
+                loss.cpu,
+                100.0 * loss.share(),
+                clock.ns(loss.seen.traced.longest_ticks) / 1e3
+            )
+        })
+        .collect();
+    format!("lost most: {}", worst.join(", "))
+}
+
+/// What a reader must know of one CPU's window.
+fn warnings(evidence: &Evidence, loss: &Loss<'_>) -> Vec<String> {
+    let traced = &loss.seen.traced;
+    let mut warnings: Vec<String> = throttling(evidence).into_iter().collect();
+    if traced.dropped > 0 {
+        warnings.push(format!(
+            "causes are those of the first {} gaps of {}, with their part of the counts",
+            traced.gaps.len(),
+            traced.count
+        ));
+    }
+    if traced.backward > 0 {
+        warnings.push(format!(
+            "the counter went back {} times: the figures are in doubt",
+            traced.backward
+        ));
+    }
+    warnings
+}
+
+/// A quota that was used up, by name.
+fn throttling(evidence: &Evidence) -> Option<String> {
+    let throttled = evidence
+        .throttling
+        .filter(|throttled| throttled.periods > 0)?;
+    Some(format!(
+        "a quota of CPU time was used up in {} periods and throttled the threads for {:.1} ms in all",
+        throttled.periods,
+        throttled.time_ns as f64 / 1e6
+    ))
+}
+
+/// The CPUs that could not be traced, each with its reason.
+fn absent(party: &Party) -> Vec<String> {
+    let failed = party
+        .members
+        .iter()
+        .filter_map(|(cpu, seen)| Some((cpu, seen.as_ref().err()?)));
+    failed
+        .map(|(cpu, error)| format!("{TOGETHER} but CPU {cpu}: {error:#}"))
+        .collect()
+}
+
+/// Times that the tracing threads were switched out though they could run.
+fn switches(evidence: &Evidence) -> u64 {
+    let threads = evidence.cpus.values().flat_map(|cpu| &cpu.threads);
+    threads.filter_map(|thread| thread.involuntary).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cause, Loss, causes};
+    use crate::noise::all::party::Seen;
+    use crate::noise::attribution::{Evidence, Level, OfCpu, OfThread, RowCount};
+    use crate::noise::trace::{Threshold, Traced};
+    use bench::measure::Clock;
+    use metal::gaps::Gap;
+    use record::case::Case;
+    use record::key::{CaseId, Value};
+    use std::collections::BTreeMap;
+
+    /// 200 gaps of 2 ticks of a ns, of which the first `held` are there one by one.
+    fn seen(held: u64) -> Seen {
+        let mut traced = Traced::empty();
+        let gap = |n: u64| Gap {
+            start: 1_000_000 * n + 500,
+            end: 1_000_000 * n + 2_500,
+        };
+        traced.gaps = (0..held).map(gap).collect();
+        (traced.count, traced.dropped) = (200, 200 - held);
+        (traced.lost_ticks, traced.traced_ticks) = (400_000, 200_000_000);
+        traced.segments = vec![(0, 200_000_000)];
+        Seen {
+            threshold: Threshold {
+                ticks: 300,
+                ns: 300.0,
+                read_to_read_ns: 10.0,
+                because: String::new(),
+            },
+            traced,
+        }
+    }
+
+    /// Every second of them was a switch, and a tick's every fourth.
+    fn evidence() -> Evidence {
+        let of_cpu = OfCpu {
+            interrupts: Some(vec![RowCount {
+                name: "LOC".to_owned(),
+                is_timer: true,
+                count: 50,
+            }]),
+            threads: vec![OfThread {
+                tid: 1,
+                involuntary: Some(100),
+                run_delay_ns: None,
+            }],
+            ..OfCpu::default()
+        };
+        Evidence {
+            level: Level::Counters,
+            why_not_higher: None,
+            tick_ns: 1.0,
+            begin: 0,
+            counted_ns: 1e9,
+            is_guest: None,
+            cpus: BTreeMap::from([(3, of_cpu)]),
+            throttling: None,
+            plumb: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn causes_add_up_to_what_was_lost_also_where_gaps_were_dropped() {
+        let clock = Clock::Counter { tick_ns: 1.0 };
+        for held in [200, 40] {
+            let seen = seen(held);
+            let loss = Loss::of(3, &seen, &evidence(), clock);
+            let sum: f64 = loss.by_cause.iter().flatten().sum();
+            assert!((sum - loss.share()).abs() < 1e-12, "{sum}");
+            let of = |cause: Cause| {
+                let at = Cause::ALL.iter().position(|of| *of == cause);
+                loss.by_cause[at.expect("it is one")]
+            };
+            let half = of(Cause::Thread).expect("switches are counted");
+            assert!((half / loss.share() - 0.5).abs() < 1e-9, "{half}");
+            let quarter = of(Cause::Timer).expect("interrupts are counted");
+            assert!((quarter / loss.share() - 0.25).abs() < 0.026, "{quarter}");
+            // No counter tells these.
+            for unknown in [Cause::Softirq, Cause::Plumb, Cause::Steal] {
+                assert_eq!(of(unknown), None);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_named() {
+        let mut by_cause = vec![None; Cause::ALL.len()];
+        let mut case = Case::new(CaseId::new());
+        let likely = Value::Text("likely the hypervisor".to_owned());
+        case.at.insert("nobody".to_owned(), likely);
+        assert_eq!(causes(&case, &by_cause, true), "no gap");
+        by_cause[0] = Some(0.03);
+        by_cause[1] = Some(0.0);
+        by_cause[Cause::ALL.len() - 1] = Some(0.01);
+        let told =
+            |nobody: &str| format!("of the lost time, by counters: timer 75 %, {nobody} 25 %");
+        assert_eq!(causes(&case, &by_cause, true), told("unattributed"));
+        assert_eq!(
+            causes(&case, &by_cause, false),
+            told("likely the hypervisor")
+        );
+    }
+}

@@ -1,0 +1,205 @@
+//! Who took the CPU: evidence around a traced window, and the cause of each gap.
+//!
+//! A ladder, climbed as far as permissions go ([`Level`]); the figure says how far, and why not
+//! further:
+//!
+//! - [`Level::Counters`]: what the kernel counts for everyone. Per CPU the rows of
+//!   `/proc/interrupts` and `/proc/softirqs` and the steal of `/proc/stat`; per traced thread its
+//!   involuntary switches and its run delay; the throttling of its control groups. Counters know how
+//!   many and how long in total, not when: gaps are matched to them by count ([`By::Count`]).
+//! - [`Level::Switches`]: perf events of the traced threads themselves (`context_switch`), which
+//!   `perf_event_paranoid` 2 leaves to everyone: when each was taken off its CPU and when it was
+//!   given back. These gaps are known by time, the others by count.
+//! - [`Level::Tracepoints`]: the kernel's tracepoints of interrupts, soft interrupts and switches of
+//!   the CPUs, by name and by time. Numbers and layouts are read from a tracefs that is mounted for
+//!   this process alone and attached nowhere; no state of it is changed.
+//!
+//! # What a gap is said to be
+//!
+//! By time ([`spans`]): the events become spans, an inner one taken out of the outer one, and a
+//! gap belongs to the cause that took most of it. While another thread has the CPU, interrupts are
+//! that thread's. What lies in no span is the residue: kernel entry and exit, the tracing itself,
+//! and whoever the kernel does not see. It goes to the cause that took most; a gap of which it is the
+//! larger part, and longer than [`spans::slack_ns`], is unattributed. How much of named gaps lies in no
+//! event is told ([`Shares::beside`]). When the ring is full nothing more is known: gaps from then on are
+//! unattributed for that reason, and those before it stand for all ([`Evidence::shares`]).
+//!
+//! A quota shows as an idle CPU while the loop could run. Where others used the CPU meanwhile, its
+//! counters take their part of the longest such gaps, by count.
+//!
+//! By count ([`counts`]): never more gaps than the counter counted, and never more time. Where only the
+//! first of a window's gaps are held, only their part of what was counted is theirs ([`Held`]).
+//!
+//! A cause that nobody claims is the firmware's or the hardware's, in a virtual machine likely the
+//! hypervisor's ([`unattributed`] names it).
+
+mod counters;
+mod counts;
+mod evidence;
+mod own;
+mod spans;
+#[cfg(test)]
+mod tests;
+mod tracing;
+mod watch;
+
+pub use evidence::{Evidence, OfCpu, OfThread, RowCount, Throttling};
+pub use own::PlumbThread;
+pub use watch::{Rung, Watch, cost, ladder};
+
+use host::kernel::Virtualisation;
+
+/// How far the evidence goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Counters that everyone may read.
+    Counters,
+    /// And when the traced threads were switched out and in.
+    Switches,
+    /// And the kernel's tracepoints.
+    Tracepoints,
+}
+
+impl Level {
+    /// All, lowest first.
+    pub const ALL: [Level; 3] = [Level::Counters, Level::Switches, Level::Tracepoints];
+
+    /// Name, as a parameter's value.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Counters => "counters",
+            Level::Switches => "switches",
+            Level::Tracepoints => "tracepoints",
+        }
+    }
+
+    /// Its place on the ladder, from 0.
+    pub fn number(self) -> u32 {
+        self as u32
+    }
+}
+
+/// What took the CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// The timer's interrupt: the scheduler's tick, and timers that ran out.
+    Timer,
+    /// Another interrupt: a device's, or one from another CPU.
+    Interrupt,
+    /// A soft interrupt, after an interrupt or in a thread of its own.
+    Softirq,
+    /// Another thread.
+    Thread,
+    /// A thread of plumb itself.
+    Plumb,
+    /// A quota of CPU time: the thread was ready and did not run.
+    Throttled,
+    /// The hypervisor says that it ran something else.
+    Steal,
+    /// No evidence names it.
+    Unattributed,
+}
+
+impl Cause {
+    /// All, in the order in which tables show them.
+    pub const ALL: [Cause; 8] = [
+        Cause::Timer,
+        Cause::Interrupt,
+        Cause::Softirq,
+        Cause::Thread,
+        Cause::Plumb,
+        Cause::Throttled,
+        Cause::Steal,
+        Cause::Unattributed,
+    ];
+
+    /// Name, as tables and metrics use it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cause::Timer => "timer",
+            Cause::Interrupt => "interrupt",
+            Cause::Softirq => "softirq",
+            Cause::Thread => "thread",
+            Cause::Plumb => "plumb",
+            Cause::Throttled => "throttled",
+            Cause::Steal => "steal",
+            Cause::Unattributed => "unattributed",
+        }
+    }
+}
+
+/// What an attribution rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// Events at the time of the gap.
+    Time,
+    /// A counter that moved by as many in the whole window.
+    Count,
+    /// Nothing: unattributed.
+    Nothing,
+}
+
+/// Whose a gap is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attributed {
+    /// The cause.
+    pub cause: Cause,
+    /// Its name: the handler, the vector, the soft interrupt or the thread; for an unattributed gap
+    /// why it is so.
+    pub who: String,
+    /// What the attribution rests on.
+    pub by: By,
+    /// What of the gap lies in no event, in ns, at [`Level::Tracepoints`] where events touch it: the
+    /// way into the kernel and out of it, and the hypervisor's part of an interrupt.
+    pub beside_ns: Option<f64>,
+    /// What other causes took of the gap, in ns; the rest is `cause`'s.
+    pub others: Vec<(Cause, f64)>,
+}
+
+/// Which part of a watched window some gaps are. Counters count all of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Held {
+    /// Of the window's gaps.
+    pub gaps: f64,
+    /// Of its time, from its beginning.
+    pub time: f64,
+}
+
+impl Held {
+    /// All of it.
+    pub const ALL: Held = Held {
+        gaps: 1.0,
+        time: 1.0,
+    };
+}
+
+impl Attributed {
+    fn new(cause: Cause, who: impl Into<String>, by: By) -> Attributed {
+        let who = who.into();
+        Attributed {
+            cause,
+            who,
+            by,
+            beside_ns: None,
+            others: Vec::new(),
+        }
+    }
+
+    fn nobody(why: impl Into<String>) -> Attributed {
+        Attributed::new(Cause::Unattributed, why, By::Nothing)
+    }
+}
+
+/// What the unattributed share likely is on such a machine, for a table's row.
+pub fn unattributed(machine: &Virtualisation) -> String {
+    match (machine.is_guest, machine.hypervisor.as_deref()) {
+        (Some(true), Some(hypervisor)) => {
+            format!("unattributed (virtual machine: likely the hypervisor, {hypervisor})")
+        }
+        (Some(true), None) => "unattributed (virtual machine: likely the hypervisor)".to_owned(),
+        (Some(false), _) => {
+            "unattributed (firmware or hardware, if the evidence is whole)".to_owned()
+        }
+        (None, _) => "unattributed (hypervisor, firmware or hardware)".to_owned(),
+    }
+}

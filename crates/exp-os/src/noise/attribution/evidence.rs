@@ -1,0 +1,386 @@
+//! What was seen around a traced window, as plain data.
+
+use std::collections::BTreeMap;
+
+use metal::gaps::Gap;
+
+use super::own::PlumbThread;
+use super::spans::{self, Timeline};
+use super::{Attributed, By, Cause, Held, Level, counts, unattributed};
+use host::kernel::Virtualisation;
+
+/// Why a gap is nobody's that the kernel's events could tell.
+const NO_EVENT: &str = "no event of the kernel touches it";
+/// Why it is nobody's where counters are all there is.
+const COUNTED_OUT: &str = "more gaps than the counters counted";
+
+/// Whether a gap is nobody's for this reason though the evidence is whole.
+fn is_outside(why: &str) -> bool {
+    why == NO_EVENT || why == COUNTED_OUT || why.starts_with(spans::BESIDE)
+}
+
+/// What was seen between [`super::Watch::begin`] and its end. Plain data: it can be made by hand.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evidence {
+    /// How far it goes.
+    pub level: Level,
+    /// Why not further; `None` at the top of the ladder.
+    pub why_not_higher: Option<String>,
+    /// Length of a tick of the gaps' clock, in ns.
+    pub tick_ns: f64,
+    /// When it begins, in ticks of that clock.
+    pub begin: u64,
+    /// Time between the two readings of the counters, in ns: somewhat longer than the window.
+    pub counted_ns: f64,
+    /// Whether this is a virtual machine, if it can be told.
+    pub is_guest: Option<bool>,
+    /// By CPU.
+    pub cpus: BTreeMap<usize, OfCpu>,
+    /// Throttling of the control groups of this process; `None` where none tells.
+    pub throttling: Option<Throttling>,
+    /// Threads of plumb beside the traced ones, and what they ran.
+    pub plumb: Vec<PlumbThread>,
+}
+
+/// Deltas of one CPU over the window; `None` where a counter cannot be read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OfCpu {
+    /// Lines of `/proc/interrupts`; those that did not move are left out.
+    pub interrupts: Option<Vec<RowCount>>,
+    /// Lines of `/proc/softirqs` that moved.
+    pub softirqs: Option<Vec<RowCount>>,
+    /// Time that the hypervisor ran something else, in ns, to 10 ms.
+    pub steal_ns: Option<u64>,
+    /// The traced threads of this CPU.
+    pub threads: Vec<OfThread>,
+    /// Who had it when, above [`Level::Counters`].
+    pub timeline: Option<Timeline>,
+}
+
+/// How often a line moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowCount {
+    /// Name for people ([`host::interrupts::Row::title`]).
+    pub name: String,
+    /// It is the timer's.
+    pub is_timer: bool,
+    /// How often.
+    pub count: u64,
+}
+
+/// Deltas of one traced thread over the window; `None` where a counter cannot be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OfThread {
+    /// Number of the thread.
+    pub tid: u32,
+    /// Times it was switched out though it could run.
+    pub involuntary: Option<u64>,
+    /// Time it waited for the CPU though it could run, in ns.
+    pub run_delay_ns: Option<u64>,
+}
+
+/// Throttling of the control groups over the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Throttling {
+    /// Periods in which a group was out of quota.
+    pub periods: u64,
+    /// Time that it was throttled, in ns, of all its CPUs together.
+    pub time_ns: u64,
+}
+
+/// A line of the kernel's counts that moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moved<'evidence> {
+    /// The CPU.
+    pub cpu: usize,
+    /// `interrupt` or `softirq`.
+    pub kind: &'static str,
+    /// Name for people.
+    pub row: &'evidence str,
+    /// How often.
+    pub count: u64,
+}
+
+/// Of the time that gaps took, who took which share.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Shares {
+    /// By cause; together 1, or nothing where there is no gap.
+    pub by_cause: BTreeMap<Cause, f64>,
+    /// What of it lies in no event though its gap's cause is known by events: of causes by time, the
+    /// share that is only likely theirs.
+    pub beside: f64,
+    /// What of the unattributed share the kernel would have told if it knew of it: gaps that no event
+    /// touches or most of which lies beside them, or more of them than all counters counted. The rest is
+    /// nobody's because evidence is missing, or was the loop's own.
+    pub outside: f64,
+    /// Gaps that it is taken from: those whose events are whole.
+    pub gaps: usize,
+}
+
+impl Shares {
+    /// What the unattributed share is called: the hypervisor is named only where it is what is left.
+    pub fn nobody(&self, machine: &Virtualisation) -> String {
+        let share = self.by_cause.get(&Cause::Unattributed);
+        match share.is_some_and(|share| *share > 0.0) && self.outside <= 0.0 {
+            true => "unattributed (the evidence is not whole)".to_owned(),
+            false => unattributed(machine),
+        }
+    }
+}
+
+impl Evidence {
+    /// Whether so many gaps of a CPU can each have been an interrupt of one kind: some line of
+    /// `/proc/interrupts` moved at least half as often, or nothing is told of them.
+    pub fn could_be_interrupts(&self, cpu: usize, gaps: usize) -> bool {
+        let rows = self.cpus.get(&cpu).and_then(|cpu| cpu.interrupts.as_ref());
+        rows.is_none_or(|rows| rows.iter().any(|row| 2 * row.count >= gaps as u64))
+    }
+
+    /// The cause of each of `gaps` of `cpu`, which lie in the watched window; `on_tick[n]` says that
+    /// gap n lies on the tick's grid, `held` which part of the window they are. One answer per gap, in
+    /// their order.
+    pub fn attribute(
+        &self,
+        cpu: usize,
+        gaps: &[Gap],
+        on_tick: &[bool],
+        held: Held,
+    ) -> Vec<Attributed> {
+        assert_eq!(gaps.len(), on_tick.len(), "one mark per gap");
+        let Some(of_cpu) = self.cpus.get(&cpu) else {
+            let why = format!("CPU {cpu} was not watched");
+            return vec![Attributed::nobody(why); gaps.len()];
+        };
+        let lengths_ns: Vec<f64> = gaps
+            .iter()
+            .map(|gap| gap.end.saturating_sub(gap.start) as f64 * self.tick_ns)
+            .collect();
+        let throttling = self.throttling_of_one();
+        let slack_ns = spans::slack_ns(self.is_guest);
+        let owner = |gap: &Gap| {
+            let timeline = of_cpu.timeline.as_ref()?;
+            timeline.owner(*gap, self.tick_ns, slack_ns)
+        };
+        let is_whole = |gap: &Gap| !of_cpu.has_hole_in(*gap);
+        let whole = gaps.iter().filter(|gap| is_whole(gap)).count();
+        let held = match self.level {
+            // Gaps whose events are lost are nobody's, and the counts of their time nobody's either.
+            Level::Tracepoints => Held {
+                gaps: held.gaps * whole as f64 / gaps.len().max(1) as f64,
+                ..held
+            },
+            Level::Counters | Level::Switches => held,
+        };
+        let mut counts = counts::Matching::new(&lengths_ns, on_tick, of_cpu, held);
+        match (self.level, &of_cpu.timeline) {
+            (Level::Tracepoints, Some(_)) => {
+                let lost = self.why_lost(of_cpu);
+                let found = |gap| match is_whole(gap) {
+                    true => owner(gap),
+                    false => Some(Attributed::nobody(lost.clone())),
+                };
+                counts.found = gaps.iter().map(found).collect();
+                counts.throttled_under_others(throttling);
+                counts.steal();
+            }
+            (Level::Switches, Some(timeline)) => {
+                let is_off: Vec<bool> = gaps.iter().map(|gap| owner(gap).is_some()).collect();
+                counts.throttled(throttling, |gap| is_off[gap]);
+                for (gap, found) in counts.found.iter_mut().enumerate() {
+                    if is_off[gap] && found.is_none() {
+                        *found = Some(Attributed::new(Cause::Thread, "another thread", By::Time));
+                    }
+                }
+                counts.threads(|gap| timeline.has_hole_in(gaps[gap]));
+                counts.timer();
+                counts.steal();
+                counts.interrupts();
+            }
+            _ => {
+                counts.throttled(throttling, |_| true);
+                counts.threads(|_| true);
+                counts.timer();
+                counts.steal();
+                counts.interrupts();
+            }
+        }
+        let nobody = Attributed::nobody(self.why_nobody(of_cpu));
+        let found = counts.found.into_iter();
+        found
+            .map(|cause| cause.unwrap_or_else(|| nobody.clone()))
+            .collect()
+    }
+
+    /// Who took which share of the time that `gaps` of `cpu` took, as [`Evidence::attribute`] named
+    /// them. Each gap's time is split by its events. Where events were lost, the gaps before that stand
+    /// for all; without one before it, all are unattributed.
+    pub fn shares(&self, cpu: usize, gaps: &[Gap], attributed: &[Attributed]) -> Shares {
+        assert_eq!(gaps.len(), attributed.len(), "one answer per gap");
+        let whole = |gap: &Gap| {
+            let until = self.whole_until(cpu);
+            until.is_none_or(|until| gap.end < until)
+        };
+        let held = gaps.iter().zip(attributed);
+        let mut chosen: Vec<(&Gap, &Attributed)> =
+            held.clone().filter(|(gap, _)| whole(gap)).collect();
+        if chosen.is_empty() {
+            chosen = held.collect();
+        }
+        let mut shares = Shares {
+            gaps: chosen.len(),
+            ..Shares::default()
+        };
+        let all_ns: f64 = chosen
+            .iter()
+            .map(|(gap, _)| gap.ticks() as f64 * self.tick_ns)
+            .sum();
+        for (gap, found) in chosen {
+            let mut rest_ns = gap.ticks() as f64 * self.tick_ns;
+            for (cause, ns) in &found.others {
+                *shares.by_cause.entry(*cause).or_default() += ns / all_ns;
+                rest_ns -= ns;
+            }
+            *shares.by_cause.entry(found.cause).or_default() += rest_ns / all_ns;
+            match found.cause {
+                Cause::Unattributed if is_outside(&found.who) => shares.outside += rest_ns / all_ns,
+                Cause::Unattributed => {}
+                _ => shares.beside += found.beside_ns.unwrap_or(0.0) / all_ns,
+            }
+        }
+        shares
+    }
+
+    /// Until when the events of `cpu` are whole, in ticks; `None` where none was lost, or where there
+    /// are none ([`Level::Counters`]) or they are only a help ([`Level::Switches`]).
+    pub fn whole_until(&self, cpu: usize) -> Option<u64> {
+        (self.level == Level::Tracepoints).then_some(())?;
+        self.cpus.get(&cpu)?.whole_until()
+    }
+
+    /// Whether it could tell this cause of a gap of `cpu`, if there were one. What it cannot tell is
+    /// unknown, not 0.
+    pub fn tells(&self, cpu: usize, cause: Cause) -> bool {
+        let Some(of_cpu) = self.cpus.get(&cpu) else {
+            return cause == Cause::Unattributed;
+        };
+        let by_events = self.level == Level::Tracepoints;
+        match cause {
+            Cause::Unattributed => true,
+            Cause::Softirq | Cause::Plumb => by_events,
+            Cause::Timer | Cause::Interrupt => by_events || of_cpu.interrupts.is_some(),
+            Cause::Thread => self.level > Level::Counters || of_cpu.counts_switches(),
+            // Where no group tells, none has a quota.
+            Cause::Throttled => true,
+            Cause::Steal => of_cpu.steal_ns.is_some(),
+        }
+    }
+
+    /// The lines of interrupts and soft interrupts that moved, by CPU, those that moved most first.
+    pub fn moved(&self) -> Vec<Moved<'_>> {
+        let mut moved = Vec::new();
+        for (&cpu, of_cpu) in &self.cpus {
+            let kinds = [
+                ("interrupt", &of_cpu.interrupts),
+                ("softirq", &of_cpu.softirqs),
+            ];
+            for (kind, rows) in kinds {
+                moved.extend(rows.iter().flatten().map(|row| Moved {
+                    cpu,
+                    kind,
+                    row: &row.name,
+                    count: row.count,
+                }));
+            }
+        }
+        moved.sort_by_key(|one| (one.cpu, one.kind, std::cmp::Reverse(one.count)));
+        moved
+    }
+
+    /// A group counts the throttled time of all its CPUs together: what one of them may have had.
+    fn throttling_of_one(&self) -> Option<Throttling> {
+        let of_all = self.throttling?;
+        let cpus = self.cpus.len().max(1) as u64;
+        Some(Throttling {
+            time_ns: of_all.time_ns / cpus,
+            ..of_all
+        })
+    }
+
+    /// Why a gap is nobody's whose events were lost.
+    fn why_lost(&self, of_cpu: &OfCpu) -> String {
+        let from = of_cpu.whole_until().unwrap_or(self.begin);
+        let after_s = from.saturating_sub(self.begin) as f64 * self.tick_ns * 1e-9;
+        format!("events were lost from {after_s:.2} s on: more than the ring holds")
+    }
+
+    fn why_nobody(&self, of_cpu: &OfCpu) -> String {
+        if self.level == Level::Tracepoints && of_cpu.timeline.is_some() {
+            return NO_EVENT.to_owned();
+        }
+        let unreadable = of_cpu.unreadable();
+        match unreadable.is_empty() {
+            true => COUNTED_OUT.to_owned(),
+            false => format!("counters not readable: {}", unreadable.join(", ")),
+        }
+    }
+
+    /// Threads of plumb beside the traced ones, by what they ran in the window, most first: the
+    /// harness's own wake-ups.
+    pub fn plumb(&self) -> &[PlumbThread] {
+        &self.plumb
+    }
+
+    /// How far the evidence goes, for a note: `level 1 (switches): …why not further`.
+    pub fn reached(&self) -> String {
+        let level = format!("level {} ({})", self.level.number(), self.level.name());
+        let lost: u64 = self
+            .cpus
+            .values()
+            .filter_map(|of_cpu| of_cpu.timeline.as_ref()?.lost)
+            .sum();
+        let begin = |of_cpu: &OfCpu| Some(of_cpu.whole_until()?.saturating_sub(self.begin));
+        let first = self.cpus.values().filter_map(begin).min();
+        let since = first.map_or(String::new(), |ticks| {
+            format!(" from {:.2} s on", ticks as f64 * self.tick_ns * 1e-9)
+        });
+        let lost = match lost {
+            0 if first.is_none() => String::new(),
+            0 => format!("; events may have been lost{since}"),
+            _ => format!("; {lost} events were lost{since}"),
+        };
+        match &self.why_not_higher {
+            Some(why) => format!("{level}{lost}; not further: {why}"),
+            None => format!("{level}{lost}"),
+        }
+    }
+}
+
+impl OfCpu {
+    /// See [`Evidence::whole_until`].
+    fn whole_until(&self) -> Option<u64> {
+        let holes = &self.timeline.as_ref()?.holes;
+        holes.iter().map(|(from, _)| *from).min()
+    }
+
+    fn has_hole_in(&self, gap: Gap) -> bool {
+        let timeline = self.timeline.as_ref();
+        timeline.is_some_and(|timeline| timeline.has_hole_in(gap))
+    }
+
+    fn counts_switches(&self) -> bool {
+        let mut threads = self.threads.iter();
+        threads.any(|thread| thread.involuntary.is_some())
+    }
+
+    /// The counters that could not be read, by name.
+    pub fn unreadable(&self) -> Vec<&'static str> {
+        let missing = [
+            (self.interrupts.is_none(), "interrupts"),
+            (self.softirqs.is_none(), "soft interrupts"),
+            (self.steal_ns.is_none(), "steal"),
+            (!self.counts_switches(), "involuntary switches"),
+        ];
+        let missing = missing.into_iter().filter(|(is_missing, _)| *is_missing);
+        missing.map(|(_, name)| name).collect()
+    }
+}

@@ -1,0 +1,241 @@
+//! The threads of plumb itself: the session, this worker, and what they started.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use host::Root;
+
+/// A thread of plumb beside the traced ones, and what it did in the window.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlumbThread {
+    /// `plumb session`, `plumb worker` or `plumb child`, with the thread's own name where it has
+    /// another. As the causes of gaps name it.
+    pub name: String,
+    /// Process.
+    pid: u32,
+    /// Thread.
+    tid: u32,
+    /// Times it was given a CPU; `None` where the kernel keeps no statistics.
+    pub runs: Option<u64>,
+    /// Time on a CPU, in ns, as far as the kernel has booked it.
+    pub time_ns: Option<u64>,
+    /// Stretches of it on the watched CPUs, and their time in ns, as tracepoints saw them; `None`
+    /// below that level.
+    pub seen: Option<(u64, f64)>,
+}
+
+/// Threads of plumb by number, with what each is called.
+pub(super) type Names = BTreeMap<u32, Named>;
+
+/// One thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Named {
+    /// Its process.
+    pub pid: u32,
+    /// See [`PlumbThread::name`].
+    pub name: String,
+}
+
+/// What the scheduler counted of a thread: time on a CPU in ns, and times it was given one.
+pub(super) type Runs = (u64, u64);
+
+/// All threads of the session's process and of everything that it started. Where the parent of this
+/// process is another program, there is no session, and this process is the root.
+pub(super) fn names(root: &Root) -> Names {
+    let Some(me) = root
+        .link("proc/self")
+        .and_then(|pid| pid.parse::<u32>().ok())
+    else {
+        return Names::new();
+    };
+    let parent = parent_of(root, me);
+    let executable = |pid: u32| root.link(&format!("proc/{pid}/exe"));
+    let session = parent
+        .filter(|parent| executable(*parent).is_some_and(|theirs| Some(theirs) == executable(me)));
+    let top = session.unwrap_or(me);
+    let mut names = Names::new();
+    for (pid, parent) in family(root, top) {
+        let role = match pid {
+            _ if Some(pid) == session => "plumb session",
+            _ if parent.is_some() && parent == session || pid == me => "plumb worker",
+            _ => "plumb child",
+        };
+        for tid in root.numbered(&format!("proc/{pid}/task"), "") {
+            let Ok(tid) = u32::try_from(tid) else {
+                continue;
+            };
+            let called = root.line(&format!("proc/{pid}/task/{tid}/comm"));
+            let name = match called.filter(|called| called != "plumb") {
+                Some(called) => format!("{role} ({called})"),
+                None => role.to_owned(),
+            };
+            names.insert(tid, Named { pid, name });
+        }
+    }
+    names
+}
+
+/// `top` and all that it started, directly or not, each with its parent among them. The kernel lists
+/// children only where it was built to; elsewhere every process of the machine is asked for its parent.
+fn family(root: &Root, top: u32) -> BTreeMap<u32, Option<u32>> {
+    let lists_children = root.exists(&format!("proc/{top}/task/{top}/children"));
+    if !lists_children {
+        let parents = parents(root);
+        let below = parents.iter().map(|(pid, parent)| (*pid, *parent));
+        let below = below.filter(|(pid, _)| *pid != top && is_below(*pid, top, &parents));
+        let below = below.map(|(pid, parent)| (pid, Some(parent)));
+        return below.chain([(top, None)]).collect();
+    }
+    let mut family = BTreeMap::from([(top, None)]);
+    let mut open = vec![top];
+    while let Some(pid) = open.pop() {
+        for child in children(root, pid) {
+            if let Entry::Vacant(place) = family.entry(child) {
+                place.insert(Some(pid));
+                open.push(child);
+            }
+        }
+    }
+    family
+}
+
+/// What the threads of a process started.
+fn children(root: &Root, pid: u32) -> Vec<u32> {
+    let threads = root.numbered(&format!("proc/{pid}/task"), "").into_iter();
+    let lists = threads.filter_map(|tid| root.read(&format!("proc/{pid}/task/{tid}/children")));
+    let lists: Vec<String> = lists.collect();
+    let words = lists.iter().flat_map(|list| list.split_whitespace());
+    words.filter_map(|word| word.parse().ok()).collect()
+}
+
+/// Parent of every process.
+fn parents(root: &Root) -> BTreeMap<u32, u32> {
+    let processes = root.numbered("proc", "").into_iter();
+    let processes = processes.filter_map(|pid| u32::try_from(pid).ok());
+    processes
+        .filter_map(|pid| Some((pid, parent_of(root, pid)?)))
+        .collect()
+}
+
+fn parent_of(root: &Root, pid: u32) -> Option<u32> {
+    let stat = root.read(&format!("proc/{pid}/stat"))?;
+    // `123 (name) S 1 …`: the name may hold spaces and brackets.
+    let after = stat.rsplit_once(')')?.1;
+    after.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Whether `pid` is `top` or was started by it, directly or not.
+fn is_below(pid: u32, top: u32, parents: &BTreeMap<u32, u32>) -> bool {
+    let above = std::iter::successors(Some(pid), |pid| parents.get(pid).copied());
+    // A tree that changes while it is read could have a ring.
+    above.take(parents.len() + 1).any(|pid| pid == top)
+}
+
+/// What the scheduler counted of the threads so far.
+pub(super) fn runs(root: &Root, names: &Names) -> BTreeMap<u32, Runs> {
+    let read = |(tid, named): (&u32, &Named)| {
+        let text = root.line(&format!("proc/{}/task/{tid}/schedstat", named.pid))?;
+        let mut words = text.split_whitespace().map(|word| word.parse::<u64>().ok());
+        let (time_ns, _, runs) = (words.next()??, words.next()??, words.next()??);
+        // A kernel without scheduler statistics prints zeros, also for a thread that has run.
+        (time_ns > 0 || runs > 0).then_some((*tid, (time_ns, runs)))
+    };
+    names.iter().filter_map(read).collect()
+}
+
+/// The difference, without the `traced` threads.
+pub(super) fn plumb(
+    names: &Names,
+    before: &BTreeMap<u32, Runs>,
+    after: &BTreeMap<u32, Runs>,
+    traced: &[u32],
+) -> Vec<PlumbThread> {
+    let others = names.iter().filter(|(tid, _)| !traced.contains(tid));
+    let mut threads: Vec<PlumbThread> = others
+        .map(|(tid, named)| {
+            let since = |field: fn(&Runs) -> u64| {
+                field(after.get(tid)?).checked_sub(field(before.get(tid)?))
+            };
+            PlumbThread {
+                name: named.name.clone(),
+                pid: named.pid,
+                tid: *tid,
+                runs: since(|runs| runs.1),
+                time_ns: since(|runs| runs.0),
+                seen: None,
+            }
+        })
+        .collect();
+    threads.sort_by_key(|thread| std::cmp::Reverse((thread.runs, thread.time_ns)));
+    threads
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Names, names, plumb, runs};
+    use host::Root;
+
+    /// Process 12 (this one) was started by 10, which has the same program and started 11 too; 13
+    /// was started by this one; 14 is a stranger.
+    const TREE: &str = "== proc/self -> 12\n\
+        == proc/10/exe -> /usr/bin/plumb\n== proc/12/exe -> /usr/bin/plumb\n\
+        == proc/10/stat\n10 (plumb) S 1 10\n== proc/11/stat\n11 (a) b) S 10 11\n\
+        == proc/12/stat\n12 (plumb) R 10 12\n== proc/13/stat\n13 (plumb) R 12 12\n\
+        == proc/14/stat\n14 (bash) S 1 14\n== proc/14/task/14/comm\nbash\n\
+        == proc/10/task/10/comm\nplumb\n== proc/10/task/16/comm\nwriter\n\
+        == proc/11/task/11/comm\nplumb\n== proc/12/task/12/comm\nplumb\n\
+        == proc/13/task/13/comm\nplumb\n\
+        == proc/10/task/10/schedstat\n1000 5 7\n== proc/10/task/16/schedstat\n0 0 0\n\
+        == proc/12/task/12/schedstat\n9 9 9\n";
+
+    #[track_caller]
+    fn is_the_family(names: &Names) {
+        let told: Vec<(u32, &str)> = names
+            .iter()
+            .map(|(tid, named)| (*tid, &*named.name))
+            .collect();
+        let expected = [
+            (10, "plumb session"),
+            (11, "plumb worker"),
+            (12, "plumb worker"),
+            (13, "plumb child"),
+            (16, "plumb session (writer)"),
+        ];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn threads_of_the_session_and_of_what_it_started_are_plumbs() {
+        is_the_family(&names(&Root::tree(TREE)));
+    }
+
+    /// Where the kernel lists children nobody else is asked: a stranger that says it was started by the
+    /// session is not even read.
+    #[test]
+    fn children_are_taken_from_the_kernels_list() {
+        let lists = "== proc/10/task/10/children\n11 \n== proc/10/task/16/children\n12 \n\
+            == proc/12/task/12/children\n13 \n== proc/15/stat\n15 (plumb) S 10 10\n\
+            == proc/15/task/15/comm\nplumb\n";
+        is_the_family(&names(&Root::tree(&format!("{TREE}{lists}"))));
+    }
+
+    #[test]
+    fn another_program_is_no_session() {
+        let tree = TREE.replace("proc/10/exe -> /usr/bin/plumb", "proc/10/exe -> /bin/bash");
+        let names = names(&Root::tree(&tree));
+        assert_eq!(names.keys().copied().collect::<Vec<u32>>(), [12, 13]);
+    }
+
+    #[test]
+    fn what_the_session_ran_is_counted_and_the_traced_thread_is_not() {
+        let before = Root::tree(TREE);
+        let names = names(&before);
+        let after = Root::tree(&TREE.replace("1000 5 7", "4000 5 9"));
+        let threads = plumb(&names, &runs(&before, &names), &runs(&after, &names), &[12]);
+        assert_eq!(threads.len(), 4);
+        assert_eq!(threads[0].name, "plumb session");
+        assert_eq!((threads[0].runs, threads[0].time_ns), (Some(2), Some(3000)));
+        // No statistics, no figure.
+        assert!(threads[1..].iter().all(|thread| thread.runs.is_none()));
+    }
+}

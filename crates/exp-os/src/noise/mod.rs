@@ -1,0 +1,12 @@
+//! Noise: who takes the CPU from a program, when, and for how long.
+
+pub mod attribution;
+
+bench::family!(
+    "noise",
+    "who takes the CPU: interruptions of a program that only runs, on one CPU and on all, and late wake-ups",
+    hidden: false,
+    [activity, all, wakeup]
+);
+
+pub mod trace;

@@ -1,0 +1,437 @@
+//! How late does a sleeper wake?
+//!
+//! ## Question
+//!
+//! A program asks to be woken at a time. How much later does it run, how does that spread, and what of
+//! it is the kernel's deliberate delay (timer slack), the exit from an idle state, the scheduler, or
+//! somebody else on the CPU?
+//!
+//! ## Method
+//!
+//! One thread, pinned, sleeps to the points `t0 + k * spacing` of a grid by `clock_nanosleep` with
+//! TIMER_ABSTIME, and reads the same clock when it comes back: `latency` is actual less intended, one
+//! event for each point. The grid does not wait (open loop): after a late wake-up the next point is
+//! where it was, and one that has passed by then is taken at once, with all its lateness. So no delay
+//! hides the next one (coordinated omission), and `missed` tells the share of points that had passed
+//! before the sleeper was back from the point before. The first points, 5 ms of the grid and one at
+//! least, are not counted: others may have been kept waiting while plumb took the core clock, and have
+//! their turn first. Both times of each counted point are in the record: the trace `wakeups` with
+//! `intended_ns` and `actual_ns`, from t0. The loop makes these two calls and nothing else; its memory is
+//! touched before.
+//!
+//! What else runs:
+//!
+//! - `idle`: nothing of plumb's; the CPU goes idle between the points.
+//! - `same`: one process of the sleeper's own priority spins on the sleeper's CPU.
+//! - `others`: one such process spins on every other CPU that the run may use; the sleeper's goes
+//!   idle.
+//!
+//! Spinners compute in registers without a pause, which a hypervisor would take for a lock. They rest,
+//! blocked, outside the windows; each has to have got on within its window, or the case fails.
+//!
+//! Sleepers have the timer slack of any process, because that is what a program gets that asks for
+//! nothing: the kernel's 50 µs, unless somebody changed it. `slack=least` asks for 1 ns. Real-time
+//! policies have none, so their cases have no such parameter; priorities (nice) do not change it.
+//! `policy=fifo` is SCHED_FIFO with priority 80, for the window alone. `idle_states=held_off` keeps
+//! 0 µs in /dev/cpu_dma_latency open during the round, as cyclictest does unless told otherwise: the
+//! CPUs then poll instead of going idle. Nobody runs a machine like that by default; the plain cases
+//! leave the idle states as they are.
+//!
+//! Quick and standard vary `clock`, `policy`, `slack` and `idle_states` one at a time, away from the
+//! first value asked for, at the first spacing; thorough takes every combination.
+//!
+//! ## Prediction
+//!
+//! Slack, as /proc/self/timerslack_ns tells it; the stated exit latency of the deepest idle state that
+//! pays within the spacing (cpuidle's `latency` and `residency`); and some µs for the interrupt, the
+//! wake-up and the switch, which os.switch's figures replace once they are known. In a virtual machine
+//! the hypervisor's part in halts and timers comes on top. Beside a spinner a fair scheduler as a rule
+//! preempts at once, which is what the median tells; single times it lets the spinner's slice end first
+//! (os.schedule's law), which `missed` foretells from the lateness and the spacing. Real-time kernels
+//! (PREEMPT_RT) end ordinary threads' sleeps in a thread of their own, one switch more.
+//!
+//! ## Parameters
+//!
+//! - `spacing`: from one point to the next.
+//! - `load`: what else runs: `idle`, `same`, `others`.
+//! - `clock`: CLOCK_MONOTONIC or CLOCK_REALTIME, for the grid, the sleep and the reading.
+//! - `policy`: `other` or `fifo`.
+//! - `slack`: `default` or `least`; not of `fifo`.
+//! - `idle_states`: `allowed` or `held_off`.
+//! - `sleeps`: points a case has in a round. auto: quick 28, standard 60, thorough 100 at 1 ms; fewer
+//!   where they would take longer than those, but 2 (thorough 4) at least: at 100 ms a case has 12
+//!   events after six rounds of standard, 24 of thorough. Only `sleeps` makes a tail of them.
+//!
+//! ## Reading the result
+//!
+//! The figure is the median; the distribution over all rounds has the 99th percentile and the maximum,
+//! which is what real-time people ask for and which grows with the time one looks. `slack=default` less
+//! `slack=least` is what PR_SET_TIMERSLACK is worth. 100 ms against 1 ms is the deeper idle state and
+//! caches that others used meanwhile. `same` with `fifo` is the interrupt and the switch alone.
+//!
+//! ## Pitfalls
+//!
+//! cyclictest sets /dev/cpu_dma_latency to 0 and, with `-p`, has no slack: its default and this one's
+//! differ by 50 µs and more. It also leaves points out that have passed, so a long delay counts once.
+//! Another process may hold /dev/cpu_dma_latency (tuned's latency profiles): where it can be read, a
+//! note tells. Timer slack may be set by who started plumb; it is recorded. A wall clock that is set
+//! during a window fails the case. Under a CPU quota spinners would throttle the sleeper, so these
+//! cases are skipped. Wake-ups of other timers within the slack make single events earlier.
+//!
+//! ## Sources
+//!
+//! clock_nanosleep(2), prctl(2) PR_SET_TIMERSLACK; Linux kernel/time/hrtimer.c,
+//! Documentation/admin-guide/pm/cpuidle.rst; cyclictest (rt-tests); G. Tene on coordinated omission.
+
+mod hold;
+mod load;
+mod plan;
+
+use anyhow::{Context, Result, bail, ensure};
+use bench::experiment::{
+    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard,
+};
+use bench::measure::Bench;
+use hold::{Fifo, IdleStates};
+use laws::noise::wakeup as law;
+use load::Loads;
+use metal::clock::{Clock, vdso_clock_gettime};
+use metal::deadline::Deadline;
+use metal::place;
+use metal::process::{Usage, rusage_thread};
+use metal::sleep::{TimerSlack, Wakeup, along_grid, timer_slack_ns};
+use record::case::{Case, Series};
+use record::event::{Isolation, Prediction, Repeat};
+use record::metric::{Better, Kind, Metric, Over};
+use record::unit::Unit;
+use std::time::Duration;
+
+/// The experiment.
+pub static EXPERIMENT: Wakeups = Wakeups;
+
+/// `noise.wakeup`.
+pub struct Wakeups;
+
+/// The way to the first point of a grid, at most.
+const BEGIN_NS: u64 = 1_000_000;
+/// Points that do not count, as time.
+const LEAD_NS: u64 = 5_000_000;
+/// A sleeper that is so much behind its grid is lost.
+const LOST: Duration = Duration::from_secs(5);
+/// How far two clocks may part in a window: this, or NTP's largest slew rate (500 ppm).
+const PARTED_NS: f64 = 1e6;
+const SLEW: f64 = 1e-3;
+/// Of the points that had not passed, at least these should have been slept to.
+const SLEPT: f64 = 0.9;
+
+static CARD: Card = Card {
+    id: "noise.wakeup",
+    title: "Late wake-ups",
+    metrics: &[
+        Metric::new(
+            "latency",
+            "from the time that a sleep was to end to the sleeper's first reading of the clock",
+            Unit::Ns,
+            Better::Lower,
+            Kind::Os,
+        ).over(Over::All),
+        Metric::new(
+            "missed",
+            "share of the grid's points that had passed before the sleeper was back from the one before",
+            Unit::Ratio,
+            Better::Lower,
+            Kind::Os,
+        ).over(Over::All),
+    ],
+    params: &[
+        Param {
+            name: "spacing",
+            doc: "from one point of the grid to the next",
+            domain: Domain::Integer {
+                low: 50_000,
+                high: 10_000_000_000,
+                unit: Unit::Ns,
+            },
+            defaults: ["1ms", "1ms,100ms", "1ms,100ms"],
+            role: Role::Case,
+        },
+        Param {
+            name: "load",
+            doc: "what else runs: nothing, a process that spins on the sleeper's CPU, or one on each \
+                  other CPU",
+            domain: Domain::Symbols(&["idle", "same", "others"]),
+            defaults: ["idle,same", "idle,same,others", "idle,same,others"],
+            role: Role::Case,
+        },
+        Param {
+            name: "clock",
+            doc: "the clock of the grid, the sleep and the reading",
+            domain: Domain::Symbols(&["monotonic", "realtime"]),
+            defaults: ["monotonic", "monotonic,realtime", "monotonic,realtime"],
+            role: Role::Case,
+        },
+        Param {
+            name: "policy",
+            doc: "the sleeper's scheduling policy: SCHED_OTHER, or SCHED_FIFO with priority 80",
+            domain: Domain::Symbols(&["other", "fifo"]),
+            defaults: ["other", "other", "other,fifo"],
+            role: Role::Case,
+        },
+        Param {
+            name: "slack",
+            doc: "the sleeper's timer slack: as the process was given it, or 1 ns; fifo has none",
+            domain: Domain::Symbols(&["default", "least"]),
+            defaults: ["default", "default,least", "default,least"],
+            role: Role::Case,
+        },
+        Param {
+            name: "idle_states",
+            doc: "as the machine has them, or held off by 0 µs in /dev/cpu_dma_latency",
+            domain: Domain::Symbols(&["allowed", "held_off"]),
+            defaults: ["allowed", "allowed", "allowed,held_off"],
+            role: Role::Case,
+        },
+        Param {
+            name: "sleeps",
+            doc: "points that a case has in a round; auto: what fits the preset's time, 2 at least",
+            domain: Domain::Either(&["auto"], 1, 1_000_000, Unit::Count),
+            defaults: ["auto"; 3],
+            role: Role::Setting,
+        },
+    ],
+    after: &["clock.rate", "os.switch"],
+    repeat: Repeat::Rounds,
+    isolation: Isolation::Shared,
+    needs: &[],
+    views: &[ViewCard::bars("latency").each(&["spacing"])],
+};
+
+impl Experiment for Wakeups {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("wakeup.rs")
+    }
+
+    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+        plan::offer(CARD.id, site, params)
+    }
+
+    fn round_cost(&self, _site: &Site, series: &Series) -> Duration {
+        plan::round_cost(series)
+    }
+
+    fn resolve(&self, _site: &Site, _known: &Known, series: Series) -> Result<Series, Skip> {
+        // All cases of a series ask for the same rights.
+        if let Some(case) = series.cases.first() {
+            if case.text("policy") == Some("fifo") {
+                hold::may_be_fifo()?;
+            }
+            if case.text("idle_states") == Some("held_off") {
+                hold::may_hold_off()?;
+            }
+        }
+        Ok(series)
+    }
+
+    fn predict(
+        &self,
+        site: &Site,
+        known: Option<&Known>,
+        case: &Case,
+        metric: &Metric,
+    ) -> Option<Prediction> {
+        // What is missed follows from delays that no switch tells of.
+        if known.is_some_and(|known| metric.name == "missed" || !law::tells(known)) {
+            return None;
+        }
+        let sleep = plan::sleep(case);
+        let latency = law::latency(site, known, &sleep);
+        Some(match metric.name.as_ref() {
+            "missed" => law::missed(site, &latency, &sleep).prediction(),
+            _ => latency.prediction(),
+        })
+    }
+
+    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        let held_off = series
+            .cases
+            .iter()
+            .any(|case| case.text("idle_states") == Some("held_off"));
+        let states = match held_off {
+            true => IdleStates::held_off()?,
+            false => IdleStates::allowed(),
+        };
+        let mut loads = Loads::default();
+        bench.each(series, |bench, case| {
+            measure(case, bench, &mut loads, &states)
+        });
+        Ok(())
+    }
+}
+
+fn measure(case: &Case, bench: &mut Bench, loads: &mut Loads, states: &IdleStates) -> Result<()> {
+    let spacing_ns = case.int("spacing").context("a case has a spacing")?;
+    let sleeps = match bench.order().rehearsal {
+        true => plan::REHEARSAL_SLEEPS,
+        false => usize::try_from(case.int("sleeps").context("the case was not planned")?)?,
+    };
+    let clock = match case.text("clock") {
+        Some("realtime") => Clock::REALTIME,
+        _ => Clock::MONOTONIC,
+    };
+    let cpus = plan::load_cpus(case);
+    if !cpus.is_empty() {
+        loads.start(&cpus)?;
+    }
+    let slept = sleep_along(case, clock, spacing_ns, sleeps);
+    // Whatever became of the sleeper: the next case begins without this one's load.
+    let loaded = match loads.stop(&cpus) {
+        // Of a rehearsal's few ms on a busy machine none need be the spinner's.
+        Err(error) if bench.order().rehearsal && error.is::<load::DidNotRun>() => Ok(()),
+        stopped => stopped,
+    };
+    let (window, ()) = (slept?, loaded?);
+    ensure!(
+        place::current_cpu() == bench.cpu(),
+        "the sleeper woke on another CPU than {}",
+        bench.cpu()
+    );
+    if case.text("load") == Some("same") {
+        // To lose the CPU to the spinner is what such a case is about.
+        bench.planned_switches(window.involuntary);
+    }
+    write(case, bench, &window, states)
+}
+
+/// What came of the sleeps of one case.
+struct Window {
+    /// Every point of the grid.
+    wakeups: Vec<Wakeup>,
+    /// How many of them, the first ones, do not count.
+    lead: usize,
+    /// Timer slack that applied, in ns.
+    slack_ns: u64,
+    /// How often the sleeper gave the CPU up, and lost it.
+    voluntary: u64,
+    involuntary: u64,
+}
+
+/// Sleeps along the grid under the case's policy and slack.
+fn sleep_along(case: &Case, clock: Clock, spacing_ns: u64, sleeps: usize) -> Result<Window> {
+    let lead = usize::try_from((LEAD_NS / spacing_ns).max(1))?;
+    let mut wakeups = vec![Wakeup::default(); lead + sleeps];
+    let slack = match case.text("slack") {
+        Some("least") => Some(TimerSlack::set(1).context("setting the timer slack")?),
+        _ => None,
+    };
+    let fifo = match case.text("policy") {
+        Some("fifo") => Some(Fifo::enter()?),
+        _ => None,
+    };
+    let slack_ns = match &fifo {
+        Some(_) => 0,
+        None => timer_slack_ns().context("reading the timer slack")?,
+    };
+    let whole = Duration::from_nanos(spacing_ns.saturating_mul(wakeups.len() as u64));
+    let deadline = Deadline::after(whole + LOST).context("a limit for the sleeps")?;
+    let before = rusage_thread();
+    let parted = Parted::begin(clock);
+    let first_ns = vdso_clock_gettime(clock) + BEGIN_NS.min(spacing_ns);
+    let slept = along_grid(clock, first_ns, spacing_ns, &mut wakeups);
+    let apart_ns = parted.end();
+    let after = rusage_thread();
+    drop((deadline, fifo, slack));
+    if let Err(error) = slept {
+        bail!(
+            "the sleeps ended with: {error} (the clock went {apart_ns:.0} ns beyond the monotonic one)"
+        );
+    }
+    let allowed_ns = PARTED_NS.max(SLEW * whole.as_nanos() as f64);
+    ensure!(
+        apart_ns.abs() <= allowed_ns,
+        "the wall clock was set by {:.3} ms while the sleeper slept",
+        apart_ns / 1e6
+    );
+    let moved = |count: fn(&Usage) -> u64| count(&after).saturating_sub(count(&before));
+    Ok(Window {
+        wakeups,
+        lead,
+        slack_ns,
+        voluntary: moved(|usage| usage.nvcsw),
+        involuntary: moved(|usage| usage.nivcsw),
+    })
+}
+
+/// How far a clock goes from CLOCK_MONOTONIC.
+struct Parted {
+    clock: Clock,
+    before_ns: i128,
+}
+
+impl Parted {
+    fn begin(clock: Clock) -> Parted {
+        Parted {
+            clock,
+            before_ns: Parted::beyond(clock),
+        }
+    }
+
+    fn beyond(clock: Clock) -> i128 {
+        let monotonic_ns = vdso_clock_gettime(Clock::MONOTONIC);
+        i128::from(vdso_clock_gettime(clock)) - i128::from(monotonic_ns)
+    }
+
+    /// Since it began, in ns.
+    fn end(&self) -> f64 {
+        (Parted::beyond(self.clock) - self.before_ns) as f64
+    }
+}
+
+fn write(case: &Case, bench: &mut Bench, window: &Window, states: &IdleStates) -> Result<()> {
+    let counted = &window.wakeups[window.lead..];
+    // Whether the first of them had passed depends on the point before.
+    let missed_ones = missed(&window.wakeups[window.lead - 1..]);
+    let from_ns = window.wakeups[0].intended_ns;
+    let rows = counted
+        .iter()
+        .map(|wakeup| {
+            let intended_ns = (wakeup.intended_ns - from_ns) as f64;
+            vec![intended_ns, intended_ns + wakeup.late_ns() as f64]
+        })
+        .collect();
+    bench.trace(case, "wakeups", &["intended_ns", "actual_ns"], rows)?;
+    let late_ns = counted.iter().map(|wakeup| wakeup.late_ns() as f64);
+    let samples = bench.record(case, "latency", late_ns.collect())?;
+    for (name, value) in [
+        ("timer_slack_ns", window.slack_ns as f64),
+        ("voluntary_switches", window.voluntary as f64),
+        ("involuntary_switches", window.involuntary as f64),
+    ] {
+        samples.quantities.insert(name.to_owned(), value);
+    }
+    samples.notes.extend(states.note());
+    let due = window.wakeups.len() - missed(&window.wakeups);
+    if (window.voluntary as f64) < SLEPT * due as f64 {
+        samples.notes.push(format!(
+            "of {due} sleeps to a time to come {} gave up the CPU",
+            window.voluntary
+        ));
+    }
+    let share = missed_ones as f64 / counted.len() as f64;
+    bench.record_batches(case, "missed", counted.len() as u64, vec![share])?;
+    Ok(())
+}
+
+/// Points, of all but the first, that had passed before the sleeper was back from the one before.
+fn missed(wakeups: &[Wakeup]) -> usize {
+    wakeups
+        .windows(2)
+        .filter(|two| two[0].actual_ns >= two[1].intended_ns)
+        .count()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,346 @@
+use super::*;
+use bench::experiment::Preset;
+use bench::experiment::fixtures::bare_site;
+use bench::experiment::fixtures::{recorded, sites};
+use host::limits::{CpuQuota, Rlimit};
+use record::event::Raw;
+use record::key::{CaseId, Key};
+use session::fixtures::{check, params, smoke};
+
+fn ids(offer: &Offer) -> Vec<String> {
+    let cases = offer.series.iter().flat_map(|series| &series.cases);
+    cases.map(|case| case.id.to_string()).collect()
+}
+
+fn offered(site: &Site, preset: Preset, set: &[(&str, &str)]) -> Offer {
+    EXPERIMENT
+        .series(site, &params(&CARD, preset, set))
+        .expect("offers")
+}
+
+#[test]
+fn it_keeps_the_laws_of_the_catalogue_and_its_allotment() {
+    for site in sites() {
+        for (preset, most, most_s) in [
+            (Preset::Rehearsal, 2, 0.10),
+            (Preset::Quick, 2, 0.11),
+            (Preset::Standard, 12, 1.5),
+            (Preset::Thorough, 72, 20.0),
+        ] {
+            let offer = check(&EXPERIMENT, &site, preset);
+            let cases = ids(&offer).len();
+            assert!((2..=most).contains(&cases), "{cases} in {}", preset.name());
+            let costs = offer.series.iter();
+            let cost: Duration = costs
+                .map(|series| EXPERIMENT.round_cost(&site, series))
+                .sum();
+            assert!(
+                cost.as_secs_f64() <= most_s,
+                "{cost:?} in {}",
+                preset.name()
+            );
+        }
+    }
+}
+
+#[test]
+fn quick_has_the_plain_sleep_idle_and_beside_a_spinner() {
+    let offer = offered(&recorded("vm-granite-rapids"), Preset::Quick, &[]);
+    let plain = "clock=monotonic,policy=other,slack=default,idle_states=allowed";
+    assert_eq!(
+        ids(&offer),
+        [
+            format!("spacing=1000000,load=idle,{plain}"),
+            format!("spacing=1000000,load=same,{plain}"),
+        ]
+    );
+}
+
+#[test]
+fn standard_goes_away_from_the_plain_sleep_one_step_at_a_time() {
+    let offer = offered(&recorded("vm-granite-rapids"), Preset::Standard, &[]);
+    let ids = ids(&offer);
+    assert_eq!(ids.len(), 12);
+    for load in ["idle", "same", "others"] {
+        for rest in [
+            "1000000,load=LOAD,clock=monotonic,policy=other,slack=default",
+            "1000000,load=LOAD,clock=monotonic,policy=other,slack=least",
+            "1000000,load=LOAD,clock=realtime,policy=other,slack=default",
+            "100000000,load=LOAD,clock=monotonic,policy=other,slack=default",
+        ] {
+            let id = format!("spacing={rest},idle_states=allowed").replace("LOAD", load);
+            assert!(ids.contains(&id), "{id}");
+        }
+    }
+    // What a user asks for is where the steps begin.
+    let asked = offered(
+        &recorded("vm-granite-rapids"),
+        Preset::Standard,
+        &[
+            ("policy", "fifo"),
+            ("idle_states", "held_off"),
+            ("load", "idle"),
+        ],
+    );
+    let asked: Vec<_> = asked
+        .series
+        .iter()
+        .flat_map(|series| &series.cases)
+        .collect();
+    assert!(asked.iter().all(|case| case.id.get("slack").is_none()));
+    assert_eq!(asked.len(), 3, "both clocks at 1 ms, one at 100 ms");
+}
+
+#[test]
+fn thorough_has_every_combination_and_few_sleeps_far_apart() {
+    let mut site = recorded("epyc-7763-2s");
+    site.host.limits.cpu_quota = None;
+    let offer = offered(&site, Preset::Thorough, &[]);
+    assert_eq!(ids(&offer).len(), 2 * 3 * 2 * 3 * 2);
+    let names: Vec<&str> = offer
+        .series
+        .iter()
+        .map(|series| series.name.as_str())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "other-allowed",
+            "other-held_off",
+            "fifo-allowed",
+            "fifo-held_off"
+        ]
+    );
+    for case in offer.series.iter().flat_map(|series| &series.cases) {
+        let sleeps = case.int("sleeps");
+        assert_eq!(
+            sleeps,
+            Some(if case.int("spacing") == Some(1_000_000) {
+                100
+            } else {
+                4
+            })
+        );
+        let spinners = plan::load_cpus(case).len();
+        let wanted = match case.text("load") {
+            Some("same") => 1,
+            Some("others") => site.cpus.len() - 1,
+            _ => 0,
+        };
+        assert_eq!(spinners, wanted, "{}", case.id);
+    }
+    let asked = offered(&site, Preset::Quick, &[("sleeps", "7")]);
+    let mut cases = asked.series.iter().flat_map(|series| &series.cases);
+    assert!(cases.all(|case| case.int("sleeps") == Some(7)));
+}
+
+/// The reason of a skipped case of which all `words` are part.
+fn reason(offer: &Offer, words: &[&str]) -> Option<Skip> {
+    let has = |id: &CaseId| words.iter().all(|word| id.to_string().contains(word));
+    let mut skipped = offer.skipped.iter();
+    skipped
+        .find(|(id, _)| has(id))
+        .map(|(_, skip)| skip.clone())
+}
+
+#[test]
+fn what_a_site_lacks_is_skipped_with_its_reason() {
+    let mut site = recorded("vm-granite-rapids");
+    site.cpus.truncate(1);
+    site.host.kernel.euid = Some(1000);
+    site.host.cpu.idle_states.truncate(1);
+    let offer = offered(&site, Preset::Thorough, &[]);
+    let others = reason(&offer, &["load=others"]).expect("one CPU");
+    assert!(others.reason.contains("one CPU") && others.needed.is_some());
+    let fifo = reason(&offer, &["policy=fifo"]).expect("no right");
+    assert!(
+        fifo.reason.contains("RLIMIT_RTPRIO is 0"),
+        "{}",
+        fifo.reason
+    );
+    let held = reason(&offer, &["held_off", "policy=other"]).expect("it only polls");
+    assert!(held.reason.contains("no idle states"), "{}", held.reason);
+    assert!(
+        offer
+            .series
+            .iter()
+            .all(|series| series.name == "other-allowed")
+    );
+    // The limit suffices, or there is none, or root needs none.
+    for (limit, euid) in [(Some(80), 1000), (None, 1000), (Some(0), 0)] {
+        site.host.limits.realtime_priority = Some(Rlimit {
+            soft: limit,
+            hard: None,
+        });
+        site.host.kernel.euid = Some(euid);
+        let offer = offered(&site, Preset::Thorough, &[]);
+        assert_eq!(
+            reason(&offer, &["policy=fifo", "idle_states=allowed,load=idle"]),
+            None
+        );
+        assert!(
+            offer
+                .series
+                .iter()
+                .any(|series| series.name == "fifo-allowed")
+        );
+    }
+    site.host.kernel.rt_runtime_us = Some(0);
+    let offer = offered(&site, Preset::Thorough, &[]);
+    let never = reason(&offer, &["policy=fifo"]).expect("they never run");
+    assert!(
+        never.reason.contains("sched_rt_runtime_us"),
+        "{}",
+        never.reason
+    );
+}
+
+#[test]
+fn a_quota_that_spinners_would_use_up_leaves_them_out() {
+    let mut site = recorded("epyc-7763-2s");
+    site.cpus.truncate(4);
+    let mut quota = |cpus: u64| {
+        site.host.limits.cpu_quota = Some(CpuQuota {
+            quota_us: cpus * 50_000,
+            period_us: 100_000,
+        });
+        let offer = offered(&site, Preset::Standard, &[]);
+        let is_out = |load| reason(&offer, &[load]).is_some_and(|skip| skip.needed.is_some());
+        [
+            is_out("load=idle"),
+            is_out("load=same"),
+            is_out("load=others"),
+        ]
+    };
+    assert_eq!(quota(1), [false, true, true]);
+    assert_eq!(quota(2), [false, false, true]);
+    assert_eq!(quota(6), [false, false, false]);
+}
+
+#[test]
+fn nothing_that_is_allowed_is_a_skip_of_all() {
+    let mut site = bare_site();
+    site.cpus.truncate(1);
+    let params = params(&CARD, Preset::Quick, &[("load", "others")]);
+    let skip = EXPERIMENT.series(&site, &params).expect_err("one CPU");
+    assert!(skip.reason.contains("one CPU"), "{}", skip.reason);
+}
+
+#[test]
+fn a_series_without_the_rights_is_refused_before_its_first_round() {
+    let site = recorded("epyc-7763-2s");
+    let offer = offered(&site, Preset::Thorough, &[("spacing", "1ms")]);
+    for series in offer.series {
+        let name = series.name.clone();
+        match EXPERIMENT.resolve(&site, &Known::default(), series.clone()) {
+            Ok(resolved) => assert_eq!(resolved, series),
+            Err(skip) => {
+                assert_ne!(name, "other-allowed", "it needs no right");
+                assert!(!skip.reason.is_empty());
+            }
+        }
+    }
+}
+
+#[test]
+fn earlier_figures_tell_of_latency_alone() {
+    let site = recorded("vm-granite-rapids");
+    let offer = offered(&site, Preset::Quick, &[]);
+    let case = &offer.series[0].cases[0];
+    let mut known = Known::default();
+    let told = |known: &Known| {
+        CARD.metrics
+            .iter()
+            .filter(|metric| {
+                EXPERIMENT
+                    .predict(&site, Some(known), case, metric)
+                    .is_some()
+            })
+            .map(|metric| metric.name.to_string())
+            .collect::<Vec<_>>()
+    };
+    assert!(told(&known).is_empty());
+    let switch = CaseId::new()
+        .with("via", "futex")
+        .with("parties", "threads")
+        .with("pair", "same");
+    known.insert(Key::new("os.switch", &switch, "switch"), 900.0);
+    assert_eq!(told(&known), ["latency"]);
+}
+
+#[test]
+fn missed_points_are_those_that_had_passed() {
+    let wakeup = |intended_ns, actual_ns| Wakeup {
+        intended_ns,
+        actual_ns,
+    };
+    let late = [
+        wakeup(100, 105),
+        // Two spacings late: the next two have passed, the one after them has not.
+        wakeup(200, 405),
+        wakeup(300, 406),
+        wakeup(400, 407),
+        wakeup(500, 501),
+    ];
+    assert_eq!(missed(&late), 2);
+    assert_eq!(missed(&late[..2]), 0);
+    // In the moment in which it is due nobody could sleep to it any more.
+    assert_eq!(missed(&[wakeup(100, 200), wakeup(200, 203)]), 1);
+    assert_eq!(missed(&[]), 0);
+}
+
+/// A case as it is planned for two CPUs, with so many sleeps.
+fn case(text: &[(&str, &str)], spacing_ns: u64, sleeps: u64) -> Case {
+    let mut id = CaseId::new().with("spacing", spacing_ns);
+    for (name, value) in text {
+        id = id.with(name, *value);
+    }
+    let mut case = Case::new(id);
+    case.at.insert("sleeps".to_owned(), sleeps.into());
+    case
+}
+
+#[test]
+fn a_window_has_every_point_of_its_grid_on_either_clock() {
+    for clock in [Clock::MONOTONIC, Clock::REALTIME] {
+        let case = case(&[("slack", "least")], 200_000, 5);
+        let window = sleep_along(&case, clock, 200_000, 5).expect("sleeps");
+        assert_eq!((window.wakeups.len(), window.lead), (30, 25));
+        assert_eq!(window.slack_ns, 1);
+        for two in window.wakeups.windows(2) {
+            assert_eq!(two[1].intended_ns - two[0].intended_ns, 200_000);
+            assert!(two[1].late_ns() >= 0 && two[1].actual_ns >= two[0].actual_ns);
+        }
+        assert!(window.voluntary >= 1, "nobody slept");
+    }
+    assert_ne!(timer_slack_ns().expect("is told"), 1, "it is put back");
+}
+
+#[test]
+fn a_clock_that_goes_elsewhere_is_noticed() {
+    // CPU time stands still while its thread sleeps: against the monotonic clock it is set back.
+    let parted = Parted::begin(Clock::THREAD_CPU);
+    std::thread::sleep(Duration::from_millis(2));
+    assert!(parted.end() < -1e6);
+    let parted = Parted::begin(Clock::MONOTONIC);
+    assert!(parted.end().abs() < 1e6, "{}", parted.end());
+}
+
+#[test]
+fn one_round_of_everything() {
+    let all = smoke(&EXPERIMENT);
+    let late: Vec<_> = all
+        .iter()
+        .filter(|samples| samples.metric == "latency")
+        .collect();
+    assert_eq!((all.len(), late.len()), (4, 2));
+    for samples in late {
+        let Raw::Event { values } = &samples.raw else {
+            panic!("latencies are events");
+        };
+        assert_eq!(values.len(), plan::REHEARSAL_SLEEPS);
+        // No wake-up is early, and reading a clock takes time.
+        assert!(values.iter().all(|ns| *ns > 0.0), "{values:?}");
+        assert!(samples.quantities["timer_slack_ns"] >= 1.0);
+    }
+}

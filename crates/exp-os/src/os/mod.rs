@@ -1,0 +1,11 @@
+//! The operating system's services.
+
+bench::family!("os", "what the kernel's basic services cost: system calls, processes, threads, switches, messages, signals, time slices", hidden: false, [
+    syscall,
+    process,
+    thread,
+    switch,
+    ipc,
+    signal,
+    schedule,
+]);

@@ -1,0 +1,357 @@
+//! The parent with its resident memory, and the programs that its children become.
+
+use super::LEAST_EVENTS;
+use anyhow::{Context, Result, bail, ensure};
+use bench::measure::{Bench, Clock};
+use host::refused;
+use metal::clock::{monotonic_ns, monotonic_raw_ns, ticks_start};
+use metal::elf::{Machine, dynamic_program, linkage, static_program};
+use metal::memory::{Mapping, Pages};
+use metal::process::{Moments, Program, STATUS, Then, Watch};
+use record::case::{Case, Series};
+use record::key::Value;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Creations of a case, at most and in a rehearsal.
+const EVENTS_MAX: usize = 10_000;
+const REHEARSAL_EVENTS: usize = 2;
+/// Share of the resident memory that huge pages hold at least, where they are asked for.
+const HUGE_SHARE_LEAST: f64 = 0.95;
+/// The shell, as system(3) calls it.
+const SHELL: &std::ffi::CStr = c"/bin/sh";
+
+/// The worker as a parent: its memory, its clock, and what its children execute.
+pub(super) struct Parent {
+    /// Held, and not written to: what fork copies the tables of.
+    _memory: Mapping,
+    /// Likewise, for their number.
+    _areas: Vec<Mapping>,
+    /// What is written before each process.
+    written: Option<Mapping>,
+    /// For how long processes are made before those that are timed, and at least while they are.
+    lead_in_ns: u64,
+    window_ns: u64,
+    watch: Watch,
+    programs: Programs,
+    /// The first fork after the memory was written, in ns until it returned.
+    first_fork_ns: f64,
+    /// Areas of memory that it has.
+    areas: usize,
+}
+
+impl Parent {
+    /// Touches the resident memory, verifies its pages, makes the first fork of it, which is dearer
+    /// than the others, and writes the programs that the series needs.
+    ///
+    /// # Errors
+    /// The memory cannot be had in such pages; no process can be made.
+    pub(super) fn new(series: &Series, bench: &Bench) -> Result<Parent> {
+        let bytes = series.setting("bytes").context("a size of the memory")?;
+        let pages = match series.settings.get("kind").and_then(Value::text) {
+            Some("huge") => Pages::Huge,
+            _ => Pages::Base,
+        };
+        let memory = resident(usize::try_from(bytes)?, pages)?;
+        let least = usize::try_from(series.setting("areas").unwrap_or(0))?;
+        let areas = more_areas(least).context("areas of memory")?;
+        let written = match series.setting("written").unwrap_or(0) {
+            0 => None,
+            bytes => Some(resident(usize::try_from(bytes)?, Pages::Base)?),
+        };
+        let now = match bench.clock() {
+            Clock::Counter { .. } => ticks_start,
+            Clock::Monotonic => monotonic_ns,
+        };
+        let watch = Watch::new(now).context("memory that parent and child share")?;
+        let first = watch.fork(Then::Exit).map_err(refused::told)?;
+        Ok(Parent {
+            _memory: memory,
+            _areas: areas,
+            written,
+            lead_in_ns: series.setting("lead_in").unwrap_or(0),
+            window_ns: series.setting("window").unwrap_or(0),
+            areas: count_areas().context("the worker's own areas")?,
+            first_fork_ns: bench.ns(first.returned.wrapping_sub(first.called)),
+            programs: Programs::default(),
+            watch,
+        })
+    }
+
+    /// Makes processes for the case's time and records their moments. The first is not recorded: it
+    /// loads what the others find in caches.
+    ///
+    /// # Errors
+    /// A process could not be made, or ended otherwise than it should.
+    pub(super) fn measure(&mut self, case: &Case, call: &str, bench: &mut Bench) -> Result<()> {
+        self.programs.prepare(call, &self.watch, bench.dir())?;
+        let (least, most) = match bench.order().rehearsal {
+            true => (REHEARSAL_EVENTS, REHEARSAL_EVENTS),
+            false => (LEAST_EVENTS, EVENTS_MAX),
+        };
+        self.create(call)?;
+        let (lead_in_ns, window_ns) = match bench.order().rehearsal {
+            true => (0, 0),
+            false => (self.lead_in_ns, self.window_ns),
+        };
+        let (mut led_in, from) = (0_u64, monotonic_raw_ns());
+        let mut until = from;
+        while until - from < lead_in_ns {
+            self.write_and_create(call, 0)?;
+            led_in += 1;
+            until = monotonic_raw_ns();
+        }
+        let lead_in = (led_in > 0).then(|| (until - from) as f64 / led_in as f64);
+        // At a microsecond each, which none reaches, all of a long window find room.
+        let most = most.max((window_ns / 1000) as usize);
+        let until = monotonic_raw_ns() + bench.order().case_ns.max(window_ns);
+        let mut events = Vec::with_capacity(most);
+        let clock = bench.clock();
+        let begin = clock.start();
+        while events.len() < least || (events.len() < most && monotonic_raw_ns() < until) {
+            events.push(self.write_and_create(call, events.len() as u8)?);
+        }
+        let whole_ns = clock.between_ns(begin, clock.end());
+        self.record(case, call, &events, bench)?;
+        let count = events.len() as u64;
+        let sequence = vec![whole_ns / count as f64];
+        let samples = bench.record_batches(case, "in_sequence", count, sequence)?;
+        let lead_in = lead_in.map(|ns| ("lead_in_ns".to_owned(), ns));
+        samples.quantities.extend(lead_in);
+        Ok(())
+    }
+
+    /// One process, after what the parent writes before each.
+    fn write_and_create(&mut self, call: &str, value: u8) -> Result<Moments> {
+        if let Some(written) = &mut self.written {
+            written.as_mut_slice().fill(value);
+        }
+        self.create(call)
+    }
+
+    /// One process.
+    fn create(&mut self, call: &str) -> Result<Moments> {
+        let Programs {
+            fixed,
+            dynamic,
+            shell,
+            ..
+        } = &self.programs;
+        let watch = &mut self.watch;
+        let made = match (call, fixed, dynamic, shell) {
+            ("fork", ..) => watch.fork(Then::Exit),
+            ("fork_calls", ..) => watch.fork(Then::Calls),
+            ("clone3", ..) => watch.clone3(),
+            ("vfork", ..) => watch.vfork(),
+            ("fork_exec_static", Some(program), ..) => watch.fork(Then::Exec(program)),
+            ("posix_spawn_static", Some(program), ..) => watch.spawn(program),
+            ("fork_exec_dynamic", _, Some(program), _) => watch.fork(Then::Exec(program)),
+            ("posix_spawn_dynamic", _, Some(program), _) => watch.spawn(program),
+            ("sh", .., Some(program)) => watch.spawn(program),
+            _ => bail!("there is no such call"),
+        };
+        made.map_err(refused::told)
+    }
+
+    fn record(&self, case: &Case, call: &str, events: &[Moments], bench: &mut Bench) -> Result<()> {
+        let clock = bench.clock();
+        let since = |of: fn(&Moments) -> Option<u64>| -> Vec<f64> {
+            let ends = events
+                .iter()
+                .filter_map(|event| Some((event.called, of(event)?)));
+            ends.map(|(start, end)| clock.between_ns(start, end))
+                .collect()
+        };
+        let early = |event: &&Moments| event.first.is_some_and(|first| first < event.returned);
+        let early = events.iter().filter(early).count();
+        if call != "vfork" {
+            // Such a child took the CPU from its parent, which is what the case makes on purpose.
+            bench.planned_switches(early as u64);
+        }
+        let first = since(|event| event.first);
+        let returned = since(|event| Some(event.returned));
+        let samples = bench.record(case, "return", returned)?;
+        let quantities = &mut samples.quantities;
+        quantities.insert("first_fork_ns".to_owned(), self.first_fork_ns);
+        quantities.insert("areas".to_owned(), self.areas as f64);
+        if !first.is_empty() {
+            let share = early as f64 / events.len() as f64;
+            quantities.insert("child_first".to_owned(), share);
+        }
+        samples.notes.extend(self.programs.note(call));
+        if !first.is_empty() {
+            bench.record(case, "first_instruction", first)?;
+        }
+        bench.record(case, "reaped", since(|event| Some(event.reaped)))?;
+        Ok(())
+    }
+}
+
+/// Memory of which every page is there, in pages of the kind asked for.
+fn resident(bytes: usize, pages: Pages) -> Result<Mapping> {
+    let mut memory = Mapping::new(bytes, pages).context("the parent's memory")?;
+    memory.touch();
+    let mut share = memory
+        .huge_share()
+        .context("the pages of the parent's memory")?;
+    match pages {
+        Pages::Base => ensure!(
+            share == 0.0,
+            "base pages were asked for, and {share:.3} are huge"
+        ),
+        Pages::Huge => {
+            if share < HUGE_SHARE_LEAST {
+                // Memory was fragmented; what could not be gathered is seen below.
+                let _ = memory.collapse();
+                share = memory
+                    .huge_share()
+                    .context("the pages of the parent's memory")?;
+            }
+            ensure!(
+                share >= HUGE_SHARE_LEAST,
+                "huge pages were asked for, and {share:.3} of the memory is in them"
+            );
+        }
+    }
+    Ok(memory)
+}
+
+/// Areas of memory that this process has.
+fn count_areas() -> io::Result<usize> {
+    Ok(std::fs::read_to_string("/proc/self/maps")?.lines().count())
+}
+
+/// Maps and touches pages apart from each other until this process has `least` areas.
+fn more_areas(least: usize) -> io::Result<Vec<Mapping>> {
+    let mut areas = Vec::new();
+    loop {
+        let lacking = least.saturating_sub(count_areas()?);
+        if lacking == 0 {
+            return Ok(areas);
+        }
+        // A page between two that cannot be accessed makes one area to three.
+        for _ in 0..lacking.div_ceil(3) {
+            let mut area = Mapping::new(1, Pages::Base)?;
+            area.touch();
+            areas.push(area);
+        }
+    }
+}
+
+/// What children execute, as far as it was needed.
+#[derive(Default)]
+struct Programs {
+    fixed: Option<Program>,
+    dynamic: Option<Program>,
+    shell: Option<Program>,
+    /// Where the first of them lies, once one was made.
+    home: Option<Home>,
+}
+
+/// Where programs can be written and executed.
+#[derive(Clone, Debug)]
+enum Home {
+    Memory,
+    Directory(PathBuf),
+}
+
+impl Programs {
+    /// Makes what a call executes, if it executes anything.
+    fn prepare(&mut self, call: &str, watch: &Watch, dir: Option<&Path>) -> Result<()> {
+        match call {
+            "fork_exec_static" | "posix_spawn_static" if self.fixed.is_none() => {
+                let bytes = static_program(Machine::HERE, STATUS);
+                self.fixed = Some(self.written(&bytes, watch, dir)?);
+            }
+            "fork_exec_dynamic" | "posix_spawn_dynamic" if self.dynamic.is_none() => {
+                let own = std::fs::read("/proc/self/exe").context("plumb's own program file")?;
+                let linkage = linkage(&own)
+                    .context("plumb's own program file")?
+                    .context("this plumb is a static program and names no dynamic linker")?;
+                let bytes = dynamic_program(Machine::HERE, &linkage, STATUS);
+                self.dynamic = Some(self.written(&bytes, watch, dir)?);
+            }
+            "sh" if self.shell.is_none() => {
+                ensure!(
+                    Path::new("/bin/sh").exists(),
+                    "there is no /bin/sh on this machine"
+                );
+                self.shell = Some(Program::at(SHELL, &[c"sh", c"-c", c"exit 42"]));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Writes a program where it can be executed, which is tried once.
+    fn written(&mut self, bytes: &[u8], watch: &Watch, dir: Option<&Path>) -> Result<Program> {
+        let directories = dir
+            .map(Path::to_owned)
+            .into_iter()
+            .chain([std::env::temp_dir()]);
+        let homes = [Home::Memory]
+            .into_iter()
+            .chain(directories.map(Home::Directory));
+        let homes: Vec<Home> = match &self.home {
+            Some(home) => vec![home.clone()],
+            None => homes.collect(),
+        };
+        let mut reasons = Vec::new();
+        for home in homes {
+            let program = match &home {
+                Home::Memory => Program::in_memory(bytes),
+                Home::Directory(directory) => Program::in_directory(bytes, directory),
+            };
+            match program.and_then(|program| watch.spawn(&program).map(|_| program)) {
+                Ok(program) => {
+                    self.home = Some(home);
+                    return Ok(program);
+                }
+                // A limit on processes is no property of the file.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Err(refused::told(error));
+                }
+                Err(error) => reasons.push(format!("{}: {error}", home.name())),
+            }
+        }
+        bail!(
+            "a program that was just written cannot be executed ({}); give a --dir whose file \
+             system is not mounted noexec",
+            reasons.join("; ")
+        )
+    }
+
+    /// Where the program of a call lies, for those that were made here.
+    fn note(&self, call: &str) -> Option<String> {
+        let home = self
+            .home
+            .as_ref()
+            .filter(|_| call.contains("exec") || call.contains("spawn"))?;
+        Some(format!("the program lies in {}", home.name()))
+    }
+}
+
+impl Home {
+    fn name(&self) -> String {
+        match self {
+            Home::Memory => "a file in memory (memfd)".to_owned(),
+            Home::Directory(path) => format!("a file of {}", path.display()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{count_areas, more_areas};
+
+    #[test]
+    fn a_parent_has_the_areas_that_are_asked_for() {
+        let before = count_areas().expect("proc is mounted");
+        let areas = more_areas(before + 100).expect("pages can be mapped");
+        assert!((34..=100).contains(&areas.len()), "{}", areas.len());
+        let after = count_areas().expect("proc is mounted");
+        // Other tests map and unmap meanwhile.
+        assert!(after + 20 >= before + 100, "{before} {after}");
+        assert!(more_areas(0).expect("nothing to map").is_empty());
+    }
+}

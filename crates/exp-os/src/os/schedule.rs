@@ -1,0 +1,358 @@
+//! For how long does a process keep a CPU that others want, and who comes next?
+//!
+//! ## Question
+//!
+//! Some processes that never wait share one CPU. How long are their slices, what does the change from
+//! one to the next take, in what order do they come, and is it fair?
+//!
+//! ## Method
+//!
+//! N processes are forked, pinned to the measuring CPU as their parent is, with its priority and in
+//! its session; the parent sleeps until they have ended. They meet at a futex; the last to come sets
+//! the start and the end of the window and wakes the others. Then each reads the counter without pause
+//! and keeps the gaps (the loop of noise.activity: one read and one compare a turn, no system call,
+//! memory touched beforehand) in memory that its parent shares. The threshold from which on a stretch
+//! between two reads is a gap is found from the reads' own distribution, on the same CPU before.
+//!
+//! The stretches in which each ran are put on one axis, that of the counter. A run is what one process
+//! had with no other of them between; a gap inside it is an interruption, a gap between two runs a
+//! switch. The window's first and last runs were begun or ended by it: they are in the shares, not
+//! among the slices. A switch to a process that runs for the first time ends in its way out of the
+//! futex and is left out as well. The tick's period is the resolution of CLOCK_MONOTONIC_COARSE, its
+//! phase is where gaps come with that period; where two trains have it (a guest whose host has the
+//! same rate), the one with most switches. A switch that starts within a hundredth of the period (20 µs
+//! at least) of it is on the tick.
+//!
+//! ## Prediction
+//!
+//! The scheduler gives the CPU away at the first tick after a process has used up what it is allowed.
+//! That is, since Linux 6.6 (EEVDF), the base slice: `se.slice` of /proc/self/sched (6.12), else
+//! debugfs, else 0.75 ms (0.70 ms since 6.15) times 1 + log2 of the CPUs, at most 8, rounded down.
+//! Before (CFS), 6 ms times that factor divided by N, but 0.75 ms times it at least. A time that is
+//! close to whole ticks comes out as either number of them. `switch` is a tick and a switch (derived:
+//! as os.switch measured it).
+//!
+//! ## Parameters
+//!
+//! - `processes`: how many, 2 to 64.
+//! - `samples`: active periods of each process, as R4 counts them: a tick ends one, so the window is
+//!   `samples` ticks for each process; where slices of several ticks are predicted, four of them at
+//!   least.
+//!
+//! ## Reading the result
+//!
+//! `slice` is the median run, interruptions inside it included; `slice_ticks` the same in ticks, which
+//! is a little less than a whole number because the switch is no one's. `on_tick` near 1 says that the
+//! tick takes the CPU away, not a wake-up or a timer of the scheduler's own. `rotation` 1 is round
+//! robin (two processes can but take turns, and have no such figure); `fairness` is Jain's index: 1
+//! where all had the same time, 1/N where one had all. Shares of a short window are uneven by a slice.
+//! `interrupted` is the time lost inside runs; `lost` that and all switches: what no process had. The
+//! timeline has a lane for each process, the table R4's columns. Each round's list `processes` has the
+//! rank of each in the order of first run after fork, its whole slices, their median, and its share of the
+//! time (up to 16 processes also as `share_1`, `slice_1_ns` … beside `slice`); a note has the first
+//! round's. `birth_order`, there too, is the share of pairs whose older one ran first: 1 is in the order of
+//! their making, 0 the last made first (as R4 saw it).
+//!
+//! ## Pitfalls
+//!
+//! Time of others on the CPU cannot be told from a long interruption or switch one by one: what another
+//! had between two processes is in `switch` (whose median few such do not move), what it had inside a
+//! slice is in `interrupted`, all of it in `lost`. The kernel's count of switches tells that others came:
+//! so many of the longest interruptions are taken as theirs, and disturb the round where they are more
+//! than 0.5 % of it. Notes name throttling by a quota and steal, too.
+//! Real-time threads of others look the same. A quota for the control group stops all processes at
+//! once, in the middle of slices. Slices are those of one session: where kernel.sched_autogroup_enabled
+//! is on, or control groups weigh, processes of different groups share by group. Schedulers loaded
+//! through sched_ext do as they like, and no slice is predicted. With HRTICK a timer of the
+//! scheduler's own ends slices between ticks.
+//!
+//! ## Sources
+//!
+//! R4 part A2 (Memon and Walpitagamage 2016; figures 2.3); Linux `kernel/sched/fair.c`
+//! (`update_deadline`, `check_preempt_tick`, `get_update_sysctl_factor`), commit 2ae891b82695; Jain, Chiu
+//! and Hawe 1984.
+
+mod grid;
+mod line;
+mod spin;
+mod window;
+
+use crate::noise::trace;
+use anyhow::{Context, Result};
+use bench::experiment::{
+    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, unknown,
+};
+use bench::measure::Bench;
+use host::counters::Snapshot;
+use host::{Outside, Root};
+use laws::os::schedule as law;
+use metal::clock::{Clock, getres_ns};
+use metal::gaps::Gap;
+use record::case::{Case, Order, Series};
+use record::event::{Isolation, Prediction, Repeat};
+use record::key::CaseId;
+use record::metric::{Better, Kind, Metric};
+use record::unit::Unit;
+use spin::Spin;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The experiment.
+pub static EXPERIMENT: Schedule = Schedule;
+
+/// `os.schedule`.
+pub struct Schedule;
+
+/// Slices of each process that a window has room for at least, where they are as predicted.
+const SLICES_MIN: f64 = 4.0;
+/// Gaps a second that a process has room for, and beside that: thousands of interruptions a second
+/// on top of ticks and switches.
+const GAPS_PER_S: f64 = 20_000.0;
+const GAPS_MIN: usize = 4096;
+/// Fork, first run and end of a process, for the cost that is stated.
+const PROCESS: Duration = Duration::from_micros(600);
+/// The threshold, the core clock and the worker's start and end.
+const AROUND: Duration = Duration::from_millis(70);
+
+const fn share(name: &'static str, doc: &'static str, better: Better) -> Metric {
+    Metric::new(name, doc, Unit::Ratio, better, Kind::Os)
+}
+
+static CARD: Card = Card {
+    id: "os.schedule",
+    title: "Time slices",
+    metrics: &[
+        Metric::new(
+            "slice",
+            "one process' time on the CPU until another's, interruptions included",
+            Unit::Ns,
+            Better::None,
+            Kind::Os,
+        ),
+        share(
+            "slice_ticks",
+            "the same in periods of the kernel's tick",
+            Better::None,
+        ),
+        Metric::new(
+            "switch",
+            "from the last read of one process to the first of the next",
+            Unit::Ns,
+            Better::Lower,
+            Kind::Os,
+        ),
+        share(
+            "on_tick",
+            "share of the switches that start with a tick",
+            Better::None,
+        ),
+        share(
+            "rotation",
+            "share of the switches that go to the process that has waited longest",
+            Better::None,
+        ),
+        share(
+            "fairness",
+            "Jain's index of the time that the processes had",
+            Better::Higher,
+        ),
+        share(
+            "interrupted",
+            "share of the time lost to interruptions inside slices",
+            Better::Lower,
+        ),
+        share(
+            "lost",
+            "share of the time that no process had: interruptions and switches",
+            Better::Lower,
+        ),
+    ],
+    params: &[
+        Param {
+            name: "processes",
+            doc: "processes on the CPU",
+            domain: Domain::Integer {
+                low: 2,
+                high: 64,
+                unit: Unit::Count,
+            },
+            defaults: ["2", "2,3,5", "2,3,5,8,16"],
+            role: Role::Case,
+        },
+        Param {
+            name: "samples",
+            doc: "active periods of each process; the window is so many ticks for each",
+            domain: Domain::Integer {
+                low: 4,
+                high: 10_000,
+                unit: Unit::Count,
+            },
+            defaults: ["15", "15", "30"],
+            role: Role::Setting,
+        },
+    ],
+    after: &["os.switch"],
+    repeat: Repeat::Rounds,
+    isolation: Isolation::Shared,
+    needs: &[],
+    views: &[ViewCard::spans(window::TIMELINE, window::SWITCHES)],
+};
+
+impl Experiment for Schedule {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("schedule.rs")
+    }
+
+    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+        let samples = params.ints("samples").first().copied();
+        let settings: BTreeMap<_, _> = samples
+            .map(|samples| ("samples".to_owned(), samples.into()))
+            .into_iter()
+            .collect();
+        let mut series = Series {
+            experiment: CARD.id.to_owned(),
+            name: String::new(),
+            order: Order::Shuffled,
+            cases: Vec::new(),
+            settings,
+        };
+        let mut skipped = Vec::new();
+        let tick_ns = law::tick_ns(site).unwrap_or(law::TICK_USUAL_NS);
+        for processes in params.ints("processes") {
+            let id = CaseId::new().with("processes", processes);
+            let least_ns = SLICES_MIN * law::slice_likely_ns(site, processes);
+            let window_ns = window_ns(&series, processes, tick_ns, least_ns);
+            let bytes = processes * (room(window_ns) * size_of::<Gap>()) as u64;
+            match bytes > site.memory_bytes {
+                true => {
+                    let reason = format!(
+                        "the gaps of all processes take {bytes} B, {} B may be touched",
+                        site.memory_bytes
+                    );
+                    let way = "fewer processes, or fewer os.schedule.samples";
+                    skipped.push((id, Skip::because(reason).needs(way)));
+                }
+                false => series.cases.push(Case::new(id)),
+            }
+        }
+        match (series.cases.is_empty(), skipped.pop()) {
+            (true, Some((_, skip))) => Err(skip),
+            (_, last) => Ok(Offer {
+                series: vec![series],
+                skipped: skipped.into_iter().chain(last).collect(),
+            }),
+        }
+    }
+
+    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
+        let tick_ns = law::tick_ns(site).unwrap_or(law::TICK_USUAL_NS);
+        let cases = series.cases.iter().map(|case| {
+            let processes = case.int("processes").unwrap_or(2);
+            let least_ns = SLICES_MIN * law::slice_likely_ns(site, processes);
+            let window_ns = window_ns(series, processes, tick_ns, least_ns);
+            Duration::from_nanos(window_ns as u64) + PROCESS * processes as u32
+        });
+        AROUND + cases.sum::<Duration>()
+    }
+
+    fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
+        for case in &mut series.cases {
+            let processes = case.int("processes").unwrap_or(2);
+            let least_ns = SLICES_MIN * law::slice_likely_ns(site, processes);
+            case.at
+                .insert(LEAST.to_owned(), (least_ns.round() as u64).into());
+        }
+        Ok(series)
+    }
+
+    fn predict(
+        &self,
+        site: &Site,
+        known: Option<&Known>,
+        case: &Case,
+        metric: &Metric,
+    ) -> Option<Prediction> {
+        let processes = case.int("processes")?;
+        if let Some(known) = known {
+            return match metric.name.as_ref() {
+                "switch" => law::measured_switch(known)
+                    .map(|_| law::switch(site, Some(known), processes).prediction()),
+                _ => None,
+            };
+        }
+        let estimate = match metric.name.as_ref() {
+            "slice" => law::slice(site, processes),
+            "slice_ticks" => law::slice_ticks(site, processes),
+            "switch" => law::switch(site, None, processes),
+            "on_tick" => law::on_tick(site),
+            "rotation" if processes == 2 => {
+                return Some(unknown("two processes can but take turns: no figure"));
+            }
+            "rotation" => law::rotation(),
+            "fairness" => law::fairness(site),
+            "interrupted" => law::interrupted(site, processes),
+            "lost" => law::lost(site, processes),
+            other => return Some(unknown(format!("unknown: no law for {other}"))),
+        };
+        Some(estimate.prediction())
+    }
+
+    fn may_lack(&self, metric: &Metric) -> bool {
+        // A process that never ran leaves no order to tell of, which is a finding.
+        metric.name == "rotation"
+    }
+
+    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        let tick_ns = getres_ns(Clock::MONOTONIC_COARSE) as f64;
+        let rehearsal = bench.order().rehearsal;
+        let threshold = match trace::threshold(bench.clock(), rehearsal) {
+            Ok(threshold) => threshold,
+            Err(error) => {
+                bench.fail_all(series, &error);
+                return Ok(());
+            }
+        };
+        bench.each(series, |bench, case| {
+            let processes = case.int("processes").context("a case without processes")?;
+            let least_ns = case.at.get(LEAST).and_then(|value| value.int());
+            let least_ns = least_ns.unwrap_or(0) as f64;
+            let window_ns = window_ns(series, processes, tick_ns, least_ns);
+            let cpu = [bench.cpu()];
+            let before = counters(&cpu);
+            let spun = spin::spin(Spin {
+                processes: usize::try_from(processes)?,
+                threshold: threshold.ticks,
+                window: bench.clock().ticks(window_ns),
+                room: room(window_ns),
+            })?;
+            let moved = counters(&cpu).delta(&before);
+            window::write(bench, case, &spun, &threshold, tick_ns, &moved)
+        });
+        Ok(())
+    }
+}
+
+/// Key of `at`: ns that each process is in the window at least.
+const LEAST: &str = "least_ns";
+
+/// Length of a case's window, in ns.
+fn window_ns(series: &Series, processes: u64, tick_ns: f64, least_ns: f64) -> f64 {
+    let samples = series.setting("samples").unwrap_or(15);
+    processes as f64 * (samples as f64 * tick_ns).max(least_ns)
+}
+
+/// Gaps that each process has room for.
+fn room(window_ns: f64) -> usize {
+    GAPS_MIN + (window_ns / 1e9 * GAPS_PER_S) as usize
+}
+
+fn counters(cpus: &[usize]) -> Snapshot {
+    Snapshot::read(&Root::live(Outside::default()), cpus)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,226 @@
+//! The kernel's tick in a window of processes that take turns.
+
+use stats::phase;
+
+/// Share of a tick's period in which events must crowd for its phase to be told, and how many: so many
+/// beside what chance brings there, and so many times its deviation.
+const ARC: f64 = 0.005;
+const CROWD_MIN: f64 = 5.0;
+const CROWD_DEVIATIONS: f64 = 6.0;
+/// How far from its place a tick may start: this share of the period, or this where that is less.
+const TOLERANCE: f64 = 0.01;
+const TOLERANCE_NS_MIN: f64 = 20e3;
+/// Least share of the ticks' places at which something starts: a tick shows as an interruption if not as
+/// a switch, unless somebody else has the CPU.
+const OCCUPIED: f64 = 0.3;
+
+/// The ticks of a window.
+///
+/// A guest whose host has the same rate sees two trains of that period: its own ticks and the times at
+/// which the host's stop the whole machine. Which of them takes the CPU from a process only the switches
+/// can tell, so of all trains the one with most switches is the tick.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Grid {
+    period_ns: f64,
+    phase_ns: f64,
+    /// Gaps of another train of the same period.
+    pub(super) of_others: usize,
+}
+
+impl Grid {
+    /// From the starts of switches and of all gaps (these among them), ascending, in ns; `None` where
+    /// nothing comes with that period.
+    pub(super) fn of(switches_ns: &[f64], gaps_ns: &[f64], period_ns: f64) -> Option<Grid> {
+        let found = [switches_ns, gaps_ns].map(|starts| {
+            phase::tick(starts, &[period_ns]).map(|tick| (tick.period_ns, tick.phase_ns))
+        });
+        // Clocks are slewed: a period that was fitted is nearer than the kernel's own.
+        let fitted_ns = found.iter().flatten().map(|(period_ns, _)| *period_ns);
+        let periods_ns: Vec<f64> = fitted_ns.chain(std::iter::once(period_ns)).collect();
+        let crowds = periods_ns.iter().flat_map(|period_ns| {
+            [switches_ns, gaps_ns].map(|starts| Some((*period_ns, crowd(starts, *period_ns)?)))
+        });
+        let all: Vec<Grid> = found
+            .into_iter()
+            .chain(crowds)
+            .flatten()
+            .map(|(period_ns, phase_ns)| Grid {
+                period_ns,
+                phase_ns,
+                of_others: 0,
+            })
+            .filter(|grid| grid.occupied(gaps_ns) >= OCCUPIED)
+            .collect();
+        // The first of equals, which is the best fitted.
+        let rank = |grid: &&Grid| (grid.count(switches_ns), grid.count(gaps_ns));
+        let best = *all.iter().rev().max_by_key(rank)?;
+        let others = all.iter().filter(|grid| !best.is_near(grid.phase_ns, 2.0));
+        Some(Grid {
+            of_others: others.map(|grid| grid.count(gaps_ns)).max().unwrap_or(0),
+            ..best
+        })
+    }
+
+    /// Says that there are two trains of the tick's period.
+    pub(super) fn told(&self) -> Option<String> {
+        (self.of_others > 0).then(|| {
+            format!(
+                "in the first round {} gaps came with the tick's period but apart from the switches: another \
+                 timer of the same rate, such as the hypervisor's",
+                self.of_others
+            )
+        })
+    }
+
+    /// Whether something that starts then starts with a tick.
+    pub(super) fn is_on(&self, start_ns: f64) -> bool {
+        self.is_near(start_ns, 1.0)
+    }
+
+    fn is_near(&self, start_ns: f64, tolerances: f64) -> bool {
+        let off = (start_ns - self.phase_ns).rem_euclid(self.period_ns);
+        let tolerance_ns = (TOLERANCE * self.period_ns).max(TOLERANCE_NS_MIN);
+        off.min(self.period_ns - off) <= tolerances * tolerance_ns
+    }
+
+    fn count(&self, starts_ns: &[f64]) -> usize {
+        starts_ns.iter().filter(|at| self.is_on(**at)).count()
+    }
+
+    /// Share of the places, from the first start to the last, that have one.
+    fn occupied(&self, starts_ns: &[f64]) -> f64 {
+        let (Some(first), Some(last)) = (starts_ns.first(), starts_ns.last()) else {
+            return 0.0;
+        };
+        let on = starts_ns.iter().filter(|at| self.is_on(**at));
+        let mut cycles: Vec<i64> = on
+            .map(|at| ((at - self.phase_ns) / self.period_ns).round() as i64)
+            .collect();
+        cycles.dedup();
+        cycles.len() as f64 / ((last - first) / self.period_ns).round().max(1.0)
+    }
+}
+
+/// Where in a period starts crowd, in one place only; in windows with holes (a quota, a hypervisor), in
+/// which not every tick shows, that is all that can be told.
+fn crowd(starts_ns: &[f64], period_ns: f64) -> Option<f64> {
+    let arc_ns = ARC * period_ns;
+    let mut phases: Vec<f64> = starts_ns
+        .iter()
+        .map(|at| at.rem_euclid(period_ns))
+        .collect();
+    phases.sort_unstable_by(f64::total_cmp);
+    // Once around, for a crowd at the seam.
+    phases.extend_from_within(..);
+    let turn = phases.len() / 2;
+    phases[turn..].iter_mut().for_each(|at| *at += period_ns);
+    let crowd = |from: usize| {
+        let within = phases[from..].partition_point(|at| *at <= phases[from] + arc_ns);
+        within.min(turn)
+    };
+    let most = (0..turn).max_by_key(|from| crowd(*from))?;
+    // Events of another period crowd in more places than one.
+    let others = (0..turn).filter(|from| {
+        let apart = (phases[*from] - phases[most]).rem_euclid(period_ns);
+        apart.min(period_ns - apart) > 2.0 * arc_ns
+    });
+    let next = others.map(crowd).max().unwrap_or(0);
+    let by_chance = ARC * turn as f64;
+    let needed = CROWD_MIN + by_chance + CROWD_DEVIATIONS * by_chance.sqrt();
+    let is_one = crowd(most) as f64 >= needed.max(2.0 * next as f64);
+    is_one.then(|| phases[most] + 0.5 * arc_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Grid, crowd};
+
+    fn sorted(mut starts: Vec<f64>) -> Vec<f64> {
+        starts.sort_unstable_by(f64::total_cmp);
+        starts
+    }
+
+    /// Starts every so often, so many, moved by some of this spread.
+    fn every(period_ns: f64, count: u32, phase_ns: f64, spread_ns: f64) -> Vec<f64> {
+        let at = |n: u32| {
+            let moved = (f64::from(n) * 0.618_033_988_7).fract() * 2.0 - 1.0;
+            f64::from(n) * period_ns + phase_ns + spread_ns * moved
+        };
+        (0..count).map(at).collect()
+    }
+
+    #[test]
+    fn a_window_with_holes_has_its_ticks_all_the_same() {
+        // 50 of 120 ms are gone, as a quota takes them; half of the gaps left are no ticks.
+        let ticks = every(4e6, 30, 0.0, 0.0);
+        let others = every(3.917e6, 30, 1e6, 0.0);
+        let keep = |at: &f64| !(44e6..96e6).contains(at);
+        let switches: Vec<f64> = ticks.iter().copied().filter(keep).collect();
+        let both = ticks.iter().chain(&others).copied().filter(keep);
+        let starts = sorted(both.collect());
+        let grid = Grid::of(&switches, &starts, 4e6).expect("ticks");
+        assert!(grid.is_on(400e6) && !grid.is_on(402e6) && grid.is_on(4e6 - 3_000.0));
+        assert_eq!(grid.of_others, 0);
+        // Twenty interruptions to a tick, at any time.
+        let many: Vec<f64> = (0..1_500)
+            .map(|at| (f64::from(at) * 0.618_033_988_7).fract() * 300e6)
+            .collect();
+        let ticks = every(4e6, 75, 0.0, 0.0);
+        let crowded = sorted(many.iter().chain(&ticks).copied().collect());
+        assert!(crowd(&crowded, 4e6).is_some());
+        let grid = Grid::of(&ticks, &crowded, 4e6).expect("ticks");
+        assert!(grid.is_on(8e6) && !grid.is_on(9e6));
+        assert_eq!(crowd(&many, 4e6), None);
+        // At any time.
+        let spread = every(6.1e6, 30, 0.0, 0.0);
+        assert_eq!(Grid::of(&spread, &spread, 4e6), None);
+        assert_eq!(Grid::of(&[], &[], 4e6), None);
+    }
+
+    #[test]
+    fn of_two_trains_of_one_period_the_switches_choose() {
+        // A guest's ticks, which jitter, and its host's, which do not and of which there are more.
+        let switches = every(4e6, 30, 1.45e6, 20e3);
+        let hosts = every(2e6, 60, 0.98e6, 1e3);
+        let hosts: Vec<f64> = hosts.into_iter().step_by(2).collect();
+        for hosts in [hosts.clone(), [hosts.clone(), hosts].concat()] {
+            let gaps = sorted([switches.clone(), hosts].concat());
+            let grid = Grid::of(&switches, &gaps, 4e6).expect("a tick");
+            assert!(switches.iter().all(|at| grid.is_on(*at)), "{grid:?}");
+            assert!(grid.of_others >= 30, "{grid:?}");
+        }
+    }
+
+    #[test]
+    fn slices_of_several_ticks_end_on_the_tick() {
+        // Every third tick takes the CPU, the others interrupt.
+        let ticks = every(4e6, 60, 0.3e6, 5e3);
+        let switches: Vec<f64> = ticks.iter().copied().step_by(3).collect();
+        let grid = Grid::of(&switches, &ticks, 4e6).expect("a tick");
+        assert!(switches.iter().all(|at| grid.is_on(*at)));
+    }
+
+    #[test]
+    fn switches_that_come_by_another_clock_are_on_no_tick() {
+        // A timer of the scheduler's own every 3 ms, ticks of 1 ms that interrupt.
+        let ticks = every(1e6, 300, 0.1e6, 2e3);
+        let switches = every(2.9e6, 100, 0.5e6, 2e3);
+        let gaps = sorted([ticks, switches.clone()].concat());
+        let grid = Grid::of(&switches, &gaps, 1e6).expect("a tick");
+        let on = switches.iter().filter(|at| grid.is_on(**at)).count();
+        assert!(on <= 15, "{on}");
+    }
+
+    #[test]
+    fn late_by_more_than_a_hundredth_is_not_on_the_tick() {
+        let ticks = every(4e6, 60, 0.0, 100e3);
+        // So wide a crowd is found; what starts 100 us late may have been woken by the tick.
+        if let Some(grid) = Grid::of(&ticks, &ticks, 4e6) {
+            let on = ticks.iter().filter(|at| grid.is_on(**at)).count();
+            assert!(on < 40, "{on}");
+        }
+        let grid = Grid::of(&every(4e6, 60, 0.0, 5e3), &every(4e6, 60, 0.0, 5e3), 4e6);
+        let grid = grid.expect("ticks");
+        assert!(grid.is_on(8.03e6) && !grid.is_on(8.15e6));
+    }
+}

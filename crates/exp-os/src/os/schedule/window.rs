@@ -1,0 +1,591 @@
+//! What a window showed, as figures, traces and notes.
+
+use super::grid::Grid;
+use super::line::{self, Line, Run, Switch};
+use super::spin::Spun;
+use crate::noise::trace::Threshold;
+use anyhow::{Context, Result, ensure};
+use bench::measure::{Bench, Clock, raw_ns};
+use host::counters::Snapshot;
+use metal::gaps::Gap;
+use record::case::Case;
+use stats::quantile::median;
+
+/// Kind of the trace with a lane for each process.
+pub(super) const TIMELINE: &str = "timeline";
+/// Kind of the trace with a row for each switch.
+pub(super) const SWITCHES: &str = "switches";
+/// Kind of the trace with a row for each process.
+pub(super) const PROCESSES: &str = "processes";
+/// Processes up to which each has quantities of its own, and is told by its share.
+const NAMED_MAX: usize = 16;
+/// Names of what is no process, after those of the processes.
+const NOT_RUNNING: [&str; 2] = ["interrupted", "none"];
+/// Share of the window in which two may seem to run at once before it counts as wrong.
+const OVERLAP_MAX: f64 = 0.001;
+/// Share of the time, lost to throttling or steal, that is worth a note.
+const NOTED: f64 = 0.001;
+
+/// A window with what is known of the tick in it.
+struct Seen<'spun> {
+    line: Line,
+    switches: Vec<Switch>,
+    grid: Option<Grid>,
+    tick_ns: f64,
+    clock: Clock,
+    spun: &'spun Spun,
+}
+
+/// Writes everything of a case down.
+///
+/// # Errors
+/// Two processes ran at once, or too little ran in the window for any slice to be whole.
+pub(super) fn write(
+    bench: &mut Bench,
+    case: &Case,
+    spun: &Spun,
+    threshold: &Threshold,
+    tick_ns: f64,
+    moved: &Snapshot,
+) -> Result<()> {
+    let seen = Seen::new(spun, bench.clock(), tick_ns)?;
+    let slices: Vec<f64> = seen
+        .line
+        .whole()
+        .iter()
+        .map(|run| seen.slice(run))
+        .collect();
+    ensure!(
+        !slices.is_empty(),
+        "{} ran in a window of {:.0} ms, so that no slice in it is whole",
+        match seen.line.order().len() {
+            0 => "no process".to_owned(),
+            1 => "one process alone".to_owned(),
+            several => format!("{several} processes, none of them twice,"),
+        },
+        seen.window_ns() / 1e6
+    );
+    let foreign_ns = seen.clock.ns(seen.foreign_ticks());
+    bench.met_others(seen.hidden(), foreign_ns);
+    let ticks = slices.iter().map(|slice| slice / tick_ns).collect();
+    let mut notes = seen.notes(moved);
+    if bench.order().round == 1 {
+        // What differs a little from round to round is in the quantities and traces of each.
+        notes.push(format!(
+            "the threshold of a gap in the first round: {}",
+            threshold.because
+        ));
+        notes.push(seen.processes_told());
+        notes.extend(seen.grid.and_then(|grid| grid.told()));
+    }
+    let samples = bench.record(case, "slice", slices)?;
+    samples.notes.extend(notes);
+    let quantities = [
+        ("threshold_ns", threshold.ns),
+        ("read_to_read_ns", threshold.read_to_read_ns),
+        ("whole_slices", seen.line.whole().len() as f64),
+        ("others_switches", seen.hidden() as f64),
+        ("others_ns", foreign_ns),
+        ("birth_order", in_order(&spun.births)),
+        // Where the window of the list of switches lies in time, so that what the kernel saw meanwhile
+        // can be laid beside it (scripts/agree/noise).
+        ("switches_begin_raw_ns", raw_ns(seen.clock, spun.window.0)),
+        ("switches_window_ns", seen.window_ns()),
+    ];
+    let quantities = quantities.map(|(name, value)| (name.to_owned(), value));
+    samples.quantities.extend(quantities);
+    samples.quantities.extend(seen.by_process());
+    bench.record_batches(case, "slice_ticks", 0, ticks)?;
+    let (switches, among) = seen.switch_lengths();
+    bench.record(case, "switch", switches)?.notes.extend(among);
+    write_shares(bench, case, &seen)?;
+    seen.trace(bench, case)
+}
+
+/// Writes the figures that are one share a window.
+fn write_shares(bench: &mut Bench, case: &Case, seen: &Seen) -> Result<()> {
+    let (on_tick, why_not) = seen.on_tick();
+    let (interrupted, lost) = seen.line.lost().context("nothing ran in the window")?;
+    let fairness = seen.line.fairness().context("nothing ran in the window")?;
+    for (metric, share) in [
+        ("on_tick", Some(on_tick)),
+        ("rotation", seen.rotation()),
+        ("fairness", Some(fairness)),
+        ("interrupted", Some(interrupted)),
+        ("lost", Some(lost)),
+    ] {
+        let Some(share) = share else { continue };
+        let samples = bench.record_batches(case, metric, 0, vec![share])?;
+        match metric {
+            "on_tick" => samples.notes.extend(why_not.clone()),
+            "rotation" => samples.notes.push(pattern(share)),
+            "fairness" => samples.notes.extend(seen.starved()),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// In what order the processes come.
+fn pattern(rotation: f64) -> String {
+    match rotation == 1.0 {
+        true => "round robin in some rounds: each waits until all others have run".to_owned(),
+        false => "not round robin in some rounds: some come again before others".to_owned(),
+    }
+}
+
+impl<'spun> Seen<'spun> {
+    fn new(spun: &'spun Spun, clock: Clock, tick_ns: f64) -> Result<Self> {
+        let line = line::merged(&spun.logs, spun.window);
+        let mut seen = Seen {
+            switches: line.switches(),
+            line,
+            grid: None,
+            tick_ns,
+            clock,
+            spun,
+        };
+        let overlap_ns = clock.ns(seen.line.overlap_ticks);
+        ensure!(
+            overlap_ns <= OVERLAP_MAX * seen.window_ns(),
+            "two processes seem to have run at once for {overlap_ns:.0} ns: the counter of this CPU \
+             jumped, or they were not on one"
+        );
+        let in_ns = |starts: Vec<u64>| starts.into_iter().map(|start| seen.at(start)).collect();
+        let switches_ns: Vec<f64> = in_ns(seen.switches.iter().map(|of| of.at).collect());
+        let gaps_ns: Vec<f64> = in_ns(seen.gap_starts());
+        seen.grid = Grid::of(&switches_ns, &gaps_ns, tick_ns);
+        Ok(seen)
+    }
+
+    /// ns from the window's start.
+    fn at(&self, tick: u64) -> f64 {
+        self.clock.between_ns(self.spun.window.0, tick)
+    }
+
+    fn window_ns(&self) -> f64 {
+        self.at(self.spun.window.1)
+    }
+
+    fn slice(&self, run: &Run) -> f64 {
+        self.clock.ns(run.ticks())
+    }
+
+    /// Starts of interruptions and switches, ascending.
+    fn gap_starts(&self) -> Vec<u64> {
+        let inside = self.line.runs.iter().flat_map(|run| &run.inside);
+        let mut starts: Vec<u64> = inside.map(|gap| gap.start).collect();
+        starts.extend(self.switches.iter().map(|of| of.at));
+        starts.sort_unstable();
+        starts
+    }
+
+    /// The switches that count, in ns; those to a process that comes from the wait for the start
+    /// count where there are no others.
+    fn switch_lengths(&self) -> (Vec<f64>, Option<String>) {
+        let lengths = |first_too: bool| -> Vec<f64> {
+            let counted = self.switches.iter().filter(|of| first_too || !of.is_first);
+            counted
+                .filter_map(|of| Some(self.clock.ns(of.ticks?)))
+                .collect()
+        };
+        let settled = lengths(false);
+        match settled.is_empty() {
+            true => (
+                lengths(true),
+                Some("a first run's way out of the wait for the start is in it".to_owned()),
+            ),
+            false => (settled, None),
+        }
+    }
+
+    fn is_on_tick(&self, of: &Switch) -> bool {
+        self.grid
+            .as_ref()
+            .is_some_and(|grid| grid.is_on(self.at(of.at)))
+    }
+
+    /// Share of switches on a tick, and what must be known of it.
+    fn on_tick(&self) -> (f64, Option<String>) {
+        let on = self.switches.iter().filter(|of| self.is_on_tick(of));
+        let share = on.count() as f64 / self.switches.len() as f64;
+        let why = self.grid.is_none().then(|| {
+            format!(
+                "no tick of {:.3} ms is to be found among the gaps, so no switch is on one",
+                self.tick_ns / 1e6
+            )
+        });
+        (share, why)
+    }
+
+    /// Share of switches to who has waited longest; none where there is no other to choose, or where one
+    /// never ran.
+    fn rotation(&self) -> Option<f64> {
+        (self.line.processes > 2)
+            .then(|| self.line.rotation())
+            .flatten()
+    }
+
+    /// Says that some had nothing.
+    fn starved(&self) -> Option<String> {
+        let ran = self.line.order().len();
+        (ran < self.line.processes)
+            .then(|| "some processes never ran in the window in some rounds".to_owned())
+    }
+
+    /// Share of the window's time that each process had, its whole slices, and the median of these in ns.
+    fn each(&self) -> Vec<(f64, usize, Option<f64>)> {
+        let span = self.line.span() as f64;
+        let had = self.line.had().into_iter().enumerate();
+        had.map(|(process, had)| {
+            let runs = self
+                .line
+                .whole()
+                .iter()
+                .filter(|run| run.process == process);
+            let slices: Vec<f64> = runs.map(|run| self.slice(run)).collect();
+            (had as f64 / span, slices.len(), median(&slices))
+        })
+        .collect()
+    }
+
+    /// The same by name, where there are few enough for names.
+    fn by_process(&self) -> Vec<(String, f64)> {
+        if self.line.processes > NAMED_MAX {
+            return Vec::new();
+        }
+        let each = self.each().into_iter().enumerate();
+        each.flat_map(|(process, (share, _, slice_ns))| {
+            let number = process + 1;
+            let slice = slice_ns.map(|ns| (format!("slice_{number}_ns"), ns));
+            [Some((format!("share_{number}"), share)), slice]
+        })
+        .flatten()
+        .collect()
+    }
+
+    /// The order of first run and the share of each, in words.
+    fn processes_told(&self) -> String {
+        let list = |order: &[usize]| -> String {
+            let numbers: Vec<String> = order.iter().map(|of| (of + 1).to_string()).collect();
+            numbers.join(" ")
+        };
+        let each = self.each();
+        let shares: Vec<String> = each
+            .iter()
+            .take(NAMED_MAX)
+            .map(|(share, ..)| format!("{:.1}", 100.0 * share))
+            .collect();
+        let more = match each.len() > NAMED_MAX {
+            true => " …",
+            false => "",
+        };
+        format!(
+            "processes in the first round: first run after fork {}; in the window {}; shares of the time \
+             {}{more} %",
+            list(&self.spun.births),
+            list(&self.line.order()),
+            shares.join(" ")
+        )
+    }
+
+    /// Rows of the processes: number, rank of the first run after fork, whole slices, their median, share.
+    fn processes(&self) -> Vec<Vec<f64>> {
+        let each = self.each().into_iter().enumerate();
+        each.filter_map(|(process, (share, slices, slice_ns))| {
+            let rank = self.spun.births.iter().position(|of| *of == process)? + 1;
+            Some(vec![
+                process as f64,
+                rank as f64,
+                slices as f64,
+                // One that had no whole slice has no length of one.
+                slice_ns?,
+                share,
+            ])
+        })
+        .collect()
+    }
+
+    /// Time that others had inside slices.
+    fn foreign_ticks(&self) -> u64 {
+        (0..self.line.processes)
+            .map(|process| {
+                let times = self.line.hidden(process, self.spun.forced[process]);
+                self.line.foreign_ticks(process, times)
+            })
+            .sum()
+    }
+
+    /// Involuntary switches that are not the processes' own.
+    fn hidden(&self) -> u64 {
+        (0..self.line.processes)
+            .map(|process| self.line.hidden(process, self.spun.forced[process]))
+            .sum()
+    }
+
+    fn notes(&self, moved: &Snapshot) -> Vec<String> {
+        let mut notes = vec!["the window's first and last slice are left out".to_owned()];
+        let share = |ns: Option<u64>| ns.map(|ns| ns as f64 / self.window_ns());
+        if share(moved.throttled_ns).is_some_and(|share| share > NOTED) {
+            notes.push(
+                "the control group's CPU quota throttled the processes in some rounds: none \
+                 ran meanwhile, which is in `lost` and in the slices or switches it fell into"
+                    .to_owned(),
+            );
+        }
+        if share(moved.steal_ns()).is_some_and(|share| share > NOTED) {
+            notes.push(
+                "the hypervisor took time in some rounds (steal), which is in `lost`".to_owned(),
+            );
+        }
+        if self.hidden() > 0 {
+            notes.push(
+                "others ran inside slices in some rounds: the kernel counted more involuntary \
+                 switches than the processes' own"
+                    .to_owned(),
+            );
+        }
+        notes
+    }
+
+    fn trace(&self, bench: &mut Bench, case: &Case) -> Result<()> {
+        let processes = self.line.processes;
+        let states = (1..=processes).map(|number| format!("process {number}"));
+        let states = states.chain(NOT_RUNNING.map(str::to_owned)).collect();
+        let columns = ["start_ns", "duration_ns", "state"];
+        let trace = bench.trace(case, TIMELINE, &columns, self.timeline())?;
+        trace.names.insert("state".to_owned(), states);
+        let columns = [
+            "at_ns",
+            "from",
+            "to",
+            "switch_ns",
+            "slice_ns",
+            "slice_ticks",
+            "on_tick",
+        ];
+        let rows = self.switches.iter().filter_map(|of| self.row(of)).collect();
+        let trace = bench.trace(case, SWITCHES, &columns, rows)?;
+        let names: Vec<String> = (1..=processes).map(|number| number.to_string()).collect();
+        for column in ["from", "to"] {
+            trace.names.insert(column.to_owned(), names.clone());
+        }
+        let answers = ["no", "yes"].map(str::to_owned).to_vec();
+        trace.names.insert("on_tick".to_owned(), answers);
+        let columns = ["process", "first_run", "slices", "slice_ns", "share_ratio"];
+        let trace = bench.trace(case, PROCESSES, &columns, self.processes())?;
+        trace.names.insert("process".to_owned(), names);
+        Ok(())
+    }
+
+    /// Rows of the timeline: start, length, state.
+    fn timeline(&self) -> Vec<Vec<f64>> {
+        let processes = self.line.processes as f64;
+        let row = |start: u64, end: u64, state: f64| {
+            let start_ns = self.at(start);
+            vec![start_ns, self.at(end) - start_ns, state]
+        };
+        let mut rows = Vec::new();
+        for (number, run) in self.line.runs.iter().enumerate() {
+            let mut from = run.start;
+            for Gap { start, end } in run.inside.iter().copied() {
+                rows.push(row(from, start, run.process as f64));
+                rows.push(row(start, end, processes));
+                from = end;
+            }
+            rows.push(row(from, run.end, run.process as f64));
+            if let Some(next) = self.line.runs.get(number + 1)
+                && next.start > run.end
+            {
+                rows.push(row(run.end, next.start, processes + 1.0));
+            }
+        }
+        rows
+    }
+
+    /// A row of the table of switches; none for the first, whose slice the window's begin has cut.
+    fn row(&self, of: &Switch) -> Option<Vec<f64>> {
+        if of.run == 0 {
+            return None;
+        }
+        let slice_ns = self.slice(&self.line.runs[of.run]);
+        Some(vec![
+            self.at(of.at),
+            of.from as f64,
+            of.to as f64,
+            self.clock.ns(of.ticks?),
+            slice_ns,
+            slice_ns / self.tick_ns,
+            f64::from(u8::from(self.is_on_tick(of))),
+        ])
+    }
+}
+
+/// Share of the pairs that stand in ascending order.
+fn in_order(order: &[usize]) -> f64 {
+    let count = order.len();
+    let ascending: usize = (0..count)
+        .map(|at| order[at + 1..].iter().filter(|of| **of > order[at]).count())
+        .sum();
+    ascending as f64 / (count * (count - 1) / 2) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Clock, NOT_RUNNING, Seen, Spun, in_order};
+    use crate::os::schedule::line::Log;
+    use metal::gaps::Gap;
+
+    const MS: u64 = 1_000_000;
+    const CLOCK: Clock = Clock::Counter { tick_ns: 1.0 };
+
+    /// Two processes that take turns of two ticks of 4 ms, interrupted for 2 µs by the tick between,
+    /// 5 µs for a switch; `offset` moves the switches against the tick.
+    fn two(slices: u64, offset: u64) -> Spun {
+        let mut logs = vec![Log::default(), Log::default()];
+        for slice in 0..slices {
+            let log = &mut logs[(slice % 2) as usize];
+            let start = slice * 8 * MS + 5_000 + offset * (slice % 3);
+            let end = (slice + 1) * 8 * MS + offset * ((slice + 1) % 3);
+            let tick = slice * 8 * MS + 4 * MS;
+            match log.last {
+                0 => log.first = start,
+                last => log.gaps.push(Gap {
+                    start: last,
+                    end: start,
+                }),
+            }
+            log.gaps.push(Gap {
+                start: tick,
+                end: tick + 2_000,
+            });
+            log.last = end;
+        }
+        Spun {
+            window: (0, slices * 8 * MS),
+            logs,
+            births: vec![0, 1],
+            forced: vec![0, 0],
+        }
+    }
+
+    #[test]
+    fn switches_at_every_second_tick_are_on_it() {
+        let spun = two(30, 0);
+        let seen = Seen::new(&spun, CLOCK, 4e6).unwrap();
+        assert_eq!(seen.on_tick(), (1.0, None));
+        let row = seen.row(&seen.switches[3]).unwrap();
+        assert_eq!(row[..5], [32e6, 1.0, 0.0, 5_000.0, 7_995_000.0]);
+        assert_eq!((row[5], row[6]), (7_995_000.0 / 4e6, 1.0));
+    }
+
+    #[test]
+    fn switches_between_ticks_are_not() {
+        let spun = two(30, MS);
+        let seen = Seen::new(&spun, CLOCK, 4e6).unwrap();
+        let (share, _) = seen.on_tick();
+        assert!((0.25..0.45).contains(&share), "{share}");
+        // A period that is not there.
+        let seen = Seen::new(&spun, CLOCK, 3_333_333.0).unwrap();
+        let (share, why) = seen.on_tick();
+        assert_eq!(share, 0.0);
+        assert!(why.unwrap().starts_with("no tick of 3.333 ms"));
+    }
+
+    #[test]
+    fn the_timeline_leaves_no_time_out() {
+        let spun = two(6, 0);
+        let seen = Seen::new(&spun, CLOCK, 4e6).unwrap();
+        let rows = seen.timeline();
+        for pair in rows.windows(2) {
+            assert_eq!(pair[0][0] + pair[0][1], pair[1][0]);
+        }
+        let time = |state: usize| -> f64 {
+            let of = rows.iter().filter(|row| row[2] == state as f64);
+            of.map(|row| row[1]).sum()
+        };
+        let names = 2 + NOT_RUNNING.len();
+        assert!(rows.iter().all(|row| (row[2] as usize) < names));
+        assert_eq!((time(2), time(3)), (6.0 * 2_000.0, 5.0 * 5_000.0));
+        let had: u64 = seen.line.had().iter().sum();
+        assert_eq!(time(0) + time(1), had as f64);
+    }
+
+    #[test]
+    fn first_switches_are_left_out_and_two_at_once_are_refused() {
+        let mut spun = two(30, 0);
+        let seen = Seen::new(&spun, CLOCK, 4e6).unwrap();
+        assert_eq!(seen.switch_lengths().0.len(), 28);
+        // The first process goes on through a slice of the second one.
+        spun.logs[0].gaps.remove(1);
+        let error = Seen::new(&spun, CLOCK, 4e6).err().expect("refused");
+        assert!(error.to_string().contains("at once"), "{error:#}");
+    }
+
+    #[test]
+    fn each_process_has_its_rank_its_slices_and_its_share() {
+        let mut spun = two(30, 0);
+        // The second one's slices are half as long; nobody has the rest.
+        for gap in spun.logs[1].gaps.iter_mut().filter(|gap| gap.ticks() > MS) {
+            gap.start -= 4 * MS;
+        }
+        spun.births = vec![1, 0];
+        let seen = Seen::new(&spun, CLOCK, 4e6).unwrap();
+        let rows = seen.processes();
+        let whole: Vec<_> = rows.iter().map(|row| row[..4].to_vec()).collect();
+        let slice_ns = |row: &[f64]| row[3];
+        assert_eq!((whole[0][0], whole[0][1], whole[0][2]), (0.0, 2.0, 14.0));
+        assert_eq!((whole[1][0], whole[1][1], whole[1][2]), (1.0, 1.0, 14.0));
+        assert!((slice_ns(&rows[0]) - 7_995_000.0).abs() < 1.0, "{rows:?}");
+        assert!((slice_ns(&rows[1]) - 3_995_000.0).abs() < 1.0, "{rows:?}");
+        assert!((rows[0][4] - 0.5).abs() < 0.01 && (rows[1][4] - 0.25).abs() < 0.02);
+        let named: std::collections::BTreeMap<_, _> = seen.by_process().into_iter().collect();
+        assert_eq!(named["slice_2_ns"], rows[1][3]);
+        assert_eq!(named["share_1"], rows[0][4]);
+        let told = seen.processes_told();
+        assert!(told.contains("after fork 2 1; in the window 1 2; shares of the time 50."));
+        assert!(seen.row(&seen.switches[0]).is_none(), "its slice was cut");
+    }
+
+    #[test]
+    fn one_that_never_runs_takes_no_figure_from_the_others() {
+        let mut spun = two(30, 0);
+        spun.logs.push(Log::default());
+        spun.forced.push(0);
+        spun.births.push(2);
+        let seen = Seen::new(&spun, CLOCK, 4e6).unwrap();
+        assert_eq!(seen.rotation(), None);
+        assert!(seen.starved().is_some());
+        let fairness = seen.line.fairness().unwrap();
+        assert!((fairness - 2.0 / 3.0).abs() < 0.01, "{fairness}");
+        assert!(seen.line.lost().is_some());
+        assert_eq!(seen.processes().len(), 2);
+        assert_eq!(seen.each().len(), 3);
+    }
+
+    #[test]
+    fn what_others_had_inside_slices_is_their_number_of_longest_gaps() {
+        let mut spun = two(30, 0);
+        // Others came twice into the first process' slices, for 800 us.
+        for (slice, at) in [(4, 2), (8, 3)] {
+            let start = slice * 8 * MS + at * MS;
+            let log = &mut spun.logs[0];
+            log.gaps.push(Gap {
+                start,
+                end: start + 800_000,
+            });
+            log.gaps.sort_unstable_by_key(|gap| gap.start);
+        }
+        spun.forced = vec![15 + 2, 15];
+        let seen = Seen::new(&spun, CLOCK, 4e6).unwrap();
+        assert_eq!((seen.hidden(), seen.foreign_ticks()), (2, 1_600_000));
+    }
+
+    #[test]
+    fn orders_are_shares_of_pairs() {
+        assert_eq!(in_order(&[0, 1, 2]), 1.0);
+        assert_eq!(in_order(&[2, 1, 0]), 0.0);
+        // R4's five: 4, 5, 3, 2, 1.
+        assert_eq!(in_order(&[3, 4, 2, 1, 0]), 0.1);
+    }
+}

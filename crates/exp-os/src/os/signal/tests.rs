@@ -1,0 +1,47 @@
+use super::*;
+use bench::experiment::Preset;
+use bench::experiment::fixtures::{recorded, sites};
+use record::key::Key;
+use session::fixtures::{check, smoke};
+
+#[test]
+fn it_keeps_the_laws_of_the_catalogue() {
+    for site in sites() {
+        for (preset, cases) in [
+            (Preset::Quick, 4),
+            (Preset::Standard, 6),
+            (Preset::Thorough, 6),
+        ] {
+            let offer = check(&EXPERIMENT, &site, preset);
+            assert_eq!(offer.series[0].cases.len(), cases);
+        }
+    }
+}
+
+#[test]
+fn the_derived_prediction_comes_from_the_measured_call() {
+    let site = recorded("vm-granite-rapids");
+    let case = |operation: &str| Case::new(CaseId::new().with("operation", operation));
+    let of = |operation: &str, known: &Known| {
+        EXPERIMENT.predict(&site, Some(known), &case(operation), &CARD.metrics[0])
+    };
+    let mut known = Known::default();
+    assert!(of("catch", &known).is_none());
+    let getpid = CaseId::new().with("call", "getpid");
+    known.insert(Key::new("os.syscall", &getpid, "latency"), 95.0);
+    let told = of("catch", &known).expect("told");
+    assert!(told.because.contains("95 ns"), "{}", told.because);
+    assert!(told.range.expect("a range").low > 2.0 * 90.0);
+    let none = of("nothing", &known).expect("said");
+    assert!(none.range.is_none());
+}
+
+#[test]
+fn it_measures_and_puts_everything_back() {
+    assert_eq!(SIGUSR1, signal_hook::consts::SIGUSR1);
+    let samples = smoke(&EXPERIMENT);
+    assert_eq!(samples.len(), 4);
+    // Everything is put back: the next round starts as the first did.
+    let catcher = Catcher::new(SIGUSR1).expect("nobody has it any more");
+    assert!(!catcher.is_blocked().expect("asks"));
+}

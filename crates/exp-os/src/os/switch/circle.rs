@@ -1,0 +1,549 @@
+//! Parties in a circle that hand a token on: two of them, or a ring.
+
+use super::token::{self, Ends, STRIDE, Via};
+use anyhow::{Context, Result, bail, ensure};
+use host::refused;
+use metal::deadline::Deadline;
+use metal::handover::{Line, sum};
+use metal::memory::SharedWords;
+use metal::place;
+use metal::process::{Child, rusage_thread};
+use metal::raw::Scope;
+use std::hint::black_box;
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// A party that is not ready by then will not be.
+const READY_WITHIN: Duration = Duration::from_secs(10);
+/// A batch that takes longer has lost a party.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Threads that are told to end have so much time.
+const END_WITHIN: Duration = Duration::from_secs(2);
+/// Status of a party's process or thread that lost the token.
+const LOST: i32 = 1;
+/// Status of one that could not be pinned.
+const NOT_PINNED: i32 = 2;
+
+/// Stands for a failure that the kernel gave no number.
+const EINVAL: i32 = 22;
+
+/// What the others are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Processes,
+    Threads,
+}
+
+/// What is to be made.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) via: Via,
+    pub(super) kind: Kind,
+    /// CPU of each party, the measuring one's first.
+    pub(super) cpus: Vec<usize>,
+    /// Under SCHED_BATCH: a party that is woken does not take the CPU from the one that woke it.
+    pub(super) patient: bool,
+    /// Bytes that each party sums when it gets the token, in whole lines of 64.
+    pub(super) working_set: u64,
+}
+
+/// What whoever gets the token does with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+enum Command {
+    /// Sum and hand on.
+    Run,
+    /// Leave its counts and hand on.
+    Report,
+    /// Hand on and block until roused.
+    Rest,
+    /// Hand on and end.
+    End,
+}
+
+/// What the scheduler counted, all parties together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Switches {
+    /// A party waited.
+    pub(super) voluntary: u64,
+    /// A party was preempted, or yielded.
+    pub(super) involuntary: u64,
+    /// Those of the involuntary that are this process's.
+    pub(super) involuntary_here: u64,
+    /// Hand-overs since the circle was made.
+    pub(super) handovers: u64,
+}
+
+/// The words that parties tell each other by: the command, then a place for each.
+struct Board(SharedWords);
+
+/// Words of a party's place.
+const STATE: usize = 0;
+const CPU: usize = 1;
+const VOLUNTARY: usize = 2;
+const INVOLUNTARY: usize = 3;
+/// Values of its state: not yet there, ready, or this and an error number.
+const READY: u64 = 1;
+const REFUSED: u64 = 1 << 32;
+
+impl Board {
+    fn command(&self) -> u64 {
+        self.0[0].load(Ordering::Acquire)
+    }
+
+    /// Gives the command for all who get the token from now on. The end is the last one.
+    fn order(&self, command: Command) {
+        let _ = self.0[0].fetch_update(Ordering::AcqRel, Ordering::Acquire, |before| {
+            (before != Command::End as u64).then_some(command as u64)
+        });
+    }
+
+    fn is_over(&self) -> bool {
+        self.command() == Command::End as u64
+    }
+
+    fn set(&self, party: usize, word: usize, value: u64) {
+        self.0[STRIDE * (party + 1) + word].store(value, Ordering::Release);
+    }
+
+    fn get(&self, party: usize, word: usize) -> u64 {
+        self.0[STRIDE * (party + 1) + word].load(Ordering::Acquire)
+    }
+
+    /// The calling party's counts and CPU.
+    fn report(&self, party: usize) {
+        let usage = rusage_thread();
+        self.set(party, VOLUNTARY, usage.nvcsw);
+        self.set(party, INVOLUNTARY, usage.nivcsw);
+        self.set(party, CPU, place::current_cpu() as u64);
+    }
+}
+
+/// The others. Processes are killed and reaped when dropped, threads must be told to end.
+enum Others {
+    Processes(Vec<Child>),
+    Threads(Vec<JoinHandle<i32>>),
+}
+
+impl Others {
+    /// Waits until all have ended, threads no longer than [`END_WITHIN`], and checks how.
+    fn finish(self) -> Result<()> {
+        match self {
+            Others::Processes(children) => {
+                for child in children {
+                    child.succeed().context("a party")?;
+                }
+            }
+            Others::Threads(handles) => {
+                let until = Instant::now() + END_WITHIN;
+                for handle in handles {
+                    while !handle.is_finished() {
+                        ensure!(
+                            Instant::now() < until,
+                            "a party's thread did not end within {END_WITHIN:?}"
+                        );
+                        thread::sleep(Duration::from_micros(50));
+                    }
+                    match handle.join() {
+                        Ok(0) => {}
+                        Ok(status) => bail!("a party's thread ended with status {status}"),
+                        Err(_) => bail!("a party's thread panicked"),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The circle, as the measuring party sees it. It ends all others when it is dropped.
+pub(super) struct Circle {
+    plan: Plan,
+    board: Arc<Board>,
+    ends: Ends,
+    /// The same way back to oneself.
+    own: Ends,
+    array: Vec<Line>,
+    others: Others,
+    handovers: u64,
+    deadline: Deadline,
+    /// When the deadline is, which also falls to signals of others.
+    until: Instant,
+    _patience: Option<Patience>,
+}
+
+/// The calling thread is under SCHED_BATCH until this is dropped.
+struct Patience;
+
+impl Patience {
+    fn new() -> Result<Patience> {
+        place::batch().context("SCHED_BATCH")?;
+        Ok(Patience)
+    }
+}
+
+impl Drop for Patience {
+    fn drop(&mut self) {
+        // The way back needs no right, and a round that could not go back ends with its worker.
+        let _ = place::normal();
+    }
+}
+
+impl Circle {
+    /// Makes the others, each pinned to its CPU, and waits until all are ready. The calling thread
+    /// is the first party and must be on the plan's first CPU.
+    ///
+    /// # Errors
+    /// A party could not be made (the limits on processes, threads or files) or not be pinned.
+    pub(super) fn form(plan: &Plan) -> Result<Circle> {
+        let size = plan.cpus.len();
+        ensure!(size >= 2, "a circle of {size}");
+        ensure!(
+            place::current_cpu() == plan.cpus[0],
+            "the measuring party is on CPU {}, not {}",
+            place::current_cpu(),
+            plan.cpus[0]
+        );
+        let scope = match plan.kind {
+            Kind::Processes => Scope::Machine,
+            Kind::Threads => Scope::Process,
+        };
+        // The others inherit it.
+        let patience = plan.patient.then(Patience::new).transpose()?;
+        let board = Arc::new(Board(SharedWords::new(STRIDE * (size + 1))?));
+        let mut ends: Vec<Option<Ends>> = token::circle(plan.via, size, scope)?
+            .into_iter()
+            .map(Some)
+            .collect();
+        let others = match plan.kind {
+            Kind::Processes => Others::Processes(processes(plan, &board, &mut ends)?),
+            Kind::Threads => Others::Threads(threads(plan, &board, &mut ends)?),
+        };
+        let deadline = Deadline::after(PATIENCE).context("a timer")?;
+        // Made after the others, who must not have it.
+        let mut own = token::circle(plan.via, 1, scope)?;
+        // Only this party's ends stay open here, so that the loss of a party is an end of file.
+        let circle = Circle {
+            plan: plan.clone(),
+            ends: ends[0].take().context("the first party's ends")?,
+            own: own.pop().context("the way back to oneself")?,
+            array: array(plan.working_set),
+            board,
+            others,
+            handovers: 0,
+            deadline,
+            until: Instant::now() + PATIENCE,
+            _patience: patience,
+        };
+        drop(ends);
+        circle.gather()?;
+        Ok(circle)
+    }
+
+    /// Parties.
+    pub(super) fn size(&self) -> u64 {
+        self.plan.cpus.len() as u64
+    }
+
+    /// Waits until the others are where they should be.
+    fn gather(&self) -> Result<()> {
+        let until = Instant::now() + READY_WITHIN;
+        for party in 1..self.plan.cpus.len() {
+            loop {
+                match self.board.get(party, STATE) {
+                    READY => break,
+                    0 => {}
+                    state => bail!(
+                        "party {party} could not be pinned to CPU {}: {}",
+                        self.plan.cpus[party],
+                        io::Error::from_raw_os_error((state - REFUSED) as i32)
+                    ),
+                }
+                ensure!(
+                    Instant::now() < until,
+                    "party {party} of {} is not ready after {READY_WITHIN:?}",
+                    self.plan.cpus.len()
+                );
+                thread::sleep(Duration::from_micros(50));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the token around once.
+    #[inline]
+    fn lap(&mut self) -> Result<()> {
+        black_box(sum(&self.array));
+        self.ends.send()?;
+        self.close_lap()
+    }
+
+    /// The same where the others may rest.
+    fn first_lap(&mut self) -> Result<()> {
+        black_box(sum(&self.array));
+        self.ends.rouse_and_send()?;
+        self.close_lap()
+    }
+
+    #[inline]
+    fn close_lap(&mut self) -> Result<()> {
+        while let Err(error) = self.ends.receive() {
+            self.ensure_hope(error)?;
+        }
+        self.handovers += self.plan.cpus.len() as u64;
+        Ok(())
+    }
+
+    /// Fails unless the token may still come back after that error.
+    #[cold]
+    fn ensure_hope(&self, error: io::Error) -> Result<()> {
+        let Plan {
+            via, kind, cpus, ..
+        } = &self.plan;
+        let one = match kind {
+            Kind::Processes => "process",
+            Kind::Threads => "thread",
+        };
+        let party = cpus.len() - 1;
+        ensure!(
+            error.kind() == ErrorKind::Interrupted,
+            "waiting for the token by {via:?} from {one} {party}: {error}"
+        );
+        ensure!(
+            Instant::now() < self.until,
+            "the token did not come back by {via:?} from {one} {party} within {PATIENCE:?}"
+        );
+        Ok(())
+    }
+
+    /// Gives what comes next its full time. It is called between batches, not in them.
+    ///
+    /// # Errors
+    /// Those of timer_settime(2).
+    pub(super) fn renew(&mut self) -> Result<()> {
+        self.wait_until(PATIENCE)
+    }
+
+    fn wait_until(&mut self, time: Duration) -> Result<()> {
+        // The timer comes no earlier than this.
+        self.until = Instant::now() + time;
+        self.deadline.put_off(time).context("a timer")
+    }
+
+    /// Sends the token around `laps` times, at least once.
+    ///
+    /// # Errors
+    /// A party is gone.
+    pub(super) fn laps(&mut self, laps: u64) -> Result<()> {
+        self.first_lap()?;
+        for _ in 1..laps {
+            self.lap()?;
+        }
+        self.settle()
+    }
+
+    /// Does what one hand-over takes `times` times with oneself: nobody is switched to.
+    ///
+    /// # Errors
+    /// Those of the system calls.
+    pub(super) fn alone(&mut self, times: u64) -> Result<()> {
+        for _ in 0..times {
+            black_box(sum(&self.array));
+            self.own.send()?;
+            self.own.receive()?;
+        }
+        Ok(())
+    }
+
+    /// Blocks those that would otherwise run on.
+    fn settle(&mut self) -> Result<()> {
+        if self.ends.are_restless() {
+            self.ends.before_rest();
+            self.board.order(Command::Rest);
+            self.lap()?;
+            self.board.order(Command::Run);
+        }
+        Ok(())
+    }
+
+    /// What the scheduler counted of every party so far, and how often the token was handed over;
+    /// each moment of a count is the party's own turn.
+    ///
+    /// # Errors
+    /// A party is gone, or not on its CPU.
+    pub(super) fn switches(&mut self) -> Result<Switches> {
+        self.renew()?;
+        self.board.order(Command::Report);
+        self.first_lap()?;
+        self.board.report(0);
+        let handovers = self.handovers;
+        self.board.order(Command::Run);
+        self.settle()?;
+        let mut all = Switches {
+            handovers,
+            ..Switches::default()
+        };
+        for (party, cpu) in self.plan.cpus.iter().enumerate() {
+            let found = self.board.get(party, CPU);
+            ensure!(
+                found == *cpu as u64,
+                "party {party} is on CPU {found}, it was pinned to {cpu}"
+            );
+            let involuntary = self.board.get(party, INVOLUNTARY);
+            all.voluntary += self.board.get(party, VOLUNTARY);
+            all.involuntary += involuntary;
+            if party == 0 || self.plan.kind == Kind::Threads {
+                all.involuntary_here += involuntary;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Ends the others and checks how they ended.
+    ///
+    /// # Errors
+    /// One did not end well.
+    pub(super) fn end(mut self) -> Result<()> {
+        self.renew()?;
+        self.board.order(Command::End);
+        self.first_lap()?;
+        let none = Others::Threads(Vec::new());
+        std::mem::replace(&mut self.others, none).finish()
+    }
+}
+
+impl Drop for Circle {
+    fn drop(&mut self) {
+        if let Others::Threads(handles) = &mut self.others {
+            end_threads(&self.board, Some(&self.ends), std::mem::take(handles));
+        }
+    }
+}
+
+/// Has threads end that may wait anywhere: the first to get the token hands it on and ends, and so
+/// on. One that has failed has done so already.
+fn end_threads(board: &Board, first: Option<&Ends>, handles: Vec<JoinHandle<i32>>) {
+    if handles.is_empty() {
+        return;
+    }
+    board.order(Command::End);
+    if let Some(first) = first {
+        // Of no use where the next one is gone, and with it those behind.
+        let _ = first.rouse_and_send();
+    }
+    // Why they ended is told by whatever led here.
+    let _ = Others::Threads(handles).finish();
+}
+
+/// Makes the other parties as children.
+fn processes(plan: &Plan, board: &Arc<Board>, ends: &mut [Option<Ends>]) -> Result<Vec<Child>> {
+    let size = plan.cpus.len();
+    let mut children = Vec::with_capacity(size - 1);
+    for party in 1..size {
+        let body = || {
+            let mine = ends[party].take();
+            // What it inherited of the others', so that their loss is seen.
+            ends.iter_mut().for_each(|other| *other = None);
+            mine.map_or(LOST, |mine| serve(plan, board, party, &mine))
+        };
+        let child = Child::fork(body)
+            .map_err(refused::told)
+            .with_context(|| format!("making process {} of {size}", party + 1))?;
+        children.push(child);
+    }
+    Ok(children)
+}
+
+/// Makes the other parties as threads.
+fn threads(
+    plan: &Plan,
+    board: &Arc<Board>,
+    ends: &mut [Option<Ends>],
+) -> Result<Vec<JoinHandle<i32>>> {
+    let size = plan.cpus.len();
+    let mut handles = Vec::with_capacity(size - 1);
+    for party in 1..size {
+        let mine = ends[party].take().context("each party has its ends")?;
+        let (plan, theirs) = (plan.clone(), Arc::clone(board));
+        let made = thread::Builder::new().spawn(move || serve(&plan, &theirs, party, &mine));
+        match made {
+            Ok(handle) => handles.push(handle),
+            Err(error) => {
+                end_threads(board, ends[0].as_ref(), handles);
+                return Err(refused::told(error))
+                    .with_context(|| format!("making thread {} of {size}", party + 1));
+            }
+        }
+    }
+    Ok(handles)
+}
+
+/// What every party but the measuring one does; returns its exit status.
+fn serve(plan: &Plan, board: &Board, party: usize, ends: &Ends) -> i32 {
+    if let Err(error) = place::pin(plan.cpus[party]) {
+        let number = error.raw_os_error().unwrap_or(EINVAL);
+        board.set(party, STATE, REFUSED + number as u64);
+        board.order(Command::End);
+        let _ = ends.send();
+        return NOT_PINNED;
+    }
+    // Best effort, as for the measuring thread.
+    let _ = place::nice(-20);
+    let array = array(plan.working_set);
+    black_box(sum(&array));
+    board.set(party, STATE, READY);
+    let outcome = pass_on(board, party, ends, &array);
+    if outcome.is_err() {
+        // Those behind this party would wait for ever.
+        board.order(Command::End);
+        let _ = ends.send();
+    }
+    match outcome {
+        Ok(()) => 0,
+        Err(_) => LOST,
+    }
+}
+
+/// Gets the token and hands it on until told to end.
+fn pass_on(board: &Board, party: usize, ends: &Ends, array: &[Line]) -> io::Result<()> {
+    const RUN: u64 = Command::Run as u64;
+    const REPORT: u64 = Command::Report as u64;
+    const REST: u64 = Command::Rest as u64;
+    loop {
+        while let Err(error) = ends.receive() {
+            // A signal, or yields in vain; a process whose circle is gone is killed.
+            if error.kind() != ErrorKind::Interrupted {
+                return Err(error);
+            }
+            if board.is_over() {
+                return ends.send();
+            }
+        }
+        match board.command() {
+            RUN => {
+                black_box(sum(array));
+            }
+            REPORT => board.report(party),
+            REST => {
+                ends.send_and_rest()?;
+                continue;
+            }
+            _ => return ends.send(),
+        }
+        ends.send()?;
+    }
+}
+
+/// Memory of one's own, touched here.
+fn array(working_set: u64) -> Vec<Line> {
+    let lines = working_set.div_ceil(size_of::<Line>() as u64);
+    (0..lines)
+        .map(|line| Line([line.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1; 8]))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+use super::*;
+use bench::experiment::Preset;
+use bench::experiment::fixtures::{recorded, sites};
+use bench::measure::Watch;
+use host::limits::Rlimit;
+use record::event::{Raw, Samples};
+use record::key::Key;
+use session::fixtures::{check, params, smoke};
+use std::path::Path;
+
+#[test]
+fn it_keeps_the_laws_of_the_catalogue() {
+    for site in sites() {
+        for preset in [Preset::Quick, Preset::Standard] {
+            let offer = check(&EXPERIMENT, &site, preset);
+            let cases: usize = offer.series.iter().map(|series| series.cases.len()).sum();
+            let asked = if preset == Preset::Quick { 13 } else { 19 };
+            assert_eq!(cases + offer.skipped.len(), asked);
+        }
+    }
+}
+
+#[test]
+fn what_a_site_lacks_is_skipped_with_its_reason() {
+    let skips = |site: &Site| -> Vec<String> {
+        let offer = EXPERIMENT
+            .series(site, &params(&CARD, Preset::Standard, &[]))
+            .expect("something is always measurable");
+        offer.skipped.iter().map(|(id, _)| id.to_string()).collect()
+    };
+    let mut site = recorded("vm-granite-rapids");
+    assert!(skips(&site).is_empty());
+    site.host.kernel.release = Some("4.19.0-26-amd64".to_owned());
+    assert_eq!(skips(&site), ["call=uring_nop"]);
+    site.host.kernel.release = Some("6.1".to_owned());
+    site.host.limits.open_files = Some(Rlimit {
+        soft: Some(128),
+        hard: Some(4096),
+    });
+    assert_eq!(skips(&site), ["call=open", "call=close"]);
+    site.host.limits.open_files = None;
+    site.host.cpu.arch = Arch::Aarch64;
+    assert_eq!(skips(&site), ["call=time_raw"]);
+}
+
+#[test]
+fn the_derived_prediction_comes_from_what_clock_read_measured() {
+    let site = &recorded("vm-granite-rapids");
+    let of = |call: &str, known: &Known| {
+        let case = Case::new(CaseId::new().with("call", call));
+        EXPERIMENT.predict(site, Some(known), &case, &CARD.metrics[0])
+    };
+    let mut known = Known::default();
+    assert!(of("getpid", &known).is_none());
+    for (clock, ns) in [
+        ("clock_gettime_syscall", 135.0),
+        ("clock_gettime_vdso", 18.0),
+    ] {
+        let id = CaseId::new().with("clock", clock);
+        known.insert(Key::new("clock.read", &id, "cost"), ns);
+    }
+    known.insert(
+        Key::new("clock.rate", &CaseId::new(), "core_frequency"),
+        3.6e9,
+    );
+    let null = of("getpid", &known).expect("told").range.expect("told");
+    assert!(null.low > 50.0 && null.high < 135.0, "{null:?}");
+    let same = of("clock_gettime_vdso", &known)
+        .expect("told")
+        .range
+        .expect("told");
+    assert_eq!(same.likely, 18.0);
+    // Not measured: nothing to derive from.
+    assert!(of("time_vdso", &known).is_none());
+}
+
+#[test]
+fn pools_are_opened_and_closed_whole() {
+    // Other tests of this process open files too: those of a pool are told by what they are of.
+    let descriptors = || {
+        let all = std::fs::read_dir("/proc/self/fd").expect("proc is mounted");
+        let links = all.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+        links.filter(|link| link == Path::new("/dev/null")).count()
+    };
+    let before = descriptors();
+    let mut pools = Pools::new(64).expect("128 files may be open");
+    let quartet = pools.quartet(&mut Watch::new(None)).expect("and closed");
+    assert!(quartet.open.0 >= 0.0 && quartet.close.1 >= 0.0);
+    // Some of the same, but not as many as a pool that was left open.
+    assert!(descriptors() < before + 64);
+    assert!(Pools::new(0).is_err());
+}
+
+#[test]
+fn a_quartet_of_pools_keeps_both_sums() {
+    let quartet = Quartet::of([(1, 10), (20, 200), (300, 3000), (4000, 40_000)]);
+    assert_eq!(quartet.open, (4001.0, 320.0));
+    assert_eq!(quartet.close, (40_010.0, 3200.0));
+}
+
+#[test]
+fn it_measures_and_pools_are_recorded_as_quartets() {
+    let samples = smoke(&EXPERIMENT);
+    for call in ["open", "close"] {
+        let of_call = |samples: &&Samples| samples.case.text("call") == Some(call);
+        let samples = samples.iter().find(of_call).expect("measured");
+        let Raw::Quartets { k, n, two_n, .. } = &samples.raw else {
+            panic!("{call} is {:?}", samples.raw);
+        };
+        assert_eq!((*k, n.len()), (POOL, two_n.len()));
+        assert!(!n.is_empty() && n.iter().chain(two_n).all(|sum| *sum > 0.0));
+    }
+}

@@ -1,0 +1,532 @@
+//! What does a thread cost?
+//!
+//! ## Question
+//!
+//! How long does making a thread take: until the call returns, until the thread runs its first
+//! instruction, until it is joined? What share has its stack, and what a thread's first CPU?
+//!
+//! ## Method
+//!
+//! Each thread is one event. The maker reads the clock, calls `pthread_create`, reads it again,
+//! calls `pthread_join`, and reads it a third time; the thread's body begins with a reading of its
+//! own, counts itself and returns. `return`, `first_instruction` and `create_join` are the three
+//! distances from the first reading. They hold one to three readings, whose cost stands beside them,
+//! unsubtracted, because a single event has no shorter batch to be subtracted. All threads are
+//! joined, and every one must have counted itself.
+//!
+//! The maker is pinned. With `pair=same` the thread inherits its CPU, so it begins when the maker
+//! waits in the join, or earlier if the kernel lets it preempt the maker: the share of threads whose
+//! first instruction came before the return is recorded (`first_before_return`). With another `pair`
+//! the thread gets its CPU by `pthread_attr_setaffinity_np`: the library makes it on the maker's CPU
+//! and moves it before its first instruction, which is what a program that places its threads pays.
+//! Then two CPUs' counters meet in `first_instruction`: their offset is bounded by exchanges first,
+//! and where the bound is above 1 % of that time, CLOCK_MONOTONIC times all three. A thread at the
+//! beginning of each case tells its CPU, which must be the right one.
+//!
+//! Stacks are a case, because glibc keeps those of ended threads (up to 40 MiB) and a loop of create
+//! and join gets the same one again and again:
+//!
+//! - `cached`: that loop. What most tools measure.
+//! - `fresh`: a stack of the same size is mapped (`mmap`, `mprotect` of all but a guard page: the
+//!   library's own two calls) before each thread, given by `pthread_attr_setstack`, and unmapped
+//!   after its join, all inside the windows; its first page is a page fault. That is a program
+//!   whose threads live together, on any library.
+//! - `bare`: no library. clone(2) with the flags of a thread, on one stack that stays, without
+//!   thread-local storage, signal mask or guard; the join waits for the word that the kernel clears.
+//!   The lower bound of what a library could do.
+//!
+//! Page faults per thread (`faults_per_thread`) tell whether stacks were kept: none, or one and more.
+//!
+//! A `count` of threads in sequence is one window around all of them, as R0, R1 and R2 timed it: no
+//! clock is read in between. Of threads `alive` together all are made first; each waits at a futex
+//! until the last is made; then all are let go and joined. Both give the mean per thread; the CPU time
+//! of the process over them (`cpu_time_per_thread_ns`) stands beside it, which holds no waiting.
+//!
+//! ## Prediction
+//!
+//! A thread is system calls, a stack and switches: a clone, two changes of the signal mask; for a
+//! fresh stack mapping, protection, page fault and unmapping; a switch to the thread; its exit; a
+//! futex wake, and a switch back. The prior counts them in cycles of kernel code by the stated
+//! mitigations. The derived prediction takes getpid, futex_wake and mmap_munmap as os.syscall
+//! measured them, and the switch as os.switch did where that ran; what clone and exit do inside the
+//! kernel stays a count of cycles.
+//!
+//! ## Parameters
+//!
+//! - `pair`: where maker and thread run. `bare` threads stay with their maker, so they have `same`
+//!   alone. Chosen by `auto` below thorough, classes other than `same` have the first `stack` alone.
+//! - `stack`: `cached`, `fresh` or `bare`.
+//! - `count`: threads in one sequence, with the maker, on cached stacks.
+//! - `alive`: threads alive together, with the maker, on the library's stacks: all but the few that
+//!   it keeps are fresh. `none` leaves these cases out.
+//! - `work`: what threads alive together do: `none`, or `stress`, the system calls that a thread of
+//!   `stress-ng --pthread` makes (version 0.15.06), before the gate and after it.
+//! - `stack_bytes`: size of every stack but the bare one, guard included.
+//!
+//! ## Reading the result
+//!
+//! `create_join` less `bare`'s is the library; `fresh` less `cached` is the stack. `return` is what
+//! the maker is held up. `first_instruction` less `return` is the wait for the CPU: on the maker's
+//! CPU a switch, on another an interrupt and the end of its idle state. On another CPU the thread's
+//! exit runs beside the join, on the maker's it is in the figure or in the next thread's.
+//!
+//! A sequence is a mean and holds what the kernel frees later, in bursts of up to milliseconds (RCU);
+//! the median of single lives does not: compare it with their mean. `alive=1` adds the gate. With
+//! 1024 alive neither stacks nor the kernel's own stacks and descriptors come from a cache.
+//!
+//! ## Pitfalls
+//!
+//! Maker and thread hand the CPU over by waiting, so another process that wants it gets in between
+//! without an involuntary switch: a sequence on a busy CPU is longer and not marked disturbed, but
+//! its wall time lies above its CPU time, and a note says by how much.
+//!
+//! Tools differ by the stack's cache, by the number of threads alive together, and by what their
+//! threads do: those of `stress-ng --pthread` make about 45 system calls each, open files of /proc,
+//! sleep a millisecond and replace the head of their robust list by a copy, so that the kernel goes
+//! round in it 2048 times at their exit. Its rate is no create and join; `work=stress` is what it
+//! measures. A limit on processes (`ulimit -u`, pids.max of the cgroup,
+//! kernel.threads-max) ends the round with EAGAIN; root is exempt from the first alone. Transparent
+//! huge pages may back a fresh stack on kernels before 6.7: its first touch then clears 2 MiB. An
+//! idle CPU's sleep state dominates `first_instruction` across CPUs, and a virtual machine adds an
+//! exit for each wake-up. A thread that begins before the return preempted its maker, which counts as
+//! an involuntary switch: so many are planned as began so, in company by the share of some timed
+//! before; and in a crowd one per slice of 0.75 ms of CPU time, because the maker always has others
+//! waiting.
+//!
+//! ## Sources
+//!
+//! R0, R1 and R2 "thread creation" (R0: the thread's first reading, R1 and R2: 100 000 in sequence);
+//! glibc `nptl/pthread_create.c` and `nptl/nptl-stack.c` (cache of 40 MiB); Linux `kernel/fork.c`;
+//! `stress-pthread.c` of stress-ng. Cycles of clone and exit are written from memory of usual
+//! figures and adjusted on one virtual machine.
+
+mod threads;
+
+use anyhow::{Context, Result, bail, ensure};
+use bench::experiment::{
+    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, unknown,
+};
+use bench::measure::{Bench, Clock};
+use bench::pair;
+use host::refused;
+use laws::os::thread::{self as law, Moment};
+use metal::clock::{self, monotonic_raw_ns};
+use metal::process;
+use metal::thread::{Life, Maker, Stack, Watch, Work};
+use record::case::{Case, Series};
+use record::event::{Isolation, Prediction, Repeat, Samples};
+use record::metric::{Better, Kind, Metric};
+use record::unit::Unit;
+use std::time::Duration;
+
+/// The experiment.
+pub static EXPERIMENT: Thread = Thread;
+
+/// `os.thread`.
+pub struct Thread;
+
+/// Size of a stack unless set otherwise: glibc's default, from the usual RLIMIT_STACK.
+const STACK_BYTES: u64 = 8 << 20;
+/// Threads whose life is timed one by one: at least, and at most.
+const EVENTS_LEAST: usize = 16;
+const EVENTS_MOST: usize = 20_000;
+/// The same in a rehearsal.
+const REHEARSAL_EVENTS: usize = 8;
+/// Threads before the first that is timed: caches of the library and the kernel fill.
+const COLD: u64 = 16;
+/// Threads that tell how long a first instruction takes, before clocks of two CPUs are compared.
+const TRIALS: usize = 9;
+/// Least slice of the scheduler, in ns: its base of 0.75 ms, which grows with the CPUs.
+const SLICE_NS: f64 = 0.75e6;
+/// Share of its windows without the process above which a reader is told: the kernel's own work for
+/// interrupts, and the CPU time's grain, are below.
+const OTHERS_SHARE: f64 = 0.1;
+/// Windows of one round over a sequence or a crowd, at most.
+const BATCHES_MOST: usize = 1000;
+
+static CARD: Card = Card {
+    id: "os.thread",
+    title: "Threads",
+    metrics: &[
+        Metric::new(
+            "return",
+            "from the call that makes a thread to its return",
+            Unit::Ns,
+            Better::Lower,
+            Kind::Os,
+        ),
+        Metric::new(
+            "first_instruction",
+            "from the call that makes a thread to the thread's first instruction",
+            Unit::Ns,
+            Better::Lower,
+            Kind::Os,
+        ),
+        Metric::new(
+            "create_join",
+            "from the call that makes a thread until it is joined; per thread",
+            Unit::Ns,
+            Better::Lower,
+            Kind::Os,
+        ),
+    ],
+    params: &[
+        Param {
+            defaults: ["same", "auto", "auto"],
+            ..pair::PARAM
+        },
+        Param {
+            name: "stack",
+            doc: "the thread's stack: kept by the library, mapped for it alone, or no library at all",
+            domain: Domain::Symbols(&["cached", "fresh", "bare"]),
+            defaults: ["cached,fresh", "cached,fresh,bare", "cached,fresh,bare"],
+            role: Role::Case,
+        },
+        Param {
+            name: "count",
+            doc: "threads in one sequence, timed as a whole",
+            domain: Domain::Either(&["none"], 1, 10_000_000, Unit::Count),
+            defaults: ["1000", "1000", "1000,100000"],
+            role: Role::Case,
+        },
+        Param {
+            name: "alive",
+            doc: "threads alive together: all are made, then all are joined",
+            domain: Domain::Either(&["none"], 1, 1_000_000, Unit::Count),
+            defaults: ["none", "1024", "1,1024"],
+            role: Role::Case,
+        },
+        Param {
+            name: "work",
+            doc: "what threads alive together do beside waiting: none, or the system calls of a \
+                  thread of `stress-ng --pthread`",
+            domain: Domain::Symbols(&["none", "stress"]),
+            defaults: ["none", "none", "none,stress"],
+            role: Role::Case,
+        },
+        Param {
+            name: "stack_bytes",
+            doc: "size of a stack, guard included",
+            domain: Domain::Integer {
+                low: 64 << 10,
+                high: 1 << 40,
+                unit: Unit::B,
+            },
+            defaults: ["8MiB"; 3],
+            role: Role::Setting,
+        },
+    ],
+    after: &["os.syscall", "os.switch"],
+    repeat: Repeat::Rounds,
+    isolation: Isolation::Shared,
+    needs: &[],
+    views: &[ViewCard::bars("create_join")],
+};
+
+impl Experiment for Thread {
+    fn card(&self) -> &'static Card {
+        &CARD
+    }
+
+    fn source(&self) -> &'static str {
+        include_str!("thread.rs")
+    }
+
+    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+        Ok(threads::offer(site, params))
+    }
+
+    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
+        threads::round_cost(site, series)
+    }
+
+    fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
+        for case in &mut series.cases {
+            let symbol = case.text("pair").unwrap_or("same").to_owned();
+            pair::place(case, pair::of(site, &symbol)?);
+        }
+        Ok(series)
+    }
+
+    fn predict(
+        &self,
+        site: &Site,
+        known: Option<&Known>,
+        case: &Case,
+        metric: &Metric,
+    ) -> Option<Prediction> {
+        let moment = match metric.name.as_ref() {
+            "return" => Moment::Return,
+            "first_instruction" => Moment::First,
+            _ => Moment::Joined,
+        };
+        let many = case.int("count").or(case.int("alive")).is_some();
+        if many && moment != Moment::Joined {
+            return known.is_none().then(|| {
+                unknown("not measured: one window holds many threads, so no single one is timed")
+            });
+        }
+        let thread = threads::thread_of(case);
+        // Without measured calls earlier figures add nothing.
+        if known.is_some_and(|known| !law::has_inputs(known)) {
+            return None;
+        }
+        Some(law::time(site, known, thread, moment).prediction())
+    }
+
+    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        let bytes = usize::try_from(series.setting("stack_bytes").unwrap_or(STACK_BYTES))?;
+        bench.takes_memory_for(&series.cases);
+        bench.each(series, |bench, case| {
+            let measured = match series.name.as_str() {
+                "single" => measure_events(case, bytes, bench),
+                "sequence" | "crowd" => measure_batches(case, bytes, bench),
+                other => bail!("os.thread has no series `{other}`"),
+            };
+            measured.map_err(|error| told(error, bytes))
+        });
+        Ok(())
+    }
+}
+
+/// Adds what would help where a limit is reached.
+fn told(error: anyhow::Error, bytes: usize) -> anyhow::Error {
+    if !refused::is_limit(&error) {
+        return error;
+    }
+    refused::told(error).context(format!(
+        "threads with stacks of {bytes} bytes, of which os.thread.alive and os.thread.stack_bytes \
+         could ask less"
+    ))
+}
+
+/// A clock as the metal takes it.
+fn watch(clock: Clock) -> Watch {
+    match clock {
+        Clock::Counter { .. } => Watch {
+            start: clock::ticks_start,
+            end: clock::ticks_end,
+        },
+        Clock::Monotonic => Watch {
+            start: clock::monotonic_ns,
+            end: clock::monotonic_ns,
+        },
+    }
+}
+
+/// A maker for a case, tried: its threads begin where they should, and the first, which are cold,
+/// are over.
+fn maker(case: &Case, bytes: usize, bench: &mut Bench) -> Result<(Maker, [usize; 2])> {
+    let here = bench.cpu();
+    let cpus = pair::cpus(case).unwrap_or([here, here]);
+    ensure!(
+        cpus[0] == here,
+        "the maker is on CPU {here}, not on {}",
+        cpus[0]
+    );
+    bench.use_cpus(&cpus);
+    let stack = match case.text("stack") {
+        Some("fresh") => Stack::Fresh,
+        Some("bare") => Stack::Bare,
+        _ => Stack::Cached,
+    };
+    let there = (cpus[1] != cpus[0]).then_some(cpus[1]);
+    let mut maker = Maker::new(stack, bytes, there)?;
+    let begun = maker.cpu_of_one()?;
+    ensure!(
+        begun == cpus[1],
+        "a thread for CPU {} began on CPU {begun}",
+        cpus[1]
+    );
+    maker.in_sequence(COLD)?;
+    Ok((maker, cpus))
+}
+
+/// Whether the thread began before the call that made it returned: it preempted its maker.
+fn began_early(life: &Life) -> bool {
+    life.first < life.returned
+}
+
+/// The clock of a case: the round's, unless two CPUs' counters are too far apart for the windows
+/// that a trial shows; and the offset's bound in ns.
+fn clock_of(
+    maker: &mut Maker,
+    cpus: [usize; 2],
+    bench: &mut Bench,
+) -> Result<(Clock, Option<f64>)> {
+    if cpus[0] == cpus[1] {
+        return Ok((bench.clock(), None));
+    }
+    let mut lengths = Vec::with_capacity(TRIALS);
+    for _ in 0..TRIALS {
+        let life = maker.one(watch(Clock::Monotonic))?;
+        lengths.push(life.first.saturating_sub(life.call));
+    }
+    lengths.sort_unstable();
+    let offset = bench.offset(cpus[0], cpus[1])?;
+    let clock = match offset.allows(lengths[TRIALS / 2] as f64) {
+        true => bench.clock(),
+        false => Clock::Monotonic,
+    };
+    Ok((clock, Some(offset.bound_ns())))
+}
+
+/// The end of a metric's window.
+type End = fn(&Life) -> u64;
+
+/// The metrics of one thread's life.
+const MOMENTS: [(&str, End); 3] = [
+    ("return", |life| life.returned),
+    ("first_instruction", |life| life.first),
+    ("create_join", |life| life.joined),
+];
+
+fn measure_events(case: &Case, bytes: usize, bench: &mut Bench) -> Result<()> {
+    let rehearsal = bench.order().rehearsal;
+    let (mut maker, cpus) = maker(case, bytes, bench)?;
+    let (clock, bound_ns) = clock_of(&mut maker, cpus, bench)?;
+    let mut lives: Vec<Life> = Vec::with_capacity(EVENTS_MOST);
+    let mut width = Vec::with_capacity(EVENTS_MOST);
+    let mut probes = bench.watch();
+    let faults = process::rusage_self().minflt;
+    let least = if rehearsal {
+        REHEARSAL_EVENTS
+    } else {
+        EVENTS_LEAST
+    };
+    let until = monotonic_raw_ns() + bench.order().case_ns;
+    while lives.len() < least
+        || (!rehearsal && lives.len() < EVENTS_MOST && monotonic_raw_ns() < until)
+    {
+        probes.begin();
+        let life = maker.one(watch(clock))?;
+        probes.batch(clock.between_ns(life.call, life.joined));
+        width.extend(probes.end().map(|(additions, _)| additions));
+        lives.push(life);
+    }
+    let faults = Faults::since(faults, lives.len() as u64);
+    let early = lives.iter().filter(|life| began_early(life)).count();
+    if cpus[0] == cpus[1] {
+        bench.planned_switches(early as u64);
+    }
+    for (metric, moment) in MOMENTS {
+        let values = lives
+            .iter()
+            .map(|life| clock.between_ns(life.call, moment(life)));
+        let samples = bench.record_watched(case, metric, values.collect(), &width)?;
+        let share = early as f64 / lives.len() as f64;
+        samples
+            .quantities
+            .insert("first_before_return".to_owned(), share);
+        faults.tell(case, samples);
+        if let Some(bound_ns) = bound_ns {
+            samples
+                .quantities
+                .insert("clock_offset_bound_ns".to_owned(), bound_ns);
+            if clock == Clock::Monotonic {
+                samples.notes.push(
+                    "timed by CLOCK_MONOTONIC: the two CPUs' counters may be too far apart"
+                        .to_owned(),
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Page faults of a thread, which tell whether its stack was there before it.
+struct Faults(f64);
+
+impl Faults {
+    /// Those of so many threads since the process had `before`.
+    fn since(before: u64, threads: u64) -> Self {
+        let now = process::rusage_self().minflt;
+        Faults(now.saturating_sub(before) as f64 / threads as f64)
+    }
+
+    /// Writes them down, and whether they contradict the case.
+    fn tell(&self, case: &Case, samples: &mut Samples) {
+        let Faults(each) = *self;
+        samples
+            .quantities
+            .insert("faults_per_thread".to_owned(), each);
+        match case.text("stack") {
+            Some("cached") if each >= 1.0 => samples.notes.push(format!(
+                "{each:.1} page faults per thread: this C library does not keep the stacks of ended threads"
+            )),
+            Some("fresh") if each < 1.0 => samples.notes.push(format!(
+                "{each:.1} page faults per thread: the stacks were not fresh"
+            )),
+            _ => {}
+        }
+    }
+}
+
+/// Slices of the scheduler that a crowd used up, each of which ends in a switch: of its own CPU
+/// time, because what others take of the CPU lets it make none more.
+fn slices(used_ns: u64) -> u64 {
+    (used_ns as f64 / SLICE_NS).ceil() as u64
+}
+
+/// Windows over many threads each: a sequence, or a crowd that lives together.
+fn measure_batches(case: &Case, bytes: usize, bench: &mut Bench) -> Result<()> {
+    let (count, together) = match (case.int("count"), case.int("alive")) {
+        (Some(count), None) => (count, false),
+        (None, Some(count)) => (count, true),
+        _ => bail!("{} is neither a sequence nor a crowd", case.id),
+    };
+    let (mut maker, _) = maker(case, bytes, bench)?;
+    let work = match case.text("work") {
+        Some("stress") => Work::Stress,
+        _ => Work::Nothing,
+    };
+    let window = |maker: &mut Maker| match together {
+        true => maker.together(count, work),
+        false => maker.in_sequence(count),
+    };
+    let clock = bench.clock();
+    if together {
+        window(&mut maker)?;
+    }
+    let mut early = 0;
+    for _ in 0..TRIALS {
+        early += u64::from(began_early(&maker.one(watch(clock))?));
+    }
+    let mut values = Vec::new();
+    let faults = process::rusage_self().minflt;
+    let used_ns = clock::syscall_clock_gettime(clock::Clock::PROCESS_CPU);
+    let until = monotonic_raw_ns() + bench.order().case_ns;
+    while values.is_empty() || (monotonic_raw_ns() < until && values.len() < BATCHES_MOST) {
+        let start = clock.start();
+        window(&mut maker)?;
+        values.push(clock.between_ns(start, clock.end()) / count as f64);
+    }
+    let used_ns = clock::syscall_clock_gettime(clock::Clock::PROCESS_CPU) - used_ns;
+    let threads_timed = values.len() as u64 * count;
+    let faults = Faults::since(faults, threads_timed);
+    let used_per_thread_ns = used_ns as f64 / threads_timed as f64;
+    let threads = threads_timed + u64::from(together) * count;
+    let preempted = threads * early / TRIALS as u64;
+    let threads_ns: f64 = values.iter().sum::<f64>() * count as f64;
+    let slices = if together { slices(used_ns) } else { 0 };
+    bench.planned_switches(preempted + slices);
+    let samples = bench
+        .record_batches(case, "create_join", count, values)
+        .context("threads in one window")?;
+    faults.tell(case, samples);
+    // Maker and thread hand the CPU over by waiting, which lets others in without an involuntary
+    // switch: only the CPU time shows them.
+    let others = 1.0 - used_per_thread_ns * threads_timed as f64 / threads_ns;
+    if others > OTHERS_SHARE && work == Work::Nothing {
+        samples.notes.push(format!(
+            "other processes had the CPU for {:.0} % of the windows",
+            100.0 * others
+        ));
+    }
+    let quantities = &mut samples.quantities;
+    quantities.insert("cpu_time_per_thread_ns".to_owned(), used_per_thread_ns);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,182 @@
+use super::*;
+use bench::experiment::Preset;
+use bench::experiment::fixtures::{recorded, sites};
+use record::event::Raw;
+use record::key::{CaseId, Key};
+use session::fixtures::{check, params, smoke};
+use std::collections::BTreeSet;
+
+fn cases(site: &Site, preset: Preset, set: &[(&str, &str)]) -> BTreeSet<String> {
+    let offer = EXPERIMENT
+        .series(site, &params(&CARD, preset, set))
+        .expect("threads are everywhere");
+    let cases = offer.series.iter().flat_map(|series| &series.cases);
+    cases.map(|case| case.id.to_string()).collect()
+}
+
+#[test]
+fn it_keeps_the_laws_of_the_catalogue() {
+    for site in sites() {
+        for preset in [Preset::Quick, Preset::Standard, Preset::Thorough] {
+            for series in check(&EXPERIMENT, &site, preset).series {
+                let resolved = EXPERIMENT.resolve(&site, &Known::default(), series);
+                for case in resolved.expect("every pair offered is there").cases {
+                    assert_eq!(
+                        pair::cpus(&case).map(|cpus| cpus[0]),
+                        site.cpus.first().copied()
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn presets_choose_what_their_time_allows() {
+    let site = recorded("vm-granite-rapids");
+    assert_eq!(cases(&site, Preset::Quick, &[]).len(), 3);
+    let standard = cases(&site, Preset::Standard, &[]);
+    assert_eq!(standard.len(), 6, "{standard:?}");
+    assert!(standard.contains("pair=llc,stack=cached"));
+    assert!(!standard.contains("pair=llc,stack=fresh"));
+    let thorough = cases(&site, Preset::Thorough, &[]);
+    for case in [
+        "pair=llc,stack=fresh",
+        "pair=same,stack=cached,count=100000",
+        "pair=same,alive=1",
+        "pair=same,alive=1024",
+        "pair=same,alive=1024,work=stress",
+    ] {
+        assert!(thorough.contains(case), "{case}: {thorough:?}");
+    }
+    assert_eq!(thorough.len(), 10);
+}
+
+#[test]
+fn what_a_site_lacks_is_skipped_with_its_reason() {
+    let mut site = recorded("vm-granite-rapids");
+    let set = [
+        ("pair", "same,llc,remote"),
+        ("stack", "bare"),
+        ("count", "none"),
+    ];
+    assert_eq!(
+        cases(&site, Preset::Quick, &set),
+        BTreeSet::from(["pair=same,stack=bare".to_owned()])
+    );
+    let skipped = |site: &Site| -> Vec<String> {
+        let offer = EXPERIMENT.series(site, &params(&CARD, Preset::Quick, &set));
+        let skipped = offer.expect("something is there").skipped;
+        assert!(skipped.iter().all(|(_, skip)| !skip.reason.is_empty()));
+        skipped.iter().map(|(id, _)| id.to_string()).collect()
+    };
+    assert_eq!(
+        skipped(&site),
+        ["pair=llc,stack=bare", "pair=remote,stack=bare"]
+    );
+    site.cpus.truncate(1);
+    assert_eq!(
+        cases(&site, Preset::Standard, &[]).len(),
+        5,
+        "one CPU: the same alone"
+    );
+}
+
+#[test]
+fn windows_are_planned_with_their_threads() {
+    let site = recorded("vm-granite-rapids");
+    for (preset, most) in [
+        (Preset::Quick, 0.15),
+        (Preset::Standard, 0.35),
+        (Preset::Thorough, 20.0),
+    ] {
+        let offer = EXPERIMENT
+            .series(&site, &params(&CARD, preset, &[]))
+            .expect("threads are everywhere");
+        let costs = offer
+            .series
+            .iter()
+            .map(|series| EXPERIMENT.round_cost(&site, series).as_secs_f64());
+        assert!(costs.sum::<f64>() <= most, "{}", preset.name());
+    }
+}
+
+#[test]
+fn the_derived_prediction_comes_from_measured_calls() {
+    let site = &recorded("vm-granite-rapids");
+    let id = CaseId::new().with("pair", "same").with("stack", "fresh");
+    let of = |id: &CaseId, known: &Known, metric: usize| {
+        let case = Case::new(id.clone());
+        EXPERIMENT.predict(site, Some(known), &case, &CARD.metrics[metric])
+    };
+    let mut known = Known::default();
+    assert!(of(&id, &known, 2).is_none());
+    for (call, ns) in [("getpid", 60.0), ("mmap_munmap", 900.0)] {
+        let call = CaseId::new().with("call", call);
+        known.insert(Key::new("os.syscall", &call, "latency"), ns);
+    }
+    assert!(of(&id, &known, 2).expect("told").range.is_some());
+    let many = id.with("count", 1000_u64);
+    assert!(of(&many, &known, 0).is_none() && of(&many, &known, 2).is_some());
+}
+
+#[test]
+fn a_limit_is_told_with_the_way_out() {
+    let reached = std::io::Error::from_raw_os_error(11);
+    let text = format!("{:#}", told(reached.into(), 8 << 20));
+    for word in [
+        "may be made",
+        "ulimit -v",
+        "8388608 bytes",
+        "os.thread.alive",
+    ] {
+        assert!(text.contains(word), "{text}");
+    }
+    let other = told(anyhow::anyhow!("another"), 1);
+    assert_eq!(format!("{other:#}"), "another");
+}
+
+#[test]
+fn a_crowd_is_forgiven_the_switches_of_its_own_cpu_time() {
+    assert_eq!([0, 1, 750_000, 750_001].map(slices), [0, 1, 1, 2]);
+    assert_eq!(slices(7_500_000), 10);
+}
+
+#[test]
+fn it_measures_lives_in_order_and_sequences_whole() {
+    let samples = smoke(&EXPERIMENT);
+    let values = |id: &str, metric: &str| -> Vec<f64> {
+        let found = samples
+            .iter()
+            .find(|samples| samples.case.to_string() == id && samples.metric == metric);
+        found.expect("measured").raw.samples()
+    };
+    for id in ["pair=same,stack=cached", "pair=same,stack=fresh"] {
+        let [returned, first, joined] =
+            ["return", "first_instruction", "create_join"].map(|metric| values(id, metric));
+        assert_eq!(
+            (returned.len(), joined.len()),
+            (REHEARSAL_EVENTS, first.len())
+        );
+        for at in 0..joined.len() {
+            assert!(0.0 < returned[at] && returned[at] <= joined[at]);
+            assert!(0.0 < first[at] && first[at] < joined[at]);
+        }
+    }
+    let faults = |samples: &[Samples], stack: &str| {
+        let of_stack = |samples: &&Samples| {
+            samples.case.text("stack") == Some(stack) && samples.case.int("count").is_none()
+        };
+        samples.iter().find(of_stack).expect("measured").quantities["faults_per_thread"]
+    };
+    assert!(faults(&samples, "fresh") >= 1.0);
+    // The kernel counts those of the whole process, in which other tests run.
+    let is_kept = |samples: &[Samples]| faults(samples, "cached") < 1.0;
+    assert!(is_kept(&samples) || (0..10).any(|_| is_kept(&smoke(&EXPERIMENT))));
+    let of_sequence = |samples: &&Samples| samples.case.int("count") == Some(1000);
+    let sequence = samples.iter().find(of_sequence).expect("measured");
+    let Raw::Batch { k: 1000, values } = &sequence.raw else {
+        panic!("{:?}", sequence.raw);
+    };
+    assert!(values.iter().all(|mean| *mean > 0.0));
+}

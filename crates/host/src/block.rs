@@ -1,0 +1,409 @@
+//! Disks and mounted file systems.
+
+use serde::{Deserialize, Serialize};
+
+use super::Root;
+use super::irq::{self, Irq};
+
+/// Storage.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Block {
+    /// Disks that have a size, by name. Partitions are not disks; loop and zram devices are.
+    pub disks: Vec<Disk>,
+    /// Mounted file systems, in mount order; `proc`, `sysfs` and their kind are left out.
+    pub mounts: Vec<Mount>,
+}
+
+/// One block device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Disk {
+    /// `nvme0n1`.
+    pub name: String,
+    /// Model, as the device names itself.
+    pub model: Option<String>,
+    /// Spins, as the driver states it; virtual disks (`virtio_blk`) claim it without spinning.
+    pub rotational: Option<bool>,
+    /// Capacity.
+    pub size_bytes: u64,
+    /// Selected queue scheduler.
+    pub scheduler: Option<String>,
+    /// `write back` or `write through`.
+    pub write_cache: Option<String>,
+    /// Forced unit access works.
+    pub fua: Option<bool>,
+    /// Readahead window.
+    pub read_ahead_bytes: Option<u64>,
+    /// Smallest unit the device addresses.
+    pub logical_block_bytes: Option<u64>,
+    /// Smallest unit the device writes without reading.
+    pub physical_block_bytes: Option<u64>,
+    /// Requests the queue holds.
+    pub queue_requests: Option<u64>,
+    /// Driver of the device (`nvme`, `virtio_blk`, `sd`).
+    pub driver: Option<String>,
+    /// No device behind it (loop, zram, device mapper).
+    pub is_virtual: bool,
+    /// `major:minor`.
+    pub number: Option<String>,
+    /// `major:minor` of its partitions.
+    pub partitions: Vec<String>,
+    /// Memory node of the device.
+    pub node: Option<usize>,
+    /// PCIe link of the device.
+    pub pcie: Option<PcieLink>,
+    /// Its interrupts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interrupts: Vec<Irq>,
+    /// What it has done for everybody since it is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<Counted>,
+}
+
+/// What a disk has done since it is there, as its line of /proc/diskstats counts it
+/// (Documentation/admin-guide/iostats.rst). Times of requests are sums over all of them, the time in the
+/// queue included; the busy time is that in which at least one was under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counted {
+    /// Reads that were answered, of which neighbours count as one.
+    pub reads: u64,
+    /// What they brought, in bytes.
+    pub read_bytes: u64,
+    /// What they took, in ms.
+    pub read_ms: u64,
+    /// The same of writes.
+    pub writes: u64,
+    /// In bytes.
+    pub written_bytes: u64,
+    /// In ms.
+    pub write_ms: u64,
+    /// Time in which something was under way, in ms.
+    pub busy_ms: u64,
+    /// Flushes of its cache, and what they took in ms; since Linux 5.5.
+    pub flushes: Option<(u64, u64)>,
+}
+
+/// Link of a PCIe device, now and at best.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PcieLink {
+    /// Transfers per second per lane, in billions, now.
+    pub gts: f64,
+    /// Lanes, now.
+    pub width: u32,
+    /// Transfers per second per lane, in billions, at best.
+    pub max_gts: Option<f64>,
+    /// Lanes, at best.
+    pub max_width: Option<u32>,
+}
+
+/// One mounted file system.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Mount {
+    /// Device or remote name.
+    pub source: String,
+    /// Where it is mounted.
+    pub target: String,
+    /// `ext4`, `nfs4`, …
+    pub fs: String,
+    /// Options of mount and super block, comma separated.
+    pub options: String,
+    /// `major:minor`.
+    pub number: String,
+}
+
+impl Block {
+    /// The mount that holds `path` (absolute): the longest mount point that is a prefix of it; of
+    /// several mounts on one point the last.
+    pub fn mount_of(&self, path: &str) -> Option<&Mount> {
+        let holds = |target: &str| {
+            target == "/"
+                || path
+                    .strip_prefix(target)
+                    .is_some_and(|r| r.is_empty() || r.starts_with('/'))
+        };
+        // max_by_key returns the last of equal elements, as a later mount hides an earlier one.
+        self.mounts
+            .iter()
+            .filter(|m| holds(&m.target))
+            .max_by_key(|m| m.target.len())
+    }
+
+    /// The disk below a mount; `None` for network file systems, overlays, tmpfs, btrfs subvolumes.
+    pub fn disk_of(&self, mount: &Mount) -> Option<&Disk> {
+        self.disks.iter().find(|disk| {
+            disk.number.as_deref() == Some(&mount.number) || disk.partitions.contains(&mount.number)
+        })
+    }
+}
+
+pub(super) fn read(root: &Root) -> Block {
+    const DIR: &str = "sys/block";
+    let names = root.list(DIR).into_iter();
+    let mountinfo = root.read("proc/self/mountinfo").unwrap_or_default();
+    let diskstats = root.read("proc/diskstats").unwrap_or_default();
+    Block {
+        disks: names
+            .filter_map(|name| disk(root, &format!("{DIR}/{name}"), name))
+            .map(|disk| Disk {
+                counted: counted(&diskstats, &disk.name),
+                ..disk
+            })
+            .collect(),
+        mounts: mountinfo.lines().filter_map(parse_mount).collect(),
+    }
+}
+
+fn disk(root: &Root, dir: &str, name: String) -> Option<Disk> {
+    // Always in units of 512 bytes, whatever the logical block (include/linux/blk_types.h).
+    let sectors: u64 = root.number(&format!("{dir}/size"))?;
+    if sectors == 0 {
+        return None;
+    }
+    let queue = |field: &str| root.number::<u64>(&format!("{dir}/queue/{field}"));
+    let parts = root
+        .list(dir)
+        .into_iter()
+        .filter(|part| part.starts_with(&name));
+    let model = root.line(&format!("{dir}/device/model"));
+    let below = below(root, dir);
+    Some(Disk {
+        model,
+        rotational: queue("rotational").map(|flag| flag != 0),
+        size_bytes: sectors.checked_mul(512)?,
+        scheduler: root.selected(&format!("{dir}/queue/scheduler")),
+        write_cache: root.line(&format!("{dir}/queue/write_cache")),
+        fua: queue("fua").map(|flag| flag != 0),
+        read_ahead_bytes: queue("read_ahead_kb").and_then(|kib| kib.checked_mul(1024)),
+        logical_block_bytes: queue("logical_block_size"),
+        physical_block_bytes: queue("physical_block_size"),
+        queue_requests: queue("nr_requests"),
+        driver: below
+            .iter()
+            .find_map(|at| root.link_name(&format!("{at}/driver"))),
+        is_virtual: !root.exists(&format!("{dir}/device")),
+        number: root.line(&format!("{dir}/dev")),
+        partitions: parts
+            .filter_map(|part| root.line(&format!("{dir}/{part}/dev")))
+            .collect(),
+        node: below
+            .iter()
+            .find_map(|at| root.number(&format!("{at}/numa_node"))),
+        pcie: below.iter().find_map(|at| pcie_link(root, at)),
+        interrupts: irq::of(root, dir),
+        counted: None,
+        name,
+    })
+}
+
+/// A disk's line of /proc/diskstats: `major minor name reads merged sectors ms writes merged sectors ms
+/// in-flight busy-ms weighted-ms [discards merged sectors ms [flushes ms]]`.
+fn counted(diskstats: &str, name: &str) -> Option<Counted> {
+    /// Of the counters, whatever the disk's sectors are.
+    const SECTOR_BYTES: u64 = 512;
+    let line = diskstats.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        (fields.get(2) == Some(&name)).then_some(fields)
+    })?;
+    let field = |index: usize| line.get(index)?.parse::<u64>().ok();
+    Some(Counted {
+        reads: field(3)?,
+        read_bytes: field(5)?.checked_mul(SECTOR_BYTES)?,
+        read_ms: field(6)?,
+        writes: field(7)?,
+        written_bytes: field(9)?.checked_mul(SECTOR_BYTES)?,
+        write_ms: field(10)?,
+        busy_ms: field(12)?,
+        flushes: field(18).zip(field(19)),
+    })
+}
+
+/// Devices below a disk, nearest first. An NVMe disk's device is its controller, or with native
+/// multipath a subsystem that lists controllers; the controller's device is the PCIe function.
+fn below(root: &Root, dir: &str) -> Vec<String> {
+    let device = format!("{dir}/device");
+    let mut found = vec![device.clone(), format!("{device}/device")];
+    if let Some(controller) = root.numbered(&device, "nvme").first() {
+        found.push(format!("{device}/nvme{controller}/device"));
+    }
+    found
+}
+
+/// Link of the PCIe function at `device`; `None` where there is none.
+pub(super) fn pcie_link(root: &Root, device: &str) -> Option<PcieLink> {
+    // `16.0 GT/s PCIe`; `Unknown` where the function has no link of its own.
+    let speed = |field: &str| {
+        let text = root.line(&format!("{device}/{field}"))?;
+        text.split_whitespace().next()?.parse::<f64>().ok()
+    };
+    let width = |field: &str| {
+        root.number::<u32>(&format!("{device}/{field}"))
+            .filter(|&w| w > 0)
+    };
+    Some(PcieLink {
+        gts: speed("current_link_speed")?,
+        width: width("current_link_width")?,
+        max_gts: speed("max_link_speed"),
+        max_width: width("max_link_width"),
+    })
+}
+
+/// One line of mountinfo: `36 35 98:0 /root /target rw,noatime shared:1 - ext3 /dev/x rw,errors=y`
+/// (Documentation/filesystems/proc.rst, section 3.5).
+fn parse_mount(line: &str) -> Option<Mount> {
+    const PSEUDO: &[&str] = &[
+        "proc",
+        "sysfs",
+        "devpts",
+        "cgroup",
+        "cgroup2",
+        "securityfs",
+        "debugfs",
+        "tracefs",
+        "pstore",
+        "bpf",
+        "configfs",
+        "fusectl",
+        "mqueue",
+        "hugetlbfs",
+        "autofs",
+        "binfmt_misc",
+        "efivarfs",
+        "nsfs",
+        "rpc_pipefs",
+        "selinuxfs",
+        "devtmpfs",
+    ];
+    let (before, after) = line.split_once(" - ")?;
+    let before: Vec<&str> = before.split(' ').collect();
+    let mut after = after.split(' ');
+    let (fs, source) = (after.next()?, after.next()?);
+    if PSEUDO.contains(&fs) {
+        return None;
+    }
+    let mut options: Vec<&str> = before.get(5)?.split(',').collect();
+    for option in after
+        .next()
+        .unwrap_or("")
+        .split(',')
+        .filter(|option| !option.is_empty())
+    {
+        if !options.contains(&option) {
+            options.push(option);
+        }
+    }
+    Some(Mount {
+        source: unescape(source),
+        target: unescape(before.get(4)?),
+        fs: fs.to_string(),
+        options: options.join(","),
+        number: before.get(2)?.to_string(),
+    })
+}
+
+/// Whether something is mounted at `target` now, as /proc/self/mountinfo says. Looking at the place itself
+/// could wait for a server that is gone.
+pub fn is_mounted(mountinfo: &str, target: &str) -> bool {
+    mountinfo
+        .lines()
+        .filter_map(parse_mount)
+        .any(|mount| mount.target == target)
+}
+
+/// The mount of a number (`mnt_id` of /proc/self/fdinfo), as /proc/self/mountinfo says.
+pub fn mount_with_id(mountinfo: &str, id: u64) -> Option<Mount> {
+    let has = |line: &&str| line.split(' ').next().and_then(|id| id.parse().ok()) == Some(id);
+    parse_mount(mountinfo.lines().find(has)?)
+}
+
+/// The kernel writes space, tab, newline and backslash as `\040` and so on.
+pub(super) fn unescape(text: &str) -> String {
+    let octal = [
+        ("\\040", " "),
+        ("\\011", "\t"),
+        ("\\012", "\n"),
+        ("\\134", "\\"),
+    ];
+    octal.iter().fold(text.to_string(), |text, (code, sign)| {
+        text.replace(code, sign)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNTS: &str = "22 1 253:0 / / rw,relatime - ext4 /dev/vda1 rw,errors=remount-ro\n\
+        23 22 0:20 / /proc rw - proc proc rw\n\
+        24 22 0:33 / /data\\040one rw,noatime shared:5 master:2 - xfs /dev/sdb1 rw,noatime\n\
+        25 22 8:17 / /data\\040one/x rw - ext4 /dev/sdb2 rw\n\
+        26 22 8:18 / /data\\040one/x rw - ext4 /dev/sdb3 rw\n";
+
+    #[test]
+    fn the_longest_and_latest_mount_wins() {
+        let block = Block {
+            disks: vec![],
+            mounts: MOUNTS.lines().filter_map(parse_mount).collect(),
+        };
+        let source = |path: &str| block.mount_of(path).map(|mount| mount.source.as_str());
+        assert_eq!(source("/data one/file"), Some("/dev/sdb1"));
+        assert_eq!(source("/data one/x/y"), Some("/dev/sdb3"));
+        assert_eq!(source("/data onerous"), Some("/dev/vda1"));
+        assert_eq!(block.mounts.len(), 4);
+        assert_eq!(block.mounts[1].options, "rw,noatime");
+    }
+
+    #[test]
+    fn only_what_is_mounted_is_mounted() {
+        assert!(is_mounted(MOUNTS, "/data one/x") && is_mounted(MOUNTS, "/"));
+        assert!(!is_mounted(MOUNTS, "/data one/y") && !is_mounted("", "/"));
+    }
+
+    #[test]
+    fn a_disk_s_counters_are_its_own_and_not_its_partitions() {
+        let text = "   8  0 sda 500 0 8000 250 7 3 16 9 0 300 259\n   8  1 sda1 1 0 8 1 0 0 0 0 0 1 1\n\
+            254 0 vda 10 1 64 5 20 2 128 6 3 11 40 1 0 8 2 4 77\n";
+        let old = counted(text, "sda").expect("a line");
+        assert_eq!(
+            (old.reads, old.read_bytes, old.read_ms),
+            (500, 8000 * 512, 250)
+        );
+        assert_eq!(
+            (old.writes, old.written_bytes, old.write_ms),
+            (7, 16 * 512, 9)
+        );
+        assert_eq!((old.busy_ms, old.flushes), (300, None));
+        let new = counted(text, "vda").expect("a line");
+        assert_eq!((new.busy_ms, new.flushes), (11, Some((4, 77))));
+        assert_eq!(counted(text, "sd"), None);
+        let root = Root::tree("== sys/block/sda/size\n8\n").with("proc/diskstats", text);
+        assert_eq!(read(&root).disks[0].counted, Some(old));
+    }
+
+    #[test]
+    fn a_multipath_disk_shows_its_link() {
+        let root = Root::tree(
+            "== sys/block/nvme1n1/size\n8\n== sys/block/nvme1n1/device/nvme1/device/current_link_speed\n\
+             8.0 GT/s PCIe\n== sys/block/nvme1n1/device/nvme1/device/current_link_width\n4\n",
+        );
+        let link = read(&root).disks[0].pcie.expect("it has one");
+        assert_eq!((link.gts, link.width, link.max_width), (8.0, 4, None));
+    }
+
+    #[test]
+    fn a_disk_is_found_by_its_partition() {
+        let root = Root::tree(
+            "== sys/block/sdb/size\n100\n== sys/block/sdb/dev\n8:16\n== sys/block/sdb/sdb3/dev\n8:18\n\
+             == sys/block/sdb/sdb2/dev\n8:17\n== sys/block/loop0/size\n0\n",
+        )
+        .with("proc/self/mountinfo", MOUNTS);
+        let block = read(&root);
+        assert_eq!(block.disks.len(), 1);
+        assert_eq!(block.disks[0].size_bytes, 51200);
+        let mount = block.mount_of("/data one/x").expect("it is mounted");
+        assert_eq!(
+            block.disk_of(mount).map(|disk| disk.name.as_str()),
+            Some("sdb")
+        );
+        let rootfs = block.mount_of("/").expect("it is mounted");
+        assert_eq!(block.disk_of(rootfs), None);
+    }
+}

@@ -1,0 +1,375 @@
+//! The processor: model, features, topology, clock.
+
+mod arm;
+mod core;
+mod frequency;
+mod guess;
+mod model;
+mod topology;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::core::Core;
+pub use self::guess::Microarchitecture;
+use super::cache::Caches;
+use super::{Outside, Root};
+
+/// Instruction set architecture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arch {
+    /// 64-bit x86.
+    #[serde(rename = "x86_64")]
+    X86_64,
+    /// 64-bit Arm.
+    Aarch64,
+}
+
+/// The processor or processors of a machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cpu {
+    /// Architecture.
+    pub arch: Arch,
+    /// `GenuineIntel`, `AuthenticAMD`, or the implementer's name on Arm (`Arm`, `Ampere`).
+    pub vendor: Option<String>,
+    /// x86 family, displayed form (base + extended).
+    pub family: Option<u32>,
+    /// x86 model, displayed form (base + extended).
+    pub model: Option<u32>,
+    /// x86 stepping; on Arm the revision.
+    pub stepping: Option<u32>,
+    /// Marketing name as the kernel or the part table gives it.
+    pub model_name: Option<String>,
+    /// Feature names as `/proc/cpuinfo` spells them, sorted.
+    pub flags: Vec<String>,
+    /// Features of CPUID leaf 7 and 24h that `/proc/cpuinfo` of older kernels does not show, sorted.
+    pub cpuid_features: Vec<String>,
+    /// Microcode revision, as the kernel prints it.
+    pub microcode: Option<String>,
+    /// Main ID register of the first CPU (Arm).
+    pub midr: Option<u64>,
+    /// Which core this is, and how sure that is.
+    pub microarchitecture: Microarchitecture,
+    /// One element per kind of core; exactly one on a machine that is not hybrid.
+    pub classes: Vec<CpuClass>,
+    /// Every CPU that is present, in ascending order of number; offline ones included.
+    pub cpus: Vec<LogicalCpu>,
+    /// Boost state.
+    pub turbo: Turbo,
+    /// Frequencies that CPUID states.
+    pub cpuid_frequency: CpuidFrequency,
+    /// Rate of the counter by CNTFRQ_EL0 (Arm); `None` on x86, where `cpuid_frequency` tells.
+    pub counter_hz: Option<u64>,
+    /// TSC ticks at a constant rate in all P-states (`constant_tsc`); always true of the Arm
+    /// generic timer.
+    pub constant_counter: Option<bool>,
+    /// The counter does not stop in deep idle states (`nonstop_tsc`).
+    pub nonstop_counter: Option<bool>,
+    /// The hypervisor vouches for the TSC rate (`tsc_known_freq`) or CPUID does.
+    pub counter_known_frequency: Option<bool>,
+    /// Whether SMT is active: some core runs more than one online CPU.
+    pub smt_active: Option<bool>,
+    /// Idle driver (`intel_idle`, `acpi_idle`, `haltpoll`).
+    pub idle_driver: Option<String>,
+    /// Idle states of the first online CPU, shallowest first.
+    pub idle_states: Vec<IdleState>,
+}
+
+/// One CPU as the scheduler counts them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LogicalCpu {
+    /// The kernel's number.
+    pub id: usize,
+    /// Whether it runs now.
+    pub online: bool,
+    /// Whether this process may run on it (affinity mask, cpuset).
+    pub allowed: bool,
+    /// Core number, unique within a package only.
+    pub core: Option<i64>,
+    /// Socket.
+    pub package: Option<i64>,
+    /// Die within the package.
+    pub die: Option<i64>,
+    /// Cluster (cores that share an L2 or a tag), where the kernel names one.
+    pub cluster: Option<i64>,
+    /// Memory node.
+    pub node: Option<usize>,
+    /// CPUs of the same core, this one included, ascending. Empty when unknown (offline).
+    pub smt_siblings: Vec<usize>,
+    /// The lowest CPU of the group that shares this CPU's last-level cache; `None` when no cache is
+    /// described.
+    pub llc_group: Option<usize>,
+    /// Kind of core on a hybrid machine.
+    pub kind: CoreKind,
+    /// Relative capacity (1024 = the fastest CPU), where the kernel computes one.
+    pub capacity: Option<u32>,
+    /// Main ID register (Arm).
+    pub midr: Option<u64>,
+    /// Frequency scaling of this CPU.
+    pub frequency: Frequency,
+}
+
+/// Kind of core on a hybrid machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CoreKind {
+    /// All cores of this machine are alike.
+    Uniform,
+    /// Big core.
+    Performance,
+    /// Neither the biggest nor the smallest (three-cluster Arm designs).
+    Middle,
+    /// Small core.
+    Efficiency,
+}
+
+/// CPUs that are alike.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CpuClass {
+    /// Which kind.
+    pub kind: CoreKind,
+    /// Core design.
+    pub core: Core,
+    /// Numbers of its online CPUs, ascending.
+    pub cpus: Vec<usize>,
+    /// Highest frequency of the class.
+    pub max_hz: Option<u64>,
+}
+
+/// Frequency scaling of one CPU. All in hertz.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Frequency {
+    /// Guaranteed (base) frequency.
+    pub base_hz: Option<u64>,
+    /// Hardware minimum.
+    pub min_hz: Option<u64>,
+    /// Hardware maximum (boost included where the driver says so).
+    pub max_hz: Option<u64>,
+    /// Ceiling set by the administrator (`scaling_max_freq`).
+    pub ceiling_hz: Option<u64>,
+    /// The kernel's idea of the current frequency.
+    pub current_hz: Option<u64>,
+    /// Driver (`intel_pstate`, `acpi-cpufreq`, `amd-pstate-epp`).
+    pub driver: Option<String>,
+    /// Governor.
+    pub governor: Option<String>,
+    /// Energy preference.
+    pub energy_preference: Option<String>,
+}
+
+/// Boost state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Turbo {
+    /// `Some(true)` when boost is allowed.
+    pub enabled: Option<bool>,
+}
+
+/// Frequencies that CPUID states (leaves 15h, 16h, 40000010h).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CpuidFrequency {
+    /// TSC frequency from leaf 15h (crystal × ratio).
+    pub tsc_hz: Option<u64>,
+    /// Core crystal clock from leaf 15h.
+    pub crystal_hz: Option<u64>,
+    /// Base frequency from leaf 16h.
+    pub base_hz: Option<u64>,
+    /// Maximum frequency from leaf 16h.
+    pub max_hz: Option<u64>,
+    /// Bus (reference) frequency from leaf 16h.
+    pub bus_hz: Option<u64>,
+    /// Virtual TSC frequency from leaf 40000010h.
+    pub hypervisor_tsc_hz: Option<u64>,
+}
+
+/// One idle state of `cpuidle`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IdleState {
+    /// `POLL`, `C1`, `C6`, …
+    pub name: String,
+    /// Exit latency.
+    pub latency_us: u64,
+    /// Residency from which the state pays.
+    pub residency_us: u64,
+    /// Switched off by the administrator.
+    pub disabled: bool,
+}
+
+/// How far apart two CPUs are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Distance {
+    /// The same CPU.
+    Same,
+    /// Two CPUs of one core.
+    SmtSibling,
+    /// Different cores under one last-level cache.
+    #[serde(rename = "same-llc")]
+    SharedLlc,
+    /// One socket, no common last-level cache.
+    SameSocket,
+    /// Different sockets.
+    OtherSocket,
+}
+
+/// Everything but what caches tell; [`Cpu::settle`] adds that.
+pub(super) fn read(root: &Root, outside: &Outside) -> Cpu {
+    let info = model::parse(&root.read("proc/cpuinfo").unwrap_or_default());
+    let arch = arch(outside, &info);
+    let mut cpus = topology::cpus(root, outside, &info);
+    frequency::fill(root, &info, &mut cpus);
+    if arch == Arch::Aarch64 {
+        arm::fill_midr(root, &info, &mut cpus);
+    }
+    let midr = cpus.iter().find_map(|cpu| cpu.midr);
+    let part = midr.map(arm::part);
+    let signature = outside.leaf(1, 0).map(|leaf| model::signature(leaf.eax));
+    let flags = model::flags(&info);
+    let has = |name: &str| flags.iter().any(|flag| flag == name);
+    let known = |name: &str| (!flags.is_empty()).then(|| has(name));
+    let arm_only = |value: bool| (arch == Arch::Aarch64).then_some(value);
+    Cpu {
+        arch,
+        vendor: info
+            .first("vendor_id")
+            .or_else(|| Some(arm::vendor(midr?).to_string())),
+        family: info
+            .first_number("cpu family")
+            .or(signature.map(|s| s.family)),
+        model: info.first_number("model").or(signature.map(|s| s.model)),
+        stepping: info
+            .first_number("stepping")
+            .or(signature.map(|s| s.stepping))
+            .or_else(|| midr.map(|midr| (midr & 0xf) as u32)),
+        model_name: info
+            .first("model name")
+            .or_else(|| model::brand(outside))
+            .or_else(|| Some(part.as_ref()?.name.to_string())),
+        cpuid_features: model::cpuid_features(outside),
+        microcode: info.first("microcode"),
+        midr,
+        microarchitecture: Microarchitecture::unknown(),
+        classes: Vec::new(),
+        turbo: frequency::turbo(root),
+        cpuid_frequency: frequency::cpuid(outside),
+        counter_hz: outside
+            .counter_hz
+            .filter(|&hz| hz > 0 && arch == Arch::Aarch64),
+        constant_counter: arm_only(true).or_else(|| known("constant_tsc")),
+        nonstop_counter: arm_only(true).or_else(|| known("nonstop_tsc")),
+        counter_known_frequency: arm_only(true).or_else(|| known("tsc_known_freq")),
+        smt_active: topology::smt_active(root, &cpus),
+        idle_driver: root
+            .line("sys/devices/system/cpu/cpuidle/current_driver")
+            .filter(|name| name != "none"),
+        idle_states: frequency::idle_states(root, &cpus),
+        flags,
+        cpus,
+    }
+}
+
+/// The recorded fact, else what `/proc/cpuinfo` looks like.
+fn arch(outside: &Outside, info: &model::CpuInfo) -> Arch {
+    match outside.arch.as_deref() {
+        Some("aarch64") => Arch::Aarch64,
+        Some("x86_64") => Arch::X86_64,
+        _ if info.first("CPU implementer").is_some() => Arch::Aarch64,
+        _ => Arch::X86_64,
+    }
+}
+
+impl Cpu {
+    /// The design of a CPU's core.
+    pub fn core_of(&self, cpu: usize) -> Core {
+        let class = self.classes.iter().find(|class| class.cpus.contains(&cpu));
+        class.map_or(self.microarchitecture.core, |class| class.core)
+    }
+
+    /// Adds what caches tell: last-level groups, the core design, classes of CPUs.
+    pub(super) fn settle(&mut self, root: &Root, caches: &Caches) {
+        topology::fill_llc(&mut self.cpus, caches);
+        let kinds = topology::kinds(root, self);
+        for cpu in &mut self.cpus {
+            cpu.kind = kinds.get(&cpu.id).copied().unwrap_or(CoreKind::Uniform);
+        }
+        self.microarchitecture = guess::guess(self, caches);
+        self.classes = topology::classes(self);
+    }
+
+    /// One CPU by number.
+    pub fn cpu(&self, id: usize) -> Option<&LogicalCpu> {
+        // Numbers are ascending, and on most machines equal to the position.
+        match self.cpus.get(id) {
+            Some(cpu) if cpu.id == id => Some(cpu),
+            _ => self.cpus.iter().find(|cpu| cpu.id == id),
+        }
+    }
+
+    /// CPUs that this process may use now, ascending.
+    pub fn usable(&self) -> Vec<usize> {
+        self.cpus
+            .iter()
+            .filter(|cpu| cpu.online && cpu.allowed)
+            .map(|cpu| cpu.id)
+            .collect()
+    }
+
+    /// Online cores: CPUs that are the first of their core.
+    pub fn cores(&self) -> usize {
+        let first = |cpu: &&LogicalCpu| {
+            cpu.smt_siblings
+                .first()
+                .is_none_or(|&lowest| lowest == cpu.id)
+        };
+        self.cpus
+            .iter()
+            .filter(|cpu| cpu.online)
+            .filter(first)
+            .count()
+    }
+
+    /// Sockets that have an online CPU; `None` when no CPU tells its socket.
+    pub fn packages(&self) -> Option<usize> {
+        let named = self
+            .cpus
+            .iter()
+            .filter(|cpu| cpu.online)
+            .filter_map(|cpu| cpu.package);
+        let distinct: std::collections::BTreeSet<i64> = named.collect();
+        (!distinct.is_empty()).then_some(distinct.len())
+    }
+
+    /// Whether `/proc/cpuinfo` or CPUID names a feature.
+    pub fn has(&self, feature: &str) -> bool {
+        let named = |list: &[String]| list.iter().any(|name| name == feature);
+        named(&self.flags) || named(&self.cpuid_features)
+    }
+
+    /// Distance class of two CPUs; `None` when the machine does not tell (unknown or offline CPU,
+    /// no topology).
+    pub fn distance(&self, a: usize, b: usize) -> Option<Distance> {
+        let (one, other) = (self.cpu(a)?, self.cpu(b)?);
+        if a == b {
+            return Some(Distance::Same);
+        }
+        if one.smt_siblings.contains(&b) {
+            return Some(Distance::SmtSibling);
+        }
+        if one.llc_group.is_some() && one.llc_group == other.llc_group {
+            return Some(Distance::SharedLlc);
+        }
+        match (one.package?, other.package?) {
+            (p, q) if p == q => Some(Distance::SameSocket),
+            _ => Some(Distance::OtherSocket),
+        }
+    }
+
+    /// Highest frequency that the machine states for any CPU: the frequency driver, else CPUID 16h.
+    pub fn max_hz(&self) -> Option<u64> {
+        let scaled = self
+            .cpus
+            .iter()
+            .filter_map(|cpu| cpu.frequency.max_hz)
+            .max();
+        scaled.or(self.cpuid_frequency.max_hz)
+    }
+}

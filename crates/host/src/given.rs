@@ -1,0 +1,424 @@
+//! Facts given by the user with `--set host.<path>=value`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Facts given by the user, as a data sheet would state them. Values are in the base unit of the
+/// fact's [`Fact::unit`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Given {
+    facts: BTreeMap<String, GivenFact>,
+}
+
+/// One given fact.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GivenFact {
+    /// As the user wrote it.
+    pub text: String,
+    /// In the base unit.
+    pub value: f64,
+}
+
+/// An accepted name.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fact {
+    /// Name after `host.`, as `disk.read`.
+    pub name: &'static str,
+    /// Base unit.
+    pub unit: Unit,
+    /// What it is.
+    pub doc: &'static str,
+}
+
+/// Base unit of a given fact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes per second; accepts `550MB/s`, `1.2GB/s`, `900MiB/s`.
+    BytesPerSecond,
+    /// Bits per second; accepts `10Gb/s`, `2.5Gbit/s`, `1000Mbps`.
+    BitsPerSecond,
+    /// Hertz; accepts `4.2GHz`.
+    Hertz,
+    /// Bytes; accepts `32KiB`, `1MB`.
+    Bytes,
+    /// Nanoseconds; accepts `80ns`, `0.1ms`.
+    Nanoseconds,
+    /// Operations per second; accepts `90k`, `1.2M`, `90000/s`, `90kIOPS`.
+    PerSecond,
+    /// Millions of transfers per second; accepts `3200`, `3200MT/s`.
+    MegaTransfers,
+    /// A plain number.
+    Count,
+}
+
+/// Every name that `--set host.<name>=value` accepts.
+pub const FACTS: &[Fact] = &[
+    fact("cpu.base_hz", Unit::Hertz, "base frequency of a core"),
+    fact(
+        "cpu.max_hz",
+        Unit::Hertz,
+        "highest core frequency (single-core turbo)",
+    ),
+    fact(
+        "cpu.all_core_hz",
+        Unit::Hertz,
+        "core frequency when all cores work",
+    ),
+    fact(
+        "cpu.cores",
+        Unit::Count,
+        "physical cores behind this system's CPUs",
+    ),
+    fact(
+        "cpu.fma_units",
+        Unit::Count,
+        "vector fused multiply-add units per core",
+    ),
+    fact(
+        "cpu.vector_bits",
+        Unit::Count,
+        "width of one vector unit, in bits",
+    ),
+    fact("cache.l1d", Unit::Bytes, "level 1 data cache of one core"),
+    fact("cache.l2", Unit::Bytes, "level 2 cache of one core"),
+    fact(
+        "cache.l3",
+        Unit::Bytes,
+        "last-level cache that one core can fill",
+    ),
+    fact(
+        "memory.mts",
+        Unit::MegaTransfers,
+        "configured transfer rate of the memory modules",
+    ),
+    fact(
+        "memory.channels",
+        Unit::Count,
+        "populated memory channels (64-bit) in all sockets",
+    ),
+    fact(
+        "memory.latency",
+        Unit::Nanoseconds,
+        "load-to-use latency of local memory",
+    ),
+    fact(
+        "memory.bandwidth",
+        Unit::BytesPerSecond,
+        "peak memory bandwidth of all sockets",
+    ),
+    fact(
+        "disk.read",
+        Unit::BytesPerSecond,
+        "sequential read rate of the disk under --dir",
+    ),
+    fact(
+        "disk.write",
+        Unit::BytesPerSecond,
+        "sequential write rate of the disk under --dir",
+    ),
+    fact(
+        "disk.read_iops",
+        Unit::PerSecond,
+        "random 4 KiB reads per second at full queue",
+    ),
+    fact(
+        "disk.write_iops",
+        Unit::PerSecond,
+        "random 4 KiB writes per second at full queue",
+    ),
+    fact(
+        "disk.read_latency",
+        Unit::Nanoseconds,
+        "one random 4 KiB read, queue depth 1",
+    ),
+    fact(
+        "disk.write_latency",
+        Unit::Nanoseconds,
+        "one 4 KiB write, queue depth 1",
+    ),
+    fact("disk.flush_latency", Unit::Nanoseconds, "one cache flush"),
+    fact(
+        "disk.cache",
+        Unit::Bytes,
+        "cache in the disk or its controller",
+    ),
+    fact(
+        "disk.rpm",
+        Unit::Count,
+        "revolutions per minute of a rotating disk",
+    ),
+    fact(
+        "net.rate",
+        Unit::BitsPerSecond,
+        "rate of the link to the peer",
+    ),
+    fact(
+        "net.shaped_rate",
+        Unit::BitsPerSecond,
+        "rate of a shaper on the way (tbf, htb), which counts frames without preamble, check sum and gap",
+    ),
+    fact(
+        "net.mtu",
+        Unit::Bytes,
+        "smallest MTU on the way to the peer",
+    ),
+    fact("net.rtt", Unit::Nanoseconds, "round trip to the peer"),
+];
+
+const fn fact(name: &'static str, unit: Unit, doc: &'static str) -> Fact {
+    Fact { name, unit, doc }
+}
+
+/// Why a fact was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GivenError {
+    /// No such name.
+    #[error("host.{name} is no fact that can be given; near it: {}", near.join(", "))]
+    UnknownName {
+        /// What the user wrote after `host.`.
+        name: String,
+        /// Accepted names that look alike, nearest first.
+        near: Vec<String>,
+    },
+    /// The value does not fit the unit.
+    #[error("host.{name}={text} is no value of that kind; write it like {example}")]
+    BadValue {
+        /// The fact's name.
+        name: String,
+        /// What the user wrote.
+        text: String,
+        /// A value that would be accepted.
+        example: &'static str,
+    },
+}
+
+impl Given {
+    /// Takes one fact. `name` with or without the leading `host.`.
+    ///
+    /// # Errors
+    /// When the name is not in [`FACTS`] or the value does not parse in its unit.
+    pub fn set(&mut self, name: &str, text: &str) -> Result<(), GivenError> {
+        let name = name.strip_prefix("host.").unwrap_or(name);
+        let Some(fact) = FACTS.iter().find(|fact| fact.name == name) else {
+            return Err(GivenError::UnknownName {
+                name: name.to_string(),
+                near: near(name),
+            });
+        };
+        let Some(value) = fact.unit.parse(text) else {
+            let (name, text) = (name.to_string(), text.to_string());
+            return Err(GivenError::BadValue {
+                name,
+                text,
+                example: fact.unit.example(),
+            });
+        };
+        self.facts.insert(
+            name.to_string(),
+            GivenFact {
+                text: text.to_string(),
+                value,
+            },
+        );
+        Ok(())
+    }
+
+    /// A given value in the base unit of its fact.
+    pub fn value(&self, name: &str) -> Option<f64> {
+        debug_assert!(
+            FACTS.iter().any(|fact| fact.name == name),
+            "{name} is not in the table"
+        );
+        self.facts.get(name).map(|fact| fact.value)
+    }
+
+    /// All given facts by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &GivenFact)> {
+        self.facts.iter().map(|(name, fact)| (name.as_str(), fact))
+    }
+}
+
+impl Unit {
+    /// Name of the base unit.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::BytesPerSecond => "B/s",
+            Unit::BitsPerSecond => "bit/s",
+            Unit::Hertz => "Hz",
+            Unit::Bytes => "B",
+            Unit::Nanoseconds => "ns",
+            Unit::PerSecond => "op/s",
+            Unit::MegaTransfers => "MT/s",
+            Unit::Count => "count",
+        }
+    }
+
+    /// A value that it accepts.
+    pub fn example(self) -> &'static str {
+        match self {
+            Unit::BytesPerSecond => "550MB/s",
+            Unit::BitsPerSecond => "10Gbit/s",
+            Unit::Hertz => "4.2GHz",
+            Unit::Bytes => "32KiB",
+            Unit::Nanoseconds => "80us",
+            Unit::PerSecond => "90k",
+            Unit::MegaTransfers => "3200",
+            Unit::Count => "8",
+        }
+    }
+
+    /// Text in the base unit; positive and finite, else `None`.
+    fn parse(self, text: &str) -> Option<f64> {
+        let text = text.trim();
+        let end = text
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(text.len());
+        let number: f64 = text[..end].parse().ok()?;
+        let factor = self.factor(text[end..].trim())?;
+        let value = number * factor;
+        (value.is_finite() && value > 0.0).then_some(value)
+    }
+
+    /// What a suffix multiplies by. An empty suffix is the base unit.
+    fn factor(self, suffix: &str) -> Option<f64> {
+        if suffix.is_empty() {
+            return Some(1.0);
+        }
+        let stripped = |ends: &[&str]| ends.iter().find_map(|end| suffix.strip_suffix(end));
+        match self {
+            Unit::BytesPerSecond => prefix(stripped(&["B/s"])?),
+            Unit::BitsPerSecond => prefix(stripped(&["bit/s", "b/s", "bps"])?),
+            Unit::Hertz => prefix(stripped(&["Hz"])?),
+            Unit::Bytes => prefix(stripped(&["B"])?),
+            Unit::PerSecond => prefix(stripped(&["IOPS", "op/s", "/s"]).unwrap_or(suffix)),
+            Unit::MegaTransfers => (suffix == "MT/s").then_some(1.0),
+            Unit::Count => None,
+            Unit::Nanoseconds => match suffix {
+                "ns" => Some(1.0),
+                "us" | "µs" => Some(1e3),
+                "ms" => Some(1e6),
+                "s" => Some(1e9),
+                _ => None,
+            },
+        }
+    }
+}
+
+/// Decimal and binary prefixes.
+fn prefix(text: &str) -> Option<f64> {
+    let factor = match text {
+        "" => 1.0,
+        "k" | "K" => 1e3,
+        "M" => 1e6,
+        "G" => 1e9,
+        "T" => 1e12,
+        "Ki" => 1024.0,
+        "Mi" => 1024.0 * 1024.0,
+        "Gi" => 1024.0 * 1024.0 * 1024.0,
+        "Ti" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+        _ => return None,
+    };
+    Some(factor)
+}
+
+/// The three accepted names nearest by edit distance, preferring those of the same group.
+fn near(name: &str) -> Vec<String> {
+    let group = name.split('.').next().unwrap_or(name);
+    let mut ranked: Vec<(usize, &str)> = FACTS
+        .iter()
+        .map(|fact| {
+            let same_group = fact.name.split('.').next() == Some(group);
+            (
+                edit_distance(name, fact.name) + if same_group { 0 } else { 4 },
+                fact.name,
+            )
+        })
+        .collect();
+    ranked.sort_unstable();
+    ranked
+        .into_iter()
+        .take(3)
+        .map(|(_, name)| format!("host.{name}"))
+        .collect()
+}
+
+/// Levenshtein's distance.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, &y) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_sound() {
+        for (n, fact) in FACTS.iter().enumerate() {
+            assert!(fact.name.contains('.') && !fact.doc.is_empty());
+            assert!(
+                FACTS[..n].iter().all(|other| other.name != fact.name),
+                "{} twice",
+                fact.name
+            );
+            assert!(
+                fact.unit.parse(fact.unit.example()).is_some(),
+                "{}",
+                fact.name
+            );
+        }
+    }
+
+    #[test]
+    fn values_reach_the_base_unit() {
+        let check = |name: &str, text: &str, value: f64| {
+            let mut given = Given::default();
+            assert_eq!(given.set(name, text), Ok(()), "{name}={text}");
+            let found = given
+                .value(name.trim_start_matches("host."))
+                .expect("it was set");
+            assert!(
+                (found - value).abs() <= value * 1e-12,
+                "{name}={text}: {found}"
+            );
+        };
+        check("host.disk.read", "550MB/s", 550e6);
+        check("disk.write", "1.5GiB/s", 1.5 * f64::from(1u32 << 30));
+        check("cpu.max_hz", "4.2GHz", 4.2e9);
+        check("cpu.max_hz", "4200000000", 4.2e9);
+        check("memory.mts", "3200MT/s", 3200.0);
+        check("memory.channels", "8", 8.0);
+        check("net.rate", "2.5Gbit/s", 2.5e9);
+        check("net.rtt", "0.1 ms", 1e5);
+        check("disk.read_iops", "90k", 9e4);
+        check("disk.read_iops", "90kIOPS", 9e4);
+        check("cache.l2", "2MiB", 2_097_152.0);
+    }
+
+    #[test]
+    fn refusals_help() {
+        let mut given = Given::default();
+        let unknown = given
+            .set("host.disk.reads", "1")
+            .expect_err("there is no such fact");
+        assert!(unknown.to_string().contains("host.disk.read,"), "{unknown}");
+        for text in ["", "fast", "-1GHz", "4.2GB/s", "0", "1..2GHz", "inf"] {
+            let refused = given
+                .set("cpu.max_hz", text)
+                .expect_err("it is no frequency");
+            assert!(refused.to_string().contains("4.2GHz"), "{refused}");
+        }
+        assert_eq!(given, Given::default());
+    }
+}

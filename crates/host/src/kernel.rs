@@ -1,0 +1,394 @@
+//! Kernel, distribution, hypervisor, container, and the settings that disturb or protect.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::scheduler::{self, Scheduler};
+use super::{Outside, Root, around, parse_cpus, tracepoints};
+
+/// The system's software.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Kernel {
+    /// `6.1.0-18-amd64`.
+    pub release: Option<String>,
+    /// Build string.
+    pub version: Option<String>,
+    /// Boot command line.
+    pub command_line: Option<String>,
+    /// `PRETTY_NAME` of os-release.
+    pub distribution: Option<String>,
+    /// Timer interrupts per second, from the coarse clock's resolution.
+    pub hz: Option<u32>,
+    /// `none`, `voluntary`, `full`, `lazy`, `rt` or `dynamic` (dynamic preemption, mode not readable).
+    pub preemption: Option<String>,
+    /// Vulnerability -> what the kernel does about it.
+    pub mitigations: BTreeMap<String, String>,
+    /// Clock sources.
+    pub clock_source: ClockSource,
+    /// Hypervisor.
+    pub virtualisation: Virtualisation,
+    /// Container around this process.
+    pub container: Container,
+    /// CPUs taken from the scheduler's balancing (`isolcpus`).
+    pub isolated: Vec<usize>,
+    /// CPUs without a tick while one task runs.
+    pub nohz_full: Vec<usize>,
+    /// NMI watchdog is on.
+    pub nmi_watchdog: Option<bool>,
+    /// Watchdog (soft lockup) is on.
+    pub watchdog: Option<bool>,
+    /// `kernel.perf_event_paranoid`.
+    pub perf_event_paranoid: Option<i32>,
+    /// perf_event_open can open a hardware counter here (told by [`Outside`], not by a file).
+    pub has_perf: Option<bool>,
+    /// Seccomp of this process: 0 none, 1 strict, 2 filter.
+    pub seccomp: Option<u32>,
+    /// Speculative store bypass state of this process (`vulnerable`, `thread force mitigated`, …).
+    pub store_bypass: Option<String>,
+    /// Active security modules.
+    pub security_modules: Vec<String>,
+    /// Timer slack of this process.
+    pub timer_slack_ns: Option<u64>,
+    /// Real-time throttling: `sched_rt_runtime_us`; -1 is off.
+    pub rt_runtime_us: Option<i64>,
+    /// Scheduler groups tasks by session.
+    pub autogroup: Option<bool>,
+    /// Tunables of the scheduler.
+    pub scheduler: Scheduler,
+    /// Effective user id of this process.
+    pub euid: Option<u32>,
+    /// Time since boot.
+    pub uptime_s: Option<f64>,
+    /// 1, 5 and 15 minute load.
+    pub load: Option<[f64; 3]>,
+    /// Pressure stall information.
+    pub pressure: Pressure,
+    /// Tracers that it has; `None` where no tracefs can be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tracers: Option<Vec<String>>,
+}
+
+/// Clock sources.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClockSource {
+    /// In use.
+    pub current: Option<String>,
+    /// Usable.
+    pub available: Vec<String>,
+}
+
+/// Hypervisor.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Virtualisation {
+    /// `Some(true)` in a virtual machine.
+    pub is_guest: Option<bool>,
+    /// Hypervisor (`KVM`, `VMware`, `Hyper-V`, `Xen`).
+    pub hypervisor: Option<String>,
+    /// Machine maker as DMI names it.
+    pub system_vendor: Option<String>,
+    /// Machine model as DMI names it.
+    pub product: Option<String>,
+}
+
+/// Container around this process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Container {
+    /// Runtime as far as marks tell (`docker`, `podman`, `lxc`, `kubernetes`, `gvisor`).
+    pub runtime: Option<String>,
+    /// The marks that were found.
+    pub evidence: Vec<String>,
+}
+
+/// Pressure stall information, shares of time in percent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Pressure {
+    /// Some task waited for a CPU.
+    pub cpu_some: Option<PressureLine>,
+    /// Some task waited for memory.
+    pub memory_some: Option<PressureLine>,
+    /// All tasks waited for memory.
+    pub memory_full: Option<PressureLine>,
+    /// Some task waited for I/O.
+    pub io_some: Option<PressureLine>,
+    /// All tasks waited for I/O.
+    pub io_full: Option<PressureLine>,
+}
+
+/// One line of a pressure file.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PressureLine {
+    /// Percent of the last 10 s.
+    pub avg10_percent: f64,
+    /// Percent of the last 60 s.
+    pub avg60_percent: f64,
+    /// Microseconds since boot.
+    pub total_us: u64,
+}
+
+impl Kernel {
+    /// Major and minor version of the release.
+    pub fn numbers(&self) -> Option<(u64, u64)> {
+        let release = self.release.as_deref()?;
+        let mut parts = release.split(|letter: char| !letter.is_ascii_digit());
+        Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+    }
+}
+
+/// What is below this system, as far as its files tell.
+pub fn virtualisation(root: &Root) -> Virtualisation {
+    around::virtualisation(root, &root.outside())
+}
+
+pub(super) fn read(root: &Root, outside: &Outside) -> Kernel {
+    const CLOCK: &str = "sys/devices/system/clocksource/clocksource0";
+    let sysctl = |name: &str| root.line(&format!("proc/sys/kernel/{name}"));
+    let flag = |name: &str| sysctl(name)?.parse::<i64>().ok().map(|value| value != 0);
+    let command_line = root.line("proc/cmdline");
+    let version = root
+        .line("proc/sys/kernel/version")
+        .or_else(|| version_of(root));
+    let available = root
+        .line(&format!("{CLOCK}/available_clocksource"))
+        .unwrap_or_default();
+    let status = root.read("proc/self/status").unwrap_or_default();
+    Kernel {
+        release: sysctl("osrelease").or_else(|| release_of(root)),
+        preemption: preemption(root, version.as_deref(), command_line.as_deref()),
+        version,
+        distribution: distribution(root),
+        hz: outside.coarse_clock_ns.and_then(hz_of),
+        mitigations: mitigations(root),
+        clock_source: ClockSource {
+            current: root.line(&format!("{CLOCK}/current_clocksource")),
+            available: available.split_whitespace().map(str::to_string).collect(),
+        },
+        virtualisation: around::virtualisation(root, outside),
+        container: around::container(root),
+        isolated: root
+            .cpus("sys/devices/system/cpu/isolated")
+            .unwrap_or_default(),
+        nohz_full: nohz_full(root, command_line.as_deref()),
+        command_line,
+        nmi_watchdog: flag("nmi_watchdog"),
+        watchdog: flag("watchdog"),
+        perf_event_paranoid: root.number("proc/sys/kernel/perf_event_paranoid"),
+        has_perf: outside.has_perf,
+        seccomp: status_field(&status, "Seccomp:").and_then(|mode| mode.parse().ok()),
+        store_bypass: status_field(&status, "Speculation_Store_Bypass:").map(str::to_string),
+        security_modules: security_modules(root),
+        timer_slack_ns: root.number("proc/self/timerslack_ns"),
+        rt_runtime_us: root.number("proc/sys/kernel/sched_rt_runtime_us"),
+        autogroup: flag("sched_autogroup_enabled"),
+        scheduler: scheduler::read(root, outside),
+        euid: outside.euid,
+        uptime_s: first_number(root, "proc/uptime"),
+        load: load(root),
+        pressure: Pressure {
+            cpu_some: pressure_line(root, "cpu", "some"),
+            memory_some: pressure_line(root, "memory", "some"),
+            memory_full: pressure_line(root, "memory", "full"),
+            io_some: pressure_line(root, "io", "some"),
+            io_full: pressure_line(root, "io", "full"),
+        },
+        tracers: tracers(root),
+    }
+}
+
+fn tracers(root: &Root) -> Option<Vec<String>> {
+    let tracefs = tracepoints::mounted(root)?;
+    let text = root.read(&format!("{tracefs}/available_tracers"))?;
+    Some(text.split_whitespace().map(str::to_string).collect())
+}
+
+/// `Linux version 6.1.0 (…) #1 SMP …`: the third word.
+fn release_of(root: &Root) -> Option<String> {
+    root.line("proc/version")?
+        .split_whitespace()
+        .nth(2)
+        .map(str::to_string)
+}
+
+/// The part from `#` on.
+fn version_of(root: &Root) -> Option<String> {
+    let text = root.line("proc/version")?;
+    text.find('#').map(|at| text[at..].to_string())
+}
+
+fn status_field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix(name))
+        .map(str::trim)
+}
+
+/// One tick is the coarse clock's resolution: 4 ms at 250 Hz, 3.33 ms at 300 Hz.
+fn hz_of(coarse_ns: u64) -> Option<u32> {
+    if coarse_ns == 0 {
+        return None;
+    }
+    u32::try_from((1_000_000_000 + coarse_ns / 2) / coarse_ns).ok()
+}
+
+/// debugfs states the mode of a dynamic kernel (to root); else the build string and the command
+/// line do.
+fn preemption(root: &Root, version: Option<&str>, command_line: Option<&str>) -> Option<String> {
+    if let Some(text) = root.line("sys/kernel/debug/sched/preempt") {
+        let mode = text
+            .split_whitespace()
+            .find_map(|word| word.strip_prefix('(')?.strip_suffix(')'));
+        if let Some(mode) = mode {
+            return Some(mode.to_string());
+        }
+    }
+    let words = || version.unwrap_or_default().split_whitespace();
+    if words().any(|word| word == "PREEMPT_RT") {
+        return Some("rt".to_string());
+    }
+    if words().any(|word| word == "PREEMPT_DYNAMIC") {
+        let chosen = command_line.unwrap_or_default().split_whitespace();
+        let mode = chosen
+            .filter_map(|word| word.strip_prefix("preempt="))
+            .next_back();
+        return Some(mode.unwrap_or("dynamic").to_string());
+    }
+    if words().any(|word| word == "PREEMPT") {
+        return Some("full".to_string());
+    }
+    // Neither word: built with CONFIG_PREEMPT_NONE or CONFIG_PREEMPT_VOLUNTARY, which look alike.
+    version.map(|_| "none or voluntary".to_string())
+}
+
+fn distribution(root: &Root) -> Option<String> {
+    let text = root
+        .read("etc/os-release")
+        .or_else(|| root.read("usr/lib/os-release"))?;
+    let value = text
+        .lines()
+        .find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
+    Some(
+        value
+            .trim()
+            .trim_matches(|quote| quote == '"' || quote == '\'')
+            .to_string(),
+    )
+}
+
+fn mitigations(root: &Root) -> BTreeMap<String, String> {
+    const DIR: &str = "sys/devices/system/cpu/vulnerabilities";
+    let names = root.list(DIR).into_iter();
+    names
+        .filter_map(|name| Some((name.clone(), root.line(&format!("{DIR}/{name}"))?)))
+        .collect()
+}
+
+/// The file says `(null)` when the kernel can and nobody asked.
+fn nohz_full(root: &Root, command_line: Option<&str>) -> Vec<usize> {
+    let listed = root.cpus("sys/devices/system/cpu/nohz_full");
+    listed.unwrap_or_else(|| {
+        let words = command_line.unwrap_or_default().split_whitespace();
+        let value = words
+            .filter_map(|word| word.strip_prefix("nohz_full="))
+            .next_back();
+        value.map(parse_cpus).unwrap_or_default()
+    })
+}
+
+fn security_modules(root: &Root) -> Vec<String> {
+    let text = root.line("sys/kernel/security/lsm").unwrap_or_default();
+    text.split(',')
+        .filter(|name| !name.is_empty())
+        .map(str::to_string)
+        .collect()
+}
+
+fn first_number(root: &Root, path: &str) -> Option<f64> {
+    finite(root.line(path)?.split_whitespace().next()?)
+}
+
+fn finite(word: &str) -> Option<f64> {
+    word.parse().ok().filter(|value: &f64| value.is_finite())
+}
+
+fn load(root: &Root) -> Option<[f64; 3]> {
+    let text = root.line("proc/loadavg")?;
+    let mut words = text.split_whitespace();
+    Some([
+        finite(words.next()?)?,
+        finite(words.next()?)?,
+        finite(words.next()?)?,
+    ])
+}
+
+/// `some avg10=0.16 avg60=0.45 avg300=0.85 total=7287400` (Documentation/accounting/psi.rst).
+pub(super) fn pressure_line(root: &Root, resource: &str, who: &str) -> Option<PressureLine> {
+    let text = root.read(&format!("proc/pressure/{resource}"))?;
+    let line = text
+        .lines()
+        .find(|line| line.split(' ').next() == Some(who))?;
+    let field = |name: &str| line.split(' ').find_map(|word| word.strip_prefix(name));
+    Some(PressureLine {
+        avg10_percent: finite(field("avg10=")?)?,
+        avg60_percent: finite(field("avg60=")?)?,
+        total_us: field("total=")?.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_have_numbers() {
+        let numbers = |release: Option<&str>| {
+            let kernel = Kernel {
+                release: release.map(str::to_owned),
+                ..Kernel::default()
+            };
+            kernel.numbers()
+        };
+        assert_eq!(numbers(Some("6.1.0-18-amd64")), Some((6, 1)));
+        assert_eq!(numbers(Some("4.19.0+")), Some((4, 19)));
+        assert!(numbers(Some("4.4.0")) < numbers(Some("4.14.1")));
+        assert_eq!(numbers(Some("5.1-rc2")), Some((5, 1)));
+        assert_eq!(numbers(Some("linux")), None);
+        assert_eq!(numbers(None), None);
+    }
+
+    #[test]
+    fn ticks_are_hertz() {
+        assert_eq!(hz_of(4_000_000), Some(250));
+        assert_eq!(hz_of(3_333_333), Some(300));
+        assert_eq!(hz_of(1_000_000), Some(1000));
+        assert_eq!(hz_of(9_999_999), Some(100));
+        assert_eq!(hz_of(0), None);
+    }
+
+    #[test]
+    fn preemption_modes() {
+        let check = |debug: &str, version: &str, line: &str, mode: &str| {
+            let root = Root::tree("").with("sys/kernel/debug/sched/preempt", debug);
+            assert_eq!(
+                preemption(&root, Some(version), Some(line)).as_deref(),
+                Some(mode)
+            );
+        };
+        check(
+            "none voluntary (full) lazy\n",
+            "#1 SMP PREEMPT_DYNAMIC",
+            "",
+            "full",
+        );
+        check("", "#1 SMP PREEMPT_DYNAMIC x", "quiet preempt=none", "none");
+        check("", "#1 SMP PREEMPT_DYNAMIC x", "quiet", "dynamic");
+        check("", "#1 SMP PREEMPT_RT x", "", "rt");
+        check("", "#1 SMP x", "", "none or voluntary");
+    }
+
+    #[test]
+    fn nohz_full_falls_back_to_the_command_line() {
+        let root = Root::tree("== sys/devices/system/cpu/nohz_full\n  (null)\n");
+        assert!(nohz_full(&root, Some("nohz_full=2-3")).is_empty());
+        assert_eq!(nohz_full(&Root::tree(""), Some("a nohz_full=2-3")), [2, 3]);
+    }
+}

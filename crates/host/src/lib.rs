@@ -1,0 +1,132 @@
+//! The machine as one read-only value.
+//!
+//! [`Host::read`] looks at the machine once, through a [`Root`]: the live `/proc` and `/sys`, or a
+//! recorded tree. What no file tells comes in one small struct, [`Outside`], which a recorded tree
+//! replaces too, so the same code reads this machine and a machine that nobody here owns.
+//!
+//! Every fact is an `Option` where a machine may not tell it: containers hide files, hypervisors
+//! mask CPUID, old kernels lack directories. Reading never fails and never panics; absence is an
+//! answer.
+#![forbid(unsafe_code)]
+
+mod around;
+pub mod block;
+pub mod cache;
+pub mod cgroup;
+mod choose;
+pub mod counters;
+pub mod cpu;
+mod cpulist;
+pub mod devices;
+pub mod dmi;
+pub mod environment;
+pub mod given;
+mod identity;
+pub mod interrupts;
+pub mod irq;
+pub mod kernel;
+pub mod limits;
+pub mod memory;
+pub mod mountstats;
+pub mod net;
+pub mod numa;
+pub mod oom;
+mod outside;
+pub mod ports;
+pub mod refused;
+mod root;
+pub mod scheduler;
+#[cfg(test)]
+mod tests;
+pub mod tlb;
+pub mod tracepoints;
+
+use serde::{Deserialize, Serialize};
+
+pub use block::Block;
+pub use cache::Caches;
+pub use choose::choose_cpu;
+pub use cpu::{Arch, Core, CoreKind, Cpu, Distance, LogicalCpu};
+pub use cpulist::{format_cpus, parse_cpus};
+pub use given::Given;
+pub use identity::Identity;
+pub use kernel::Kernel;
+pub use limits::Limits;
+pub use memory::Memory;
+pub use net::Net;
+pub use numa::Numa;
+pub use outside::{CpuidLeaf, Outside};
+pub use root::Root;
+
+/// One machine, as its kernel, its firmware and its user describe it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Host {
+    /// Processor: model, features, topology, clock.
+    pub cpu: Cpu,
+    /// Caches and TLBs.
+    pub cache: Caches,
+    /// Memory nodes and their distances.
+    pub numa: Numa,
+    /// Main memory and how the kernel manages it.
+    pub memory: Memory,
+    /// Network interfaces and socket settings.
+    pub net: Net,
+    /// Disks and mounted file systems.
+    pub block: Block,
+    /// Parts that no law needs: for the description of the machine.
+    #[serde(default)]
+    pub devices: devices::Devices,
+    /// Kernel, distribution, hypervisor, container, settings that disturb or protect.
+    pub kernel: Kernel,
+    /// What this process may use: control groups, resource limits.
+    pub limits: Limits,
+    /// Facts given by the user with `--set host.<path>=value`.
+    pub given: Given,
+    /// What does not change from boot to boot.
+    pub identity: Identity,
+}
+
+impl Host {
+    /// Reads the machine under `root`. What `root` does not tell is `None` or empty.
+    pub fn read(root: &Root) -> Host {
+        let outside = root.outside();
+        let mut cpu = cpu::read(root, &outside);
+        let cache = cache::read(root, &outside, &cpu);
+        cpu.settle(root, &cache);
+        let kernel = kernel::read(root, &outside);
+        let memory = memory::read(root, &outside);
+        let net = net::read(root, &outside);
+        let block = block::read(root);
+        let parts = devices::Parts {
+            cache: &cache,
+            memory: &memory,
+            net: &net,
+            block: &block,
+        };
+        let devices = devices::read(root, &outside, &parts);
+        let identity = identity::of(root, &outside, &cpu, &cache, &memory, &kernel);
+        Host {
+            numa: numa::read(root, &cpu),
+            net,
+            block,
+            devices,
+            limits: limits::read(root, &outside, &cpu),
+            given: Given::default(),
+            cpu,
+            cache,
+            memory,
+            kernel,
+            identity,
+        }
+    }
+
+    /// Bytes that plumb may take at most: the smaller of `MemAvailable` and what is left under the
+    /// tightest control group limit. `None` when the machine tells neither.
+    pub fn memory_ceiling_bytes(&self) -> Option<u64> {
+        let available = self.memory.available_bytes;
+        match (available, self.limits.memory_left_bytes) {
+            (Some(machine), Some(group)) => Some(machine.min(group)),
+            (machine, group) => machine.or(group),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What drivers tell of interfaces, from the drivers or from a recorded machine's `ethtool.txt`.
+
+use std::collections::BTreeMap;
+
+use super::shaping::{self, Shaper};
+use super::{Coalescing, Interface, Offloads};
+
+/// What a driver told of its interface.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ToldLink {
+    /// Driver.
+    pub driver: Option<String>,
+    /// Its firmware.
+    pub firmware: Option<String>,
+    /// Place on its bus; none where there is no device.
+    pub place: Option<String>,
+    /// Maximum transmission unit.
+    pub mtu_bytes: Option<u64>,
+    /// Rate in Mbit/s.
+    pub speed_mbit: Option<u64>,
+    /// Both directions at once.
+    pub is_full_duplex: Option<bool>,
+    /// Interrupts held back.
+    pub coalescing: Option<Coalescing>,
+    /// Offloads.
+    pub offloads: Option<Offloads>,
+    /// The kernel's number of it.
+    pub index: Option<u32>,
+    /// What shapes its traffic.
+    pub shaping: Vec<Shaper>,
+}
+
+impl ToldLink {
+    /// All interfaces of this process's network namespace; empty where the kernel does not list them.
+    pub fn live() -> BTreeMap<String, ToldLink> {
+        let names = metal::ethtool::names().unwrap_or_default();
+        let shaping = shaping::live();
+        names
+            .into_iter()
+            .filter_map(|name| {
+                let told = metal::ethtool::link(&name).ok()?;
+                let index = metal::netlink::index(&name);
+                let told = ToldLink {
+                    index,
+                    shaping: shaping_of(index, &shaping),
+                    ..ToldLink::from(told)
+                };
+                Some((name, told))
+            })
+            .collect()
+    }
+
+    /// A recorded machine's: a line for each interface, its name and then `key=value` words: `index`, `driver`,
+    /// `firmware`, `place`, `mtu`, `speed` (Mbit/s), `duplex` (full, half), `rx_usecs`, `rx_frames`, `tx_usecs`,
+    /// `tx_frames`, `adaptive_rx`, `adaptive_tx`, `tso`, `gso`, `gro`, `lro` (on, off). Words that do not
+    /// parse are left out. `disciplines` and `classes` are the bytes of the kernel's lists.
+    pub fn recorded(text: &str, disciplines: &[u8], classes: &[u8]) -> BTreeMap<String, ToldLink> {
+        let shaping = shaping::of(disciplines, classes);
+        let lines = text.lines().map(|line| line.split_whitespace());
+        lines
+            .filter_map(|mut words| {
+                let name = words.next()?;
+                let facts: BTreeMap<&str, &str> =
+                    words.filter_map(|word| word.split_once('=')).collect();
+                let mut told = ToldLink::of(&facts);
+                told.shaping = shaping_of(told.index, &shaping);
+                Some((name.to_owned(), told))
+            })
+            .collect()
+    }
+
+    fn of(facts: &BTreeMap<&str, &str>) -> ToldLink {
+        let text = |key: &str| facts.get(key).map(|value| (*value).to_owned());
+        let number = |key: &str| facts.get(key)?.parse::<u32>().ok();
+        let is_on = |key: &str| facts.get(key).map(|value| *value == "on");
+        let coalescing = number("rx_usecs").map(|receive_us| Coalescing {
+            receive_us,
+            receive_frames: number("rx_frames").unwrap_or(0),
+            send_us: number("tx_usecs").unwrap_or(0),
+            send_frames: number("tx_frames").unwrap_or(0),
+            adaptive_receive: is_on("adaptive_rx").unwrap_or(false),
+            adaptive_send: is_on("adaptive_tx").unwrap_or(false),
+        });
+        ToldLink {
+            driver: text("driver"),
+            firmware: text("firmware"),
+            place: text("place"),
+            mtu_bytes: number("mtu").map(u64::from),
+            speed_mbit: number("speed").map(u64::from),
+            is_full_duplex: facts.get("duplex").map(|value| *value == "full"),
+            coalescing,
+            offloads: offloads(is_on("tso"), is_on("gso"), is_on("gro"), is_on("lro")),
+            index: number("index"),
+            shaping: Vec::new(),
+        }
+    }
+
+    /// Adds to what files tell of an interface, or replaces it.
+    pub(super) fn tell(&self, interface: &mut Interface) {
+        let duplex = self.is_full_duplex.map(|full| match full {
+            true => "full".to_owned(),
+            false => "half".to_owned(),
+        });
+        let speed = self.speed_mbit.map(|mbit| mbit * 1_000_000);
+        interface.mtu_bytes = self.mtu_bytes.or(interface.mtu_bytes);
+        interface.speed_bits_per_second = speed.or(interface.speed_bits_per_second);
+        interface.duplex = duplex.or(interface.duplex.take());
+        // The bus's name of the driver is the module's; a device without a bus has only the driver's own.
+        interface.driver = interface.driver.take().or_else(|| self.driver.clone());
+        interface.is_virtual = interface.is_virtual && self.place.is_none();
+        let is_on_usb = self
+            .place
+            .as_deref()
+            .is_some_and(|place| place.starts_with("usb"));
+        if interface.bus.is_none() && is_on_usb {
+            interface.bus = Some("usb".to_owned());
+        }
+        interface.loopback = interface.loopback || interface.name == "lo";
+        interface.coalescing = self.coalescing;
+        interface.offloads = self.offloads;
+        interface.shaping.clone_from(&self.shaping);
+    }
+}
+
+impl From<metal::ethtool::Link> for ToldLink {
+    fn from(link: metal::ethtool::Link) -> ToldLink {
+        ToldLink {
+            driver: link.driver,
+            firmware: link.firmware,
+            place: link.place,
+            mtu_bytes: link.mtu_bytes.map(u64::from),
+            speed_mbit: link.speed_mbit.map(u64::from),
+            is_full_duplex: link.is_full_duplex,
+            coalescing: link.coalescing.map(|told| Coalescing {
+                receive_us: told.receive_us,
+                receive_frames: told.receive_frames,
+                send_us: told.send_us,
+                send_frames: told.send_frames,
+                adaptive_receive: told.adaptive_receive,
+                adaptive_send: told.adaptive_send,
+            }),
+            offloads: offloads(link.tso, link.gso, link.gro, link.lro),
+            index: None,
+            shaping: Vec::new(),
+        }
+    }
+}
+
+fn shaping_of(index: Option<u32>, all: &BTreeMap<u32, Vec<Shaper>>) -> Vec<Shaper> {
+    index
+        .and_then(|index| all.get(&index).cloned())
+        .unwrap_or_default()
+}
+
+fn offloads(
+    tso: Option<bool>,
+    gso: Option<bool>,
+    gro: Option<bool>,
+    lro: Option<bool>,
+) -> Option<Offloads> {
+    let told = [tso, gso, gro, lro].iter().any(Option::is_some);
+    told.then(|| Offloads {
+        tso: tso.unwrap_or(false),
+        gso: gso.unwrap_or(false),
+        gro: gro.unwrap_or(false),
+        lro: lro.unwrap_or(false),
+    })
+}

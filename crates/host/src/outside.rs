@@ -1,0 +1,232 @@
+//! What the reader obtains from elsewhere than files below `/proc` and `/sys`.
+
+use std::collections::BTreeMap;
+
+use super::net::ToldLink;
+use super::{Root, parse_cpus};
+
+/// One CPUID leaf as the processor answered it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuidLeaf {
+    /// Input EAX.
+    pub leaf: u32,
+    /// Input ECX.
+    pub subleaf: u32,
+    /// Answer.
+    pub eax: u32,
+    /// Answer.
+    pub ebx: u32,
+    /// Answer.
+    pub ecx: u32,
+    /// Answer.
+    pub edx: u32,
+}
+
+/// Facts that no file tells, or that files tell about this process only. A recorded tree replaces
+/// all of them (`cpuid.txt` and `facts.txt`).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outside {
+    /// Architecture, as Rust spells it (`x86_64`, `aarch64`).
+    pub arch: Option<String>,
+    /// CPUID leaves of the first CPU; empty on Arm and where nobody asked.
+    pub cpuid: Vec<CpuidLeaf>,
+    /// CPUs this process may run on, ascending; empty when unknown.
+    pub allowed: Vec<usize>,
+    /// Effective user id.
+    pub euid: Option<u32>,
+    /// Base page.
+    pub page_bytes: Option<u64>,
+    /// Resolution of `CLOCK_MONOTONIC_COARSE`: one tick.
+    pub coarse_clock_ns: Option<u64>,
+    /// Slice that the scheduler tells of this thread, in whole ticks, rounded down.
+    pub told_slice_ns: Option<u64>,
+    /// Resolution of `CLOCK_MONOTONIC`.
+    pub clock_ns: Option<u64>,
+    /// Rate that Arm's counter states of itself (CNTFRQ_EL0); on x86-64 CPUID tells.
+    pub counter_hz: Option<u64>,
+    /// A hardware counter can be opened with perf_event_open.
+    pub has_perf: Option<bool>,
+    /// Groups of this process, the effective one first.
+    pub groups: Vec<u64>,
+    /// This process has CAP_NET_RAW.
+    pub has_net_raw: Option<bool>,
+    /// What the drivers of this process's network interfaces tell, by name.
+    pub links: BTreeMap<String, ToldLink>,
+}
+
+impl Outside {
+    /// This machine.
+    pub fn live() -> Outside {
+        use metal::clock::{Clock, getres_ns};
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        Outside {
+            arch: Some(std::env::consts::ARCH.to_string()),
+            cpuid: metal::cpuid::leaves()
+                .into_iter()
+                .map(|leaf| CpuidLeaf {
+                    leaf: leaf.leaf,
+                    subleaf: leaf.subleaf,
+                    eax: leaf.eax,
+                    ebx: leaf.ebx,
+                    ecx: leaf.ecx,
+                    edx: leaf.edx,
+                })
+                .collect(),
+            allowed: allowed_cpus(&status),
+            euid: Some(metal::process::geteuid()),
+            page_bytes: u64::try_from(metal::memory::base_page_bytes()).ok(),
+            coarse_clock_ns: Some(getres_ns(Clock::MONOTONIC_COARSE)),
+            // Others that want the CPU just now make it shorter.
+            told_slice_ns: (0..5)
+                .filter_map(|_| metal::place::told_slice_ns().ok())
+                .max(),
+            clock_ns: Some(getres_ns(Clock::MONOTONIC)),
+            counter_hz: metal::clock::counter_hz_hint().filter(|_| cfg!(target_arch = "aarch64")),
+            has_perf: Some(metal::counter::CycleCounter::open().is_some()),
+            groups: groups(&status),
+            has_net_raw: has_net_raw(&status),
+            links: ToldLink::live(),
+        }
+    }
+
+    /// A recorded machine: `ethtool.txt`, `netlink/disciplines` and `netlink/classes`
+    /// ([`ToldLink::recorded`]), `cpuid.txt` (one leaf a line, six hexadecimal numbers: leaf, subleaf,
+    /// EAX, EBX, ECX, EDX; `#` starts a comment) and `facts.txt` (`key=value` lines: `arch`,
+    /// `allowed`, `euid`, `page_bytes`, `coarse_clock_ns`, `told_slice_ns`, `clock_ns`, `counter_hz`,
+    /// `has_perf`, `groups` (numbers), `net_raw`).
+    /// Lines that do not parse are left out.
+    pub fn recorded(root: &Root) -> Outside {
+        let cpuid = root.read("cpuid.txt").unwrap_or_default();
+        let facts = root.read("facts.txt").unwrap_or_default();
+        let fact = |key: &str| {
+            facts.lines().find_map(|line| {
+                let (name, value) = line.split_once('=')?;
+                (name.trim() == key).then(|| value.trim().to_string())
+            })
+        };
+        let number = |key: &str| fact(key)?.parse::<u64>().ok();
+        Outside {
+            arch: fact("arch"),
+            cpuid: cpuid.lines().filter_map(parse_leaf).collect(),
+            allowed: fact("allowed")
+                .map(|list| parse_cpus(&list))
+                .unwrap_or_default(),
+            euid: number("euid").and_then(|id| u32::try_from(id).ok()),
+            page_bytes: number("page_bytes"),
+            coarse_clock_ns: number("coarse_clock_ns"),
+            told_slice_ns: number("told_slice_ns"),
+            clock_ns: number("clock_ns"),
+            counter_hz: number("counter_hz"),
+            has_perf: fact("has_perf").and_then(|text| text.parse().ok()),
+            groups: fact("groups")
+                .map(|list| numbers(&list))
+                .unwrap_or_default(),
+            has_net_raw: fact("net_raw").and_then(|text| text.parse().ok()),
+            links: ToldLink::recorded(
+                &root.read("ethtool.txt").unwrap_or_default(),
+                &root.read_bytes("netlink/disciplines").unwrap_or_default(),
+                &root.read_bytes("netlink/classes").unwrap_or_default(),
+            ),
+        }
+    }
+
+    /// The answer to one CPUID question; `None` when it was not asked.
+    pub fn leaf(&self, leaf: u32, subleaf: u32) -> Option<CpuidLeaf> {
+        self.cpuid
+            .iter()
+            .copied()
+            .find(|answer| answer.leaf == leaf && answer.subleaf == subleaf)
+    }
+}
+
+fn parse_leaf(line: &str) -> Option<CpuidLeaf> {
+    let line = line.split('#').next()?;
+    let numbers: Vec<u32> = line
+        .split_whitespace()
+        .map(|word| u32::from_str_radix(word, 16))
+        .collect::<Result<_, _>>()
+        .ok()?;
+    match numbers[..] {
+        [leaf, subleaf, eax, ebx, ecx, edx] => Some(CpuidLeaf {
+            leaf,
+            subleaf,
+            eax,
+            ebx,
+            ecx,
+            edx,
+        }),
+        _ => None,
+    }
+}
+
+fn allowed_cpus(status: &str) -> Vec<usize> {
+    let list = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    list.map(parse_cpus).unwrap_or_default()
+}
+
+fn numbers(list: &str) -> Vec<u64> {
+    let words = list.split_whitespace();
+    words.filter_map(|word| word.parse().ok()).collect()
+}
+
+/// `Gid:` has the real, effective, saved and file system's group; `Groups:` the others.
+fn groups(status: &str) -> Vec<u64> {
+    let of = |name: &str| {
+        let mut lines = status.lines();
+        lines.find_map(|line| line.strip_prefix(name)).map(numbers)
+    };
+    let effective = of("Gid:").and_then(|ids| ids.get(1).copied());
+    let others = of("Groups:").unwrap_or_default();
+    effective.into_iter().chain(others).collect()
+}
+
+/// Bit 13 of the effective capabilities (linux/capability.h).
+fn has_net_raw(status: &str) -> Option<bool> {
+    const CAP_NET_RAW: u32 = 13;
+    let mut lines = status.lines();
+    let mask = lines.find_map(|line| line.strip_prefix("CapEff:"))?;
+    let mask = u64::from_str_radix(mask.trim(), 16).ok()?;
+    Some(mask >> CAP_NET_RAW & 1 == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn status_lines_are_read() {
+        let status = "Name:\tx\nUid:\t1000\t1001\t1002\t1003\nCpus_allowed_list:\t0-2,1030\n";
+        assert_eq!(allowed_cpus(status), [0, 1, 2, 1030]);
+        let status = "Gid:\t1000\t1001\t1002\t1003\nGroups:\t4 27 \nCapEff:\t0000000000002000\n";
+        assert_eq!(groups(status), [1001, 4, 27]);
+        assert_eq!(has_net_raw(status), Some(true));
+        assert_eq!(has_net_raw("CapEff:\t000001ffffffdfff\n"), Some(false));
+        assert_eq!((groups(""), has_net_raw("")), (Vec::new(), None));
+    }
+
+    #[test]
+    fn a_recorded_tree_replaces_everything() {
+        let root = Root::tree(
+            "== cpuid.txt\n4 1 1 2 3 ffffffff # L1I\nbroken\n== facts.txt\narch=aarch64\nallowed=1,3\n\
+             euid=7\npage_bytes=65536\ncoarse_clock_ns=4000000\nclock_ns=1\ncounter_hz=25000000\nhas_perf=false\n",
+        );
+        let outside = Outside::recorded(&root);
+        assert_eq!(outside.cpuid.len(), 1);
+        assert_eq!(outside.leaf(4, 1).map(|leaf| leaf.edx), Some(u32::MAX));
+        assert_eq!(outside.leaf(4, 0), None);
+        assert_eq!(outside.allowed, [1, 3]);
+        assert_eq!(outside.euid, Some(7));
+        assert_eq!(outside.coarse_clock_ns, Some(4_000_000));
+        assert_eq!(outside.counter_hz, Some(25_000_000));
+        assert_eq!(outside.has_perf, Some(false));
+    }
+
+    #[test]
+    fn this_machine_says_where_it_may_run() {
+        let outside = Outside::live();
+        assert!(!outside.allowed.is_empty());
+        assert!(outside.euid.is_some());
+    }
+}

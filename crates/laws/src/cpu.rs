@@ -1,0 +1,400 @@
+//! Laws of the processor: its clocks, and what instructions, loops, calls and clock reads take.
+//!
+//! A law counts core cycles from a table per core design and turns them into ns by the core
+//! clock: [`core_clock`], which is the measured one once `clock.rate` is known.
+
+mod call;
+pub mod coherence;
+mod cores;
+pub mod instruction;
+mod linpack;
+pub mod peak;
+
+use super::{Estimate, around, inverse, product, range, scaled, sum};
+use bench::experiment::{Known, Site};
+pub use call::{CallWork, call, call_line, line};
+use cores::{CoreCosts, costs};
+use host::cpu::Frequency;
+use host::{Arch, Core, LogicalCpu};
+pub use linpack::{Solve, solve_bound, solve_operations, solve_rate};
+use record::event::{Bound, Range, Side};
+use record::key::CaseId;
+
+/// Taken branches per cycle that no core reaches. The fastest known designs take two; a figure
+/// beyond four means that the body did not run.
+const TAKEN_PER_CYCLE_MAX: f64 = 4.0;
+
+/// What the measuring CPU is: its design and its own scaling.
+fn measuring_cpu(site: &Site) -> Option<&LogicalCpu> {
+    let id = site.cpus.first()?;
+    site.host.cpu.cpus.iter().find(|cpu| cpu.id == *id)
+}
+
+/// The design of the measuring CPU's core.
+pub fn core(site: &Site) -> Core {
+    let cpu = &site.host.cpu;
+    site.cpus
+        .first()
+        .and_then(|id| cpu.classes.iter().find(|class| class.cpus.contains(id)))
+        .map_or(cpu.microarchitecture.core, |class| class.core)
+}
+
+/// Whether this is a virtual machine; unknown counts as one that says nothing.
+pub fn is_guest(site: &Site) -> bool {
+    site.host.kernel.virtualisation.is_guest == Some(true)
+}
+
+/// The core clock in Hz before anything is measured, and from what.
+pub fn core_clock(site: &Site) -> (Range, String) {
+    if let Some(hz) = site.host.given.value("cpu.max_hz") {
+        return (
+            range(0.7 * hz, 0.97 * hz, 1.05 * hz),
+            format!("core clock at most {} (given)", ghz(hz)),
+        );
+    }
+    if is_guest(site) {
+        // Arm's counter has a crystal's rate, which says nothing of the core.
+        let nominal = counter_hz(site).filter(|_| site.host.cpu.arch == Arch::X86_64);
+        return match nominal {
+            Some((hz, from)) => (
+                range(hz, 1.25 * hz, 1.6 * hz),
+                format!(
+                    "core clock between the counter's {} ({from}) and 1.6 times that: a virtual \
+                     machine does not tell its boost",
+                    ghz(hz)
+                ),
+            ),
+            None => (
+                range(1.4e9, 2.9e9, 5.2e9),
+                "core clock unknown: a virtual machine that states no frequency".to_owned(),
+            ),
+        };
+    }
+    let (stated, from) = stated_core_clock(site);
+    match stated {
+        Some(Stated::Fixed(hz)) => (
+            range(0.9 * hz, hz, 1.1 * hz),
+            format!("core clock {} ({from})", ghz(hz)),
+        ),
+        Some(Stated::AtMost(hz)) => (
+            range(0.7 * hz, 0.97 * hz, 1.05 * hz),
+            format!("core clock at most {} ({from})", ghz(hz)),
+        ),
+        Some(Stated::Beyond(hz)) => (
+            range(0.95 * hz, 1.25 * hz, 1.7 * hz),
+            format!(
+                "core clock between {} ({from}) and 1.7 times that: nothing tells how far it boosts",
+                ghz(hz)
+            ),
+        ),
+        None => (
+            range(1.2e9, 2.8e9, 5.5e9),
+            "core clock unknown: neither cpufreq nor CPUID states one".to_owned(),
+        ),
+    }
+}
+
+enum Stated {
+    /// It stays there.
+    Fixed(f64),
+    /// It goes up to there.
+    AtMost(f64),
+    /// It boosts beyond, nothing tells how far.
+    Beyond(f64),
+}
+
+fn stated_core_clock(site: &Site) -> (Option<Stated>, &'static str) {
+    let cpu = &site.host.cpu;
+    if let Some(frequency) = measuring_cpu(site).map(|cpu| &cpu.frequency) {
+        let boostless = cpu.turbo.enabled == Some(false);
+        let hardware_driver = frequency.driver.as_deref().is_some_and(|driver| {
+            driver.starts_with("intel_pstate") || driver.starts_with("amd-pstate")
+        });
+        if frequency.governor.as_deref() == Some("powersave")
+            && !hardware_driver
+            && let Some(hz) = frequency.min_hz
+        {
+            return (
+                Some(Stated::Fixed(hz as f64)),
+                "cpufreq, governor powersave",
+            );
+        }
+        if boostless && let Some(hz) = frequency.base_hz {
+            let hz = frequency.ceiling_hz.map_or(hz, |ceiling| hz.min(ceiling));
+            return (Some(Stated::Fixed(hz as f64)), "cpufreq's base, boost off");
+        }
+        if let Some(hz) = frequency.max_hz {
+            let boosts = |state_hz| names_boost(frequency, cpu.turbo.enabled, state_hz);
+            let lowered = frequency.ceiling_hz.filter(|ceiling| !boosts(*ceiling));
+            let stated = match lowered {
+                Some(ceiling) => Stated::AtMost(hz.min(ceiling) as f64),
+                None if boosts(hz) => Stated::Beyond(hz as f64),
+                None => Stated::AtMost(hz as f64),
+            };
+            return (Some(stated), "cpufreq");
+        }
+    }
+    let class_hz = site.cpus.first().and_then(|id| {
+        let class = cpu.classes.iter().find(|class| class.cpus.contains(id))?;
+        class.max_hz
+    });
+    if let Some(hz) = class_hz {
+        return (Some(Stated::AtMost(hz as f64)), "the class of core");
+    }
+    let leaf = cpu.cpuid_frequency.max_hz.or(cpu.cpuid_frequency.base_hz);
+    if let Some(hz) = leaf {
+        return (Some(Stated::AtMost(hz as f64)), "CPUID leaf 16h");
+    }
+    let nominal = nominal_hz(site).map(|hz| Stated::AtMost(1.25 * hz));
+    (nominal, "1.25 times the nominal clock in the model's name")
+}
+
+/// Whether a frequency is acpi-cpufreq's name for all that the core can do: the fastest state of its
+/// table is the base clock, and with boost on the core goes beyond it by itself. Where no base clock
+/// is told, neither is the boost, and the maximum is that state.
+fn names_boost(frequency: &Frequency, boost: Option<bool>, state_hz: u64) -> bool {
+    let fastest = frequency.base_hz.or(frequency.max_hz);
+    let at_base = fastest.is_some_and(|base| state_hz.abs_diff(base) <= base / 100);
+    at_base && boost == Some(true) && frequency.driver.as_deref() == Some("acpi-cpufreq")
+}
+
+/// The clock that the model's name ends with (`… @ 3.50GHz`).
+fn nominal_hz(site: &Site) -> Option<f64> {
+    let name = site.host.cpu.model_name.as_deref()?;
+    let (number, unit) = name.rsplit_once('@')?.1.trim().split_once("GHz")?;
+    unit.is_empty()
+        .then(|| number.trim().parse::<f64>().ok())
+        .flatten()
+        .map(|ghz| ghz * 1e9)
+}
+
+/// The counter's frequency in Hz, as far as anything states it.
+fn counter_hz(site: &Site) -> Option<(f64, &'static str)> {
+    let cpu = &site.host.cpu;
+    let stated = &cpu.cpuid_frequency;
+    let current = measuring_cpu(site)
+        .or(cpu.cpus.first())
+        .and_then(|cpu| cpu.frequency.current_hz);
+    if cpu.arch == Arch::Aarch64 {
+        return cpu.counter_hz.map(|hz| (hz as f64, "CNTFRQ_EL0"));
+    }
+    stated
+        .hypervisor_tsc_hz
+        .map(|hz| (hz as f64, "CPUID leaf 40000010h"))
+        .or_else(|| stated.tsc_hz.map(|hz| (hz as f64, "CPUID leaf 15h")))
+        .or_else(|| {
+            // A guest's kernel prints its counter's rate as the current clock.
+            let hz = current.filter(|_| is_guest(site))?;
+            Some((hz as f64, "/proc/cpuinfo of a virtual machine"))
+        })
+        .or_else(|| stated.base_hz.map(|hz| (hz as f64, "CPUID leaf 16h")))
+        .or_else(|| Some((nominal_hz(site)?, "the model's name")))
+        .or_else(|| {
+            let hz = measuring_cpu(site)?.frequency.base_hz?;
+            Some((hz as f64, "cpufreq's base frequency"))
+        })
+}
+
+/// The counter's frequency in Hz; `None` with the reason where nothing states it.
+pub fn counter_clock(site: &Site) -> Result<Estimate, String> {
+    match counter_hz(site) {
+        Some((hz, from)) => Ok(Estimate::new(
+            0.98 * hz,
+            hz,
+            1.02 * hz,
+            format!("base hardware: the counter runs at the nominal rate, {} ({from}); software: none", ghz(hz)),
+        )),
+        None if site.host.cpu.arch == Arch::Aarch64 => {
+            Err("unknown: the rate of Arm's counter is the firmware's choice, 19.2 MHz to 1 GHz, and CNTFRQ_EL0 was not read".to_owned())
+        }
+        None => Err("unknown: neither CPUID, the model's name nor cpufreq states a nominal rate".to_owned()),
+    }
+}
+
+/// The core clock in Hz: measured by `clock.rate` where known, else [`core_clock`].
+pub fn best_core_clock(site: &Site, known: Option<&Known>) -> (Range, String) {
+    match known.and_then(measured_core_hz) {
+        Some(hz) => (
+            around(hz, 0.03),
+            format!("core clock {} (measured by clock.rate)", ghz(hz)),
+        ),
+        None => core_clock(site),
+    }
+}
+
+/// The core clock that `clock.rate` measured, in Hz.
+pub fn measured_core_hz(known: &Known) -> Option<f64> {
+    known
+        .get("clock.rate", &CaseId::new(), "core_frequency")
+        .filter(|hz| *hz > 0.0)
+}
+
+/// Cycles as ns, by the core clock; `because` tells of the cycles.
+pub fn time_of(site: &Site, known: Option<&Known>, cycles: Range, because: &str) -> Estimate {
+    let (clock, from) = best_core_clock(site, known);
+    let range = product(cycles, inverse(1e9, clock));
+    Estimate {
+        range,
+        because: format!("{because} at {from}"),
+    }
+}
+
+/// The costs of the measuring core, and how to name their source.
+fn core_costs(site: &Site) -> (CoreCosts, String) {
+    let core = core(site);
+    match costs(core) {
+        (costs, true) => (costs, format!("{} by plumb's table", core.name())),
+        (costs, false) => (
+            costs,
+            "an unknown core design, so any in plumb's table".to_owned(),
+        ),
+    }
+}
+
+/// Core clock over counter frequency.
+pub fn core_ratio(site: &Site) -> Result<Estimate, String> {
+    let (hz, _) = counter_hz(site)
+        .ok_or("unknown: nothing states the counter's frequency, so no ratio to it")?;
+    let (clock, from) = core_clock(site);
+    let because = format!(
+        "base hardware: {from}, over the counter's {}; software: none",
+        ghz(hz)
+    );
+    let ratio = range(clock.low / hz, clock.likely / hz, clock.high / hz);
+    Ok(Estimate {
+        range: ratio,
+        because,
+    })
+}
+
+/// A loop whose turns only count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoopBody {
+    /// The counter is a register.
+    Register,
+    /// The counter is a word of memory.
+    Memory,
+    /// The counter is a register, that many bodies to a turn.
+    Unrolled(u64),
+}
+
+/// One iteration of a loop, in ns.
+pub fn loop_iteration(site: &Site, body: LoopBody) -> Estimate {
+    let (costs, source) = core_costs(site);
+    let (cycles, what) = match body {
+        LoopBody::Register => (costs.turn, "one taken branch".to_owned()),
+        LoopBody::Memory => (
+            costs.forward,
+            "a store forwarded to the next turn's load, and an addition".to_owned(),
+        ),
+        LoopBody::Unrolled(bodies) => (
+            scaled(costs.turn, 1.0 / bodies as f64),
+            format!("one taken branch for {bodies} bodies"),
+        ),
+    };
+    let because = format!("base hardware: {what}, {} cycles ({source})", told(cycles));
+    time_of(site, None, cycles, &because).and("software: none")
+}
+
+/// The least time of an iteration, in ns: `taken` branches of it that are taken.
+pub fn taken_branches_bound(taken: f64, body: &str) -> Bound {
+    Bound {
+        side: Side::AtLeast,
+        constant: taken / TAKEN_PER_CYCLE_MAX * 1e9,
+        inputs: vec![("core_hz".to_owned(), -1)],
+        uncertainty: 0.05,
+        rule: format!(
+            "{body}: {taken} taken branches, {TAKEN_PER_CYCLE_MAX} a cycle at most, at the round's core clock"
+        ),
+        warns_only: false,
+    }
+}
+
+/// An instruction that reads a clock, or a pair of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CounterRead {
+    /// Unordered.
+    Plain,
+    /// A fence, then unordered.
+    Fenced,
+    /// Ordered by itself.
+    Ordered,
+    /// Start and end of a timed window: both reads with all their fences.
+    Pair,
+    /// What a window of nothing shows: from the start's read to the end's.
+    Window,
+    /// Start and end, each with `cpuid`.
+    CpuidPair,
+}
+
+/// A read of the counter, in ns.
+pub fn counter_read(site: &Site, read: CounterRead) -> Estimate {
+    let (costs, source) = core_costs(site);
+    let arm = site.host.cpu.arch == Arch::Aarch64;
+    let fences = |count: f64| scaled(costs.fence, count);
+    let pair = sum(costs.counter, costs.ordered);
+    let cycles = match read {
+        CounterRead::Plain => costs.counter,
+        CounterRead::Ordered => costs.ordered,
+        CounterRead::Fenced => sum(costs.counter, costs.fence),
+        CounterRead::Pair if arm => scaled(costs.ordered, 2.4),
+        CounterRead::Pair => sum(pair, fences(3.0)),
+        CounterRead::Window if arm => costs.ordered,
+        CounterRead::Window => sum(costs.ordered, costs.fence),
+        CounterRead::CpuidPair if is_guest(site) => return trapped_pair(),
+        CounterRead::CpuidPair => sum(pair, range(180.0, 320.0, 620.0)),
+    };
+    let because = format!("base hardware: {} cycles ({source})", told(cycles));
+    let estimate = time_of(site, None, cycles, &because).and("software: none");
+    if is_guest(site) {
+        return estimate.and("the hypervisor is taken not to trap reads of the counter");
+    }
+    estimate
+}
+
+/// Two `cpuid` that trap: about 1.2 µs each on bare KVM, up to 70 µs where the hypervisor itself
+/// runs under one.
+fn trapped_pair() -> Estimate {
+    Estimate::new(
+        1_800.0,
+        8_000.0,
+        60_000.0,
+        "base hardware: two world switches; software: the hypervisor's exits for two trapped \
+         cpuid, 1 to 3 µs each, tens where it is nested itself, which nothing tells",
+    )
+}
+
+/// A read of the clock through the vDSO, in ns, where it does not fall back: an ordered read of
+/// the counter, and the kernel's arithmetic.
+pub fn vdso_read(site: &Site, known: Option<&Known>) -> Estimate {
+    let (costs, source) = core_costs(site);
+    let fenced = sum(costs.counter, costs.fence);
+    let read = range(
+        fenced.low.min(costs.ordered.low),
+        costs.ordered.likely,
+        fenced.high.max(costs.ordered.high),
+    );
+    let cycles = sum(read, range(10.0, 22.0, 45.0));
+    let because = format!(
+        "base hardware: an ordered read of the counter, {} cycles ({source}); software: 10 to 45 \
+         cycles of scaling in the vDSO",
+        told(read)
+    );
+    time_of(site, known, cycles, &because)
+}
+
+fn told(cycles: Range) -> String {
+    let digits = record::quantity::digits;
+    if cycles.low == cycles.high {
+        digits(cycles.likely)
+    } else {
+        format!("{} to {}", digits(cycles.low), digits(cycles.high))
+    }
+}
+
+fn ghz(hz: f64) -> String {
+    format!("{:.2} GHz", hz / 1e9)
+}
+
+#[cfg(test)]
+mod tests;

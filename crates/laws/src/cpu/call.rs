@@ -1,0 +1,130 @@
+//! Laws of the procedure call.
+
+use super::{best_core_clock, core_costs, scaled, time_of, told};
+use crate::{Estimate, range, sum};
+use bench::experiment::{Known, Site};
+
+/// What a call has to do, counted from what a C compiler emits.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CallWork {
+    /// Instructions beside the call and the return.
+    pub instructions: f64,
+    /// Stores, the return address included.
+    pub stores: f64,
+    /// Loads, the return address included.
+    pub loads: f64,
+    /// Saves and restores the frame pointer, so that calls depend on each other through memory.
+    pub frame: bool,
+    /// Branches beside the call and the return.
+    pub jumps: f64,
+}
+
+/// One call, in ns: the slowest of the call itself, the width of the core, its ports, and the
+/// frame pointer's way through memory.
+pub fn call(site: &Site, known: Option<&Known>, work: CallWork) -> Estimate {
+    let (costs, source) = core_costs(site);
+    // A jump is one more taken branch, through memory more often a slow one.
+    let jump = sum(costs.turn, range(0.2, 1.0, 2.5));
+    let base = sum(costs.call, scaled(jump, work.jumps));
+    let issue = (work.instructions + 4.0) / costs.width;
+    let ports = (work.stores / costs.stores).max(work.loads / costs.loads);
+    let busy = issue.max(ports);
+    let chain = if work.frame {
+        costs.forward
+    } else {
+        range(0.0, 0.0, 0.0)
+    };
+    let slowest = |base: f64, slack: f64, chain: f64| base.max(busy * slack).max(chain);
+    let cycles = range(
+        slowest(base.low, 0.85, chain.low),
+        // A call neither overlaps its own arguments fully nor waits for all of them.
+        slowest(base.likely, 1.15, chain.likely).hypot(busy / 2.0),
+        slowest(base.high, 1.45, chain.high).hypot(busy / 1.4),
+    );
+    let because = format!(
+        "base hardware: {} instructions, {} stores and {} loads around a call, {} cycles ({source})",
+        work.instructions,
+        work.stores,
+        work.loads,
+        told(cycles)
+    );
+    time_of(site, known, cycles, &because).and("software: none")
+}
+
+/// Slope in ns per argument and linearity (R²) of a straight line through calls of 0, 1, 2 …
+/// arguments, given the work of each; in place of the linearity the reason where placement decides it.
+pub fn call_line(
+    site: &Site,
+    known: Option<&Known>,
+    works: &[CallWork],
+) -> (Estimate, Result<Estimate, String>) {
+    let points: Vec<(f64, f64)> = works
+        .iter()
+        .enumerate()
+        .map(|(arguments, work)| (arguments as f64, call(site, known, *work).range.likely))
+        .collect();
+    let slope = line(&points).map_or(0.0, |line| line.slope);
+    // Placement moves single points by part of the call's own interval, and so the line.
+    let (costs, source) = core_costs(site);
+    let (clock, from) = best_core_clock(site, known);
+    let cycle_ns = 1e9 / clock.likely;
+    let last = points.len().saturating_sub(1).max(1) as f64;
+    let placement = 0.5 * (costs.call.high - costs.call.low) * cycle_ns / last;
+    let because = format!(
+        "base hardware: {} against {} instructions at {} a cycle ({source}), at {from}; software: \
+         placement of the code moves single points",
+        works.last().map_or(0.0, |work| work.instructions),
+        works.first().map_or(0.0, |work| work.instructions),
+        costs.width,
+    );
+    let slopes = Estimate::new(
+        0.4 * slope - placement,
+        slope,
+        1.8 * slope + placement,
+        because,
+    );
+    let linearity = match slope > 1.5 * placement {
+        true => Ok(Estimate::new(
+            0.3,
+            0.85,
+            1.0,
+            "base hardware: the arguments outweigh the call and cost alike; software: none",
+        )),
+        false => Err(
+            "unknown: the arguments hide behind the call itself, so that the placement of the code \
+             decides whether a line explains anything"
+                .to_owned(),
+        ),
+    };
+    (slopes, linearity)
+}
+
+/// A least-squares line.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Line {
+    /// Rise per unit.
+    pub slope: f64,
+    /// Share of the variance that the line explains, R²: 1 for points that all agree.
+    pub linearity: f64,
+}
+
+/// The least-squares line through points; `None` for fewer than three or all above one another.
+pub fn line(points: &[(f64, f64)]) -> Option<Line> {
+    if points.len() < 3 {
+        return None;
+    }
+    let count = points.len() as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
+    let (x, y) = (mean(|point| point.0), mean(|point| point.1));
+    let (mut xx, mut xy, mut yy) = (0.0, 0.0, 0.0);
+    for (at, value) in points {
+        xx += (at - x) * (at - x);
+        xy += (at - x) * (value - y);
+        yy += (value - y) * (value - y);
+    }
+    let linearity = if yy > 0.0 { xy * xy / (xx * yy) } else { 1.0 };
+    (xx > 0.0).then_some(Line {
+        slope: xy / xx,
+        linearity,
+    })
+}

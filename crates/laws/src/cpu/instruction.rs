@@ -1,0 +1,381 @@
+//! Laws of single instructions: published cycles of the core's design, at the core clock.
+//!
+//! The figures stand in `instruction/x86_64.txt` and `instruction/aarch64.txt`, each with its
+//! sources and with what of it is from memory. A design that neither has gets an interval over all
+//! designs of its architecture.
+
+use super::{core, core_costs, time_of, told};
+use crate::{Estimate, range};
+use bench::experiment::{Known, Site};
+use host::{Arch, Core};
+use record::event::{Bound, Range, Side};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+/// What of an instruction is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// From its operands to its result.
+    Latency,
+    /// From one to the next that does not need its result.
+    Throughput,
+}
+
+/// Published cycles of one instruction on one design.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Cell {
+    latency: Option<f64>,
+    throughput: Option<f64>,
+}
+
+impl Cell {
+    fn of(self, measure: Measure) -> Option<f64> {
+        match measure {
+            Measure::Latency => self.latency,
+            Measure::Throughput => self.throughput,
+        }
+    }
+}
+
+/// A table: designs, and cells by instruction in their order.
+struct Table {
+    designs: Vec<&'static str>,
+    rows: BTreeMap<&'static str, Vec<Cell>>,
+}
+
+static X86_64: LazyLock<Table> =
+    LazyLock::new(|| Table::read(include_str!("instruction/x86_64.txt")));
+static AARCH64: LazyLock<Table> =
+    LazyLock::new(|| Table::read(include_str!("instruction/aarch64.txt")));
+
+impl Table {
+    /// Reads a table of the repository; what is no number is no figure.
+    fn read(text: &'static str) -> Table {
+        let mut lines = text
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .map(str::split_whitespace);
+        let designs = lines
+            .next()
+            .map_or(Vec::new(), |head| head.skip(1).collect());
+        let cell = |text: &str| {
+            let (latency, throughput) = text.split_once('/').unwrap_or((text, ""));
+            Cell {
+                latency: latency.parse().ok(),
+                throughput: throughput.parse().ok(),
+            }
+        };
+        let rows = lines.filter_map(|mut line| Some((line.next()?, line.map(cell).collect())));
+        Table {
+            designs,
+            rows: rows.collect(),
+        }
+    }
+
+    fn of(arch: Arch) -> &'static Table {
+        match arch {
+            Arch::X86_64 => &X86_64,
+            Arch::Aarch64 => &AARCH64,
+        }
+    }
+
+    /// What is published for a design.
+    fn published(&self, name: &str, design: &str, measure: Measure) -> Option<f64> {
+        let column = self.designs.iter().position(|one| *one == design)?;
+        self.rows.get(name)?.get(column)?.of(measure)
+    }
+
+    /// What is published for all designs, ascending.
+    fn all(&self, name: &str, measure: Measure) -> Vec<f64> {
+        let row = self.rows.get(name).map_or(&[][..], Vec::as_slice);
+        let mut all: Vec<f64> = row.iter().filter_map(|cell| cell.of(measure)).collect();
+        all.sort_by(f64::total_cmp);
+        all
+    }
+}
+
+/// The column of a design: its own, or that of one with the same execution units.
+fn design(core: Core) -> Option<&'static str> {
+    Some(match core {
+        Core::SandyBridge | Core::IvyBridge => "IvyBridge",
+        Core::Haswell => "Haswell",
+        Core::Broadwell => "Broadwell",
+        Core::SkylakeClient | Core::SkylakeServer | Core::PalmCove => "Skylake",
+        Core::SunnyCove | Core::WillowCove | Core::CypressCove => "SunnyCove",
+        Core::GoldenCove | Core::RaptorCove => "GoldenCove",
+        Core::RedwoodCove => "RedwoodCove",
+        Core::LionCove => "LionCove",
+        Core::Gracemont | Core::Crestmont => "Gracemont",
+        Core::Skymont => "Skymont",
+        Core::Zen => "Zen",
+        Core::Zen2 => "Zen2",
+        Core::Zen3 => "Zen3",
+        Core::Zen4 => "Zen4",
+        Core::Zen5 => "Zen5",
+        Core::CortexA76 | Core::CortexA77 | Core::CortexA78 | Core::NeoverseN1 => "NeoverseN1",
+        Core::CortexX1 | Core::NeoverseV1 => "NeoverseV1",
+        Core::CortexX2 | Core::CortexX3 | Core::NeoverseV2 => "NeoverseV2",
+        _ => return None,
+    })
+}
+
+/// Cycles of a value from a store to the load of it, at most.
+const FORWARDED_CYCLES: f64 = 6.0;
+
+/// Whether an operation is on 512 bits.
+pub fn is_wide(name: &str) -> bool {
+    name.ends_with("x16") && !name.contains("i8") || name.ends_with("f64x8")
+}
+
+/// How far a published figure may be from what this method measures, as factors below and above.
+struct Slack {
+    below: f64,
+    above: f64,
+    because: &'static str,
+}
+
+/// Instructions whose cost is more than that of an execution unit.
+fn slack(site: &Site, name: &str, measure: Measure, published: f64) -> Slack {
+    let of = |below, above, because| Slack {
+        below,
+        above,
+        because,
+    };
+    match name {
+        "exchange_i64" | "fetch_add_i64" | "compare_exchange_i64" | "load_store_exclusive_i64" => {
+            of(1.35, 1.35, "locked operations wait for what is before them")
+        }
+        "fence_full" | "fence_load" | "fence_store" | "fence_instruction" => of(
+            1.8,
+            1.8,
+            "a fence waits for what is before it, and microcode changes it",
+        ),
+        "spin_hint" => of(8.0, 1.8, "the pause is the maker's choice, model by model"),
+        "gather_i32x8" => gather_slack(site),
+        "div_u32" | "div_u64" | "div_f64" | "div_f64x4" | "div_f64x8" | "sqrt_f64" => {
+            of(1.35, 1.3, "dividers take longer for some operands")
+        }
+        "branch_mispredicted" => of(
+            1.35,
+            1.35,
+            "the front end refills from one cache or the other",
+        ),
+        "branch_taken" => of(2.2, 2.2, "how dense branches may lie"),
+        "branch_not_taken" => of(1.6, 2.2, "how dense branches may lie"),
+        "nop" => of(
+            1.3,
+            1.4,
+            "the front end is rarely as wide as it is said to be",
+        ),
+        "move_i64" => of(
+            1.3,
+            // Not renamed away, it takes a cycle.
+            1.35_f64.max(1.1 / published),
+            "renaming removes moves, or none where microcode switched it off",
+        ),
+        "store_and_load_i64" | "push_and_pop_i64" => of(
+            1.7,
+            // Not renamed away, the value takes the way through the store buffer.
+            1.35_f64.max(FORWARDED_CYCLES / published),
+            "renaming removes the way through memory, for some addresses and on some designs",
+        ),
+        "to_vector_and_back" => of(1.3, 1.4, "the two ways are not published alike"),
+        _ if is_wide(name) => of(
+            1.4,
+            1.35,
+            "of two 512-bit units one is farther, or fused off, and such code lowers the clock",
+        ),
+        _ if measure == Measure::Throughput => of(
+            1.25,
+            1.3,
+            "a loop fills the ports nearly, and the published figure is one",
+        ),
+        _ => of(1.06, 1.1, "whole cycles"),
+    }
+}
+
+/// Microcode against gather data sampling makes gathers of the designs it concerns several times
+/// slower (Intel's INTEL-SA-00828); the kernel says whether it is on.
+fn gather_slack(site: &Site) -> Slack {
+    let state = site.host.kernel.mitigations.get("gather_data_sampling");
+    let (above, because) = match state.map(String::as_str) {
+        Some("Not affected" | "Vulnerable") => {
+            (1.5, "no microcode against gather data sampling slows it")
+        }
+        Some(_) => (8.0, "microcode against gather data sampling may slow it"),
+        None => (
+            8.0,
+            "unknown whether microcode against gather data sampling slows it",
+        ),
+    };
+    Slack {
+        below: 1.25,
+        above,
+        because,
+    }
+}
+
+/// An instruction's latency or reciprocal throughput, in ns; the reason where nothing is published.
+///
+/// # Errors
+/// No design of the architecture has a figure.
+pub fn instruction(
+    site: &Site,
+    known: Option<&Known>,
+    name: &str,
+    measure: Measure,
+) -> Result<Estimate, String> {
+    let (cycles, source, why) = cycles(site, name, measure)?;
+    let because = format!("base hardware: {} cycles ({source}; {why})", told(cycles));
+    Ok(time_of(site, known, cycles, &because).and("software: none"))
+}
+
+fn cycles(
+    site: &Site,
+    name: &str,
+    measure: Measure,
+) -> Result<(Range, String, &'static str), String> {
+    if name == "call_and_return" {
+        let (costs, source) = core_costs(site);
+        return Ok((costs.call, source, "placement of the code"));
+    }
+    let table = Table::of(site.host.cpu.arch);
+    let core = core(site);
+    let own = design(core).and_then(|design| {
+        let cycles = table.published(name, design, measure)?;
+        let source = format!("published for {design}, here {}", core.name());
+        Some((range(cycles, cycles, cycles), source))
+    });
+    let (cycles, source) = match own {
+        Some(own) => own,
+        None => {
+            let all = table.all(name, measure);
+            let (Some(least), Some(most)) = (all.first(), all.last()) else {
+                return Err(format!("unknown: no table has {name}"));
+            };
+            let source = format!(
+                "nothing published for {}, so any of {} designs",
+                core.name(),
+                all.len()
+            );
+            (range(*least, all[all.len() / 2], *most), source)
+        }
+    };
+    let Slack {
+        mut below,
+        mut above,
+        because,
+    } = slack(site, name, measure, cycles.high);
+    if site.host.cpu.arch == Arch::Aarch64 {
+        // The table is from memory.
+        (below, above) = (below * 1.3, above * 1.4);
+    }
+    let cycles = range(cycles.low / below, cycles.likely, cycles.high * above);
+    Ok((cycles, source, because))
+}
+
+/// Published latency of an instruction on a core of this design, where it is a whole number of cycles.
+/// None on aarch64: its table is from memory, and fused operations there forward their accumulator.
+pub fn published_latency(arch: Arch, core: Core, name: &str) -> Option<u64> {
+    if arch != Arch::X86_64 {
+        return None;
+    }
+    let cycles = X86_64.published(name, design(core)?, Measure::Latency)?;
+    (cycles >= 1.0 && cycles.fract() == 0.0).then_some(cycles as u64)
+}
+
+/// A chain cannot be faster than a cycle for each instruction that the core executes.
+pub fn chain_bound(instructions: f64) -> Bound {
+    Bound {
+        side: Side::AtLeast,
+        constant: instructions * 1e9,
+        inputs: vec![("core_hz".to_owned(), -1)],
+        uncertainty: 0.05,
+        rule: format!(
+            "{instructions} dependent instructions, a cycle each at least, at the round's core clock"
+        ),
+        warns_only: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AARCH64, Measure, X86_64, cycles, design, published_latency};
+    use bench::experiment::fixtures::bare_site;
+    use host::{Arch, Core};
+
+    #[test]
+    fn every_cell_of_the_tables_is_a_figure_or_none() {
+        for (table, designs) in [(&X86_64, 15), (&AARCH64, 3)] {
+            assert_eq!(table.designs.len(), designs);
+            assert!(table.rows.len() > 40);
+            for (name, row) in &table.rows {
+                assert_eq!(row.len(), designs, "{name}");
+                for cell in row {
+                    for figure in [cell.latency, cell.throughput].into_iter().flatten() {
+                        assert!(figure > 0.0 && figure < 1000.0, "{name}: {figure}");
+                    }
+                    // A chain is no faster than independent operations.
+                    if let (Some(latency), Some(throughput)) = (cell.latency, cell.throughput) {
+                        assert!(latency >= 0.9 * throughput, "{name}: {cell:?}");
+                    }
+                }
+                assert!(
+                    row.iter()
+                        .any(|cell| cell.latency.or(cell.throughput).is_some()),
+                    "{name}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_design_has_a_column_of_its_architecture() {
+        for core in Core::ALL {
+            if let Some(design) = design(*core) {
+                let columns = X86_64.designs.iter().chain(&AARCH64.designs);
+                assert_eq!(columns.filter(|one| **one == design).count(), 1, "{design}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_design_gets_all_of_its_architecture_and_a_known_one_its_own() {
+        let mut site = bare_site();
+        site.host.cpu.arch = Arch::X86_64;
+        let (any, ..) = cycles(&site, "mul_i64", Measure::Latency).expect("it is in the table");
+        assert!(
+            any.low < 3.0 && any.likely == 3.0 && any.high > 5.0,
+            "{any:?}"
+        );
+        site.host.cpu.microarchitecture.core = Core::GoldenCove;
+        let (own, ..) = cycles(&site, "mul_i64", Measure::Latency).expect("it is in the table");
+        assert!(own.low > 2.7 && own.high < 3.5, "{own:?}");
+        assert!(cycles(&site, "no_such", Measure::Latency).is_err());
+    }
+
+    #[test]
+    fn latencies_in_whole_cycles_are_told_for_designs_that_the_table_has() {
+        let told = |core, name| published_latency(Arch::X86_64, core, name);
+        assert_eq!(told(Core::SkylakeServer, "fma_f64x8"), Some(4));
+        assert_eq!(told(Core::Haswell, "fma_f64x4"), Some(5));
+        assert_eq!(told(Core::SkylakeServer, "add_i32x16"), Some(1));
+        // Not whole, no such instruction, no such design, from memory.
+        assert_eq!(told(Core::Gracemont, "add_i32x8"), None);
+        assert_eq!(told(Core::Haswell, "fma_f64x8"), None);
+        assert_eq!(told(Core::Unknown, "fma_f64x4"), None);
+        let arm = published_latency(Arch::Aarch64, Core::NeoverseV1, "fma_f64x2");
+        assert_eq!(arm, None);
+    }
+
+    #[test]
+    fn a_value_through_memory_may_or_may_not_be_renamed() {
+        let mut site = bare_site();
+        site.host.cpu.arch = Arch::X86_64;
+        site.host.cpu.microarchitecture.core = Core::RedwoodCove;
+        for name in ["store_and_load_i64", "push_and_pop_i64"] {
+            let (cycles, ..) = cycles(&site, name, Measure::Latency).expect("it is in the table");
+            assert!(cycles.low < 0.5 && cycles.high > 5.5, "{name}: {cycles:?}");
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What a dense solve takes: its products at a share of the peak rate of the vector units, and for
+//! each element of the matrix some cycles that no product does (exchanges, panels, triangles).
+
+use super::peak::{Arithmetic, distinct_cores, measured_peak, peak_rate, per_cycle, thread_cpus};
+use super::{best_core_clock, told};
+use crate::{Estimate, around, inverse, product, range, sum};
+use bench::experiment::{Known, Site};
+use record::event::{Bound, Range, Side};
+use record::key::Value;
+
+/// Share of the peak that a well-made product reaches in the shapes of a factorisation. Libraries
+/// reach 0.9 in square products of thousands; here one dimension is the width of a block.
+const PRODUCT_SHARE: Range = range(0.5, 0.72, 0.92);
+/// The same where there is no fused operation, of the rate of multiplications alone: additions run
+/// beside them, but the product's kernel is a plain loop then.
+const PLAIN_SHARE: Range = range(0.4, 1.1, 2.0);
+/// Operations of f64 that no core known to plumb passes in a cycle.
+const MOST_PER_CYCLE: f64 = 32.0;
+/// Cycles for each element of the matrix beside the products. From runs of one core with
+/// AVX-512; on others the loops are as wide as their vectors, so the range is wide.
+const CYCLES_PER_ELEMENT: Range = range(9.0, 22.0, 50.0);
+/// Share of those cycles that threads do not divide: panels, each after the one before.
+const SERIAL_SHARE: f64 = 0.3;
+/// Threads from which memory and the way between cores begin to matter; beyond, nothing is sure.
+const MANY_THREADS: f64 = 16.0;
+
+/// A solve by threads.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Solve {
+    /// Equations.
+    pub n: u64,
+    /// Threads, one of each core of the site first.
+    pub threads: usize,
+    /// Blocks of columns that the threads share.
+    pub blocks: usize,
+}
+
+/// Floating-point operations of a solve as HPL counts them: `2/3 n^3 + 3/2 n^2`.
+pub fn solve_operations(n: u64) -> f64 {
+    let n = n as f64;
+    2.0 / 3.0 * n.powi(3) + 1.5 * n.powi(2)
+}
+
+/// Rate of a solve in flop/s.
+pub fn solve_rate(site: &Site, known: Option<&Known>, solve: Solve) -> Estimate {
+    let (clock, _) = best_core_clock(site, known);
+    let (peak, peak_from) = peak_of_one(site, known);
+    let share = match fused(site) {
+        Some(_) => PRODUCT_SHARE,
+        None => PLAIN_SHARE,
+    };
+    let cores = distinct_cores(site, &thread_cpus(site, solve.threads)).max(1) as f64;
+    let seconds = |work: f64, rate: Range| inverse(work, rate);
+    // Blocks that do not divide evenly, and threads that wait for a panel.
+    let uneven = match solve.threads {
+        0 | 1 => range(1.0, 1.0, 1.0),
+        threads => {
+            let share = threads as f64 / solve.blocks.max(1) as f64;
+            range(1.0, 1.0 + 0.5 * share, 1.0 + 2.0 * share)
+        }
+    };
+    let operations = solve_operations(solve.n);
+    let products = product(seconds(operations / cores, product(peak, share)), uneven);
+    let elements = (solve.n as f64).powi(2) * (SERIAL_SHARE + (1.0 - SERIAL_SHARE) / cores);
+    let rest = product(seconds(elements, clock), CYCLES_PER_ELEMENT);
+    let because = format!(
+        "base hardware: {peak_from}, {cores} cores; software: products at {} of that, {} cycles \
+         for each element of the matrix beside them",
+        told(share),
+        told(CYCLES_PER_ELEMENT),
+    );
+    let estimate = Estimate {
+        range: inverse(operations, sum(products, rest)),
+        because,
+    };
+    spread(site, solve, estimate)
+}
+
+/// What makes the rate of several threads less sure.
+fn spread(site: &Site, solve: Solve, mut estimate: Estimate) -> Estimate {
+    if solve.threads > 1 && site.host.cpu.classes.len() > 1 {
+        estimate = estimate.widened(
+            2.0,
+            1.0,
+            "cores of several kinds, of which the slower ones hold the others up",
+        );
+    }
+    let many = solve.threads as f64 / MANY_THREADS;
+    if many > 1.0 {
+        estimate = estimate.widened(
+            1.0 + many,
+            1.0,
+            "more threads than 16, so memory and the ways between cores count in an unknown measure",
+        );
+    }
+    estimate
+}
+
+/// The rate that so many threads never pass, from their cores' clock and vector units.
+pub fn solve_bound(site: &Site, threads: usize) -> Bound {
+    let cpus = thread_cpus(site, threads);
+    let cores = distinct_cores(site, &cpus).max(1);
+    let (constant, firm) = fused(site)
+        .and_then(|fused| per_cycle(site, fused, &cpus))
+        .unwrap_or((MOST_PER_CYCLE, false));
+    Bound {
+        side: Side::AtMost,
+        constant: constant * cores as f64,
+        inputs: vec![("core_hz".to_owned(), 1)],
+        uncertainty: 0.05,
+        rule: format!(
+            "{cores} cores of {constant} operations a cycle at most, at the round's core clock"
+        ),
+        // The other cores' clocks are not known.
+        warns_only: threads > 1 || !firm,
+    }
+}
+
+/// The fused operation on f64 at the greatest width: without one, the product's plain kernel runs.
+fn fused(site: &Site) -> Option<Arithmetic> {
+    Arithmetic::chief(site).filter(|chief| chief.op == "fma")
+}
+
+/// Floating-point operations of f64 per second that one thread reaches at most, and from what:
+/// cpu.peak's figure, else its law.
+fn peak_of_one(site: &Site, known: Option<&Known>) -> (Range, String) {
+    let Some(chief) = Arithmetic::chief(site) else {
+        let (clock, from) = best_core_clock(site, known);
+        let any = product(range(1.0, 4.0, MOST_PER_CYCLE), clock);
+        return (any, format!("vector units unknown, at {from}"));
+    };
+    let measured = known.and_then(|known| measured_peak(known, chief, &Value::Int(1)));
+    match measured {
+        Some(rate) => (
+            around(rate, 0.03),
+            format!("a peak of {rate:.3e} flop/s a core (measured by cpu.peak)"),
+        ),
+        None => {
+            let peak = peak_rate(site, known, chief, 1).range;
+            let from = format!(
+                "a peak of {:.3e} to {:.3e} flop/s a core (the law of cpu.peak for {} of {} at {})",
+                peak.low, peak.high, chief.op, chief.element, chief.width
+            );
+            (peak, from)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Solve, solve_bound, solve_operations, solve_rate};
+    use bench::experiment::Known;
+    use bench::experiment::fixtures::{recorded, sites};
+    use record::key::{CaseId, Key};
+
+    fn solve(n: u64, threads: usize) -> Solve {
+        Solve {
+            n,
+            threads,
+            blocks: (n / 64) as usize,
+        }
+    }
+
+    #[test]
+    fn operations_are_as_hpl_counts_them() {
+        assert_eq!(solve_operations(3), 18.0 + 13.5);
+        assert!((solve_operations(1000) / 668.167e6 - 1.0).abs() < 1e-5);
+    }
+
+    #[test]
+    fn larger_systems_and_more_cores_are_faster_and_none_passes_the_bound() {
+        for site in sites() {
+            let rate = |n, threads| solve_rate(&site, None, solve(n, threads)).range;
+            assert!(rate(500, 1).likely < rate(4000, 1).likely);
+            let all = site.cpus.len();
+            assert!(rate(8000, all).likely >= rate(8000, 1).likely);
+            for range in [rate(64, 1), rate(500, all), rate(8000, all)] {
+                assert!(range.low > 0.0 && range.low <= range.likely && range.likely <= range.high);
+            }
+            // The bound at the fastest clock that the law thinks of.
+            let clock = crate::cpu::core_clock(&site).0.high;
+            assert!(rate(8000, 1).high <= 1.05 * solve_bound(&site, 1).constant * clock);
+        }
+    }
+
+    #[test]
+    fn threads_of_a_core_share_its_units() {
+        let epyc = recorded("epyc-7763-2s");
+        assert_eq!(epyc.cpus.len(), 256);
+        let bound = |threads| solve_bound(&epyc, threads).constant;
+        assert_eq!(bound(128), 128.0 * bound(1));
+        assert_eq!(bound(256), bound(128));
+        // Up to the number of cores, each thread has one.
+        let likely = |threads| solve_rate(&epyc, None, solve(8000, threads)).range.likely;
+        assert!(likely(128) > likely(64));
+    }
+
+    #[test]
+    fn measured_rates_narrow_it() {
+        let site = recorded("vm-granite-rapids");
+        let mut known = Known::default();
+        let at = |known: Option<&Known>| solve_rate(&site, known, solve(2000, 1));
+        known.insert(
+            Key::new("clock.rate", &CaseId::new(), "core_frequency"),
+            3.6e9,
+        );
+        let clocked = at(Some(&known));
+        let id = CaseId::new()
+            .with("op", "fma")
+            .with("type", "f64")
+            .with("width", "avx512")
+            .with("threads", 1);
+        known.insert(Key::new("cpu.peak", &id, "flop_rate"), 114e9);
+        let derived = at(Some(&known));
+        let width = |estimate: &crate::Estimate| estimate.range.high / estimate.range.low;
+        assert!(width(&derived) < width(&clocked) && width(&clocked) < width(&at(None)));
+        assert!(derived.because.contains("cpu.peak"), "{}", derived.because);
+    }
+}

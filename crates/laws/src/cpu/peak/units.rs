@@ -1,0 +1,166 @@
+//! How many instructions of a kind a core design starts per cycle.
+//!
+//! Intel's rows are the ports of Intel's optimisation manual (248966, a chapter on each
+//! microarchitecture) and A. Abel's uops.info; AMD's those of its optimisation guides (families 17h,
+//! 19h, 1Ah); Arm's those of its guides per core. Written from memory of these, not looked up row by
+//! row; the row of Golden and Redwood Cove is what one machine of Redwood Cove was found to do, to
+//! 2 % (vector multiplications of integers: to 7 %).
+
+use super::Arithmetic;
+use crate::range;
+use host::Core;
+use record::event::Range;
+
+/// Instructions that start per cycle, at one vector width: floating additions, multiplications and
+/// fused ones; integer additions; multiplications of i32 and of i64.
+type Starts = [f64; 6];
+
+/// What a core design starts per cycle.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Units {
+    /// Integer multiplications in general registers.
+    mul: f64,
+    /// At 16 bytes, and floating scalars.
+    narrow: Starts,
+    /// At 32 bytes.
+    middle: Starts,
+    /// At 64 bytes.
+    wide: Starts,
+    /// Products differ in how many units they have at 64 bytes: half of `wide` may be all.
+    halved: bool,
+    /// Nothing of the design starts more.
+    firm: bool,
+}
+
+const NONE: Starts = [0.0; 6];
+
+const HASWELL: Units = Units {
+    mul: 1.0,
+    narrow: [1.0, 2.0, 2.0, 2.0, 0.5, 0.0],
+    middle: [1.0, 2.0, 2.0, 2.0, 0.5, 0.0],
+    wide: NONE,
+    halved: false,
+    firm: true,
+};
+
+const SKYLAKE: Units = Units {
+    narrow: [2.0, 2.0, 2.0, 3.0, 1.0, 0.0],
+    middle: [2.0, 2.0, 2.0, 3.0, 1.0, 0.0],
+    wide: [2.0, 2.0, 2.0, 2.0, 1.0, 2.0 / 3.0],
+    halved: true,
+    ..HASWELL
+};
+
+const ZEN: Units = Units {
+    narrow: [2.0, 2.0, 2.0, 3.0, 1.0, 0.0],
+    middle: [1.0, 1.0, 1.0, 1.5, 0.5, 0.0],
+    firm: false,
+    ..HASWELL
+};
+
+const ARM_TWO_PIPES: Units = Units {
+    mul: 1.0,
+    narrow: [2.0, 2.0, 2.0, 2.0, 1.0, 0.0],
+    middle: NONE,
+    wide: NONE,
+    halved: false,
+    firm: false,
+};
+
+const ARM_FOUR_PIPES: Units = Units {
+    mul: 2.0,
+    narrow: [4.0, 4.0, 4.0, 4.0, 2.0, 0.0],
+    ..ARM_TWO_PIPES
+};
+
+/// What a design starts; none where nobody described it.
+pub(super) fn units(core: Core) -> Option<Units> {
+    use Core::*;
+    Some(match core {
+        Core2 | Nehalem | Westmere | SandyBridge | IvyBridge => Units {
+            narrow: [1.0, 1.0, 0.0, 2.0, 1.0, 0.0],
+            middle: NONE,
+            firm: matches!(core, SandyBridge | IvyBridge),
+            ..HASWELL
+        },
+        Haswell | Broadwell => HASWELL,
+        SkylakeClient => Units {
+            wide: NONE,
+            ..SKYLAKE
+        },
+        SkylakeServer | PalmCove | SunnyCove | WillowCove | CypressCove => SKYLAKE,
+        GoldenCove | RaptorCove | RedwoodCove => Units {
+            halved: false,
+            ..SKYLAKE
+        },
+        LionCove => Units {
+            mul: 3.0,
+            narrow: [2.0, 2.0, 2.0, 4.0, 2.0, 0.0],
+            middle: [2.0, 2.0, 2.0, 4.0, 2.0, 0.0],
+            wide: NONE,
+            firm: false,
+            ..SKYLAKE
+        },
+        Gracemont | Crestmont => Units {
+            narrow: [2.0, 2.0, 2.0, 3.0, 1.0, 0.0],
+            middle: [1.0, 1.0, 1.0, 1.5, 0.5, 0.0],
+            firm: false,
+            ..HASWELL
+        },
+        Zen => ZEN,
+        Zen2 => Units {
+            middle: [2.0, 2.0, 2.0, 3.0, 1.0, 0.0],
+            ..ZEN
+        },
+        Zen3 | Zen4 => Units {
+            narrow: [2.0, 2.0, 2.0, 4.0, 2.0, 0.0],
+            middle: [2.0, 2.0, 2.0, 4.0, 2.0, 0.0],
+            wide: match core {
+                Zen4 => [1.0, 1.0, 1.0, 2.0, 1.0, 1.0],
+                _ => NONE,
+            },
+            firm: true,
+            ..ZEN
+        },
+        Zen5 => Units {
+            mul: 3.0,
+            narrow: [2.0, 2.0, 2.0, 4.0, 2.0, 0.0],
+            middle: [2.0, 2.0, 2.0, 4.0, 2.0, 0.0],
+            wide: [2.0, 2.0, 2.0, 4.0, 2.0, 2.0],
+            halved: true,
+            ..ZEN
+        },
+        CortexA76 | NeoverseN1 => ARM_TWO_PIPES,
+        CortexA77 | CortexA78 | CortexA710 | CortexA715 | NeoverseN2 | NeoverseN3 => {
+            Units { ..ARM_TWO_PIPES }
+        }
+        CortexX1 | CortexX2 | NeoverseV1 => ARM_FOUR_PIPES,
+        CortexX3 | NeoverseV2 | NeoverseV3 => Units { ..ARM_FOUR_PIPES },
+        AppleFirestorm | AppleAvalanche => Units { ..ARM_FOUR_PIPES },
+        _ => return None,
+    })
+}
+
+/// Instructions per cycle of one core, and whether no core of the design does more.
+pub(super) fn starts(core: Core, arithmetic: Arithmetic) -> Option<(Range, bool)> {
+    let units = units(core)?;
+    let at = match (arithmetic.is_floating(), arithmetic.op, arithmetic.element) {
+        (true, "add", _) => 0,
+        (true, "mul", _) => 1,
+        (true, ..) => 2,
+        (false, "add", _) => 3,
+        (false, _, "i32") => 4,
+        (false, ..) => 5,
+    };
+    let likely = match arithmetic.width {
+        "scalar" if arithmetic.is_floating() => units.narrow[at],
+        "scalar" if arithmetic.op == "add" => core.additions()?,
+        "scalar" => units.mul,
+        "avx2" => units.middle[at],
+        "avx512" => units.wide[at],
+        _ => units.narrow[at],
+    };
+    let halved = arithmetic.width == "avx512" && units.halved;
+    let low = if halved { 0.5 * likely } else { likely };
+    (likely > 0.0).then_some((range(low, likely, likely), units.firm))
+}

@@ -1,0 +1,273 @@
+use super::*;
+use bench::experiment::fixtures::bare_site;
+use bench::experiment::fixtures::recorded;
+use host::CoreKind;
+use host::cpu::{CpuClass, Frequency};
+use record::key::Key;
+
+/// A site whose only CPU has this design and this scaling.
+fn site(core: Core, frequency: Frequency) -> Site {
+    let mut site = bare_site();
+    site.host.kernel.virtualisation.is_guest = Some(false);
+    site.host.cpu.classes = vec![CpuClass {
+        kind: CoreKind::Uniform,
+        core,
+        cpus: vec![0],
+        max_hz: None,
+    }];
+    site.host.cpu.cpus = vec![LogicalCpu {
+        id: 0,
+        online: true,
+        allowed: true,
+        core: None,
+        package: None,
+        die: None,
+        cluster: None,
+        node: None,
+        smt_siblings: vec![0],
+        llc_group: None,
+        kind: CoreKind::Uniform,
+        capacity: None,
+        midr: None,
+        frequency,
+    }];
+    site
+}
+
+fn boosting(max_hz: u64) -> Frequency {
+    Frequency {
+        max_hz: Some(max_hz),
+        ..Frequency::default()
+    }
+}
+
+fn assert_ordered(estimate: &Estimate) {
+    let Range { low, likely, high } = estimate.range;
+    assert!(
+        0.0 < low && low <= likely && likely <= high && high.is_finite(),
+        "{estimate:?}"
+    );
+    assert!(!estimate.because.is_empty());
+}
+
+#[test]
+fn every_design_gets_an_ordered_interval_of_every_law() {
+    for core in Core::ALL {
+        let site = site(*core, boosting(4_000_000_000));
+        for body in [LoopBody::Register, LoopBody::Memory, LoopBody::Unrolled(16)] {
+            assert_ordered(&loop_iteration(&site, body));
+        }
+        for read in [
+            CounterRead::Plain,
+            CounterRead::Fenced,
+            CounterRead::Ordered,
+            CounterRead::Pair,
+            CounterRead::Window,
+            CounterRead::CpuidPair,
+        ] {
+            assert_ordered(&counter_read(&site, read));
+        }
+        for (instructions, stores, frame) in [(1.0, 1.0, false), (40.0, 16.0, true)] {
+            let work = CallWork {
+                instructions,
+                stores,
+                loads: 1.0,
+                frame,
+                jumps: 1.0,
+            };
+            assert_ordered(&call(&site, None, work));
+        }
+        assert_ordered(&vdso_read(&site, None));
+    }
+}
+
+#[test]
+fn the_clock_follows_what_is_stated_and_says_from_where() {
+    let (clock, from) = core_clock(&site(Core::Zen3, boosting(4_000_000_000)));
+    assert_eq!((clock.low, clock.high), (2.8e9, 4.2e9));
+    assert!(from.contains("cpufreq"), "{from}");
+
+    let mut slow = boosting(4_000_000_000);
+    slow.ceiling_hz = Some(2_000_000_000);
+    assert_eq!(core_clock(&site(Core::Zen3, slow)).0.high, 2.1e9);
+
+    let mut saving = boosting(4_000_000_000);
+    saving.min_hz = Some(1_000_000_000);
+    saving.governor = Some("powersave".to_owned());
+    assert_eq!(core_clock(&site(Core::Zen3, saving.clone())).0.likely, 1e9);
+    saving.driver = Some("intel_pstate".to_owned());
+    assert_eq!(core_clock(&site(Core::Zen3, saving)).0.likely, 0.97 * 4e9);
+
+    let mut fixed = site(Core::Zen3, boosting(4_000_000_000));
+    fixed.host.cpu.cpus[0].frequency.base_hz = Some(3_000_000_000);
+    fixed.host.cpu.turbo.enabled = Some(false);
+    assert_eq!(core_clock(&fixed).0.likely, 3e9);
+
+    fixed
+        .host
+        .given
+        .set("cpu.max_hz", "5GHz")
+        .expect("a fact of the host");
+    let (given, from) = core_clock(&fixed);
+    assert!(given.high == 5.25e9 && from.contains("given"), "{from}");
+}
+
+#[test]
+fn a_virtual_machine_goes_from_its_counter_up() {
+    let mut guest = site(Core::GoldenCove, Frequency::default());
+    guest.host.kernel.virtualisation.is_guest = Some(true);
+    let (unknown, why) = core_clock(&guest);
+    assert!(
+        unknown.high / unknown.low > 3.0 && why.contains("unknown"),
+        "{why}"
+    );
+    guest.host.cpu.cpuid_frequency.hypervisor_tsc_hz = Some(2_000_000_000);
+    let (clock, _) = core_clock(&guest);
+    assert_eq!((clock.low, clock.high), (2e9, 3.2e9));
+    let ratio = core_ratio(&guest).expect("the counter is stated");
+    assert_eq!((ratio.range.low, ratio.range.high), (1.0, 1.6));
+    assert!(counter_read(&guest, CounterRead::CpuidPair).range.low > 1000.0);
+}
+
+#[test]
+fn the_counter_takes_the_best_statement_there_is() {
+    let mut host = site(Core::IvyBridge, Frequency::default());
+    assert!(counter_clock(&host).is_err() && core_ratio(&host).is_err());
+    host.host.cpu.model_name = Some("Intel(R) Core(TM) i7-3770K CPU @ 3.50GHz".to_owned());
+    assert_eq!(counter_clock(&host).expect("by name").range.likely, 3.5e9);
+    host.host.cpu.cpuid_frequency.tsc_hz = Some(3_499_000_000);
+    assert_eq!(counter_clock(&host).expect("by leaf").range.likely, 3.499e9);
+    host.host.cpu.arch = Arch::Aarch64;
+    assert!(counter_clock(&host).is_err() && core_ratio(&host).is_err());
+    host.host.cpu.counter_hz = Some(25_000_000);
+    let told = counter_clock(&host).expect("by the register");
+    assert!(told.range.likely == 25e6 && told.because.contains("CNTFRQ_EL0"));
+    // A crystal's rate says nothing of a guest's core.
+    host.host.kernel.virtualisation.is_guest = Some(true);
+    assert!(core_clock(&host).0.low > 1e9);
+}
+
+#[test]
+fn boost_goes_beyond_the_fastest_state_that_acpi_cpufreq_names() {
+    let epyc = recorded("epyc-7763-2s");
+    let (clock, from) = core_clock(&epyc);
+    assert!((3.4e9..3.6e9).contains(&clock.likely), "{clock:?} {from}");
+    let likely = |change: fn(&mut Site)| {
+        let mut epyc = recorded("epyc-7763-2s");
+        change(&mut epyc);
+        core_clock(&epyc).0.likely
+    };
+    let off = likely(|site| site.host.cpu.turbo.enabled = Some(false));
+    assert_eq!(off, 2.45e9);
+    let lowered = likely(|site| site.host.cpu.cpus[0].frequency.ceiling_hz = Some(2_000_000_000));
+    assert_eq!(lowered, 0.97 * 2e9);
+    // A kernel without CPPC knows nothing beyond the table.
+    let table = likely(|site| {
+        let frequency = &mut site.host.cpu.cpus[0].frequency;
+        (frequency.base_hz, frequency.max_hz) = (None, Some(2_450_000_000));
+    });
+    assert!(table > 2.6e9, "{table}");
+}
+
+#[test]
+fn graviton3_tells_its_counter() {
+    let graviton = recorded("graviton3");
+    let counter = counter_clock(&graviton).expect("CNTFRQ_EL0");
+    assert_eq!(counter.range.likely, 1.05e9);
+}
+
+#[test]
+fn a_line_that_placement_decides_has_no_predicted_fit() {
+    let site = site(Core::Haswell, boosting(4_000_000_000));
+    let work = |instructions, stores| CallWork {
+        instructions,
+        stores,
+        loads: 1.0,
+        ..CallWork::default()
+    };
+    let hidden: Vec<CallWork> = (0..8).map(|_| work(2.0, 1.0)).collect();
+    let (_, fit) = call_line(&site, None, &hidden);
+    assert!(fit.is_err_and(|why| why.contains("placement")));
+    let shown: Vec<CallWork> = (0..8).map(|n| work(2.0, 1.0 + f64::from(n))).collect();
+    let (_, fit) = call_line(&site, None, &shown);
+    assert!(fit.expect("stores add up").range.low > 0.0);
+}
+
+#[test]
+fn the_measured_clock_narrows() {
+    let site = site(Core::Haswell, boosting(4_000_000_000));
+    let mut known = Known::default();
+    assert_eq!(best_core_clock(&site, Some(&known)), core_clock(&site));
+    known.insert(
+        Key::new("clock.rate", &CaseId::new(), "core_frequency"),
+        3.0e9,
+    );
+    let work = CallWork {
+        instructions: 2.0,
+        stores: 1.0,
+        loads: 1.0,
+        ..CallWork::default()
+    };
+    let (prior, derived) = (call(&site, None, work), call(&site, Some(&known), work));
+    assert!(derived.range.high / derived.range.low < prior.range.high / prior.range.low);
+    assert!(derived.because.contains("measured by clock.rate"));
+}
+
+#[test]
+fn more_work_takes_longer_and_a_frame_waits_for_memory() {
+    let site = site(Core::SkylakeClient, boosting(4_000_000_000));
+    let likely = |instructions, stores, frame| {
+        let work = CallWork {
+            instructions,
+            stores,
+            loads: 1.0,
+            frame,
+            jumps: 0.0,
+        };
+        call(&site, None, work).range.likely
+    };
+    assert!(likely(20.0, 1.0, false) > likely(2.0, 1.0, false));
+    assert!(likely(20.0, 12.0, false) > likely(20.0, 1.0, false));
+    assert!(likely(2.0, 2.0, true) > 1.5 * likely(2.0, 2.0, false));
+}
+
+#[test]
+fn hardware_laws_of_known_designs_keep_their_width() {
+    let widest = |core| {
+        let site = site(core, boosting(4_000_000_000));
+        [
+            loop_iteration(&site, LoopBody::Register),
+            counter_read(&site, CounterRead::Plain),
+            counter_read(&site, CounterRead::Pair),
+        ]
+        .map(|estimate| estimate.range.high / estimate.range.low)
+        .into_iter()
+        .fold(0.0, f64::max)
+    };
+    for core in [
+        Core::IvyBridge,
+        Core::Haswell,
+        Core::SkylakeServer,
+        Core::Zen,
+        Core::Zen4,
+    ] {
+        assert!(widest(core) <= 2.5, "{}: {}", core.name(), widest(core));
+    }
+}
+
+#[test]
+fn a_line_is_fitted_and_its_fit_told() {
+    let points = |values: &[f64]| -> Vec<(f64, f64)> {
+        values
+            .iter()
+            .enumerate()
+            .map(|(x, y)| (x as f64, *y))
+            .collect()
+    };
+    let straight = line(&points(&[1.0, 3.0, 5.0, 7.0])).expect("four points");
+    assert!((straight.slope - 2.0).abs() < 1e-12 && (straight.linearity - 1.0).abs() < 1e-12);
+    let bent = line(&points(&[1.0, 1.0, 1.0, 4.0])).expect("four points");
+    assert!((bent.slope - 0.9).abs() < 1e-12 && (bent.linearity - 0.6).abs() < 1e-12);
+    assert_eq!(line(&points(&[1.0, 2.0])), None);
+    assert_eq!(line(&[(1.0, 1.0), (1.0, 2.0), (1.0, 3.0)]), None);
+}

@@ -1,0 +1,407 @@
+//! Devices for files by their kind: data sheets state 50 to 120 µs for a read of 4 KiB from flash over
+//! NVMe, 100 to 250 over SATA, 10 from the fastest media, and 8.3 ms for a turn at 7200 rpm with as much
+//! for a seek. A virtual disk may be anything, and its host's memory besides: what it has done since it is
+//! there (`device/counted.rs`) says more.
+
+mod counted;
+
+use crate::{around, range};
+use bench::device::{NETWORKED, begins, is_nvme, is_virtual};
+use bench::experiment::Site;
+use host::block::Disk;
+use record::event::Range;
+
+/// What a device is, for a read.
+pub struct Device {
+    /// What it is called in a sentence.
+    pub name: &'static str,
+    /// A read of a page at a random place, in ns.
+    pub random_ns: Range,
+    /// One a little further on.
+    pub next_ns: Range,
+    /// Bytes per ns in a row.
+    pub rate: Range,
+    /// Whether the class is certain.
+    pub sure: bool,
+}
+
+/// A disk that spins.
+pub static SPINNING: Device = Device {
+    name: "a disk that spins",
+    random_ns: range(2e6, 9e6, 3e7),
+    next_ns: range(8e4, 3e6, 2.5e7),
+    rate: range(0.05, 0.16, 0.3),
+    sure: true,
+};
+/// Flash over NVMe.
+pub static FLASH_NVME: Device = Device {
+    name: "flash over NVMe",
+    // A cell of one bit, as fresh data has it on many, gives a page in 25 to 40 µs; of four bits in 150.
+    random_ns: range(3.5e4, 7.5e4, 1.8e5),
+    // A page of flash holds four blocks, which the controller may still have.
+    next_ns: range(1e4, 6e4, 1.8e5),
+    rate: range(0.4, 2.2, 8.0),
+    sure: true,
+};
+/// Optane and Z-NAND: their makers state 7 to 20 µs.
+pub static FASTEST_NVME: Device = Device {
+    name: FLASH_NVME.name,
+    random_ns: range(6e3, 1.2e4, 4e4),
+    next_ns: range(6e3, 1.2e4, 4e4),
+    rate: range(0.8, 2.4, 8.0),
+    sure: true,
+};
+/// Flash over another bus.
+pub static FLASH: Device = Device {
+    name: "flash",
+    random_ns: range(7e4, 1.4e5, 3e5),
+    next_ns: range(4e4, 1.2e5, 3e5),
+    rate: range(0.1, 0.42, 0.6),
+    sure: true,
+};
+/// Flash behind a provider's network, and spinning disks that pose as the same: the provider states
+/// milliseconds of one digit for most kinds, less than one for the dearest, and 12 MB/s to 4 GB/s by kind
+/// and size (Amazon EBS volume types, Google Persistent Disk, Azure managed disks).
+pub static NETWORK: Device = Device {
+    name: "a disk in its provider's network",
+    random_ns: range(1.5e5, 6e5, 1e7),
+    next_ns: range(1.5e5, 6e5, 1e7),
+    rate: range(0.012, 0.15, 4.0),
+    sure: false,
+};
+/// Parts of the models of the fastest media.
+const FASTEST: [&str; 6] = [
+    "OPTANE", "SSDPE21D", "SSDPED1", "SSDPEL1", "SSDPF21Q", "Z-SSD",
+];
+/// From the host's memory behind a hypervisor to a disk that spins and has others to serve.
+pub static UNKNOWN: Device = Device {
+    name: "a device of unknown kind",
+    random_ns: range(1.2e4, 1.6e5, 2.5e7),
+    next_ns: range(1.2e4, 1.4e5, 2e7),
+    rate: range(0.04, 0.8, 10.0),
+    sure: false,
+};
+
+fn model(disk: &Disk) -> String {
+    disk.model.as_deref().unwrap_or_default().to_uppercase()
+}
+
+/// The class of a disk, and the sentence that says so.
+pub fn device(disk: Option<&Disk>, site: &Site) -> (&'static Device, String) {
+    let Some(disk) = disk else {
+        return (&UNKNOWN, "nobody told of the device".to_owned());
+    };
+    if begins(disk, &NETWORKED) {
+        let model = disk.model.as_deref().unwrap_or_default();
+        let why = format!("{} is {} ({model})", disk.name, NETWORK.name);
+        return (&NETWORK, why);
+    }
+    let is_virtual = is_virtual(disk, site);
+    let is_fastest = FASTEST.iter().any(|part| model(disk).contains(part));
+    let kind = match (is_nvme(disk), disk.rotational) {
+        _ if is_virtual => &UNKNOWN,
+        (true, _) if is_fastest => &FASTEST_NVME,
+        (true, _) => &FLASH_NVME,
+        (_, Some(true)) => &SPINNING,
+        (_, Some(false)) => &FLASH,
+        _ => &UNKNOWN,
+    };
+    let why = match is_virtual {
+        true => format!(
+            "{} is a virtual disk, behind which may be the host's memory (12 µs and more), flash ({:.0} to \
+             {:.0} µs) or a disk that spins ({:.0} to {:.0} ms)",
+            disk.name,
+            FLASH_NVME.random_ns.low / 1e3,
+            FLASH.random_ns.high / 1e3,
+            SPINNING.random_ns.low / 1e6,
+            SPINNING.random_ns.high / 1e6
+        ),
+        false => format!("{} is {}", disk.name, kind.name),
+    };
+    (kind, why)
+}
+
+/// What one block of 4 KiB takes from a device, from its class and what the user knows of it.
+pub struct Reading {
+    /// Anywhere in a file of the size that was asked for, in ns.
+    pub random_ns: Range,
+    /// The next one in order, in ns.
+    pub next_ns: Range,
+    /// Bytes per ns in a row.
+    pub rate: Range,
+    /// Whether the class is certain.
+    pub sure: bool,
+    /// From what.
+    pub because: String,
+}
+
+/// Bytes of a block.
+const BLOCK_BYTES: f64 = 4096.0;
+/// Turns a minute of a disk that spins, where nobody told: from old notebooks to servers.
+const RPM: Range = range(5400.0, 7200.0, 15_000.0);
+/// A seek to the next tracks, in ns, and what one over a third of the disk takes beyond: data sheets state
+/// 0.2 to 2 ms, and 3.5 to 12 ms.
+const SHORT_SEEK_NS: Range = range(2e5, 1.2e6, 3e6);
+const THIRD_SEEK_NS: Range = range(3e6, 7.5e6, 1e7);
+/// What any drive's buffer holds, where nobody told; most have 64 to 256 MiB for everybody's reads and writes.
+const DRIVE_CACHE_BYTES: f64 = 8.0 * 1048576.0;
+/// A block that lies in it: command, transfer, interrupt.
+const FROM_DRIVE_CACHE_NS: f64 = 4e4;
+/// What encoding and packets leave of a PCIe link.
+const LINK_SHARE: f64 = 0.92;
+
+/// Reads of a file of `span` bytes, one block at a time.
+pub fn reading(site: &Site, disk: Option<&Disk>, span: f64) -> Reading {
+    let (class, mut because) = device(disk, site);
+    let given = |name: &str| site.host.given.value(name);
+    let mut reading = Reading {
+        random_ns: class.random_ns,
+        next_ns: class.next_ns,
+        rate: class.rate,
+        sure: class.sure,
+        because: String::new(),
+    };
+    let rpm = given("disk.rpm").filter(|rpm| *rpm > 0.0);
+    if rpm.is_some() || class.name == SPINNING.name {
+        let share = disk.map_or(1.0 / 3.0, |disk| span / disk.size_bytes.max(1) as f64);
+        let (random, next, how) = spinning(rpm, given("disk.cache"), span, share);
+        (reading.random_ns, reading.next_ns) = (random, next);
+        reading.rate = SPINNING.rate;
+        reading.sure = true;
+        because = format!("{because}; {how}");
+    }
+    if !class.sure
+        && let Some(since) = disk.and_then(|disk| disk.counted)
+        && let Some(told) = counted::narrow(&mut reading, since)
+    {
+        because = format!("{because}; {told}");
+    }
+    if let Some(bytes_per_ns) = link_rate(disk).filter(|_| class.name == FLASH_NVME.name) {
+        reading.rate.high = reading.rate.high.min(bytes_per_ns).max(reading.rate.likely);
+        because = format!("{because}, its link gives {bytes_per_ns:.1} GB/s at most");
+    }
+    if let Some(ns) = given("disk.read_latency") {
+        reading.random_ns = around(ns, 0.5);
+        // The next block may lie in a buffer, or take as long.
+        reading.next_ns = range(0.15 * ns, 0.8 * ns, 1.5 * ns);
+        reading.sure = true;
+        because = format!(
+            "{because}; a random read takes {:.0} µs (given, host.disk.read_latency)",
+            ns / 1e3
+        );
+    }
+    if let Some(rate) = given("disk.read") {
+        reading.rate = around(rate / 1e9, 0.4);
+        because = format!("{because}; {:.2} GB/s in a row (given)", rate / 1e9);
+    }
+    reading.because = because;
+    reading
+}
+
+/// R1's sum for a disk that spins: a seek, half a turn, the transfer. In order a block lies in the
+/// drive's buffer, or its turn was just missed.
+fn spinning(rpm: Option<f64>, cache: Option<f64>, span: f64, share: f64) -> (Range, Range, String) {
+    let rpm_range = rpm.map_or(RPM, |rpm| range(rpm, rpm, rpm));
+    let turn = crate::inverse(60e9, rpm_range);
+    let transfer = BLOCK_BYTES / SPINNING.rate.likely;
+    // An arm that speeds up for half of its way takes as the root of it.
+    let way = (3.0 * share).min(1.0).sqrt();
+    let seek = crate::sum(SHORT_SEEK_NS, crate::scaled(THIRD_SEEK_NS, way));
+    let likely = seek.likely + turn.likely / 2.0 + transfer;
+    let fits = span <= cache.unwrap_or(DRIVE_CACHE_BYTES);
+    let low = match fits {
+        true => FROM_DRIVE_CACHE_NS,
+        false => SHORT_SEEK_NS.low + 0.4 * turn.low,
+    };
+    // Pieces of the file may lie further apart than its length.
+    let random = range(low, likely, 1.5 * (seek.high + turn.high));
+    let next = range(FROM_DRIVE_CACHE_NS, 1.5e5, 1.5 * turn.high);
+    let how = format!(
+        "a seek of {:.1} ms within the file, half a turn at {:.0} rpm ({}){}",
+        seek.likely / 1e6,
+        rpm_range.likely,
+        if rpm.is_some() {
+            "given"
+        } else {
+            "nobody told"
+        },
+        if fits {
+            ", or the drive's own buffer"
+        } else {
+            ""
+        }
+    );
+    (random, next, how)
+}
+
+/// Bytes per ns that the PCIe link of a disk carries.
+fn link_rate(disk: Option<&Disk>) -> Option<f64> {
+    let link = disk?.pcie?;
+    // 8b/10b up to 5 GT/s, 128b/130b above.
+    let coded = if link.gts > 5.0 { 128.0 / 130.0 } else { 0.8 };
+    Some(link.gts * f64::from(link.width) / 8.0 * coded * LINK_SHARE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FLASH_NVME, NETWORK, UNKNOWN, device, reading};
+    use bench::experiment::fixtures::bare_site;
+    use bench::experiment::fixtures::recorded;
+    use host::block::{Counted, Disk, PcieLink};
+
+    fn disk(name: &str, rotational: bool) -> Disk {
+        Disk {
+            name: name.to_owned(),
+            model: None,
+            rotational: Some(rotational),
+            size_bytes: 1 << 40,
+            scheduler: None,
+            write_cache: None,
+            fua: None,
+            read_ahead_bytes: None,
+            logical_block_bytes: None,
+            physical_block_bytes: None,
+            queue_requests: None,
+            driver: None,
+            is_virtual: false,
+            number: None,
+            partitions: Vec::new(),
+            node: None,
+            pcie: None,
+            interrupts: Vec::new(),
+            counted: None,
+        }
+    }
+
+    #[test]
+    fn a_disk_that_spins_takes_a_seek_and_half_a_turn() {
+        let mut site = bare_site();
+        let disk = disk("sda", true);
+        let small = reading(&site, Some(&disk), 1e6);
+        let usual = reading(&site, Some(&disk), 268.4e6);
+        let large = reading(&site, Some(&disk), 1e12);
+        // 1.2 and 7.5 ms, half of 8.33 ms, and 26 µs.
+        assert!((large.random_ns.likely - 12.89e6).abs() < 1e4);
+        // A file of 256 MiB on 1 TiB: the root of 0.00073 of that.
+        assert!((usual.random_ns.likely - 5.60e6).abs() < 2e4);
+        assert!(small.random_ns.low < 1e5, "the drive's buffer");
+        assert!(usual.random_ns.low > 1.5e6 && usual.random_ns.high / usual.random_ns.low < 15.0);
+        site.host.given.set("disk.cache", "512MiB").expect("a fact");
+        assert!(reading(&site, Some(&disk), 268.4e6).random_ns.low < 1e5);
+        site.host.given.set("disk.rpm", "15000").expect("a fact");
+        let fast = reading(&site, Some(&disk), 1e12);
+        assert!((fast.random_ns.likely - 10.726e6).abs() < 1e4);
+        assert!(
+            fast.because.contains("15000 rpm (given)"),
+            "{}",
+            fast.because
+        );
+    }
+
+    #[test]
+    fn a_model_tells_a_disk_of_the_guest_from_one_of_its_host() {
+        let mut site = bare_site();
+        site.host.kernel.virtualisation.is_guest = Some(true);
+        let of = |name: &str, model: &str| {
+            let mut disk = disk(name, false);
+            disk.model = Some(model.to_owned());
+            device(Some(&disk), &site).0.name
+        };
+        for model in [
+            "SAMSUNG MZQL21T9HCJR-00A07",
+            "Samsung SSD 980 PRO 1TB",
+            "Amazon EC2 NVMe Instance Storage",
+        ] {
+            assert_eq!(of("nvme0n1", model), FLASH_NVME.name, "{model}");
+        }
+        for model in ["QEMU NVMe Ctrl", "VMware Virtual NVMe Disk", ""] {
+            assert_eq!(of("nvme0n1", model), UNKNOWN.name, "{model}");
+        }
+        assert_eq!(of("sda", "SAMSUNG HD103UJ"), UNKNOWN.name, "no NVMe");
+        for model in ["Amazon Elastic Block Store", "nvme_card-pd"] {
+            assert_eq!(of("nvme0n1", model), NETWORK.name, "{model}");
+        }
+        let bare = bare_site();
+        let mut fastest = disk("nvme0n1", false);
+        fastest.model = Some("INTEL SSDPED1D480GA".to_owned());
+        let found = reading(&bare, Some(&fastest), 1e9).random_ns;
+        let usual = reading(&bare, Some(&disk("nvme0n1", false)), 1e9).random_ns;
+        assert!(found.low < 1e4 && usual.low > 2e4, "{found:?}, {usual:?}");
+        assert!(usual.high / usual.low < 6.0);
+    }
+
+    #[test]
+    fn what_a_disk_has_done_narrows_a_virtual_one_alone() {
+        let mut site = bare_site();
+        let mut known = disk("nvme0n1", false);
+        known.counted = Some(Counted {
+            reads: 1_000_000,
+            read_bytes: 40_000_000_000,
+            read_ms: 500_000,
+            writes: 0,
+            written_bytes: 0,
+            write_ms: 0,
+            busy_ms: 40_000,
+            flushes: None,
+        });
+        let bare = reading(&site, Some(&known), 1e9);
+        assert_eq!(bare.random_ns, FLASH_NVME.random_ns);
+        site.host.kernel.virtualisation.is_guest = Some(true);
+        let guest = reading(&site, Some(&known), 1e9);
+        assert!(guest.random_ns.high < UNKNOWN.random_ns.high);
+        assert!(guest.because.contains("1000000 reads"), "{}", guest.because);
+        site.host
+            .given
+            .set("disk.read_latency", "20ms")
+            .expect("a fact");
+        let given = reading(&site, Some(&known), 1e9);
+        assert_eq!(given.random_ns.likely, 2e7, "the user knows better");
+    }
+
+    #[test]
+    fn a_recorded_guest_s_disk_is_bound_by_what_it_did_and_without_that_it_is_not() {
+        let mut site = recorded("vm-granite-rapids");
+        let disks = site.host.block.disks.iter();
+        let disk = disks.clone().find(|disk| disk.name == "vda").cloned();
+        let mut disk = disk.expect("it has one");
+        assert!(
+            disk.counted
+                .is_some_and(|counted| counted.flushes.is_some())
+        );
+        let narrow = reading(&site, Some(&disk), 1e8);
+        // 1.2 ms in the mean with some twenty in the queue; 0.85 GB/s.
+        assert!(narrow.random_ns.high < 5e6 && narrow.random_ns.low == UNKNOWN.random_ns.low);
+        assert!(narrow.rate.low > 0.15 && !narrow.sure);
+        disk.counted = None;
+        site.host.block.disks.clear();
+        let wide = reading(&site, Some(&disk), 1e8);
+        assert_eq!(
+            (wide.random_ns, wide.rate),
+            (UNKNOWN.random_ns, UNKNOWN.rate)
+        );
+    }
+
+    #[test]
+    fn a_link_bounds_and_what_the_user_knows_counts() {
+        let mut site = bare_site();
+        let mut nvme = disk("nvme0n1", false);
+        nvme.pcie = Some(PcieLink {
+            gts: 8.0,
+            width: 4,
+            max_gts: None,
+            max_width: None,
+        });
+        let found = reading(&site, Some(&nvme), 1e9);
+        assert!((found.rate.high - 3.62).abs() < 0.02, "{}", found.rate.high);
+        site.host
+            .given
+            .set("disk.read_latency", "80us")
+            .expect("a fact");
+        site.host.given.set("disk.read", "3GB/s").expect("a fact");
+        let found = reading(&site, None, 1e9);
+        assert!(found.random_ns.likely == 8e4 && found.rate.likely == 3.0 && found.sure);
+        assert!(found.because.contains("given"));
+        let nothing = reading(&bare_site(), None, 1e9);
+        assert!(nothing.random_ns == UNKNOWN.random_ns && !nothing.sure);
+    }
+}

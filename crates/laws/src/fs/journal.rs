@@ -1,0 +1,285 @@
+//! What file systems do for a change of a name or of a size, by their kinds: which of them write it
+//! twice, and which nowhere at all.
+
+use crate::device::{Device, FLASH, FLASH_NVME, SPINNING, device};
+use crate::os::{entry, measured_call};
+use crate::{Estimate, around, product, range, scaled};
+use bench::experiment::{Known, Site};
+use host::block::Disk;
+use record::event::Range;
+
+/// How a file system keeps its names and sizes through a loss of power.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeper {
+    /// A journal of blocks, committed as a whole: ext3, ext4, jfs.
+    Journal,
+    /// A log of changes: xfs, and f2fs as a whole.
+    Log,
+    /// Trees written anew: btrfs, zfs, bcachefs.
+    Tree,
+    /// Nothing: blocks in place, in no order.
+    Plain,
+    /// Memory: what is lost with the power anyway.
+    Memory,
+    /// Another file system below.
+    Stacked,
+    /// A process of the user's.
+    Daemon,
+    /// Another machine.
+    Server,
+    /// Nobody told.
+    Unknown,
+}
+
+/// The kind of a file system by its name in the mounts.
+pub fn keeper(file_system: &str) -> Keeper {
+    match file_system {
+        "ext3" | "ext4" | "jfs" | "ocfs2" => Keeper::Journal,
+        "xfs" | "f2fs" => Keeper::Log,
+        "btrfs" | "zfs" | "bcachefs" | "nilfs2" => Keeper::Tree,
+        "ext2" | "vfat" | "exfat" | "ntfs3" | "msdos" => Keeper::Plain,
+        "tmpfs" | "ramfs" => Keeper::Memory,
+        "overlay" | "ecryptfs" | "aufs" => Keeper::Stacked,
+        "nfs" | "nfs4" | "cifs" | "smb3" | "ceph" | "9p" | "virtiofs" | "lustre" | "glusterfs" => {
+            Keeper::Server
+        }
+        name if name.starts_with("fuse") => Keeper::Daemon,
+        _ => Keeper::Unknown,
+    }
+}
+
+/// What is to be said of a file system that keeps no hard promise of its own.
+pub fn promise(file_system: &str) -> Option<&'static str> {
+    match keeper(file_system) {
+        Keeper::Memory => Some(
+            "the file system lies in memory: a sync does nothing there, and nothing outlives the power",
+        ),
+        Keeper::Stacked => Some(
+            "the file system lies on another one, which it hands syncs to (or not: overlayfs mounted \
+             `volatile`)",
+        ),
+        Keeper::Daemon => Some(
+            "a process serves the file system (FUSE): what a sync means is that process's affair",
+        ),
+        Keeper::Server => Some(
+            "another machine serves the file system: what a sync means is that server's affair",
+        ),
+        _ => None,
+    }
+}
+
+/// What a device takes to have something for good, in ns.
+pub struct Durable {
+    /// The class.
+    pub device: &'static Device,
+    /// A write of one block, answered from the device's cache where it has one.
+    pub write_ns: Range,
+    /// A flush of that cache; `None` where the kernel sends none.
+    pub flush_ns: Option<Range>,
+    /// From what.
+    pub because: String,
+}
+
+/// Turns per minute of disks that spin: 5400 to 15,000.
+const TURN_NS: Range = range(4e6, 8.33e6, 1.12e7);
+/// How far apart what was measured by another experiment may be.
+const MEASURED_SHARE: f64 = 0.6;
+
+/// The device below the directory, with what the user told of it and what fs.read and fs.io measured.
+pub fn durable(site: &Site, known: Option<&Known>, disk: Option<&Disk>) -> Durable {
+    let (class, why) = device(disk, site);
+    let mut because = format!("base hardware: {why}");
+    let (mut write_ns, mut flush_ns) = of_class(class, turn_ns(site));
+    let read = known.and_then(measured_read);
+    if let Some(ns) = read.filter(|_| !class.sure) {
+        // Behind a hypervisor the way to the device is most of a read, and so of all the rest.
+        write_ns = product(range(ns, ns, ns), range(0.2, 0.9, 4.0));
+        flush_ns = product(range(ns, ns, ns), range(0.15, 0.8, 30.0));
+        because.push_str(&format!(
+            "; a direct read of a block took {:.0} µs (measured by fs.read)",
+            ns / 1e3
+        ));
+    }
+    let given = &site.host.given;
+    if let Some(ns) = given.value("disk.write_latency") {
+        write_ns = around(ns, 0.5);
+        because.push_str("; a write as given (host.disk.write_latency)");
+    }
+    if let Some(ns) = known.and_then(|known| measured_write(known, "direct")) {
+        write_ns = around(ns, MEASURED_SHARE);
+        because.push_str(&format!(
+            "; a direct write took {:.0} µs (measured by fs.io)",
+            ns / 1e3
+        ));
+    }
+    if let Some(ns) = given.value("disk.flush_latency") {
+        flush_ns = around(ns, 0.5);
+        because.push_str("; a flush as given (host.disk.flush_latency)");
+    }
+    let none = no_flush(site, disk);
+    because.push_str(&match none {
+        Some(why) => format!("; no flush is sent ({why})"),
+        None => format!(
+            "; a flush {:.0} µs to {:.1} ms",
+            flush_ns.low / 1e3,
+            flush_ns.high / 1e6
+        ),
+    });
+    // Without a cache a write is on the medium when it is answered.
+    if none.is_some() && class.name == SPINNING.name {
+        write_ns = scaled(turn_ns(site), 1.3);
+    }
+    Durable {
+        device: class,
+        write_ns,
+        flush_ns: none.is_none().then_some(flush_ns),
+        because,
+    }
+}
+
+/// A write into the device's cache and a flush of it. Data sheets and published tests of syncs
+/// (Percona's and Intel's of PLP drives: 10 to 60 µs; consumer NVMe 0.5 to 5 ms; SATA 1 to 10 ms); a
+/// disk that spins waits for its sector: a turn, and a seek to the journal.
+fn of_class(class: &Device, turn: Range) -> (Range, Range) {
+    match class.name {
+        name if name == SPINNING.name => (
+            range(3e4, 1.5e5, 1.2e7),
+            range(0.7 * turn.low, 1.4 * turn.likely, 5.0 * turn.high),
+        ),
+        name if name == FLASH_NVME.name => (range(6e3, 2e4, 2e5), range(3e3, 4e5, 8e6)),
+        name if name == FLASH.name => (range(3e4, 7e4, 6e5), range(2e4, 1.2e6, 2e7)),
+        _ => (range(1.2e4, 9e4, 1.5e7), range(1e4, 2.5e5, 4e7)),
+    }
+}
+
+/// A turn of a disk that spins, in ns.
+fn turn_ns(site: &Site) -> Range {
+    match site.host.given.value("disk.rpm") {
+        Some(rpm) => around(60e9 / rpm, 0.02),
+        None => TURN_NS,
+    }
+}
+
+/// Why the kernel sends no flush, where it does not.
+pub fn no_flush(site: &Site, disk: Option<&Disk>) -> Option<&'static str> {
+    let cache = disk.and_then(|disk| disk.write_cache.as_deref());
+    if cache == Some("write through") {
+        return Some("the device says that it has no volatile cache: write through");
+    }
+    let dir = site.dir.as_ref()?;
+    let mount = site.host.block.mount_of(&dir.path.to_string_lossy())?;
+    let mut options = mount.options.split(',');
+    options
+        .any(|option| ["nobarrier", "barrier=0"].contains(&option))
+        .then_some("mounted without barriers")
+}
+
+/// The least in which such a medium can have a block for good, in ns, and why: what answers sooner has
+/// a cache that outlives the power, or does not keep its word.
+pub fn medium_least(site: &Site, class: &Device) -> Option<(f64, &'static str)> {
+    match class.name {
+        // A quarter of a turn: half a turn is the mean wait, and few waits in a row are that short.
+        name if name == SPINNING.name => Some((
+            0.25 * turn_ns(site).low,
+            "its sector does not come by so soon",
+        )),
+        // A page of single-level cells takes 75 µs and more to be programmed, of several levels 200 to
+        // 700 (Micron's and Kioxia's data sheets; storage-class media are quicker).
+        name if name == FLASH_NVME.name || name == FLASH.name => {
+            Some((6e4, "flash is not programmed so soon"))
+        }
+        _ => None,
+    }
+}
+
+/// A direct read of a block at a random place, as fs.read measured it: the median of its cases.
+fn measured_read(known: &Known) -> Option<f64> {
+    middle(
+        known
+            .of("fs.read", "latency")
+            .filter(|(case, _)| {
+                case.text("mode") == Some("direct") && case.text("pattern") == Some("random")
+            })
+            .map(|(_, ns)| ns),
+    )
+}
+
+/// A write of one block of 4 KiB by one thread, as fs.io measured it: the median of its cases.
+pub fn measured_write(known: &Known, mode: &str) -> Option<f64> {
+    middle(
+        known
+            .of("fs.io", "latency")
+            .filter(|(case, _)| {
+                let one = |name| case.int(name).is_none_or(|value| value == 1);
+                case.text("op") == Some("write")
+                    && case.text("mode") == Some(mode)
+                    && case.int("block") == Some(4096)
+                    && one("depth")
+                    && one("threads")
+            })
+            .map(|(_, ns)| ns),
+    )
+}
+
+/// Whether earlier figures say anything of the device.
+pub fn is_measured(known: &Known) -> bool {
+    measured_read(known).is_some() || measured_write(known, "direct").is_some()
+}
+
+fn middle(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.filter(|value| *value > 0.0).collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
+/// So many times something that takes so long; either may be nothing.
+pub fn times(count: Range, each: Range) -> Range {
+    match count.low > 0.0 && each.low > 0.0 {
+        true => product(count, each),
+        false => range(
+            count.low * each.low,
+            count.likely * each.likely,
+            count.high * each.high,
+        ),
+    }
+}
+
+/// The way in and out of the kernel: getpid where os.syscall measured it.
+pub fn way(site: &Site, known: Option<&Known>) -> Estimate {
+    match known.and_then(|known| measured_call(known, "getpid")) {
+        Some(ns) => Estimate {
+            range: around(ns, 0.1),
+            because: format!("getpid took {ns:.0} ns (measured by os.syscall)"),
+        },
+        None => entry(site, known),
+    }
+}
+
+/// For estimates of what a daemon or a server does: a round trip to it.
+pub fn round_trip(keeper: Keeper, site: &Site) -> Option<Estimate> {
+    match keeper {
+        Keeper::Daemon => Some(Estimate::new(
+            8e3,
+            5e4,
+            2e6,
+            "software: a request to the process that serves the file system, two switches at least and \
+             what it does",
+        )),
+        Keeper::Server => Some(match site.host.given.value("net.rtt") {
+            Some(ns) => Estimate::new(
+                0.8 * ns,
+                2.0 * ns,
+                20.0 * ns + 5e6,
+                "base hardware: the round trip as given (host.net.rtt); software: the server's work",
+            ),
+            None => Estimate::new(
+                3e4,
+                5e5,
+                3e7,
+                "base hardware: a round trip to the server, from the same machine to another continent; \
+                 software: the server's work",
+            ),
+        }),
+        _ => None,
+    }
+}

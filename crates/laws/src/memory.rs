@@ -1,0 +1,512 @@
+//! Laws of the memory hierarchy: what a load costs that the next load waits for.
+//!
+//! Load-to-use cycles per core design ([`cores`]) over the core clock, sizes from sysfs or CPUID,
+//! main memory by its generation. Between two levels the shares of hits blend them.
+
+pub mod bandwidth;
+mod cores;
+pub mod fault;
+pub mod loaded;
+pub mod measured;
+pub mod mlp;
+pub mod numa;
+mod translation;
+
+use super::cpu::{best_core_clock, core, is_guest};
+use super::{Estimate, inverse, product, range, sum};
+use bench::experiment::{Known, Site};
+use cores::{costs, memory_ns};
+use host::Arch;
+use host::cache::CacheKind;
+use record::event::{Bound, Range, Side};
+use record::quantity::render;
+use record::unit::Unit;
+pub use translation::{described_reaches, huge_gain, tlb_miss, tlb_reach};
+
+const KIB: f64 = 1024.0;
+const MIB: f64 = 1024.0 * KIB;
+const LINE: f64 = 64.0;
+/// Names of cache levels, from the core outwards.
+pub const LEVELS: [&str; 4] = ["L1", "L2", "L3", "L4"];
+/// Name of the level behind the last cache.
+pub const MEMORY: &str = "DRAM";
+/// A last cache larger than this, or shared by more CPUs, is distributed over a mesh: the largest
+/// ring-connected ones have 36 MiB and serve 32 threads of 24 cores.
+const MESH_BYTES: f64 = 40.0 * MIB;
+const MESH_SHARERS: usize = 32;
+/// Slice of a last cache that comes with a core: 1.4 to 4 MiB since 2011.
+const SLICE_BYTES: f64 = 4.0 * MIB;
+
+/// The order of a walk.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Walk {
+    /// Every slot next to any other.
+    Random,
+    /// Slots of a page in random order, page after page.
+    PageRandom {
+        /// Distance of slots in bytes.
+        stride: f64,
+    },
+    /// In the order of addresses, either way.
+    Strided {
+        /// Distance of slots in bytes.
+        stride: f64,
+    },
+    /// The four quarters in turn, line after line.
+    FourQuarter,
+}
+
+/// A walk over a footprint.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Access {
+    /// Order.
+    pub walk: Walk,
+    /// By index instead of by pointer.
+    pub index: bool,
+    /// On base pages.
+    pub base_pages: bool,
+    /// Bytes walked over.
+    pub footprint: f64,
+}
+
+/// A level of the hierarchy. The last one, main memory, has no size.
+struct Level {
+    name: &'static str,
+    /// Least, likely and most bytes that a lone walk finds in it.
+    bytes: Range,
+    /// As described; 0 where nobody described it.
+    described: f64,
+    ns: Range,
+    cycles: Option<Range>,
+    /// Hits fall with this power of capacity over footprint: near 1 for random replacement and
+    /// hashed sets, higher where the oldest line goes first.
+    sharpness: f64,
+}
+
+struct Hierarchy {
+    levels: Vec<Level>,
+    clock: Range,
+    because: String,
+}
+
+/// Names and sizes in bytes of the data caches that the machine describes for the measuring CPU.
+pub fn described_levels(site: &Site) -> Vec<(&'static str, u64)> {
+    let cpu = site.cpus.first().copied().unwrap_or(0);
+    (1..)
+        .zip(LEVELS)
+        .filter_map(|(level, name)| {
+            let cache = site.host.cache.data(level, cpu)?;
+            (cache.size_bytes > 0).then_some((name, cache.size_bytes))
+        })
+        .collect()
+}
+
+/// Bytes of a line of the first data cache; 64 where the machine does not tell.
+pub fn line_bytes(site: &Site) -> (u64, &'static str) {
+    let cpu = site.cpus.first().copied().unwrap_or(0);
+    let told = site.host.cache.data(1, cpu).and_then(|l1| l1.line_bytes);
+    match told.filter(|line| line.is_power_of_two() && *line >= 16) {
+        Some(line) => (u64::from(line), "as the first cache is described"),
+        None => (
+            64,
+            "no cache is described; nearly every core has lines of 64 bytes",
+        ),
+    }
+}
+
+impl Hierarchy {
+    fn of(site: &Site, known: Option<&Known>) -> Hierarchy {
+        let (costs, sure) = costs(core(site));
+        let (clock, clock_from) = best_core_clock(site, known);
+        let cycle = inverse(1.0e9, clock);
+        let guest = is_guest(site);
+        let described = described_levels(site);
+        let sizes = if described.is_empty() {
+            vec![
+                ("L1", range(32.0 * KIB, 32.0 * KIB, 64.0 * KIB), 0.0),
+                ("L2", range(256.0 * KIB, MIB, 2.0 * MIB), 0.0),
+                ("L3", range(4.0 * MIB, 16.0 * MIB, 64.0 * MIB), 0.0),
+            ]
+        } else {
+            let sizes = described.iter().enumerate();
+            sizes
+                .map(|(at, (name, bytes))| {
+                    let inner = at.checked_sub(1).map_or(0.0, |at| described[at].1 as f64);
+                    let shared = guest && at + 1 == described.len() && at >= 2;
+                    let bytes = *bytes as f64;
+                    (*name, capacity(site, at, bytes, inner, shared), bytes)
+                })
+                .collect()
+        };
+        let mesh = behind_mesh(site);
+        let mut levels: Vec<Level> = sizes
+            .into_iter()
+            .enumerate()
+            .map(|(at, (name, bytes, described))| {
+                let cycles = match at {
+                    0 => costs.l1,
+                    1 => costs.l2,
+                    2 if mesh => costs.mesh,
+                    2 => costs.near,
+                    _ => range(90.0, 140.0, 220.0),
+                };
+                let ns = product(cycles, cycle);
+                Level {
+                    name,
+                    bytes,
+                    described,
+                    ns: if guest && at >= 2 {
+                        shared_by_others(ns, 1.4)
+                    } else {
+                        ns
+                    },
+                    cycles: Some(cycles),
+                    sharpness: if at < 2 { 3.0 } else { 1.5 },
+                }
+            })
+            .collect();
+        let (memory, kind) = main_memory(site, costs.memory_ns, costs.memory);
+        let last = levels.last().map_or(range(0.0, 0.0, 0.0), |level| level.ns);
+        let memory = sum(last, memory);
+        levels.push(Level {
+            name: MEMORY,
+            bytes: range(f64::INFINITY, f64::INFINITY, f64::INFINITY),
+            described: 0.0,
+            ns: if guest {
+                shared_by_others(memory, 1.2)
+            } else {
+                memory
+            },
+            cycles: None,
+            sharpness: 1.0,
+        });
+        Hierarchy {
+            levels,
+            clock,
+            because: because(site, sure, &kind, &clock_from, !described.is_empty()),
+        }
+    }
+
+    fn level(&self, name: &str) -> Option<&Level> {
+        self.levels.iter().find(|level| level.name == name)
+    }
+
+    fn l1(&self) -> Range {
+        self.levels[0].ns
+    }
+
+    /// Random loads over a footprint, address translation apart.
+    fn random(&self, footprint: f64) -> Range {
+        let blend = |bytes: fn(&Range) -> f64, ns: fn(&Range) -> f64, sharper: f64, even: bool| {
+            let (mut covered, mut total) = (0.0, 0.0);
+            for level in &self.levels {
+                let power = if even { 1.0 } else { sharper * level.sharpness };
+                let share = (bytes(&level.bytes) / footprint).min(1.0).powf(power);
+                let share = share.max(covered);
+                total += (share - covered) * ns(&level.ns);
+                covered = share;
+            }
+            total
+        };
+        let low = blend(|bytes| bytes.high, |ns| ns.low, 1.0, true);
+        let likely = blend(|bytes| bytes.likely, |ns| ns.likely, 1.0, false);
+        let high = blend(|bytes| bytes.low, |ns| ns.high, 3.0, false);
+        range(low.min(likely), likely, high.max(likely))
+    }
+
+    fn private_bytes(&self) -> f64 {
+        self.levels[self.levels.len().min(3) - 2].bytes.likely
+    }
+
+    fn place(&self, footprint: f64) -> &'static str {
+        let holds = |level: &&Level| footprint <= level.bytes.likely;
+        self.levels
+            .iter()
+            .find(holds)
+            .map_or(MEMORY, |level| level.name)
+    }
+}
+
+/// Bytes of a cache that a lone walk finds in it: a tenth to a third is lost to other data, to
+/// uneven sets and to replacement that is not perfect; a guest has an unknown part of a last cache.
+fn capacity(site: &Site, at: usize, bytes: f64, inner: f64, shared: bool) -> Range {
+    if at == 0 {
+        return range(0.93 * bytes, bytes, 1.02 * bytes);
+    }
+    if shared {
+        let share = SLICE_BYTES * site.host.cpu.cpus.len().max(1) as f64;
+        let likely = share.max(2.0 * inner).min(bytes);
+        let least = (bytes / 64.0).max(2.0 * inner).min(0.6 * likely);
+        return range(least, likely, 1.1 * bytes);
+    }
+    range(0.65 * bytes, 0.9 * bytes, 1.1 * bytes)
+}
+
+fn behind_mesh(site: &Site) -> bool {
+    let cpu = site.cpus.first().copied().unwrap_or(0);
+    site.host
+        .cache
+        .last(cpu)
+        .is_some_and(|last| last.size_bytes as f64 > MESH_BYTES || last.sharers > MESH_SHARERS)
+        || core(site) == host::Core::SkylakeServer
+}
+
+/// Other tenants queue at what is shared.
+fn shared_by_others(ns: Range, factor: f64) -> Range {
+    range(ns.low, ns.likely * factor.sqrt(), ns.high * factor)
+}
+
+/// What main memory adds, by the modules where they are told, else by the core's generation.
+fn main_memory(site: &Site, by_core: Range, kind_by_core: &str) -> (Range, String) {
+    let told = site.host.memory.dimms.iter().find_map(|dimm| {
+        let kind = dimm.kind.as_deref()?;
+        Some((memory_ns(kind)?, format!("{kind} by the modules' table")))
+    });
+    told.unwrap_or((
+        by_core,
+        format!("{kind_by_core}, as cores of this kind have it"),
+    ))
+}
+
+fn because(site: &Site, sure: bool, kind: &str, clock: &str, described: bool) -> String {
+    let design = if sure {
+        format!(
+            "load-to-use cycles of {} by plumb's table",
+            core(site).name()
+        )
+    } else {
+        "an unknown core design, so any load-to-use cycles in plumb's table".to_owned()
+    };
+    let sizes = match (described, &site.host.cache.source) {
+        (false, _) => "cache sizes unknown".to_owned(),
+        (true, source) => format!(
+            "cache sizes from {}",
+            source.as_deref().unwrap_or("the machine")
+        ),
+    };
+    let guest = if is_guest(site) {
+        "; a virtual machine: part of the last cache, other tenants at the memory"
+    } else {
+        ""
+    };
+    format!("base hardware: {design}; {clock}; {sizes}; {kind}{guest}; software: none")
+}
+
+/// Time of one load of a walk, in ns.
+pub fn load_latency(site: &Site, known: Option<&Known>, access: Access) -> Estimate {
+    let hierarchy = Hierarchy::of(site, known);
+    let random = hierarchy.random(access.footprint);
+    let l1 = hierarchy.l1();
+    let in_private = access.footprint <= hierarchy.private_bytes();
+    let line = line_bytes(site).0 as f64;
+    let mut ns = match access.walk {
+        Walk::Random => random,
+        _ => {
+            let exposed = exposed(access.walk, in_private, line);
+            let part = |l1: f64, random: f64, share: f64| l1 + share * (random - l1).max(0.0);
+            range(
+                part(l1.low, random.low, exposed.low),
+                part(l1.likely, random.likely, exposed.likely),
+                part(l1.high, random.high, exposed.high),
+            )
+        }
+    };
+    let walks = translation::added(site, &hierarchy, access);
+    ns = range(
+        ns.low + walks.low,
+        ns.likely + walks.likely,
+        ns.high + walks.high,
+    );
+    if access.index {
+        ns = sum(
+            ns,
+            product(range(0.02, 0.5, 2.0), inverse(1e9, hierarchy.clock)),
+        );
+    }
+    let place = hierarchy.place(access.footprint);
+    let size = render(access.footprint, Unit::B);
+    Estimate {
+        range: ns,
+        because: format!("{size} in {place}: {}", hierarchy.because),
+    }
+}
+
+/// Share of a random load's extra time that a walk still shows, beside what prefetchers hide.
+/// Starting values from one machine of 2024 with ends that hold designs without the prefetcher.
+fn exposed(walk: Walk, in_private: bool, line: f64) -> Range {
+    let (shares, stride) = match (walk, in_private) {
+        (Walk::Random, _) => return range(1.0, 1.0, 1.0),
+        (Walk::PageRandom { stride }, true) => (range(0.9, 1.0, 1.05), stride),
+        (Walk::PageRandom { stride }, false) => (range(0.1, 0.33, 0.85), stride),
+        (Walk::FourQuarter, true) => (range(0.02, 0.3, 1.0), LINE),
+        (Walk::FourQuarter, false) => (range(0.01, 0.07, 0.5), LINE),
+        (Walk::Strided { stride }, true) => (strided_private(stride), stride),
+        (Walk::Strided { stride }, false) => (strided_beyond(stride), stride),
+    };
+    let lines = (stride / line).min(1.0);
+    range(
+        shares.low * lines,
+        shares.likely * lines,
+        shares.high * lines,
+    )
+}
+
+fn strided_private(stride: f64) -> Range {
+    match stride {
+        ..96.0 => range(0.0, 0.07, 0.5),
+        ..192.0 => range(0.02, 0.15, 0.8),
+        ..384.0 => range(0.04, 0.3, 1.0),
+        ..768.0 => range(0.2, 0.7, 1.05),
+        _ => range(0.5, 0.98, 1.05),
+    }
+}
+
+fn strided_beyond(stride: f64) -> Range {
+    match stride {
+        ..96.0 => range(0.008, 0.03, 0.12),
+        ..192.0 => range(0.02, 0.07, 0.25),
+        ..384.0 => range(0.03, 0.12, 0.45),
+        ..768.0 => range(0.04, 0.15, 0.6),
+        ..1536.0 => range(0.06, 0.2, 0.8),
+        ..3072.0 => range(0.12, 0.35, 1.0),
+        _ => range(0.18, 0.5, 1.05),
+    }
+}
+
+/// Latency of a level by name, in ns.
+///
+/// # Errors
+/// Why nothing can be said: the machine does not describe such a level.
+pub fn level_latency(site: &Site, known: Option<&Known>, name: &str) -> Result<Estimate, String> {
+    let hierarchy = Hierarchy::of(site, known);
+    let level = hierarchy.level(name).ok_or_else(|| undescribed(name))?;
+    Ok(Estimate {
+        range: level.ns,
+        because: hierarchy.because.clone(),
+    })
+}
+
+/// Latency of a level by name, in core cycles.
+///
+/// # Errors
+/// As [`level_latency`].
+pub fn level_cycles(site: &Site, known: Option<&Known>, name: &str) -> Result<Estimate, String> {
+    let hierarchy = Hierarchy::of(site, known);
+    let level = hierarchy.level(name).ok_or_else(|| undescribed(name))?;
+    let by_clock = product(
+        level.ns,
+        range(
+            hierarchy.clock.low / 1e9,
+            hierarchy.clock.likely / 1e9,
+            hierarchy.clock.high / 1e9,
+        ),
+    );
+    let range = match level.cycles {
+        Some(cycles) if LEVELS[..2].contains(&name) => cycles,
+        Some(cycles) => range(cycles.low, cycles.likely, by_clock.high.max(cycles.high)),
+        None => by_clock,
+    };
+    Ok(Estimate {
+        range,
+        because: hierarchy.because.clone(),
+    })
+}
+
+/// Size of a cache level by name, as a ladder finds it, in bytes.
+///
+/// # Errors
+/// As [`level_latency`]; main memory has no size to find.
+pub fn level_size(site: &Site, name: &str) -> Result<Estimate, String> {
+    let hierarchy = Hierarchy::of(site, None);
+    let level = hierarchy
+        .level(name)
+        .filter(|level| level.described > 0.0)
+        .ok_or_else(|| undescribed(name))?;
+    let size = render(level.described, Unit::B);
+    let source = site.host.cache.source.as_deref().unwrap_or("the machine");
+    let range = if level.bytes.likely < 0.9 * level.described {
+        range(level.bytes.low, level.bytes.likely, 1.2 * level.described)
+    } else {
+        range(
+            0.65 * level.described,
+            0.95 * level.described,
+            1.25 * level.described,
+        )
+    };
+    Ok(Estimate {
+        range,
+        because: format!(
+            "base hardware: {size} by {source}, a tenth of the loads missing at its edge; \
+             software: none"
+        ),
+    })
+}
+
+fn undescribed(name: &str) -> String {
+    format!("unknown: the machine describes no {name}")
+}
+
+/// Size of a cache line in bytes.
+pub fn line_size(site: &Site) -> Estimate {
+    let (line, from) = line_bytes(site);
+    let line = line as f64;
+    let told = site
+        .host
+        .cache
+        .levels
+        .iter()
+        .any(|cache| cache.kind != CacheKind::Instruction && cache.line_bytes.is_some());
+    // The sweep's distances double: its knee lies within one of them, and prefetched pairs of lines
+    // or a wrong description within the same. Lines that nobody describes may be four times as long.
+    let above = if told { 2.0 } else { 4.0 };
+    Estimate::new(
+        line / 2.0,
+        line,
+        line * above,
+        format!(
+            "base hardware: {line} B, {from}, seen to a doubling of the distance; software: none"
+        ),
+    )
+}
+
+/// Random over forward at one line a step, over a footprint beyond the private caches.
+pub fn prefetch_gain(site: &Site, footprint: f64) -> Estimate {
+    let hierarchy = Hierarchy::of(site, None);
+    let random = hierarchy.random(footprint).likely;
+    let l1 = hierarchy.l1().likely;
+    let shares = exposed(Walk::Strided { stride: LINE }, false, LINE);
+    let gain = |share: f64| random / (l1 + share * (random - l1));
+    Estimate::new(
+        gain(shares.high) * 0.8,
+        gain(shares.likely),
+        gain(shares.low) * 1.2,
+        format!(
+            "base hardware: prefetchers leave {} to {} of a random load's time at {}; software: none",
+            render(shares.low, Unit::Ratio),
+            render(shares.high, Unit::Ratio),
+            render(footprint, Unit::B)
+        ),
+    )
+}
+
+/// The least time of a load whose address is the load before, in ns. x86-64: no core answers in
+/// under 3 cycles. Arm: two in the smallest cores, and designs that predict loaded values break the
+/// chain, so that passing the bound there only warns.
+pub fn least_load(site: &Site) -> Bound {
+    let arm = site.host.cpu.arch == Arch::Aarch64;
+    let cycles = if arm { 2.0 } else { 3.0 };
+    Bound {
+        side: Side::AtLeast,
+        constant: cycles * 1e9,
+        inputs: vec![("core_hz".to_owned(), -1)],
+        uncertainty: 0.03,
+        rule: format!(
+            "a load that waits for the load before takes at least {cycles} cycles at the round's \
+             core clock"
+        ),
+        warns_only: arm,
+    }
+}
+
+#[cfg(test)]
+mod tests;

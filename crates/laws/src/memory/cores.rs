@@ -1,0 +1,360 @@
+//! Load-to-use latencies of core designs in core cycles, for a pointer in a general register.
+//!
+//! Written from memory of the usual published values, not looked up row by row; the intervals are
+//! meant to cover that, and where such values disagree. They stand in Intel's optimisation reference
+//! manual, AMD's optimisation guides, Arm's optimisation guides and reference manuals, A. Fog, "The
+//! microarchitecture of Intel, AMD and VIA CPUs", and ladders measured by chipsandcheese.com and
+//! 7-cpu.com. The row of Redwood Cove was adjusted on one virtual machine. A shared cache is told
+//! twice: beside few cores on a ring or in one complex, and behind the mesh of a many-core part.
+
+use crate::range;
+use host::Core;
+use record::event::Range;
+
+/// What a design takes, in core cycles; main memory in ns beyond the last cache.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LoadCosts {
+    pub(super) l1: Range,
+    pub(super) l2: Range,
+    /// Last-level cache of few cores.
+    pub(super) near: Range,
+    /// Last-level cache behind a mesh.
+    pub(super) mesh: Range,
+    /// What main memory adds to the last cache, in ns.
+    pub(super) memory_ns: Range,
+    /// Kind of memory that the designs are sold with.
+    pub(super) memory: &'static str,
+}
+
+/// The costs of a design; for one that nobody described, an interval over all, marked `false`.
+pub(super) fn costs(core: Core) -> (LoadCosts, bool) {
+    TABLE
+        .iter()
+        .find(|(cores, _)| cores.contains(&core))
+        .map_or((ANY, false), |(_, costs)| (*costs, true))
+}
+
+/// What memory of this kind adds to the last cache, in ns: row activation, column access, transfer,
+/// controller and fabric.
+pub(super) fn memory_ns(kind: &str) -> Option<Range> {
+    MEMORY
+        .iter()
+        .find(|(name, _)| kind.starts_with(name))
+        .map(|(_, range)| *range)
+}
+
+const DDR2: Range = range(45.0, 65.0, 100.0);
+const DDR3: Range = range(38.0, 52.0, 80.0);
+const DDR4: Range = range(40.0, 58.0, 90.0);
+const DDR5: Range = range(48.0, 68.0, 110.0);
+const LPDDR: Range = range(60.0, 85.0, 125.0);
+
+static MEMORY: &[(&str, Range)] = &[
+    ("LPDDR", LPDDR),
+    ("DDR5", DDR5),
+    ("DDR4", DDR4),
+    ("DDR3", DDR3),
+    ("DDR2", DDR2),
+];
+
+const ANY: LoadCosts = LoadCosts {
+    l1: range(3.0, 4.0, 5.0),
+    l2: range(9.0, 14.0, 22.0),
+    near: range(28.0, 45.0, 75.0),
+    mesh: range(45.0, 85.0, 180.0),
+    memory_ns: range(38.0, 65.0, 120.0),
+    memory: "memory of an unknown kind",
+};
+
+const fn exactly(cycles: f64) -> Range {
+    range(0.985 * cycles, cycles, 1.03 * cycles)
+}
+
+const NEHALEM: LoadCosts = LoadCosts {
+    l1: exactly(4.0),
+    l2: range(9.8, 10.0, 11.5),
+    near: range(34.0, 40.0, 50.0),
+    mesh: range(36.0, 48.0, 70.0),
+    memory_ns: DDR3,
+    memory: "DDR3",
+};
+
+const SANDY_BRIDGE: LoadCosts = LoadCosts {
+    l2: range(11.0, 12.0, 13.0),
+    near: range(26.0, 31.0, 42.0),
+    mesh: range(30.0, 45.0, 65.0),
+    ..NEHALEM
+};
+
+const SKYLAKE: LoadCosts = LoadCosts {
+    // 4 through a base register alone, 5 otherwise.
+    l1: range(3.94, 4.0, 5.15),
+    l2: range(11.5, 12.0, 14.5),
+    near: range(34.0, 40.0, 55.0),
+    mesh: range(50.0, 70.0, 95.0),
+    memory_ns: DDR4,
+    memory: "DDR4",
+};
+
+const SUNNY_COVE: LoadCosts = LoadCosts {
+    l1: exactly(5.0),
+    l2: range(12.5, 13.5, 15.0),
+    near: range(36.0, 45.0, 60.0),
+    mesh: range(55.0, 75.0, 110.0),
+    ..SKYLAKE
+};
+
+const GOLDEN_COVE: LoadCosts = LoadCosts {
+    l1: exactly(5.0),
+    l2: range(13.8, 15.3, 17.0),
+    near: range(55.0, 68.0, 90.0),
+    mesh: range(75.0, 125.0, 185.0),
+    memory_ns: DDR5,
+    memory: "DDR5",
+};
+
+const ATOM: LoadCosts = LoadCosts {
+    l1: exactly(3.0),
+    l2: range(13.0, 17.0, 23.0),
+    near: range(45.0, 65.0, 95.0),
+    mesh: range(60.0, 95.0, 160.0),
+    memory_ns: DDR4,
+    memory: "DDR4",
+};
+
+const ZEN: LoadCosts = LoadCosts {
+    l1: exactly(4.0),
+    l2: range(11.5, 12.5, 17.5),
+    near: range(34.0, 39.0, 50.0),
+    mesh: range(34.0, 40.0, 55.0),
+    memory_ns: range(45.0, 68.0, 105.0),
+    memory: "DDR4 behind an I/O die",
+};
+
+const NEOVERSE: LoadCosts = LoadCosts {
+    l1: exactly(4.0),
+    l2: range(9.0, 11.5, 15.0),
+    near: range(28.0, 40.0, 70.0),
+    mesh: range(50.0, 80.0, 130.0),
+    memory_ns: range(45.0, 65.0, 105.0),
+    memory: "DDR4 or DDR5",
+};
+
+const LITTLE: LoadCosts = LoadCosts {
+    l1: range(1.97, 3.0, 4.1),
+    l2: range(7.0, 12.0, 20.0),
+    near: range(25.0, 40.0, 70.0),
+    mesh: range(40.0, 70.0, 120.0),
+    memory_ns: LPDDR,
+    memory: "LPDDR4",
+};
+
+const APPLE: LoadCosts = LoadCosts {
+    // 3 where a load feeds the next one's address, 4 otherwise.
+    l1: range(2.95, 3.0, 4.12),
+    l2: range(14.0, 16.5, 20.0),
+    near: range(40.0, 70.0, 130.0),
+    mesh: range(40.0, 70.0, 130.0),
+    memory_ns: range(60.0, 85.0, 115.0),
+    memory: "LPDDR4X or LPDDR5",
+};
+
+static TABLE: &[(&[Core], LoadCosts)] = &[
+    (
+        &[Core::Core2],
+        LoadCosts {
+            l1: exactly(3.0),
+            l2: range(13.5, 14.5, 16.0),
+            memory_ns: DDR2,
+            memory: "DDR2 behind a front-side bus",
+            ..ANY
+        },
+    ),
+    (&[Core::Nehalem, Core::Westmere], NEHALEM),
+    (&[Core::SandyBridge, Core::IvyBridge], SANDY_BRIDGE),
+    (
+        &[Core::Haswell, Core::Broadwell],
+        LoadCosts {
+            near: range(32.0, 37.0, 52.0),
+            mesh: range(40.0, 55.0, 75.0),
+            memory_ns: range(38.0, 55.0, 88.0),
+            memory: "DDR3 or DDR4",
+            ..SANDY_BRIDGE
+        },
+    ),
+    (&[Core::SkylakeClient, Core::PalmCove], SKYLAKE),
+    (
+        &[Core::SkylakeServer],
+        LoadCosts {
+            l2: range(13.0, 14.0, 16.0),
+            ..SKYLAKE
+        },
+    ),
+    (
+        &[Core::SunnyCove, Core::WillowCove, Core::CypressCove],
+        SUNNY_COVE,
+    ),
+    (
+        &[Core::GoldenCove, Core::RaptorCove, Core::RedwoodCove],
+        GOLDEN_COVE,
+    ),
+    (
+        &[Core::LionCove],
+        LoadCosts {
+            l1: exactly(4.0),
+            l2: range(9.0, 17.0, 19.0),
+            near: range(60.0, 83.0, 100.0),
+            ..GOLDEN_COVE
+        },
+    ),
+    (
+        &[Core::Silvermont, Core::Goldmont],
+        LoadCosts {
+            memory_ns: range(50.0, 75.0, 110.0),
+            memory: "DDR3 or LPDDR3",
+            ..ATOM
+        },
+    ),
+    (
+        &[
+            Core::Tremont,
+            Core::Gracemont,
+            Core::Crestmont,
+            Core::Skymont,
+        ],
+        LoadCosts {
+            l1: range(2.95, 3.0, 4.12),
+            ..ATOM
+        },
+    ),
+    (
+        &[Core::Bulldozer],
+        LoadCosts {
+            l1: exactly(4.0),
+            l2: range(18.0, 20.5, 24.0),
+            near: range(45.0, 58.0, 75.0),
+            memory_ns: DDR3,
+            memory: "DDR3",
+            ..ANY
+        },
+    ),
+    (&[Core::Zen], ZEN),
+    (&[Core::Zen2], ZEN),
+    (
+        &[Core::Zen3],
+        LoadCosts {
+            near: range(40.0, 47.0, 56.0),
+            mesh: range(40.0, 48.0, 60.0),
+            ..ZEN
+        },
+    ),
+    (
+        &[Core::Zen4, Core::Zen5],
+        LoadCosts {
+            l2: range(13.5, 14.2, 16.0),
+            near: range(42.0, 49.0, 60.0),
+            mesh: range(42.0, 51.0, 66.0),
+            memory_ns: range(52.0, 76.0, 115.0),
+            memory: "DDR5 behind an I/O die",
+            ..ZEN
+        },
+    ),
+    (
+        &[Core::CortexA53, Core::CortexA55, Core::CortexA510],
+        LITTLE,
+    ),
+    (
+        &[
+            Core::CortexA57,
+            Core::CortexA72,
+            Core::CortexA73,
+            Core::CortexA75,
+        ],
+        LoadCosts {
+            l1: range(2.95, 4.0, 5.1),
+            l2: range(12.0, 18.0, 26.0),
+            memory_ns: LPDDR,
+            memory: "LPDDR4 or DDR4",
+            ..NEOVERSE
+        },
+    ),
+    (
+        &[
+            Core::CortexA76,
+            Core::CortexA77,
+            Core::CortexA78,
+            Core::CortexA710,
+            Core::CortexA715,
+            Core::CortexX1,
+            Core::CortexX2,
+            Core::CortexX3,
+        ],
+        LoadCosts {
+            memory_ns: LPDDR,
+            memory: "LPDDR4 or LPDDR5",
+            ..NEOVERSE
+        },
+    ),
+    (
+        &[
+            Core::NeoverseN1,
+            Core::NeoverseN2,
+            Core::NeoverseN3,
+            Core::NeoverseV1,
+            Core::NeoverseV2,
+            Core::NeoverseV3,
+            Core::AmpereOne,
+            Core::ThunderX2,
+            Core::Tsv110,
+        ],
+        NEOVERSE,
+    ),
+    (
+        &[Core::A64fx],
+        LoadCosts {
+            l1: range(4.9, 5.0, 8.3),
+            l2: range(36.0, 43.0, 60.0),
+            memory_ns: range(80.0, 110.0, 160.0),
+            memory: "HBM2",
+            ..ANY
+        },
+    ),
+    (
+        &[
+            Core::AppleFirestorm,
+            Core::AppleAvalanche,
+            Core::AppleIcestorm,
+            Core::AppleBlizzard,
+        ],
+        APPLE,
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::{MEMORY, TABLE, costs, memory_ns};
+    use host::Core;
+
+    #[test]
+    fn every_design_has_one_row_in_order() {
+        for core in Core::ALL.iter().filter(|core| **core != Core::Unknown) {
+            let rows = TABLE.iter().filter(|(cores, _)| cores.contains(core));
+            assert_eq!(rows.count(), 1, "{}", core.name());
+            let (row, known) = costs(*core);
+            assert!(known);
+            for range in [row.l1, row.l2, row.near, row.mesh, row.memory_ns] {
+                assert!(range.low <= range.likely && range.likely <= range.high);
+            }
+            assert!(row.l1.high < row.l2.low && row.l2.likely < row.near.likely);
+            assert!(row.near.likely <= row.mesh.likely, "{}", core.name());
+        }
+        assert!(!costs(Core::Unknown).1);
+    }
+
+    #[test]
+    fn kinds_of_memory_are_found_by_their_beginning() {
+        assert_eq!(memory_ns("DDR5"), Some(MEMORY[1].1));
+        assert_eq!(memory_ns("LPDDR4X"), Some(MEMORY[0].1));
+        assert_eq!(memory_ns("FLASH"), None);
+    }
+}

@@ -1,0 +1,198 @@
+//! Address translation: what base pages cost by the entries of the TLBs.
+
+use super::{Access, Hierarchy, LINE, Walk};
+use crate::cpu::{best_core_clock, is_guest};
+use crate::{Estimate, inverse, product, range};
+use bench::experiment::{Known, Site};
+use host::tlb::{Tlb, TlbKind};
+use record::event::Range;
+use record::quantity::render;
+use record::unit::Unit;
+
+/// What the chance placement of base pages in a cache that is indexed physically makes of a latency,
+/// either way.
+const PLACEMENT: f64 = 0.1;
+
+/// What address translation adds to a load, in ns.
+pub(super) fn added(site: &Site, hierarchy: &Hierarchy, access: Access) -> Range {
+    let guest = is_guest(site);
+    if !access.base_pages && !guest {
+        return range(0.0, 0.0, 0.0);
+    }
+    let page = page_bytes(site);
+    let new_pages = match access.walk {
+        Walk::Random => 1.0,
+        Walk::PageRandom { stride } | Walk::Strided { stride } => (stride / page).min(1.0),
+        Walk::FourQuarter => LINE / page,
+    };
+    let mut total = range(0.0, 0.0, 0.0);
+    for name in ["L1", "L2"] {
+        let reach = reach(site, name).0;
+        let cost = product(miss_cycles(site, name), inverse(1e9, hierarchy.clock));
+        let misses = |bytes: f64| (1.0 - bytes / access.footprint).max(0.0) * new_pages;
+        total.low += cost.low * misses(reach.high);
+        total.likely += cost.likely * misses(reach.likely);
+        total.high += cost.high * misses(reach.low);
+    }
+    // Page tables take 8 B for a page, in a guest twice; beyond 32 times the second cache its data
+    // leave them too little of it.
+    let share = (1.0 - 32.0 * hierarchy.private_bytes() / access.footprint).max(0.0) * new_pages;
+    let behind = if guest {
+        hierarchy.levels.last()
+    } else {
+        hierarchy.level("L3")
+    };
+    let behind = behind.map_or(range(0.0, 0.0, 0.0), |level| level.ns);
+    total.likely += 0.4 * share * behind.likely;
+    total.high += share * behind.high;
+    if access.base_pages {
+        return total;
+    }
+    // A hypervisor that backs a guest by base pages makes huge ones of the guest no better.
+    range(0.0, 0.5 * total.likely, total.high)
+}
+
+fn page_bytes(site: &Site) -> f64 {
+    site.host.memory.page_bytes.unwrap_or(4096) as f64
+}
+
+/// What a load costs more that misses a TLB, in core cycles: the second level's answer, or a walk
+/// of up to four tables, in a guest of up to twenty-four.
+fn miss_cycles(site: &Site, tlb: &str) -> Range {
+    match tlb {
+        "L1" => range(4.0, 7.0, 12.0),
+        _ if is_guest(site) => range(10.0, 40.0, 180.0),
+        _ => range(10.0, 25.0, 75.0),
+    }
+}
+
+/// Bytes that a TLB covers with base pages; where CPUID does not tell, any of the common sizes.
+fn reach(site: &Site, tlb: &str) -> (Range, String) {
+    let page = page_bytes(site);
+    match told_tlb(site, tlb) {
+        Some((entries, source)) => {
+            let bytes = entries * page;
+            let because = format!(
+                "{entries} entries (CPUID leaf {source}) x {} pages",
+                render(page, Unit::B)
+            );
+            (range(0.6 * bytes, bytes, 1.35 * bytes), because)
+        }
+        None => {
+            let entries = if tlb == "L1" {
+                range(32.0, 64.0, 128.0)
+            } else {
+                range(512.0, 1536.0, 4096.0)
+            };
+            let because = format!(
+                "nothing tells the entries, so {} to {} x {} pages",
+                entries.low,
+                entries.high,
+                render(page, Unit::B)
+            );
+            (
+                range(
+                    entries.low * page,
+                    entries.likely * page,
+                    entries.high * page,
+                ),
+                because,
+            )
+        }
+    }
+}
+
+/// Reaches in bytes of the data TLBs that CPUID describes, by level name.
+pub fn described_reaches(site: &Site) -> Vec<(&'static str, f64)> {
+    let told = |name| told_tlb(site, name).map(|(entries, _)| (name, entries * page_bytes(site)));
+    ["L1", "L2"].into_iter().filter_map(told).collect()
+}
+
+/// Entries of a level that translate loads of base pages, and the leaf that told. The second level
+/// may be several structures of different page sizes, which share the base pages between them; a
+/// first level's are told apart by what they serve, so the largest that serves loads counts.
+fn told_tlb<'site>(site: &'site Site, name: &str) -> Option<(f64, &'site str)> {
+    let page = page_bytes(site);
+    let level = if name == "L1" { 1 } else { 2 };
+    let tlbs: Vec<&Tlb> = site
+        .host
+        .cache
+        .tlbs
+        .iter()
+        .filter(|have| have.level == level && have.page_bytes as f64 == page)
+        .collect();
+    let loads = |tlb: &&&Tlb| matches!(tlb.kind, TlbKind::Data | TlbKind::Load | TlbKind::Unified);
+    let largest = tlbs.iter().filter(loads).max_by_key(|tlb| tlb.entries)?;
+    let together = |tlb: &&&Tlb| matches!(tlb.kind, TlbKind::Data | TlbKind::Unified);
+    let sum: u32 = tlbs.iter().filter(together).map(|tlb| tlb.entries).sum();
+    let entries = match level {
+        1 => largest.entries,
+        _ => sum.max(largest.entries),
+    };
+    Some((f64::from(entries), &largest.source))
+}
+
+/// Bytes that the data TLB of a level (`L1`, `L2`) covers with base pages.
+pub fn tlb_reach(site: &Site, tlb: &str) -> Estimate {
+    let (range, because) = reach(site, tlb);
+    Estimate {
+        range,
+        because: format!("base hardware: {because}; software: the page size"),
+    }
+}
+
+/// What a load costs more that misses the TLB of a level (`L1`, `L2`), in ns.
+pub fn tlb_miss(site: &Site, known: Option<&Known>, tlb: &str) -> Estimate {
+    let (clock, from) = best_core_clock(site, known);
+    let cycles = miss_cycles(site, tlb);
+    let what = match (tlb, is_guest(site)) {
+        ("L1", _) => "an answer of the second level",
+        (_, true) => "a nested walk of up to 24 loads",
+        (_, false) => "a walk of up to four loads, the upper ones cached",
+    };
+    Estimate {
+        range: product(cycles, inverse(1e9, clock)),
+        because: format!(
+            "base hardware: {what}, {} to {} cycles; {from}; software: the page size",
+            cycles.low, cycles.high
+        ),
+    }
+}
+
+/// Random loads over a footprint on base pages over those on huge ones: none within the reach of the
+/// TLBs, beyond it the misses that huge pages spare.
+pub fn huge_gain(site: &Site, known: Option<&Known>, footprint: f64) -> Estimate {
+    let hierarchy = Hierarchy::of(site, known);
+    let on_huge = hierarchy.random(footprint);
+    let misses = |base_pages: bool| {
+        let access = Access {
+            walk: Walk::Random,
+            index: false,
+            base_pages,
+            footprint,
+        };
+        added(site, &hierarchy, access)
+    };
+    let (base, huge) = (misses(true), misses(false));
+    // In a guest whose hypervisor backs it by base pages the misses are on both sides.
+    let least = if is_guest(site) { 0.0 } else { base.low };
+    let likely = 1.0 + (base.likely - huge.likely) / (on_huge.likely + huge.likely);
+    // Tables and data are in the same caches and memory: where these are slow, both are.
+    let low = 1.0 + least / on_huge.likely;
+    let high = 1.0 + base.high / on_huge.likely;
+    let told = |name| render(reach(site, name).0.likely, Unit::B);
+    Estimate::new(
+        low.min(likely) * (1.0 - PLACEMENT),
+        likely,
+        high.max(likely) * (1.0 + PLACEMENT),
+        format!(
+            "base hardware: base pages in a footprint of {} reach {} in the first TLB and {} in the \
+             second, where huge pages take a few entries; a miss adds to {} on huge pages; software: \
+             the page size",
+            render(footprint, Unit::B),
+            told("L1"),
+            told("L2"),
+            render(on_huge.likely, Unit::Ns)
+        ),
+    )
+}

@@ -1,0 +1,336 @@
+//! Laws of the network family: what lies between two ends, and what each end does for a packet.
+//!
+//! A way is loopback, or the interfaces at both ends as their hosts describe them. Of a way come the
+//! nominal rate, the payload that this rate leaves, and the time from one end's driver to the other's
+//! socket; none of it uses a figure that was measured over loopback. Usual figures: a card and its bus take
+//! 1 to 2 µs at each end, a switch 1 to 10 µs and one more store of the frame, cards that coalesce up to
+//! 250 µs, an adapter on USB half a millisecond, a radio 1 to 10 ms there and back; virtual cards ask the
+//! hypervisor at both ends. They are written from memory of such figures and of drivers' defaults, and
+//! scored against the published reports ([`super::published`]).
+
+pub mod bandwidth;
+pub mod connect;
+pub mod loaded;
+pub mod ping;
+pub mod request;
+pub mod rtt;
+mod stack;
+mod way;
+
+pub use stack::{Waking, far_stack_cost, sleeps, stack_cost};
+pub use way::{Kind, Transport, Way};
+
+use super::{Estimate, around, range, scaled, sum};
+use record::event::{Bound, Range, Side};
+
+/// One way through a card and its bus at both ends, and interrupt and protocols where it arrives, in ns.
+const CARDS: Range = range(2_500.0, 7_000.0, 25_000.0);
+/// A switch beside the store of the frame, in ns; a cable alone has none, a house has several.
+const SWITCH: Range = range(0.0, 4_000.0, 40_000.0);
+/// Frames are stored so many times more than they are sent.
+const STORES: Range = range(0.0, 1.0, 3.0);
+/// Cards of which nobody tells how long they hold interrupts back, in ns.
+const UNTOLD_COALESCING: Range = range(0.0, 40_000.0, 250_000.0);
+/// An adapter on USB, which is asked every 125 µs and passes frames on in bundles, in ns.
+const USB: Range = range(30_000.0, 180_000.0, 900_000.0);
+/// Between namespaces: a software interrupt of the sender's own call, or a queue to another CPU, and bridges on
+/// the way.
+const VIRTUAL: Range = range(150.0, 2_000.0, 60_000.0);
+/// Paravirtual cards: an exit to the hypervisor, a thread of its, an interrupt of the other guest.
+const PARAVIRTUAL: Range = range(6_000.0, 30_000.0, 300_000.0);
+/// A radio: wait for the medium, preamble, acknowledgement, and often a beacon's or power saving's wait.
+const RADIO: Range = range(200_000.0, 900_000.0, 12_000_000.0);
+/// Nothing is known of what lies between.
+const UNKNOWN: Range = range(3_000.0, 100_000.0, 50_000_000.0);
+/// Beyond a gateway the other end may be in the next room or on another continent, in ns each way.
+const GATEWAY_HIGH_NS: f64 = 7.5e7;
+
+/// Share of its nominal rate that a radio gives as payload.
+const RADIO_SHARE: Range = range(0.08, 0.5, 0.8);
+/// Where both directions share the medium, acknowledgements take some of it.
+const HALF_DUPLEX_SHARE: Range = range(0.5, 0.88, 0.97);
+/// An adapter on USB may be slower than its plug: 480 Mbit/s before USB 3, 12 before 2.
+const USB_SHARE: Range = range(0.3, 0.92, 1.002);
+/// A wire that both ends agree on gives all of it, unless something slower lies between.
+const WIRE_SHARE: Range = range(0.7, 0.995, 1.002);
+/// Where only one end is known, the other may be slower.
+const ONE_END_SHARE: Range = range(0.08, 0.95, 1.002);
+/// What one core moves at most through its stack with all offloads, in B/s.
+const CORE_RATE: Range = range(8e8, 3.2e9, 1.2e10);
+/// Between namespaces and guests bytes are copied, whatever rate their links claim, in B/s.
+const COPIED_RATE: Range = range(8e7, 1.5e9, 2e10);
+/// Of a link that tells no rate: from 1 Mbit/s to what memory copies, in B/s.
+const UNKNOWN_RATE: Range = range(1.2e5, 1e8, 2e10);
+
+/// The nominal rate of the slowest link that is known of the way, in B/s; none of ways that copy memory,
+/// whatever their drivers claim (veth tells 10 Gbit/s).
+pub fn link_rate(way: &Way<'_>) -> Option<f64> {
+    way.bits_per_second().map(|bits| bits / 8.0)
+}
+
+/// The payload that a way carries with every packet as large as its MTU allows, in B/s, however many
+/// streams that takes: `rate x (MTU - heads) / (MTU + frame)`.
+pub fn goodput(way: &Way<'_>, transport: Transport) -> Estimate {
+    let Some(rate) = link_rate(way) else {
+        let (of, what) = match way.kind() {
+            Kind::Loopback => (
+                COPIED_RATE,
+                "loopback: memory copies, no link; net.bandwidth's law of copies is better",
+            ),
+            Kind::Virtual if !way.has_gateway => {
+                (COPIED_RATE, "a virtual link, whose bytes are copied")
+            }
+            _ => (UNKNOWN_RATE, "a link that tells no rate"),
+        };
+        return Estimate {
+            range: of,
+            because: format!("base hardware: {}; {what}", way.name()),
+        }
+        .and("host.net.rate can be given");
+    };
+    let full = way.full_frames(transport);
+    let share = full.payload as f64 / full.counted_bytes(way.is_shaped()) as f64;
+    let (of, what) = rate_share(way);
+    let bytes = rate * share;
+    // Beyond what one core moves, several cores are needed, and may not be there.
+    let low = (bytes * of.low).min(CORE_RATE.low.max(bytes * of.low * 0.1));
+    let heads = if way.is_v6 { "IPv6" } else { "IPv4" };
+    Estimate {
+        range: range(low, bytes * of.likely, bytes * of.high),
+        because: format!(
+            "base hardware: {}, of which {:.2} % is payload ({} of {} B in a frame: {heads}, {transport}{}, \
+             {}); {what}",
+            way.name(),
+            100.0 * share,
+            full.payload,
+            full.counted_bytes(way.is_shaped()),
+            match (transport, way.has_timestamps) {
+                (Transport::Tcp, true) => " with time stamps",
+                (Transport::Tcp, false) => " without time stamps",
+                _ => "",
+            },
+            if way.is_shaped() {
+                "as a shaper counts"
+            } else {
+                "preamble, check sum and gap"
+            },
+        ),
+    }
+}
+
+/// What one core moves through its stack, in B/s: a stream is on one core at each end.
+pub fn core_rate() -> Estimate {
+    Estimate {
+        range: CORE_RATE,
+        because: format!(
+            "software: one core moves {:.0} to {:.0} MB/s through its stack, by offloads and MTU",
+            CORE_RATE.low / 1e6,
+            CORE_RATE.high / 1e6
+        ),
+    }
+}
+
+/// What a wire's nominal rate allows at most, in B/s of payload; none of ways that copy memory.
+pub fn link_bound(way: &Way<'_>, transport: Transport) -> Option<Bound> {
+    let rate = link_rate(way)?;
+    let full = way.full_frames(transport);
+    let share = full.payload as f64 / full.counted_bytes(way.is_shaped()) as f64;
+    Some(Bound {
+        side: Side::AtMost,
+        constant: rate * share,
+        inputs: Vec::new(),
+        uncertainty: 0.01,
+        rule: format!(
+            "{} carries {:.1} MB/s of payload",
+            way.name(),
+            rate * share / 1e6
+        ),
+        // Nominal, perhaps given by the user, and a radio's changes while it is used.
+        warns_only: true,
+    })
+}
+
+/// What of the nominal rate is to be had.
+fn rate_share(way: &Way<'_>) -> (Range, &'static str) {
+    let usb = way.is_on_usb();
+    match way.kind() {
+        // One end's shaper says nothing of what is slower beyond it.
+        kind if way.holding().is_some() && kind != Kind::Virtual => (
+            range(0.05, 0.98, 1.01),
+            "all of what the shaper lets through, unless something slower lies between",
+        ),
+        _ if way.is_shaped() => (
+            range(0.97, 1.0, 1.01),
+            "all of what the shaper lets through",
+        ),
+        _ if way.has_gateway => (
+            range(0.01, 0.9, 1.002),
+            "what lies beyond the gateway may be slower",
+        ),
+        Kind::Wireless => (
+            RADIO_SHARE,
+            "a radio gives a tenth to three quarters of what it claims, shared by both directions",
+        ),
+        _ if way.is_half_duplex() => (HALF_DUPLEX_SHARE, "both directions share the medium"),
+        _ if usb => (USB_SHARE, "an adapter on USB, which may be slower"),
+        _ if way.far.is_none() && !way.is_given() => (
+            ONE_END_SHARE,
+            "the other end's interface is not known and may be slower",
+        ),
+        Kind::Wired => (
+            WIRE_SHARE,
+            "all of it, unless something slower lies between",
+        ),
+        _ => (range(0.1, 0.95, 1.01), "as it was given"),
+    }
+}
+
+/// There with so many bytes and back with so many, in ns, from driver to socket twice. A given round trip
+/// (host.net.rtt) stands for all of it but the bytes of larger messages.
+pub fn round_trip(way: &Way<'_>, transport: Transport, there: u64, back: u64) -> Estimate {
+    if let Some(ns) = way.given_rtt_ns.filter(|_| way.kind() != Kind::Loopback) {
+        let more = [there, back].map(|bytes| serialization(way, transport, bytes));
+        return Estimate {
+            range: more.into_iter().flatten().fold(around(ns, 0.3), sum),
+            because: format!(
+                "base hardware: a round trip of {:.1} µs was given (host.net.rtt)",
+                ns / 1e3
+            ),
+        };
+    }
+    let there = passage(way, transport, there, Toward::Far);
+    let back = passage(way, transport, back, Toward::Near);
+    Estimate {
+        // One way's luck is the other's: ends add.
+        range: range(
+            there.range.low + back.range.low,
+            there.range.likely + back.range.likely,
+            there.range.high + back.range.high,
+        ),
+        because: match there.because == back.because {
+            true => format!("twice: {}", there.because),
+            false => format!("there: {}; back: {}", there.because, back.because),
+        },
+    }
+}
+
+/// Whose card receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Toward {
+    Near,
+    Far,
+}
+
+fn passage(way: &Way<'_>, transport: Transport, bytes: u64, toward: Toward) -> Estimate {
+    let way = &way.toward(toward == Toward::Far);
+    let kind = way.kind();
+    if kind == Kind::Loopback {
+        return Estimate::new(
+            0.0,
+            0.0,
+            0.0,
+            "loopback: no link, the sender's call carries a packet to the receiver's socket",
+        );
+    }
+    let name = way.name();
+    let (mut time, mut because) = match kind {
+        Kind::Virtual => (VIRTUAL, format!("base hardware: {name}, queues in memory")),
+        Kind::Paravirtual => (
+            PARAVIRTUAL,
+            format!("base hardware: {name}, hypervisors at the ends"),
+        ),
+        Kind::Wireless => (
+            sum(CARDS, RADIO),
+            format!("base hardware: {name}, a radio's wait for its medium"),
+        ),
+        Kind::Unknown | Kind::Loopback => (UNKNOWN, format!("unknown: {name}")),
+        Kind::Wired => {
+            let (held, how) = held_back(way, toward);
+            let stores = way.bits_per_second().map_or(SWITCH, |bits| {
+                let first = way.frames(transport, bytes).first_bytes as f64 * 8e9 / bits;
+                sum(SWITCH, scaled(STORES, first))
+            });
+            let parts = sum(sum(CARDS, stores), held);
+            (
+                parts,
+                format!("base hardware: {name}, cards, 0 to 3 switches; {how}"),
+            )
+        }
+    };
+    if let Some(on_wire) = serialization(way, transport, bytes) {
+        time = sum(time, on_wire);
+        because = format!(
+            "{because}; {bytes} B in {} frames take {:.1} µs on the wire",
+            way.frames(transport, bytes).count,
+            on_wire.likely / 1e3
+        );
+    }
+    if way.has_gateway {
+        time.high = time.high.max(GATEWAY_HIGH_NS);
+        because.push_str("; further through a gateway, to anywhere");
+    }
+    Estimate {
+        range: time,
+        because,
+    }
+}
+
+/// A message's frames one after the other at the link's rate, in ns. A shaper holds nothing back of what its
+/// bucket has room for.
+fn serialization(way: &Way<'_>, transport: Transport, bytes: u64) -> Option<Range> {
+    let bits = way.bits_per_second()?;
+    let frames = way.frames(transport, bytes);
+    let ns = frames.counted_bytes(way.is_shaped()) as f64 * 8e9 / bits;
+    let (share, _) = rate_share(way);
+    if way.is_shaped() {
+        return Some(range(0.0, 0.4 * ns, ns / share.low));
+    }
+    Some(range(
+        ns / share.high,
+        ns / share.likely,
+        ns / share.low.max(0.1),
+    ))
+}
+
+/// How long the receiver's card holds its interrupt back for a lone packet, in ns.
+fn held_back(way: &Way<'_>, toward: Toward) -> (Range, String) {
+    let (end, whose) = match toward {
+        Toward::Near => (way.near, "this end's"),
+        Toward::Far => (way.far, "the far end's"),
+    };
+    if end.is_some_and(|end| end.bus.as_deref() == Some("usb")) {
+        return (USB, format!("{whose} adapter on USB is asked in turn"));
+    }
+    match end.and_then(|end| end.coalescing) {
+        Some(told) => {
+            let us = f64::from(told.receive_us) * 1e3;
+            let frames = told.receive_frames;
+            // Small numbers name modes with some drivers (igb, e1000e: 1 and 3 adapt).
+            let is_mode = told.adaptive_receive || (1..=3).contains(&told.receive_us);
+            let held = match (frames, is_mode) {
+                (1, _) => range(0.0, 0.0, us),
+                (_, true) => range(0.0, 0.3 * us, us.max(100_000.0)),
+                (_, false) => range(0.0, us, 1.1 * us + 1_000.0),
+            };
+            (
+                held,
+                format!(
+                    "{whose} card holds interrupts back for {} µs{}",
+                    told.receive_us,
+                    if told.adaptive_receive {
+                        ", adapted to the traffic"
+                    } else {
+                        ""
+                    }
+                ),
+            )
+        }
+        None => (
+            UNTOLD_COALESCING,
+            format!("{whose} card does not tell how long it holds interrupts back"),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,61 @@
+//! What may be on its way at a time: no more than the sender keeps and the receiver has room for, once a round
+//! trip.
+
+use super::Flow;
+use crate::net::{Kind, Transport, Way, round_trip};
+use crate::{Estimate, inverse, product, range, scaled};
+use bench::experiment::Site;
+use record::event::Range;
+
+/// Largest buffers where nobody tells others, in bytes: Linux has 6 MiB and 4 MiB on hosts with memory enough,
+/// other systems from 64 KiB.
+const USUAL_RECEIVE: Range = range(6.5e4, 6_291_456.0, 3.4e7);
+const USUAL_SEND: Range = range(6.5e4, 4_194_304.0, 3.4e7);
+/// Share of a receive buffer that is told as a window (tcp_adv_win_scale, since Linux 6.6 what segments really
+/// fill), and of a send buffer that is payload.
+const WINDOW_SHARE: Range = range(0.25, 0.5, 1.0);
+const PAYLOAD_SHARE: Range = range(0.35, 0.7, 1.0);
+
+/// All streams' bytes a second, once their windows have grown; none of loopback and of datagrams.
+pub(super) fn rate(site: &Site, way: &Way<'_>, flow: &Flow) -> Option<Estimate> {
+    let peer = site.peer.as_ref()?;
+    if flow.transport != Transport::Tcp || way.kind() == Kind::Loopback {
+        return None;
+    }
+    let (near, far) = (&site.host.net, &peer.host.net);
+    let (sender, receiver) = match flow.is_up {
+        true => (near, far),
+        false => (far, near),
+    };
+    let told = |bytes: Option<u64>, usual: Range| {
+        bytes.map_or(usual, |bytes| scaled(range(1.0, 1.0, 1.0), bytes as f64))
+    };
+    let received = product(
+        told(receiver.tcp_receive_buffer_max_bytes, USUAL_RECEIVE),
+        WINDOW_SHARE,
+    );
+    let kept = product(
+        told(sender.tcp_send_buffer_max_bytes, USUAL_SEND),
+        PAYLOAD_SHARE,
+    );
+    let window = super::least(received, kept);
+    let full = way.full_frames(Transport::Tcp).payload;
+    let trip = round_trip(way, Transport::Tcp, full, 0).range;
+    Some(Estimate {
+        range: product(scaled(window, flow.streams as f64), inverse(1e9, trip)),
+        because: format!(
+            "no more than {:.2} to {:.1} MB of a stream on its way (tcp_wmem, tcp_rmem{}), once in {:.2} to {:.1} ms",
+            window.low / 1e6,
+            window.high / 1e6,
+            match (
+                sender.tcp_send_buffer_max_bytes,
+                receiver.tcp_receive_buffer_max_bytes
+            ) {
+                (Some(_), Some(_)) => "",
+                _ => " not told at both ends",
+            },
+            trip.low / 1e6,
+            trip.high / 1e6
+        ),
+    })
+}

@@ -1,0 +1,396 @@
+//! What lies between two ends.
+
+use bench::experiment::Site;
+use host::net::Interface;
+use host::net::shaping::Shaper;
+use std::fmt;
+use std::net::IpAddr;
+
+/// Bytes of a frame beside its packet: destination, source and type.
+const FRAME_HEAD_BYTES: u64 = 14;
+/// What it takes on the wire beside that: preamble, check sum and the gap to the next.
+const FRAME_REST_BYTES: u64 = 24;
+/// The least that an Ethernet packet is padded to.
+const PACKET_MIN_BYTES: u64 = 46;
+/// MTU of a way that tells none.
+const USUAL_MTU_BYTES: u64 = 1500;
+
+/// What leads to the other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The same host: memory copies, no link.
+    Loopback,
+    /// veth, bridges, tunnels: no card.
+    Virtual,
+    /// A card that a hypervisor imitates, at one end at least.
+    Paravirtual,
+    /// A network card, at both ends as far as they are known.
+    Wired,
+    /// A radio, at one end at least.
+    Wireless,
+    /// No route or interface told.
+    Unknown,
+}
+
+/// What carries a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// A stream.
+    Tcp,
+    /// Datagrams; those longer than a packet are cut by IP.
+    Udp,
+    /// Echoes.
+    Icmp,
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Transport::Tcp => "TCP",
+            Transport::Udp => "UDP",
+            Transport::Icmp => "ICMP",
+        })
+    }
+}
+
+/// How a message lies in frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frames {
+    /// How many.
+    pub count: u64,
+    /// The message's own bytes.
+    pub payload: u64,
+    /// All bytes on the wire, preambles, check sums and gaps included.
+    pub wire_bytes: u64,
+    /// Of these the first frame's.
+    pub first_bytes: u64,
+    /// Bytes as a shaper counts them: without preamble, check sum, padding and gap.
+    pub shaped_bytes: u64,
+}
+
+impl Frames {
+    /// Bytes as the wire counts them, or as a shaper does.
+    pub fn counted_bytes(self, is_shaped: bool) -> u64 {
+        match is_shaped {
+            true => self.shaped_bytes,
+            false => self.wire_bytes,
+        }
+    }
+}
+
+/// A way between two ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Way<'facts> {
+    /// To another host, by whatever.
+    pub is_remote: bool,
+    /// The interface at this end.
+    pub near: Option<&'facts Interface>,
+    /// The interface at the other end.
+    pub far: Option<&'facts Interface>,
+    /// Whether another machine takes packets further.
+    pub has_gateway: bool,
+    /// By IPv6.
+    pub is_v6: bool,
+    /// TCP segments carry time stamps, as far as this end tells (the default).
+    pub has_timestamps: bool,
+    /// A round trip that the user gave, in ns.
+    pub given_rtt_ns: Option<f64>,
+    /// A rate that the user gave, in bit/s.
+    pub given_bits: Option<f64>,
+    /// A shaper's, likewise.
+    pub shaped_bits: Option<f64>,
+    /// An MTU that the user gave.
+    pub given_mtu_bytes: Option<u64>,
+    /// What all has to pass that an end sends, as its kernel tells; none before a direction is chosen.
+    pub held: Option<Held<'facts>>,
+}
+
+/// A shaper at an end.
+#[derive(Clone, Copy, Debug)]
+pub struct Held<'facts> {
+    /// What it lets out, in bit/s.
+    pub bits: f64,
+    /// Where it is.
+    pub interface: &'facts str,
+    /// What it is.
+    pub shaper: &'facts Shaper,
+}
+
+impl<'facts> Way<'facts> {
+    /// The way to the far end of a site.
+    pub fn of(site: &'facts Site) -> Way<'facts> {
+        let net = &site.host.net;
+        let has_timestamps = net.tcp_timestamps.unwrap_or(true);
+        let Some(peer) = &site.peer else {
+            return Way {
+                is_remote: false,
+                near: net.interfaces.iter().find(|interface| interface.loopback),
+                far: None,
+                has_gateway: false,
+                is_v6: false,
+                has_timestamps,
+                given_rtt_ns: None,
+                given_bits: None,
+                shaped_bits: None,
+                given_mtu_bytes: None,
+                held: None,
+            };
+        };
+        let given = |name| site.host.given.value(name);
+        let (near, has_gateway) = match net.way_to(peer.address) {
+            Some((interface, has_gateway)) => (Some(interface), has_gateway),
+            None => (None, false),
+        };
+        let far = peer.interface.as_ref().and_then(|name| {
+            let mut all = peer.host.net.interfaces.iter();
+            all.find(|interface| interface.name == *name)
+        });
+        Way {
+            is_remote: true,
+            near,
+            far,
+            has_gateway,
+            is_v6: matches!(peer.address, IpAddr::V6(_)),
+            has_timestamps: has_timestamps && peer.host.net.tcp_timestamps.unwrap_or(true),
+            given_rtt_ns: given("net.rtt"),
+            given_bits: given("net.rate"),
+            shaped_bits: given("net.shaped_rate"),
+            given_mtu_bytes: given("net.mtu").map(|bytes| bytes as u64),
+            held: None,
+        }
+    }
+
+    /// The way of what this end sends (`is_up`), or of what the other does.
+    #[must_use]
+    pub fn toward(self, is_up: bool) -> Way<'facts> {
+        let sender = if is_up { self.near } else { self.far };
+        Way {
+            held: sender.and_then(held_at),
+            ..self
+        }
+    }
+
+    /// The way of what goes both ways: the slower direction's.
+    #[must_use]
+    pub fn both(self) -> Way<'facts> {
+        let [up, down] = [true, false].map(|is_up| self.toward(is_up));
+        match (up.held, down.held) {
+            (Some(out), Some(inward)) if inward.bits < out.bits => down,
+            (None, Some(_)) => down,
+            _ => up,
+        }
+    }
+
+    /// The shaper that is known to be slower than the link.
+    pub fn holding(&self) -> Option<Held<'facts>> {
+        let link = self.unheld_bits();
+        self.held
+            .filter(|held| self.is_remote && link.is_none_or(|link| held.bits < link))
+    }
+
+    /// What kind of way it is: the slower kind of its two ends.
+    pub fn kind(&self) -> Kind {
+        if !self.is_remote {
+            return Kind::Loopback;
+        }
+        let kinds = [self.near.map(kind_of), self.far.map(kind_of)];
+        let any = |kind| kinds.contains(&Some(kind));
+        match kinds {
+            [None, None] => Kind::Unknown,
+            _ if any(Kind::Wireless) => Kind::Wireless,
+            _ if any(Kind::Paravirtual) => Kind::Paravirtual,
+            // A namespace's own pair may lead on to a card: only both ends together, or no gateway, tell.
+            [Some(Kind::Virtual), Some(Kind::Virtual)] => Kind::Virtual,
+            [Some(Kind::Virtual), None] | [None, Some(Kind::Virtual)] if !self.has_gateway => {
+                Kind::Virtual
+            }
+            _ if any(Kind::Wired) => Kind::Wired,
+            _ if any(Kind::Virtual) => Kind::Unknown,
+            // The peer's own address led over this host's loopback device: two namespaces could not.
+            _ => Kind::Virtual,
+        }
+    }
+
+    /// The nominal rate in bit/s: what the user gave, else that of the slower end's card. None where no card
+    /// is on the way, whatever drivers claim.
+    pub fn bits_per_second(&self) -> Option<f64> {
+        let held = self.holding().map(|held| held.bits);
+        held.or_else(|| self.unheld_bits())
+    }
+
+    fn unheld_bits(&self) -> Option<f64> {
+        if !self.is_remote {
+            return None;
+        }
+        if let Some(bits) = self.shaped_bits.or(self.given_bits) {
+            return Some(bits);
+        }
+        let ends = [self.near, self.far].into_iter().flatten();
+        ends.filter(|end| matches!(kind_of(end), Kind::Wired | Kind::Wireless))
+            .filter_map(|end| end.speed_bits_per_second)
+            .min()
+            .map(|bits| bits as f64)
+    }
+
+    /// The rate is a shaper's, which counts frames without preamble, check sum and gap.
+    pub fn is_shaped(&self) -> bool {
+        self.shaped_bits.is_some() || self.holding().is_some()
+    }
+
+    /// The user gave the rate.
+    pub fn is_given(&self) -> bool {
+        self.shaped_bits.or(self.given_bits).is_some()
+    }
+
+    /// The largest packet, in bytes: the smaller of both ends', or what was given.
+    pub fn mtu_bytes(&self) -> u64 {
+        let ends = [self.near, self.far].into_iter().flatten();
+        let told = ends.filter_map(|end| end.mtu_bytes).min();
+        let mtu = self.given_mtu_bytes.or(told).unwrap_or(USUAL_MTU_BYTES);
+        // IP allows no less; a device that claims less is not understood.
+        mtu.max(if self.is_v6 { 1280 } else { 576 })
+    }
+
+    /// Either end says that both directions share the medium; radios always do.
+    pub fn is_half_duplex(&self) -> bool {
+        let mut ends = [self.near, self.far].into_iter().flatten();
+        ends.any(|end| end.wireless || end.duplex.as_deref() == Some("half"))
+    }
+
+    /// Either end's card sits on USB.
+    pub fn is_on_usb(&self) -> bool {
+        let mut ends = [self.near, self.far].into_iter().flatten();
+        ends.any(|end| end.bus.as_deref() == Some("usb"))
+    }
+
+    /// As a sentence names it: `100 Mbit/s by eth0, MTU 1500`.
+    pub fn name(&self) -> String {
+        let kind = match self.kind() {
+            Kind::Loopback => return "loopback".to_owned(),
+            Kind::Virtual => "a virtual link",
+            Kind::Paravirtual => "a virtual machine's link",
+            Kind::Wired => "a wire",
+            Kind::Wireless => "a radio link",
+            Kind::Unknown => "a way of which neither end's device is known",
+        };
+        let rate = match (self.bits_per_second(), self.holding()) {
+            (_, Some(held)) => format!(" held by {} on {}", held.shaper.name(), held.interface),
+            (Some(bits), _) if self.is_shaped() => {
+                format!(" shaped to {:.0} Mbit/s (host.net.shaped_rate)", bits / 1e6)
+            }
+            (Some(bits), _) if self.is_given() => {
+                format!(" of {:.0} Mbit/s (host.net.rate)", bits / 1e6)
+            }
+            (Some(bits), _) => format!(" of {:.0} Mbit/s", bits / 1e6),
+            (None, _) => String::new(),
+        };
+        let by = match (self.near, self.far) {
+            (Some(near), Some(far)) => format!(" ({} to {})", near.name, far.name),
+            (Some(near), None) => format!(" ({}, the other end unknown)", near.name),
+            (None, Some(far)) => format!(" (to {}, this end unknown)", far.name),
+            (None, None) => String::new(),
+        };
+        let duplex = match self.is_half_duplex() && self.kind() != Kind::Wireless {
+            true => ", half duplex",
+            false => "",
+        };
+        format!("{kind}{rate}{by}, MTU {}{duplex}", self.mtu_bytes())
+    }
+
+    /// Bytes of IP's head.
+    fn ip_bytes(&self) -> u64 {
+        if self.is_v6 { 40 } else { 20 }
+    }
+
+    /// Bytes of a packet beside its payload.
+    pub fn head_bytes(&self, transport: Transport) -> u64 {
+        self.ip_bytes()
+            + match transport {
+                Transport::Tcp if self.has_timestamps => 32,
+                Transport::Tcp => 20,
+                Transport::Udp | Transport::Icmp => 8,
+            }
+    }
+
+    /// One frame that is as full as the MTU allows.
+    pub fn full_frames(&self, transport: Transport) -> Frames {
+        self.frames(transport, self.mtu_bytes() - self.head_bytes(transport))
+    }
+
+    /// How a message of so many bytes lies in frames: TCP cuts segments, IP cuts datagrams into fragments of
+    /// whole eights of bytes, of which only the first has the transport's head.
+    pub fn frames(&self, transport: Transport, payload: u64) -> Frames {
+        let (ip, mtu) = (self.ip_bytes(), self.mtu_bytes());
+        // Bytes of each packet beside IP's head: what is cut, by how much, and what cutting adds.
+        let (whole, most, each) = match transport {
+            Transport::Tcp => {
+                let head = self.head_bytes(transport) - ip;
+                (payload, mtu - ip - head, head)
+            }
+            Transport::Udp | Transport::Icmp => {
+                let whole = payload + 8;
+                let fragment_head = if self.is_v6 { 8 } else { 0 };
+                match whole <= mtu - ip {
+                    true => (whole, whole.max(1), 0),
+                    false => (whole, (mtu - ip - fragment_head) / 8 * 8, fragment_head),
+                }
+            }
+        };
+        let count = whole.div_ceil(most).max(1);
+        let last = whole - (count - 1) * most;
+        let packet = |bytes: u64| ip + each + bytes;
+        let on_wire =
+            |bytes: u64| bytes.max(PACKET_MIN_BYTES) + FRAME_HEAD_BYTES + FRAME_REST_BYTES;
+        let (full, rest) = (packet(most), packet(last));
+        Frames {
+            count,
+            payload,
+            wire_bytes: (count - 1) * on_wire(full) + on_wire(rest),
+            first_bytes: on_wire(if count > 1 { full } else { rest }),
+            shaped_bytes: (count - 1) * (full + FRAME_HEAD_BYTES) + rest + FRAME_HEAD_BYTES,
+        }
+    }
+}
+
+/// Drivers of cards that hypervisors imitate.
+const PARAVIRTUAL_DRIVERS: [&str; 7] = [
+    "virtio_net",
+    "vmxnet3",
+    "hv_netvsc",
+    "xen-netfront",
+    "vif",
+    "ena",
+    "gve",
+];
+/// Devices without hardware of their own that have cards below them, and tell those cards' rate.
+const STACKED_DRIVERS: [&str; 5] = [
+    "bonding",
+    "team",
+    "802.1Q VLAN Support",
+    "macvlan",
+    "ipvlan",
+];
+
+fn held_at(interface: &Interface) -> Option<Held<'_>> {
+    let (shaper, bits) = interface.shaper()?;
+    Some(Held {
+        bits: bits as f64,
+        interface: &interface.name,
+        shaper,
+    })
+}
+
+fn kind_of(interface: &Interface) -> Kind {
+    let driver = interface.driver.as_deref().unwrap_or_default();
+    let bus = interface.bus.as_deref().unwrap_or_default();
+    let is_paravirtual =
+        PARAVIRTUAL_DRIVERS.contains(&driver) || ["virtio", "xen", "vmbus"].contains(&bus);
+    match () {
+        () if interface.loopback => Kind::Loopback,
+        () if interface.wireless => Kind::Wireless,
+        () if is_paravirtual => Kind::Paravirtual,
+        () if STACKED_DRIVERS.contains(&driver) => Kind::Wired,
+        () if interface.is_virtual => Kind::Virtual,
+        () => Kind::Wired,
+    }
+}

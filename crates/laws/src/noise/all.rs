@@ -1,0 +1,194 @@
+//! Laws of what every CPU loses while all of them run a program that never waits: what one CPU loses
+//! alone, and the work that an idle CPU would have done for the others.
+
+use super::activity;
+use crate::{Estimate, range};
+use bench::experiment::Site;
+use record::event::Range;
+
+/// The one CPU of noise.activity against each of all, at work together: the others' ticks, balancing
+/// and interrupts to each other come on top; a shared core or a hypervisor's queue may double it.
+const BESIDE: Range = range(0.3, 1.15, 4.0);
+/// What the kernel's threads and daemons take of each CPU when none is idle.
+const HOUSEKEEPING: f64 = 0.01;
+/// Interrupts between CPUs and wake-ups that find no idle CPU, a second.
+const EVENTS_HZ: f64 = 200.0;
+
+/// A hypervisor's own ticks, timers and neighbours interrupt a guest unseen, a second: a few thousand
+/// were seen on one whose host was busy.
+const UNSEEN_HZ: f64 = 8_000.0;
+
+/// Share of time lost, on one CPU (`cpu`) or on all; `alone` is what noise.activity found.
+pub fn lost(site: &Site, alone: Option<f64>, cpu: Option<usize>) -> Estimate {
+    if let Some(throttled) = throttled(site) {
+        return throttled;
+    }
+    let Some(alone) = alone else {
+        let mut estimate = activity::lost(site, cpu);
+        estimate.range.high = (2.0 * estimate.range.high + HOUSEKEEPING).min(1.0);
+        return estimate.and("no CPU is idle that could do the kernel's work for the others");
+    };
+    measured(
+        alone,
+        HOUSEKEEPING,
+        format!("noise.activity lost {:.3} % on one CPU", 100.0 * alone),
+    )
+}
+
+/// What a quota that is less than the CPUs takes from all of them at work, if it is.
+fn throttled(site: &Site) -> Option<Estimate> {
+    let quota = site.host.limits.cpu_quota?;
+    let cpus = site.cpus.len() as f64;
+    let share = 1.0 - quota.cpus() / cpus;
+    (share > 0.0).then(|| {
+        Estimate::new(
+            0.0,
+            share,
+            1.0,
+            format!(
+                "base hardware: none; software overhead: a quota of {} CPUs for {cpus} at work, unevenly \
+                 over windows that are not whole periods of {} ms",
+                quota.cpus(),
+                quota.period_us as f64 / 1e3
+            ),
+        )
+    })
+}
+
+/// Gaps a second of one CPU.
+pub fn gap_rate_hz(site: &Site, alone: Option<f64>, cpu: Option<usize>) -> Estimate {
+    let Some(alone) = alone else {
+        let mut estimate = activity::gap_rate_hz(site, cpu);
+        let unseen = match site.host.kernel.virtualisation.is_guest {
+            Some(false) => 0.0,
+            _ => UNSEEN_HZ,
+        };
+        estimate.range.high = 2.0 * estimate.range.high + EVENTS_HZ + unseen;
+        let told = estimate.and("CPUs at work interrupt each other");
+        return match unseen > 0.0 {
+            true => told.and("a hypervisor comes unseen, up to thousands of times a second"),
+            false => told,
+        };
+    };
+    measured(
+        alone,
+        EVENTS_HZ,
+        format!("noise.activity found {alone:.0} gaps a second on one CPU"),
+    )
+}
+
+/// The median gap, in ns.
+pub fn gap_ns(site: &Site, alone: Option<f64>, cpu: Option<usize>) -> Estimate {
+    match alone {
+        None => activity::gap_ns(site, cpu).widened(1.5, 2.0, "all CPUs at once"),
+        Some(alone) => measured(
+            alone,
+            0.0,
+            format!("noise.activity's median gap on one CPU is {alone:.0} ns"),
+        ),
+    }
+}
+
+/// The longest gap of `cpus` CPUs in a window, in ns.
+pub fn longest_gap_ns(site: &Site, alone: Option<f64>, cpus: usize) -> Estimate {
+    // Lengths of rare gaps fall off about as a power, so the longest of more grows slowly.
+    let more = 1.0 + 0.5 * (cpus.max(1) as f64).ln();
+    let estimate = match alone {
+        None => activity::longest_gap_ns(site).widened(1.0, 5.0, "no CPU is idle for the others"),
+        Some(alone) => Estimate {
+            range: range(0.1 * alone, alone, 20.0 * alone),
+            because: format!(
+                "software overhead: noise.activity's longest gap on one CPU is {alone:.0} ns, and the \
+                 longest of few is no steady figure"
+            ),
+        },
+    };
+    let Range { low, likely, high } = estimate.range;
+    Estimate {
+        range: range(low, likely * more, high * more),
+        ..estimate
+    }
+    .and(&format!("the longest of {cpus} CPUs"))
+}
+
+/// Share of the CPUs' time that plumb's own other threads take.
+pub fn lost_plumb() -> Estimate {
+    Estimate::new(
+        0.0,
+        0.0,
+        1e-3,
+        "base hardware: none; software overhead: the session sleeps while a window is open, and the \
+         worker has no thread that does not trace",
+    )
+}
+
+fn measured(alone: f64, more: f64, from: String) -> Estimate {
+    Estimate {
+        range: range(
+            BESIDE.low * alone,
+            BESIDE.likely * alone,
+            BESIDE.high * alone + more,
+        ),
+        because: format!(
+            "software overhead: {from}; all at work at once interrupt each other, and none is idle to \
+             do the kernel's work"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{gap_ns, gap_rate_hz, longest_gap_ns, lost};
+    use bench::experiment::fixtures::{recorded, sites};
+    use host::limits::CpuQuota;
+
+    #[test]
+    fn what_is_measured_alone_moves_every_law() {
+        for mut site in sites() {
+            site.host.limits.cpu_quota = None;
+            for law in [lost, gap_rate_hz, gap_ns] {
+                let few = law(&site, Some(0.001), None).range;
+                let many = law(&site, Some(0.02), None).range;
+                assert!(few.low < few.likely && few.likely < few.high);
+                assert!((many.likely / few.likely - 20.0).abs() < 1e-9);
+            }
+        }
+    }
+
+    #[test]
+    fn the_longest_of_more_cpus_is_longer() {
+        for site in sites() {
+            for alone in [None, Some(50e3)] {
+                let one = longest_gap_ns(&site, alone, 1).range;
+                let all = longest_gap_ns(&site, alone, 256).range;
+                assert!(one.likely < all.likely && one.high < all.high);
+                assert!(one.low <= one.likely && one.likely <= one.high);
+            }
+        }
+    }
+
+    #[test]
+    fn a_quota_for_fewer_cpus_than_work_decides_what_is_lost() {
+        let mut site = recorded("vm-granite-rapids");
+        site.host.limits.cpu_quota = None;
+        let free = lost(&site, Some(0.01), None).range;
+        let cpus = site.cpus.len() as u64;
+        site.host.limits.cpu_quota = Some(CpuQuota {
+            quota_us: cpus * 100_000,
+            period_us: 100_000,
+        });
+        assert_eq!(lost(&site, Some(0.01), None).range, free, "enough for all");
+        site.host.limits.cpu_quota = Some(CpuQuota {
+            quota_us: cpus * 25_000,
+            period_us: 100_000,
+        });
+        assert_eq!(lost(&site, Some(0.01), Some(0)).range.likely, 0.75);
+    }
+
+    #[test]
+    fn no_share_is_above_one() {
+        for site in sites() {
+            assert!(lost(&site, None, None).range.high <= 1.0);
+        }
+    }
+}

@@ -1,0 +1,493 @@
+//! Laws of the kernel's services: a system call is its way in and out, which the mitigations
+//! decide, and the service itself.
+//!
+//! Services are counted in core cycles, so that they scale with the clock. They are starting values
+//! for Linux 6.x, adjusted on one virtual machine and otherwise written from memory of usual figures
+//! (`perf bench syscall`, lmbench), not measured kernel by kernel; the intervals are meant to cover
+//! older kernels, other cores and common configurations.
+
+pub mod ipc;
+pub mod process;
+pub mod schedule;
+pub mod signal;
+pub mod switch;
+pub mod thread;
+
+use super::{Estimate, difference, product, range, sum};
+use crate::cpu;
+use bench::experiment::{Known, Site};
+use host::{Arch, Host};
+use record::event::Range;
+use record::key::CaseId;
+
+/// Entry, dispatch and exit without any mitigation, in cycles.
+const BARE_ENTRY: Range = range(120.0, 190.0, 280.0);
+
+/// What `clock_gettime` takes in the kernel beyond entry and exit, in cycles.
+const KERNEL_CLOCK: Range = range(70.0, 155.0, 260.0);
+/// What guarded returns add to it: it makes some five more of them than `getpid`. Fitted to the figures that
+/// it predicts, so no evidence for the law: in all 384 cycles beyond `getpid` on a Zen 4 guest, 414 on a Zen 3 guest (docs/notes/2026-11-23-calls.md).
+const GUARDED_CLOCK: Range = range(90.0, 240.0, 340.0);
+
+/// A service that a system call asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Service {
+    /// Nothing but a number: `getpid`.
+    Nothing,
+    /// `getppid`: a number behind a lock-free pointer.
+    Parent,
+    /// `clock_gettime`.
+    Clock,
+    /// `time`.
+    Seconds,
+    /// `open` of a device node two components deep.
+    Open,
+    /// `close` of it, the last reference.
+    Close,
+    /// `stat` of it by path.
+    Stat,
+    /// One byte from `/dev/zero`.
+    ReadZero,
+    /// One byte to `/dev/null`.
+    WriteNull,
+    /// A page from the page cache.
+    ReadPage,
+    /// `sched_yield` with nobody else to run.
+    Yield,
+    /// `mmap` and `munmap` of one untouched page: two calls.
+    Map,
+    /// `futex` wake without a waiter.
+    FutexWake,
+    /// `epoll_wait` that finds nothing and does not wait.
+    EpollWait,
+    /// `ioctl(FIONREAD)` of a pipe.
+    Ioctl,
+}
+
+impl Service {
+    /// System calls, cycles of the service beyond them, and what it does.
+    fn cost(self) -> (f64, Range, &'static str) {
+        match self {
+            Service::Nothing => (1.0, range(0.0, 0.0, 0.0), "no service"),
+            Service::Parent => (1.0, range(0.0, 8.0, 40.0), "a pointer followed under RCU"),
+            Service::Clock => (1.0, KERNEL_CLOCK, "the time of day computed and copied out"),
+            Service::Seconds => (1.0, range(0.0, 10.0, 60.0), "a word read"),
+            Service::Open => (
+                1.0,
+                range(800.0, 1450.0, 2700.0),
+                "a path of two components walked, a file made, a descriptor taken",
+            ),
+            Service::Close => (
+                1.0,
+                range(140.0, 310.0, 620.0),
+                "a descriptor given back and the file put off to the exit",
+            ),
+            Service::Stat => (
+                1.0,
+                range(350.0, 650.0, 1200.0),
+                "a path of two components walked, attributes copied out",
+            ),
+            Service::ReadZero => (
+                1.0,
+                range(50.0, 115.0, 300.0),
+                "a read dispatched, a byte cleared",
+            ),
+            Service::WriteNull => (1.0, range(25.0, 70.0, 190.0), "a write dispatched"),
+            Service::ReadPage => (
+                1.0,
+                range(230.0, 440.0, 850.0),
+                "a page looked up in the cache and copied out",
+            ),
+            Service::Yield => (
+                1.0,
+                range(120.0, 320.0, 900.0),
+                "the run queue locked and the scheduler run",
+            ),
+            Service::Map => (
+                2.0,
+                range(1500.0, 2900.0, 5000.0),
+                "an area made and removed, page tables freed",
+            ),
+            Service::FutexWake => (1.0, range(25.0, 80.0, 250.0), "a hash bucket looked up"),
+            Service::EpollWait => (1.0, range(5.0, 40.0, 160.0), "an empty list looked at"),
+            Service::Ioctl => (
+                1.0,
+                range(50.0, 125.0, 300.0),
+                "dispatch, a pipe locked, a number copied out",
+            ),
+        }
+    }
+}
+
+/// What `clock_gettime` takes in the kernel here, in cycles.
+fn kernel_clock(site: &Site) -> Range {
+    match Words(&site.host).guards_returns() {
+        true => sum(KERNEL_CLOCK, GUARDED_CLOCK),
+        false => KERNEL_CLOCK,
+    }
+}
+
+/// The way in and out of the kernel, in ns: measured where `os.syscall` or `clock.read` is known, else
+/// from the mitigations.
+pub fn entry(site: &Site, known: Option<&Known>) -> Estimate {
+    known
+        .and_then(|known| measured_entry(site, known))
+        .unwrap_or_else(|| stated_entry(site))
+}
+
+/// From `getpid`, which is nothing else; before that is known from `clock_gettime` as a system call, less
+/// what it does in the kernel.
+fn measured_entry(site: &Site, known: &Known) -> Option<Estimate> {
+    if let Some(call) = measured_call(known, "getpid") {
+        return Some(Estimate {
+            range: range(0.97 * call, call, 1.03 * call),
+            because: format!("getpid took {call:.0} ns (measured by os.syscall)"),
+        });
+    }
+    let call = measured_read(known, "clock_gettime_syscall")?;
+    let service = cpu::time_of(site, Some(known), kernel_clock(site), "");
+    let entry = difference(range(0.97 * call, call, 1.03 * call), service.range);
+    // A kernel whose clock is slow (a trapped device) leaves nothing to learn about the entry.
+    (entry.low > 0.25 * call && !falls_back(site)).then(|| Estimate {
+        range: entry,
+        because: format!(
+            "clock_gettime as a system call took {call:.0} ns (measured by clock.read), of which \
+             the clock itself {:.0}{}",
+            service.range.likely, service.because
+        ),
+    })
+}
+
+/// What `os.syscall` measured of a call, in ns.
+pub fn measured_call(known: &Known, call: &str) -> Option<f64> {
+    let case = CaseId::new().with("call", call);
+    known
+        .get("os.syscall", &case, "latency")
+        .filter(|ns| *ns > 0.0)
+}
+
+/// A cost that `clock.read` measured, in ns.
+pub fn measured_read(known: &Known, clock: &str) -> Option<f64> {
+    known
+        .get("clock.read", &CaseId::new().with("clock", clock), "cost")
+        .filter(|ns| *ns > 0.0)
+}
+
+/// From the mitigations that the kernel states.
+fn stated_entry(site: &Site) -> Estimate {
+    let mut cycles = BARE_ENTRY;
+    let mut parts = Vec::new();
+    for (name, part) in mitigations(site) {
+        cycles = sum(cycles, part);
+        parts.push(format!("{name} +{:.0}", part.likely));
+    }
+    let mitigated = match parts.is_empty() {
+        true => "no mitigation that costs".to_owned(),
+        false => format!("mitigations ({})", parts.join(", ")),
+    };
+    let because = format!(
+        "base hardware: 120 to 280 cycles of entry and exit; software: {mitigated}, {:.0} to {:.0} \
+         cycles in all",
+        cycles.low, cycles.high
+    );
+    let estimate = cpu::time_of(site, None, cycles, &because);
+    let estimate = match site.host.kernel.mitigations.is_empty() {
+        true => estimate.widened(1.1, 3.0, "the kernel does not state its mitigations"),
+        false => estimate,
+    };
+    match sandbox(site) {
+        Some((below, above, why)) => estimate.widened(below, above, &why),
+        None => estimate,
+    }
+}
+
+/// What stands between the process and the kernel, with the factors by which it widens.
+fn sandbox(site: &Site) -> Option<(f64, f64, String)> {
+    let kernel = &site.host.kernel;
+    if kernel.container.runtime.as_deref() == Some("gvisor") {
+        return Some((1.0, 40.0, "gVisor serves the calls itself".to_owned()));
+    }
+    (kernel.seccomp == Some(2))
+        .then(|| (1.0, 1.5, "a seccomp filter runs at every call".to_owned()))
+}
+
+/// What the kernel says about its vulnerabilities.
+struct Words<'host>(&'host Host);
+
+impl Words<'_> {
+    /// Whether the text about a vulnerability has this word anywhere.
+    fn says(&self, vulnerability: &str, word: &str) -> bool {
+        let text = self.0.kernel.mitigations.get(vulnerability);
+        text.is_some_and(|text| text.contains(word))
+    }
+
+    /// Whether its first clause has. That is the mode; later clauses name other things by the same
+    /// words (`Mitigation: Retpolines; …; PBRSB-eIBRS: Not affected; BHI: Retpoline`). Kernels before
+    /// 6.9 part the clauses by commas (`Mitigation: Retpolines, …, IBRS_FW, …`).
+    fn mode(&self, vulnerability: &str, word: &str) -> bool {
+        let text = self.0.kernel.mitigations.get(vulnerability);
+        let clause = text.and_then(|text| text.split([';', ',']).next());
+        clause.is_some_and(|clause| clause.contains(word))
+    }
+
+    /// IBRS by writing a register at each entry and exit, as processors without the enhanced or
+    /// automatic kind need it.
+    fn writes_ibrs(&self, vulnerability: &str) -> bool {
+        self.mode(vulnerability, "IBRS")
+            && !self.mode(vulnerability, "eIBRS")
+            && !self.mode(vulnerability, "Enhanced")
+            && !self.mode(vulnerability, "Automatic")
+    }
+
+    fn isolates_tables(&self) -> bool {
+        self.mode("meltdown", "PTI")
+    }
+
+    fn has_pcid(&self) -> bool {
+        self.0.cpu.flags.iter().any(|flag| flag == "pcid")
+    }
+
+    fn barrier_at_entry(&self) -> bool {
+        self.mode("retbleed", "IBPB")
+            || self.mode("spec_rstack_overflow", "IBPB")
+                && !self.mode("spec_rstack_overflow", "VMEXIT")
+    }
+
+    /// Safe returns, which mispredict each return within the kernel.
+    fn guards_returns(&self) -> bool {
+        self.mode("spec_rstack_overflow", "Safe RET")
+            || self.mode("spec_rstack_overflow", "safe RET")
+    }
+
+    fn clears_buffers(&self) -> bool {
+        const NAMES: [&str; 5] = [
+            "mds",
+            "tsx_async_abort",
+            "mmio_stale_data",
+            "reg_file_data_sampling",
+            "tsa",
+        ];
+        NAMES
+            .iter()
+            .any(|name| self.mode(name, "Clear CPU buffers"))
+    }
+}
+
+/// A mitigation: whether it is in force, its name, and the cycles that it adds to an entry and
+/// exit.
+type Mitigation = (fn(&Words) -> bool, &'static str, Range);
+
+/// Which words mean what is the kernel's documentation (admin-guide/hw-vuln). The cycles are written
+/// from memory of usual values, of K. Garloff's table (SpecExLeak: 150 cycles of `getppid` become 600
+/// with page-table isolation and PCID, twice that without) and of the kernel's commit messages, not
+/// looked up one by one; the intervals are meant to cover that.
+static MITIGATIONS: &[Mitigation] = &[
+    (
+        |words| words.isolates_tables() && words.has_pcid(),
+        "page-table isolation with PCID",
+        range(180.0, 400.0, 650.0),
+    ),
+    (
+        |words| words.isolates_tables() && !words.has_pcid(),
+        "page-table isolation without PCID",
+        range(350.0, 850.0, 1600.0),
+    ),
+    (
+        |words| words.writes_ibrs("spectre_v2") || words.writes_ibrs("retbleed"),
+        "IBRS written at entry and exit",
+        range(120.0, 420.0, 1500.0),
+    ),
+    (
+        |words| words.mode("spectre_v2", "etpoline"),
+        "retpolines",
+        range(8.0, 30.0, 70.0),
+    ),
+    (
+        |words| words.mode("retbleed", "untrained return thunk"),
+        "untrained returns",
+        range(50.0, 140.0, 320.0),
+    ),
+    (
+        |words| words.guards_returns(),
+        "safe returns",
+        range(20.0, 70.0, 180.0),
+    ),
+    (
+        |words| words.barrier_at_entry(),
+        "IBPB at entry",
+        range(1000.0, 3000.0, 9000.0),
+    ),
+    (
+        |words| words.clears_buffers(),
+        "buffers cleared at exit",
+        range(40.0, 180.0, 520.0),
+    ),
+    (
+        |words| words.says("spectre_v2", "BHI: SW loop"),
+        "branch history cleared",
+        range(40.0, 120.0, 260.0),
+    ),
+    (
+        |words| words.mode("indirect_target_selection", "thunks"),
+        "aligned thunks",
+        range(2.0, 12.0, 40.0),
+    ),
+];
+
+/// The mitigations in force with the cycles that they add.
+fn mitigations(site: &Site) -> impl Iterator<Item = (&'static str, Range)> {
+    let words = Words(&site.host);
+    MITIGATIONS
+        .iter()
+        .filter(move |(applies, _, _)| applies(&words))
+        .map(|(_, name, cycles)| (*name, *cycles))
+}
+
+/// A system call with its service, in ns per call (per pair for [`Service::Map`]).
+pub fn system_call(site: &Site, known: Option<&Known>, service: Service) -> Estimate {
+    let (calls, cycles, what) = service.cost();
+    let cycles = match service {
+        Service::Clock => kernel_clock(site),
+        _ => cycles,
+    };
+    let entry = entry(site, known);
+    let ways = range(
+        calls * entry.range.low,
+        calls * entry.range.likely,
+        calls * entry.range.high,
+    );
+    let work = match cycles.high > 0.0 {
+        true => service_ns(site, known, cycles),
+        false => cycles,
+    };
+    let because = match cycles.high > 0.0 {
+        true => format!(
+            "{}; software: {what}, {:.0} to {:.0} cycles of service",
+            entry.because, cycles.low, cycles.high
+        ),
+        false => format!("{}; software: {what}", entry.because),
+    };
+    Estimate {
+        range: sum(ways, work),
+        because,
+    }
+}
+
+/// Cycles of kernel code as ns; a virtual machine's nested page tables stretch them.
+fn service_ns(site: &Site, known: Option<&Known>, cycles: Range) -> Range {
+    let guarded = range(cycles.low.max(1.0), cycles.likely.max(1.0), cycles.high);
+    let (clock, _) = cpu::best_core_clock(site, known);
+    let time = product(guarded, super::inverse(1e9, clock));
+    match cpu::is_guest(site) {
+        true => range(time.low, time.likely, 1.3 * time.high),
+        false => time,
+    }
+}
+
+/// Whether the clock source makes the vDSO fall back to the system call.
+pub fn falls_back(site: &Site) -> bool {
+    slow_source(site).is_some()
+}
+
+/// The clock source, where it is a device that the vDSO cannot read.
+fn slow_source(site: &Site) -> Option<&str> {
+    site.host
+        .kernel
+        .clock_source
+        .current
+        .as_deref()
+        .filter(|source| ["hpet", "acpi_pm", "jiffies", "xen", "refined-jiffies"].contains(source))
+}
+
+/// `clock_gettime` through the C library, in ns.
+pub fn clock_by_library(site: &Site, known: Option<&Known>) -> Estimate {
+    if slow_source(site).is_some() {
+        return clock_by_call(site, known).and("the vDSO falls back to the system call");
+    }
+    let estimate = cpu::vdso_read(site, known);
+    match site.host.kernel.clock_source.current.as_deref() {
+        Some("tsc" | "arch_sys_counter") => estimate,
+        Some(source) => estimate.widened(
+            1.0,
+            1.6,
+            &format!("clock source {source}, which adds a page of the hypervisor's"),
+        ),
+        None => estimate.widened(
+            1.0,
+            12.0,
+            "the clock source is not told, and may be none that the vDSO can read",
+        ),
+    }
+}
+
+/// `clock_gettime` as a system call, in ns.
+pub fn clock_by_call(site: &Site, known: Option<&Known>) -> Estimate {
+    let call = system_call(site, known, Service::Clock);
+    let Some(source) = slow_source(site) else {
+        return call;
+    };
+    let device = match (source, cpu::is_guest(site)) {
+        ("jiffies" | "refined-jiffies" | "xen", _) => range(5.0, 20.0, 80.0),
+        (_, false) => range(300.0, 800.0, 1_600.0),
+        (_, true) => range(1_000.0, 4_000.0, 40_000.0),
+    };
+    Estimate {
+        range: sum(call.range, device),
+        because: call.because,
+    }
+    .and(&format!(
+        "a read of the clock source {source}, {:.0} to {:.0} ns",
+        device.low, device.high
+    ))
+}
+
+/// `time()` through the C library, in ns: a word of the vDSO's page.
+pub fn seconds_by_library(site: &Site, known: Option<&Known>) -> Estimate {
+    let cycles = match site.host.cpu.arch {
+        // Arm has no `time` in its vDSO: the library calls clock_gettime of the coarse clock.
+        Arch::Aarch64 => range(8.0, 20.0, 45.0),
+        Arch::X86_64 => range(2.0, 4.5, 9.0),
+    };
+    let because = format!(
+        "base hardware: a load and a call; software: the vDSO's page of seconds, {:.0} to {:.0} cycles",
+        cycles.low, cycles.high
+    );
+    cpu::time_of(site, known, cycles, &because)
+}
+
+/// One empty operation of io_uring in a batch of `depth` to a call, in ns.
+pub fn ring_nop(site: &Site, known: Option<&Known>, depth: u64) -> Estimate {
+    let entry = entry(site, known);
+    let share = 1.0 / depth as f64;
+    let ways = range(
+        share * entry.range.low,
+        share * entry.range.likely,
+        share * entry.range.high,
+    );
+    let cycles = range(85.0, 160.0, 280.0);
+    Estimate {
+        range: sum(ways, service_ns(site, known, cycles)),
+        because: format!(
+            "{}, shared by {depth} operations; software: a request made, run and completed, {:.0} to {:.0} cycles",
+            entry.because, cycles.low, cycles.high
+        ),
+    }
+}
+
+/// The first system call of a child just made, in ns, with the two clock reads around it.
+pub fn first_call_of_child(site: &Site, known: Option<&Known>) -> Estimate {
+    let entry = entry(site, known);
+    let cold = range(20.0, 110.0, 700.0);
+    let pair = cpu::counter_read(site, cpu::CounterRead::Window);
+    Estimate {
+        range: sum(sum(entry.range, service_ns(site, known, cold)), pair.range),
+        because: format!(
+            "{}; software: {:.0} to {:.0} cycles because the child runs on cold caches and \
+             predictors, and the window's own {:.0} ns",
+            entry.because, cold.low, cold.high, pair.range.likely
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests;

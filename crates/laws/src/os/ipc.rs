@@ -1,0 +1,353 @@
+//! Laws of messages between processes: calls, services, copies, and who must be woken.
+
+use super::{entry, measured_call, measured_read};
+use crate::cpu::{best_core_clock, is_guest};
+use crate::{Estimate, around, inverse, product, range, scaled, sum};
+use bench::experiment::{Known, Site};
+use record::event::Range;
+use record::key::CaseId;
+
+/// A mechanism.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Via {
+    /// A pipe.
+    Pipe,
+    /// A UNIX stream socket, by name or made in pairs.
+    Stream,
+    /// A UNIX datagram socket.
+    Datagram,
+    /// An event counter.
+    Counter,
+    /// A POSIX message queue.
+    Queue,
+    /// A ring in shared memory with futexes.
+    Ring,
+}
+
+/// A way for messages.
+#[derive(Clone, Copy, Debug)]
+pub struct Way<'a> {
+    /// By what.
+    pub via: Via,
+    /// Symbol of the distance between the two CPUs.
+    pub pair: &'a str,
+    /// Bytes of a message.
+    pub bytes: u64,
+}
+
+/// What a mechanism does for one message, beyond entry, exit, switches and the copying itself.
+struct Service {
+    /// Cycles of a message, sending and receiving.
+    message: Range,
+    /// Cycles of each page of 4 KiB of it.
+    page: Range,
+    /// Messages that may lie on the way, of one byte and of 4 KiB.
+    queued: [f64; 2],
+    /// What that is.
+    what: &'static str,
+}
+
+impl Via {
+    /// The mechanism of a name as cases have it.
+    pub fn of(name: &str) -> Option<Via> {
+        Some(match name {
+            "pipe" => Via::Pipe,
+            "unix_stream" | "socketpair" => Via::Stream,
+            "unix_datagram" => Via::Datagram,
+            "eventfd" => Via::Counter,
+            "mqueue" => Via::Queue,
+            "shm_futex" => Via::Ring,
+            _ => return None,
+        })
+    }
+
+    fn service(self) -> Service {
+        let (message, page, queued, what) = match self {
+            Via::Pipe => (
+                range(280.0, 640.0, 1500.0),
+                range(60.0, 180.0, 500.0),
+                [65536.0, 16.0],
+                "a pipe locked twice, a page taken and given back",
+            ),
+            Via::Stream => (
+                range(600.0, 1400.0, 3200.0),
+                range(30.0, 120.0, 350.0),
+                [270.0, 40.0],
+                "a socket buffer made, queued and freed",
+            ),
+            Via::Datagram => (
+                range(700.0, 1600.0, 3600.0),
+                range(30.0, 120.0, 350.0),
+                [11.0, 11.0],
+                "a socket buffer made, queued and freed, the peer looked up",
+            ),
+            Via::Counter => (
+                range(120.0, 320.0, 900.0),
+                range(0.0, 0.0, 0.0),
+                [1.0, 1.0],
+                "a counter locked twice",
+            ),
+            Via::Queue => (
+                range(500.0, 1100.0, 2600.0),
+                range(30.0, 120.0, 350.0),
+                [10.0, 10.0],
+                "a message made, queued in a tree and freed",
+            ),
+            Via::Ring => (
+                range(60.0, 300.0, 1000.0),
+                range(0.0, 5.0, 20.0),
+                [65536.0, 16.0],
+                "a futex looked up twice",
+            ),
+        };
+        Service {
+            message,
+            page,
+            queued,
+            what,
+        }
+    }
+}
+
+/// Bytes that may lie on the way of a pipe or ring; other mechanisms are taken alike.
+const BUFFER_BYTES: f64 = 65536.0;
+
+/// Bytes that a socket's messages on the way may have by default (net.core.wmem_default).
+const SEND_BYTES: f64 = 212_992.0;
+/// Copies of a message that the caches hold at a time: both parties' buffers, both ways.
+const COPIES_AT_A_TIME: f64 = 4.0;
+/// A first-level cache for data holds so many bytes, or somewhat more.
+const NEAR_BYTES: f64 = 48.0 * 1024.0;
+
+/// Bytes a cycle of a copy between two processes' buffers that stay cached, on one CPU: from a short
+/// `rep movsb` without its fast form to full vectors out of the first-level cache.
+const COPY_NEAR: Range = range(4.0, 13.0, 36.0);
+/// The same where the buffers fit the second cache and not the first.
+const COPY_BEYOND: Range = range(3.0, 8.0, 25.0);
+/// The same where one side's lines come out of another core's cache.
+const COPY_FAR: Range = range(1.5, 5.0, 16.0);
+
+/// One process put to sleep and another taken up, in cycles, beyond the entry and exit of the calls.
+const SWITCH: Range = range(1300.0, 2500.0, 5500.0);
+/// A CPU that sleeps lightly woken until the process on it runs, in ns.
+const WAKE: Range = range(700.0, 2000.0, 7000.0);
+/// The same where the hypervisor must take the sleeping CPU up again.
+const WAKE_GUEST: Range = range(1500.0, 9000.0, 50_000.0);
+
+/// Whether earlier figures say more than the machine's description.
+pub fn adds(known: &Known) -> bool {
+    measured_call(known, "getpid").is_some()
+        || measured_read(known, "clock_gettime_syscall").is_some()
+}
+
+/// What one hand-over between two processes at that distance by a pipe takes beyond its calls, as
+/// `os.switch` measured it, in ns: on one CPU the switch, on two the hand-over less the same calls by
+/// one party.
+pub fn measured_switch(known: &Known, pair: &str) -> Option<f64> {
+    let of = |metric: &str| {
+        let is = |case: &CaseId, name: &str, value: &str| case.text(name) == Some(value);
+        let mut figures = known.of("os.switch", metric);
+        let found = figures.find(|(case, _)| {
+            is(case, "via", "pipe") && is(case, "parties", "processes") && is(case, "pair", pair)
+        });
+        found.map(|(_, ns)| ns)
+    };
+    let ns = match pair {
+        "same" => of("switch")?,
+        _ => of("handover")? - of("one_party")?,
+    };
+    (ns > 0.0).then_some(ns)
+}
+
+/// A message there and one of the same size back, in ns.
+pub fn round_trip(site: &Site, known: Option<&Known>, way: Way) -> Estimate {
+    let parts = Parts::of(site, known, way);
+    let one_way = [parts.service, parts.copies, parts.handover]
+        .into_iter()
+        .fold(scaled(parts.call, 2.0), sum);
+    Estimate {
+        range: scaled(one_way, 2.0),
+        because: format!(
+            "each way 2 system calls, {} and two copies: {}",
+            match way.pair {
+                "same" => "a switch",
+                _ => "a CPU woken",
+            },
+            parts.because
+        ),
+    }
+}
+
+/// Bytes a second one way.
+pub fn bandwidth(site: &Site, known: Option<&Known>, way: Way) -> Estimate {
+    let parts = Parts::of(site, known, way);
+    let work = sum(
+        scaled(parts.call, parts.calls),
+        sum(parts.service, parts.copies),
+    );
+    let switches = switches(site, way);
+    let (message, how) = if way.pair == "same" {
+        let shared = product(switches, parts.handover);
+        let how = format!(
+            "{:.2} to {:.2} switches a message",
+            switches.low, switches.high
+        );
+        (sum(work, shared), how)
+    } else {
+        // Each party has its half, and they overlap, but contend for the buffer's lines; and as the
+        // buffer fills and empties, the one that is faster waits for the other and must be woken.
+        let (fewest, handover) = (switches.low, parts.handover);
+        let message = Range {
+            low: 0.45 * work.low,
+            likely: work.likely + fewest * handover.likely,
+            high: 3.0 * work.high + 2.0 * fewest * handover.high,
+        };
+        let how = format!(
+            "the parties overlap and contend, and one is woken {fewest:.4} to {:.4} times",
+            2.0 * fewest
+        );
+        (message, how)
+    };
+    Estimate {
+        range: inverse(1e9 * way.bytes as f64, message),
+        because: format!(
+            "for each message {:.1} system calls and two copies; {how}: {}",
+            parts.calls, parts.because
+        ),
+    }
+}
+
+/// Switches for each message where both parties share a CPU: from two for each buffer that fills up
+/// to two for each message, where the receiver preempts the sender at once. Since Linux 6.6 (EEVDF)
+/// one that is woken seldom takes the CPU from its waker.
+fn switches(site: &Site, way: Way) -> Range {
+    let bytes = way.bytes as f64;
+    let pages = bytes / 4096.0;
+    let [small, page] = way.via.service().queued;
+    let queued = match way.via {
+        // Whole messages lie there, however long, as long as the sender's memory suffices.
+        Via::Queue => small,
+        Via::Datagram => small.min((SEND_BYTES / bytes).max(1.0)),
+        _ if pages < 1.0 => small.min(BUFFER_BYTES / bytes).max(page),
+        _ => page / pages,
+    };
+    let fewest = 2.0 / queued;
+    // A message longer than the buffer switches as often as it fills, or twice that.
+    let most = if queued >= 1.0 { 2.0 } else { 2.0 * fewest };
+    let seldom = site
+        .host
+        .kernel
+        .numbers()
+        .is_some_and(|numbers| numbers >= (6, 6));
+    let likely = match seldom {
+        true => (1.15 * fewest).min(most),
+        false => (fewest * most).sqrt(),
+    };
+    range(fewest, likely, most)
+}
+
+/// What a message's way is made of, in ns.
+struct Parts {
+    call: Range,
+    /// System calls of a message that nobody waits for.
+    calls: f64,
+    service: Range,
+    copies: Range,
+    /// What a hand-over takes beyond the calls.
+    handover: Range,
+    because: String,
+}
+
+impl Parts {
+    fn of(site: &Site, known: Option<&Known>, way: Way) -> Parts {
+        let same = way.pair == "same";
+        let (clock, clock_from) = best_core_clock(site, known);
+        let ns = |cycles: Range| product(cycles, inverse(1e9, clock));
+        let stretched = |time: Range| match is_guest(site) {
+            true => range(time.low, time.likely, 1.3 * time.high),
+            false => time,
+        };
+        let (call, call_from) = match known.and_then(|known| measured_call(known, "getpid")) {
+            Some(ns) => (
+                around(ns, 0.06),
+                format!("{ns:.0} ns a call (getpid, measured by os.syscall)"),
+            ),
+            None => {
+                let entry = entry(site, known);
+                (entry.range, entry.because)
+            }
+        };
+        let service = way.via.service();
+        // The first page is the message's.
+        let pages = (way.bytes as f64 / 4096.0).ceil() - 1.0;
+        let mut cycles = service.message;
+        if pages > 0.0 && service.page.high > 0.0 {
+            cycles = sum(cycles, scaled(service.page, pages));
+        }
+        let rate = match same {
+            true if COPIES_AT_A_TIME * way.bytes as f64 > NEAR_BYTES => COPY_BEYOND,
+            true => COPY_NEAR,
+            false => COPY_FAR,
+        };
+        let copies = ns(inverse(2.0 * way.bytes as f64, rate));
+        let (handover, handover_from) =
+            match known.and_then(|known| measured_switch(known, way.pair)) {
+                Some(ns) => (
+                    around(ns, 0.25),
+                    format!("{ns:.0} ns a hand-over beyond its calls (measured by os.switch)"),
+                ),
+                None if same => (
+                    stretched(ns(SWITCH)),
+                    format!("{:.0} to {:.0} cycles a switch", SWITCH.low, SWITCH.high),
+                ),
+                None => waking(site),
+            };
+        let because = format!(
+            "base hardware: {:.1} to {:.1} B a cycle of copying{}, {clock_from}; software: {call_from}; {}, \
+             {:.0} to {:.0} cycles; {handover_from}",
+            rate.low,
+            rate.high,
+            if same {
+                ""
+            } else {
+                " out of another core's cache"
+            },
+            service.what,
+            cycles.low,
+            cycles.high
+        );
+        Parts {
+            call,
+            calls: if way.via == Via::Ring { 0.1 } else { 2.0 },
+            service: stretched(ns(cycles)),
+            copies,
+            handover,
+            because,
+        }
+    }
+}
+
+/// An idle CPU woken, in ns.
+fn waking(site: &Site) -> (Range, String) {
+    let told = site.host.kernel.virtualisation.is_guest.is_some();
+    let (range, what) = match (is_guest(site), told) {
+        (true, _) => (
+            WAKE_GUEST,
+            "an idle CPU woken, by the hypervisor where it has halted",
+        ),
+        (false, true) => (WAKE, "an idle CPU woken out of a light sleep"),
+        (false, false) => (
+            range(WAKE.low, 1.5 * WAKE.likely, WAKE_GUEST.high),
+            "an idle CPU woken; nothing tells whether this is a virtual machine",
+        ),
+    };
+    let because = format!(
+        "{what}, {:.1} to {:.0} us",
+        range.low / 1e3,
+        range.high / 1e3
+    );
+    (range, because)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,449 @@
+//! Laws of making processes: a share for the process itself, and a share for each page of the
+//! parent's memory whose table entry a fork copies and an exit drops.
+//!
+//! Work is counted in core cycles of Linux 5.x and 6.x. The middles come from one virtual machine
+//! (nested page tables, a small dynamically linked parent of a few dozen areas), the widths are
+//! meant to cover bare machines and older kernels; PREDICTIONS of the reports gave 40 to 150 µs and a
+//! page-table copy for a fork, with a factor of two either way.
+
+use super::{Service, measured_call, system_call};
+use crate::{Estimate, cpu, product, range, scaled, sum};
+use bench::experiment::{Known, Site};
+use record::event::Range;
+
+/// Every call that makes a process, as cases name them.
+pub const CALLS: [&str; 9] = [
+    "fork",
+    "clone3",
+    "vfork",
+    "fork_calls",
+    "fork_exec_static",
+    "fork_exec_dynamic",
+    "posix_spawn_static",
+    "posix_spawn_dynamic",
+    "sh",
+];
+
+/// What one creation should take, in ns from the call on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Creation {
+    /// Until the call returns.
+    pub returned: Estimate,
+    /// Until the child's first instruction; `None` where the child cannot tell.
+    pub first: Option<Estimate>,
+    /// Until the child has been waited for.
+    pub reaped: Estimate,
+}
+
+impl Creation {
+    /// One of a sequence, in ns: the mean has the work that the kernel puts off beyond the reaping.
+    pub fn in_sequence(&self) -> Estimate {
+        let reaped = self.reaped.range;
+        Estimate {
+            range: range(reaped.low, 1.1 * reaped.likely, 1.3 * reaped.high),
+            because: self.reaped.because.clone(),
+        }
+        .and("and up to 30 % for what the kernel frees later")
+    }
+}
+
+/// Work in cycles until the return, from there to the child's first instruction, and until the
+/// child is reaped, without the parent's pages.
+struct Work {
+    returned: Range,
+    first: Option<Range>,
+    reaped: Range,
+    /// Whether the parent's page tables are copied.
+    copies: bool,
+    what: &'static str,
+}
+
+/// A fork by itself: task, signals, descriptors, an address space of some dozen areas and the few
+/// hundred pages of the program itself.
+const FORK: Range = range(50e3, 105e3, 220e3);
+const FORK_REAPED: Range = range(120e3, 255e3, 520e3);
+/// From the return into the wait, the switch to the child, and the pages of its stack and of the C
+/// library's that it writes before its first act, each a fault.
+const TO_CHILD: Range = range(20e3, 60e3, 130e3);
+/// The same of a child that no C library has made: it writes to fewer pages.
+const TO_BARE_CHILD: Range = range(10e3, 32e3, 90e3);
+/// What a program adds to a fork: the old memory dropped, a file mapped; for a dynamic one also the
+/// interpreter and the libraries, mapped, faulted in and relocated.
+const EXEC_STATIC: Range = range(50e3, 110e3, 240e3);
+const EXEC_DYNAMIC: Range = range(600e3, 1700e3, 3600e3);
+
+/// The work of a call.
+fn work(call: &str) -> Option<Work> {
+    let forked = |reaped, what| Work {
+        returned: FORK,
+        first: Some(TO_CHILD),
+        reaped,
+        copies: true,
+        what,
+    };
+    let spawned = |reaped, what| Work {
+        returned: range(60e3, 130e3, 280e3),
+        first: None,
+        reaped,
+        copies: false,
+        what,
+    };
+    Some(match call {
+        "fork" => forked(
+            FORK_REAPED,
+            "a task and an address space made and dropped, two switches",
+        ),
+        "clone3" => Work {
+            first: Some(TO_BARE_CHILD),
+            ..forked(
+                FORK_REAPED,
+                "a task and an address space made and dropped, two switches, no library between",
+            )
+        },
+        "fork_calls" => forked(
+            sum(FORK_REAPED, range(3e3, 60e3, 400e3)),
+            "a fork, ten calls and a session of the child's own",
+        ),
+        "fork_exec_static" => forked(
+            sum(FORK_REAPED, EXEC_STATIC),
+            "a fork, and a program of one page executed",
+        ),
+        "fork_exec_dynamic" => forked(
+            sum(FORK_REAPED, EXEC_DYNAMIC),
+            "a fork, a program executed, its interpreter and C library mapped and relocated",
+        ),
+        "vfork" => Work {
+            returned: range(12e3, 26e3, 60e3),
+            first: Some(range(-25e3, -7e3, -1e3)),
+            reaped: range(18e3, 38e3, 85e3),
+            copies: false,
+            what: "a task made on the parent's memory, which stands until it has exited",
+        },
+        "posix_spawn_static" => spawned(
+            range(105e3, 220e3, 450e3),
+            "a task on the parent's memory, and a program of one page executed",
+        ),
+        "posix_spawn_dynamic" => spawned(
+            range(700e3, 1900e3, 4000e3),
+            "a task on the parent's memory, a program executed, its interpreter and C library mapped \
+             and relocated",
+        ),
+        "sh" => spawned(
+            range(800e3, 2300e3, 6000e3),
+            "a task on the parent's memory, the shell executed and its libraries relocated, a line \
+             parsed",
+        ),
+        _ => return None,
+    })
+}
+
+/// Cycles per page of the parent until the return, and until the child is reaped: a table entry read,
+/// the page's own record found (a cache line per page), a reference and a mapping counted, an entry
+/// written; then all of it undone. A huge page has a table of its own put by for its splitting.
+fn page_cycles(huge: bool) -> (Range, Range) {
+    match huge {
+        false => (range(35.0, 90.0, 180.0), range(90.0, 210.0, 430.0)),
+        true => (range(150.0, 1500.0, 7000.0), range(300.0, 2800.0, 14e3)),
+    }
+}
+
+/// Pages that so much memory has on this machine.
+pub fn resident_pages(site: &Site, bytes: u64, huge: bool) -> u64 {
+    let memory = &site.host.memory;
+    let page = match huge {
+        false => memory.page_bytes.unwrap_or(4096),
+        true => memory.thp.page_bytes.unwrap_or(2 << 20),
+    };
+    bytes.div_ceil(page.max(1))
+}
+
+/// A creation by `call` in a parent with `bytes` of resident memory; `None` for no known call.
+pub fn creation(
+    site: &Site,
+    known: Option<&Known>,
+    call: &str,
+    bytes: u64,
+    huge: bool,
+) -> Option<Creation> {
+    let work = work(call)?;
+    let pages = match work.copies {
+        true => resident_pages(site, bytes, huge) as f64,
+        false => 0.0,
+    };
+    let (copied, dropped) = page_cycles(huge);
+    let with_pages = |own: Range, page: Range| match work.copies {
+        true => sum(own, scaled(page, pages)),
+        false => own,
+    };
+    let returned = with_pages(work.returned, copied);
+    let told = |cycles: Range| {
+        let (time, from) = kernel_ns(site, known, cycles);
+        let share = match work.copies {
+            true => format!(
+                "{pages:.0} pages of the parent at {:.0} to {:.0} cycles until the return, {:.0} to \
+                 {:.0} until the end",
+                copied.low, copied.high, dropped.low, dropped.high
+            ),
+            false => "the parent's page tables are not copied".to_owned(),
+        };
+        Estimate {
+            range: time,
+            because: format!("{from}; software: {}; {share}", work.what),
+        }
+    };
+    Some(Creation {
+        first: work
+            .first
+            .map(|first| told(before_or_after(returned, first))),
+        returned: told(returned),
+        reaped: told(with_pages(work.reaped, dropped)),
+    })
+}
+
+/// The child's first instruction by the return: a positive distance lies after it, a negative one
+/// before it (the parent of a vfork stands until the child has ended).
+fn before_or_after(returned: Range, distance: Range) -> Range {
+    if distance.likely > 0.0 {
+        return sum(returned, distance);
+    }
+    // A share of the return, not a difference of two wide intervals.
+    range(
+        0.55 * returned.low,
+        returned.likely + distance.likely,
+        returned.high,
+    )
+}
+
+/// What a page of the parent adds until the return and until the child is reaped, in ns; `None` for
+/// no known call.
+pub fn per_page(
+    site: &Site,
+    known: Option<&Known>,
+    call: &str,
+    huge: bool,
+) -> Option<(Estimate, Estimate)> {
+    if !work(call)?.copies {
+        let nothing = || {
+            // A slope of noise over some thousand pages.
+            let noise = if huge { 60.0 } else { 0.6 };
+            Estimate::new(
+                -noise,
+                0.0,
+                noise,
+                "base hardware: none; software: the parent's page tables are not copied, so that its \
+                 size costs nothing",
+            )
+        };
+        return Some((nothing(), nothing()));
+    }
+    let told = |cycles: Range| {
+        let (time, from) = kernel_ns(site, known, cycles);
+        Estimate {
+            range: time,
+            because: format!(
+                "{from}; software: a table entry copied and a page counted, {:.0} to {:.0} cycles",
+                cycles.low, cycles.high
+            ),
+        }
+    };
+    let (copied, dropped) = page_cycles(huge);
+    Some((told(copied), told(dropped)))
+}
+
+/// A reaped fork over a thread made and joined: from the measured thread where there is one.
+pub fn process_to_thread(site: &Site, known: Option<&Known>, bytes: u64) -> Option<Estimate> {
+    let Some(known) = known else {
+        return Some(Estimate::new(
+            4.0,
+            9.0,
+            20.0,
+            "base hardware: none; software: a thread needs a task and a stack, a process an address \
+             space and page tables besides, which its exit drops again",
+        ));
+    };
+    let thread = thread_ns(known)?;
+    let fork = creation(site, Some(known), "fork", bytes, false)?.reaped;
+    Some(Estimate {
+        range: scaled(fork.range, 1.0 / thread),
+        because: format!(
+            "a thread was made and joined in {thread:.0} ns (measured by os.thread); {}",
+            fork.because
+        ),
+    })
+}
+
+/// The cheapest thread that os.thread made and joined alone, through the C library and on its
+/// maker's CPU, in ns.
+pub fn thread_ns(known: &Known) -> Option<f64> {
+    known
+        .of("os.thread", "create_join")
+        .filter(|(case, ns)| {
+            let alone = case.int("alive").is_none() && case.int("count").is_none();
+            let near = case.text("pair").is_none_or(|pair| pair == "same");
+            alone && near && case.text("stack") != Some("bare") && *ns > 0.0
+        })
+        .map(|(_, ns)| ns)
+        .min_by(f64::total_cmp)
+}
+
+/// A pair of mmap and munmap as os.syscall measured it, in ns.
+pub fn measured_mapping(known: &Known) -> Option<f64> {
+    measured_call(known, "mmap_munmap")
+}
+
+/// Cycles of the kernel's memory management as ns, and from what. A measured mapping says how this
+/// kernel, its mitigations and its configuration compare with what the laws expect of it, and narrows
+/// the interval; before, entry and clock are all there is to go by.
+fn kernel_ns(site: &Site, known: Option<&Known>, cycles: Range) -> (Range, String) {
+    let time = cpu::time_of(site, known, cycles, "");
+    let measured = known.and_then(measured_mapping);
+    let Some((measured, known)) = measured.zip(known) else {
+        let (below, above, why) = match cpu::is_guest(site) {
+            true => (
+                1.0,
+                1.5,
+                "; a virtual machine walks two sets of page tables",
+            ),
+            false => (1.25, 1.0, ""),
+        };
+        let stretched = range(
+            time.range.low / below,
+            time.range.likely,
+            time.range.high * above,
+        );
+        let from = format!("base hardware{}{why}", time.because);
+        return (stretched, from);
+    };
+    let expected = system_call(site, Some(known), Service::Map).range.likely;
+    let ratio = measured / expected;
+    // The measured mapping shares code with a fork, but not all of it: half of what it differs by is
+    // taken over (as the root of a ratio).
+    let shared = ratio.sqrt();
+    let kernel = range(0.75 * shared, shared, 1.3 * shared);
+    let narrowed = range(
+        time.range.likely * (time.range.low / time.range.likely).powf(0.75),
+        time.range.likely,
+        time.range.likely * (time.range.high / time.range.likely).powf(0.75),
+    );
+    let from = format!(
+        "base hardware{}; mmap and munmap took {measured:.0} ns (measured by os.syscall), {ratio:.2} of \
+         what is usual",
+        time.because
+    );
+    (product(narrowed, kernel), from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CALLS, creation, measured_mapping, per_page, process_to_thread, thread_ns};
+    use bench::experiment::Known;
+    use bench::experiment::fixtures::sites;
+    use record::key::{CaseId, Key};
+
+    fn known(mapping_ns: f64) -> Known {
+        let mut known = Known::default();
+        let case = CaseId::new().with("call", "mmap_munmap");
+        known.insert(Key::new("os.syscall", &case, "latency"), mapping_ns);
+        known
+    }
+
+    #[test]
+    fn moments_are_ordered_and_intervals_too_everywhere() {
+        for site in sites() {
+            for known in [None, Some(&known(900.0))] {
+                for call in CALLS {
+                    for huge in [false, true] {
+                        let creation = creation(&site, known, call, 1 << 26, huge).expect("known");
+                        let first = creation.first.as_ref();
+                        for estimate in [&creation.returned, &creation.reaped]
+                            .into_iter()
+                            .chain(first)
+                        {
+                            let range = estimate.range;
+                            let ordered = 0.0 < range.low
+                                && range.low <= range.likely
+                                && range.likely <= range.high;
+                            assert!(ordered && range.high.is_finite(), "{call}: {estimate:?}");
+                        }
+                        assert!(creation.returned.range.likely < creation.reaped.range.likely);
+                        assert!(
+                            first.is_none_or(
+                                |first| first.range.likely < creation.reaped.range.likely
+                            )
+                        );
+                    }
+                }
+                assert_eq!(creation(&site, known, "beget", 1, false), None);
+            }
+        }
+    }
+
+    #[test]
+    fn only_calls_that_copy_tables_grow_with_the_parent() {
+        let site = &sites()[0];
+        for call in CALLS {
+            let at = |bytes| {
+                creation(site, None, call, bytes, false)
+                    .expect("known")
+                    .returned
+            };
+            let grows = at(1 << 30).range.likely > 10.0 * at(1 << 20).range.likely;
+            assert_eq!(
+                grows,
+                ["fork", "clone3"].contains(&call) || call.starts_with("fork_"),
+                "{call}"
+            );
+            let (slope, _) = per_page(site, None, call, false).expect("known");
+            assert_eq!(slope.range.likely > 0.0, grows, "{call}");
+            // The slope is that of the law itself.
+            let pages = ((1 << 30) - (1 << 20)) as f64 / 4096.0;
+            let rise = (at(1 << 30).range.likely - at(1 << 20).range.likely) / pages;
+            assert!(
+                (rise - slope.range.likely).abs() < 1e-6,
+                "{call}: {rise} {slope:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_slow_kernel_is_expected_to_fork_slowly() {
+        let site = &sites()[0];
+        let at = |ns: f64| {
+            let known = known(ns);
+            assert_eq!(measured_mapping(&known), Some(ns));
+            creation(site, Some(&known), "fork", 1 << 20, false)
+                .expect("known")
+                .reaped
+                .range
+        };
+        let (quick, slow) = (at(500.0), at(1500.0));
+        assert!((slow.likely / quick.likely - 3.0_f64.sqrt()).abs() < 1e-9);
+        let prior = creation(site, None, "fork", 1 << 20, false)
+            .expect("known")
+            .reaped
+            .range;
+        assert!(
+            quick.high / quick.low < prior.high / prior.low,
+            "knowing narrows"
+        );
+    }
+
+    #[test]
+    fn the_ratio_takes_the_cheapest_thread_of_the_library_on_one_cpu() {
+        let mut known = known(900.0);
+        assert_eq!(thread_ns(&known), None);
+        assert_eq!(process_to_thread(&sites()[0], Some(&known), 1 << 20), None);
+        for (pair, stack, ns) in [
+            ("same", "cached", 20e3),
+            ("same", "fresh", 30e3),
+            ("same", "bare", 9e3),
+            ("llc", "cached", 8e3),
+        ] {
+            let case = CaseId::new().with("pair", pair).with("stack", stack);
+            known.insert(Key::new("os.thread", &case, "create_join"), ns);
+        }
+        assert_eq!(thread_ns(&known), Some(20e3));
+        let ratio = process_to_thread(&sites()[0], Some(&known), 1 << 20).expect("told");
+        assert!(ratio.because.contains("20000 ns"), "{ratio:?}");
+    }
+}

@@ -1,0 +1,526 @@
+//! Laws of time slices: for how long the scheduler of ordinary threads lets one run while others
+//! want its CPU.
+//!
+//! A slice is not what a kernel's tunables say: the scheduler looks at the clock when the tick comes,
+//! so a process that may run for 1.4 ms has the CPU until the first tick after that. Where the time
+//! that it may run is within some per cent of whole ticks, jitter of the tick decides between one
+//! more or less, and the law names both.
+//!
+//! Tunables as Linux has them (kernel/sched/fair.c; memory of the source, not measured kernel by
+//! kernel). All of them are stated for one CPU and multiplied by 1 + log2 of the online CPUs, at
+//! most 8, rounded down (`get_update_sysctl_factor`, SCHED_TUNABLESCALING_LOG):
+//!
+//! - EEVDF (6.6): a base slice of 0.75 ms, since 6.15 of 0.70 ms (commit 2ae891b82695, which names
+//!   the reason: 3 ms took four ticks of 1 ms instead of three). `update_deadline` asks for another
+//!   process once the virtual time has passed the deadline, a slice after the last; the same process
+//!   comes again where it is still the one that has had least (eligible), so single slices are
+//!   twice as long. Until its slice is used up a process is not preempted (RUN_TO_PARITY).
+//! - CFS (2.6.23; before 2.6.36 with other figures): a latency of 6 ms, in which each of up to eight runs once; of more, a shortest
+//!   slice of 0.75 ms each. `check_preempt_tick` takes the CPU away once a process has run for more
+//!   than latency / N.
+//!
+//! R4's slices (Linux 3.13, a Pentium of two cores, a tick of 4 ms) are 12 ms for two processes, 8
+//! and 4 ms for three and 4 ms for five. With the constants of two CPUs, a latency of 12 ms, they
+//! would be 8 (over 6), 4 or 8 (at 4), and 4 ms (over 2.4): what three and five had, but not what
+//! two had. A latency of 18 ms, which the factor gives to 4 to 7 CPUs, makes 12 (over 9), 8 (over 6)
+//! and 4 ms (over 3.6): all three but for the one process of three whose slices were 4 ms. An emulated
+//! kernel 6.1 with a latency of 18 ms has 12, 8 and 4 ms (docs/notes/2026-11-22-slices.md), so that is
+//! what R4's machine most likely had; why, the report does not tell. A latency that is not told reaches
+//! up to the next factor, unless sched_rr_get_interval(2) tells its whole ticks.
+
+use super::switch::{Mechanism, Via};
+use crate::noise::activity::tick_cost;
+use crate::{Estimate, around, cpu, range, sum};
+use bench::experiment::{Known, Site};
+use host::limits::CpuQuota;
+use host::scheduler::{self, Kind};
+use record::event::Range;
+use record::key::CaseId;
+
+/// The commonest tick, for times that must be stated before one is known.
+pub const TICK_USUAL_NS: f64 = 4e6;
+/// Ticks that kernels are built with.
+const TICKS_NS: [f64; 4] = [1e6, 1e9 / 300.0, 4e6, 1e7];
+/// CPUs beyond which the tunables do not grow.
+const CPUS_MAX: usize = 8;
+/// CFS: processes that share one latency.
+const SHARE_LATENCY: f64 = 8.0;
+/// CFS on one CPU.
+const LATENCY_NS: f64 = 6e6;
+const GRANULARITY_NS: f64 = 0.75e6;
+/// The same before the tunables were as above, shortest and longest (2.6.23 had 20 and 4 ms).
+const OLD_LATENCY_NS: [f64; 2] = [5e6, 20e6];
+const OLD_GRANULARITY_NS: [f64; 2] = [0.75e6, 4e6];
+const SETTLED_SINCE: (u64, u64, u64) = (2, 6, 36);
+/// EEVDF on one CPU, before 6.15 and since.
+const BASE_SLICE_NS: [f64; 2] = [0.75e6, 0.70e6];
+const SHORTER_SINCE: (u64, u64) = (6, 15);
+/// Share of a tick by which one may come early (a process has run a little less than whole ticks,
+/// because the switch is no one's) and late.
+const EARLY: f64 = 0.02;
+const LATE: f64 = 0.004;
+/// Share of a slice that a slow switch before it, or another's interruption, takes.
+const SHORTER: f64 = 0.05;
+/// Slices between two stops by a quota, from which on most are whole.
+const SLICES_FREE: f64 = 4.0;
+/// What the switch takes from a slice, as a share of a tick.
+const SWITCH_SHARE: f64 = 0.002;
+
+/// For how long a process may run before another's turn comes, and why.
+struct Allowed {
+    ns: Range,
+    because: String,
+    /// A timer of the scheduler's own ends it instead of the tick.
+    is_timed: bool,
+}
+
+/// Length of a tick, where the kernel tells it.
+pub fn tick_ns(site: &Site) -> Option<f64> {
+    site.host.kernel.hz.map(|hz| 1e9 / f64::from(hz.max(1)))
+}
+
+/// The likely slice, in ns.
+pub fn slice_likely_ns(site: &Site, processes: u64) -> f64 {
+    slice(site, processes).range.likely
+}
+
+/// One process' time on the CPU until another's, in ns.
+pub fn slice(site: &Site, processes: u64) -> Estimate {
+    let free = slice_without_quota(site, processes);
+    let Some(quota) = quota(site) else {
+        return free;
+    };
+    let (turn_ns, period_ns) = (quota.quota_us as f64 * 1e3, quota.period_us as f64 * 1e3);
+    // Of four slices or more between two stops, the usual one is not stopped.
+    if turn_ns >= SLICES_FREE * free.range.high {
+        return free;
+    }
+    let Range { low, likely, high } = free.range;
+    Estimate {
+        range: range(0.05 * low, likely, high + period_ns),
+        because: free.because,
+    }
+    .and(&format!(
+        "a quota stops the processes after each {:.1} ms, in the middle of slices, until {:.0} ms are over",
+        turn_ns / 1e6,
+        period_ns / 1e6
+    ))
+}
+
+fn slice_without_quota(site: &Site, processes: u64) -> Estimate {
+    let allowed = allowed(site, processes);
+    match tick_ns(site) {
+        Some(tick_ns) => slice_at(&allowed, tick_ns),
+        None => {
+            let each = TICKS_NS.map(|tick_ns| slice_at(&allowed, tick_ns).range);
+            let ends = |low: f64, of: &Range| low.min(of.low);
+            let high = each.iter().fold(0.0, |high: f64, of| high.max(of.high));
+            Estimate::new(
+                each.iter().fold(f64::INFINITY, ends),
+                slice_at(&allowed, TICK_USUAL_NS).range.likely,
+                high,
+                format!(
+                    "software: {}, then to the next tick, of which nobody told the rate (100 to 1000 a \
+                     second)",
+                    allowed.because
+                ),
+            )
+        }
+    }
+}
+
+/// The same in ticks.
+pub fn slice_ticks(site: &Site, processes: u64) -> Estimate {
+    let tick_ns = match tick_ns(site) {
+        Some(tick_ns) => tick_ns,
+        None => {
+            let (short, long) = (TICKS_NS[0], TICKS_NS[3]);
+            let allowed = allowed(site, processes);
+            let [most, least] = [short, long].map(|tick_ns| {
+                let of = slice_at(&allowed, tick_ns).range;
+                (of.low / tick_ns, of.high / tick_ns)
+            });
+            let likely = slice_at(&allowed, TICK_USUAL_NS).range.likely / TICK_USUAL_NS;
+            return Estimate::new(
+                least.0.min(most.0),
+                likely,
+                most.1.max(least.1),
+                format!("software: {}; nobody told the tick's rate", allowed.because),
+            );
+        }
+    };
+    let Estimate { range: of, because } = slice(site, processes);
+    Estimate::new(
+        of.low / tick_ns,
+        of.likely / tick_ns,
+        of.high / tick_ns,
+        because,
+    )
+}
+
+fn slice_at(allowed: &Allowed, tick_ns: f64) -> Estimate {
+    let tick_ms = tick_ns / 1e6;
+    if allowed.is_timed {
+        let Range { low, likely, high } = allowed.ns;
+        return Estimate::new(
+            0.9 * low,
+            likely,
+            (1.1 * high).max(likely + tick_ns),
+            format!(
+                "software: {}, ended by a timer of the scheduler's own (HRTICK)",
+                allowed.because
+            ),
+        );
+    }
+    let [least, likely, most] = ticks(allowed.ns, tick_ns);
+    let told = match (least == most, most) {
+        (true, 1.0) => "one tick".to_owned(),
+        (true, most) => format!("{most:.0} ticks"),
+        (false, most) => format!("{least:.0} to {most:.0} ticks"),
+    };
+    Estimate::new(
+        least * tick_ns * (1.0 - SHORTER),
+        likely * tick_ns * (1.0 - SWITCH_SHARE),
+        most * tick_ns * (1.0 + EARLY),
+        format!(
+            "software: {}, then to the next tick of {tick_ms:.3} ms: {told}, less the switch",
+            allowed.because
+        ),
+    )
+}
+
+/// Whole ticks after which a process has run for what it is allowed: at least, likely, at most.
+fn ticks(allowed_ns: Range, tick_ns: f64) -> [f64; 3] {
+    let after = |ns: f64, share: f64| (ns / (tick_ns * share)).ceil().max(1.0);
+    let likely = after(allowed_ns.likely, 1.0 - SWITCH_SHARE);
+    [
+        after(allowed_ns.low, 1.0 + LATE).min(likely),
+        likely,
+        after(allowed_ns.high, 1.0 - EARLY).max(likely),
+    ]
+}
+
+fn allowed(site: &Site, processes: u64) -> Allowed {
+    let kernel = &site.host.kernel;
+    let told = &kernel.scheduler;
+    if let Some(name) = &told.extension {
+        return Allowed {
+            ns: range(0.1e6, 5e6, 50e6),
+            because: format!("a scheduler loaded through sched_ext ({name}) decides by itself"),
+            is_timed: false,
+        };
+    }
+    let kind = match (told.own_slice_ns.or(told.base_slice_ns), told.latency_ns) {
+        (Some(_), _) => Some(Kind::Eevdf),
+        (None, Some(_)) => Some(Kind::Cfs),
+        (None, None) => kernel.release.as_deref().and_then(Kind::of),
+    };
+    let is_timed = told.feature("HRTICK") == Some(true);
+    let (ns, because) = match kind {
+        Some(Kind::Eevdf) => base_slice(site),
+        Some(Kind::Cfs) => share_of_latency(site, processes),
+        Some(Kind::Older) => (
+            range(5e6, 1e8, 2e8),
+            "a kernel before 2.6.23 has slices by priority, 100 ms at the usual one".to_owned(),
+        ),
+        None => (
+            range(0.7e6, 3e6, 24e6),
+            "a kernel of unknown age lets a process run for 0.7 to 24 ms".to_owned(),
+        ),
+    };
+    Allowed {
+        ns,
+        because,
+        is_timed,
+    }
+}
+
+/// Factor of the tunables, and from what; a doubtful one is a range.
+fn factor(site: &Site) -> (Range, String) {
+    let online = site.host.cpu.cpus.iter().filter(|cpu| cpu.online).count();
+    match online {
+        0 => (range(1.0, 4.0, 4.0), "an unknown number of CPUs".to_owned()),
+        online => {
+            let of = 1.0 + f64::from(online.min(CPUS_MAX).ilog2());
+            let cpus = if online == 1 { "CPU" } else { "CPUs" };
+            (range(of, of, of), format!("{online} online {cpus}"))
+        }
+    }
+}
+
+/// EEVDF's base slice.
+fn base_slice(site: &Site) -> (Range, String) {
+    let kernel = &site.host.kernel;
+    let exactly = |ns: u64, from: &str| {
+        let ns = ns as f64;
+        let because = format!("EEVDF's slice of {:.3} ms ({from})", ns / 1e6);
+        (range(ns, ns, ns), because)
+    };
+    if let Some(ns) = kernel.scheduler.own_slice_ns {
+        return exactly(ns, "se.slice of /proc/self/sched");
+    }
+    if let Some(ns) = kernel.scheduler.base_slice_ns {
+        return exactly(ns, "base_slice_ns of debugfs");
+    }
+    let is_new = kernel.numbers().is_some_and(|of| of >= SHORTER_SINCE);
+    let [old, new] = BASE_SLICE_NS;
+    let (one, about) = match is_new {
+        true => (range(new, new, new), "0.70 ms (since 6.15)"),
+        // Stable series may have taken the change over.
+        false => (range(new, old, old), "0.75 ms (before 6.15)"),
+    };
+    let (factor, from) = factor(site);
+    (
+        range(
+            one.low * factor.low,
+            one.likely * factor.likely,
+            one.high * factor.high,
+        ),
+        format!(
+            "EEVDF's slice, {about} x {:.0} ({from}), which nobody told",
+            factor.likely
+        ),
+    )
+}
+
+/// CFS: the share of one in the latency.
+fn share_of_latency(site: &Site, processes: u64) -> (Range, String) {
+    let told = &site.host.kernel.scheduler;
+    let count = processes.max(1) as f64;
+    let share = |latency_ns: f64, least_ns: f64| match count <= SHARE_LATENCY {
+        true => latency_ns / count,
+        false => least_ns,
+    };
+    if let Some(latency_ns) = told.latency_ns {
+        let latency_ns = latency_ns as f64;
+        let least_ns = told
+            .min_granularity_ns
+            .map_or(latency_ns / SHARE_LATENCY, |ns| ns as f64);
+        // More processes than shortest slices in a latency stretch it.
+        let ns = (latency_ns / count).max(least_ns);
+        let because = format!(
+            "CFS' latency of {:.3} ms among {processes}, {:.3} ms at least (as the kernel tells)",
+            latency_ns / 1e6,
+            least_ns / 1e6
+        );
+        return (range(ns, ns, ns), because);
+    }
+    let (factor, from) = factor(site);
+    let numbers = site
+        .host
+        .kernel
+        .release
+        .as_deref()
+        .and_then(scheduler::numbers);
+    if numbers.is_some_and(|numbers| numbers < SETTLED_SINCE) {
+        let low = share(OLD_LATENCY_NS[0], OLD_GRANULARITY_NS[0]);
+        let high = share(OLD_LATENCY_NS[1], OLD_GRANULARITY_NS[1]);
+        let likely = share(LATENCY_NS, GRANULARITY_NS);
+        let because = format!(
+            "CFS before 2.6.36, whose latency was 5 to 20 ms, times {:.0} at least ({from}), among \
+             {processes}; nobody told it",
+            factor.low
+        );
+        // The factor was not limited before 2.6.33.
+        let most = 1.0 + (site.host.cpu.cpus.len().max(1) as f64).log2();
+        let ns = range(
+            low * factor.low,
+            likely * factor.likely,
+            high * most.max(factor.high),
+        );
+        return (ns, because);
+    }
+    let untold = range(
+        LATENCY_NS * factor.low,
+        LATENCY_NS * factor.likely,
+        LATENCY_NS * (factor.high + 1.0),
+    );
+    let latency = by_whole_ticks(site, untold);
+    let known = match latency == untold {
+        true => "nobody told it, so distributions may have tuned it up to the next factor",
+        false => "sched_rr_get_interval tells it in whole ticks",
+    };
+    let one = |latency_ns: f64| share(latency_ns, latency_ns * GRANULARITY_NS / LATENCY_NS);
+    (
+        range(one(latency.low), one(latency.likely), one(latency.high)),
+        format!(
+            "CFS' latency of 6 ms x {:.0} ({from}) among {processes}, or 0.75 ms x {:.0} each where \
+             they are more than eight; {known}",
+            factor.likely, factor.likely
+        ),
+    )
+}
+
+/// A latency that nobody told, narrowed by what sched_rr_get_interval(2) says to a process alone on its
+/// CPU: the whole ticks in it. Where others wanted the CPU too it said less, which tells nothing.
+fn by_whole_ticks(site: &Site, latency: Range) -> Range {
+    let told = site.host.kernel.scheduler.told_slice_ns;
+    let Some((told_ns, tick_ns)) = told.map(|ns| ns as f64).zip(tick_ns(site)) else {
+        return latency;
+    };
+    // The kernel's division takes a nanosecond off, so a whole number of ticks is told as one less.
+    let end_ns = told_ns + 1.001 * tick_ns;
+    if end_ns <= latency.low {
+        return latency;
+    }
+    if told_ns > latency.high {
+        // Tuned beyond what is usual.
+        return range(told_ns, told_ns + 0.5 * tick_ns, end_ns);
+    }
+    let (low, high) = (latency.low.max(told_ns), latency.high.min(end_ns));
+    // The next factor's where the likely one is ruled out.
+    let steps = (low / LATENCY_NS).ceil() * LATENCY_NS;
+    let likely = match latency.likely >= low {
+        true => latency.likely,
+        false => steps.min(high),
+    };
+    range(low, likely.min(high), high)
+}
+
+/// What os.switch measured of a switch between processes on one CPU: by yields, which is nearest,
+/// else by pipes.
+pub fn measured_switch(known: &Known) -> Option<(f64, &'static str)> {
+    let yields = CaseId::new()
+        .with("via", "yield")
+        .with("parties", "processes");
+    let pipes = CaseId::new()
+        .with("via", "pipe")
+        .with("parties", "processes")
+        .with("pair", "same");
+    [(yields, "yields"), (pipes, "pipes")]
+        .into_iter()
+        .find_map(|(case, by)| Some((known.get("os.switch", &case, "switch")?, by)))
+        .filter(|(ns, _)| *ns > 0.0)
+}
+
+/// From the last read of one process to the first of the next, in ns.
+pub fn switch(site: &Site, known: Option<&Known>, processes: u64) -> Estimate {
+    let tick = tick_cost(site);
+    let switch = match known.and_then(measured_switch) {
+        Some((ns, by)) => Estimate {
+            range: around(ns, 1.0),
+            because: format!("a switch between processes took {ns:.0} ns (os.switch by {by})"),
+        },
+        None => super::switch::switch(
+            site,
+            known,
+            &Mechanism {
+                via: Via::Yield,
+                processes: true,
+                pair: "same".to_owned(),
+                size: processes,
+                working_set: 0,
+            },
+        ),
+    };
+    Estimate {
+        range: sum(tick.range, switch.range),
+        because: format!("{}; then {}", tick.because, switch.because),
+    }
+}
+
+/// Share of switches on a tick.
+pub fn on_tick(site: &Site) -> Estimate {
+    match site.host.kernel.scheduler.feature("HRTICK") {
+        Some(true) => Estimate::new(
+            0.0,
+            0.1,
+            0.6,
+            "software: HRTICK is on, a timer of the scheduler's own ends slices",
+        ),
+        _ => Estimate::new(
+            if cpu::is_guest(site) { 0.75 } else { 0.9 },
+            1.0,
+            1.0,
+            "software: processes that never wait are preempted by the tick alone, but for others that \
+             come between",
+        ),
+    }
+}
+
+/// Share of switches to the one that has waited longest, of more than two.
+pub fn rotation() -> Estimate {
+    Estimate::new(
+        0.4,
+        0.9,
+        1.0,
+        "software: the scheduler takes the process that has had least, which is the one that has waited \
+         longest as long as slices are equal; of equals it takes any",
+    )
+}
+
+/// Jain's index.
+pub fn fairness(site: &Site) -> Estimate {
+    let because = "software: equal priorities have equal time, but for a slice more or less at the \
+                   window's ends";
+    let quota = quota(site).is_some();
+    match site.host.kernel.scheduler.extension.is_some() || quota {
+        true => Estimate::new(
+            0.5,
+            0.97,
+            1.0,
+            match quota {
+                true => {
+                    "software: equal priorities have equal time, but a quota leaves room for few slices, \
+                         which need not come out even"
+                }
+                false => because,
+            },
+        ),
+        false => Estimate::new(0.93, 0.995, 1.0, because),
+    }
+}
+
+/// Share of the time lost inside slices.
+pub fn interrupted(site: &Site, processes: u64) -> Estimate {
+    let tick_ns = tick_ns(site).unwrap_or(TICK_USUAL_NS);
+    let ticks = (slice(site, processes).range.likely / tick_ns)
+        .round()
+        .max(1.0);
+    let cost = tick_cost(site);
+    // Those ticks at whose end the same process goes on.
+    let likely = cost.range.likely / tick_ns * (ticks - 1.0) / ticks + 1e-4;
+    let others = if cpu::is_guest(site) { 0.05 } else { 0.01 };
+    Estimate::new(
+        0.0,
+        likely,
+        cost.range.high / tick_ns + others,
+        format!(
+            "{}, where it does not end a slice of {ticks:.0}; and other interrupts",
+            cost.because
+        ),
+    )
+}
+
+/// The control group's quota, where it is less than the CPU that the processes want.
+fn quota(site: &Site) -> Option<&CpuQuota> {
+    let quota = site.host.limits.cpu_quota.as_ref();
+    quota.filter(|quota| quota.cpus() < 1.0)
+}
+
+/// Share of the time that no process had.
+pub fn lost(site: &Site, processes: u64) -> Estimate {
+    let slice = slice(site, processes).range;
+    let (switch, inside) = (switch(site, None, processes), interrupted(site, processes));
+    let own = Estimate::new(
+        0.5 * switch.range.low / slice.high,
+        switch.range.likely / slice.likely + inside.range.likely,
+        (switch.range.high / slice.low + inside.range.high).min(1.0),
+        format!("a switch a slice: {}; {}", switch.because, inside.because),
+    );
+    let Some(allowed) = quota(site).map(CpuQuota::cpus) else {
+        return own;
+    };
+    // A window that is short against the quota's periods may lie in one or the other.
+    let Range { low, likely, .. } = own.range;
+    Estimate {
+        range: range(low, likely.max(1.0 - allowed), 1.0 - 0.3 * allowed),
+        because: format!(
+            "a quota of {allowed:.2} CPUs for the control group, of which the processes want one; {}",
+            own.because
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+use super::{Company, Moment, Stack, Thread, has_inputs, time};
+use crate::Estimate;
+use bench::experiment::fixtures::sites;
+use bench::experiment::{Known, Site};
+use record::event::Range;
+use record::key::{CaseId, Key};
+
+const MOMENTS: [Moment; 3] = [Moment::Return, Moment::First, Moment::Joined];
+
+fn alone(pair: &str, stack: Stack) -> Thread<'_> {
+    Thread {
+        pair,
+        stack,
+        company: Company::Alone,
+    }
+}
+
+/// What os.syscall would have measured, with everything `factor` times as slow, at 3.6 GHz.
+fn measured(factor: f64) -> Known {
+    let mut known = Known::default();
+    known.insert(
+        Key::new("clock.rate", &CaseId::new(), "core_frequency"),
+        3.6e9,
+    );
+    for (name, ns) in [
+        ("getpid", 60.0),
+        ("futex_wake", 80.0),
+        ("mmap_munmap", 900.0),
+    ] {
+        let id = CaseId::new().with("call", name);
+        known.insert(Key::new("os.syscall", &id, "latency"), factor * ns);
+    }
+    known
+}
+
+fn with_switch(mut known: Known, pair: &str, ns: f64) -> Known {
+    let id = CaseId::new()
+        .with("via", "pipe")
+        .with("parties", "threads")
+        .with("pair", pair);
+    let metric = if pair == "same" { "switch" } else { "handover" };
+    known.insert(Key::new("os.switch", &id, metric), ns);
+    known
+}
+
+fn width(estimate: &Estimate) -> f64 {
+    let Range { low, likely, high } = estimate.range;
+    assert!(
+        0.0 < low && low <= likely && likely <= high && high.is_finite(),
+        "{estimate:?}"
+    );
+    high / low
+}
+
+fn likely(site: &Site, known: Option<&Known>, thread: Thread<'_>, moment: Moment) -> f64 {
+    time(site, known, thread, moment).range.likely
+}
+
+#[test]
+fn moments_follow_each_other_everywhere() {
+    let known = measured(1.0);
+    for site in &sites() {
+        for known in [None, Some(&known)] {
+            for stack in [Stack::Cached, Stack::Fresh, Stack::Bare] {
+                for pair in ["same", "llc", "remote"] {
+                    let thread = alone(pair, stack);
+                    for moment in MOMENTS {
+                        width(&time(site, known, thread, moment));
+                    }
+                    let [returned, first, joined] =
+                        MOMENTS.map(|moment| likely(site, known, thread, moment));
+                    assert!(returned < first && first < joined);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_library_a_stack_and_company_cost() {
+    let site = &sites()[0];
+    let of = |thread: Thread<'_>| likely(site, None, thread, Moment::Joined);
+    let bare = of(alone("same", Stack::Bare));
+    let cached = of(alone("same", Stack::Cached));
+    let fresh = of(alone("same", Stack::Fresh));
+    assert!(bare < cached && cached < fresh);
+    let company = |company| {
+        of(Thread {
+            company,
+            ..alone("same", Stack::Cached)
+        })
+    };
+    assert!(cached < company(Company::Sequence));
+    assert!(company(Company::Crowd(1)) < company(Company::Crowd(1024)));
+    assert!(fresh < company(Company::Crowd(1024)));
+    assert!(company(Company::Crowd(1024)) < company(Company::Stress(1024)));
+}
+
+#[test]
+fn measured_calls_and_switches_move_and_narrow_it() {
+    let site = &sites()[0];
+    let thread = alone("same", Stack::Fresh);
+    let prior = time(site, None, thread, Moment::Joined);
+    let known = measured(1.0);
+    let derived = time(site, Some(&known), thread, Moment::Joined);
+    assert!(width(&derived) < width(&prior));
+    assert!(derived.because.contains("os.syscall"), "{derived:?}");
+    let slow = measured(10.0);
+    assert!(likely(site, Some(&slow), thread, Moment::Joined) > derived.range.likely + 9.0 * 900.0);
+
+    let far = alone("llc", Stack::Cached);
+    let blind = time(site, Some(&known), far, Moment::First);
+    let known = with_switch(known, "llc", 20_000.0);
+    let told = time(site, Some(&known), far, Moment::First);
+    assert!(width(&told) < width(&blind));
+    assert!(
+        told.range.likely > 20_000.0 && told.because.contains("os.switch"),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn nothing_is_derived_from_nothing() {
+    assert!(!has_inputs(&Known::default()));
+    assert!(!has_inputs(&with_switch(Known::default(), "same", 1000.0)));
+    assert!(has_inputs(&measured(1.0)));
+}

@@ -1,0 +1,437 @@
+//! From a comparison to its document: what differs around the runs first, then what changed, then
+//! what came closest, then what could not be compared; at the end every figure side by side.
+
+mod tables;
+
+use super::plots::{self, Shown};
+use crate::document::{Audience, Block, Cell, Column, Document, Row, Section, Table, Tone};
+use analysis::compare::conditions::{About, Condition, about};
+use analysis::compare::{Against, Compared, Comparison, Direction, Source, Untested};
+use analysis::figure::Figure;
+use std::collections::BTreeMap;
+
+/// Figures that came closest to a finding, of those that gave none.
+const CLOSEST: usize = 20;
+
+/// Of these, shown where room is short.
+const CLOSEST_SHOWN: usize = 3;
+
+/// Differences of conditions that are shown where room is short.
+const CONDITIONS_SHOWN: usize = 16;
+
+/// The document. With `side_by_side` the terminal shows every figure too; of published machines it
+/// does in any case, since there is nothing else to tell.
+pub fn build(comparison: &Comparison, side_by_side: bool) -> Document {
+    let base = about(comparison.base.run);
+    let abouts: Vec<About> = comparison
+        .against
+        .iter()
+        .map(|against| about(against.new.run))
+        .collect();
+    let is_single = abouts.len() == 1;
+    let mut sections = vec![runs(&base, &abouts)];
+    for (at, (against, new)) in comparison.against.iter().zip(&abouts).enumerate() {
+        let title = Title {
+            suffix: if is_single {
+                String::new()
+            } else {
+                format!("-{}", at + 1)
+            },
+            of: if is_single {
+                String::new()
+            } else {
+                format!(", {}", new.run)
+            },
+        };
+        sections.push(surroundings(against, &title));
+        sections.push(changes(against, &title));
+        sections.extend(differences(against, &title));
+        sections.extend(closest(against, &title));
+        sections.extend(not_compared(against, &title));
+    }
+    let everyone = side_by_side || comparison.against.iter().any(has_published);
+    sections.extend(side_by_side_sections(comparison, &abouts, everyone));
+    Document {
+        title: title(&base, &abouts),
+        summary: summary(comparison, &abouts),
+        sections,
+    }
+}
+
+/// What tells the sections of several comparisons apart.
+struct Title {
+    suffix: String,
+    of: String,
+}
+
+impl Title {
+    fn section(&self, id: &str, heading: &str, blocks: Vec<(Audience, Block)>) -> Section {
+        Section {
+            id: format!("{id}{}", self.suffix),
+            heading: format!("{heading}{}", self.of),
+            blocks,
+        }
+    }
+}
+
+fn title(base: &About, new: &[About]) -> String {
+    let names: Vec<&str> = new.iter().map(|new| new.run.as_str()).collect();
+    format!("Comparison: {} with {}", names.join(", "), base.run)
+}
+
+fn plural(count: usize, one: &str) -> String {
+    match count {
+        1 => format!("1 {one}"),
+        _ => format!("{count} {one}s"),
+    }
+}
+
+fn summary(comparison: &Comparison, abouts: &[About]) -> String {
+    let sentences = comparison.against.iter().zip(abouts).map(|(against, new)| {
+        let of = match abouts.len() {
+            1 => String::new(),
+            _ => format!("{}: ", new.run),
+        };
+        format!("{of}{}.", told(against))
+    });
+    sentences.collect::<Vec<_>>().join(" ")
+}
+
+/// The counts of one comparison.
+fn told(against: &Against) -> String {
+    let findings = against.findings();
+    let mut by_word: BTreeMap<(Direction, &str), usize> = BTreeMap::new();
+    for one in &findings {
+        if let Some(direction) = one.finding() {
+            *by_word.entry((direction, one.word())).or_default() += 1;
+        }
+    }
+    let words: Vec<String> = by_word
+        .iter()
+        .map(|((_, word), count)| format!("{count} {word}"))
+        .collect();
+    let differ = match findings.len() {
+        0 => "none differs".to_owned(),
+        count => format!("{count} differ ({})", words.join(", ")),
+    };
+    let mut parts = match has_published(against) {
+        true => vec![format!(
+            "{} side by side; published figures are never findings",
+            plural(against.figures.len(), "figure")
+        )],
+        false => vec![
+            format!("{} compared", plural(against.tested(), "figure")),
+            differ,
+        ],
+    };
+    let untested = against.figures.len() - against.tested();
+    if untested > 0 && !has_published(against) {
+        parts.push(format!("{untested} not tested"));
+    }
+    if !against.incomparable.is_empty() {
+        parts.push(format!("{} in one run only", against.incomparable.len()));
+    }
+    let around = against.conditions.len();
+    parts.push(match around {
+        0 => "nothing recorded around them differs".to_owned(),
+        _ => format!("{} around them", plural(around, "difference")),
+    });
+    parts.join("; ")
+}
+
+fn has_published(against: &Against) -> bool {
+    !against.untested(Untested::Published).is_empty()
+}
+
+fn runs(base: &About, others: &[About]) -> Section {
+    let row = |role: &str, about: &About| {
+        let started = about.started.replace('T', " ");
+        let unfinished = about
+            .unfinished
+            .map_or(Cell::plain(""), |why| Cell::toned(why, Tone::Warn));
+        Row::of(vec![
+            Cell::plain(role),
+            Cell::plain(&about.run),
+            Cell::plain(started.trim_end_matches('Z')),
+            Cell::plain(&about.preset),
+            Cell::plain(&about.machine),
+            unfinished,
+        ])
+    };
+    let mut rows = vec![row("base", base)];
+    rows.extend(others.iter().map(|about| row("new", about)));
+    let mut columns: Vec<Column> = ["", "run", "started (UTC)", "preset", "machine", ""]
+        .map(Column::text)
+        .into();
+    if rows
+        .iter()
+        .all(|row| row.cells.last().is_none_or(|cell| cell.text.is_empty()))
+    {
+        columns.pop();
+        for row in &mut rows {
+            row.cells.pop();
+        }
+    }
+    Section {
+        id: "runs".to_owned(),
+        heading: "The runs".to_owned(),
+        blocks: vec![(
+            Audience::Everyone,
+            Block::Table(Table {
+                caption: "Each further run is compared with the base".to_owned(),
+                columns,
+                rows,
+            }),
+        )],
+    }
+}
+
+/// What differs around the figures.
+fn surroundings(against: &Against, title: &Title) -> Section {
+    let heading = "What differs around them";
+    if against.conditions.is_empty() {
+        let text = "Nothing that the records tell: the same machine, settings, clocks, plumb and \
+            options, and as quiet.";
+        let block = Block::Paragraph(text.to_owned());
+        return title.section("surroundings", heading, vec![(Audience::Everyone, block)]);
+    }
+    let row = |(at, condition): (usize, &Condition)| Row {
+        cells: vec![
+            Cell::toned(condition.class.text(), Tone::Muted),
+            Cell::plain(&condition.name),
+            Cell::plain(&condition.base),
+            Cell::plain(&condition.new),
+        ],
+        is_spare: at >= CONDITIONS_SHOWN,
+    };
+    let table = Table {
+        caption: "What the records tell of both runs, and of which they differ".to_owned(),
+        columns: ["class", "what", "base", "new"].map(Column::text).into(),
+        rows: against.conditions.iter().enumerate().map(row).collect(),
+    };
+    let blocks = vec![(Audience::Everyone, Block::Table(table))];
+    title.section("surroundings", heading, blocks)
+}
+
+/// What changed: a table for each family, the greatest change first.
+fn changes(against: &Against, title: &Title) -> Section {
+    let findings = against.findings();
+    let mut blocks = Vec::new();
+    if !findings.is_empty()
+        && let Some(warning) = warning(against)
+    {
+        blocks.push((Audience::Everyone, Block::Paragraph(warning)));
+    }
+    let mut families: Vec<&str> = Vec::new();
+    for one in &findings {
+        if !families.contains(&one.base.family()) {
+            families.push(one.base.family());
+        }
+    }
+    for family in families {
+        let of_family: Vec<&Compared> = findings
+            .iter()
+            .copied()
+            .filter(|one| one.base.family() == family)
+            .collect();
+        let caption = format!("{family}: {}", plural(of_family.len(), "figure"));
+        blocks.extend(tables::findings(&of_family, &caption));
+    }
+    if findings.is_empty() {
+        blocks.push((Audience::Everyone, Block::Paragraph(nothing(against))));
+    }
+    if against.tested() > 0 {
+        blocks.push((Audience::Everyone, Block::Paragraph(rule(against))));
+    }
+    title.section("changes", "What changed", blocks)
+}
+
+fn nothing(against: &Against) -> String {
+    if has_published(against) {
+        "Published figures have no rounds: nothing is tested, and every figure stands side by side \
+         below."
+            .to_owned()
+    } else if against.tested() == 0 {
+        "Nothing could be tested.".to_owned()
+    } else {
+        "No figure differs by more than runs of an unchanged machine do.".to_owned()
+    }
+}
+
+/// How a finding is found, with the bands that were used.
+fn rule(against: &Against) -> String {
+    let mut bands: BTreeMap<Source, (usize, f64, f64)> = BTreeMap::new();
+    let is_tested = |one: &&Compared| one.p.is_some();
+    for one in against.figures.iter().filter(is_tested) {
+        let group = match one.band.source {
+            Source::Stored(_) => Source::Stored(0),
+            other => other,
+        };
+        let share = one.band.share;
+        let entry = bands.entry(group).or_insert((0, share, share));
+        *entry = (entry.0 + 1, entry.1.min(share), entry.2.max(share));
+    }
+    let told: Vec<String> = bands
+        .iter()
+        .map(|(source, (count, low, high))| {
+            let source = match source {
+                Source::Stored(_) => "learnt from stored runs of this machine".to_owned(),
+                Source::Default(_) => format!("assumed, the {}", source.text()),
+                Source::Resolution => source.text(),
+            };
+            let range = match tables::percent(*low) == tables::percent(*high) {
+                true => format!("{} %", tables::percent(*low)),
+                false => format!("{} to {} %", tables::percent(*low), tables::percent(*high)),
+            };
+            format!("± {range} {source} ({count})")
+        })
+        .collect();
+    let is_assumed = |source: &Source| matches!(source, Source::Default(_));
+    let assumed = match bands.keys().any(is_assumed) {
+        true => {
+            " A default is an assumption, not measured here: figures that move by more from run to \
+             run differ without a change. Three stored runs of this machine under one condition \
+             replace it."
+        }
+        false => "",
+    };
+    format!(
+        "A finding is what a test corrected for all of these figures (false discovery rate 5 %) \
+         tells from chance, and what lies outside its band, what two runs of an unchanged machine \
+         differ by in 95 of 100: {}.{assumed}",
+        told.join(", ")
+    )
+}
+
+/// What a reader must know before the findings: that bands were assumed.
+fn warning(against: &Against) -> Option<String> {
+    let tested = against.figures.iter().filter(|one| one.p.is_some());
+    let of_default = |one: &&Compared| matches!(one.band.source, Source::Default(_));
+    let (assumed, all) = (tested.clone().filter(of_default).count(), tested.count());
+    (assumed > 0).then(|| {
+        format!(
+            "What {assumed} of {all} figures differ by from run to run is assumed, not learnt from \
+             stored runs of this machine: run plumb three times more under the base's conditions \
+             before a finding is believed."
+        )
+    })
+}
+
+/// Differences that have no ratio and so no test, where the interval excludes zero.
+fn differences(against: &Against, title: &Title) -> Option<Section> {
+    let untested = against.untested(Untested::NotPositive);
+    let apart: Vec<&Compared> = untested
+        .into_iter()
+        .filter(|one| {
+            one.interval()
+                .is_some_and(|(low, high)| low > 0.0 || high < 0.0)
+        })
+        .collect();
+    let table = tables::differences(&apart)?;
+    let blocks = vec![(Audience::Everyone, Block::Table(table))];
+    Some(title.section("differences", "Differences without a test", blocks))
+}
+
+/// What came closest to a finding.
+fn closest(against: &Against, title: &Title) -> Option<Section> {
+    let mut closest = against.closest();
+    closest.truncate(CLOSEST);
+    if closest.is_empty() {
+        return None;
+    }
+    let table = tables::closest(&closest, CLOSEST_SHOWN);
+    let blocks = vec![(Audience::Everyone, Block::Table(table))];
+    Some(title.section("closest", "Closest to a change", blocks))
+}
+
+/// What was not compared, counted by reason and named by experiment.
+fn not_compared(against: &Against, title: &Title) -> Option<Section> {
+    let mut groups: Vec<(String, Vec<&Figure>)> = Vec::new();
+    let mut reasons: BTreeMap<_, Vec<&Figure>> = BTreeMap::new();
+    for one in &against.incomparable {
+        reasons.entry(&one.why).or_default().push(one.figure);
+    }
+    groups.extend(
+        reasons
+            .into_iter()
+            .map(|(why, figures)| (why.text(), figures)),
+    );
+    for why in Untested::ALL {
+        let figures: Vec<&Figure> = against.untested(why).iter().map(|one| one.base).collect();
+        if !figures.is_empty() && why != Untested::Published {
+            groups.push((format!("not tested: {}", why.text()), figures));
+        }
+    }
+    if groups.is_empty() {
+        return None;
+    }
+    let table = tables::not_compared(&groups);
+    let blocks = vec![(Audience::Everyone, Block::Table(table))];
+    Some(title.section("not-compared", "Not compared", blocks))
+}
+
+/// Experiment by experiment: the plots of all runs in one, and every figure.
+fn side_by_side_sections(
+    comparison: &Comparison,
+    abouts: &[About],
+    everyone: bool,
+) -> Vec<Section> {
+    let base = comparison.base;
+    let mut sections = Vec::new();
+    for planned in base.run.plan.iter().flat_map(|plan| &plan.experiments) {
+        let table = tables::side_by_side(comparison, &planned.id, abouts);
+        let Some(table) = table else {
+            continue;
+        };
+        let audience = if everyone {
+            Audience::Everyone
+        } else {
+            Audience::Page
+        };
+        let mut blocks = Vec::new();
+        let runs = std::iter::once(base).chain(comparison.against.iter().map(|one| one.new));
+        let names = names(&about(base.run), abouts);
+        let of_runs: Vec<_> = runs
+            .zip(&names)
+            .filter_map(|(measured, name)| {
+                let planned = measured.run.experiment(&planned.id)?;
+                let of = |figure: &&Figure| figure.experiment == planned.id;
+                let figures: Vec<&Figure> = measured.figures.iter().filter(of).collect();
+                Some((name, measured.run, planned, figures))
+            })
+            .collect();
+        let shown: Vec<Shown> = of_runs
+            .iter()
+            .map(|(name, run, planned, figures)| Shown {
+                name: name.as_str(),
+                run,
+                planned,
+                figures: figures.as_slice(),
+            })
+            .collect();
+        let plots = plots::of_experiment(&shown).into_iter();
+        blocks.extend(plots.map(|plot| (Audience::Page, plot)));
+        blocks.push((audience, Block::Table(table)));
+        sections.push(Section {
+            id: planned.id.clone(),
+            heading: format!("{}: {}", planned.id, planned.title),
+            blocks,
+        });
+    }
+    sections
+}
+
+/// What legends call the runs: their names, or their roles where these are not unique.
+fn names(base: &About, others: &[About]) -> Vec<String> {
+    let all: Vec<&About> = std::iter::once(base).chain(others).collect();
+    let unique: std::collections::BTreeSet<&str> = all.iter().map(|one| one.run.as_str()).collect();
+    if unique.len() == all.len() {
+        return all.iter().map(|one| one.run.clone()).collect();
+    }
+    let role = |at: usize| match at {
+        0 => "base".to_owned(),
+        1 => "new".to_owned(),
+        _ => format!("new {at}"),
+    };
+    (0..all.len()).map(role).collect()
+}

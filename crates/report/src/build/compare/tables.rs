@@ -1,0 +1,301 @@
+//! The tables of a comparison.
+
+use crate::document::{Audience, Block, Cell, Column, Row, Table, Tone};
+use crate::values;
+use analysis::compare::conditions::About;
+use analysis::compare::{Compared, Comparison, Direction, Outcome};
+use analysis::figure::Figure;
+use analysis::findings::Severity;
+use std::collections::BTreeMap;
+
+/// Findings of a family that are shown where room is short.
+const FINDINGS_SHOWN: usize = 12;
+
+/// Experiments that a reason names before it only counts.
+const NAMED: usize = 6;
+
+/// Ratio from which a change is told as a factor, not in per cent.
+const FACTOR: f64 = 2.0;
+
+/// A share in per cent, with the digits that it deserves.
+pub(super) fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent.abs() {
+        size if size < 9.95 => format!("{percent:.1}"),
+        _ => format!("{percent:.0}"),
+    }
+}
+
+/// The findings of a family, a row each, the greatest first; then what stands beside them.
+pub(super) fn findings(findings: &[&Compared], caption: &str) -> Vec<(Audience, Block)> {
+    let rows = findings.iter().enumerate().map(|(at, one)| Row {
+        cells: vec![
+            Cell::plain(label(one.base)),
+            value(one.base),
+            value(one.new),
+            change(one),
+            ratio(one),
+            band(one),
+        ],
+        is_spare: at >= FINDINGS_SHOWN,
+    });
+    let table = Table {
+        caption: caption.to_owned(),
+        columns: vec![
+            Column::text("figure"),
+            Column::number("base"),
+            Column::number("new"),
+            Column::text("change"),
+            Column::number("new / base"),
+            Column::number("band"),
+        ],
+        rows: rows.collect(),
+    };
+    let mut blocks = vec![(Audience::Everyone, Block::Table(table))];
+    let notes = beside(findings);
+    if !notes.is_empty() {
+        blocks.push((Audience::Everyone, Block::Notes(notes)));
+    }
+    blocks
+}
+
+/// What stands beside findings, each reason once with the figures that have it.
+fn beside(findings: &[&Compared]) -> Vec<(Severity, String)> {
+    let mut reasons: Vec<(&str, Vec<&Compared>)> = Vec::new();
+    for one in findings {
+        for reason in &one.reasons {
+            match reasons.iter_mut().find(|(have, _)| have == reason) {
+                Some((_, figures)) => figures.push(one),
+                None => reasons.push((reason, vec![one])),
+            }
+        }
+    }
+    let told = reasons.into_iter().map(|(reason, figures)| {
+        let whose = match figures.as_slice() {
+            all if all.len() == findings.len() => "all of them".to_owned(),
+            [one] => label(one.base),
+            [first, ..] => format!("{} and {} more", label(first.base), figures.len() - 1),
+            [] => String::new(),
+        };
+        (Severity::Note, format!("Beside {whose}: {reason}."))
+    });
+    told.collect()
+}
+
+/// Differences whose interval excludes zero; nothing where there are none.
+pub(super) fn differences(apart: &[&Compared]) -> Option<Table> {
+    let row = |one: &&Compared| {
+        Row::of(vec![
+            Cell::plain(label(one.base)),
+            value(one.base),
+            value(one.new),
+            difference(one),
+        ])
+    };
+    (!apart.is_empty()).then(|| Table {
+        caption: "A value or an end of its interval is not positive, so there is no ratio; the \
+                  interval of the difference excludes zero, uncorrected"
+            .to_owned(),
+        columns: vec![
+            Column::text("figure"),
+            Column::number("base"),
+            Column::number("new"),
+            Column::number("new - base"),
+        ],
+        rows: apart.iter().map(row).collect(),
+    })
+}
+
+/// Figures that gave no finding, the least p first; some of them where room is short.
+pub(super) fn closest(closest: &[&Compared], shown: usize) -> Table {
+    let rows = closest.iter().enumerate().map(|(at, one)| Row {
+        cells: vec![
+            Cell::plain(label(one.base)),
+            value(one.base),
+            value(one.new),
+            change(one),
+            ratio(one),
+            band(one),
+            p(one),
+        ],
+        is_spare: at >= shown,
+    });
+    Table {
+        caption: "The least p of those that differ no more than chance and an unchanged machine \
+                  allow (p before correction)"
+            .to_owned(),
+        columns: vec![
+            Column::text("figure"),
+            Column::number("base"),
+            Column::number("new"),
+            Column::text("change"),
+            Column::number("new / base"),
+            Column::number("band"),
+            Column::number("p"),
+        ],
+        rows: rows.collect(),
+    }
+}
+
+/// Why figures were not compared: how many, and of which experiments.
+pub(super) fn not_compared(groups: &[(String, Vec<&Figure>)]) -> Table {
+    let row = |(why, figures): &(String, Vec<&Figure>)| {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for figure in figures {
+            *counts.entry(figure.experiment.as_str()).or_default() += 1;
+        }
+        let mut named: Vec<String> = match figures.as_slice() {
+            [only] => vec![label(only)],
+            _ => {
+                let named = counts.iter().take(NAMED);
+                named.map(|(id, count)| format!("{id} ({count})")).collect()
+            }
+        };
+        if counts.len() > NAMED {
+            named.push(format!("{} more experiments", counts.len() - NAMED));
+        }
+        Row::of(vec![
+            Cell::plain(figures.len().to_string()),
+            Cell::plain(why),
+            Cell::plain(named.join(", ")),
+        ])
+    };
+    Table {
+        caption: "Figures that were not compared, and why".to_owned(),
+        columns: vec![
+            Column::number("figures"),
+            Column::text("why"),
+            Column::text("of"),
+        ],
+        rows: groups.iter().map(row).collect(),
+    }
+}
+
+/// Every figure of an experiment in all runs; nothing where no two runs share one.
+pub(super) fn side_by_side(
+    comparison: &Comparison,
+    experiment: &str,
+    abouts: &[About],
+) -> Option<Table> {
+    let several = abouts.len() > 1;
+    let mut columns = vec![Column::text("figure"), Column::number("base")];
+    for about in abouts {
+        let of = if several { about.run.as_str() } else { "new" };
+        columns.push(Column::number(of));
+        columns.push(Column::number("new / base"));
+        columns.push(Column::text("change"));
+    }
+    let mut partners: Vec<BTreeMap<String, &Compared>> = Vec::new();
+    for against in &comparison.against {
+        let own = against.figures.iter();
+        let own = own.filter(|one| one.base.experiment == experiment);
+        partners.push(own.map(|one| (one.base.label(), one)).collect());
+    }
+    let own = comparison.base.figures.iter();
+    let rows: Vec<Row> = own
+        .filter(|figure| figure.experiment == experiment)
+        .filter(|figure| partners.iter().any(|of| of.contains_key(&figure.label())))
+        .map(|figure| {
+            let label = figure.label();
+            let short = label.strip_prefix(experiment).unwrap_or(&label);
+            let mut cells = vec![
+                Cell::plain(short.trim_start_matches([':', ' ']).replace(',', ", ")),
+                value(figure),
+            ];
+            for of in &partners {
+                match of.get(&label) {
+                    Some(one) => cells.extend([value(one.new), ratio(one), settled(one)]),
+                    None => cells.extend([none(), none(), none()]),
+                }
+            }
+            Row::of(cells)
+        })
+        .collect();
+    (!rows.is_empty()).then(|| Table {
+        caption: "Every figure that runs share".to_owned(),
+        columns,
+        rows,
+    })
+}
+
+/// A figure's label with room to wrap: a long case would make its table wider than any screen.
+fn label(figure: &Figure) -> String {
+    figure.label().replace(',', ", ")
+}
+
+fn none() -> Cell {
+    Cell::toned("-", Tone::Muted)
+}
+
+fn value(figure: &Figure) -> Cell {
+    values::of_figure(figure).map_or_else(none, |shown| Cell::plain(shown.value))
+}
+
+/// `+24 % slower`, `-20 % slower`, `×3.1 more`.
+fn change(one: &Compared) -> Cell {
+    let Some(ratio) = one.ratio() else {
+        return none();
+    };
+    let size = match ratio {
+        ratio if (1.0 / FACTOR..FACTOR).contains(&ratio) => {
+            format!("{}{} %", sign(ratio), percent((ratio - 1.0).abs()))
+        }
+        ratio if ratio >= FACTOR => format!("× {}", record::quantity::digits(ratio)),
+        ratio => format!("÷ {}", record::quantity::digits(1.0 / ratio)),
+    };
+    Cell::toned(format!("{size} {}", one.word()), tone(one))
+}
+
+fn sign(ratio: f64) -> &'static str {
+    if ratio < 1.0 { "-" } else { "+" }
+}
+
+fn tone(one: &Compared) -> Tone {
+    match one.finding() {
+        Some(Direction::Worse) => Tone::Bad,
+        Some(Direction::Better) => Tone::Good,
+        Some(Direction::Up | Direction::Down) => Tone::Warn,
+        None => Tone::Plain,
+    }
+}
+
+/// The change of a finding; a word for every other figure.
+fn settled(one: &Compared) -> Cell {
+    match one.outcome {
+        Outcome::Finding(_) => change(one),
+        Outcome::Quiet => Cell::toned("no change", Tone::Muted),
+        Outcome::Untested(_) => Cell::toned("not tested", Tone::Muted),
+    }
+}
+
+fn ratio(one: &Compared) -> Cell {
+    let Some(ratio) = one.ratio() else {
+        return difference(one);
+    };
+    let interval = one.interval().map_or_else(String::new, |(low, high)| {
+        let [low, high] = [low, high].map(values::ratio);
+        format!(" [{low}, {high}]")
+    });
+    Cell::plain(format!("{}{interval}", values::ratio(ratio)))
+}
+
+fn difference(one: &Compared) -> Cell {
+    let Some(value) = one.difference() else {
+        return none();
+    };
+    let shown = values::shown(value, one.interval(), one.metric.unit);
+    Cell::plain(format!("{} {}", shown.value, shown.interval).trim_end())
+}
+
+fn band(one: &Compared) -> Cell {
+    Cell::toned(format!("± {} %", percent(one.band.share)), Tone::Muted)
+}
+
+fn p(one: &Compared) -> Cell {
+    one.p.map_or_else(none, |p| {
+        Cell::plain(match p {
+            p if p < 1e-4 => format!("{p:.0e}"),
+            p => format!("{p:.4}"),
+        })
+    })
+}

@@ -1,0 +1,457 @@
+//! The section of a crosscheck: a table for each rival, and a plot of all ratios.
+
+use super::plots::axis;
+use crate::document::{
+    Audience, Block, Cell, Column, Plot, Point, Row, Section, Series, Shape, Table, Tone,
+};
+use crate::values::{self, counted, shell};
+use analysis::compare::conditions::settings;
+use analysis::crosscheck::{
+    AGREE, Beside, Bout, Compared, JUDGED_FROM, NEARLY_EQUAL, Tally, Verdict, rivals, tally,
+};
+use analysis::findings::Severity;
+use record::crosscheck::{DIR, FILES, Goal, MEMORY};
+use record::quantity::render;
+use record::run::Run;
+use record::unit::Unit;
+
+const ID: &str = "crosscheck";
+/// So much beyond the outermost ratio the plot goes on, as a factor: goals without an end reach there.
+const BEYOND: f64 = 1.1;
+
+/// The section; none of a run that nothing was set beside.
+pub fn section(run: &Run) -> Option<Section> {
+    let all = rivals(run);
+    if all.is_empty() {
+        return None;
+    }
+    let mut blocks = vec![(Audience::Everyone, Block::Paragraph(method(&all)))];
+    let begun = begun(run);
+    if !begun.is_empty() {
+        blocks.push((Audience::Everyone, Block::Paragraph(begun)));
+    }
+    blocks.extend(plot(&all).map(|plot| (Audience::Page, Block::Plot(plot))));
+    for beside in all.iter().filter(|beside| !beside.bouts.is_empty()) {
+        blocks.extend(of_rival(beside));
+    }
+    blocks.extend(without(&all).map(|table| (Audience::Everyone, Block::Table(table))));
+    Some(Section {
+        id: ID.to_owned(),
+        heading: "Beside other tools".to_owned(),
+        blocks,
+    })
+}
+
+/// When it was made, and what was otherwise then than when the run began.
+fn begun(run: &Run) -> String {
+    let then = settings(&run.header.environment);
+    let begun = run.crosscheck.begun.iter().map(|began| {
+        let other: Vec<&str> = settings(&began.environment)
+            .into_iter()
+            .filter(|(name, value)| then.get(name) != Some(value))
+            .map(|(name, _)| name)
+            .collect();
+        let other = match other.as_slice() {
+            [] => String::new(),
+            names => format!(
+                "; otherwise than when the record began: {}",
+                names.join(", ")
+            ),
+        };
+        format!(
+            "Begun {} by plumb {}, {}, {} a comparison{other}.",
+            began.started,
+            began.plumb,
+            began.preset,
+            counted(began.pairs as usize, "turn"),
+        )
+    });
+    begun.collect::<Vec<_>>().join(" ")
+}
+
+/// How the goals came out, in a few words; none without a crosscheck.
+pub fn summary(run: &Run) -> Option<String> {
+    let all = rivals(run);
+    let rows = rows_of(&all);
+    (!all.is_empty()).then(|| match rows.is_empty() {
+        true => "nothing was compared with other tools".to_owned(),
+        false => told(&tally(&rows)),
+    })
+}
+
+fn rows_of<'run>(all: &[Beside<'run>]) -> Vec<Compared<'run>> {
+    let bouts = all.iter().flat_map(|beside| &beside.bouts);
+    bouts.flat_map(|bout| bout.rows.iter().cloned()).collect()
+}
+
+fn told(tally: &Tally) -> String {
+    let judged = tally.met + tally.missed;
+    let mut parts = Vec::new();
+    if judged > 0 {
+        let goals = counted(judged, "goal");
+        parts.push(format!("{} of {goals} beside other tools met", tally.met));
+    }
+    for (count, what) in [
+        (tally.undecided, "undecided, since turns scatter"),
+        (tally.explained, "explained by what differs in method"),
+        (tally.not_judged, "not judged"),
+        (tally.absent, "not compared"),
+    ] {
+        if count > 0 {
+            let begin = match parts.is_empty() {
+                true => format!("{} beside other tools", counted(count, "figure")),
+                false => count.to_string(),
+            };
+            parts.push(format!("{begin} {what}"));
+        }
+    }
+    parts.join(", ")
+}
+
+fn method(all: &[Beside<'_>]) -> String {
+    let rows = rows_of(all);
+    let method = format!(
+        "plumb and the other tool ran in turns (A B, B A, …), on the same CPUs and at the same priority; the \
+         ratio of a turn is plumb's value over the tool's. Values and ratios are medians over the turns; an \
+         interval, of at least 95 %, takes six turns, and a goal is judged from {JUDGED_FROM} turns on; one that the \
+         median meets is undecided where the interval misses it by more than 10 %. The difference \
+         in method is told where two figures differ by more than 5 %."
+    );
+    match rows.is_empty() {
+        true => "None of these tools was compared.".to_owned(),
+        false => format!("{}. {method}", told(&tally(&rows))),
+    }
+}
+
+/// A rival: what it is, its rows, what explains them, what of it was not compared, and the commands.
+fn of_rival(beside: &Beside<'_>) -> Vec<(Audience, Block)> {
+    let version = beside.rival.and_then(|rival| rival.version.as_deref());
+    let heading = match version {
+        Some(version) => format!("{} {version}", beside.name),
+        None => beside.name.to_owned(),
+    };
+    let rows: Vec<&Compared> = beside.bouts.iter().flat_map(|bout| &bout.rows).collect();
+    let mut blocks = vec![
+        Block::Subheading(heading),
+        Block::Table(table(beside, &rows)),
+    ];
+    let mut notes = differences(&rows);
+    notes.extend(beside.bouts.iter().filter_map(disturbance));
+    notes.extend(beside.bouts.iter().filter_map(lack));
+    if !notes.is_empty() {
+        blocks.push(Block::Notes(notes));
+    }
+    let mut blocks: Vec<(Audience, Block)> = blocks
+        .into_iter()
+        .map(|block| (Audience::Everyone, block))
+        .collect();
+    blocks.push((Audience::Page, commands(beside)));
+    blocks
+}
+
+fn table(beside: &Beside<'_>, rows: &[&Compared<'_>]) -> Table {
+    let about = beside.rival.map_or("", |rival| rival.about.as_str());
+    let turns: Vec<usize> = rows
+        .iter()
+        .map(|row| row.ratios.len())
+        .filter(|turns| *turns > 0)
+        .collect();
+    let turns = match (turns.iter().min(), turns.iter().max()) {
+        (Some(least), Some(most)) if least == most => counted(*most, "turn"),
+        (Some(least), Some(most)) => format!("{least} to {most} turns"),
+        _ => "no turn".to_owned(),
+    };
+    let caption = match about {
+        "" => format!("{}: {turns}", beside.name),
+        about => format!("{}: {about}; {turns}", beside.name),
+    };
+    Table {
+        caption,
+        columns: vec![
+            Column::text("compared"),
+            Column::text("plumb's figure"),
+            Column::number("plumb"),
+            Column::number(beside.name),
+            Column::number("ratio"),
+            Column::number("interval"),
+            Column::text("goal"),
+            Column::text("verdict"),
+        ],
+        rows: rows.iter().map(|row| Row::of(cells(row))).collect(),
+    }
+}
+
+fn cells(compared: &Compared<'_>) -> Vec<Cell> {
+    let none = || Cell::toned("-", Tone::Muted);
+    let text = |text: Option<String>| text.map_or_else(none, Cell::plain);
+    let value = |value: Option<f64>| text(value.map(|value| render(value, compared.row.unit)));
+    let interval = compared
+        .interval
+        .map(|(low, high)| format!("[{}, {}]", values::ratio(low), values::ratio(high)));
+    vec![
+        Cell::plain(compared.name()),
+        Cell::plain(figure(compared)),
+        value(compared.ours),
+        value(compared.theirs),
+        text(compared.ratio.map(values::ratio)),
+        text(interval),
+        match goal(compared.row.goal) {
+            Some(goal) => Cell::plain(goal),
+            None => none(),
+        },
+        verdict(compared),
+    ]
+}
+
+/// `os.syscall call=getppid: latency (value)`.
+fn figure(compared: &Compared<'_>) -> String {
+    let row = compared.row;
+    let case = row.case.to_string().replace(',', ", ");
+    let of = match case.is_empty() {
+        true => row.experiment.clone(),
+        false => format!("{} {case}", row.experiment),
+    };
+    let metric = row.metric.replace('_', " ");
+    format!("{of}: {metric} ({})", row.statistic)
+}
+
+/// What a ratio should be; nothing where it is explained.
+pub fn goal(goal: Goal) -> Option<&'static str> {
+    match goal {
+        Goal::AtLeast => Some("≥ 1.00"),
+        Goal::AtLeastNearly => Some("≥ 0.95"),
+        Goal::AtMost => Some("≤ 1.00"),
+        Goal::Agree => Some("within 5 %"),
+        Goal::Explained => None,
+    }
+}
+
+fn verdict(compared: &Compared<'_>) -> Cell {
+    let tone = match compared.verdict {
+        Verdict::Met => Tone::Good,
+        Verdict::Missed => Tone::Bad,
+        Verdict::Explained => Tone::Plain,
+        Verdict::Undecided | Verdict::NotJudged | Verdict::Absent => Tone::Muted,
+    };
+    let text = compared.verdict.text();
+    match compared.verdict {
+        Verdict::NotJudged => {
+            let turns = counted(compared.ratios.len(), "turn");
+            Cell::toned(format!("{text}: {turns}"), tone)
+        }
+        Verdict::Undecided => Cell::toned(format!("{text}: scatter"), tone),
+        _ => Cell::toned(text, tone),
+    }
+}
+
+/// What is known of the methods where figures disagree or were never meant to agree, each text once.
+fn differences(rows: &[&Compared<'_>]) -> Vec<(Severity, String)> {
+    let mut texts: Vec<(Severity, &str, Vec<String>)> = Vec::new();
+    for row in rows {
+        let severity = match row.verdict {
+            Verdict::Absent => continue,
+            Verdict::Missed => Severity::Warning,
+            Verdict::Explained => Severity::Note,
+            _ if row.differs() => Severity::Note,
+            Verdict::Met | Verdict::Undecided | Verdict::NotJudged => continue,
+        };
+        let text = match row.row.difference.trim() {
+            "" => "no difference in method is known",
+            text => text.trim_end_matches('.'),
+        };
+        let known = texts
+            .iter_mut()
+            .find(|(of, known, _)| (*of, *known) == (severity, text));
+        match known {
+            Some((.., names)) => names.push(row.name()),
+            None => texts.push((severity, text, vec![row.name()])),
+        }
+    }
+    let told = texts.into_iter().map(|(severity, text, names)| {
+        let of = names.join("; ");
+        (severity, format!("{of}: {text}."))
+    });
+    told.collect()
+}
+
+/// What else had the CPUs in a pairing's turns.
+fn disturbance(bout: &Bout<'_>) -> Option<(Severity, String)> {
+    let text = bout.disturbance()?;
+    Some((Severity::Note, format!("{}: {text}.", bout.pairing.name)))
+}
+
+/// A pairing that has not all its turns.
+fn lack(bout: &Bout<'_>) -> Option<(Severity, String)> {
+    let is_skipped = bout
+        .end
+        .is_some_and(|end| end.outcome == record::event::Ending::Skipped);
+    let severity = match is_skipped {
+        true => Severity::Note,
+        false => Severity::Warning,
+    };
+    let text = bout.lack()?;
+    let text = text.trim_end_matches('.');
+    Some((severity, format!("{}: {text}.", bout.pairing.name)))
+}
+
+/// Both commands of every pairing, as they can be typed, with what the rival's needs.
+fn commands(beside: &Beside<'_>) -> Block {
+    let of_pairing = |bout: &Bout<'_>| {
+        let pairing = bout.pairing;
+        let mut all = vec![("plumb".to_owned(), shell(&pairing.ours))];
+        let inputs = pairing.inputs.iter();
+        all.extend(inputs.map(|(file, text)| (format!("{DIR}/{file}"), one_line(text))));
+        let prepare = pairing.prepare.iter();
+        all.extend(prepare.map(|one| ("before".to_owned(), shell(one))));
+        let server = pairing.server.iter();
+        all.extend(server.map(|one| ("far end".to_owned(), shell(one))));
+        all.push((beside.name.to_owned(), shell(&pairing.theirs)));
+        let name = &pairing.name;
+        let named = all.into_iter();
+        named
+            .map(|(what, text)| (format!("{name}: {what}"), text))
+            .collect::<Vec<_>>()
+    };
+    let dirs = format!(
+        "The tool runs in a directory of its own, {DIR} here; {FILES} is one on the file system that is \
+         measured, {MEMORY} one in memory. They exist only during the comparison."
+    );
+    Block::Folded {
+        summary: format!("Commands beside {}", beside.name),
+        blocks: vec![
+            Block::Paragraph(dirs),
+            Block::KeyValues(beside.bouts.iter().flat_map(of_pairing).collect()),
+        ],
+    }
+}
+
+/// A text of several lines in one.
+fn one_line(text: &str) -> String {
+    text.lines().collect::<Vec<_>>().join(" ⏎ ")
+}
+
+/// Rivals of which nothing was compared, with why and what would help; none where there are none.
+fn without(all: &[Beside<'_>]) -> Option<Table> {
+    let rows: Vec<Row> = all
+        .iter()
+        .filter(|beside| beside.bouts.is_empty())
+        .map(|beside| {
+            let rival = beside.rival;
+            let why = match rival.and_then(|rival| rival.absent.as_ref()) {
+                Some(absent) => match &absent.needed {
+                    Some(needed) => format!("{}; {needed}", absent.reason),
+                    None => absent.reason.clone(),
+                },
+                None => "it is here; nothing of it was asked for".to_owned(),
+            };
+            let about = rival.map_or("", |rival| rival.about.as_str());
+            Row::of([beside.name, about, &why].map(Cell::plain).into())
+        })
+        .collect();
+    (!rows.is_empty()).then(|| Table {
+        caption: "Tools that were not compared".to_owned(),
+        columns: ["tool", "what it is", "why not"].map(Column::text).into(),
+        rows,
+    })
+}
+
+/// All ratios that are quantities, with their intervals and what meets their goals; none for fewer than two.
+fn plot(all: &[Beside<'_>]) -> Option<Plot> {
+    let rows = rows_of(all);
+    let drawn: Vec<(&Compared, f64)> = rows
+        .iter()
+        .filter_map(|row| {
+            let ratio = row.ratio.filter(|ratio| *ratio > 0.0)?;
+            Some((row, ratio))
+        })
+        .collect();
+    let points: Vec<Point> = drawn
+        .iter()
+        .copied()
+        .enumerate()
+        .map(|(at, (row, ratio))| Point {
+            x: at as f64,
+            y: ratio,
+            ends: row.interval.filter(|(low, _)| *low > 0.0),
+            // The page takes the name from before the colon.
+            hover: format!("{}: {}", name(row), hover(row, ratio)),
+        })
+        .collect();
+    let mut y = axis("", None, false);
+    y.names = points
+        .iter()
+        .map(|point| {
+            point
+                .hover
+                .split(": ")
+                .next()
+                .unwrap_or_default()
+                .to_owned()
+        })
+        .collect();
+    let all = extent(&points);
+    let goals = drawn
+        .iter()
+        .zip(&points)
+        .filter_map(|((row, _), point)| {
+            Some(Point {
+                y: 1.0,
+                ends: Some(asked(row.row.goal, all)?),
+                hover: String::new(),
+                ..*point
+            })
+        })
+        .collect();
+    let series = |name: &str, shape, points| Series {
+        name: name.to_owned(),
+        shape,
+        points,
+    };
+    (points.len() > 1).then(|| Plot {
+        title: "plumb's figures over those of other tools; grey: the goals".to_owned(),
+        x: axis("plumb / other tool", Some(Unit::Ratio), true),
+        y,
+        series: vec![
+            series("goal", Shape::Ranges, goals),
+            series("ratio", Shape::Bars, points),
+        ],
+        markers: Vec::new(),
+    })
+}
+
+/// From below the least to above the greatest of the ratios, and of what may be a goal.
+fn extent(points: &[Point]) -> (f64, f64) {
+    let ends = points
+        .iter()
+        .map(|point| point.ends.unwrap_or((point.y, point.y)));
+    let (low, high) = ends.fold(
+        (*AGREE.start(), *AGREE.end()),
+        |(least, most), (low, high)| (low.min(least), high.max(most)),
+    );
+    (low / BEYOND, high * BEYOND)
+}
+
+/// The ratios that a goal asks for, within an extent; none where it is explained.
+fn asked(goal: Goal, (low, high): (f64, f64)) -> Option<(f64, f64)> {
+    match goal {
+        Goal::AtLeast => Some((1.0, high)),
+        Goal::AtLeastNearly => Some((NEARLY_EQUAL, high)),
+        Goal::AtMost => Some((low, 1.0)),
+        Goal::Agree => Some((*AGREE.start(), *AGREE.end())),
+        Goal::Explained => None,
+    }
+}
+
+/// What stands beside a mark of the plot.
+fn name(row: &Compared<'_>) -> String {
+    row.label().replace(": ", " ")
+}
+
+fn hover(row: &Compared<'_>, ratio: f64) -> String {
+    let interval = row.interval.map_or_else(String::new, |(low, high)| {
+        format!(" [{}, {}]", values::ratio(low), values::ratio(high))
+    });
+    let goal = goal(row.row.goal).map_or_else(String::new, |goal| format!(", goal {goal}"));
+    let verdict = row.verdict.text();
+    format!("{}{interval}{goal}: {verdict}", values::ratio(ratio))
+}

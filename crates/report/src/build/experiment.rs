@@ -1,0 +1,421 @@
+//! One experiment's section: question, table, plot, discussion.
+
+use super::remarks::{self, Told};
+use super::{groups, matrix, plots, reasons, spans};
+use crate::document::{Audience, Block, Cell, Column, Row, Section, Shape, Table, Tone};
+use crate::values;
+use analysis::discussion;
+use analysis::figure::Figure;
+use analysis::names::Names;
+use analysis::verdict::Verdict;
+use record::event::{Ending, PlannedExperiment};
+use record::key::Value;
+use record::run::Run;
+use record::view::View;
+
+/// Rows above which a ladder's table is thinned where room is short.
+pub(super) const MANY_ROWS: usize = 24;
+
+/// Lines of a plot that can be told apart without a legend.
+const MOST_LINES: usize = 4;
+
+/// Notes of an experiment where room is short.
+const MOST_NOTES: usize = 4;
+
+/// How the paragraph begins that tells an experiment's method in brief.
+pub const METHOD: &str = "Method in brief: ";
+
+/// Letters that a method in brief has at most, if its first sentence has no more.
+const BRIEF: usize = 320;
+
+/// The section of an experiment and its figures.
+pub fn section(run: &Run, planned: &PlannedExperiment, figures: &[&Figure]) -> Section {
+    let mut blocks = Vec::new();
+    let mut add = |audience, block| blocks.push((audience, block));
+    if let Some(question) = under(&planned.manual, "Question") {
+        add(Audience::Page, Block::Paragraph(question));
+    }
+    if let Some(method) = under(&planned.manual, "Method") {
+        let brief = format!("{METHOD}{}", first_sentences(&method));
+        add(Audience::Page, Block::Paragraph(brief));
+    }
+    if !planned.manual.is_empty() {
+        add(Audience::Page, Block::Manual(planned.manual.clone()));
+    }
+    if let Some(absence) = &planned.skipped {
+        let needed = absence
+            .needed
+            .as_ref()
+            .map_or_else(String::new, |needed| format!(" (needs {needed})"));
+        let text = format!("Skipped: {}{needed}.", absence.reason);
+        add(Audience::Everyone, Block::Paragraph(text));
+    } else {
+        for (audience, block) in results(run, planned, figures) {
+            add(audience, block);
+        }
+    }
+    Section {
+        id: planned.id.clone(),
+        heading: format!("{}: {}", planned.id, planned.title),
+        blocks,
+    }
+}
+
+/// Prediction, plots, tables, discussion. Where room is short the discussion comes first.
+fn results(run: &Run, planned: &PlannedExperiment, figures: &[&Figure]) -> Vec<(Audience, Block)> {
+    let names = Names::of(planned, figures);
+    let told = Told {
+        planned,
+        names: &names,
+        figures,
+    };
+    let sentences = discussion::sentences(run, planned, figures);
+    let discussion = (!sentences.is_empty()).then(|| Block::Paragraph(sentences.join(" ")));
+    let mut blocks = Vec::new();
+    blocks.extend(discussion.clone().map(|block| (Audience::Terminal, block)));
+    let reasons = reasons::block(planned, &names, figures);
+    blocks.extend(reasons.map(|block| (Audience::Page, block)));
+    let shown = plots::Shown {
+        name: "",
+        run,
+        planned,
+        figures,
+    };
+    for (at, block) in plots::of_experiment(&[shown]).into_iter().enumerate() {
+        blocks.push((plot_for(at, &block), block));
+    }
+    for view in planned.all_views() {
+        if let View::Spans { table, .. } = view {
+            let tables = spans::tables(run, planned, table).into_iter();
+            // Of what happened one after another, the first table shows how; the page has all.
+            blocks.extend(tables.enumerate().map(|(at, table)| {
+                let audience = if at == 0 {
+                    Audience::Everyone
+                } else {
+                    Audience::Page
+                };
+                (audience, Block::Table(table))
+            }));
+        }
+    }
+    blocks.extend(
+        tables(planned, &names, figures)
+            .into_iter()
+            .map(|(audience, table)| (audience, Block::Table(table))),
+    );
+    let absent = remarks::absent(told);
+    if !absent.is_empty() {
+        blocks.push((Audience::Everyone, Block::Notes(absent)));
+    }
+    if let Some(discussion) = discussion {
+        blocks.push((Audience::Page, Block::Subheading("Discussion".to_owned())));
+        blocks.push((Audience::Page, discussion));
+    }
+    let remarks = remarks::of_figures(told);
+    if !remarks.is_empty() {
+        blocks.push((Audience::Page, Block::Notes(remarks)));
+    }
+    // What happened, and who did it, is the result of an experiment whose view are spans.
+    let mut noted = remarks::of_experiment(told);
+    noted.truncate(MOST_NOTES);
+    if matches!(planned.view, View::Spans { .. }) && !noted.is_empty() {
+        blocks.push((Audience::Terminal, Block::Notes(noted)));
+    }
+    blocks
+}
+
+/// Who sees a plot: a terminal, without a legend, has room for one of a few lines.
+fn plot_for(at: usize, block: &Block) -> Audience {
+    let Block::Plot(plot) = block else {
+        return Audience::Everyone;
+    };
+    let lines = plot
+        .series
+        .iter()
+        .filter(|series| matches!(series.shape, Shape::Line | Shape::Trace | Shape::Dots));
+    match at == 0 && lines.count() <= MOST_LINES {
+        true => Audience::Everyone,
+        false => Audience::Page,
+    }
+}
+
+/// The first paragraph under a heading of the manual.
+fn under(manual: &str, heading: &str) -> Option<String> {
+    let mut lines = manual.lines().skip_while(|line| {
+        !(line.starts_with('#') && line.trim_start_matches('#').trim() == heading)
+    });
+    lines.next()?;
+    let text: Vec<&str> = lines
+        .map(str::trim)
+        .skip_while(|line| line.is_empty())
+        .take_while(|line| !line.is_empty() && !line.starts_with(['#', '-', '*']))
+        .collect();
+    // A paragraph has no markup.
+    (!text.is_empty()).then(|| text.join(" ").replace('`', "").replace("**", ""))
+}
+
+/// As many of the first sentences as are short, at least one.
+fn first_sentences(text: &str) -> String {
+    let mut end = text.len();
+    for (at, _) in text.match_indices(". ") {
+        if at < BRIEF || end == text.len() {
+            end = at + 1;
+        }
+    }
+    let brief = text[..end].trim_end_matches([':', ';']);
+    match brief.ends_with('.') {
+        true => brief.to_owned(),
+        false => format!("{brief}."),
+    }
+}
+
+/// A table per metric class: measured cases first, derived figures in their own table; short ones for
+/// the terminal. What was skipped stands below them, with its reason.
+fn tables(
+    planned: &PlannedExperiment,
+    names: &Names,
+    figures: &[&Figure],
+) -> Vec<(Audience, Table)> {
+    let is_derived = |figure: &Figure| figure.metric.as_ref().is_some_and(|metric| metric.derived);
+    let (derived, measured): (Vec<&Figure>, Vec<&Figure>) = figures
+        .iter()
+        .filter(|figure| figure.outcome != Ending::Skipped)
+        .partition(|figure| is_derived(figure));
+    let mut tables = Vec::new();
+    if let View::Matrix {
+        rows,
+        columns,
+        metric,
+        ..
+    } = &planned.view
+    {
+        // The view's metric first, then what else has both parameters.
+        let others = planned.metrics.iter().map(|metric| metric.name.as_ref());
+        let others = others.filter(|other| other != metric);
+        for metric in std::iter::once(metric.as_str()).chain(others) {
+            let matrix = matrix::table(planned, figures, rows, columns, metric);
+            tables.extend(matrix.into_iter().map(|table| (Audience::Everyone, table)));
+        }
+    }
+    // Only of a published machine.
+    let all_derived = planned.metrics.iter().all(|metric| metric.derived);
+    let derived_are = match all_derived {
+        true => "As the report prints them",
+        false => "Derived from several cases",
+    };
+    for (figures, what) in [(measured, "Measured"), (derived, derived_are)] {
+        let whole = by_parameters(&figures)
+            .into_iter()
+            .map(|alike| (Audience::Page, table(planned, &alike, what)));
+        tables.extend(whole);
+        let short = groups::tables(planned, names, &figures, what).into_iter();
+        tables.extend(short.map(|table| (Audience::Terminal, table)));
+    }
+    tables
+}
+
+/// Figures in groups whose cases have the same parameters, so that no table has empty columns.
+pub(super) fn by_parameters<'figures>(figures: &[&'figures Figure]) -> Vec<Vec<&'figures Figure>> {
+    let names = |figure: &Figure| -> Vec<String> {
+        figure.case.0.iter().map(|(name, _)| name.clone()).collect()
+    };
+    let mut groups: Vec<Vec<&Figure>> = Vec::new();
+    for figure in figures {
+        match groups
+            .iter_mut()
+            .find(|group| names(group[0]) == names(figure))
+        {
+            Some(group) => group.push(figure),
+            None => groups.push(vec![figure]),
+        }
+    }
+    groups
+}
+
+/// A column of a quantity that some figures have.
+type OfCore = (&'static str, fn(&Figure) -> Option<String>);
+
+/// What is said of the core beside a figure, where some figure of a table has it.
+const OF_CORE: [OfCore; 2] = [("as found", values::as_found), ("shared", values::shared)];
+
+pub(super) fn table(planned: &PlannedExperiment, figures: &[&Figure], what: &str) -> Table {
+    let (fixed, varying) = parameters(figures);
+    let several_metrics = figures
+        .iter()
+        .filter_map(|figure| figure.metric.as_ref().map(|metric| &metric.name))
+        .collect::<std::collections::BTreeSet<_>>()
+        .len()
+        > 1;
+    let unit = |name: &str| planned.units.get(name).copied();
+    let mut columns: Vec<Column> = varying
+        .iter()
+        .map(|name| {
+            let is_number = figures
+                .iter()
+                .any(|figure| matches!(figure.case.get(name), Some(Value::Int(_))));
+            Column {
+                heading: name.clone(),
+                is_number,
+            }
+        })
+        .collect();
+    if several_metrics {
+        columns.push(Column::text("metric"));
+    }
+    columns.extend([
+        Column::number("predicted"),
+        Column::number("measured"),
+        Column::number("interval"),
+        Column::number("cycles"),
+        Column::text("verdict"),
+    ]);
+    // Only where some figure has them.
+    let of_core: Vec<&OfCore> = OF_CORE
+        .iter()
+        .filter(|(_, of)| figures.iter().any(|figure| of(figure).is_some()))
+        .collect();
+    columns.extend(of_core.iter().map(|(heading, _)| Column::number(heading)));
+    let rows = figures.iter().map(|figure| {
+        let mut cells: Vec<Cell> = varying
+            .iter()
+            .map(|name| match figure.case.get(name) {
+                Some(value) => Cell::plain(values::parameter(value, unit(name))),
+                None => Cell::toned("-", Tone::Muted),
+            })
+            .collect();
+        if several_metrics {
+            let name = values::metric(figure);
+            cells.push(Cell::plain(name));
+        }
+        cells.extend(quantities(figure));
+        let of_core = of_core.iter().map(|(_, of)| of(figure));
+        cells.extend(of_core.map(|text| match text {
+            Some(text) => Cell::plain(text),
+            None => Cell::toned("-", Tone::Muted),
+        }));
+        Row {
+            cells,
+            is_spare: is_spare(planned, figures.len(), figure),
+        }
+    });
+    let fixed: Vec<String> = fixed
+        .iter()
+        .map(|(name, value)| format!("{name} {}", values::parameter(value, unit(name))))
+        .collect();
+    let caption = match (
+        several_metrics,
+        figures.iter().find_map(|figure| figure.metric.as_ref()),
+    ) {
+        (false, Some(metric)) => format!("{what}: {}", metric.name.replace('_', " ")),
+        _ => what.to_owned(),
+    };
+    let caption = match fixed.is_empty() {
+        true => caption,
+        false => format!("{caption}; {}", fixed.join(", ")),
+    };
+    Table {
+        caption: format!(
+            "{caption}{}{}",
+            values::told_of_marks(figures),
+            values::told_of_core(figures)
+        ),
+        columns,
+        rows: rows.collect(),
+    }
+}
+
+/// Parameters that all figures share, with their value, and the names of those that vary.
+fn parameters(figures: &[&Figure]) -> (Vec<(String, Value)>, Vec<String>) {
+    let mut names: Vec<&String> = Vec::new();
+    for (name, _) in figures.iter().flat_map(|figure| &figure.case.0) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let (mut fixed, mut varying) = (Vec::new(), Vec::new());
+    for name in names {
+        let mut seen = figures.iter().map(|figure| figure.case.get(name));
+        let first = seen.next().flatten();
+        match first {
+            Some(value) if figures.len() > 1 && seen.all(|other| other == Some(value)) => {
+                fixed.push((name.clone(), value.clone()));
+            }
+            _ => varying.push(name.clone()),
+        }
+    }
+    (fixed, varying)
+}
+
+/// Predicted, measured, interval, cycles, verdict.
+fn quantities(figure: &Figure) -> Vec<Cell> {
+    let predicted = match (figure.shown_prediction(), &figure.metric) {
+        (Some(judged), Some(metric)) => match &judged.prediction.range {
+            Some(range) => Cell::plain(values::range(range, metric.unit)),
+            None => Cell::toned("unknown", Tone::Muted),
+        },
+        _ => Cell::toned("-", Tone::Muted),
+    };
+    let shown = values::value(figure);
+    let interval = match values::interval(figure) {
+        Some(interval) => Cell::plain(interval),
+        None => Cell::toned("-", Tone::Muted),
+    };
+    let cycles = match values::of_cycles(figure) {
+        Some(cycles) => Cell::plain(cycles),
+        None => Cell::toned("-", Tone::Muted),
+    };
+    vec![
+        predicted,
+        shown.map_or_else(|| Cell::toned("-", Tone::Muted), Cell::plain),
+        interval,
+        cycles,
+        verdict(figure),
+    ]
+}
+
+/// The verdict, else the outcome.
+pub fn verdict(figure: &Figure) -> Cell {
+    let judged = figure.shown_prediction().and_then(|judged| judged.verdict);
+    let is_predicted = figure
+        .shown_prediction()
+        .is_some_and(|judged| judged.prediction.range.is_some());
+    let disturbed = figure
+        .stats
+        .as_ref()
+        .is_some_and(|stats| stats.used_disturbed);
+    let (text, tone) = match (figure.outcome, judged) {
+        (_, Some(Verdict::Impossible)) => (Verdict::Impossible.text().to_owned(), Tone::Bad),
+        (Ending::Failed, _) => ("failed".to_owned(), Tone::Bad),
+        (Ending::Skipped, _) => ("skipped".to_owned(), Tone::Muted),
+        (Ending::Measured, Some(Verdict::Within)) => {
+            (Verdict::Within.text().to_owned(), Tone::Good)
+        }
+        (Ending::Measured, Some(verdict)) => (verdict.text().to_owned(), Tone::Warn),
+        (Ending::Measured, None) if is_predicted && figure.ci.is_none() => {
+            ("no interval".to_owned(), Tone::Muted)
+        }
+        (Ending::Measured, None) => ("unpredicted".to_owned(), Tone::Muted),
+    };
+    let text = if disturbed {
+        format!("{text} (disturbed)")
+    } else {
+        text
+    };
+    Cell::toned(text, tone)
+}
+
+/// Rungs between octaves of a long ladder, unless something is wrong with them.
+fn is_spare(planned: &PlannedExperiment, rows: usize, figure: &Figure) -> bool {
+    let View::Line { over, .. } = &planned.view else {
+        return false;
+    };
+    let is_odd = figure
+        .case
+        .int(over)
+        .is_some_and(|at| !at.is_power_of_two());
+    let is_fine = figure.outcome == Ending::Measured
+        && figure
+            .shown_prediction()
+            .is_none_or(|judged| judged.verdict == Some(Verdict::Within));
+    rows > MANY_ROWS && is_odd && is_fine
+}

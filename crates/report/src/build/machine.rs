@@ -1,0 +1,323 @@
+//! The machine, as the run's header describes it, and its environment.
+
+use crate::document::{Audience, Block, Cell, Column, Row, Section, Table};
+use crate::values;
+use record::event::{Calibration, PUBLISHED, PeerHeader};
+use record::quantity::{digits, render_bytes};
+use record::run::Run;
+use serde_json::Value;
+
+mod hardware;
+
+/// Description of the machine, and of the far ends' machines.
+pub fn section(run: &Run) -> Section {
+    let facts = Facts(&run.header.host);
+    let mut pairs = facts_of(&facts, &run.header.calibration);
+    pairs.push(("identity".to_owned(), run.header.identity.clone()));
+    let far = run.header.peers.iter();
+    pairs.extend(far.map(|peer| (format!("far end {}", peer.name), far_end(peer, &facts))));
+    let mut blocks = vec![(Audience::Everyone, Block::KeyValues(pairs))];
+    let caches = caches(&facts);
+    let line = caches
+        .rows
+        .iter()
+        .map(|row| format!("{} {}", row.cells[0].text, row.cells[1].text))
+        .collect::<Vec<_>>()
+        .join(", ");
+    let unread = hardware::unread(&facts);
+    let names: Vec<&str> = unread.iter().map(|(name, _)| name.as_str()).collect();
+    let brief: Vec<(String, String)> = [
+        ("caches", line),
+        ("storage", hardware::storage(&facts)),
+        ("network", hardware::network(&facts)),
+        ("not readable here", names.join(", ")),
+    ]
+    .into_iter()
+    .filter(|(_, text)| !text.is_empty())
+    .map(|(name, text)| (name.to_owned(), text))
+    .collect();
+    if !brief.is_empty() {
+        blocks.push((Audience::Terminal, Block::KeyValues(brief)));
+    }
+    blocks.extend(in_detail(&facts));
+    for peer in &run.header.peers {
+        let facts = Facts(&peer.host);
+        let heading = format!("Far end {}", peer.name);
+        blocks.push((Audience::Page, Block::Subheading(heading)));
+        let mut pairs = facts_of(&facts, &peer.calibration);
+        pairs.push(("identity".to_owned(), peer.identity.clone()));
+        blocks.push((Audience::Page, Block::KeyValues(pairs)));
+        blocks.extend(in_detail(&facts));
+    }
+    Section {
+        id: "machine".to_owned(),
+        heading: "Machine".to_owned(),
+        blocks,
+    }
+}
+
+/// What can be said of a machine in a line each.
+fn facts_of(facts: &Facts, clocks: &Calibration) -> Vec<(String, String)> {
+    // Records from before these were read do not say either why they are absent.
+    let is_older = facts.0.pointer("/devices/unread").is_none() && clocks.source != PUBLISHED;
+    let or_not_recorded = |text: Option<String>| {
+        let told = text.filter(|text| !text.is_empty());
+        told.or_else(|| is_older.then(|| "not recorded".to_owned()))
+    };
+    let pairs = [
+        ("processor", processor(facts)),
+        ("processor details", details(facts)),
+        ("clock", clock(clocks)),
+        ("memory", memory(facts)),
+        (
+            "memory modules and channels",
+            or_not_recorded(hardware::modules(facts)),
+        ),
+        ("I/O bus", or_not_recorded(hardware::bus(facts))),
+        ("system", system(facts)),
+        ("machine", virtualisation(facts)),
+    ];
+    pairs
+        .into_iter()
+        .filter_map(|(name, text)| Some((name.to_owned(), text.filter(|text| !text.is_empty())?)))
+        .collect()
+}
+
+/// Its parts in tables, and what of them nobody could read.
+fn in_detail(facts: &Facts) -> Vec<(Audience, Block)> {
+    let tables = [
+        Some(caches(facts)),
+        hardware::dimms(facts),
+        hardware::functions(facts),
+        hardware::disks(facts),
+        hardware::cards(facts),
+    ];
+    let tables = tables.into_iter().flatten();
+    let mut blocks: Vec<(Audience, Block)> = tables
+        .filter(|table| !table.rows.is_empty())
+        .map(|table| (Audience::Page, Block::Table(table)))
+        .collect();
+    let unread = hardware::unread(facts);
+    if !unread.is_empty() {
+        let heading = "Not readable here, and why".to_owned();
+        blocks.push((Audience::Page, Block::Subheading(heading)));
+        blocks.push((Audience::Page, Block::KeyValues(unread)));
+    }
+    blocks
+}
+
+/// Everything the environment said, by name.
+pub fn environment(run: &Run) -> Section {
+    let mut pairs: Vec<(String, String)> = run
+        .header
+        .environment
+        .iter()
+        .map(|(name, text)| (name.clone(), text.clone()))
+        .collect();
+    if let Some(Value::Object(mitigations)) = run.header.host.pointer("/kernel/mitigations") {
+        pairs.extend(mitigations.iter().filter_map(|(name, text)| {
+            Some((format!("mitigation {name}"), text.as_str()?.to_owned()))
+        }));
+    }
+    let mut blocks = vec![(Audience::Page, Block::KeyValues(pairs))];
+    for peer in &run.header.peers {
+        let text = format!("Environment of the far end {}:", peer.name);
+        blocks.push((Audience::Page, Block::Paragraph(text)));
+        let pairs = peer.environment.clone().into_iter().collect();
+        blocks.push((Audience::Page, Block::KeyValues(pairs)));
+    }
+    for segment in &run.segments {
+        let text = format!("Segment {} began {}.", segment.n, segment.started);
+        blocks.push((Audience::Page, Block::Paragraph(text)));
+    }
+    Section {
+        id: "environment".to_owned(),
+        heading: "Environment".to_owned(),
+        blocks,
+    }
+}
+
+/// A far end on another host, in a line.
+fn far_end(peer: &PeerHeader, here: &Facts) -> String {
+    let facts = Facts(&peer.host);
+    let link = match (hardware::only_card(here), hardware::only_card(&facts)) {
+        (None, None) => None,
+        (here, there) => {
+            let name = |card: Option<String>| card.unwrap_or_else(|| "one of several".to_owned());
+            Some(format!("link from {} to {}", name(here), name(there)))
+        }
+    };
+    let parts = [
+        processor(&facts),
+        system(&facts),
+        virtualisation(&facts),
+        Some(format!("data at {}", peer.address)),
+        link,
+        Some(format!("plumb {} by {}", peer.plumb, peer.url)),
+        Some(format!("identity {}", peer.identity)),
+    ];
+    joined(&parts).unwrap_or_default()
+}
+
+/// The host's JSON; what is absent is `None`.
+struct Facts<'a>(&'a Value);
+
+impl Facts<'_> {
+    fn text(&self, pointer: &str) -> Option<String> {
+        match self.0.pointer(pointer)? {
+            Value::String(text) => Some(text.clone()),
+            Value::Number(number) => Some(number.to_string()),
+            _ => None,
+        }
+    }
+
+    fn number(&self, pointer: &str) -> Option<f64> {
+        self.0.pointer(pointer)?.as_f64()
+    }
+
+    fn list(&self, pointer: &str) -> &[Value] {
+        self.0
+            .pointer(pointer)
+            .and_then(Value::as_array)
+            .map_or(&[], Vec::as_slice)
+    }
+}
+
+fn joined(parts: &[Option<String>]) -> Option<String> {
+    let parts: Vec<&str> = parts.iter().flatten().map(String::as_str).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+fn processor(facts: &Facts) -> Option<String> {
+    let cpus = facts.list("/cpu/cpus");
+    let online = cpus.iter().filter(|cpu| cpu["online"] == true).count();
+    let mut packages: Vec<&Value> = cpus.iter().map(|cpu| &cpu["package"]).collect();
+    packages.sort_by_key(|package| package.as_i64());
+    packages.dedup();
+    let count = (online > 0).then(|| {
+        format!(
+            "{online} CPUs in {} socket{}",
+            packages.len(),
+            if packages.len() == 1 { "" } else { "s" }
+        )
+    });
+    let model = facts
+        .text("/cpu/model_name")
+        .or_else(|| facts.text("/cpu/arch"));
+    joined(&[model, count])
+}
+
+fn details(facts: &Facts) -> Option<String> {
+    let labelled = |label: &str, pointer| facts.text(pointer).map(|text| format!("{label} {text}"));
+    joined(&[
+        facts.text("/cpu/vendor"),
+        facts.text("/cpu/microarchitecture/name"),
+        labelled("family", "/cpu/family"),
+        labelled("model", "/cpu/model"),
+        labelled("stepping", "/cpu/stepping"),
+        labelled("microcode", "/cpu/microcode"),
+    ])
+}
+
+fn clock(clocks: &Calibration) -> Option<String> {
+    // The figures of a published report come without a calibrated clock.
+    if clocks.source == PUBLISHED {
+        return Some(clocks.notes.join("; "));
+    }
+    let is_known = clocks.core_hz.is_finite() && clocks.core_hz > 0.0;
+    is_known.then(|| {
+        format!(
+            "core {} ({}), counter {} ({}), one cycle {} ns",
+            values::clock(clocks.core_hz),
+            clocks.core_source,
+            values::clock(clocks.counter_hz),
+            clocks.source,
+            digits(1e9 / clocks.core_hz)
+        )
+    })
+}
+
+fn memory(facts: &Facts) -> Option<String> {
+    let bytes = |pointer: &str, label: &str| {
+        facts
+            .number(pointer)
+            .map(|bytes| format!("{}{label}", render_bytes(bytes)))
+    };
+    let nodes = facts.list("/numa/nodes").len();
+    joined(&[
+        bytes("/memory/total_bytes", ""),
+        bytes("/memory/available_bytes", " available"),
+        (nodes > 1).then(|| format!("{nodes} NUMA nodes")),
+        facts
+            .text("/memory/thp/enabled")
+            .map(|mode| format!("transparent huge pages {mode}")),
+    ])
+}
+
+fn system(facts: &Facts) -> Option<String> {
+    joined(&[
+        facts.text("/kernel/distribution"),
+        facts
+            .text("/kernel/release")
+            .map(|release| format!("Linux {release}")),
+        facts.text("/kernel/hz").map(|hz| format!("HZ {hz}")),
+        facts
+            .text("/kernel/clock_source/current")
+            .map(|source| format!("clock source {source}")),
+    ])
+}
+
+fn virtualisation(facts: &Facts) -> Option<String> {
+    let guest = facts.0.pointer("/kernel/virtualisation/is_guest") == Some(&Value::Bool(true));
+    joined(&[
+        guest.then(|| match facts.text("/kernel/virtualisation/hypervisor") {
+            Some(name) => format!("virtual machine ({name})"),
+            None => "virtual machine".to_owned(),
+        }),
+        facts
+            .text("/kernel/container/runtime")
+            .map(|name| format!("container ({name})")),
+        facts.text("/kernel/virtualisation/system_vendor"),
+        facts.text("/kernel/virtualisation/product"),
+    ])
+}
+
+fn caches(facts: &Facts) -> Table {
+    // Where the kernel states no policy, the firmware may.
+    let firmware = |level: &Value| facts.text(&format!("/devices/write_policies/{level}"));
+    let rows = facts.list("/cache/levels").iter().filter_map(|cache| {
+        let kind = match cache["kind"].as_str()? {
+            "data" => "d",
+            "instruction" => "i",
+            _ => "",
+        };
+        let number = |name: &str| cache[name].as_u64().map(|number| number.to_string());
+        Some(Row::of(vec![
+            Cell::plain(format!("L{}{kind}", cache["level"].as_u64()?)),
+            Cell::plain(render_bytes(cache["size_bytes"].as_f64()?)),
+            Cell::plain(
+                number("ways").map_or_else(|| "-".to_owned(), |ways| format!("{ways}-way")),
+            ),
+            Cell::plain(
+                number("line_bytes").map_or_else(|| "-".to_owned(), |line| format!("{line} B")),
+            ),
+            Cell::plain(match cache["write_policy"].as_str() {
+                Some(policy) => policy.to_owned(),
+                None => firmware(&cache["level"]).unwrap_or_else(|| "-".to_owned()),
+            }),
+            Cell::plain(number("sharers").unwrap_or_else(|| "-".to_owned())),
+        ]))
+    });
+    Table {
+        caption: "Caches, as the machine states them".to_owned(),
+        columns: vec![
+            Column::text("cache"),
+            Column::number("size"),
+            Column::number("associativity"),
+            Column::number("line"),
+            Column::text("write policy"),
+            Column::number("CPUs sharing one"),
+        ],
+        rows: rows.collect(),
+    }
+}

@@ -1,0 +1,164 @@
+//! A metric by two parameters: rows by one, columns by the other.
+
+use super::experiment::verdict;
+use super::plots::{self, Spot, pictures, spots, title};
+use crate::document::{Cell, Column, Grid, Row, Table, Tone};
+use crate::values;
+use analysis::figure::Figure;
+use record::event::PlannedExperiment;
+use record::key::{CaseId, Value};
+use record::view::Cases;
+use std::collections::{HashMap, HashSet};
+
+/// A grid for each run and each of the chosen values in which a row or a column differs.
+pub(super) fn grids(
+    shown: &[plots::Shown<'_>],
+    (rows, columns): (&str, &str),
+    metric: &str,
+    cases: &Cases,
+) -> Vec<Grid> {
+    let all = pictures(spots(shown, metric, cases), &cases.each);
+    let of_picture = |(of, spots): (CaseId, Vec<Spot<'_>>)| {
+        let of_run = |(at, one): (usize, &plots::Shown<'_>)| {
+            let own: Vec<&Figure> = spots
+                .iter()
+                .filter(|spot| spot.of == at)
+                .map(|spot| spot.figure)
+                .collect();
+            let (row_values, column_values) = (distinct(&own, rows), distinct(&own, columns));
+            if row_values.len().max(column_values.len()) < 2 {
+                return None;
+            }
+            // Cases that differ in further parameters share a cell: the first one shows.
+            let by_place: HashMap<(&Value, &Value), f64> = own
+                .iter()
+                .rev()
+                .copied()
+                .filter_map(|figure| {
+                    let at = (figure.case.get(rows)?, figure.case.get(columns)?);
+                    Some((at, figure.value?))
+                })
+                .collect();
+            let cells = row_values
+                .iter()
+                .map(|row| {
+                    let value = |column: &&Value| by_place.get(&(*row, *column)).copied();
+                    column_values.iter().map(value).collect()
+                })
+                .collect();
+            let names = |name: &str, values: &[&Value]| {
+                let unit = one.planned.units.get(name).copied();
+                let text = values.iter().map(|value| values::parameter(value, unit));
+                (name.replace('_', " "), text.collect())
+            };
+            let run_name = match one.name {
+                "" => String::new(),
+                name => format!(", {name}"),
+            };
+            Some(Grid {
+                title: title(shown, &metric.replace('_', " "), &of) + &run_name,
+                rows: names(rows, &row_values),
+                columns: names(columns, &column_values),
+                label: metric.replace('_', " "),
+                unit: spots.first()?.metric.unit,
+                cells,
+            })
+        };
+        shown
+            .iter()
+            .enumerate()
+            .filter_map(of_run)
+            .collect::<Vec<Grid>>()
+    };
+    all.into_iter().flat_map(of_picture).collect()
+}
+
+/// The table; `None` where no figure has both parameters. Cases that differ in further parameters
+/// share a cell, one value after the other.
+pub fn table(
+    planned: &PlannedExperiment,
+    figures: &[&Figure],
+    rows: &str,
+    columns: &str,
+    metric: &str,
+) -> Option<Table> {
+    let of_metric: Vec<&Figure> = figures
+        .iter()
+        .filter(|figure| figure.metric.as_ref().is_some_and(|of| of.name == metric))
+        .copied()
+        .collect();
+    let row_values = distinct(&of_metric, rows);
+    let column_values = distinct(&of_metric, columns);
+    if row_values.is_empty() || column_values.is_empty() {
+        return None;
+    }
+    let label =
+        |name: &str, value: &Value| values::parameter(value, planned.units.get(name).copied());
+    let mut heads = vec![Column::text(&format!("{rows} \\ {columns}"))];
+    heads.extend(
+        column_values
+            .iter()
+            .map(|value| Column::number(&label(columns, value))),
+    );
+    let mut by_place: HashMap<(&Value, &Value), Vec<&Figure>> = HashMap::new();
+    for figure in &of_metric {
+        if let (Some(row), Some(column)) = (figure.case.get(rows), figure.case.get(columns)) {
+            by_place.entry((row, column)).or_default().push(figure);
+        }
+    }
+    let rows = row_values.iter().map(|row| {
+        let mut cells = vec![Cell::plain(label(rows, row))];
+        cells.extend(column_values.iter().map(|column| {
+            let here = by_place.get(&(*row, *column));
+            cell(here.into_iter().flatten().copied())
+        }));
+        Row::of(cells)
+    });
+    let mut caption = metric.replace('_', " ");
+    if of_metric.iter().any(|figure| distance(figure).is_some()) {
+        caption.push_str(" (and the firmware's distance)");
+    }
+    Some(Table {
+        caption,
+        columns: heads,
+        rows: rows.collect(),
+    })
+}
+
+/// Numbers ascending, symbols in the order of the cases.
+fn distinct<'a>(figures: &[&'a Figure], name: &str) -> Vec<&'a Value> {
+    let mut seen = HashSet::new();
+    let all = figures.iter().filter_map(|figure| figure.case.get(name));
+    let mut values: Vec<&Value> = all.filter(|value| seen.insert(*value)).collect();
+    if values.iter().all(|value| value.int().is_some()) {
+        values.sort_by_key(|value| value.int());
+    }
+    values
+}
+
+/// What the firmware calls the distance that a ratio is about.
+fn distance(figure: &Figure) -> Option<&Value> {
+    let is_ratio = figure.metric.as_ref().is_some_and(|of| of.derived);
+    is_ratio.then(|| figure.at.get("distance")).flatten()
+}
+
+/// The values of one cell, with the tone of the worst.
+fn cell<'a>(figures: impl Iterator<Item = &'a Figure>) -> Cell {
+    let (mut texts, mut tone) = (Vec::new(), Tone::Plain);
+    for figure in figures {
+        let mut text =
+            values::of_figure(figure).map_or_else(|| "-".to_owned(), |shown| shown.value);
+        if let Some(distance) = distance(figure) {
+            text.push_str(&format!(" ({distance})"));
+        }
+        texts.push(text);
+        let own = verdict(figure).tone;
+        if own == Tone::Bad || (own == Tone::Warn && tone != Tone::Bad) {
+            tone = own;
+        }
+    }
+    match texts.is_empty() {
+        true => Cell::toned("-", Tone::Muted),
+        false => Cell::toned(texts.join(" / "), tone),
+    }
+}

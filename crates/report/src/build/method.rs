@@ -1,0 +1,263 @@
+//! How the figures came about.
+
+use crate::document::{Audience, Block, Section};
+use crate::values::{clock, percent};
+use analysis::findings;
+use analysis::health::{Health, health};
+use record::event::Width;
+use record::quantity::{digits, render};
+use record::run::Run;
+use record::unit::Unit;
+
+/// Methodology and calibration.
+pub fn section(run: &Run) -> Section {
+    Section {
+        id: "method".to_owned(),
+        heading: "Methodology and calibration".to_owned(),
+        blocks: match run.header.is_published() {
+            true => published(run),
+            false => vec![
+                (Audience::Page, Block::Paragraph(HOW.to_owned())),
+                (Audience::Page, Block::KeyValues(calibration(run))),
+                (Audience::Page, Block::Subheading("The run".to_owned())),
+                (Audience::Page, Block::KeyValues(the_run(run))),
+            ],
+        },
+    }
+}
+
+const HOW_PUBLISHED: &str = "These figures were printed by others and not measured by plumb. Each stands \
+    as its report prints it, with its source, its statistic and what is known to be wrong with it; where \
+    text and table disagree, both readings stand. Predictions are the report's own. There are no rounds, \
+    so there are no intervals. Cases with `as_reported` are what no case of the catalogue measures.";
+
+/// Of a report's machine: what it says of itself.
+fn published(run: &Run) -> Vec<(Audience, Block)> {
+    let header = &run.header;
+    let told = ["report", "clocks"].into_iter().filter_map(|name| {
+        let text = header.environment.get(name)?;
+        Some(pair(name, text.clone()))
+    });
+    let mut pairs: Vec<(String, String)> = told.collect();
+    pairs.push(pair("dated", header.started.clone()));
+    vec![
+        (
+            Audience::Everyone,
+            Block::Paragraph(HOW_PUBLISHED.to_owned()),
+        ),
+        (Audience::Page, Block::KeyValues(pairs)),
+    ]
+}
+
+const HOW: &str = "Each round of a series is a fresh process on a pinned CPU (on any CPU \
+    where `placement=free`), with fresh memory, \
+    files and connections. Repeatable operations are timed as n against 2n of them in ABBA \
+    quartets, so that the cost of loop and clock cancels; single events are read as they are and \
+    marked where the clock's own grain shows. A figure is the median of round values; its \
+    interval is the exact order-statistic interval of that median over rounds (none below six \
+    rounds), never over samples inside a round. Two kinds of intervals are others, and marked: of \
+    what runs once, over blocks of its time (†), which say nothing of a second run; of figures \
+    derived from several cases, by resampling their rounds (‡). Rounds count as disturbed by counters alone \
+    (throttling, migrations, major faults, involuntary switches, others on the CPU, \
+    a moved core clock), \
+    never by their value. A probe of 1 µs of independent additions at every batch boundary shows \
+    whether another tenant used the core meanwhile: a figure is printed as of the core alone where \
+    six rounds have 20 samples in which nobody did, else from all samples (§). Percentiles, maxima \
+    and everything about noise are of all rounds. Cycles are core clock cycles, measured beside each case, not ticks of \
+    the counter. Every prediction was written before the first sample of its case.";
+
+fn pair(name: &str, text: impl Into<String>) -> (String, String) {
+    (name.to_owned(), text.into())
+}
+
+fn calibration(run: &Run) -> Vec<(String, String)> {
+    let clocks = &run.header.calibration;
+    let multiply = match clocks.multiply_cycles {
+        Some(cycles) => format!("{} cycles per dependent multiply", digits(cycles)),
+        None => "not confirmed: multiply over rotate is no integer".to_owned(),
+    };
+    let mut pairs = vec![
+        pair(
+            "counter",
+            format!(
+                "{}: {} ± {} ppm over {} windows",
+                clocks.source,
+                clock(clocks.counter_hz),
+                digits(clocks.counter_error * 1e6),
+                clocks.windows_hz.len()
+            ),
+        ),
+        pair(
+            "smallest step seen of the counter",
+            render(clocks.resolution_ns, Unit::Ns),
+        ),
+        pair(
+            "least time from start to end of an empty window",
+            render(clocks.pair_cost_ns, Unit::Ns),
+        ),
+        pair(
+            "core clock",
+            format!(
+                "{} on CPU {} ({}; {multiply})",
+                clock(clocks.core_hz),
+                clocks.cpu,
+                clocks.core_source
+            ),
+        ),
+    ];
+    pairs.extend(run.width(0).map(|width| pair("width probe", probe(&width))));
+    if let Some(drift) = run.footer.as_ref().and_then(|footer| footer.counter_drift) {
+        let text = drift_of(drift, clocks.counter_error);
+        pairs.push(pair("counter drift over the run", text));
+    }
+    pairs.extend(clocks.notes.iter().map(|note| pair("note", note.clone())));
+    pairs
+}
+
+/// What *alone* looks like on the measuring core, and how sure that is.
+fn probe(width: &Width) -> String {
+    let Some(level) = width.level else {
+        let why = width.unusable.map_or("unknown", findings::no_probe);
+        return format!("not usable: {why}");
+    };
+    format!(
+        "{} additions a cycle while the core is alone (quartiles {} apart, {} of {} readings); \
+         {} of the calibration was alone",
+        digits(level),
+        percent(width.spread),
+        width.at_level,
+        width.readings,
+        percent(width.alone)
+    )
+}
+
+/// A drift as far as the two calibrations that it rests on can tell.
+fn drift_of(drift: f64, error: f64) -> String {
+    match drift.abs() > error {
+        true => format!("{} ppm", digits(drift * 1e6)),
+        false => format!("less than the calibration's ± {} ppm", digits(error * 1e6)),
+    }
+}
+
+/// What was asked for, what it took, and how quiet the machine was.
+fn the_run(run: &Run) -> Vec<(String, String)> {
+    let header = &run.header;
+    let options = &header.options;
+    let mut pairs = vec![
+        pair(
+            "plumb",
+            format!(
+                "{} ({}, {}, {} build)",
+                header.plumb, header.target, header.rustc, header.profile
+            ),
+        ),
+        pair("started", header.started.clone()),
+        pair("preset", options.preset.clone()),
+        pair("budget", render(options.budget_s * 1e9, Unit::Ns)),
+        pair(
+            "precision goal",
+            format!("± {}", percent(options.precision)),
+        ),
+        pair("seed", header.seed.to_string()),
+    ];
+    if !options.selectors.is_empty() {
+        pairs.push(pair("selected", options.selectors.join(" ")));
+    }
+    if !options.set.is_empty() {
+        pairs.push(pair("given", options.set.join(" ")));
+    }
+    if let Some(footer) = &run.footer {
+        pairs.push(pair("finished", footer.finished.clone()));
+        pairs.push(pair(
+            "session's own CPU time",
+            render(footer.session_cpu_s * 1e9, Unit::Ns),
+        ));
+        pairs.push(pair(
+            "session's peak memory",
+            render(footer.session_peak_bytes as f64, Unit::B),
+        ));
+    }
+    pairs.extend(disturbance(&health(run)));
+    pairs
+}
+
+fn disturbance(health: &Health) -> Vec<(String, String)> {
+    let mut pairs = vec![pair(
+        "rounds",
+        format!(
+            "{}, {} of them disturbed; {} more are void",
+            health.rounds, health.disturbed, health.void
+        ),
+    )];
+    let reasons = health.reasons.iter();
+    let reasons: Vec<String> = reasons
+        .map(|(reason, count)| format!("{reason} in {count}"))
+        .collect();
+    match reasons.as_slice() {
+        [] => {}
+        [only] => pairs.push(pair("disturbed by", only)),
+        several => pairs.push(pair(
+            "disturbed by",
+            format!("{}; a round may have several reasons", several.join(", ")),
+        )),
+    }
+    if let Some(shared) = health.shared {
+        pairs.push(pair(
+            "samples in which others used the core",
+            percent(shared),
+        ));
+    }
+    if let Some(steal) = health.steal {
+        pairs.push(pair("steal over all windows", percent(steal)));
+    }
+    if let Some(throttled) = health.throttled {
+        pairs.push(pair("throttled over all windows", percent(throttled)));
+    }
+    if let Some((low, high)) = health.core_hz {
+        pairs.push(pair(
+            "core clock around rounds",
+            format!("{} to {}", clock(low), clock(high)),
+        ));
+    }
+    pairs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{disturbance, drift_of};
+    use analysis::health::Health;
+
+    #[test]
+    fn a_drift_is_not_told_below_its_uncertainty() {
+        assert_eq!(
+            drift_of(-1.54e-9, 2e-8),
+            "less than the calibration's ± 0.020 ppm"
+        );
+        assert_eq!(drift_of(-71e-6, 2e-6), "-71 ppm");
+    }
+
+    #[test]
+    fn reasons_stand_in_one_line() {
+        let health = Health {
+            rounds: 622,
+            void: 1,
+            disturbed: 109,
+            reasons: vec![
+                ("core clock change".to_owned(), 61),
+                ("steal".to_owned(), 52),
+            ],
+            ..Health::default()
+        };
+        let texts: Vec<String> = disturbance(&health)
+            .into_iter()
+            .map(|pair| pair.1)
+            .collect();
+        assert_eq!(
+            texts,
+            [
+                "622, 109 of them disturbed; 1 more are void",
+                "core clock change in 61, steal in 52; a round may have several reasons"
+            ]
+        );
+    }
+}

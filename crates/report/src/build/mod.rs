@@ -1,0 +1,145 @@
+//! From a run to its document.
+
+mod alike;
+pub mod compare;
+mod crosscheck;
+mod experiment;
+mod groups;
+mod machine;
+mod matrix;
+mod method;
+mod overview;
+pub mod plots;
+mod reasons;
+mod remarks;
+mod spans;
+pub mod trend;
+
+pub use experiment::METHOD;
+
+use super::document::{Document, Section};
+use super::values::{counted, percent};
+use analysis::figure::Figure;
+use analysis::figures;
+use analysis::findings::{Finding, findings};
+use analysis::health::health;
+use analysis::score::{off, score};
+use record::event::{Ending, PredictionKind};
+use record::quantity::digits;
+use record::run::Run;
+
+/// The whole report of a run.
+pub fn build(run: &Run) -> Document {
+    let figures = figures(run);
+    let findings = findings(run, &figures);
+    if run.header.is_crosscheck() {
+        return of_crosscheck(run, &findings);
+    }
+    let mut sections = vec![machine::section(run), method::section(run)];
+    for planned in run.plan.iter().flat_map(|plan| &plan.experiments) {
+        let own: Vec<&Figure> = figures
+            .iter()
+            .filter(|figure| figure.experiment == planned.id)
+            .collect();
+        sections.push(experiment::section(run, planned, &own));
+    }
+    sections.extend(crosscheck::section(run));
+    sections.extend([
+        overview::all_figures(run, &figures),
+        overview::score_section(run, &figures),
+        overview::findings(&findings),
+        machine::environment(run),
+    ]);
+    Document {
+        title: format!("Lab report: {}", run.header.run),
+        summary: summary(run, &figures, &findings),
+        sections,
+    }
+}
+
+/// The report of a record that holds a crosscheck and no run.
+fn of_crosscheck(run: &Run, findings: &[Finding]) -> Document {
+    let mut sections: Vec<Section> = crosscheck::section(run).into_iter().collect();
+    sections.extend([
+        overview::findings(findings),
+        machine::section(run),
+        machine::environment(run),
+    ]);
+    let told = crosscheck::summary(run);
+    let told = told.unwrap_or_else(|| "nothing was compared with other tools".to_owned());
+    Document {
+        title: format!("Crosscheck: {}", run.header.run),
+        summary: format!("{told}; {}.", counted(findings.len(), "finding")),
+        sections,
+    }
+}
+
+fn summary(run: &Run, figures: &[Figure], findings: &[Finding]) -> String {
+    let count = |ending: Ending| {
+        figures
+            .iter()
+            .filter(|figure| figure.outcome == ending)
+            .count()
+    };
+    let prior = score(figures, PredictionKind::Prior).all;
+    if run.header.is_published() {
+        return published(count(Ending::Measured), count(Ending::Skipped), figures);
+    }
+    let mut parts = vec![format!(
+        "{} figures measured, {} skipped, {} failed",
+        count(Ending::Measured),
+        count(Ending::Skipped),
+        count(Ending::Failed)
+    )];
+    if let Some(inside) = prior.inside_share() {
+        let width = prior.median_width.map_or_else(String::new, |width| {
+            format!(
+                " (in intervals a factor of {} wide in the median)",
+                digits(width)
+            )
+        });
+        parts.push(format!(
+            "{} of {} predictions from the machine's description and state before the run hold{width}",
+            percent(inside),
+            prior.figures
+        ));
+    }
+    let derived = score(figures, PredictionKind::Derived).all;
+    if let Some(inside) = derived.inside_share() {
+        parts.push(format!(
+            "{} of {} from earlier figures of the run do",
+            percent(inside),
+            derived.figures
+        ));
+    }
+    let health = health(run);
+    if let Some(share) = health.disturbed_share() {
+        parts.push(format!(
+            "{} of {} rounds were disturbed",
+            percent(share),
+            health.rounds
+        ));
+    }
+    parts.extend(crosscheck::summary(run));
+    parts.push(format!("{} findings", findings.len()));
+    format!("{}.", parts.join("; "))
+}
+
+/// Of a report's machine: most of its estimates are single numbers, which cannot hold, so it is told
+/// how far off they are.
+fn published(printed: usize, lacking: usize, figures: &[Figure]) -> String {
+    let mut parts = vec![format!("{printed} figures as their report prints them")];
+    if lacking > 0 {
+        parts.push(format!(
+            "{lacking} plots or tables that its text file lacks"
+        ));
+    }
+    if let Some(off) = off(figures.iter()) {
+        parts.push(format!(
+            "its own {} estimates are off by a factor of {} in the median",
+            off.figures,
+            digits(off.median_factor)
+        ));
+    }
+    format!("{}.", parts.join("; "))
+}

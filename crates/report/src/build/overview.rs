@@ -1,0 +1,464 @@
+//! Sections over all experiments: every figure, findings, score.
+
+use super::experiment::verdict;
+use super::plots;
+use crate::document::{Audience, Block, Cell, Column, Plot, Row, Section, Shape, Table, Tone};
+use crate::values::{self, percent};
+use analysis::causes;
+use analysis::figure::Figure;
+use analysis::findings::{Finding, Severity};
+use analysis::misses::{self, Miss};
+use analysis::score::{Off, Score, Tally, off, score};
+use record::event::PredictionKind;
+use record::quantity::{digits, render};
+use record::run::Run;
+use record::unit::Unit;
+
+/// Misses that are listed.
+const WORST: usize = 10;
+
+/// What is told of a miss that has no cause.
+const UNEXPLAINED: &str = "no recorded condition explains it";
+const REACHES_IN: &str = "its interval reaches into what was predicted";
+
+/// What a prediction was made from: the machine's description and its state (what counters of the
+/// running system tell) before the run, or figures of the run.
+const BEFORE: &str = "machine and its state";
+const EARLIER: &str = "earlier figures";
+
+/// Operation, estimate and measurement of every figure that has a metric.
+pub fn all_figures(run: &Run, figures: &[Figure]) -> Section {
+    let figures: Vec<&Figure> = figures
+        .iter()
+        .filter(|figure| figure.metric.is_some())
+        .collect();
+    let core_hz = run.header.calibration.core_hz;
+    let caption = format!(
+        "Every figure of the run, as estimated before and as measured; an estimated time in cycles is at \
+         the clock measured beside the case, else (~) at the calibrated one{}",
+        values::told_of_marks(&figures)
+    );
+    let table = Table {
+        caption,
+        columns: vec![
+            Column::text("operation"),
+            Column::number("estimate in cycles"),
+            Column::number("estimated"),
+            Column::number("measured cycles"),
+            Column::number("measured"),
+            Column::number("interval"),
+            Column::number("measured / estimated"),
+            Column::text("verdict"),
+        ],
+        rows: figures
+            .iter()
+            .map(|figure| Row::of(cells(figure, core_hz)))
+            .collect(),
+    };
+    Section {
+        id: "figures".to_owned(),
+        heading: "Summary of all figures".to_owned(),
+        blocks: vec![(Audience::Page, Block::Table(table))],
+    }
+}
+
+fn cells(figure: &Figure, core_hz: f64) -> Vec<Cell> {
+    let absent = || Cell::toned("-", Tone::Muted);
+    let likely = figure
+        .shown_prediction()
+        .and_then(|judged| judged.prediction.range)
+        .map(|range| range.likely);
+    let ratio = likely
+        .zip(figure.value)
+        .map(|(likely, value)| value / likely);
+    let unit = figure.metric.as_ref().map(|metric| metric.unit);
+    let shown = values::of_figure(figure);
+    let text = |text: Option<String>| text.map_or_else(absent, Cell::plain);
+    vec![
+        Cell::plain(figure.label()),
+        text(likely.and_then(|likely| estimated_cycles(figure, likely, core_hz))),
+        text(likely.zip(unit).map(|(likely, unit)| render(likely, unit))),
+        text(values::of_cycles(figure)),
+        text(shown.map(|shown| shown.value)),
+        text(values::interval(figure)),
+        text(ratio.filter(|ratio| ratio.is_finite()).map(digits)),
+        verdict(figure),
+    ]
+}
+
+/// A likely time in cycles: at the clock at which the figure was measured, else, marked, at the
+/// calibrated one. Reports of others state neither.
+fn estimated_cycles(figure: &Figure, likely: f64, core_hz: f64) -> Option<String> {
+    let measured = figure.cycles.zip(figure.value);
+    let per_unit = measured.map(|(cycles, value)| cycles / value);
+    if let Some(per_unit) = per_unit.filter(|per_unit| per_unit.is_finite()) {
+        return Some(values::cycles(likely * per_unit));
+    }
+    let is_time = figure.metric.as_ref()?.unit.is_time();
+    let is_calibrated = core_hz.is_finite() && core_hz > 0.0;
+    (is_time && is_calibrated).then(|| format!("~{}", values::cycles(likely * core_hz * 1e-9)))
+}
+
+/// What to look at.
+pub fn findings(findings: &[Finding]) -> Section {
+    let block = match findings.is_empty() {
+        true => Block::Paragraph("Nothing to report.".to_owned()),
+        false => Block::Notes(
+            findings
+                .iter()
+                .map(|finding| {
+                    (
+                        finding.severity,
+                        format!("{}: {}.", finding.about, finding.text),
+                    )
+                })
+                .collect(),
+        ),
+    };
+    Section {
+        id: "findings".to_owned(),
+        heading: "Findings".to_owned(),
+        blocks: vec![(Audience::Everyone, block)],
+    }
+}
+
+/// How good the predictions were, by source and family.
+fn score_table(figures: &[Figure]) -> Table {
+    let kinds = [
+        (BEFORE, score(figures, PredictionKind::Prior)),
+        (EARLIER, score(figures, PredictionKind::Derived)),
+    ];
+    let row = |from: &str, family: &str, tally: &Tally| {
+        Row::of(vec![
+            Cell::plain(from),
+            Cell::plain(family),
+            Cell::plain(tally.figures.to_string()),
+            Cell::plain(tally.inside_share().map_or_else(|| "-".to_owned(), percent)),
+            Cell::plain(tally.median_width.map_or_else(|| "-".to_owned(), digits)),
+            Cell::plain(tally.unpredicted.to_string()),
+        ])
+    };
+    let mut rows = Vec::new();
+    for (from, Score { all, by_family }) in &kinds {
+        if all.figures + all.unpredicted > 0 {
+            rows.push(row(from, "all", all));
+            rows.extend(
+                by_family
+                    .iter()
+                    .map(|(family, tally)| row(from, family, tally)),
+            );
+        }
+    }
+    let (widths, all) = kinds.iter().fold((0, 0), |(widths, all), (_, score)| {
+        (widths + score.all.with_width, all + score.all.figures)
+    });
+    let of_which = match widths == all {
+        true => String::new(),
+        false => format!(", of the {widths} of {all} intervals of which both ends are positive"),
+    };
+    Table {
+        caption: format!(
+            "Predictions that hold, and how wide they are (median of high over low{of_which})"
+        ),
+        columns: vec![
+            Column::text("predicted from"),
+            Column::text("family"),
+            Column::number("predicted"),
+            Column::number("inside"),
+            Column::number("high / low"),
+            Column::number("unpredicted"),
+        ],
+        rows,
+    }
+}
+
+/// How far a report's own estimates are off, by family: single numbers, which no figure can hold.
+fn estimates(figures: &[Figure]) -> Table {
+    let mut families: Vec<&str> = figures.iter().map(Figure::family).collect();
+    families.dedup();
+    let row = |family: &str, off: Off| {
+        let cells =
+            [off.median_factor, off.least, off.most].map(|number| Cell::plain(digits(number)));
+        let begin = [family.to_owned(), off.figures.to_string()].map(Cell::plain);
+        Row::of(begin.into_iter().chain(cells).collect())
+    };
+    let all = off(figures.iter()).map(|off| row("all", off));
+    let each = families.into_iter().filter_map(|family| {
+        let own = figures.iter().filter(|figure| figure.family() == family);
+        Some(row(family, off(own)?))
+    });
+    Table {
+        caption:
+            "The report's own estimates, and how far they are off: factor of the value over the \
+                  estimate, or of the estimate over the value"
+                .to_owned(),
+        columns: vec![
+            Column::text("family"),
+            Column::number("estimates"),
+            Column::number("factor, median"),
+            Column::number("least value / estimate"),
+            Column::number("most value / estimate"),
+        ],
+        rows: all.into_iter().chain(each).collect(),
+    }
+}
+
+/// The predictions that were missed by most, with what was recorded that may explain it.
+fn worst_misses(run: &Run, figures: &[Figure]) -> Block {
+    let worst = misses::worst(figures, WORST);
+    if worst.is_empty() {
+        let text = "No figure lies outside of what was predicted of it.";
+        return Block::Paragraph(text.to_owned());
+    }
+    // Nothing was recorded with what others published.
+    let is_published = run.header.is_published();
+    let mut columns = vec![
+        Column::text("figure"),
+        Column::text("predicted from"),
+        Column::number("predicted"),
+        Column::number("measured"),
+        Column::number("interval"),
+        Column::number("factor"),
+        Column::text("verdict"),
+        Column::text("candidate causes"),
+    ];
+    if is_published {
+        columns.pop();
+    }
+    let rows = worst.iter().map(|miss| {
+        let from = match miss.of {
+            PredictionKind::Prior if is_published => "the report's own estimate",
+            PredictionKind::Prior => BEFORE,
+            PredictionKind::Derived => EARLIER,
+        };
+        let shown = values::of_figure(miss.figure);
+        let interval = shown
+            .as_ref()
+            .map(|shown| shown.interval.clone())
+            .filter(|interval| !interval.is_empty());
+        let mut cells = vec![
+            Cell::plain(miss.figure.label()),
+            Cell::plain(from),
+            Cell::plain(values::range(&miss.range, unit(miss))),
+            Cell::plain(shown.map_or_else(String::new, |shown| shown.value)),
+            interval.map_or_else(|| Cell::toned("-", Tone::Muted), Cell::plain),
+            Cell::plain(miss.factor.map_or_else(|| "-".to_owned(), digits)),
+            Cell::toned(miss.verdict.text(), Tone::Warn),
+            match causes::of(run, std::slice::from_ref(miss)).as_slice() {
+                _ if !miss.is_certain => Cell::toned(REACHES_IN, Tone::Muted),
+                [] => Cell::toned(UNEXPLAINED, Tone::Muted),
+                causes => Cell::plain(causes.join("; ")),
+            },
+        ];
+        cells.truncate(columns.len());
+        Row::of(cells)
+    });
+    let rows = rows.collect();
+    let certain = match worst.iter().all(|miss| miss.is_certain) {
+        true => "",
+        false => "; those whose interval reaches into what was predicted come last",
+    };
+    Block::Table(Table {
+        caption: format!(
+            "The {} worst misses: factor of the measured value over the nearer predicted end, or of the \
+             end over the value{certain}",
+            worst.len()
+        ),
+        columns,
+        rows,
+    })
+}
+
+fn unit(miss: &Miss) -> Unit {
+    let metric = miss.figure.metric.as_ref();
+    metric.map_or(Unit::Count, |metric| metric.unit)
+}
+
+/// The same as lines of text.
+fn misses_in_short(run: &Run, figures: &[Figure]) -> Block {
+    let notes = misses::worst(figures, WORST).into_iter().map(|miss| {
+        let shown = values::of_figure(miss.figure).map_or_else(String::new, |shown| {
+            format!(" {} {}", shown.value, shown.interval)
+                .trim_end()
+                .to_owned()
+        });
+        let factor = miss.factor.map_or_else(String::new, |factor| {
+            format!(" by a factor of {}", digits(factor))
+        });
+        let from = match miss.of {
+            PredictionKind::Prior => "",
+            PredictionKind::Derived => " from earlier figures",
+        };
+        let why = match causes::of(run, &[miss]).first() {
+            _ if run.header.is_published() => String::new(),
+            _ if !miss.is_certain => format!("; {REACHES_IN}"),
+            None => format!("; {UNEXPLAINED}"),
+            Some(first) => format!("; candidate: {first}"),
+        };
+        let text = format!(
+            "{}{shown}: {}{factor} (predicted{from} {}){why}.",
+            miss.figure.label(),
+            miss.verdict.text(),
+            values::range(&miss.range, unit(&miss))
+        );
+        (Severity::Note, text)
+    });
+    let notes: Vec<(Severity, String)> = notes.collect();
+    match notes.is_empty() {
+        true => worst_misses(run, figures),
+        false => Block::Notes(notes),
+    }
+}
+
+/// Score with its plot, and the worst misses.
+pub fn score_section(run: &Run, figures: &[Figure]) -> Section {
+    let mut blocks = Vec::new();
+    if let Some(plot) = plots::score(figures) {
+        let undrawn = undrawn(figures, &plot);
+        blocks.push((Audience::Page, Block::Plot(plot)));
+        blocks.extend(undrawn.map(|text| (Audience::Page, Block::Paragraph(text))));
+    }
+    let table = match run.header.is_published() {
+        true => estimates(figures),
+        false => score_table(figures),
+    };
+    let block = match table.rows.is_empty() {
+        true => Block::Paragraph("Nothing was both predicted and measured.".to_owned()),
+        false => Block::Table(table),
+    };
+    blocks.push((Audience::Everyone, block));
+    if figures
+        .iter()
+        .any(|figure| figure.shown_prediction().is_some())
+    {
+        blocks.push((Audience::Page, worst_misses(run, figures)));
+        blocks.push((Audience::Terminal, misses_in_short(run, figures)));
+    }
+    Section {
+        id: "score".to_owned(),
+        heading: "Prediction score".to_owned(),
+        blocks,
+    }
+}
+
+/// How many judged predictions the plot of ratios has no place for.
+fn undrawn(figures: &[Figure], plot: &Plot) -> Option<String> {
+    let judged = score(figures, PredictionKind::Prior).all.figures;
+    let dots = plot.series.iter().filter(|one| one.shape == Shape::Dots);
+    let drawn: usize = dots.map(|one| one.points.len()).sum();
+    let left = judged.saturating_sub(drawn);
+    (left > 0).then(|| {
+        format!(
+            "Not drawn, because a ratio needs both above zero: {left} of {judged} figures whose value or \
+             likely value is not."
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{estimates, score_section, score_table};
+    use crate::document::{Audience, Block, Table};
+    use analysis::figure::Figure;
+    use analysis::{figures, sample};
+    use record::event::PUBLISHED;
+    use record::run::Run;
+
+    fn worst_misses(run: &Run, all: &[Figure]) -> Table {
+        let section = score_section(run, all);
+        let tables = section.blocks.into_iter().filter_map(|(audience, block)| {
+            let Block::Table(table) = block else {
+                return None;
+            };
+            (audience == Audience::Page).then_some(table)
+        });
+        let mut tables: Vec<Table> = tables.collect();
+        tables.pop().expect("the misses are a table of the page")
+    }
+
+    #[test]
+    fn a_miss_is_told_with_its_interval_and_where_that_reaches_in_without_a_cause() {
+        let run = sample::run();
+        let mut all = figures(&run);
+        let cells = |all: &[Figure]| -> Vec<String> {
+            let table = worst_misses(&run, all);
+            assert_eq!(table.columns[4].heading, "interval");
+            let row = table
+                .rows
+                .iter()
+                .find(|row| row.cells[0].text.contains("call=read"));
+            let cells = &row.expect("was missed").cells;
+            cells.iter().map(|cell| cell.text.clone()).collect()
+        };
+        let certain = cells(&all);
+        assert!(certain[4].starts_with("[1"), "{certain:?}");
+        assert!(certain[7].contains("steal"), "{certain:?}");
+        for figure in &mut all {
+            figure.ci = figure.ci.map(|(low, high)| (low / 10.0, high));
+        }
+        let uncertain = cells(&all);
+        assert_eq!(uncertain[7], "its interval reaches into what was predicted");
+    }
+
+    #[test]
+    fn what_the_score_leaves_out_is_counted() {
+        let run = sample::run();
+        let mut all = figures(&run);
+        assert!(!score_table(&all).caption.contains("both ends"));
+        let pipes = |all: &[Figure]| {
+            let section = score_section(&run, all);
+            section.blocks.iter().any(|(_, block)| {
+                matches!(block, Block::Paragraph(text) if text.starts_with("Not drawn") && text.contains(": 1 of "))
+            })
+        };
+        assert!(!pipes(&all));
+        let first = all
+            .iter_mut()
+            .find_map(|figure| figure.prior.as_mut()?.prediction.range.as_mut());
+        let first = first.expect("something was predicted");
+        (first.low, first.likely) = (0.0, 0.0);
+        assert!(
+            score_table(&all)
+                .caption
+                .contains("intervals of which both ends are positive")
+        );
+        assert!(pipes(&all));
+    }
+
+    #[test]
+    fn estimates_of_a_published_machine_are_scored_by_how_far_they_are_off() {
+        let mut run = sample::run();
+        let mut all = figures(&run);
+        for figure in &mut all {
+            if let Some(range) = figure
+                .prior
+                .as_mut()
+                .and_then(|one| one.prediction.range.as_mut())
+            {
+                range.likely = figure.value.unwrap_or(1.0) * 2.0;
+            }
+        }
+        let table = estimates(&all);
+        let cells: Vec<&str> = table.rows[0]
+            .cells
+            .iter()
+            .map(|cell| cell.text.as_str())
+            .collect();
+        assert_eq!((cells[0], &cells[2..]), ("all", &["2", "0.50", "0.50"][..]));
+        run.header.options.preset = PUBLISHED.to_owned();
+        let section = score_section(&run, &all);
+        assert!(
+            section
+                .blocks
+                .iter()
+                .any(|(_, block)| *block == Block::Table(table.clone()))
+        );
+        let misses = worst_misses(&run, &all);
+        assert!(
+            misses
+                .columns
+                .iter()
+                .all(|column| column.heading != "candidate causes")
+        );
+    }
+}

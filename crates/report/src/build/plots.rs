@@ -1,0 +1,241 @@
+//! Plots, by the views that an experiment asks for.
+
+mod bars;
+mod curve;
+mod line;
+mod score;
+mod timeline;
+
+pub use score::score;
+
+use super::{matrix, spans};
+use crate::document::{Axis, Block, Plot};
+use crate::values;
+use analysis::figure::Figure;
+use record::event::PlannedExperiment;
+use record::key::{CaseId, Value};
+use record::metric::Metric;
+use record::run::Run;
+use record::unit::Unit;
+use record::view::{Cases, View};
+
+/// An experiment of one of the runs that are shown together.
+#[derive(Clone, Copy)]
+pub struct Shown<'run> {
+    /// What legends call the run; empty where it is the only one.
+    pub name: &'run str,
+    /// The run.
+    pub run: &'run Run,
+    /// The experiment in its plan.
+    pub planned: &'run PlannedExperiment,
+    /// The experiment's figures in it.
+    pub figures: &'run [&'run Figure],
+}
+
+/// The plots and matrices of an experiment, all runs in each; none where there is nothing to draw.
+/// A record of before there were several views is shown by the views of the others.
+pub fn of_experiment(shown: &[Shown<'_>]) -> Vec<Block> {
+    let views = |one: &Shown<'_>| one.planned.all_views().count();
+    let Some(most) = shown.iter().map(views).max() else {
+        return Vec::new();
+    };
+    let chosen = shown.iter().find(|one| views(one) == most);
+    let views = chosen.into_iter().flat_map(|one| one.planned.all_views());
+    views.flat_map(|view| of_view(shown, view)).collect()
+}
+
+fn of_view(shown: &[Shown<'_>], view: &View) -> Vec<Block> {
+    let plots: Vec<Plot> = match view {
+        View::Table => Vec::new(),
+        View::Matrix {
+            rows,
+            columns,
+            metric,
+            cases,
+        } => {
+            let grids = matrix::grids(shown, (rows, columns), metric, cases);
+            return grids.into_iter().map(Block::Grid).collect();
+        }
+        View::Line { .. } => line::plots(shown, view),
+        View::Curve { .. } => curve::plots(shown, view),
+        View::Bars { metric, cases } => bars::plots(shown, metric, cases),
+        View::Timeline { trace, beside } => timeline::plots(shown, trace, beside),
+        View::Spans { timeline, .. } => {
+            let plots = shown.iter().flat_map(|one| spans::plots(one, timeline));
+            plots.collect()
+        }
+    };
+    plots.into_iter().map(Block::Plot).collect()
+}
+
+/// A figure that a picture may show.
+#[derive(Clone, Copy)]
+pub(super) struct Spot<'run> {
+    /// Which of the runs.
+    pub(super) of: usize,
+    /// The figure.
+    pub(super) figure: &'run Figure,
+    /// Its metric.
+    pub(super) metric: &'run Metric,
+    /// Its value, in the metric's unit.
+    pub(super) value: f64,
+}
+
+/// The figures of a metric that have values, of all runs; those of the first run first.
+pub(super) fn spots<'run>(shown: &[Shown<'run>], metric: &str, cases: &Cases) -> Vec<Spot<'run>> {
+    let of_run = |(of, one): (usize, &Shown<'run>)| {
+        let spot = move |figure: &&'run Figure| {
+            let figure: &'run Figure = figure;
+            Some(Spot {
+                of,
+                figure,
+                metric: figure.metric.as_ref()?,
+                value: figure.value?,
+            })
+        };
+        one.figures.iter().filter_map(spot)
+    };
+    let all = shown.iter().enumerate().flat_map(of_run);
+    all.filter(|spot| spot.metric.name == metric && cases.shows(&spot.figure.case))
+        .collect()
+}
+
+/// The figures of each picture under what the picture is of, in the order of the plan.
+pub(super) fn pictures<'run>(
+    spots: Vec<Spot<'run>>,
+    each: &[String],
+) -> Vec<(CaseId, Vec<Spot<'run>>)> {
+    let mut pictures: Vec<(CaseId, Vec<Spot<'run>>)> = Vec::new();
+    for spot in spots {
+        let own = spot.figure.case.0.iter();
+        let key = CaseId(
+            own.filter(|(name, _)| each.contains(name))
+                .cloned()
+                .collect(),
+        );
+        match pictures.iter_mut().find(|(have, _)| *have == key) {
+            Some((_, of_picture)) => of_picture.push(spot),
+            None => pictures.push((key, vec![spot])),
+        }
+    }
+    pictures
+}
+
+/// What a picture is of: the values that it was chosen by, and those of the view's choice that all
+/// its figures share.
+pub(super) fn told(picture: &CaseId, cases: &Cases, spots: &[Spot<'_>]) -> CaseId {
+    let mut told = picture.clone();
+    let first = spots.first().map(|spot| &spot.figure.case);
+    for (name, value) in first.into_iter().flat_map(|case| &case.0) {
+        let all = || {
+            spots
+                .iter()
+                .all(|spot| spot.figure.case.get(name) == Some(value))
+        };
+        if cases.only.contains_key(name) && told.get(name).is_none() && all() {
+            told.0.push((name.clone(), value.clone()));
+        }
+    }
+    told
+}
+
+/// `fs.io: bandwidth over block: read, random`.
+pub(super) fn title(shown: &[Shown<'_>], what: &str, picture: &CaseId) -> String {
+    let Some(first) = shown.first() else {
+        return what.to_owned();
+    };
+    let values: Vec<String> = picture
+        .0
+        .iter()
+        .map(|(name, value)| parameter(first.planned, name, value))
+        .collect();
+    let which = match values.is_empty() {
+        true => String::new(),
+        false => format!(": {}", values.join(", ")),
+    };
+    format!("{}: {what}{which}", first.planned.id)
+}
+
+/// A value with its unit; of what is counted, with its name: `4 threads`, `cpu 0`, `all threads`.
+pub(super) fn parameter(planned: &PlannedExperiment, name: &str, value: &Value) -> String {
+    let unit = planned.units.get(name).copied();
+    let text = values::parameter(value, unit);
+    let is_counted = unit == Some(Unit::Count) || (unit.is_none() && value.int().is_some());
+    let words = name.replace('_', " ");
+    match (is_counted, words.strip_suffix('s')) {
+        (false, _) => text,
+        (true, Some(one)) if text == "1" => format!("{text} {one}"),
+        (true, Some(_)) if value.int().is_some() || text == "all" => format!("{text} {words}"),
+        (true, _) => format!("{words} {text}"),
+    }
+}
+
+/// What lines or bars are called: the values of what differs between their cases, and the run
+/// where there are several. `fallback` stands where nothing differs.
+pub(super) fn names(
+    shown: &[Shown<'_>],
+    series: &[(&CaseId, usize)],
+    fallback: &str,
+) -> Vec<String> {
+    let differs = |name: &str| {
+        let first = series.first().and_then(|(case, _)| case.get(name));
+        series.iter().any(|(case, _)| case.get(name) != first)
+    };
+    let name = |(case, of): &(&CaseId, usize)| {
+        let Some(one) = shown.get(*of) else {
+            return fallback.to_owned();
+        };
+        let own = case.0.iter().filter(|(name, _)| differs(name));
+        let values: Vec<String> = own
+            .map(|(name, value)| parameter(one.planned, name, value))
+            .collect();
+        match (values.is_empty(), one.name) {
+            (true, "") => fallback.replace('_', " "),
+            (true, run) => run.to_owned(),
+            (false, "") => values.join(", "),
+            (false, run) => format!("{} · {run}", values.join(", ")),
+        }
+    };
+    series.iter().map(name).collect()
+}
+
+/// An axis for values of a unit.
+pub fn axis(label: &str, unit: Option<Unit>, is_log: bool) -> Axis {
+    Axis {
+        label: label.replace('_', " "),
+        unit,
+        is_log,
+        names: Vec::new(),
+    }
+}
+
+/// The unit of a parameter in whichever run states it.
+pub(super) fn unit_of(shown: &[Shown<'_>], name: &str) -> Option<Unit> {
+    let mut units = shown.iter().map(|one| one.planned.units.get(name).copied());
+    units.find_map(|unit| unit)
+}
+
+/// `64 KiB: 4.06 ns [4.03, 4.09], 13.0 cycles; predicted 2.8 – 6.5 ns: within`.
+pub(super) fn hover(figure: &Figure, metric: &Metric, at: &str) -> String {
+    let shown = values::of_figure(figure);
+    let mut text = match shown {
+        Some(shown) if shown.interval.is_empty() => format!("{at}: {}", shown.value),
+        Some(shown) => format!("{at}: {} {}", shown.value, shown.interval),
+        None => at.to_owned(),
+    };
+    if let Some(cycles) = values::of_cycles(figure) {
+        text.push_str(&format!(", {cycles} cycles"));
+    }
+    if let Some(judged) = figure.shown_prediction()
+        && let Some(range) = &judged.prediction.range
+    {
+        text.push_str(&format!(
+            "; predicted {}",
+            values::range(range, metric.unit)
+        ));
+        if let Some(verdict) = judged.verdict {
+            text.push_str(&format!(": {}", verdict.text()));
+        }
+    }
+    text
+}

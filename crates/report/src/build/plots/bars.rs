@@ -1,0 +1,79 @@
+//! A bar per case, beside each other where there are several runs.
+
+use super::{Shown, Spot, axis, hover, names, pictures, spots, title};
+use crate::document::{Plot, Point, Series, Shape};
+use record::key::CaseId;
+use record::view::Cases;
+
+/// The greatest value over the least from which on they are no lengths but places.
+const APART: f64 = 30.0;
+
+/// A picture for each of the chosen values that has two cases.
+pub(super) fn plots(shown: &[Shown<'_>], metric: &str, cases: &Cases) -> Vec<Plot> {
+    let pictures = pictures(spots(shown, metric, cases), &cases.each);
+    let plot = |(of, spots): (CaseId, Vec<Spot<'_>>)| {
+        let bare = |spot: &Spot<'_>| {
+            let own = spot.figure.case.0.iter();
+            CaseId(
+                own.filter(|(name, _)| of.get(name).is_none())
+                    .cloned()
+                    .collect(),
+            )
+        };
+        let mut categories: Vec<CaseId> = Vec::new();
+        for spot in &spots {
+            let case = bare(spot);
+            if !categories.contains(&case) {
+                categories.push(case);
+            }
+        }
+        if categories.len() < 2 {
+            return None;
+        }
+        let unit = spots.first()?.metric.unit;
+        // Named as if all were of one run: the run is told by the series.
+        let alone = shown.first().map(|first| Shown { name: "", ..*first });
+        let keys: Vec<(&CaseId, usize)> = categories.iter().map(|case| (case, 0)).collect();
+        let labels = names(alone.as_slice(), &keys, metric);
+        let of_run = |(at, one): (usize, &Shown<'_>)| {
+            let own = spots.iter().filter(|spot| spot.of == at);
+            let point = |spot: &Spot<'_>| {
+                let case = bare(spot);
+                let at = categories.iter().position(|category| *category == case)?;
+                Some(Point {
+                    x: at as f64,
+                    y: spot.value,
+                    ends: spot.figure.ci,
+                    // The page takes the bar's name from before the colon.
+                    hover: hover(spot.figure, spot.metric, &labels[at]),
+                })
+            };
+            let points: Vec<Point> = own.filter_map(point).collect();
+            (!points.is_empty()).then(|| Series {
+                name: match one.name {
+                    "" => metric.replace('_', " "),
+                    run => run.to_owned(),
+                },
+                shape: Shape::Bars,
+                points,
+            })
+        };
+        let mut y = axis("", None, false);
+        y.names.clone_from(&labels);
+        // Lengths of which one hides all others say nothing: then places along a logarithmic axis.
+        let lengths = || spots.iter().map(|spot| spot.value);
+        let (low, high) = (
+            lengths().fold(f64::INFINITY, f64::min),
+            lengths().fold(0.0, f64::max),
+        );
+        let is_log = low > 0.0 && high > APART * low;
+        Some(Plot {
+            title: title(shown, &metric.replace('_', " "), &of),
+            x: axis(metric, Some(unit), is_log),
+            y,
+            series: shown.iter().enumerate().filter_map(of_run).collect(),
+            markers: Vec::new(),
+        })
+    };
+    pictures.into_iter().filter_map(plot).collect()
+}

@@ -1,0 +1,92 @@
+//! A metric over another of the same case, a line per rest of the case.
+
+use super::{Shown, Spot, axis, hover, names, pictures, spots, title};
+use crate::document::{Plot, Point, Series, Shape};
+use crate::values;
+use record::key::{CaseId, Value};
+use record::quantity::render;
+use record::view::View;
+
+/// A line's case, its run, and its points by their steps.
+type Line = (CaseId, usize, Vec<(Option<u64>, Point)>);
+
+/// A picture for each of the chosen values in which both metrics have values.
+pub(super) fn plots(shown: &[Shown<'_>], view: &View) -> Vec<Plot> {
+    let View::Curve {
+        along,
+        x,
+        y,
+        log_x,
+        log_y,
+        cases,
+    } = view
+    else {
+        return Vec::new();
+    };
+    let across = spots(shown, x, cases);
+    let mut plots = Vec::new();
+    for (of, spots) in pictures(spots(shown, y, cases), &cases.each) {
+        let mut lines: Vec<Line> = Vec::new();
+        let mut units = None;
+        for spot in spots {
+            let same = across
+                .iter()
+                .find(|other| other.of == spot.of && other.figure.case == spot.figure.case);
+            let (Some(over), Some(step)) = (same, spot.figure.case.get(along)) else {
+                continue;
+            };
+            units = Some((over.metric.unit, spot.metric.unit));
+            let point = (step.int(), point(&spot, over, along, step));
+            let own = spot.figure.case.0.iter();
+            let rest = own.filter(|(name, _)| name != along && of.get(name).is_none());
+            let case = CaseId(rest.cloned().collect());
+            let have = lines.iter_mut();
+            match have
+                .into_iter()
+                .find(|(have, of, _)| *have == case && *of == spot.of)
+            {
+                Some((.., points)) => points.push(point),
+                None => lines.push((case, spot.of, vec![point])),
+            }
+        }
+        let Some((unit_x, unit_y)) = units else {
+            continue;
+        };
+        let keys: Vec<(&CaseId, usize)> = lines.iter().map(|(case, of, _)| (case, *of)).collect();
+        let names = names(shown, &keys, y);
+        let series = names
+            .into_iter()
+            .zip(lines)
+            .map(|(name, (.., mut points))| {
+                // Symbols after numbers, in the order of the plan.
+                points.sort_by_key(|(step, _)| step.map_or((1, 0), |step| (0, step)));
+                Series {
+                    name,
+                    shape: Shape::Line,
+                    points: points.into_iter().map(|(_, point)| point).collect(),
+                }
+            });
+        plots.push(Plot {
+            title: title(shown, &format!("{y} over {x}").replace('_', " "), &of),
+            x: axis(x, Some(unit_x), *log_x),
+            y: axis(y, Some(unit_y), *log_y),
+            series: series.collect(),
+            markers: Vec::new(),
+        });
+    }
+    plots
+}
+
+fn point(spot: &Spot<'_>, over: &Spot<'_>, along: &str, step: &Value) -> Point {
+    let at = format!(
+        "{along} {}, {}",
+        values::parameter(step, None),
+        render(over.value, over.metric.unit)
+    );
+    Point {
+        x: over.value,
+        y: spot.value,
+        ends: spot.figure.ci,
+        hover: hover(spot.figure, spot.metric, &at),
+    }
+}

@@ -1,0 +1,304 @@
+//! A comparison as JSON (docs/FORMAT.md). Values stay in base units.
+
+use analysis::compare::conditions::{About, Condition, about};
+use analysis::compare::{Against, Compared, Comparison, Direction, Incomparable, Outcome};
+use analysis::figure::Figure;
+use record::key::{CaseId, Value};
+use record::metric::{Better, Kind};
+use record::unit::Unit;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A comparison of runs with the first of them.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(title = "plumb: a comparison of runs"))]
+pub struct FlatComparison {
+    /// Version of this shape.
+    format: u32,
+    /// The base run.
+    pub(super) base: FlatRun,
+    /// Whether any figure of any run is a finding.
+    finding: bool,
+    /// The other runs, in the order given.
+    pub(super) against: Vec<FlatAgainst>,
+}
+
+/// A run.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct FlatRun {
+    /// Name.
+    pub(super) run: String,
+    /// Start, RFC 3339 in UTC.
+    started: String,
+    /// Version of plumb that measured.
+    plumb: String,
+    /// Preset; `published` for a published machine.
+    preset: String,
+    /// The processor and what it runs under.
+    machine: String,
+    /// Identity of the machine.
+    identity: String,
+    /// Why the run is not whole; null if it is.
+    unfinished: Option<&'static str>,
+}
+
+/// One run compared with the base.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct FlatAgainst {
+    /// The run.
+    pub(super) new: FlatRun,
+    /// Whether both runs are of the same machine.
+    same_machine: bool,
+    /// Figures that were tested: the number that findings are corrected for.
+    tested: usize,
+    /// Figures that differ.
+    findings: usize,
+    /// What differs around the figures.
+    conditions: Vec<FlatCondition>,
+    /// Figures that both runs have.
+    pub(super) figures: Vec<FlatCompared>,
+    /// What only one has, or what cannot be set against each other.
+    pub(super) incomparable: Vec<FlatIncomparable>,
+}
+
+/// Something that differs around the figures.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct FlatCondition {
+    /// `machine`, `setting`, `plumb`, `options`, `clocks` or `state`.
+    class: &'static str,
+    /// Its name.
+    name: String,
+    /// In the base run.
+    base: String,
+    /// In the new run.
+    new: String,
+}
+
+/// One figure in both runs; values in `unit`.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct FlatCompared {
+    /// Experiment id.
+    pub(super) experiment: String,
+    /// Symbolic parameters.
+    pub(super) case: CaseId,
+    /// Metric name.
+    pub(super) metric: String,
+    /// Unit of base, new and difference.
+    pub(super) unit: Unit,
+    /// Direction of improvement.
+    pub(super) better: Better,
+    /// Class.
+    pub(super) kind: Kind,
+    /// In the base run.
+    pub(super) base: FlatSide,
+    /// In the new run.
+    pub(super) new: FlatSide,
+    /// New over base; null where a value or an end of its interval is not positive.
+    pub(super) ratio: Option<f64>,
+    /// New less base where there is no ratio.
+    pub(super) difference: Option<f64>,
+    /// Interval of the ratio, the between-run variance included, or of the difference.
+    pub(super) ci: Option<(f64, f64)>,
+    /// Two-sided p before any correction; null where nothing was tested.
+    pub(super) p: Option<f64>,
+    /// What two runs of an unchanged machine differ by.
+    pub(super) band: FlatBand,
+    /// `finding`, `quiet` or `untested`.
+    pub(super) outcome: String,
+    /// Of a finding: `worse`, `better`, `up` or `down`.
+    pub(super) direction: Option<String>,
+    /// Why it was not tested.
+    pub(super) why: Option<String>,
+    /// What the records tell beside a finding.
+    pub(super) beside: Vec<String>,
+}
+
+/// A figure in one run.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct FlatSide {
+    /// The estimate.
+    pub(super) value: Option<f64>,
+    /// Its interval.
+    pub(super) ci: Option<(f64, f64)>,
+    /// What the interval speaks of: `rounds`, `within-run` or `resamples`.
+    pub(super) interval: String,
+    /// Rounds on which the value rests; null for derived figures.
+    pub(super) rounds: Option<usize>,
+    /// Rounds that counters call disturbed; null for derived figures.
+    disturbed: Option<usize>,
+    /// The value in core cycles.
+    cycles: Option<f64>,
+    /// What the case's symbols resolved to.
+    at: BTreeMap<String, Value>,
+}
+
+/// How much a figure must differ to be a finding.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct FlatBand {
+    /// Least |ratio - 1|.
+    pub(super) share: f64,
+    /// Where it is from.
+    pub(super) source: String,
+    /// Stored runs that it rests on; 0 for a default.
+    pub(super) stored_runs: usize,
+    /// Standard deviation of log values between runs, which also widens interval and test.
+    pub(super) between_deviation: f64,
+}
+
+/// A figure that cannot be compared.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct FlatIncomparable {
+    /// Experiment id.
+    pub(super) experiment: String,
+    /// Symbolic parameters.
+    pub(super) case: CaseId,
+    /// Metric name.
+    pub(super) metric: String,
+    /// Why.
+    pub(super) why: String,
+}
+
+/// Version of this shape: since 2 figures are compared in the condition that both runs have.
+const COMPARISON: u32 = 2;
+
+/// The comparison as JSON.
+pub fn flat(comparison: &Comparison) -> FlatComparison {
+    FlatComparison {
+        format: COMPARISON,
+        base: of_run(comparison.base.run),
+        finding: comparison.has_finding(),
+        against: comparison.against.iter().map(of_against).collect(),
+    }
+}
+
+/// The comparison as indented text, ending in a newline.
+pub fn render(comparison: &Comparison) -> String {
+    let mut text = serde_json::to_string_pretty(&flat(comparison))
+        .expect("its keys are strings and it holds no foreign serialisers");
+    text.push('\n');
+    record::plain::json(&text)
+}
+
+/// The JSON Schema of a comparison, which a test makes from its types (UPDATE_GOLDENS=1).
+pub const SCHEMA: &str = include_str!("comparison.schema.json");
+
+/// The same from the types themselves.
+#[cfg(test)]
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(FlatComparison).to_value()
+}
+
+fn of_run(run: &record::run::Run) -> FlatRun {
+    let About {
+        run: name,
+        started,
+        preset,
+        machine,
+        unfinished,
+    } = about(run);
+    FlatRun {
+        run: name,
+        started,
+        plumb: run.header.plumb.clone(),
+        preset,
+        machine,
+        identity: run.header.identity.clone(),
+        unfinished,
+    }
+}
+
+fn of_against(against: &Against) -> FlatAgainst {
+    FlatAgainst {
+        new: of_run(against.new.run),
+        same_machine: against.same_machine,
+        tested: against.tested(),
+        findings: against.findings().len(),
+        conditions: against.conditions.iter().map(of_condition).collect(),
+        figures: against.figures.iter().map(of_figure).collect(),
+        incomparable: against.incomparable.iter().map(of_incomparable).collect(),
+    }
+}
+
+fn of_condition(condition: &Condition) -> FlatCondition {
+    FlatCondition {
+        class: condition.class.text(),
+        name: condition.name.clone(),
+        base: condition.base.clone(),
+        new: condition.new.clone(),
+    }
+}
+
+fn of_figure(one: &Compared) -> FlatCompared {
+    let (outcome, direction, why) = match one.outcome {
+        Outcome::Finding(direction) => ("finding", Some(direction_text(direction)), None),
+        Outcome::Quiet => ("quiet", None, None),
+        Outcome::Untested(why) => ("untested", None, Some(why.text().to_owned())),
+    };
+    FlatCompared {
+        experiment: one.base.experiment.clone(),
+        case: one.base.case.clone(),
+        metric: one.metric.name.to_string(),
+        unit: one.metric.unit,
+        better: one.metric.better,
+        kind: one.metric.kind,
+        base: of_side(one.base),
+        new: of_side(one.new),
+        ratio: one.ratio(),
+        difference: one.difference(),
+        ci: one.interval(),
+        p: one.p,
+        band: FlatBand {
+            share: one.band.share,
+            source: one.band.source.text(),
+            stored_runs: one.band.between.runs,
+            between_deviation: one.band.between.variance.sqrt(),
+        },
+        outcome: outcome.to_owned(),
+        direction: direction.map(str::to_owned),
+        why,
+        beside: one.reasons.clone(),
+    }
+}
+
+fn direction_text(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Worse => "worse",
+        Direction::Better => "better",
+        Direction::Up => "up",
+        Direction::Down => "down",
+    }
+}
+
+fn of_side(figure: &Figure) -> FlatSide {
+    let stats = figure.stats.as_ref();
+    FlatSide {
+        value: figure.value,
+        ci: figure.ci,
+        interval: figure.interval.text().to_owned(),
+        rounds: stats.map(|stats| stats.used),
+        disturbed: stats.map(|stats| stats.disturbed),
+        cycles: figure.cycles,
+        at: figure.at.clone(),
+    }
+}
+
+fn of_incomparable(one: &Incomparable) -> FlatIncomparable {
+    let figure = one.figure;
+    FlatIncomparable {
+        experiment: figure.experiment.clone(),
+        case: figure.case.clone(),
+        metric: figure
+            .metric
+            .as_ref()
+            .map_or_else(String::new, |metric| metric.name.to_string()),
+        why: one.why.text(),
+    }
+}

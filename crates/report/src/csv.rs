@@ -1,0 +1,220 @@
+//! The flat result's figures as comma-separated values, one a row, in base units.
+
+mod crosscheck;
+
+use super::json::{self, FlatFigure};
+use record::plain::lines;
+use record::run::Run;
+use serde_json::Value;
+
+/// Columns, and where each stands in a figure of the flat result.
+const COLUMNS: [(&str, &str); 64] = [
+    ("experiment", "/experiment"),
+    ("case", "/case"),
+    ("at", "/at"),
+    ("metric", "/metric"),
+    ("unit", "/unit"),
+    ("better", "/better"),
+    ("kind", "/kind"),
+    ("outcome", "/outcome"),
+    ("reason", "/reason"),
+    ("needed", "/needed"),
+    ("value", "/value"),
+    ("ci_low", "/ci/0"),
+    ("ci_high", "/ci/1"),
+    ("confidence", "/confidence"),
+    ("interval", "/interval"),
+    ("condition", "/condition"),
+    ("shared", "/shared"),
+    ("as_found", "/as_found/value"),
+    ("as_found_low", "/as_found/ci/0"),
+    ("as_found_high", "/as_found/ci/1"),
+    ("as_found_confidence", "/as_found/confidence"),
+    ("as_found_used", "/as_found/used"),
+    ("cycles", "/cycles"),
+    ("predicted_low", "/prediction/low"),
+    ("predicted_likely", "/prediction/likely"),
+    ("predicted_high", "/prediction/high"),
+    ("predicted_because", "/prediction/because"),
+    ("verdict", "/verdict"),
+    ("derived_low", "/derived_prediction/low"),
+    ("derived_likely", "/derived_prediction/likely"),
+    ("derived_high", "/derived_prediction/high"),
+    ("derived_because", "/derived_prediction/because"),
+    ("derived_verdict", "/derived_verdict"),
+    ("bound", "/prediction/bound"),
+    ("bound_side", "/prediction/bound_rule/side"),
+    ("bound_rule", "/prediction/bound_rule/rule"),
+    ("bound_warns_only", "/prediction/bound_rule/warns_only"),
+    ("derived_bound", "/derived_prediction/bound"),
+    ("derived_bound_side", "/derived_prediction/bound_rule/side"),
+    ("derived_bound_rule", "/derived_prediction/bound_rule/rule"),
+    (
+        "derived_bound_warns_only",
+        "/derived_prediction/bound_rule/warns_only",
+    ),
+    ("of", "/stats/of"),
+    ("rounds", "/stats/rounds"),
+    ("disturbed", "/stats/disturbed"),
+    ("used", "/stats/used"),
+    ("samples", "/stats/samples"),
+    ("censored", "/stats/censored"),
+    ("at_least", "/stats/at_least"),
+    ("mean", "/stats/mean"),
+    ("stddev", "/stats/stddev"),
+    ("min", "/stats/min"),
+    ("p50", "/stats/p50"),
+    ("p90", "/stats/p90"),
+    ("p99", "/stats/p99"),
+    ("max", "/stats/max"),
+    ("outliers", "/stats/outliers"),
+    ("mean_without_outliers", "/stats/mean_without_outliers"),
+    ("modes", "/stats/modes"),
+    ("best_round", "/stats/best_round"),
+    ("median_all", "/stats/median_all"),
+    ("median_undisturbed", "/stats/median_undisturbed"),
+    ("notes", "/notes"),
+    ("plumb", ""),
+    ("run", ""),
+];
+
+/// The text, with a header line. Absent values are empty; a case is
+/// `name=value` pairs joined by commas, what it resolved to (where values may have commas) by `; `, as are
+/// notes. The last columns name plumb's version
+/// and the run, so that files of several runs can be put together.
+///
+/// A crosscheck's own record has no figures: its rows are those of the crosscheck.
+pub fn render(run: &Run) -> String {
+    if run.header.is_crosscheck() {
+        return crosscheck::render(run);
+    }
+    let mut writer = ::csv::Writer::from_writer(Vec::new());
+    let written = "writing to memory does not fail and rows have equal length";
+    writer
+        .write_record(COLUMNS.map(|(name, _)| name))
+        .expect(written);
+    for figure in json::flat(run).figures {
+        let row = row(&figure, [&run.header.plumb, &run.header.run]);
+        writer.write_record(row).expect(written);
+    }
+    let bytes = writer.into_inner().expect(written);
+    lines(&String::from_utf8(bytes).expect("fields are strings"))
+}
+
+fn row(figure: &FlatFigure, of_the_run: [&str; 2]) -> Vec<String> {
+    let case = figure.case.to_string();
+    let figure = serde_json::to_value(figure)
+        .expect("its keys are strings and it holds no foreign serialisers");
+    let own = COLUMNS.iter().filter(|(_, pointer)| !pointer.is_empty());
+    own.map(|(_, pointer)| match (*pointer, figure.pointer(pointer)) {
+        // In the card's order, which a JSON value does not keep.
+        ("/case", _) => case.clone(),
+        (_, value) => value.map_or_else(String::new, text),
+    })
+    .chain(of_the_run.map(str::to_owned))
+    .collect()
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        // The cases' own spelling of a number, not that of a double.
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::Array(items) => items.iter().map(text).collect::<Vec<_>>().join("; "),
+        Value::Object(pairs) => pairs
+            .iter()
+            .map(|(name, value)| format!("{name}={}", text(value)))
+            .collect::<Vec<_>>()
+            .join("; "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{COLUMNS, render};
+    use crate::json;
+    use analysis::sample;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    /// Pointers of all leaves that columns are made of; a case, what it resolved to and lists are one
+    /// column each.
+    fn leaves(value: &serde_json::Value, at: &str, found: &mut BTreeSet<String>) {
+        let is_one = ["/case", "/at", "/stats/at_least", "/notes"].contains(&at);
+        match value {
+            serde_json::Value::Object(fields) if !is_one => {
+                for (name, value) in fields {
+                    leaves(value, &format!("{at}/{name}"), found);
+                }
+            }
+            serde_json::Value::Array(items) if !is_one => {
+                for (n, value) in items.iter().enumerate() {
+                    leaves(value, &format!("{at}/{n}"), found);
+                }
+            }
+            _ => drop(found.insert(at.to_owned())),
+        }
+    }
+
+    #[test]
+    fn every_field_of_a_flat_figure_is_a_column() {
+        let mut found = BTreeSet::new();
+        for figure in json::flat(&sample::run()).figures {
+            leaves(&serde_json::to_value(figure).unwrap(), "", &mut found);
+        }
+        let have: BTreeSet<String> = COLUMNS
+            .iter()
+            .map(|(_, pointer)| (*pointer).to_owned())
+            .collect();
+        // Of a bound's rule, its formula is in the flat result alone; of objects, null stands for all.
+        found.retain(|at| {
+            !["constant", "inputs", "uncertainty"]
+                .iter()
+                .any(|part| at.contains(&format!("/bound_rule/{part}")))
+                && ![
+                    "/ci",
+                    "/stats",
+                    "/prediction",
+                    "/derived_prediction",
+                    "/as_found",
+                ]
+                .contains(&at.as_str())
+        });
+        let missing: Vec<_> = found.difference(&have).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+        assert!(found.len() > 40, "{}", found.len());
+    }
+
+    #[test]
+    fn rows_say_what_the_flat_result_says() {
+        let run = sample::run();
+        let text = render(&run);
+        let mut reader = ::csv::Reader::from_reader(text.as_bytes());
+        let rows: Vec<BTreeMap<String, String>> =
+            reader.deserialize().collect::<Result<_, _>>().unwrap();
+        let flat = serde_json::to_value(json::flat(&run)).unwrap();
+        let figures = flat["figures"].as_array().unwrap();
+        assert_eq!(rows.len(), figures.len());
+        for (row, figure) in rows.iter().zip(figures) {
+            assert_eq!(row["run"], run.header.run);
+            let number = |name: &str| row[name].parse::<f64>().ok();
+            assert_eq!(number("value"), figure["value"].as_f64());
+            assert_eq!(number("ci_high"), figure["ci"][1].as_f64());
+            assert_eq!(number("used"), figure["stats"]["used"].as_f64());
+            let needed = figure["needed"].as_str().unwrap_or_default();
+            assert_eq!(row["needed"], needed);
+        }
+        let futex = rows.iter().find(|row| row["case"] == "call=futex").unwrap();
+        assert_eq!(
+            (futex["outcome"].as_str(), futex["value"].as_str()),
+            ("failed", "")
+        );
+        assert!(futex["reason"].contains("Operation not permitted"));
+        let rung = rows
+            .iter()
+            .find(|row| row["case"].ends_with("footprint=65536"));
+        let rung = rung.unwrap();
+        assert_eq!(rung["case"], "pattern=random,pages=huge,footprint=65536");
+        assert_eq!(rung["at"], "cpu=1");
+    }
+}

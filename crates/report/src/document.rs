@@ -1,0 +1,264 @@
+//! A report without a format: sections of blocks that every renderer shows in its own way.
+
+use analysis::findings::Severity;
+
+/// A report.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Document {
+    /// Title.
+    pub title: String,
+    /// What was done and how it came out, in a few sentences.
+    pub summary: String,
+    /// Sections in reading order.
+    pub sections: Vec<Section>,
+}
+
+/// A section.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Section {
+    /// Unique in the document: `memory.latency`, `machine`.
+    pub id: String,
+    /// Heading.
+    pub heading: String,
+    /// Blocks with who sees them.
+    pub blocks: Vec<(Audience, Block)>,
+}
+
+/// Who sees a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience {
+    /// Every reader.
+    Everyone,
+    /// Only readers of a whole report: not the terminal.
+    Page,
+    /// Only the terminal, which has less room.
+    Terminal,
+}
+
+/// A piece of a section.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Block {
+    /// Running text.
+    Paragraph(String),
+    /// A heading below the section's.
+    Subheading(String),
+    /// Names with values.
+    KeyValues(Vec<(String, String)>),
+    /// A table.
+    Table(Table),
+    /// A plot.
+    Plot(Plot),
+    /// A matrix as coloured cells.
+    Grid(Grid),
+    /// Remarks, each of some severity.
+    Notes(Vec<(Severity, String)>),
+    /// An experiment's manual, in Markdown.
+    Manual(String),
+    /// What most readers skip: shown when asked for, where a format can.
+    Folded {
+        /// What is inside.
+        summary: String,
+        /// The blocks.
+        blocks: Vec<Block>,
+    },
+}
+
+/// A table; cells are rendered text.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    /// What it shows; may be empty.
+    pub caption: String,
+    /// Columns.
+    pub columns: Vec<Column>,
+    /// Rows.
+    pub rows: Vec<Row>,
+}
+
+/// A column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// Heading, with the unit where cells have none.
+    pub heading: String,
+    /// Whether cells are quantities, set flush right.
+    pub is_number: bool,
+}
+
+/// A row; as many cells as there are columns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Cells.
+    pub cells: Vec<Cell>,
+    /// Left out where room is short: one of many rungs of a ladder.
+    pub is_spare: bool,
+}
+
+/// A cell.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cell {
+    /// Text.
+    pub text: String,
+    /// How it is meant.
+    pub tone: Tone,
+}
+
+/// How a text is meant; colours follow from it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tone {
+    /// Nothing special.
+    #[default]
+    Plain,
+    /// As it should be.
+    Good,
+    /// Look at it.
+    Warn,
+    /// Wrong.
+    Bad,
+    /// Aside.
+    Muted,
+}
+
+/// A plot. Values are in base units; axes say how to label them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plot {
+    /// What it shows.
+    pub title: String,
+    /// Horizontal axis.
+    pub x: Axis,
+    /// Vertical axis.
+    pub y: Axis,
+    /// Lines, dots or bars.
+    pub series: Vec<Series>,
+    /// Vertical lines with labels.
+    pub markers: Vec<Marker>,
+}
+
+/// An axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    /// What it shows.
+    pub label: String,
+    /// Unit of the values.
+    pub unit: Option<record::unit::Unit>,
+    /// Logarithmic.
+    pub is_log: bool,
+    /// What stands at 0, 1, 2 … of an axis of names; empty for one of quantities.
+    pub names: Vec<String>,
+}
+
+/// A quantity by row and column, as coloured cells.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Grid {
+    /// What it shows.
+    pub title: String,
+    /// What the rows are, and their names from above.
+    pub rows: (String, Vec<String>),
+    /// What the columns are, and their names from the left.
+    pub columns: (String, Vec<String>),
+    /// What the cells are.
+    pub label: String,
+    /// Unit of the cells.
+    pub unit: record::unit::Unit,
+    /// Cells by row and column, in the unit; `None` where nothing was measured.
+    pub cells: Vec<Vec<Option<f64>>>,
+}
+
+/// Points that belong together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// Name in the legend.
+    pub name: String,
+    /// How they are drawn.
+    pub shape: Shape,
+    /// The points.
+    pub points: Vec<Point>,
+}
+
+/// How a series is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Points joined by a line, with their intervals.
+    Line,
+    /// Single points with their intervals.
+    Dots,
+    /// Readings of a trace joined by a line: no table has them all.
+    Trace,
+    /// Horizontal bars, a named category each; along a logarithmic axis, which has no zero, marks.
+    Bars,
+    /// The intervals alone, as a band: what was predicted.
+    Band,
+    /// The intervals alone, a bar each: what was predicted, or beside bars what they should be. Of ratios:
+    /// 1 is marked.
+    Ranges,
+    /// Stretches from a point's horizontal value to its vertical one, in a lane of the series' own.
+    Spans,
+}
+
+/// A point.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// Horizontal value; for bars the position.
+    pub x: f64,
+    /// Vertical value; for bars the length.
+    pub y: f64,
+    /// Interval of `y`.
+    pub ends: Option<(f64, f64)>,
+    /// What a reader sees who points at it; for bars the category.
+    pub hover: String,
+}
+
+/// A vertical line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Marker {
+    /// Where, on the horizontal axis.
+    pub at: f64,
+    /// What it is.
+    pub label: String,
+    /// Found by this run, or stated by the machine.
+    pub is_measured: bool,
+}
+
+impl Column {
+    /// A column of text.
+    pub fn text(heading: &str) -> Self {
+        Column {
+            heading: heading.to_owned(),
+            is_number: false,
+        }
+    }
+
+    /// A column of quantities.
+    pub fn number(heading: &str) -> Self {
+        Column {
+            heading: heading.to_owned(),
+            is_number: true,
+        }
+    }
+}
+
+impl Row {
+    /// A row that is always shown.
+    pub fn of(cells: Vec<Cell>) -> Self {
+        Row {
+            cells,
+            is_spare: false,
+        }
+    }
+}
+
+impl Cell {
+    /// A plain cell.
+    pub fn plain(text: impl Into<String>) -> Self {
+        Cell {
+            text: text.into(),
+            tone: Tone::Plain,
+        }
+    }
+
+    /// A cell with a tone.
+    pub fn toned(text: impl Into<String>, tone: Tone) -> Self {
+        Cell {
+            text: text.into(),
+            tone,
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! The flat result: every figure with its key, value, interval and prediction (docs/FORMAT.md).
+//! Values stay in base units.
+
+mod crosscheck;
+
+use analysis::figure::{Figure, Judged, Stats};
+use analysis::figures;
+use analysis::findings::findings;
+use analysis::score::{Score as Scored, Tally as Tallied, score};
+use crosscheck::FlatRival;
+use record::event::{Bound, Calibration, Ending, PeerHeader, PredictionKind, Trace};
+use record::key::{CaseId, Value};
+use record::metric::{Better, Kind};
+use record::run::Run;
+use record::unit::Unit;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Version of this shape: since 2 a value may be of a core alone (`condition`).
+const RESULT: u32 = 2;
+
+/// The flat result of a run.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(title = "plumb: the flat result of a run"))]
+pub struct FlatResult {
+    /// Version of this shape.
+    format: u32,
+    /// Version of plumb that measured.
+    plumb: String,
+    /// Name of the run.
+    run: String,
+    /// The machine.
+    host: serde_json::Value,
+    /// The environment by name.
+    environment: BTreeMap<String, String>,
+    /// The clocks.
+    calibration: Calibration,
+    /// Far ends on other hosts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    peers: Vec<PeerHeader>,
+    /// Every figure, and every absent experiment or case with its reason.
+    pub(super) figures: Vec<FlatFigure>,
+    /// Rows over time.
+    traces: Vec<Trace>,
+    /// What stands beside other tools; absent where nothing was set beside.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(test, schemars(default))]
+    crosscheck: Vec<FlatRival>,
+    /// What to look at, errors first.
+    findings: Vec<FlatFinding>,
+    /// How good the predictions were.
+    score: FlatScore,
+}
+
+/// One figure; all quantities in `unit`.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct FlatFigure {
+    /// Experiment id.
+    experiment: String,
+    /// Symbolic parameters.
+    pub(super) case: CaseId,
+    /// What they resolved to.
+    at: BTreeMap<String, Value>,
+    /// How it ended. A value beyond its bound is `failed`, with the value still given.
+    outcome: Ending,
+    /// Why it was skipped or failed; why no further rounds were made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    /// What would help a skipped one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    needed: Option<String>,
+    /// All that a metric has; absent where a whole case or experiment is.
+    #[serde(flatten)]
+    measured: Option<FlatMetric>,
+    /// What a reader must know.
+    notes: Vec<String>,
+}
+
+/// What is said of a metric.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct FlatMetric {
+    /// Metric name.
+    metric: String,
+    /// Unit of all quantities of this figure.
+    unit: Unit,
+    /// Direction of improvement.
+    better: Better,
+    /// Class.
+    kind: Kind,
+    /// From the hardware description.
+    prediction: Option<FlatPrediction>,
+    /// What became of it: `within`, `faster than predicted`, `slower than predicted`,
+    /// `above prediction`, `below prediction`, `impossible`; null without a range or value.
+    verdict: Option<String>,
+    /// From earlier figures of the run.
+    derived_prediction: Option<FlatPrediction>,
+    /// What became of that.
+    derived_verdict: Option<String>,
+    /// The estimate.
+    value: Option<f64>,
+    /// Its interval.
+    ci: Option<(f64, f64)>,
+    /// Real confidence of the interval.
+    confidence: Option<f64>,
+    /// What the interval speaks of: `rounds`, `within-run` or `resamples`.
+    interval: String,
+    /// What `value` is of, where the width probe was read beside the samples: `alone`, a core that
+    /// nobody else used, or `as_found`, all samples.
+    condition: Option<String>,
+    /// The same from all samples, where `value` is of a core alone.
+    as_found: Option<FlatEstimate>,
+    /// Share of the classified samples in which others used the core.
+    shared: Option<f64>,
+    /// The value in core cycles; null for what is no time or has no known core clock.
+    cycles: Option<f64>,
+    /// The distribution; null for derived figures.
+    stats: Option<FlatStats>,
+}
+
+/// An estimate of the same figure by other samples.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct FlatEstimate {
+    /// The value.
+    value: f64,
+    /// Its interval.
+    ci: Option<(f64, f64)>,
+    /// Real confidence of the interval.
+    confidence: Option<f64>,
+    /// Rounds on which the value rests.
+    used: usize,
+}
+
+/// A prediction; without `low`, `likely`, `high` where nothing could be said.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct FlatPrediction {
+    /// Lower end.
+    low: Option<f64>,
+    /// Best single guess.
+    likely: Option<f64>,
+    /// Upper end.
+    high: Option<f64>,
+    /// The reason, with its inputs.
+    because: String,
+    /// The bound as evaluated: median over the rounds.
+    bound: Option<f64>,
+    /// The bound's rule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bound_rule: Option<Bound>,
+}
+
+/// The distribution of the samples in the rounds used.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct FlatStats {
+    /// `event`, or `batch(k)`: minimum, maximum and percentiles are then per batch.
+    of: String,
+    /// Rounds that count.
+    rounds: usize,
+    /// Of these, disturbed.
+    disturbed: usize,
+    /// Rounds on which the value rests.
+    used: usize,
+    /// Samples in the rounds used.
+    samples: u64,
+    /// Of these, events that never ended (lost, timed out): longer than all others, without a value.
+    #[serde(skip_serializing_if = "is_none_of_them")]
+    #[cfg_attr(test, schemars(default))]
+    censored: u64,
+    /// Percentiles (`p50` … `max`) that lie among them: at least what stands there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(test, schemars(default))]
+    at_least: Vec<&'static str>,
+    /// Arithmetic mean.
+    mean: f64,
+    /// Sample standard deviation; null for one sample.
+    stddev: Option<f64>,
+    /// Least.
+    min: f64,
+    /// Median.
+    p50: f64,
+    /// 90th percentile.
+    p90: f64,
+    /// 99th percentile.
+    p99: f64,
+    /// Greatest.
+    max: f64,
+    /// Samples beyond a modified z of 3.5.
+    outliers: u64,
+    /// Mean of the others.
+    mean_without_outliers: Option<f64>,
+    /// Number of modes that the dip test finds.
+    modes: usize,
+    /// The better extreme of the round values; null where neither direction is better.
+    best_round: Option<f64>,
+    /// Median of all rounds.
+    median_all: f64,
+    /// Median of the undisturbed rounds.
+    median_undisturbed: Option<f64>,
+}
+
+/// Something to look at.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct FlatFinding {
+    /// `error`, `warning` or `note`.
+    severity: String,
+    /// Experiment id, series label or `run`.
+    about: String,
+    /// The finding.
+    text: String,
+}
+
+/// Both scores.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct FlatScore {
+    /// Of predictions from the hardware description.
+    prior: FlatKindScore,
+    /// Of predictions from earlier figures.
+    derived: FlatKindScore,
+}
+
+/// The score of one kind of prediction.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct FlatKindScore {
+    /// Over all figures.
+    #[serde(flatten)]
+    all: FlatTally,
+    /// By family.
+    by_family: BTreeMap<String, FlatTally>,
+}
+
+/// What some predictions came to.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct FlatTally {
+    /// Figures with value and predicted interval.
+    figures: usize,
+    /// Share of them inside the interval.
+    inside: Option<f64>,
+    /// Median of high over low.
+    median_width: Option<f64>,
+    /// Measured figures for which nothing could be predicted.
+    unpredicted: usize,
+}
+
+/// The flat result as JSON.
+pub fn flat(run: &Run) -> FlatResult {
+    let figures = figures(run);
+    let findings = findings(run, &figures)
+        .into_iter()
+        .map(|finding| FlatFinding {
+            severity: finding.severity.text().to_owned(),
+            about: finding.about,
+            text: finding.text,
+        });
+    FlatResult {
+        format: RESULT,
+        plumb: run.header.plumb.clone(),
+        run: run.header.run.clone(),
+        host: run.header.host.clone(),
+        environment: run.header.environment.clone(),
+        calibration: run.header.calibration.clone(),
+        peers: run.header.peers.clone(),
+        findings: findings.collect(),
+        score: FlatScore {
+            prior: of_score(score(&figures, PredictionKind::Prior)),
+            derived: of_score(score(&figures, PredictionKind::Derived)),
+        },
+        figures: figures.into_iter().map(of_figure).collect(),
+        traces: run.traces.clone(),
+        crosscheck: crosscheck::flat(run),
+    }
+}
+
+/// The flat result as indented text, ending in a newline.
+pub fn render(run: &Run) -> String {
+    let mut text = serde_json::to_string_pretty(&flat(run))
+        .expect("its keys are strings and it holds no foreign serialisers");
+    text.push('\n');
+    record::plain::json(&text)
+}
+
+/// The JSON Schema of the flat result, which a test makes from its types (UPDATE_GOLDENS=1).
+pub const SCHEMA: &str = include_str!("result.schema.json");
+
+/// The same from the types themselves.
+#[cfg(test)]
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(FlatResult).to_value()
+}
+
+fn of_figure(figure: Figure) -> FlatFigure {
+    let bound = figure.bound.as_ref().and_then(|check| check.value);
+    let verdict = |judged: &Option<Judged>| {
+        let verdict = judged.as_ref()?.verdict?;
+        Some(verdict.text().to_owned())
+    };
+    let (prior_verdict, derived_verdict) = (verdict(&figure.prior), verdict(&figure.derived));
+    let measured = figure.metric.map(|metric| FlatMetric {
+        metric: metric.name.into_owned(),
+        unit: metric.unit,
+        better: metric.better,
+        kind: metric.kind,
+        prediction: figure.prior.map(|judged| of_prediction(judged, bound)),
+        verdict: prior_verdict,
+        derived_prediction: figure.derived.map(|judged| of_prediction(judged, bound)),
+        derived_verdict,
+        value: figure.value,
+        ci: figure.ci,
+        confidence: figure.confidence,
+        interval: figure.interval.text().to_owned(),
+        condition: figure
+            .condition
+            .map(|condition| condition.text().to_owned()),
+        as_found: figure.as_found.and_then(|found| {
+            Some(FlatEstimate {
+                value: found.value?,
+                ci: found.ci,
+                confidence: found.confidence,
+                used: found.used(),
+            })
+        }),
+        shared: figure.shared,
+        cycles: figure.cycles,
+        stats: figure.stats.map(of_stats),
+    });
+    FlatFigure {
+        experiment: figure.experiment,
+        case: figure.case,
+        at: figure.at,
+        outcome: figure.outcome,
+        reason: figure.reason,
+        needed: figure.needed,
+        measured,
+        notes: figure.notes,
+    }
+}
+
+fn of_prediction(judged: Judged, bound: Option<f64>) -> FlatPrediction {
+    let range = judged.prediction.range;
+    FlatPrediction {
+        low: range.map(|range| range.low),
+        likely: range.map(|range| range.likely),
+        high: range.map(|range| range.high),
+        because: judged.prediction.because,
+        bound: bound.filter(|_| judged.prediction.bound.is_some()),
+        bound_rule: judged.prediction.bound,
+    }
+}
+
+fn is_none_of_them(count: &u64) -> bool {
+    *count == 0
+}
+
+fn of_stats(stats: Stats) -> FlatStats {
+    FlatStats {
+        of: stats.of,
+        rounds: stats.rounds,
+        disturbed: stats.disturbed,
+        used: stats.used,
+        samples: stats.samples,
+        censored: stats.censored,
+        at_least: stats.at_least,
+        mean: stats.mean,
+        stddev: stats.stddev,
+        min: stats.min,
+        p50: stats.p50,
+        p90: stats.p90,
+        p99: stats.p99,
+        max: stats.max,
+        outliers: stats.outliers,
+        mean_without_outliers: stats.mean_without_outliers,
+        modes: stats.modes.len(),
+        best_round: stats.best_round,
+        median_all: stats.median_all,
+        median_undisturbed: stats.median_undisturbed,
+    }
+}
+
+fn of_score(score: Scored) -> FlatKindScore {
+    FlatKindScore {
+        all: of_tally(score.all),
+        by_family: score
+            .by_family
+            .into_iter()
+            .map(|(family, tally)| (family, of_tally(tally)))
+            .collect(),
+    }
+}
+
+fn of_tally(tally: Tallied) -> FlatTally {
+    FlatTally {
+        figures: tally.figures,
+        inside: tally.inside_share(),
+        median_width: tally.median_width,
+        unpredicted: tally.unpredicted,
+    }
+}

@@ -1,0 +1,348 @@
+//! Figures as OpenMetrics text: `plumb_<experiment>_<metric>_<unit>{case labels} value`, in the
+//! base units that its convention asks for (seconds, bytes, hertz, ratio).
+//!
+//! The text is read by two parsers: OpenMetrics' own, and that of the Prometheus text format, which
+//! node_exporter's textfile collector has. Hence only what both take: gauges (the older format knows
+//! no type `info`), no time stamps on samples (the collector refuses them), no quotes in `HELP` (one
+//! format asks that they be escaped, the other that they be not).
+
+use analysis::crosscheck::{Verdict, rows};
+use analysis::figure::Figure;
+use analysis::figures;
+use analysis::findings::{Severity, findings};
+use analysis::score::{Score, score};
+use record::event::{End, Ending, PredictionKind};
+use record::plain::{line, lines};
+use record::run::Run;
+use record::unit::Unit;
+use std::collections::{BTreeMap, BTreeSet};
+
+#[cfg(test)]
+pub(super) mod tests;
+
+/// The text, ending in `# EOF`. Only measured figures; intervals are families of their own
+/// (`…_low`, `…_high`), as the format knows none. Values that are no numbers are left out.
+pub fn render(run: &Run) -> String {
+    let figures = figures(run);
+    let mut families = Families::of(&run.header.identity);
+    about_the_run(&mut families, run);
+    about_the_figures(&mut families, run, &figures);
+    for figure in &figures {
+        if figure.outcome == Ending::Measured {
+            add_figure(&mut families, figure);
+        }
+    }
+    about_other_tools(&mut families, run);
+    families.text()
+}
+
+/// The label that every sample has.
+const MACHINE: &str = "machine";
+
+/// Families by name, so that the samples of each stand together.
+struct Families {
+    machine: String,
+    by_name: BTreeMap<String, Family>,
+}
+
+struct Family {
+    unit: &'static str,
+    help: String,
+    lines: String,
+    /// Labels of the samples so far: the formats know each series once.
+    series: BTreeSet<String>,
+}
+
+impl Families {
+    fn of(machine: &str) -> Families {
+        Families {
+            machine: label(MACHINE, machine),
+            by_name: BTreeMap::new(),
+        }
+    }
+
+    /// One more sample, with the machine beside `labels`. `stem` is the name without its unit.
+    fn add(&mut self, stem: &str, unit: &'static str, help: &str, labels: &[String], value: f64) {
+        if !value.is_finite() {
+            return;
+        }
+        let stem = identifier(stem);
+        let name = match unit {
+            "" => stem,
+            unit => format!("{stem}_{unit}"),
+        };
+        let labels: Vec<&str> = std::iter::once(self.machine.as_str())
+            .chain(labels.iter().map(String::as_str))
+            .collect();
+        let labels = labels.join(",");
+        let line = format!("{name}{{{labels}}} {}\n", number(value));
+        let family = self.by_name.entry(name).or_insert_with(|| Family {
+            unit,
+            help: help_text(help),
+            lines: String::new(),
+            series: BTreeSet::new(),
+        });
+        // Cases of a record may differ in what no label shows.
+        if family.series.insert(labels) {
+            family.lines.push_str(&line);
+        }
+    }
+
+    fn text(self) -> String {
+        let mut text = String::new();
+        for (name, family) in self.by_name {
+            text.push_str(&format!("# TYPE {name} gauge\n"));
+            if !family.unit.is_empty() {
+                text.push_str(&format!("# UNIT {name} {}\n", family.unit));
+            }
+            text.push_str(&format!("# HELP {name} {}\n", family.help));
+            text.push_str(&family.lines);
+        }
+        text.push_str("# EOF\n");
+        text
+    }
+}
+
+/// What ran, on what, and when.
+fn about_the_run(families: &mut Families, run: &Run) {
+    let header = &run.header;
+    let host = |pointer: &str| {
+        let text = header.host.pointer(pointer)?.as_str()?;
+        Some(text.to_owned())
+    };
+    let environment = |name: &str| header.environment.get(name).cloned();
+    let labels: Vec<String> = [
+        ("run", Some(header.run.clone())),
+        ("version", Some(header.plumb.clone())),
+        ("profile", Some(header.profile.clone())),
+        ("target", Some(header.target.clone())),
+        ("preset", Some(header.options.preset.clone())),
+        ("processor", host("/cpu/model_name")),
+        ("microcode", environment("microcode")),
+        ("distribution", environment("distribution")),
+        ("kernel", environment("kernel")),
+        ("hypervisor", environment("hypervisor")),
+        ("clock_source", environment("clock_source")),
+        ("governor", environment("governor")),
+        ("thp", environment("thp")),
+    ]
+    .into_iter()
+    .filter_map(|(name, text)| Some(label(name, &text?)))
+    .collect();
+    let what = "What measured, and on what: always 1, the facts are the labels";
+    families.add("plumb_info", "", what, &labels, 1.0);
+    let mut gauge = |stem: &str, unit, help: &str, value: Option<f64>| {
+        if let Some(value) = value {
+            families.add(stem, unit, help, &[], value);
+        }
+    };
+    let footer = run.footer.as_ref();
+    let is_whole = footer.is_some_and(|footer| footer.end != End::Interrupted);
+    let instants = [
+        (
+            "plumb_run_start_timestamp",
+            "When the run began",
+            Some(&header.started),
+        ),
+        (
+            "plumb_run_end_timestamp",
+            "When the run ended; absent where it was killed",
+            footer.map(|footer| &footer.finished),
+        ),
+    ];
+    for (stem, help, text) in instants {
+        let help = format!("{help}, in seconds since 1970");
+        let value = text.and_then(|text| seconds_since_1970(text));
+        gauge(stem, "seconds", &help, value);
+    }
+    gauge(
+        "plumb_run_duration",
+        "seconds",
+        "How long the run took; of a resumed run, its last part",
+        footer.map(|footer| footer.elapsed_s),
+    );
+    gauge(
+        "plumb_run_complete",
+        "",
+        "1 where the run came to its end, 0 where it was interrupted or killed",
+        Some(f64::from(u8::from(is_whole))),
+    );
+    gauge(
+        "plumb_core_clock",
+        "hertz",
+        "Core clock at calibration",
+        Some(header.calibration.core_hz),
+    );
+    gauge(
+        "plumb_counter",
+        "hertz",
+        "Rate of the counter that times everything",
+        Some(header.calibration.counter_hz),
+    );
+}
+
+/// How many figures and findings there are, and how good the predictions were.
+fn about_the_figures(families: &mut Families, run: &Run, figures: &[Figure]) {
+    let endings = [
+        ("measured", Ending::Measured),
+        ("skipped", Ending::Skipped),
+        ("failed", Ending::Failed),
+    ];
+    for (name, ending) in endings {
+        let count = figures
+            .iter()
+            .filter(|figure| figure.outcome == ending)
+            .count();
+        let help = "Figures, and cases and experiments without one, by how they ended";
+        let labels = [label("outcome", name)];
+        families.add("plumb_figures", "", help, &labels, count as f64);
+    }
+    let found = findings(run, figures);
+    for severity in [Severity::Error, Severity::Warning, Severity::Note] {
+        let count = found
+            .iter()
+            .filter(|finding| finding.severity == severity)
+            .count();
+        let labels = [label("severity", severity.text())];
+        let help = "What the report found to look at, by severity";
+        families.add("plumb_findings", "", help, &labels, count as f64);
+    }
+    let sources = [
+        ("prior", PredictionKind::Prior),
+        ("derived", PredictionKind::Derived),
+    ];
+    for (name, of) in sources {
+        let Score { all, by_family } = score(figures, of);
+        let tallies = std::iter::once(("all", &all));
+        let tallies = tallies.chain(by_family.iter().map(|(name, tally)| (name.as_str(), tally)));
+        for (family, tally) in tallies {
+            if let Some(share) = tally.inside_share() {
+                let labels = [label("prediction", name), label("family", family)];
+                let help = "Share of the predicted figures that lie inside their interval";
+                let stem = "plumb_predictions_inside";
+                families.add(stem, "ratio", help, &labels, share);
+            }
+        }
+    }
+}
+
+/// What stands beside other tools: the ratios with their intervals, and whether goals are met.
+fn about_other_tools(families: &mut Families, run: &Run) {
+    for row in rows(run) {
+        let labels = [
+            label("rival", &row.pairing.rival),
+            label("pairing", &row.pairing.name),
+            label("row", &row.row.name),
+        ];
+        let (low, high) = row.interval.unzip();
+        let ends = [
+            ("", "", row.ratio),
+            ("_low", "Lower end of the interval: ", low),
+            ("_high", "Upper end of the interval: ", high),
+        ];
+        for (suffix, of, value) in ends {
+            let stem = format!("plumb_crosscheck{suffix}");
+            let help = format!("{of}plumb's figure over another tool's, median over the turns");
+            if let Some(value) = value {
+                families.add(&stem, "ratio", &help, &labels, value);
+            }
+        }
+        if let Verdict::Met | Verdict::Missed = row.verdict {
+            let help = "1 where the goal of a ratio is met, 0 where it is missed";
+            let value = f64::from(u8::from(row.verdict == Verdict::Met));
+            families.add("plumb_crosscheck_goal_met", "", help, &labels, value);
+        }
+    }
+}
+
+/// A figure and the ends of its interval.
+fn add_figure(families: &mut Families, figure: &Figure) {
+    let Some((metric, value)) = figure.metric.as_ref().zip(figure.value) else {
+        return;
+    };
+    let (unit, factor) = unit(metric.unit);
+    let labels: Vec<String> = figure
+        .case
+        .0
+        .iter()
+        .map(|(name, value)| label(&parameter(name), &value.to_string()))
+        .collect();
+    let (low, high) = figure.ci.unzip();
+    let ends = [
+        ("", "", Some(value)),
+        ("_low", "Lower end of the interval: ", low),
+        ("_high", "Upper end of the interval: ", high),
+    ];
+    for (suffix, of, value) in ends {
+        let stem = format!("plumb_{}_{}{suffix}", figure.experiment, metric.name);
+        let help = format!("{of}{}", metric.doc);
+        if let Some(value) = value {
+            families.add(&stem, unit, &help, &labels, value * factor);
+        }
+    }
+}
+
+/// The unit's name by convention, and what turns a value into it.
+fn unit(unit: Unit) -> (&'static str, f64) {
+    match unit {
+        Unit::Ns => ("seconds", 1e-9),
+        Unit::NsPerOp => ("seconds_per_operation", 1e-9),
+        Unit::NsPerB => ("seconds_per_byte", 1e-9),
+        Unit::Cycle => ("cycles", 1.0),
+        Unit::B => ("bytes", 1.0),
+        Unit::BPerS => ("bytes_per_second", 1.0),
+        Unit::OpPerS => ("operations_per_second", 1.0),
+        Unit::FlopPerS => ("flops", 1.0),
+        Unit::Hz => ("hertz", 1.0),
+        Unit::Ratio => ("ratio", 1.0),
+        Unit::Count => ("", 1.0),
+    }
+}
+
+/// Digits as they are, with an exponent where many zeros would stand.
+fn number(value: f64) -> String {
+    let size = value.abs();
+    match size == 0.0 || (1e-4..1e15).contains(&size) {
+        true => format!("{value}"),
+        false => format!("{value:e}"),
+    }
+}
+
+fn seconds_since_1970(text: &str) -> Option<f64> {
+    let at = humantime::parse_rfc3339(text).ok()?;
+    let since = at.duration_since(std::time::UNIX_EPOCH).ok()?;
+    Some(since.as_secs_f64())
+}
+
+/// Letters, digits and underscores only.
+fn identifier(name: &str) -> String {
+    name.chars()
+        .map(|letter| match letter.is_ascii_alphanumeric() {
+            true => letter,
+            false => '_',
+        })
+        .collect()
+}
+
+/// The label of a case's parameter: an identifier that is no other label's.
+fn parameter(name: &str) -> String {
+    let name = identifier(name);
+    match name == MACHINE || name.starts_with(|letter: char| !letter.is_ascii_alphabetic()) {
+        true => format!("case_{name}"),
+        false => name,
+    }
+}
+
+/// `name="text"`, with nothing that steers a terminal.
+fn label(name: &str, text: &str) -> String {
+    let text = lines(text)
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n");
+    format!("{name}=\"{text}\"")
+}
+
+/// A line of help that both formats read alike.
+fn help_text(text: &str) -> String {
+    line(text).replace('\\', "\\\\").replace('"', "'")
+}

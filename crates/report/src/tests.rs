@@ -1,0 +1,337 @@
+//! Goldens of every format on the synthetic run. `UPDATE_GOLDENS=1` rewrites them.
+
+mod beside;
+mod earlier;
+mod odd;
+
+use super::build::build;
+use super::document::Block;
+use super::terminal::{self, Look};
+use super::{compare_json, csv, html, json, markdown, openmetrics};
+use analysis::sample;
+use bench::experiment::ViewCard;
+use record::event::Trace;
+use record::run::Run;
+use record::view::View;
+use std::path::Path;
+
+const PLAIN: Look = Look {
+    width: 100,
+    colours: false,
+};
+
+/// Compares with `src/testdata/<name>`, or rewrites it.
+fn check(name: &str, found: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("src/testdata")
+        .join(name);
+    if std::env::var_os("UPDATE_GOLDENS").is_some() {
+        std::fs::write(&path, found).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    for (at, (found, expected)) in found.lines().zip(expected.lines()).enumerate() {
+        assert_eq!(
+            found,
+            expected,
+            "{name}, line {}; UPDATE_GOLDENS=1 rewrites it",
+            at + 1
+        );
+    }
+    assert_eq!(
+        found.lines().count(),
+        expected.lines().count(),
+        "{name}: lines"
+    );
+}
+
+#[test]
+fn terminal_golden() {
+    let text = terminal::render(&build(&sample::run()), PLAIN);
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 100),
+        "{text}"
+    );
+    assert!(!text.contains('\u{1b}') && !text.contains('\u{2060}'));
+    check("terminal.txt", &text);
+}
+
+#[test]
+fn terminal_colours_only_where_asked() {
+    let look = Look {
+        colours: true,
+        ..PLAIN
+    };
+    let text = terminal::render(&build(&sample::run()), look);
+    assert!(text.contains("\u{1b}[31mimpossible"));
+    for line in text.lines() {
+        let opened = line.matches("\u{1b}[").count();
+        let closed = line.matches("\u{1b}[0m").count();
+        assert_eq!(opened, 2 * closed, "{line:?}");
+    }
+}
+
+#[test]
+fn a_narrow_terminal_is_kept() {
+    let look = Look { width: 60, ..PLAIN };
+    let text = terminal::render(&build(&sample::run()), look);
+    for line in text.lines() {
+        assert!(
+            line.chars().count() <= 60 || !line.trim().contains(' '),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn markdown_golden() {
+    check("report.md", &markdown::render(&build(&sample::run())));
+}
+
+#[test]
+fn csv_golden() {
+    let text = csv::render(&sample::run());
+    let mut reader = ::csv::Reader::from_reader(text.as_bytes());
+    let rows = reader.records().collect::<Result<Vec<_>, _>>().unwrap();
+    assert_eq!(rows.len(), analysis::figures(&sample::run()).len());
+    check("figures.csv", &text);
+}
+
+#[test]
+fn the_schemas_are_those_of_the_types() {
+    for (name, schema) in [
+        ("../result.schema.json", json::schema()),
+        ("../comparison.schema.json", compare_json::schema()),
+    ] {
+        let text = serde_json::to_string_pretty(&schema).unwrap();
+        check(name, &format!("{text}\n"));
+    }
+}
+
+#[test]
+fn json_golden_meets_its_schema() {
+    let text = json::render(&sample::run());
+    let schema: serde_json::Value = serde_json::from_str(json::SCHEMA).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let mut value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let errors: Vec<String> = validator
+        .iter_errors(&value)
+        .map(|error| error.to_string())
+        .collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+    check("result.json", &text);
+    value["figures"][0]["outcome"] = "maybe".into();
+    assert!(
+        !validator.is_valid(&value),
+        "the schema refuses an unknown outcome"
+    );
+}
+
+#[test]
+fn openmetrics_golden() {
+    let text = openmetrics::render(&sample::run());
+    assert!(text.ends_with("# EOF\n"));
+    check("metrics.txt", &text);
+}
+
+#[test]
+fn the_page_needs_nothing_else() {
+    let page = html::render(&build(&sample::run()));
+    let shell: String = match page.split_once("<script id=\"plotly\"") {
+        Some((before, after)) => {
+            let (library, after) = after.split_once("</script>").unwrap();
+            assert!(
+                library.len() > 300_000 && library.len() < 600_000,
+                "{}",
+                library.len()
+            );
+            format!("{before}{after}")
+        }
+        None => panic!("no plotting library in the page"),
+    };
+    assert!(!shell.contains("src="), "nothing is fetched");
+    for (at, _) in shell.match_indices("href=") {
+        assert!(
+            shell[at..].starts_with("href=\"#"),
+            "{}",
+            &shell[at..at + 40]
+        );
+    }
+    assert!(!shell.contains("http://") && !shell.contains("https://"));
+    for part in ["default-src 'none'", "impossible", "<noscript>"] {
+        assert!(shell.contains(part), "{part}");
+    }
+    let pictures = html::pictures(&page);
+    assert!(pictures.contains("L2 512 KiB") && pictures.contains("\"measured\":true"));
+    if let Some(path) = std::env::var_os("PLUMB_PAGE") {
+        std::fs::write(path, page).unwrap();
+    }
+}
+
+#[test]
+fn text_of_a_run_cannot_break_out_of_the_page() {
+    let mut header = sample::header();
+    header
+        .environment
+        .insert("kernel".into(), "<script>alert(1)</script>".into());
+    let mut run = Run::new(header);
+    for event in sample::events() {
+        run.push(event);
+    }
+    let mut document = build(&run);
+    document
+        .sections
+        .retain(|section| section.id == "environment");
+    let page = html::render(&document);
+    assert!(page.contains("&lt;script&gt;alert(1)"));
+    assert!(
+        !page.contains("<script"),
+        "a page without plots carries no script"
+    );
+}
+
+#[test]
+fn a_matrix_has_a_row_and_a_column_per_value() {
+    let mut run = sample::run();
+    let plan = run.plan.as_mut().unwrap();
+    let latency = plan
+        .experiments
+        .iter_mut()
+        .find(|planned| planned.id == "memory.latency")
+        .unwrap();
+    latency.view = ViewCard::matrix("footprint", "pages", "latency").view();
+    let text = markdown::render(&build(&run));
+    assert!(text.contains("| footprint \\\\ pages | huge |"), "{text}");
+    assert!(text.contains("| 128 MiB | 94.9 ns |"));
+}
+
+#[test]
+fn a_curve_goes_along_its_steps() {
+    let mut run = sample::run();
+    let plan = run.plan.as_mut().unwrap();
+    let planned = plan.experiments.iter_mut();
+    let latency = planned.into_iter().find(|one| one.id == "memory.latency");
+    latency.unwrap().view = ViewCard::curve("footprint", "latency", "latency").view();
+    let document = build(&run);
+    let blocks = document.sections.iter().flat_map(|section| &section.blocks);
+    let plots = blocks.filter_map(|(_, block)| match block {
+        Block::Plot(plot) => Some(plot),
+        _ => None,
+    });
+    let plot = plots
+        .into_iter()
+        .find(|plot| plot.title == "memory.latency: latency over latency")
+        .expect("a curve");
+    assert_eq!(plot.series.len(), 1, "one line: only the footprint differs");
+    let found: Vec<f64> = plot.series[0].points.iter().map(|point| point.x).collect();
+    assert!(found.len() > 6, "{found:?}");
+    // The sample's ladder climbs, but for rungs within a level.
+    let inversions = found.windows(2).filter(|pair| pair[1] < 0.9 * pair[0]);
+    assert_eq!(inversions.count(), 0, "{found:?}");
+    assert!(plot.series[0].points.iter().all(|point| point.x == point.y));
+}
+
+#[test]
+fn spans_have_lanes_and_a_table_of_the_first_round_of_each_case() {
+    let mut run = sample::run();
+    let plan = run.plan.as_mut().unwrap();
+    let mut planned = plan.experiments.iter_mut();
+    let rate = planned.find(|one| one.id == "clock.rate").unwrap();
+    rate.view = ViewCard::spans("timeline", "periods").view();
+    let names = |column: &str, names: &[&str]| {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        std::collections::BTreeMap::from([(column.to_owned(), names)])
+    };
+    let trace = |kind: &str, columns: &[&str], names, rows: &[[f64; 3]], round| Trace {
+        series: "clock.rate".into(),
+        round,
+        case: record::key::CaseId::new(),
+        kind: kind.into(),
+        columns: columns.iter().map(|name| (*name).to_owned()).collect(),
+        rows: rows.iter().map(|row| row.to_vec()).collect(),
+        names,
+        dropped: 0,
+    };
+    let states = names("state", &["active", "never", "timer"]);
+    let columns = ["start_ns", "duration_ns", "state"];
+    let spans = [[0.0, 4e6, 0.0], [4e6, 3e3, 2.0], [4.003e6, 4e6, 0.0]];
+    let causes = names("cause", &["timer"]);
+    let rows = [[3_998_123.0, 14_360.0, 0.0], [3_999_001.0, 14_361.0, 1.0]];
+    let periods = ["active_ns", "active_cycle", "cause"];
+    run.traces = vec![
+        trace("timeline", &columns, states.clone(), &spans, 1),
+        trace("timeline", &columns, states, &spans[..1], 2),
+        trace("periods", &periods, causes, &rows, 1),
+    ];
+    let document = build(&run);
+    let blocks = document.sections.iter().flat_map(|section| &section.blocks);
+    let plots: Vec<_> = blocks
+        .filter_map(|(_, block)| match block {
+            Block::Plot(plot) if plot.title == "clock.rate: timeline, round 1" => Some(plot),
+            _ => None,
+        })
+        .collect();
+    let lanes: Vec<(&str, usize)> = plots[0]
+        .series
+        .iter()
+        .map(|lane| (lane.name.as_str(), lane.points.len()))
+        .collect();
+    assert_eq!(lanes, [("active", 2), ("timer", 1)]);
+    assert_eq!(plots.len(), 1, "a round is enough");
+    let text = markdown::render(&document);
+    assert!(
+        text.contains("| active (ms) | active (cycles) | cause |"),
+        "{text}"
+    );
+    assert!(text.contains("| 3.998123 | 14360 | timer |"), "{text}");
+    assert!(text.contains("| 3.999001 | 14361 | - |"), "{text}");
+    assert!(terminal::render(&document, PLAIN).contains("active ┤█"));
+    assert!(html::pictures(&html::render(&document)).contains(r#""shape":"spans""#));
+}
+
+#[test]
+fn a_run_killed_before_its_plan_is_still_a_report() {
+    let run = Run::new(sample::header());
+    let document = build(&run);
+    let text = terminal::render(&document, PLAIN);
+    assert!(
+        text.contains("it ended before its plan was written"),
+        "{text}"
+    );
+    assert!(markdown::render(&document).contains("## Machine"));
+    assert!(json::render(&run).contains("\"figures\": []"));
+}
+
+#[test]
+fn a_second_metric_has_a_picture_of_its_own() {
+    let mut run = sample::run();
+    let plan = run.plan.as_mut().unwrap();
+    let latency = plan
+        .experiments
+        .iter_mut()
+        .find(|planned| planned.id == "memory.latency")
+        .unwrap();
+    let View::Line { metric, beside, .. } = &mut latency.view else {
+        panic!("the ladder is a line");
+    };
+    beside.push(metric.clone());
+    beside.push("nobody".to_owned());
+    let document = build(&run);
+    let section = document
+        .sections
+        .iter()
+        .find(|section| section.id == "memory.latency")
+        .unwrap();
+    let plots = section
+        .blocks
+        .iter()
+        .filter(|(_, block)| matches!(block, Block::Plot(_)));
+    assert_eq!(plots.count(), 2, "what has no figures has no picture");
+}
+
+#[test]
+fn every_report_says_that_events_never_ended() {
+    let document = build(&sample::unanswered());
+    for text in [terminal::render(&document, PLAIN), html::render(&document)] {
+        assert!(text.contains("events that never ended"), "{text}");
+    }
+}

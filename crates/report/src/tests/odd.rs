@@ -1,0 +1,354 @@
+//! Runs that came out oddly, in every format.
+
+use super::super::{build::build, csv, html, json, markdown, openmetrics, terminal};
+use super::PLAIN;
+use crate::document::Document;
+use analysis::sample;
+use host::{Host, Root};
+use record::event::{Absence, Derived, Ending, Event, Outcome, PeerHeader, RoundStatus};
+use record::plain::steers;
+use record::run::Run;
+use serde_json::Value;
+
+fn run_of(change: impl Fn(&mut Event) -> bool) -> Run {
+    let mut run = Run::new(sample::header());
+    for mut event in sample::events() {
+        if change(&mut event) {
+            run.push(event);
+        }
+    }
+    run
+}
+
+/// Named runs: what became of them, and how many figures and absences they have at least.
+fn odd() -> Vec<(&'static str, Run, usize)> {
+    let skipped = run_of(|event| match event {
+        Event::Plan(plan) => {
+            for planned in &mut plan.experiments {
+                planned.series.clear();
+                planned.derived.clear();
+                planned.skipped = Some(Absence {
+                    reason: "no room | <b>".into(),
+                    needed: None,
+                });
+            }
+            true
+        }
+        Event::Footer(_) => true,
+        _ => false,
+    });
+    let one = run_of(|event| {
+        if let Event::Plan(plan) = event {
+            plan.experiments
+                .retain(|planned| planned.id == "clock.rate");
+        }
+        true
+    });
+    let failed = run_of(|event| {
+        if let Event::Round(round) = event
+            && round.series.starts_with("os.")
+        {
+            round.status = RoundStatus::Void("the worker died of signal 9".into());
+        }
+        if let Event::Outcome(outcome) = event
+            && outcome.experiment.starts_with("os.")
+        {
+            outcome.outcome = Ending::Failed;
+            outcome.reason = Some("the worker died of signal 9".into());
+        }
+        true
+    });
+    let mut killed = run_of(|event| matches!(event, Event::Plan(_)));
+    killed.push(Event::Outcome(Outcome {
+        experiment: "os.syscall".into(),
+        case: None,
+        outcome: Ending::Failed,
+        reason: None,
+    }));
+    let mut far = run_of(|_| true);
+    far.header.peers = vec![PeerHeader {
+        name: "far|<b>".into(),
+        url: "ssh://me@far.example".into(),
+        address: "192.0.2.1".into(),
+        plumb: "0.1.0".into(),
+        identity: "0".into(),
+        cpus: vec![0],
+        host: far.header.host.clone(),
+        environment: far.header.environment.clone(),
+        calibration: far.header.calibration.clone(),
+    }];
+    vec![
+        ("killed before its plan", Run::new(sample::header()), 0),
+        ("killed after its plan", killed, 1),
+        ("everything skipped", skipped, 5),
+        ("one figure", one, 1),
+        ("a failed family", failed, 20),
+        ("a far end", far, 20),
+        ("printed figures", printed(), 3),
+    ]
+}
+
+/// As of a published machine: values alone, without interval, rounds, clock or description.
+fn printed() -> Run {
+    let mut header = sample::header();
+    header.host = serde_json::json!({ "cpu": { "model_name": "Core <2> | Duo" } });
+    header.environment.clear();
+    header.calibration.core_hz = 0.0;
+    header.options.preset = "published".into();
+    let mut run = Run::new(header);
+    for event in sample::events() {
+        if let Event::Plan(mut plan) = event {
+            plan.experiments
+                .retain(|planned| planned.id == "memory.latency");
+            plan.experiments[0].series.clear();
+            plan.experiments[0].metrics[0].derived = true;
+            plan.experiments[0].derived = [1024_u64, 2048, 4096].map(sample::rung).into();
+            run.push(Event::Plan(plan));
+        }
+    }
+    for case in [1024_u64, 2048, 4096].map(sample::rung) {
+        run.push(Event::Derived(Derived {
+            experiment: "memory.latency".into(),
+            case,
+            metric: "latency".into(),
+            value: 1.5,
+            ci: None,
+            confidence: None,
+            presence: 1.0,
+            at: [("source".to_owned(), "table <1> | \"x\"".into())].into(),
+            notes: vec!["the text says 2; the table 1.5\n# no heading".into()],
+        }));
+    }
+    run
+}
+
+#[test]
+fn json_of_odd_runs_meets_its_schema() {
+    let schema = json::schema();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    for (name, run, least) in odd() {
+        let value: Value = serde_json::from_str(&json::render(&run)).unwrap();
+        let errors: Vec<String> = validator
+            .iter_errors(&value)
+            .map(|error| format!("{}: {error}", error.instance_path()))
+            .collect();
+        assert!(errors.is_empty(), "{name}: {errors:#?}");
+        let figures = value["figures"].as_array().unwrap();
+        assert!(figures.len() >= least, "{name}: {}", figures.len());
+    }
+}
+
+#[test]
+fn csv_of_odd_runs_has_a_row_for_each_figure() {
+    for (name, run, _) in odd() {
+        let text = csv::render(&run);
+        let mut reader = ::csv::Reader::from_reader(text.as_bytes());
+        let rows = reader.records().collect::<Result<Vec<_>, _>>();
+        let count = analysis::figures(&run).len();
+        assert_eq!(rows.unwrap().len(), count, "{name}");
+    }
+}
+
+#[test]
+fn openmetrics_of_odd_runs_is_read() {
+    for (name, run, _) in odd() {
+        let text = openmetrics::render(&run);
+        if let Err(error) = openmetrics::tests::read(&text) {
+            panic!("{name}: {error}");
+        }
+    }
+}
+
+#[test]
+fn reports_of_odd_runs_are_written() {
+    for (name, run, _) in odd() {
+        let document = build(&run);
+        let text = markdown::render(&document);
+        markdown::tests::check(&text);
+        assert!(text.len() <= markdown::COMMENT_BYTES, "{name}");
+        assert!(text.contains("## Machine"), "{name}");
+        assert!(!terminal::render(&document, PLAIN).is_empty());
+        let page = html::render(&document);
+        assert!(
+            !page.contains("<b>") && !page.contains("Core <2>"),
+            "{name}"
+        );
+    }
+}
+
+/// The machine section of a report on a recorded host, in Markdown.
+fn machine(name: &str) -> String {
+    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = Root::at(&dir.join("../../tests/hosts").join(name)).unwrap();
+    let mut header = sample::header();
+    header.host = serde_json::to_value(Host::read(&root)).unwrap();
+    let mut run = Run::new(header);
+    run.push(Event::Plan(Box::new(record::event::Plan {
+        experiments: vec![],
+        stages: vec![],
+        looks: vec![],
+        eta_s: 0.0,
+    })));
+    let document = build(&run);
+    let sections = document.sections.into_iter();
+    let only = Document {
+        sections: sections.filter(|section| section.id == "machine").collect(),
+        title: document.title,
+        summary: document.summary,
+    };
+    let text = markdown::whole(&only);
+    markdown::tests::check(&text);
+    text
+}
+
+#[test]
+fn recorded_machines_are_described_with_what_is_not_readable() {
+    let has = |text: &str, parts: &[&str]| {
+        for part in parts {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    };
+    has(
+        &machine("epyc-7763-2s"),
+        &[
+            "**memory modules and channels**: 16 channels (by EDAC)",
+            "**I/O bus**: PCI with 2 devices, fastest link PCIe 16 GT/s x16",
+            "| Ethernet | 15b3:1017 | mlx5\\_core | PCIe 16 GT/s x16 | PCIe 16 GT/s x16 | 0 | 1 |",
+            "GDC5602Q |",
+            "| nvme at 0000:c1:00.0 |",
+            "| ens1f0np0 | wired | mlx5\\_core | 16.35.3006 | 100 Gbit/s | full | 9000 B |",
+            "- **maximum memory**: ",
+            "- **cache of the disks**: ",
+        ],
+    );
+    has(
+        &machine("alder-lake-hybrid"),
+        &[
+            "| wlp5s0 | Wi-Fi | iwlwifi |",
+            "| display | 8086:4680 | i915 | - | - |",
+            "- **Wi-Fi standard of wlp5s0**: only the wireless subsystem",
+            "- **memory modules and their rate**: the firmware's table (DMI) needs root",
+        ],
+    );
+    has(
+        &machine("vm-granite-rapids"),
+        &[
+            "| vda | - | 256 GiB | virtio | stated, no rate | write back | - | virtio-pci at 0000:00:02.0 |",
+            "- **speed and duplex of eth0**: the driver states none",
+            "- **rotation of vda**: ",
+            "- **memory modules and their rate**: this machine has no firmware table (DMI)",
+            "PCI with 2 devices, no device tells of a link",
+        ],
+    );
+    has(
+        &machine("graviton3"),
+        &["- **devices on the I/O bus**: this machine shows no PCI bus"],
+    );
+}
+
+#[test]
+fn an_older_record_says_that_it_lacks_parts() {
+    let run = sample::run();
+    assert!(run.header.host.pointer("/devices/unread").is_none());
+    let text = markdown::whole(&build(&run));
+    for part in [
+        "- **memory modules and channels**: not recorded\n",
+        "- **I/O bus**: not recorded\n",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+/// A record whose every text tries to steer what shows it.
+fn hostile() -> Run {
+    const STEERS: &str =
+        "\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}31m\u{202e}\u{2066}\u{2061}\r\n\u{2028}z";
+    const TEXTS: [&str; 15] = [
+        "run",
+        "model_name",
+        "kernel",
+        "distribution",
+        "source",
+        "note",
+        "reason",
+        "needed",
+        "title",
+        "manual",
+        "because",
+        "rule",
+        "text",
+        "Void",
+        "Failed",
+    ];
+    fn changed(name: &str, value: Value) -> Value {
+        match value {
+            Value::String(text) if TEXTS.contains(&name) => {
+                Value::String(format!("{text}{STEERS}"))
+            }
+            Value::Array(all) => {
+                let name = if name == "notes" { "note" } else { name };
+                all.into_iter().map(|one| changed(name, one)).collect()
+            }
+            Value::Object(all) => {
+                let is_text = name == "environment";
+                let all = all.into_iter().map(|(name, value)| {
+                    let key = if is_text { "text" } else { &name };
+                    let value = changed(key, value);
+                    (name, value)
+                });
+                Value::Object(all.collect())
+            }
+            other => other,
+        }
+    }
+    let header = serde_json::to_value(sample::header()).unwrap();
+    let mut run = Run::new(serde_json::from_value(changed("", header)).unwrap());
+    for mut event in sample::events() {
+        if let Event::Samples(samples) = &mut event {
+            samples.notes.push(format!("noted{STEERS}"));
+        }
+        let event = serde_json::to_value(event).unwrap();
+        run.push(record::codec::event(changed("", event).to_string().as_bytes()).unwrap());
+    }
+    run
+}
+
+#[test]
+fn no_text_of_a_record_steers_who_shows_it() {
+    let run = hostile();
+    let mut document = build(&run);
+    let grid = crate::document::Grid {
+        title: "t\u{1b}".to_owned(),
+        rows: ("r\u{7}".to_owned(), vec!["a\u{9b}".to_owned()]),
+        columns: ("c\u{7}".to_owned(), vec!["b\u{202e}".to_owned()]),
+        label: "l\u{1b}".to_owned(),
+        unit: record::unit::Unit::Ns,
+        cells: vec![vec![Some(1.0)]],
+    };
+    let everyone = crate::document::Audience::Everyone;
+    let block = crate::document::Block::Grid(grid);
+    document.sections[0].blocks.push((everyone, block));
+    let page = html::render(&document);
+    let formats = [
+        ("terminal", terminal::render(&document, PLAIN)),
+        ("page", page.clone()),
+        ("pictures", html::pictures(&page)),
+        ("markdown", markdown::whole(&document)),
+        ("csv", csv::render(&run)),
+        ("json", json::render(&run)),
+        ("openmetrics", openmetrics::render(&run)),
+    ];
+    for (name, text) in formats {
+        let found = text.find(|letter| letter != '\n' && steers(letter));
+        let around = found.map(|at| text[at.saturating_sub(60)..].chars().take(90));
+        let around = around.map(|letters| letters.collect::<String>());
+        assert_eq!(around, None, "{name}");
+        assert!(name == "pictures" || text.contains("owned"), "{name}");
+    }
+    let flat: Value = serde_json::from_str(&json::render(&run)).unwrap();
+    let model = flat["host"]["cpu"]["model_name"].as_str().unwrap();
+    assert!(
+        model.contains("\u{1b}]0;owned\u{7}"),
+        "JSON keeps what was recorded"
+    );
+}

@@ -1,0 +1,122 @@
+//! Figures over runs as JSON and as comma-separated values, in base units.
+
+use analysis::trend::{Changed, Size, Trend, Trends};
+use record::plain::lines;
+use serde_json::{Value, json};
+
+const COLUMNS: [&str; 12] = [
+    "experiment",
+    "case",
+    "metric",
+    "unit",
+    "run",
+    "started",
+    "value",
+    "ci_low",
+    "ci_high",
+    "level",
+    "ratio",
+    "difference",
+];
+
+/// A row per figure and run, with a header line; `ratio` or `difference` stand where a new level begins.
+pub fn csv(trends: &Trends) -> String {
+    let mut writer = ::csv::Writer::from_writer(Vec::new());
+    let written = "writing to memory does not fail and rows have equal length";
+    writer.write_record(COLUMNS).expect(written);
+    let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+    for trend in &trends.trends {
+        let key = &trend.over.key;
+        for (index, (point, level)) in trend.over.points.iter().zip(trend.levels()).enumerate() {
+            let shift = trend
+                .shifts
+                .iter()
+                .find(|changed| changed.shift.at == index);
+            let (ratio, difference) = match shift.map(|changed| changed.shift.size) {
+                Some(Size::Ratio(ratio, _)) => (Some(ratio), None),
+                Some(Size::Difference(difference, _)) => (None, Some(difference)),
+                None => (None, None),
+            };
+            let run = &trends.runs[point.run];
+            let row = [
+                key.experiment.clone(),
+                key.case.to_string(),
+                key.metric.clone(),
+                trend.over.unit.to_string(),
+                run.name.clone(),
+                run.started.clone(),
+                point.value.to_string(),
+                number(point.ci.map(|(low, _)| low)),
+                number(point.ci.map(|(_, high)| high)),
+                level.to_string(),
+                number(ratio),
+                number(difference),
+            ];
+            writer.write_record(row).expect(written);
+        }
+    }
+    let bytes = writer.into_inner().expect(written);
+    lines(&String::from_utf8(bytes).expect("fields are strings"))
+}
+
+/// Version of that object.
+const TREND: u32 = 1;
+
+/// One object (docs/FORMAT.md).
+pub fn json(trends: &Trends) -> String {
+    let runs = trends.runs.iter();
+    let runs = runs.map(|run| json!({"run": run.name, "started": run.started}));
+    let all = json!({
+        "format": TREND,
+        "runs": runs.collect::<Vec<_>>(),
+        "method": trends.method(),
+        "trends": trends.trends.iter().map(|trend| of_trend(trends, trend)).collect::<Vec<_>>(),
+    });
+    record::plain::json(&format!("{all:#}\n"))
+}
+
+fn of_trend(trends: &Trends, trend: &Trend) -> Value {
+    let over = &trend.over;
+    let points = over.points.iter().map(
+        |point| json!({"run": trends.runs[point.run].name, "value": point.value, "ci": point.ci}),
+    );
+    json!({
+        "experiment": over.key.experiment,
+        "case": over.key.case,
+        "metric": over.key.metric,
+        "unit": over.unit,
+        "better": over.better,
+        "kind": over.kind,
+        "points": points.collect::<Vec<_>>(),
+        "p": trend.p,
+        "shifts": trend.shifts.iter().map(|changed| of_shift(trends, trend, changed)).collect::<Vec<_>>(),
+    })
+}
+
+fn of_shift(trends: &Trends, trend: &Trend, changed: &Changed) -> Value {
+    let shift = &changed.shift;
+    let name = |index: usize| {
+        let point = trend.over.points.get(index);
+        point.map(|point| &trends.runs[point.run].name)
+    };
+    let (ratio, difference, interval) = match shift.size {
+        Size::Ratio(ratio, interval) => (Some(ratio), None, interval),
+        Size::Difference(difference, interval) => (None, Some(difference), interval),
+    };
+    let ci = interval.map(|ends| (ends.low, ends.high));
+    let environment = changed.environment.iter();
+    let environment = environment
+        .map(|(name, before, after)| json!({"name": name, "before": before, "after": after}));
+    json!({
+        "run": name(shift.at),
+        "earliest": name(shift.place.0),
+        "latest": name(shift.place.1),
+        "before": shift.before,
+        "after": shift.after,
+        "ratio": ratio,
+        "difference": difference,
+        "ci": ci,
+        "p": shift.p,
+        "environment": environment.collect::<Vec<_>>(),
+    })
+}

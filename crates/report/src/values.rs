@@ -1,0 +1,212 @@
+//! Values as people read them: scaled, with as many digits as their interval supports.
+
+use analysis::figure::{Condition, Figure, Interval};
+use record::key::Value;
+use record::quantity::{digits, render};
+use record::unit::Unit;
+
+use record::shown::significant;
+pub use record::shown::{Shown, range, shown};
+
+/// Marks of intervals that do not speak of fresh repetitions, with what they do speak of.
+const MARKS: &[(Interval, &str, &str)] = &[
+    (
+        Interval::WithinRun,
+        "†",
+        "over blocks of one repetition, which say nothing of a second one",
+    ),
+    (
+        Interval::Resamples,
+        "‡",
+        "by resampling the rounds of several cases",
+    ),
+];
+
+/// A figure's interval, marked where it speaks of something else than fresh repetitions.
+pub fn interval(figure: &Figure) -> Option<String> {
+    let interval = of_figure(figure)?.interval;
+    let mark = MARKS.iter().find(|(of, ..)| *of == figure.interval);
+    let mark = mark.map_or("", |(_, mark, _)| mark);
+    (!interval.is_empty()).then(|| format!("{interval}{mark}"))
+}
+
+/// What the marks in a table of some figures mean, to go on its caption; empty without any.
+pub fn told_of_marks(figures: &[&Figure]) -> String {
+    let has = |of: Interval| {
+        let marked = |figure: &&Figure| figure.interval == of && figure.ci.is_some();
+        figures.iter().any(marked)
+    };
+    let told = MARKS.iter().filter(|(of, ..)| has(*of));
+    told.map(|(_, mark, what)| format!("; {mark} {what}"))
+        .collect()
+}
+
+/// Mark of a value that rests on samples in which others used the core.
+const SHARED_MARK: &str = "§";
+
+/// The value from all samples of a figure that is printed as of a core alone, where it is another one.
+pub fn as_found(figure: &Figure) -> Option<String> {
+    let found = figure.as_found.as_ref()?;
+    let (alone, all) = (figure.value?, found.value?);
+    let differs = (all - alone).abs() > OTHER * alone.abs();
+    differs.then(|| of_figure(found).map(|shown| shown.value))?
+}
+
+/// Share of the classified samples in which others used the core.
+pub fn shared(figure: &Figure) -> Option<String> {
+    Some(format!("{:.0} %", 100.0 * figure.shared?))
+}
+
+/// Relative difference from which on a value from all samples is another one.
+const OTHER: f64 = 0.005;
+/// Below this share of the samples a neighbour is not worth a word.
+const SHARED: f64 = 0.005;
+
+/// Whether a figure's value rests on samples in which others used the core.
+fn is_marked(figure: &Figure) -> bool {
+    figure.condition == Some(Condition::AsFound) && figure.shared.is_some_and(|of| of >= SHARED)
+}
+
+/// A figure's value, marked where others used the core.
+pub fn value(figure: &Figure) -> Option<String> {
+    let shown = of_figure(figure)?.value;
+    Some(match is_marked(figure) {
+        true => format!("{shown}{SHARED_MARK}"),
+        false => shown,
+    })
+}
+
+/// What that mark means, to go on the caption of a table of some figures; empty without any.
+pub fn told_of_core(figures: &[&Figure]) -> String {
+    let is_any = |is: &dyn Fn(&Figure) -> bool| figures.iter().any(|figure| is(figure));
+    let is_alone = is_any(&|figure| figure.condition == Some(Condition::Alone));
+    match (is_alone, is_any(&is_marked)) {
+        (false, false) => String::new(),
+        (true, false) => "; core alone".to_owned(),
+        (_, true) => format!("; {SHARED_MARK} as found: others used the core"),
+    }
+}
+
+/// A figure's value with its interval.
+pub fn of_figure(figure: &Figure) -> Option<Shown> {
+    let metric = figure.metric.as_ref()?;
+    Some(shown(figure.value?, figure.ci, metric.unit))
+}
+
+/// A frequency to the megahertz, as clocks are told.
+pub fn clock(hz: f64) -> String {
+    format!("{:.3} GHz", hz / 1e9)
+}
+
+/// A figure's cycles, with as many digits as its value's interval supports.
+pub fn of_cycles(figure: &Figure) -> Option<String> {
+    let found = figure.cycles?;
+    let value = figure.value.filter(|value| *value > 0.0);
+    Some(match value.zip(figure.metric.as_ref()) {
+        Some((value, metric)) if figure.ci.is_some() => {
+            rounded(found, significant(value, figure.ci, metric.unit))
+        }
+        _ => cycles(found),
+    })
+}
+
+/// Cycles to some significant digits, with hundredths at most, below one with two digits at most.
+fn rounded(found: f64, digits: usize) -> String {
+    if found == 0.0 || digits == 0 {
+        return cycles(found);
+    }
+    let magnitude = found.abs().log10().floor() as i32;
+    let places = i32::try_from(digits).unwrap_or(i32::MAX) - 1 - magnitude;
+    match usize::try_from(places.min(i32::max(2, 1 - magnitude))) {
+        Ok(places) => format!("{found:.places$}"),
+        Err(_) => {
+            let step = 10_f64.powi(-places);
+            format!("{:.0}", (found / step).round() * step)
+        }
+    }
+}
+
+/// Estimated cycles with as many digits as make sense: tenths below a thousand, hundredths below one.
+pub fn cycles(cycles: f64) -> String {
+    if cycles.abs() < 1.0 {
+        format!("{cycles:.2}")
+    } else if cycles.abs() < 1000.0 {
+        format!("{cycles:.1}")
+    } else {
+        format!("{cycles:.0}")
+    }
+}
+
+/// A count with its noun: `1 run`, `2 runs`.
+pub fn counted(count: usize, one: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{count} {one}{ending}")
+}
+
+/// A command as a shell takes it.
+pub fn shell(words: &[String]) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:,@%=".contains(letter);
+    let quoted = |word: &String| match !word.is_empty() && word.chars().all(plain) {
+        true => word.clone(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    };
+    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+/// A ratio with as many places as a reader compares.
+pub fn ratio(ratio: f64) -> String {
+    match ratio.abs() {
+        size if size < 0.1 => format!("{ratio:.4}"),
+        size if size < 10.0 => format!("{ratio:.3}"),
+        _ => digits(ratio),
+    }
+}
+
+/// A share as a percentage.
+pub fn percent(share: f64) -> String {
+    format!("{} %", digits(share * 100.0))
+}
+
+/// The name of a figure's metric as a reader sees it, which may be broken at its words.
+pub fn metric(figure: &Figure) -> String {
+    let name = figure
+        .metric
+        .as_ref()
+        .map(|metric| metric.name.replace('_', " "));
+    name.unwrap_or_else(|| "-".to_owned())
+}
+
+/// A parameter's value; integers in its unit.
+pub fn parameter(value: &Value, unit: Option<Unit>) -> String {
+    match (value, unit) {
+        (Value::Int(number), Some(unit)) => render(*number as f64, unit),
+        _ => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{cycles, rounded};
+
+    #[test]
+    fn estimated_cycles_have_tenths() {
+        assert_eq!(cycles(4.04), "4.0");
+        assert_eq!(cycles(0.123), "0.12");
+        assert_eq!(cycles(2051.7), "2052");
+    }
+
+    #[test]
+    fn cycles_have_no_more_digits_than_their_time() {
+        for (found, digits, text) in [
+            (12_398.4, 2, "12000"),
+            (2_316_853.0, 3, "2320000"),
+            (3.594, 3, "3.59"),
+            (1.0004, 7, "1.00"),
+            (0.031_25, 5, "0.031"),
+            (-36.2, 2, "-36"),
+            (0.0, 0, "0.00"),
+        ] {
+            assert_eq!(rounded(found, digits), text);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What a session and an agent say to each other, in JSON, once they know each other.
+
+use bench::link::{FromWorker, RoundOrder};
+use host::Host;
+use record::event::Calibration;
+use record::plain::steers;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// Longest text of the other end that is shown, in characters.
+const SHOWN_MAX: usize = 300;
+
+/// From a session to its agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum ToAgent {
+    /// First: who asks, and for how long.
+    Open(Box<Open>),
+    /// A fresh worker is to serve this round; one of an earlier round is ended. CPUs, clocks, directory
+    /// and address of the order are the agent's own: what stands there is not looked at.
+    Serve {
+        /// Number that answers carry.
+        round: u64,
+        /// What to serve.
+        order: Box<RoundOrder>,
+    },
+    /// The near end is done: the worker of this round drains, reports its counts, ends.
+    Drain {
+        /// Of which round.
+        round: u64,
+    },
+    /// The round is given up: its worker is ended.
+    Stop {
+        /// Which.
+        round: u64,
+    },
+    /// The session is over.
+    End,
+}
+
+/// What a session says first.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Open {
+    /// Its version of plumb: both ends of an experiment are one file.
+    pub plumb: String,
+    /// Its format of the record.
+    pub format: u32,
+    /// Its host, as it is told to others who ask meanwhile.
+    pub host_name: String,
+    /// How long it expects to take, in seconds.
+    pub expected_s: f64,
+    /// Windows of the counter's calibration.
+    pub windows: u32,
+    /// Length of each, in ns.
+    pub window_ns: u64,
+    /// The near end's address, where it knows which the agent reaches it by.
+    pub near_address: Option<IpAddr>,
+    /// CPUs that its earlier rounds used, the first first; none for the agent's choice.
+    #[serde(default)]
+    pub cpus: Option<Vec<usize>>,
+}
+
+/// From an agent to a session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum FromAgent {
+    /// The session may begin.
+    Welcome(Box<Facts>),
+    /// Another one is served.
+    Busy {
+        /// Until when it expected to take, RFC 3339 in UTC.
+        until: String,
+        /// Whose.
+        by: String,
+    },
+    /// This session is not served, and why, with the way out.
+    Refused {
+        /// Why.
+        reason: String,
+    },
+    /// What the worker of a round said.
+    Worker {
+        /// Which round.
+        round: u64,
+        /// What it said.
+        message: Box<FromWorker>,
+    },
+    /// A round has ended without its worker's having said so: it was refused, or its worker died.
+    Ended {
+        /// Which.
+        round: u64,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What an agent tells of its host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Facts {
+    /// Its version of plumb.
+    pub plumb: String,
+    /// The machine.
+    pub host: Host,
+    /// Its environment, by name.
+    pub environment: BTreeMap<String, String>,
+    /// CPUs that its ends of rounds use, the first first.
+    pub cpus: Vec<usize>,
+    /// Its clocks.
+    pub calibration: Calibration,
+    /// The address of its data connections.
+    pub address: IpAddr,
+    /// Its interface on the way back, by its own routes.
+    pub interface: Option<String>,
+}
+
+/// A text of the other end as it may be shown: of one line, bounded, without what steers a terminal.
+pub fn printable(text: &str) -> String {
+    let mut shown: String = text
+        .chars()
+        .map(|c| if steers(c) { ' ' } else { c })
+        .take(SHOWN_MAX)
+        .collect();
+    if shown.len() < text.len() && shown.chars().count() == SHOWN_MAX {
+        shown.push('…');
+    }
+    shown
+}

@@ -1,0 +1,133 @@
+//! A TCP connection to a name, with a time limit on each step, that a signal ends.
+
+use super::channel::STOPPING;
+use crate::child::Interrupted;
+use anyhow::{Context, Error, Result, anyhow, bail};
+use metal::process::{Patience, within};
+use metal::wait::{Want, any_unless};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// A name is resolved in this time.
+const RESOLVE_TIME: Duration = Duration::from_secs(10);
+/// An address answers in this time.
+const CONNECT_TIME: Duration = Duration::from_secs(5);
+/// Addresses of a name that are tried.
+const ADDRESSES_MAX: usize = 4;
+
+/// Connects to the first address of a host that answers.
+///
+/// # Errors
+/// The host is unknown, no address answers, with the way out; [`Interrupted`].
+pub fn tcp(host: &str, port: u16, stop: &AtomicBool) -> Result<TcpStream> {
+    let mut failure = None;
+    for address in resolved(host, port, stop)?.into_iter().take(ADDRESSES_MAX) {
+        match connected(address, stop) {
+            Ok(stream) => return Ok(stream),
+            Err(error) if error.is::<Interrupted>() => return Err(error),
+            Err(error) => failure = failure.or(Some(error)),
+        }
+    }
+    Err(failure.unwrap_or_else(|| anyhow!("{host} has no address")))
+}
+
+/// Addresses of a host. A child asks for them: what answers for names may take long, and would not hear
+/// of an interruption.
+fn resolved(host: &str, port: u16, stop: &AtomicBool) -> Result<Vec<SocketAddr>> {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(address, port)]);
+    }
+    let answer = within(Patience::unless(RESOLVE_TIME, stop), |_| {
+        let found = (host, port)
+            .to_socket_addrs()
+            .map_err(|error| io::Error::other(error.to_string()))?;
+        let texts: Vec<String> = found.map(|address| address.to_string()).collect();
+        Ok(texts.join("\n").into_bytes())
+    });
+    let answer = answer.map_err(|error| match error.kind() {
+        io::ErrorKind::Interrupted => Error::new(Interrupted),
+        _ => anyhow!(
+            "the host {host} is not known here: {error}; type its address, or mend its name"
+        ),
+    })?;
+    let text = String::from_utf8(answer).context("the resolver's answer is no text")?;
+    text.lines()
+        .map(|line| line.parse().context("the resolver's answer is no address"))
+        .collect()
+}
+
+fn connected(address: SocketAddr, stop: &AtomicBool) -> Result<TcpStream> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )
+    .with_context(|| format!("cannot make a socket for {address}"))?;
+    socket.set_nonblocking(true)?;
+    let deadline = Instant::now() + CONNECT_TIME;
+    match socket.connect(&address.into()) {
+        Ok(()) => {}
+        Err(error) if error.raw_os_error() == Some(metal::raw::IN_PROGRESS) => {
+            wait(&socket, address, deadline, stop)?;
+            if let Some(error) = socket.take_error()? {
+                return Err(told(address, &error));
+            }
+        }
+        Err(error) => return Err(told(address, &error)),
+    }
+    Ok(socket.into())
+}
+
+fn wait(socket: &Socket, address: SocketAddr, deadline: Instant, stop: &AtomicBool) -> Result<()> {
+    if !ready(&[Want::Writable(socket.as_fd())], deadline, stop)? {
+        bail!(
+            "nothing answers at {address} in {} s: is the host up, and may this one reach it (routes, \
+             firewalls)?",
+            CONNECT_TIME.as_secs()
+        );
+    }
+    Ok(())
+}
+
+/// Waits for a time.
+///
+/// # Errors
+/// [`Interrupted`].
+pub fn pause(time: Duration, stop: &AtomicBool) -> Result<()> {
+    ready(&[], Instant::now() + time, stop).map(|_| ())
+}
+
+/// Whether what is wanted is there before the deadline.
+fn ready(wants: &[Want<'_>], deadline: Instant, stop: &AtomicBool) -> Result<bool> {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let stopped = || stop.load(Ordering::Relaxed);
+        match any_unless(wants, Some(left), &STOPPING, stopped) {
+            Ok(ready) => return Ok(ready.contains(&true)),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                if stopped() {
+                    bail!(Interrupted);
+                }
+            }
+            Err(error) => return Err(error).context("cannot wait for a connection"),
+        }
+    }
+}
+
+/// Why there is no connection, with the way out.
+fn told(address: SocketAddr, error: &io::Error) -> Error {
+    let way_out = match error.kind() {
+        io::ErrorKind::ConnectionRefused => format!(
+            "nobody listens there: start `plumb agent --listen {address} --key-file FILE` on that host"
+        ),
+        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
+            "no way leads there from this host".to_owned()
+        }
+        _ => "is the host up?".to_owned(),
+    };
+    anyhow!("cannot connect to {address}: {error}; {way_out}")
+}

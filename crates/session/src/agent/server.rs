@@ -1,0 +1,544 @@
+//! One session at the agent, from its first message to its end, however it arrived: its clocks, its rounds,
+//! its worker, which dies with it.
+
+use super::channel::{Channel, FRAME_BYTES_MAX, Lost};
+use super::check::check;
+use super::hired::{Hand, Hired};
+use super::message::{Facts, FromAgent, Open, ToAgent, printable};
+use crate::child::Interrupted;
+use crate::site::{self, Files};
+use anyhow::{Context, Result, bail};
+use bench::experiment::placement::{far_cpu, move_first};
+use bench::experiment::{self, Catalogue, Preset, Site};
+use bench::link::{CalibrateOrder, FromWorker, RoundOrder, ToWorker};
+use host::{Host, Outside, Root, environment, format_cpus};
+use metal::wait::Want;
+use record::event::Calibration;
+use std::net::{IpAddr, TcpListener};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant, SystemTime};
+
+/// Calibration windows that a session may ask for, and how long each may be, in ns.
+const WINDOWS_MAX: u32 = 100;
+const WINDOW_NS_MAX: u64 = 1_000_000_000;
+/// A calibration takes this much longer than its windows at most.
+const CALIBRATION_TIME: Duration = Duration::from_secs(30);
+/// Longest time that a session is taken to expect.
+const EXPECTED_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+/// A session that said nothing for this time, and for as long as it expected to take, makes room for
+/// another one that asks.
+pub const SILENCE_MAX: Duration = Duration::from_secs(600);
+
+/// What all sessions of an agent share.
+pub struct Office<'agent> {
+    /// What it serves the far ends of.
+    pub catalogue: Catalogue,
+    /// CPUs to use as `--cpu` lists them; the quietest first where there is none.
+    pub cpus: Option<&'agent str>,
+    /// The address of data connections; that of the session's connection where there is none.
+    pub data: Option<IpAddr>,
+    /// How long a session is kept at least that says nothing, where another one asks.
+    pub silence: Duration,
+    /// Starts a worker.
+    pub start: fn() -> Result<Box<dyn Hired>>,
+    /// Told what happens, a line each.
+    pub tell: &'agent dyn Fn(&str),
+    /// Set by a signal.
+    pub stop: &'agent AtomicBool,
+}
+
+/// The addresses of a session's connection, where they are known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Way {
+    /// This end's.
+    pub here: Option<IpAddr>,
+    /// The session's.
+    pub there: Option<IpAddr>,
+}
+
+/// A session that is served.
+pub struct Served<'agent> {
+    office: &'agent Office<'agent>,
+    channel: Channel,
+    by: String,
+    until: SystemTime,
+    begun: Instant,
+    expected: Duration,
+    heard: Instant,
+    site: Site,
+    address: IpAddr,
+    interface: Option<String>,
+    calibration: Option<Calibration>,
+    work: Work,
+}
+
+/// What its worker does.
+enum Work {
+    Calibrates {
+        worker: Hand,
+        deadline: Instant,
+    },
+    Nothing,
+    Serves {
+        round: u64,
+        worker: Hand,
+        is_drained: bool,
+    },
+}
+
+impl Work {
+    fn worker(&mut self) -> Option<&mut Hand> {
+        match self {
+            Work::Calibrates { worker, .. } | Work::Serves { worker, .. } => Some(worker),
+            Work::Nothing => None,
+        }
+    }
+}
+
+/// A session that is not served; it was told why.
+pub struct Refused {
+    /// Its connection.
+    pub channel: Channel,
+    /// Why.
+    pub reason: String,
+}
+
+impl<'agent> Served<'agent> {
+    /// Begins a session: reads the machine anew and has its clocks calibrated.
+    ///
+    /// # Errors
+    /// It was refused and told so; the channel is to be closed.
+    pub fn begin(
+        office: &'agent Office<'agent>,
+        channel: Channel,
+        open: &Open,
+        way: Way,
+    ) -> Result<Served<'agent>, Box<Refused>> {
+        match prepare(office, open, way) {
+            Ok(prepared) => {
+                let mut served = Served {
+                    office,
+                    channel,
+                    by: printable(&open.host_name),
+                    until: SystemTime::now() + expected(open),
+                    begun: Instant::now(),
+                    expected: expected(open),
+                    heard: Instant::now(),
+                    site: prepared.site,
+                    address: prepared.address,
+                    interface: prepared.interface,
+                    calibration: None,
+                    work: Work::Calibrates {
+                        worker: prepared.worker,
+                        deadline: Instant::now() + calibration_time(open),
+                    },
+                };
+                served.channel.set_limit(FRAME_BYTES_MAX);
+                Ok(served)
+            }
+            Err(error) => Err(refuse(office, channel, format!("{error:#}"))),
+        }
+    }
+
+    /// Whose it is.
+    pub fn by(&self) -> &str {
+        &self.by
+    }
+
+    /// What another session is told meanwhile.
+    pub fn busy(&self) -> FromAgent {
+        let until = humantime::format_rfc3339_seconds(self.until);
+        let is_over = SystemTime::now() > self.until;
+        FromAgent::Busy {
+            until: if is_over {
+                format!("it ends, which it was expected to do at {until},")
+            } else {
+                until.to_string()
+            },
+            by: self.by.clone(),
+        }
+    }
+
+    /// Whether it makes room for another one: it is silent, or took twice as long as it expected to, and
+    /// has nothing served just now.
+    pub fn is_forsaken(&self) -> bool {
+        let is_late = self.begun.elapsed() > self.expected * 2 + self.office.silence;
+        self.is_silent() || is_late && matches!(self.work, Work::Nothing)
+    }
+
+    /// Whether it said nothing for longer than it expected to take.
+    pub fn is_silent(&self) -> bool {
+        Instant::now() > self.silent_at()
+    }
+
+    /// When it will have been silent for that long.
+    pub fn silent_at(&self) -> Instant {
+        self.heard + self.expected.max(self.office.silence)
+    }
+
+    /// What to wait for: the session, and its worker where there is one.
+    pub fn wants(&self) -> (Want<'_>, Option<Want<'_>>) {
+        let worker = match &self.work {
+            Work::Calibrates { worker, .. } | Work::Serves { worker, .. } => Some(worker.fd()),
+            Work::Nothing => None,
+        };
+        (
+            Want::Readable(self.channel.fd()),
+            worker.map(Want::Readable),
+        )
+    }
+
+    /// Until when to wait at most.
+    pub fn deadline(&self) -> Option<Instant> {
+        let (calibrated, said) = match &self.work {
+            Work::Calibrates { worker, deadline } => (Some(*deadline), worker.slow_at()),
+            Work::Serves { worker, .. } => (None, worker.slow_at()),
+            Work::Nothing => (None, None),
+        };
+        let heard = self.channel.slow_at();
+        [calibrated, said, heard].into_iter().flatten().min()
+    }
+
+    /// Does what there is to do, by which of [`Served::wants`] is ready. `false` once the session is over.
+    ///
+    /// # Errors
+    /// Why it ended before it said so.
+    pub fn attend(&mut self, session: bool, worker: bool) -> Result<bool> {
+        if worker {
+            self.hear_worker()?;
+        }
+        if session {
+            self.channel.read_some()?;
+        }
+        while let Some(message) = self.channel.taken::<ToAgent>()? {
+            self.heard = Instant::now();
+            if !self.obey(message)? {
+                return Ok(false);
+            }
+        }
+        let now = Instant::now();
+        if self.channel.slow_at().is_some_and(|slow| now >= slow) {
+            bail!(Lost::Slow);
+        }
+        let said = self.work.worker().and_then(|worker| worker.slow_at());
+        if said.is_some_and(|slow| now >= slow) {
+            self.lose_worker(Lost::Slow.into())?;
+        }
+        if let Work::Calibrates { deadline, .. } = &self.work
+            && now >= *deadline
+        {
+            let reason = "the agent's clocks were not calibrated in time".to_owned();
+            self.say(&FromAgent::Refused {
+                reason: reason.clone(),
+            })?;
+            bail!(reason);
+        }
+        Ok(true)
+    }
+
+    fn say(&mut self, message: &FromAgent) -> Result<()> {
+        self.channel.send(message, self.office.stop)
+    }
+
+    /// Does what the session says; `false` for its end.
+    fn obey(&mut self, message: ToAgent) -> Result<bool> {
+        match message {
+            ToAgent::Open(_) => bail!("the session opened twice"),
+            ToAgent::Serve { round, order } => {
+                // A worker of an earlier round is ended first.
+                self.work = match std::mem::replace(&mut self.work, Work::Nothing) {
+                    Work::Calibrates { .. } => bail!("the session ordered before it was let in"),
+                    Work::Serves { .. } | Work::Nothing => Work::Nothing,
+                };
+                match self.hire(*order) {
+                    Ok(worker) => {
+                        self.work = Work::Serves {
+                            round,
+                            worker,
+                            is_drained: false,
+                        }
+                    }
+                    Err(error) => self.ended(round, error)?,
+                }
+            }
+            ToAgent::Drain { round } => self.drain(round)?,
+            ToAgent::Stop { round } => {
+                if matches!(&self.work, Work::Serves { round: now, .. } if *now == round) {
+                    self.work = Work::Nothing;
+                }
+            }
+            ToAgent::End => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Tells the worker of a round, if it is still there, that the near end is done. It is told once: one
+    /// that does not listen takes no more than its pipe.
+    fn drain(&mut self, round: u64) -> Result<()> {
+        let (worker, is_drained) = match &mut self.work {
+            Work::Serves {
+                round: now,
+                worker,
+                is_drained,
+            } if *now == round => (worker, is_drained),
+            _ => return Ok(()),
+        };
+        if std::mem::replace(is_drained, true) {
+            bail!("the session ended round {round} twice");
+        }
+        match worker.order(&ToWorker::Drain, self.office.stop) {
+            Err(error) => self.ended(round, error),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// A worker that serves an order, with what is this host's own.
+    fn hire(&mut self, order: RoundOrder) -> Result<Hand> {
+        let experiment = experiment::find(self.office.catalogue, &order.series.experiment);
+        if let Err(reason) = check(&order, experiment, &self.site) {
+            bail!("the agent refused: {reason}");
+        }
+        let calibration = self.calibration.clone();
+        let mut worker = Hand::new((self.office.start)()?)?;
+        let mut cpus = self.site.cpus.clone();
+        if let Some(cpu) = order.series.cases.first().and_then(far_cpu) {
+            move_first(&mut cpus, cpu);
+        }
+        let order = ToWorker::Serve(Box::new(RoundOrder {
+            cpus,
+            calibration: calibration.context("the agent's clocks are not calibrated")?,
+            dir: None,
+            far: None,
+            far_address: Some(self.address),
+            ..order
+        }));
+        worker.order(&order, self.office.stop)?;
+        Ok(worker)
+    }
+
+    /// The worker of a round is gone, or there was none; a signal ends more than the round.
+    fn ended(&mut self, round: u64, why: anyhow::Error) -> Result<()> {
+        self.work = Work::Nothing;
+        if is_interrupt(&why) {
+            return Err(why);
+        }
+        let reason = format!("{why:#}");
+        self.say(&FromAgent::Ended { round, reason })
+    }
+
+    fn hear_worker(&mut self) -> Result<()> {
+        if let Some(Err(error)) = self.work.worker().map(Hand::read) {
+            return self.lose_worker(error);
+        }
+        while let Some(worker) = self.work.worker() {
+            match worker.next() {
+                Ok(Some(message)) => self.take(message)?,
+                Ok(None) => break,
+                Err(error) => return self.lose_worker(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// What a worker said.
+    fn take(&mut self, message: FromWorker) -> Result<()> {
+        match &self.work {
+            Work::Nothing => Ok(()),
+            Work::Calibrates { .. } => {
+                self.work = Work::Nothing;
+                match message {
+                    FromWorker::Calibrated(calibration) => self.welcome(calibration),
+                    FromWorker::Failed(chain) => self.uncalibrated(&chain.join(": ")),
+                    other => self.uncalibrated(&format!("the worker answered with {other:?}")),
+                }
+            }
+            Work::Serves { round, .. } => {
+                let round = *round;
+                if matches!(message, FromWorker::Done(_) | FromWorker::Failed(_)) {
+                    self.work = Work::Nothing;
+                }
+                self.relay(round, message)
+            }
+        }
+    }
+
+    /// The worker is of no more use.
+    fn lose_worker(&mut self, why: anyhow::Error) -> Result<()> {
+        match std::mem::replace(&mut self.work, Work::Nothing) {
+            Work::Nothing => Ok(()),
+            Work::Calibrates { .. } => self.uncalibrated(&format!("{why:#}")),
+            Work::Serves { round, .. } => self.ended(round, why),
+        }
+    }
+
+    fn relay(&mut self, round: u64, message: FromWorker) -> Result<()> {
+        let message = FromAgent::Worker {
+            round,
+            message: Box::new(message),
+        };
+        let sent = self.say(&message);
+        match &sent {
+            // Nothing of it was sent: the round is lost, and not the session.
+            Err(error) if matches!(error.downcast_ref(), Some(Lost::TooLong(_))) => {
+                self.ended(round, anyhow::anyhow!("{error:#}"))
+            }
+            _ => sent,
+        }
+    }
+
+    fn welcome(&mut self, calibration: Calibration) -> Result<()> {
+        self.calibration = Some(calibration.clone());
+        let host = self.site.host.clone();
+        self.say(&FromAgent::Welcome(Box::new(Facts {
+            plumb: env!("CARGO_PKG_VERSION").to_owned(),
+            environment: environment::tags(&host),
+            host,
+            cpus: self.site.cpus.clone(),
+            calibration,
+            address: self.address,
+            interface: self.interface.clone(),
+        })))
+    }
+
+    fn uncalibrated(&mut self, why: &str) -> Result<()> {
+        let reason = format!("the agent's clocks cannot be calibrated: {why}");
+        self.say(&FromAgent::Refused {
+            reason: reason.clone(),
+        })?;
+        bail!(reason)
+    }
+}
+
+/// Tells a session that it is not served.
+fn refuse(office: &Office<'_>, mut channel: Channel, reason: String) -> Box<Refused> {
+    let message = FromAgent::Refused {
+        reason: reason.clone(),
+    };
+    // One that is gone needs no reason.
+    let _ = channel.send(&message, office.stop);
+    Box::new(Refused { channel, reason })
+}
+
+/// Whether an error says that a signal came.
+pub fn is_interrupt(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<Interrupted>().is_some()
+}
+
+/// What a session needs before its clocks are known.
+struct Prepared {
+    site: Site,
+    address: IpAddr,
+    interface: Option<String>,
+    worker: Hand,
+}
+
+/// Has a site use the CPUs that a session's earlier rounds used: its figures stay where they began.
+fn keep_cpus(site: &mut Site, then: &[usize]) -> Result<()> {
+    if let Some(gone) = then.iter().find(|cpu| !site.cpus.contains(cpu)) {
+        bail!(
+            "the session's earlier rounds used CPU {gone} of the agent, which uses only {} now: start it with \
+             those CPUs, or begin a new run",
+            format_cpus(&site.cpus)
+        );
+    }
+    site.cpus = then.to_vec();
+    Ok(())
+}
+
+fn prepare(office: &Office<'_>, open: &Open, way: Way) -> Result<Prepared> {
+    let ours = env!("CARGO_PKG_VERSION");
+    if open.plumb != ours || open.format != record::FORMAT {
+        bail!(
+            "the session is of plumb {} (format {} of the record), the agent of plumb {ours} (format {}): \
+             install the same plumb at both ends",
+            printable(&open.plumb),
+            open.format,
+            record::FORMAT
+        );
+    }
+    if open.windows > WINDOWS_MAX || open.window_ns > WINDOW_NS_MAX {
+        bail!(
+            "{} windows of {} ns to calibrate the clocks over: at most {WINDOWS_MAX} of {WINDOW_NS_MAX} ns",
+            open.windows,
+            open.window_ns
+        );
+    }
+    let address = office.data.or(way.here).context(
+        "the agent does not know by which of its addresses it is reached: give it one with --data ADDR",
+    )?;
+    has_address(address)?;
+    let mut site = site(office)?;
+    let there = way.there.or(open.near_address);
+    let interface = there
+        .and_then(|there| site.host.net.way_to(there))
+        .map(|(interface, _)| interface.name.clone());
+    if let Some(then) = &open.cpus {
+        keep_cpus(&mut site, then)?;
+    }
+    let cpu = *site.cpus.first().context("the agent has no CPU")?;
+    let mut worker = Hand::new((office.start)()?)?;
+    let order = ToWorker::Calibrate(CalibrateOrder {
+        cpu,
+        windows: open.windows,
+        window_ns: open.window_ns,
+    });
+    worker.order(&order, office.stop)?;
+    Ok(Prepared {
+        site,
+        address,
+        interface,
+        worker,
+    })
+}
+
+/// This host as it is now, with the CPUs that the far ends use.
+///
+/// # Errors
+/// The CPUs of the office cannot be used, or its address of data connections is not this host's.
+pub fn site(office: &Office<'_>) -> Result<Site> {
+    office.data.map(has_address).transpose()?;
+    let root = Root::live(Outside::live());
+    let host = Host::read(&root);
+    Ok(site::site(
+        host,
+        &root,
+        office.cpus,
+        Files::Nowhere,
+        Preset::Standard,
+        office.stop,
+    )?)
+}
+
+/// Data connections are listened for at this address.
+fn has_address(address: IpAddr) -> Result<()> {
+    if matches!(address, IpAddr::V6(address) if address.is_unicast_link_local()) {
+        bail!(
+            "{address} is an address of one link, which leads nowhere without its interface: reach the agent's \
+             host by another one, or give it one with --data ADDR"
+        );
+    }
+    TcpListener::bind((address, 0)).map(drop).with_context(|| {
+        format!(
+            "the agent's host has no address {address}: give it the one that sessions reach it by, with --data ADDR"
+        )
+    })
+}
+
+/// What a session expects to take; a time that is none is no time.
+fn expected(open: &Open) -> Duration {
+    Duration::try_from_secs_f64(open.expected_s)
+        .unwrap_or_default()
+        .min(EXPECTED_MAX)
+}
+
+fn calibration_time(open: &Open) -> Duration {
+    CALIBRATION_TIME + Duration::from_nanos(open.window_ns) * open.windows * 2
+}
+
+#[cfg(test)]
+impl Served<'_> {
+    /// The time of what the session has begun to say is over.
+    pub(super) fn frame_time_passes(&mut self) {
+        self.channel.frame_time_passes();
+    }
+}

@@ -1,0 +1,137 @@
+//! An agent on its standard input and output, started by what authenticates and encrypts (ssh, srun,
+//! kubectl exec): it serves one session and ends.
+
+use super::channel::{Channel, FRAME_TIME, Lost, STOPPING};
+use super::handshake::Role;
+use super::message::ToAgent;
+use super::server::{Office, Served, Way, is_interrupt};
+use anyhow::{Context, Result, bail};
+use metal::wait::any_unless;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// A session that was started with the agent says hello in this time: both may be on slow hosts.
+const HELLO_TIME: Duration = Duration::from_secs(30);
+
+/// Serves the session at the other end of a pair of pipes until it ends or a signal comes.
+///
+/// # Errors
+/// The session could not be served, or was lost before it said that it ends.
+pub fn serve(office: &Office<'_>, reader: OwnedFd, writer: OwnedFd, way: Way) -> Result<()> {
+    match session(office, reader, writer, way) {
+        Err(error) if is_interrupt(&error) => Ok(()),
+        served => served,
+    }
+}
+
+fn session(office: &Office<'_>, reader: OwnedFd, writer: OwnedFd, way: Way) -> Result<()> {
+    let mut channel = match Channel::over_pipes(
+        reader,
+        writer,
+        Role::Agent,
+        HELLO_TIME,
+        office.stop,
+    ) {
+        Err(error) if matches!(error.downcast_ref(), Some(Lost::Closed)) => {
+            bail!(
+                "no session said hello on standard input: `plumb run --peer` starts `plumb agent`"
+            )
+        }
+        channel => channel?,
+    };
+    let open = match channel.receive(Instant::now() + FRAME_TIME, office.stop)? {
+        Some(ToAgent::Open(open)) => open,
+        Some(_) => bail!("the session ordered before it was let in"),
+        None => bail!("the session did not say what it wants"),
+    };
+    let mut served = match Served::begin(office, channel, &open, way) {
+        Ok(served) => served,
+        Err(refused) => bail!("the session was refused: {}", refused.reason),
+    };
+    loop {
+        let (session, worker) = wait(office, &served)?;
+        match served.attend(session, worker) {
+            // Nothing else tells of a cut cable below what started this end.
+            Ok(true) if served.is_silent() => bail!(
+                "the session of {} said nothing for longer than it expected to take",
+                served.by()
+            ),
+            Ok(true) => {}
+            Ok(false) => return Ok(()),
+            // A session that was killed says nothing; its rounds are over all the same.
+            Err(error) if matches!(error.downcast_ref(), Some(Lost::Closed)) => return Ok(()),
+            Err(error) => {
+                return Err(error)
+                    .with_context(|| format!("the session of {} was lost", served.by()));
+            }
+        }
+    }
+}
+
+/// Waits for the session and its worker: which of them is ready.
+fn wait(office: &Office<'_>, served: &Served<'_>) -> Result<(bool, bool)> {
+    let (session, worker) = served.wants();
+    let wants: Vec<_> = std::iter::once(session).chain(worker).collect();
+    loop {
+        let deadline = served.deadline().into_iter().chain([served.silent_at()]);
+        let left = deadline
+            .min()
+            .map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let stopped = || office.stop.load(Ordering::Relaxed);
+        match any_unless(&wants, left, &STOPPING, stopped) {
+            Ok(ready) => return Ok((ready[0], ready.get(1).copied().unwrap_or(false))),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                if stopped() {
+                    bail!(crate::child::Interrupted);
+                }
+            }
+            Err(error) => return Err(error).context("cannot wait for the session"),
+        }
+    }
+}
+
+/// The addresses of an ssh connection, as its server tells them (`SSH_CONNECTION`: the client's address and
+/// port, the server's address and port).
+pub fn way_of_ssh(told: &str) -> Way {
+    let fields: Vec<&str> = told.split_ascii_whitespace().collect();
+    let address = |at: usize| {
+        let text: &str = fields.get(at)?;
+        let address: IpAddr = text.parse().ok()?;
+        Some(address.to_canonical())
+    };
+    Way {
+        here: address(2),
+        there: address(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::way_of_ssh;
+    use crate::agent::server::Way;
+
+    #[test]
+    fn addresses_of_an_ssh_connection() {
+        let way = |here: &str, there: &str| Way {
+            here: here.parse().ok(),
+            there: there.parse().ok(),
+        };
+        for (told, expected) in [
+            ("10.1.2.3 50000 10.1.2.4 22", way("10.1.2.4", "10.1.2.3")),
+            (
+                "::ffff:10.1.2.3 1 ::ffff:10.1.2.4 22",
+                way("10.1.2.4", "10.1.2.3"),
+            ),
+            ("fd00::1 1 fd00::2 22", way("fd00::2", "fd00::1")),
+            // An address that needs an interface is none without it.
+            ("fe80::1%eth0 1 fe80::2%eth0 22", Way::default()),
+            ("", Way::default()),
+            ("UNKNOWN 65535 UNKNOWN 65535", Way::default()),
+        ] {
+            assert_eq!(way_of_ssh(told), expected, "{told}");
+        }
+    }
+}

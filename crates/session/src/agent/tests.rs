@@ -1,0 +1,227 @@
+//! An agent that listens, in the thread of the test, against clients of all kinds in others. Its workers are
+//! threads, too.
+
+mod client;
+pub mod fuzz;
+mod hostile;
+mod session;
+
+use super::channel::Channel;
+use super::hired::Hired;
+use super::key::Key;
+use super::listen::Listen;
+use super::message::{FromAgent, Open, ToAgent};
+use super::server::{Office, SILENCE_MAX};
+use anyhow::{Context, Error, Result, anyhow};
+use bench::link::frame::{receive, send};
+use bench::link::{Done, Endpoint, FromWorker, RoundOrder, ToWorker};
+use record::case::{Case, Order, Series};
+use record::event::Calibration;
+use record::key::CaseId;
+use std::cell::RefCell;
+use std::io::{PipeReader, PipeWriter, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+/// Nothing in a test that succeeds takes so long.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The agent looks so often whether a client has come to its end.
+const LOOK: Duration = Duration::from_millis(5);
+
+static GOES_ON: AtomicBool = AtomicBool::new(false);
+
+/// A worker that is a thread: its output and its input.
+struct Thread(Option<(PipeReader, PipeWriter)>);
+
+impl Hired for Thread {
+    fn pipes(&mut self) -> Result<(OwnedFd, OwnedFd)> {
+        let (answers, orders) = self.0.take().context("they were given before")?;
+        Ok((answers.into(), orders.into()))
+    }
+
+    fn last_words(&mut self) -> Error {
+        anyhow!("the worker died")
+    }
+}
+
+/// Starts a worker that says of a calibration that its CPU is the one asked for, serves a round by telling the
+/// order's address, seed and CPUs as an endpoint, and drains. It dies in a round of case `messages=13`, sends
+/// more than a frame takes in one of `messages=14`, and stops for ever in the middle of a frame in one of
+/// `messages=15`.
+fn hire() -> Result<Box<dyn Hired>> {
+    let (mut orders, input) = std::io::pipe()?;
+    let (answers, mut output) = std::io::pipe()?;
+    std::thread::spawn(move || -> Result<()> {
+        while let Some(order) = receive::<ToWorker>(&mut orders)? {
+            match order {
+                ToWorker::Calibrate(order) => {
+                    send(&mut output, &FromWorker::Calibrated(calibration(order.cpu)))?;
+                }
+                ToWorker::Serve(order) => {
+                    let messages = order.series.cases[0].int("messages");
+                    let token = match messages {
+                        Some(13) => return Ok(()),
+                        Some(14) => "x".repeat(super::channel::FRAME_BYTES_MAX),
+                        Some(15) => {
+                            output.write_all(&[9, 0])?;
+                            loop {
+                                std::thread::park();
+                            }
+                        }
+                        _ => format!("{:?} {:?} {:?}", order.cpus, order.dir, order.far),
+                    };
+                    let endpoint = Endpoint {
+                        addrs: order.far_address.iter().map(ToString::to_string).collect(),
+                        token,
+                    };
+                    send(&mut output, &FromWorker::Listening(endpoint))?;
+                }
+                ToWorker::Drain => send(&mut output, &FromWorker::Done(Done::default()))?,
+                other => panic!("an agent ordered {other:?}"),
+            }
+        }
+        Ok(())
+    });
+    Ok(Box::new(Thread(Some((answers, input)))))
+}
+
+fn calibration(cpu: usize) -> Calibration {
+    Calibration {
+        width: None,
+        source: "clock_gettime".to_owned(),
+        counter_hz: 1e9,
+        counter_error: 0.0,
+        windows_hz: vec![1e9; 10],
+        resolution_ns: 1.0,
+        pair_cost_ns: 20.0,
+        vdso_falls_back: false,
+        core_hz: 2e9,
+        core_source: "chains".to_owned(),
+        multiply_cycles: None,
+        cpu,
+        notes: Vec::new(),
+    }
+}
+
+/// An agent that listens on loopback, and what it said.
+struct Stand<'stand> {
+    listen: Listen<'stand>,
+    at: SocketAddr,
+    said: &'stand RefCell<Vec<String>>,
+}
+
+/// Has an agent listen with a key, for `act`.
+fn with_agent(key: &Key, act: impl FnOnce(&mut Stand<'_>)) {
+    with_agent_that_waits(SILENCE_MAX, key, act);
+}
+
+/// The same, with a time of its own for sessions that say nothing.
+fn with_agent_that_waits(silence: Duration, key: &Key, act: impl FnOnce(&mut Stand<'_>)) {
+    let said = RefCell::new(Vec::new());
+    let office = Office {
+        catalogue: catalogue::FAMILIES,
+        cpus: None,
+        data: None,
+        silence,
+        start: hire,
+        tell: &|line| said.borrow_mut().push(line.to_owned()),
+        stop: &GOES_ON,
+    };
+    let listen = Listen::new(&office, key, (Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let at = listen.address().unwrap();
+    act(&mut Stand {
+        listen,
+        at,
+        said: &said,
+    });
+}
+
+impl Stand<'_> {
+    /// The agent turns while a client does something in a thread of its own.
+    fn while_client<T: Send>(&mut self, client: impl FnOnce(SocketAddr) -> T + Send) -> T {
+        let at = self.at;
+        std::thread::scope(|scope| {
+            let client = scope.spawn(move || client(at));
+            self.turn_until(|_| client.is_finished());
+            client.join().unwrap()
+        })
+    }
+
+    fn turn_until(&mut self, is_over: impl Fn(&Listen<'_>) -> bool) {
+        let begun = Instant::now();
+        while !is_over(&self.listen) {
+            assert!(self.listen.turn(Some(LOOK)).unwrap());
+            assert!(self.listen.waiting() <= super::listen::WAITING_MAX);
+            assert!(begun.elapsed() < PATIENCE, "said {:?}", self.said.borrow());
+        }
+    }
+
+    fn has_said(&self, part: &str) -> bool {
+        self.said.borrow().iter().any(|line| line.contains(part))
+    }
+}
+
+fn open(host_name: &str) -> ToAgent {
+    ToAgent::Open(Box::new(Open {
+        plumb: env!("CARGO_PKG_VERSION").to_owned(),
+        format: record::FORMAT,
+        host_name: host_name.to_owned(),
+        expected_s: 60.0,
+        windows: 10,
+        window_ns: 1000,
+        near_address: None,
+        cpus: None,
+    }))
+}
+
+/// A session's connection, after its handshake.
+fn connect(at: SocketAddr, key: &Key) -> Result<Channel> {
+    Channel::over_tcp(TcpStream::connect(at)?, key, &GOES_ON)
+}
+
+fn hear(channel: &mut Channel) -> Result<FromAgent> {
+    channel
+        .receive(Instant::now() + PATIENCE, &GOES_ON)?
+        .context("the agent said nothing")
+}
+
+/// Asks for a session; the agent's first answer.
+fn ask(at: SocketAddr, key: &Key, host_name: &str) -> Result<(Channel, FromAgent)> {
+    let mut channel = connect(at, key)?;
+    channel.send(&open(host_name), &GOES_ON)?;
+    let answer = hear(&mut channel)?;
+    Ok((channel, answer))
+}
+
+/// A session that was let in.
+fn welcome(at: SocketAddr, key: &Key) -> Channel {
+    match ask(at, key, "near") {
+        Ok((channel, FromAgent::Welcome(_))) => channel,
+        Ok((_, other)) => panic!("{other:?}"),
+        Err(error) => panic!("{error:#}"),
+    }
+}
+
+/// An order of so many messages.
+fn order(messages: u64) -> Box<RoundOrder> {
+    Box::new(RoundOrder {
+        series: Series {
+            experiment: "selftest.echo".to_owned(),
+            name: String::new(),
+            order: Order::Fixed,
+            cases: vec![Case::new(CaseId::new().with("messages", messages))],
+            settings: Default::default(),
+        },
+        round: 1,
+        seed: 7,
+        cpus: vec![12345],
+        calibration: calibration(12345),
+        dir: Some("/".into()),
+        far: None,
+        far_address: Some(Ipv4Addr::new(192, 0, 2, 1).into()),
+        case_ns: 1000,
+        rehearsal: true,
+    })
+}

@@ -1,0 +1,345 @@
+//! The session's side against an agent that says what the test has it say.
+
+use super::{GOES_ON, PATIENCE, calibration, order};
+use crate::FarHost;
+use crate::agent::channel::{ANSWER_BYTES_MAX, Channel, FACTS_BYTES_MAX, Lost};
+use crate::agent::client::Remote;
+use crate::agent::frame::encode;
+use crate::agent::handshake::{Heard, Responder, Role, hello};
+use crate::agent::heard;
+use crate::agent::key::Key;
+use crate::agent::message::{Facts, FromAgent, ToAgent};
+use crate::agent::seal::Seal;
+use crate::agent::url::PeerUrl;
+use crate::child::Silent;
+use anyhow::Result;
+use bench::link::{Done, Endpoint, FromWorker, ToWorker};
+use host::{Host, Root};
+use record::event::{Raw, Samples};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A peer whose agent answers each round's order so.
+fn peer(answers: fn(u64) -> Vec<FromAgent>) -> Remote {
+    peer_by("exec:false", answers)
+}
+
+/// One that is reached again by this URL once it is lost.
+fn peer_by(url: &str, answers: fn(u64) -> Vec<FromAgent>) -> Remote {
+    let (near_in, far_out) = std::io::pipe().unwrap();
+    let (far_in, near_out) = std::io::pipe().unwrap();
+    thread::spawn(move || -> Result<()> {
+        let (reader, writer): (OwnedFd, OwnedFd) = (far_in.into(), far_out.into());
+        let mut channel = Channel::over_pipes(reader, writer, Role::Agent, PATIENCE, &GOES_ON)?;
+        while let Some(message) = channel.receive(Instant::now() + PATIENCE, &GOES_ON)? {
+            if let ToAgent::Serve { round, .. } = message {
+                for answer in answers(round) {
+                    channel.send(&answer, &GOES_ON)?;
+                }
+            }
+        }
+        Ok(())
+    });
+    let (reader, writer) = (near_in.into(), near_out.into());
+    let channel = Channel::over_pipes(reader, writer, Role::Session, PATIENCE, &GOES_ON).unwrap();
+    let url = PeerUrl::parse(&format!("b={url}")).unwrap();
+    Remote::over(url, channel, facts())
+}
+
+fn facts() -> Facts {
+    Facts {
+        plumb: env!("CARGO_PKG_VERSION").to_owned(),
+        host: Host::read(&Root::tree("")),
+        environment: Default::default(),
+        cpus: vec![3, 2],
+        calibration: calibration(3),
+        address: Ipv4Addr::LOCALHOST.into(),
+        interface: None,
+    }
+}
+
+fn of_worker(round: u64, message: FromWorker) -> FromAgent {
+    FromAgent::Worker {
+        round,
+        message: Box::new(message),
+    }
+}
+
+fn listening(address: &str) -> FromWorker {
+    FromWorker::Listening(Endpoint {
+        addrs: vec![address.to_owned()],
+        token: "00".to_owned(),
+    })
+}
+
+fn samples(series: &str, round: u32) -> FromWorker {
+    FromWorker::Samples(Samples {
+        visit: 0,
+        width: Vec::new(),
+        series: series.to_owned(),
+        round,
+        case: Default::default(),
+        metric: "received".to_owned(),
+        raw: Raw::Event { values: vec![1.0] },
+        core_hz: None,
+        quantities: Default::default(),
+        at: Default::default(),
+        notes: Vec::new(),
+    })
+}
+
+/// What comes of a round: its messages up to the last or to an error.
+fn round(remote: &Remote) -> Result<Vec<FromWorker>> {
+    let mut worker = remote.start(&GOES_ON)?;
+    worker.order(&ToWorker::Serve(order(5)))?;
+    let mut heard = Vec::new();
+    loop {
+        let message = worker.next(Instant::now() + PATIENCE, &GOES_ON)?;
+        let is_last = matches!(message, FromWorker::Done(_) | FromWorker::Failed(_));
+        heard.push(message);
+        if is_last {
+            return Ok(heard);
+        }
+    }
+}
+
+fn refused(answers: fn(u64) -> Vec<FromAgent>, words: &str) {
+    let error = format!("{:#}", round(&peer(answers)).expect_err(words));
+    assert!(error.contains(words), "{error}");
+    assert!(error.contains("the far end b (exec:false)"), "{error}");
+}
+
+#[test]
+fn a_round_is_what_its_own_worker_says() {
+    let remote = peer(|round| {
+        let of = |round, name: &str| of_worker(round, FromWorker::Failed(vec![name.to_owned()]));
+        vec![
+            // Of a round that was given up.
+            of(round - 1, "earlier"),
+            FromAgent::Ended {
+                round: round - 1,
+                reason: "earlier".to_owned(),
+            },
+            of_worker(round, listening("127.0.0.1:7")),
+            of_worker(round, FromWorker::Done(Done::default())),
+        ]
+    });
+    for _ in 0..3 {
+        let heard = round(&remote).unwrap();
+        assert_eq!(
+            heard,
+            [listening("127.0.0.1:7"), FromWorker::Done(Done::default())]
+        );
+    }
+    assert_eq!((remote.name(), remote.peer().cpus), ("b", vec![3, 2]));
+}
+
+#[test]
+fn what_belongs_to_no_order_is_refused() {
+    refused(
+        |round| vec![of_worker(round, listening("10.9.8.7:22"))],
+        "it listens at 10.9.8.7:22",
+    );
+    // Figures are the near end's, also those of this round.
+    refused(
+        |round| vec![of_worker(round, samples("selftest.echo", 1))],
+        "samples of round 1 of selftest.echo",
+    );
+    refused(
+        |round| vec![of_worker(round, FromWorker::Prepared(Vec::new()))],
+        "what no far end has to say",
+    );
+    refused(
+        |round| vec![of_worker(round, FromWorker::Alive(1.0))],
+        "more time",
+    );
+    refused(
+        |round| {
+            let reason = "no\u{1b}[2J memory".to_owned();
+            vec![FromAgent::Ended { round, reason }]
+        },
+        "no [2J memory",
+    );
+    refused(
+        |_| {
+            let (until, by) = ("now".to_owned(), "me".to_owned());
+            vec![FromAgent::Busy { until, by }]
+        },
+        "another conversation",
+    );
+}
+
+/// What one end says over pipes after its hello, as bytes; the session's end of them.
+fn saying(bytes: Vec<u8>) -> Channel {
+    let (near_in, mut far_out) = std::io::pipe().unwrap();
+    let (far_in, near_out) = std::io::pipe().unwrap();
+    thread::spawn(move || {
+        let _reads = far_in;
+        far_out.write_all(&hello(Role::Agent))?;
+        // Without end: until the session is gone.
+        loop {
+            far_out.write_all(&bytes)?;
+        }
+        #[expect(unreachable_code, reason = "it states what is returned before")]
+        std::io::Result::Ok(())
+    });
+    let (reader, writer) = (near_in.into(), near_out.into());
+    Channel::over_pipes(reader, writer, Role::Session, PATIENCE, &GOES_ON).unwrap()
+}
+
+fn told(json: &str) -> Result<Option<FromAgent>> {
+    let frame = encode(json.as_bytes(), ANSWER_BYTES_MAX).unwrap();
+    heard::message(&mut saying(frame), Instant::now() + PATIENCE, &GOES_ON)
+}
+
+#[test]
+fn what_an_agent_says_steers_no_terminal() {
+    // An error repeats what could not be read.
+    let error = told("{\"\\u001b[2J\u{202e}\":1}").expect_err("no message");
+    let error = format!("{error:#}");
+    assert!(
+        error.contains("`[2J `") || error.contains("` [2J `"),
+        "{error:?}"
+    );
+    // Names as well as what they stand for.
+    let mut done = Done::default();
+    done.environment.insert("x\u{1b}[2J".to_owned(), 1.0);
+    let json = serde_json::to_string(&of_worker(1, FromWorker::Done(done))).unwrap();
+    let Ok(Some(FromAgent::Worker { message, .. })) = told(&json) else {
+        panic!("{json}");
+    };
+    let FromWorker::Done(done) = *message else {
+        panic!("{message:?}");
+    };
+    assert_eq!(done.environment.into_keys().collect::<Vec<_>>(), ["x [2J"]);
+}
+
+/// An agent's part of a handshake.
+fn shaken(stream: &mut TcpStream, key: &Key) -> Seal {
+    let (mut responder, mut heard) = (Responder::new(key).unwrap(), Heard::default());
+    loop {
+        let (mut bytes, mut out) = ([0; 1024], Vec::new());
+        let read = stream.read(&mut bytes).unwrap();
+        let fed = responder.feed(&bytes[..read], &mut out, &mut heard);
+        stream.write_all(&out).unwrap();
+        if let Some(secured) = fed.unwrap() {
+            return secured.seal;
+        }
+    }
+}
+
+#[test]
+fn what_an_agent_says_without_end_is_not_heard_without_end() {
+    // Sealed records of nothing: no frame ever begins.
+    let key = Key::random().unwrap();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let at = listener.local_addr().unwrap();
+    let agent = thread::spawn({
+        let key = key.clone();
+        move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut seal = shaken(&mut stream, &key);
+            // Until the session is gone.
+            loop {
+                let mut out = Vec::new();
+                (0..100).for_each(|_| seal.seal(&[], &mut out));
+                if stream.write_all(&out).is_err() {
+                    return;
+                }
+            }
+        }
+    });
+    let mut channel = Channel::over_tcp(TcpStream::connect(at).unwrap(), &key, &GOES_ON).unwrap();
+    for patience_ms in [0, 50] {
+        let deadline = Instant::now() + Duration::from_millis(patience_ms);
+        let none = channel.receive::<FromAgent>(deadline, &GOES_ON);
+        assert!(matches!(none, Ok(None)), "{none:?}");
+    }
+    drop(channel);
+    agent.join().unwrap();
+    // And messages of other rounds.
+    let remote = peer(|round| {
+        let reason = "earlier".to_owned();
+        let round = round - 1;
+        vec![FromAgent::Ended { round, reason }; 10_000]
+    });
+    let mut worker = remote.start(&GOES_ON).unwrap();
+    worker.order(&ToWorker::Serve(order(5))).unwrap();
+    let error = worker
+        .next(Instant::now(), &GOES_ON)
+        .expect_err("it says nothing of it");
+    assert!(error.chain().any(|cause| cause.is::<Silent>()), "{error:#}");
+}
+
+#[test]
+fn another_plumb_is_no_agent_of_this_one() {
+    let mut facts = facts();
+    facts.plumb = "9.9\u{1b}[2J".to_owned();
+    let json = serde_json::to_string(&FromAgent::Welcome(Box::new(facts))).unwrap();
+    let error = format!("{:#}", told(&json).expect_err("another plumb"));
+    assert!(
+        error.contains("plumb 9.9 [2J, ") && error.contains("same plumb"),
+        "{error}"
+    );
+}
+
+/// The largest of the hosts that are known has room, and what follows has less.
+#[test]
+fn an_agent_tells_of_its_host_once() {
+    for site in bench::experiment::fixtures::sites() {
+        let facts = Facts {
+            host: site.host,
+            ..facts()
+        };
+        let json = serde_json::to_string(&FromAgent::Welcome(Box::new(facts))).unwrap();
+        assert!(json.len() < FACTS_BYTES_MAX / 8, "{} bytes", json.len());
+    }
+    let welcome = serde_json::to_vec(&FromAgent::Welcome(Box::new(facts()))).unwrap();
+    let long = u32::try_from(ANSWER_BYTES_MAX + 1).unwrap().to_le_bytes();
+    let frame = encode(&welcome, FACTS_BYTES_MAX).unwrap();
+    let mut channel = saying([&frame[..], &long].concat());
+    let late = Instant::now() + PATIENCE;
+    let welcomed = heard::message(&mut channel, late, &GOES_ON).unwrap();
+    assert!(matches!(welcomed, Some(FromAgent::Welcome(_))));
+    let lost = heard::message(&mut channel, late, &GOES_ON).expect_err("too long");
+    assert!(
+        matches!(lost.downcast_ref(), Some(Lost::TooLong(_))),
+        "{lost:#}"
+    );
+}
+
+#[test]
+fn a_worker_that_is_silent_is_told_from_one_that_is_gone() {
+    let remote = peer(|_| Vec::new());
+    let mut worker = remote.start(&GOES_ON).unwrap();
+    worker.order(&ToWorker::Serve(order(5))).unwrap();
+    let soon = Instant::now() + Duration::from_millis(10);
+    let error = worker.next(soon, &GOES_ON).expect_err("it says nothing");
+    assert!(error.chain().any(|cause| cause.is::<Silent>()), "{error:#}");
+    drop(worker);
+    // A short look at it leaves the connection as it is.
+    assert!(remote.start(&GOES_ON).is_ok());
+}
+
+#[test]
+fn one_that_is_gone_is_left_alone_for_a_while() {
+    let dir = tempfile::tempdir().unwrap();
+    let tries = dir.path().join("tries");
+    let url = format!("exec:echo >>'{}'; false", tries.display());
+    let remote = peer_by(&url, |_| panic!("the agent dies"));
+    let error = round(&remote).expect_err("it is gone");
+    assert!(error.chain().any(|cause| cause.is::<Lost>()), "{error:#}");
+    let why = || {
+        let error = remote.start(&GOES_ON).err().expect("it stays away");
+        error.to_string()
+    };
+    let first = why();
+    assert!(first.contains("cannot be had again"), "{first}");
+    assert_eq!(first, why());
+    // A session that takes no time has none to wait in.
+    assert_eq!(fs::read(&tries).unwrap(), b"\n");
+}

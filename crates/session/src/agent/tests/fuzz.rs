@@ -1,0 +1,325 @@
+//! Fuzz targets: the frame decoder, both sides of the handshake, sealed records, and messages.
+
+use super::{calibration, open, order};
+use crate::agent::check::check;
+use crate::agent::frame::{Decoder, encode};
+use crate::agent::handshake::{
+    Heard, Initiator, Progress, Refusal, Responder, Role, Secured, VERSION, hello,
+};
+use crate::agent::key::Key;
+use crate::agent::message::{FromAgent, Open, ToAgent, printable};
+use crate::agent::plain::plain;
+use crate::fixtures::fuzz::fuzz;
+use bench::experiment::Site;
+use bench::link::{Endpoint, FromWorker};
+use blake2::{Blake2s256, Digest};
+use record::plain::steers;
+
+/// The input in pieces as they might arrive.
+fn pieces<'input>(input: &'input [u8], rng: &mut fastrand::Rng) -> Vec<&'input [u8]> {
+    let mut rest = input;
+    let mut pieces = Vec::new();
+    let most = [1, 7, 60, 1024][rng.usize(0..4)];
+    while !rest.is_empty() {
+        let (piece, left) = rest.split_at(rng.usize(1..=most).min(rest.len()));
+        pieces.push(piece);
+        rest = left;
+    }
+    pieces
+}
+
+#[test]
+fn the_frame_decoder_holds_no_more_than_its_limit_and_loses_nothing() {
+    const LIMIT: usize = 1000;
+    let frame = |body: &[u8]| encode(body, LIMIT).unwrap();
+    let corpus = vec![
+        [frame(b"one"), frame(b""), frame(&[7; 900])].concat(),
+        frame(&[0; LIMIT]),
+        vec![0xe9, 0x03, 0, 0],
+    ];
+    fuzz(4000, corpus, |input, rng| {
+        let mut decoder = Decoder::new(LIMIT);
+        let mut again = Vec::new();
+        let mut is_over = false;
+        'pieces: for piece in pieces(input, rng) {
+            decoder.push(piece);
+            assert!(decoder.held_bytes() <= LIMIT + 4 + piece.len());
+            loop {
+                match decoder.whole() {
+                    Ok(Some(frame)) => again.extend(encode(&frame, LIMIT).unwrap()),
+                    Ok(None) => break,
+                    Err(refused) => {
+                        assert!(refused.length > LIMIT);
+                        is_over = true;
+                        break 'pieces;
+                    }
+                }
+            }
+        }
+        // What came out and what is held is what went in.
+        assert!(input.starts_with(&again));
+        if !is_over {
+            assert_eq!(again.len() + decoder.held_bytes(), input.len());
+        }
+        (is_over, again.len(), decoder.held_bytes().min(64))
+    });
+}
+
+/// What a session with a key says in a handshake with an agent of that key, up to its opening, and what the
+/// agent says.
+fn transcript(key: &Key) -> (Vec<u8>, Vec<u8>) {
+    let mut session = Vec::new();
+    let mut agent = Vec::new();
+    let mut initiator = Initiator::new(key, &mut session).unwrap();
+    let mut responder = Responder::new(key).unwrap();
+    let mut heard = Heard::default();
+    assert!(
+        responder
+            .feed(&session, &mut agent, &mut heard)
+            .unwrap()
+            .is_none()
+    );
+    let mut third = Vec::new();
+    let mut secured = initiator.feed(&agent, &mut third).unwrap().unwrap();
+    let body = serde_json::to_vec(&open("near")).unwrap();
+    secured
+        .seal
+        .seal(&encode(&body, 1 << 16).unwrap(), &mut third);
+    assert!(
+        responder
+            .feed(&third, &mut agent, &mut heard)
+            .unwrap()
+            .is_some()
+    );
+    session.extend(third);
+    (session, agent)
+}
+
+/// Why a handshake ended, by its kind.
+fn kind(fed: &Result<Option<Secured>, Refusal>) -> u8 {
+    match fed {
+        Ok(None) => 0,
+        Ok(Some(_)) => 1,
+        Err(Refusal::NotPlumb(_)) => 2,
+        Err(Refusal::OtherVersion(_)) => 3,
+        Err(Refusal::OtherKey) => 4,
+        Err(Refusal::Replay) => 5,
+    }
+}
+
+#[test]
+fn no_bytes_of_others_come_through_the_handshake_at_an_agent() {
+    let key = Key::random().unwrap();
+    // All that somebody heard who listened, of this key and of another one.
+    let corpus = vec![
+        transcript(&key).0,
+        transcript(&key).0,
+        transcript(&Key::random().unwrap()).0,
+        hello(Role::Agent).to_vec(),
+    ];
+    fuzz(300, corpus, |input, rng| {
+        let mut responder = Responder::new(&key).unwrap();
+        let mut heard = Heard::default();
+        let mut out = Vec::new();
+        let mut fed = Ok(None);
+        for piece in pieces(input, rng) {
+            let before = responder.progress();
+            fed = responder.feed(piece, &mut out, &mut heard);
+            assert!(!matches!(fed, Ok(Some(_))), "it was let in");
+            // Two records of at most 48 bytes wait; and no more is said than a hello and one of them.
+            assert!(responder.held_bytes() <= 50 + piece.len());
+            assert!(out.len() <= 58);
+            if fed.is_err() {
+                // It stays over.
+                assert!(responder.feed(b"PLUMB", &mut out, &mut heard).is_err());
+                break;
+            }
+            assert!(responder.progress() >= before);
+        }
+        let is_keyed = responder.progress() == Progress::Keyed;
+        (kind(&fed), is_keyed, out.len(), responder.held_bytes())
+    });
+}
+
+#[test]
+fn no_bytes_of_others_come_through_the_handshake_at_a_session() {
+    let key = Key::random().unwrap();
+    let corpus = vec![
+        transcript(&key).1,
+        transcript(&key).1,
+        transcript(&Key::random().unwrap()).1,
+        b"SSH-2.0-OpenSSH_9.9\r\n".to_vec(),
+    ];
+    fuzz(300, corpus, |input, rng| {
+        let mut out = Vec::new();
+        let mut initiator = Initiator::new(&key, &mut out).unwrap();
+        let said = out.len();
+        let mut fed = Ok(None);
+        for piece in pieces(input, rng) {
+            fed = initiator.feed(piece, &mut out);
+            assert!(!matches!(fed, Ok(Some(_))), "it let somebody in");
+            if fed.is_err() {
+                break;
+            }
+        }
+        assert_eq!(
+            out.len(),
+            said,
+            "it says no more before it knows who answers"
+        );
+        (kind(&fed), input.len().min(100))
+    });
+}
+
+#[test]
+fn sealed_records_are_opened_as_they_were_sealed_or_not_at_all() {
+    let key = Key::random().unwrap();
+    let mut session = Vec::new();
+    let mut agent = Vec::new();
+    let texts: [&[u8]; 4] = [b"first", b"", &[5; 300], b"last"];
+    let whole = texts.concat();
+    let corpus = vec![vec![0; 4 * 18 + whole.len()]];
+    fuzz(100, corpus, |input, rng| {
+        session.clear();
+        agent.clear();
+        let mut initiator = Initiator::new(&key, &mut session).unwrap();
+        let mut responder = Responder::new(&key).unwrap();
+        let mut heard = Heard::default();
+        let _ = responder.feed(&session, &mut agent, &mut heard).unwrap();
+        session.clear();
+        let mut secured = initiator.feed(&agent, &mut session).unwrap().unwrap();
+        let mut opener = responder
+            .feed(&session, &mut agent, &mut heard)
+            .unwrap()
+            .unwrap()
+            .seal;
+        let mut sealed = Vec::new();
+        for text in texts {
+            secured.seal.seal(text, &mut sealed);
+        }
+        // The input says which bits of it are turned on the way, and how long it is.
+        let mut arrived = sealed.clone();
+        arrived.resize(input.len(), 0);
+        for (byte, turned) in arrived.iter_mut().zip(input) {
+            *byte ^= turned;
+        }
+        let mut text = Vec::new();
+        let mut is_open = true;
+        for piece in pieces(&arrived, rng) {
+            is_open = opener.open(piece, &mut text).is_ok();
+            if !is_open {
+                break;
+            }
+        }
+        assert!(whole.starts_with(&text), "something else was opened");
+        if arrived == sealed {
+            assert!(is_open && text == whole && !opener.is_partial());
+        }
+        (is_open, text.len(), arrived.len() > sealed.len())
+    });
+}
+
+/// One of each message, as they are sent.
+fn messages() -> Vec<Vec<u8>> {
+    let json = |message: &ToAgent| serde_json::to_vec(message).unwrap();
+    let answer = |message: &FromAgent| serde_json::to_vec(message).unwrap();
+    let worker = |message: FromWorker| {
+        answer(&FromAgent::Worker {
+            round: 1,
+            message: Box::new(message),
+        })
+    };
+    vec![
+        json(&open("near")),
+        json(&ToAgent::Serve {
+            round: 1,
+            order: order(5),
+        }),
+        json(&ToAgent::Drain { round: 1 }),
+        json(&ToAgent::Stop { round: u64::MAX }),
+        json(&ToAgent::End),
+        answer(&FromAgent::Busy {
+            until: "2026-11-22T12:00:00Z".to_owned(),
+            by: "near".to_owned(),
+        }),
+        answer(&FromAgent::Refused {
+            reason: "no".to_owned(),
+        }),
+        answer(&FromAgent::Ended {
+            round: 1,
+            reason: "died".to_owned(),
+        }),
+        worker(FromWorker::Calibrated(calibration(0))),
+        worker(FromWorker::Listening(Endpoint {
+            addrs: vec!["127.0.0.1:1".to_owned()],
+            token: "0".repeat(32),
+        })),
+        worker(FromWorker::Failed(vec!["a".to_owned(), "b".to_owned()])),
+        worker(FromWorker::Done(Default::default())),
+    ]
+}
+
+/// Whoever changes a message counts up [`VERSION`], and writes down here what they look like from then on.
+#[test]
+fn a_version_is_one_form_of_the_messages() {
+    let form: Vec<String> = messages()
+        .into_iter()
+        .map(|message| {
+            String::from_utf8(message)
+                .unwrap()
+                .replace(env!("CARGO_PKG_VERSION"), "?")
+        })
+        .collect();
+    let digest = Blake2s256::digest(form.join("\n"));
+    let digest = u64::from_le_bytes(*digest.first_chunk().unwrap());
+    assert_eq!(
+        (VERSION, digest),
+        (2, 5_410_489_375_645_923_315),
+        "{}",
+        form.join("\n")
+    );
+}
+
+#[test]
+fn messages_are_understood_or_refused_and_orders_checked() {
+    let sites: Vec<Site> = bench::experiment::fixtures::sites();
+    fuzz(3000, messages(), |input, rng| {
+        let to = serde_json::from_slice::<ToAgent>(input);
+        let from = serde_json::from_slice::<FromAgent>(input);
+        if let Ok(message) = &to {
+            let again = serde_json::to_vec(message).unwrap();
+            serde_json::from_slice::<ToAgent>(&again).unwrap();
+        }
+        if let Ok(text) = std::str::from_utf8(input) {
+            let shown = plain(text);
+            assert!(shown.len() <= text.len());
+            assert_eq!(plain(&shown), shown);
+            let said = serde_json::from_str::<serde_json::Value>(text);
+            let value = serde_json::from_str::<serde_json::Value>(&shown);
+            assert!(said.is_err() || value.is_ok());
+            assert!(value.is_err() || !value.unwrap().to_string().chars().any(steers));
+        }
+        if let Ok(message) = &from {
+            let again = serde_json::to_vec(message).unwrap();
+            serde_json::from_slice::<FromAgent>(&again).unwrap();
+        }
+        let checked = match &to {
+            Ok(ToAgent::Serve { order, .. }) => {
+                let site = &sites[rng.usize(..sites.len())];
+                let experiment = catalogue::find(&order.series.experiment);
+                Some(check(order, experiment, site).is_ok())
+            }
+            _ => None,
+        };
+        if let Ok(ToAgent::Open(open)) = &to {
+            let Open { host_name, .. } = &**open;
+            assert!(!printable(host_name).chars().any(steers));
+        }
+        let why = |error: &serde_json::Error| (error.classify() as u8, error.column() / 8);
+        (
+            to.as_ref().err().map(why),
+            from.as_ref().err().map(why),
+            checked,
+        )
+    });
+}

@@ -1,0 +1,390 @@
+//! What a session that has the key gets.
+
+use super::{
+    GOES_ON, PATIENCE, ask, connect, hear, hire, open, order, welcome, with_agent,
+    with_agent_that_waits,
+};
+use crate::agent::channel::Channel;
+use crate::agent::check::check;
+use crate::agent::handshake::Role;
+use crate::agent::key::Key;
+use crate::agent::message::{FromAgent, Open, ToAgent, printable};
+use crate::agent::server::{self, Office, Way};
+use crate::agent::stdio;
+use bench::link::FromWorker;
+use record::key::CaseId;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+fn say(channel: &mut Channel, message: &ToAgent) {
+    channel.send(message, &GOES_ON).unwrap();
+}
+
+/// The answer to an order: its round, and what the worker said, or why there is none.
+fn answer(channel: &mut Channel) -> (u64, Result<FromWorker, String>) {
+    match hear(channel).unwrap() {
+        FromAgent::Worker { round, message } => (round, Ok(*message)),
+        FromAgent::Ended { round, reason } => (round, Err(reason)),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_session_is_served_and_the_next_one_after_it() {
+    let key = Key::random().unwrap();
+    with_agent(&key, |stand| {
+        for _ in 0..2 {
+            stand.while_client(|at| {
+                let (mut channel, answered) = ask(at, &key, "near").unwrap();
+                let FromAgent::Welcome(facts) = answered else {
+                    panic!("{answered:?}");
+                };
+                assert_eq!(facts.address, at.ip());
+                assert_eq!(facts.calibration.cpu, facts.cpus[0]);
+                assert_eq!(facts.interface.as_deref(), Some("lo"));
+                assert!(!facts.environment.is_empty());
+                for round in 1..4 {
+                    let order = order(1);
+                    say(&mut channel, &ToAgent::Serve { round, order });
+                    let (of, listening) = answer(&mut channel);
+                    let Ok(FromWorker::Listening(endpoint)) = listening else {
+                        panic!("{listening:?}");
+                    };
+                    // Address, CPUs, directory and far end are the agent's own.
+                    assert_eq!((of, &endpoint.addrs[0]), (round, &at.ip().to_string()));
+                    assert_eq!(endpoint.token, format!("{:?} None None", facts.cpus));
+                    say(&mut channel, &ToAgent::Drain { round });
+                    let (of, done) = answer(&mut channel);
+                    assert!(
+                        of == round && matches!(done, Ok(FromWorker::Done(_))),
+                        "{done:?}"
+                    );
+                }
+                say(&mut channel, &ToAgent::End);
+            });
+            stand.turn_until(|listen| listen.served_by().is_none());
+        }
+        assert!(stand.has_said("a session of near") && stand.has_said("near ended"));
+    });
+}
+
+#[test]
+fn one_that_asks_meanwhile_is_told_who_is_served_until_when() {
+    let key = Key::random().unwrap();
+    with_agent(&key, |stand| {
+        let first = stand.while_client(|at| welcome(at, &key));
+        for _ in 0..3 {
+            let (_, answered) = stand.while_client(|at| ask(at, &key, "other").unwrap());
+            let FromAgent::Busy { until, by } = answered else {
+                panic!("{answered:?}");
+            };
+            assert_eq!(by, "near");
+            let until = humantime::parse_rfc3339(&until).unwrap();
+            let left = until.duration_since(std::time::SystemTime::now()).unwrap();
+            assert!((1..=60).contains(&left.as_secs()), "{left:?}");
+        }
+        // A session that dies says nothing: its connection ends.
+        drop(first);
+        stand.turn_until(|listen| listen.served_by().is_none());
+        stand.while_client(|at| drop(welcome(at, &key)));
+    });
+}
+
+#[test]
+fn a_session_that_is_silent_for_longer_than_it_expected_makes_room() {
+    let key = Key::random().unwrap();
+    let ToAgent::Open(mut short) = open("silent") else {
+        panic!("an opening");
+    };
+    short.expected_s = 0.0;
+    with_agent_that_waits(Duration::ZERO, &key, |stand| {
+        let mut silent = stand.while_client(|at| {
+            let mut channel = connect(at, &key).unwrap();
+            say(&mut channel, &ToAgent::Open(short));
+            assert!(matches!(hear(&mut channel), Ok(FromAgent::Welcome(_))));
+            say(
+                &mut channel,
+                &ToAgent::Serve {
+                    round: 1,
+                    order: order(1),
+                },
+            );
+            assert!(answer(&mut channel).1.is_ok());
+            channel
+        });
+        // It would be served for ever: its connection is alive, and its round waits for a drain.
+        let next = stand.while_client(|at| welcome(at, &key));
+        assert_eq!(stand.listen.served_by(), Some("near"));
+        assert!(stand.has_said("makes room"), "{:?}", stand.said);
+        assert!(hear(&mut silent).is_err());
+        // The next one expects to take a minute, and has it.
+        let (_, answered) = stand.while_client(|at| ask(at, &key, "other").unwrap());
+        assert!(matches!(answered, FromAgent::Busy { .. }), "{answered:?}");
+        drop(next);
+    });
+}
+
+#[test]
+fn a_worker_that_hangs_never_makes_the_agent_wait() {
+    let key = Key::random().unwrap();
+    with_agent(&key, |stand| {
+        let serve = |round, messages| ToAgent::Serve {
+            round,
+            order: order(messages),
+        };
+        let mut session = stand.while_client(|at| {
+            let mut channel = welcome(at, &key);
+            say(&mut channel, &serve(1, 15));
+            channel
+        });
+        // It has begun to say something, and never goes on. Others are answered all the same.
+        for _ in 0..3 {
+            let (_, answered) = stand.while_client(|at| ask(at, &key, "other").unwrap());
+            assert!(matches!(answered, FromAgent::Busy { .. }), "{answered:?}");
+        }
+        // The session goes on with another one.
+        let mut session = stand.while_client(move |_| {
+            say(&mut session, &serve(2, 1));
+            assert!(answer(&mut session).1.is_ok());
+            say(&mut session, &serve(3, 15));
+            session
+        });
+        // It does not read either: that it is to end is said once.
+        stand.while_client(move |_| {
+            for _ in 0..20_000 {
+                if session
+                    .send(&ToAgent::Drain { round: 3 }, &GOES_ON)
+                    .is_err()
+                {
+                    return;
+                }
+            }
+        });
+        stand.turn_until(|listen| listen.served_by().is_none());
+        assert!(stand.has_said("ended round 3 twice"), "{:?}", stand.said);
+        stand.while_client(|at| drop(welcome(at, &key)));
+    });
+}
+
+#[test]
+fn an_agent_on_pipes_ends_when_its_session_is_silent_for_too_long() {
+    let (far_in, near_out) = std::io::pipe().unwrap();
+    let (near_in, far_out) = std::io::pipe().unwrap();
+    let ToAgent::Open(mut short) = open("asleep") else {
+        panic!("an opening");
+    };
+    short.expected_s = 0.0;
+    let session = std::thread::spawn(move || {
+        let (reader, writer) = (near_in.into(), near_out.into());
+        let mut channel =
+            Channel::over_pipes(reader, writer, Role::Session, PATIENCE, &GOES_ON).unwrap();
+        say(&mut channel, &ToAgent::Open(short));
+        // A cable was cut: it neither says anything nor closes.
+        while hear(&mut channel).is_ok() {}
+        channel
+    });
+    let office = Office {
+        catalogue: catalogue::FAMILIES,
+        cpus: None,
+        data: None,
+        silence: Duration::from_millis(100),
+        start: hire,
+        tell: &|_| {},
+        stop: &GOES_ON,
+    };
+    let here = Some(Ipv4Addr::LOCALHOST.into());
+    let way = Way { here, there: here };
+    let error = stdio::serve(&office, far_in.into(), far_out.into(), way);
+    let error = format!("{:#}", error.expect_err("it is silent"));
+    assert!(error.contains("said nothing for longer"), "{error}");
+    drop(session.join().unwrap());
+    // Of which address it would be no use to tell a session.
+    let data = Some("fe80::1".parse().unwrap());
+    let told = server::site(&Office { data, ..office }).expect_err("of one link");
+    assert!(told.to_string().contains("another one"), "{told:#}");
+}
+
+#[test]
+fn what_is_shown_of_the_other_end_is_one_short_line() {
+    assert_eq!(printable("a\x1b[2Jb\nc\u{9b}d"), "a [2Jb c d");
+    assert_eq!(printable("größer"), "größer");
+    assert_eq!(printable("a\u{202e}b\u{2067}\u{2028}c"), "a b  c");
+    let long = printable(&"é".repeat(10_000));
+    assert!(long.chars().count() < 400 && long.ends_with('…'), "{long}");
+}
+
+#[test]
+fn orders_that_this_host_has_no_place_for_are_refused_and_the_session_goes_on() {
+    let key = Key::random().unwrap();
+    with_agent(&key, |stand| {
+        stand.while_client(|at| {
+            let mut channel = welcome(at, &key);
+            let mut unknown = order(1);
+            unknown.series.experiment = "net.nothing".to_owned();
+            let mut one_ended = order(1);
+            one_ended.series.experiment = "clock.read".to_owned();
+            let mut nothing = order(1);
+            nothing.series.cases.clear();
+            let mut far_cpu = order(1);
+            far_cpu.series.cases[0]
+                .at
+                .insert("far_cpu".to_owned(), 99_999.into());
+            let mut memory = order(1);
+            memory.series.cases[0]
+                .at
+                .insert("buffer_bytes".to_owned(), u64::MAX.into());
+            let mut twice = order(1);
+            twice.series.cases[0].id = CaseId::new().with("messages", 1).with("messages", 2);
+            let mut parameter = order(1);
+            parameter.series.cases[0].id = CaseId::new().with("nothing", 1);
+            let mut setting = order(1);
+            setting
+                .series
+                .settings
+                .insert("messages".to_owned(), 1.into());
+            let mut long = order(1);
+            long.case_ns = u64::MAX;
+            let mut wait = order(1);
+            wait.series.cases[0]
+                .at
+                .insert("window_ns".to_owned(), u64::MAX.into());
+            let mut resolved = order(1);
+            resolved.series.cases[0].id = CaseId::new();
+            resolved.series.cases[0]
+                .at
+                .insert("messages".to_owned(), 1_000_000_000.into());
+            let bad = [
+                (unknown, "no experiment `net.nothing`"),
+                (one_ended, "no far end"),
+                (nothing, "0 cases"),
+                (order(1_000_000_000), "out of range"),
+                (far_cpu, "may not use CPU 99999"),
+                (memory, "to spare"),
+                (twice, "stands twice"),
+                (parameter, "no parameter `nothing`"),
+                (setting, "no parameter `messages`"),
+                (long, "measuring"),
+                (wait, "window_ns of"),
+                (resolved, "out of range"),
+            ];
+            for (round, (order, part)) in (1..).zip(bad) {
+                say(&mut channel, &ToAgent::Serve { round, order });
+                let (of, refused) = answer(&mut channel);
+                assert_eq!(of, round);
+                let reason = refused.expect_err(part);
+                assert!(reason.contains(part), "{reason}");
+            }
+            // A worker that dies, and one that says too much, cost their rounds.
+            for (messages, part) in [(13, "the worker died"), (14, "at most")] {
+                let (round, order) = (100 + messages, order(messages));
+                say(&mut channel, &ToAgent::Serve { round, order });
+                let (of, ended) = answer(&mut channel);
+                assert_eq!(of, round);
+                let reason = ended.expect_err(part);
+                assert!(reason.contains(part), "{reason}");
+                // One that has ended is neither drained nor stopped.
+                say(&mut channel, &ToAgent::Drain { round });
+                say(&mut channel, &ToAgent::Stop { round });
+            }
+            // One that is given up makes room for the next, and answers no more.
+            let serve = |round| ToAgent::Serve {
+                round,
+                order: order(1),
+            };
+            say(&mut channel, &serve(200));
+            assert_eq!(answer(&mut channel).0, 200);
+            say(&mut channel, &ToAgent::Stop { round: 200 });
+            say(&mut channel, &ToAgent::Drain { round: 200 });
+            say(&mut channel, &serve(201));
+            say(&mut channel, &serve(202));
+            say(&mut channel, &ToAgent::Drain { round: 202 });
+            let mut rounds = Vec::new();
+            loop {
+                let (round, said) = answer(&mut channel);
+                rounds.push(round);
+                if matches!(said, Ok(FromWorker::Done(_))) {
+                    break;
+                }
+            }
+            assert!(
+                !rounds.contains(&200) && rounds.ends_with(&[202, 202]),
+                "{rounds:?}"
+            );
+        });
+    });
+}
+
+#[test]
+fn sessions_of_another_plumb_are_refused_with_what_to_do() {
+    let key = Key::random().unwrap();
+    let ToAgent::Open(good) = open("near") else {
+        panic!("an opening");
+    };
+    let changed = |change: fn(&mut Open)| {
+        let mut open = good.clone();
+        change(&mut open);
+        open
+    };
+    let cases = [
+        (
+            changed(|open| open.plumb = "9.9\x1b[2J".to_owned()),
+            "same plumb",
+        ),
+        (changed(|open| open.format = u32::MAX), "same plumb"),
+        (changed(|open| open.windows = u32::MAX), "at most"),
+        (changed(|open| open.window_ns = u64::MAX), "at most"),
+    ];
+    with_agent(&key, |stand| {
+        for (open, part) in cases {
+            let answered = stand.while_client(|at| {
+                let mut channel = connect(at, &key).unwrap();
+                say(&mut channel, &ToAgent::Open(open));
+                let answered = hear(&mut channel).unwrap();
+                // Then it closes.
+                assert!(hear(&mut channel).is_err());
+                answered
+            });
+            let FromAgent::Refused { reason } = answered else {
+                panic!("{answered:?}");
+            };
+            assert!(reason.contains(part), "{reason}");
+            assert!(!reason.contains('\x1b'), "{reason:?}");
+        }
+        // Times that are none do no harm.
+        for expected_s in [-1.0, 1e300] {
+            let mut open = good.clone();
+            open.expected_s = expected_s;
+            let answered = stand.while_client(|at| {
+                let mut channel = connect(at, &key).unwrap();
+                say(&mut channel, &ToAgent::Open(open));
+                hear(&mut channel).unwrap()
+            });
+            assert!(matches!(answered, FromAgent::Welcome(_)), "{answered:?}");
+            stand.turn_until(|listen| listen.served_by().is_none());
+        }
+    });
+}
+
+#[test]
+fn what_a_case_takes_is_what_all_its_parts_take() {
+    let mut site = bench::experiment::fixtures::sites().remove(0);
+    site.memory_bytes = 1 << 30;
+    let checked = |id: CaseId, streams: Option<u64>| {
+        let mut order = order(1);
+        order.series.experiment = "net.bandwidth".to_owned();
+        let case = &mut order.series.cases[0];
+        case.id = id;
+        case.at
+            .extend(streams.map(|all| ("streams".to_owned(), all.into())));
+        check(&order, catalogue::find("net.bandwidth"), &site)
+    };
+    let id = |message: u64| CaseId::new().with("message", message);
+    let large = id(4 << 20).with("streams", 1024);
+    let told = checked(large, None).expect_err("4 GiB of 1");
+    assert!(told.contains("buffers of 4 GiB"), "{told}");
+    assert_eq!(checked(id(4 << 20).with("streams", 16), None), Ok(()));
+    // What a symbol resolved to counts as well.
+    assert!(checked(id(4 << 20).with("streams", "all"), Some(1024)).is_err());
+    assert_eq!(checked(id(64).with("streams", "all"), Some(1024)), Ok(()));
+    assert!(checked(id(64).with("streams", "all"), Some(1025)).is_err());
+}

@@ -1,0 +1,518 @@
+//! A worker as the session sees it: a child in a session and process group of its own that gets
+//! one order.
+
+use crate::FarWorker;
+use anyhow::{Context, Error, Result, anyhow, bail};
+use bench::link::frame::{receive, send};
+use bench::link::{FromWorker, ToWorker};
+use bench::measure::unwritten;
+use host::oom::Kills;
+use host::refused;
+use record::key::CaseId;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// A killed child that is not reaped in this time is abandoned: it hangs in the kernel.
+const REAP_TIME: Duration = Duration::from_secs(2);
+/// In the last part of its time one that is silent is looked at: a slow disk is none that hangs.
+const LAST_CHANCE: Duration = Duration::from_secs(8);
+/// And one of which nothing else is seen for so many times its time hangs, whatever its disk does for
+/// others; unless that writes what was waiting to be written, which comes to an end.
+const PATIENCE: u32 = 5;
+/// So much less must wait to be written, in bytes.
+const WRITTEN_LEAST: u64 = 1 << 20;
+/// Text kept of a dying worker's last words.
+const LAST_WORDS_MAX: u64 = 4096;
+
+/// Number of the signal that the OOM killer sends.
+const SIGKILL: i32 = 9;
+
+/// Signals whose handlers set the session's flag. The session has one thread, so that they come to
+/// the one that waits.
+const STOPPING: [i32; 2] = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
+
+/// A signal asked the session to end.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted")]
+pub struct Interrupted;
+
+/// A worker said nothing by the deadline.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Silent(pub String);
+
+/// The kernel's OOM killer ended the worker.
+#[derive(Debug, thiserror::Error)]
+#[error("{reason}")]
+pub struct OutOfMemory {
+    /// Why and under which limit, with the way out.
+    reason: String,
+    /// Cases that the memory was for; none where the worker did not say.
+    pub cases: Vec<CaseId>,
+}
+
+/// A worker process. Dropping it kills its whole group.
+pub struct Worker {
+    child: Child,
+    /// Counts of the OOM killer before it was started.
+    kills: Kills,
+    /// Cases that it takes memory for.
+    takes_memory_for: Vec<CaseId>,
+    started: Instant,
+    /// What it may hang in, once it said so.
+    files: Files,
+    /// It was killed and not reaped: it waits in the kernel and is left behind.
+    is_stuck: bool,
+}
+
+/// The files that a worker touches.
+#[derive(Default)]
+struct Files {
+    /// Where they are.
+    dir: Option<PathBuf>,
+    /// The block device below, by its number.
+    device: Option<String>,
+    /// How long it may be silent.
+    silence: Duration,
+    /// The case whose files it touches.
+    case: Option<CaseId>,
+    /// When it is to be looked at, once they may hang.
+    until: Option<Instant>,
+    /// When it last said something, read or wrote.
+    heard: Option<Instant>,
+    /// The least that waited to be written since.
+    unwritten: Option<u64>,
+}
+
+/// What the kernel tells of a silent worker: it differs while that gets on.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Moved {
+    /// What it read and wrote.
+    own: String,
+    /// What its device has done, for whomever; `None` where it has none.
+    device: Option<Vec<String>>,
+    /// Bytes that wait to be written, of all file systems.
+    unwritten: Option<u64>,
+}
+
+/// A worker gave no sign in time after it had said that its files may hang.
+#[derive(Debug, thiserror::Error)]
+#[error("{reason}")]
+pub struct Hung {
+    /// Where, for how long, and whether it could be ended.
+    pub reason: String,
+    /// Its case; none where it had not come to one, or makes files.
+    pub case: Option<CaseId>,
+    /// It cannot be killed: it waits in the kernel for what does not answer.
+    pub is_stuck: bool,
+}
+
+impl Worker {
+    /// Starts a worker: this same binary.
+    ///
+    /// # Errors
+    /// It could not be started.
+    pub fn start() -> Result<Self> {
+        let kills = Kills::now();
+        let mut command = Command::new("/proc/self/exe");
+        command
+            .arg0("plumb")
+            .arg("worker")
+            .arg(std::process::id().to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let child = metal::process::in_new_session(&mut command)
+            .spawn()
+            .map_err(refused::told)
+            .context("cannot start a worker from /proc/self/exe")?;
+        Ok(Worker {
+            child,
+            kills,
+            takes_memory_for: Vec::new(),
+            started: Instant::now(),
+            files: Files::default(),
+            is_stuck: false,
+        })
+    }
+
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// States where its files are, on which block device (`major:minor`), and how long it may be silent
+    /// once it said that they may hang.
+    pub fn has_files(&mut self, dir: Option<PathBuf>, device: Option<String>, silence: Duration) {
+        self.files = Files {
+            dir,
+            device,
+            silence,
+            ..Files::default()
+        };
+    }
+
+    /// From now on its files may hang, also before it says so.
+    pub fn may_hang(&mut self) {
+        self.heard();
+        self.wait_on();
+    }
+
+    /// What the kernel counts now. (Of one that waits for a sync, nothing moves but the device.)
+    fn moved(&self) -> Moved {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let device = self.files.device.as_ref();
+        Moved {
+            own: read(&format!("/proc/{}/io", self.child.id())),
+            device: device.and_then(|number| completed(&read("/proc/diskstats"), number)),
+            unwritten: unwritten(&read("/proc/meminfo")),
+        }
+    }
+
+    /// Sends an order.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    pub fn order(&mut self, message: &ToWorker) -> Result<()> {
+        let stdin = self
+            .child
+            .stdin
+            .as_mut()
+            .context("the worker's input is closed")?;
+        // One that died before it read is told as one that died later: by its end.
+        send(stdin, message).map_err(|_| self.last_words())
+    }
+
+    /// Waits for the next message but for those that say what memory is taken for and what may hang,
+    /// which are kept. Once its files may hang, the deadline is that of the worker's signs, of which
+    /// every message is one, and so is in the last part of its time that it reads or writes.
+    ///
+    /// # Errors
+    /// [`Interrupted`], the deadline passed, [`Hung`], or the worker died (with its status and last
+    /// words, or [`OutOfMemory`]).
+    pub fn next(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<FromWorker> {
+        loop {
+            let until = self.files.until.unwrap_or(deadline);
+            let message = match self.receive(until, stop)? {
+                Some(message) => message,
+                None if self.files.until.is_none() => return Err(self.late()),
+                None => match self.last_chance(stop)? {
+                    Some(message) => message,
+                    None => continue,
+                },
+            };
+            self.heard();
+            match message {
+                FromWorker::TakesMemory(cases) => self.takes_memory_for = cases,
+                FromWorker::MayHangIn(case) => {
+                    self.files.case = Some(case);
+                    self.wait_on();
+                }
+                other => return Ok(other),
+            }
+        }
+    }
+
+    /// Its time is nearly over: unless it still says something, or reads or writes, it hangs.
+    fn last_chance(&mut self, stop: &AtomicBool) -> Result<Option<FromWorker>> {
+        let before = self.moved();
+        let message = self.receive(Instant::now() + LAST_CHANCE, stop)?;
+        if message.is_none() {
+            let now = self.moved();
+            let silent = self.files.heard.map_or(Duration::ZERO, |at| at.elapsed());
+            if now.own != before.own {
+                self.heard();
+            } else if self.files.gets_on(&before, &now, silent) {
+                self.wait_on();
+            } else {
+                return Err(self.hung(silent).into());
+            }
+        }
+        Ok(message)
+    }
+
+    /// Ends one that did not answer. What waits in the kernel after that waits for its files.
+    fn late(&mut self) -> Error {
+        self.kill_group();
+        self.reap();
+        if self.is_stuck && self.files.dir.is_some() {
+            return self.hung(self.started.elapsed()).into();
+        }
+        Silent("the worker did not answer in time and was ended".to_owned()).into()
+    }
+
+    /// It said something, or read, or wrote: its time begins anew, if its files may hang.
+    fn heard(&mut self) {
+        self.files.heard = Some(Instant::now());
+        self.files.unwritten = None;
+        if self.files.until.is_some() {
+            self.wait_on();
+        }
+    }
+
+    fn wait_on(&mut self) {
+        let look = self.files.silence.saturating_sub(LAST_CHANCE);
+        self.files.until = Some(Instant::now() + look);
+    }
+
+    /// Ends it for its silence: what to say of it.
+    fn hung(&mut self, silence: Duration) -> Hung {
+        self.kill_group();
+        self.reap();
+        let dir = match &self.files.dir {
+            Some(dir) => dir.display().to_string(),
+            None => "the file system of its files".to_owned(),
+        };
+        let place = match &self.files.case {
+            Some(case) if !case.0.is_empty() => format!(" in case {case}"),
+            _ => String::new(),
+        };
+        let end = if self.is_stuck {
+            format!(
+                "cannot be ended (process {} waits in the kernel)",
+                self.pid()
+            )
+        } else {
+            "was ended".to_owned()
+        };
+        Hung {
+            reason: format!(
+                "{dir} hangs: nothing came from the worker for {:.0} s{place}, and it {end}; name \
+                 another directory with --dir",
+                silence.as_secs_f64()
+            ),
+            case: self.files.case.take(),
+            is_stuck: self.is_stuck,
+        }
+    }
+
+    /// The next message, `None` where there is none in time: one blocking read with a deadline.
+    ///
+    /// # Errors
+    /// As [`Worker::next`], but for the deadline.
+    fn receive(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<Option<FromWorker>> {
+        let stdout = self
+            .child
+            .stdout
+            .as_mut()
+            .context("the worker's output is closed")?;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let stopped = || stop.load(Ordering::Relaxed);
+            match metal::wait::readable_unless(stdout.as_fd(), left, &STOPPING, stopped) {
+                Ok(true) => break,
+                Ok(false) => return Ok(None),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                    if stopped() {
+                        bail!(Interrupted);
+                    }
+                }
+                Err(error) => return Err(error).context("cannot wait for the worker"),
+            }
+        }
+        self.read().map(Some)
+    }
+
+    /// The message that waits, or is being written.
+    fn read(&mut self) -> Result<FromWorker> {
+        let stdout = self.child.stdout.as_mut();
+        match receive(stdout.context("the worker's output is closed")?) {
+            Ok(Some(message)) => Ok(message),
+            Ok(None) => Err(self.last_words()),
+            Err(error) => Err(self.last_words().context(error)),
+        }
+    }
+
+    /// Its output and its input, for who waits for more than a worker: from then on they are not read and
+    /// written here.
+    ///
+    /// # Errors
+    /// They were given before.
+    pub fn pipes(&mut self) -> Result<(OwnedFd, OwnedFd)> {
+        let output = self.child.stdout.take();
+        let input = self.child.stdin.take();
+        Ok((
+            output.context("the worker's output is closed")?.into(),
+            input.context("the worker's input is closed")?.into(),
+        ))
+    }
+
+    /// Ends one that is gone, or is to go: why it ended, with what it said last on its standard error.
+    pub fn last_words(&mut self) -> Error {
+        self.kill_group();
+        let reaped = self.reap();
+        let killed = reaped.and_then(|status| status.signal()) == Some(SIGKILL);
+        if killed && let Some(why) = self.kills.reason(&Kills::now()) {
+            return Error::new(OutOfMemory {
+                reason: format!("the worker was {why}"),
+                cases: std::mem::take(&mut self.takes_memory_for),
+            });
+        }
+        let status = match reaped {
+            Some(status) => status.to_string(),
+            None => "not reaped".to_owned(),
+        };
+        let mut said = String::new();
+        // One that hangs in the kernel holds its end open: reading would hang as well.
+        if let Some(stderr) = self.child.stderr.as_mut().filter(|_| reaped.is_some()) {
+            // What cannot be read is not worth another error.
+            let _ = stderr.take(LAST_WORDS_MAX).read_to_string(&mut said);
+        }
+        let said = said.lines().map(str::trim).filter(|line| !line.is_empty());
+        let said: Vec<&str> = said.filter(|line| !line.starts_with("note:")).collect();
+        if said.is_empty() {
+            anyhow!("the worker ended without a result ({status})")
+        } else {
+            anyhow!(
+                "the worker ended without a result ({status}): {}",
+                said.join(" ")
+            )
+        }
+    }
+
+    fn kill_group(&self) {
+        // The group may already be gone.
+        let _ = metal::process::kill_group(self.child.id());
+    }
+
+    /// Waits for its end; one that has none was killed in vain, and is not waited for again.
+    fn reap(&mut self) -> Option<ExitStatus> {
+        if self.is_stuck {
+            return None;
+        }
+        let deadline = Instant::now() + REAP_TIME;
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return Some(status),
+                Ok(None) if Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                Ok(None) | Err(_) => {
+                    self.is_stuck = true;
+                    return None;
+                }
+            }
+        }
+    }
+}
+
+impl FarWorker for Worker {
+    fn order(&mut self, message: &ToWorker) -> Result<()> {
+        Worker::order(self, message)
+    }
+
+    fn next(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<FromWorker> {
+        Worker::next(self, deadline, stop)
+    }
+}
+
+impl Files {
+    /// Whether a worker that neither said, read nor wrote anything for a time waits for its device, and
+    /// that works: for others too, and so not for ever, unless it writes what was waiting.
+    fn gets_on(&mut self, before: &Moved, now: &Moved, silent: Duration) -> bool {
+        let low = |least: Option<u64>| match (now.unwritten, least.or(before.unwritten)) {
+            (Some(now), Some(least)) => now.saturating_add(WRITTEN_LEAST) <= least,
+            _ => false,
+        };
+        let writes = low(self.unwritten);
+        if writes || self.unwritten.is_none() {
+            self.unwritten = now.unwritten;
+        }
+        let is_in_time = silent <= self.silence * PATIENCE;
+        match &now.device {
+            Some(_) => now.device != before.device && (is_in_time || writes),
+            // A server: only what waits for it is seen here.
+            None => writes,
+        }
+    }
+}
+
+/// Numbers of requests that a device completed, of each kind, in a text as /proc/diskstats is. (Its
+/// times also go on while it does not answer.)
+fn completed(diskstats: &str, number: &str) -> Option<Vec<String>> {
+    /// Reads, writes, discards and flushes.
+    const COUNTS: [usize; 4] = [3, 7, 14, 18];
+    let (major, minor) = number.split_once(':')?;
+    let mut lines = diskstats
+        .lines()
+        .map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
+    let words = lines.find(|words| words.get(..2) == Some(&[major, minor]))?;
+    let counts = COUNTS.iter().filter_map(|at| words.get(*at));
+    Some(counts.map(|count| (*count).to_owned()).collect())
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.kill_group();
+        self.reap();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Files, Moved, PATIENCE, completed};
+    use std::time::Duration;
+
+    const MIB: u64 = 1 << 20;
+    const SILENCE: Duration = Duration::from_secs(20);
+
+    fn moved(device: Option<u32>, unwritten: u64) -> Moved {
+        Moved {
+            own: String::new(),
+            device: device.map(|count| vec![count.to_string()]),
+            unwritten: Some(unwritten),
+        }
+    }
+
+    fn files() -> Files {
+        Files {
+            silence: SILENCE,
+            ..Files::default()
+        }
+    }
+
+    #[test]
+    fn a_device_that_answers_nothing_does_nothing_though_its_times_go_on() {
+        let before = "  8 0 sda 5 1 2 3 6 1 2 3 1 40 50 7 0 0 0 8 9\n 8 1 sda1 1 1 1 1\n";
+        let waiting = "  8 0 sda 5 1 2 3 6 1 2 3 1 90 95 7 0 0 0 8 9\n 8 1 sda1 1 1 1 1\n";
+        let flushed = "  8 0 sda 5 1 2 3 6 1 2 3 0 90 95 7 0 0 0 9 10\n 8 1 sda1 1 1 1 1\n";
+        let of = |text| completed(text, "8:0").expect("is there");
+        assert_eq!(of(before), of(waiting));
+        assert_ne!(of(before), of(flushed));
+        assert_eq!(completed(before, "8:1").expect("is there").len(), 1);
+        assert_eq!(completed(before, "8:2"), None);
+    }
+
+    #[test]
+    fn a_device_that_works_is_waited_for_and_for_others_not_for_ever() {
+        let (early, late) = (SILENCE, SILENCE * PATIENCE * 2);
+        let of = |before, now, silent| files().gets_on(&before, &now, silent);
+        assert!(of(moved(Some(1), 0), moved(Some(2), 0), early));
+        assert!(!of(moved(Some(1), 0), moved(Some(1), 0), early));
+        assert!(!of(moved(Some(1), 0), moved(Some(2), 0), late));
+        // Another disk writes.
+        assert!(!of(moved(Some(1), 9 * MIB), moved(Some(1), 0), early));
+    }
+
+    #[test]
+    fn what_waits_to_be_written_is_waited_for_while_it_gets_less() {
+        let late = SILENCE * PATIENCE * 2;
+        for device in [[Some(1), Some(2)], [None, None]] {
+            let mut files = files();
+            let mut gets_on = |before, now| {
+                let [then, since] = device;
+                files.gets_on(&moved(then, before), &moved(since, now), late)
+            };
+            assert!(gets_on(900 * MIB, 500 * MIB));
+            assert!(gets_on(500 * MIB, 400 * MIB));
+            // It grew and fell again: others write.
+            assert!(!gets_on(600 * MIB, 500 * MIB));
+            assert!(!gets_on(400 * MIB, 400 * MIB));
+        }
+    }
+}

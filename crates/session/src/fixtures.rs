@@ -1,0 +1,338 @@
+//! What every experiment keeps, whatever it measures: one `check` for their tests, and a rehearsal of what
+//! one offers on this machine.
+
+pub mod fuzz;
+
+use crate::params::Settings;
+use crate::plan::case_ns;
+use crate::site::{Files, site};
+use bench::experiment::fixtures::bare_site;
+use bench::experiment::{Card, DirFacts, Experiment, Known, Offer, Params, Preset, Site};
+use bench::link::{CalibrateOrder, RoundOrder};
+use bench::measure::{Bench, calibrate};
+use host::{Host, Outside, Root};
+use record::case::Case;
+use record::event::Samples;
+use record::key::CaseId;
+use record::metric::Metric;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::Path;
+
+/// Every recorded host with its name, as a session finds it.
+pub fn recorded_sites(preset: Preset) -> Vec<(String, Site)> {
+    let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/hosts");
+    let mut sites = Vec::new();
+    for entry in std::fs::read_dir(hosts).expect("the recorded hosts are in the repository") {
+        let dir = entry
+            .expect("the recorded hosts are in the repository")
+            .path();
+        if !dir.is_dir() {
+            continue;
+        }
+        let root = Root::at(&dir).expect("the recorded hosts are in the repository");
+        let name = dir
+            .file_name()
+            .expect("the recorded hosts are in the repository")
+            .to_string_lossy()
+            .into_owned();
+        let host = Host::read(&root);
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        let nowhere = site(host, &root, None, Files::Nowhere, preset, &stop)
+            .expect("the recorded hosts are in the repository");
+        assert_eq!(nowhere.case_ns, case_ns(preset));
+        // As on most machines: a directory that nobody named, on the root's device.
+        let root_mount = nowhere.host.block.mount_of("/");
+        let dir = DirFacts {
+            path: "/".into(),
+            file_system: root_mount.map_or_else(String::new, |mount| mount.fs.clone()),
+            allowance_bytes: 2 << 30,
+        };
+        let site = Site {
+            dir: Some(dir),
+            ..nowhere
+        };
+        sites.push((name, site));
+    }
+    assert!(sites.len() >= 3, "at least three recorded hosts");
+    sites
+}
+
+/// The parameters of a card: its defaults for a preset, some of them replaced.
+pub fn params(card: &'static Card, preset: Preset, set: &[(&str, &str)]) -> Params {
+    let settings = set
+        .iter()
+        .fold(Settings::default(), |settings, (name, value)| {
+            settings.with(card, name, value).expect("it fits the card")
+        });
+    settings.params(card, preset)
+}
+
+/// Asserts what holds for every experiment at every site, and returns what it offers there.
+pub fn check(experiment: &dyn Experiment, site: &Site, preset: Preset) -> Offer {
+    let card = experiment.card();
+    let offer = experiment
+        .series(site, &params(card, preset, &[]))
+        .unwrap_or_else(|skip| panic!("{}: {}", card.id, skip.reason));
+    let mut seen = BTreeSet::new();
+    for series in &offer.series {
+        assert_eq!(series.experiment, card.id);
+        assert!(!series.cases.is_empty(), "{}", series.label());
+        assert!(!experiment.round_cost(site, series).is_zero());
+        for case in &series.cases {
+            assert!(
+                seen.insert(case.id.clone()),
+                "{}: {} twice",
+                card.id,
+                case.id
+            );
+            check_names(card, &case.id);
+            for metric in card.metrics.iter().filter(|metric| !metric.derived) {
+                check_prior(experiment, site, case, metric);
+            }
+        }
+    }
+    for id in experiment.derivable(site, &offer.series) {
+        check_names(card, &id);
+        // A derived case has some of the derived metrics, and each that it has is predicted.
+        let case = Case::new(id.clone());
+        let metrics = card.metrics.iter().filter(|metric| metric.derived);
+        let told = metrics.filter(|metric| experiment.predict(site, None, &case, metric).is_some());
+        assert_ne!(
+            told.map(|metric| check_prior(experiment, site, &case, metric))
+                .count(),
+            0
+        );
+    }
+    for (id, skip) in &offer.skipped {
+        assert!(
+            !seen.contains(id) && !skip.reason.is_empty(),
+            "{}: {id}",
+            card.id
+        );
+    }
+    offer
+}
+
+/// Parameters of a case are the card's, in the card's order.
+fn check_names(card: &Card, id: &CaseId) {
+    let places: Vec<_> =
+        id.0.iter()
+            .map(|(name, _)| card.params.iter().position(|param| param.name == name))
+            .collect();
+    assert!(
+        places.iter().all(Option::is_some) && places.is_sorted(),
+        "{}: {id}",
+        card.id
+    );
+}
+
+fn check_prior(experiment: &dyn Experiment, site: &Site, case: &Case, metric: &Metric) {
+    let prediction = experiment
+        .predict(site, None, case, metric)
+        .unwrap_or_else(|| {
+            panic!(
+                "{} {}: no prior of {}",
+                experiment.card().id,
+                case.id,
+                metric.name
+            )
+        });
+    assert!(!prediction.because.is_empty());
+    if let Some(range) = prediction.range {
+        let ordered = range.low <= range.likely && range.likely <= range.high;
+        let finite = range.low.is_finite() && range.high.is_finite();
+        assert!(
+            ordered && finite,
+            "{} {}: {range:?}",
+            experiment.card().id,
+            case.id
+        );
+    }
+}
+
+/// One rehearsal of everything that an experiment offers on this machine. Every measured metric that
+/// has a prediction must get samples.
+pub fn smoke(experiment: &dyn Experiment) -> Vec<Samples> {
+    // A thread of its own, because the bench pins it.
+    std::thread::scope(|scope| {
+        let work = scope.spawn(|| rehearse(experiment));
+        work.join().expect("does not panic")
+    })
+}
+
+/// What a rehearsal in a directory gave.
+pub struct Rehearsed {
+    /// Everything that was measured.
+    pub samples: Vec<Samples>,
+    /// Cases that failed, each with its reason.
+    pub failed: Vec<(CaseId, String)>,
+}
+
+impl Rehearsed {
+    /// The samples of a figure.
+    pub fn of(&self, case: &CaseId, metric: &str) -> Option<&Samples> {
+        let mut all = self.samples.iter();
+        all.find(|samples| samples.case == *case && samples.metric == metric)
+    }
+}
+
+/// This machine, with two of its CPUs as far as it has them. What measures asks for no other: a recorded
+/// machine has instructions, files and CPUs that this one lacks.
+pub fn here() -> Site {
+    let mut cpus = metal::place::allowed().expect("CPUs");
+    cpus.truncate(2);
+    Site {
+        host: Host::read(&Root::live(Outside::live())),
+        cpus,
+        ..bare_site()
+    }
+}
+
+/// This machine, with a directory for files.
+pub fn here_with(dir: &Path) -> Site {
+    Site {
+        dir: Some(DirFacts {
+            path: dir.canonicalize().expect("it is there"),
+            file_system: String::new(),
+            allowance_bytes: 1 << 34,
+        }),
+        ..here()
+    }
+}
+
+/// Whether files below a directory are on a file system that does all that is asked for, and gives up
+/// their pages on request.
+pub fn is_plain(dir: &Path) -> bool {
+    let dir = File::open(dir).expect("a directory");
+    let facts = metal::storage::file_system(&dir).expect("statfs");
+    matches!(facts.name(), Some("ext4" | "xfs"))
+}
+
+/// One rehearsal of what an experiment that has files offers at a site (of [`here_with`]): its files
+/// are made, and every series is measured once.
+pub fn rehearse_in(
+    experiment: &dyn Experiment,
+    site: &Site,
+    preset: Preset,
+    set: &[(&str, &str)],
+) -> Rehearsed {
+    // A thread of its own, because the bench pins it.
+    std::thread::scope(|scope| {
+        let work = scope.spawn(|| rehearse_files(experiment, site, preset, set));
+        work.join().expect("does not panic")
+    })
+}
+
+fn rehearse_files(
+    experiment: &dyn Experiment,
+    site: &Site,
+    preset: Preset,
+    set: &[(&str, &str)],
+) -> Rehearsed {
+    let id = experiment.card().id;
+    let dir = site.dir.as_ref().expect("a directory").path.clone();
+    let offer = experiment
+        .series(site, &params(experiment.card(), preset, set))
+        .unwrap_or_else(|skip| panic!("{id}: {}", skip.reason));
+    let calibration = calibrate(&CalibrateOrder {
+        cpu: site.cpus[0],
+        windows: 10,
+        window_ns: 200_000,
+    })
+    .expect("the clocks run");
+    let mut rehearsed = Rehearsed {
+        samples: Vec::new(),
+        failed: Vec::new(),
+    };
+    for series in offer.series {
+        let series = experiment
+            .resolve(site, &Known::default(), series)
+            .unwrap_or_else(|skip| panic!("{id}: {}", skip.reason));
+        if experiment.is_prepared(&series) {
+            let files = experiment
+                .prepare(&series, &dir, &mut || ())
+                .unwrap_or_else(|error| panic!("{id}: {error:#}"));
+            assert!(files.iter().all(|file| file.starts_with(&dir)));
+        }
+        let order = RoundOrder {
+            series: series.clone(),
+            round: 1,
+            seed: 1,
+            cpus: site.cpus.clone(),
+            calibration: calibration.clone(),
+            dir: Some(dir.clone()),
+            far: None,
+            far_address: None,
+            case_ns: 200_000,
+            rehearsal: true,
+        };
+        let mut bench = Bench::new(order).expect("the CPU is allowed");
+        experiment
+            .measure(&series, &mut bench)
+            .unwrap_or_else(|error| panic!("{}: {error:#}", series.label()));
+        let (samples, _, _, done) = bench.finish().expect("nothing is sent");
+        rehearsed.samples.extend(samples);
+        let failed = done.failed.into_iter();
+        rehearsed
+            .failed
+            .extend(failed.map(|failed| (failed.case, failed.reason)));
+    }
+    rehearsed
+}
+
+fn rehearse(experiment: &dyn Experiment) -> Vec<Samples> {
+    let site = here();
+    let card = experiment.card();
+    let calibration = calibrate(&CalibrateOrder {
+        cpu: site.cpus[0],
+        windows: 10,
+        window_ns: 200_000,
+    })
+    .expect("the clocks run");
+    let offer = experiment
+        .series(&site, &params(card, Preset::Rehearsal, &[]))
+        .unwrap_or_else(|skip| panic!("{}: {}", card.id, skip.reason));
+    let mut all = Vec::new();
+    for series in offer.series {
+        let series = experiment
+            .resolve(&site, &Known::default(), series)
+            .unwrap_or_else(|skip| panic!("{}: {}", card.id, skip.reason));
+        let order = RoundOrder {
+            series: series.clone(),
+            round: 1,
+            seed: 1,
+            cpus: site.cpus.clone(),
+            calibration: calibration.clone(),
+            dir: None,
+            far: None,
+            far_address: None,
+            case_ns: 200_000,
+            rehearsal: true,
+        };
+        let mut bench = Bench::new(order).expect("the CPU is allowed");
+        experiment
+            .measure(&series, &mut bench)
+            .unwrap_or_else(|error| panic!("{}: {error:#}", series.label()));
+        let (samples, ..) = bench.finish().expect("nothing is sent");
+        for case in &series.cases {
+            for metric in card.metrics.iter().filter(|metric| !metric.derived) {
+                let told = experiment
+                    .predict(&site, None, case, metric)
+                    .is_some_and(|prediction| prediction.range.is_some());
+                let mut of = samples
+                    .iter()
+                    .filter(|samples| samples.case == case.id && samples.metric == metric.name);
+                let values = of.next().map(|samples| samples.raw.samples());
+                assert!(of.next().is_none(), "{} {}: twice", case.id, metric.name);
+                let some = values.is_some_and(|values| !values.is_empty());
+                if experiment.may_lack(metric) {
+                    continue;
+                }
+                assert_eq!(some, told, "{} {} {}", card.id, case.id, metric.name);
+            }
+        }
+        all.extend(samples);
+    }
+    all
+}

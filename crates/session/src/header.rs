@@ -1,0 +1,71 @@
+//! The first line of a record.
+
+use crate::{Setup, round};
+use anyhow::{Context, Result};
+use record::event::{Calibration, Header, PeerHeader};
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+use std::time::SystemTime;
+
+/// The header of a record in which nothing is measured by this session itself.
+///
+/// # Errors
+/// The clocks cannot be calibrated; a signal came.
+pub fn header_alone(setup: &Setup, stop: &AtomicBool) -> Result<Header> {
+    let calibration = round::calibrate(setup, stop).context("the clocks cannot be calibrated")?;
+    let environment = host::environment::tags(&setup.site.host);
+    header(setup, environment, &calibration)
+}
+
+/// What built the binary that runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Build {
+    /// Compiler.
+    pub rustc: &'static str,
+    /// Profile.
+    pub profile: &'static str,
+    /// Target.
+    pub target: &'static str,
+    /// Features of the target that were on.
+    pub target_features: &'static str,
+    /// A digest of the sources that measure.
+    pub measuring: &'static str,
+}
+
+/// Now, RFC 3339 in UTC.
+pub fn now() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}
+
+/// What the header says of the far ends.
+pub(super) fn peers(setup: &Setup) -> Vec<PeerHeader> {
+    let remotes = setup.remotes.values();
+    remotes.map(|remote| remote.header()).collect()
+}
+
+/// The header of a run.
+pub(super) fn header(
+    setup: &Setup,
+    environment: BTreeMap<String, String>,
+    calibration: &Calibration,
+) -> Result<Header> {
+    Ok(Header {
+        format: record::FORMAT,
+        plumb: env!("CARGO_PKG_VERSION").to_owned(),
+        rustc: setup.build.rustc.to_owned(),
+        profile: setup.build.profile.to_owned(),
+        target: setup.build.target.to_owned(),
+        target_features: setup.build.target_features.to_owned(),
+        build: setup.build.measuring.to_owned(),
+        run: setup.name.clone(),
+        started: now(),
+        seed: setup.seed,
+        options: setup.options.clone(),
+        cpus: setup.site.cpus.clone(),
+        identity: setup.site.host.identity.hash.clone(),
+        host: serde_json::to_value(&setup.site.host).context("the host does not serialise")?,
+        peers: peers(setup),
+        environment,
+        calibration: calibration.clone(),
+    })
+}

@@ -1,0 +1,541 @@
+//! The session: a plan becomes events. It does not measure; workers do.
+#![forbid(unsafe_code)]
+
+pub mod agent;
+pub mod budget;
+pub mod child;
+pub mod derive;
+pub mod directory;
+#[cfg(any(test, feature = "fixtures"))]
+pub mod fixtures;
+pub mod header;
+pub mod live;
+pub mod params;
+pub mod passes;
+pub mod plan;
+pub mod round;
+pub mod select;
+pub mod site;
+pub mod store;
+pub mod worker;
+
+use crate::child::Interrupted;
+use crate::derive::Measured;
+use crate::directory::Hanging;
+use crate::header::{Build, header, now, peers};
+use crate::live::{Live, Stop};
+use crate::plan::{Planned, Work};
+use anyhow::{Context, Result};
+use bench::experiment::{FAR, Known, Site, Skip};
+use bench::link::{FromWorker, ToWorker};
+use record::case::{Case, Series};
+use record::event::{
+    Calibration, End, Ending, Event, Footer, Options, Outcome, PeerHeader, PredictionEvent,
+    PredictionKind, Segment,
+};
+use record::key::{CaseId, Key, PLACEMENT};
+use record::run::Run;
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+/// All that a run is made from.
+pub struct Setup {
+    /// What built it.
+    pub build: Build,
+    /// Where it runs.
+    pub site: Site,
+    /// What it does.
+    pub planned: Planned,
+    /// What was asked for.
+    pub options: Options,
+    /// Seed of every random order.
+    pub seed: u64,
+    /// Name of the run.
+    pub name: String,
+    /// Measuring time.
+    pub budget: Duration,
+    /// Calibration windows and their length.
+    pub calibration: (u32, Duration),
+    /// Where workers are started at the far ends on other hosts, by the peer's name; each answers for
+    /// one of the site's peers.
+    pub remotes: BTreeMap<String, Box<dyn FarHost>>,
+    /// Work directories beside the site's, by the directory that they are in
+    /// ([`bench::experiment::Experiment::files_below`]); why one could not be made.
+    pub elsewhere: BTreeMap<PathBuf, Result<PathBuf, String>>,
+}
+
+/// A host at the far end, on which a worker is started for each round.
+pub trait FarHost {
+    /// Starts one, whose messages are not waited for any longer once SIGINT or SIGTERM sets `stop`.
+    ///
+    /// # Errors
+    /// [`Interrupted`]; the host cannot be reached any more, or refuses.
+    fn start<'a>(&'a self, stop: &'a AtomicBool) -> Result<Box<dyn FarWorker + 'a>>;
+
+    /// Whether both ends of a round have found each other at its address: what is sent there without being
+    /// asked for is sent only then.
+    fn met(&self) -> &Cell<bool>;
+
+    /// What the record's header says of it.
+    fn header(&self) -> PeerHeader;
+}
+
+/// A worker at the far end of a round, here or there.
+pub trait FarWorker {
+    /// Sends an order.
+    ///
+    /// # Errors
+    /// The worker is gone.
+    fn order(&mut self, message: &ToWorker) -> Result<()>;
+
+    /// Waits for the next message.
+    ///
+    /// # Errors
+    /// [`Interrupted`], the deadline passed, or the worker or the way to it is gone.
+    fn next(&mut self, deadline: Instant, stop: &AtomicBool) -> Result<FromWorker>;
+}
+
+impl Setup {
+    /// The site of a case: with its far end, where it has one.
+    pub fn site_for(&self, case: &Case) -> Cow<'_, Site> {
+        let far = case.id.text(FAR).filter(|far| *far != self.site.far());
+        let site = far.map_or(Cow::Borrowed(&self.site), |far| {
+            Cow::Owned(self.site.toward(far))
+        });
+        site.placed(case).map_or(site, Cow::Owned)
+    }
+
+    /// The site of a series, whose cases have one far end.
+    pub fn site_of(&self, series: &Series) -> Cow<'_, Site> {
+        match series.cases.first() {
+            Some(case) => self.site_for(case),
+            None => Cow::Borrowed(&self.site),
+        }
+    }
+}
+
+/// What is being done, for a progress display.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// Series label.
+    pub series: String,
+    /// Its case, or how many it has.
+    pub cases: String,
+    /// Round that starts.
+    pub round: u32,
+    /// Round of the next look.
+    pub look: u32,
+    /// Expected time until the run ends.
+    pub left: Duration,
+    /// Time since the segment began.
+    pub elapsed: Duration,
+}
+
+/// Who is told what happens. Nothing is told while a round is timed.
+pub trait Observer {
+    /// An event happened; it is to be stored.
+    ///
+    /// # Errors
+    /// It could not be stored: the run ends.
+    fn event(&mut self, event: &Event) -> Result<()>;
+
+    /// A round starts.
+    fn progress(&mut self, progress: &Progress);
+}
+
+/// A run under way.
+pub struct Session<'run> {
+    setup: &'run Setup,
+    observer: &'run mut dyn Observer,
+    stop: &'run AtomicBool,
+    run: Run,
+    calibration: Calibration,
+    segment: u32,
+    started: Instant,
+    spent_before: Duration,
+    rng: fastrand::Rng,
+    eta_after_first_pass: Option<Duration>,
+    /// Directories that hang.
+    hanging: Hanging,
+    /// Readings of the width probe in samples that its level does not explain.
+    readings: Vec<f64>,
+}
+
+/// A run that has ended.
+pub struct Finished {
+    /// Its record.
+    pub run: Run,
+    /// Work directories that hung.
+    pub hanging: Vec<PathBuf>,
+}
+
+/// Runs a plan; with `resumed`, continues that run.
+///
+/// # Errors
+/// The clocks cannot be calibrated, or an event cannot be stored. What fails inside a round is an
+/// outcome, not an error; an interruption ends the run cleanly with [`End::Interrupted`].
+pub fn run(
+    setup: &Setup,
+    observer: &mut dyn Observer,
+    stop: &AtomicBool,
+    resumed: Option<Run>,
+) -> Result<Finished> {
+    let started = Instant::now();
+    let calibration = round::calibrate(setup, stop)
+        .context("the clocks cannot be calibrated, so nothing can be measured")?;
+    let environment = host::environment::tags(&setup.site.host);
+    let (first, run, segment) = match resumed {
+        Some(run) => {
+            let n = u32::try_from(run.segments.len() + 1).unwrap_or(u32::MAX);
+            let segment = Segment {
+                n,
+                started: now(),
+                environment,
+                calibration: calibration.clone(),
+                peers: peers(setup),
+            };
+            (Event::Segment(segment), run, n)
+        }
+        None => {
+            let header = header(setup, environment, &calibration)?;
+            (Event::Header(Box::new(header.clone())), Run::new(header), 0)
+        }
+    };
+    let spent_before = spent(&run);
+    let mut session = Session {
+        rng: fastrand::Rng::with_seed(setup.seed ^ u64::from(segment)),
+        setup,
+        observer,
+        stop,
+        run,
+        calibration,
+        segment,
+        started,
+        spent_before,
+        eta_after_first_pass: None,
+        hanging: Hanging::default(),
+        readings: Vec::new(),
+    };
+    session.emit(first)?;
+    session.announce()?;
+    let end = session.stages()?;
+    session.footer(end)?;
+    Ok(Finished {
+        run: session.run,
+        hanging: session.hanging.given_up(),
+    })
+}
+
+/// Measuring time of the segments so far.
+fn spent(run: &Run) -> Duration {
+    let last = |segment: u32| {
+        run.rounds
+            .iter()
+            .filter(|round| round.segment == segment)
+            .map(|round| round.at_s)
+            .fold(0.0, f64::max)
+    };
+    let segments = u32::try_from(run.segments.len()).unwrap_or(0);
+    // A time that is none comes from a damaged record: then the budget is spent.
+    Duration::try_from_secs_f64((0..=segments).map(last).sum()).unwrap_or(Duration::MAX)
+}
+
+impl<'run> Session<'run> {
+    fn emit(&mut self, event: Event) -> Result<()> {
+        self.observer
+            .event(&event)
+            .context("the record cannot be written")?;
+        self.run.push(event);
+        Ok(())
+    }
+
+    /// The plan, the prior of every case, and what is skipped: all before the first sample. A
+    /// resumed run may have been killed in the midst of it; what is there is not said again.
+    fn announce(&mut self) -> Result<()> {
+        let setup = self.setup;
+        if self.run.plan.is_none() {
+            self.emit(Event::Plan(Box::new(setup.planned.plan.clone())))?;
+        }
+        for work in &setup.planned.work {
+            self.predict(work, &work.series.cases, None)?;
+        }
+        for (experiment, derived) in derived_cases(setup) {
+            self.predict_derived(experiment, &derived, None)?;
+        }
+        for (card, case, skip) in &setup.planned.skipped {
+            let told = |outcome: &Outcome| outcome.experiment == card.id && outcome.case == *case;
+            if self.run.outcomes.iter().any(told) {
+                continue;
+            }
+            self.outcome(card.id, case.clone(), Ending::Skipped, Some(told_why(skip)))?;
+        }
+        Ok(())
+    }
+
+    fn predict(&mut self, work: &Work, cases: &[Case], known: Option<&Known>) -> Result<()> {
+        let card = work.experiment.card();
+        for case in cases {
+            for metric in card.metrics.iter().filter(|metric| !metric.derived) {
+                self.predict_one(work.experiment, case, metric, known)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn predict_derived(
+        &mut self,
+        experiment: &'static dyn bench::experiment::Experiment,
+        cases: &[CaseId],
+        known: Option<&Known>,
+    ) -> Result<()> {
+        for case in cases {
+            let case = Case::new(case.clone());
+            for metric in experiment
+                .card()
+                .metrics
+                .iter()
+                .filter(|metric| metric.derived)
+            {
+                self.predict_one(experiment, &case, metric, known)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn predict_one(
+        &mut self,
+        experiment: &'static dyn bench::experiment::Experiment,
+        case: &Case,
+        metric: &record::metric::Metric,
+        known: Option<&Known>,
+    ) -> Result<()> {
+        let of = match known {
+            None => PredictionKind::Prior,
+            Some(_) => PredictionKind::Derived,
+        };
+        let key = Key::new(experiment.card().id, &case.id, &metric.name);
+        if known.is_none() && self.run.prediction(&key, of).is_some() {
+            return Ok(());
+        }
+        let seen = known.map(|known| known.seen_from(case.id.get(PLACEMENT)));
+        let told = Case {
+            id: case.id.unplaced(),
+            at: case.at.clone(),
+        };
+        let Some(prediction) =
+            experiment.predict(&self.setup.site_for(case), seen.as_ref(), &told, metric)
+        else {
+            return Ok(());
+        };
+        self.emit(Event::Prediction(PredictionEvent {
+            experiment: experiment.card().id.to_owned(),
+            case: case.id.clone(),
+            metric: metric.name.to_string(),
+            of,
+            prediction,
+            at: case.at.clone(),
+        }))
+    }
+
+    fn outcome(
+        &mut self,
+        experiment: &str,
+        case: Option<CaseId>,
+        outcome: Ending,
+        reason: Option<String>,
+    ) -> Result<()> {
+        self.emit(Event::Outcome(Outcome {
+            experiment: experiment.to_owned(),
+            case,
+            outcome,
+            reason,
+        }))
+    }
+
+    /// The first looks stage by stage, what the budget has left for further ones, and what comes of all.
+    fn stages(&mut self) -> Result<End> {
+        let mut lives = Vec::new();
+        let mut end = self.measure(&mut lives)?;
+        if end == Stop::Done && lives.iter().any(|live| !live.claim().ended) {
+            end = Stop::Budget;
+        }
+        self.derive_all(&lives)?;
+        for live in &lives {
+            self.close(live, end)?;
+        }
+        Ok(match end {
+            Stop::Done => End::Complete,
+            Stop::Budget => End::Budget,
+            Stop::Interrupted => End::Interrupted,
+        })
+    }
+
+    fn measure(&mut self, lives: &mut Vec<Live<'run>>) -> Result<Stop> {
+        let setup = self.setup;
+        let stages = setup.planned.work.iter().map(|work| work.stage);
+        let last = stages.max().unwrap_or(0);
+        for stage in 0..=last {
+            self.open_stage(stage, lives)?;
+            if !self.looks(Some(stage), lives)? {
+                self.leave(stage)?;
+                return Ok(Stop::Interrupted);
+            }
+        }
+        match self.looks(None, lives)? {
+            true => Ok(Stop::Done),
+            false => Ok(Stop::Interrupted),
+        }
+    }
+
+    /// Every case has an outcome, also those of the stages that a signal left out.
+    fn leave(&mut self, stage: usize) -> Result<()> {
+        let setup = self.setup;
+        for work in setup.planned.work.iter().filter(|work| work.stage > stage) {
+            let live = Live::new(work, work.series.clone(), &self.run.rounds);
+            self.close(&live, Stop::Interrupted)?;
+        }
+        Ok(())
+    }
+
+    /// Resolves and predicts the series of a stage by what the first looks of the earlier ones gave.
+    fn open_stage(&mut self, stage: usize, lives: &mut Vec<Live<'run>>) -> Result<()> {
+        let setup = self.setup;
+        let known = derive::known(&self.run, &setup.site, &measured(lives));
+        let before = lives.len();
+        for work in setup.planned.work.iter().filter(|work| work.stage == stage) {
+            if let Some(mut live) = self.open(work, &known)? {
+                live.look(&self.run, &self.rules());
+                lives.push(live);
+            }
+        }
+        if stage > 0 && !known.is_empty() {
+            self.predict_from(&lives[before..], &known)?;
+        }
+        Ok(())
+    }
+
+    /// Resolves a series and counts what an earlier segment already measured of it.
+    fn open(&mut self, work: &'run Work, known: &Known) -> Result<Option<Live<'run>>> {
+        let place = work.series.cases.first();
+        let place = place.and_then(|case| case.id.get(PLACEMENT));
+        let resolved = work.experiment.resolve(
+            &self.setup.site_of(&work.series),
+            &known.seen_from(place),
+            work.series.clone(),
+        );
+        match resolved {
+            Ok(series) => Ok(Some(Live::new(work, series, &self.run.rounds))),
+            Err(skip) => {
+                for case in &work.series.cases {
+                    self.outcome(
+                        &work.series.experiment,
+                        Some(case.id.clone()),
+                        Ending::Skipped,
+                        Some(told_why(&skip)),
+                    )?;
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    fn predict_from(&mut self, lives: &[Live<'run>], known: &Known) -> Result<()> {
+        for live in lives.iter().filter(|live| live.ok == 0) {
+            self.predict(live.work, &live.series.cases, Some(known))?;
+        }
+        for (experiment, derived) in derived_cases(self.setup) {
+            let here = lives
+                .iter()
+                .any(|live| live.ok == 0 && live.work.series.experiment == experiment.card().id);
+            if here {
+                self.predict_derived(experiment, &derived, Some(known))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn derive_all(&mut self, lives: &[Live<'run>]) -> Result<()> {
+        let (site, seed) = (&self.setup.site, self.setup.seed);
+        let found = derive::derive(&self.run, site, &measured(lives), seed);
+        for derived in found {
+            self.emit(Event::Derived(derived))?;
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, live: &Live<'run>, stopped: Stop) -> Result<()> {
+        for case in &live.series.cases {
+            let (ending, reason) = live.ending_of(&case.id, stopped);
+            self.outcome(
+                &live.series.experiment,
+                Some(case.id.clone()),
+                ending,
+                Some(reason),
+            )?;
+        }
+        Ok(())
+    }
+
+    fn footer(&mut self, end: End) -> Result<()> {
+        let drift = if end == End::Interrupted {
+            None
+        } else {
+            round::counter_drift(self.setup, &self.calibration, self.stop)
+        };
+        let usage = metal::process::rusage_self();
+        let footer = Footer {
+            finished: now(),
+            elapsed_s: self.started.elapsed().as_secs_f64(),
+            end,
+            counter_drift: drift,
+            eta_after_first_pass_s: self.eta_after_first_pass.map(|eta| eta.as_secs_f64()),
+            session_cpu_s: (usage.utime_ns + usage.stime_ns) as f64 * 1e-9,
+            // Not `ru_maxrss` where it can be helped: it survives exec, so that it would tell the
+            // peak of whatever started plumb.
+            session_peak_bytes: metal::process::peak_resident_bytes().unwrap_or(usage.maxrss),
+        };
+        self.emit(Event::Footer(footer))
+    }
+}
+
+/// The series under way as `derive` takes them: their experiments with their labels.
+fn measured(lives: &[Live<'_>]) -> Vec<Measured> {
+    let of = |live: &Live<'_>| (live.work.experiment, live.series.label());
+    lives.iter().map(of).collect()
+}
+
+/// The reason of a skip, with the way out.
+fn told_why(skip: &Skip) -> String {
+    match &skip.needed {
+        Some(needed) => format!("{} (needed: {needed})", skip.reason),
+        None => skip.reason.clone(),
+    }
+}
+
+/// Experiments of the plan with the cases that they may derive.
+fn derived_cases(setup: &Setup) -> Vec<(&'static dyn bench::experiment::Experiment, Vec<CaseId>)> {
+    setup
+        .planned
+        .plan
+        .experiments
+        .iter()
+        .filter(|planned| !planned.derived.is_empty())
+        .filter_map(|planned| {
+            let work = setup
+                .planned
+                .work
+                .iter()
+                .find(|work| work.series.experiment == planned.id)?;
+            Some((work.experiment, planned.derived.clone()))
+        })
+        .collect()
+}
+
+/// Whether an error says that a signal asked to end.
+pub fn is_interrupt(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| cause.is::<Interrupted>())
+}

@@ -1,0 +1,282 @@
+//! Parameters: defaults by preset, `--set` applied, all checked against the card.
+
+use crate::select::{domain_text, near, nearest};
+use bench::experiment::{Card, Domain, Family, Param, Params, Preset, Role};
+use record::key::Value;
+use record::quantity::parse_integer;
+use record::unit::Unit;
+use std::collections::BTreeSet;
+use thiserror::Error;
+
+/// A setting that cannot be meant, with what to type instead.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error("{0}")]
+pub struct BadSetting(pub String);
+
+/// `ID.PARAM=VALUES` settings, checked to name parameters that exist. Facts of the host
+/// (`host.…`) are told apart by [`Settings::parse`].
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    entries: Vec<(String, String, Vec<Value>)>,
+    /// `host.…` facts: name without `host.`, value as typed.
+    pub facts: Vec<(String, String)>,
+}
+
+impl Settings {
+    /// Parses what `--set` was given.
+    ///
+    /// # Errors
+    /// An unknown experiment or parameter, or a value outside its domain.
+    pub fn parse(texts: &[String], families: &[&Family]) -> Result<Self, BadSetting> {
+        let mut settings = Settings::default();
+        for text in texts {
+            let (path, values) = text.split_once('=').ok_or_else(|| {
+                BadSetting(format!("`{text}` sets nothing: type ID.PARAM=VALUE, for example memory.latency.footprint=64KiB"))
+            })?;
+            if let Some(fact) = path.strip_prefix("host.") {
+                settings.facts.push((fact.to_owned(), values.to_owned()));
+                continue;
+            }
+            let (id, name) = path.rsplit_once('.').ok_or_else(|| {
+                BadSetting(format!("`{path}` names no parameter: type ID.PARAM=VALUE"))
+            })?;
+            let card = families
+                .iter()
+                .flat_map(|family| family.experiments)
+                .map(|experiment| experiment.card())
+                .find(|card| card.id == id)
+                .ok_or_else(|| {
+                    BadSetting(format!(
+                        "`{text}`: no experiment is called `{id}`{} `plumb list` names them all",
+                        near(id, families)
+                    ))
+                })?;
+            settings = settings.with(card, name, values)?;
+        }
+        Ok(settings)
+    }
+
+    /// The same with a parameter of a card set, as `--set` takes it.
+    ///
+    /// # Errors
+    /// An unknown parameter, or a value outside its domain.
+    pub fn with(mut self, card: &Card, name: &str, values: &str) -> Result<Self, BadSetting> {
+        let param = find_param(card, name)?;
+        let values = parse_values(values, param)
+            .map_err(|reason| BadSetting(format!("{}.{name}: {reason}", card.id)))?;
+        let entry = (card.id.to_owned(), name.to_owned(), values);
+        self.entries.push(entry);
+        Ok(self)
+    }
+
+    /// The parameters of one experiment.
+    pub fn params(&self, card: &'static Card, preset: Preset) -> Params {
+        let values = card
+            .params
+            .iter()
+            .map(|param| {
+                let set = self
+                    .entries
+                    .iter()
+                    .rev()
+                    .find(|(id, name, _)| id == card.id && name == param.name)
+                    .map(|(_, _, values)| values.clone());
+                (
+                    param.name,
+                    set.unwrap_or_else(|| default_values(param, preset)),
+                )
+            })
+            .collect();
+        Params { preset, values }
+    }
+}
+
+/// The default of a parameter; a law checks that every default parses.
+fn default_values(param: &Param, preset: Preset) -> Vec<Value> {
+    let text = match preset {
+        Preset::Rehearsal | Preset::Quick => param.defaults[0],
+        Preset::Standard => param.defaults[1],
+        Preset::Thorough => param.defaults[2],
+    };
+    parse_values(text, param).unwrap_or_default()
+}
+
+/// Parses a comma-separated list of values; `lo..hi` doubles from lo to hi.
+///
+/// # Errors
+/// Why a value is outside the parameter's domain, and what the domain is.
+pub fn parse_values(text: &str, param: &Param) -> Result<Vec<Value>, String> {
+    if text == "auto" && param.defaults.contains(&"auto") {
+        return Ok(vec![Value::from("auto")]);
+    }
+    if matches!(param.domain, Domain::Text) {
+        return Ok(vec![Value::from(text)]);
+    }
+    let mut values = Vec::new();
+    for token in text.split(',') {
+        match token.split_once("..") {
+            Some((low, high)) => {
+                let (low, high) = (parse_integer(low)?, parse_integer(high)?);
+                if low == 0 || low > high {
+                    return Err(format!("`{token}` is no range: type low..high"));
+                }
+                let doublings = std::iter::successors(Some(low), |value| value.checked_mul(2));
+                for value in doublings.take_while(|value| *value <= high) {
+                    values.push(in_domain(Value::Int(value), token, param)?);
+                }
+            }
+            None => values.push(parse_value(token, param)?),
+        }
+    }
+    // A case that is named twice is one case.
+    let mut seen = BTreeSet::new();
+    values.retain(|value| seen.insert(value.clone()));
+    if param.role == Role::Setting && values.len() != 1 {
+        return Err(format!(
+            "`{text}` gives {} values where one is meant",
+            values.len()
+        ));
+    }
+    Ok(values)
+}
+
+/// Longest name that a user gives.
+const NAME_MAX: usize = 64;
+
+/// Parses one value.
+///
+/// # Errors
+/// As [`parse_values`].
+pub fn parse_value(token: &str, param: &Param) -> Result<Value, String> {
+    let value = match param.domain {
+        Domain::Symbols(_) | Domain::Text | Domain::Name(_) => Value::from(token),
+        Domain::Integer { unit, .. } => integer(token, unit)
+            .map_err(|reason| format!("{reason}: it takes {}", domain_text(&param.domain)))?,
+        Domain::Either(symbols, _, _, _) if symbols.contains(&token) => Value::from(token),
+        Domain::Either(symbols, _, _, unit) => integer(token, unit)
+            .map_err(|reason| format!("{reason}, or one of {}", symbols.join(", ")))?,
+    };
+    in_domain(value, token, param)
+}
+
+fn integer(token: &str, unit: Unit) -> Result<Value, String> {
+    match unit {
+        Unit::Ns => humantime::parse_duration(token)
+            .map_err(|error| format!("`{token}` is no duration ({error}): type for example 20s"))
+            .and_then(|duration| {
+                u64::try_from(duration.as_nanos())
+                    .map(Value::Int)
+                    .map_err(|_| format!("`{token}` is too long"))
+            }),
+        _ => parse_integer(token).map(Value::Int),
+    }
+}
+
+/// Whether a text can be the name of something that the user named, and stand in a case's text.
+pub fn is_name(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    !text.is_empty() && text.len() <= NAME_MAX && text.chars().all(fits)
+}
+
+/// Whether a value lies in a domain.
+pub fn fits(value: &Value, domain: &Domain) -> bool {
+    let symbol = |symbols: &[&str]| value.text().is_some_and(|text| symbols.contains(&text));
+    let span = |low: u64, high: u64| value.int().is_some_and(|int| (low..=high).contains(&int));
+    match *domain {
+        Domain::Symbols(symbols) => symbol(symbols),
+        Domain::Integer { low, high, .. } => span(low, high),
+        Domain::Either(symbols, low, high, _) => symbol(symbols) || span(low, high),
+        Domain::Text => value.text().is_some(),
+        Domain::Name(_) => value.text().is_some_and(is_name),
+    }
+}
+
+fn in_domain(value: Value, token: &str, param: &Param) -> Result<Value, String> {
+    if fits(&value, &param.domain) {
+        Ok(value)
+    } else {
+        Err(format!(
+            "`{token}` is out of range: it takes {}",
+            domain_text(&param.domain)
+        ))
+    }
+}
+
+fn find_param<'card>(card: &'card Card, name: &str) -> Result<&'card Param, BadSetting> {
+    card.params
+        .iter()
+        .find(|param| param.name == name)
+        .ok_or_else(|| {
+            let names: Vec<&str> = card.params.iter().map(|param| param.name).collect();
+            BadSetting(format!(
+                "{} has no parameter `{name}`{} it has {}",
+                card.id,
+                nearest(name, names.iter().copied()),
+                names.join(", ")
+            ))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Settings, parse_values};
+    use bench::experiment::{Domain, Param, Preset, Role};
+    use catalogue::{FAMILIES, find};
+    use record::key::Value;
+    use record::unit::Unit;
+
+    const SIZE: Param = Param {
+        name: "size",
+        doc: "",
+        domain: Domain::Integer {
+            low: 512,
+            high: 1 << 20,
+            unit: Unit::B,
+        },
+        defaults: ["512", "512", "512"],
+        role: Role::Case,
+    };
+
+    #[test]
+    fn lists_and_doubling_ranges() {
+        let values = |list: &[u64]| Ok(list.iter().map(|v| Value::Int(*v)).collect::<Vec<_>>());
+        assert_eq!(parse_values("512,4KiB", &SIZE), values(&[512, 4096]));
+        assert_eq!(
+            parse_values("1KiB..4KiB", &SIZE),
+            values(&[1024, 2048, 4096])
+        );
+        for bad in ["0", "2MiB", "x", "4KiB..1KiB", "", "512,"] {
+            assert!(parse_values(bad, &SIZE).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn settings_reach_their_experiment() {
+        let texts = [
+            "memory.latency.footprint=4KiB".to_owned(),
+            "host.cpu.max_hz=4GHz".to_owned(),
+        ];
+        let settings = Settings::parse(&texts, FAMILIES).expect("good");
+        assert_eq!(
+            settings.facts,
+            [("cpu.max_hz".to_owned(), "4GHz".to_owned())]
+        );
+        let card = find("memory.latency").expect("it is there").card();
+        let params = settings.params(card, Preset::Quick);
+        assert_eq!(params.ints("footprint"), [4096]);
+    }
+
+    #[test]
+    fn bad_settings_say_what_to_type() {
+        for (text, part) in [
+            ("memory.latency.footprint", "ID.PARAM=VALUE"),
+            ("memory.latncy.footprint=1", "did you mean `memory.latency`"),
+            ("memory.latency.foot=1", "it has pattern"),
+            ("memory.latency.footprint=1", "out of range"),
+            ("memory.latency.pattern=zigzag", "random"),
+        ] {
+            let error = Settings::parse(&[text.to_owned()], FAMILIES).expect_err(text);
+            assert!(error.to_string().contains(part), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Passes over the series under way, as the budget gives them turns, and their rounds.
+
+use crate::budget::{Budget, Claim, Rules, Turn};
+use crate::child::Hung;
+use crate::directory::{self, all_failed};
+use crate::live::Live;
+use crate::plan::Work;
+use crate::{Progress, Session, is_interrupt, round};
+use anyhow::Result;
+use record::event::{Event, FailedCase, Learnt, Round, RoundStatus, Unusable, Width};
+use stats::width::{self, Learned, TOO_FAST};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// What one round came to.
+type Measured = (Vec<Event>, RoundStatus, Ended);
+
+/// The round as its workers saw it.
+#[derive(Debug, Default)]
+pub struct Ended {
+    /// Length of the window, in ns.
+    pub window_ns: f64,
+    /// CPUs that measured.
+    pub cpus: Vec<usize>,
+    /// Environment deltas by name.
+    pub environment: BTreeMap<String, f64>,
+    /// Cases that failed while the round went on; of a void round those that it gives up for good.
+    pub failed: Vec<FailedCase>,
+}
+
+/// The width probe's readings in samples.
+fn readings(event: &Event) -> Vec<f64> {
+    match event {
+        Event::Samples(samples) => samples
+            .width
+            .iter()
+            .copied()
+            .filter(|one| *one > 0.0)
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+impl<'run> Session<'run> {
+    /// Measures until a stage has its first looks, or where all stages have theirs, until no time is left
+    /// that anything wants; false if a signal ended it.
+    pub(super) fn looks(&mut self, stage: Option<usize>, lives: &mut [Live<'run>]) -> Result<bool> {
+        loop {
+            let claims = self.claims(stage, lives);
+            let turns = self.budget(&claims).next(stage);
+            if turns.is_empty() {
+                return Ok(true);
+            }
+            if !self.pass(stage, lives, &turns)? {
+                return Ok(false);
+            }
+            let rules = self.rules();
+            for turn in &turns {
+                lives[turn.at].look(&self.run, &rules);
+            }
+            self.estimate_whole(stage, lives);
+        }
+    }
+
+    /// Rounds in random order until no series is behind its target, or the time is over; false if a
+    /// signal ended it. A void round is tried again.
+    fn pass(
+        &mut self,
+        stage: Option<usize>,
+        lives: &mut [Live<'run>],
+        turns: &[Turn],
+    ) -> Result<bool> {
+        loop {
+            let behind = turns
+                .iter()
+                .filter(|turn| lives[turn.at].wants(turn.target));
+            let mut behind: Vec<usize> = behind.map(|turn| turn.at).collect();
+            if behind.is_empty() {
+                return Ok(true);
+            }
+            self.rng.shuffle(&mut behind);
+            for at in behind {
+                if self.time_left().is_zero() {
+                    return Ok(true);
+                }
+                let claims = self.claims(stage, lives);
+                let left = self.budget(&claims).expected();
+                if !self.one(&mut lives[at], left)? {
+                    return Ok(false);
+                }
+            }
+        }
+    }
+
+    /// One round of one series; false if a signal ended it.
+    fn one(&mut self, live: &mut Live<'run>, left: Duration) -> Result<bool> {
+        live.tried += 1;
+        let n = live.tried;
+        let look = match live.work.once() {
+            true => 1,
+            false => self.rules().look_after(live.ok),
+        };
+        self.observer.progress(&Progress {
+            series: live.series.label(),
+            cases: match live.series.cases.as_slice() {
+                [only] if !only.id.0.is_empty() => only.id.to_string(),
+                [_] => "one case".to_owned(),
+                cases => format!("{} cases", cases.len()),
+            },
+            round: live.ok + 1,
+            look,
+            left,
+            elapsed: self.started.elapsed(),
+        });
+        let began = Instant::now();
+        let Some((events, status, ended)) = self.measured(live, n) else {
+            return Ok(false);
+        };
+        let readings = events.iter().flat_map(readings).collect();
+        for event in events {
+            self.emit(event)?;
+        }
+        live.ended(&status, &ended.failed, began.elapsed());
+        self.emit(Event::Round(Round {
+            series: live.series.label(),
+            n,
+            segment: self.segment,
+            at_s: self.started.elapsed().as_secs_f64(),
+            window_ns: ended.window_ns,
+            status,
+            disturbed: round::disturbances(&ended),
+            cpus: ended.cpus,
+            environment: ended.environment,
+            failed: ended.failed,
+        }))?;
+        self.learn_level(readings)?;
+        Ok(true)
+    }
+
+    /// What the width probe shows of a core alone is learnt from the samples of rounds, where it is not known (the
+    /// core was never alone during the calibration) or does not hold (a core that was always shared has a level
+    /// too, a lower one). Later rounds and all figures use it.
+    fn learn_level(&mut self, mut readings: Vec<f64>) -> Result<()> {
+        let Some(known) = self.calibration.width else {
+            return Ok(());
+        };
+        match (known.level, known.unusable) {
+            (Some(level), _) => readings.retain(|read| *read > TOO_FAST * level),
+            (None, Some(Unusable::NeverAlone)) => {}
+            _ => return Ok(()),
+        }
+        if readings.is_empty() {
+            return Ok(());
+        }
+        self.readings.extend(readings);
+        let Learned::Level(level) = width::learn(&mut self.readings) else {
+            return Ok(());
+        };
+        if !width::is_whole_core(level.level, round::units(self.setup)) {
+            return Ok(());
+        }
+        let width = Width {
+            level: Some(level.level),
+            unusable: None,
+            additions_per_cycle: Some(level.level),
+            readings: known.readings + self.readings.len() as u64,
+            at_level: level.at_level as u64,
+            spread: level.spread,
+            alone: level.alone,
+        };
+        self.readings.clear();
+        self.calibration.width = Some(width);
+        let segment = self.segment;
+        self.emit(Event::Width(Learnt { segment, width }))
+    }
+
+    /// The round of a series, or why it is void; `None` if a signal ended it.
+    fn measured(&mut self, live: &mut Live<'run>, n: u32) -> Option<Measured> {
+        let void = |reason: String, failed| {
+            let ended = Ended {
+                failed,
+                ..Ended::default()
+            };
+            Some((Vec::new(), RoundStatus::Void(reason), ended))
+        };
+        if let Some(reason) = self.hanging.ends(self.setup, live) {
+            return void(reason.to_owned(), all_failed(&live.series, reason));
+        }
+        let seed = self.rng.u64(..);
+        let (setup, hanging) = (self.setup, &self.hanging);
+        let error =
+            match round::measure(setup, &self.calibration, live, hanging, n, seed, self.stop) {
+                Ok((events, ended)) => return Some((events, RoundStatus::Ok, ended)),
+                Err(error) if is_interrupt(&error) => return None,
+                Err(error) => error,
+            };
+        let mut failed = round::given_up(&error, &live.series);
+        if let Some(hung) = error.downcast_ref::<Hung>()
+            && let Ok(Some(dir)) = directory::of(setup, live)
+            && self.hanging.take(&dir, hung)
+            && self.hanging.ends(setup, live).is_some()
+        {
+            failed = all_failed(&live.series, &hung.reason);
+        }
+        void(format!("{error:#}"), failed)
+    }
+
+    fn time_left(&self) -> Duration {
+        let elapsed = self.spent_before.saturating_add(self.started.elapsed());
+        self.setup.budget.saturating_sub(elapsed)
+    }
+
+    /// When looks come. A goal that every interval meets asks for one interval and no more.
+    pub(super) fn rules(&self) -> Rules<'run> {
+        let looks = &self.setup.planned.plan.looks;
+        let goal = self.setup.options.precision;
+        let first = looks.first().copied().filter(|_| goal >= 1.0);
+        Rules {
+            looks,
+            asked_from: first.unwrap_or(self.setup.planned.asked_from),
+            goal,
+        }
+    }
+
+    /// What the series under way ask of the budget, and those of the stages after this one.
+    fn claims(&self, stage: Option<usize>, lives: &[Live<'run>]) -> Vec<Claim<'run>> {
+        let later = |work: &&Work| stage.is_some_and(|stage| work.stage > stage);
+        let later = self.setup.planned.work.iter().filter(later);
+        let under_way = lives.iter().map(Live::claim);
+        under_way.chain(later.map(Work::claim)).collect()
+    }
+
+    fn budget<'a>(&self, claims: &'a [Claim<'a>]) -> Budget<'a>
+    where
+        'run: 'a,
+    {
+        Budget::new(claims, self.rules(), self.time_left())
+    }
+
+    /// The estimate after the first pass is kept, so that it can be held against the run.
+    fn estimate_whole(&mut self, stage: Option<usize>, lives: &[Live<'run>]) {
+        if self.eta_after_first_pass.is_none() && lives.iter().any(|live| !live.work.once()) {
+            let claims = self.claims(stage, lives);
+            let left = self.budget(&claims).expected();
+            self.eta_after_first_pass = Some(self.started.elapsed() + left);
+        }
+    }
+}

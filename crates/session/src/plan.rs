@@ -1,0 +1,521 @@
+//! A plan: a selection resolved against one site.
+
+use crate::budget::Claim;
+use crate::params::Settings;
+use crate::select::{Selection, domain_text};
+use bench::experiment::placement::{self, FREE};
+use bench::experiment::{
+    Card, Experiment, FAR, Family, LOOPBACK, Need, Offer, Params, Preset, Site, Skip, ViewCard,
+};
+use record::case::Series;
+use record::event::{Absence, Isolation, Plan, PlannedExperiment, PlannedSeries, Repeat};
+use record::key::{CaseId, PLACEMENT, Value};
+use record::view::View;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use thiserror::Error;
+
+/// A selection that leaves nothing to measure.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error("{0}")]
+pub struct NothingToDo(pub String);
+
+/// What a round costs the session beside its worker's own stated time: seen here, a round of one short
+/// window takes 20 to 35 ms in all, with the 45 that its experiment states for that.
+pub const ROUND_OVERHEAD: Duration = Duration::from_millis(30);
+
+/// A series to measure.
+pub struct Work {
+    /// Whose it is.
+    pub experiment: &'static dyn Experiment,
+    /// The series, sizes symbolic until its stage.
+    pub series: Series,
+    /// Stage.
+    pub stage: usize,
+    /// Stated cost of one round, overhead included.
+    pub cost: Duration,
+    /// Stated cost of what is made once before them.
+    pub preparation: Duration,
+}
+
+impl Work {
+    /// Whether it is measured one time only.
+    pub fn once(&self) -> bool {
+        self.experiment.card().repeat != Repeat::Rounds
+    }
+
+    /// Stated cost of so many rounds and of what is made before them; one round of what is measured
+    /// one time.
+    pub fn whole(&self, rounds: u32) -> Duration {
+        self.preparation + self.cost * if self.once() { 1 } else { rounds }
+    }
+
+    /// What it asks of the budget before its first round.
+    pub fn claim(&self) -> Claim<'_> {
+        let id = self.experiment.card().id;
+        Claim {
+            family: id.split_once('.').map_or(id, |(family, _)| family),
+            stage: self.stage,
+            once: self.once(),
+            alone: self.alone(),
+            stated: self.cost,
+            preparation: self.preparation,
+            observed: None,
+            rounds: 0,
+            width: None,
+            ended: false,
+        }
+    }
+
+    /// Whether it must not be interleaved.
+    pub fn alone(&self) -> bool {
+        self.experiment.card().isolation == Isolation::Alone
+    }
+}
+
+/// What a run is going to do, for the record and for the session.
+pub struct Planned {
+    /// The plan event.
+    pub plan: Plan,
+    /// The series, in catalogue order.
+    pub work: Vec<Work>,
+    /// The look from which on the stop rule is asked.
+    pub asked_from: u32,
+    /// Cases that this site does not allow.
+    pub skipped: Vec<(&'static Card, Option<CaseId>, Skip)>,
+}
+
+/// Default measuring time of a preset.
+pub fn default_budget(preset: Preset) -> Duration {
+    Duration::from_secs(match preset {
+        Preset::Rehearsal | Preset::Quick => 60,
+        Preset::Standard => 360,
+        Preset::Thorough => 3600,
+    })
+}
+
+/// Measuring time of one case in one round.
+pub fn case_ns(preset: Preset) -> u64 {
+    match preset {
+        Preset::Rehearsal => 200_000,
+        Preset::Quick | Preset::Standard => 12_000_000,
+        Preset::Thorough => 25_000_000,
+    }
+}
+
+/// Resolves a selection against a site.
+///
+/// # Errors
+/// Nothing is left to measure, with the reason.
+pub fn plan(
+    families: &'static [&'static Family],
+    selection: &Selection,
+    settings: &Settings,
+    preset: Preset,
+    budget: Duration,
+    site: &Site,
+) -> Result<Planned, NothingToDo> {
+    let chosen: Vec<(&'static Family, &'static dyn Experiment)> = families
+        .iter()
+        .flat_map(|family| family.experiments.iter().map(move |e| (*family, *e)))
+        .filter(|(family, experiment)| selection.wants(family, experiment.card()))
+        .collect();
+    let levels = levels(&chosen);
+    let mut planned = Planned {
+        plan: Plan {
+            experiments: Vec::new(),
+            stages: vec![Vec::new(); levels.iter().max().map_or(0, |last| last + 1)],
+            looks: preset.looks().to_vec(),
+            eta_s: 0.0,
+        },
+        work: Vec::new(),
+        asked_from: preset.asked_from(),
+        skipped: Vec::new(),
+    };
+    for ((family, experiment), stage) in chosen.into_iter().zip(levels) {
+        let params = settings.params(experiment.card(), preset);
+        let mut entry = entry(experiment);
+        let mut left_out = None;
+        let mut offers = 0;
+        for site in far_sites(experiment.card(), &params, site)? {
+            match offer(family, experiment, selection, &params, &site) {
+                Ok(offer) => {
+                    offers += 1;
+                    planned.add(&mut entry, experiment, offer, stage, &site);
+                }
+                Err(nothing) => left_out = Some(nothing),
+            }
+        }
+        if let Some(nothing) = left_out.filter(|_| offers == 0) {
+            return Err(nothing);
+        }
+        demand_placed(experiment.card(), &params, &entry)?;
+        // What no far end allows is skipped as a whole.
+        entry.skipped = entry.skipped.filter(|_| entry.series.is_empty());
+        planned.plan.experiments.push(entry);
+    }
+    if planned.work.is_empty() && planned.skipped.is_empty() {
+        return Err(NothingToDo(
+            "the selectors leave no experiment: `plumb list` names them all".to_owned(),
+        ));
+    }
+    planned.plan.stages.retain(|stage| !stage.is_empty());
+    planned.plan.eta_s = stated_eta(&planned.work, preset.looks(), budget).as_secs_f64();
+    Ok(planned)
+}
+
+impl Planned {
+    fn add(
+        &mut self,
+        entry: &mut PlannedExperiment,
+        experiment: &'static dyn Experiment,
+        offer: Result<Offer, Skip>,
+        stage: usize,
+        site: &Site,
+    ) {
+        let card = experiment.card();
+        match offer {
+            Err(skip) => {
+                entry.skipped = Some(Absence::from(skip.clone()));
+                let whole = site
+                    .peer
+                    .as_ref()
+                    .map(|peer| CaseId::new().with(FAR, &*peer.name));
+                self.skipped.push((card, whole, skip));
+            }
+            Ok(offer) => {
+                entry
+                    .derived
+                    .extend(derivable(experiment, site, &offer.series));
+                for (case, skip) in offer.skipped {
+                    self.skipped.push((card, Some(case), skip));
+                }
+                for mut series in offer.series {
+                    if let Some(peer) = &site.peer {
+                        series.name = format!("{} {}", peer.name, series.name)
+                            .trim_end()
+                            .to_owned();
+                    }
+                    let cost = experiment.round_cost(site, &series) + ROUND_OVERHEAD;
+                    entry.series.push(PlannedSeries {
+                        name: series.name.clone(),
+                        cases: series.cases.iter().map(|case| case.id.clone()).collect(),
+                        order: series.order,
+                        settings: series.settings.clone(),
+                        round_cost_s: cost.as_secs_f64(),
+                    });
+                    self.plan.stages[stage].push(series.label());
+                    let preparation = experiment.prepare_cost(site, &series);
+                    self.work.push(Work {
+                        preparation,
+                        experiment,
+                        series,
+                        stage,
+                        cost,
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// What the plan says of an experiment before it has series.
+fn entry(experiment: &'static dyn Experiment) -> PlannedExperiment {
+    let card = experiment.card();
+    let mut views = card.views.iter().map(ViewCard::view);
+    PlannedExperiment {
+        id: card.id.to_owned(),
+        title: card.title.to_owned(),
+        manual: experiment.manual(),
+        metrics: card.metrics.to_vec(),
+        params: card
+            .params
+            .iter()
+            .filter(|param| param.role == bench::experiment::Role::Case)
+            .map(|param| (param.name.to_owned(), param.doc.to_owned()))
+            .collect(),
+        units: card
+            .params
+            .iter()
+            .filter_map(|param| Some((param.name.to_owned(), param.domain.unit()?)))
+            .collect(),
+        view: views.next().unwrap_or(View::Table),
+        views: views.collect(),
+        repeat: card.repeat,
+        isolation: card.isolation,
+        after: card.after.iter().map(|id| (*id).to_owned()).collect(),
+        series: Vec::new(),
+        derived: Vec::new(),
+        skipped: None,
+    }
+}
+
+/// The sites at which an experiment is offered: this one, or one for each of its far ends.
+fn far_sites(card: &Card, params: &Params, site: &Site) -> Result<Vec<Site>, NothingToDo> {
+    if !card.params.iter().any(|param| param.name == FAR) {
+        return Ok(vec![site.clone()]);
+    }
+    let names = || {
+        let peers = site.peers.iter().map(|peer| peer.name.as_str());
+        std::iter::once(LOOPBACK).chain(peers)
+    };
+    let wanted: Vec<&str> = match params.chosen(FAR) {
+        None => names().collect(),
+        Some(values) => values.iter().filter_map(Value::text).collect(),
+    };
+    if let Some(unknown) = wanted.iter().find(|far| !names().any(|name| name == **far)) {
+        return Err(NothingToDo(format!(
+            "{}: no far end is called `{unknown}` ({}): give it with --peer {}URL",
+            card.id,
+            names().collect::<Vec<_>>().join(", "),
+            if *unknown == "peer" {
+                String::new()
+            } else {
+                format!("{unknown}=")
+            },
+        )));
+    }
+    Ok(wanted.into_iter().map(|far| site.toward(far)).collect())
+}
+
+/// An offer once for each placement, where the experiment has that parameter. Series of the default one keep
+/// their names.
+fn placed(experiment: &dyn Experiment, params: &Params, site: &Site, offer: Offer) -> Offer {
+    let (card, has_far) = (experiment.card(), experiment.two_ended());
+    let places = params.texts(PLACEMENT);
+    if places.is_empty() {
+        return offer;
+    }
+    let has_place = |case: &CaseId| case.has_place(card.id);
+    let mut all = Offer::default();
+    for (case, skip) in offer.skipped {
+        let of_places = places
+            .iter()
+            .map(|place| case.clone().with(PLACEMENT, *place));
+        match has_place(&case) {
+            true => all
+                .skipped
+                .extend(of_places.map(|case| (case, skip.clone()))),
+            false => all.skipped.push((case, skip)),
+        }
+    }
+    for series in offer.series {
+        if !series.cases.iter().any(|case| has_place(&case.id)) {
+            all.series.push(series);
+            continue;
+        }
+        for place in &places {
+            let mut series = series.clone();
+            let facts = match series.cases.first() {
+                Some(case) => placement::facts(site, place, case, has_far),
+                None => continue,
+            };
+            for case in &mut series.cases {
+                case.id = case.id.clone().with(PLACEMENT, *place);
+            }
+            match facts {
+                Err(skip) => {
+                    let cases = series.cases.into_iter();
+                    all.skipped
+                        .extend(cases.map(|case| (case.id, skip.clone())));
+                    continue;
+                }
+                Ok(facts) => place_at(&mut series, place, facts),
+            }
+            all.series.push(series);
+        }
+    }
+    all
+}
+
+/// Says what a placement came to.
+fn place_at(series: &mut Series, place: &str, facts: Vec<(String, Value)>) {
+    if place != FREE {
+        series.name = format!("{} {place}", series.name).trim().to_owned();
+    }
+    for case in &mut series.cases {
+        case.at.extend(facts.iter().cloned());
+    }
+}
+
+/// A placement that was asked for is one of some case, or nothing would show that it had no effect.
+fn demand_placed(
+    card: &Card,
+    params: &Params,
+    entry: &PlannedExperiment,
+) -> Result<(), NothingToDo> {
+    let places = params.texts(PLACEMENT);
+    let cases = || entry.series.iter().flat_map(|series| &series.cases);
+    let is_asked = places.iter().any(|place| *place != FREE);
+    if !is_asked || entry.series.is_empty() || cases().any(|case| case.get(PLACEMENT).is_some()) {
+        return Ok(());
+    }
+    Err(NothingToDo(format!(
+        "none of the chosen cases of {} waits for a device, so `{PLACEMENT}={}` has no meaning (`plumb explain {}` \
+         tells which do; cases of the network do towards a --peer)",
+        card.id,
+        places.join(","),
+        card.id
+    )))
+}
+
+/// Cases that an experiment may derive, of each placement that it has.
+fn derivable(experiment: &dyn Experiment, site: &Site, series: &[Series]) -> Vec<CaseId> {
+    let of = |place: Option<&Value>| {
+        let mut seen: Vec<Series> = series.to_vec();
+        for series in &mut seen {
+            let cases = &mut series.cases;
+            cases.retain(|case| {
+                let of = case.id.get(PLACEMENT);
+                of.is_none() || of == place
+            });
+            cases
+                .iter_mut()
+                .for_each(|case| case.id = case.id.unplaced());
+        }
+        seen.retain(|series| !series.cases.is_empty());
+        experiment.derivable(site, &seen)
+    };
+    let mut all = of(None);
+    let unplaced = all.clone();
+    let cases = series.iter().flat_map(|series| &series.cases);
+    let places: BTreeSet<&Value> = cases.filter_map(|case| case.id.get(PLACEMENT)).collect();
+    for place in places {
+        let more = of(Some(place)).into_iter();
+        let more = more.filter(|case| !unplaced.contains(case));
+        all.extend(more.map(|case| case.with(PLACEMENT, place.clone())));
+    }
+    all
+}
+
+/// What of an experiment the selection leaves; the outer error is the user's, the inner the site's.
+fn offer(
+    family: &Family,
+    experiment: &'static dyn Experiment,
+    selection: &Selection,
+    params: &Params,
+    site: &Site,
+) -> Result<Result<Offer, Skip>, NothingToDo> {
+    let card = experiment.card();
+    if let Some(skip) = card.needs.iter().find_map(|need| missing(*need, site)) {
+        return Ok(Err(skip));
+    }
+    let mut offer = match experiment.series(site, params) {
+        Ok(offer) => placed(experiment, params, site, offer),
+        Err(skip) => return Ok(Err(skip)),
+    };
+    if selection.filters(family, card) {
+        for series in &mut offer.series {
+            series
+                .cases
+                .retain(|case| selection.wants_case(family, card, &case.id));
+        }
+        offer
+            .skipped
+            .retain(|(case, _)| selection.wants_case(family, card, case));
+        offer.series.retain(|series| !series.cases.is_empty());
+        if offer.series.is_empty() && offer.skipped.is_empty() {
+            return Err(NothingToDo(format!(
+                "no case of {} passes the filter with this preset: `plumb plan {}` shows its cases, \
+                 `--set {}.PARAM=VALUE` makes others ({})",
+                card.id,
+                card.id,
+                card.id,
+                card.params
+                    .iter()
+                    .map(|param| format!("{}: {}", param.name, domain_text(&param.domain)))
+                    .collect::<Vec<_>>()
+                    .join("; ")
+            )));
+        }
+    }
+    Ok(Ok(offer))
+}
+
+fn missing(need: Need, site: &Site) -> Option<Skip> {
+    match need {
+        Need::Root => (site.host.kernel.euid != Some(0))
+            .then(|| Skip::because("it needs root").needs("run it as root")),
+        Need::Directory => site.dir.is_none().then(|| {
+            Skip::because(
+                "no directory for files: the current one cannot be written, or lies in memory",
+            )
+            .needs("--dir DIR on a real file system")
+        }),
+        Need::Numa => (site.host.numa.nodes.len() < 2).then(|| Skip::because("one NUMA node")),
+        Need::TwoCpus => (site.cpus.len() < 2).then(|| {
+            Skip::because("only one CPU is allowed here").needs("--cpu with at least two CPUs")
+        }),
+        Need::Arch(arch) => (std::env::consts::ARCH != arch)
+            .then(|| Skip::because(format!("it exists on {arch} only"))),
+    }
+}
+
+/// Stages are the topological levels of `after` among the chosen; the clock family, when chosen,
+/// is level 0 alone.
+fn levels(chosen: &[(&Family, &'static dyn Experiment)]) -> Vec<usize> {
+    let clocks = chosen.iter().any(|(family, _)| family.name == "clock");
+    let mut levels: Vec<usize> = chosen
+        .iter()
+        .map(|(family, _)| usize::from(clocks && family.name != "clock"))
+        .collect();
+    // The graph has no cycle (a law): as many sweeps as experiments reach the fixed point.
+    for _ in 0..chosen.len() {
+        for (at, (family, experiment)) in chosen.iter().enumerate() {
+            if family.name == "clock" {
+                continue;
+            }
+            let below = chosen
+                .iter()
+                .zip(&levels)
+                .filter(|((_, other), _)| experiment.card().after.contains(&other.card().id))
+                .map(|(_, level)| level + 1)
+                .max();
+            levels[at] = levels[at].max(below.unwrap_or(0));
+        }
+    }
+    levels
+}
+
+/// Expected time: everything that is measured one time, and as many passes as the last look wants
+/// and the budget allows, but at least up to the first look.
+pub fn stated_eta(work: &[Work], looks: &[u32], budget: Duration) -> Duration {
+    let sum = |look: Option<&u32>| -> Duration {
+        let rounds = look.copied().unwrap_or(1);
+        work.iter().map(|work| work.whole(rounds)).sum()
+    };
+    sum(looks.last()).min(budget.max(sum(looks.first())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::levels;
+    use catalogue::FAMILIES;
+
+    #[test]
+    fn clock_is_alone_in_stage_0_and_dependencies_come_first() {
+        let chosen: Vec<_> = FAMILIES
+            .iter()
+            .flat_map(|family| family.experiments.iter().map(move |e| (*family, *e)))
+            .collect();
+        let levels = levels(&chosen);
+        for ((family, experiment), level) in chosen.iter().zip(&levels) {
+            assert_eq!(
+                family.name == "clock",
+                *level == 0,
+                "{}",
+                experiment.card().id
+            );
+            for ((_, other), below) in chosen.iter().zip(&levels) {
+                if experiment.card().after.contains(&other.card().id) {
+                    assert!(
+                        below < level,
+                        "{} before {}",
+                        other.card().id,
+                        experiment.card().id
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! Selectors: which experiments and cases a user asked for.
+
+use bench::experiment::{Card, Domain, Experiment, Family, Role};
+use record::key::{CaseId, Value};
+use record::quantity::parse_integer;
+use thiserror::Error;
+
+/// A selector that cannot be meant, with what to type instead.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error("{0}")]
+pub struct BadSelector(pub String);
+
+/// What was asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    rules: Vec<Rule>,
+}
+
+#[derive(Clone, Debug)]
+struct Rule {
+    negated: bool,
+    pattern: String,
+    filter: Vec<(String, Vec<Allowed>)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Allowed {
+    Exactly(Value),
+    Between(u64, u64),
+}
+
+impl Selection {
+    /// Parses selectors (`family`, `id`, `id:param=v1,v2|lo..hi,param2=…`, globs, `!negation`)
+    /// against the catalogue.
+    ///
+    /// # Errors
+    /// A selector that matches nothing, or a filter on what the experiment does not have.
+    pub fn parse(texts: &[String], families: &[&Family]) -> Result<Self, BadSelector> {
+        let rules = texts
+            .iter()
+            .map(|text| rule(text, families))
+            .collect::<Result<_, _>>()?;
+        Ok(Selection { rules })
+    }
+
+    /// Whether any case of an experiment may be wanted.
+    pub fn wants(&self, family: &Family, card: &Card) -> bool {
+        let named = |rule: &Rule| rule.matches(family, card);
+        let asked = self.rules.iter().any(|rule| !rule.negated && named(rule));
+        let by_default = !family.hidden && self.rules.iter().all(|rule| rule.negated);
+        let refused = self
+            .rules
+            .iter()
+            .any(|rule| rule.negated && rule.filter.is_empty() && named(rule));
+        (asked || by_default) && !refused
+    }
+
+    /// Whether a case of a wanted experiment is wanted.
+    pub fn wants_case(&self, family: &Family, card: &Card, case: &CaseId) -> bool {
+        let meant = |rule: &&Rule| rule.matches(family, card) && rule.passes(case);
+        let mut positive = self.rules.iter().filter(|rule| !rule.negated).peekable();
+        let asked = positive.peek().is_none() || positive.any(|rule| meant(&rule));
+        asked
+            && !self
+                .rules
+                .iter()
+                .filter(|rule| rule.negated)
+                .any(|rule| meant(&rule))
+    }
+
+    /// Whether a selector names parameters of this experiment's cases.
+    pub fn filters(&self, family: &Family, card: &Card) -> bool {
+        self.rules
+            .iter()
+            .any(|rule| !rule.filter.is_empty() && rule.matches(family, card))
+    }
+}
+
+impl Rule {
+    fn matches(&self, family: &Family, card: &Card) -> bool {
+        self.pattern == family.name || glob(&self.pattern, card.id)
+    }
+
+    fn passes(&self, case: &CaseId) -> bool {
+        self.filter.iter().all(|(name, allowed)| {
+            case.get(name)
+                .is_some_and(|value| allowed.iter().any(|allowed| allowed.admits(value)))
+        })
+    }
+}
+
+impl Allowed {
+    fn admits(&self, value: &Value) -> bool {
+        match self {
+            Allowed::Exactly(wanted) => wanted == value,
+            Allowed::Between(low, high) => value
+                .int()
+                .is_some_and(|value| (*low..=*high).contains(&value)),
+        }
+    }
+}
+
+fn rule(text: &str, families: &[&Family]) -> Result<Rule, BadSelector> {
+    let (negated, body) = match text.strip_prefix('!') {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
+    let (pattern, filter) = match body.split_once(':') {
+        Some((pattern, filter)) => (pattern, Some(filter)),
+        None => (body, None),
+    };
+    let mut rule = Rule {
+        negated,
+        pattern: pattern.to_owned(),
+        filter: Vec::new(),
+    };
+    let matched: Vec<&dyn Experiment> = families
+        .iter()
+        .flat_map(|family| {
+            let rule = &rule;
+            family
+                .experiments
+                .iter()
+                .copied()
+                .filter(move |experiment| rule.matches(family, experiment.card()))
+        })
+        .collect();
+    let Some(first) = matched.first() else {
+        return Err(BadSelector(format!(
+            "no experiment or family is called `{pattern}`{} `plumb list` names them all",
+            near(pattern, families)
+        )));
+    };
+    if let Some(filter) = filter {
+        if matched.len() > 1 {
+            return Err(BadSelector(format!(
+                "`{text}` filters {} experiments at once: name one, for example {}:{filter}",
+                matched.len(),
+                first.card().id
+            )));
+        }
+        rule.filter = parse_filter(filter, first.card())?;
+    }
+    Ok(rule)
+}
+
+fn parse_filter(text: &str, card: &Card) -> Result<Vec<(String, Vec<Allowed>)>, BadSelector> {
+    let mut filter: Vec<(String, Vec<Allowed>)> = Vec::new();
+    for token in text.split([',', '|']) {
+        let value = match token.split_once('=') {
+            Some((name, value)) => {
+                filter.push((name.to_owned(), Vec::new()));
+                value
+            }
+            None => token,
+        };
+        let Some((name, allowed)) = filter.last_mut() else {
+            return Err(BadSelector(format!(
+                "the filter `{text}` does not start with a parameter: type for example {}:{}=VALUE",
+                card.id,
+                case_params(card).first().copied().unwrap_or("param")
+            )));
+        };
+        allowed.push(parse_allowed(value, name, card)?);
+    }
+    Ok(filter)
+}
+
+fn parse_allowed(text: &str, name: &str, card: &Card) -> Result<Allowed, BadSelector> {
+    let Some(param) = card
+        .params
+        .iter()
+        .find(|param| param.name == name && param.role == Role::Case)
+    else {
+        let setting = card.params.iter().any(|param| param.name == name);
+        let way_out = match case_params(card).join(", ") {
+            _ if setting => format!(
+                "`{name}` is a setting, not a part of its cases: type --set {}.{name}={text}",
+                card.id
+            ),
+            names if names.is_empty() => "its one case has none".to_owned(),
+            names => format!("it has {names}"),
+        };
+        return Err(BadSelector(format!(
+            "{} has no case parameter `{name}`: {way_out}",
+            card.id
+        )));
+    };
+    if let Some((low, high)) = text.split_once("..") {
+        let end = |text: &str, default| {
+            if text.is_empty() {
+                Ok(default)
+            } else {
+                parse_integer(text).map_err(BadSelector)
+            }
+        };
+        return Ok(Allowed::Between(end(low, 0)?, end(high, u64::MAX)?));
+    }
+    crate::params::parse_value(text, param)
+        .map(Allowed::Exactly)
+        .map_err(|reason| BadSelector(format!("{}:{name}: {reason}", card.id)))
+}
+
+fn case_params(card: &Card) -> Vec<&'static str> {
+    card.params
+        .iter()
+        .filter(|param| param.role == Role::Case)
+        .map(|param| param.name)
+        .collect()
+}
+
+/// `; did you mean …?` for the nearest ids, or a colon. Hidden families are near to their own names.
+pub fn near(text: &str, families: &[&Family]) -> String {
+    let names = families
+        .iter()
+        .filter(|family| !family.hidden || text.starts_with(family.name))
+        .flat_map(|family| {
+            std::iter::once(family.name).chain(family.experiments.iter().map(|e| e.card().id))
+        });
+    nearest(text, names)
+}
+
+/// `; did you mean …?` for the nearest of some names, or a colon.
+pub fn nearest<'name>(text: &str, names: impl Iterator<Item = &'name str>) -> String {
+    names
+        .map(|name| (strsim::jaro_winkler(text, name), name))
+        .filter(|(likeness, _)| *likeness > 0.75)
+        .max_by(|one, other| one.0.total_cmp(&other.0))
+        .map_or_else(
+            || ":".to_owned(),
+            |(_, name)| format!("; did you mean `{name}`?"),
+        )
+}
+
+/// Shell-like matching with `*` and `?`: on a mismatch, the last `*` takes one letter more.
+pub fn glob(pattern: &str, text: &str) -> bool {
+    let (pattern, text): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), text.chars().collect());
+    let (mut at, mut read) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while read < text.len() {
+        match pattern.get(at) {
+            Some('*') => {
+                star = Some((at, read));
+                at += 1;
+            }
+            Some(letter) if *letter == '?' || *letter == text[read] => {
+                at += 1;
+                read += 1;
+            }
+            _ => {
+                let Some((place, taken)) = star else {
+                    return false;
+                };
+                star = Some((place, taken + 1));
+                (at, read) = (place + 1, taken + 1);
+            }
+        }
+    }
+    pattern[at..].iter().all(|letter| *letter == '*')
+}
+
+/// The domain of a parameter in words.
+pub fn domain_text(domain: &Domain) -> String {
+    let span = |low: u64, high: u64, unit: record::unit::Unit| match unit {
+        record::unit::Unit::B => format!(
+            "{}..{}",
+            record::quantity::render_bytes(low as f64).replace(' ', ""),
+            record::quantity::render_bytes(high as f64).replace(' ', "")
+        ),
+        _ => format!("{low}..{high}"),
+    };
+    match domain {
+        Domain::Symbols(symbols) => symbols.join(", "),
+        Domain::Text => "a path or a URL".to_owned(),
+        Domain::Name(names) => format!("{} or a name", names.join(", ")),
+        Domain::Integer { low, high, unit } => span(*low, *high, *unit),
+        Domain::Either(symbols, low, high, unit) => {
+            format!("{} or {}", symbols.join(", "), span(*low, *high, *unit))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Selection, glob};
+    use catalogue::FAMILIES;
+    use record::key::CaseId;
+
+    fn check(selectors: &[&str], wanted: &[&str], unwanted: &[&str]) {
+        let texts: Vec<String> = selectors.iter().map(|text| (*text).to_owned()).collect();
+        let selection = Selection::parse(&texts, FAMILIES).expect("the selectors are good");
+        let wants = |id: &str| {
+            FAMILIES.iter().any(|family| {
+                family
+                    .experiments
+                    .iter()
+                    .any(|e| e.card().id == id && selection.wants(family, e.card()))
+            })
+        };
+        for id in wanted {
+            assert!(wants(id), "{selectors:?} should take {id}");
+        }
+        for id in unwanted {
+            assert!(!wants(id), "{selectors:?} should leave {id}");
+        }
+    }
+
+    #[test]
+    fn selectors_choose_experiments() {
+        check(&[], &["clock.read", "memory.latency"], &["selftest.echo"]);
+        check(
+            &["clock"],
+            &["clock.read", "clock.rate"],
+            &["memory.latency"],
+        );
+        check(&["selftest.echo"], &["selftest.echo"], &["clock.read"]);
+        check(&["*.r*"], &["clock.read", "clock.rate"], &["clock.loop"]);
+        check(
+            &["!clock"],
+            &["memory.latency"],
+            &["clock.read", "selftest.echo"],
+        );
+        check(&["clock", "!clock.rate"], &["clock.read"], &["clock.rate"]);
+    }
+
+    #[test]
+    fn filters_choose_cases() {
+        let texts = ["memory.latency:pattern=random,footprint=4KiB|1MiB..2MiB".to_owned()];
+        let selection = Selection::parse(&texts, FAMILIES).expect("good");
+        let family = FAMILIES
+            .iter()
+            .find(|f| f.name == "memory")
+            .expect("it is there");
+        let card = catalogue::find("memory.latency")
+            .expect("it is there")
+            .card();
+        let case = |pattern: &str, footprint: u64| {
+            CaseId::new()
+                .with("pattern", pattern)
+                .with("footprint", footprint)
+        };
+        for (case, wanted) in [
+            (case("random", 4096), true),
+            (case("random", 8192), false),
+            (case("random", 1 << 20), true),
+            (case("random", 2 << 20), true),
+            (case("forward", 4096), false),
+        ] {
+            assert_eq!(selection.wants_case(family, card, &case), wanted, "{case}");
+        }
+    }
+
+    #[test]
+    fn bad_selectors_say_what_to_type() {
+        for (text, part) in [
+            ("memory.latencies", "did you mean `memory.latency`?"),
+            ("nonsense", "plumb list"),
+            ("memory.latency:size=3", "it has pattern"),
+            ("memory.latency:pattern=zigzag", "random"),
+            ("memory.latency:4096", "does not start with a parameter"),
+            ("clock:pattern=random", "name one"),
+        ] {
+            let error = Selection::parse(&[text.to_owned()], FAMILIES).expect_err(text);
+            assert!(error.to_string().contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn globs() {
+        for (pattern, text, fits) in [
+            ("*", "", true),
+            ("a*c", "abbc", true),
+            ("a?c", "abc", true),
+            ("a?c", "ac", false),
+            ("*.read", "clock.read", true),
+            ("abc", "abcd", false),
+        ] {
+            assert_eq!(glob(pattern, text), fits, "{pattern} {text}");
+        }
+    }
+}

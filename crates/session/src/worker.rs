@@ -1,0 +1,125 @@
+//! The measuring child: takes one order on its standard input, answers on its standard output.
+
+use anyhow::{Context, Result, bail};
+use bench::experiment::{self, Catalogue, Experiment};
+use bench::link::frame::{receive, send};
+use bench::link::{FromWorker, RoundOrder, ToWorker};
+use bench::measure::{self, Bench, FarEnd, Voice};
+use std::io::{self, Write};
+use std::time::Instant;
+
+/// Serves one order from standard input and returns.
+///
+/// # Errors
+/// The session cannot be read or written; failures of the order itself are its answer.
+pub fn serve(catalogue: Catalogue, parent: u32) -> Result<()> {
+    metal::process::die_with_parent(parent).context("cannot tie the worker to its session")?;
+    offer_as_victim();
+    let Some(order) = receive::<ToWorker>(&mut io::stdin().lock())? else {
+        return Ok(());
+    };
+    let answered = match order {
+        ToWorker::Calibrate(order) => {
+            measure::calibrate(&order).map(|calibration| vec![FromWorker::Calibrated(calibration)])
+        }
+        ToWorker::Prepare(order) => prepare(catalogue, *order),
+        ToWorker::Round(order) => round(catalogue, *order),
+        ToWorker::Serve(order) => far_end(catalogue, *order),
+        ToWorker::Drain => Err(anyhow::anyhow!("nothing to drain: no round was ordered")),
+    };
+    let messages = answered.unwrap_or_else(|error| {
+        vec![FromWorker::Failed(
+            error.chain().map(ToString::to_string).collect(),
+        )]
+    });
+    let mut output = io::BufWriter::new(io::stdout().lock());
+    for message in messages {
+        send(&mut output, &message)?;
+    }
+    Ok(output.flush()?)
+}
+
+/// Where memory runs out, the one that takes it is ended, and neither the session nor anybody else's
+/// process. Raising one's own score needs no privilege.
+fn offer_as_victim() {
+    const FIRST: &str = "1000";
+    // A sandbox that forbids it leaves the kernel's choice, which most often is the largest anyway.
+    let _ = std::fs::write("/proc/self/oom_score_adj", FIRST);
+}
+
+fn find(catalogue: Catalogue, order: &RoundOrder) -> Result<&'static dyn Experiment> {
+    experiment::find(catalogue, &order.series.experiment)
+        .with_context(|| format!("this plumb has no experiment {}", order.series.experiment))
+}
+
+/// Series of another placement than the default have files of their own, which have the same names.
+fn apart(mut order: RoundOrder) -> Result<RoundOrder> {
+    if let Some((dir, place)) = order.dir.as_ref().zip(order.apart()) {
+        let dir = dir.join(place);
+        std::fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        order.dir = Some(dir);
+    }
+    Ok(order)
+}
+
+fn prepare(catalogue: Catalogue, order: RoundOrder) -> Result<Vec<FromWorker>> {
+    let order = apart(order)?;
+    let dir = order
+        .dir
+        .clone()
+        .context("no directory for files was given")?;
+    let began = Instant::now();
+    let mut voice = Voice::new(io::stdout());
+    let mut alive = || voice.alive(began.elapsed().as_secs_f64());
+    let files = find(catalogue, &order)?.prepare(&order.series, &dir, &mut alive)?;
+    voice.finish().context("sending a sign of life")?;
+    Ok(vec![FromWorker::Prepared(files)])
+}
+
+fn round(catalogue: Catalogue, order: RoundOrder) -> Result<Vec<FromWorker>> {
+    let order = apart(order)?;
+    let experiment = find(catalogue, &order)?;
+    let series = order.series.clone();
+    let mut bench = Bench::new(order)?.speaking_to(io::stdout());
+    experiment
+        .measure(&series, &mut bench)
+        .with_context(|| format!("a round of {} failed", series.label()))?;
+    let written = bench.finish()?;
+    let (samples, _, traces, done) = &written;
+    if samples.is_empty() && traces.is_empty() {
+        if let Some(first) = done.failed.first() {
+            // What all have in common is of none of them alone.
+            if done
+                .failed
+                .iter()
+                .all(|failed| failed.reason == first.reason)
+            {
+                bail!("{}", first.reason);
+            }
+            bail!("{}: {}", first.case, first.reason);
+        }
+        bail!("the round of {} gave no samples", series.label());
+    }
+    Ok(messages(written))
+}
+
+fn far_end(catalogue: Catalogue, order: RoundOrder) -> Result<Vec<FromWorker>> {
+    let experiment = find(catalogue, &order)?;
+    let series = order.series.clone();
+    let mut far = FarEnd::new(order, io::stdin(), io::stdout())?;
+    experiment
+        .serve(&series, &mut far)
+        .with_context(|| format!("the far end of {} failed", series.label()))?;
+    Ok(vec![FromWorker::Done(far.finish())])
+}
+
+fn messages((samples, histograms, traces, done): measure::Written) -> Vec<FromWorker> {
+    let samples = samples.into_iter().map(FromWorker::Samples);
+    let histograms = histograms.into_iter().map(FromWorker::Histogram);
+    let traces = traces.into_iter().map(FromWorker::Trace);
+    samples
+        .chain(histograms)
+        .chain(traces)
+        .chain([FromWorker::Done(done)])
+        .collect()
+}

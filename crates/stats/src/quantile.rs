@@ -1,0 +1,73 @@
+//! Quantiles and order statistics.
+
+/// The values in ascending order. Finite values assumed; a NaN would sort last.
+pub fn sorted(values: &[f64]) -> Vec<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    sorted
+}
+
+/// The `q`-quantile (`q` in 0..=1) by linear interpolation between order statistics, type 7 of
+/// Hyndman and Fan (1996), the default of R and NumPy. `None` when there are no values.
+pub fn quantile(values: &[f64], q: f64) -> Option<f64> {
+    quantile_of_sorted(&sorted(values), q)
+}
+
+/// As [`quantile`], for values already in ascending order.
+pub fn quantile_of_sorted(sorted: &[f64], q: f64) -> Option<f64> {
+    assert!((0.0..=1.0).contains(&q), "quantile {q} is not in 0..=1");
+    let last = sorted.len().checked_sub(1)?;
+    let position = q * last as f64;
+    let below = position.floor() as usize;
+    let above = position.ceil() as usize;
+    let share = position - below as f64;
+    // Written so that equal neighbours give their value exactly.
+    Some(sorted[below] + share * (sorted[above] - sorted[below]))
+}
+
+/// The median. `None` when there are no values.
+pub fn median(values: &[f64]) -> Option<f64> {
+    quantile(values, 0.5)
+}
+
+/// As [`median`], for values already in ascending order.
+pub fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
+    quantile_of_sorted(sorted, 0.5)
+}
+
+/// The `rank`-th smallest value, counted from 1. `None` when there is no such rank.
+pub fn order_statistic(sorted: &[f64], rank: usize) -> Option<f64> {
+    sorted.get(rank.checked_sub(1)?).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agrees_with_r_type_7() {
+        // R: quantile(c(3, 1, 4, 1, 5, 9, 2, 6), c(0, .1, .25, .5, .9, 1))
+        let values = [3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0];
+        let expected = [1.0, 1.0, 1.75, 3.5, 6.9, 9.0];
+        for (q, expected) in [0.0, 0.1, 0.25, 0.5, 0.9, 1.0].into_iter().zip(expected) {
+            let found = quantile(&values, q).unwrap();
+            assert!((found - expected).abs() < 1e-12, "{found} {expected}");
+        }
+    }
+
+    #[test]
+    fn order_statistics_count_from_one() {
+        let sorted = sorted(&[2.0, 9.0, 5.0]);
+        assert_eq!(order_statistic(&sorted, 0), None);
+        assert_eq!(order_statistic(&sorted, 1), Some(2.0));
+        assert_eq!(order_statistic(&sorted, 3), Some(9.0));
+        assert_eq!(order_statistic(&sorted, 4), None);
+    }
+
+    #[test]
+    fn nothing_has_no_median() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[7.0]), Some(7.0));
+        assert_eq!(median(&[1.0, 2.0]), Some(1.5));
+    }
+}

@@ -1,0 +1,244 @@
+//! From raw samples to the values of rounds: the unit of replication.
+//!
+//! A figure whose samples were probed has two values (METHOD §2a): *alone*, from the samples of a core
+//! that nobody else used, and *as found*, from all samples of a round's first visit.
+
+use crate::estimate::RoundValue;
+use crate::quantile;
+use crate::width::{LEAST_ALONE, is_alone};
+use record::event::{Histogram, Repeat, Samples};
+use record::key::CaseId;
+use record::metric::Over;
+use record::run::Run;
+use std::collections::BTreeMap;
+
+/// Rounds with enough alone samples from which on a figure is printed as alone.
+pub const LEAST_ROUNDS: usize = 6;
+
+/// Which samples a value rests on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Condition {
+    /// Those of a core that nobody else used, by the probe's level on it, of all visits.
+    Alone(f64),
+    /// All of the first visit.
+    AsFound,
+}
+
+impl Condition {
+    /// The values of some samples that count.
+    pub fn values(self, samples: &Samples) -> Vec<f64> {
+        let values = samples.raw.samples();
+        match self {
+            Condition::AsFound if samples.visit > 0 => Vec::new(),
+            Condition::AsFound => values,
+            Condition::Alone(level) => {
+                let read = values.into_iter().zip(&samples.width);
+                let alone = read.filter(|(_, width)| is_alone(**width, level));
+                alone.map(|(value, _)| value).collect()
+            }
+        }
+    }
+
+    /// The value of a round: the median of its samples that count, or where its events are counted in
+    /// histograms, of those (nearest rank): samples beside them are an excerpt. `None` where it has
+    /// none, too few of a core that was alone, or where the median is among the events that are only
+    /// known to be long.
+    pub fn round_value(self, samples: &[&Samples], histograms: &[&Histogram]) -> Option<f64> {
+        match self {
+            Condition::AsFound if !histograms.is_empty() => counted_value(histograms),
+            _ => {
+                let values = samples.iter().flat_map(|samples| self.values(samples));
+                let finite: Vec<f64> = values.filter(|value| value.is_finite()).collect();
+                let least = match self {
+                    Condition::Alone(_) => LEAST_ALONE,
+                    Condition::AsFound => 1,
+                };
+                quantile::median(&finite).filter(|_| finite.len() >= least)
+            }
+        }
+    }
+}
+
+/// The condition in which a metric is printed that has a value in so many rounds with enough samples of
+/// a core that was alone.
+pub fn is_printed_alone(over: Over, rounds_alone: usize) -> bool {
+    over == Over::Undisturbed && rounds_alone >= LEAST_ROUNDS
+}
+
+/// One figure's value in one round (or one block of a `Once` or `Sweep`), in the condition in which the
+/// figure is printed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Valued {
+    /// Round number, or block number where blocks replicate.
+    pub round: u32,
+    /// Median of the round's samples, in the metric's unit.
+    pub value: f64,
+    /// Whether the round was disturbed and the metric minds that.
+    pub disturbed: bool,
+}
+
+impl From<&Valued> for RoundValue {
+    fn from(valued: &Valued) -> Self {
+        RoundValue {
+            value: valued.value,
+            disturbed: valued.disturbed,
+        }
+    }
+}
+
+/// The samples and histograms of one figure in one round.
+type OfRound<'run> = (Vec<&'run Samples>, Vec<&'run Histogram>);
+
+/// The values of every figure of a series, by (case, metric), in the order of the rounds. Where the
+/// experiment is repeated in rounds, a value is the median of a round's samples; otherwise each
+/// sample of its one round is a block.
+pub fn values(run: &Run, experiment: &str, label: &str) -> BTreeMap<(CaseId, String), Vec<Valued>> {
+    let in_rounds = run
+        .experiment(experiment)
+        .is_none_or(|planned| planned.repeat == Repeat::Rounds);
+    let disturbed: BTreeMap<u32, (bool, Option<f64>)> = run
+        .rounds_of(label)
+        .map(|round| {
+            let level = run.width_level(round.segment);
+            (round.n, (!round.disturbed.is_empty(), level))
+        })
+        .collect();
+    let mut figures: BTreeMap<(&CaseId, &str), BTreeMap<u32, OfRound>> = BTreeMap::new();
+    for samples in run.samples.iter().filter(|one| one.series == label) {
+        let figure = figures.entry((&samples.case, &samples.metric)).or_default();
+        figure.entry(samples.round).or_default().0.push(samples);
+    }
+    for histogram in run.histograms.iter().filter(|one| one.series == label) {
+        let of = (&histogram.case, histogram.metric.as_str());
+        if let Some(figure) = figures.get_mut(&of)
+            && let Some(round) = figure.get_mut(&histogram.round)
+        {
+            round.1.push(histogram);
+        }
+    }
+    figures
+        .into_iter()
+        .map(|((case, metric), rounds)| {
+            let over = run
+                .metric(experiment, metric)
+                .map_or(Over::Undisturbed, |metric| metric.over);
+            let values = match in_rounds {
+                true => of_rounds(&rounds, &disturbed, over),
+                false => of_blocks(&rounds, &disturbed, over),
+            };
+            ((case.clone(), metric.to_owned()), values)
+        })
+        .collect()
+}
+
+fn of_rounds(
+    rounds: &BTreeMap<u32, OfRound>,
+    known: &BTreeMap<u32, (bool, Option<f64>)>,
+    over: Over,
+) -> Vec<Valued> {
+    let of = |n: u32| known.get(&n).copied().unwrap_or_default();
+    let valued = |alone: bool| -> Vec<Valued> {
+        let value = |(n, (samples, histograms)): (&u32, &OfRound)| {
+            let (disturbed, level) = of(*n);
+            let condition = match alone {
+                true => Condition::Alone(level?),
+                false => Condition::AsFound,
+            };
+            Some(Valued {
+                round: *n,
+                value: condition.round_value(samples, histograms)?,
+                disturbed: disturbed && over == Over::Undisturbed,
+            })
+        };
+        rounds.iter().filter_map(value).collect()
+    };
+    let alone = valued(true);
+    match is_printed_alone(over, alone.len()) {
+        true => alone,
+        false => valued(false),
+    }
+}
+
+fn of_blocks(
+    rounds: &BTreeMap<u32, OfRound>,
+    known: &BTreeMap<u32, (bool, Option<f64>)>,
+    over: Over,
+) -> Vec<Valued> {
+    let blocks = |(n, (samples, _)): (&u32, &OfRound)| {
+        let disturbed = known.get(n).is_some_and(|(disturbed, _)| *disturbed);
+        let values = samples.iter().flat_map(|samples| samples.raw.samples());
+        let values: Vec<f64> = values.collect();
+        values.into_iter().map(move |value| (value, disturbed))
+    };
+    let all = rounds.iter().flat_map(blocks).zip(1..);
+    all.map(|((value, disturbed), round)| Valued {
+        round,
+        value,
+        disturbed: disturbed && over == Over::Undisturbed,
+    })
+    .collect()
+}
+
+/// The median of events that are counted in histograms (nearest rank).
+fn counted_value(histograms: &[&Histogram]) -> Option<f64> {
+    let scaled = |histogram: &&Histogram| {
+        let scale = histogram.scale;
+        let bucket = move |(value, count): &(u64, u64)| (*value as f64 * scale, *count);
+        histogram.buckets.iter().map(bucket).collect::<Vec<_>>()
+    };
+    let mut buckets: Vec<(f64, u64)> = histograms.iter().flat_map(scaled).collect();
+    buckets.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    let above: u64 = histograms.iter().map(|histogram| histogram.above).sum();
+    let total = above + buckets.iter().map(|(_, count)| count).sum::<u64>();
+    let mut seen = 0;
+    let middle = buckets.into_iter().find(|(_, count)| {
+        seen += count;
+        seen >= total.div_ceil(2)
+    });
+    middle.map(|(value, _)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Condition;
+    use record::event::{Histogram, Raw, Samples};
+    use record::key::CaseId;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn a_histogram_is_the_round_and_its_samples_are_an_excerpt() {
+        let samples = Samples {
+            visit: 0,
+            width: Vec::new(),
+            series: "s".to_owned(),
+            round: 1,
+            case: CaseId::new(),
+            metric: "m".to_owned(),
+            raw: Raw::Event {
+                values: vec![1.0, 2.0, 9.0],
+            },
+            core_hz: None,
+            quantities: BTreeMap::new(),
+            at: BTreeMap::new(),
+            notes: Vec::new(),
+        };
+        let histogram = |buckets: &[(u64, u64)], above| Histogram {
+            series: "s".to_owned(),
+            round: 1,
+            case: CaseId::new(),
+            metric: "m".to_owned(),
+            scale: 0.5,
+            buckets: buckets.to_vec(),
+            above,
+        };
+        let round_value = |samples: &[&Samples], histograms: &[&Histogram]| {
+            Condition::AsFound.round_value(samples, histograms)
+        };
+        assert_eq!(round_value(&[&samples], &[]), Some(2.0));
+        let counted = histogram(&[(2, 1), (20, 8)], 1);
+        assert_eq!(round_value(&[&samples], &[&counted]), Some(10.0));
+        let long = histogram(&[(2, 1)], 2);
+        assert_eq!(round_value(&[&samples], &[&long]), None);
+        assert_eq!(round_value(&[], &[]), None);
+    }
+}

@@ -1,0 +1,231 @@
+//! The width probe's readings (METHOD §2a): which of them a core gives that nobody else uses.
+//!
+//! A reading is additions per cycle: how many of a row of independent ones the core did in the time in
+//! which it did one of a row of dependent ones. A core that is alone does as many as it has units, again
+//! and again; one whose other hyperthread is at work does fewer, and not always as many.
+
+use super::quantile::{median, quantile};
+
+/// A reading is *alone* from this share of the level on.
+pub const ALONE: f64 = 1.0 / 1.05;
+/// Alone samples that a round needs for a value of its own.
+pub const LEAST_ALONE: usize = 20;
+/// A case that lacks samples of a core that is alone is visited again so often at most …
+pub const VISITS: u32 = 8;
+/// … for so many times the time of its first visit …
+pub const VISITS_TIME: f64 = 2.0;
+/// … and not after so many turns of visits that brought none.
+pub const IN_VAIN: u32 = 2;
+/// A quartet of such a visit waits so long for the core, in ns. What others do on it mostly ends within this or
+/// goes on for long: of one guest's stretches alone the mean was 2 ms, of the shared ones between them 1 ms.
+pub const WAIT_NS: f64 = 2e6;
+/// Relative half width of the mode at the level.
+const MODE: f64 = 0.01;
+/// Lower end of the shoulder below the mode: as wide as the mode itself.
+const SHOULDER: f64 = 0.97;
+/// The mode of a core that is alone has at least so many times the readings of its shoulder: on a core
+/// that is always shared there is a highest reading too, but no edge below it.
+const SHARPNESS: usize = 3;
+/// Readings in the mode at least, and their share of all.
+const LEAST_READINGS: usize = 100;
+const LEAST_SHARE: f64 = 0.005;
+/// Relative distance of the level from a whole number of units.
+const WHOLE: f64 = 0.02;
+/// Units that a core may have.
+const UNITS: std::ops::RangeInclusive<f64> = 2.0..=8.0;
+
+/// What the readings of a core say.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Learned {
+    /// The level of a core that is alone.
+    Level(Level),
+    /// The highest readings have no sharp edge: the core was never alone, or there is no such core.
+    NoEdge,
+    /// They have one, but not at a whole number of additions per cycle: its place.
+    NotWhole(f64),
+}
+
+/// What *alone* looks like.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Level {
+    /// Additions per cycle.
+    pub level: f64,
+    /// Distance of the quartiles of the readings at the level, relative to it.
+    pub spread: f64,
+    /// Readings at the level.
+    pub at_level: usize,
+    /// Share of all readings that are alone by it.
+    pub alone: f64,
+}
+
+/// Whether a reading is of a core that is alone.
+pub fn is_alone(reading: f64, level: f64) -> bool {
+    reading >= ALONE * level
+}
+
+/// A core whose sibling is at work all the time has a sharp level too, at half its units: a level below this share of
+/// the units that its design is known to have is no level of a core that is alone.
+const OF_UNITS: f64 = 0.75;
+
+/// Whether a level can be that of a core alone whose design has so many units, where that is known.
+pub fn is_whole_core(level: f64, units: Option<f64>) -> bool {
+    units.is_none_or(|units| level >= OF_UNITS * units)
+}
+
+/// A reading this much above the level is of another level.
+pub const TOO_FAST: f64 = 1.03;
+
+/// The readings of a round.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Classified samples.
+    pub samples: u32,
+    /// Those in which others used the core.
+    pub shared: u32,
+    /// Those that read more than a core that is alone can: the level does not hold any more.
+    pub fast: u32,
+}
+
+impl Seen {
+    /// Of the samples that could be classified.
+    pub fn of(readings: impl Iterator<Item = f64>, level: f64) -> Self {
+        let mut seen = Seen::default();
+        for reading in readings.filter(|reading| *reading > 0.0) {
+            seen.samples += 1;
+            seen.shared += u32::from(!is_alone(reading, level));
+            seen.fast += u32::from(reading > TOO_FAST * level);
+        }
+        seen
+    }
+
+    /// A part of the classified samples, as a share; none where nothing was probed.
+    pub fn share(&self, part: impl Fn(&Seen) -> u32) -> Option<f64> {
+        (self.samples > 0).then(|| f64::from(part(self)) / f64::from(self.samples))
+    }
+
+    /// By the names of a round's environment; nothing where nothing was probed.
+    pub fn named(self) -> impl Iterator<Item = (String, f64)> {
+        [
+            (PROBED, self.samples),
+            (SHARED, self.shared),
+            (FAST, self.fast),
+        ]
+        .into_iter()
+        .filter(move |_| self.samples > 0)
+        .map(|(name, count)| (name.to_owned(), f64::from(count)))
+    }
+}
+
+/// Name in a round's environment of the samples that were classified.
+pub const PROBED: &str = "probed_samples";
+/// Of those in which others used the core.
+pub const SHARED: &str = "probed_shared";
+/// Of those that read more than a core that is alone can.
+pub const FAST: &str = "probed_fast";
+
+/// The level from readings: the highest mode that enough of them share, if it is sharp and at a whole
+/// number. Sorts them.
+pub fn learn(readings: &mut [f64]) -> Learned {
+    readings.sort_unstable_by(|a, b| b.total_cmp(a));
+    let least = (LEAST_SHARE * readings.len() as f64).ceil() as usize;
+    let least = least.max(LEAST_READINGS);
+    let from = |limit: f64| readings.partition_point(|reading| *reading >= limit);
+    let Some(top) = (0..readings.len()).find(|top| {
+        let near = from(readings[*top] * (1.0 - MODE)) - top;
+        near >= least
+    }) else {
+        return Learned::NoEdge;
+    };
+    let Some(first) = median(&readings[top..from(readings[top] * (1.0 - MODE))]) else {
+        return Learned::NoEdge;
+    };
+    let mode = from(first * (1.0 + MODE))..from(first * (1.0 - MODE));
+    let shoulder = from(first * SHOULDER) - mode.end;
+    if SHARPNESS * shoulder > mode.len() {
+        return Learned::NoEdge;
+    }
+    let at_level = &readings[mode];
+    let Some(level) = median(at_level) else {
+        return Learned::NoEdge;
+    };
+    let units = level.round();
+    if !UNITS.contains(&units) || (level / units - 1.0).abs() > WHOLE {
+        return Learned::NotWhole(level);
+    }
+    let quartile = |q: f64| quantile(at_level, q).unwrap_or(level);
+    Learned::Level(Level {
+        level,
+        spread: (quartile(0.75) - quartile(0.25)) / level,
+        at_level: at_level.len(),
+        alone: from(ALONE * level) as f64 / readings.len() as f64,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ALONE, Learned, Seen, is_alone, is_whole_core, learn};
+    use crate::draw::Draw;
+
+    /// Readings of a core of so many units that is alone for a share of them: alone ones within 0.3 % with a
+    /// few slower ones, shared ones anywhere between 38 and 91 % of the level, as they were measured.
+    fn readings(units: f64, alone: f64, count: usize, seed: u64) -> Vec<f64> {
+        let mut draw = Draw::new(seed);
+        let mut reading = || match draw.chance(alone) {
+            true => units * (1.0 - 0.001 * draw.normal().abs()),
+            false => units * (0.38 + 0.53 * draw.uniform()),
+        };
+        (0..count).map(|_| reading()).collect()
+    }
+
+    #[test]
+    fn the_level_is_found_however_little_the_core_is_alone() {
+        for units in [2.0, 3.0, 4.0, 5.0, 6.0] {
+            for alone in [1.0, 0.5, 0.2, 0.05, 0.03] {
+                let learned = learn(&mut readings(units, alone, 20_000, 7));
+                let Learned::Level(level) = learned else {
+                    panic!("{units} units, alone {alone}: {learned:?}");
+                };
+                assert!((level.level / units - 1.0).abs() < 0.005, "{level:?}");
+                assert!((level.alone - alone).abs() < 0.02, "{level:?}");
+                assert!(level.spread < 0.005, "{level:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_core_that_is_never_alone_gives_no_level() {
+        for seed in 0..50 {
+            for count in [2_000, 20_000] {
+                let learned = learn(&mut readings(4.0, 0.0, count, seed));
+                assert_eq!(learned, Learned::NoEdge, "{seed}");
+            }
+        }
+        assert_eq!(learn(&mut []), Learned::NoEdge);
+    }
+
+    #[test]
+    fn a_sharp_level_between_whole_numbers_is_of_no_core() {
+        let mut emulated = readings(2.5, 0.9, 5_000, 3);
+        assert!(matches!(learn(&mut emulated), Learned::NotWhole(at) if (at - 2.5).abs() < 0.02));
+        let mut narrow = readings(1.0, 1.0, 5_000, 3);
+        assert!(matches!(learn(&mut narrow), Learned::NotWhole(_)));
+    }
+
+    #[test]
+    fn half_a_core_is_no_core() {
+        assert!(is_whole_core(2.0, None) && is_whole_core(4.0, Some(4.0)));
+        assert!(is_whole_core(4.0, Some(5.0)) && !is_whole_core(2.0, Some(4.0)));
+        assert!(!is_whole_core(3.0, Some(6.0)));
+    }
+
+    #[test]
+    fn what_cannot_be_classified_is_not_counted_and_never_alone() {
+        assert!(is_alone(4.0, 4.0) && is_alone(4.0 * ALONE, 4.0) && !is_alone(3.8, 4.0));
+        assert!(!is_alone(0.0, 4.0));
+        let seen = Seen::of([4.0, 3.0, 0.0, 4.2].into_iter(), 4.0);
+        assert_eq!((seen.samples, seen.shared, seen.fast), (3, 1, 1));
+        let names: Vec<(String, f64)> = seen.named().collect();
+        assert_eq!(names[1], ("probed_shared".to_owned(), 1.0));
+        assert_eq!(Seen::default().named().count(), 0);
+    }
+}

@@ -1,7 +1,0 @@
-//! Clocks: what they cost, how fine and how true they are.
-
-crate::family!("clock", "what reading a clock costs, how true the clocks are, what a loop adds", hidden: false, [
-    read,
-    rate,
-    r#loop,
-]);
