@@ -21,25 +21,21 @@ use std::path::Path;
 
 /// Every recorded host with its name, as a session finds it.
 pub fn recorded_sites(preset: Preset) -> Vec<(String, Site)> {
+    const HERE: &str = "the recorded hosts are in the repository";
     let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/hosts");
     let mut sites = Vec::new();
-    for entry in std::fs::read_dir(hosts).expect("the recorded hosts are in the repository") {
-        let dir = entry
-            .expect("the recorded hosts are in the repository")
-            .path();
+    for entry in std::fs::read_dir(hosts).expect(HERE) {
+        let entry = entry.expect(HERE);
+        let dir = entry.path();
         if !dir.is_dir() {
             continue;
         }
-        let root = Root::at(&dir).expect("the recorded hosts are in the repository");
-        let name = dir
-            .file_name()
-            .expect("the recorded hosts are in the repository")
-            .to_string_lossy()
-            .into_owned();
+        let root = Root::at(&dir).expect(HERE);
+        let name = entry.file_name().to_string_lossy().into_owned();
         let host = Host::read(&root);
         let stop = std::sync::atomic::AtomicBool::new(false);
         let nowhere = site(host, &root, None, Files::Nowhere, preset, &stop)
-            .expect("the recorded hosts are in the repository");
+            .expect("nothing stops the look at a recorded host");
         assert_eq!(nowhere.case_ns, case_ns(preset));
         // As on most machines: a directory that nobody named, on the root's device.
         let root_mount = nowhere.host.block.mount_of("/");

@@ -34,12 +34,12 @@ const SHOWN: usize = 40;
 /// Texts of lines (what they are about) with their numbers, by the presets that have them.
 type Lines = BTreeMap<(String, Vec<u64>), String>;
 
-struct Told {
+struct Listing {
     preset: Preset,
     lines: Lines,
 }
 
-impl Told {
+impl Listing {
     fn line(&mut self, about: &str, numbers: &[f64]) {
         let bits = numbers.iter().map(|number| number.to_bits()).collect();
         let presets = self.lines.entry((about.to_owned(), bits)).or_default();
@@ -123,11 +123,11 @@ impl<'site> Views<'site> {
         self.site(case);
         let seen = self.of_place.get(&place);
         let of = (case.id.get(FAR).cloned(), place);
-        let told = Case {
+        let unplaced = Case {
             id: case.id.unplaced(),
             at: case.at.clone(),
         };
-        experiment.predict(&self.of_end[&of], seen, &told, metric)
+        experiment.predict(&self.of_end[&of], seen, &unplaced, metric)
     }
 }
 
@@ -153,10 +153,18 @@ fn figures(planned: &Planned) -> Vec<(&'static dyn Experiment, Case, &'static Me
         .collect()
 }
 
-fn tell(told: &mut Told, site: &Site) {
+fn list(listing: &mut Listing, site: &Site) {
     let (selection, settings) = (Selection::default(), Settings::default());
-    let budget = default_budget(told.preset);
-    let planned = plan(FAMILIES, &selection, &settings, told.preset, budget, site).unwrap();
+    let budget = default_budget(listing.preset);
+    let planned = plan(
+        FAMILIES,
+        &selection,
+        &settings,
+        listing.preset,
+        budget,
+        site,
+    )
+    .unwrap();
     let mut known = Known::default();
     let about = |experiment: &dyn Experiment, case: &Case, metric: &Metric| {
         let (id, case) = (experiment.card().id, &case.id);
@@ -165,7 +173,7 @@ fn tell(told: &mut Told, site: &Site) {
     let mut views = Views::new(site, None);
     for (experiment, case, metric) in figures(&planned) {
         let prior = views.predict(experiment, &case, metric);
-        told.prediction("prior", &about(experiment, &case, metric), prior.as_ref());
+        listing.prediction("prior", &about(experiment, &case, metric), prior.as_ref());
         if let Some(range) = prior.and_then(|prior| prior.range) {
             let key = Key::new(experiment.card().id, &case.id, &metric.name);
             known.insert(key, MOVED * range.likely);
@@ -175,25 +183,25 @@ fn tell(told: &mut Told, site: &Site) {
     for work in &planned.work {
         let label = work.series.label();
         let costs = [work.cost, work.preparation].map(|cost| cost.as_secs_f64());
-        told.line(&format!("series\t{label}\t{:?}", work.series.order), &costs);
-        told.line(&format!("stage\t{label}"), &[work.stage as f64]);
+        listing.line(&format!("series\t{label}\t{:?}", work.series.order), &costs);
+        listing.line(&format!("stage\t{label}"), &[work.stage as f64]);
         for (name, value) in &work.series.settings {
-            told.line(&format!("setting\t{label}\t{name}\t{value}"), &[]);
+            listing.line(&format!("setting\t{label}\t{name}\t{value}"), &[]);
         }
         let first = work.series.cases.first().expect("a series has cases");
         let at = views.site(first);
         match work.experiment.resolve(at, &known, work.series.clone()) {
-            Err(_) => told.line(&format!("unresolved\t{label}"), &[]),
+            Err(_) => listing.line(&format!("unresolved\t{label}"), &[]),
             Ok(series) => {
                 for case in &series.cases {
                     for (name, value) in &case.at {
-                        told.line(&format!("fact\t{label}\t{}\t{name}\t{value}", case.id), &[]);
+                        listing.line(&format!("fact\t{label}\t{}\t{name}\t{value}", case.id), &[]);
                     }
                     for metric in work.experiment.card().metrics.iter() {
                         if !metric.derived {
                             let from = views.predict(work.experiment, case, metric);
                             let about = about(work.experiment, case, metric);
-                            told.prediction("from figures", &about, from.as_ref());
+                            listing.prediction("from figures", &about, from.as_ref());
                         }
                     }
                 }
@@ -204,12 +212,12 @@ fn tell(told: &mut Told, site: &Site) {
         let experiment = find(&of.id).expect("it is in the catalogue");
         for value in experiment.derive(site, &known, &known) {
             let about = format!("derived\t{}\t{}\t{}", of.id, value.case, value.metric);
-            told.line(&about, &[value.value]);
+            listing.line(&about, &[value.value]);
         }
     }
     for (card, case, _) in &planned.skipped {
         let case = case.as_ref().map(ToString::to_string).unwrap_or_default();
-        told.line(&format!("skip\t{}\t{case}", card.id), &[]);
+        listing.line(&format!("skip\t{}\t{case}", card.id), &[]);
     }
 }
 
@@ -231,10 +239,10 @@ fn text(lines: &Lines) -> String {
 fn by_about(text: &str) -> ByAbout {
     let mut all = ByAbout::new();
     for line in text.lines() {
-        let (about, told) = line.split_once("\t|").unwrap();
-        let mut told = told.split('\t');
-        let presets = told.next().unwrap().to_owned();
-        let numbers = told.map(|number| number.parse().unwrap()).collect();
+        let (about, fields) = line.split_once("\t|").unwrap();
+        let mut fields = fields.split('\t');
+        let presets = fields.next().unwrap().to_owned();
+        let numbers = fields.map(|number| number.parse().unwrap()).collect();
         all.entry(about.to_owned())
             .or_default()
             .push((presets, numbers));
@@ -307,9 +315,9 @@ fn plans_and_predictions_of_recorded_hosts_are_frozen() {
     for preset in PRESETS {
         for (host, site) in recorded_sites(preset) {
             let lines = hosts.remove(&host).unwrap_or_default();
-            let mut told = Told { preset, lines };
-            tell(&mut told, &with_peer(site));
-            hosts.insert(host, told.lines);
+            let mut listing = Listing { preset, lines };
+            list(&mut listing, &with_peer(site));
+            hosts.insert(host, listing.lines);
         }
     }
     for (host, lines) in hosts {
@@ -318,7 +326,7 @@ fn plans_and_predictions_of_recorded_hosts_are_frozen() {
 }
 
 #[test]
-fn a_line_that_moved_is_told() {
+fn a_line_that_moved_is_shown() {
     let was = "prior\ta\tns\t|qs\t1\t2\t3\nskip\tb\t|q\n";
     assert!(differences(was, "prior\ta\tns\t|qs\t1\t2.001\t3\nskip\tb\t|q\n").is_empty());
     assert_eq!(
