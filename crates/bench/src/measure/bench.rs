@@ -79,12 +79,12 @@ impl Bench {
     /// # Errors
     /// A sign of life could not be sent.
     pub fn finish(self) -> Result<Written> {
+        let level = self.level_alone();
         let mut done = self.around.leave();
         if let Some(voice) = self.voice {
             voice.finish().context("sending a sign of life")?;
         }
         let book = self.book;
-        let level = self.order.calibration.width.and_then(|width| width.level);
         if let Some(level) = level {
             let first = book.samples.iter().filter(|samples| samples.visit == 0);
             let seen = Seen::of(
@@ -367,6 +367,11 @@ impl Bench {
     /// Reads how wide a core is; none where the clock is too coarse.
     pub fn probe(&self) -> Option<Probe> {
         self.probe
+    }
+
+    /// Additions per cycle of a core that is alone; none where calibration did not learn it.
+    pub fn level_alone(&self) -> Option<f64> {
+        self.order.calibration.width.and_then(|width| width.level)
     }
 
     /// As [`Bench::record_apart`], for a thread's or a crew's work between readings of the width probe;

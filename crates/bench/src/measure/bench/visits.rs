@@ -92,14 +92,12 @@ impl Bench {
                 *count += self.alone(&samples.width).len();
             }
         }
-        let level = self.order.calibration.width.and_then(|width| width.level);
-        level.is_some() && counts.values().any(|count| *count < LEAST_ALONE)
+        self.level_alone().is_some() && counts.values().any(|count| *count < LEAST_ALONE)
     }
 
     /// Which of these readings are of a core that is alone.
     pub(super) fn alone(&self, width: &[f64]) -> Vec<usize> {
-        let level = self.order.calibration.width.and_then(|width| width.level);
-        let Some(level) = level else {
+        let Some(level) = self.level_alone() else {
             return Vec::new();
         };
         let readings = width.iter().enumerate();

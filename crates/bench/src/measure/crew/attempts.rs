@@ -3,6 +3,7 @@
 use super::{Member, NeverTogether, Shared, Stretch};
 use anyhow::{Result, bail};
 use metal::process::rusage_self;
+use stats::width::is_alone;
 use std::time::Instant;
 
 /// Attempts at a window in which all members work, in a rehearsal and else: a busy machine may take a
@@ -85,16 +86,27 @@ impl Shared {
 }
 
 impl Member {
-    /// The member's core clock: the mean of before and after where they agree. Beside a sibling or on
-    /// a CPU that is shared a chain may be delayed, never hastened: then the faster.
-    pub fn core_hz(&self, is_shared: bool) -> Option<f64> {
+    /// The member's core clock: the mean of before and after where they agree. A chain beside a sibling,
+    /// on a CPU that several threads use or on a core that others had (a stretch below `level`, that of a
+    /// core that is alone) may be delayed, never hastened: then the faster, or the one there is.
+    pub fn core_hz(&self, has_siblings: bool, level: Option<f64>) -> Option<f64> {
         match (self.core_hz_before, self.core_hz_after) {
             (Some(before), Some(after)) if (after / before - 1.0).abs() <= MOVED => {
                 Some(f64::midpoint(before, after))
             }
-            (before, after) if is_shared => before.into_iter().chain(after).reduce(f64::max),
+            (before, after) if has_siblings || self.was_shared(level) => {
+                before.into_iter().chain(after).reduce(f64::max)
+            }
             _ => None,
         }
+    }
+
+    /// Whether others had half of its core in any of its stretches.
+    fn was_shared(&self, level: Option<f64>) -> bool {
+        level.is_some_and(|level| {
+            let mut stretches = self.stretches.iter();
+            stretches.any(|stretch| !is_alone(stretch.width, level))
+        })
     }
 }
 
@@ -163,7 +175,7 @@ fn attempts<T>(
 #[cfg(test)]
 mod tests {
     use super::{Had, attempts};
-    use super::{Member, NeverTogether, Shared};
+    use super::{Member, NeverTogether, Shared, Stretch};
     use crate::measure::WrongResult;
 
     #[test]
@@ -222,14 +234,33 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_moved_counts_only_beside_a_sibling() {
+    fn a_clock_that_moved_counts_only_beside_others() {
         let steady = member(Some(3.00e9), Some(3.02e9));
-        assert_eq!(steady.core_hz(false), Some(3.01e9));
+        assert_eq!(steady.core_hz(false, None), Some(3.01e9));
         let moved = member(Some(3.0e9), Some(3.3e9));
-        assert_eq!(moved.core_hz(false), None);
-        assert_eq!(moved.core_hz(true), Some(3.3e9));
-        assert_eq!(member(Some(3e9), None).core_hz(false), None);
-        assert_eq!(member(None, None).core_hz(true), None);
+        assert_eq!(moved.core_hz(false, None), None);
+        assert_eq!(moved.core_hz(true, None), Some(3.3e9));
+        assert_eq!(member(Some(3e9), None).core_hz(false, None), None);
+        assert_eq!(member(None, None).core_hz(true, None), None);
+    }
+
+    #[test]
+    fn a_core_that_others_had_in_a_stretch_has_the_faster_of_its_clocks() {
+        let beside = |widths: &[f64], before, after| {
+            let stretch = |width: &f64| Stretch {
+                rate: 1.0,
+                width: *width,
+            };
+            let mut member = member(before, after);
+            member.stretches = widths.iter().map(stretch).collect();
+            member.core_hz(false, Some(4.0))
+        };
+        assert_eq!(beside(&[4.0, 2.1], Some(3e9), None), Some(3e9));
+        assert_eq!(beside(&[4.0, 2.1], Some(3e9), Some(3.3e9)), Some(3.3e9));
+        assert_eq!(beside(&[2.1], None, None), None);
+        // Alone throughout: the clock moved, or is not known.
+        assert_eq!(beside(&[4.0, 3.9], Some(3e9), Some(3.3e9)), None);
+        assert_eq!(beside(&[4.0], Some(3e9), None), None);
     }
 
     #[test]

@@ -205,7 +205,7 @@ fn settle(bench: &Bench, case: &Case, had: &Had, is_crowded: bool) -> Load {
     let known: Vec<f64> = shared
         .members
         .iter()
-        .filter_map(|member| member.core_hz(is_shared))
+        .filter_map(|member| member.core_hz(is_shared, bench.level_alone()))
         .collect();
     let enough = known.len() as f64 >= KNOWN_SHARE * shared.members.len() as f64;
     let mut core_hz =

@@ -15,7 +15,7 @@ use metal::peak::Peak;
 const CHAIN_INSTRUCTIONS: [u64; 2] = [12_000, 60_000];
 /// Looks, each after a step of the kernel, and how many at most until they agree.
 const LOOKS: usize = 5;
-const LOOKS_MAX: usize = 15;
+const LOOKS_MAX: usize = 40;
 /// Distance in which the two fastest runs of each chain agree, as a share of the time that the longer
 /// takes beyond the shorter. What surrounds a chain varies by 70 ns on a Zen 4 guest, whatever its length.
 const AGREEMENT: f64 = 0.005;

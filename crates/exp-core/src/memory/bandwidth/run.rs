@@ -10,7 +10,7 @@ use crate::cpu::peak::load::is_probed;
 use crate::cpu::peak::width::{Chains, clock_at_width};
 use anyhow::{Context, Result, ensure};
 use bench::measure::{
-    Bench, Clock, CoreClock, Had, REHEARSAL_NS, Stretch, WrongResult, best_window,
+    Bench, Clock, CoreClock, Had, REHEARSAL_NS, Shared, Stretch, WrongResult, best_window,
 };
 use host::parse_cpus;
 use laws::cpu::peak::Arithmetic;
@@ -276,7 +276,9 @@ pub(super) fn run(
         verify(arena, assigned, kernel)?;
         Ok(shared)
     })?;
+    let clocks = clocks(&had.shared, case, bench.level_alone());
     let mut moved = settle(arena, &had, case, kernel, ways[had.shared.way]);
+    moved.cores_hz = clocks;
     if moved.cores_hz.is_none() && rehearsal {
         let cores = case.int("cores").unwrap_or(1) as f64;
         moved.cores_hz = Some(bench.calibration().core_hz * cores);
@@ -327,12 +329,19 @@ fn verify(arena: &Arena, cpus: &[usize], kernel: Kernel) -> Result<()> {
     Ok(())
 }
 
-fn settle(arena: &Arena, had: &Had, case: &Case, kernel: Kernel, by: Loop) -> Moved {
-    let shared = &had.shared;
+/// Cycles per second of all cores together, where every member's clock is known.
+fn clocks(shared: &Shared, case: &Case, level: Option<f64>) -> Option<f64> {
     let cores = case.int("cores").unwrap_or(1) as f64;
     let has_siblings = shared.members.len() as f64 > cores;
-    let clocks = shared.members.iter();
-    let clocks: Option<Vec<f64>> = clocks.map(|member| member.core_hz(has_siblings)).collect();
+    let members = shared.members.iter();
+    let all: Option<Vec<f64>> = members
+        .map(|member| member.core_hz(has_siblings, level))
+        .collect();
+    all.map(|all| all.iter().sum::<f64>() / all.len() as f64 * cores)
+}
+
+fn settle(arena: &Arena, had: &Had, case: &Case, kernel: Kernel, by: Loop) -> Moved {
+    let shared = &had.shared;
     let mut notes = shared.notes();
     notes.extend(had.note());
     let (mut huge_share, mut nodes) = (1.0_f64, BTreeSet::new());
@@ -358,7 +367,7 @@ fn settle(arena: &Arena, had: &Had, case: &Case, kernel: Kernel, by: Loop) -> Mo
         },
         bus_ratio: share(kernel.bus_bytes(6 * MIB)),
         word_share: share(kernel.word_bytes(6 * MIB)),
-        cores_hz: clocks.map(|all| all.iter().sum::<f64>() / all.len() as f64 * cores),
+        cores_hz: None,
         by,
         overlap: shared.overlap,
         huge_share,
