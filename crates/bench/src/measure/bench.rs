@@ -501,6 +501,11 @@ impl Bench {
         self.book.fail(&case.id, format!("{error:#}"));
     }
 
+    /// Drops what this round wrote of a case, because what follows is better.
+    pub fn forget(&mut self, case: &Case) {
+        self.book.forget(&case.id);
+    }
+
     /// As [`Bench::fail`], for every case of a series: what they share is not what it should be.
     pub fn fail_all(&mut self, series: &Series, error: &anyhow::Error) {
         for case in &series.cases {
