@@ -1,9 +1,13 @@
 //! `plumb explain`: an experiment's manual.
 
 use crate::cmd::{Failure, output};
-use bench::experiment::{Experiment, Role};
+use bench::experiment::{Experiment, Preset, Role, Site};
 use catalogue::{FAMILIES, find};
+use host::{Host, Outside, Root};
+use session::defaults::defaults;
 use session::select::{domain_text, near};
+use session::site::{self, Files};
+use std::sync::atomic::AtomicBool;
 
 /// Prints the manual of an experiment (or of a family's): question, method, prediction, parameters, pitfalls, sources.
 #[derive(clap::Args)]
@@ -14,9 +18,15 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<(), Failure> {
     let family = FAMILIES.iter().find(|family| family.name == args.id);
+    let page = |experiment| -> Result<String, Failure> { Ok(page(experiment, &here()?)) };
     let pages: Vec<String> = match (find(&args.id), family) {
-        (Some(experiment), _) => vec![page(experiment)],
-        (None, Some(family)) => family.experiments.iter().map(|e| page(*e)).collect(),
+        (Some(experiment), _) => vec![page(experiment)?],
+        (None, Some(family)) => {
+            let experiments = family.experiments.iter();
+            experiments
+                .map(|one| page(*one))
+                .collect::<Result<_, _>>()?
+        }
         (None, None) => {
             return Err(Failure::Usage(format!(
                 "no experiment or family is called `{}`{} `plumb list` names them all",
@@ -28,8 +38,32 @@ pub fn run(args: Args) -> Result<(), Failure> {
     Ok(output::print(&pages.join("\n"))?)
 }
 
-/// The manual of an experiment with what its card says.
-fn page(experiment: &dyn Experiment) -> String {
+/// This machine, as a run in the current directory would find it.
+fn here() -> Result<Site, Failure> {
+    let root = Root::live(Outside::live());
+    let host = Host::read(&root);
+    let never = AtomicBool::new(false);
+    let here = site::site(host, &root, None, Files::Here, Preset::Quick, &never);
+    here.map_err(|bad| Failure::Usage(bad.to_string()))
+}
+
+/// The values of the three presets.
+fn told(defaults: &[Option<String>; 3]) -> String {
+    let [quick, standard, thorough] = defaults
+        .each_ref()
+        .map(|text| text.as_deref().unwrap_or("none here"));
+    match (quick == standard, standard == thorough) {
+        (true, true) => format!("default {quick}"),
+        (false, true) => format!("default {quick} in quick, {standard} in standard and thorough"),
+        (true, false) => format!("default {quick} in quick and standard, {thorough} in thorough"),
+        (false, false) => {
+            format!("default {quick} in quick, {standard} in standard, {thorough} in thorough")
+        }
+    }
+}
+
+/// The manual of an experiment with what its card says, and the defaults at a site.
+fn page(experiment: &dyn Experiment, site: &Site) -> String {
     let card = experiment.card();
     let mut text = format!(
         "# {}: {}\n\n{}\n## Values\n\n",
@@ -40,22 +74,17 @@ fn page(experiment: &dyn Experiment) -> String {
     if card.params.is_empty() {
         text.push_str("It takes no parameters.\n");
     }
-    for param in card.params {
-        let [quick, standard, thorough] = param.defaults;
+    for (param, defaults) in defaults(experiment, site) {
         let role = match param.role {
             Role::Setting => "a setting",
             Role::Case => "names cases",
         };
-        let defaults = if quick == standard && standard == thorough {
-            format!("default {quick}")
-        } else {
-            format!("default {quick} in quick, {standard} in standard, {thorough} in thorough")
-        };
         text.push_str(&format!(
-            "- `{}` ({role}): {}. It takes {}; {defaults}.\n",
+            "- `{}` ({role}): {}. It takes {}; {}.\n",
             param.name,
             param.doc.trim_end_matches('.'),
             domain_text(&param.domain),
+            told(&defaults),
         ));
     }
     text.push_str("\n## Metrics\n\n");
@@ -78,18 +107,24 @@ fn page(experiment: &dyn Experiment) -> String {
 #[cfg(test)]
 mod tests {
     use super::page;
+    use bench::experiment::Preset;
     use catalogue::FAMILIES;
+    use session::fixtures::recorded_sites;
     use std::path::Path;
 
     /// docs/EXPERIMENTS.md is the manuals of all experiments; `UPDATE_DOCS=1` rewrites it.
     #[test]
     fn manual_page_is_current() {
         let mut text =
-            "<!-- Made from the sources: UPDATE_DOCS=1 cargo test --bin plumb manual_page -->\n\n"
+            "<!-- Made from the sources: UPDATE_DOCS=1 cargo test --bin plumb manual_page -->\n\n\
+             Defaults that the machine decides are those of the recorded host vm-granite-rapids.\n\n"
                 .to_owned();
+        let sites = recorded_sites(Preset::Standard);
+        let site = sites.iter().find(|(name, _)| name == "vm-granite-rapids");
+        let (_, site) = site.expect("a recorded host");
         for family in FAMILIES.iter().filter(|family| !family.hidden) {
             for experiment in family.experiments {
-                text.push_str(&page(*experiment));
+                text.push_str(&page(*experiment, site));
                 text.push('\n');
             }
         }

@@ -1,10 +1,13 @@
 //! The contract: what an experiment is. Everything a user sees of one follows from its file.
 
+pub mod contract;
+mod fields;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
 pub mod placement;
 mod view;
 
+pub use fields::{Field, Fields, chosen, count, joined};
 pub use view::ViewCard;
 
 use crate::measure::{Bench, FarEnd};
@@ -12,9 +15,8 @@ use anyhow::Result;
 use host::Host;
 use record::case::{Case, Series};
 use record::event::{Absence, Bound, Isolation, Prediction, Range, Repeat};
-use record::key::{CaseId, Key, Value};
+use record::key::Key;
 use record::metric::Metric;
-use record::unit::Unit;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -95,6 +97,7 @@ pub enum Need {
 }
 
 /// A parameter: of the case's identity, or a setting of the apparatus.
+#[derive(Clone, Copy, Debug)]
 pub struct Param {
     /// Name.
     pub name: &'static str,
@@ -107,6 +110,24 @@ pub struct Param {
     pub defaults: [&'static str; 3],
     /// Part of the case's identity, or a setting.
     pub role: Role,
+}
+
+impl Param {
+    /// A setting, with its default per preset (quick, standard, thorough).
+    pub const fn setting(
+        name: &'static str,
+        doc: &'static str,
+        domain: Domain,
+        defaults: [&'static str; 3],
+    ) -> Param {
+        Param {
+            name,
+            doc,
+            domain,
+            defaults,
+            role: Role::Setting,
+        }
+    }
 }
 
 /// Whether a parameter names a case.
@@ -141,6 +162,24 @@ pub enum Domain {
 }
 
 impl Domain {
+    /// Sizes in bytes, both ends included.
+    pub const fn bytes(low: u64, high: u64) -> Domain {
+        let unit = Unit::B;
+        Domain::Integer { low, high, unit }
+    }
+
+    /// Numbers, both ends included.
+    pub const fn count(low: u64, high: u64) -> Domain {
+        let unit = Unit::Count;
+        Domain::Integer { low, high, unit }
+    }
+
+    /// Times in ns, both ends included.
+    pub const fn ns(low: u64, high: u64) -> Domain {
+        let unit = Unit::Ns;
+        Domain::Integer { low, high, unit }
+    }
+
     /// The unit of its integers.
     pub fn unit(&self) -> Option<Unit> {
         match self {
@@ -154,7 +193,7 @@ impl Domain {
 const LOOKS: [u32; 6] = [6, 9, 12, 15, 17, 20];
 
 /// How much to measure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Preset {
     /// Seconds, one round of the smallest parameters: proves the way, its figures mean nothing.
     Rehearsal,
@@ -227,7 +266,7 @@ impl Params {
     /// The values, unless the experiment is to choose them.
     pub fn chosen(&self, name: &str) -> Option<&[Value]> {
         let values = self.get(name);
-        (values != [Value::from("auto")]).then_some(values)
+        (!values.is_empty() && values != [Value::from("auto")]).then_some(values)
     }
 
     /// The symbols of a parameter.
@@ -244,6 +283,8 @@ impl Params {
 /// An experiment whose card has [`FAR`] is offered once for loopback and once for every peer ([`Site::peer`]),
 /// and the cases of one series share its value ([`Site::far`]).
 pub use record::key::{FAR, LOOPBACK};
+/// What [`crate::case!`] and [`crate::symbols!`] name.
+pub use record::{key::CaseId, key::Value, unit::Unit};
 
 /// A far end on another host, as its agent told of it.
 #[derive(Clone, Debug)]

@@ -3,9 +3,9 @@
 
 use crate::find;
 use bench::experiment::fixtures::sites;
-use bench::experiment::{Domain, Preset};
+use bench::experiment::{Fields, Preset};
 use exp_core::clock;
-use exp_os::os;
+use exp_os::os::syscall::{Call, Called};
 use metal::kernel::ClockRead;
 use record::case::Case;
 use session::fixtures::params;
@@ -46,7 +46,7 @@ fn case_of(selector: &str) -> (&str, Case) {
 fn body(experiment: &str, case: &Case) -> Option<usize> {
     match experiment {
         "clock.read" => clock::read::read_of(case.text("clock")?),
-        "os.syscall" => os::syscall::of_clock(case.text("call")?).map(|(_, read)| read),
+        "os.syscall" => Called::of(&case.id)?.call.clock(),
         _ => None,
     }
     .and_then(ClockRead::body)
@@ -72,15 +72,8 @@ fn the_same_operation_is_the_same_code() {
 #[test]
 fn no_call_of_a_clock_lacks_its_row() {
     let rows = rows();
-    let card = find("os.syscall").expect("it is in the catalogue").card();
-    let Domain::Symbols(calls) = card.params[0].domain else {
-        panic!("calls are symbols");
-    };
-    for call in calls
-        .iter()
-        .filter(|call| os::syscall::of_clock(call).is_some())
-    {
-        let selector = format!("os.syscall:call={call}");
+    for call in Call::ALL.iter().filter(|call| call.clock().is_some()) {
+        let selector = format!("os.syscall:call={}", call.text());
         assert!(
             rows.iter().any(|[_, other]| other[0] == selector),
             "{selector}"

@@ -13,7 +13,7 @@ pub mod signal;
 pub mod switch;
 pub mod thread;
 
-use super::{Estimate, difference, product, range, sum};
+use super::{Estimate, difference, product, range, scaled, sum};
 use crate::cpu;
 use bench::experiment::{Known, Site};
 use host::{Arch, Host};
@@ -29,93 +29,43 @@ const KERNEL_CLOCK: Range = range(70.0, 155.0, 260.0);
 /// it predicts, so no evidence for the law: in all 384 cycles beyond `getpid` on a Zen 4 guest, 414 on a Zen 3 guest (docs/notes/2026-11-23-calls.md).
 const GUARDED_CLOCK: Range = range(90.0, 240.0, 340.0);
 
-/// A service that a system call asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Service {
-    /// Nothing but a number: `getpid`.
-    Nothing,
-    /// `getppid`: a number behind a lock-free pointer.
-    Parent,
-    /// `clock_gettime`.
-    Clock,
-    /// `time`.
-    Seconds,
-    /// `open` of a device node two components deep.
-    Open,
-    /// `close` of it, the last reference.
-    Close,
-    /// `stat` of it by path.
-    Stat,
-    /// One byte from `/dev/zero`.
-    ReadZero,
-    /// One byte to `/dev/null`.
-    WriteNull,
-    /// A page from the page cache.
-    ReadPage,
-    /// `sched_yield` with nobody else to run.
-    Yield,
-    /// `mmap` and `munmap` of one untouched page: two calls.
-    Map,
-    /// `futex` wake without a waiter.
-    FutexWake,
-    /// `epoll_wait` that finds nothing and does not wait.
-    EpollWait,
-    /// `ioctl(FIONREAD)` of a pipe.
-    Ioctl,
+/// A service that system calls ask for.
+#[derive(Clone, Copy, Debug)]
+pub struct Service {
+    /// Ways into the kernel and back.
+    ways: f64,
+    /// Cycles beyond them.
+    cycles: Range,
+    /// What it does.
+    what: &'static str,
 }
 
 impl Service {
-    /// System calls, cycles of the service beyond them, and what it does.
-    fn cost(self) -> (f64, Range, &'static str) {
-        match self {
-            Service::Nothing => (1.0, range(0.0, 0.0, 0.0), "no service"),
-            Service::Parent => (1.0, range(0.0, 8.0, 40.0), "a pointer followed under RCU"),
-            Service::Clock => (1.0, KERNEL_CLOCK, "the time of day computed and copied out"),
-            Service::Seconds => (1.0, range(0.0, 10.0, 60.0), "a word read"),
-            Service::Open => (
-                1.0,
-                range(800.0, 1450.0, 2700.0),
-                "a path of two components walked, a file made, a descriptor taken",
-            ),
-            Service::Close => (
-                1.0,
-                range(140.0, 310.0, 620.0),
-                "a descriptor given back and the file put off to the exit",
-            ),
-            Service::Stat => (
-                1.0,
-                range(350.0, 650.0, 1200.0),
-                "a path of two components walked, attributes copied out",
-            ),
-            Service::ReadZero => (
-                1.0,
-                range(50.0, 115.0, 300.0),
-                "a read dispatched, a byte cleared",
-            ),
-            Service::WriteNull => (1.0, range(25.0, 70.0, 190.0), "a write dispatched"),
-            Service::ReadPage => (
-                1.0,
-                range(230.0, 440.0, 850.0),
-                "a page looked up in the cache and copied out",
-            ),
-            Service::Yield => (
-                1.0,
-                range(120.0, 320.0, 900.0),
-                "the run queue locked and the scheduler run",
-            ),
-            Service::Map => (
-                2.0,
-                range(1500.0, 2900.0, 5000.0),
-                "an area made and removed, page tables freed",
-            ),
-            Service::FutexWake => (1.0, range(25.0, 80.0, 250.0), "a hash bucket looked up"),
-            Service::EpollWait => (1.0, range(5.0, 40.0, 160.0), "an empty list looked at"),
-            Service::Ioctl => (
-                1.0,
-                range(50.0, 125.0, 300.0),
-                "dispatch, a pipe locked, a number copied out",
-            ),
-        }
+    /// A page from the page cache.
+    pub const READ_PAGE: Service = Service::new(
+        1.0,
+        range(230.0, 440.0, 850.0),
+        "a page looked up in the cache and copied out",
+    );
+    /// `sched_yield` with nobody else to run.
+    pub const YIELD: Service = Service::new(
+        1.0,
+        range(120.0, 320.0, 900.0),
+        "the run queue locked and the scheduler run",
+    );
+    /// `mmap` and `munmap` of one untouched page: two calls.
+    pub const MAP: Service = Service::new(
+        2.0,
+        range(1500.0, 2900.0, 5000.0),
+        "an area made and removed, page tables freed",
+    );
+    /// `futex` wake without a waiter.
+    pub const FUTEX_WAKE: Service =
+        Service::new(1.0, range(25.0, 80.0, 250.0), "a hash bucket looked up");
+
+    /// A service of so many calls that takes cycles beyond them.
+    pub const fn new(ways: f64, cycles: Range, what: &'static str) -> Service {
+        Service { ways, cycles, what }
     }
 }
 
@@ -343,19 +293,11 @@ fn mitigations(site: &Site) -> impl Iterator<Item = (&'static str, Range)> {
         .map(|(_, name, cycles)| (*name, *cycles))
 }
 
-/// A system call with its service, in ns per call (per pair for [`Service::Map`]).
+/// System calls with their service, in ns for all of them.
 pub fn system_call(site: &Site, known: Option<&Known>, service: Service) -> Estimate {
-    let (calls, cycles, what) = service.cost();
-    let cycles = match service {
-        Service::Clock => kernel_clock(site),
-        _ => cycles,
-    };
+    let Service { ways, cycles, what } = service;
     let entry = entry(site, known);
-    let ways = range(
-        calls * entry.range.low,
-        calls * entry.range.likely,
-        calls * entry.range.high,
-    );
+    let ways = scaled(entry.range, ways);
     let work = match cycles.high > 0.0 {
         true => service_ns(site, known, cycles),
         false => cycles,
@@ -422,7 +364,8 @@ pub fn clock_by_library(site: &Site, known: Option<&Known>) -> Estimate {
 
 /// `clock_gettime` as a system call, in ns.
 pub fn clock_by_call(site: &Site, known: Option<&Known>) -> Estimate {
-    let call = system_call(site, known, Service::Clock);
+    let what = "the time of day computed and copied out";
+    let call = system_call(site, known, Service::new(1.0, kernel_clock(site), what));
     let Some(source) = slow_source(site) else {
         return call;
     };
@@ -458,12 +401,7 @@ pub fn seconds_by_library(site: &Site, known: Option<&Known>) -> Estimate {
 /// One empty operation of io_uring in a batch of `depth` to a call, in ns.
 pub fn ring_nop(site: &Site, known: Option<&Known>, depth: u64) -> Estimate {
     let entry = entry(site, known);
-    let share = 1.0 / depth as f64;
-    let ways = range(
-        share * entry.range.low,
-        share * entry.range.likely,
-        share * entry.range.high,
-    );
+    let ways = scaled(entry.range, 1.0 / depth as f64);
     let cycles = range(85.0, 160.0, 280.0);
     Estimate {
         range: sum(ways, service_ns(site, known, cycles)),

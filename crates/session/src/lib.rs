@@ -4,6 +4,7 @@
 pub mod agent;
 pub mod budget;
 pub mod child;
+pub mod defaults;
 pub mod derive;
 pub mod directory;
 #[cfg(any(test, feature = "fixtures"))]

@@ -268,6 +268,10 @@ pub fn domain_text(domain: &Domain) -> String {
             record::quantity::render_bytes(low as f64).replace(' ', ""),
             record::quantity::render_bytes(high as f64).replace(' ', "")
         ),
+        record::unit::Unit::Ns => {
+            let time = |ns| humantime::format_duration(std::time::Duration::from_nanos(ns));
+            format!("{}..{}", time(low), time(high)).replace(' ', "")
+        }
         _ => format!("{low}..{high}"),
     };
     match domain {

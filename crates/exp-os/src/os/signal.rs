@@ -37,10 +37,6 @@
 //! makes it three times as large). The derived prediction takes the way from os.syscall's measured
 //! `getpid`.
 //!
-//! ## Parameters
-//!
-//! - `operation`: what is repeated; see Method.
-//!
 //! ## Reading the result
 //!
 //! `catch` less `ignored` is delivery and return. `fault` against `catch` is the exception in place
@@ -60,22 +56,18 @@
 //! lmbench `lat_sig` (`install`, `catch`, `prot`); Linux kernel/signal.c, arch/x86/kernel/signal.c and
 //! fpu/signal.c; signal(7), sigreturn(2). The intervals' sources stand in `predict/os/signal.rs`.
 
-use anyhow::{Context, Result, bail, ensure};
-use bench::experiment::{
-    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, unknown,
-};
+use anyhow::{Context, Result, ensure};
+use bench::experiment::contract::{Experiment, Facts};
+use bench::experiment::{Card, Preset, Site, ViewCard};
 use bench::measure::Bench;
-use laws::Estimate;
+use bench::{case, symbols};
 use laws::os::measured_call;
 use laws::os::signal::{self, SignalWork};
 use metal::signal::{Catcher, Faults};
-use record::case::{Case, Order, Series};
+use record::case::{Case, Series};
 use record::event::{Isolation, Prediction, Repeat};
-use record::key::CaseId;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
-use std::collections::BTreeMap;
-use std::time::Duration;
 
 /// The experiment.
 pub static EXPERIMENT: Signal = Signal;
@@ -85,6 +77,27 @@ pub struct Signal;
 
 /// The signal that is sent: SIGUSR1, which is free for a program's own use.
 const SIGUSR1: i32 = 10;
+
+symbols! {
+    /// What is repeated.
+    pub enum Operation {
+        Install = "install",
+        Mask = "mask",
+        Ignored = "ignored",
+        Catch = "catch",
+        SelfKill = "self_kill",
+        Fault = "fault",
+    }
+}
+
+case! {
+    /// An operation.
+    pub struct Repeated {
+        /// what is repeated: a handler installed, the mask changed, a signal to the own thread
+        /// ignored or caught, one to the own process caught, a forbidden store caught
+        operation: Operation,
+    }
+}
 
 static CARD: Card = Card {
     id: "os.signal",
@@ -96,18 +109,7 @@ static CARD: Card = Card {
         Better::Lower,
         Kind::Os,
     )],
-    params: &[Param {
-        name: "operation",
-        doc: "what is repeated: a handler installed, the mask changed, a signal to the own thread \
-              ignored or caught, one to the own process caught, a forbidden store caught",
-        domain: Domain::Symbols(&["install", "mask", "ignored", "catch", "self_kill", "fault"]),
-        defaults: [
-            "install,catch,self_kill,fault",
-            "install,mask,ignored,catch,self_kill,fault",
-            "install,mask,ignored,catch,self_kill,fault",
-        ],
-        role: Role::Case,
-    }],
+    params: Repeated::PARAMS,
     after: &["clock.rate", "os.syscall"],
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
@@ -116,60 +118,39 @@ static CARD: Card = Card {
 };
 
 impl Experiment for Signal {
-    fn card(&self) -> &'static Card {
-        &CARD
+    type Case = Repeated;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("signal.rs");
+
+    fn cases(_: &Site, preset: Preset) -> Vec<Repeated> {
+        let is_wanted = |operation: &Operation| {
+            preset >= Preset::Standard || !matches!(operation, Operation::Mask | Operation::Ignored)
+        };
+        let all = Operation::ALL.iter().copied().filter(is_wanted);
+        all.map(|operation| Repeated { operation }).collect()
     }
 
-    fn source(&self) -> &'static str {
-        include_str!("signal.rs")
-    }
-
-    fn series(&self, _site: &Site, params: &Params) -> Result<Offer, Skip> {
-        let case = |operation| Case::new(CaseId::new().with("operation", operation));
-        Ok(Offer {
-            series: vec![Series {
-                experiment: CARD.id.to_owned(),
-                name: String::new(),
-                order: Order::Shuffled,
-                cases: params.texts("operation").into_iter().map(case).collect(),
-                settings: BTreeMap::new(),
-            }],
-            skipped: Vec::new(),
-        })
-    }
-
-    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
-        bench::experiment::shared_round_cost(site, series)
-    }
-
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        _metric: &Metric,
-    ) -> Option<Prediction> {
-        if let Some(known) = known {
+    fn law(facts: Facts, case: &Repeated, _: &Case, _: &Metric) -> Option<Prediction> {
+        if let Some(known) = facts.known {
             // Without the measured way into the kernel, earlier figures add next to nothing.
             measured_call(known, "getpid")?;
         }
-        let work = match case.text("operation").unwrap_or_default() {
-            "install" => SignalWork::Install,
-            "mask" => SignalWork::Mask,
-            "ignored" => SignalWork::Ignored,
-            "catch" => SignalWork::Catch,
-            "self_kill" => SignalWork::SelfKill,
-            "fault" => SignalWork::Fault,
-            other => return Some(unknown(format!("unknown: no operation `{other}`"))),
+        let work = match case.operation {
+            Operation::Install => SignalWork::Install,
+            Operation::Mask => SignalWork::Mask,
+            Operation::Ignored => SignalWork::Ignored,
+            Operation::Catch => SignalWork::Catch,
+            Operation::SelfKill => SignalWork::SelfKill,
+            Operation::Fault => SignalWork::Fault,
         };
-        Some(Estimate::prediction(signal::signal(site, known, work)))
+        Some(signal::signal(facts.site, facts.known, work).prediction())
     }
 
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         // Each has an apparatus of its own: a case leaves nothing to the next.
-        bench.each(series, |bench, case| match case.text("operation") {
-            Some("fault") => time_faults(case, bench),
-            operation => time_signals(case, operation.unwrap_or_default(), bench),
+        bench.each_of::<Repeated>(series, |bench, case, repeated| match repeated.operation {
+            Operation::Fault => time_faults(case, bench),
+            operation => time_signals(case, operation, bench),
         });
         Ok(())
     }
@@ -190,14 +171,14 @@ fn time_faults(case: &Case, bench: &mut Bench) -> Result<()> {
 }
 
 /// Everything that is done with SIGUSR1. Each has a loop of its own, into which the call is inlined.
-fn time_signals(case: &Case, operation: &str, bench: &mut Bench) -> Result<()> {
+fn time_signals(case: &Case, operation: Operation, bench: &mut Bench) -> Result<()> {
     let catcher = Catcher::new(SIGUSR1).context("catching SIGUSR1")?;
     match operation {
-        "install" => {
+        Operation::Install => {
             repeat(bench, case, &catcher, 0, || catcher.install())?;
             ensure!(catcher.is_installed()?, "the handler is not installed");
         }
-        "mask" => {
+        Operation::Mask => {
             let mut blocked = false;
             repeat(bench, case, &catcher, 0, || {
                 blocked = !blocked;
@@ -209,13 +190,13 @@ fn time_signals(case: &Case, operation: &str, bench: &mut Bench) -> Result<()> {
             );
             catcher.block(false)?;
         }
-        "ignored" => {
+        Operation::Ignored => {
             catcher.ignore()?;
             repeat(bench, case, &catcher, 0, || catcher.send_to_thread())?;
         }
-        "catch" => repeat(bench, case, &catcher, 1, || catcher.send_to_thread())?,
-        "self_kill" => repeat(bench, case, &catcher, 1, || catcher.send_to_process())?,
-        other => bail!("there is no operation `{other}`"),
+        Operation::Catch => repeat(bench, case, &catcher, 1, || catcher.send_to_thread())?,
+        Operation::SelfKill => repeat(bench, case, &catcher, 1, || catcher.send_to_process())?,
+        Operation::Fault => return time_faults(case, bench),
     }
     Ok(())
 }

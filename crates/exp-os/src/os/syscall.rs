@@ -32,17 +32,6 @@
 //! service in cycles of kernel code. The derived prediction takes entry and exit from the
 //! `clock_gettime` system call that clock.read measured, less the clock's own part.
 //!
-//! ## Parameters
-//!
-//! - `call`: `getpid`, `getppid`; `clock_gettime_vdso`, `clock_gettime_raw`, `time_vdso`,
-//!   `time_raw`; `open`, `close`, `stat` of /dev/null by path; `read_zero` (1 byte of /dev/zero),
-//!   `write_null` (1 byte to /dev/null), `pread_cached` (4 KiB of plumb's own program file, which
-//!   runs and so is in the page cache); `sched_yield` alone on its CPU; `mmap_munmap` (the pair,
-//!   one untouched page); `futex_wake` and `epoll_wait` with nobody waiting and nothing ready;
-//!   `ioctl` (FIONREAD of a pipe); `uring_nop`; `first_in_child`.
-//! - `pool`: descriptors in the short pool.
-//! - `depth`: operations to a call of `uring_nop`.
-//!
 //! ## Reading the result
 //!
 //! `getpid` is the price of any call; the others less it are their services. A `clock_gettime_vdso`
@@ -67,23 +56,24 @@
 mod apparatus;
 
 use anyhow::{Context, Result, bail, ensure};
-use apparatus::{Calls, Pools, Quartet};
+use apparatus::{Calls, PAGE_BYTES, Pools, Quartet, clocks, read, serve};
+use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, unknown,
+    Card, Domain, Fields, Known, Offer, Param, Params, Preset, Site, Skip, ViewCard,
 };
 use bench::measure::{Bench, Clock, Turns};
+use bench::{case, params, rows};
 use host::{Arch, refused};
 use laws::os::{self, Service};
-use laws::{Estimate, around};
-use metal::clock::monotonic_raw_ns;
+use laws::{Estimate, around, range};
+use metal::clock::{monotonic_raw_ns, time_syscall};
 use metal::kernel::ClockRead;
 use metal::{process, raw};
 use record::case::{Case, Order, Series};
 use record::event::{Isolation, Prediction, Repeat};
-use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
-use std::time::Duration;
+use std::os::fd::AsFd;
 
 /// The experiment.
 pub static EXPERIMENT: Syscall = Syscall;
@@ -91,9 +81,6 @@ pub static EXPERIMENT: Syscall = Syscall;
 /// `os.syscall`.
 pub struct Syscall;
 
-/// Descriptors in the short pool, and operations to a batch, unless set otherwise.
-const POOL: u64 = 64;
-const DEPTH: u64 = 32;
 /// First kernel whose io_uring has empty operations.
 const URING_SINCE: (u64, u64) = (5, 1);
 /// Children of a round, at most and in a rehearsal.
@@ -102,23 +89,151 @@ const REHEARSAL_CHILDREN: usize = 8;
 /// Descriptors that the worker keeps beside the pools.
 const OTHER_DESCRIPTORS: u64 = 64;
 
-/// Every call, in the order of the catalogue.
-const ALL: &str = "getpid,getppid,clock_gettime_vdso,clock_gettime_raw,time_vdso,time_raw,open,close,stat,read_zero,write_null,pread_cached,sched_yield,mmap_munmap,futex_wake,epoll_wait,ioctl,uring_nop,first_in_child";
+/// All that is to be known of a call.
+pub struct Row {
+    /// The first preset that measures it.
+    from: Preset,
+    law: Law,
+    time: Time,
+}
 
-/// The calls that clock.read times too: its name for each, and the body that both run.
-const OF_CLOCKS: [(&str, &str, ClockRead); 3] = [
-    (
-        "clock_gettime_vdso",
-        "clock_gettime_vdso",
-        ClockRead::ClockGettimeVdso,
-    ),
-    (
-        "clock_gettime_raw",
-        "clock_gettime_syscall",
-        ClockRead::ClockGettimeSyscall,
-    ),
-    ("time_vdso", "time", ClockRead::Time),
-];
+/// What a call should take.
+enum Law {
+    /// Ways into the kernel and back, and a service.
+    Service(Service),
+    /// What clock.read calls the same.
+    Clock(&'static str, fn(&Site, Option<&Known>) -> Estimate),
+    /// Another, by the setting of its series.
+    Other(fn(&Site, Option<&Known>, u64) -> Estimate),
+}
+
+/// How a call is timed.
+enum Time {
+    /// Repeated, in a loop of its own.
+    Repeat(fn(&mut Calls, &mut Bench, &Case) -> Result<()>),
+    /// Repeated, by the body that clock.read times too.
+    Clock(ClockRead),
+    /// In pools of descriptors, of which it is one side.
+    Pools(fn(Quartet) -> (f64, f64)),
+    /// In batches of a ring.
+    Ring,
+    /// Once in each of many children.
+    Child,
+}
+
+/// Ways into the kernel, cycles of the service, and what it does.
+const fn service(ways: f64, cycles: [f64; 3], what: &'static str) -> Law {
+    let [low, likely, high] = cycles;
+    Law::Service(Service::new(ways, range(low, likely, high), what))
+}
+
+/// A call that every preset measures.
+const fn quick(law: Law, time: Time) -> Row {
+    let from = Preset::Quick;
+    Row { from, law, time }
+}
+
+/// One that standard measures first.
+const fn standard(law: Law, time: Time) -> Row {
+    let from = Preset::Standard;
+    Row { from, law, time }
+}
+
+rows! {
+    /// the system call, or what the C library answers without one
+    pub enum Call: Row {
+        Getpid = "getpid" => quick( service(1.0, [0.0; 3], "no service"),
+            Time::Repeat(|_, bench, case| read(bench, case, raw::getpid))),
+        Getppid = "getppid" => standard(
+            service(1.0, [0.0, 8.0, 40.0], "a pointer followed under RCU"),
+            Time::Repeat(|_, bench, case| read(bench, case, raw::getppid))),
+        ClockGettimeVdso = "clock_gettime_vdso" => quick(
+            Law::Clock("clock_gettime_vdso", os::clock_by_library),
+            Time::Clock(ClockRead::ClockGettimeVdso)),
+        ClockGettimeRaw = "clock_gettime_raw" => quick(
+            Law::Clock("clock_gettime_syscall", os::clock_by_call),
+            Time::Clock(ClockRead::ClockGettimeSyscall)),
+        TimeVdso = "time_vdso" => standard( Law::Clock("time", os::seconds_by_library),
+            Time::Clock(ClockRead::Time)),
+        TimeRaw = "time_raw" => standard( service(1.0, [0.0, 10.0, 60.0], "a word read"),
+            Time::Repeat(|_, bench, case| read(bench, case, time_syscall))),
+        Open = "open" => quick(
+            service(1.0, [800.0, 1450.0, 2700.0],
+                "a path of two components walked, a file made, a descriptor taken"),
+            Time::Pools(|quartet| quartet.open)),
+        Close = "close" => quick(
+            service(1.0, [140.0, 310.0, 620.0],
+                "a descriptor given back and the file put off to the exit"),
+            Time::Pools(|quartet| quartet.close)),
+        Stat = "stat" => quick(
+            service(1.0, [350.0, 650.0, 1200.0],
+                "a path of two components walked, attributes copied out"),
+            Time::Repeat(|_, bench, case| serve(bench, case, 0, || {
+                raw::newfstatat(None, c"/dev/null").map(|_| 0)
+            }))),
+        ReadZero = "read_zero" => quick(
+            service(1.0, [50.0, 115.0, 300.0], "a read dispatched, a byte cleared"),
+            Time::Repeat(|calls, bench, case| serve(bench, case, 1, || {
+                raw::read(calls.zero.as_fd(), &mut calls.page[..1])
+            }))),
+        WriteNull = "write_null" => quick(
+            service(1.0, [25.0, 70.0, 190.0], "a write dispatched"),
+            Time::Repeat(|calls, bench, case| serve(bench, case, 1, || {
+                raw::write(calls.null.as_fd(), &calls.page[..1])
+            }))),
+        PreadCached = "pread_cached" => quick( Law::Service(Service::READ_PAGE),
+            Time::Repeat(|calls, bench, case| serve(bench, case, PAGE_BYTES, || {
+                raw::pread64(calls.program.as_fd(), &mut calls.page, 0)
+            }))),
+        SchedYield = "sched_yield" => standard( Law::Service(Service::YIELD),
+            Time::Repeat(|_, bench, case| serve(bench, case, 0, || raw::sched_yield().map(|()| 0)))),
+        MmapMunmap = "mmap_munmap" => quick( Law::Service(Service::MAP),
+            Time::Repeat(|_, bench, case| serve(bench, case, 0, || {
+                raw::munmap(raw::mmap(PAGE_BYTES)?).map(|()| 0)
+            }))),
+        FutexWake = "futex_wake" => quick( Law::Service(Service::FUTEX_WAKE),
+            Time::Repeat(|calls, bench, case| serve(bench, case, 0, || {
+                raw::futex_wake(&calls.word, 1, raw::Scope::Process)
+            }))),
+        EpollWait = "epoll_wait" => standard(
+            service(1.0, [5.0, 40.0, 160.0], "an empty list looked at"),
+            Time::Repeat(|calls, bench, case| serve(bench, case, 0, || {
+                raw::epoll_wait(calls.epoll.as_fd(), 0)
+            }))),
+        Ioctl = "ioctl" => standard(
+            service(1.0, [50.0, 125.0, 300.0],
+                "dispatch, a pipe locked, a number copied out"),
+            Time::Repeat(|calls, bench, case| serve(bench, case, 0, || {
+                raw::ioctl_fionread(calls.reader.as_fd())
+            }))),
+        UringNop = "uring_nop" => quick( Law::Other(os::ring_nop), Time::Ring),
+        FirstInChild = "first_in_child" => quick(
+            Law::Other(|site, known, _| os::first_call_of_child(site, known)), Time::Child),
+    }
+}
+
+impl Time {
+    /// The series of its apparatus, and the setting of that.
+    fn series(&self) -> (&'static str, Option<&'static str>) {
+        match self {
+            Time::Repeat(_) | Time::Clock(_) => ("calls", None),
+            Time::Pools(_) => ("descriptors", Some("pool")),
+            Time::Ring => ("uring", Some("depth")),
+            Time::Child => ("child", None),
+        }
+    }
+}
+
+case! {
+    /// A call.
+    pub struct Called {
+        /// the system call, or what the C library answers without one: `stat` of /dev/null by path;
+        /// `read_zero`, `write_null` a byte; `pread_cached` 4 KiB of plumb's own program file, which is
+        /// in the page cache; `sched_yield` alone on its CPU; `mmap_munmap` the pair, one untouched page;
+        /// `futex_wake`, `epoll_wait` with nobody waiting and nothing ready; `ioctl` FIONREAD of a pipe
+        call: Call,
+    }
+}
 
 static CARD: Card = Card {
     id: "os.syscall",
@@ -130,60 +245,22 @@ static CARD: Card = Card {
         Better::Lower,
         Kind::Os,
     )],
-    params: &[
-        Param {
-            name: "call",
-            doc: "the system call, or what the C library answers without one",
-            domain: Domain::Symbols(&[
-                "getpid",
-                "getppid",
-                "clock_gettime_vdso",
-                "clock_gettime_raw",
-                "time_vdso",
-                "time_raw",
-                "open",
-                "close",
-                "stat",
-                "read_zero",
-                "write_null",
-                "pread_cached",
-                "sched_yield",
-                "mmap_munmap",
-                "futex_wake",
-                "epoll_wait",
-                "ioctl",
-                "uring_nop",
-                "first_in_child",
-            ]),
-            defaults: [
-                "getpid,clock_gettime_vdso,clock_gettime_raw,open,close,stat,read_zero,write_null,pread_cached,mmap_munmap,futex_wake,uring_nop,first_in_child",
-                ALL,
-                ALL,
-            ],
-            role: Role::Case,
-        },
-        Param {
-            name: "pool",
-            doc: "descriptors in the short pool of open and close",
-            domain: Domain::Integer {
-                low: 1,
-                high: 100_000,
-                unit: Unit::Count,
-            },
-            defaults: ["64"; 3],
-            role: Role::Setting,
-        },
-        Param {
-            name: "depth",
-            doc: "operations that one call of uring_nop submits",
-            domain: Domain::Integer {
-                low: 1,
-                high: 4096,
-                unit: Unit::Count,
-            },
-            defaults: ["32"; 3],
-            role: Role::Setting,
-        },
+    params: params![
+        Called::PARAMS,
+        &[
+            Param::setting(
+                "pool",
+                "descriptors in the short pool of open and close",
+                Domain::count(1, 100_000),
+                ["64"; 3],
+            ),
+            Param::setting(
+                "depth",
+                "operations that one call of uring_nop submits",
+                Domain::count(1, 4096),
+                ["32"; 3],
+            ),
+        ],
     ],
     after: &["clock.rate", "clock.read"],
     repeat: Repeat::Rounds,
@@ -193,83 +270,61 @@ static CARD: Card = Card {
 };
 
 impl Experiment for Syscall {
-    fn card(&self) -> &'static Card {
-        &CARD
+    type Case = Called;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("syscall.rs");
+
+    fn cases(_: &Site, preset: Preset) -> Vec<Called> {
+        let all = Call::ALL.iter().copied();
+        let of_preset = all.filter(|call| call.row().from <= preset.max(Preset::Quick));
+        of_preset.map(|call| Called { call }).collect()
     }
 
-    fn source(&self) -> &'static str {
-        include_str!("syscall.rs")
-    }
-
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+    fn series(site: &Site, cases: Vec<Called>, params: &Params) -> Result<Offer, Skip> {
         let mut offer = Offer::default();
-        let setting = |name: &str| params.ints(name).first().copied();
-        for call in params.texts("call") {
-            let id = CaseId::new().with("call", call);
-            if let Some(skip) = absent(site, call, setting("pool").unwrap_or(POOL)) {
-                offer.skipped.push((id, skip));
+        for called in cases {
+            if let Some(skip) = absent(site, called.call, params) {
+                offer.skipped.push((called.id(), skip));
                 continue;
             }
-            let (name, setting_name) = apparatus_of(call);
-            let at = offer.series.iter().position(|series| series.name == name);
-            let at = at.unwrap_or_else(|| {
-                let value = setting_name
-                    .and_then(|name| Some((name.to_owned(), Value::Int(setting(name)?))));
-                offer.series.push(Series {
-                    experiment: CARD.id.to_owned(),
-                    name: name.to_owned(),
-                    order: Order::Shuffled,
-                    cases: Vec::new(),
-                    settings: value.into_iter().collect(),
-                });
-                offer.series.len() - 1
-            });
-            let mut case = Case::new(id);
-            case.at.extend(offer.series[at].settings.clone());
-            offer.series[at].cases.push(case);
+            let (name, setting) = called.call.row().time.series();
+            let series = offer.of(&CARD, name, Order::Shuffled);
+            if let Some(setting) = setting {
+                let value = params.get(setting)[0].clone();
+                series.settings.insert(setting.to_owned(), value);
+            }
+            let mut case = Case::new(called.id());
+            case.at.extend(series.settings.clone());
+            series.cases.push(case);
         }
         Ok(offer)
     }
 
-    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
-        bench::experiment::shared_round_cost(site, series)
-    }
-
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        _metric: &Metric,
-    ) -> Option<Prediction> {
-        let call = case.text("call").unwrap_or_default();
-        match known {
-            None => Some(estimate(site, None, case).map_or_else(
-                || unknown(format!("unknown: no call `{call}`")),
-                Estimate::prediction,
-            )),
-            Some(known) => {
-                if let Some((clock, _)) = of_clock(call) {
-                    let ns = os::measured_read(known, clock)?;
-                    let because = format!(
+    fn law(facts: Facts, case: &Called, at: &Case, _: &Metric) -> Option<Prediction> {
+        let Facts { site, known } = facts;
+        let law = &case.call.row().law;
+        let estimate = match (law, known) {
+            (Law::Clock(clock, _), Some(known)) => {
+                let ns = os::measured_read(known, clock)?;
+                Estimate {
+                    range: around(ns, 0.15),
+                    because: format!(
                         "clock.read measured the same call: {ns:.1} ns; both shares are in it"
-                    );
-                    return Some(
-                        Estimate {
-                            range: around(ns, 0.15),
-                            because,
-                        }
-                        .prediction(),
-                    );
+                    ),
                 }
-                // Without the measured entry, earlier figures add nothing.
-                os::measured_read(known, "clock_gettime_syscall")?;
-                estimate(site, Some(known), case).map(Estimate::prediction)
             }
-        }
+            (Law::Clock(_, law), None) => law(site, None),
+            // Without the measured entry, earlier figures add nothing.
+            (_, Some(known)) if os::measured_read(known, "clock_gettime_syscall").is_none() => {
+                return None;
+            }
+            (Law::Service(service), _) => os::system_call(site, known, *service),
+            (Law::Other(law), _) => law(site, known, at.int("depth").unwrap_or(1)),
+        };
+        Some(estimate.prediction())
     }
 
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         match series.name.as_str() {
             "calls" => measure_calls(series, bench),
             "descriptors" => measure_descriptors(series, bench),
@@ -280,38 +335,32 @@ impl Experiment for Syscall {
     }
 }
 
-/// clock.read's name of a call, and the body of both.
-pub fn of_clock(call: &str) -> Option<(&'static str, ClockRead)> {
-    let row = OF_CLOCKS.iter().find(|(name, ..)| *name == call)?;
-    Some((row.1, row.2))
-}
-
-/// The series that a call belongs to, and the setting of its apparatus.
-fn apparatus_of(call: &str) -> (&'static str, Option<&'static str>) {
-    match call {
-        "open" | "close" => ("descriptors", Some("pool")),
-        "uring_nop" => ("uring", Some("depth")),
-        "first_in_child" => ("child", None),
-        _ => ("calls", None),
+impl Call {
+    /// What it runs of clock.read's bodies.
+    pub fn clock(self) -> Option<ClockRead> {
+        match self.row().time {
+            Time::Clock(clock) => Some(clock),
+            _ => None,
+        }
     }
 }
 
 /// Why a call cannot be made here.
-fn absent(site: &Site, call: &str, pool: u64) -> Option<Skip> {
+fn absent(site: &Site, call: Call, params: &Params) -> Option<Skip> {
     let kernel = &site.host.kernel;
     match call {
-        "time_raw" if site.host.cpu.arch == Arch::Aarch64 => {
+        Call::TimeRaw if site.host.cpu.arch == Arch::Aarch64 => {
             Some(Skip::because("aarch64 has no system call `time`"))
         }
-        "uring_nop" if kernel.numbers()? < URING_SINCE => {
+        Call::UringNop if kernel.numbers()? < URING_SINCE => {
             Some(Skip::because("this kernel has no io_uring").needs("Linux 5.1"))
         }
-        "uring_nop" if kernel.container.runtime.as_deref() == Some("gvisor") => {
+        Call::UringNop if kernel.container.runtime.as_deref() == Some("gvisor") => {
             Some(Skip::because("gVisor offers no io_uring by default"))
         }
-        "open" | "close" => {
+        Call::Open | Call::Close => {
             let limit = site.host.limits.open_files.and_then(|limit| limit.soft)?;
-            let wanted = 2 * pool + OTHER_DESCRIPTORS;
+            let wanted = 2 * params.ints("pool").first()? + OTHER_DESCRIPTORS;
             (limit < wanted).then(|| {
                 Skip::because(format!(
                     "{limit} files may be open, the pools need {wanted}"
@@ -325,39 +374,6 @@ fn absent(site: &Site, call: &str, pool: u64) -> Option<Skip> {
     }
 }
 
-/// What a call should take, in ns.
-fn estimate(site: &Site, known: Option<&Known>, case: &Case) -> Option<Estimate> {
-    let service = match case.text("call")? {
-        "getpid" => Service::Nothing,
-        "getppid" => Service::Parent,
-        "clock_gettime_raw" => return Some(os::clock_by_call(site, known)),
-        "clock_gettime_vdso" => return Some(os::clock_by_library(site, known)),
-        "time_vdso" => return Some(os::seconds_by_library(site, known)),
-        "uring_nop" => {
-            return Some(os::ring_nop(
-                site,
-                known,
-                case.int("depth").unwrap_or(DEPTH),
-            ));
-        }
-        "first_in_child" => return Some(os::first_call_of_child(site, known)),
-        "time_raw" => Service::Seconds,
-        "open" => Service::Open,
-        "close" => Service::Close,
-        "stat" => Service::Stat,
-        "read_zero" => Service::ReadZero,
-        "write_null" => Service::WriteNull,
-        "pread_cached" => Service::ReadPage,
-        "sched_yield" => Service::Yield,
-        "mmap_munmap" => Service::Map,
-        "futex_wake" => Service::FutexWake,
-        "epoll_wait" => Service::EpollWait,
-        "ioctl" => Service::Ioctl,
-        _ => return None,
-    };
-    Some(os::system_call(site, known, service))
-}
-
 fn measure_calls(series: &Series, bench: &mut Bench) -> Result<()> {
     let mut calls = Calls::new()?;
     ensure!(
@@ -365,25 +381,25 @@ fn measure_calls(series: &Series, bench: &mut Bench) -> Result<()> {
         "the kernel and the C library disagree about the process's number"
     );
     // A call that a sandbox forbids takes none of the others with it.
-    bench.each(series, |bench, case| {
-        let call = case.text("call").unwrap_or_default();
-        calls
-            .time(bench, case, call)
-            .with_context(|| format!("system call {call}"))
+    bench.each_of::<Called>(series, |bench, case, Called { call }| {
+        match call.row().time {
+            Time::Clock(clock) => clocks(bench, case, clock),
+            Time::Repeat(time) => time(&mut calls, bench, case),
+            _ => bail!("it is not repeated"),
+        }
+        .with_context(|| format!("system call {}", call.text()))
     });
     Ok(())
 }
 
 fn measure_descriptors(series: &Series, bench: &mut Bench) -> Result<()> {
-    let pool = usize::try_from(series.setting("pool").unwrap_or(POOL))?;
+    let pool = usize::try_from(series.setting("pool").context("a pool")?)?;
     let quartets = pool_quartets(pool, series.cases.len(), bench)?;
     for case in &series.cases {
-        let of = match case.text("call") {
-            Some("open") => |quartet: &Quartet| quartet.open,
-            Some("close") => |quartet: &Quartet| quartet.close,
-            other => bail!("{other:?} opens and closes nothing"),
+        let Time::Pools(of) = Called::decode(case)?.call.row().time else {
+            bail!("{} opens and closes nothing", case.id);
         };
-        bench.record_quartets(case, "latency", pool as u64, quartets.map(of))?;
+        bench.record_quartets(case, "latency", pool as u64, quartets.map(|one| of(*one)))?;
     }
     Ok(())
 }
@@ -398,7 +414,7 @@ fn pool_quartets(pool: usize, cases: usize, bench: &Bench) -> Result<Turns<Quart
 }
 
 fn measure_uring(series: &Series, bench: &mut Bench) -> Result<()> {
-    let depth = u32::try_from(series.setting("depth").unwrap_or(DEPTH))?;
+    let depth = u32::try_from(series.setting("depth").context("a depth")?)?;
     let mut ring = raw::UringNop::new(depth).context(
         "io_uring is not available: kernel.io_uring_disabled, seccomp or a container forbids it",
     )?;

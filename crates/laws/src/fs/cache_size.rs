@@ -104,7 +104,7 @@ pub fn hit(site: &Site, known: Option<&Known>) -> Estimate {
             format!("software: pread of a cached page took {ns:.0} ns (measured by os.syscall)"),
         ),
         None => {
-            let law = system_call(site, known, Service::ReadPage);
+            let law = system_call(site, known, Service::READ_PAGE);
             (product(law.range, ROW_OVER_ONE), law.because)
         }
     };

@@ -209,7 +209,7 @@ fn cached(site: &Site, known: Option<&Known>, read: Read) -> Option<Estimate> {
             format!("the same page again and again took {ns:.0} ns (measured by os.syscall)"),
         ),
         None => {
-            let call = system_call(site, known, Service::ReadPage);
+            let call = system_call(site, known, Service::READ_PAGE);
             (call.range, call.because)
         }
     };

@@ -314,7 +314,7 @@ fn kernel_ns(site: &Site, known: Option<&Known>, cycles: Range) -> (Range, Strin
         let from = format!("base hardware{}{why}", time.because);
         return (stretched, from);
     };
-    let expected = system_call(site, Some(known), Service::Map).range.likely;
+    let expected = system_call(site, Some(known), Service::MAP).range.likely;
     let ratio = measured / expected;
     // The measured mapping shares code with a fork, but not all of it: half of what it differs by is
     // taken over (as the root of a ratio).

@@ -67,7 +67,7 @@ pub fn one_party(site: &Site, known: Option<&Known>, of: &Mechanism) -> Estimate
                 range: around(ns, 0.15),
                 because: format!("sched_yield took {ns:.0} ns (measured by os.syscall)"),
             },
-            None => system_call(site, known, Service::Yield),
+            None => system_call(site, known, Service::YIELD),
         },
         via => {
             let (cycles, what) = services(via);

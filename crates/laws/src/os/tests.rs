@@ -3,22 +3,11 @@ use bench::experiment::fixtures::bare_site;
 use bench::experiment::fixtures::recorded;
 use record::key::Key;
 
-const SERVICES: [Service; 15] = [
-    Service::Nothing,
-    Service::Parent,
-    Service::Clock,
-    Service::Seconds,
-    Service::Open,
-    Service::Close,
-    Service::Stat,
-    Service::ReadZero,
-    Service::WriteNull,
-    Service::ReadPage,
-    Service::Yield,
-    Service::Map,
-    Service::FutexWake,
-    Service::EpollWait,
-    Service::Ioctl,
+const SERVICES: [Service; 4] = [
+    Service::READ_PAGE,
+    Service::YIELD,
+    Service::MAP,
+    Service::FUTEX_WAKE,
 ];
 
 /// A bare machine of 4 GHz whose kernel says this about these vulnerabilities.

@@ -143,8 +143,8 @@ impl<'site> Prices<'site> {
             site,
             known,
             way,
-            wake: service("futex_wake", Service::FutexWake),
-            map: service("mmap_munmap", Service::Map),
+            wake: service("futex_wake", Service::FUTEX_WAKE),
+            map: service("mmap_munmap", Service::MAP),
             from: told,
         }
     }

@@ -2,6 +2,7 @@
 //! alone (METHOD §2a).
 
 use super::{Bench, WrongResult};
+use crate::experiment::Fields;
 use anyhow::Result;
 use record::case::{Case, Series};
 use stats::width::{IN_VAIN, LEAST_ALONE, VISITS, VISITS_TIME, is_alone};
@@ -14,6 +15,15 @@ impl Bench {
     pub fn each(&mut self, series: &Series, measure: impl FnMut(&mut Bench, &Case) -> Result<()>) {
         let cases: Vec<&Case> = series.cases.iter().collect();
         self.visit(&cases, measure);
+    }
+
+    /// As [`Bench::each`], with each case as its type has it.
+    pub fn each_of<C: Fields>(
+        &mut self,
+        series: &Series,
+        mut measure: impl FnMut(&mut Bench, &Case, C) -> Result<()>,
+    ) {
+        self.each(series, |bench, case| measure(bench, case, C::decode(case)?));
     }
 
     /// As [`Bench::each`], for some cases of a series. Those that are visited again come in the opposite

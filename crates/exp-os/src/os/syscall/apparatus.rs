@@ -1,9 +1,8 @@
 //! What the system calls work on: files, a pipe, an epoll set, pools of descriptors.
 
-use super::of_clock;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use bench::measure::{Bench, Watch};
-use metal::clock::{monotonic_raw_ns, time_syscall};
+use metal::clock::monotonic_raw_ns;
 use metal::kernel::{ClockRead, clock_read};
 use metal::raw;
 use record::case::Case;
@@ -14,17 +13,17 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::AtomicU32;
 
 /// Bytes of the page that is read and of the area that is mapped.
-const PAGE_BYTES: usize = 4096;
+pub(super) const PAGE_BYTES: usize = 4096;
 
 /// The apparatus of the calls that are simply repeated.
 pub(super) struct Calls {
-    zero: File,
-    null: File,
-    program: File,
-    page: Vec<u8>,
-    word: AtomicU32,
-    epoll: OwnedFd,
-    reader: PipeReader,
+    pub(super) zero: File,
+    pub(super) null: File,
+    pub(super) program: File,
+    pub(super) page: Vec<u8>,
+    pub(super) word: AtomicU32,
+    pub(super) epoll: OwnedFd,
+    pub(super) reader: PipeReader,
     /// Kept open: a pipe without a writer is ready for reading.
     _writer: PipeWriter,
 }
@@ -53,53 +52,10 @@ impl Calls {
             _writer: writer,
         })
     }
-
-    /// Times one of the calls. Each has a loop of its own, into which the call is inlined.
-    ///
-    /// # Errors
-    /// The call failed or did not do what it should; there is no such call.
-    pub(super) fn time(&mut self, bench: &mut Bench, case: &Case, call: &str) -> Result<()> {
-        let Calls {
-            zero,
-            null,
-            program,
-            page,
-            word,
-            epoll,
-            reader,
-            ..
-        } = self;
-        if let Some((_, clock)) = of_clock(call) {
-            return clocks(bench, case, clock);
-        }
-        match call {
-            "getpid" => read(bench, case, raw::getpid),
-            "getppid" => read(bench, case, raw::getppid),
-            "time_raw" => read(bench, case, time_syscall),
-            "stat" => serve(bench, case, 0, || {
-                raw::newfstatat(None, c"/dev/null").map(|_| 0)
-            }),
-            "read_zero" => serve(bench, case, 1, || raw::read(zero.as_fd(), &mut page[..1])),
-            "write_null" => serve(bench, case, 1, || raw::write(null.as_fd(), &page[..1])),
-            "pread_cached" => serve(bench, case, PAGE_BYTES, || {
-                raw::pread64(program.as_fd(), page, 0)
-            }),
-            "sched_yield" => serve(bench, case, 0, || raw::sched_yield().map(|()| 0)),
-            "mmap_munmap" => serve(bench, case, 0, || {
-                raw::munmap(raw::mmap(PAGE_BYTES)?).map(|()| 0)
-            }),
-            "futex_wake" => serve(bench, case, 0, || {
-                raw::futex_wake(word, 1, raw::Scope::Process)
-            }),
-            "epoll_wait" => serve(bench, case, 0, || raw::epoll_wait(epoll.as_fd(), 0)),
-            "ioctl" => serve(bench, case, 0, || raw::ioctl_fionread(reader.as_fd())),
-            _ => bail!("there is no such call"),
-        }
-    }
 }
 
 /// Times a read of a clock, as clock.read does.
-fn clocks(bench: &mut Bench, case: &Case, clock: ClockRead) -> Result<()> {
+pub(super) fn clocks(bench: &mut Bench, case: &Case, clock: ClockRead) -> Result<()> {
     bench.time(case, "latency", |n| {
         black_box(clock_read(clock, n));
     })?;
@@ -107,7 +63,7 @@ fn clocks(bench: &mut Bench, case: &Case, clock: ClockRead) -> Result<()> {
 }
 
 /// Times a call that cannot fail.
-fn read<T>(bench: &mut Bench, case: &Case, once: impl Fn() -> T) -> Result<()> {
+pub(super) fn read<T>(bench: &mut Bench, case: &Case, once: impl Fn() -> T) -> Result<()> {
     bench.time(case, "latency", |n| {
         for _ in 0..n {
             black_box(once());
@@ -117,7 +73,7 @@ fn read<T>(bench: &mut Bench, case: &Case, once: impl Fn() -> T) -> Result<()> {
 }
 
 /// Times a call that must return `expected` each time.
-fn serve(
+pub(super) fn serve(
     bench: &mut Bench,
     case: &Case,
     expected: usize,

@@ -1,10 +1,10 @@
 use super::*;
-use bench::experiment::Preset;
+use bench::experiment::Experiment as _;
 use bench::experiment::fixtures::{recorded, sites};
 use bench::measure::Watch;
 use host::limits::Rlimit;
 use record::event::{Raw, Samples};
-use record::key::Key;
+use record::key::{CaseId, Key};
 use session::fixtures::{check, params, smoke};
 use std::path::Path;
 
@@ -107,7 +107,7 @@ fn it_measures_and_pools_are_recorded_as_quartets() {
         let Raw::Quartets { k, n, two_n, .. } = &samples.raw else {
             panic!("{call} is {:?}", samples.raw);
         };
-        assert_eq!((*k, n.len()), (POOL, two_n.len()));
+        assert_eq!((*k, n.len()), (64, two_n.len()));
         assert!(!n.is_empty() && n.iter().chain(two_n).all(|sum| *sum > 0.0));
     }
 }

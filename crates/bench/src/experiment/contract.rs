@@ -1,0 +1,238 @@
+//! What the author of an experiment writes. The session sees [`super::Experiment`], which follows from it.
+
+use super::{
+    Card, DerivedValue, Experiment as Any, Fields, Known, Offer, Params, Preset, Site, Skip,
+    chosen, shared_round_cost,
+};
+use crate::measure::{Bench, FarEnd};
+use anyhow::{Result, bail};
+use record::case::{Case, Order, Series};
+use record::event::Prediction;
+use record::key::CaseId;
+use record::metric::Metric;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What a prediction may use: the site, and beside it the figures of earlier stages. Without those it is
+/// the prior.
+#[derive(Clone, Copy)]
+pub struct Facts<'run> {
+    /// The machine.
+    pub site: &'run Site,
+    /// Figures of earlier stages; none for the prior.
+    pub known: Option<&'run Known>,
+}
+
+/// Files that are made once per stage, before the rounds that only read them.
+pub struct Files {
+    /// Makes those of a series in a directory, and calls the last argument (it lives) often.
+    pub make: fn(&Series, &Path, &mut dyn FnMut()) -> Result<Vec<PathBuf>>,
+    /// Stated time that this takes on a slow device of the kind that is there.
+    pub cost: fn(&Site, &Series) -> Duration,
+    /// Whether a series has such files.
+    pub has: fn(&Series) -> bool,
+}
+
+/// A question with a method: a case type, data about it, and these functions.
+pub trait Experiment: Sync + 'static {
+    /// Its case ([`crate::case!`]).
+    type Case: Fields;
+
+    /// What it is.
+    const CARD: &'static Card;
+    /// The text of its file: `include_str!`. Its header is the manual.
+    const SOURCE: &'static str;
+    /// Stated cost of a round.
+    const ROUND_COST: fn(&Site, &Series) -> Duration = shared_round_cost;
+    /// Measured metrics that a round may lack though they are predicted: that is a finding, no failure.
+    const MAY_LACK: &'static [&'static str] = &[];
+    /// Files that are made before its rounds.
+    const FILES: Option<Files> = None;
+    /// A directory below which the run makes a work directory for a series alone, in the journal.
+    const FILES_BELOW: fn(&Series) -> Option<PathBuf> = |_| None;
+    /// The control group below which rounds make one of their own; the run has its removal in the journal.
+    const GROUP_BELOW: fn(&Site, &Series) -> Option<PathBuf> = |_, _| None;
+    /// The far end of a two-ended experiment: why the round does not count, if it fails.
+    const SERVE: Option<fn(&Series, &mut FarEnd) -> Result<()>> = None;
+
+    /// The cases of a preset here. Those that a user chose others of are replaced by one rule
+    /// ([`chosen`]).
+    fn cases(site: &Site, preset: Preset) -> Vec<Self::Case>;
+
+    /// A case as it is with what the user chose in it; none for one that does not exist.
+    fn complete(case: Self::Case) -> Option<Self::Case> {
+        Some(case)
+    }
+
+    /// Why a case cannot be measured here.
+    fn absent(_: &Site, _: &Self::Case, _: &Params) -> Option<Skip> {
+        None
+    }
+
+    /// The cases in series: one apparatus each. Shuffled in one, unless it says otherwise.
+    ///
+    /// # Errors
+    /// Why nothing can be measured here.
+    fn series(site: &Site, cases: Vec<Self::Case>, params: &Params) -> Result<Offer, Skip> {
+        let mut offer = Offer::default();
+        for case in cases {
+            match Self::absent(site, &case, params) {
+                Some(skip) => offer.skipped.push((case.id(), skip)),
+                None => offer
+                    .of(Self::CARD, "", Order::Shuffled)
+                    .cases
+                    .push(Case::new(case.id())),
+            }
+        }
+        Ok(offer)
+    }
+
+    /// Fixes sizes at the start of the stage, and says from what.
+    ///
+    /// # Errors
+    /// Why the series cannot be measured after all.
+    fn resolve(_: &Site, _: &Known, series: Series) -> Result<Series, Skip> {
+        Ok(series)
+    }
+
+    /// What a measured metric of a case should be, in its unit; none where earlier figures add nothing.
+    /// `at` is what the case resolved to.
+    fn law(facts: Facts, case: &Self::Case, at: &Case, metric: &Metric) -> Option<Prediction>;
+
+    /// One round of a series, cases in the order given.
+    ///
+    /// # Errors
+    /// Why the round does not count.
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()>;
+
+    /// Cases whose figures [`Experiment::derive`] may yield from these series.
+    fn derivable(_: &Site, _: &[Series]) -> Vec<CaseId> {
+        Vec::new()
+    }
+
+    /// What a derived metric should be.
+    fn derived_law(_: Facts, _: &CaseId, _: &Metric) -> Option<Prediction> {
+        None
+    }
+
+    /// What the figures say together: `values` are this experiment's, `known` the earlier ones'.
+    fn derive(_: &Site, _: &Known, _: &Known) -> Vec<DerivedValue> {
+        Vec::new()
+    }
+}
+
+impl Offer {
+    /// The series of a name, empty where it is not there yet.
+    pub fn of(&mut self, card: &Card, name: &str, order: Order) -> &mut Series {
+        let at = self.series.iter().position(|series| series.name == name);
+        let at = at.unwrap_or_else(|| {
+            self.series.push(Series {
+                experiment: card.id.to_owned(),
+                name: name.to_owned(),
+                order,
+                cases: Vec::new(),
+                settings: std::collections::BTreeMap::new(),
+            });
+            self.series.len() - 1
+        });
+        &mut self.series[at]
+    }
+}
+
+impl<E: Experiment> Any for E {
+    fn card(&self) -> &'static Card {
+        E::CARD
+    }
+
+    fn source(&self) -> &'static str {
+        E::SOURCE
+    }
+
+    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
+        let mut cases: Vec<E::Case> = Vec::new();
+        let all = chosen(E::cases(site, params.preset), params);
+        for case in all.into_iter().filter_map(E::complete) {
+            if !cases.contains(&case) {
+                cases.push(case);
+            }
+        }
+        E::series(site, cases, params)
+    }
+
+    fn derivable(&self, site: &Site, series: &[Series]) -> Vec<CaseId> {
+        E::derivable(site, series)
+    }
+
+    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
+        E::ROUND_COST(site, series)
+    }
+
+    fn resolve(&self, site: &Site, known: &Known, series: Series) -> Result<Series, Skip> {
+        E::resolve(site, known, series)
+    }
+
+    fn predict(
+        &self,
+        site: &Site,
+        known: Option<&Known>,
+        case: &Case,
+        metric: &Metric,
+    ) -> Option<Prediction> {
+        let facts = Facts { site, known };
+        match metric.derived {
+            true => E::derived_law(facts, &case.id, metric),
+            false => E::law(facts, &E::Case::of(&case.id)?, case, metric),
+        }
+    }
+
+    fn may_lack(&self, metric: &Metric) -> bool {
+        E::MAY_LACK.contains(&&*metric.name)
+    }
+
+    fn prepare(
+        &self,
+        series: &Series,
+        dir: &Path,
+        lives: &mut dyn FnMut(),
+    ) -> Result<Vec<PathBuf>> {
+        match E::FILES {
+            Some(files) => (files.make)(series, dir, lives),
+            None => bail!("{} has no files to make", E::CARD.id),
+        }
+    }
+
+    fn files_below(&self, series: &Series) -> Option<PathBuf> {
+        E::FILES_BELOW(series)
+    }
+
+    fn group_below(&self, site: &Site, series: &Series) -> Option<PathBuf> {
+        E::GROUP_BELOW(site, series)
+    }
+
+    fn is_prepared(&self, series: &Series) -> bool {
+        E::FILES.is_some_and(|files| (files.has)(series))
+    }
+
+    fn prepare_cost(&self, site: &Site, series: &Series) -> Duration {
+        E::FILES.map_or(Duration::ZERO, |files| (files.cost)(site, series))
+    }
+
+    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+        E::measure(series, bench)
+    }
+
+    fn serve(&self, series: &Series, far: &mut FarEnd) -> Result<()> {
+        match E::SERVE {
+            Some(serve) => serve(series, far),
+            None => bail!("{} has no far end", E::CARD.id),
+        }
+    }
+
+    fn two_ended(&self) -> bool {
+        E::SERVE.is_some()
+    }
+
+    fn derive(&self, site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
+        E::derive(site, known, values)
+    }
+}
