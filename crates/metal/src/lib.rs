@@ -52,6 +52,7 @@ pub mod stream;
 pub mod tap;
 pub mod tcp;
 pub mod thread;
+pub mod timer;
 pub mod wait;
 
 mod arch;

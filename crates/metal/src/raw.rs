@@ -351,7 +351,7 @@ fn descriptor(directory: Option<BorrowedFd>) -> usize {
 
 /// The kernel returns error numbers as -1 to -4095.
 #[inline(always)]
-fn result(value: isize) -> io::Result<usize> {
+pub(crate) fn result(value: isize) -> io::Result<usize> {
     if (-4095..0).contains(&value) {
         Err(io::Error::from_raw_os_error(-value as i32))
     } else {
