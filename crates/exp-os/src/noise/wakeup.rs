@@ -84,7 +84,7 @@
 //! Documentation/admin-guide/pm/cpuidle.rst; cyclictest (rt-tests); G. Tene on coordinated omission.
 
 mod hold;
-mod load;
+pub(crate) mod load;
 mod plan;
 
 use anyhow::{Context, Result, bail, ensure};

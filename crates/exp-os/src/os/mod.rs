@@ -8,4 +8,5 @@ bench::family!("os", "what the kernel's basic services cost: system calls, proce
     ipc,
     signal,
     schedule,
+    timer,
 ]);

@@ -32,14 +32,14 @@ const LOST: u64 = 2;
 
 /// The loads of a round, made when they are first asked for.
 #[derive(Default)]
-pub(super) struct Loads(BTreeMap<Vec<usize>, Load>);
+pub(crate) struct Loads(BTreeMap<Vec<usize>, Load>);
 
 impl Loads {
     /// Has a process spin on each of `cpus`, and returns when all do.
     ///
     /// # Errors
     /// One could not be made, or does not spin.
-    pub(super) fn start(&mut self, cpus: &[usize]) -> Result<()> {
+    pub(crate) fn start(&mut self, cpus: &[usize]) -> Result<()> {
         if !self.0.contains_key(cpus) {
             self.0.insert(cpus.to_vec(), Load::new(cpus)?);
         }
@@ -55,7 +55,7 @@ impl Loads {
     ///
     /// # Errors
     /// One of them has not got on since it was started.
-    pub(super) fn stop(&mut self, cpus: &[usize]) -> Result<()> {
+    pub(crate) fn stop(&mut self, cpus: &[usize]) -> Result<()> {
         self.of(cpus).map_or(Ok(()), Load::stop)
     }
 
@@ -67,7 +67,7 @@ impl Loads {
 /// A spinner had its CPU not once while the sleeper slept.
 #[derive(Debug, thiserror::Error)]
 #[error("the process that was to spin on CPU {0} did not run")]
-pub(super) struct DidNotRun(usize);
+pub(crate) struct DidNotRun(usize);
 
 /// Processes that the loads of a round need.
 pub(super) fn count(loads: impl Iterator<Item = Vec<usize>>) -> usize {

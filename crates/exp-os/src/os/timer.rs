@@ -1,0 +1,392 @@
+//! What does a timer cost, and how late is it?
+//!
+//! ## Question
+//!
+//! What does it cost to arm a timer and to cancel it, and how much later than asked does each of the
+//! kernel's timers wake its waiter?
+//!
+//! ## Method
+//!
+//! `lateness`: one thread on its CPU asks for a wake-up after `delay` and reads the monotonic clock before the
+//! call and after it; the figure is the time between less `delay`, the call itself included. `clock_nanosleep`
+//! sleeps to an absolute time, and the figure is what the clock shows beyond it. `setitimer` sends a
+//! signal to the process: a child of one thread arms it and takes the signal by rt_sigtimedwait. Every wake-up
+//! is an event; none is left out.
+//!
+//! `arm`: a timer a second ahead is armed and disarmed, two system calls, n against 2n in ABBA quartets. It
+//! never expires.
+//!
+//! ## Prediction
+//!
+//! `arm` is two ways into the kernel and two changes of the timers' tree. `lateness` is that of noise.wakeup:
+//! the slack, where the timer has one, the exit from idle, the timer's interrupt and a switch. timerfd and
+//! setitimer have no slack. The derived predictions take os.syscall's and os.switch's figures.
+//!
+//! ## Reading the result
+//!
+//! A time-out that is put off by 50 µs is the slack: `slack=least` is what PR_SET_TIMERSLACK is worth. What is
+//! left then is the interrupt and the wake-up; `load=same` takes the idle state out of it.
+//!
+//! ## Pitfalls
+//!
+//! `setitimer` counts in whole µs and adds one, so it is later by up to 1 µs. Another timer's interrupt within the
+//! slack makes single wake-ups earlier. A guest's timer is the hypervisor's, which may merge or delay it.
+//!
+//! ## Sources
+//!
+//! nanosleep(2), timerfd_create(2), setitimer(2), epoll_wait(2), prctl(2) PR_SET_TIMERSLACK; Linux
+//! kernel/time/hrtimer.c, itimer.c and fs/timerfd.c. The cycles of the timers' tree are an estimate from memory.
+
+use crate::noise::wakeup::load::{DidNotRun, Loads};
+use anyhow::{Context, Result, bail, ensure};
+use bench::experiment::contract::{Experiment, Facts};
+use bench::experiment::{Card, Domain, Params, Preset, Site, Skip, ViewCard, unknown};
+use bench::measure::Bench;
+use bench::{case, symbols};
+use laws::noise::wakeup::{self as law, Slack, Sleep};
+use laws::os::{self, Service};
+use laws::range;
+use metal::clock::{Clock, vdso_clock_gettime};
+use metal::memory::SharedWords;
+use metal::process::{Child, Ending};
+use metal::sleep::{TimerSlack, until};
+use metal::timer::{TimerFd, arm_alarm, epoll_wait_for, sleep, wait_alarm};
+use metal::{raw, signal};
+use record::case::{Case, Series};
+use record::event::{Isolation, Prediction, Repeat};
+use record::metric::{Better, Kind, Metric, Over};
+use record::unit::Unit;
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// The experiment.
+pub static EXPERIMENT: Timer = Timer;
+
+/// `os.timer`.
+pub struct Timer;
+
+/// Time of a round in which a case wakes up, and how often at least, at most and in a rehearsal.
+const WAKING_NS: u64 = 20_000_000;
+const WAKE_UPS: (u64, u64) = (2, 400);
+/// How far ahead the timer is that never expires, and how long a signal is waited for.
+const FAR_AHEAD_NS: u64 = 1_000_000_000;
+const US: u64 = 1_000;
+/// First kernel with epoll_pwait2.
+const PWAIT2_SINCE: (u64, u64) = (5, 11);
+const SIGALRM: i32 = 14;
+
+symbols! {
+    /// A timer of the kernel's.
+    pub enum Via {
+        Nanosleep = "nanosleep",
+        ClockNanosleep = "clock_nanosleep",
+        Timerfd = "timerfd",
+        Setitimer = "setitimer",
+        EpollWait = "epoll_wait",
+    }
+}
+symbols! {
+    /// What else runs on its CPU.
+    pub enum Load { Idle = "idle", Same = "same" }
+}
+symbols! {
+    /// The thread's timer slack.
+    pub enum Put { Default = "default", Least = "least" }
+}
+case! {
+    /// A timer, and how it is used.
+    pub struct Timed {
+        /// the timer
+        timer: Via,
+        /// after how long it is to wake its waiter; without it the timer is armed and cancelled
+        delay: Option<u64> = Domain::ns(US, 10_000_000 * US),
+        /// what else runs: nothing, or a process that spins on the waiter's CPU
+        load: Option<Load>,
+        /// the waiter's timer slack: as the process has it, or 1 ns; timerfd and setitimer have none
+        slack: Option<Put>,
+    }
+}
+
+static CARD: Card = Card {
+    id: "os.timer",
+    title: "Timers",
+    metrics: &[
+        Metric::new(
+            "lateness",
+            "from the time asked for to the waiter's first reading of the clock",
+            Unit::Ns,
+            Better::Lower,
+            Kind::Os,
+        )
+        .over(Over::All),
+        Metric::new(
+            "arm",
+            "a timer armed and cancelled",
+            Unit::Ns,
+            Better::Lower,
+            Kind::Os,
+        ),
+    ],
+    params: Timed::PARAMS,
+    after: &["clock.rate", "os.syscall", "os.switch"],
+    repeat: Repeat::Rounds,
+    isolation: Isolation::Shared,
+    needs: &[],
+    views: &[ViewCard::bars("lateness").each(&["delay"])],
+};
+
+impl Experiment for Timer {
+    type Case = Timed;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("timer.rs");
+    const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
+        let of = |case: &Case| match case.int("delay") {
+            Some(delay) => delay * (count(delay) + 1) + 3_000 * US,
+            None => site.case_ns,
+        };
+        Duration::from_millis(30) + Duration::from_nanos(series.cases.iter().map(of).sum())
+    };
+
+    fn cases(_: &Site, preset: Preset) -> Vec<Timed> {
+        let is_short = preset <= Preset::Quick;
+        let delays = [100 * US, 10 * US, 1_000 * US, 10_000 * US];
+        let mut cases = Vec::new();
+        for &timer in Via::ALL {
+            if is_short && !matches!(timer, Via::Nanosleep | Via::Timerfd) {
+                continue;
+            }
+            let has_slack = !matches!(timer, Via::Timerfd | Via::Setitimer);
+            if !has_slack {
+                cases.push(Timed {
+                    timer,
+                    delay: None,
+                    load: None,
+                    slack: None,
+                });
+            }
+            for (at, delay) in delays
+                .into_iter()
+                .enumerate()
+                .take(if is_short { 1 } else { 4 })
+            {
+                for (load, slack) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+                    // Away from the plain case in one, at the first delay; in thorough in all.
+                    let is_near = load + slack == 0 || (at == 0 && load + slack == 1);
+                    if (is_near || preset == Preset::Thorough) && (has_slack || slack == 0) {
+                        cases.push(Timed {
+                            timer,
+                            delay: Some(delay),
+                            load: Some(Load::ALL[load]),
+                            slack: has_slack.then_some(Put::ALL[slack]),
+                        });
+                    }
+                }
+            }
+        }
+        cases
+    }
+
+    fn absent(site: &Site, case: &Timed, _: &Params) -> Option<Skip> {
+        if case.timer == Via::EpollWait && site.host.kernel.numbers()? < PWAIT2_SINCE {
+            return Some(Skip::because("this kernel has no epoll_pwait2").needs("Linux 5.11"));
+        }
+        let quota = site.host.limits.cpu_quota?.cpus();
+        (case.load == Some(Load::Same) && quota < 1.0).then(|| {
+            Skip::because("a spinning process would use up the control group's quota")
+                .needs("a higher cpu.max")
+        })
+    }
+
+    fn law(facts: Facts, case: &Timed, _: &Case, metric: &Metric) -> Option<Prediction> {
+        let Facts { site, known } = facts;
+        let law = match (case.delay, &*metric.name) {
+            (None, "arm") => {
+                if let Some(known) = known {
+                    os::measured_call(known, "getpid")?;
+                }
+                let what = "a timer put into the tree and taken out";
+                let pair = Service::new(2.0, range(150.0, 450.0, 1_800.0), what);
+                os::system_call(site, known, pair)
+            }
+            (Some(delay), "lateness") if known.is_none_or(law::tells) => {
+                let sleep = Sleep {
+                    spacing_ns: delay as f64,
+                    load: match case.load {
+                        Some(Load::Same) => law::Load::Same,
+                        _ => law::Load::Idle,
+                    },
+                    fifo: false,
+                    slack: match case.slack {
+                        Some(Put::Default) => Slack::Default,
+                        _ => Slack::Least,
+                    },
+                    held_off: false,
+                };
+                law::latency(site, known, &sleep)
+            }
+            _ if known.is_some() => return None,
+            (None, _) => return Some(unknown("not measured: it is cancelled and wakes nobody")),
+            _ => {
+                return Some(unknown(
+                    "not measured: a wake-up is timed, not what asks for it",
+                ));
+            }
+        };
+        Some(law.prediction())
+    }
+
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
+        let mut loads = Loads::default();
+        bench.each_of::<Timed>(series, |bench, case, timed| match timed.delay {
+            Some(delay) => wake(bench, case, &timed, delay, &mut loads),
+            None => arm(bench, case, timed.timer),
+        });
+        Ok(())
+    }
+}
+
+/// Wake-ups of a case in a round.
+fn count(delay: u64) -> u64 {
+    (WAKING_NS / delay).clamp(WAKE_UPS.0, WAKE_UPS.1)
+}
+
+/// A timer armed and cancelled. Each has a loop of its own.
+fn arm(bench: &mut Bench, case: &Case, timer: Via) -> Result<()> {
+    let fd = TimerFd::new().context("a timer")?;
+    match timer {
+        Via::Timerfd => bench.try_time(case, "arm", |n| {
+            (0..n).try_for_each(|_| Ok(fd.arm(FAR_AHEAD_NS).and_then(|()| fd.arm(0))?))
+        })?,
+        Via::Setitimer => bench.try_time(case, "arm", |n| {
+            (0..n).try_for_each(|_| Ok(arm_alarm(FAR_AHEAD_NS).and_then(|()| arm_alarm(0))?))
+        })?,
+        _ => bail!("{} is not armed apart from its wait", timer.text()),
+    };
+    Ok(())
+}
+
+/// Wake-ups, with what else is to run.
+fn wake(bench: &mut Bench, case: &Case, of: &Timed, delay: u64, loads: &mut Loads) -> Result<()> {
+    let rehearsal = bench.order().rehearsal;
+    let count = if rehearsal { WAKE_UPS.0 } else { count(delay) };
+    let cpus = [bench.cpu()];
+    let is_loaded = of.load == Some(Load::Same);
+    if is_loaded {
+        loads.start(&cpus)?;
+    }
+    let is_least = of.slack == Some(Put::Least);
+    let slack = is_least.then(|| TimerSlack::set(1)).transpose();
+    let woken = slack
+        .context("setting the timer slack")
+        .and_then(|_slack| wake_ups(of.timer, delay, count));
+    if is_loaded {
+        match loads.stop(&cpus) {
+            // Of a rehearsal's few wake-ups none need have left the spinner time.
+            Err(error) if rehearsal && error.is::<DidNotRun>() => {}
+            stopped => stopped?,
+        }
+        // To lose the CPU to the spinner is what such a case is about.
+        bench.planned_switches(2 * count);
+    }
+    bench.record(case, "lateness", woken?)?;
+    Ok(())
+}
+
+/// How late each of some wake-ups was, in ns.
+fn wake_ups(timer: Via, delay: u64, count: u64) -> Result<Vec<f64>> {
+    match timer {
+        Via::Nanosleep => waits(delay, count, |_| Ok(sleep(delay)?)),
+        Via::ClockNanosleep => waits(delay, count, |now| {
+            Ok(until(Clock::MONOTONIC, now + delay)?)
+        }),
+        Via::Timerfd => {
+            let fd = TimerFd::new().context("a timer")?;
+            waits(delay, count, |_| {
+                fd.arm(delay)?;
+                ensure!(fd.wait()? == 1, "it expired twice");
+                Ok(())
+            })
+        }
+        Via::EpollWait => {
+            let epoll = raw::epoll_create().context("an epoll set")?;
+            waits(delay, count, |_| {
+                ensure!(
+                    epoll_wait_for(epoll.as_fd(), delay)? == 0,
+                    "one of none is ready"
+                );
+                Ok(())
+            })
+        }
+        // Its signal is the process's, so that process has one thread.
+        Via::Setitimer => {
+            let count_words = usize::try_from(count)?;
+            let words = SharedWords::new(count_words)?;
+            let child = Child::fork(|| {
+                let alarm =
+                    |_| Ok(arm_alarm(delay).and_then(|()| wait_alarm(FAR_AHEAD_NS + delay))?);
+                let blocked = signal::block(&[SIGALRM]).context("blocking SIGALRM");
+                let late = blocked.and_then(|()| waits(delay, count, alarm));
+                for (word, ns) in words.iter().zip(late.iter().flatten()) {
+                    word.store(ns.to_bits(), Ordering::Release);
+                }
+                i32::from(late.is_err())
+            })?;
+            let ending = child.wait()?;
+            ensure!(
+                ending == Ending::Exited(0),
+                "a signal did not come: {ending:?}"
+            );
+            let late = words[..count_words].iter();
+            Ok(late
+                .map(|word| f64::from_bits(word.load(Ordering::Acquire)))
+                .collect())
+        }
+    }
+}
+
+/// Waits again and again, each begun at the time that it is given; the first, which touches what the others
+/// use, is not counted.
+fn waits(delay: u64, count: u64, mut wait: impl FnMut(u64) -> Result<()>) -> Result<Vec<f64>> {
+    let now = || vdso_clock_gettime(Clock::MONOTONIC);
+    let mut once = || {
+        let before = now();
+        wait(before)?;
+        Ok(now() as f64 - (before + delay) as f64)
+    };
+    once()?;
+    (0..count).map(|_| once()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bench::experiment::fixtures::sites;
+    use session::fixtures::{check, smoke};
+
+    #[test]
+    fn every_timer_is_late_and_those_that_can_be_are_armed() {
+        for site in sites() {
+            for (preset, cases) in [
+                (Preset::Quick, 6),
+                (Preset::Standard, 30),
+                (Preset::Thorough, 66),
+            ] {
+                let offer = check(&EXPERIMENT, &site, preset);
+                assert_eq!(offer.series[0].cases.len() + offer.skipped.len(), cases);
+            }
+        }
+        for &timer in Via::ALL {
+            let late = wake_ups(timer, 200 * US, 3).expect("wakes");
+            assert!(
+                late.len() == 3 && late.iter().all(|ns| *ns >= 0.0),
+                "{timer:?}: {late:?}"
+            );
+        }
+        let metrics: Vec<String> = smoke(&EXPERIMENT)
+            .into_iter()
+            .map(|one| one.metric)
+            .collect();
+        assert!(metrics.iter().any(|metric| metric == "arm"), "{metrics:?}");
+    }
+}
