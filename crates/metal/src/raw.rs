@@ -344,6 +344,22 @@ pub fn ioctl_fionread(fd: BorrowedFd) -> io::Result<usize> {
     Ok(waiting as usize)
 }
 
+/// Flags of an open file (fcntl(2) F_GETFL).
+///
+/// # Errors
+/// Those of fcntl(2).
+#[inline]
+pub fn fcntl_getfl(fd: BorrowedFd) -> io::Result<usize> {
+    // SAFETY: plain values.
+    result(unsafe {
+        arch::syscall2(
+            libc::SYS_fcntl,
+            fd.as_raw_fd() as usize,
+            libc::F_GETFL as usize,
+        )
+    })
+}
+
 #[inline(always)]
 fn descriptor(directory: Option<BorrowedFd>) -> usize {
     directory.map_or(libc::AT_FDCWD, |fd| fd.as_raw_fd()) as usize

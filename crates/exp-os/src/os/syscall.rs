@@ -206,6 +206,10 @@ rows! {
             Time::Repeat(|calls, bench, case| serve(bench, case, 0, || {
                 raw::ioctl_fionread(calls.reader.as_fd())
             }))),
+        FcntlGetfl = "fcntl_getfl" => standard(
+            service(1.0, [10.0, 45.0, 160.0], "a descriptor looked up, a command told"),
+            Time::Repeat(|calls, bench, case| read(bench, case, || raw::fcntl_getfl(calls.null.as_fd()))),
+        ),
         UringNop = "uring_nop" => quick( Law::Other(os::ring_nop), Time::Ring),
         FirstInChild = "first_in_child" => quick(
             Law::Other(|site, known, _| os::first_call_of_child(site, known)), Time::Child),
@@ -230,7 +234,7 @@ case! {
         /// the system call, or what the C library answers without one: `stat` of /dev/null by path;
         /// `read_zero`, `write_null` a byte; `pread_cached` 4 KiB of plumb's own program file, which is
         /// in the page cache; `sched_yield` alone on its CPU; `mmap_munmap` the pair, one untouched page;
-        /// `futex_wake`, `epoll_wait` with nobody waiting and nothing ready; `ioctl` FIONREAD of a pipe
+        /// `futex_wake`, `epoll_wait` with nobody waiting and nothing ready; `ioctl` FIONREAD of a pipe; `fcntl_getfl` F_GETFL of /dev/null
         call: Call,
     }
 }
