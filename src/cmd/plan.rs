@@ -48,6 +48,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
                     needed.unwrap_or_default()
                 ));
             }
+            None if cases == 0 => text.push_str("  nothing to measure here\n"),
             None => text.push_str(&format!(
                 "  {} in {} series, {} a round\n",
                 counted(cases, "case"),

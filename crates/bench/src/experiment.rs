@@ -269,6 +269,19 @@ impl Params {
         (!values.is_empty() && values != [Value::from("auto")]).then_some(values)
     }
 
+    /// The settings of a card that have a value, which `auto` is not.
+    pub fn settings(&self, card: &Card) -> BTreeMap<String, Value> {
+        let settings = card
+            .params
+            .iter()
+            .filter(|param| param.role == Role::Setting);
+        let of = |param: &Param| {
+            let value = self.chosen(param.name)?.first()?;
+            Some((param.name.to_owned(), value.clone()))
+        };
+        settings.filter_map(of).collect()
+    }
+
     /// The symbols of a parameter.
     pub fn texts(&self, name: &str) -> Vec<&str> {
         self.get(name).iter().filter_map(Value::text).collect()

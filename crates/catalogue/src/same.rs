@@ -4,7 +4,7 @@
 use crate::find;
 use bench::experiment::fixtures::sites;
 use bench::experiment::{Fields, Preset};
-use exp_core::clock;
+use exp_core::clock::read::Read;
 use exp_os::os::syscall::{Call, Called};
 use metal::kernel::ClockRead;
 use record::case::Case;
@@ -45,7 +45,7 @@ fn case_of(selector: &str) -> (&str, Case) {
 /// Where the code that a case times lies.
 fn body(experiment: &str, case: &Case) -> Option<usize> {
     match experiment {
-        "clock.read" => clock::read::read_of(case.text("clock")?),
+        "clock.read" => Some(*Read::of(&case.id)?.clock.row()),
         "os.syscall" => Called::of(&case.id)?.call.clock(),
         _ => None,
     }

@@ -69,6 +69,12 @@ impl Settings {
         Ok(self)
     }
 
+    /// What was set of an experiment: names with their values.
+    pub fn set_of(&self, id: &str) -> impl Iterator<Item = (&str, &[Value])> {
+        let of_id = self.entries.iter().filter(move |(of, ..)| of == id);
+        of_id.map(|(_, name, values)| (name.as_str(), values.as_slice()))
+    }
+
     /// The parameters of one experiment.
     pub fn params(&self, card: &'static Card, preset: Preset) -> Params {
         let values = card

@@ -5,7 +5,8 @@ use crate::params::Settings;
 use crate::select::{Selection, domain_text};
 use bench::experiment::placement::{self, FREE};
 use bench::experiment::{
-    Card, Experiment, FAR, Family, LOOPBACK, Need, Offer, Params, Preset, Site, Skip, ViewCard,
+    Card, Experiment, FAR, Family, LOOPBACK, Need, Offer, Params, Preset, Role, Site, Skip,
+    ViewCard,
 };
 use record::case::Series;
 use record::event::{Absence, Isolation, Plan, PlannedExperiment, PlannedSeries, Repeat};
@@ -150,6 +151,7 @@ pub fn plan(
             return Err(nothing);
         }
         demand_placed(experiment.card(), &params, &entry)?;
+        planned.demand_set(experiment.card(), settings, &entry)?;
         // What no far end allows is skipped as a whole.
         entry.skipped = entry.skipped.filter(|_| entry.series.is_empty());
         planned.plan.experiments.push(entry);
@@ -165,6 +167,50 @@ pub fn plan(
 }
 
 impl Planned {
+    /// A value that was set is one of some case, measured or skipped, or nothing would show that it had no
+    /// effect: the choices contradict each other, or the parameter belongs to none of the cases.
+    fn demand_set(
+        &self,
+        card: &Card,
+        settings: &Settings,
+        entry: &PlannedExperiment,
+    ) -> Result<(), NothingToDo> {
+        let of_card = self.skipped.iter().filter(|(of, ..)| of.id == card.id);
+        if entry.skipped.is_some() || of_card.clone().any(|(_, case, _)| case.is_none()) {
+            return Ok(());
+        }
+        let skipped = of_card.filter_map(|(_, case, _)| case.as_ref());
+        let cases = entry.series.iter().flat_map(|series| &series.cases);
+        let all: Vec<&CaseId> = cases.chain(skipped).collect();
+        let is_case = |name: &str| {
+            let mut params = card.params.iter();
+            ![FAR, PLACEMENT].contains(&name)
+                && params.any(|param| param.name == name && param.role == Role::Case)
+        };
+        for (name, values) in settings.set_of(card.id).filter(|(name, _)| is_case(name)) {
+            let has = |value: &&Value| all.iter().any(|case| case.get(name) == Some(value));
+            let auto = Value::from("auto");
+            let missing = values.iter().find(|value| **value != auto && !has(value));
+            if let Some(value) = missing {
+                let found: BTreeSet<String> = all
+                    .iter()
+                    .filter_map(|case| case.get(name))
+                    .map(Value::to_string)
+                    .collect();
+                let found: Vec<String> = found.into_iter().collect();
+                return Err(NothingToDo(format!(
+                    "no case of {} has {name}={value} with the other choices: {}",
+                    card.id,
+                    match found.is_empty() {
+                        true => format!("none of its {} cases has `{name}`", all.len()),
+                        false => format!("its cases have {}", found.join(", ")),
+                    }
+                )));
+            }
+        }
+        Ok(())
+    }
+
     fn add(
         &mut self,
         entry: &mut PlannedExperiment,
@@ -231,7 +277,7 @@ fn entry(experiment: &'static dyn Experiment) -> PlannedExperiment {
         params: card
             .params
             .iter()
-            .filter(|param| param.role == bench::experiment::Role::Case)
+            .filter(|param| param.role == Role::Case)
             .map(|param| (param.name.to_owned(), param.doc.to_owned()))
             .collect(),
         units: card
@@ -489,7 +535,11 @@ pub fn stated_eta(work: &[Work], looks: &[u32], budget: Duration) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::levels;
+    use super::{default_budget, levels, plan};
+    use crate::fixtures::recorded_sites;
+    use crate::params::Settings;
+    use crate::select::Selection;
+    use bench::experiment::Preset;
     use catalogue::FAMILIES;
 
     #[test]
@@ -517,5 +567,47 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_value_that_no_case_has_is_the_users_error() {
+        let (_, site) = recorded_sites(Preset::Quick).remove(0);
+        let planned = |id: &str, set: &[(&str, &str)]| {
+            let card = catalogue::find(id).expect("in the catalogue").card();
+            let settings = set
+                .iter()
+                .fold(Settings::default(), |settings, (name, value)| {
+                    settings.with(card, name, value).expect("in the domain")
+                });
+            let selection = Selection::parse(&[id.to_owned()], FAMILIES).expect("an experiment");
+            let budget = default_budget(Preset::Quick);
+            plan(
+                FAMILIES,
+                &selection,
+                &settings,
+                Preset::Quick,
+                budget,
+                &site,
+            )
+            .is_ok()
+        };
+        assert!(planned(
+            "memory.latency",
+            &[("stride", "128"), ("pattern", "forward")]
+        ));
+        assert!(!planned(
+            "memory.latency",
+            &[("stride", "128"), ("pattern", "random")]
+        ));
+        assert!(
+            !planned("memory.latency", &[("level", "L1")]),
+            "of derived figures only"
+        );
+        assert!(!planned("os.switch", &[("size", "4"), ("via", "pipe")]));
+        assert!(planned(
+            "os.timer",
+            &[("delay", "1ms"), ("timer", "timerfd")]
+        ));
+        assert!(planned("os.signal", &[("operation", "auto")]));
     }
 }

@@ -42,6 +42,8 @@ pub trait Experiment: Sync + 'static {
     const CARD: &'static Card;
     /// The text of its file: `include_str!`. Its header is the manual.
     const SOURCE: &'static str;
+    /// The order of the cases in a round.
+    const ORDER: Order = Order::Shuffled;
     /// Stated cost of a round.
     const ROUND_COST: fn(&Site, &Series) -> Duration = shared_round_cost;
     /// Measured metrics that a round may lack though they are predicted: that is a finding, no failure.
@@ -69,7 +71,7 @@ pub trait Experiment: Sync + 'static {
         None
     }
 
-    /// The cases in series: one apparatus each. Shuffled in one, unless it says otherwise.
+    /// The cases in series, one apparatus each: in one with all settings, unless it says otherwise.
     ///
     /// # Errors
     /// Why nothing can be measured here.
@@ -79,10 +81,13 @@ pub trait Experiment: Sync + 'static {
             match Self::absent(site, &case, params) {
                 Some(skip) => offer.skipped.push((case.id(), skip)),
                 None => offer
-                    .of(Self::CARD, "", Order::Shuffled)
+                    .of(Self::CARD, "", Self::ORDER)
                     .cases
                     .push(Case::new(case.id())),
             }
+        }
+        for series in &mut offer.series {
+            series.settings = params.settings(Self::CARD);
         }
         Ok(offer)
     }

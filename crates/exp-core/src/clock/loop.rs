@@ -19,10 +19,6 @@
 //! word and an addition, 4 to 7 cycles, or about 1 on cores that rename memory. Cycles are by core
 //! design; the clock is the stated one. Bound: no core takes more than four branches a cycle.
 //!
-//! ## Parameters
-//!
-//! - `loop`: `empty`, `volatile`, `unrolled`.
-//!
 //! ## Reading the result
 //!
 //! These are throughputs: a loop around an operation that takes time by itself hides below it, so
@@ -39,26 +35,66 @@
 //! R0, R1 and R2 "loop overhead". The table of core designs is written from memory of usual values
 //! (A. Fog, "The microarchitecture of Intel, AMD and VIA CPUs"; uops.info), not looked up row by row.
 
-use anyhow::{Result, bail, ensure};
-use bench::experiment::{
-    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, bounded, unknown,
-};
+use anyhow::{Result, ensure};
+use bench::experiment::contract::{Experiment, Facts};
+use bench::experiment::{Card, Preset, Site, bounded};
 use bench::measure::Bench;
+use bench::{case, rows};
 use laws::cpu::{LoopBody, loop_iteration, taken_branches_bound};
 use metal::kernel::{LOOP_UNROLLING, loop_empty, loop_unrolled, loop_volatile};
-use record::case::{Case, Order, Series};
+use record::case::{Case, Series};
 use record::event::{Isolation, Prediction, Repeat};
-use record::key::CaseId;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
-use std::collections::BTreeMap;
-use std::time::Duration;
 
 /// The experiment.
 pub static EXPERIMENT: Loop = Loop;
 
 /// `clock.loop`.
 pub struct Loop;
+
+/// A loop.
+pub struct Row {
+    body: LoopBody,
+    /// Bodies to a taken branch, and what an iteration is.
+    bodies: u64,
+    what: &'static str,
+    /// Makes so many iterations, and says how many it counted.
+    run: fn(u64) -> u64,
+}
+
+rows! {
+    /// Where the counter is, and how many bodies a turn has.
+    pub enum Kernel: Row {
+        Empty = "empty" => Row {
+            body: LoopBody::Register,
+            bodies: 1,
+            what: "an iteration",
+            run: loop_empty,
+        },
+        Volatile = "volatile" => Row {
+            body: LoopBody::Memory,
+            bodies: 1,
+            what: "an iteration",
+            run: loop_volatile,
+        },
+        Unrolled = "unrolled" => Row {
+            body: LoopBody::Unrolled(LOOP_UNROLLING),
+            bodies: LOOP_UNROLLING,
+            what: "one of 16 bodies to a turn",
+            run: loop_unrolled,
+        },
+    }
+}
+
+case! {
+    /// A loop.
+    pub struct Turned {
+        /// where the counter is, and how many bodies a turn has: `empty` a register; `volatile` memory,
+        /// stored and loaded each turn; `unrolled` a register, and 16 bodies to a turn
+        kernel as "loop": Kernel,
+    }
+}
 
 static CARD: Card = Card {
     id: "clock.loop",
@@ -70,13 +106,7 @@ static CARD: Card = Card {
         Better::Lower,
         Kind::Hardware,
     )],
-    params: &[Param {
-        name: "loop",
-        doc: "where the counter is, and how many bodies a turn has",
-        domain: Domain::Symbols(&["empty", "volatile", "unrolled"]),
-        defaults: ["empty,volatile,unrolled"; 3],
-        role: Role::Case,
-    }],
+    params: Turned::PARAMS,
     after: &[],
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
@@ -85,70 +115,27 @@ static CARD: Card = Card {
 };
 
 impl Experiment for Loop {
-    fn card(&self) -> &'static Card {
-        &CARD
+    type Case = Turned;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("loop.rs");
+
+    fn cases(_: &Site, _: Preset) -> Vec<Turned> {
+        let all = Kernel::ALL.iter().copied();
+        all.map(|kernel| Turned { kernel }).collect()
     }
 
-    fn source(&self) -> &'static str {
-        include_str!("loop.rs")
+    fn law(facts: Facts, case: &Turned, _: &Case, _: &Metric) -> Option<Prediction> {
+        let row = case.kernel.row();
+        let bound = taken_branches_bound(1.0 / row.bodies as f64, row.what);
+        let prior = facts.known.is_none();
+        prior.then(|| bounded(loop_iteration(facts.site, row.body).prediction(), bound))
     }
 
-    fn series(&self, _site: &Site, params: &Params) -> Result<Offer, Skip> {
-        let cases = params
-            .texts("loop")
-            .into_iter()
-            .map(|name| Case::new(CaseId::new().with("loop", name)))
-            .collect();
-        Ok(Offer {
-            series: vec![Series {
-                experiment: CARD.id.to_owned(),
-                name: String::new(),
-                order: Order::Shuffled,
-                cases,
-                settings: BTreeMap::new(),
-            }],
-            ..Offer::default()
-        })
-    }
-
-    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
-        bench::experiment::shared_round_cost(site, series)
-    }
-
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        _metric: &Metric,
-    ) -> Option<Prediction> {
-        if known.is_some() {
-            return None;
-        }
-        let (body, taken, what) = match case.text("loop") {
-            Some("empty") => (LoopBody::Register, 1.0, "an iteration"),
-            Some("volatile") => (LoopBody::Memory, 1.0, "an iteration"),
-            Some("unrolled") => (
-                LoopBody::Unrolled(LOOP_UNROLLING),
-                1.0 / LOOP_UNROLLING as f64,
-                "one of 16 bodies to a turn",
-            ),
-            _ => return Some(unknown("unknown: no such loop")),
-        };
-        let prediction = loop_iteration(site, body).prediction();
-        Some(bounded(prediction, taken_branches_bound(taken, what)))
-    }
-
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
-        bench.each(series, |bench, case| {
-            let count = match case.text("loop") {
-                Some("empty") => loop_empty,
-                Some("volatile") => loop_volatile,
-                Some("unrolled") => loop_unrolled,
-                other => bail!("there is no loop {other:?}"),
-            };
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
+        bench.each_of::<Turned>(series, |bench, case, turned| {
+            let run = turned.kernel.row().run;
             bench.try_time(case, "iteration", |n| {
-                let counted = count(n);
+                let counted = run(n);
                 ensure!(counted == n, "the loop counted to {counted} instead of {n}");
                 Ok(())
             })?;
@@ -162,7 +149,7 @@ impl Experiment for Loop {
 mod tests {
     use super::EXPERIMENT;
     use bench::experiment::fixtures::sites;
-    use bench::experiment::{Experiment, Preset};
+    use bench::experiment::{Experiment as _, Preset};
     use record::event::Side;
     use session::fixtures::{check, smoke};
 

@@ -21,11 +21,6 @@
 //! maximum less what load takes; in a virtual machine 1 to 1.6 times the counter. Drift: a kernel
 //! holds its counter within 50 ppm.
 //!
-//! ## Parameters
-//!
-//! - `window`: length of one block.
-//! - `windows`: blocks.
-//!
 //! ## Reading the result
 //!
 //! `counter_frequency` against CLOCK_MONOTONIC_RAW is what the kernel believes of the counter: both
@@ -47,16 +42,15 @@
 //! that are eliminated).
 
 use anyhow::{Context, Result, ensure};
-use bench::experiment::{
-    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, predicted, unknown,
-};
+use bench::experiment::contract::{Experiment, Facts};
+use bench::experiment::{Card, Domain, Param, Preset, Site, predicted, unknown};
 use bench::measure::{Bench, CoreClock, Windows};
 use laws::Estimate;
 use laws::cpu::{core_clock, core_ratio, counter_clock};
 use metal::clock::{monotonic_raw_ns, ticks_start};
 use record::case::{Case, Order, Series};
 use record::event::{Isolation, Prediction, Repeat};
-use record::key::{CaseId, Value};
+use record::key::Value;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
 use stats::quantile::median;
@@ -109,28 +103,18 @@ static CARD: Card = Card {
         ),
     ],
     params: &[
-        Param {
-            name: "window",
-            doc: "length of one block",
-            domain: Domain::Integer {
-                low: 1_000_000,
-                high: 60_000_000_000,
-                unit: Unit::Ns,
-            },
-            defaults: ["100ms", "250ms", "250ms"],
-            role: Role::Setting,
-        },
-        Param {
-            name: "windows",
-            doc: "blocks; at least six for an interval",
-            domain: Domain::Integer {
-                low: 1,
-                high: 10_000,
-                unit: Unit::Count,
-            },
-            defaults: ["10", "10", "40"],
-            role: Role::Setting,
-        },
+        Param::setting(
+            "window",
+            "length of one block",
+            Domain::ns(1_000_000, 60_000_000_000),
+            ["100ms", "250ms", "250ms"],
+        ),
+        Param::setting(
+            "windows",
+            "blocks; at least six for an interval",
+            Domain::count(1, 10_000),
+            ["10", "10", "40"],
+        ),
     ],
     after: &[],
     repeat: Repeat::Once { duration_s: 2.5 },
@@ -140,46 +124,22 @@ static CARD: Card = Card {
 };
 
 impl Experiment for Rate {
-    fn card(&self) -> &'static Card {
-        &CARD
-    }
-
-    fn source(&self) -> &'static str {
-        include_str!("rate.rs")
-    }
-
-    fn series(&self, _site: &Site, params: &Params) -> Result<Offer, Skip> {
-        let setting = |name: &str| -> Option<(String, Value)> {
-            Some((name.to_owned(), params.get(name).first()?.clone()))
-        };
-        Ok(Offer {
-            series: vec![Series {
-                experiment: CARD.id.to_owned(),
-                name: String::new(),
-                order: Order::Fixed,
-                cases: vec![Case::new(CaseId::new())],
-                settings: ["window", "windows"]
-                    .into_iter()
-                    .filter_map(setting)
-                    .collect(),
-            }],
-            ..Offer::default()
-        })
-    }
-
-    fn round_cost(&self, _site: &Site, series: &Series) -> Duration {
+    type Case = ();
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("rate.rs");
+    const ORDER: Order = Order::Fixed;
+    const ROUND_COST: fn(&Site, &Series) -> Duration = |_, series| {
         let (window_ns, windows) = windows(series);
         Duration::from_nanos(window_ns.saturating_mul(windows)) + Duration::from_millis(35)
+    };
+
+    fn cases(_: &Site, _: Preset) -> Vec<()> {
+        vec![()]
     }
 
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        _case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
-        if known.is_some() {
+    fn law(facts: Facts, (): &(), _: &Case, metric: &Metric) -> Option<Prediction> {
+        let site = facts.site;
+        if facts.known.is_some() {
             return None;
         }
         let told = |estimate: Result<Estimate, String>| match estimate {
@@ -208,7 +168,7 @@ impl Experiment for Rate {
         })
     }
 
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         let case = series.cases.first().context("clock.rate has one case")?;
         let (window_ns, windows) = match bench.order().rehearsal {
             true => REHEARSAL,
@@ -332,7 +292,7 @@ fn block(core: &mut CoreClock, start: Anchor, window_ns: u64) -> Block {
 mod tests {
     use super::{Anchor, EXPERIMENT, REHEARSAL, block};
     use bench::experiment::fixtures::sites;
-    use bench::experiment::{Experiment, Preset};
+    use bench::experiment::{Experiment as _, Preset};
     use bench::measure::{Clock, CoreClock, Windows};
     use session::fixtures::{check, smoke};
     use std::time::Duration;

@@ -28,14 +28,6 @@
 //! read. System call: entry and exit by the mitigations in force, and the kernel's own read. A step
 //! of Arm's counter is whole ticks of the rate in CNTFRQ_EL0.
 //!
-//! ## Parameters
-//!
-//! - `clock`: `rdtsc`, `lfence_rdtsc`, `rdtscp`, `fenced_pair` (start and end as plumb times its
-//!   own windows), `cpuid_pair` (the pipeline flush of R1 at both ends), `clock_gettime_vdso`,
-//!   `clock_gettime_syscall`, `time` (C library), `instant` (Rust's), and on aarch64 `cntvct` and
-//!   `cntvct_isb`. Pairs are two reads, counted as one operation. `auto` is all that the architecture
-//!   has; in `quick` without the variants `lfence_rdtsc`, `rdtscp`, `cpuid_pair` and `cntvct_isb`.
-//!
 //! ## Reading the result
 //!
 //! A window shorter than a thousand times `cost` of `fenced_pair` should not be trusted. If
@@ -57,11 +49,10 @@
 //! (A. Fog's instruction tables, uops.info), not looked up row by row.
 
 use anyhow::{Context, Result};
-use bench::experiment::{
-    Card, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip, ViewCard,
-    unknown,
-};
+use bench::experiment::contract::{Experiment, Facts};
+use bench::experiment::{Card, Params, Preset, Site, Skip, ViewCard, unknown};
 use bench::measure::Bench;
+use bench::{case, rows};
 use host::Arch;
 use laws::cpu::{CounterRead, counter_clock, counter_read};
 use laws::{Estimate, os};
@@ -70,15 +61,13 @@ use metal::clock::{
     ticks_start, vdso_clock_gettime,
 };
 use metal::kernel::{ClockRead, clock_read};
-use record::case::{Case, Order, Series};
+use record::case::{Case, Series};
 use record::event::{Isolation, Prediction, Range, Repeat};
-use record::key::CaseId;
 use record::metric::{Better, Kind, Metric};
 use record::quantity::render;
 use record::unit::Unit;
-use std::collections::BTreeMap;
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The experiment.
 pub static EXPERIMENT: ReadClock = ReadClock;
@@ -95,21 +84,34 @@ const TRAPPED_STEP_PAIRS: u64 = 4;
 /// Pairs of reads in each, at most: a clock that stands still for longer shows no step.
 const STEP_PAIRS_MAX: u64 = 200_000;
 
-const NAMES: &[(&str, ClockRead)] = &[
-    ("rdtsc", ClockRead::Rdtsc),
-    ("lfence_rdtsc", ClockRead::LfenceRdtsc),
-    ("rdtscp", ClockRead::Rdtscp),
-    ("cntvct", ClockRead::Cntvct),
-    ("cntvct_isb", ClockRead::CntvctIsb),
-    ("fenced_pair", ClockRead::FencedPair),
-    ("cpuid_pair", ClockRead::CpuidPair),
-    ("clock_gettime_vdso", ClockRead::ClockGettimeVdso),
-    ("clock_gettime_syscall", ClockRead::ClockGettimeSyscall),
-    ("time", ClockRead::Time),
-    ("instant", ClockRead::Instant),
-];
+rows! {
+    /// A way to read the time.
+    pub enum Way: ClockRead {
+        Rdtsc = "rdtsc" => ClockRead::Rdtsc,
+        LfenceRdtsc = "lfence_rdtsc" => ClockRead::LfenceRdtsc,
+        Rdtscp = "rdtscp" => ClockRead::Rdtscp,
+        Cntvct = "cntvct" => ClockRead::Cntvct,
+        CntvctIsb = "cntvct_isb" => ClockRead::CntvctIsb,
+        FencedPair = "fenced_pair" => ClockRead::FencedPair,
+        CpuidPair = "cpuid_pair" => ClockRead::CpuidPair,
+        ClockGettimeVdso = "clock_gettime_vdso" => ClockRead::ClockGettimeVdso,
+        ClockGettimeSyscall = "clock_gettime_syscall" => ClockRead::ClockGettimeSyscall,
+        Time = "time" => ClockRead::Time,
+        Instant = "instant" => ClockRead::Instant,
+    }
+}
 
-/// What `auto` leaves out of `quick`: other orders of the same instruction.
+case! {
+    /// A clock.
+    pub struct Read {
+        /// way to read the time: `fenced_pair` as plumb times its own windows, `cpuid_pair` the pipeline
+        /// flush of R1 at both ends (pairs are two reads, counted as one operation), `time` of the C
+        /// library, `instant` of Rust's, the others by their names
+        clock: Way,
+    }
+}
+
+/// What `quick` leaves out: other orders of the same instruction.
 const NOT_IN_QUICK: [ClockRead; 4] = [
     ClockRead::LfenceRdtsc,
     ClockRead::Rdtscp,
@@ -136,26 +138,7 @@ static CARD: Card = Card {
             Kind::Os,
         ),
     ],
-    params: &[Param {
-        name: "clock",
-        doc: "way to read the time; auto: all that the architecture has, in quick the ones that programs use",
-        domain: Domain::Symbols(&[
-            "auto",
-            "rdtsc",
-            "lfence_rdtsc",
-            "rdtscp",
-            "cntvct",
-            "cntvct_isb",
-            "fenced_pair",
-            "cpuid_pair",
-            "clock_gettime_vdso",
-            "clock_gettime_syscall",
-            "time",
-            "instant",
-        ]),
-        defaults: ["auto"; 3],
-        role: Role::Case,
-    }],
+    params: Read::PARAMS,
     after: &[],
     repeat: Repeat::Rounds,
     isolation: Isolation::Shared,
@@ -164,83 +147,48 @@ static CARD: Card = Card {
 };
 
 impl Experiment for ReadClock {
-    fn card(&self) -> &'static Card {
-        &CARD
+    type Case = Read;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("read.rs");
+
+    fn cases(site: &Site, preset: Preset) -> Vec<Read> {
+        let is_wanted = |read: &ClockRead| {
+            exists(*read, site.host.cpu.arch)
+                && (preset >= Preset::Standard || !NOT_IN_QUICK.contains(read))
+        };
+        let all = Way::ALL.iter().copied().filter(|way| is_wanted(way.row()));
+        all.map(|clock| Read { clock }).collect()
     }
 
-    fn source(&self) -> &'static str {
-        include_str!("read.rs")
-    }
-
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
-        let arch = site.host.cpu.arch;
-        let mut offer = Offer::default();
-        let mut cases = Vec::new();
-        let asked = params.chosen("clock").map(|_| params.texts("clock"));
-        let short = matches!(params.preset, Preset::Quick | Preset::Rehearsal);
-        let cpu = &site.host.cpu;
-        let lacks_rdtscp = arch == Arch::X86_64 && !cpu.flags.is_empty() && !cpu.has("rdtscp");
-        for (name, read) in NAMES {
-            let wanted = match &asked {
-                Some(asked) => asked.contains(name),
-                None => exists(*read, arch) && !(short && NOT_IN_QUICK.contains(read)),
-            };
-            if !wanted {
-                continue;
+    fn absent(site: &Site, case: &Read, _: &Params) -> Option<Skip> {
+        let (name, read, cpu) = (case.clock.text(), *case.clock.row(), &site.host.cpu);
+        let lacks_rdtscp = cpu.arch == Arch::X86_64 && !cpu.flags.is_empty() && !cpu.has("rdtscp");
+        let why = match exists(read, cpu.arch) {
+            false => format!("`{name}` is an instruction of the other architecture"),
+            true if lacks_rdtscp && read.needs_rdtscp() => {
+                format!("`{name}` needs rdtscp, which this processor does not have")
             }
-            let id = CaseId::new().with("clock", *name);
-            if !exists(*read, arch) {
-                let why = format!("`{name}` is an instruction of the other architecture");
-                offer.skipped.push((id, Skip::because(why)));
-            } else if lacks_rdtscp && read.needs_rdtscp() {
-                let why = format!("`{name}` needs rdtscp, which this processor does not have");
-                offer.skipped.push((id, Skip::because(why)));
-            } else {
-                cases.push(Case::new(id));
-            }
-        }
-        if !cases.is_empty() {
-            offer.series.push(Series {
-                experiment: CARD.id.to_owned(),
-                name: String::new(),
-                order: Order::Shuffled,
-                cases,
-                settings: BTreeMap::new(),
-            });
-        }
-        Ok(offer)
+            true => return None,
+        };
+        Some(Skip::because(why))
     }
 
-    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
-        bench::experiment::shared_round_cost(site, series)
-    }
-
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
-        if known.is_some() {
+    fn law(facts: Facts, case: &Read, _: &Case, metric: &Metric) -> Option<Prediction> {
+        let (site, read) = (facts.site, *case.clock.row());
+        if facts.known.is_some() {
             return None;
         }
-        let clock = case.text("clock").unwrap_or_default();
-        let Some(read) = read_of(clock) else {
-            return Some(unknown(format!("unknown: no clock is called `{clock}`")));
-        };
         let cost = cost(site, read);
-        Some(match metric.name.as_ref() {
+        Some(match &*metric.name {
             "cost" => cost.prediction(),
             _ => resolution(site, read, cost),
         })
     }
 
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
-        bench.each(series, |bench, case| {
-            let clock = case.text("clock").unwrap_or_default();
-            let read = read_of(clock).with_context(|| format!("no clock is called `{clock}`"))?;
-            clock_read(read, 1).with_context(|| format!("this processor has no `{clock}`"))?;
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
+        bench.each_of::<Read>(series, |bench, case, read| {
+            let (name, read) = (read.clock.text(), *read.clock.row());
+            clock_read(read, 1).with_context(|| format!("this processor has no `{name}`"))?;
             bench.time(case, "cost", |n| {
                 black_box(clock_read(read, n));
             })?;
@@ -251,12 +199,6 @@ impl Experiment for ReadClock {
         });
         Ok(())
     }
-}
-
-/// The read of a name.
-pub fn read_of(clock: &str) -> Option<ClockRead> {
-    let (_, read) = NAMES.iter().find(|(name, _)| *name == clock)?;
-    Some(*read)
 }
 
 /// Whether an architecture has this way to read the time.

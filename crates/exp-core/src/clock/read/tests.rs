@@ -1,4 +1,4 @@
-use super::{EXPERIMENT, NAMES, cost, exists, resolution, smallest_steps};
+use super::{EXPERIMENT, Way, cost, exists, resolution, smallest_steps};
 use bench::experiment::fixtures::{recorded, sites};
 use bench::experiment::{Experiment, Preset, Site};
 use host::Arch;
@@ -22,12 +22,9 @@ fn names_match_the_reads_that_this_machine_has() {
     } else {
         Arch::Aarch64
     };
-    for (name, read) in NAMES {
-        assert_eq!(
-            exists(*read, here),
-            ClockRead::available().contains(read),
-            "{name}"
-        );
+    for way in Way::ALL {
+        let is_there = ClockRead::available().contains(way.row());
+        assert_eq!(exists(*way.row(), here), is_there, "{way:?}");
     }
 }
 
