@@ -81,6 +81,21 @@ pub struct Card {
     pub views: &'static [ViewCard],
 }
 
+impl Card {
+    /// What most cards have: rounds that are shared with others, and nothing else.
+    pub const PLAIN: Card = Card {
+        id: "",
+        title: "",
+        metrics: &[],
+        params: &[],
+        after: &[],
+        repeat: Repeat::Rounds,
+        isolation: Isolation::Shared,
+        needs: &[],
+        views: &[],
+    };
+}
+
 /// What an experiment cannot do without; missing ones are skips with a reason, in planning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {

@@ -110,6 +110,11 @@ impl Metric {
         }
     }
 
+    /// A measured time in ns, of which less is better.
+    pub const fn time(name: &'static str, doc: &'static str, kind: Kind) -> Self {
+        Metric::new(name, doc, Unit::Ns, Better::Lower, kind)
+    }
+
     /// A metric that `derive` yields from several cases.
     pub const fn derived(
         name: &'static str,

@@ -23,10 +23,14 @@ pub struct Facts<'run> {
     pub known: Option<&'run Known>,
 }
 
+/// Makes the files of a series in a directory, and calls the last argument (it lives) often. The files, or why
+/// they could not be made.
+pub type MakeFiles = fn(&Series, &Path, &mut dyn FnMut()) -> Result<Vec<PathBuf>>;
+
 /// Files that are made once per stage, before the rounds that only read them.
 pub struct Files {
-    /// Makes those of a series in a directory, and calls the last argument (it lives) often.
-    pub make: fn(&Series, &Path, &mut dyn FnMut()) -> Result<Vec<PathBuf>>,
+    /// Makes them.
+    pub make: MakeFiles,
     /// Stated time that this takes on a slow device of the kind that is there.
     pub cost: fn(&Site, &Series) -> Duration,
     /// Whether a series has such files.

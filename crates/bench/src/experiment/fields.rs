@@ -134,7 +134,6 @@ macro_rules! symbols {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         $vis enum $name { $(#[doc = concat!("`", $text, "`")] $(#[$doc])* $variant),* }
 
-        #[allow(dead_code)]
         impl $name {
             /// All of them, in order.
             $vis const ALL: &'static [$name] = &[$($name::$variant),*];
@@ -266,7 +265,6 @@ macro_rules! case {
         #[derive(Clone, Debug, PartialEq)]
         $vis struct $name { $($(#[doc = $doc])+ $vis $field: $type),* }
 
-        #[allow(dead_code)]
         impl $name {
             /// Its parameters.
             $vis const PARAMS: &'static [$crate::experiment::Param] =

@@ -43,9 +43,8 @@ use bench::{case, rows};
 use laws::cpu::{LoopBody, loop_iteration, taken_branches_bound};
 use metal::kernel::{LOOP_UNROLLING, loop_empty, loop_unrolled, loop_volatile};
 use record::case::{Case, Series};
-use record::event::{Isolation, Prediction, Repeat};
-use record::metric::{Better, Kind, Metric};
-use record::unit::Unit;
+use record::event::Prediction;
+use record::metric::{Kind, Metric};
 
 /// The experiment.
 pub static EXPERIMENT: Loop = Loop;
@@ -99,19 +98,13 @@ case! {
 static CARD: Card = Card {
     id: "clock.loop",
     title: "Cost of an empty loop's iteration",
-    metrics: &[Metric::new(
+    metrics: &[Metric::time(
         "iteration",
         "one iteration of the loop",
-        Unit::Ns,
-        Better::Lower,
         Kind::Hardware,
     )],
     params: Turned::PARAMS,
-    after: &[],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
-    needs: &[],
-    views: &[],
+    ..Card::PLAIN
 };
 
 impl Experiment for Loop {

@@ -116,11 +116,9 @@ static CARD: Card = Card {
             ["10", "10", "40"],
         ),
     ],
-    after: &[],
     repeat: Repeat::Once { duration_s: 2.5 },
     isolation: Isolation::Alone,
-    needs: &[],
-    views: &[],
+    ..Card::PLAIN
 };
 
 impl Experiment for Rate {

@@ -62,8 +62,8 @@ use metal::clock::{
 };
 use metal::kernel::{ClockRead, clock_read};
 use record::case::{Case, Series};
-use record::event::{Isolation, Prediction, Range, Repeat};
-use record::metric::{Better, Kind, Metric};
+use record::event::{Prediction, Range};
+use record::metric::{Kind, Metric};
 use record::quantity::render;
 use record::unit::Unit;
 use std::hint::black_box;
@@ -123,27 +123,20 @@ static CARD: Card = Card {
     id: "clock.read",
     title: "Cost and resolution of reading a clock",
     metrics: &[
-        Metric::new(
+        Metric::time(
             "cost",
             "one read of the clock, among others like it",
-            Unit::Ns,
-            Better::Lower,
             Kind::Os,
         ),
-        Metric::new(
+        Metric::time(
             "resolution",
             "smallest step between back-to-back reads",
-            Unit::Ns,
-            Better::Lower,
             Kind::Os,
         ),
     ],
     params: Read::PARAMS,
-    after: &[],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
-    needs: &[],
     views: &[ViewCard::bars("cost")],
+    ..Card::PLAIN
 };
 
 impl Experiment for ReadClock {

@@ -64,7 +64,7 @@ use laws::Estimate;
 use laws::cpu::{self, CallWork, call_line, line, taken_branches_bound};
 use metal::kernel::{ArgumentType, CallKind, Frame, call, call_sum};
 use record::case::{Case, Order, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::Prediction;
 use record::key::CaseId;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
@@ -86,11 +86,9 @@ static CARD: Card = Card {
     id: "cpu.call",
     title: "Procedure call by arguments",
     metrics: &[
-        Metric::new(
+        Metric::time(
             "call",
             "one call and its return, arguments set up and used",
-            Unit::Ns,
-            Better::Lower,
             Kind::Hardware,
         ),
         Metric::derived(
@@ -151,10 +149,8 @@ static CARD: Card = Card {
         },
     ],
     after: &["clock.rate"],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
-    needs: &[],
     views: &[ViewCard::line("arguments", "call").each(&["frame"])],
+    ..Card::PLAIN
 };
 
 impl Experiment for Call {

@@ -87,9 +87,9 @@ use host::Distance;
 use laws::Estimate;
 use laws::cpu::{self, coherence};
 use record::case::{Case, Order, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::Prediction;
 use record::key::{CaseId, Value};
-use record::metric::{Better, Kind, Metric};
+use record::metric::{Kind, Metric};
 use record::unit::Unit;
 use std::time::Duration;
 
@@ -118,11 +118,9 @@ const CPU_MAX: u64 = 65_535;
 static CARD: Card = Card {
     id: "cpu.core_to_core",
     title: "Hand-over of a cache line between CPUs",
-    metrics: &[Metric::new(
+    metrics: &[Metric::time(
         "transfer",
         "one transfer: half a round trip of two transfers",
-        Unit::Ns,
-        Better::Lower,
         Kind::Hardware,
     )],
     params: &[
@@ -184,10 +182,9 @@ static CARD: Card = Card {
         },
     ],
     after: &["clock.rate"],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
     needs: &[Need::TwoCpus],
     views: &[ViewCard::matrix("from", "to", "transfer")],
+    ..Card::PLAIN
 };
 
 impl Experiment for CoreToCore {

@@ -78,10 +78,9 @@ use laws::cpu::{measured_core_hz, taken_branches_bound};
 use metal::instruction::{self as body, Instruction};
 use operations::{Defined, NAMES, OPERATIONS, Operation};
 use record::case::{Case, Order, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::Prediction;
 use record::key::{CaseId, Value};
-use record::metric::{Better, Kind, Metric};
-use record::unit::Unit;
+use record::metric::{Kind, Metric};
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::Duration;
@@ -100,18 +99,14 @@ static CARD: Card = Card {
     id: "cpu.instruction",
     title: "Instructions",
     metrics: &[
-        Metric::new(
+        Metric::time(
             LATENCY,
             "one operation that needs the result of the one before; branch_mispredicted: one wrong guess",
-            Unit::Ns,
-            Better::Lower,
             Kind::Hardware,
         ),
-        Metric::new(
+        Metric::time(
             THROUGHPUT,
             "one operation among others that do not need its result",
-            Unit::Ns,
-            Better::Lower,
             Kind::Hardware,
         ),
     ],
@@ -127,10 +122,7 @@ static CARD: Card = Card {
         role: Role::Case,
     }],
     after: &["clock.rate"],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
-    needs: &[],
-    views: &[],
+    ..Card::PLAIN
 };
 
 impl Experiment for Instructions {

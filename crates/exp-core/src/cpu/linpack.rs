@@ -66,7 +66,7 @@ use laws::cpu::peak::thread_cpus;
 use laws::cpu::{self, Solve, solve_bound, solve_operations, solve_rate};
 use metal::matrix::Matrix;
 use record::case::{Case, Order, Series};
-use record::event::{Bound, Isolation, Prediction, Repeat, Side};
+use record::event::{Bound, Prediction, Side};
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric};
 use record::quantity::render;
@@ -140,10 +140,8 @@ static CARD: Card = Card {
         },
     ],
     after: &["clock.rate", "cpu.peak"],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
-    needs: &[],
     views: &[ViewCard::line("n", "rate").log_x()],
+    ..Card::PLAIN
 };
 
 impl Experiment for Linpack {

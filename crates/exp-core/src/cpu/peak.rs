@@ -84,7 +84,7 @@ use laws::cpu::peak::{
     thread_count, thread_cpus,
 };
 use record::case::{Case, Order, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::Prediction;
 use record::key::Value;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
@@ -164,9 +164,6 @@ static CARD: Card = Card {
         },
     ],
     after: &["clock.rate"],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
-    needs: &[],
     views: &[
         ViewCard::line("threads", "flop_rate")
             .at("thread_count", Unit::Count)
@@ -176,6 +173,7 @@ static CARD: Card = Card {
             .each(&["width"]),
         ViewCard::bars("efficiency").each(&["threads"]),
     ],
+    ..Card::PLAIN
 };
 
 impl Experiment for PeakRate {

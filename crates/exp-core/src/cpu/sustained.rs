@@ -157,8 +157,8 @@ static CARD: Card = Card {
     after: &["clock.rate", "cpu.peak"],
     repeat: Repeat::Once { duration_s: 20.0 },
     isolation: Isolation::Alone,
-    needs: &[],
     views: &[ViewCard::timeline("series").beside(&["core_hz", "taken_share", "steal_share"])],
+    ..Card::PLAIN
 };
 
 impl Experiment for Sustained {

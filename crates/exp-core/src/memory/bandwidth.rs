@@ -125,7 +125,7 @@ use laws::memory::bandwidth as law;
 use metal::stream::Ahead;
 use points::Point;
 use record::case::{Case, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::Prediction;
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric};
 use record::quantity::render;
@@ -268,9 +268,6 @@ static CARD: Card = Card {
         },
     ],
     after: &["clock.rate", "memory.latency"],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
-    needs: &[],
     views: &[
         ViewCard::line("threads", "bandwidth")
             .at("thread_count", Unit::Count)
@@ -293,6 +290,7 @@ static CARD: Card = Card {
             .only(&[("level", &["DRAM"])])
             .each(&["threads"]),
     ],
+    ..Card::PLAIN
 };
 
 impl Experiment for Bandwidth {

@@ -128,7 +128,7 @@ use bench::experiment::{
 };
 use bench::measure::Bench;
 use record::case::{Case, Order, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::Prediction;
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
@@ -293,10 +293,8 @@ static CARD: Card = Card {
         PLACEMENT_PARAM,
     ],
     after: &["clock.rate", "os.syscall", "os.signal", "memory.bandwidth"],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
-    needs: &[],
     views: &[ViewCard::bars("latency")],
+    ..Card::PLAIN
 };
 
 impl Experiment for Fault {

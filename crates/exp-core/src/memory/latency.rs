@@ -138,7 +138,7 @@ use laws::cpu::measured_core_hz;
 use laws::memory;
 use metal::memory::Pages;
 use record::case::{Case, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::Prediction;
 use record::key::CaseId;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
@@ -164,11 +164,9 @@ pub static EXPERIMENT: Latency = Latency;
 pub struct Latency;
 
 const METRICS: &[Metric] = &[
-    Metric::new(
+    Metric::time(
         "latency",
         "Time of one load whose address is the load before",
-        Unit::Ns,
-        Better::Lower,
         Kind::Hardware,
     ),
     Metric::derived(
@@ -303,9 +301,6 @@ static CARD: Card = Card {
         },
     ],
     after: &["clock.rate"],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
-    needs: &[],
     views: &[
         ViewCard::line("footprint", "latency")
             .only(&[("pattern", &["random"]), ("load", &["pointer"])])
@@ -329,6 +324,7 @@ static CARD: Card = Card {
             .only(&[("pattern", &["random"]), ("pages", &["huge"])])
             .log(),
     ],
+    ..Card::PLAIN
 };
 
 impl Experiment for Latency {

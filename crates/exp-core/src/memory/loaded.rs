@@ -95,7 +95,7 @@ use laws::memory::{MEMORY, measured};
 use members::Party;
 use metal::stream::{Kernel, Op, Stores};
 use record::case::{Case, Order, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::Prediction;
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
@@ -122,11 +122,9 @@ static CARD: Card = Card {
     id: ID,
     title: "Memory latency under load",
     metrics: &[
-        Metric::new(
+        Metric::time(
             "latency",
             "time of one load of the chaser, in its median step",
-            Unit::Ns,
-            Better::Lower,
             Kind::Hardware,
         ),
         Metric::new(
@@ -182,10 +180,8 @@ static CARD: Card = Card {
         },
     ],
     after: &["clock.rate", "memory.latency", "memory.bandwidth"],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
-    needs: &[],
     views: &[ViewCard::curve("load", "bandwidth", "latency")],
+    ..Card::PLAIN
 };
 
 impl Experiment for Loaded {

@@ -79,7 +79,7 @@ use laws::memory::{MEMORY, measured, mlp};
 use metal::chains::{Chains, MOST_CHAINS};
 use metal::place::current_node;
 use record::case::{Case, Order, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::Prediction;
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric};
 use record::quantity::render;
@@ -108,11 +108,9 @@ static CARD: Card = Card {
     id: ID,
     title: "Loads in flight",
     metrics: &[
-        Metric::new(
+        Metric::time(
             "load_time",
             "time per load of all chains together",
-            Unit::Ns,
-            Better::Lower,
             Kind::Hardware,
         ),
         Metric::derived(
@@ -154,12 +152,10 @@ static CARD: Card = Card {
         },
     ],
     after: &["clock.rate", "memory.latency"],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
-    needs: &[],
     views: &[ViewCard::line("chains", "load_time")
         .beside(&["parallelism"])
         .log()],
+    ..Card::PLAIN
 };
 
 impl Experiment for Mlp {

@@ -109,7 +109,7 @@ use laws::cpu::is_guest;
 use laws::memory::numa;
 use node_pairs::{Pair, Sizes};
 use record::case::{Case, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::Prediction;
 use record::key::CaseId;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
@@ -160,11 +160,9 @@ static CARD: Card = Card {
             Better::Higher,
             Kind::Hardware,
         ),
-        Metric::new(
+        Metric::time(
             "latency",
             "time of one load whose address is the load before, at random, mean over the node's CPUs",
-            Unit::Ns,
-            Better::Lower,
             Kind::Hardware,
         ),
         Metric::derived(
@@ -229,8 +227,6 @@ static CARD: Card = Card {
         },
     ],
     after: &["clock.rate", "memory.latency", "memory.bandwidth"],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
     needs: &[Need::Numa],
     views: &[
         ViewCard::matrix("cpu_node", "memory_node", "latency"),
@@ -239,6 +235,7 @@ static CARD: Card = Card {
         ViewCard::matrix("cpu_node", "memory_node", "latency_ratio"),
         ViewCard::matrix("cpu_node", "memory_node", "bandwidth_ratio"),
     ],
+    ..Card::PLAIN
 };
 
 impl Experiment for Numa {

@@ -99,7 +99,7 @@ use bench::experiment::{
 };
 use bench::measure::Bench;
 use record::case::{Case, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::{Prediction, Repeat};
 use record::key::CaseId;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
@@ -239,13 +239,13 @@ static CARD: Card = Card {
     ],
     after: &["os.syscall", "memory.bandwidth", "fs.read"],
     repeat: Repeat::Sweep,
-    isolation: Isolation::Shared,
     needs: &[Need::Directory],
     views: &[ViewCard::line("size", "latency_per_block")
         .at("file", Unit::B)
         .beside(&["residency", "missed"])
         .marks(&["knee"])
         .log_y()],
+    ..Card::PLAIN
 };
 
 impl Experiment for CacheSize {

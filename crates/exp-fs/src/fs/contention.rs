@@ -106,7 +106,7 @@ use bench::experiment::{
 use bench::measure::Bench;
 use laws::fs::contention as law;
 use record::case::{Case, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::Prediction;
 use record::key::CaseId;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
@@ -225,10 +225,9 @@ static CARD: Card = Card {
         PLACEMENT_PARAM,
     ],
     after: &["fs.read", "fs.io"],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
     needs: &[Need::Directory],
     views: &[ViewCard::line("competitors", "latency").beside(&["bandwidth", "fairness"])],
+    ..Card::PLAIN
 };
 
 impl Experiment for Contention {

@@ -152,7 +152,7 @@ use bench::measure::{Bench, settle};
 use crew::Task;
 use laws::fs::io::{self as law, Request};
 use record::case::{Case, Order, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::Prediction;
 use record::key::Value;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
@@ -305,9 +305,6 @@ static CARD: Card = Card {
         PLACEMENT_PARAM,
     ],
     after: &["clock.rate", "clock.read", "fs.read"],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
-    needs: &[],
     views: &[
         ViewCard::line("block", "burst")
             .beside(&["bandwidth", "latency"])
@@ -325,6 +322,7 @@ static CARD: Card = Card {
             .log()
             .each(&["op", "pattern"]),
     ],
+    ..Card::PLAIN
 };
 
 impl Experiment for Io {

@@ -91,9 +91,9 @@ use directory::Directory;
 use laws::fs::journal::promise;
 use laws::fs::metadata::{self as law, Call, Named};
 use record::case::{Case, Order, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::Prediction;
 use record::key::{CaseId, Value};
-use record::metric::{Better, Kind, Metric};
+use record::metric::{Kind, Metric};
 use record::unit::Unit;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -135,11 +135,9 @@ const ASK_NS: f64 = 1.5e3;
 static CARD: Card = Card {
     id: "fs.metadata",
     title: "Names of files",
-    metrics: &[Metric::new(
+    metrics: &[Metric::time(
         "latency",
         "one call (readdir: one entry)",
-        Unit::Ns,
-        Better::Lower,
         Kind::Io,
     )],
     params: &[
@@ -181,13 +179,12 @@ static CARD: Card = Card {
         PLACEMENT_PARAM,
     ],
     after: &["clock.rate", "os.syscall"],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
     needs: &[Need::Directory],
     views: &[
         ViewCard::line("entries", "latency").log(),
         ViewCard::bars("latency").each(&["entries"]),
     ],
+    ..Card::PLAIN
 };
 
 impl Experiment for Metadata {

@@ -102,7 +102,7 @@ use bench::experiment::{
 use bench::measure::Bench;
 use laws::device::reading;
 use record::case::{Case, Order, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::Prediction;
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric};
 use record::quantity::render;
@@ -216,13 +216,12 @@ static CARD: Card = Card {
         PLACEMENT_PARAM,
     ],
     after: &["os.syscall", "memory.bandwidth", "memory.fault"],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
     needs: &[Need::Directory],
     views: &[ViewCard::line("size", "latency_per_block")
         .beside(&["burst", "bandwidth"])
         .log()
         .each(&["pattern"])],
+    ..Card::PLAIN
 };
 
 impl Experiment for Read {

@@ -106,7 +106,7 @@ use bench::experiment::{
 };
 use bench::measure::Bench;
 use record::case::{Case, Order, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::Prediction;
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
@@ -241,13 +241,11 @@ static CARD: Card = Card {
         },
     ],
     after: &["fs.read"],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
-    needs: &[],
     views: &[ViewCard::line("size", "latency_per_block")
         .beside(&["bandwidth"])
         .log()
         .each(&["pattern"])],
+    ..Card::PLAIN
 };
 
 impl Experiment for Remote {

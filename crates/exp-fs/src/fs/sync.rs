@@ -107,7 +107,7 @@ use bench::experiment::{
 use bench::measure::{Bench, settle};
 use laws::fs::journal::{durable, medium_least, promise};
 use record::case::{Case, Order, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::Prediction;
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
@@ -227,10 +227,9 @@ static CARD: Card = Card {
         PLACEMENT_PARAM,
     ],
     after: &["clock.rate", "os.syscall", "fs.read", "fs.io"],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
     needs: &[Need::Directory],
     views: &[ViewCard::bars("latency")],
+    ..Card::PLAIN
 };
 
 impl Experiment for Sync {

@@ -136,7 +136,7 @@ use bench::experiment::{
 use bench::measure::{Bench, FarEnd};
 use laws::net::bandwidth as law;
 use record::case::{Case, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::Prediction;
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
@@ -318,9 +318,6 @@ static CARD: Card = Card {
         "os.switch",
         "memory.bandwidth",
     ],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
-    needs: &[],
     views: &[
         ViewCard::line("message", "bandwidth")
             .only(&[("transfer", &["steady"])])
@@ -331,6 +328,7 @@ static CARD: Card = Card {
             .only(&[("transfer", &["steady"])])
             .each(&["far", "ends", "message"]),
     ],
+    ..Card::PLAIN
 };
 
 /// [`place::ENDS`], without the one that has no stream.

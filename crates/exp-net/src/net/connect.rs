@@ -129,7 +129,7 @@ use host::ports;
 use laws::net::connect as law;
 use opening::Unanswered;
 use record::case::{Case, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::Prediction;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
 use rounds::Round;
@@ -253,10 +253,8 @@ static CARD: Card = Card {
         "os.switch",
         "net.rtt",
     ],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
-    needs: &[],
     views: &[ViewCard::bars("connect").each(&["far"])],
+    ..Card::PLAIN
 };
 
 impl Experiment for Connect {

@@ -88,7 +88,7 @@ use laws::net::Transport;
 use laws::net::loaded::{self as law, Beside, Traffic};
 use near::Party;
 use record::case::{Case, Order, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::Prediction;
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
@@ -220,10 +220,8 @@ static CARD: Card = Card {
         },
     ],
     after: &["clock.rate", "os.syscall", "os.switch", "net.rtt"],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
-    needs: &[],
     views: &[ViewCard::bars("round_trip").each(&["far"])],
+    ..Card::PLAIN
 };
 
 /// Which way the traffic goes.

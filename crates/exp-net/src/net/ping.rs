@@ -91,7 +91,7 @@ use host::net::Echoes;
 use laws::net::ping::{self as law, Arrivals};
 use laws::net::{Transport, Way};
 use record::case::{Case, Order, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::Prediction;
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
@@ -113,25 +113,19 @@ static CARD: Card = Card {
     id: "net.ping",
     title: "ICMP echoes",
     metrics: &[
-        Metric::new(
+        Metric::time(
             "round_trip",
             "from before the call that sends until the thread has the answer",
-            Unit::Ns,
-            Better::Lower,
             Kind::Os,
         ),
-        Metric::new(
+        Metric::time(
             "kernel_round_trip",
             "from before the call that sends until the kernel took the answer up: what ping prints",
-            Unit::Ns,
-            Better::Lower,
             Kind::Os,
         ),
-        Metric::new(
+        Metric::time(
             "wake_up",
             "from the kernel's stamp until the thread has the answer",
-            Unit::Ns,
-            Better::Lower,
             Kind::Os,
         ),
         Metric::new(
@@ -198,10 +192,8 @@ static CARD: Card = Card {
         },
     ],
     after: &["clock.rate", "os.syscall", "net.rtt"],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
-    needs: &[],
     views: &[ViewCard::bars("round_trip").each(&["far"])],
+    ..Card::PLAIN
 };
 
 impl Experiment for Ping {

@@ -103,7 +103,7 @@ use laws::Estimate;
 use laws::net::request::{self as law, Load};
 use party::Party;
 use record::case::{Case, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::Prediction;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
 use requests::Shape;
@@ -247,15 +247,13 @@ static CARD: Card = Card {
         },
     ],
     after: &["clock.rate", "os.syscall", "os.switch", "net.rtt"],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
-    needs: &[],
     views: &[
         ViewCard::curve("load", "rate", "response")
             .log_y()
             .each(&["far"]),
         ViewCard::line("load", "response").log_y().each(&["far"]),
     ],
+    ..Card::PLAIN
 };
 
 impl Experiment for Request {

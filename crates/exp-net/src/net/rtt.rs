@@ -111,7 +111,7 @@ use echo::{Ask, Open, Told};
 use exchanges::{Protocol, Shape, spread};
 use laws::net::rtt as law;
 use record::case::{Case, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::Prediction;
 use record::key::Value;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
@@ -140,11 +140,9 @@ static CARD: Card = Card {
     id: "net.rtt",
     title: "Round trips of messages",
     metrics: &[
-        Metric::new(
+        Metric::time(
             "round_trip",
             "a message there and back, not halved",
-            Unit::Ns,
-            Better::Lower,
             Kind::Os,
         ),
         Metric::new(
@@ -215,9 +213,6 @@ static CARD: Card = Card {
         "os.switch",
         "os.ipc",
     ],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
-    needs: &[],
     views: &[
         ViewCard::line("message", "round_trip")
             .only(&[
@@ -239,6 +234,7 @@ static CARD: Card = Card {
             .each(&["far", "ends"]),
         ViewCard::bars("round_trip").each(&["far", "message"]),
     ],
+    ..Card::PLAIN
 };
 
 /// A parameter of a case whose values the preset lists.

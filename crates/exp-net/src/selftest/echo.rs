@@ -30,7 +30,7 @@ use bench::experiment::{
 };
 use bench::measure::{Bench, FarEnd};
 use record::case::{Case, Order, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::Prediction;
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
@@ -46,13 +46,7 @@ static CARD: Card = Card {
     id: "selftest.echo",
     title: "Two ends: messages that come back",
     metrics: &[
-        Metric::new(
-            "round_trip",
-            "send to return of one message",
-            Unit::Ns,
-            Better::Lower,
-            Kind::Os,
-        ),
+        Metric::time("round_trip", "send to return of one message", Kind::Os),
         Metric::new(
             "received",
             "messages that the far end saw",
@@ -82,11 +76,7 @@ static CARD: Card = Card {
             role: Role::Setting,
         },
     ],
-    after: &[],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
-    needs: &[],
-    views: &[],
+    ..Card::PLAIN
 };
 
 impl Experiment for Echo {

@@ -26,7 +26,7 @@ use bench::experiment::{
 };
 use bench::measure::Bench;
 use record::case::{Case, Order, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::Prediction;
 use record::key::CaseId;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
@@ -54,11 +54,7 @@ static CARD: Card = Card {
         defaults: ["none", "none", "none"],
         role: Role::Case,
     }],
-    after: &[],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
-    needs: &[],
-    views: &[],
+    ..Card::PLAIN
 };
 
 impl Experiment for Fault {

@@ -25,9 +25,9 @@ use bench::experiment::{
 };
 use bench::measure::Bench;
 use record::case::{Case, Order, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::Prediction;
 use record::key::CaseId;
-use record::metric::{Better, Kind, Metric};
+use record::metric::{Kind, Metric};
 use record::unit::Unit;
 use std::fs::File;
 use std::io::Write;
@@ -42,13 +42,7 @@ pub const EXPERIMENT: OneFile = OneFile;
 static CARD: Card = Card {
     id: "selftest.file",
     title: "A file that rounds only read",
-    metrics: &[Metric::new(
-        "read",
-        "one read of the file",
-        Unit::Ns,
-        Better::Lower,
-        Kind::Io,
-    )],
+    metrics: &[Metric::time("read", "one read of the file", Kind::Io)],
     params: &[Param {
         name: "size",
         doc: "size of the file",
@@ -60,11 +54,8 @@ static CARD: Card = Card {
         defaults: ["4KiB", "4KiB", "4KiB"],
         role: Role::Setting,
     }],
-    after: &[],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
     needs: &[Need::Directory],
-    views: &[],
+    ..Card::PLAIN
 };
 
 const NAME: &str = "selftest-file";

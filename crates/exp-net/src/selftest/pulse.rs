@@ -59,11 +59,10 @@ static CARD: Card = Card {
         defaults: ["200ms", "500ms", "2s"],
         role: Role::Setting,
     }],
-    after: &[],
     repeat: Repeat::Once { duration_s: 0.5 },
     isolation: Isolation::Alone,
-    needs: &[],
     views: &[ViewCard::timeline("series")],
+    ..Card::PLAIN
 };
 
 const BLOCK: Duration = Duration::from_millis(10);

@@ -27,7 +27,7 @@ use bench::experiment::{
 };
 use bench::measure::Bench;
 use record::case::{Case, Order, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::{Prediction, Repeat};
 use record::key::CaseId;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
@@ -42,7 +42,7 @@ static CARD: Card = Card {
     id: "selftest.sweep",
     title: "A sweep with a made-up step",
     metrics: &[
-        Metric::new("cost", "made-up cost", Unit::Ns, Better::Lower, Kind::Os),
+        Metric::time("cost", "made-up cost", Kind::Os),
         Metric::derived(
             "knee",
             "largest size before the step",
@@ -64,9 +64,8 @@ static CARD: Card = Card {
     }],
     after: &["selftest.pulse"],
     repeat: Repeat::Sweep,
-    isolation: Isolation::Shared,
-    needs: &[],
     views: &[ViewCard::line("size", "cost").log_x()],
+    ..Card::PLAIN
 };
 
 const STEP_AT: u64 = 4096;

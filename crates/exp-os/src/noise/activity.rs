@@ -88,7 +88,7 @@ use bench::measure::Bench;
 use host::Arch;
 use laws::noise::activity as law;
 use record::case::{Case, Order, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::Prediction;
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric, Over};
 use record::unit::Unit;
@@ -119,11 +119,9 @@ static CARD: Card = Card {
     id: "noise.activity",
     title: "Interruptions of a program that only runs",
     metrics: &[
-        Metric::new(
+        Metric::time(
             "read_to_read",
             "median time from one read of the counter to the next: the loop's resolution",
-            Unit::Ns,
-            Better::Lower,
             Kind::Hardware,
         )
         .over(Over::All),
@@ -216,10 +214,8 @@ static CARD: Card = Card {
         },
     ],
     after: &["clock.rate", "clock.read"],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
-    needs: &[],
     views: &[ViewCard::spans("timeline", "periods")],
+    ..Card::PLAIN
 };
 
 impl Experiment for Activity {

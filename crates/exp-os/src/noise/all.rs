@@ -67,7 +67,7 @@ use bench::measure::Bench;
 use host::format_cpus;
 use laws::noise::all as law;
 use record::case::{Case, Order, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::Prediction;
 use record::key::{CaseId, Value};
 use record::metric::{Better, Kind, Metric, Over};
 use record::unit::Unit;
@@ -143,10 +143,9 @@ static CARD: Card = Card {
         },
     ],
     after: &["clock.rate", "noise.activity"],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
     needs: &[Need::TwoCpus],
     views: &[ViewCard::bars("lost"), ViewCard::bars("longest_gap")],
+    ..Card::PLAIN
 };
 
 impl Experiment for All {

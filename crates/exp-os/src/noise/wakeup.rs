@@ -101,7 +101,7 @@ use metal::place;
 use metal::process::{Usage, rusage_thread};
 use metal::sleep::{TimerSlack, Wakeup, along_grid, timer_slack_ns};
 use record::case::{Case, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::Prediction;
 use record::metric::{Better, Kind, Metric, Over};
 use record::unit::Unit;
 use std::time::Duration;
@@ -128,13 +128,7 @@ static CARD: Card = Card {
     id: "noise.wakeup",
     title: "Late wake-ups",
     metrics: &[
-        Metric::new(
-            "latency",
-            "from the time that a sleep was to end to the sleeper's first reading of the clock",
-            Unit::Ns,
-            Better::Lower,
-            Kind::Os,
-        ).over(Over::All),
+        Metric::time("latency", "from the time that a sleep was to end to the sleeper's first reading of the clock", Kind::Os).over(Over::All),
         Metric::new(
             "missed",
             "share of the grid's points that had passed before the sleeper was back from the one before",
@@ -200,10 +194,8 @@ static CARD: Card = Card {
         },
     ],
     after: &["clock.rate", "os.switch"],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
-    needs: &[],
     views: &[ViewCard::bars("latency").each(&["spacing"])],
+    ..Card::PLAIN
 };
 
 impl Experiment for Wakeups {

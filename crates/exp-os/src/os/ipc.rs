@@ -99,7 +99,7 @@ use metal::place;
 use party::{Descriptors, Party, Queues, Rings};
 use peer::Peer;
 use record::case::{Case, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::Prediction;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
 use stats::quantile::median;
@@ -135,11 +135,9 @@ static CARD: Card = Card {
     id: "os.ipc",
     title: "Messages between processes",
     metrics: &[
-        Metric::new(
+        Metric::time(
             "round_trip",
             "a message there and one of the same size back, not halved",
-            Unit::Ns,
-            Better::Lower,
             Kind::Os,
         ),
         Metric::new(
@@ -177,13 +175,11 @@ static CARD: Card = Card {
         },
     ],
     after: &["clock.rate", "clock.read", "os.syscall", "os.switch"],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
-    needs: &[],
     views: &[
         ViewCard::line("size", "round_trip").log().each(&["pair"]),
         ViewCard::line("size", "bandwidth").log().each(&["pair"]),
     ],
+    ..Card::PLAIN
 };
 
 impl Experiment for Ipc {

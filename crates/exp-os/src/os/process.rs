@@ -112,7 +112,7 @@ use bench::measure::Bench;
 use laws::Estimate;
 use laws::os::process::{self as law, Creation};
 use record::case::{Case, Order, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::Prediction;
 use record::key::CaseId;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
@@ -147,32 +147,24 @@ static CARD: Card = Card {
     id: "os.process",
     title: "Making a process",
     metrics: &[
-        Metric::new(
+        Metric::time(
             "return",
             "from the call that makes a process to its return in the parent",
-            Unit::Ns,
-            Better::Lower,
             Kind::Os,
         ),
-        Metric::new(
+        Metric::time(
             "first_instruction",
             "from the call to the child's first instruction",
-            Unit::Ns,
-            Better::Lower,
             Kind::Os,
         ),
-        Metric::new(
+        Metric::time(
             "reaped",
             "from the call until the child has exited and is waited for",
-            Unit::Ns,
-            Better::Lower,
             Kind::Os,
         ),
-        Metric::new(
+        Metric::time(
             "in_sequence",
             "a process that is made and reaped, in a sequence of them timed as a whole",
-            Unit::Ns,
-            Better::Lower,
             Kind::Os,
         ),
         Metric::derived(
@@ -260,12 +252,10 @@ static CARD: Card = Card {
         },
     ],
     after: &["os.syscall", "os.thread"],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
-    needs: &[],
     views: &[ViewCard::line("resident", "reaped")
         .beside(&["return"])
         .log()],
+    ..Card::PLAIN
 };
 
 impl Experiment for Process {

@@ -89,7 +89,7 @@ use laws::os::schedule as law;
 use metal::clock::{Clock, getres_ns};
 use metal::gaps::Gap;
 use record::case::{Case, Order, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::Prediction;
 use record::key::CaseId;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
@@ -134,11 +134,9 @@ static CARD: Card = Card {
             "the same in periods of the kernel's tick",
             Better::None,
         ),
-        Metric::new(
+        Metric::time(
             "switch",
             "from the last read of one process to the first of the next",
-            Unit::Ns,
-            Better::Lower,
             Kind::Os,
         ),
         share(
@@ -192,10 +190,8 @@ static CARD: Card = Card {
         },
     ],
     after: &["os.switch"],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
-    needs: &[],
     views: &[ViewCard::spans(window::TIMELINE, window::SWITCHES)],
+    ..Card::PLAIN
 };
 
 impl Experiment for Schedule {

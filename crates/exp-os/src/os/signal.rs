@@ -65,9 +65,8 @@ use laws::os::measured_call;
 use laws::os::signal::{self, SignalWork};
 use metal::signal::{Catcher, Faults};
 use record::case::{Case, Series};
-use record::event::{Isolation, Prediction, Repeat};
-use record::metric::{Better, Kind, Metric};
-use record::unit::Unit;
+use record::event::Prediction;
+use record::metric::{Kind, Metric};
 
 /// The experiment.
 pub static EXPERIMENT: Signal = Signal;
@@ -102,19 +101,15 @@ case! {
 static CARD: Card = Card {
     id: "os.signal",
     title: "Signals",
-    metrics: &[Metric::new(
+    metrics: &[Metric::time(
         "latency",
         "one operation, with delivery and return where the signal is caught",
-        Unit::Ns,
-        Better::Lower,
         Kind::Os,
     )],
     params: Repeated::PARAMS,
     after: &["clock.rate", "os.syscall"],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
-    needs: &[],
     views: &[ViewCard::bars("latency")],
+    ..Card::PLAIN
 };
 
 impl Experiment for Signal {

@@ -109,7 +109,7 @@ use metal::clock::monotonic_raw_ns;
 use metal::handover::first_run;
 use metal::memory::SharedWords;
 use record::case::{Case, Order, Series};
-use record::event::{Isolation, Prediction, Repeat};
+use record::event::Prediction;
 use record::key::CaseId;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
@@ -142,26 +142,20 @@ static CARD: Card = Card {
     id: "os.switch",
     title: "Hand-overs and switches",
     metrics: &[
-        Metric::new(
+        Metric::time(
             "handover",
             "one hand-over: half a round trip of two, a lap of a ring over its processes; first_run: \
              from the parent's wait to the child's first instruction",
-            Unit::Ns,
-            Better::Lower,
             Kind::Os,
         ),
-        Metric::new(
+        Metric::time(
             "one_party",
             "the operations of one hand-over by one party alone: the same calls, no switch",
-            Unit::Ns,
-            Better::Lower,
             Kind::Os,
         ),
-        Metric::new(
+        Metric::time(
             "switch",
             "hand-over less one party, turn by turn in the same round",
-            Unit::Ns,
-            Better::Lower,
             Kind::Os,
         ),
         Metric::derived(
@@ -225,9 +219,6 @@ static CARD: Card = Card {
         },
     ],
     after: &["clock.rate", "os.syscall"],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
-    needs: &[],
     views: &[
         ViewCard::bars("switch")
             .only(&[("via", &["pipe", "futex", "eventfd", "yield", "first_run"])]),
@@ -235,6 +226,7 @@ static CARD: Card = Card {
             .only(&[("via", &["ring"])])
             .log_x(),
     ],
+    ..Card::PLAIN
 };
 
 impl Experiment for Switch {

@@ -70,9 +70,8 @@ use metal::clock::{monotonic_raw_ns, time_syscall};
 use metal::kernel::ClockRead;
 use metal::{process, raw};
 use record::case::{Case, Order, Series};
-use record::event::{Isolation, Prediction, Repeat};
-use record::metric::{Better, Kind, Metric};
-use record::unit::Unit;
+use record::event::Prediction;
+use record::metric::{Kind, Metric};
 use std::os::fd::AsFd;
 
 /// The experiment.
@@ -242,11 +241,9 @@ case! {
 static CARD: Card = Card {
     id: "os.syscall",
     title: "System calls",
-    metrics: &[Metric::new(
+    metrics: &[Metric::time(
         "latency",
         "one call (uring_nop: one operation; mmap_munmap: the pair)",
-        Unit::Ns,
-        Better::Lower,
         Kind::Os,
     )],
     params: params![
@@ -267,10 +264,8 @@ static CARD: Card = Card {
         ],
     ],
     after: &["clock.rate", "clock.read"],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
-    needs: &[],
     views: &[ViewCard::bars("latency")],
+    ..Card::PLAIN
 };
 
 impl Experiment for Syscall {

@@ -114,8 +114,8 @@ use metal::clock::{self, monotonic_raw_ns};
 use metal::process;
 use metal::thread::{Life, Maker, Stack, Watch, Work};
 use record::case::{Case, Series};
-use record::event::{Isolation, Prediction, Repeat, Samples};
-use record::metric::{Better, Kind, Metric};
+use record::event::{Prediction, Samples};
+use record::metric::{Kind, Metric};
 use record::unit::Unit;
 use std::time::Duration;
 
@@ -148,25 +148,19 @@ static CARD: Card = Card {
     id: "os.thread",
     title: "Threads",
     metrics: &[
-        Metric::new(
+        Metric::time(
             "return",
             "from the call that makes a thread to its return",
-            Unit::Ns,
-            Better::Lower,
             Kind::Os,
         ),
-        Metric::new(
+        Metric::time(
             "first_instruction",
             "from the call that makes a thread to the thread's first instruction",
-            Unit::Ns,
-            Better::Lower,
             Kind::Os,
         ),
-        Metric::new(
+        Metric::time(
             "create_join",
             "from the call that makes a thread until it is joined; per thread",
-            Unit::Ns,
-            Better::Lower,
             Kind::Os,
         ),
     ],
@@ -217,10 +211,8 @@ static CARD: Card = Card {
         },
     ],
     after: &["os.syscall", "os.switch"],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
-    needs: &[],
     views: &[ViewCard::bars("create_join")],
+    ..Card::PLAIN
 };
 
 impl Experiment for Thread {

@@ -53,9 +53,8 @@ use metal::sleep::{TimerSlack, until};
 use metal::timer::{TimerFd, arm_alarm, epoll_wait_for, sleep, wait_alarm};
 use metal::{raw, signal};
 use record::case::{Case, Series};
-use record::event::{Isolation, Prediction, Repeat};
-use record::metric::{Better, Kind, Metric, Over};
-use record::unit::Unit;
+use record::event::Prediction;
+use record::metric::{Kind, Metric, Over};
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -108,32 +107,19 @@ case! {
     }
 }
 
+const LATE: &str = "from the time asked for to the waiter's first reading of the clock";
+
 static CARD: Card = Card {
     id: "os.timer",
     title: "Timers",
     metrics: &[
-        Metric::new(
-            "lateness",
-            "from the time asked for to the waiter's first reading of the clock",
-            Unit::Ns,
-            Better::Lower,
-            Kind::Os,
-        )
-        .over(Over::All),
-        Metric::new(
-            "arm",
-            "a timer armed and cancelled",
-            Unit::Ns,
-            Better::Lower,
-            Kind::Os,
-        ),
+        Metric::time("lateness", LATE, Kind::Os).over(Over::All),
+        Metric::time("arm", "a timer armed and cancelled", Kind::Os),
     ],
     params: Timed::PARAMS,
     after: &["clock.rate", "os.syscall", "os.switch"],
-    repeat: Repeat::Rounds,
-    isolation: Isolation::Shared,
-    needs: &[],
     views: &[ViewCard::bars("lateness").each(&["delay"])],
+    ..Card::PLAIN
 };
 
 impl Experiment for Timer {
@@ -149,15 +135,22 @@ impl Experiment for Timer {
     };
 
     fn cases(_: &Site, preset: Preset) -> Vec<Timed> {
-        let is_short = preset <= Preset::Quick;
-        let delays = [100 * US, 10 * US, 1_000 * US, 10_000 * US];
+        let delays: &[u64] = match preset {
+            Preset::Rehearsal | Preset::Quick => &[100 * US],
+            Preset::Standard => &[100 * US, 1_000 * US],
+            Preset::Thorough => &[100 * US, 10 * US, 1_000 * US, 10_000 * US],
+        };
         let mut cases = Vec::new();
         for &timer in Via::ALL {
-            if is_short && !matches!(timer, Via::Nanosleep | Via::Timerfd) {
+            let is_main = matches!(timer, Via::Nanosleep | Via::Timerfd);
+            if !is_main && preset <= Preset::Quick {
                 continue;
             }
-            let has_slack = !matches!(timer, Via::Timerfd | Via::Setitimer);
-            if !has_slack {
+            let slacks = match timer {
+                Via::Timerfd | Via::Setitimer => vec![None],
+                _ => vec![Some(Put::Default), Some(Put::Least)],
+            };
+            if slacks == [None] {
                 cases.push(Timed {
                     timer,
                     delay: None,
@@ -165,22 +158,22 @@ impl Experiment for Timer {
                     slack: None,
                 });
             }
-            for (at, delay) in delays
-                .into_iter()
-                .enumerate()
-                .take(if is_short { 1 } else { 4 })
+            // Off the plain case in one, at the first delay of the main timers; in thorough in all.
+            let all = delays
+                .iter()
+                .flat_map(|delay| [Load::Idle, Load::Same].map(|load| (delay, load)));
+            for ((delay, load), slack) in
+                all.flat_map(|one| slacks.iter().map(move |slack| (one, *slack)))
             {
-                for (load, slack) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-                    // Away from the plain case in one, at the first delay; in thorough in all.
-                    let is_near = load + slack == 0 || (at == 0 && load + slack == 1);
-                    if (is_near || preset == Preset::Thorough) && (has_slack || slack == 0) {
-                        cases.push(Timed {
-                            timer,
-                            delay: Some(delay),
-                            load: Some(Load::ALL[load]),
-                            slack: has_slack.then_some(Put::ALL[slack]),
-                        });
-                    }
+                let away = usize::from(load == Load::Same) + usize::from(slack == Some(Put::Least));
+                let is_near = away == 0 || (away == 1 && is_main && *delay == delays[0]);
+                if is_near || preset == Preset::Thorough {
+                    cases.push(Timed {
+                        timer,
+                        delay: Some(*delay),
+                        load: Some(load),
+                        slack,
+                    });
                 }
             }
         }
@@ -369,7 +362,7 @@ mod tests {
         for site in sites() {
             for (preset, cases) in [
                 (Preset::Quick, 6),
-                (Preset::Standard, 30),
+                (Preset::Standard, 15),
                 (Preset::Thorough, 66),
             ] {
                 let offer = check(&EXPERIMENT, &site, preset);
