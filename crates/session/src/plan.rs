@@ -188,7 +188,13 @@ impl Planned {
                 && params.any(|param| param.name == name && param.role == Role::Case)
         };
         for (name, values) in settings.set_of(card.id).filter(|(name, _)| is_case(name)) {
-            let has = |value: &&Value| all.iter().any(|case| case.get(name) == Some(value));
+            // Some experiments leave `none` out of the identity.
+            let is_absent = |value: &Value| value.text() == Some("none");
+            let is_of = |case: &CaseId, value: &Value| match case.get(name) {
+                Some(of) => of == value,
+                None => is_absent(value),
+            };
+            let has = |value: &&Value| all.iter().any(|case| is_of(case, value));
             let auto = Value::from("auto");
             let missing = values.iter().find(|value| **value != auto && !has(value));
             if let Some(value) = missing {
