@@ -1,5 +1,6 @@
 //! The contract: what an experiment is. Everything a user sees of one follows from its file.
 
+mod card;
 pub mod contract;
 mod fields;
 #[cfg(any(test, feature = "fixtures"))]
@@ -7,6 +8,7 @@ pub mod fixtures;
 pub mod placement;
 mod view;
 
+pub use card::{Card, Domain, Need, Param, Role};
 pub use fields::{Field, Fields, chosen, count, joined};
 pub use view::ViewCard;
 
@@ -14,7 +16,7 @@ use crate::measure::{Bench, FarEnd};
 use anyhow::Result;
 use host::Host;
 use record::case::{Case, Series};
-use record::event::{Absence, Bound, Isolation, Prediction, Range, Repeat};
+use record::event::{Absence, Bound, Prediction, Range};
 use record::key::Key;
 use record::metric::Metric;
 use std::collections::BTreeMap;
@@ -57,151 +59,6 @@ macro_rules! family {
             experiments: &[$(&$module::EXPERIMENT),*],
         };
     };
-}
-
-/// Static data about an experiment.
-pub struct Card {
-    /// `family.file`.
-    pub id: &'static str,
-    /// One line.
-    pub title: &'static str,
-    /// What its cases yield.
-    pub metrics: &'static [Metric],
-    /// Its parameters: those of a case, in canonical order, then settings.
-    pub params: &'static [Param],
-    /// Experiments whose figures its sizes or predictions use.
-    pub after: &'static [&'static str],
-    /// How it is repeated.
-    pub repeat: Repeat,
-    /// Whether it shares passes.
-    pub isolation: Isolation,
-    /// What it cannot do without.
-    pub needs: &'static [Need],
-    /// How a report shows it, beside tables: the most telling view first.
-    pub views: &'static [ViewCard],
-}
-
-impl Card {
-    /// What most cards have: rounds that are shared with others, and nothing else.
-    pub const PLAIN: Card = Card {
-        id: "",
-        title: "",
-        metrics: &[],
-        params: &[],
-        after: &[],
-        repeat: Repeat::Rounds,
-        isolation: Isolation::Shared,
-        needs: &[],
-        views: &[],
-    };
-}
-
-/// What an experiment cannot do without; missing ones are skips with a reason, in planning.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
-    /// Effective user 0.
-    Root,
-    /// A writable directory on a real file system.
-    Directory,
-    /// More than one NUMA node.
-    Numa,
-    /// More than one allowed CPU.
-    TwoCpus,
-    /// An architecture (`x86_64`, `aarch64`).
-    Arch(&'static str),
-}
-
-/// A parameter: of the case's identity, or a setting of the apparatus.
-#[derive(Clone, Copy, Debug)]
-pub struct Param {
-    /// Name.
-    pub name: &'static str,
-    /// One line: what it is, and for defaults that depend on the machine, how they are chosen.
-    pub doc: &'static str,
-    /// What values it takes.
-    pub domain: Domain,
-    /// Default per preset (quick, standard, thorough) as a user would type it: `1,2,4`. `auto`
-    /// where the experiment chooses from the machine. A rehearsal takes quick's.
-    pub defaults: [&'static str; 3],
-    /// Part of the case's identity, or a setting.
-    pub role: Role,
-}
-
-impl Param {
-    /// A setting, with its default per preset (quick, standard, thorough).
-    pub const fn setting(
-        name: &'static str,
-        doc: &'static str,
-        domain: Domain,
-        defaults: [&'static str; 3],
-    ) -> Param {
-        Param {
-            name,
-            doc,
-            domain,
-            defaults,
-            role: Role::Setting,
-        }
-    }
-}
-
-/// Whether a parameter names a case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// Part of the case's identity.
-    Case,
-    /// A setting that all cases of a series share; one value.
-    Setting,
-}
-
-/// The values a parameter takes.
-#[derive(Clone, Copy, Debug)]
-pub enum Domain {
-    /// One of these symbols.
-    Symbols(&'static [&'static str]),
-    /// An integer in base units (given with its unit), both ends included.
-    Integer {
-        /// Smallest.
-        low: u64,
-        /// Largest.
-        high: u64,
-        /// Unit: [`Unit::B`], [`Unit::Count`] or [`Unit::Ns`].
-        unit: Unit,
-    },
-    /// A symbol of these, or an integer in the range.
-    Either(&'static [&'static str], u64, u64, Unit),
-    /// One text, commas included: a path or a URL. Only for settings.
-    Text,
-    /// A name: one of these, or one that the user gave (letters, digits, `-`, `_`, `.`).
-    Name(&'static [&'static str]),
-}
-
-impl Domain {
-    /// Sizes in bytes, both ends included.
-    pub const fn bytes(low: u64, high: u64) -> Domain {
-        let unit = Unit::B;
-        Domain::Integer { low, high, unit }
-    }
-
-    /// Numbers, both ends included.
-    pub const fn count(low: u64, high: u64) -> Domain {
-        let unit = Unit::Count;
-        Domain::Integer { low, high, unit }
-    }
-
-    /// Times in ns, both ends included.
-    pub const fn ns(low: u64, high: u64) -> Domain {
-        let unit = Unit::Ns;
-        Domain::Integer { low, high, unit }
-    }
-
-    /// The unit of its integers.
-    pub fn unit(&self) -> Option<Unit> {
-        match self {
-            Domain::Symbols(_) | Domain::Text | Domain::Name(_) => None,
-            Domain::Integer { unit, .. } | Domain::Either(_, _, _, unit) => Some(*unit),
-        }
-    }
 }
 
 /// Rounds at which looks come: the first gives an interval, each other a tighter one.

@@ -1,5 +1,7 @@
 //! A plan: a selection resolved against one site.
 
+mod demands;
+
 use crate::budget::Claim;
 use crate::params::Settings;
 use crate::select::{Selection, domain_text};
@@ -150,7 +152,7 @@ pub fn plan(
         if let Some(nothing) = left_out.filter(|_| offers == 0) {
             return Err(nothing);
         }
-        demand_placed(experiment.card(), &params, &entry)?;
+        demands::demand_placed(experiment.card(), &params, &entry)?;
         planned.demand_set(experiment.card(), settings, &entry)?;
         // What no far end allows is skipped as a whole.
         entry.skipped = entry.skipped.filter(|_| entry.series.is_empty());
@@ -167,56 +169,6 @@ pub fn plan(
 }
 
 impl Planned {
-    /// A value that was set is one of some case, measured or skipped, or nothing would show that it had no
-    /// effect: the choices contradict each other, or the parameter belongs to none of the cases.
-    fn demand_set(
-        &self,
-        card: &Card,
-        settings: &Settings,
-        entry: &PlannedExperiment,
-    ) -> Result<(), NothingToDo> {
-        let of_card = self.skipped.iter().filter(|(of, ..)| of.id == card.id);
-        if entry.skipped.is_some() || of_card.clone().any(|(_, case, _)| case.is_none()) {
-            return Ok(());
-        }
-        let skipped = of_card.filter_map(|(_, case, _)| case.as_ref());
-        let cases = entry.series.iter().flat_map(|series| &series.cases);
-        let all: Vec<&CaseId> = cases.chain(skipped).collect();
-        let is_case = |name: &str| {
-            let mut params = card.params.iter();
-            ![FAR, PLACEMENT].contains(&name)
-                && params.any(|param| param.name == name && param.role == Role::Case)
-        };
-        for (name, values) in settings.set_of(card.id).filter(|(name, _)| is_case(name)) {
-            // Some experiments leave `none` out of the identity.
-            let is_absent = |value: &Value| value.text() == Some("none");
-            let is_of = |case: &CaseId, value: &Value| match case.get(name) {
-                Some(of) => of == value,
-                None => is_absent(value),
-            };
-            let has = |value: &&Value| all.iter().any(|case| is_of(case, value));
-            let auto = Value::from("auto");
-            let missing = values.iter().find(|value| **value != auto && !has(value));
-            if let Some(value) = missing {
-                let found: BTreeSet<String> = all
-                    .iter()
-                    .filter_map(|case| case.get(name))
-                    .map(Value::to_string)
-                    .collect();
-                let found: Vec<String> = found.into_iter().collect();
-                return Err(NothingToDo(format!(
-                    "no case of {} has {name}={value} with the other choices: {}",
-                    card.id,
-                    match found.is_empty() {
-                        true => format!("none of its {} cases has `{name}`", all.len()),
-                        false => format!("its cases have {}", found.join(", ")),
-                    }
-                )));
-            }
-        }
-        Ok(())
-    }
-
     fn add(
         &mut self,
         entry: &mut PlannedExperiment,
@@ -388,27 +340,6 @@ fn place_at(series: &mut Series, place: &str, facts: Vec<(String, Value)>) {
     for case in &mut series.cases {
         case.at.extend(facts.iter().cloned());
     }
-}
-
-/// A placement that was asked for is one of some case, or nothing would show that it had no effect.
-fn demand_placed(
-    card: &Card,
-    params: &Params,
-    entry: &PlannedExperiment,
-) -> Result<(), NothingToDo> {
-    let places = params.texts(PLACEMENT);
-    let cases = || entry.series.iter().flat_map(|series| &series.cases);
-    let is_asked = places.iter().any(|place| *place != FREE);
-    if !is_asked || entry.series.is_empty() || cases().any(|case| case.get(PLACEMENT).is_some()) {
-        return Ok(());
-    }
-    Err(NothingToDo(format!(
-        "none of the chosen cases of {} waits for a device, so `{PLACEMENT}={}` has no meaning (`plumb explain {}` \
-         tells which do; cases of the network do towards a --peer)",
-        card.id,
-        places.join(","),
-        card.id
-    )))
 }
 
 /// Cases that an experiment may derive, of each placement that it has.

@@ -1,0 +1,82 @@
+//! What a user chose must show in some case; else one line says what there is.
+
+use super::{NothingToDo, Planned};
+use crate::params::Settings;
+use bench::experiment::placement::FREE;
+use bench::experiment::{Card, FAR, Params, Role};
+use record::event::PlannedExperiment;
+use record::key::{CaseId, PLACEMENT, Value};
+use std::collections::BTreeSet;
+
+impl Planned {
+    /// A value that was set is one of some case, measured or skipped, or nothing would show that it had no
+    /// effect: the choices contradict each other, or the parameter belongs to none of the cases.
+    pub(super) fn demand_set(
+        &self,
+        card: &Card,
+        settings: &Settings,
+        entry: &PlannedExperiment,
+    ) -> Result<(), NothingToDo> {
+        let of_card = self.skipped.iter().filter(|(of, ..)| of.id == card.id);
+        if entry.skipped.is_some() || of_card.clone().any(|(_, case, _)| case.is_none()) {
+            return Ok(());
+        }
+        let skipped = of_card.filter_map(|(_, case, _)| case.as_ref());
+        let cases = entry.series.iter().flat_map(|series| &series.cases);
+        let all: Vec<&CaseId> = cases.chain(skipped).collect();
+        let is_case = |name: &str| {
+            let mut params = card.params.iter();
+            ![FAR, PLACEMENT].contains(&name)
+                && params.any(|param| param.name == name && param.role == Role::Case)
+        };
+        for (name, values) in settings.set_of(card.id).filter(|(name, _)| is_case(name)) {
+            // Some experiments leave `none` out of the identity.
+            let is_absent = |value: &Value| value.text() == Some("none");
+            let is_of = |case: &CaseId, value: &Value| match case.get(name) {
+                Some(of) => of == value,
+                None => is_absent(value),
+            };
+            let has = |value: &&Value| all.iter().any(|case| is_of(case, value));
+            let auto = Value::from("auto");
+            let missing = values.iter().find(|value| **value != auto && !has(value));
+            if let Some(value) = missing {
+                let found: BTreeSet<String> = all
+                    .iter()
+                    .filter_map(|case| case.get(name))
+                    .map(Value::to_string)
+                    .collect();
+                let found: Vec<String> = found.into_iter().collect();
+                return Err(NothingToDo(format!(
+                    "no case of {} has {name}={value} with the other choices: {}",
+                    card.id,
+                    match found.is_empty() {
+                        true => format!("none of its {} cases has `{name}`", all.len()),
+                        false => format!("its cases have {}", found.join(", ")),
+                    }
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A placement that was asked for is one of some case, or nothing would show that it had no effect.
+pub(super) fn demand_placed(
+    card: &Card,
+    params: &Params,
+    entry: &PlannedExperiment,
+) -> Result<(), NothingToDo> {
+    let places = params.texts(PLACEMENT);
+    let cases = || entry.series.iter().flat_map(|series| &series.cases);
+    let is_asked = places.iter().any(|place| *place != FREE);
+    if !is_asked || entry.series.is_empty() || cases().any(|case| case.get(PLACEMENT).is_some()) {
+        return Ok(());
+    }
+    Err(NothingToDo(format!(
+        "none of the chosen cases of {} waits for a device, so `{PLACEMENT}={}` has no meaning (`plumb explain {}` \
+         tells which do; cases of the network do towards a --peer)",
+        card.id,
+        places.join(","),
+        card.id
+    )))
+}
