@@ -172,7 +172,11 @@ fn pairing(conditions: &Conditions, sleep: Sleep) -> Pairing {
         name: sleep.name(),
         ours: Ours {
             experiment: EXPERIMENT,
-            set: set.into(),
+            // A real-time policy has no slack.
+            set: set
+                .into_iter()
+                .filter(|(name, _)| *name != "slack" || sleep.policy != "fifo")
+                .collect(),
             cpus,
             dir: None,
             budget: Duration::from_secs(10),
