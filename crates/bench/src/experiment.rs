@@ -99,6 +99,25 @@ impl Preset {
         }
     }
 
+    /// The next smaller one.
+    pub fn smaller(self) -> Option<Preset> {
+        match self {
+            Preset::Rehearsal | Preset::Quick => None,
+            Preset::Standard => Some(Preset::Quick),
+            Preset::Thorough => Some(Preset::Standard),
+        }
+    }
+
+    /// The next larger one.
+    pub fn larger(self) -> Option<Preset> {
+        match self {
+            Preset::Rehearsal => Some(Preset::Quick),
+            Preset::Quick => Some(Preset::Standard),
+            Preset::Standard => Some(Preset::Thorough),
+            Preset::Thorough => None,
+        }
+    }
+
     /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {

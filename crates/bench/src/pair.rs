@@ -1,12 +1,21 @@
 //! Where two parties run: the `pair` parameter, which is a case and never an accident.
 
-use crate::experiment::{Domain, Param, Role, Site, Skip};
+use crate::experiment::{Domain, Field, Param, Role, Site, Skip};
 use host::Distance;
-use record::case::Case;
-use record::key::Value;
+use record::case::{Case, Series};
+use record::key::{CaseId, Value};
 
-/// The distance classes, nearest first, as cases name them.
-pub const SYMBOLS: [&str; 6] = ["same", "smt", "llc", "socket", "remote", "other"];
+crate::symbols! {
+    /// A distance class, nearest first.
+    pub enum Class {
+        Same = "same",
+        Smt = "smt",
+        Llc = "llc",
+        Socket = "socket",
+        Remote = "remote",
+        Other = "other",
+    }
+}
 
 /// The parameter; its defaults are every class that this machine has.
 pub const PARAM: Param = Param {
@@ -22,21 +31,23 @@ pub const PARAM: Param = Param {
 /// Two CPUs at a distance, the measuring thread's first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
-    /// Symbol of the distance class.
-    pub symbol: &'static str,
+    /// Distance class.
+    pub class: Class,
     /// The first party's CPU and the second's.
     pub cpus: [usize; 2],
 }
 
-/// The symbol of a distance; the kernel may not tell it.
-pub fn symbol(distance: Option<Distance>) -> &'static str {
-    match distance {
-        Some(Distance::Same) => "same",
-        Some(Distance::SmtSibling) => "smt",
-        Some(Distance::SharedLlc) => "llc",
-        Some(Distance::SameSocket) => "socket",
-        Some(Distance::OtherSocket) => "remote",
-        None => "other",
+/// The class of a distance; the kernel may not tell it.
+impl From<Option<Distance>> for Class {
+    fn from(distance: Option<Distance>) -> Class {
+        match distance {
+            Some(Distance::Same) => Class::Same,
+            Some(Distance::SmtSibling) => Class::Smt,
+            Some(Distance::SharedLlc) => Class::Llc,
+            Some(Distance::SameSocket) => Class::Socket,
+            Some(Distance::OtherSocket) => Class::Remote,
+            None => Class::Other,
+        }
     }
 }
 
@@ -46,40 +57,70 @@ pub fn present(site: &Site) -> Vec<Pair> {
     let Some(&first) = site.cpus.first() else {
         return Vec::new();
     };
-    let class = |other: usize| match first == other {
-        true => "same",
-        false => symbol(site.host.cpu.distance(first, other)),
+    let of = |other: usize| match first == other {
+        true => Class::Same,
+        false => site.host.cpu.distance(first, other).into(),
     };
-    SYMBOLS
-        .into_iter()
-        .filter_map(|symbol| {
-            let partner = *site.cpus.iter().find(|other| class(**other) == symbol)?;
-            Some(Pair {
-                symbol,
-                cpus: [first, partner],
-            })
-        })
-        .collect()
+    let pair = |&class: &Class| {
+        let partner = *site.cpus.iter().find(|other| of(**other) == class)?;
+        let cpus = [first, partner];
+        Some(Pair { class, cpus })
+    };
+    Class::ALL.iter().filter_map(pair).collect()
 }
 
-/// The pair of a symbol.
+/// The classes that the site's CPUs have, nearest first.
+pub fn classes(site: &Site) -> Vec<Class> {
+    present(site).iter().map(|pair| pair.class).collect()
+}
+
+/// The pair of a class.
 ///
 /// # Errors
 /// This machine, or what `--cpu` leaves of it, has no such pair.
-pub fn of(site: &Site, symbol: &str) -> Result<Pair, Skip> {
+pub fn of(site: &Site, class: Class) -> Result<Pair, Skip> {
     let here = present(site);
-    if let Some(pair) = here.iter().find(|pair| pair.symbol == symbol) {
+    if let Some(pair) = here.iter().find(|pair| pair.class == class) {
         return Ok(*pair);
     }
-    let names: Vec<&str> = here.iter().map(|pair| pair.symbol).collect();
+    let names: Vec<&str> = here.iter().map(|pair| pair.class.text()).collect();
     let skip = Skip::because(format!(
-        "the CPUs to measure on have no pair of the class `{symbol}`, only {}",
+        "the CPUs to measure on have no pair of the class `{}`, only {}",
+        class.text(),
         names.join(", ")
     ));
     Err(match site.cpus.len() {
         0 | 1 => skip.needs("a second CPU, allowed and named by --cpu"),
         _ => skip,
     })
+}
+
+/// The class of a case.
+pub fn class(case: &CaseId) -> Option<Class> {
+    Class::of(case.get(PARAM.name))
+}
+
+/// The pair of a class by its name.
+///
+/// # Errors
+/// There is no such class, or this machine has no such pair.
+pub fn named(site: &Site, name: &str) -> Result<Pair, Skip> {
+    match Class::of(Some(&name.into())) {
+        Some(class) => of(site, class),
+        None => Err(Skip::because(format!("`{name}` is no class of pairs"))),
+    }
+}
+
+/// Places every case of a series: its two CPUs are in what its symbols resolved to.
+///
+/// # Errors
+/// This machine has no such pair.
+pub fn resolve(site: &Site, mut series: Series) -> Result<Series, Skip> {
+    for case in &mut series.cases {
+        let class = class(&case.id).unwrap_or(Class::Same);
+        place(case, of(site, class)?);
+    }
+    Ok(series)
 }
 
 /// Writes a case's two CPUs into what its symbols resolved to.
@@ -97,28 +138,19 @@ pub fn cpus(case: &Case) -> Option<[usize; 2]> {
 
 #[cfg(test)]
 mod tests {
-    use super::{cpus, of, place, present};
+    use super::{Class, classes, cpus, of, place, present};
     use crate::experiment::fixtures::{recorded, sites};
     use record::case::Case;
-    use record::key::CaseId;
 
     #[test]
     fn every_class_that_a_machine_has_is_there_once_nearest_first() {
-        let classes = |name: &str| -> Vec<&str> {
-            present(&recorded(name))
-                .iter()
-                .map(|pair| pair.symbol)
-                .collect()
-        };
-        assert_eq!(classes("vm-granite-rapids"), ["same", "llc"]);
-        assert_eq!(
-            classes("epyc-7763-2s"),
-            ["same", "smt", "llc", "socket", "remote"]
-        );
+        let of_host = |name: &str| classes(&recorded(name));
+        assert_eq!(of_host("vm-granite-rapids"), [Class::Same, Class::Llc]);
+        assert_eq!(of_host("epyc-7763-2s"), Class::ALL[..5]);
         for site in sites() {
             for pair in present(&site) {
-                assert_eq!(of(&site, pair.symbol), Ok(pair));
-                assert_eq!(pair.cpus[0] == pair.cpus[1], pair.symbol == "same");
+                assert_eq!(of(&site, pair.class), Ok(pair));
+                assert_eq!(pair.cpus[0] == pair.cpus[1], pair.class == Class::Same);
             }
         }
     }
@@ -126,17 +158,17 @@ mod tests {
     #[test]
     fn a_class_that_is_not_there_is_a_skip_with_what_is() {
         let mut site = recorded("vm-granite-rapids");
-        let skip = of(&site, "remote").unwrap_err();
+        let skip = of(&site, Class::Remote).unwrap_err();
         assert!(skip.reason.contains("only same, llc"), "{}", skip.reason);
         assert!(skip.needed.is_none());
         site.cpus.truncate(1);
-        assert!(of(&site, "llc").unwrap_err().needed.is_some());
+        assert!(of(&site, Class::Llc).unwrap_err().needed.is_some());
     }
 
     #[test]
     fn a_placed_case_tells_its_cpus() {
         let site = recorded("epyc-7763-2s");
-        let pair = of(&site, "remote").unwrap();
+        let pair = of(&site, Class::Remote).unwrap();
         let mut case = Case::new(CaseId::new());
         assert_eq!(cpus(&case), None);
         place(&mut case, pair);

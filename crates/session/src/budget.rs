@@ -1,8 +1,9 @@
 //! What is measured next, and for how long: pure, from what series cost and how wide their intervals are.
 //!
-//! Every series has its first look before any has a second. Then every series gets the rounds that the
-//! next smaller preset could have given it; then the widest intervals go on, a look at a time. Where time
-//! is too short for the first looks, all series get fewer rounds alike.
+//! Every series has its first look before any has a second. Then every series gets its least rounds: as
+//! many as the next smaller preset could have given it, and where that preset has the series, a look more,
+//! so that the larger one is the more precise. Then the widest intervals go on, a look at a time. Where
+//! time is too short for the first looks, all series get fewer rounds alike.
 
 #[cfg(test)]
 mod coverage;
@@ -75,6 +76,8 @@ pub struct Claim<'run> {
     pub once: bool,
     /// Whether it must not be interleaved.
     pub alone: bool,
+    /// Whether the next smaller preset has it too.
+    pub in_smaller: bool,
     /// Stated cost of a round.
     pub stated: Duration,
     /// Stated cost of what is still to be made before its rounds.
@@ -152,11 +155,14 @@ impl<'run> Budget<'run> {
         next.map_or(Vec::new(), |at| turns([at], rounds(&at) + 1))
     }
 
-    /// Of those with the fewest rounds, up to the first look at which the stop rule is asked, the widest
-    /// that time is left for. Beyond it the widest of all share half of that time, so that what they came
-    /// to decides who has the rest.
+    /// Of those without their least rounds, the widest with the fewest that time is left for. Once all have
+    /// theirs, the widest of all share half of that time, so that what they came to decides who has the
+    /// rest.
     fn further_looks(&self) -> Vec<Turn> {
-        let level = |at: usize| self.claims[at].rounds.min(self.rules.asked_from);
+        let level = |at: usize| {
+            let rounds = self.claims[at].rounds;
+            if rounds < self.least(at) { rounds } else { u32::MAX }
+        };
         let wants = |at: &usize| !self.claims[*at].once && self.wants(*at, self.rules.last());
         let fits = |at: &usize| wants(at) && self.to_next(*at) <= self.left;
         let mut open: Vec<usize> = (0..self.claims.len()).filter(fits).collect();
@@ -164,9 +170,9 @@ impl<'run> Budget<'run> {
         let Some((&widest, others)) = open.split_first() else {
             return Vec::new();
         };
-        let shared = match level(widest) < self.rules.asked_from {
-            true => self.left,
-            false => self.left / 2,
+        let shared = match level(widest) {
+            u32::MAX => self.left / 2,
+            _ => self.left,
         };
         let mut shared = shared.saturating_sub(self.to_next(widest));
         let mut chosen = vec![widest];
@@ -182,6 +188,14 @@ impl<'run> Budget<'run> {
             target: self.target(at),
         };
         chosen.into_iter().map(turn).collect()
+    }
+
+    /// Rounds that a series has before widths decide.
+    fn least(&self, at: usize) -> u32 {
+        match self.claims[at].in_smaller {
+            true => self.rules.look_after(self.rules.asked_from),
+            false => self.rules.asked_from,
+        }
     }
 
     /// Expected time until the run ends: every series up to its last look, within the time left.

@@ -39,6 +39,8 @@ pub struct Work {
     pub cost: Duration,
     /// Stated cost of what is made once before them.
     pub preparation: Duration,
+    /// Whether the next smaller preset has one of its cases too.
+    pub in_smaller: bool,
 }
 
 impl Work {
@@ -61,6 +63,7 @@ impl Work {
             stage: self.stage,
             once: self.once(),
             alone: self.alone(),
+            in_smaller: self.in_smaller,
             stated: self.cost,
             preparation: self.preparation,
             observed: None,
@@ -137,14 +140,23 @@ pub fn plan(
     };
     for ((family, experiment), stage) in chosen.into_iter().zip(levels) {
         let params = settings.params(experiment.card(), preset);
+        let smaller = preset.smaller();
+        let smaller = smaller.map(|smaller| settings.params(experiment.card(), smaller));
         let mut entry = entry(experiment);
         let mut left_out = None;
         let mut offers = 0;
         for site in far_sites(experiment.card(), &params, site)? {
-            match offer(family, experiment, selection, &params, &site) {
+            let offer_at = |params: &Params| offer(family, experiment, selection, params, &site);
+            match offer_at(&params) {
                 Ok(offer) => {
                     offers += 1;
-                    planned.add(&mut entry, experiment, offer, stage, &site);
+                    let in_smaller = smaller
+                        .iter()
+                        .filter_map(|params| offer_at(params).ok()?.ok())
+                        .flat_map(|offer| offer.series)
+                        .flat_map(|series| series.cases.into_iter().map(|case| case.id))
+                        .collect();
+                    planned.add(&mut entry, experiment, offer, stage, &site, &in_smaller);
                 }
                 Err(nothing) => left_out = Some(nothing),
             }
@@ -176,6 +188,7 @@ impl Planned {
         offer: Result<Offer, Skip>,
         stage: usize,
         site: &Site,
+        in_smaller: &BTreeSet<CaseId>,
     ) {
         let card = experiment.card();
         match offer {
@@ -210,7 +223,9 @@ impl Planned {
                     });
                     self.plan.stages[stage].push(series.label());
                     let preparation = experiment.prepare_cost(site, &series);
+                    let cases = &mut series.cases.iter();
                     self.work.push(Work {
+                        in_smaller: cases.any(|case| in_smaller.contains(&case.id)),
                         preparation,
                         experiment,
                         series,

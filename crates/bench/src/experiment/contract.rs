@@ -130,6 +130,26 @@ pub trait Experiment: Sync + 'static {
     }
 }
 
+/// The cases of a preset; where a user chose a parameter that none of them has, also those of the next larger
+/// preset that have it.
+fn offered<E: Experiment>(site: &Site, params: &Params) -> Vec<E::Case> {
+    let mut cases = E::cases(site, params.preset);
+    for param in E::Case::PARAMS {
+        let has = |case: &E::Case| case.id().get(param.name).is_some();
+        if params.chosen(param.name).is_none() || cases.iter().any(has) {
+            continue;
+        }
+        let mut larger = Some(params.preset);
+        while let Some(preset) = larger.and_then(Preset::larger) {
+            let others = E::cases(site, preset);
+            let before = cases.len();
+            cases.extend(others.into_iter().filter(has));
+            larger = (cases.len() == before).then_some(preset);
+        }
+    }
+    cases
+}
+
 impl Offer {
     /// The series of a name, empty where it is not there yet.
     pub fn of(&mut self, card: &Card, name: &str, order: Order) -> &mut Series {
@@ -159,7 +179,7 @@ impl<E: Experiment> Any for E {
 
     fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
         let mut cases: Vec<E::Case> = Vec::new();
-        let all = chosen(E::cases(site, params.preset), params);
+        let all = chosen(offered::<E>(site, params), params);
         for case in all.into_iter().filter_map(E::complete) {
             if !cases.contains(&case) {
                 cases.push(case);

@@ -4,7 +4,7 @@
 
 use crate::{Conditions, Goal, Ours, Output, Pairing, Rival, Row, Statistic, Theirs};
 use bench::experiment::{Preset, Skip};
-use bench::pair;
+use bench::pair::Class;
 use host::format_cpus;
 use record::key::CaseId;
 use record::unit::Unit;
@@ -201,7 +201,7 @@ fn pipe_far(conditions: &Conditions) -> Pairing {
     let cpu = &conditions.host.cpu;
     // Without a second CPU the class is one that every pair of several would have.
     let class = other.map_or("other", |other| {
-        pair::symbol(cpu.distance(conditions.cpus[0], other))
+        Class::from(cpu.distance(conditions.cpus[0], other)).text()
     });
     let mut set = switches("processes", class);
     set.push(("row", "512".to_owned()));

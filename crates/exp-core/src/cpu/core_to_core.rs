@@ -232,7 +232,7 @@ impl Experiment for CoreToCore {
     fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
         for case in &mut series.cases {
             if let Some(symbol) = case.text("pair") {
-                let pair = pair::of(site, symbol)?;
+                let pair = pair::named(site, symbol)?;
                 pair::place(case, pair);
             }
         }
@@ -286,14 +286,14 @@ impl Experiment for CoreToCore {
 fn class_cases(site: &Site, params: &Params, skipped: &mut Vec<(CaseId, Skip)>) -> Vec<Case> {
     let present: Vec<&str> = match params.chosen("pair") {
         Some(_) => params.texts("pair"),
-        None => pair::present(site).iter().map(|pair| pair.symbol).collect(),
+        None => pair::classes(site).into_iter().map(pair::Class::text).collect(),
     };
     let auto = params.chosen("pair").is_none();
     let mut cases = Vec::new();
     for symbol in present {
         for home in params.texts("home") {
             let id = CaseId::new().with("pair", symbol).with("home", home);
-            match pair::of(site, symbol) {
+            match pair::named(site, symbol) {
                 Ok(_) if symbol != "same" => cases.push(Case::new(id)),
                 // That a CPU has no line to hand to itself need not be told every time.
                 Ok(_) if auto => {}
@@ -313,7 +313,7 @@ fn class_cases(site: &Site, params: &Params, skipped: &mut Vec<(CaseId, Skip)>) 
 fn distance(site: &Site, case: &Case) -> Option<Option<Distance>> {
     let cpus = match case.text("pair") {
         Some("same") => return None,
-        Some(symbol) => match pair::of(site, symbol) {
+        Some(symbol) => match pair::named(site, symbol) {
             Ok(pair) => pair.cpus,
             Err(_) => return None,
         },

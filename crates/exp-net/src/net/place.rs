@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use bench::experiment::{Domain, Param, Role, Site};
 use bench::measure::{Bench, FarEnd};
-use bench::pair;
+use bench::pair::Class;
 use metal::place::{current_cpu, pin};
 use record::case::Case;
 use record::key::{FREE, PLACEMENT, Value};
@@ -64,7 +64,7 @@ pub fn place(site: &Site, case: &mut Case) {
     if ends == OTHER_CPU {
         at(
             "distance",
-            pair::symbol(site.host.cpu.distance(near, far)).into(),
+            Class::from(site.host.cpu.distance(near, far)).text().into(),
         );
     }
 }

@@ -82,23 +82,21 @@
 //! `ipc/mqueue.c`. The futex protocol follows U. Drepper, "Futexes are tricky" (2011). Cycles of the
 //! services are written from memory of such figures, not looked up one by one.
 
-mod mechanisms;
 mod party;
 mod peer;
 
 use anyhow::{Context, Result, ensure};
+use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, unknown,
+    Card, Fields, Known, Offer, Params, Preset, Site, Skip, ViewCard, unknown,
 };
 use bench::measure::{Bench, Timer, Turns, abba};
-use bench::pair;
-use laws::Estimate;
+use bench::pair::{self, Class};
 use laws::os::ipc::{self, Via, Way};
-use mechanisms::{shape, untold};
 use metal::place;
 use party::{Descriptors, Party, Queues, Rings};
 use peer::Peer;
-use record::case::{Case, Series};
+use record::case::{Case, Order, Series};
 use record::event::Prediction;
 use record::metric::{Better, Kind, Metric};
 use record::unit::Unit;
@@ -131,6 +129,81 @@ const METRIC_OVERHEAD: Duration = Duration::from_millis(3);
 const WORKER_OVERHEAD: Duration = Duration::from_millis(30);
 const COPIED_BYTES_PER_S: f64 = 1e9;
 
+/// Bytes of a message of an event counter: its number.
+const COUNTER_BYTES: u64 = 8;
+/// A round trip of a longer message is a stream in parts, because it does not fit into a pipe, and
+/// bandwidth tells of that.
+const ROUND_TRIP_BYTES_MAX: u64 = 64 << 10;
+/// What Linux sets unless told otherwise: the largest message of a queue, and the send buffer of a
+/// socket.
+const QUEUE_BYTES_USUAL: u64 = 8192;
+const BUFFER_BYTES_USUAL: u64 = 212_992;
+/// Bytes of the send buffer that a datagram leaves to the kernel (`unix_dgram_sendmsg`).
+const BUFFER_OWN_BYTES: u64 = 32;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+/// A distance as the presets name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    /// One CPU.
+    Same,
+    /// Another CPU: under the same last-level cache, else the nearest.
+    Near,
+    /// One CPU and another near it.
+    Both,
+    /// Every class of distance that the machine has.
+    Every,
+}
+
+/// A mechanism at distances, with the bytes of its messages.
+type Row = (Via, At, &'static [u64]);
+
+const QUICK: &[Row] = &[
+    (Via::Pipe, At::Same, &[1, 64 * KIB]),
+    (Via::Pipe, At::Near, &[1]),
+    (Via::UnixStream, At::Same, &[1]),
+    (Via::ShmFutex, At::Same, &[1]),
+];
+
+const STANDARD: &[Row] = &[
+    (Via::Pipe, At::Both, &[1, 64, KIB, 4 * KIB, 64 * KIB, MIB]),
+    (Via::Pipe, At::Every, &[1]),
+    (Via::UnixStream, At::Both, &[1, 4 * KIB, 64 * KIB, MIB]),
+    (Via::UnixDatagram, At::Both, &[1, 64 * KIB]),
+    (Via::Socketpair, At::Same, &[1, 64 * KIB]),
+    (Via::Eventfd, At::Both, &[COUNTER_BYTES]),
+    (Via::Mqueue, At::Both, &[1]),
+    (Via::ShmFutex, At::Both, &[1, 64 * KIB, MIB]),
+];
+
+/// Powers of four up to 4 MiB.
+const EVERY_SIZE: &[u64] = &[
+    1,
+    4,
+    16,
+    64,
+    256,
+    KIB,
+    4 * KIB,
+    16 * KIB,
+    64 * KIB,
+    256 * KIB,
+    MIB,
+    4 * MIB,
+];
+
+const THOROUGH: &[Row] = &[
+    (Via::Pipe, At::Every, EVERY_SIZE),
+    (Via::UnixStream, At::Every, EVERY_SIZE),
+    (Via::UnixDatagram, At::Every, EVERY_SIZE),
+    (Via::Socketpair, At::Every, EVERY_SIZE),
+    (Via::Eventfd, At::Every, &[COUNTER_BYTES]),
+    (Via::Mqueue, At::Every, EVERY_SIZE),
+    (Via::ShmFutex, At::Every, EVERY_SIZE),
+];
+
 static CARD: Card = Card {
     id: "os.ipc",
     title: "Messages between processes",
@@ -148,32 +221,7 @@ static CARD: Card = Card {
             Kind::Os,
         ),
     ],
-    params: &[
-        Param {
-            name: "via",
-            doc: "the mechanism; auto: those that the preset lists",
-            domain: Domain::Symbols(&[
-                "auto",
-                "pipe",
-                "unix_stream",
-                "unix_datagram",
-                "socketpair",
-                "eventfd",
-                "mqueue",
-                "shm_futex",
-            ]),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        pair::PARAM,
-        Param {
-            name: "size",
-            doc: "bytes of a message; auto: those that the preset lists for the mechanism",
-            domain: Domain::Either(&["auto"], 1, 64 << 20, Unit::B),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-    ],
+    params: Way::PARAMS,
     after: &["clock.rate", "clock.read", "os.syscall", "os.switch"],
     views: &[
         ViewCard::line("size", "round_trip").log().each(&["pair"]),
@@ -183,96 +231,163 @@ static CARD: Card = Card {
 };
 
 impl Experiment for Ipc {
-    fn card(&self) -> &'static Card {
-        &CARD
-    }
-
-    fn source(&self) -> &'static str {
-        include_str!("ipc.rs")
-    }
-
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
-        mechanisms::offer(site, params)
-    }
-
-    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
-        let of_case = |case: &Case| {
-            let Some((via, size)) = shape(case) else {
-                return Duration::ZERO;
-            };
+    type Case = Way;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("ipc.rs");
+    const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
+        let of_way = |way: Way| {
             let case_time = Duration::from_nanos(site.case_ns);
-            let batch = (size * whole_buffers(1, size)) as f64;
+            let batch = (way.size * whole_buffers(1, way.size)) as f64;
             let least = 6.0 * (QUARTETS + 1) as f64 * batch / COPIED_BYTES_PER_S;
             let mut cost = PEER_OVERHEAD;
-            if untold(via, size, "round_trip").is_none() {
+            if untold(&way, "round_trip").is_none() {
                 cost += case_time + METRIC_OVERHEAD;
             }
-            if untold(via, size, "bandwidth").is_none() {
+            if untold(&way, "bandwidth").is_none() {
                 let share = case_time / SHARE as u32;
                 cost += share.max(Duration::from_secs_f64(least)) + METRIC_OVERHEAD;
             }
             cost
         };
-        series.cases.iter().map(of_case).sum::<Duration>() + WORKER_OVERHEAD
+        let ways = series.cases.iter().filter_map(|case| Way::of(&case.id));
+        ways.map(of_way).sum::<Duration>() + WORKER_OVERHEAD
+    };
+
+    fn cases(site: &Site, preset: Preset) -> Vec<Way> {
+        let rows = match preset {
+            Preset::Rehearsal | Preset::Quick => QUICK,
+            Preset::Standard => STANDARD,
+            Preset::Thorough => THOROUGH,
+        };
+        let mut cases = Vec::new();
+        for &(via, at, sizes) in rows {
+            for pair in distances(site, at) {
+                cases.extend(sizes.iter().map(|&size| Way { via, pair, size }));
+            }
+        }
+        cases
     }
 
-    fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
-        for case in &mut series.cases {
-            let symbol = case.text("pair").unwrap_or_default().to_owned();
-            pair::place(case, pair::of(site, &symbol)?);
-        }
-        Ok(series)
+    /// A counter's message is its number.
+    fn complete(way: Way) -> Option<Way> {
+        Some(match way.via {
+            Via::Eventfd => Way {
+                size: COUNTER_BYTES,
+                ..way
+            },
+            _ => way,
+        })
     }
 
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
-        let told = |why: &str| known.is_none().then(|| unknown(format!("unknown: {why}")));
-        let Some((name, size)) = shape(case) else {
-            return told("no such case");
-        };
-        if let Some(why) = untold(name, size, &metric.name) {
-            return told(why);
+    /// What the machine does not tell is taken to be what Linux sets.
+    fn absent(site: &Site, way: &Way, _: &Params) -> Option<Skip> {
+        if let Err(skip) = pair::of(site, way.pair) {
+            return Some(skip);
         }
-        let Some(via) = Via::of(name) else {
-            return told("no such mechanism");
+        let told = |told: Option<u64>, usual: u64| match told {
+            Some(limit) => (limit, ""),
+            None => (usual, " (Linux' default: the machine does not tell)"),
         };
+        let size = way.size;
+        match way.via {
+            Via::UnixDatagram => {
+                let (buffer, from) =
+                    told(site.host.net.send_buffer_default_bytes, BUFFER_BYTES_USUAL);
+                let reason = format!(
+                    "a datagram of {size} B does not fit into a socket's send buffer of {buffer} B{from}"
+                );
+                let needed = format!("sysctl net.core.wmem_default={}", 2 * size);
+                (size + BUFFER_OWN_BYTES > buffer).then(|| Skip::because(reason).needs(needed))
+            }
+            Via::Mqueue => {
+                let (most, from) = told(site.host.limits.message_bytes, QUEUE_BYTES_USUAL);
+                let reason = format!("a queue takes messages of at most {most} B{from}");
+                let needed = format!("sysctl fs.mqueue.msgsize_max={size}");
+                (size > most).then(|| Skip::because(reason).needs(needed))
+            }
+            _ => None,
+        }
+    }
+
+    fn series(site: &Site, cases: Vec<Way>, params: &Params) -> Result<Offer, Skip> {
+        let mut offer = Offer::default();
+        for way in cases {
+            match Self::absent(site, &way, params) {
+                Some(skip) => offer.skipped.push((way.id(), skip)),
+                None => {
+                    let series = offer.of(&CARD, way.via.text(), Order::Shuffled);
+                    series.cases.push(Case::new(way.id()));
+                }
+            }
+        }
+        Ok(offer)
+    }
+
+    fn resolve(site: &Site, _: &Known, series: Series) -> Result<Series, Skip> {
+        pair::resolve(site, series)
+    }
+
+    fn law(facts: Facts, way: &Way, _: &Case, metric: &Metric) -> Option<Prediction> {
+        let Facts { site, known } = facts;
+        if let Some(why) = untold(way, &metric.name) {
+            return known.is_none().then(|| unknown(format!("unknown: {why}")));
+        }
         if known.is_some_and(|known| !ipc::adds(known)) {
             return None;
         }
-        let way = Way {
-            via,
-            pair: case.text("pair").unwrap_or("other"),
-            bytes: size,
-        };
-        let estimate: Estimate = match &*metric.name {
+        let estimate = match &*metric.name {
             "round_trip" => ipc::round_trip(site, known, way),
             _ => ipc::bandwidth(site, known, way),
         };
         Some(estimate.prediction())
     }
 
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
-        bench.each(series, |bench, case| {
-            let (via, size) = shape(case).context("a case has a mechanism and a size")?;
-            let bytes = usize::try_from(size)?;
-            match via {
-                "mqueue" => exchange(bench, case, Queues::pair(bytes)?),
-                "shm_futex" => exchange(bench, case, Rings::pair(RING_BYTES)?),
-                _ => exchange(bench, case, Descriptors::pair(via)?),
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
+        bench.each_of::<Way>(series, |bench, case, way| {
+            let bytes = usize::try_from(way.size)?;
+            match way.via {
+                Via::Mqueue => exchange(bench, case, &way, Queues::pair(bytes)?),
+                Via::ShmFutex => exchange(bench, case, &way, Rings::pair(RING_BYTES)?),
+                via => exchange(bench, case, &way, Descriptors::pair(via)?),
             }
         });
         Ok(())
     }
 }
 
+/// The distance classes of a row. Without a second CPU the near one is named all the same, so that
+/// its absence has a reason.
+fn distances(site: &Site, at: At) -> Vec<Class> {
+    let present = pair::classes(site);
+    let mut others = present.iter().copied().filter(|pair| *pair != Class::Same);
+    let near = match present.contains(&Class::Llc) {
+        true => Class::Llc,
+        false => others.next().unwrap_or(Class::Llc),
+    };
+    match at {
+        At::Same => vec![Class::Same],
+        At::Near => vec![near],
+        At::Every if present.len() > 1 => present,
+        At::Both | At::Every => vec![Class::Same, near],
+    }
+}
+
+/// What of a case cannot be told, and why.
+fn untold(way: &Way, metric: &str) -> Option<&'static str> {
+    match metric {
+        "bandwidth" if way.via == Via::Eventfd => {
+            Some("none: a counter carries a number, no payload")
+        }
+        "round_trip" if way.size > ROUND_TRIP_BYTES_MAX => Some(
+            "not measured: over 64 KiB a message goes in parts, and its round trip is bandwidth",
+        ),
+        _ => None,
+    }
+}
+
 /// Both figures of a case, with a party of its own.
-fn exchange<P: Party>(bench: &mut Bench, case: &Case, ends: [P; 2]) -> Result<()> {
-    let (via, size) = shape(case).context("a case has a mechanism and a size")?;
+fn exchange<P: Party>(bench: &mut Bench, case: &Case, way: &Way, ends: [P; 2]) -> Result<()> {
+    let size = way.size;
     let [mine, theirs] = pair::cpus(case).context("the case was not resolved")?;
     ensure!(
         bench.cpu() == mine,
@@ -282,13 +397,13 @@ fn exchange<P: Party>(bench: &mut Bench, case: &Case, ends: [P; 2]) -> Result<()
     bench.use_cpus(&[mine, theirs]);
     let mut peer = Peer::start(ends, usize::try_from(size)?, theirs)?;
     let mut messages = 0;
-    if untold(via, size, "round_trip").is_none() {
+    if untold(way, "round_trip").is_none() {
         bench.try_time(case, "round_trip", |count| {
             messages += count;
             peer.round_trips(count)
         })?;
     }
-    if untold(via, size, "bandwidth").is_none() {
+    if untold(way, "bandwidth").is_none() {
         messages += bandwidth(bench, case, &mut peer, size, mine == theirs)?;
     }
     // On one CPU the receiver that a message wakes may preempt the sender: planned. On two nobody

@@ -104,13 +104,14 @@ mod derive;
 
 use anyhow::Result;
 use apparatus::Parent;
+use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, DerivedValue, Domain, Experiment, Known, Offer, Param, Params, Preset, Role, Site, Skip,
-    ViewCard, unknown,
+    Card, DerivedValue, Domain, Fields, Known, Offer, Param, Params, Preset, Site, Skip, ViewCard,
+    unknown,
 };
 use bench::measure::Bench;
-use laws::Estimate;
-use laws::os::process::{self as law, Creation};
+use bench::{case, params, symbols};
+use laws::os::process::{self as law, Call};
 use record::case::{Case, Order, Series};
 use record::event::Prediction;
 use record::key::CaseId;
@@ -133,8 +134,7 @@ const LEAST_EVENTS: usize = 10;
 /// what processes leave is freed in full some nine ticks later, in bursts six ticks apart
 /// (docs/notes/2026-11-23-calls.md). Kernels with a faster tick wait for more of them: none counts as
 /// shorter than `TICK_NS`, which also stands where the kernel does not say.
-const LEAD_IN_TICKS: u64 = 10;
-const WINDOW_TICKS: u64 = 12;
+const WINDOWS: [(&str, u64); 2] = [("lead_in", 10), ("window", 12)];
 const TICK_NS: u64 = 4_000_000;
 /// For stated costs: a creation by itself, and what a page of the parent adds to it, in ns.
 const CREATION_NS: u64 = 1_000_000;
@@ -143,29 +143,45 @@ const PAGE_NS: u64 = 120;
 const WORKER_NS: u64 = 40_000_000;
 const TOUCH_NS_PER_KIB: u64 = 400;
 
+symbols! {
+    /// Pages of the parent's memory.
+    pub enum Kept { Base = "base", Huge = "huge" }
+}
+case! {
+    /// A process made by a parent with so much memory.
+    pub struct Creation {
+        /// what makes the process, and what that does
+        call: Call,
+        /// memory of the parent that is in use
+        resident: u64 = Domain::bytes(64 << 10, 1 << 40),
+        /// pages of that memory
+        pages: Kept,
+    }
+}
+
+const fn time(name: &'static str, doc: &'static str) -> Metric {
+    Metric::time(name, doc, Kind::Os)
+}
+
 static CARD: Card = Card {
     id: "os.process",
     title: "Making a process",
     metrics: &[
-        Metric::time(
+        time(
             "return",
             "from the call that makes a process to its return in the parent",
-            Kind::Os,
         ),
-        Metric::time(
+        time(
             "first_instruction",
             "from the call to the child's first instruction",
-            Kind::Os,
         ),
-        Metric::time(
+        time(
             "reaped",
             "from the call until the child has exited and is waited for",
-            Kind::Os,
         ),
-        Metric::time(
+        time(
             "in_sequence",
             "a process that is made and reaped, in a sequence of them timed as a whole",
-            Kind::Os,
         ),
         Metric::derived(
             "return_per_page",
@@ -189,67 +205,29 @@ static CARD: Card = Card {
             Kind::Os,
         ),
     ],
-    params: &[
-        Param {
-            name: "call",
-            doc: "what makes the process, and what that does",
-            domain: Domain::Symbols(&law::CALLS),
-            defaults: [
-                "fork,vfork,posix_spawn_static,fork_exec_static",
-                "fork,clone3,vfork,fork_calls,fork_exec_static,fork_exec_dynamic,posix_spawn_static,posix_spawn_dynamic,sh",
-                "fork,clone3,vfork,fork_calls,fork_exec_static,fork_exec_dynamic,posix_spawn_static,posix_spawn_dynamic,sh",
-            ],
-            role: Role::Case,
-        },
-        Param {
-            name: "resident",
-            doc: "memory of the parent that is in use; auto: 1 MiB, and more for calls that copy \
-                  page tables",
-            domain: Domain::Either(&["auto"], 64 << 10, 1 << 40, Unit::B),
-            defaults: ["auto"; 3],
-            role: Role::Case,
-        },
-        Param {
-            name: "pages",
-            doc: "pages of that memory",
-            domain: Domain::Symbols(&["base", "huge"]),
-            defaults: ["base", "base", "base,huge"],
-            role: Role::Case,
-        },
-        Param {
-            name: "areas",
-            doc: "areas of memory (lines of /proc/self/maps) that the parent has at least; 0: its own",
-            domain: Domain::Integer {
-                low: 0,
-                high: 30_000,
-                unit: Unit::Count,
-            },
-            defaults: ["0"; 3],
-            role: Role::Setting,
-        },
-        Param {
-            name: "written",
-            doc: "bytes that the parent writes before each process, beside its resident memory",
-            domain: Domain::Integer {
-                low: 0,
-                high: 1 << 30,
-                unit: Unit::B,
-            },
-            defaults: ["0"; 3],
-            role: Role::Setting,
-        },
-        Param {
-            name: "steady",
-            doc: "time for which processes are made at least before those that are timed, and at least \
-                  while they are",
-            domain: Domain::Integer {
-                low: 0,
-                high: 60_000_000_000,
-                unit: Unit::Ns,
-            },
-            defaults: ["0"; 3],
-            role: Role::Setting,
-        },
+    params: params![
+        Creation::PARAMS,
+        &[
+            Param::setting(
+                "areas",
+                "areas of memory (lines of /proc/self/maps) that the parent has at least; 0: its own",
+                Domain::count(0, 30_000),
+                ["0"; 3],
+            ),
+            Param::setting(
+                "written",
+                "bytes that the parent writes before each process, beside its resident memory",
+                Domain::bytes(0, 1 << 30),
+                ["0"; 3],
+            ),
+            Param::setting(
+                "steady",
+                "time for which processes are made at least before those that are timed, and at least \
+                 while they are",
+                Domain::ns(0, 60_000_000_000),
+                ["0"; 3],
+            ),
+        ],
     ],
     after: &["os.syscall", "os.thread"],
     views: &[ViewCard::line("resident", "reaped")
@@ -259,41 +237,10 @@ static CARD: Card = Card {
 };
 
 impl Experiment for Process {
-    fn card(&self) -> &'static Card {
-        &CARD
-    }
-
-    fn source(&self) -> &'static str {
-        include_str!("process.rs")
-    }
-
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
-        let mut offer = Offer::default();
-        let changed = ["areas", "written", "steady"]
-            .map(|name| (name, params.ints(name).first().copied().unwrap_or(0)));
-        let windows = windows(site, params);
-        for pages in params.texts("pages") {
-            for call in params.texts("call") {
-                for bytes in sizes(params, call, pages) {
-                    let id = CaseId::new()
-                        .with("call", call)
-                        .with("resident", bytes)
-                        .with("pages", pages);
-                    match absent(site, call, bytes, pages) {
-                        Some(skip) => offer.skipped.push((id, skip)),
-                        None => add(&mut offer, id, bytes, pages, changed, windows),
-                    }
-                }
-            }
-        }
-        Ok(offer)
-    }
-
-    fn derivable(&self, _site: &Site, series: &[Series]) -> Vec<CaseId> {
-        derive::derivable(series)
-    }
-
-    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
+    type Case = Creation;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("process.rs");
+    const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
         let bytes = series.setting("bytes").unwrap_or(MIB);
         let creation_ns = CREATION_NS + law::resident_pages(site, bytes, false) * PAGE_NS;
         let least = LEAST_EVENTS as u64 + 2;
@@ -302,99 +249,175 @@ impl Experiment for Process {
         let case_ns = (whole_ns + 3_000_000).max(least * creation_ns);
         let touch_ns = bytes / 1024 * TOUCH_NS_PER_KIB;
         Duration::from_nanos(WORKER_NS + touch_ns + series.cases.len() as u64 * case_ns)
+    };
+
+    fn cases(_: &Site, preset: Preset) -> Vec<Creation> {
+        let kinds: &[Kept] = match preset {
+            Preset::Thorough => Kept::ALL,
+            _ => &[Kept::Base],
+        };
+        let mut cases = Vec::new();
+        for &pages in kinds {
+            for &call in Call::ALL {
+                let sizes = sizes(preset, call, pages).iter();
+                cases.extend(sizes.map(|mib| Creation {
+                    call,
+                    resident: mib * MIB,
+                    pages,
+                }));
+            }
+        }
+        cases
     }
 
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
+    fn absent(site: &Site, case: &Creation, _: &Params) -> Option<Skip> {
+        if case.resident > site.memory_bytes {
+            return Some(
+                Skip::because(format!(
+                    "{} MiB may be touched here, the parent needs {}",
+                    site.memory_bytes / MIB,
+                    case.resident / MIB
+                ))
+                .needs("a machine or a control group with more memory"),
+            );
+        }
+        let dynamic = matches!(case.call, Call::ForkExecDynamic | Call::PosixSpawnDynamic);
+        if cfg!(target_feature = "crt-static") && dynamic {
+            return Some(
+                Skip::because("this plumb is a static program and names no dynamic linker")
+                    .needs("a plumb that is linked dynamically"),
+            );
+        }
+        let numbers = site.host.kernel.numbers();
+        match case {
+            Creation {
+                pages: Kept::Huge, ..
+            } => no_huge_pages(site, case.resident),
+            Creation {
+                call: Call::Clone3, ..
+            } if numbers.is_some_and(|is| is < CLONE3_SINCE) => {
+                Some(Skip::because("this kernel has no clone3").needs("Linux 5.3"))
+            }
+            _ => None,
+        }
+    }
+
+    /// A parent is one apparatus: a series per size and kind of pages.
+    fn series(site: &Site, cases: Vec<Creation>, params: &Params) -> Result<Offer, Skip> {
+        let mut offer = Offer::default();
+        let windows = windows(site, params);
+        for creation in cases {
+            if let Some(skip) = Self::absent(site, &creation, params) {
+                offer.skipped.push((creation.id(), skip));
+                continue;
+            }
+            let (bytes, kind) = (creation.resident, creation.pages.text());
+            let name = format!("{}KiB-{kind}", bytes / 1024);
+            let series = offer.of(&CARD, &name, Order::Shuffled);
+            let changed = params.settings(&CARD);
+            let own = [("bytes", bytes.into()), ("kind", kind.into())];
+            let own = own
+                .into_iter()
+                .chain(windows.map(|(name, ns)| (name, ns.into())));
+            series
+                .settings
+                .extend(own.map(|(name, value)| (name.to_owned(), value)));
+            series.settings.extend(changed.clone());
+            // What the parent was given or did beside.
+            let mut case = Case::new(creation.id());
+            let changed = changed.into_iter().filter(|(_, value)| *value != 0.into());
+            case.at.extend(changed);
+            series.cases.push(case);
+        }
+        Ok(offer)
+    }
+
+    fn law(facts: Facts, case: &Creation, at: &Case, metric: &Metric) -> Option<Prediction> {
+        let Facts { site, known } = facts;
         if known.is_some_and(|known| law::measured_mapping(known).is_none()) {
             // Without the measured mapping, earlier figures add nothing.
             return None;
         }
         if ["areas", "written"]
             .iter()
-            .any(|name| case.at.contains_key(*name))
+            .any(|name| at.at.contains_key(*name))
         {
             return Some(unknown(
                 "unknown: the parent was given areas or writes, which no law takes into account",
             ));
         }
-        let metric = metric.name.as_ref();
-        let huge = case.text("pages") == Some("huge");
-        let call = case.text("call").unwrap_or_default();
-        let of = |moment: fn(&Creation) -> Option<Estimate>| {
-            let bytes = case.int("resident").unwrap_or(MIB);
-            let creation = law::creation(site, known, call, bytes, huge);
-            Some(match creation {
-                None => unknown(format!("unknown: no call `{call}`")),
-                Some(creation) => moment(&creation).map_or_else(
-                    || {
-                        unknown(
-                            "unknown: the child is another program from its first instruction on, \
-                             and has nothing to tell it by",
-                        )
-                    },
-                    Estimate::prediction,
-                ),
-            })
+        let huge = case.pages == Kept::Huge;
+        let creation = law::creation(site, known, case.call, case.resident, huge);
+        let moment = match metric.name.as_ref() {
+            "return" => Some(creation.returned),
+            "first_instruction" => creation.first,
+            "reaped" => Some(creation.reaped),
+            _ => Some(creation.in_sequence()),
         };
-        let sized = case.int("resident").is_some();
-        match metric {
-            "return" => of(|creation| Some(creation.returned.clone())),
-            "first_instruction" => of(|creation| creation.first.clone()),
-            "reaped" => of(|creation| Some(creation.reaped.clone())),
-            "in_sequence" => of(|creation| Some(creation.in_sequence())),
-            "process_to_thread" if sized => {
-                let bytes = case.int("resident").unwrap_or(MIB);
-                Some(law::process_to_thread(site, known, bytes)?.prediction())
-            }
-            "return_per_page" if !sized => {
-                Some(law::per_page(site, known, call, huge)?.0.prediction())
-            }
-            "reaped_per_page" if !sized => {
-                Some(law::per_page(site, known, call, huge)?.1.prediction())
-            }
-            _ => None,
-        }
+        Some(moment.map_or_else(
+            || {
+                unknown(
+                    "unknown: the child is another program from its first instruction on, and has \
+                     nothing to tell it by",
+                )
+            },
+            |moment| moment.prediction(),
+        ))
     }
 
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         bench.takes_memory_for(&series.cases);
         let mut parent = Parent::new(series, bench)?;
-        bench.each(series, |bench, case| {
-            parent.measure(case, case.text("call").unwrap_or_default(), bench)
+        bench.each_of::<Creation>(series, |bench, case, creation| {
+            parent.measure(case, creation.call, bench)
         });
         Ok(())
     }
 
-    fn derive(&self, site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
+    fn derivable(_: &Site, series: &[Series]) -> Vec<CaseId> {
+        derive::derivable(series)
+    }
+
+    fn derived_law(facts: Facts, case: &CaseId, metric: &Metric) -> Option<Prediction> {
+        let Facts { site, known } = facts;
+        if known.is_some_and(|known| law::measured_mapping(known).is_none()) {
+            return None;
+        }
+        if metric.name == "process_to_thread" {
+            let ratio = law::process_to_thread(site, known, case.int("resident")?)?;
+            return Some(ratio.prediction());
+        }
+        let slope: derive::Slope = Fields::of(case).filter(|_| case.int("resident").is_none())?;
+        let (returned, reaped) = law::per_page(site, known, slope.call, slope.pages == Kept::Huge);
+        let of = if metric.name == "return_per_page" {
+            returned
+        } else {
+            reaped
+        };
+        Some(of.prediction())
+    }
+
+    fn derive(site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
         derive::derive(site, known, values)
     }
 }
 
-/// The sizes of a call: those given, else what the preset has room for.
-fn sizes(params: &Params, call: &str, pages: &str) -> Vec<u64> {
-    if params.chosen("resident").is_some() {
-        return params.ints("resident");
-    }
-    let mib: &[u64] = match (params.preset, call) {
+/// Memory of the parent, in MiB.
+fn sizes(preset: Preset, call: Call, pages: Kept) -> &'static [u64] {
+    match (preset, call) {
         // Huge pages beside base ones are there to be compared, which fork alone serves.
-        (_, "fork") if pages == "huge" => &[16, 64, 256, 1024],
-        _ if pages == "huge" && params.texts("pages").contains(&"base") => &[],
-        _ if pages == "huge" => &[64],
+        (_, Call::Fork) if pages == Kept::Huge => &[16, 64, 256, 1024],
+        _ if pages == Kept::Huge => &[],
         (Preset::Thorough, _) => &[1, 16, 64, 256, 1024],
-        (Preset::Standard, "fork") => &[1, 16, 64, 256],
-        (Preset::Standard, "clone3" | "fork_exec_static") => &[1, 64],
-        (Preset::Standard, "vfork" | "posix_spawn_static") => &[1, 256],
-        (Preset::Quick, "fork") => &[1, 64],
-        (Preset::Rehearsal, "fork") => &[1, 4],
-        _ => &[1],
-    };
-    mib.iter().map(|size| size * MIB).collect()
+        (Preset::Standard, Call::Fork) => &[1, 16, 64, 256],
+        (Preset::Standard, Call::Clone3 | Call::ForkExecStatic) => &[1, 64],
+        (Preset::Standard, Call::Vfork | Call::PosixSpawnStatic) => &[1, 256],
+        (Preset::Standard, _) => &[1],
+        (Preset::Quick, Call::Fork) => &[1, 64],
+        (Preset::Rehearsal, Call::Fork) => &[1, 4],
+        (_, Call::Vfork | Call::ForkExecStatic | Call::PosixSpawnStatic) => &[1],
+        _ => &[],
+    }
 }
 
 /// How long processes are made before those that are timed, and at least while they are, in ns.
@@ -404,96 +427,28 @@ fn windows(site: &Site, params: &Params) -> [(&'static str, u64); 2] {
     let tick_ns = hz
         .map_or(0, |hz| 1_000_000_000 / u64::from(hz))
         .max(TICK_NS);
-    [("lead_in", LEAD_IN_TICKS), ("window", WINDOW_TICKS)]
-        .map(|(name, ticks)| (name, steady_ns.max(ticks * tick_ns)))
+    WINDOWS.map(|(name, ticks)| (name, steady_ns.max(ticks * tick_ns)))
 }
 
-/// Adds a case to the series of its memory. `changed`: what the parent was given or did beside, by setting.
-fn add(
-    offer: &mut Offer,
-    id: CaseId,
-    bytes: u64,
-    pages: &str,
-    changed: [(&str, u64); 3],
-    windows: [(&str, u64); 2],
-) {
-    let name = format!("{}KiB-{pages}", bytes / 1024);
-    let at = offer.series.iter().position(|series| series.name == name);
-    let at = at.unwrap_or_else(|| {
-        offer.series.push(Series {
-            experiment: CARD.id.to_owned(),
-            name,
-            order: Order::Shuffled,
-            cases: Vec::new(),
-            settings: [
-                ("bytes".to_owned(), bytes.into()),
-                ("kind".to_owned(), pages.into()),
-            ]
-            .into_iter()
-            .chain(
-                changed
-                    .into_iter()
-                    .chain(windows)
-                    .map(|(name, value)| (name.to_owned(), value.into())),
-            )
-            .collect(),
-        });
-        offer.series.len() - 1
-    });
-    let mut case = Case::new(id);
-    for (name, value) in changed.into_iter().filter(|(_, value)| *value > 0) {
-        case.at.insert(name.to_owned(), value.into());
+/// Why so much memory cannot be had in huge pages here.
+fn no_huge_pages(site: &Site, bytes: u64) -> Option<Skip> {
+    let thp = &site.host.memory.thp;
+    match (thp.enabled.as_deref(), thp.page_bytes) {
+        (Some("never"), _) => Some(
+            Skip::because("transparent huge pages are switched off")
+                .needs("echo madvise > /sys/kernel/mm/transparent_hugepage/enabled (as root)"),
+        ),
+        (None, _) => Some(
+            Skip::because("the kernel shows no transparent huge pages")
+                .needs("a kernel with CONFIG_TRANSPARENT_HUGEPAGE"),
+        ),
+        (_, Some(page)) if !bytes.is_multiple_of(page) => Some(Skip::because(format!(
+            "a huge page has {} KiB here, of which {} KiB are no multiple",
+            page / 1024,
+            bytes / 1024
+        ))),
+        _ => None,
     }
-    offer.series[at].cases.push(case);
-}
-
-/// Why a case cannot be measured here.
-fn absent(site: &Site, call: &str, bytes: u64, pages: &str) -> Option<Skip> {
-    let memory = &site.host.memory;
-    if bytes > site.memory_bytes {
-        return Some(
-            Skip::because(format!(
-                "{} MiB may be touched here, the parent needs {}",
-                site.memory_bytes / MIB,
-                bytes / MIB
-            ))
-            .needs("a machine or a control group with more memory"),
-        );
-    }
-    if pages == "huge" {
-        match (memory.thp.enabled.as_deref(), memory.thp.page_bytes) {
-            (Some("never"), _) => {
-                return Some(
-                    Skip::because("transparent huge pages are switched off").needs(
-                        "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled (as root)",
-                    ),
-                );
-            }
-            (None, _) => {
-                return Some(
-                    Skip::because("the kernel shows no transparent huge pages")
-                        .needs("a kernel with CONFIG_TRANSPARENT_HUGEPAGE"),
-                );
-            }
-            (_, Some(page)) if !bytes.is_multiple_of(page) => {
-                return Some(Skip::because(format!(
-                    "a huge page has {} KiB here, of which {} KiB are no multiple",
-                    page / 1024,
-                    bytes / 1024
-                )));
-            }
-            _ => {}
-        }
-    }
-    if cfg!(target_feature = "crt-static") && call.ends_with("_dynamic") {
-        return Some(
-            Skip::because("this plumb is a static program and names no dynamic linker")
-                .needs("a plumb that is linked dynamically"),
-        );
-    }
-    let numbers = site.host.kernel.numbers();
-    (call == "clone3" && numbers.is_some_and(|is| is < CLONE3_SINCE))
-        .then(|| Skip::because("this kernel has no clone3").needs("Linux 5.3"))
 }
 
 #[cfg(test)]

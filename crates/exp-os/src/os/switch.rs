@@ -100,7 +100,7 @@ use bench::experiment::{
     ViewCard, shared_round_cost, unknown,
 };
 use bench::measure::{Bench, Clock};
-use bench::pair;
+use bench::pair::{self, Class};
 use circle::{Circle, Kind as Parties, Plan};
 use host::refused;
 use laws::Estimate;
@@ -295,12 +295,8 @@ impl Experiment for Switch {
         shared_round_cost(site, series) + processes + rows
     }
 
-    fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
-        for case in &mut series.cases {
-            let symbol = case.text("pair").unwrap_or("same").to_owned();
-            pair::place(case, pair::of(site, &symbol)?);
-        }
-        Ok(series)
+    fn resolve(&self, site: &Site, _known: &Known, series: Series) -> Result<Series, Skip> {
+        pair::resolve(site, series)
     }
 
     fn predict(
@@ -408,7 +404,7 @@ fn offer_pairs(site: &Site, params: &Params, via: &str, offer: &mut Offer) {
         }
         for pair in pairs_of(site, params, via, parties) {
             let id = id.clone().with("pair", pair);
-            let case = match pair::of(site, pair) {
+            let case = match pair::named(site, pair) {
                 Ok(_) => Ok(Case::new(id)),
                 Err(skip) => Err((id, skip)),
             };
@@ -439,7 +435,7 @@ fn pairs_of<'params>(
     if params.chosen("pair").is_some() {
         return params.texts("pair");
     }
-    let mut symbols: Vec<&str> = pair::present(site).iter().map(|pair| pair.symbol).collect();
+    let mut symbols: Vec<&str> = pair::classes(site).into_iter().map(Class::text).collect();
     // What a second CPU would add is told, once.
     if symbols == ["same"] && (via, parties) == ("pipe", "processes") {
         symbols.push("llc");
@@ -497,7 +493,7 @@ fn mechanism(case: &Case) -> Option<Mechanism> {
     Some(Mechanism {
         via,
         processes: case.text("parties") != Some("threads"),
-        pair: case.text("pair").unwrap_or("same").to_owned(),
+        pair: pair::class(&case.id).unwrap_or(Class::Same),
         size: case.int("size").unwrap_or(2),
         working_set: case.int("working_set").unwrap_or(0),
     })

@@ -100,23 +100,23 @@
 //! `stress-pthread.c` of stress-ng. Cycles of clone and exit are written from memory of usual
 //! figures and adjusted on one virtual machine.
 
-mod threads;
-
 use anyhow::{Context, Result, bail, ensure};
+use bench::experiment::contract::{Experiment, Facts};
 use bench::experiment::{
-    Card, Domain, Experiment, Known, Offer, Param, Params, Role, Site, Skip, ViewCard, unknown,
+    Card, Domain, Fields, Known, Offer, Param, Params, Preset, Site, Skip, Unit, ViewCard,
+    shared_round_cost, unknown,
 };
 use bench::measure::{Bench, Clock};
-use bench::pair;
+use bench::pair::{self, Class};
+use bench::{case, params, symbols};
 use host::refused;
-use laws::os::thread::{self as law, Moment};
+use laws::os::thread::{self as law, Company, Moment, Stack};
 use metal::clock::{self, monotonic_raw_ns};
 use metal::process;
-use metal::thread::{Life, Maker, Stack, Watch, Work};
-use record::case::{Case, Series};
+use metal::thread::{Life, Maker, Stack as MakerStack, Watch, Work};
+use record::case::{Case, Order, Series};
 use record::event::{Prediction, Samples};
 use record::metric::{Kind, Metric};
-use record::unit::Unit;
 use std::time::Duration;
 
 /// The experiment.
@@ -144,6 +144,70 @@ const OTHERS_SHARE: f64 = 0.1;
 /// Windows of one round over a sequence or a crowd, at most.
 const BATCHES_MOST: usize = 1000;
 
+/// What a thread in a sequence, in a crowd, and in one with the rival's calls is planned with, in ns.
+const SEQUENCE_NS: u64 = 25_000;
+const CROWD_NS: u64 = 60_000;
+const STRESS_NS: u64 = 250_000;
+
+symbols! {
+    /// What threads do beside waiting.
+    pub enum Beside { Stress = "stress" }
+}
+case! {
+    /// A thread by itself, one of a sequence (`count`), or one of a crowd (`alive`).
+    pub struct Made {
+        /// where maker and thread run: on the same CPU, SMT siblings, under one last-level cache, in
+        /// one socket, in different sockets (remote), or on CPUs of unknown distance (other)
+        pair: Class,
+        /// the thread's stack: kept by the library, mapped for it alone, or no library at all
+        stack: Option<Stack>,
+        /// threads in one sequence, timed as a whole
+        count: Option<u64> = Domain::Either(&["none"], 1, 10_000_000, Unit::Count),
+        /// threads alive together: all are made, then all are joined
+        alive: Option<u64> = Domain::Either(&["none"], 1, 1_000_000, Unit::Count),
+        /// what threads alive together do beside waiting: none, or the system calls of a thread of
+        /// `stress-ng --pthread`
+        work: Option<Beside> = Domain::Symbols(&["none", "stress"]),
+    }
+}
+
+impl Made {
+    fn alone(pair: Class, stack: Stack) -> Made {
+        Made {
+            pair,
+            stack: Some(stack),
+            count: None,
+            alive: None,
+            work: None,
+        }
+    }
+
+    fn sequence(count: u64) -> Made {
+        Made {
+            count: Some(count),
+            ..Made::alone(Class::Same, Stack::Cached)
+        }
+    }
+
+    fn crowd(alive: u64, work: Option<Beside>) -> Made {
+        Made {
+            stack: None,
+            alive: Some(alive),
+            work,
+            ..Made::alone(Class::Same, Stack::Cached)
+        }
+    }
+
+    fn company(&self) -> Company {
+        match (self.count, self.alive) {
+            (Some(_), _) => Company::Sequence,
+            (_, Some(alive)) if self.work.is_some() => Company::Stress(alive),
+            (_, Some(alive)) => Company::Crowd(alive),
+            _ => Company::Alone,
+        }
+    }
+}
+
 static CARD: Card = Card {
     id: "os.thread",
     title: "Threads",
@@ -164,51 +228,14 @@ static CARD: Card = Card {
             Kind::Os,
         ),
     ],
-    params: &[
-        Param {
-            defaults: ["same", "auto", "auto"],
-            ..pair::PARAM
-        },
-        Param {
-            name: "stack",
-            doc: "the thread's stack: kept by the library, mapped for it alone, or no library at all",
-            domain: Domain::Symbols(&["cached", "fresh", "bare"]),
-            defaults: ["cached,fresh", "cached,fresh,bare", "cached,fresh,bare"],
-            role: Role::Case,
-        },
-        Param {
-            name: "count",
-            doc: "threads in one sequence, timed as a whole",
-            domain: Domain::Either(&["none"], 1, 10_000_000, Unit::Count),
-            defaults: ["1000", "1000", "1000,100000"],
-            role: Role::Case,
-        },
-        Param {
-            name: "alive",
-            doc: "threads alive together: all are made, then all are joined",
-            domain: Domain::Either(&["none"], 1, 1_000_000, Unit::Count),
-            defaults: ["none", "1024", "1,1024"],
-            role: Role::Case,
-        },
-        Param {
-            name: "work",
-            doc: "what threads alive together do beside waiting: none, or the system calls of a \
-                  thread of `stress-ng --pthread`",
-            domain: Domain::Symbols(&["none", "stress"]),
-            defaults: ["none", "none", "none,stress"],
-            role: Role::Case,
-        },
-        Param {
-            name: "stack_bytes",
-            doc: "size of a stack, guard included",
-            domain: Domain::Integer {
-                low: 64 << 10,
-                high: 1 << 40,
-                unit: Unit::B,
-            },
-            defaults: ["8MiB"; 3],
-            role: Role::Setting,
-        },
+    params: params![
+        Made::PARAMS,
+        &[Param::setting(
+            "stack_bytes",
+            "size of a stack, guard included",
+            Domain::bytes(64 << 10, 1 << 40),
+            ["8MiB"; 3],
+        )],
     ],
     after: &["os.syscall", "os.switch"],
     views: &[ViewCard::bars("create_join")],
@@ -216,64 +243,123 @@ static CARD: Card = Card {
 };
 
 impl Experiment for Thread {
-    fn card(&self) -> &'static Card {
-        &CARD
-    }
+    type Case = Made;
+    const CARD: &'static Card = &CARD;
+    const SOURCE: &'static str = include_str!("thread.rs");
+    /// Windows over many threads are as long as their threads, at least one each.
+    const ROUND_COST: fn(&Site, &Series) -> Duration = |site, series| {
+        let made = series.cases.iter().filter_map(|case| Made::of(&case.id));
+        // A crowd once more, before those that are timed.
+        let threads_ns = made.map(|made| match made.company() {
+            Company::Alone => 0,
+            Company::Sequence => made.count.unwrap_or(0).saturating_mul(SEQUENCE_NS),
+            Company::Crowd(count) => count.saturating_mul(2 * CROWD_NS),
+            Company::Stress(count) => count.saturating_mul(2 * STRESS_NS),
+        });
+        let threads_ns = threads_ns.fold(0, u64::saturating_add);
+        shared_round_cost(site, series).max(Duration::from_nanos(threads_ns))
+    };
 
-    fn source(&self) -> &'static str {
-        include_str!("thread.rs")
-    }
-
-    fn series(&self, site: &Site, params: &Params) -> Result<Offer, Skip> {
-        Ok(threads::offer(site, params))
-    }
-
-    fn round_cost(&self, site: &Site, series: &Series) -> Duration {
-        threads::round_cost(site, series)
-    }
-
-    fn resolve(&self, site: &Site, _known: &Known, mut series: Series) -> Result<Series, Skip> {
-        for case in &mut series.cases {
-            let symbol = case.text("pair").unwrap_or("same").to_owned();
-            pair::place(case, pair::of(site, &symbol)?);
+    fn cases(site: &Site, preset: Preset) -> Vec<Made> {
+        let mut cases = Vec::new();
+        for pair in pair::classes(site) {
+            let stacks: &[Stack] = match (preset, pair) {
+                (Preset::Rehearsal | Preset::Quick, Class::Same) => &[Stack::Cached, Stack::Fresh],
+                (Preset::Rehearsal | Preset::Quick, _) => &[],
+                (_, Class::Same) => Stack::ALL,
+                (Preset::Standard, _) => &[Stack::Cached],
+                (Preset::Thorough, _) => &[Stack::Cached, Stack::Fresh],
+            };
+            cases.extend(stacks.iter().map(|stack| Made::alone(pair, *stack)));
         }
-        Ok(series)
+        cases.push(Made::sequence(1000));
+        if preset >= Preset::Standard {
+            cases.push(Made::crowd(1024, None));
+        }
+        if preset == Preset::Thorough {
+            cases.push(Made::sequence(100_000));
+            cases.push(Made::crowd(1, None));
+            cases.push(Made::crowd(1024, Some(Beside::Stress)));
+        }
+        cases
     }
 
-    fn predict(
-        &self,
-        site: &Site,
-        known: Option<&Known>,
-        case: &Case,
-        metric: &Metric,
-    ) -> Option<Prediction> {
+    /// Sequences and crowds have one place and one kind of stack.
+    fn complete(made: Made) -> Option<Made> {
+        match (made.count, made.alive) {
+            (Some(count), _) => Some(Made::sequence(count)),
+            // Alone, a thread that sleeps a millisecond leaves its CPU idle.
+            (_, Some(alive)) => {
+                (alive > 1 || made.work.is_none()).then(|| Made::crowd(alive, made.work))
+            }
+            _ => Some(made),
+        }
+    }
+
+    fn absent(site: &Site, made: &Made, _: &Params) -> Option<Skip> {
+        if made.stack == Some(Stack::Bare) && made.pair != Class::Same {
+            return Some(Skip::because(
+                "a bare thread begins on its maker's CPU: only the library moves one before its \
+                 first instruction",
+            ));
+        }
+        pair::of(site, made.pair).err()
+    }
+
+    fn series(site: &Site, cases: Vec<Made>, params: &Params) -> Result<Offer, Skip> {
+        let mut offer = Offer::default();
+        for made in cases {
+            if let Some(skip) = Self::absent(site, &made, params) {
+                offer.skipped.push((made.id(), skip));
+                continue;
+            }
+            let name = match made.company() {
+                Company::Alone => "single",
+                Company::Sequence => "sequence",
+                Company::Crowd(_) | Company::Stress(_) => "crowd",
+            };
+            let series = offer.of(&CARD, name, Order::Shuffled);
+            series.settings = params.settings(&CARD);
+            series.cases.push(Case::new(made.id()));
+        }
+        Ok(offer)
+    }
+
+    fn resolve(site: &Site, _: &Known, series: Series) -> Result<Series, Skip> {
+        pair::resolve(site, series)
+    }
+
+    fn law(facts: Facts, made: &Made, _: &Case, metric: &Metric) -> Option<Prediction> {
+        let Facts { site, known } = facts;
         let moment = match metric.name.as_ref() {
             "return" => Moment::Return,
             "first_instruction" => Moment::First,
             _ => Moment::Joined,
         };
-        let many = case.int("count").or(case.int("alive")).is_some();
-        if many && moment != Moment::Joined {
+        if made.company() != Company::Alone && moment != Moment::Joined {
             return known.is_none().then(|| {
                 unknown("not measured: one window holds many threads, so no single one is timed")
             });
         }
-        let thread = threads::thread_of(case);
         // Without measured calls earlier figures add nothing.
         if known.is_some_and(|known| !law::has_inputs(known)) {
             return None;
         }
+        let thread = law::Thread {
+            pair: made.pair,
+            stack: made.stack.unwrap_or(Stack::Cached),
+            company: made.company(),
+        };
         Some(law::time(site, known, thread, moment).prediction())
     }
 
-    fn measure(&self, series: &Series, bench: &mut Bench) -> Result<()> {
+    fn measure(series: &Series, bench: &mut Bench) -> Result<()> {
         let bytes = usize::try_from(series.setting("stack_bytes").unwrap_or(STACK_BYTES))?;
         bench.takes_memory_for(&series.cases);
-        bench.each(series, |bench, case| {
-            let measured = match series.name.as_str() {
-                "single" => measure_events(case, bytes, bench),
-                "sequence" | "crowd" => measure_batches(case, bytes, bench),
-                other => bail!("os.thread has no series `{other}`"),
+        bench.each_of::<Made>(series, |bench, case, made| {
+            let measured = match made.company() {
+                Company::Alone => measure_events(case, made, bytes, bench),
+                _ => measure_batches(case, made, bytes, bench),
             };
             measured.map_err(|error| told(error, bytes))
         });
@@ -308,7 +394,7 @@ fn watch(clock: Clock) -> Watch {
 
 /// A maker for a case, tried: its threads begin where they should, and the first, which are cold,
 /// are over.
-fn maker(case: &Case, bytes: usize, bench: &mut Bench) -> Result<(Maker, [usize; 2])> {
+fn maker(case: &Case, made: &Made, bytes: usize, bench: &mut Bench) -> Result<(Maker, [usize; 2])> {
     let here = bench.cpu();
     let cpus = pair::cpus(case).unwrap_or([here, here]);
     ensure!(
@@ -317,10 +403,10 @@ fn maker(case: &Case, bytes: usize, bench: &mut Bench) -> Result<(Maker, [usize;
         cpus[0]
     );
     bench.use_cpus(&cpus);
-    let stack = match case.text("stack") {
-        Some("fresh") => Stack::Fresh,
-        Some("bare") => Stack::Bare,
-        _ => Stack::Cached,
+    let stack = match made.stack {
+        Some(Stack::Fresh) => MakerStack::Fresh,
+        Some(Stack::Bare) => MakerStack::Bare,
+        Some(Stack::Cached) | None => MakerStack::Cached,
     };
     let there = (cpus[1] != cpus[0]).then_some(cpus[1]);
     let mut maker = Maker::new(stack, bytes, there)?;
@@ -373,9 +459,9 @@ const MOMENTS: [(&str, End); 3] = [
     ("create_join", |life| life.joined),
 ];
 
-fn measure_events(case: &Case, bytes: usize, bench: &mut Bench) -> Result<()> {
+fn measure_events(case: &Case, made: Made, bytes: usize, bench: &mut Bench) -> Result<()> {
     let rehearsal = bench.order().rehearsal;
-    let (mut maker, cpus) = maker(case, bytes, bench)?;
+    let (mut maker, cpus) = maker(case, &made, bytes, bench)?;
     let (clock, bound_ns) = clock_of(&mut maker, cpus, bench)?;
     let mut lives: Vec<Life> = Vec::with_capacity(EVENTS_MOST);
     let mut width = Vec::with_capacity(EVENTS_MOST);
@@ -410,7 +496,7 @@ fn measure_events(case: &Case, bytes: usize, bench: &mut Bench) -> Result<()> {
         samples
             .quantities
             .insert("first_before_return".to_owned(), share);
-        faults.tell(case, samples);
+        faults.tell(&made, samples);
         if let Some(bound_ns) = bound_ns {
             samples
                 .quantities
@@ -437,16 +523,16 @@ impl Faults {
     }
 
     /// Writes them down, and whether they contradict the case.
-    fn tell(&self, case: &Case, samples: &mut Samples) {
+    fn tell(&self, made: &Made, samples: &mut Samples) {
         let Faults(each) = *self;
         samples
             .quantities
             .insert("faults_per_thread".to_owned(), each);
-        match case.text("stack") {
-            Some("cached") if each >= 1.0 => samples.notes.push(format!(
+        match made.stack {
+            Some(Stack::Cached) if each >= 1.0 => samples.notes.push(format!(
                 "{each:.1} page faults per thread: this C library does not keep the stacks of ended threads"
             )),
-            Some("fresh") if each < 1.0 => samples.notes.push(format!(
+            Some(Stack::Fresh) if each < 1.0 => samples.notes.push(format!(
                 "{each:.1} page faults per thread: the stacks were not fresh"
             )),
             _ => {}
@@ -461,16 +547,16 @@ fn slices(used_ns: u64) -> u64 {
 }
 
 /// Windows over many threads each: a sequence, or a crowd that lives together.
-fn measure_batches(case: &Case, bytes: usize, bench: &mut Bench) -> Result<()> {
-    let (count, together) = match (case.int("count"), case.int("alive")) {
+fn measure_batches(case: &Case, made: Made, bytes: usize, bench: &mut Bench) -> Result<()> {
+    let (count, together) = match (made.count, made.alive) {
         (Some(count), None) => (count, false),
         (None, Some(count)) => (count, true),
         _ => bail!("{} is neither a sequence nor a crowd", case.id),
     };
-    let (mut maker, _) = maker(case, bytes, bench)?;
-    let work = match case.text("work") {
-        Some("stress") => Work::Stress,
-        _ => Work::Nothing,
+    let (mut maker, _) = maker(case, &made, bytes, bench)?;
+    let work = match made.work {
+        Some(Beside::Stress) => Work::Stress,
+        None => Work::Nothing,
     };
     let window = |maker: &mut Maker| match together {
         true => maker.together(count, work),
@@ -505,7 +591,7 @@ fn measure_batches(case: &Case, bytes: usize, bench: &mut Bench) -> Result<()> {
     let samples = bench
         .record_batches(case, "create_join", count, values)
         .context("threads in one window")?;
-    faults.tell(case, samples);
+    faults.tell(&made, samples);
     // Maker and thread hand the CPU over by waiting, which lets others in without an involuntary
     // switch: only the CPU time shows them.
     let others = 1.0 - used_per_thread_ns * threads_timed as f64 / threads_ns;

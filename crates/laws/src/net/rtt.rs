@@ -11,6 +11,7 @@ use super::{
 use crate::os::{self, ipc};
 use crate::{Estimate, around, cpu, inverse, product, range, scaled, sum};
 use bench::experiment::{Known, Site};
+use bench::pair::Class;
 use record::event::Range;
 
 /// What carries a message.
@@ -223,11 +224,11 @@ fn on_one_host(site: &Site, known: Option<&Known>, of: Exchange) -> Estimate {
     let is_ipc = of.protocol == Protocol::Unix && waking != Waking::Nobody;
     let mut all = if is_ipc {
         let way = ipc::Way {
-            via: ipc::Via::Stream,
+            via: ipc::Via::UnixStream,
             pair: pair(site, of.ends),
-            bytes: of.bytes,
+            size: of.bytes,
         };
-        ipc::round_trip(site, known, way)
+        ipc::round_trip(site, known, &way)
     } else {
         let one = stack(site, known, of.protocol, waking);
         let copied = copies(site, known, of);
@@ -369,10 +370,10 @@ fn cycles(site: &Site, known: Option<&Known>, cycles: Range) -> Range {
 }
 
 /// The distance of both ends' CPUs as os.ipc names it.
-fn pair(site: &Site, ends: Ends) -> &'static str {
+fn pair(site: &Site, ends: Ends) -> Class {
     match ends {
         Ends::OtherCpu => other_pair(site),
-        _ => "same",
+        _ => Class::Same,
     }
 }
 

@@ -9,7 +9,7 @@ use crate::os::switch::{self, Mechanism};
 use crate::os::{self, measured_call};
 use crate::{Estimate, around, cpu, product, range, scaled, sum};
 use bench::experiment::{Known, Site};
-use host::Distance;
+use bench::pair::Class;
 use record::event::Range;
 
 use super::{Kind, Transport, Way};
@@ -116,22 +116,22 @@ fn services(transport: Transport) -> Range {
 
 /// From the packet in the socket's queue to the receiver's first instruction, in ns.
 pub fn woken(site: &Site, known: Option<&Known>, waking: Waking) -> Option<Estimate> {
-    let by_pipe = |pair: &str| Mechanism {
+    let by_pipe = |pair: Class| Mechanism {
         via: switch::Via::Pipe,
         processes: true,
-        pair: pair.to_owned(),
+        pair,
         size: 2,
         working_set: 0,
     };
-    let measured = |pair: &str| known.and_then(|known| os::ipc::measured_switch(known, pair));
+    let measured = |pair: Class| known.and_then(|known| os::ipc::measured_switch(known, pair));
     match waking {
         Waking::Nobody => None,
-        Waking::Same => Some(match measured("same") {
+        Waking::Same => Some(match measured(Class::Same) {
             Some(ns) => Estimate {
                 range: around(ns, 0.3),
                 because: format!("a switch of {ns:.0} ns (measured by os.switch)"),
             },
-            None => switch::switch(site, known, &by_pipe("same")),
+            None => switch::switch(site, known, &by_pipe(Class::Same)),
         }),
         Waking::Other => {
             // Another pair's hand-over says nothing: a sibling's may be a tenth of another socket's.
@@ -140,14 +140,15 @@ pub fn woken(site: &Site, known: Option<&Known>, waking: Waking) -> Option<Estim
                 Some(ns) => Estimate {
                     range: range(0.6 * ns, ns, 2.0 * ns),
                     because: format!(
-                        "another CPU woken ({pair}), {ns:.0} ns of a hand-over (measured by os.switch)"
+                        "another CPU woken ({}), {ns:.0} ns of a hand-over (measured by os.switch)",
+                        pair.text()
                     ),
                 },
                 None => switch::switch(site, known, &by_pipe(pair)),
             })
         }
-        Waking::Interrupt => Some(switch::switch(site, None, &by_pipe("llc"))),
-        Waking::Sparse => Some(switch::switch(site, None, &by_pipe("llc")).widened(
+        Waking::Interrupt => Some(switch::switch(site, None, &by_pipe(Class::Llc))),
+        Waking::Sparse => Some(switch::switch(site, None, &by_pipe(Class::Llc)).widened(
             1.0,
             4.0,
             "after a pause the CPU sleeps deeper",
@@ -203,16 +204,9 @@ pub(super) fn asked(site: &Site, known: Option<&Known>) -> Option<Range> {
 
 /// The distance of the CPUs that both ends run on where they run on two, as cases name it: the site's first
 /// two. `llc` where it has but one.
-pub(super) fn other_pair(site: &Site) -> &'static str {
-    let [near, far, ..] = site.cpus.as_slice() else {
-        return "llc";
-    };
-    match site.host.cpu.distance(*near, *far) {
-        Some(Distance::Same) => "same",
-        Some(Distance::SmtSibling) => "smt",
-        Some(Distance::SharedLlc) => "llc",
-        Some(Distance::SameSocket) => "socket",
-        Some(Distance::OtherSocket) => "remote",
-        None => "other",
+pub(super) fn other_pair(site: &Site) -> Class {
+    match site.cpus.as_slice() {
+        [near, far, ..] => site.host.cpu.distance(*near, *far).into(),
+        _ => Class::Llc,
     }
 }

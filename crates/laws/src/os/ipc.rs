@@ -3,36 +3,39 @@
 use super::{entry, measured_call, measured_read};
 use crate::cpu::{best_core_clock, is_guest};
 use crate::{Estimate, around, inverse, product, range, scaled, sum};
-use bench::experiment::{Known, Site};
+use bench::experiment::{Domain, Known, Site};
+use bench::pair::Class;
+use bench::{case, symbols};
 use record::event::Range;
 use record::key::CaseId;
 
-/// A mechanism.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Via {
-    /// A pipe.
-    Pipe,
-    /// A UNIX stream socket, by name or made in pairs.
-    Stream,
-    /// A UNIX datagram socket.
-    Datagram,
-    /// An event counter.
-    Counter,
-    /// A POSIX message queue.
-    Queue,
-    /// A ring in shared memory with futexes.
-    Ring,
+symbols! {
+    /// A mechanism.
+    pub enum Via {
+        Pipe = "pipe",
+        /// By name.
+        UnixStream = "unix_stream",
+        UnixDatagram = "unix_datagram",
+        /// A UNIX stream socket made in pairs.
+        Socketpair = "socketpair",
+        Eventfd = "eventfd",
+        /// A POSIX message queue.
+        Mqueue = "mqueue",
+        /// A ring in shared memory with futexes.
+        ShmFutex = "shm_futex",
+    }
 }
-
-/// A way for messages.
-#[derive(Clone, Copy, Debug)]
-pub struct Way<'a> {
-    /// By what.
-    pub via: Via,
-    /// Symbol of the distance between the two CPUs.
-    pub pair: &'a str,
-    /// Bytes of a message.
-    pub bytes: u64,
+case! {
+    /// A way for messages.
+    pub struct Way {
+        /// the mechanism
+        via: Via,
+        /// where the two parties run: on the same CPU, SMT siblings, under one last-level cache, in
+        /// one socket, in different sockets (remote), or on CPUs of unknown distance (other)
+        pair: Class,
+        /// bytes of a message
+        size: u64 = Domain::bytes(1, 64 << 20),
+    }
 }
 
 /// What a mechanism does for one message, beyond entry, exit, switches and the copying itself.
@@ -48,19 +51,6 @@ struct Service {
 }
 
 impl Via {
-    /// The mechanism of a name as cases have it.
-    pub fn of(name: &str) -> Option<Via> {
-        Some(match name {
-            "pipe" => Via::Pipe,
-            "unix_stream" | "socketpair" => Via::Stream,
-            "unix_datagram" => Via::Datagram,
-            "eventfd" => Via::Counter,
-            "mqueue" => Via::Queue,
-            "shm_futex" => Via::Ring,
-            _ => return None,
-        })
-    }
-
     fn service(self) -> Service {
         let (message, page, queued, what) = match self {
             Via::Pipe => (
@@ -69,31 +59,31 @@ impl Via {
                 [65536.0, 16.0],
                 "a pipe locked twice, a page taken and given back",
             ),
-            Via::Stream => (
+            Via::UnixStream | Via::Socketpair => (
                 range(600.0, 1400.0, 3200.0),
                 range(30.0, 120.0, 350.0),
                 [270.0, 40.0],
                 "a socket buffer made, queued and freed",
             ),
-            Via::Datagram => (
+            Via::UnixDatagram => (
                 range(700.0, 1600.0, 3600.0),
                 range(30.0, 120.0, 350.0),
                 [11.0, 11.0],
                 "a socket buffer made, queued and freed, the peer looked up",
             ),
-            Via::Counter => (
+            Via::Eventfd => (
                 range(120.0, 320.0, 900.0),
                 range(0.0, 0.0, 0.0),
                 [1.0, 1.0],
                 "a counter locked twice",
             ),
-            Via::Queue => (
+            Via::Mqueue => (
                 range(500.0, 1100.0, 2600.0),
                 range(30.0, 120.0, 350.0),
                 [10.0, 10.0],
                 "a message made, queued in a tree and freed",
             ),
-            Via::Ring => (
+            Via::ShmFutex => (
                 range(60.0, 300.0, 1000.0),
                 range(0.0, 5.0, 20.0),
                 [65536.0, 16.0],
@@ -143,24 +133,24 @@ pub fn adds(known: &Known) -> bool {
 /// What one hand-over between two processes at that distance by a pipe takes beyond its calls, as
 /// `os.switch` measured it, in ns: on one CPU the switch, on two the hand-over less the same calls by
 /// one party.
-pub fn measured_switch(known: &Known, pair: &str) -> Option<f64> {
+pub fn measured_switch(known: &Known, pair: Class) -> Option<f64> {
     let of = |metric: &str| {
         let is = |case: &CaseId, name: &str, value: &str| case.text(name) == Some(value);
         let mut figures = known.of("os.switch", metric);
         let found = figures.find(|(case, _)| {
-            is(case, "via", "pipe") && is(case, "parties", "processes") && is(case, "pair", pair)
+            is(case, "via", "pipe") && is(case, "parties", "processes") && is(case, "pair", pair.text())
         });
         found.map(|(_, ns)| ns)
     };
     let ns = match pair {
-        "same" => of("switch")?,
+        Class::Same => of("switch")?,
         _ => of("handover")? - of("one_party")?,
     };
     (ns > 0.0).then_some(ns)
 }
 
 /// A message there and one of the same size back, in ns.
-pub fn round_trip(site: &Site, known: Option<&Known>, way: Way) -> Estimate {
+pub fn round_trip(site: &Site, known: Option<&Known>, way: &Way) -> Estimate {
     let parts = Parts::of(site, known, way);
     let one_way = [parts.service, parts.copies, parts.handover]
         .into_iter()
@@ -170,7 +160,7 @@ pub fn round_trip(site: &Site, known: Option<&Known>, way: Way) -> Estimate {
         because: format!(
             "each way 2 system calls, {} and two copies: {}",
             match way.pair {
-                "same" => "a switch",
+                Class::Same => "a switch",
                 _ => "a CPU woken",
             },
             parts.because
@@ -179,14 +169,14 @@ pub fn round_trip(site: &Site, known: Option<&Known>, way: Way) -> Estimate {
 }
 
 /// Bytes a second one way.
-pub fn bandwidth(site: &Site, known: Option<&Known>, way: Way) -> Estimate {
+pub fn bandwidth(site: &Site, known: Option<&Known>, way: &Way) -> Estimate {
     let parts = Parts::of(site, known, way);
     let work = sum(
         scaled(parts.call, parts.calls),
         sum(parts.service, parts.copies),
     );
     let switches = switches(site, way);
-    let (message, how) = if way.pair == "same" {
+    let (message, how) = if way.pair == Class::Same {
         let shared = product(switches, parts.handover);
         let how = format!(
             "{:.2} to {:.2} switches a message",
@@ -209,7 +199,7 @@ pub fn bandwidth(site: &Site, known: Option<&Known>, way: Way) -> Estimate {
         (message, how)
     };
     Estimate {
-        range: inverse(1e9 * way.bytes as f64, message),
+        range: inverse(1e9 * way.size as f64, message),
         because: format!(
             "for each message {:.1} system calls and two copies; {how}: {}",
             parts.calls, parts.because
@@ -220,14 +210,14 @@ pub fn bandwidth(site: &Site, known: Option<&Known>, way: Way) -> Estimate {
 /// Switches for each message where both parties share a CPU: from two for each buffer that fills up
 /// to two for each message, where the receiver preempts the sender at once. Since Linux 6.6 (EEVDF)
 /// one that is woken seldom takes the CPU from its waker.
-fn switches(site: &Site, way: Way) -> Range {
-    let bytes = way.bytes as f64;
+fn switches(site: &Site, way: &Way) -> Range {
+    let bytes = way.size as f64;
     let pages = bytes / 4096.0;
     let [small, page] = way.via.service().queued;
     let queued = match way.via {
         // Whole messages lie there, however long, as long as the sender's memory suffices.
-        Via::Queue => small,
-        Via::Datagram => small.min((SEND_BYTES / bytes).max(1.0)),
+        Via::Mqueue => small,
+        Via::UnixDatagram => small.min((SEND_BYTES / bytes).max(1.0)),
         _ if pages < 1.0 => small.min(BUFFER_BYTES / bytes).max(page),
         _ => page / pages,
     };
@@ -259,8 +249,8 @@ struct Parts {
 }
 
 impl Parts {
-    fn of(site: &Site, known: Option<&Known>, way: Way) -> Parts {
-        let same = way.pair == "same";
+    fn of(site: &Site, known: Option<&Known>, way: &Way) -> Parts {
+        let same = way.pair == Class::Same;
         let (clock, clock_from) = best_core_clock(site, known);
         let ns = |cycles: Range| product(cycles, inverse(1e9, clock));
         let stretched = |time: Range| match is_guest(site) {
@@ -279,17 +269,17 @@ impl Parts {
         };
         let service = way.via.service();
         // The first page is the message's.
-        let pages = (way.bytes as f64 / 4096.0).ceil() - 1.0;
+        let pages = (way.size as f64 / 4096.0).ceil() - 1.0;
         let mut cycles = service.message;
         if pages > 0.0 && service.page.high > 0.0 {
             cycles = sum(cycles, scaled(service.page, pages));
         }
         let rate = match same {
-            true if COPIES_AT_A_TIME * way.bytes as f64 > NEAR_BYTES => COPY_BEYOND,
+            true if COPIES_AT_A_TIME * way.size as f64 > NEAR_BYTES => COPY_BEYOND,
             true => COPY_NEAR,
             false => COPY_FAR,
         };
-        let copies = ns(inverse(2.0 * way.bytes as f64, rate));
+        let copies = ns(inverse(2.0 * way.size as f64, rate));
         let (handover, handover_from) =
             match known.and_then(|known| measured_switch(known, way.pair)) {
                 Some(ns) => (
@@ -318,7 +308,7 @@ impl Parts {
         );
         Parts {
             call,
-            calls: if way.via == Via::Ring { 0.1 } else { 2.0 },
+            calls: if way.via == Via::ShmFutex { 0.1 } else { 2.0 },
             service: stretched(ns(cycles)),
             copies,
             handover,

@@ -9,20 +9,23 @@
 use super::{Service, measured_call, system_call};
 use crate::{Estimate, cpu, product, range, scaled, sum};
 use bench::experiment::{Known, Site};
+use bench::symbols;
 use record::event::Range;
 
-/// Every call that makes a process, as cases name them.
-pub const CALLS: [&str; 9] = [
-    "fork",
-    "clone3",
-    "vfork",
-    "fork_calls",
-    "fork_exec_static",
-    "fork_exec_dynamic",
-    "posix_spawn_static",
-    "posix_spawn_dynamic",
-    "sh",
-];
+symbols! {
+    /// A call that makes a process.
+    pub enum Call {
+        Fork = "fork",
+        Clone3 = "clone3",
+        Vfork = "vfork",
+        ForkCalls = "fork_calls",
+        ForkExecStatic = "fork_exec_static",
+        ForkExecDynamic = "fork_exec_dynamic",
+        PosixSpawnStatic = "posix_spawn_static",
+        PosixSpawnDynamic = "posix_spawn_dynamic",
+        Sh = "sh",
+    }
+}
 
 /// What one creation should take, in ns from the call on.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,7 +76,7 @@ const EXEC_STATIC: Range = range(50e3, 110e3, 240e3);
 const EXEC_DYNAMIC: Range = range(600e3, 1700e3, 3600e3);
 
 /// The work of a call.
-fn work(call: &str) -> Option<Work> {
+fn work(call: Call) -> Work {
     let forked = |reaped, what| Work {
         returned: FORK,
         first: Some(TO_CHILD),
@@ -88,53 +91,52 @@ fn work(call: &str) -> Option<Work> {
         copies: false,
         what,
     };
-    Some(match call {
-        "fork" => forked(
+    match call {
+        Call::Fork => forked(
             FORK_REAPED,
             "a task and an address space made and dropped, two switches",
         ),
-        "clone3" => Work {
+        Call::Clone3 => Work {
             first: Some(TO_BARE_CHILD),
             ..forked(
                 FORK_REAPED,
                 "a task and an address space made and dropped, two switches, no library between",
             )
         },
-        "fork_calls" => forked(
+        Call::ForkCalls => forked(
             sum(FORK_REAPED, range(3e3, 60e3, 400e3)),
             "a fork, ten calls and a session of the child's own",
         ),
-        "fork_exec_static" => forked(
+        Call::ForkExecStatic => forked(
             sum(FORK_REAPED, EXEC_STATIC),
             "a fork, and a program of one page executed",
         ),
-        "fork_exec_dynamic" => forked(
+        Call::ForkExecDynamic => forked(
             sum(FORK_REAPED, EXEC_DYNAMIC),
             "a fork, a program executed, its interpreter and C library mapped and relocated",
         ),
-        "vfork" => Work {
+        Call::Vfork => Work {
             returned: range(12e3, 26e3, 60e3),
             first: Some(range(-25e3, -7e3, -1e3)),
             reaped: range(18e3, 38e3, 85e3),
             copies: false,
             what: "a task made on the parent's memory, which stands until it has exited",
         },
-        "posix_spawn_static" => spawned(
+        Call::PosixSpawnStatic => spawned(
             range(105e3, 220e3, 450e3),
             "a task on the parent's memory, and a program of one page executed",
         ),
-        "posix_spawn_dynamic" => spawned(
+        Call::PosixSpawnDynamic => spawned(
             range(700e3, 1900e3, 4000e3),
             "a task on the parent's memory, a program executed, its interpreter and C library mapped \
              and relocated",
         ),
-        "sh" => spawned(
+        Call::Sh => spawned(
             range(800e3, 2300e3, 6000e3),
             "a task on the parent's memory, the shell executed and its libraries relocated, a line \
              parsed",
         ),
-        _ => return None,
-    })
+    }
 }
 
 /// Cycles per page of the parent until the return, and until the child is reaped: a table entry read,
@@ -157,15 +159,15 @@ pub fn resident_pages(site: &Site, bytes: u64, huge: bool) -> u64 {
     bytes.div_ceil(page.max(1))
 }
 
-/// A creation by `call` in a parent with `bytes` of resident memory; `None` for no known call.
+/// A creation by `call` in a parent with `bytes` of resident memory.
 pub fn creation(
     site: &Site,
     known: Option<&Known>,
-    call: &str,
+    call: Call,
     bytes: u64,
     huge: bool,
-) -> Option<Creation> {
-    let work = work(call)?;
+) -> Creation {
+    let work = work(call);
     let pages = match work.copies {
         true => resident_pages(site, bytes, huge) as f64,
         false => 0.0,
@@ -191,13 +193,13 @@ pub fn creation(
             because: format!("{from}; software: {}; {share}", work.what),
         }
     };
-    Some(Creation {
+    Creation {
         first: work
             .first
             .map(|first| told(before_or_after(returned, first))),
         returned: told(returned),
         reaped: told(with_pages(work.reaped, dropped)),
-    })
+    }
 }
 
 /// The child's first instruction by the return: a positive distance lies after it, a negative one
@@ -214,15 +216,14 @@ fn before_or_after(returned: Range, distance: Range) -> Range {
     )
 }
 
-/// What a page of the parent adds until the return and until the child is reaped, in ns; `None` for
-/// no known call.
+/// What a page of the parent adds until the return and until the child is reaped, in ns.
 pub fn per_page(
     site: &Site,
     known: Option<&Known>,
-    call: &str,
+    call: Call,
     huge: bool,
-) -> Option<(Estimate, Estimate)> {
-    if !work(call)?.copies {
+) -> (Estimate, Estimate) {
+    if !work(call).copies {
         let nothing = || {
             // A slope of noise over some thousand pages.
             let noise = if huge { 60.0 } else { 0.6 };
@@ -234,7 +235,7 @@ pub fn per_page(
                  size costs nothing",
             )
         };
-        return Some((nothing(), nothing()));
+        return (nothing(), nothing());
     }
     let told = |cycles: Range| {
         let (time, from) = kernel_ns(site, known, cycles);
@@ -247,7 +248,7 @@ pub fn per_page(
         }
     };
     let (copied, dropped) = page_cycles(huge);
-    Some((told(copied), told(dropped)))
+    (told(copied), told(dropped))
 }
 
 /// A reaped fork over a thread made and joined: from the measured thread where there is one.
@@ -262,7 +263,7 @@ pub fn process_to_thread(site: &Site, known: Option<&Known>, bytes: u64) -> Opti
         ));
     };
     let thread = thread_ns(known)?;
-    let fork = creation(site, Some(known), "fork", bytes, false)?.reaped;
+    let fork = creation(site, Some(known), Call::Fork, bytes, false).reaped;
     Some(Estimate {
         range: scaled(fork.range, 1.0 / thread),
         because: format!(
@@ -335,7 +336,7 @@ fn kernel_ns(site: &Site, known: Option<&Known>, cycles: Range) -> (Range, Strin
 
 #[cfg(test)]
 mod tests {
-    use super::{CALLS, creation, measured_mapping, per_page, process_to_thread, thread_ns};
+    use super::{Call, creation, measured_mapping, per_page, process_to_thread, thread_ns};
     use bench::experiment::Known;
     use bench::experiment::fixtures::sites;
     use record::key::{CaseId, Key};
@@ -351,9 +352,9 @@ mod tests {
     fn moments_are_ordered_and_intervals_too_everywhere() {
         for site in sites() {
             for known in [None, Some(&known(900.0))] {
-                for call in CALLS {
+                for &call in Call::ALL {
                     for huge in [false, true] {
-                        let creation = creation(&site, known, call, 1 << 26, huge).expect("known");
+                        let creation = creation(&site, known, call, 1 << 26, huge);
                         let first = creation.first.as_ref();
                         for estimate in [&creation.returned, &creation.reaped]
                             .into_iter()
@@ -363,7 +364,7 @@ mod tests {
                             let ordered = 0.0 < range.low
                                 && range.low <= range.likely
                                 && range.likely <= range.high;
-                            assert!(ordered && range.high.is_finite(), "{call}: {estimate:?}");
+                            assert!(ordered && range.high.is_finite(), "{call:?}: {estimate:?}");
                         }
                         assert!(creation.returned.range.likely < creation.reaped.range.likely);
                         assert!(
@@ -373,7 +374,6 @@ mod tests {
                         );
                     }
                 }
-                assert_eq!(creation(&site, known, "beget", 1, false), None);
             }
         }
     }
@@ -381,26 +381,24 @@ mod tests {
     #[test]
     fn only_calls_that_copy_tables_grow_with_the_parent() {
         let site = &sites()[0];
-        for call in CALLS {
+        for &call in Call::ALL {
             let at = |bytes| {
-                creation(site, None, call, bytes, false)
-                    .expect("known")
-                    .returned
+creation(site, None, call, bytes, false).returned
             };
             let grows = at(1 << 30).range.likely > 10.0 * at(1 << 20).range.likely;
             assert_eq!(
                 grows,
-                ["fork", "clone3"].contains(&call) || call.starts_with("fork_"),
-                "{call}"
+                call == Call::Clone3 || call.text().starts_with("fork"),
+                "{call:?}"
             );
-            let (slope, _) = per_page(site, None, call, false).expect("known");
-            assert_eq!(slope.range.likely > 0.0, grows, "{call}");
+            let (slope, _) = per_page(site, None, call, false);
+            assert_eq!(slope.range.likely > 0.0, grows, "{call:?}");
             // The slope is that of the law itself.
             let pages = ((1 << 30) - (1 << 20)) as f64 / 4096.0;
             let rise = (at(1 << 30).range.likely - at(1 << 20).range.likely) / pages;
             assert!(
                 (rise - slope.range.likely).abs() < 1e-6,
-                "{call}: {rise} {slope:?}"
+                "{call:?}: {rise} {slope:?}"
             );
         }
     }
@@ -411,15 +409,13 @@ mod tests {
         let at = |ns: f64| {
             let known = known(ns);
             assert_eq!(measured_mapping(&known), Some(ns));
-            creation(site, Some(&known), "fork", 1 << 20, false)
-                .expect("known")
+            creation(site, Some(&known), Call::Fork, 1 << 20, false)
                 .reaped
                 .range
         };
         let (quick, slow) = (at(500.0), at(1500.0));
         assert!((slow.likely / quick.likely - 3.0_f64.sqrt()).abs() < 1e-9);
-        let prior = creation(site, None, "fork", 1 << 20, false)
-            .expect("known")
+        let prior = creation(site, None, Call::Fork, 1 << 20, false)
             .reaped
             .range;
         assert!(

@@ -32,6 +32,7 @@ use super::switch::{Mechanism, Via};
 use crate::noise::activity::tick_cost;
 use crate::{Estimate, around, cpu, range, sum};
 use bench::experiment::{Known, Site};
+use bench::pair::Class;
 use host::limits::CpuQuota;
 use host::scheduler::{self, Kind};
 use record::event::Range;
@@ -407,7 +408,7 @@ pub fn switch(site: &Site, known: Option<&Known>, processes: u64) -> Estimate {
             &Mechanism {
                 via: Via::Yield,
                 processes: true,
-                pair: "same".to_owned(),
+                pair: Class::Same,
                 size: processes,
                 working_set: 0,
             },

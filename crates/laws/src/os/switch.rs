@@ -7,6 +7,7 @@
 use super::{Service, Words, entry, measured_call, service_ns, system_call};
 use crate::{Estimate, around, cpu, product, range, scaled, sum};
 use bench::experiment::{Known, Site};
+use bench::pair::Class;
 use host::Arch;
 use record::event::Range;
 
@@ -31,7 +32,7 @@ pub struct Mechanism {
     /// Between processes, else threads.
     pub processes: bool,
     /// Distance class of the two CPUs, as cases name them.
-    pub pair: String,
+    pub pair: Class,
     /// Parties.
     pub size: u64,
     /// Bytes that each sums.
@@ -135,8 +136,8 @@ fn cache_sizes(site: &Site) -> [Option<u64>; 3] {
 
 /// What a hand-over takes beyond the calls of one party, in ns.
 pub fn switch(site: &Site, known: Option<&Known>, of: &Mechanism) -> Estimate {
-    match of.pair.as_str() {
-        "same" => refilled(site, known, of, on_one_cpu(site, known, of)),
+    match of.pair {
+        Class::Same => refilled(site, known, of, on_one_cpu(site, known, of)),
         distance => across(site, known, of, distance),
     }
 }
@@ -249,12 +250,12 @@ fn refilled(site: &Site, known: Option<&Known>, of: &Mechanism, switch: Estimate
 }
 
 /// A wake-up on another CPU, which was idle.
-fn across(site: &Site, known: Option<&Known>, of: &Mechanism, distance: &str) -> Estimate {
+fn across(site: &Site, known: Option<&Known>, of: &Mechanism, distance: Class) -> Estimate {
     // The waker's own way to sleep overlaps with the other's awakening.
     let scheduler = service_ns(site, known, range(500.0, 1800.0, 5000.0));
     let lines = match distance {
-        "smt" => range(10.0, 80.0, 400.0),
-        "llc" => range(50.0, 250.0, 900.0),
+        Class::Smt => range(10.0, 80.0, 400.0),
+        Class::Llc => range(50.0, 250.0, 900.0),
         _ => range(100.0, 700.0, 3500.0),
     };
     let idle = idle_exit(site);
@@ -265,7 +266,8 @@ fn across(site: &Site, known: Option<&Known>, of: &Mechanism, distance: &str) ->
             range(0.75, 1.0, 1.2),
         ),
         because: format!(
-            "software: a wake-up on another CPU ({distance}), base hardware: its lines fetched, {}",
+            "software: a wake-up on another CPU ({}), base hardware: its lines fetched, {}",
+            distance.text(),
             idle.because
         ),
     };
@@ -321,7 +323,7 @@ pub fn first_run(site: &Site, known: Option<&Known>) -> Estimate {
     let of = Mechanism {
         via: Via::Yield,
         processes: true,
-        pair: "same".to_owned(),
+        pair: Class::Same,
         size: 2,
         working_set: 0,
     };

@@ -8,29 +8,32 @@ use super::{Service, entry, measured_call, service_ns, system_call};
 use crate::cpu;
 use crate::{Estimate, around, product, range, sum};
 use bench::experiment::{Known, Site};
+use bench::pair::Class;
+use bench::symbols;
 use record::event::Range;
 use record::key::CaseId;
 
 /// A thread whose life is timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Thread<'case> {
+pub struct Thread {
     /// Distance class of its maker's CPU and its own.
-    pub pair: &'case str,
+    pub pair: Class,
     /// What it runs on.
     pub stack: Stack,
     /// Who lives beside it.
     pub company: Company,
 }
 
-/// What a thread runs on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Stack {
-    /// The library's, kept from an ended thread.
-    Cached,
-    /// Mapped for it and unmapped after it.
-    Fresh,
-    /// One that stays, without the library.
-    Bare,
+symbols! {
+    /// What a thread runs on.
+    pub enum Stack {
+        /// The library's, kept from an ended thread.
+        Cached = "cached",
+        /// Mapped for it and unmapped after it.
+        Fresh = "fresh",
+        /// One that stays, without the library.
+        Bare = "bare",
+    }
 }
 
 /// Who lives beside it.
@@ -90,13 +93,13 @@ pub fn has_inputs(known: &Known) -> bool {
 
 /// A hand-over between two threads by pipe that os.switch measured, in ns: on one CPU the switch
 /// alone, on two with the pipe's calls, which are a small part there.
-fn switch(known: &Known, pair: &str) -> Option<f64> {
+fn switch(known: &Known, pair: Class) -> Option<f64> {
     let id = CaseId::new()
         .with("via", "pipe")
         .with("parties", "threads")
-        .with("pair", pair);
+        .with("pair", pair.text());
     let metric = match pair {
-        "same" => "switch",
+        Class::Same => "switch",
         _ => "handover",
     };
     known.get("os.switch", &id, metric).filter(|ns| *ns > 0.0)
@@ -164,7 +167,7 @@ impl<'site> Prices<'site> {
     }
 
     /// Until the call that makes the thread returns.
-    fn creation(&self, thread: Thread<'_>) -> Range {
+    fn creation(&self, thread: Thread) -> Range {
         let clone = self.kernel(CLONE);
         let mut total = match thread.stack {
             Stack::Bare => sum(self.ways(1.0), clone),
@@ -177,7 +180,7 @@ impl<'site> Prices<'site> {
             let faults = product(self.kernel(FAULT), range(1.0, 2.0, 4.0));
             total = sum(total, sum(mapped, faults));
         }
-        if thread.pair != "same" {
+        if thread.pair != Class::Same {
             let moved = sum(self.ways(1.0), self.kernel(MOVE));
             total = sum(total, sum(moved, self.interrupt(thread.pair)));
         }
@@ -185,7 +188,7 @@ impl<'site> Prices<'site> {
     }
 
     /// Calling another CPU awake, on this one.
-    fn interrupt(&self, pair: &str) -> Range {
+    fn interrupt(&self, pair: Class) -> Range {
         let measured = self.known.and_then(|known| switch(known, pair));
         match (measured, cpu::is_guest(self.site)) {
             // A part of every switch to that CPU, and at most as long.
@@ -197,11 +200,11 @@ impl<'site> Prices<'site> {
     }
 
     /// From the maker, which waits, to the thread, or from the thread, which ends, to the maker.
-    fn hand_over(&self, pair: &str) -> Range {
+    fn hand_over(&self, pair: Class) -> Range {
         let measured = self.known.and_then(|known| switch(known, pair));
         match (measured, pair) {
             (Some(ns), _) => around(ns, 0.5),
-            (None, "same") => self.kernel(SWITCH),
+            (None, Class::Same) => self.kernel(SWITCH),
             // The other CPU sleeps, and how deeply nobody tells; a virtual machine's sleeps outside.
             (None, _) => match cpu::is_guest(self.site) {
                 true => range(1_000.0, 6_000.0, 90_000.0),
@@ -212,7 +215,7 @@ impl<'site> Prices<'site> {
 
     /// From the end of its creation to its first instruction: the maker waits in the join, and the
     /// library tells the kernel about the thread (robust list, restartable sequences).
-    fn beginning(&self, thread: Thread<'_>) -> Range {
+    fn beginning(&self, thread: Thread) -> Range {
         let calls = match thread.stack {
             Stack::Bare => 1.0,
             _ => 3.0,
@@ -221,7 +224,7 @@ impl<'site> Prices<'site> {
     }
 
     /// From its first instruction until it is joined.
-    fn ending(&self, thread: Thread<'_>) -> Range {
+    fn ending(&self, thread: Thread) -> Range {
         // The stack's pages given back and the signal mask, by the library; then the exit itself.
         let calls = match thread.stack {
             Stack::Bare => 1.0,
@@ -253,7 +256,7 @@ impl<'site> Prices<'site> {
 }
 
 /// From the call that makes a thread to a moment of its life, in ns; in company per thread.
-pub fn time(site: &Site, known: Option<&Known>, thread: Thread<'_>, moment: Moment) -> Estimate {
+pub fn time(site: &Site, known: Option<&Known>, thread: Thread, moment: Moment) -> Estimate {
     let prices = Prices::of(site, known);
     let creation = prices.creation(thread);
     let until = match moment {
@@ -276,12 +279,12 @@ pub fn time(site: &Site, known: Option<&Known>, thread: Thread<'_>, moment: Mome
     };
     match (moment, thread.pair) {
         // A new thread may run before its maker goes on.
-        (Moment::Return, "same") => estimate.widened(
+        (Moment::Return, Class::Same) => estimate.widened(
             1.0,
             1.8,
             "the thread may preempt its maker before the call returns",
         ),
-        (_, "same") => estimate,
+        (_, Class::Same) => estimate,
         _ => estimate.widened(
             1.4,
             1.0,
@@ -291,12 +294,12 @@ pub fn time(site: &Site, known: Option<&Known>, thread: Thread<'_>, moment: Mome
 }
 
 /// Whether its stack is mapped for it: in a crowd for all but the few that are kept.
-fn is_mapped(thread: Thread<'_>) -> bool {
+fn is_mapped(thread: Thread) -> bool {
     thread.stack == Stack::Fresh || is_cold(thread)
 }
 
 /// How many live together.
-fn crowd(thread: Thread<'_>) -> Option<u64> {
+fn crowd(thread: Thread) -> Option<u64> {
     match thread.company {
         Company::Crowd(alive) | Company::Stress(alive) => Some(alive),
         Company::Alone | Company::Sequence => None,
@@ -304,12 +307,12 @@ fn crowd(thread: Thread<'_>) -> Option<u64> {
 }
 
 /// Whether more live together than caches of tasks and stacks hold.
-fn is_cold(thread: Thread<'_>) -> bool {
+fn is_cold(thread: Thread) -> bool {
     crowd(thread).is_some_and(|alive| alive > KEPT)
 }
 
 /// What is done until a moment.
-fn parts(thread: Thread<'_>, moment: Moment) -> String {
+fn parts(thread: Thread, moment: Moment) -> String {
     let mut parts = vec![format!(
         "clone of {:.0} to {:.0} cycles",
         CLONE.low, CLONE.high
@@ -321,7 +324,7 @@ fn parts(thread: Thread<'_>, moment: Moment) -> String {
     if thread.stack == Stack::Fresh || crowd.is_some_and(|alive| alive > KEPT) {
         parts.push("a stack mapped, guarded and first touched".to_owned());
     }
-    if thread.pair != "same" {
+    if thread.pair != Class::Same {
         parts.push("the move to its CPU and the interrupt that wakes it".to_owned());
     }
     if moment != Moment::Return {

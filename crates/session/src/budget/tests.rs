@@ -25,6 +25,7 @@ pub(super) fn claim(family: &'static str, stage: usize, stated: Duration) -> Cla
         stage,
         once: false,
         alone: false,
+        in_smaller: false,
         stated,
         preparation: Duration::ZERO,
         observed: None,
@@ -215,6 +216,22 @@ fn beyond_what_a_smaller_preset_gives_the_widest_go_on() {
     );
     for (at, claim) in claims.iter().enumerate() {
         assert_eq!(claim.rounds, if at < 15 { 6 } else { 9 }, "{at}");
+    }
+}
+
+#[test]
+fn what_a_smaller_preset_has_too_gets_a_look_more_before_widths_decide() {
+    let mut claims = stages();
+    claims[..10]
+        .iter_mut()
+        .for_each(|claim| claim.in_smaller = true);
+    // 30 series to nine rounds, and ten looks more; those ten are the narrowest.
+    let budget = SECOND * (30 * 9 + 10 * 3);
+    let width = |at: usize, rounds: u32| (rounds >= 6).then_some(0.03 + 0.01 * at as f64);
+    let cost = |_| SECOND;
+    play(&mut claims, rules(Preset::Standard), budget, cost, width);
+    for (at, claim) in claims.iter().enumerate() {
+        assert_eq!(claim.rounds, if at < 10 { 12 } else { 9 }, "{at}");
     }
 }
 

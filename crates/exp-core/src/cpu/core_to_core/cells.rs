@@ -2,7 +2,7 @@
 
 use super::CARD;
 use bench::experiment::{Params, Site, Skip};
-use bench::pair;
+use bench::pair::Class;
 use record::case::Case;
 use record::key::CaseId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,7 +75,7 @@ fn automatic(site: &Site, cpus: &[usize], params: &Params) -> Vec<[u64; 2]> {
         return product(&numbers, &numbers);
     }
     let pairs = sample(cpus, setting("sample"), |a, b| {
-        pair::symbol(site.host.cpu.distance(a, b))
+        Class::from(site.host.cpu.distance(a, b)).text()
     });
     let both = |[a, b]: [usize; 2]| [[a as u64, b as u64], [b as u64, a as u64]];
     pairs.into_iter().flat_map(both).collect()

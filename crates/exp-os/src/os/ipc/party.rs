@@ -1,6 +1,7 @@
 //! The mechanisms: what two parties send each other messages by.
 
 use anyhow::{Context, Result};
+use laws::os::ipc::Via;
 use metal::memory::{StreamReader, StreamWriter, shared_stream};
 use metal::raw::{self, MessageQueue};
 use std::ffi::CString;
@@ -41,17 +42,17 @@ impl Descriptors {
     /// Both ends of a mechanism that is made of file descriptors.
     ///
     /// # Errors
-    /// It could not be made; there is none of this name.
-    pub(super) fn pair(via: &str) -> Result<[Descriptors; 2]> {
+    /// It could not be made, or is none of descriptors.
+    pub(super) fn pair(via: Via) -> Result<[Descriptors; 2]> {
         let ends = match via {
-            "pipe" => pipes(),
-            "unix_stream" => stream_by_name(),
-            "unix_datagram" => datagrams_by_name(),
-            "socketpair" => UnixStream::pair().and_then(|ends| both_ways(ends, false)),
-            "eventfd" => counters(),
-            _ => Err(io::ErrorKind::NotFound.into()),
+            Via::Pipe => pipes(),
+            Via::UnixStream => stream_by_name(),
+            Via::UnixDatagram => datagrams_by_name(),
+            Via::Socketpair => UnixStream::pair().and_then(|ends| both_ways(ends, false)),
+            Via::Eventfd => counters(),
+            Via::Mqueue | Via::ShmFutex => Err(io::ErrorKind::NotFound.into()),
         };
-        ends.with_context(|| format!("making the {via}"))
+        ends.with_context(|| format!("making the {}", via.text()))
     }
 }
 

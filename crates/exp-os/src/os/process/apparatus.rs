@@ -4,6 +4,7 @@ use super::LEAST_EVENTS;
 use anyhow::{Context, Result, bail, ensure};
 use bench::measure::{Bench, Clock};
 use host::refused;
+use laws::os::process::Call;
 use metal::clock::{monotonic_ns, monotonic_raw_ns, ticks_start};
 use metal::elf::{Machine, dynamic_program, linkage, static_program};
 use metal::memory::{Mapping, Pages};
@@ -83,7 +84,7 @@ impl Parent {
     ///
     /// # Errors
     /// A process could not be made, or ended otherwise than it should.
-    pub(super) fn measure(&mut self, case: &Case, call: &str, bench: &mut Bench) -> Result<()> {
+    pub(super) fn measure(&mut self, case: &Case, call: Call, bench: &mut Bench) -> Result<()> {
         self.programs.prepare(call, &self.watch, bench.dir())?;
         let (least, most) = match bench.order().rehearsal {
             true => (REHEARSAL_EVENTS, REHEARSAL_EVENTS),
@@ -122,7 +123,7 @@ impl Parent {
     }
 
     /// One process, after what the parent writes before each.
-    fn write_and_create(&mut self, call: &str, value: u8) -> Result<Moments> {
+    fn write_and_create(&mut self, call: Call, value: u8) -> Result<Moments> {
         if let Some(written) = &mut self.written {
             written.as_mut_slice().fill(value);
         }
@@ -130,7 +131,7 @@ impl Parent {
     }
 
     /// One process.
-    fn create(&mut self, call: &str) -> Result<Moments> {
+    fn create(&mut self, call: Call) -> Result<Moments> {
         let Programs {
             fixed,
             dynamic,
@@ -139,21 +140,21 @@ impl Parent {
         } = &self.programs;
         let watch = &mut self.watch;
         let made = match (call, fixed, dynamic, shell) {
-            ("fork", ..) => watch.fork(Then::Exit),
-            ("fork_calls", ..) => watch.fork(Then::Calls),
-            ("clone3", ..) => watch.clone3(),
-            ("vfork", ..) => watch.vfork(),
-            ("fork_exec_static", Some(program), ..) => watch.fork(Then::Exec(program)),
-            ("posix_spawn_static", Some(program), ..) => watch.spawn(program),
-            ("fork_exec_dynamic", _, Some(program), _) => watch.fork(Then::Exec(program)),
-            ("posix_spawn_dynamic", _, Some(program), _) => watch.spawn(program),
-            ("sh", .., Some(program)) => watch.spawn(program),
-            _ => bail!("there is no such call"),
+            (Call::Fork, ..) => watch.fork(Then::Exit),
+            (Call::ForkCalls, ..) => watch.fork(Then::Calls),
+            (Call::Clone3, ..) => watch.clone3(),
+            (Call::Vfork, ..) => watch.vfork(),
+            (Call::ForkExecStatic, Some(program), ..) => watch.fork(Then::Exec(program)),
+            (Call::PosixSpawnStatic, Some(program), ..) => watch.spawn(program),
+            (Call::ForkExecDynamic, _, Some(program), _) => watch.fork(Then::Exec(program)),
+            (Call::PosixSpawnDynamic, _, Some(program), _) => watch.spawn(program),
+            (Call::Sh, .., Some(program)) => watch.spawn(program),
+            _ => bail!("{} has no program to execute", call.text()),
         };
         made.map_err(refused::told)
     }
 
-    fn record(&self, case: &Case, call: &str, events: &[Moments], bench: &mut Bench) -> Result<()> {
+    fn record(&self, case: &Case, call: Call, events: &[Moments], bench: &mut Bench) -> Result<()> {
         let clock = bench.clock();
         let since = |of: fn(&Moments) -> Option<u64>| -> Vec<f64> {
             let ends = events
@@ -164,7 +165,7 @@ impl Parent {
         };
         let early = |event: &&Moments| event.first.is_some_and(|first| first < event.returned);
         let early = events.iter().filter(early).count();
-        if call != "vfork" {
+        if call != Call::Vfork {
             // Such a child took the CPU from its parent, which is what the case makes on purpose.
             bench.planned_switches(early as u64);
         }
@@ -257,13 +258,13 @@ enum Home {
 
 impl Programs {
     /// Makes what a call executes, if it executes anything.
-    fn prepare(&mut self, call: &str, watch: &Watch, dir: Option<&Path>) -> Result<()> {
+    fn prepare(&mut self, call: Call, watch: &Watch, dir: Option<&Path>) -> Result<()> {
         match call {
-            "fork_exec_static" | "posix_spawn_static" if self.fixed.is_none() => {
+            Call::ForkExecStatic | Call::PosixSpawnStatic if self.fixed.is_none() => {
                 let bytes = static_program(Machine::HERE, STATUS);
                 self.fixed = Some(self.written(&bytes, watch, dir)?);
             }
-            "fork_exec_dynamic" | "posix_spawn_dynamic" if self.dynamic.is_none() => {
+            Call::ForkExecDynamic | Call::PosixSpawnDynamic if self.dynamic.is_none() => {
                 let own = std::fs::read("/proc/self/exe").context("plumb's own program file")?;
                 let linkage = linkage(&own)
                     .context("plumb's own program file")?
@@ -271,7 +272,7 @@ impl Programs {
                 let bytes = dynamic_program(Machine::HERE, &linkage, STATUS);
                 self.dynamic = Some(self.written(&bytes, watch, dir)?);
             }
-            "sh" if self.shell.is_none() => {
+            Call::Sh if self.shell.is_none() => {
                 ensure!(
                     Path::new("/bin/sh").exists(),
                     "there is no /bin/sh on this machine"
@@ -322,11 +323,11 @@ impl Programs {
     }
 
     /// Where the program of a call lies, for those that were made here.
-    fn note(&self, call: &str) -> Option<String> {
+    fn note(&self, call: Call) -> Option<String> {
         let home = self
             .home
             .as_ref()
-            .filter(|_| call.contains("exec") || call.contains("spawn"))?;
+            .filter(|_| call.text().contains("exec") || call.text().contains("spawn"))?;
         Some(format!("the program lies in {}", home.name()))
     }
 }

@@ -1,89 +1,86 @@
 //! Slopes over the parent's resident memory, and the ratio of a process to a thread.
 
-use super::CARD;
-use bench::experiment::{DerivedValue, Known, Site};
-use laws::os::process::{resident_pages, thread_ns};
+use super::{CARD, Creation, Kept};
+use bench::case;
+use bench::experiment::{DerivedValue, Fields, Known, Site};
+use laws::os::process::{Call, resident_pages, thread_ns};
 use record::case::Series;
 use record::key::CaseId;
-use std::collections::{BTreeMap, BTreeSet};
 
-/// Whose figures the ratio uses.
-const THREAD: &str = "os.thread";
 /// Slopes and what they are slopes of.
 const SLOPES: [(&str, &str); 2] = [("return_per_page", "return"), ("reaped_per_page", "reaped")];
+
+case! {
+    /// What grows with the parent's memory.
+    pub(super) struct Slope {
+        /// what makes the process
+        call: Call,
+        /// pages of the parent's memory
+        pages: Kept,
+    }
+}
+
+impl Slope {
+    fn of(case: &Creation) -> Slope {
+        let Creation { call, pages, .. } = *case;
+        Slope { call, pages }
+    }
+}
 
 /// A slope for every call and kind of pages that has two sizes or more, and the ratio at the least
 /// size of fork.
 pub(super) fn derivable(series: &[Series]) -> Vec<CaseId> {
-    let mut sizes: BTreeMap<(String, String), BTreeSet<u64>> = BTreeMap::new();
-    for case in series.iter().flat_map(|series| &series.cases) {
-        if let Some((call, pages, bytes)) = parts(&case.id) {
-            sizes.entry((call, pages)).or_default().insert(bytes);
+    let cases = series.iter().flat_map(|series| &series.cases);
+    let cases: Vec<Creation> = cases.filter_map(|case| Creation::of(&case.id)).collect();
+    let mut slopes: Vec<(Slope, usize)> = Vec::new();
+    for slope in cases.iter().map(Slope::of) {
+        match slopes.iter_mut().find(|(is, _)| *is == slope) {
+            Some((_, sizes)) => *sizes += 1,
+            None => slopes.push((slope, 1)),
         }
     }
-    let slopes = sizes
-        .iter()
-        .filter(|(_, sizes)| sizes.len() > 1)
-        .map(|((call, pages), _)| slope_id(call, pages));
-    let fork = sizes.get(&("fork".to_owned(), "base".to_owned()));
-    let ratio = fork
-        .and_then(BTreeSet::first)
-        .filter(|_| CARD.after.contains(&THREAD))
-        .map(|bytes| ratio_id(*bytes));
-    slopes.chain(ratio).collect()
+    slopes.sort_by_key(|(slope, _)| (slope.call.text(), slope.pages.text()));
+    let slopes = slopes.iter().filter(|(_, sizes)| *sizes > 1);
+    let slopes = slopes.map(|(slope, _)| slope.id());
+    let forks = cases.iter().filter(|case| is_plain_fork(case));
+    let least = forks.min_by_key(|case| case.resident);
+    slopes.chain(least.map(Creation::id)).collect()
+}
+
+fn is_plain_fork(case: &Creation) -> bool {
+    case.call == Call::Fork && case.pages == Kept::Base
 }
 
 /// The values that the figures allow.
 pub(super) fn derive(site: &Site, known: &Known, values: &Known) -> Vec<DerivedValue> {
+    let figures = |metric| {
+        let all = values.of(CARD.id, metric);
+        all.filter_map(|(id, ns)| Some((Creation::of(id)?, ns)))
+    };
     let mut derived = Vec::new();
     for (name, of) in SLOPES {
-        let mut points: BTreeMap<(String, String), Vec<(f64, f64)>> = BTreeMap::new();
-        for (id, ns) in values.of(CARD.id, of) {
-            if let Some((call, pages, bytes)) = parts(id) {
-                let count = resident_pages(site, bytes, pages == "huge") as f64;
-                points.entry((call, pages)).or_default().push((count, ns));
+        let mut all: Vec<(Slope, Vec<(f64, f64)>)> = Vec::new();
+        for (case, ns) in figures(of) {
+            let slope = Slope::of(&case);
+            let pages = resident_pages(site, case.resident, case.pages == Kept::Huge) as f64;
+            match all.iter_mut().find(|(is, _)| *is == slope) {
+                Some((_, points)) => points.push((pages, ns)),
+                None => all.push((slope, vec![(pages, ns)])),
             }
         }
-        for ((call, pages), points) in &points {
-            if let Some(slope) = relative_slope(points) {
-                derived.push(DerivedValue::new(slope_id(call, pages), name, slope));
-            }
-        }
+        all.sort_by_key(|(slope, _)| (slope.call.text(), slope.pages.text()));
+        let slopes = all.iter().filter_map(|(slope, points)| {
+            Some(DerivedValue::new(slope.id(), name, relative_slope(points)?))
+        });
+        derived.extend(slopes);
     }
-    let least = values
-        .of(CARD.id, "reaped")
-        .filter_map(|(id, ns)| Some((parts(id)?, ns)))
-        .filter(|((call, pages, _), _)| call == "fork" && pages == "base")
-        .min_by_key(|((_, _, bytes), _)| *bytes);
-    if let (Some(((_, _, bytes), process_ns)), Some(thread_ns)) = (least, thread_ns(known)) {
+    let forks = figures("reaped").filter(|(case, _)| is_plain_fork(case));
+    let least = forks.min_by_key(|(case, _)| case.resident);
+    if let (Some((case, process_ns)), Some(thread_ns)) = (least, thread_ns(known)) {
         let ratio = process_ns / thread_ns;
-        derived.push(DerivedValue::new(
-            ratio_id(bytes),
-            "process_to_thread",
-            ratio,
-        ));
+        derived.push(DerivedValue::new(case.id(), "process_to_thread", ratio));
     }
     derived
-}
-
-/// Call, pages and resident bytes of a measured case.
-fn parts(id: &CaseId) -> Option<(String, String, u64)> {
-    Some((
-        id.text("call")?.to_owned(),
-        id.text("pages")?.to_owned(),
-        id.int("resident")?,
-    ))
-}
-
-fn slope_id(call: &str, pages: &str) -> CaseId {
-    CaseId::new().with("call", call).with("pages", pages)
-}
-
-fn ratio_id(bytes: u64) -> CaseId {
-    CaseId::new()
-        .with("call", "fork")
-        .with("resident", bytes)
-        .with("pages", "base")
 }
 
 /// The slope of the line from which points of (x, y > 0) deviate least in relation to y. `None` for

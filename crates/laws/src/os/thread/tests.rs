@@ -2,12 +2,13 @@ use super::{Company, Moment, Stack, Thread, has_inputs, time};
 use crate::Estimate;
 use bench::experiment::fixtures::sites;
 use bench::experiment::{Known, Site};
+use bench::pair::Class;
 use record::event::Range;
 use record::key::{CaseId, Key};
 
 const MOMENTS: [Moment; 3] = [Moment::Return, Moment::First, Moment::Joined];
 
-fn alone(pair: &str, stack: Stack) -> Thread<'_> {
+fn alone(pair: Class, stack: Stack) -> Thread {
     Thread {
         pair,
         stack,
@@ -33,12 +34,12 @@ fn measured(factor: f64) -> Known {
     known
 }
 
-fn with_switch(mut known: Known, pair: &str, ns: f64) -> Known {
+fn with_switch(mut known: Known, pair: Class, ns: f64) -> Known {
     let id = CaseId::new()
         .with("via", "pipe")
         .with("parties", "threads")
-        .with("pair", pair);
-    let metric = if pair == "same" { "switch" } else { "handover" };
+        .with("pair", pair.text());
+    let metric = if pair == Class::Same { "switch" } else { "handover" };
     known.insert(Key::new("os.switch", &id, metric), ns);
     known
 }
@@ -52,7 +53,7 @@ fn width(estimate: &Estimate) -> f64 {
     high / low
 }
 
-fn likely(site: &Site, known: Option<&Known>, thread: Thread<'_>, moment: Moment) -> f64 {
+fn likely(site: &Site, known: Option<&Known>, thread: Thread, moment: Moment) -> f64 {
     time(site, known, thread, moment).range.likely
 }
 
@@ -61,8 +62,8 @@ fn moments_follow_each_other_everywhere() {
     let known = measured(1.0);
     for site in &sites() {
         for known in [None, Some(&known)] {
-            for stack in [Stack::Cached, Stack::Fresh, Stack::Bare] {
-                for pair in ["same", "llc", "remote"] {
+            for &stack in Stack::ALL {
+                for pair in [Class::Same, Class::Llc, Class::Remote] {
                     let thread = alone(pair, stack);
                     for moment in MOMENTS {
                         width(&time(site, known, thread, moment));
@@ -79,15 +80,15 @@ fn moments_follow_each_other_everywhere() {
 #[test]
 fn a_library_a_stack_and_company_cost() {
     let site = &sites()[0];
-    let of = |thread: Thread<'_>| likely(site, None, thread, Moment::Joined);
-    let bare = of(alone("same", Stack::Bare));
-    let cached = of(alone("same", Stack::Cached));
-    let fresh = of(alone("same", Stack::Fresh));
+    let of = |thread: Thread| likely(site, None, thread, Moment::Joined);
+    let bare = of(alone(Class::Same, Stack::Bare));
+    let cached = of(alone(Class::Same, Stack::Cached));
+    let fresh = of(alone(Class::Same, Stack::Fresh));
     assert!(bare < cached && cached < fresh);
     let company = |company| {
         of(Thread {
             company,
-            ..alone("same", Stack::Cached)
+            ..alone(Class::Same, Stack::Cached)
         })
     };
     assert!(cached < company(Company::Sequence));
@@ -99,7 +100,7 @@ fn a_library_a_stack_and_company_cost() {
 #[test]
 fn measured_calls_and_switches_move_and_narrow_it() {
     let site = &sites()[0];
-    let thread = alone("same", Stack::Fresh);
+    let thread = alone(Class::Same, Stack::Fresh);
     let prior = time(site, None, thread, Moment::Joined);
     let known = measured(1.0);
     let derived = time(site, Some(&known), thread, Moment::Joined);
@@ -108,9 +109,9 @@ fn measured_calls_and_switches_move_and_narrow_it() {
     let slow = measured(10.0);
     assert!(likely(site, Some(&slow), thread, Moment::Joined) > derived.range.likely + 9.0 * 900.0);
 
-    let far = alone("llc", Stack::Cached);
+    let far = alone(Class::Llc, Stack::Cached);
     let blind = time(site, Some(&known), far, Moment::First);
-    let known = with_switch(known, "llc", 20_000.0);
+    let known = with_switch(known, Class::Llc, 20_000.0);
     let told = time(site, Some(&known), far, Moment::First);
     assert!(width(&told) < width(&blind));
     assert!(
@@ -122,6 +123,6 @@ fn measured_calls_and_switches_move_and_narrow_it() {
 #[test]
 fn nothing_is_derived_from_nothing() {
     assert!(!has_inputs(&Known::default()));
-    assert!(!has_inputs(&with_switch(Known::default(), "same", 1000.0)));
+    assert!(!has_inputs(&with_switch(Known::default(), Class::Same, 1000.0)));
     assert!(has_inputs(&measured(1.0)));
 }

@@ -1,0 +1,317 @@
+//! What a figure should be, and from what: an interval that should hold nine figures in ten, with its parts.
+//!
+//! Terms are taken as independent, so their deviations add in quadrature: the sum of two intervals is narrower
+//! than the sum of their ends. A law knows no machine by its name; an unknown input widens the interval and is
+//! named. Which conditions of the machine a law counted in is data ([`Condition`]), never a sentence.
+
+use crate::experiment::{Known, Site};
+use record::event::{Bound, Condition, Prediction, Range, Shares};
+use record::key::CaseId;
+use std::fmt::Display;
+use std::ops::{Add, Sub};
+
+/// What a law may use: the site, and beside it the figures of earlier stages. Without those it is the prior.
+#[derive(Clone, Copy)]
+pub struct Facts<'run> {
+    /// The machine.
+    pub site: &'run Site,
+    /// Figures of earlier stages; none for the prior.
+    pub known: Option<&'run Known>,
+}
+
+impl<'run> Facts<'run> {
+    /// What a prior may use.
+    pub fn prior(site: &'run Site) -> Self {
+        Facts { site, known: None }
+    }
+
+    /// The same without the earlier figures.
+    #[must_use]
+    pub fn as_prior(self) -> Self {
+        Facts::prior(self.site)
+    }
+
+    /// A positive figure of an earlier stage, in its metric's unit.
+    pub fn figure(self, experiment: &str, case: &CaseId, metric: &str) -> Option<f64> {
+        self.known?.get(experiment, case, metric).filter(|value| *value > 0.0)
+    }
+}
+
+/// Whose share a term is (METHOD §5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// What the machine itself takes.
+    Hardware,
+    /// What kernel and libraries add.
+    Software,
+    /// Both, in parts that nobody knows: a measured figure.
+    Both,
+}
+
+/// An interval on its way to a prediction, and what it was made from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Law {
+    /// The interval, in the unit that its maker names.
+    pub range: Range,
+    shares: Shares,
+    parts: Vec<(Share, String)>,
+    conditions: Vec<Condition>,
+    bound: Option<Bound>,
+}
+
+const NOTHING: Range = range(0.0, 0.0, 0.0);
+
+impl Law {
+    /// A term of a share.
+    pub fn term(share: Share, range: Range, because: impl Display) -> Law {
+        let of = |own: Share| if own == share { range } else { NOTHING };
+        let shares = Shares { hardware: of(Share::Hardware), software: of(Share::Software) };
+        let parts = vec![(share, because.to_string())];
+        Law { range, shares, parts, conditions: Vec::new(), bound: None }
+    }
+
+    /// What base hardware takes.
+    pub fn hardware(range: Range, because: impl Display) -> Law {
+        Law::term(Share::Hardware, range, because)
+    }
+
+    /// What software takes.
+    pub fn software(range: Range, because: impl Display) -> Law {
+        Law::term(Share::Software, range, because)
+    }
+
+    /// A term whose shares nobody knows.
+    pub fn of(range: Range, because: impl Display) -> Law {
+        Law::term(Share::Both, range, because)
+    }
+
+    /// A measured figure within `share` (a ratio) to both sides.
+    pub fn measured(value: f64, share: f64, because: impl Display) -> Law {
+        Law::of(around(value, share), because)
+    }
+
+    /// Adds a reason of the last term's share.
+    #[must_use]
+    pub fn and(mut self, because: impl Display) -> Law {
+        let share = self.parts.last().map_or(Share::Both, |(share, _)| *share);
+        self.parts.push((share, because.to_string()));
+        self
+    }
+
+    /// Takes another law's reasons and conditions, before its own.
+    #[must_use]
+    pub fn after(mut self, other: &Law) -> Law {
+        self.parts.splice(0..0, other.parts.iter().cloned());
+        self.count_in(&other.conditions);
+        self
+    }
+
+    /// Takes another law's reasons and conditions, behind its own.
+    #[must_use]
+    pub fn with(mut self, other: &Law) -> Law {
+        self.parts.extend(other.parts.iter().cloned());
+        self.count_in(&other.conditions);
+        self
+    }
+
+    /// The same reasons and conditions with another interval.
+    #[must_use]
+    pub fn at(mut self, range: Range) -> Law {
+        let factor = if self.range.likely == 0.0 { 0.0 } else { range.likely / self.range.likely };
+        self.shares.hardware = scaled(self.shares.hardware, factor);
+        self.shares.software = scaled(self.shares.software, factor);
+        self.range = range;
+        self
+    }
+
+    /// Stretches both ends by factors of at least 1, and says why.
+    #[must_use]
+    pub fn widened(mut self, below: f64, above: f64, because: impl Display) -> Law {
+        self.range.low /= below;
+        self.range.high *= above;
+        self.and(because)
+    }
+
+    /// Counts a condition in, so that it is no cause of a miss.
+    #[must_use]
+    pub fn counting(mut self, condition: Condition) -> Law {
+        self.count_in(&[condition]);
+        self
+    }
+
+    fn count_in(&mut self, conditions: &[Condition]) {
+        for condition in conditions {
+            if !self.conditions.contains(condition) {
+                self.conditions.push(*condition);
+            }
+        }
+    }
+
+    /// So many of it, exactly.
+    #[must_use]
+    pub fn times(self, count: f64) -> Law {
+        let range = scaled(self.range, count);
+        self.at(range)
+    }
+
+    /// Times an independent positive factor.
+    #[must_use]
+    pub fn by(self, factor: Range) -> Law {
+        let range = product(self.range, factor);
+        self.at(range)
+    }
+
+    /// `scale` over it.
+    #[must_use]
+    pub fn inverse(mut self, scale: f64) -> Law {
+        self.range = inverse(scale, self.range);
+        self.shares = Shares { hardware: NOTHING, software: NOTHING };
+        self
+    }
+
+    /// Attaches a limit that no correct figure passes.
+    #[must_use]
+    pub fn bounded(mut self, bound: impl Into<Option<Bound>>) -> Law {
+        self.bound = bound.into();
+        self
+    }
+
+    /// The sentence: reasons of one share after another, each share named once.
+    pub fn because(&self) -> String {
+        let mut text = String::new();
+        let mut last = Share::Both;
+        for (share, part) in self.parts.iter().filter(|(_, part)| !part.is_empty()) {
+            text += if text.is_empty() { "" } else { "; " };
+            text += match share {
+                Share::Hardware if last != Share::Hardware => "base hardware: ",
+                Share::Software if last != Share::Software => "software: ",
+                _ => "",
+            };
+            text += part;
+            last = *share;
+        }
+        text
+    }
+
+    /// As a prediction in the metric's unit.
+    pub fn prediction(self) -> Prediction {
+        let because = self.because();
+        let told = self.shares.hardware.likely + self.shares.software.likely;
+        let is_whole = (told - self.range.likely).abs() <= 0.01 * self.range.likely.abs();
+        Prediction {
+            range: Some(self.range),
+            because,
+            bound: self.bound,
+            conditions: self.conditions,
+            shares: is_whole.then_some(self.shares),
+        }
+    }
+}
+
+impl From<Law> for Prediction {
+    fn from(law: Law) -> Prediction {
+        law.prediction()
+    }
+}
+
+impl Add for Law {
+    type Output = Law;
+
+    fn add(mut self, other: Law) -> Law {
+        self.range = sum(self.range, other.range);
+        self.shares.hardware = sum(self.shares.hardware, other.shares.hardware);
+        self.shares.software = sum(self.shares.software, other.shares.software);
+        self.with(&other)
+    }
+}
+
+impl Sub for Law {
+    type Output = Law;
+
+    fn sub(mut self, other: Law) -> Law {
+        self.range = difference(self.range, other.range);
+        self.shares.hardware = difference(self.shares.hardware, other.shares.hardware);
+        self.shares.software = difference(self.shares.software, other.shares.software);
+        self.with(&other)
+    }
+}
+
+/// The interval of `a + b`, independent of each other.
+pub fn sum(a: Range, b: Range) -> Range {
+    let likely = a.likely + b.likely;
+    Range {
+        low: likely - (a.likely - a.low).hypot(b.likely - b.low),
+        likely,
+        high: likely + (a.high - a.likely).hypot(b.high - b.likely),
+    }
+}
+
+/// The interval of `a - b`, independent of each other; it may reach below zero.
+pub fn difference(a: Range, b: Range) -> Range {
+    let negative = Range {
+        low: -b.high,
+        likely: -b.likely,
+        high: -b.low,
+    };
+    sum(a, negative)
+}
+
+/// The interval of `a x b`, positive and independent of each other.
+pub fn product(a: Range, b: Range) -> Range {
+    let likely = a.likely * b.likely;
+    let below = (a.likely / a.low).ln().hypot((b.likely / b.low).ln());
+    let above = (a.high / a.likely).ln().hypot((b.high / b.likely).ln());
+    Range {
+        low: likely * (-below).exp(),
+        likely,
+        high: likely * above.exp(),
+    }
+}
+
+/// The interval of `scale / a`, for positive `a`.
+pub fn inverse(scale: f64, a: Range) -> Range {
+    Range {
+        low: scale / a.high,
+        likely: scale / a.likely,
+        high: scale / a.low,
+    }
+}
+
+/// An interval from its ends and its best guess.
+pub const fn range(low: f64, likely: f64, high: f64) -> Range {
+    Range { low, likely, high }
+}
+
+/// An interval times an exact number.
+pub fn scaled(of: Range, factor: f64) -> Range {
+    range(of.low * factor, of.likely * factor, of.high * factor)
+}
+
+/// A figure as an interval of `share` (a ratio) to both sides.
+pub fn around(value: f64, share: f64) -> Range {
+    range(value / (1.0 + share), value, value * (1.0 + share))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{around, difference, inverse, product, range, sum};
+
+    #[test]
+    fn independent_parts_add_in_quadrature() {
+        let total = sum(range(7.0, 10.0, 14.0), range(6.0, 10.0, 13.0));
+        assert_eq!((total.low, total.likely, total.high), (15.0, 20.0, 25.0));
+        let left = difference(range(97.0, 100.0, 104.0), range(7.0, 10.0, 14.0));
+        assert_eq!((left.low, left.likely, left.high), (85.0, 90.0, 95.0));
+    }
+
+    #[test]
+    fn products_keep_their_order_and_certain_factors_add_nothing() {
+        let exact = product(range(2.0, 4.0, 8.0), range(3.0, 3.0, 3.0));
+        assert!((exact.low - 6.0).abs() < 1e-9 && (exact.high - 24.0).abs() < 1e-9);
+        let both = product(range(1.0, 2.0, 4.0), range(1.0, 2.0, 4.0));
+        assert!(both.low > 1.0 && both.low < 2.0 && both.high < 16.0 && both.high > 8.0);
+        let time = inverse(1e9, range(1e9, 2e9, 4e9));
+        assert_eq!((time.low, time.likely, time.high), (0.25, 0.5, 1.0));
+        assert_eq!(around(100.0, 0.25), range(80.0, 100.0, 125.0));
+    }
+}
